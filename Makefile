@@ -1,0 +1,95 @@
+# Front door to the CMake build. 'make' lists what there is; V=1 shows every command; J sets parallel jobs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+J ?= $(shell nproc)
+DEMO ?= full
+CMAKE_ARGS ?=
+
+ifeq ($(V),1)
+quiet :=
+ninja_flags := -v
+ctest_flags := -V
+else
+quiet := @
+ninja_flags :=
+ctest_flags := --output-on-failure
+endif
+say = @printf '\n== %s\n'
+
+packages := openmpi-bin libopenmpi-dev mpich libmpich-dev hpcc libcli11-dev libfmt-dev libspdlog-dev \
+    nlohmann-json3-dev libgtest-dev libbenchmark-dev libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build \
+    g++ make pkg-config python3 python3-venv procps
+sudo := $(if $(filter 0,$(shell id -u)),,sudo)
+
+.PHONY: help deps build test test-main test-asan test-tsan test-mutants demo venv man format clean
+
+help: ## list the targets
+	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
+	@sed -n 's/^\([a-z -]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-20s %s\n", $$1, $$2 }'
+	@printf '\nFirst time: make build && build/bin/longshore doctor\n'
+
+deps: ## install the Debian packages that are missing
+	$(quiet)if ! command -v dpkg-query >/dev/null; then \
+	    echo "deps: not a Debian system; install the equivalents of: $(packages)"; exit 0; fi; \
+	missing=(); for package in $(packages); do \
+	    dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing+=($$package); done; \
+	if ((!$${#missing[@]})); then echo "deps: all packages are there"; exit 0; fi; \
+	echo "deps: installing $${missing[*]}"; \
+	$(sudo) apt-get update -q && \
+	$(sudo) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$${missing[@]}"
+
+build: ## build everything into build/ (Release)
+	$(say) 'build: Release, into build/'
+	$(quiet)cmake --preset release $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
+	$(quiet)cmake --build build -j $(J) -- $(ninja_flags)
+
+test: deps ## install what is missing, build, run all tests, then the sanitizer builds and theirs
+	$(quiet)$(MAKE) --no-print-directory build
+	$(quiet)$(MAKE) --no-print-directory test-main
+	$(quiet)$(MAKE) --no-print-directory test-asan
+	$(quiet)$(MAKE) --no-print-directory test-tsan
+
+test-main: ## only run the tests of build/
+	$(say) 'test: all tests of the Release build'
+	$(quiet)ctest --test-dir build -j 2 --timeout 300 --no-tests=error $(ctest_flags) --output-log build/ctest.log
+
+# Without MPI: the MPIs' own libraries are not clean under sanitizers.
+test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or thread) and test that
+	$(say) 'test: the same code under sanitizers ($*), in build/$*'
+	$(quiet)cmake --preset $* $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
+	$(quiet)cmake --build build/$* -j $(J) -- $(ninja_flags)
+	$(quiet)ctest --test-dir build/$* -j 2 --timeout 600 --no-tests=error $(ctest_flags) \
+	    --output-log build/$*/ctest.log
+
+test-mutants: ## plant known bugs one by one and require that the tests find each
+	$(quiet)if [[ -e tests/mutants/run.sh ]]; then echo 'test-mutants: planting bugs'; bash tests/mutants/run.sh; \
+	else echo 'test-mutants: SKIP: there is no tests/mutants/run.sh'; fi
+
+demo: build venv ## show what offload gains, with a picture (DEMO=quick for the short one)
+	$(say) 'demo: $(DEMO)'
+	$(quiet)if [[ -e examples/demo.sh ]]; then DEMO=$(DEMO) bash examples/demo.sh; \
+	else echo 'demo: SKIP: there is no examples/demo.sh'; fi
+
+venv: ## a Python with matplotlib in build/venv, for pictures
+	$(quiet)if build/venv/bin/python -c 'import matplotlib' 2>/dev/null; then echo 'venv: build/venv is ready'; \
+	else echo 'venv: installing matplotlib into build/venv'; \
+	    { python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check matplotlib; } || \
+    echo 'venv: matplotlib could not be installed (see above): no pictures, text only'; fi
+
+man: build ## bring the settings in docs/man/longshore.1 up to date
+	$(quiet)build/bin/longshore config --man >build/settings.man
+	$(quiet)awk '/^\.\\" END SETTINGS/ { inside = 0 } !inside { print } \
+	    /^\.\\" BEGIN SETTINGS/ { inside = 1; while ((getline line < "build/settings.man") > 0) print line }' \
+	    docs/man/longshore.1 >build/longshore.1 && cmp -s build/longshore.1 docs/man/longshore.1 || \
+	    cp build/longshore.1 docs/man/longshore.1
+	@echo 'man: docs/man/longshore.1 is up to date; read it with: man -l docs/man/longshore.1'
+
+format: ## format the C and C++ sources
+	$(quiet)find src include tests examples -type f \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print0 | \
+	    xargs -0 -r clang-format -i
+	@echo 'format: done'
+
+clean: ## remove build/
+	rm -rf build

@@ -1,0 +1,34 @@
+/* What a program may ask of Longshore while it runs under it. Optional: an unmodified program needs none of it.
+ *
+ * The preloaded library exports these two symbols; look them up with dlsym(RTLD_DEFAULT, ...) so that the program
+ * also starts without it. Both may be called between MPI_Init and MPI_Finalize, from the thread that calls MPI. */
+#ifndef LONGSHORE_H
+#define LONGSHORE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Counters of the calling rank since MPI_Init. Bytes are those of blocks that this rank received, by who moved them;
+ * the self block counts in neither. */
+typedef struct longshore_counters {
+    uint64_t offloaded;        /* collective calls handed to Longshore */
+    uint64_t host;             /* collective calls of the families left to MPI */
+    uint64_t bytes_by_service; /* moved by service processes */
+    uint64_t bytes_by_rank;    /* moved by ranks while they waited */
+} longshore_counters;
+
+/* Fills *out. Returns 0, or -1 when offload is off for this job (then *out is all zero). */
+int longshore_get_counters(longshore_counters* out);
+
+/* Changes one setting of the calling rank while the job runs. Settings that may change:
+ *   "cooperative"  "on" | "off"   whether a waiting rank moves blocks itself
+ * Returns 0, or -1 for an unknown name or value, or when offload is off for this job. */
+int longshore_set(const char* name, const char* value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

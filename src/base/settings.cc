@@ -1,0 +1,448 @@
+#include "base/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <variant>
+
+namespace longshore {
+namespace {
+
+constexpr std::string_view kPrefix = "LONGSHORE_";
+constexpr std::string_view kInternalPrefix = "LONGSHORE_INTERNAL_";
+constexpr size_t kNameBytesMax =
+    64;  // a longer name is never a misspelt setting: no suggestion is looked for
+constexpr size_t kTextBytesMax = 4095;  // PATH_MAX without its final zero
+constexpr size_t kShownBytesMax = 60;   // of a bad value in a message
+constexpr size_t kCoresMax = 1024;
+constexpr uint64_t kCoreMax = 65535;
+constexpr uint64_t kKiB = 1024;
+
+using Field =
+    std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*, std::string Settings::*,
+                 LogLevel Settings::*, NodesPlacement Settings::*, CoreChoice Settings::*>;
+
+struct Rule {
+    Field field;
+    uint64_t min = 0;
+    uint64_t max = 0;
+    bool power_of_two = false;
+};
+
+// clang-format off
+constexpr std::array kTable = {
+    SettingInfo{"LONGSHORE_OFFLOAD", "on", "", "on or off",
+        "Offload collectives; off leaves every call to the MPI at the cost of one branch."},
+    SettingInfo{"LONGSHORE_STRICT", "0", "", "0 or 1",
+        "1 makes a bad setting fatal; 0 reports it once and uses the default."},
+    SettingInfo{"LONGSHORE_STATS", "", "", "a file name, - for one line on stderr, or empty for none",
+        "Where to write one summary of the job (JSON)."},
+    SettingInfo{"LONGSHORE_TRACE", "", "", "a file name, or empty for none",
+        "Where to write a timeline of the job (Chrome trace format, opens in Perfetto)."},
+    SettingInfo{"LONGSHORE_LOG", "warn", "", "warn, info, debug or trace",
+        "How much to say on stderr."},
+    SettingInfo{"LONGSHORE_SERVICE_COUNT", "1", "per node", "a number from 1 to 16",
+        "Service processes on each node."},
+    SettingInfo{"LONGSHORE_SERVICE_READS_MAX", "4", "", "a number from 1 to 64",
+        "Reads that one service process keeps in flight at a time."},
+    SettingInfo{"LONGSHORE_SERVICE_SPIN_US", "50", "us", "a number from 0 to 1000000",
+        "How long an idle service process polls before it sleeps."},
+    SettingInfo{"LONGSHORE_SERVICE_PATH", "", "", "a file name, or empty for longshored beside the shim",
+        "The program to start as service process."},
+    SettingInfo{"LONGSHORE_SERVICE_CORES", "auto", "", "auto, none, or a list of CPUs such as 2,3 or 8-11",
+        "Where service processes run: on spare cores, not bound, or on the CPUs listed."},
+    SettingInfo{"LONGSHORE_SERVICE_RESTARTS_MAX", "16", "per node", "a number from 0 to 1000",
+        "How often a lost service process is started again before offload is switched off."},
+    SettingInfo{"LONGSHORE_NODES_COUNT", "0", "nodes", "a number from 0 to 1024; 0 takes the real nodes",
+        "Treat the ranks of one machine as if they ran on this many nodes (for tests)."},
+    SettingInfo{"LONGSHORE_NODES_PLACEMENT", "contiguous", "", "contiguous or strided",
+        "How ranks are dealt to emulated nodes: in blocks, or one after another."},
+    SettingInfo{"LONGSHORE_WAIT_COOPERATIVE", "on", "", "on or off",
+        "Let a rank that waits move blocks of its own operations."},
+    SettingInfo{"LONGSHORE_WAIT_REPORT_S", "30", "s", "a number from 0 to 86400; 0 is never",
+        "After how long a wait says on stderr which ranks are missing."},
+    SettingInfo{"LONGSHORE_LIMIT_S", "5", "s", "a number from 1 to 3600",
+        "How long what must answer (attaching, transfers, service processes) may take."},
+    SettingInfo{"LONGSHORE_EAGER_BYTES", "1K", "bytes", "a size from 0 to 64K",
+        "Blocks up to this size travel inside the notification."},
+    SettingInfo{"LONGSHORE_CHUNK_BYTES", "64K", "bytes", "a power of two from 4K to 1M",
+        "Larger blocks move in chunks of this size."},
+    SettingInfo{"LONGSHORE_SNAPSHOT_BYTES_MAX", "256M", "bytes", "a size from 0 to 1024G",
+        "The most memory a rank may use to copy the outgoing blocks of an in-place alltoall."},
+    SettingInfo{"LONGSHORE_MEMORY_INACCESSIBLE", "0", "", "0 or 1",
+        "Test mode: memory of the application can be reached through the fabric only."},
+};
+
+constexpr std::array<Rule, kTable.size()> kRules = {
+    Rule{&Settings::offload},
+    Rule{&Settings::strict},
+    Rule{&Settings::stats_path},
+    Rule{&Settings::trace_path},
+    Rule{&Settings::log},
+    Rule{&Settings::service_count, 1, 16},
+    Rule{&Settings::service_reads_max, 1, 64},
+    Rule{&Settings::service_spin_us, 0, 1000000},
+    Rule{&Settings::service_path},
+    Rule{&Settings::service_cores},
+    Rule{&Settings::service_restarts_max, 0, 1000},
+    Rule{&Settings::nodes_count, 0, 1024},
+    Rule{&Settings::nodes_placement},
+    Rule{&Settings::wait_cooperative},
+    Rule{&Settings::wait_report_s, 0, 86400},
+    Rule{&Settings::limit_s, 1, 3600},
+    Rule{&Settings::eager_bytes, 0, 64 * kKiB},
+    Rule{&Settings::chunk_bytes, 4 * kKiB, kKiB * kKiB, true},
+    Rule{&Settings::snapshot_bytes_max, 0, 1024 * kKiB * kKiB * kKiB},
+    Rule{&Settings::memory_inaccessible},
+};
+// clang-format on
+static_assert(kTable.size() < 25, "the settings stay few: DESIGN, configuration");
+
+constexpr std::array<std::string_view, 4> kLogLevels = {"warn", "info", "debug", "trace"};
+constexpr std::array<std::string_view, 2> kPlacements = {"contiguous", "strided"};
+
+size_t row_of(std::string_view name) {
+    const auto* row =
+        std::find_if(kTable.begin(), kTable.end(), [&](const auto& info) { return name == info.name; });
+    return static_cast<size_t>(row - kTable.begin());
+}
+
+std::optional<uint64_t> read_number(std::string_view text) {
+    uint64_t number = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return number;
+}
+
+// "4096", "64K", "64k", "64KiB", "256M", "1G".
+std::optional<uint64_t> read_size(std::string_view text) {
+    if (text.ends_with("iB")) {
+        text.remove_suffix(2);
+        if (text.empty() || text.back() < 'A') return std::nullopt;  // "4iB"
+    }
+    unsigned shift = 0;
+    if (!text.empty()) {
+        switch (text.back()) {
+            case 'K':
+            case 'k':
+                shift = 10;
+                break;
+            case 'M':
+            case 'm':
+                shift = 20;
+                break;
+            case 'G':
+            case 'g':
+                shift = 30;
+                break;
+            default:
+                break;
+        }
+    }
+    if (shift != 0) text.remove_suffix(1);
+    const std::optional<uint64_t> number = read_number(text);
+    if (!number || *number > (UINT64_MAX >> shift)) return std::nullopt;
+    return *number << shift;
+}
+
+bool within(uint64_t number, const Rule& rule) {
+    return number >= rule.min && number <= rule.max;
+}
+
+template <typename Choice, size_t kCount>
+bool read_choice(std::string_view text, const std::array<std::string_view, kCount>& names, Choice* choice) {
+    for (size_t i = 0; i < kCount; ++i) {
+        if (text == names[i]) {
+            *choice = static_cast<Choice>(i);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool read_value(std::string_view text, const Rule& rule, bool* flag) {
+    if (text == "on" || text == "1") {
+        *flag = true;
+    } else if (text == "off" || text == "0") {
+        *flag = false;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool read_value(std::string_view text, const Rule& rule, uint32_t* count) {
+    const std::optional<uint64_t> number = read_number(text);
+    if (!number || !within(*number, rule)) return false;
+    *count = static_cast<uint32_t>(*number);
+    return true;
+}
+
+bool read_value(std::string_view text, const Rule& rule, uint64_t* bytes) {
+    const std::optional<uint64_t> size = read_size(text);
+    if (!size || !within(*size, rule)) return false;
+    if (rule.power_of_two && (*size & (*size - 1)) != 0) return false;
+    *bytes = *size;
+    return true;
+}
+
+bool read_value(std::string_view text, const Rule& rule, std::string* value) {
+    // A line break would end the value early when the settings are sent to the other ranks.
+    if (text.size() > kTextBytesMax || text.find_first_of("\n\r") != text.npos) return false;
+    *value = text;
+    return true;
+}
+
+bool read_value(std::string_view text, const Rule& rule, LogLevel* level) {
+    return read_choice(text, kLogLevels, level);
+}
+
+bool read_value(std::string_view text, const Rule& rule, NodesPlacement* placement) {
+    return read_choice(text, kPlacements, placement);
+}
+
+bool read_cores(std::string_view range, std::vector<uint32_t>* cores) {
+    const size_t dash = range.find('-');
+    const std::optional<uint64_t> first = read_number(range.substr(0, dash));
+    const std::optional<uint64_t> last = dash == range.npos ? first : read_number(range.substr(dash + 1));
+    if (!first || !last || *first > *last || *last > kCoreMax) return false;
+    for (uint64_t core = *first; core <= *last; ++core) {
+        if (cores->size() == kCoresMax) return false;
+        if (std::find(cores->begin(), cores->end(), core) != cores->end()) return false;
+        cores->push_back(static_cast<uint32_t>(core));
+    }
+    return true;
+}
+
+bool read_value(std::string_view text, const Rule& rule, CoreChoice* choice) {
+    CoreChoice read;
+    if (text == "none") {
+        read.kind = CoreChoice::Kind::kNone;
+    } else if (text != "auto") {
+        read.kind = CoreChoice::Kind::kList;
+        for (bool more = true; more;) {
+            const size_t comma = text.find(',');
+            if (!read_cores(text.substr(0, comma), &read.cores)) return false;
+            more = comma != text.npos;
+            if (more) text.remove_prefix(comma + 1);
+        }
+    }
+    *choice = std::move(read);
+    return true;
+}
+
+std::string show_value(const SettingInfo& info, bool flag) {
+    // The table spells some flags on/off and some 0/1, as its default shows.
+    const bool words = info.default_value[0] == 'o';
+    return flag ? (words ? "on" : "1") : (words ? "off" : "0");
+}
+
+std::string show_value(const SettingInfo& info, uint32_t count) {
+    return std::to_string(count);
+}
+
+std::string show_value(const SettingInfo& info, uint64_t bytes) {
+    constexpr std::array<const char*, 4> kSuffixes = {"", "K", "M", "G"};
+    size_t suffix = 0;
+    while (bytes != 0 && bytes % kKiB == 0 && suffix + 1 < kSuffixes.size()) {
+        bytes /= kKiB;
+        ++suffix;
+    }
+    return std::to_string(bytes) + kSuffixes[suffix];
+}
+
+std::string show_value(const SettingInfo& info, const std::string& text) {
+    return text;
+}
+
+std::string show_value(const SettingInfo& info, LogLevel level) {
+    return std::string(kLogLevels[static_cast<size_t>(level)]);
+}
+
+std::string show_value(const SettingInfo& info, NodesPlacement placement) {
+    return std::string(kPlacements[static_cast<size_t>(placement)]);
+}
+
+std::string show_value(const SettingInfo& info, const CoreChoice& choice) {
+    if (choice.kind == CoreChoice::Kind::kAuto) return "auto";
+    if (choice.kind == CoreChoice::Kind::kNone) return "none";
+    std::string text;
+    for (const uint32_t core : choice.cores) {
+        if (!text.empty()) text += ',';
+        text += std::to_string(core);
+    }
+    return text;
+}
+
+// User text for a message: one line, of bounded length.
+std::string shown(std::string_view text) {
+    std::string line(text.substr(0, kShownBytesMax));
+    for (char& c : line) {
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    }
+    if (text.size() > kShownBytesMax) line += "...";
+    return line;
+}
+
+SettingError unknown_name(std::string_view name) {
+    std::string message = shown(name) + " is not a setting";
+    const char* nearest = suggest_setting(name);
+    message += *nearest != 0 ? std::string("; did you mean ") + nearest + "?"
+                             : std::string("; 'longshore config' lists them all");
+    return {std::string(name.substr(0, kNameBytesMax)), std::move(message)};
+}
+
+SettingError bad_value(const SettingInfo& info, std::string_view value) {
+    return {info.name,
+            std::string(info.name) + "=" + shown(value) + " is not valid: it must be " + info.allowed};
+}
+
+// Runs `work`, which may run out of memory: inside someone else's process that is a failure, never an
+// exception.
+template <typename Work>
+bool guarded(Work work) {
+    try {
+        return work();
+    } catch (...) {
+        return false;
+    }
+}
+
+}  // namespace
+
+std::span<const SettingInfo> setting_table() {
+    return kTable;
+}
+
+std::string setting_value(const Settings& settings, const SettingInfo& info) {
+    std::string text;
+    guarded([&] {
+        const size_t row = row_of(info.name);
+        if (row == kTable.size()) return false;
+        text = std::visit([&](auto field) { return show_value(info, settings.*field); }, kRules[row].field);
+        return true;
+    });
+    return text;
+}
+
+bool set_setting(std::string_view name, std::string_view value, Settings* settings, SettingError* error) {
+    return guarded([&] {
+        const size_t row = row_of(name);
+        if (row == kTable.size()) {
+            if (error != nullptr) *error = unknown_name(name);
+            return false;
+        }
+        const Rule& rule = kRules[row];
+        const std::string_view text = value.empty() ? kTable[row].default_value : value;
+        const bool valid =
+            std::visit([&](auto field) { return read_value(text, rule, &(settings->*field)); }, rule.field);
+        if (!valid && error != nullptr) *error = bad_value(kTable[row], value);
+        return valid;
+    });
+}
+
+bool parse_settings(const char* const* environment, Settings* settings, std::vector<SettingError>* errors) {
+    return guarded([&] {
+        *settings = Settings{};
+        std::array<bool, kTable.size()> seen{};
+        bool valid = true;
+        for (; environment != nullptr && *environment != nullptr; ++environment) {
+            const std::string_view entry(*environment);
+            if (!entry.starts_with(kPrefix) || entry.starts_with(kInternalPrefix)) continue;
+            const size_t equals = entry.find('=');
+            if (equals == entry.npos) continue;  // not a variable, and getenv would not see it either
+            const std::string_view name = entry.substr(0, equals);
+            const size_t row = row_of(name);
+            if (row < kTable.size()) {
+                if (seen[row]) continue;  // the first one counts, as with getenv
+                seen[row] = true;
+            }
+            SettingError error;
+            if (set_setting(name, entry.substr(equals + 1), settings, &error)) continue;
+            valid = false;
+            if (errors != nullptr) errors->push_back(std::move(error));
+        }
+        return valid;
+    });
+}
+
+std::string encode_settings(const Settings& settings) {
+    std::string text;
+    guarded([&] {
+        for (const SettingInfo& info : kTable) {
+            text.append(info.name).append("=").append(setting_value(settings, info)).append("\n");
+        }
+        return true;
+    });
+    return text;
+}
+
+bool decode_settings(std::string_view text, Settings* settings, std::vector<SettingError>* errors) {
+    return guarded([&] {
+        *settings = Settings{};
+        bool valid = true;
+        while (!text.empty()) {
+            const size_t end = text.find('\n');
+            const std::string_view line = text.substr(0, end);
+            const size_t equals = line.find('=');
+            SettingError error;
+            if (end == text.npos || equals == line.npos) {
+                error = {"", "settings text: '" + shown(line) + "' is not a line NAME=VALUE"};
+            }
+            if (!error.message.empty() ||
+                !set_setting(line.substr(0, equals), line.substr(equals + 1), settings, &error)) {
+                valid = false;
+                if (errors != nullptr) errors->push_back(std::move(error));
+            }
+            text.remove_prefix(end == text.npos ? text.size() : end + 1);
+        }
+        return valid;
+    });
+}
+
+const char* suggest_setting(std::string_view name) {
+    // The prefix is left out, so that it does not make everything look alike; so is the case of letters.
+    std::array<char, kNameBytesMax> upper{};
+    if (name.size() > upper.size()) return "";
+    std::transform(name.begin(), name.end(), upper.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+    std::string_view wanted(upper.data(), name.size());
+    if (wanted.starts_with(kPrefix)) wanted.remove_prefix(kPrefix.size());
+    const char* nearest = "";
+    size_t nearest_steps = wanted.size() / 3 + 1;
+    for (const SettingInfo& info : kTable) {
+        const size_t steps = edit_distance(wanted, std::string_view(info.name).substr(kPrefix.size()));
+        if (steps < nearest_steps) {
+            nearest = info.name;
+            nearest_steps = steps;
+        }
+    }
+    if (*nearest != 0 || wanted.size() < 4) return nearest;
+    // A name cut short: LONGSHORE_EAGER, LONGSHORE_READS_MAX.
+    const auto* whole = std::find_if(kTable.begin(), kTable.end(), [&](const SettingInfo& info) {
+        return std::string_view(info.name).find(wanted, kPrefix.size()) != std::string_view::npos;
+    });
+    return whole == kTable.end() ? "" : whole->name;
+}
+
+// "Optimal string alignment": every pair of letters is swapped at most once.
+size_t edit_distance(std::string_view a, std::string_view b) {
+    if (a.size() > kNameBytesMax || b.size() > kNameBytesMax) return SIZE_MAX;
+    std::array<std::array<uint8_t, kNameBytesMax + 1>, kNameBytesMax + 1> steps{};
+    for (size_t i = 0; i <= a.size(); ++i) steps[i][0] = static_cast<uint8_t>(i);
+    for (size_t j = 0; j <= b.size(); ++j) steps[0][j] = static_cast<uint8_t>(j);
+    for (size_t i = 1; i <= a.size(); ++i) {
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const int differs = a[i - 1] != b[j - 1];
+            int best = std::min({steps[i - 1][j] + 1, steps[i][j - 1] + 1, steps[i - 1][j - 1] + differs});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                best = std::min(best, steps[i - 2][j - 2] + 1);
+            }
+            steps[i][j] = static_cast<uint8_t>(best);
+        }
+    }
+    return steps[a.size()][b.size()];
+}
+
+}  // namespace longshore

@@ -1,0 +1,96 @@
+// Every setting a user can make: one table that gives the parser, `longshore config` and the manual page.
+// Used inside foreign processes too: the C++ standard library only, and no exception leaves these functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace longshore {
+
+enum class LogLevel : uint8_t { kWarn, kInfo, kDebug, kTrace };
+enum class NodesPlacement : uint8_t { kContiguous, kStrided };
+
+// Which cores the service processes run on.
+struct CoreChoice {
+    enum class Kind : uint8_t { kAuto, kNone, kList };
+    Kind kind = Kind::kAuto;
+    std::vector<uint32_t> cores;  // kList only: CPU numbers as the kernel counts them, in the user's order.
+
+    bool operator==(const CoreChoice&) const = default;
+};
+
+// A field is named as its variable, without LONGSHORE_ and in lower case; files are named with _path.
+struct Settings {
+    bool offload = true;
+    bool strict = false;
+    std::string stats_path;  // empty: off; "-": one line on stderr
+    std::string trace_path;  // empty: off
+    LogLevel log = LogLevel::kWarn;
+
+    uint32_t service_count = 1;
+    uint32_t service_reads_max = 4;
+    uint32_t service_spin_us = 50;
+    std::string service_path;  // empty: longshored beside the shim
+    CoreChoice service_cores;
+    uint32_t service_restarts_max = 16;
+
+    uint32_t nodes_count = 0;  // 0: the real nodes
+    NodesPlacement nodes_placement = NodesPlacement::kContiguous;
+
+    bool wait_cooperative = true;
+    uint32_t wait_report_s = 30;  // 0: never
+    uint32_t limit_s = 5;
+
+    uint64_t eager_bytes = 1024;
+    uint64_t chunk_bytes = 65536;
+    uint64_t snapshot_bytes_max = uint64_t{256} << 20;
+    bool memory_inaccessible = false;
+
+    bool operator==(const Settings&) const = default;
+};
+
+// One row of the table, as shown to users. All pointers are to string literals.
+struct SettingInfo {
+    const char* name;           // "LONGSHORE_SERVICE_COUNT"
+    const char* default_value;  // in the spelling that setting_value() gives
+    const char* unit;           // "bytes", "us", "s", "" ...
+    const char* allowed;        // completes the sentence "it must be ..."
+    const char* meaning;        // one sentence
+};
+
+// `message` is a whole sentence that names the variable and says what is allowed.
+struct SettingError {
+    std::string name;
+    std::string message;
+};
+
+std::span<const SettingInfo> setting_table();
+
+// The value of a row in its canonical spelling, which the parser reads back to the same value.
+std::string setting_value(const Settings& settings, const SettingInfo& info);
+
+// Reads the LONGSHORE_ variables of `environment` (null-terminated, as environ) over the defaults into
+// `settings`. An empty value means the default; a bad one leaves the default and adds an error, as does an
+// unknown name. Names that start with LONGSHORE_INTERNAL_ are skipped. True if there was no error; `errors`
+// may be null.
+bool parse_settings(const char* const* environment, Settings* settings, std::vector<SettingError>* errors);
+
+// Sets one value by its full name, over what is there. On an error `settings` is unchanged.
+bool set_setting(std::string_view name, std::string_view value, Settings* settings, SettingError* error);
+
+// All settings as lines "NAME=VALUE\n", and back: how rank 0's settings reach every rank.
+std::string encode_settings(const Settings& settings);
+bool decode_settings(std::string_view text, Settings* settings, std::vector<SettingError>* errors);
+
+// The table's name nearest to `name`, or "" if none is near enough to be what was meant.
+const char* suggest_setting(std::string_view name);
+
+// Steps from one word to the other; a swap of two neighbours is one step, as people mistype. A word of more
+// than 64 letters is infinitely far from everything (SIZE_MAX).
+size_t edit_distance(std::string_view a, std::string_view b);
+
+}  // namespace longshore

@@ -1,0 +1,233 @@
+#include "base/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+namespace longshore {
+namespace {
+
+struct Parsed {
+    bool valid = false;
+    Settings settings;
+    std::vector<SettingError> errors;
+};
+
+Parsed parse(std::vector<std::string> lines) {
+    std::vector<const char*> environment;
+    for (const std::string& line : lines) environment.push_back(line.c_str());
+    environment.push_back(nullptr);
+    Parsed parsed;
+    parsed.valid = parse_settings(environment.data(), &parsed.settings, &parsed.errors);
+    return parsed;
+}
+
+std::string message_of(std::string line) {
+    const Parsed parsed = parse({std::move(line)});
+    EXPECT_FALSE(parsed.valid);
+    EXPECT_EQ(parsed.settings, Settings{}) << "a bad setting must leave the default";
+    return parsed.errors.size() == 1 ? parsed.errors[0].message : "not one error";
+}
+
+Settings all_changed() {
+    Settings settings;
+    settings.offload = false;
+    settings.strict = true;
+    settings.stats_path = "-";
+    settings.trace_path = "/tmp/a b=c#'\"trace.json";
+    settings.log = LogLevel::kTrace;
+    settings.service_count = 3;
+    settings.service_reads_max = 64;
+    settings.service_spin_us = 0;
+    settings.service_path = "/opt/longshored";
+    settings.service_cores = {CoreChoice::Kind::kList, {3, 2, 65535}};
+    settings.service_restarts_max = 0;
+    settings.nodes_count = 7;
+    settings.nodes_placement = NodesPlacement::kStrided;
+    settings.wait_cooperative = false;
+    settings.wait_report_s = 0;
+    settings.limit_s = 3600;
+    settings.eager_bytes = 1023;
+    settings.chunk_bytes = 1 << 20;
+    settings.snapshot_bytes_max = uint64_t{1} << 40;
+    settings.memory_inaccessible = true;
+    return settings;
+}
+
+TEST(SettingsTable, IsSmallAndWellFormed) {
+    std::set<std::string> names;
+    EXPECT_LT(setting_table().size(), 25u);
+    for (const SettingInfo& info : setting_table()) {
+        EXPECT_TRUE(std::string_view(info.name).starts_with("LONGSHORE_")) << info.name;
+        EXPECT_TRUE(names.insert(info.name).second) << info.name << " is there twice";
+        EXPECT_NE(*info.allowed, 0) << info.name;
+        EXPECT_TRUE(std::string_view(info.meaning).ends_with('.')) << info.name;
+    }
+}
+
+TEST(SettingsTable, DefaultsAreThoseOfTheStruct) {
+    for (const SettingInfo& info : setting_table()) {
+        EXPECT_EQ(setting_value(Settings{}, info), info.default_value) << info.name;
+        Settings settings = all_changed();
+        EXPECT_NE(setting_value(settings, info), info.default_value)
+            << info.name << ": all_changed() misses it";
+        EXPECT_TRUE(set_setting(info.name, info.default_value, &settings, nullptr)) << info.name;
+        EXPECT_EQ(setting_value(settings, info), info.default_value) << info.name << " has the wrong field";
+    }
+}
+
+TEST(SettingsParse, NothingGivenIsTheDefault) {
+    EXPECT_TRUE(parse({}).valid);
+    EXPECT_EQ(parse({"PATH=/bin", "longshore_log=info", "LONGSHORE=1"}).settings, Settings{});
+    Settings settings = all_changed();
+    EXPECT_TRUE(parse_settings(nullptr, &settings, nullptr));
+    EXPECT_EQ(settings, Settings{});
+}
+
+TEST(SettingsParse, ReadsEveryField) {
+    const Settings wanted = all_changed();
+    std::vector<std::string> lines;
+    for (const SettingInfo& info : setting_table()) {
+        lines.push_back(std::string(info.name) + "=" + setting_value(wanted, info));
+    }
+    const Parsed parsed = parse(lines);
+    EXPECT_TRUE(parsed.valid);
+    EXPECT_EQ(parsed.settings, wanted);
+}
+
+TEST(SettingsParse, FlagsTakeBothSpellings) {
+    EXPECT_FALSE(parse({"LONGSHORE_OFFLOAD=0"}).settings.offload);
+    EXPECT_TRUE(parse({"LONGSHORE_STRICT=on"}).settings.strict);
+    EXPECT_EQ(message_of("LONGSHORE_OFFLOAD=yes"),
+              "LONGSHORE_OFFLOAD=yes is not valid: it must be on or off");
+}
+
+TEST(SettingsParse, SizesTakeSuffixes) {
+    EXPECT_EQ(parse({"LONGSHORE_CHUNK_BYTES=4096"}).settings.chunk_bytes, 4096u);
+    EXPECT_EQ(parse({"LONGSHORE_CHUNK_BYTES=8k"}).settings.chunk_bytes, 8192u);
+    EXPECT_EQ(parse({"LONGSHORE_CHUNK_BYTES=1MiB"}).settings.chunk_bytes, 1u << 20);
+    EXPECT_EQ(parse({"LONGSHORE_SNAPSHOT_BYTES_MAX=2G"}).settings.snapshot_bytes_max, uint64_t{2} << 30);
+    for (const char* bad : {"5000", "12K", "2K", "2M", "-4096", "4096 ", " 4096", "64KB", "K", "iB", "4iB",
+                            "KiB", "0x1000", "4.0K", "99999999999999999999", "18014398509481985K", "64KK"}) {
+        EXPECT_NE(
+            message_of(std::string("LONGSHORE_CHUNK_BYTES=") + bad).find("a power of two from 4K to 1M"),
+            std::string::npos)
+            << bad;
+    }
+}
+
+TEST(SettingsParse, NumbersHaveBounds) {
+    EXPECT_EQ(parse({"LONGSHORE_SERVICE_COUNT=16"}).settings.service_count, 16u);
+    for (const char* bad : {"0", "17", "-1", "+1", "one", "1K", "4294967297"}) {
+        EXPECT_EQ(message_of(std::string("LONGSHORE_SERVICE_COUNT=") + bad),
+                  std::string("LONGSHORE_SERVICE_COUNT=") + bad +
+                      " is not valid: it must be a number from 1 to 16");
+    }
+}
+
+TEST(SettingsParse, CoreLists) {
+    const auto cores = [](const char* text) {
+        return parse({std::string("LONGSHORE_SERVICE_CORES=") + text}).settings.service_cores;
+    };
+    EXPECT_EQ(cores("auto"), CoreChoice{});
+    EXPECT_EQ(cores("none").kind, CoreChoice::Kind::kNone);
+    EXPECT_EQ(cores("7").cores, (std::vector<uint32_t>{7}));
+    EXPECT_EQ(cores("8-11,2").cores, (std::vector<uint32_t>{8, 9, 10, 11, 2}));
+    for (const char* bad : {",", "1,", ",1", "1,,2", "1-", "-1", "3-2", "1,1", "1-3,2", "a", "all", "0-65535",
+                            "65536", "1-2-3", "18446744073709551615"}) {
+        message_of(std::string("LONGSHORE_SERVICE_CORES=") + bad);
+    }
+}
+
+TEST(SettingsParse, EmptyMeansDefaultAndTheFirstOfTwoCounts) {
+    EXPECT_EQ(parse({"LONGSHORE_SERVICE_COUNT=", "LONGSHORE_LOG="}).settings, Settings{});
+    const Parsed twice = parse({"LONGSHORE_SERVICE_COUNT=2", "LONGSHORE_SERVICE_COUNT=3"});
+    EXPECT_TRUE(twice.valid);
+    EXPECT_EQ(twice.settings.service_count, 2u);
+}
+
+TEST(SettingsParse, OneBadSettingDoesNotSpoilTheOthers) {
+    const Parsed parsed = parse({"LONGSHORE_LOG=loud", "LONGSHORE_SERVICE_COUNT=2", "LONGSHORE_NODES=2"});
+    EXPECT_FALSE(parsed.valid);
+    EXPECT_EQ(parsed.settings.service_count, 2u);
+    ASSERT_EQ(parsed.errors.size(), 2u);
+    EXPECT_EQ(parsed.errors[0].name, "LONGSHORE_LOG");
+    EXPECT_EQ(parsed.errors[1].name, "LONGSHORE_NODES");
+}
+
+TEST(SettingsParse, UnknownNamesGetASuggestion) {
+    EXPECT_EQ(message_of("LONGSHORE_SERVICE_CUONT=2"),
+              "LONGSHORE_SERVICE_CUONT is not a setting; did you mean LONGSHORE_SERVICE_COUNT?");
+    EXPECT_EQ(message_of("LONGSHORE_FROBNICATE=2"),
+              "LONGSHORE_FROBNICATE is not a setting; 'longshore config' lists them all");
+    EXPECT_STREQ(suggest_setting("LONGSHORE_LGO"), "LONGSHORE_LOG");
+    EXPECT_STREQ(suggest_setting("chunk_byte"), "LONGSHORE_CHUNK_BYTES");
+    EXPECT_STREQ(suggest_setting("LONGSHORE_EAGER"), "LONGSHORE_EAGER_BYTES");
+    EXPECT_STREQ(suggest_setting("LONGSHORE_READS_MAX"), "LONGSHORE_SERVICE_READS_MAX");
+    EXPECT_STREQ(suggest_setting(""), "");
+    EXPECT_EQ(edit_distance("bench", "benhc"), 1u);
+    EXPECT_EQ(edit_distance("", "run"), 3u);
+    EXPECT_STREQ(suggest_setting(std::string(1000, 'L')), "");
+}
+
+TEST(SettingsParse, InternalNamesAreSkipped) {
+    EXPECT_TRUE(parse({"LONGSHORE_INTERNAL_TOKEN=1234", "LONGSHORE_INTERNAL_=x"}).valid);
+    EXPECT_FALSE(parse({"LONGSHORE_INTERNALTOKEN=1234"}).valid);
+}
+
+TEST(SettingsParse, MessagesAreOneShortLine) {
+    const std::string message = message_of("LONGSHORE_LOG=a\nb\x1b[31m" + std::string(10000, 'x'));
+    EXPECT_LT(message.size(), 200u);
+    EXPECT_EQ(message.find_first_of("\n\x1b"), std::string::npos);
+    message_of("LONGSHORE_STATS=two\nlines");
+    message_of("LONGSHORE_STATS=" + std::string(5000, 'x'));
+}
+
+TEST(SettingsText, RoundTrips) {
+    for (const Settings& wanted : {Settings{}, all_changed()}) {
+        Settings settings = all_changed();
+        std::vector<SettingError> errors;
+        EXPECT_TRUE(decode_settings(encode_settings(wanted), &settings, &errors));
+        EXPECT_TRUE(errors.empty());
+        EXPECT_EQ(settings, wanted);
+    }
+}
+
+TEST(SettingsText, RefusesWhatItDidNotWrite) {
+    Settings settings;
+    std::vector<SettingError> errors;
+    EXPECT_TRUE(decode_settings("", &settings, &errors));
+    EXPECT_FALSE(decode_settings("LONGSHORE_LOG=info", &settings, &errors)) << "the last line is cut off";
+    EXPECT_FALSE(decode_settings("LONGSHORE_LOG\n", &settings, &errors));
+    EXPECT_FALSE(decode_settings("\n", &settings, &errors));
+    EXPECT_FALSE(decode_settings("LONGSHORE_LOG=loud\n", &settings, &errors));
+    EXPECT_EQ(errors.size(), 4u);
+}
+
+// Random bytes, and random damage to good text, never crash; what is accepted round-trips.
+TEST(SettingsText, SurvivesRandomBytes) {
+    std::mt19937 random(20240601);
+    const auto below = [&](size_t bound) { return static_cast<size_t>(random() % bound); };
+    const std::string good = encode_settings(all_changed());
+    for (int round = 0; round < 1000; ++round) {
+        std::string text = below(2) == 0 ? good : std::string(below(200), '\0');
+        for (size_t changes = text == good ? below(8) : text.size(); changes > 0 && !text.empty();
+             --changes) {
+            text[below(text.size())] = static_cast<char>(below(256));
+        }
+        Settings settings;
+        std::vector<SettingError> errors;
+        const bool valid = decode_settings(text, &settings, &errors);
+        EXPECT_EQ(valid, errors.empty());
+        Settings again;
+        EXPECT_TRUE(decode_settings(encode_settings(settings), &again, nullptr));
+        EXPECT_EQ(settings, again);
+        const std::string line = "LONGSHORE_" + text;
+        const char* environment[] = {line.c_str(), nullptr};
+        parse_settings(environment, &settings, &errors);
+    }
+}
+
+}  // namespace
+}  // namespace longshore

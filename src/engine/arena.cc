@@ -1,0 +1,49 @@
+#include "engine/arena.h"
+
+namespace longshore {
+namespace {
+
+constexpr uint32_t kSmallestShift = 6;  // 64 bytes: a cache line is the least that two owners may share
+
+// A link is told from a claim word, whose arena this may be, by its lowest bits.
+constexpr uint64_t encode_link(uint64_t offset) {
+    return offset << 3 | static_cast<uint64_t>(ChunkState::kLink);
+}
+constexpr uint64_t decode_link(uint64_t word) {
+    return word >> 3;
+}
+
+}  // namespace
+
+uint32_t Arena::size_class(uint64_t bytes) {
+    if (bytes <= uint64_t{1} << kSmallestShift) return 0;
+    return 64 - static_cast<uint32_t>(__builtin_clzll(bytes - 1)) - kSmallestShift;
+}
+
+uint64_t Arena::allocate(uint64_t bytes) {
+    if (bytes > end_ - begin_) return 0;
+    const uint32_t c = size_class(bytes);
+    const uint64_t span = uint64_t{1} << (c + kSmallestShift);
+    if (free_[c] != 0) {
+        const uint64_t offset = free_[c];
+        free_[c] = decode_link(load_relaxed(memory_.at<uint64_t>(offset)));
+        used_ += span;
+        return offset;
+    }
+    if (span > end_ - top_) return 0;
+    const uint64_t offset = top_;
+    top_ += span;
+    used_ += span;
+    return offset;
+}
+
+void Arena::release(uint64_t offset, uint64_t bytes) {
+    const uint32_t c = size_class(bytes);
+    const uint64_t span = uint64_t{1} << (c + kSmallestShift);
+    LONGSHORE_CHECK(offset >= begin_ && offset + span <= top_ && used_ >= span);
+    store_relaxed(memory_.at<uint64_t>(offset), encode_link(free_[c]));
+    free_[c] = offset;
+    used_ -= span;
+}
+
+}  // namespace longshore

@@ -1,0 +1,98 @@
+#include "engine/geometry.h"
+
+namespace longshore {
+
+Block Geometry::span(const MemoryRef& base, uint64_t blocks_offset, uint64_t uniform_bytes,
+                     uint32_t index) const {
+    Block block;
+    block.at = base;
+    if (blocks_offset != 0) {
+        const BlockSpan* blocks = memory_.at_checked<BlockSpan>(blocks_offset, uint64_t{index} + 1);
+        if (blocks == nullptr) {
+            block.valid = false;
+            return block;
+        }
+        block.bytes = load_relaxed(&blocks[index].bytes);
+        block.at.offset += load_relaxed(&blocks[index].offset);
+    } else {
+        block.bytes = uniform_bytes;
+        block.at.offset += index * uniform_bytes;
+    }
+    if (block.bytes == 0) return block;
+    const uint64_t region_bytes = base.region.value < memory_.limits().regions_max
+                                      ? load_relaxed(&memory_.region(base.rank, base.region).bytes)
+                                      : 0;
+    if (block.at.offset > region_bytes || block.bytes > region_bytes - block.at.offset) {
+        block.valid = false;
+        block.bytes = 0;
+    }
+    return block;
+}
+
+Block Geometry::incoming(Rank source) const {
+    const MemoryRef recv{LocalRank{load_relaxed(&record_.local)},
+                         RegionId{load_relaxed(&record_.recv_region)}, load_relaxed(&record_.recv_offset)};
+    const uint32_t rank = load_relaxed(&record_.rank);
+    const uint64_t uniform = load_relaxed(&record_.recv_block_bytes);
+    if (collective_of(record_) == Collective::kBcast) {
+        Block none;
+        none.at = recv;
+        if (!is_source(source) || rank == source.value) return none;
+        return span(recv, 0, uniform, 0);
+    }
+    if (load_relaxed(&record_.self_in_place) && rank == source.value) {
+        Block none;
+        none.at = recv;
+        return none;
+    }
+    return span(recv, load_relaxed(&record_.recv_blocks_offset), uniform, source.value);
+}
+
+Block Geometry::outgoing(Rank destination) const {
+    const MemoryRef send{LocalRank{load_relaxed(&record_.local)},
+                         RegionId{load_relaxed(&record_.send_region)}, load_relaxed(&record_.send_offset)};
+    const Collective collective = collective_of(record_);
+    const uint64_t uniform = load_relaxed(&record_.send_block_bytes);
+    if (is_shared(collective)) {
+        const uint32_t rank = load_relaxed(&record_.rank);
+        Block none;
+        none.at = send;
+        if (!is_source(Rank{rank})) return none;
+        if (collective == Collective::kBcast && destination.value == rank) return none;
+        return span(send, 0, uniform, 0);
+    }
+    return span(send, load_relaxed(&record_.send_blocks_offset), uniform, destination.value);
+}
+
+ChunkRange incoming_chunks(const NodeMemory& memory, const OperationRecord& record, Rank source) {
+    ChunkRange range;
+    const uint32_t total = record.chunk_count.load(std::memory_order_relaxed);
+    const uint32_t uniform = record.chunks_per_block.load(std::memory_order_relaxed);
+    uint64_t first = 0;
+    uint64_t count = 0;
+    if (uniform & kOneBlock) {
+        count = uniform & ~kOneBlock;
+    } else if (uniform != 0) {
+        first = uint64_t{source.value} * uniform;
+        count = uniform;
+    } else {
+        const uint64_t offset = record.chunk_first_offset.load(std::memory_order_relaxed);
+        if (offset == 0) return range;
+        const uint32_t* table = memory.at_checked<uint32_t>(offset, uint64_t{source.value} + 2);
+        if (table == nullptr) return range;
+        first = load_relaxed(&table[source.value]);
+        const uint64_t end = load_relaxed(&table[source.value + 1]);
+        if (end < first) return range;
+        count = end - first;
+    }
+    if (first > total || count > total - first) return range;
+    Atomic<ChunkWord>* words =
+        memory.at_checked<Atomic<ChunkWord>>(record.claims_offset.load(std::memory_order_relaxed), total);
+    if (words == nullptr) return range;
+    range.words = words + first;
+    range.count = static_cast<uint32_t>(count);
+    range.chunk_bytes = record.chunk_bytes.load(std::memory_order_relaxed);
+    return range;
+}
+
+}  // namespace longshore

@@ -1,0 +1,45 @@
+// Which bytes go from whom to whom in one operation: read off a rank's record, never copied per operation.
+#pragma once
+
+#include "engine/node_memory.h"
+
+namespace longshore {
+
+// To be relied upon only for records that are stable: one's own, or those at both ends of a chunk one has
+// claimed. Offsets come from another process: a span that does not lie inside its region comes back with
+// bytes 0 and `valid` false.
+struct Block {
+    MemoryRef at;
+    uint64_t bytes = 0;
+    bool valid = true;
+};
+
+class Geometry {
+  public:
+    Geometry(const NodeMemory& memory, const OperationRecord& record) : memory_(memory), record_(record) {}
+
+    // The block that `source` gives to this record's rank, where it belongs in the receive buffer.
+    Block incoming(Rank source) const;
+    // The block that this record's rank gives to `destination`.
+    Block outgoing(Rank destination) const;
+    // Whether `rank` gives anything in this collective at all (bcast: the root only).
+    bool is_source(Rank rank) const {
+        return collective_of(record_) != Collective::kBcast || rank.value == load_relaxed(&record_.root);
+    }
+
+  private:
+    Block span(const MemoryRef& base, uint64_t blocks_offset, uint64_t uniform_bytes, uint32_t index) const;
+    const NodeMemory& memory_;
+    const OperationRecord& record_;
+};
+
+// Claim words of one incoming block. Safe on a stale record: then the words are those of somebody else, whose
+// generation differs, or there are none.
+struct ChunkRange {
+    Atomic<ChunkWord>* words = nullptr;
+    uint32_t count = 0;
+    uint32_t chunk_bytes = 0;
+};
+ChunkRange incoming_chunks(const NodeMemory& memory, const OperationRecord& record, Rank source);
+
+}  // namespace longshore

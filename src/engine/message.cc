@@ -1,0 +1,229 @@
+#include "engine/message.h"
+
+#include <cstring>
+
+namespace longshore {
+namespace {
+
+// Little-endian fields, whatever the machine.
+class Writer {
+  public:
+    Writer(std::byte* at, size_t room) : at_(at), room_(room) {}
+    template <class T>
+    void put(T value) {
+        if (sizeof(T) > room_ - used_) {
+            ok_ = false;
+            return;
+        }
+        for (size_t i = 0; i < sizeof(T); ++i)
+            at_[used_ + i] = static_cast<std::byte>(uint64_t{value} >> (8 * i));
+        used_ += sizeof(T);
+    }
+    void put_bytes(std::span<const std::byte> bytes) {
+        if (bytes.size() > room_ - used_) {
+            ok_ = false;
+            return;
+        }
+        if (!bytes.empty()) memcpy(at_ + used_, bytes.data(), bytes.size());
+        used_ += bytes.size();
+    }
+    bool ok() const { return ok_; }
+    size_t used() const { return used_; }
+
+  private:
+    std::byte* at_;
+    size_t room_, used_ = 0;
+    bool ok_ = true;
+};
+
+class Reader {
+  public:
+    explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+    template <class T>
+    T get() {
+        if (rest_.size() < sizeof(T)) {
+            ok_ = false;
+            rest_ = {};
+            return T{};
+        }
+        uint64_t value = 0;
+        for (size_t i = 0; i < sizeof(T); ++i) value |= uint64_t{static_cast<uint8_t>(rest_[i])} << (8 * i);
+        rest_ = rest_.subspan(sizeof(T));
+        return static_cast<T>(value);
+    }
+    std::span<const std::byte> get_bytes(size_t n) {
+        if (rest_.size() < n) {
+            ok_ = false;
+            rest_ = {};
+            return {};
+        }
+        const auto bytes = rest_.first(n);
+        rest_ = rest_.subspan(n);
+        return bytes;
+    }
+    bool ok() const { return ok_; }
+    std::span<const std::byte> rest() const { return rest_; }
+
+  private:
+    std::span<const std::byte> rest_;
+    bool ok_ = true;
+};
+
+void put_operation(Writer& w, const OperationId& id) {
+    w.put(id.group.value);
+    w.put(id.sequence);
+}
+
+OperationId get_operation(Reader& r) {
+    OperationId id;
+    id.group = GroupId{r.get<uint64_t>()};
+    id.sequence = r.get<uint64_t>();
+    return id;
+}
+
+void put_address(Writer& w, const ServiceAddress& a) {
+    w.put(a.node.value);
+    w.put(a.service.value);
+}
+
+ServiceAddress get_address(Reader& r) {
+    ServiceAddress a;
+    a.node = NodeId{r.get<uint16_t>()};
+    a.service = ServiceId{r.get<uint16_t>()};
+    return a;
+}
+
+}  // namespace
+
+void FrameWriter::start(std::byte* buffer, size_t capacity, const FrameHeader& header) {
+    buffer_ = buffer;
+    capacity_ = capacity;
+    Writer w(buffer, capacity);
+    w.put(header.version);
+    w.put(header.service);
+    w.put(uint16_t{0});
+    put_address(w, header.sender);
+    w.put(header.incarnation);
+    used_ = w.used();
+}
+
+bool FrameWriter::add(const Message& m) {
+    Writer w(buffer_ + used_, capacity_ - used_);
+    w.put(static_cast<uint8_t>(m.kind));
+    switch (m.kind) {
+        case MessageKind::kHello:
+            break;
+        case MessageKind::kNotify:
+        case MessageKind::kHandOn: {
+            const Notification& n = m.notification;
+            put_operation(w, n.operation);
+            w.put(n.source.value);
+            w.put(n.destination);
+            put_address(w, n.origin);
+            w.put(n.owner.value);
+            w.put(n.region.value);
+            w.put(n.region_generation);
+            w.put(n.offset);
+            w.put(n.bytes);
+            w.put(n.hops);
+            w.put(static_cast<uint16_t>(n.eager.size()));
+            w.put_bytes(n.eager);
+            break;
+        }
+        case MessageKind::kAcknowledge:
+            put_operation(w, m.acknowledgement.operation);
+            w.put(m.acknowledgement.source.value);
+            w.put(m.acknowledgement.destination);
+            w.put(static_cast<uint8_t>(m.acknowledgement.failed));
+            break;
+        case MessageKind::kRequest:
+            put_operation(w, m.request.operation);
+            w.put(m.request.source.value);
+            w.put(m.request.destination);
+            break;
+        case MessageKind::kRegionRequest:
+        case MessageKind::kRegion:
+            w.put(m.region.owner.value);
+            w.put(m.region.region.value);
+            w.put(m.region.generation);
+            w.put(static_cast<uint16_t>(m.region.descriptor.size()));
+            w.put_bytes(m.region.descriptor);
+            break;
+    }
+    if (!w.ok()) return false;
+    used_ += w.used();
+    return true;
+}
+
+std::span<const std::byte> FrameWriter::finish() {
+    buffer_[2] = static_cast<std::byte>(used_ & 0xff);
+    buffer_[3] = static_cast<std::byte>(used_ >> 8);
+    return {buffer_, used_};
+}
+
+bool FrameReader::start(std::span<const std::byte> frame, FrameHeader* header) {
+    Reader r(frame);
+    header->version = r.get<uint8_t>();
+    header->service = r.get<uint8_t>();
+    header->length = r.get<uint16_t>();
+    header->sender = get_address(r);
+    header->incarnation = r.get<uint32_t>();
+    rest_ = r.rest();
+    return r.ok() && header->version == kWireVersion && header->service == kCollectivesService &&
+           header->length == frame.size();
+}
+
+FrameReader::Result FrameReader::next(Message* out) {
+    if (rest_.empty()) return Result::kEnd;
+    Reader r(rest_);
+    *out = Message{};
+    out->kind = static_cast<MessageKind>(r.get<uint8_t>());
+    switch (out->kind) {
+        case MessageKind::kHello:
+            break;
+        case MessageKind::kNotify:
+        case MessageKind::kHandOn: {
+            Notification& n = out->notification;
+            n.operation = get_operation(r);
+            n.source = Rank{r.get<uint32_t>()};
+            n.destination = r.get<uint32_t>();
+            n.origin = get_address(r);
+            n.owner = LocalRank{r.get<uint16_t>()};
+            n.region = RegionId{r.get<uint32_t>()};
+            n.region_generation = r.get<uint32_t>();
+            n.offset = r.get<uint64_t>();
+            n.bytes = r.get<uint64_t>();
+            n.hops = r.get<uint8_t>();
+            const uint16_t eager = r.get<uint16_t>();
+            if (eager > kEagerBytesMax || (eager != 0 && eager != n.bytes)) return Result::kMalformed;
+            n.eager = r.get_bytes(eager);
+            break;
+        }
+        case MessageKind::kAcknowledge:
+            out->acknowledgement.operation = get_operation(r);
+            out->acknowledgement.source = Rank{r.get<uint32_t>()};
+            out->acknowledgement.destination = r.get<uint32_t>();
+            out->acknowledgement.failed = r.get<uint8_t>() != 0;
+            break;
+        case MessageKind::kRequest:
+            out->request.operation = get_operation(r);
+            out->request.source = Rank{r.get<uint32_t>()};
+            out->request.destination = r.get<uint32_t>();
+            break;
+        case MessageKind::kRegionRequest:
+        case MessageKind::kRegion: {
+            out->region.owner = LocalRank{r.get<uint16_t>()};
+            out->region.region = RegionId{r.get<uint32_t>()};
+            out->region.generation = r.get<uint32_t>();
+            out->region.descriptor = r.get_bytes(r.get<uint16_t>());
+            break;
+        }
+        default:
+            return Result::kMalformed;
+    }
+    if (!r.ok()) return Result::kMalformed;
+    rest_ = r.rest();
+    return Result::kMessage;
+}
+
+}  // namespace longshore

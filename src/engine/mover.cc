@@ -1,0 +1,298 @@
+#include "engine/mover.h"
+
+namespace longshore {
+namespace {
+
+// The blocks a worker has to look at for one record, as steps of a ring that starts with the right neighbour
+// and ends with the rank itself. Blocks of ranks on other nodes are looked at only where one of this node's
+// ranks may have them to give.
+class Ring {
+  public:
+    Ring(const NodeMemory& memory, const GroupEntry& group, const RecordLook& seen, uint32_t local_index,
+         bool incoming)
+        : locals_(memory.locals(group)),
+          local_count_(group.local_count),
+          size_(group.size),
+          local_index_(local_index),
+          rank_(seen.rank.value) {
+        if (incoming && seen.collective == Collective::kBcast) {
+            root_only_ = true;
+            root_ = seen.root.value;
+        }
+        all_ = incoming && is_shared(seen.collective) && local_count_ != size_;
+    }
+    uint32_t steps() const { return root_only_ ? 1 : all_ ? size_ : local_count_; }
+    Rank at(uint32_t step) const {
+        if (root_only_) return Rank{root_};
+        if (all_) return Rank{(rank_ + 1 + step) % size_};
+        return Rank{locals_[(local_index_ + 1 + step) % local_count_]};
+    }
+
+  private:
+    const uint32_t* locals_;
+    uint32_t local_count_, size_, local_index_, rank_;
+    uint32_t root_ = 0;
+    bool root_only_ = false, all_ = false;
+};
+
+// The group a record says it belongs to, checked: it comes from another process.
+const GroupEntry* group_of(const NodeMemory& memory, LocalRank local, const RecordLook& seen,
+                           uint32_t* local_index) {
+    if (seen.group.value >= memory.limits().groups_max) return nullptr;
+    const GroupEntry& group = memory.group(seen.group);
+    if (group.id.load(std::memory_order_acquire) == 0 || seen.rank.value >= group.size ||
+        seen.size != group.size || seen.root.value >= group.size ||
+        static_cast<uint8_t>(seen.collective) >= kCollectives)
+        return nullptr;
+    const Member& member = memory.members(group)[seen.rank.value];
+    if (member.node != memory.node() || member.local != local || member.local_index >= group.local_count)
+        return nullptr;
+    *local_index = member.local_index;
+    return &group;
+}
+
+bool range_settled(const ChunkRange& chunks, uint64_t generation, std::memory_order order) {
+    for (uint32_t i = 0; i < chunks.count; ++i) {
+        const ChunkWord word = chunks.words[i].load(order);
+        if (chunk_generation(word) == generation && !chunk_settled(word)) return false;
+    }
+    return true;
+}
+
+bool range_failed(const ChunkRange& chunks) {
+    for (uint32_t i = 0; i < chunks.count; ++i)
+        if (chunk_state(chunks.words[i].load(std::memory_order_relaxed)) == ChunkState::kFailed) return true;
+    return false;
+}
+
+void wake_node_for(const NodeMemory& memory, const GroupEntry& group, WakeSet* wake) {
+    const uint32_t* locals = memory.locals(group);
+    for (uint32_t i = 0; i < group.local_count; ++i) {
+        const Member& member = memory.members(group)[locals[i]];
+        memory.ring_rank(member.local, wake);
+        memory.ring_service(member.service, wake);
+    }
+}
+
+}  // namespace
+
+Entered entered(const NodeMemory& memory, const GroupEntry& group, uint32_t local_index, uint64_t sequence,
+                RecordId* record) {
+    const uint64_t entry = memory.ring(group, local_index, sequence).load(std::memory_order_acquire);
+    const uint64_t place = entry & kDone;
+    if (entry >> 20 < sequence || place == 0) return Entered::kNotYet;
+    if (entry >> 20 > sequence || place == kDone) return Entered::kOver;
+    if (place > memory.limits().records_max) return Entered::kNotYet;
+    *record = RecordId{static_cast<uint32_t>(place - 1)};
+    return Entered::kPublished;
+}
+
+bool block_settled(const ChunkRange& chunks, uint64_t generation, uint32_t* from) {
+    while (*from < chunks.count) {
+        const ChunkWord word = chunks.words[*from].load(std::memory_order_acquire);
+        if (chunk_generation(word) == generation && !chunk_settled(word)) return false;
+        ++*from;
+    }
+    return true;
+}
+
+bool find_giver(const NodeMemory& memory, const GroupEntry& group, uint64_t sequence, Rank source,
+                LocalRank* giver, RecordId* record) {
+    const Member& member = memory.members(group)[source.value];
+    if (member.node == memory.node()) {
+        *giver = member.local;
+        return entered(memory, group, member.local_index, sequence, record) == Entered::kPublished;
+    }
+    if (group.readers_offset == 0) return false;
+    const uint64_t reader = memory.reader(group, sequence, source).load(std::memory_order_acquire);
+    const uint64_t index_plus_1 = reader & kDone;
+    if (reader >> 20 != sequence || index_plus_1 == 0 || index_plus_1 > group.local_count) return false;
+    const uint32_t index = static_cast<uint32_t>(index_plus_1 - 1);
+    const Member& holder = memory.members(group)[memory.locals(group)[index]];
+    *giver = holder.local;
+    if (entered(memory, group, index, sequence, record) != Entered::kPublished) return false;
+    const OperationRecord& held = memory.record(holder.local, *record);
+    RecordLook seen;
+    if (!look(held, &seen)) return false;
+    uint32_t from = 0;
+    return block_settled(incoming_chunks(memory, held, source), seen.generation, &from);
+}
+
+bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId id, const RecordLook& seen,
+                        Rank source, uint32_t* chunk, Copy* out) {
+    OperationRecord& record = memory_.record(destination, id);
+    const ChunkRange chunks = incoming_chunks(memory_, record, source);
+    if (chunks.count == 0 || chunks.chunk_bytes == 0) return false;
+
+    LocalRank giver;
+    RecordId giver_id;
+    bool have_giver = false;
+    for (uint32_t i = 0; i < chunks.count; ++i) {
+        const uint32_t c = (*chunk + i) % chunks.count;
+        const ChunkWord word = chunks.words[c].load(std::memory_order_relaxed);
+        if (chunk_generation(word) != seen.generation) return false;
+        if (chunk_settled(word) || chunk_state(word) == ChunkState::kClaimed) continue;
+        // Looked up before the claim: while the chunk is not settled, the giver's record stays.
+        if (!have_giver && !find_giver(memory_, group, seen.sequence, source, &giver, &giver_id))
+            return false;
+        have_giver = true;
+        if (giver == destination && source != seen.rank) return false;  // its reader is still reading
+        if (!claim_chunk(chunks.words[c], seen.generation, self_)) continue;
+        *chunk = c + 1;
+
+        // From here on both records are stable.
+        OperationRecord& given = memory_.record(giver, giver_id);
+        const bool from_source = memory_.members(group)[source.value].node == memory_.node();
+        const Geometry giving(memory_, given);
+        const Block from = from_source ? giving.outgoing(seen.rank) : giving.incoming(source);
+        const Block to = Geometry(memory_, record).incoming(source);
+        const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
+        *out = Copy{};
+        out->destination = destination;
+        out->record = id;
+        out->generation = seen.generation;
+        out->claim_offset =
+            static_cast<uint64_t>(reinterpret_cast<std::byte*>(&chunks.words[c]) - memory_.at<std::byte>(0));
+        out->source = source;
+        out->giver = giver;
+        out->collective = seen.collective;
+        out->is_self = source == seen.rank;
+        const bool fits = from.valid && to.valid && from.bytes == to.bytes && offset < to.bytes;
+        if (!fits) out->doomed = static_cast<uint32_t>(OperationError::kTruncated);
+        if (fits && !from_source && range_failed(incoming_chunks(memory_, given, source)))
+            out->doomed = static_cast<uint32_t>(OperationError::kUnreadable);
+        out->from = from.at;
+        out->to = to.at;
+        if (out->doomed != 0) return true;
+        out->bytes = to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
+        out->from.offset += offset;
+        out->to.offset += offset;
+        return true;
+    }
+    return false;
+}
+
+bool Mover::claim_incoming(LocalRank destination, RecordId record, MoverCursor* cursor, uint32_t steps_max,
+                           Copy* out) {
+    RecordLook seen;
+    uint32_t local_index = 0;
+    if (!look(memory_.record(destination, record), &seen)) return false;
+    const GroupEntry* group = group_of(memory_, destination, seen, &local_index);
+    if (group == nullptr) return false;
+    const Ring ring(memory_, *group, seen, local_index, true);
+    for (uint32_t i = 0; i < steps_max && cursor->idle_steps < ring.steps(); ++i) {
+        if (cursor->next >= ring.steps()) cursor->next = 0;
+        if (claim_block(*group, destination, record, seen, ring.at(cursor->next), &cursor->chunk, out)) {
+            cursor->idle_steps = 0;
+            return true;
+        }
+        cursor->next++;
+        cursor->chunk = 0;
+        cursor->idle_steps++;
+    }
+    return false;
+}
+
+bool Mover::claim_outgoing(LocalRank source, RecordId record, MoverCursor* cursor, uint32_t steps_max,
+                           Copy* out) {
+    RecordLook mine;
+    uint32_t local_index = 0;
+    if (!look(memory_.record(source, record), &mine)) return false;
+    const GroupEntry* group = group_of(memory_, source, mine, &local_index);
+    if (group == nullptr) return false;
+    if (mine.collective == Collective::kBcast && mine.rank != mine.root) return false;
+    const Ring ring(memory_, *group, mine, local_index, false);
+    for (uint32_t i = 0; i < steps_max && cursor->idle_steps < ring.steps(); ++i) {
+        if (cursor->next >= ring.steps()) cursor->next = 0;
+        const Rank peer = ring.at(cursor->next);
+        const Member& member = memory_.members(*group)[peer.value];
+        RecordId peer_record;
+        RecordLook seen;
+        if (peer != mine.rank &&
+            entered(memory_, *group, member.local_index, mine.sequence, &peer_record) ==
+                Entered::kPublished &&
+            look(memory_.record(member.local, peer_record), &seen) && seen.sequence == mine.sequence &&
+            seen.group == mine.group && seen.collective == mine.collective &&
+            claim_block(*group, member.local, peer_record, seen, mine.rank, &cursor->chunk, out)) {
+            cursor->idle_steps = 0;
+            return true;
+        }
+        cursor->next++;
+        cursor->chunk = 0;
+        cursor->idle_steps++;
+    }
+    return false;
+}
+
+void Mover::finish(const Copy& copy, MoveResult result, WakeSet* wake) {
+    OperationRecord& record = memory_.record(copy.destination, copy.record);
+    Atomic<ChunkWord>& word = *memory_.at<Atomic<ChunkWord>>(copy.claim_offset);
+    ChunkState state = ChunkState::kLanded;
+    if (copy.doomed != 0) {
+        state = ChunkState::kFailed;
+        note_error(record, static_cast<OperationError>(copy.doomed));
+    } else if (result == MoveResult::kNotPermitted && !is_rank(self_)) {
+        state = ChunkState::kRankOnly;
+    } else if (result != MoveResult::kMoved) {
+        state = ChunkState::kFailed;
+        note_error(record, OperationError::kUnreadable);
+    } else if (!copy.is_self) {
+        RankSlot& slot = memory_.rank(copy.destination);
+        auto& counter = is_rank(self_) ? slot.bytes_by_rank : slot.bytes_by_service;
+        counter[static_cast<uint32_t>(copy.collective)].fetch_add(copy.bytes, std::memory_order_relaxed);
+    }
+    // Sequentially consistent, as are the looks in announce_block: of two workers that settle the last two
+    // chunks of a block at the same time, at least one sees both settled.
+    word.exchange(chunk_word(copy.generation, state), std::memory_order_seq_cst);
+    if (state == ChunkState::kRankOnly) {
+        memory_.ring_rank(copy.destination, wake);
+        memory_.ring_rank(copy.giver, wake);
+    } else if (announce_block(memory_, copy.destination, copy.record, copy.generation, copy.source, wake)) {
+        memory_.ring_rank(copy.giver, wake);
+    }
+}
+
+bool announce_block(const NodeMemory& memory, LocalRank destination, RecordId id, uint64_t generation,
+                    Rank source, WakeSet* wake) {
+    OperationRecord& record = memory.record(destination, id);
+    const ChunkRange chunks = incoming_chunks(memory, record, source);
+    RecordLook seen;
+    // A recycled record: its operation is over, and so is the block.
+    const bool same = look(record, &seen) && seen.generation == generation;
+    if (same && !range_settled(chunks, generation, std::memory_order_seq_cst)) return false;
+    memory.ring_rank(destination, wake);
+    uint32_t local_index = 0;
+    const GroupEntry* group = same ? group_of(memory, destination, seen, &local_index) : nullptr;
+    if (group != nullptr && group->readers_offset != 0 && is_shared(seen.collective) &&
+        source.value < group->size) {
+        const uint64_t reader = memory.reader(*group, seen.sequence, source).load(std::memory_order_acquire);
+        // Its reader has it now: everybody else on the node may copy.
+        if (reader == ring_entry(seen.sequence, local_index + 1)) wake_node_for(memory, *group, wake);
+    }
+    return true;
+}
+
+uint32_t free_lost_claims(const NodeMemory& memory, WorkerId gone, WakeSet* wake) {
+    uint32_t freed = 0;
+    const uint16_t ranks = memory.header().rank_count;
+    for (uint16_t r = 0; r < ranks; ++r) {
+        const LocalRank local{r};
+        for (uint32_t id = 0; id < memory.limits().records_max; ++id) {
+            if (id % 64 == 0 && memory.rank(local).active[id / 64].load(std::memory_order_acquire) == 0) {
+                id += 63;
+                continue;
+            }
+            const OperationRecord& record = memory.record(local, RecordId{id});
+            const uint32_t count = record.chunk_count.load(std::memory_order_relaxed);
+            Atomic<ChunkWord>* words = memory.at_checked<Atomic<ChunkWord>>(
+                record.claims_offset.load(std::memory_order_relaxed), count);
+            if (words == nullptr) continue;
+            for (uint32_t i = 0; i < count; ++i) freed += free_lost_claim(words[i], gone);
+        }
+    }
+    for (uint16_t r = 0; r < ranks; ++r) memory.ring_rank(LocalRank{r}, wake);
+    for (uint16_t s = 0; s < memory.header().service_count; ++s) memory.ring_service(ServiceId{s}, wake);
+    return freed;
+}
+
+}  // namespace longshore

@@ -1,0 +1,155 @@
+#include "engine/node_memory.h"
+
+#include <cstring>
+
+namespace longshore {
+namespace {
+
+constexpr uint64_t align_up(uint64_t n, uint64_t to) {
+    return (n + to - 1) / to * to;
+}
+
+}  // namespace
+
+NodeLayout NodeLayout::of(const NodeLimits& l) {
+    NodeLayout y{};
+    uint64_t end = align_up(sizeof(NodeHeader), 64);
+    const auto take = [&end](uint64_t bytes, uint64_t alignment) {
+        end = align_up(end, alignment);
+        const uint64_t begin = end;
+        end += bytes;
+        return begin;
+    };
+    y.services = take(l.services_max * sizeof(ServiceSlot), 64);
+    y.ranks = take(l.ranks_max * sizeof(RankSlot), 64);
+    y.groups = take(l.groups_max * sizeof(GroupEntry), 64);
+    y.parked = take(l.parked_max * sizeof(ParkedEntry), 64);
+    y.group_data = take(l.groups_bytes, 64);
+    y.rank_areas = align_up(end, 4096);
+
+    end = 0;
+    y.regions = take(l.regions_max * sizeof(RegionEntry), 64);
+    y.records = take(l.records_max * sizeof(OperationRecord), 64);
+    y.claims = take(l.claims_bytes, 64);
+    y.arena = take(l.arena_bytes, 64);
+    y.rank_area_bytes = align_up(end, 4096);
+    y.total_bytes = y.rank_areas + l.ranks_max * y.rank_area_bytes;
+    return y;
+}
+
+namespace {
+
+bool limits_are_sane(const NodeLimits& l) {
+    const uint32_t ahead = l.operations_ahead_max;
+    return l.ranks_max >= 1 && l.ranks_max <= kRanksPerNodeMax && l.services_max >= 1 &&
+           l.services_max <= kServicesPerNodeMax && l.records_max >= 1 && l.records_max <= kRecordsMax &&
+           l.regions_max >= 1 && l.groups_max >= 1 && ahead >= 1 && ahead <= 4096 &&
+           (ahead & (ahead - 1)) == 0 && l.chunk_bytes >= 1 && l.groups_max <= 1u << 20 &&
+           l.regions_max <= 1u << 20 && l.parked_max <= 1u << 20 && l.claims_bytes <= uint64_t{1} << 40 &&
+           l.arena_bytes <= uint64_t{1} << 40 && l.groups_bytes <= uint64_t{1} << 40;
+}
+
+}  // namespace
+
+NodeMemory NodeMemory::create(std::byte* base, const NodeLimits& limits, NodeId node, uint16_t node_count,
+                              uint16_t rank_count, uint16_t service_count) {
+    LONGSHORE_CHECK(limits_are_sane(limits));
+    NodeMemory m;
+    m.base_ = base;
+    m.layout_ = NodeLayout::of(limits);
+    NodeHeader& header = m.header();
+    header.limits = limits;
+    header.node = node.value;
+    header.node_count = node_count;
+    header.rank_count = rank_count;
+    header.service_count = service_count;
+    for (uint32_t r = 0; r < rank_count; ++r) {
+        RegionEntry& arena = m.region(LocalRank(static_cast<uint16_t>(r)), kArenaRegion);
+        arena.bytes = limits.arena_bytes;
+        arena.generation.store(1, std::memory_order_relaxed);
+    }
+    header.magic = kNodeMagic;
+    return m;
+}
+
+bool NodeMemory::open(std::byte* base, uint64_t bytes, NodeMemory* out) {
+    if (bytes < sizeof(NodeHeader)) return false;
+    const NodeHeader& header = *reinterpret_cast<const NodeHeader*>(base);
+    if (header.magic != kNodeMagic || !limits_are_sane(header.limits)) return false;
+    const NodeLayout layout = NodeLayout::of(header.limits);
+    if (layout.total_bytes > bytes || header.rank_count > header.limits.ranks_max ||
+        header.service_count > header.limits.services_max)
+        return false;
+    out->base_ = base;
+    out->layout_ = layout;
+    return true;
+}
+
+namespace {
+
+struct GroupLayout {
+    uint64_t members, locals, rings, readers, bytes;
+};
+
+GroupLayout group_layout(const NodeLimits& limits, uint32_t size, uint32_t local_count, bool several_nodes) {
+    const uint64_t ahead = limits.operations_ahead_max;
+    GroupLayout y{};
+    y.members = 0;
+    y.locals = align_up(y.members + size * sizeof(Member), 64);
+    y.rings = align_up(y.locals + local_count * sizeof(uint32_t), 64);
+    y.readers = align_up(y.rings + local_count * ahead * sizeof(uint64_t), 64);
+    y.bytes = align_up(y.readers + (several_nodes ? ahead * size * sizeof(uint64_t) : 0), 64);
+    return y;
+}
+
+}  // namespace
+
+uint64_t NodeMemory::group_bytes(const NodeLimits& limits, uint32_t size, uint32_t local_count,
+                                 bool several_nodes) {
+    return group_layout(limits, size, local_count, several_nodes).bytes;
+}
+
+void NodeMemory::create_group(GroupSlot slot, GroupId id, const Member* members, uint32_t size,
+                              uint64_t data_offset) const {
+    uint32_t local_count = 0;
+    for (uint32_t i = 0; i < size; ++i) local_count += members[i].node == node();
+    const bool several_nodes = local_count != size;
+    const GroupLayout y = group_layout(limits(), size, local_count, several_nodes);
+    GroupEntry& g = group(slot);
+    g.size = size;
+    g.local_count = local_count;
+    g.members_offset = data_offset + y.members;
+    g.locals_offset = data_offset + y.locals;
+    g.rings_offset = data_offset + y.rings;
+    g.readers_offset = several_nodes ? data_offset + y.readers : 0;
+    g.data_bytes = y.bytes;
+    memcpy(at<Member>(g.members_offset), members, size * sizeof(Member));
+    uint32_t* locals = at<uint32_t>(g.locals_offset);
+    for (uint32_t i = 0; i < size; ++i)
+        if (members[i].node == node()) *locals++ = i;
+    g.id.store(id.value, std::memory_order_release);
+}
+
+GroupSlot NodeMemory::find_group(GroupId id) const {
+    const uint32_t n = limits().groups_max;
+    for (uint32_t i = 0; i < n; ++i)
+        if (group(GroupSlot{i}).id.load(std::memory_order_acquire) == id.value) return GroupSlot{i};
+    return GroupSlot{n};
+}
+
+bool look(const OperationRecord& record, RecordLook* out) {
+    const uint64_t generation = record.generation.load(std::memory_order_acquire);
+    if (generation == 0) return false;
+    out->generation = generation;
+    out->sequence = load_relaxed(&record.sequence);
+    out->group = GroupSlot{load_relaxed(&record.group_slot)};
+    out->rank = Rank{load_relaxed(&record.rank)};
+    out->size = load_relaxed(&record.size);
+    out->root = Rank{load_relaxed(&record.root)};
+    out->collective = collective_of(record);
+    // The reads above stay above: the generation is read again by an atomic that they cannot pass.
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return record.generation.load(std::memory_order_relaxed) == generation;
+}
+
+}  // namespace longshore

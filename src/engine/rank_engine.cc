@@ -1,0 +1,367 @@
+#include "engine/rank_engine.h"
+
+#include <new>
+
+namespace longshore {
+
+// What a rank keeps to itself about a record it has published. The memos only ever move forward.
+struct RankEngine::Watch {
+    uint32_t settled = 0;       // chunks of one's own record seen settled
+    uint32_t reader_step = 0;   // local members seen to have read one's send block
+    uint32_t reader_chunk = 0;  // ... and how far the next one has come
+    uint32_t remote_step = 0;   // remote members (or nodes) seen to have acknowledged
+    uint32_t held_source = 0;   // remote blocks held for the node: source looked at,
+    uint32_t held_step = 0;     // ... local member looked at,
+    uint32_t held_chunk = 0;    // ... and how far it has come
+    MoverCursor incoming, outgoing;
+    uint64_t span_offset = 0, span_bytes = 0;  // arrays, in the arena
+    uint64_t claims_offset = 0, claims_bytes = 0;
+    bool complete = false;
+};
+
+namespace {
+
+constexpr size_t align64(size_t n) {
+    return (n + 63) & ~size_t{63};
+}
+
+uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes) {
+    return (bytes + chunk_bytes - 1) / chunk_bytes;
+}
+
+}  // namespace
+
+size_t RankEngine::bytes_needed(const NodeLimits& limits) {
+    return align64(limits.records_max * sizeof(Watch)) + align64(2 * limits.records_max * sizeof(uint32_t));
+}
+
+RankEngine::RankEngine(void* block, const NodeMemory& memory, LocalRank self)
+    : memory_(memory),
+      self_(self),
+      mover_(memory, rank_worker(self)),
+      arena_(memory, memory.arena_begin(self), memory.limits().arena_bytes),
+      claims_(memory, memory.claims_begin(self), memory.limits().claims_bytes) {
+    const uint32_t n = memory.limits().records_max;
+    watches_ = static_cast<Watch*>(block);
+    free_records_ = reinterpret_cast<uint32_t*>(static_cast<std::byte*>(block) + align64(n * sizeof(Watch)));
+    held_ = free_records_ + n;
+    for (uint32_t i = 0; i < n; ++i) free_records_[i] = n - 1 - i;
+    free_count_ = n;
+}
+
+RankEngine::Watch& RankEngine::watch(RecordId record) {
+    return watches_[record.value];
+}
+const RankEngine::Watch& RankEngine::watch(RecordId record) const {
+    return watches_[record.value];
+}
+
+PostResult RankEngine::post(const OperationArguments& a, bool ring_services, RecordId* out, WakeSet* wake) {
+    const NodeLimits& limits = memory_.limits();
+    const GroupEntry& group = memory_.group(a.group);
+    const Member* members = memory_.members(group);
+    const Member& me = members[a.rank.value];
+    const uint32_t size = group.size;
+    LONGSHORE_CHECK(a.rank.value < size && me.node == memory_.node() && me.local == self_ && a.sequence > 0);
+
+    Atomic<uint64_t>& ring = memory_.ring(group, me.local_index, a.sequence);
+    const uint64_t before = ring.load(std::memory_order_relaxed);
+    if ((before != 0 && (before & kDone) != kDone) || free_count_ == 0) return PostResult::kLater;
+
+    const bool several_nodes = group.local_count != size;
+    if (several_nodes && a.sequence > limits.operations_ahead_max) {
+        // The place of this operation in the table of readers must not be in use by a slower rank of the
+        // node.
+        RecordId ignored;
+        for (uint32_t i = 0; i < group.local_count; ++i)
+            if (entered(memory_, group, i, a.sequence - limits.operations_ahead_max, &ignored) !=
+                Entered::kOver)
+                return PostResult::kLater;
+    }
+    const bool by_blocks = a.recv_blocks != nullptr;
+    const bool root_only = a.collective == Collective::kBcast;
+
+    // How many chunks, of which size: large operations have larger ones, so that the claim words stay
+    // bounded.
+    const uint64_t chunks_max = limits.claims_bytes / sizeof(ChunkWord) / 8;
+    uint64_t chunk_bytes = limits.chunk_bytes;
+    uint64_t chunk_count = 0, per_block = 0;
+    const auto bytes_from = [&](uint32_t source) {
+        return a.self_in_place && source == a.rank.value ? 0 : a.recv_blocks[source].bytes;
+    };
+    for (;; chunk_bytes *= 2) {
+        if (by_blocks) {
+            chunk_count = 0;
+            for (uint32_t s = 0; s < size; ++s) chunk_count += chunks_of(bytes_from(s), chunk_bytes);
+        } else {
+            per_block = chunks_of(a.recv_block_bytes, chunk_bytes);
+            chunk_count = root_only ? (a.rank == a.root ? 0 : per_block) : per_block * size;
+        }
+        if (chunk_count <= chunks_max || chunk_bytes >= uint64_t{1} << 31 ||
+            (by_blocks ? chunk_count <= size : per_block <= 1))
+            break;
+    }
+
+    // One span for the arrays: blocks, then the table of first chunks. Another for the words: chunks, then a
+    // word for whoever on another node has to acknowledge.
+    const uint64_t peers = several_nodes ? (is_shared(a.collective) ? memory_.header().node_count : size) : 0;
+    const uint64_t send_bytes = a.send_blocks != nullptr ? size * sizeof(BlockSpan) : 0;
+    const uint64_t recv_bytes = by_blocks ? size * sizeof(BlockSpan) : 0;
+    const uint64_t first_bytes = by_blocks ? (uint64_t{size} + 1) * sizeof(uint32_t) : 0;
+    const uint64_t span_bytes = send_bytes + recv_bytes + first_bytes;
+    const uint64_t claims_bytes = (chunk_count + peers) * sizeof(ChunkWord);
+    const uint64_t span = span_bytes != 0 ? arena_.allocate(span_bytes) : 0;
+    if (span_bytes != 0 && span == 0) return PostResult::kLater;
+    const uint64_t claims = claims_bytes != 0 ? claims_.allocate(claims_bytes) : 0;
+    if (claims_bytes != 0 && claims == 0) {
+        if (span != 0) arena_.release(span, span_bytes);
+        return PostResult::kLater;
+    }
+
+    const RecordId id{free_records_[--free_count_]};
+    Watch& w = *new (&watches_[id.value]) Watch;
+    w.span_offset = span;
+    w.span_bytes = span_bytes;
+    w.claims_offset = claims;
+    w.claims_bytes = claims_bytes;
+
+    const uint64_t generation = ++generation_;
+    LONGSHORE_CHECK(generation <= kGenerationMax);
+    OperationRecord& r = memory_.record(self_, id);
+    const uint64_t send_blocks = span, recv_blocks = send_blocks + send_bytes;
+    const uint64_t first = recv_blocks + recv_bytes;
+    const auto copy_blocks = [&](uint64_t to, const BlockSpan* from) {
+        for (uint32_t i = 0; i < size; ++i) {
+            store_relaxed(&memory_.at<BlockSpan>(to)[i].offset, from[i].offset);
+            store_relaxed(&memory_.at<BlockSpan>(to)[i].bytes, from[i].bytes);
+        }
+    };
+    if (send_bytes != 0) copy_blocks(send_blocks, a.send_blocks);
+    if (by_blocks) {
+        copy_blocks(recv_blocks, a.recv_blocks);
+        uint32_t at = 0;
+        for (uint32_t s = 0; s < size; ++s) {
+            store_relaxed(&memory_.at<uint32_t>(first)[s], at);
+            at += static_cast<uint32_t>(chunks_of(bytes_from(s), chunk_bytes));
+        }
+        store_relaxed(&memory_.at<uint32_t>(first)[size], at);
+    }
+    Atomic<ChunkWord>* words = memory_.at<Atomic<ChunkWord>>(claims);
+    for (uint64_t i = 0; i < chunk_count; ++i) {
+        const bool in_place = a.self_in_place && !by_blocks && !root_only && i / per_block == a.rank.value;
+        words[i].store(chunk_word(generation, in_place ? ChunkState::kLanded : ChunkState::kFree),
+                       std::memory_order_relaxed);
+    }
+    for (uint64_t i = 0; i < peers; ++i)
+        words[chunk_count + i].store(chunk_word(generation, ChunkState::kFree), std::memory_order_relaxed);
+
+    r.claims_offset.store(claims, std::memory_order_relaxed);
+    r.chunk_count.store(static_cast<uint32_t>(chunk_count), std::memory_order_relaxed);
+    r.chunks_per_block.store(by_blocks   ? 0
+                             : root_only ? kOneBlock | static_cast<uint32_t>(chunk_count)
+                                         : static_cast<uint32_t>(per_block),
+                             std::memory_order_relaxed);
+    r.chunk_first_offset.store(by_blocks ? first : 0, std::memory_order_relaxed);
+    r.chunk_bytes.store(static_cast<uint32_t>(chunk_bytes), std::memory_order_relaxed);
+    r.error.store(0, std::memory_order_relaxed);
+    store_relaxed(&r.sequence, a.sequence);
+    store_relaxed(&r.group_slot, a.group.value);
+    store_relaxed(&r.rank, a.rank.value);
+    store_relaxed(&r.size, size);
+    store_relaxed(&r.root, a.root.value);
+    store_relaxed(reinterpret_cast<uint8_t*>(&r.collective), static_cast<uint8_t>(a.collective));
+    store_relaxed(&r.self_in_place, static_cast<uint8_t>(a.self_in_place));
+    store_relaxed(&r.send_is_stable, static_cast<uint8_t>(a.send_is_stable));
+    store_relaxed(&r.local, self_.value);
+    store_relaxed(&r.send_region, a.send.region.value);
+    store_relaxed(&r.recv_region, a.recv.region.value);
+    store_relaxed(&r.send_offset, a.send.offset);
+    store_relaxed(&r.recv_offset, a.recv.offset);
+    store_relaxed(&r.send_block_bytes, a.send_block_bytes);
+    store_relaxed(&r.recv_block_bytes, a.recv_block_bytes);
+    store_relaxed(&r.send_blocks_offset, send_bytes != 0 ? send_blocks : 0);
+    store_relaxed(&r.recv_blocks_offset, by_blocks ? recv_blocks : 0);
+    store_relaxed(&r.acknowledged_offset, peers != 0 ? claims + chunk_count * sizeof(ChunkWord) : 0);
+    r.generation.store(generation, std::memory_order_release);
+    memory_.rank(self_).active[id.value / 64].fetch_or(uint64_t{1} << (id.value % 64),
+                                                       std::memory_order_release);
+    // Published: sequentially consistent, so that a peer that falls asleep now either sees it or is rung.
+    ring.exchange(ring_entry(a.sequence, id.value + 1), std::memory_order_seq_cst);
+
+    const uint32_t* locals = memory_.locals(group);
+    for (uint32_t i = 0; i < group.local_count; ++i) {
+        const Member& peer = members[locals[i]];
+        if (i != me.local_index) memory_.ring_rank(peer.local, wake);
+        // Where the caller waits itself, service processes need not be woken for what stays on the node.
+        memory_.ring_service(peer.service, ring_services || several_nodes ? wake : nullptr);
+    }
+    *out = id;
+    return PostResult::kPosted;
+}
+
+bool RankEngine::claim(RecordId record, Copy* out) {
+    Watch& w = watch(record);
+    w.incoming.idle_steps = 0;
+    w.outgoing.idle_steps = 0;
+    return mover_.claim_incoming(self_, record, &w.incoming, UINT32_MAX, out) ||
+           mover_.claim_outgoing(self_, record, &w.outgoing, UINT32_MAX, out);
+}
+
+bool RankEngine::receives_landed(OperationRecord& r, Watch& w) {
+    ChunkRange all;
+    all.words = memory_.at<Atomic<ChunkWord>>(w.claims_offset);
+    all.count = r.chunk_count.load(std::memory_order_relaxed);
+    return block_settled(all, r.generation.load(std::memory_order_relaxed), &w.settled);
+}
+
+namespace {
+
+// Whether a local member has settled its block from `source` in this operation.
+bool member_has(const NodeMemory& memory, const GroupEntry& group, uint32_t local_index, uint64_t sequence,
+                Rank source, uint32_t* from) {
+    RecordId id;
+    switch (entered(memory, group, local_index, sequence, &id)) {
+        case Entered::kNotYet:
+            return false;
+        case Entered::kOver:
+            return true;
+        case Entered::kPublished:
+            break;
+    }
+    const Member& member = memory.members(group)[memory.locals(group)[local_index]];
+    const OperationRecord& theirs = memory.record(member.local, id);
+    RecordLook seen;
+    // Being retired just now: the next poll finds the ring entry over.
+    if (!look(theirs, &seen) || seen.sequence != sequence) return false;
+    return block_settled(incoming_chunks(memory, theirs, source), seen.generation, from);
+}
+
+}  // namespace
+
+bool RankEngine::sends_read(OperationRecord& r, Watch& w) {
+    const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});
+    const Geometry geometry(memory_, r);
+    if (!geometry.is_source(Rank{r.rank})) return true;
+    const Member* members = memory_.members(group);
+    const uint32_t* locals = memory_.locals(group);
+    const bool shared = is_shared(r.collective);
+
+    for (; w.reader_step < group.local_count; ++w.reader_step, w.reader_chunk = 0) {
+        const Rank peer{locals[w.reader_step]};
+        if (peer.value == r.rank || geometry.outgoing(peer).bytes == 0) continue;
+        if (!member_has(memory_, group, w.reader_step, r.sequence, Rank{r.rank}, &w.reader_chunk))
+            return false;
+    }
+    if (group.local_count == group.size) return true;
+
+    const Atomic<ChunkWord>* acknowledged = memory_.at<Atomic<ChunkWord>>(r.acknowledged_offset);
+    for (; w.remote_step < group.size; ++w.remote_step) {
+        const Member& peer = members[w.remote_step];
+        if (peer.node == memory_.node() || geometry.outgoing(Rank{w.remote_step}).bytes == 0) continue;
+        const ChunkWord word =
+            acknowledged[shared ? peer.node.value : w.remote_step].load(std::memory_order_acquire);
+        if (!chunk_settled(word)) return false;
+        if (chunk_state(word) == ChunkState::kFailed) note_error(r, OperationError::kUnreadable);
+    }
+    return true;
+}
+
+bool RankEngine::readers_done(OperationRecord& r, Watch& w) {
+    const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});
+    if (!is_shared(r.collective) || group.readers_offset == 0) return true;
+    const uint32_t mine = memory_.members(group)[r.rank].local_index;
+    const Geometry geometry(memory_, r);
+    for (; w.held_source < group.size; ++w.held_source, w.held_step = 0, w.held_chunk = 0) {
+        const Rank source{w.held_source};
+        if (memory_.members(group)[source.value].node == memory_.node() ||
+            geometry.incoming(source).bytes == 0)
+            continue;
+        const uint64_t reader = memory_.reader(group, r.sequence, source).load(std::memory_order_acquire);
+        if (reader != ring_entry(r.sequence, mine + 1)) continue;
+        for (; w.held_step < group.local_count; ++w.held_step, w.held_chunk = 0)
+            if (w.held_step != mine &&
+                !member_has(memory_, group, w.held_step, r.sequence, source, &w.held_chunk))
+                return false;
+    }
+    return true;
+}
+
+Progress RankEngine::poll(RecordId record) {
+    Watch& w = watch(record);
+    if (w.complete) return Progress::kComplete;
+    OperationRecord& r = memory_.record(self_, record);
+    if (!receives_landed(r, w)) return Progress::kPending;
+    if (!r.send_is_stable && !sends_read(r, w)) return Progress::kPending;
+    if (!readers_done(r, w)) return Progress::kPending;
+    w.complete = true;
+    return Progress::kComplete;
+}
+
+OperationError RankEngine::error(RecordId record) const {
+    return static_cast<OperationError>(memory_.record(self_, record).error.load(std::memory_order_relaxed));
+}
+
+void RankEngine::release(RecordId record, WakeSet* wake) {
+    LONGSHORE_CHECK(watch(record).complete);
+    if (sends_read(memory_.record(self_, record), watch(record))) {
+        retire(record, wake);
+    } else {
+        held_[held_count_++] = record.value;
+    }
+}
+
+uint32_t RankEngine::reap(WakeSet* wake) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < held_count_; ++i) {
+        const RecordId id{held_[i]};
+        if (sends_read(memory_.record(self_, id), watch(id))) {
+            retire(id, wake);
+        } else {
+            held_[kept++] = id.value;
+        }
+    }
+    held_count_ = kept;
+    return kept;
+}
+
+void RankEngine::retire(RecordId id, WakeSet* wake) {
+    Watch& w = watch(id);
+    OperationRecord& r = memory_.record(self_, id);
+    const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});
+    const uint32_t local_index = memory_.members(group)[r.rank].local_index;
+    memory_.ring(group, local_index, r.sequence)
+        .store(ring_entry(r.sequence, kDone), std::memory_order_release);
+    memory_.rank(self_).active[id.value / 64].fetch_and(~(uint64_t{1} << (id.value % 64)),
+                                                        std::memory_order_release);
+    r.generation.store(0, std::memory_order_seq_cst);
+    if (w.span_offset != 0) arena_.release(w.span_offset, w.span_bytes);
+    if (w.claims_offset != 0) claims_.release(w.claims_offset, w.claims_bytes);
+    free_records_[free_count_++] = id.value;
+}
+
+bool RankEngine::others_hold_claims(RecordId record) const {
+    const Watch& w = watch(record);
+    const OperationRecord& r = memory_.record(self_, record);
+    const Atomic<ChunkWord>* words = memory_.at<Atomic<ChunkWord>>(w.claims_offset);
+    const uint32_t count = r.chunk_count.load(std::memory_order_relaxed);
+    for (uint32_t i = w.settled; i < count; ++i) {
+        const ChunkWord word = words[i].load(std::memory_order_relaxed);
+        if (chunk_state(word) == ChunkState::kClaimed && !(chunk_worker(word) == rank_worker(self_)))
+            return true;
+    }
+    return false;
+}
+
+bool RankEngine::missing_rank(RecordId record, Rank* out) const {
+    const OperationRecord& r = memory_.record(self_, record);
+    const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});
+    for (uint32_t i = 0; i < group.local_count; ++i) {
+        RecordId ignored;
+        if (entered(memory_, group, i, r.sequence, &ignored) != Entered::kNotYet) continue;
+        *out = Rank{memory_.locals(group)[i]};
+        return true;
+    }
+    return false;
+}
+
+}  // namespace longshore

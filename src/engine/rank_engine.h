@@ -1,0 +1,95 @@
+// A rank's side of its operations: publish a record, work on it while waiting, find out that it is complete,
+// retire it when nobody needs it any more. Pure: the caller moves the bytes, sleeps, and takes the time.
+//
+// One thread at a time. Memory: one block of bytes_needed(limits), given by the caller.
+#pragma once
+
+#include "engine/arena.h"
+#include "engine/mover.h"
+
+namespace longshore {
+
+// One collective call of this rank. Buffers are registered regions; sizes are bytes. Blocks of v-collectives
+// are given as arrays of `size` (for kAllgatherv only recv_blocks; its send block is send + [0,
+// send_block_bytes)).
+struct OperationArguments {
+    GroupSlot group;
+    Rank rank;              // of the caller in the group
+    uint64_t sequence = 0;  // 1, 2, ... per group
+    Collective collective = Collective::kAlltoall;
+    Rank root;  // kBcast
+    bool self_in_place = false;
+    bool send_is_stable = false;  // the send region is the arena: completion need not wait for readers
+    MemoryRef send, recv;
+    uint64_t send_block_bytes = 0,
+             recv_block_bytes = 0;  // uniform; kBcast root: send_block_bytes, others recv_block_bytes
+    const BlockSpan* send_blocks = nullptr;
+    const BlockSpan* recv_blocks = nullptr;
+};
+
+enum class PostResult : uint8_t {
+    kPosted,
+    kLater,  // the group's ring or the arena is full: try again when an older operation of the group has
+             // retired
+};
+
+enum class Progress : uint8_t { kPending, kComplete };
+
+class RankEngine {
+  public:
+    static size_t bytes_needed(const NodeLimits& limits);
+    // `block`: bytes_needed(), 64-aligned, zeroed, outliving the engine.
+    RankEngine(void* block, const NodeMemory& memory, LocalRank self);
+
+    // Publishes the operation. On kLater nothing has changed. wake: members that sleep and may want it, and,
+    // with ring_services, the node's service processes (a nonblocking call; a blocking one needs none on its
+    // node).
+    PostResult post(const OperationArguments& arguments, bool ring_services, RecordId* record, WakeSet* wake);
+
+    // Cooperative wait: claims one chunk of this operation, incoming first, then outgoing. False: nothing to
+    // take now.
+    bool claim(RecordId record, Copy* out);
+    void finish(const Copy& copy, MoveResult result, WakeSet* wake) { mover_.finish(copy, result, wake); }
+
+    // kComplete: receives have landed, send blocks are free, nobody reads the receive buffer. Stays complete.
+    Progress poll(RecordId record);
+    OperationError error(RecordId record) const;
+    // The caller has taken note of completion. The record retires now, or in a later reap() if its (stable)
+    // send blocks are still being read.
+    void release(RecordId record, WakeSet* wake);
+    // Retires released records whose readers are done; returns how many are still held. Call it now and then.
+    uint32_t reap(WakeSet* wake);
+
+    // Whether some chunk of this operation is claimed by a worker other than this rank (then sleeping is
+    // right).
+    bool others_hold_claims(RecordId record) const;
+    // For "who is missing": the first group rank whose entry this operation waits for; false if none on this
+    // node (it then waits for other nodes or workers).
+    bool missing_rank(RecordId record, Rank* out) const;
+
+    Arena& arena() { return arena_; }
+    const NodeMemory& memory() const { return memory_; }
+    LocalRank self() const { return self_; }
+
+  private:
+    struct Watch;
+    Watch& watch(RecordId record);
+    const Watch& watch(RecordId record) const;
+    bool receives_landed(OperationRecord& r, Watch& w);
+    bool sends_read(OperationRecord& r, Watch& w);
+    bool readers_done(OperationRecord& r, Watch& w);
+    void retire(RecordId id, WakeSet* wake);
+
+    NodeMemory memory_;
+    LocalRank self_;
+    Mover mover_;
+    Arena arena_, claims_;
+    Watch* watches_ = nullptr;
+    uint32_t* free_records_ = nullptr;
+    uint32_t free_count_ = 0;
+    uint32_t* held_ = nullptr;  // released, not yet retired
+    uint32_t held_count_ = 0;
+    uint64_t generation_ = 0;
+};
+
+}  // namespace longshore

@@ -1,0 +1,477 @@
+#include "engine/service_engine.h"
+
+#include <new>
+
+#include "engine/service_state.h"
+
+namespace longshore {
+namespace {
+
+constexpr uint32_t kGroupCacheSize = 1024;
+constexpr uint32_t kDroppedBits = 1u << 16;
+constexpr uint32_t kRepliesMax = 256;
+
+uint32_t power_of_two(uint32_t n) {
+    uint32_t p = 1;
+    while (p < n) p *= 2;
+    return p;
+}
+
+// Hands out parts of one block; with a null base it only counts.
+class Carver {
+  public:
+    explicit Carver(std::byte* base) : base_(base) {}
+    template <class T>
+    T* take(uint64_t count) {
+        used_ = (used_ + 63) & ~uint64_t{63};
+        T* at = base_ != nullptr ? reinterpret_cast<T*>(base_ + used_) : nullptr;
+        used_ += count * sizeof(T);
+        return at;
+    }
+    uint64_t used() const { return (used_ + 63) & ~uint64_t{63}; }
+
+  private:
+    std::byte* base_;
+    uint64_t used_ = 0;
+};
+
+}  // namespace
+
+// Defined here so that it can name the private State.
+struct ServiceLayout {
+    template <class State>
+    static size_t carve(std::byte* base, State* s, const NodeLimits& node, const ServiceLimits& l) {
+        Carver c(base);
+        c.take<State>(1);
+        State counted{};
+        State& t = s != nullptr ? *s : counted;
+        t.words = ((l.group_size_max > l.nodes_max ? l.group_size_max : l.nodes_max) + 63) / 64;
+        t.watches = c.take<Watch>(l.watches_max);
+        t.watch_of = c.take<uint32_t>(uint64_t{node.ranks_max} * node.records_max);
+        t.due = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
+        t.queued_bits = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
+        t.queue = c.take<QueuedRead>(l.reads_queued_max);
+        t.reads = c.take<ReadInFlight>(l.reads_max);
+        t.held = c.take<Held>(l.held_max);
+        t.held_bucket_count = power_of_two(l.held_max);
+        t.held_buckets = c.take<List>(t.held_bucket_count);
+        t.dropped_bits = c.take<uint64_t>(kDroppedBits / 64);
+        t.imports = c.take<Import>(l.imports_max);
+        t.import_bucket_count = power_of_two(l.imports_max);
+        t.import_buckets = c.take<uint32_t>(t.import_bucket_count);
+        t.replies = c.take<RegionReply>(kRepliesMax);
+        const uint64_t peers = uint64_t{l.nodes_max} * l.services_per_node_max;
+        t.peers = c.take<Peer>(peers);
+        t.services_of = c.take<uint16_t>(l.nodes_max);
+        t.group_cache = c.take<typename State::CachedGroup>(kGroupCacheSize);
+        std::byte* frames = c.take<std::byte>(peers * 2 * kFrameBytesMax);
+        if (base == nullptr) return c.used();
+
+        const auto fill = [](auto* items, List* list, uint32_t n) {
+            for (uint32_t i = 0; i < n; ++i) {
+                new (&items[i]) std::remove_reference_t<decltype(items[0])>;
+                push_back(items, list, i);
+            }
+        };
+        fill(t.watches, &t.free_watches, l.watches_max);
+        fill(t.queue, &t.free_queue, l.reads_queued_max);
+        fill(t.reads, &t.free_reads, l.reads_max);
+        fill(t.held, &t.free_held, l.held_max);
+        fill(t.replies, &t.free_replies, kRepliesMax);
+        for (uint32_t i = 0; i < t.held_bucket_count; ++i) new (&t.held_buckets[i]) List;
+        for (uint32_t i = 0; i < l.imports_max; ++i) new (&t.imports[i]) Import;
+        for (uint32_t i = 0; i < t.import_bucket_count; ++i) t.import_buckets[i] = kNone;
+        for (uint64_t i = 0; i < peers; ++i) {
+            new (&t.peers[i]) Peer;
+            t.peers[i].buffer = frames + i * 2 * kFrameBytesMax;
+        }
+        return c.used();
+    }
+};
+
+size_t ServiceEngine::bytes_needed(const NodeLimits& node, const ServiceLimits& limits) {
+    return ServiceLayout::carve<State>(nullptr, nullptr, node, limits);
+}
+
+ServiceEngine::ServiceEngine(void* block, const NodeMemory& memory, ServiceId self, uint16_t incarnation,
+                             const ServiceLimits& limits, WakeSet* wake) {
+    LONGSHORE_CHECK(incarnation >= 1 && incarnation <= kIncarnationMax &&
+                    limits.eager_bytes <= kEagerBytesMax);
+    s_ = new (block) State{};
+    s_->memory = memory;
+    s_->self = self;
+    s_->incarnation = incarnation;
+    s_->limits = limits;
+    s_->counters = &counters_;
+    s_->worker = service_worker(self, incarnation);
+    s_->mover = Mover(memory, s_->worker);
+    ServiceLayout::carve(static_cast<std::byte*>(block), s_, memory.limits(), limits);
+
+    // What an earlier incarnation held is free again: the kernel has said that it is gone.
+    for (uint16_t i = 1; i < incarnation; ++i) free_lost_claims(memory, service_worker(self, i), wake);
+    for (uint32_t i = 0; i < memory.limits().parked_max; ++i) {
+        uint32_t mine = self.value + 1u;
+        if (memory.parked(i).state.compare_exchange_strong(mine, 0, std::memory_order_acq_rel,
+                                                           std::memory_order_relaxed))
+            memory.header().parked_count.fetch_sub(1, std::memory_order_relaxed);
+    }
+}
+
+void ServiceEngine::set_peers(std::span<const uint16_t> services_of_node) {
+    LONGSHORE_CHECK(services_of_node.size() <= s_->limits.nodes_max);
+    for (size_t n = 0; n < services_of_node.size(); ++n) {
+        LONGSHORE_CHECK(services_of_node[n] >= 1 && services_of_node[n] <= s_->limits.services_per_node_max);
+        s_->services_of[n] = services_of_node[n];
+        if (s_->incarnation == 1) continue;
+        // The first says nothing to nobody in particular: connections are made when they are needed.
+        for (uint16_t i = 0; i < services_of_node[n]; ++i) {
+            const ServiceAddress a{NodeId{static_cast<uint16_t>(n)}, ServiceId{i}};
+            if (a != s_->here()) s_->peer(a).hello_due = true;
+        }
+    }
+    s_->frames_pending = true;
+}
+
+// --- frames
+
+bool ServiceEngine::State::add(ServiceAddress to, const Message& m) {
+    if (!known(to)) return false;
+    Peer& p = peer(to);
+    if (p.lost) return true;  // as good as sent: nobody will miss it
+    if (!p.open) {
+        p.open = true;
+        p.frame.start(p.buffer + p.half * kFrameBytesMax, kFrameBytesMax,
+                      {.sender = here(), .incarnation = incarnation});
+    }
+    frames_pending = true;
+    return p.frame.add(m);
+}
+
+bool ServiceEngine::State::next_frame(Action* out) {
+    if (!frames_pending) return false;
+    const uint32_t n = limits.nodes_max * limits.services_per_node_max;
+    for (uint32_t i = 0; i < n; ++i) {
+        const uint32_t at = (flush_round + i) % n;
+        Peer& p = peers[at];
+        if (p.hello_due) {
+            Message hello;
+            hello.kind = MessageKind::kHello;
+            p.hello_due = !add(address(at), hello);
+        }
+        if (!p.open || p.frame.empty()) continue;
+        *out = Action{};
+        out->kind = Action::Kind::kSend;
+        out->peer = address(at);
+        out->data = p.frame.finish();
+        // While the driver holds on to these bytes, perhaps for long, what follows is written to the other
+        // half.
+        p.open = false;
+        p.half ^= 1;
+        flush_round = at + 1;
+        return true;
+    }
+    frames_pending = false;
+    return false;
+}
+
+// --- operations of our ranks
+
+const GroupEntry* ServiceEngine::State::find_group(GroupId id, GroupSlot* slot) {
+    if (id.value == 0) return nullptr;
+    CachedGroup& c = group_cache[mix(id.value) % kGroupCacheSize];
+    if (c.id != id.value || memory.group(GroupSlot{c.slot}).id.load(std::memory_order_acquire) != id.value) {
+        const GroupSlot found = memory.find_group(id);
+        if (found.value == memory.limits().groups_max) return nullptr;
+        c = {id.value, found.value};
+    }
+    *slot = GroupSlot{c.slot};
+    return &memory.group(*slot);
+}
+
+bool ServiceEngine::State::still(const Watch& w) const {
+    return memory.record(w.local, w.record).generation.load(std::memory_order_acquire) == w.seen.generation;
+}
+
+uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, WakeSet* wake) {
+    uint32_t& index = watch_of[uint64_t{local.value} * memory.limits().records_max + record.value];
+    if (index != 0) {
+        if (still(watches[index - 1])) return index - 1;
+        drop_watch(index - 1);
+    }
+    RecordLook seen;
+    if (!look(memory.record(local, record), &seen) || seen.group.value >= memory.limits().groups_max)
+        return kNone;
+    const GroupEntry& group = memory.group(seen.group);
+    if (seen.rank.value >= group.size || group.size > limits.group_size_max ||
+        seen.root.value >= group.size || static_cast<uint8_t>(seen.collective) >= kCollectives)
+        return kNone;
+    const Member& member = memory.members(group)[seen.rank.value];
+    if (member.node != memory.node() || member.local != local || member.service != self) return kNone;
+    const uint32_t i = pop_front(watches, &free_watches);
+    if (i == kNone) {
+        ++counters->pool_full;
+        scan_needed = true;
+        return kNone;
+    }
+    Watch& w = *new (&watches[i]) Watch;
+    w.used = true;
+    w.local = local;
+    w.record = record;
+    w.seen = seen;
+    w.local_index = member.local_index;
+    w.several_nodes = group.local_count != group.size;
+    w.request_next = group.size;
+    for (uint32_t k = 0; k < words; ++k) due_bits(i)[k] = queued(i)[k] = 0;
+    index = i + 1;
+    ++watch_count;
+    if (i >= watches_used) watches_used = i + 1;
+    if (!w.several_nodes) return i;
+    plan_notifications(i);
+    take_held(i, wake);
+    for (uint32_t p = 0; any_lost && p < limits.nodes_max * limits.services_per_node_max; ++p)
+        if (peers[p].lost) lose(i, address(p), wake);
+    return i;
+}
+
+void ServiceEngine::State::drop_watch(uint32_t i) {
+    Watch& w = watches[i];
+    cancel_reads(i);
+    watch_of[uint64_t{w.local.value} * memory.limits().records_max + w.record.value] = 0;
+    w.used = false;
+    --watch_count;
+    push_back(watches, &free_watches, i);
+    while (watches_used > 0 && !watches[watches_used - 1].used) --watches_used;
+}
+
+// Looks for records that our ranks have published since the last time.
+void ServiceEngine::State::scan(WakeSet* wake) {
+    scan_needed = false;
+    const uint16_t ranks = memory.header().rank_count;
+    for (uint16_t r = 0; r < ranks; ++r) {
+        const LocalRank local{r};
+        const RankSlot& slot = memory.rank(local);
+        for (uint32_t word = 0; word * 64 < memory.limits().records_max; ++word) {
+            for (uint64_t bits = slot.active[word].load(std::memory_order_acquire); bits != 0;
+                 bits &= bits - 1) {
+                const RecordId record{word * 64 + static_cast<uint32_t>(__builtin_ctzll(bits))};
+                const uint32_t known_as = watch_of[uint64_t{r} * memory.limits().records_max + record.value];
+                if (known_as != 0 && still(watches[known_as - 1])) continue;
+                watch_record(local, record, wake);
+            }
+        }
+    }
+}
+
+bool ServiceEngine::next(Action* out, WakeSet* wake) {
+    State& s = *s_;
+    if (s.forget_pending) {
+        s.forget_pending = false;
+        *out = Action{};
+        out->kind = Action::Kind::kForget;
+        out->region = s.forget;
+        return true;
+    }
+    if (s.unacknowledged.count != 0) s.send_acknowledgements();
+    if (s.next_read(out, wake) || s.next_import(out)) return true;
+
+    ServiceSlot& slot = s.memory.service(s.self);
+    const uint32_t events = slot.events.load(std::memory_order_seq_cst);
+    if (events != s.scan_events || s.scan_needed) {
+        s.scan_events = events;
+        s.scan(wake);
+        s.retry_stalled();
+        s.take_parked(wake);
+    }
+    if (s.due_replies.count != 0) s.send_replies();
+
+    for (uint32_t k = 0; k < s.watches_used; ++k) {
+        const uint32_t i = (s.watch_round + k) % s.watches_used;
+        Watch& w = s.watches[i];
+        if (!w.used) continue;
+        if (!s.still(w)) {
+            s.drop_watch(i);
+            if (s.watches_used == 0) break;
+            continue;
+        }
+        if (w.due_count != 0) s.send_notifications(i);
+        if (w.request_next < w.seen.size) s.send_requests(i);
+        if (w.lap_over && w.lap_events == events) continue;
+        if (w.lap_over || w.incoming.idle_steps == 0) w.lap_events = events;
+        if (w.lap_over) w.incoming.idle_steps = 0;
+        w.lap_over = false;
+        *out = Action{};
+        if (s.mover.claim_incoming(w.local, w.record, &w.incoming, UINT32_MAX, &out->copy)) {
+            out->kind = Action::Kind::kCopy;
+            s.watch_round = i + 1;
+            return true;
+        }
+        w.lap_over = true;
+    }
+    // Acknowledgements and notifications go out in batches; now that there is nothing better to do, as they
+    // are.
+    if (s.next_read(out, wake)) return true;
+    return s.next_frame(out);
+}
+
+// --- events
+
+void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
+    State& s = *s_;
+    FrameReader reader;
+    FrameHeader header;
+    if (!reader.start(frame, &header) || !s.known(header.sender) ||
+        header.sender.service.value >= s.services_of[header.sender.node.value] || header.sender == s.here()) {
+        ++counters_.malformed_messages;
+        return;
+    }
+    Peer& p = s.peer(header.sender);
+    if (header.incarnation < p.incarnation) {
+        ++counters_.stale_messages;
+        return;
+    }
+    if (header.incarnation > p.incarnation) {
+        const bool restarted = p.incarnation != 0;
+        p.incarnation = header.incarnation;
+        if (restarted) s.resync(header.sender);
+    }
+    Message m;
+    for (;;) {
+        switch (reader.next(&m)) {
+            case FrameReader::Result::kEnd:
+                return;
+            case FrameReader::Result::kMalformed:
+                ++counters_.malformed_messages;
+                return;
+            case FrameReader::Result::kMessage:
+                break;
+        }
+        switch (m.kind) {
+            case MessageKind::kHello:
+                s.resync(header.sender);
+                break;
+            case MessageKind::kNotify:
+            case MessageKind::kHandOn:
+                s.on_notification(m.notification, wake);
+                break;
+            case MessageKind::kAcknowledge:
+                s.on_acknowledge(m.acknowledgement, wake);
+                break;
+            case MessageKind::kRequest:
+                s.on_request(m.request, wake);
+                break;
+            case MessageKind::kRegionRequest:
+                s.on_region_request(header.sender, m.region);
+                break;
+            case MessageKind::kRegion:
+                s.on_region(header.sender, m.region);
+                break;
+        }
+    }
+}
+
+void ServiceEngine::finish_copy(const Copy& copy, MoveResult result, WakeSet* wake) {
+    if (!copy.is_self) ++counters_.copies;
+    s_->mover.finish(copy, result, wake);
+}
+
+void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
+    State& s = *s_;
+    LONGSHORE_CHECK(id < s.limits.reads_max && s.reads[id].queued != kNone);
+    ReadInFlight& read = s.reads[id];
+    QueuedRead& q = s.queue[read.queued];
+    const Watch& w = s.watches[q.watch];
+    ++counters_.reads;
+    // The chunk is still ours, so the record is the operation's.
+    if (result == MoveResult::kMoved) {
+        counters_.bytes_between_nodes += read.bytes;
+        s.memory.rank(w.local).bytes_by_service[static_cast<uint32_t>(w.seen.collective)].fetch_add(
+            read.bytes, std::memory_order_relaxed);
+    } else {
+        q.failed = true;
+        note_error(s.memory.record(w.local, w.record), OperationError::kUnreadable);
+    }
+    read.word->exchange(
+        chunk_word(q.generation, result == MoveResult::kMoved ? ChunkState::kLanded : ChunkState::kFailed),
+        std::memory_order_seq_cst);
+    const uint32_t queued_index = read.queued;
+    read.queued = kNone;
+    push_back(s.reads, &s.free_reads, id);
+    --s.reads_in_flight;
+    --q.in_flight;
+    announce_block(s.memory, w.local, w.record, q.generation, q.n.source, wake);
+    s.finish_queued(queued_index);
+}
+
+void ServiceEngine::finish_import(uint32_t id, ImportHandle region, bool ok, WakeSet* wake) {
+    s_->import_done(id, region, ok, wake);
+}
+
+void ServiceEngine::on_tick() {
+    State& s = *s_;
+    for (uint32_t i = 0; i < s.watches_used; ++i) {
+        Watch& w = s.watches[i];
+        if (!w.used || !w.unacknowledged || w.due_count != 0 || !s.still(w)) continue;
+        if (++w.resend_ticks < w.resend_after) continue;
+        w.resend_ticks = 0;
+        if (w.resend_after < 128) w.resend_after *= 2;
+        s.rearm(i, nullptr);
+        counters_.notifications_resent += w.due_count;
+    }
+    s.retry_stalled();
+    for (uint32_t i = 0; i < s.limits.imports_max; ++i) {
+        Import& m = s.imports[i];
+        if (m.state != Import::State::kRequested || ++m.attempts < 4) continue;
+        m.attempts = 0;
+        m.state = Import::State::kRequest;
+        ++s.imports_pending;
+    }
+}
+
+void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
+    State& s = *s_;
+    if (!s.known(lost) || lost == s.here()) return;
+    s.peer(lost).lost = true;
+    s.peer(lost).open = false;
+    s.any_lost = true;
+    for (uint32_t i = 0; i < s.watches_used; ++i)
+        if (s.watches[i].used && s.watches[i].several_nodes && s.still(s.watches[i])) s.lose(i, lost, wake);
+}
+
+// What an operation expects of a lost peer ends in an error: its blocks will not come, and it will not read
+// ours.
+void ServiceEngine::State::lose(uint32_t i, ServiceAddress lost, WakeSet* wake) {
+    const Watch& w = watches[i];
+    const GroupEntry& group = memory.group(w.seen.group);
+    OperationRecord& record = memory.record(w.local, w.record);
+    bool touched = false;
+    for (uint32_t m = 0; m < group.size; ++m) {
+        const Member& member = memory.members(group)[m];
+        if (ServiceAddress{member.node, member.service} != lost) continue;
+        if (w.seen.collective != Collective::kBcast || m == w.seen.root.value) {
+            const ChunkRange chunks = incoming_chunks(memory, record, Rank{m});
+            for (uint32_t c = 0; c < chunks.count; ++c) {
+                if (!claim_chunk(chunks.words[c], w.seen.generation, worker)) continue;
+                note_error(record, OperationError::kServiceLost);
+                settle_chunk(chunks.words[c], w.seen.generation, ChunkState::kFailed);
+                touched = true;
+            }
+        }
+        Acknowledgement a;
+        a.operation = {GroupId{group.id.load(std::memory_order_relaxed)}, w.seen.sequence};
+        a.source = w.seen.rank;
+        a.destination = is_shared(w.seen.collective) ? kToNode | member.node.value : m;
+        a.failed = true;
+        on_acknowledge(a, wake);
+    }
+    if (touched) memory.ring_rank(w.local, wake);
+}
+
+bool ServiceEngine::idle() const {
+    const State& s = *s_;
+    for (uint32_t i = 0; i < s.watches_used; ++i)
+        if (s.watches[i].used && s.still(s.watches[i])) return false;
+    return s.free_queue.count == s.limits.reads_queued_max && s.free_held.count == s.limits.held_max &&
+           s.reads_in_flight == 0 && s.due_replies.count == 0;
+}
+
+}  // namespace longshore

@@ -1,0 +1,96 @@
+// A service process's side: moves blocks between ranks of its node (the same claims as waiting ranks use),
+// tells other nodes' service processes what may be read, reads what they tell, at most reads_max at a time,
+// and acknowledges. Pure: events in, actions out; no clock, heap, I/O or thread. Everything it knows is soft:
+// the records hold the truth, and a restarted service process finds all of it there.
+//
+// Papers: S0 (notification, receiver-paced ring, hand-around and parked list); see docs/protocol.md.
+#pragma once
+
+#include <span>
+
+#include "engine/message.h"
+#include "engine/mover.h"
+
+namespace longshore {
+
+struct ServiceLimits {
+    uint32_t nodes_max = 1;  // of the job
+    uint32_t services_per_node_max = 1;
+    uint32_t watches_max = 1024;       // operations looked at, at once
+    uint32_t group_size_max = 1024;    // sizes the bits a watch keeps per peer
+    uint32_t reads_max = 4;            // in flight
+    uint32_t reads_queued_max = 1024;  // notifications whose destination has entered
+    uint32_t held_max = 1024;          // notifications that came before their destination entered
+    uint32_t imports_max = 512;        // regions of other nodes' ranks
+    uint32_t eager_bytes = kEagerBytesMax;
+};
+
+// A fabric's name for an imported region.
+using ImportHandle = uint64_t;
+
+struct Action {
+    enum class Kind : uint8_t {
+        kCopy,    // move a claimed chunk between two ranks of this node; then finish_copy(copy, result)
+        kRead,    // read from another node's rank into one of ours; then finish_read(read_id, result)
+        kWrite,   // eager bytes of a notification into a rank's memory; then finish_read(id, result)
+        kSend,    // a frame to another service process
+        kImport,  // make sense of another rank's region descriptor; later finish_import(...)
+        kForget,  // an imported region is not needed any more
+    };
+    Kind kind = Kind::kCopy;
+    Copy copy;                       // kCopy
+    uint32_t id = 0;                 // kRead, kWrite, kImport
+    MemoryRef to;                    // kRead, kWrite
+    ImportHandle region = 0;         // kRead, kForget
+    uint64_t offset = 0, bytes = 0;  // kRead, kWrite
+    ServiceAddress peer;             // kSend: to; kImport: owner's service process
+    std::span<const std::byte>
+        data;  // kSend, kImport: valid until the next call of next(); kWrite: until finish_read
+};
+
+struct ServiceCounters {
+    uint64_t copies = 0, reads = 0, late_arrivals = 0, handed_on = 0, rescued = 0, parked = 0, unparked = 0,
+             notifications = 0, notifications_resent = 0, dropped = 0, stale_messages = 0,
+             malformed_messages = 0, duplicates = 0, eager_blocks = 0, pool_full = 0, bytes_between_nodes = 0;
+    uint64_t reads_by_rank_max = 0;
+};
+
+class ServiceEngine {
+  public:
+    static size_t bytes_needed(const NodeLimits& node, const ServiceLimits& limits);
+    // `block`: bytes_needed(), 64-aligned, zeroed. Frees the claims of this service's earlier incarnations
+    // and says hello to all peers, so that they notify again what was not acknowledged.
+    ServiceEngine(void* block, const NodeMemory& memory, ServiceId self, uint16_t incarnation,
+                  const ServiceLimits& limits, WakeSet* wake);
+
+    // Nodes of the job and their service processes: known once, before messages flow. counts[n]: of node n.
+    void set_peers(std::span<const uint16_t> services_of_node);
+
+    // --- events
+    // A frame from a peer. Borrowed for the call.
+    void on_frame(std::span<const std::byte> frame, WakeSet* wake);
+    void finish_copy(const Copy& copy, MoveResult result, WakeSet* wake);
+    void finish_read(uint32_t id, MoveResult result, WakeSet* wake);
+    void finish_import(uint32_t id, ImportHandle region, bool ok, WakeSet* wake);
+    // The fabric lost a peer for good (its node is gone): operations that need it end in kServiceLost.
+    void on_peer_lost(ServiceAddress peer, WakeSet* wake);
+    // About every 50 ms: notifies again what nobody has acknowledged for long (a net, not the mechanism).
+    void on_tick();
+
+    // --- actions
+    // The next thing to do; false: nothing until an event, a doorbell or a new record. The driver carries it
+    // out before it asks again; if the fabric says `again` it keeps the action and tries that one first.
+    bool next(Action* out, WakeSet* wake);
+
+    const ServiceCounters& counters() const { return counters_; }
+    // Nothing watched, queued, held or in flight (imports may be cached).
+    bool idle() const;
+
+    struct State;  // the inside: engine/service_state.h
+
+  private:
+    State* s_ = nullptr;
+    ServiceCounters counters_;
+};
+
+}  // namespace longshore

@@ -1,0 +1,497 @@
+// ServiceEngine, the destination's side: notifications of other nodes' blocks. A block whose rank has entered
+// is read in turn, at most reads_max at a time; one that came early is held (alltoall family), or handed
+// around the node's service processes and parked where any of them takes it (allgather family; paper S0,
+// III.D.2).
+#include "engine/service_state.h"
+
+namespace longshore {
+namespace {
+
+bool range_over(const ChunkRange& chunks, uint64_t generation) {
+    uint32_t from = 0;
+    return block_settled(chunks, generation, &from);
+}
+
+bool range_failed(const ChunkRange& chunks) {
+    for (uint32_t i = 0; i < chunks.count; ++i)
+        if (chunk_state(chunks.words[i].load(std::memory_order_relaxed)) == ChunkState::kFailed) return true;
+    return false;
+}
+
+uint32_t held_bucket(const OperationId& id, uint32_t destination, uint32_t count) {
+    return static_cast<uint32_t>(mix(mix(id.group.value ^ mix(id.sequence)) ^ destination)) & (count - 1);
+}
+
+}  // namespace
+
+void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake) {
+    if (!known(n.origin) || n.origin.node == memory.node() || n.bytes == 0) {
+        ++counters->malformed_messages;
+        return;
+    }
+    GroupSlot slot;
+    const GroupEntry* group = find_group(n.operation.group, &slot);
+    if (group == nullptr) {  // freed here: all its operations are over here
+        ++counters->duplicates;
+        acknowledge(n, false);
+        return;
+    }
+    if (n.source.value >= group->size || memory.members(*group)[n.source.value].node != n.origin.node) {
+        ++counters->malformed_messages;
+        return;
+    }
+    if ((n.destination & kToNode) != 0) {
+        if ((n.destination & ~kToNode) == memory.node().value && group->readers_offset != 0) {
+            place_shared(*group, n, wake);
+        } else {
+            ++counters->malformed_messages;
+        }
+        return;
+    }
+    if (n.destination >= group->size) {
+        ++counters->malformed_messages;
+        return;
+    }
+    const Member& member = memory.members(*group)[n.destination];
+    if (member.node != memory.node() || member.service != self) {
+        ++counters->malformed_messages;
+        return;
+    }
+    RecordId record;
+    switch (entered(memory, *group, member.local_index, n.operation.sequence, &record)) {
+        case Entered::kNotYet:
+            hold(n);
+            return;
+        case Entered::kOver:
+            ++counters->duplicates;
+            acknowledge(n, false);
+            return;
+        case Entered::kPublished:
+            break;
+    }
+    const uint32_t w = watch_record(member.local, record, wake);
+    if (w != kNone && watches[w].seen.sequence == n.operation.sequence) {
+        enqueue(w, n, wake);
+    } else {
+        note_dropped(n);
+    }
+}
+
+// A block for the whole node: which of its ranks reads it?
+void ServiceEngine::State::place_shared(const GroupEntry& group, const Notification& n, WakeSet* wake) {
+    const uint64_t sequence = n.operation.sequence;
+    Atomic<uint64_t>& reader = memory.reader(group, sequence, n.source);
+    const uint32_t* locals = memory.locals(group);
+    uint64_t seen = reader.load(std::memory_order_acquire);
+    if (seen >> 20 < sequence) {
+        // Nobody yet. Choose among our ranks that have entered, a different one each time.
+        uint32_t candidates = 0;
+        RecordId record;
+        for (uint32_t i = 0; i < group.local_count; ++i)
+            candidates += memory.members(group)[locals[i]].service == self &&
+                          entered(memory, group, i, sequence, &record) == Entered::kPublished;
+        if (candidates == 0) {
+            if (n.hops == 0) ++counters->late_arrivals;
+            Message m;
+            m.kind = MessageKind::kHandOn;
+            m.notification = n;
+            ++m.notification.hops;
+            const uint16_t services = services_of[memory.node().value];
+            const ServiceAddress next{memory.node(),
+                                      ServiceId{static_cast<uint16_t>((self.value + 1) % services)}};
+            if (m.notification.hops < services && add(next, m)) {
+                ++counters->handed_on;
+            } else {
+                park(n, wake);
+            }
+            return;
+        }
+        uint32_t choice = reader_round++ % candidates;
+        for (uint32_t i = 0; i < group.local_count; ++i) {
+            if (memory.members(group)[locals[i]].service != self ||
+                entered(memory, group, i, sequence, &record) != Entered::kPublished || choice-- != 0)
+                continue;
+            // Only one service process gets to name the reader.
+            const uint64_t mine = ring_entry(sequence, i + 1);
+            if (reader.compare_exchange_strong(seen, mine, std::memory_order_seq_cst)) {
+                seen = mine;
+                if (n.hops != 0) ++counters->rescued;
+            }
+            break;
+        }
+    }
+    if (seen >> 20 < sequence) {
+        note_dropped(n);  // the chosen one is leaving just now; the source tells it again
+        return;
+    }
+    const uint32_t index = static_cast<uint32_t>((seen & kDone) - 1);
+    RecordId record;
+    if (seen >> 20 > sequence || index >= group.local_count ||
+        entered(memory, group, index, sequence, &record) != Entered::kPublished) {
+        ++counters->duplicates;
+        acknowledge(n, false);
+        return;
+    }
+    const Member& holder = memory.members(group)[locals[index]];
+    if (holder.service == self) {
+        const uint32_t w = watch_record(holder.local, record, wake);
+        if (w != kNone && watches[w].seen.sequence == sequence) {
+            enqueue(w, n, wake);
+        } else {
+            note_dropped(n);
+        }
+        return;
+    }
+    // The reader is another's rank: a repeated notification, or its service process has started anew.
+    ++counters->duplicates;
+    if (n.hops >= services_of[memory.node().value]) return;
+    Message m;
+    m.kind = MessageKind::kHandOn;
+    m.notification = n;
+    m.notification.hops = static_cast<uint8_t>(services_of[memory.node().value]);
+    add({memory.node(), holder.service}, m);
+}
+
+void ServiceEngine::State::hold(const Notification& n) {
+    List& bucket = held_buckets[held_bucket(n.operation, n.destination, held_bucket_count)];
+    for (uint32_t i = bucket.head; i != kNone; i = held[i].next)
+        if (held[i].n.operation == n.operation && held[i].n.destination == n.destination &&
+            held[i].n.source == n.source) {
+            ++counters->duplicates;
+            return;
+        }
+    ++counters->late_arrivals;
+    const uint32_t i = pop_front(held, &free_held);
+    if (i == kNone) {
+        ++counters->pool_full;
+        note_dropped(n);
+        return;
+    }
+    held[i].n = n;
+    held[i].eager_bytes = static_cast<uint16_t>(n.eager.size());
+    for (size_t k = 0; k < n.eager.size(); ++k) held[i].eager[k] = n.eager[k];
+    push_back(held, &bucket, i);
+}
+
+// The rank has entered: what came for it before may be read now.
+void ServiceEngine::State::take_held(uint32_t w, WakeSet* wake) {
+    const Watch& watch = watches[w];
+    const OperationId id{GroupId{memory.group(watch.seen.group).id.load(std::memory_order_relaxed)},
+                         watch.seen.sequence};
+    List& bucket = held_buckets[held_bucket(id, watch.seen.rank.value, held_bucket_count)];
+    for (uint32_t n = bucket.count; n != 0; --n) {
+        const uint32_t i = pop_front(held, &bucket);
+        Held& h = held[i];
+        if (h.n.operation == id && h.n.destination == watch.seen.rank.value) {
+            h.n.eager = {h.eager, h.eager_bytes};
+            enqueue(w, h.n, wake);
+            push_back(held, &free_held, i);
+        } else {
+            push_back(held, &bucket, i);
+        }
+    }
+}
+
+void ServiceEngine::State::park(const Notification& n, WakeSet* wake) {
+    for (uint32_t i = 0; i < memory.limits().parked_max; ++i) {
+        ParkedEntry& entry = memory.parked(i);
+        uint32_t unused = 0;
+        if (!entry.state.compare_exchange_strong(unused, self.value + 1u, std::memory_order_acq_rel,
+                                                 std::memory_order_relaxed))
+            continue;
+        FrameWriter frame;
+        frame.start(entry.frame, kParkedFrameBytes, {.sender = here(), .incarnation = incarnation});
+        Message m;
+        m.kind = MessageKind::kHandOn;
+        m.notification = n;
+        LONGSHORE_CHECK(frame.add(m));
+        entry.bytes = static_cast<uint32_t>(frame.finish().size());
+        store_relaxed(&entry.group, n.operation.group.value);
+        store_relaxed(&entry.sequence, n.operation.sequence);
+        memory.header().parked_count.fetch_add(1, std::memory_order_seq_cst);
+        entry.state.store(kParked, std::memory_order_seq_cst);
+        ++counters->parked;
+        // A rank may have entered elsewhere meanwhile: everybody looks once more.
+        for (uint16_t s = 0; s < services_of[memory.node().value]; ++s)
+            memory.ring_service(ServiceId{s}, wake);
+        return;
+    }
+    ++counters->pool_full;
+    note_dropped(n);
+}
+
+void ServiceEngine::State::take_parked(WakeSet* wake) {
+    if (memory.header().parked_count.load(std::memory_order_seq_cst) == 0) return;
+    for (uint32_t i = 0; i < memory.limits().parked_max; ++i) {
+        ParkedEntry& entry = memory.parked(i);
+        if (entry.state.load(std::memory_order_acquire) != kParked) continue;
+        const uint64_t sequence = load_relaxed(&entry.sequence);
+        GroupSlot slot;
+        const GroupEntry* group = find_group(GroupId{load_relaxed(&entry.group)}, &slot);
+        bool ours = group == nullptr;
+        for (uint32_t k = 0; !ours && k < group->local_count; ++k) {
+            RecordId ignored;
+            ours = memory.members(*group)[memory.locals(*group)[k]].service == self &&
+                   entered(memory, *group, k, sequence, &ignored) != Entered::kNotYet;
+        }
+        uint32_t parked = kParked;
+        if (!ours || !entry.state.compare_exchange_strong(parked, self.value + 1u, std::memory_order_acq_rel,
+                                                          std::memory_order_relaxed))
+            continue;
+        FrameReader reader;
+        FrameHeader header;
+        Message m;
+        const bool read = entry.bytes <= kParkedFrameBytes &&
+                          reader.start({entry.frame, entry.bytes}, &header) &&
+                          reader.next(&m) == FrameReader::Result::kMessage;
+        if (read) {
+            ++counters->unparked;
+            on_notification(m.notification, wake);
+        }
+        entry.state.store(0, std::memory_order_release);
+        memory.header().parked_count.fetch_sub(1, std::memory_order_relaxed);
+    }
+}
+
+void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* wake) {
+    Watch& w = watches[i];
+    OperationRecord& record = memory.record(w.local, w.record);
+    if (test_bit(queued(i), n.source.value)) {
+        ++counters->duplicates;
+        return;
+    }
+    const ChunkRange chunks = incoming_chunks(memory, record, n.source);
+    const bool settled = range_over(chunks, w.seen.generation);
+    const bool failed = range_failed(chunks);
+    if (!still(w) || (settled && chunks.count != 0)) {
+        ++counters->duplicates;
+        acknowledge(n, failed);
+        return;
+    }
+    const Geometry geometry(memory, record);
+    const Block block = geometry.incoming(n.source);
+    const bool fits =
+        geometry.is_source(n.source) && block.valid && block.bytes == n.bytes && chunks.chunk_bytes != 0;
+    const uint32_t q = fits ? pop_front(queue, &free_queue) : kNone;
+    const uint32_t import = q != kNone && n.eager.empty() ? import_for(n) : kNone;
+    if (!fits) {
+        // Not the sizes that both sides agreed on: nothing is written.
+        for (uint32_t c = 0; c < chunks.count; ++c) {
+            if (!claim_chunk(chunks.words[c], w.seen.generation, worker)) continue;
+            note_error(record, OperationError::kTruncated);
+            settle_chunk(chunks.words[c], w.seen.generation, ChunkState::kFailed);
+        }
+        acknowledge(n, true);
+        memory.ring_rank(w.local, wake);
+        return;
+    }
+    if (q == kNone || (n.eager.empty() && import == kNone)) {
+        if (q == kNone) {
+            ++counters->pool_full;
+        } else {
+            push_back(queue, &free_queue, q);
+        }
+        ++counters->dropped;
+        w.request_next = 0;  // ask for it when there is room
+        return;
+    }
+    QueuedRead& read = queue[q];
+    read.watch = i;
+    read.generation = w.seen.generation;
+    read.n = n;
+    read.n.eager = {};
+    read.import = import;
+    read.chunk = read.in_flight = 0;
+    read.failed = read.cancelled = false;
+    read.eager_bytes = static_cast<uint16_t>(n.eager.size());
+    for (size_t k = 0; k < n.eager.size(); ++k) read.eager[k] = n.eager[k];
+    set_bit(queued(i), n.source.value);
+    ++w.queued_count;
+    read.place = QueuedRead::Place::kReady;
+    if (import == kNone) {
+        push_back(queue, &ready, q);
+        return;
+    }
+    ++imports[import].users;
+    if (imports[import].state == Import::State::kReady) {
+        push_back(queue, &ready, q);
+    } else if (imports[import].state == Import::State::kFailed) {
+        fail_queued(q, OperationError::kUnreadable, wake);
+    } else {
+        read.place = QueuedRead::Place::kWaiting;
+        push_back(queue, &imports[import].waiting, q);
+    }
+}
+
+bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
+    while (ready.count != 0 && free_reads.count != 0) {
+        const uint32_t i = ready.head;
+        QueuedRead& q = queue[i];
+        if (!q.cancelled && q.import != kNone && imports[q.import].state == Import::State::kFailed) {
+            pop_front(queue, &ready);
+            fail_queued(i, OperationError::kUnreadable, wake);
+            continue;
+        }
+        if (!q.cancelled) {
+            const Watch& w = watches[q.watch];
+            const OperationRecord& record = memory.record(w.local, w.record);
+            const ChunkRange chunks = incoming_chunks(memory, record, q.n.source);
+            while (q.chunk < chunks.count) {
+                const uint32_t c = q.chunk++;
+                if (!claim_chunk(chunks.words[c], q.generation, worker)) continue;
+                const Block to = Geometry(memory, record).incoming(q.n.source);
+                const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
+                const uint32_t id = pop_front(reads, &free_reads);
+                ReadInFlight& read = reads[id];
+                read.queued = i;
+                read.word = &chunks.words[c];
+                read.bytes = to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
+                ++q.in_flight;
+                ++reads_in_flight;
+                *out = Action{};
+                out->id = id;
+                out->to = to.at;
+                out->to.offset += offset;
+                out->bytes = read.bytes;
+                if (q.import == kNone) {
+                    out->kind = Action::Kind::kWrite;
+                    out->data = {q.eager + offset, static_cast<size_t>(read.bytes)};
+                } else {
+                    out->kind = Action::Kind::kRead;
+                    out->region = imports[q.import].handle;
+                    out->offset = q.n.offset + offset;
+                }
+                return true;
+            }
+        }
+        pop_front(queue, &ready);
+        q.place = QueuedRead::Place::kIssued;
+        finish_queued(i);
+    }
+    return false;
+}
+
+// All its chunks are taken: is the block there?
+void ServiceEngine::State::finish_queued(uint32_t i) {
+    QueuedRead& q = queue[i];
+    if (q.place != QueuedRead::Place::kIssued || q.in_flight != 0) return;
+    if (!q.cancelled) {
+        const Watch& w = watches[q.watch];
+        const ChunkRange chunks = incoming_chunks(memory, memory.record(w.local, w.record), q.n.source);
+        const bool over = range_over(chunks, q.generation);
+        q.failed |= still(w) && range_failed(chunks);
+        if (!over) {
+            // Some chunks are, or were, in the hands of another service process. Look again later.
+            q.place = QueuedRead::Place::kStalled;
+            push_back(queue, &stalled, i);
+            return;
+        }
+    }
+    retire_queued(i);
+}
+
+void ServiceEngine::State::retry_stalled() {
+    for (uint32_t n = stalled.count; n != 0; --n) {
+        const uint32_t i = pop_front(queue, &stalled);
+        queue[i].chunk = 0;
+        queue[i].place = QueuedRead::Place::kReady;
+        push_back(queue, &ready, i);
+    }
+}
+
+// Its region could not be imported: nobody will read it.
+void ServiceEngine::State::fail_queued(uint32_t i, OperationError error, WakeSet* wake) {
+    QueuedRead& q = queue[i];
+    const Watch& w = watches[q.watch];
+    OperationRecord& record = memory.record(w.local, w.record);
+    const ChunkRange chunks = incoming_chunks(memory, record, q.n.source);
+    for (uint32_t c = 0; c < chunks.count; ++c) {
+        if (!claim_chunk(chunks.words[c], q.generation, worker)) continue;
+        note_error(record, error);
+        settle_chunk(chunks.words[c], q.generation, ChunkState::kFailed);
+        q.failed = true;
+    }
+    announce_block(memory, w.local, w.record, q.generation, q.n.source, wake);
+    q.place = QueuedRead::Place::kIssued;
+    finish_queued(i);
+}
+
+void ServiceEngine::State::retire_queued(uint32_t i) {
+    QueuedRead& q = queue[i];
+    if (q.import != kNone) unuse_import(q.import);
+    q.import = kNone;
+    if (!q.cancelled) {
+        Watch& w = watches[q.watch];
+        clear_bit(queued(q.watch), q.n.source.value);
+        --w.queued_count;
+        q.cancelled = true;
+    }
+    if (acknowledge(q.n, q.failed)) {
+        push_back(queue, &free_queue, i);
+    } else {
+        q.place = QueuedRead::Place::kOver;
+        push_back(queue, &unacknowledged, i);
+    }
+}
+
+void ServiceEngine::State::send_acknowledgements() {
+    for (uint32_t n = unacknowledged.count; n != 0; --n) {
+        const uint32_t i = pop_front(queue, &unacknowledged);
+        if (acknowledge(queue[i].n, queue[i].failed)) {
+            push_back(queue, &free_queue, i);
+        } else {
+            push_back(queue, &unacknowledged, i);
+        }
+    }
+}
+
+bool ServiceEngine::State::acknowledge(const Notification& n, bool failed) {
+    Message m;
+    m.kind = MessageKind::kAcknowledge;
+    m.acknowledgement.operation = n.operation;
+    m.acknowledgement.source = n.source;
+    m.acknowledgement.destination = n.destination;
+    m.acknowledgement.failed = failed;
+    return add(n.origin, m);
+}
+
+void ServiceEngine::State::send_requests(uint32_t i) {
+    Watch& w = watches[i];
+    if (free_queue.count * 2 < limits.reads_queued_max) return;  // there would be no room again
+    const GroupEntry& group = memory.group(w.seen.group);
+    const OperationRecord& record = memory.record(w.local, w.record);
+    const Geometry geometry(memory, record);
+    const bool shared = is_shared(w.seen.collective);
+    for (; w.request_next < group.size; ++w.request_next) {
+        const Rank source{w.request_next};
+        const Member& member = memory.members(group)[source.value];
+        if (member.node == memory.node() || !geometry.is_source(source) ||
+            test_bit(queued(i), source.value) || geometry.incoming(source).bytes == 0 ||
+            range_over(incoming_chunks(memory, record, source), w.seen.generation))
+            continue;
+        if (shared && memory.reader(group, w.seen.sequence, source).load(std::memory_order_acquire) >> 20 >=
+                          w.seen.sequence)
+            continue;
+        if (!still(w)) return;
+        Message m;
+        m.kind = MessageKind::kRequest;
+        m.request.operation = {GroupId{group.id.load(std::memory_order_relaxed)}, w.seen.sequence};
+        m.request.source = source;
+        m.request.destination = shared ? kToNode | memory.node().value : w.seen.rank.value;
+        if (!add({member.node, member.service}, m)) return;
+    }
+}
+
+// The operation of a watch is over (its record has retired): what was still queued for it has landed
+// otherwise.
+void ServiceEngine::State::cancel_reads(uint32_t i) {
+    Watch& w = watches[i];
+    for (uint32_t q = 0; w.queued_count != 0 && q < limits.reads_queued_max; ++q) {
+        if (queue[q].watch != i || queue[q].cancelled || queue[q].generation != w.seen.generation) continue;
+        if (!test_bit(queued(i), queue[q].n.source.value)) continue;
+        queue[q].cancelled = true;
+        --w.queued_count;
+    }
+}
+
+}  // namespace longshore

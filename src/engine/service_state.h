@@ -1,0 +1,258 @@
+// The inside of ServiceEngine, shared by its .cc files and nobody else. Everything lies in the caller's
+// block.
+#pragma once
+
+#include "engine/service_engine.h"
+
+namespace longshore {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+// A list threaded through an array of T by T::next. First in, first out.
+struct List {
+    uint32_t head = kNone, tail = kNone, count = 0;
+};
+template <class T>
+void push_back(T* items, List* list, uint32_t i) {
+    items[i].next = kNone;
+    if (list->tail == kNone) {
+        list->head = i;
+    } else {
+        items[list->tail].next = i;
+    }
+    list->tail = i;
+    ++list->count;
+}
+template <class T>
+uint32_t pop_front(T* items, List* list) {
+    const uint32_t i = list->head;
+    if (i == kNone) return kNone;
+    list->head = items[i].next;
+    if (list->head == kNone) list->tail = kNone;
+    --list->count;
+    return i;
+}
+
+// An operation of one of this service process's ranks.
+struct Watch {
+    uint32_t next = kNone;
+    bool used = false;
+    LocalRank local;
+    RecordId record;
+    RecordLook seen;
+    uint32_t local_index = 0;
+    MoverCursor incoming;
+    uint32_t lap_events = 0;  // the doorbell count when the present lap over incoming blocks began
+    bool lap_over = false;    // ... and nothing was left to do in it
+    bool several_nodes = false;
+    uint32_t due_count = 0;     // notifications to send
+    uint32_t due_next = 0;      // where to go on
+    uint32_t queued_count = 0;  // entries in the read queue
+    uint32_t request_next = 0;  // sources to ask for a notification; size: done
+    uint32_t resend_ticks = 0, resend_after = 4;
+    bool unacknowledged = false;  // something was notified and not acknowledged yet
+};
+
+// A notification whose destination rank has entered: its block is to be read.
+struct QueuedRead {
+    // waiting for its region; in the ready list; all chunks taken; chunks held by others; acknowledgement to
+    // be sent
+    enum class Place : uint8_t { kWaiting, kReady, kIssued, kStalled, kOver };
+    uint32_t next = kNone;
+    Place place = Place::kWaiting;
+    uint32_t watch = kNone;
+    uint64_t generation = 0;  // of the record
+    Notification n;
+    uint32_t import = kNone;  // kNone: eager
+    uint32_t chunk = 0;       // to look at next
+    uint32_t in_flight = 0;
+    bool failed = false;
+    bool cancelled = false;  // its operation is over already, its watch gone
+    uint16_t eager_bytes = 0;
+    std::byte eager[kEagerBytesMax];
+};
+
+// A notification that came before its destination entered.
+struct Held {
+    uint32_t next = kNone;
+    Notification n;
+    uint16_t eager_bytes = 0;
+    std::byte eager[kEagerBytesMax];
+};
+
+struct Import {
+    enum class State : uint8_t { kUnused, kRequest, kRequested, kArrived, kImporting, kReady, kFailed };
+    uint32_t next = kNone;  // in its hash chain
+    State state = State::kUnused;
+    ServiceAddress origin;
+    LocalRank owner;
+    RegionId region;
+    uint32_t generation = 0;
+    ImportHandle handle = 0;
+    uint32_t users = 0;  // queued reads
+    uint32_t attempts = 0;
+    List waiting;  // queued reads until it is ready
+    uint16_t descriptor_bytes = 0;
+    std::byte descriptor[kDescriptorBytesMax];
+};
+
+struct ReadInFlight {
+    uint32_t next = kNone;
+    uint32_t queued = kNone;
+    Atomic<ChunkWord>* word = nullptr;
+    uint64_t bytes = 0;
+};
+
+struct RegionReply {
+    uint32_t next = kNone;
+    ServiceAddress peer;
+    LocalRank owner;
+    RegionId region;
+    uint32_t generation = 0;
+};
+
+struct Peer {
+    uint32_t incarnation = 0;  // newest heard of
+    bool lost = false;
+    bool hello_due = false;
+    bool open = false;  // a frame has been begun
+    uint8_t half = 0;   // ... in this half of the buffer
+    FrameWriter frame;
+    std::byte* buffer = nullptr;
+};
+
+struct ServiceEngine::State {
+    NodeMemory memory;
+    ServiceId self;
+    uint16_t incarnation;
+    ServiceLimits limits;
+    ServiceCounters* counters;
+    Mover mover;
+    WorkerId worker;
+
+    Watch* watches;
+    List free_watches;
+    uint32_t* watch_of;         // [ranks_max][records_max]: watch + 1
+    uint64_t* due;              // [watches_max][words]: notifications to send, by destination rank or node
+    uint64_t* queued_bits;      // [watches_max][words]: sources whose block is in the read queue
+    uint32_t words;             // per watch
+    uint32_t watch_round = 0;   // round robin
+    uint32_t watches_used = 0;  // highest in use + 1
+    uint32_t watch_count = 0;
+    uint32_t scan_events = 0;  // doorbell count at the last scan for new records
+    bool scan_needed = true;
+
+    QueuedRead* queue;
+    List free_queue, ready, stalled;
+    ReadInFlight* reads;
+    List free_reads;
+    uint32_t reads_in_flight = 0;
+    List unacknowledged;  // over, acknowledgement not yet in a frame
+
+    Held* held;
+    List free_held;
+    List* held_buckets;
+    uint32_t held_bucket_count;
+    uint64_t* dropped_bits;  // which (operation, destination) lost a notification to a full pool, by hash
+
+    Import* imports;
+    uint32_t* import_buckets;
+    uint32_t import_bucket_count;
+    uint32_t import_clock = 0;
+    uint32_t imports_pending = 0;  // in kRequest or kArrived
+    ImportHandle forget = 0;       // evicted, to be told to the fabric
+    bool forget_pending = false;
+
+    RegionReply* replies;
+    List free_replies, due_replies;
+
+    Peer* peers;            // [nodes_max][services_per_node_max]
+    uint16_t* services_of;  // [nodes_max]
+    uint32_t flush_round = 0;
+    bool frames_pending = false;
+    bool any_lost = false;
+    uint32_t reader_round = 0;
+
+    struct CachedGroup {
+        uint64_t id;
+        uint32_t slot;
+    };
+    CachedGroup* group_cache;  // direct mapped
+
+    // --- service_engine.cc
+    Peer& peer(ServiceAddress a) {
+        return peers[a.node.value * limits.services_per_node_max + a.service.value];
+    }
+    bool known(ServiceAddress a) const {
+        return a.node.value < limits.nodes_max && a.service.value < limits.services_per_node_max;
+    }
+    ServiceAddress address(uint32_t p) const {
+        return {NodeId{static_cast<uint16_t>(p / limits.services_per_node_max)},
+                ServiceId{static_cast<uint16_t>(p % limits.services_per_node_max)}};
+    }
+    ServiceAddress here() const { return {memory.node(), self}; }
+    bool add(ServiceAddress to, const Message& m);  // false: no room until a frame has gone
+    bool next_frame(Action* out);
+    const GroupEntry* find_group(GroupId id, GroupSlot* slot);
+    void scan(WakeSet* wake);
+    void lose(uint32_t w, ServiceAddress lost, WakeSet* wake);
+    uint32_t watch_record(LocalRank local, RecordId record, WakeSet* wake);
+    void drop_watch(uint32_t w);
+    bool still(const Watch& w) const;
+    uint64_t* due_bits(uint32_t w) { return due + uint64_t{w} * words; }
+    uint64_t* queued(uint32_t w) { return queued_bits + uint64_t{w} * words; }
+
+    // --- service_notify.cc: our ranks' blocks, told to others
+    void plan_notifications(uint32_t w);
+    bool send_notifications(uint32_t w);
+    void rearm(uint32_t w, const ServiceAddress* only);
+    void on_acknowledge(const Acknowledgement& a, WakeSet* wake);
+    void on_request(const Request& r, WakeSet* wake);
+    void on_region_request(ServiceAddress from, const RegionMessage& m);
+    bool send_replies();
+    void resync(ServiceAddress with);
+
+    // --- service_receive.cc: others' blocks, for our ranks
+    void on_notification(const Notification& n, WakeSet* wake);
+    void place_shared(const GroupEntry& group, const Notification& n, WakeSet* wake);
+    void hold(const Notification& n);
+    void take_held(uint32_t w, WakeSet* wake);
+    void park(const Notification& n, WakeSet* wake);
+    void take_parked(WakeSet* wake);
+    void enqueue(uint32_t w, const Notification& n, WakeSet* wake);
+    bool next_read(Action* out, WakeSet* wake);
+    void finish_queued(uint32_t q);
+    void fail_queued(uint32_t q, OperationError error, WakeSet* wake);
+    void retire_queued(uint32_t q);
+    void retry_stalled();
+    bool acknowledge(const Notification& n, bool failed);
+    void send_acknowledgements();
+    void send_requests(uint32_t w);
+    void note_dropped(const Notification& n);
+    void cancel_reads(uint32_t w);
+
+    // --- service_imports.cc: regions of other nodes' ranks
+    uint32_t import_for(const Notification& n);
+    bool next_import(Action* out);
+    void on_region(ServiceAddress from, const RegionMessage& m);
+    void import_done(uint32_t i, ImportHandle region, bool ok, WakeSet* wake);
+    void unuse_import(uint32_t i);
+};
+
+inline bool test_bit(const uint64_t* bits, uint32_t i) {
+    return (bits[i / 64] >> (i % 64) & 1) != 0;
+}
+inline void set_bit(uint64_t* bits, uint32_t i) {
+    bits[i / 64] |= uint64_t{1} << (i % 64);
+}
+inline void clear_bit(uint64_t* bits, uint32_t i) {
+    bits[i / 64] &= ~(uint64_t{1} << (i % 64));
+}
+
+inline uint64_t mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+}  // namespace longshore

@@ -1,0 +1,54 @@
+// A fabric moves control messages between service processes, and bytes between ranks' memory on their behalf.
+// Polled completions, no callbacks, one thread. The contracts are tests (tests/conformance), run on every
+// fabric:
+//   - every accepted read, write, copy or import yields exactly one event;
+//   - messages between two members arrive once, in order; one sent after a completion is seen after the
+//   bytes;
+//   - `again` changes nothing; zero-byte transfers complete; a poll never blocks longer than it was told;
+//   - after a peer is reported lost, every operation to it still completes, with an error.
+#pragma once
+
+#include <span>
+
+#include "engine/service_engine.h"
+
+namespace longshore {
+
+enum class Post : uint8_t { kAccepted, kAgain };
+
+struct FabricEvent {
+    enum class Kind : uint8_t { kMessage, kMoved, kImported, kPeerLost };
+    Kind kind = Kind::kMessage;
+    uint64_t id = 0;                         // kMoved, kImported: as posted
+    MoveResult result = MoveResult::kMoved;  // kMoved
+    bool ok = false;                         // kImported
+    ImportHandle region = 0;                 // kImported
+    ServiceAddress peer;                     // kMessage: from; kPeerLost
+    std::span<const std::byte> message;      // kMessage: valid until the next poll
+};
+
+class Fabric {
+  public:
+    virtual ~Fabric() = default;
+
+    // A control message of at most kFrameBytesMax bytes; the fabric has copied it when this returns. A peer
+    // that is not connected yet is connected on the way (kAgain meanwhile).
+    virtual Post send(ServiceAddress to, std::span<const std::byte> message) = 0;
+    // Between two ranks of this node.
+    virtual Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) = 0;
+    // From an imported region of another node's rank into a rank of this node.
+    virtual Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes,
+                      uint64_t id) = 0;
+    // From this process into a rank of this node; the bytes are borrowed until the event.
+    virtual Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) = 0;
+    // Makes a region of another node usable. The descriptor is borrowed for the call.
+    virtual Post import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) = 0;
+    virtual void forget_region(ImportHandle region) = 0;
+    // At most events.size() events; waits up to wait_ns for the first, or for a ring of this member's
+    // doorbell.
+    virtual size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) = 0;
+    // Wakes sleepers of this node.
+    virtual void wake(const WakeSet& sleepers) = 0;
+};
+
+}  // namespace longshore

@@ -1,0 +1,149 @@
+/* host.h: the library in the application's process. A C API on an explicit context: no globals, nothing blocks
+ * (ls_sleep alone waits, for as long as it is told). The MPI shim is its first client; tests/host has one that is no
+ * MPI program.
+ *
+ * Collective steps (context, group) need the caller's allgather; they are started, then tested until they are over,
+ * on all members. Everything else is local. One context may be used from several threads, one call at a time per
+ * context (the caller locks).
+ *
+ * Returns: LS_OK, LS_IN_PROGRESS, or a negative LS_ERR_*. A text for the user: ls_context_error(). */
+#ifndef LONGSHORE_HOST_H
+#define LONGSHORE_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    LS_OK = 0,
+    LS_IN_PROGRESS = 1,
+    LS_ERR_UNAVAILABLE = -1,  /* this job or group cannot be offloaded; all members are told the same */
+    LS_ERR_MEMORY = -2,       /* a buffer could not be read or written */
+    LS_ERR_TRUNCATED = -3,    /* a block was larger than its place */
+    LS_ERR_SERVICE = -4,      /* a service process that this needs is gone */
+    LS_ERR_ARGUMENT = -5,
+    LS_ERR_LIMIT = -6         /* something did not answer in time */
+};
+
+typedef struct ls_context ls_context;
+typedef struct ls_group ls_group;
+typedef struct ls_operation ls_operation;
+
+/* A nonblocking allgather over the members of what is being made (job or group), given by the caller. */
+typedef struct ls_exchange {
+    void* user;
+    uint32_t rank, size;
+    /* Everybody gives `bytes` at `in`, everybody gets size * bytes at `out`. Buffers stay valid until it is over.
+     * Returns LS_OK, or negative. One at a time. */
+    int (*start)(void* user, const void* in, void* out, size_t bytes);
+    int (*test)(void* user); /* LS_OK when it is over, LS_IN_PROGRESS, or negative */
+} ls_exchange;
+
+/* Equal on all ranks (the caller has seen to it). Zero-initialise, then set; see src/base/settings.h for meanings. */
+typedef struct ls_options {
+    uint32_t service_count, service_reads_max, service_spin_us, service_restarts_max;
+    const char* service_path;  /* of longshored */
+    const char* service_cores; /* "auto", "none" or a list */
+    uint32_t nodes_count;      /* emulated nodes; 0: as the machines are */
+    int nodes_strided;
+    int wait_cooperative;
+    uint32_t wait_report_s, limit_s;
+    uint64_t eager_bytes, chunk_bytes, snapshot_bytes_max;
+    int trace; /* keep trace events */
+    int memory_inaccessible;
+    /* One line for the user; level 0 warn, 1 info, 2 debug, 3 trace. May be null. */
+    void (*log)(void* user, int level, const char* line);
+    void* log_user;
+} ls_options;
+
+/* --- the job. After LS_OK from ls_context_test every rank may make groups; after an error none may, on any rank. */
+int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_context** out);
+int ls_context_test(ls_context* context);
+const char* ls_context_error(const ls_context* context);
+/* Detaches. No operation may be open. Local; the services go when the last rank has gone. */
+void ls_context_free(ls_context* context);
+
+/* --- groups. `exchange` is over the members; it is needed until ls_group_test is over. */
+int ls_group_start(ls_context* context, const ls_exchange* exchange, ls_group** out);
+int ls_group_test(ls_group* group);
+/* Local. Open operations of the group finish first: the group goes when they have. */
+void ls_group_free(ls_group* group);
+
+/* --- operations: all members start the same ones in the same order on a group. */
+typedef enum ls_collective { LS_ALLTOALL, LS_ALLTOALLV, LS_ALLGATHER, LS_ALLGATHERV, LS_BCAST } ls_collective;
+
+/* Counts and displacements in elements of the given size, as MPI has them, read through these, not copied before the
+ * call: 32-bit or 64-bit integers. Negative displacements are legal. */
+typedef struct ls_vector {
+    const void* counts;
+    const void* displacements;
+    int is_64bit;
+    size_t element_bytes;
+} ls_vector;
+
+typedef struct ls_arguments {
+    ls_collective collective;
+    const void* send;   /* null and in_place: MPI_IN_PLACE */
+    void* recv;
+    int in_place;
+    uint32_t root;            /* LS_BCAST; its buffer is recv on every rank */
+    size_t send_block_bytes;  /* uniform collectives: bytes per block; LS_ALLGATHERV: of the one send block */
+    size_t recv_block_bytes;  /* uniform collectives; LS_BCAST: the whole */
+    ls_vector send_vector, recv_vector; /* v-collectives (LS_ALLGATHERV: recv only) */
+    int blocking; /* the caller is about to wait: no doorbell where no service process is needed */
+} ls_arguments;
+
+/* Makes the operation next in the group's order. Copies what it needs of `arguments`, so counts may go afterwards. */
+int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operation** out);
+/* Moves at most a chunk itself (unless cooperative wait is off), then looks. LS_OK: complete, and the buffers are the
+ * caller's again. `moved`, if not null: whether this call got anything done (then call again soon). */
+int ls_operation_test(ls_operation* operation, int* moved);
+/* After LS_OK or an error from test. */
+void ls_operation_free(ls_operation* operation);
+
+/* Packed data: memory of this context that peers read fastest. Null if there is no room (use malloc). */
+void* ls_allocate(ls_context* context, size_t bytes);
+void ls_release(ls_context* context, void* memory, size_t bytes);
+
+/* Waits until something may have changed for this rank, at most timeout_ns. */
+void ls_sleep(ls_context* context, uint64_t timeout_ns);
+/* One line naming what `operation` is waiting for, for the user. */
+void ls_operation_describe(const ls_operation* operation, char* line, size_t bytes);
+
+void ls_set_cooperative(ls_context* context, int on);
+
+/* --- sight */
+typedef struct ls_collective_bytes {
+    uint64_t by_service, by_rank;
+} ls_collective_bytes;
+/* What landed at this rank so far, by collective (index ls_collective). */
+void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[5]);
+
+typedef struct ls_service_stats {
+    uint32_t node, service, incarnation, core; /* core: UINT32_MAX if it has none of its own */
+    uint64_t busy_ns, idle_ns, cpu_ns, copies, reads, late_arrivals, handed_on, rescued, parked, messages_sent,
+        messages_refused, stale_messages, notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes;
+} ls_service_stats;
+/* The service processes of this rank's node; returns how many there are, fills at most `max`. Call it on the lowest
+ * rank of a node (ls_is_node_leader). */
+uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t max);
+int ls_is_node_leader(const ls_context* context);
+uint32_t ls_node(const ls_context* context);
+uint32_t ls_node_count(const ls_context* context);
+
+typedef struct ls_trace_event {
+    uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
+    uint32_t lane;             /* UINT32_MAX: this rank; else service process of this node */
+    uint32_t kind;             /* 0 move (bytes), 1 read from another node (bytes) */
+    uint64_t value;
+} ls_trace_event;
+/* Takes out up to `max` trace events of this rank (and, on the node's leader, of its service processes). */
+uint32_t ls_trace_take(ls_context* context, ls_trace_event* out, uint32_t max);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,124 @@
+// longshore bench: runs the benchmark of one MPI flavour under its mpirun, offloaded or not.
+#include <fmt/core.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tools/launch.h"
+#include "tools/paths.h"
+#include "tools/tools.h"
+
+namespace longshore::tools {
+namespace {
+
+struct BenchOptions {
+    LaunchOptions launch;
+    std::string mpi;
+    unsigned ranks = 0;
+    bool host_only = false;
+    bool help = false;
+};
+
+constexpr const char* kFlavours[] = {"openmpi", "mpich"};
+
+std::string bench_program(const std::string& flavour) {
+    return root_folder() + "/bin/longshore-bench-" + flavour;
+}
+
+// Debian names each mpirun after its flavour; elsewhere the plain name is asked whose it is.
+std::string find_mpirun(const std::string& flavour) {
+    if (const std::string own = find_program("mpirun." + flavour); !own.empty()) return own;
+    const std::string plain = find_program("mpirun");
+    if (plain.empty()) return "";
+    const std::string version = capture({plain, "--version"}).text;
+    const bool open_mpi = version.find("Open MPI") != version.npos || version.find("OpenRTE") != version.npos;
+    return open_mpi == (flavour == "openmpi") ? plain : "";
+}
+
+unsigned cpus_allowed() {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
+}
+
+std::string choose_flavour(const std::string& wanted) {
+    for (const char* flavour : kFlavours) {
+        if (!wanted.empty() && wanted != flavour) continue;
+        if (is_file(bench_program(flavour)) && !find_mpirun(flavour).empty()) return flavour;
+    }
+    for (const char* flavour : kFlavours) {
+        if (!wanted.empty() && wanted != flavour) continue;
+        const bool built = is_file(bench_program(flavour));
+        const bool launchable = !find_mpirun(flavour).empty();
+        const char* missing =
+            built ? "its mpirun is not on your PATH"
+                  : (launchable ? "longshore-bench is not built for it" : "it is not installed");
+        fmt::print(stderr, "longshore bench: {}: {}\n", flavour, missing);
+    }
+    fmt::print(stderr, "'make deps' installs both MPIs and 'make build' builds their benchmarks.\n");
+    return "";
+}
+
+int help(const CLI::App* command, const BenchOptions& options) {
+    fmt::print("{}", command->help());
+    for (const char* flavour : kFlavours) {
+        if (!options.mpi.empty() && options.mpi != flavour) continue;
+        if (!is_file(bench_program(flavour))) continue;
+        fmt::print("\nBench arguments, after --:\n\n");
+        return execute({bench_program(flavour), "--help"});
+    }
+    fmt::print("\nThe benchmark is not built yet ('make build'), so its own arguments are not shown.\n");
+    return kOk;
+}
+
+int bench(const CLI::App* command, const Words& words, const BenchOptions& options) {
+    if (options.help) return help(command, options);
+    const std::string flavour = choose_flavour(options.mpi);
+    if (flavour.empty()) return kNotReady;
+    if (const int code = export_settings(options.launch); code != kOk) return code;
+    if (!options.host_only) {
+        if (const int code = export_shim(); code != kOk) return code;
+    }
+    const unsigned ranks = options.ranks != 0 ? options.ranks : std::max(2u, cpus_allowed());
+    std::vector<std::string> launch = {find_mpirun(flavour), "-np", std::to_string(ranks)};
+    if (flavour == "openmpi") {
+        // More ranks than cores must start, and a bound rank would keep its service process off its core.
+        launch.insert(launch.end(), {"--oversubscribe", "--bind-to", "none"});
+        if (geteuid() == 0) launch.emplace_back("--allow-run-as-root");
+    }
+    launch.push_back(bench_program(flavour));
+    launch.insert(launch.end(), words.begin(), words.end());
+    return execute(launch);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, const Words* words, int* exit_code) {
+    const auto options = std::make_shared<BenchOptions>();
+    CLI::App* command =
+        app.add_subcommand("bench", "Measure latency and overlap of collectives on this machine");
+    set_usage(command, "longshore bench [OPTIONS] [-- BENCH ARGUMENTS]");
+    // Its own help flag: CLI11's would end before the benchmark can add its part.
+    command->set_help_flag();
+    command->add_flag("-h,--help", options->help, "show this help and that of the benchmark");
+    command->add_option("--mpi", options->mpi, "openmpi or mpich (default: the first that is there)")
+        ->check(CLI::IsMember({"openmpi", "mpich"}))
+        ->type_name("MPI");
+    command
+        ->add_option("-n,--ranks", options->ranks, "number of ranks (default: one for each core, at least 2)")
+        ->check(CLI::Range(1, 4096))
+        ->type_name("RANKS");
+    command->add_flag("--host-only", options->host_only, "the MPI alone, without Longshore, to compare with");
+    add_launch_options(command, &options->launch);
+    command->footer(R"(Examples:
+  longshore bench
+  longshore bench --mpi mpich -n 4 --service 1
+  longshore bench -n 4 --nodes 2 -- BENCH ARGUMENTS
+  longshore bench --host-only -n 4
+
+Exit code: that of mpirun; 2 bad option or setting; 125 an MPI, the benchmark or the shim is missing.)");
+    command->callback([=] { *exit_code = bench(command, *words, *options); });
+}
+
+}  // namespace longshore::tools

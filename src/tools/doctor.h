@@ -1,0 +1,33 @@
+// The checks of longshore doctor. Each really tries what it tells about.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace longshore::tools {
+
+enum class Verdict { kOk, kWarn, kFail };
+
+struct Check {
+    std::string name;
+    Verdict verdict = Verdict::kOk;
+    std::string found;
+    std::string advice;  // what to do; empty when all is well
+};
+
+using Checks = std::vector<Check>;
+
+// doctor_mpi.cc
+void check_mpis(Checks* checks);
+void check_parts(Checks* checks);
+void check_settings(Checks* checks);
+
+// doctor_system.cc
+void check_machine(Checks* checks);
+void check_cores(Checks* checks);
+void check_peer_copy(Checks* checks);
+void check_memory(Checks* checks);
+void check_limits(Checks* checks);
+void check_kernel_services(Checks* checks);
+
+}  // namespace longshore::tools

@@ -1,0 +1,31 @@
+// What the subcommands share: usage lines and suggestions, the options of `run` and `bench` that become
+// settings, and the environment of a started program.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace longshore::tools {
+
+struct LaunchOptions {
+    std::string service, nodes, placement, stats, trace, log;
+    std::vector<std::string> settings;  // NAME=VALUE
+};
+
+// The usage line of a command's help.
+void set_usage(CLI::App* command, const std::string& usage);
+
+void add_launch_options(CLI::App* command, LaunchOptions* options);
+
+// Exports the options as settings and checks all settings of the environment. Returns kOk, or says what is
+// wrong and returns kUsage.
+int export_settings(const LaunchOptions& options);
+
+// Puts the shim into LD_PRELOAD. Returns kOk, or says what is wrong and returns kNotReady.
+int export_shim();
+
+// "; did you mean NEAREST?" or "".
+std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace longshore::tools

@@ -1,0 +1,110 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "tools/launch.h"
+#include "tools/tools.h"
+
+namespace longshore::tools {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  longshore doctor                       can this machine do it?
+  longshore run mpirun -np 4 ./program   run a program, unmodified
+  longshore config                       what can be set
+
+'longshore SUBCOMMAND --help' tells more; so does longshore(1).
+Exit codes: 0 done, 1 failed, 2 bad option or setting, 125 a part is missing; run gives its command's.)";
+
+// CLI11's own codes start at 100 and its messages do not say what was meant.
+int report(const CLI::App& app, const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::string used = "longshore";
+    const CLI::App* command = &app;
+    for (const CLI::App* one : app.get_subcommands()) command = one;
+    if (command != &app) used += " " + command->get_name();
+
+    std::vector<std::string> known;
+    const std::vector<std::string> extra = app.remaining(true);
+    const std::string word = extra.empty() ? "" : extra.front();
+    for (const CLI::Option* one : command->get_options()) {
+        for (const std::string& name : one->get_lnames()) known.push_back("--" + name);
+    }
+    for (const CLI::App* one : command->get_subcommands({})) known.push_back(one->get_name());
+    if (!word.empty()) {
+        const char* kind = word.starts_with('-') ? "option" : command == &app ? "subcommand" : "argument";
+        fmt::print(stderr, "{}: unknown {} {}{}\n", used, kind, word, suggestion(word, known));
+    } else {
+        fmt::print(stderr, "{}: {}\n", used, error.what());
+    }
+    fmt::print(stderr, "See '{} --help'.\n", used);
+    return kUsage;
+}
+
+bool takes_value(const CLI::App* command, const std::string& word) {
+    const auto options = command->get_options();
+    return std::any_of(options.begin(), options.end(), [&](const CLI::Option* one) {
+        return one->check_name(word) && one->get_items_expected_max() > 0;
+    });
+}
+
+// A command to be started has options of its own, which CLI11 must not see: cuts it off the arguments. It
+// starts after "--", or at the first word that is neither an option nor an option's value.
+Words split_words(const CLI::App* command, std::vector<std::string>* arguments) {
+    for (size_t i = 1; i < arguments->size(); ++i) {
+        const std::string& word = (*arguments)[i];
+        const bool mark = word == "--";
+        if (!mark && word.starts_with('-') && word != "-") {
+            if (takes_value(command, word)) ++i;
+            continue;
+        }
+        Words words(arguments->begin() + static_cast<ptrdiff_t>(i + mark), arguments->end());
+        arguments->resize(i);
+        return words;
+    }
+    return {};
+}
+
+int main(int argc, char** argv) {
+    int exit_code = kOk;
+    CLI::App app("Longshore offloads MPI collectives of unmodified programs to service processes.",
+                 "longshore");
+    app.set_version_flag("--version", "longshore " LONGSHORE_VERSION);
+    app.set_help_flag("-h,--help", "show this help");
+    set_usage(&app, "longshore [--version] [--help] SUBCOMMAND ...");
+    app.footer(kFooter);
+    Words words;
+    add_run(app, &words, &exit_code);
+    add_doctor(app, &exit_code);
+    add_config(app, &exit_code);
+    add_status(app, &exit_code);
+    add_bench(app, &words, &exit_code);
+    add_timeline(app, &exit_code);
+    std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    if (!arguments.empty() && (arguments[0] == "run" || arguments[0] == "bench")) {
+        words = split_words(app.get_subcommand(arguments[0]), &arguments);
+    }
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    try {
+        app.parse(arguments);
+    } catch (const CLI::ParseError& error) {
+        return report(app, error);
+    }
+    if (app.get_subcommands().empty()) {
+        fmt::print(stderr, "{}", app.help());
+        return kUsage;
+    }
+    return exit_code;
+}
+
+}  // namespace
+}  // namespace longshore::tools
+
+int main(int argc, char** argv) {
+    try {
+        return longshore::tools::main(argc, argv);
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "longshore: {}\n", error.what());
+        return longshore::tools::kFailed;
+    }
+}

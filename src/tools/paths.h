@@ -1,0 +1,30 @@
+// Where the parts of an installation lie, and starting other programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace longshore::tools {
+
+// The folder that holds bin/, lib/ and share/: found from the running executable, so a moved tree still
+// works.
+std::string root_folder();
+
+bool is_file(const std::string& path);
+
+// The program as execvp would find it, or "" if it is not there.
+std::string find_program(const std::string& name);
+
+// Replaces this process. Comes back only when that fails: says why, and what to do, and returns the exit
+// code.
+int execute(const std::vector<std::string>& command);
+
+struct Output {
+    int exit_code = -1;  // -1: did not run, or died of a signal
+    std::string text;    // stdout and stderr together
+};
+
+// Runs a short command to its end. `environment` is added to the current one ("NAME=VALUE").
+Output capture(const std::vector<std::string>& command, const std::vector<std::string>& environment = {});
+
+}  // namespace longshore::tools

@@ -1,0 +1,59 @@
+// longshore timeline: hands a trace to the script that draws it.
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "tools/launch.h"
+#include "tools/paths.h"
+#include "tools/tools.h"
+
+namespace longshore::tools {
+namespace {
+
+struct TimelineOptions {
+    std::string trace, picture;
+    bool text = false;
+};
+
+int timeline(const TimelineOptions& options) {
+    if (!is_file(options.trace)) {
+        fmt::print(
+            stderr,
+            "longshore timeline: {}: no such file; make one with 'longshore run --trace FILE COMMAND'\n",
+            options.trace);
+        return kFailed;
+    }
+    const std::string script = root_folder() + "/share/longshore/timeline.py";
+    if (!is_file(script)) {
+        fmt::print(stderr, "longshore timeline: {} is not there; build it with 'make build'\n", script);
+        return kNotReady;
+    }
+    // The virtual environment has matplotlib; the text form does without.
+    const std::string python = root_folder() + "/venv/bin/python";
+    std::vector<std::string> command = {find_program(python).empty() ? "python3" : python, script,
+                                        options.trace};
+    if (!options.picture.empty()) command.insert(command.end(), {"-o", options.picture});
+    if (options.text) command.emplace_back("--text");
+    return execute(command);
+}
+
+}  // namespace
+
+void add_timeline(CLI::App& app, int* exit_code) {
+    const auto options = std::make_shared<TimelineOptions>();
+    CLI::App* command = app.add_subcommand("timeline", "Draw a trace: who moved which blocks, and when");
+    set_usage(command, "longshore timeline [OPTIONS] TRACE.json");
+    command->add_option("TRACE", options->trace, "a trace made with 'longshore run --trace'")->required();
+    command->add_option("-o,--output", options->picture, "the picture to write (PNG)")->type_name("FILE");
+    command->add_flag("--text", options->text, "print it as text");
+    command->footer(R"(Examples:
+  longshore run --trace trace.json mpirun -np 4 ./program
+  longshore timeline trace.json -o picture.png
+  longshore timeline trace.json --text
+
+A picture needs matplotlib: 'make demo' installs it beside the build. The trace also opens in Perfetto.
+Exit code: that of the script; 1 no such trace; 125 a part is missing.)");
+    command->callback([=] { *exit_code = timeline(*options); });
+}
+
+}  // namespace longshore::tools

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The shim is a good guest: it shows only its own names, needs only the C library, and is silent in programs that have
+# no MPI.      check_symbols.sh BUILD_DIR
+set -euo pipefail
+build=${1:?usage: check_symbols.sh BUILD_DIR}
+shopt -s nullglob
+libraries=("$build"/lib/liblongshore*.so)
+if [[ ! -e $build/lib/liblongshore.so ]]; then
+    echo "check_symbols: SKIP: $build/lib/liblongshore.so is not built"
+    exit 77
+fi
+
+offences=0
+offend() {
+    echo "check_symbols: $*"
+    offences=$((offences + 1))
+}
+
+for library in "${libraries[@]}"; do
+    name=$(basename "$library")
+    # mpi_ are the Fortran names of the same calls. An absolute symbol (A) is the name of a version.
+    while read -r symbol; do
+        offend "$name exports $(c++filt "$symbol")"
+    done < <(nm -D -P --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }' |
+        grep -vE '^(MPI_|mpi_|longshore_)' || true)
+    while read -r needed; do
+        offend "$name needs $needed"
+    done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+        grep -vE '^(libc|libpthread|libdl|ld-linux[^.]*)\.so' || true)
+done
+
+# $1: the library; the rest: a program without MPI.
+loads_quietly() {
+    local library=$1 output code=0
+    shift
+    output=$(LD_PRELOAD=$library "$@" 2>&1 </dev/null) || code=$?
+    [[ $code == 0 ]] || offend "LD_PRELOAD=$(basename "$library") $*: exit code $code"
+    [[ -z $output ]] || offend "LD_PRELOAD=$(basename "$library") $*: prints: $output"
+}
+loads_quietly "$build/lib/liblongshore.so" /bin/true
+loads_quietly "$build/lib/liblongshore.so" bash -c true
+loads_quietly "$build/lib/liblongshore.so" bash -c '(true); true | true; exec true'
+
+if ((offences > 0)); then
+    echo "check_symbols: $offences offences" >&2
+    exit 1
+fi
+echo "check_symbols: ${#libraries[@]} libraries show and need only what they may"

@@ -1,0 +1,191 @@
+#include "cluster.h"
+
+#include <cstring>
+
+namespace longshore {
+namespace {
+
+template <class T>
+T* allocate(std::vector<std::unique_ptr<uint64_t[]>>& blocks, size_t bytes) {
+    blocks.push_back(std::make_unique<uint64_t[]>(bytes / 8 + 16));
+    return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(blocks.back().get()) + 63) & ~uintptr_t{63});
+}
+
+}  // namespace
+
+Cluster::Cluster(const Shape& shape) : shape_(shape) {
+    const uint16_t node_count = static_cast<uint16_t>(shape.ranks_of_node.size());
+    shape_.service_limits.nodes_max = node_count;
+    shape_.service_limits.services_per_node_max = shape.services;
+    std::vector<Member> members;
+    for (uint16_t n = 0; n < node_count; ++n)
+        for (uint16_t r = 0; r < shape.ranks_of_node[n]; ++r)
+            members.push_back(
+                {NodeId{n}, ServiceId{static_cast<uint16_t>(r % shape.services)}, LocalRank{r}, r});
+    for (uint16_t n = 0; n < node_count; ++n) {
+        nodes_.push_back(std::make_unique<Node>());
+        Node& node = *nodes_.back();
+        NodeLimits limits;
+        limits.ranks_max = shape.ranks_of_node[n];
+        limits.services_max = shape.services;
+        limits.groups_max = 4;
+        limits.operations_ahead_max = shape.ahead;
+        limits.records_max = 64;
+        limits.regions_max = 64;
+        limits.parked_max = 16;
+        limits.chunk_bytes = shape.chunk_bytes;
+        limits.claims_bytes = 1 << 18;
+        limits.arena_bytes = 1 << 18;
+        limits.groups_bytes = 1 << 16;
+        const uint64_t bytes = NodeLayout::of(limits).total_bytes;
+        node.bytes = std::make_unique<std::byte[]>(bytes + 4096);
+        node.base = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(node.bytes.get()) + 4095) &
+                                                 ~uintptr_t{4095});
+        node.memory = NodeMemory::create(node.base, limits, NodeId{n}, node_count,
+                                         static_cast<uint16_t>(shape.ranks_of_node[n]),
+                                         static_cast<uint16_t>(shape.services));
+        node.memory.create_group(group(), GroupId{77}, members.data(), static_cast<uint32_t>(members.size()),
+                                 node.memory.group_data_begin());
+        node.regions.resize(limits.ranks_max);
+        for (uint16_t r = 0; r < limits.ranks_max; ++r) {
+            node.regions[r].push_back(reinterpret_cast<uint8_t*>(node.memory.arena(LocalRank{r})));
+            node.memory.rank(LocalRank{r}).service = r % shape.services;
+            Place place{n, LocalRank{r}, nullptr};
+            place.engine = std::make_unique<RankEngine>(
+                allocate<std::byte>(node.blocks, RankEngine::bytes_needed(limits)), node.memory,
+                LocalRank{r});
+            places_.push_back(std::move(place));
+        }
+        const std::vector<uint16_t> services(node_count, static_cast<uint16_t>(shape.services));
+        for (uint16_t s = 0; s < shape.services; ++s) {
+            WakeSet wake;
+            node.services.push_back(std::make_unique<ServiceEngine>(
+                allocate<std::byte>(node.blocks, ServiceEngine::bytes_needed(limits, shape_.service_limits)),
+                node.memory, ServiceId{s}, 1, shape_.service_limits, &wake));
+            node.services.back()->set_peers(services);
+        }
+    }
+}
+
+MemoryRef Cluster::add_region(uint32_t rank, void* base, uint64_t bytes) {
+    Node& node = *nodes_[places_[rank].node];
+    auto& regions = node.regions[places_[rank].local.value];
+    const RegionId id{static_cast<uint32_t>(regions.size())};
+    RegionEntry& entry = node.memory.region(places_[rank].local, id);
+    entry.bytes = bytes;
+    memcpy(entry.descriptor, &base, sizeof(base));
+    entry.descriptor_bytes = sizeof(base);
+    entry.generation.store(1);
+    regions.push_back(static_cast<uint8_t*>(base));
+    return {places_[rank].local, id, 0};
+}
+
+uint8_t* Cluster::address(Node& node, const MemoryRef& at) {
+    return node.regions[at.rank.value][at.region.value] + at.offset;
+}
+
+PostResult Cluster::post(uint32_t rank, OperationArguments arguments, RecordId* record) {
+    WakeSet wake;
+    arguments.group = group();
+    arguments.rank = Rank{rank};
+    return places_[rank].engine->post(arguments, true, record, &wake);
+}
+
+bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
+    Node& node = *nodes_[n];
+    ServiceEngine& engine = *node.services[s];
+    WakeSet wake;
+    bool busy = false;
+    for (size_t i = node.inbox.size(); i != 0; --i) {
+        auto frame = std::move(node.inbox.front());
+        node.inbox.pop_front();
+        if (frame.first == s) {
+            engine.on_frame(frame.second, &wake);
+            busy = true;
+        } else {
+            node.inbox.push_back(std::move(frame));
+        }
+    }
+    Action a;
+    if (!engine.next(&a, &wake)) return busy;
+    switch (a.kind) {
+        case Action::Kind::kCopy:
+            if (a.copy.bytes != 0) memcpy(address(node, a.copy.to), address(node, a.copy.from), a.copy.bytes);
+            engine.finish_copy(a.copy, MoveResult::kMoved, &wake);
+            break;
+        case Action::Kind::kRead:
+            memcpy(address(node, a.to), reinterpret_cast<uint8_t*>(a.region) + a.offset, a.bytes);
+            ++reads_between_nodes;
+            bytes_between_nodes += a.bytes;
+            engine.finish_read(a.id, MoveResult::kMoved, &wake);
+            break;
+        case Action::Kind::kWrite:
+            memcpy(address(node, a.to), a.data.data(), a.data.size());
+            bytes_between_nodes += a.bytes;
+            engine.finish_read(a.id, MoveResult::kMoved, &wake);
+            break;
+        case Action::Kind::kSend:
+            nodes_[a.peer.node.value]->inbox.emplace_back(
+                a.peer.service.value, std::vector<std::byte>(a.data.begin(), a.data.end()));
+            break;
+        case Action::Kind::kImport: {
+            uint8_t* base = nullptr;
+            memcpy(&base, a.data.data(), sizeof(base));
+            engine.finish_import(a.id, reinterpret_cast<ImportHandle>(base), true, &wake);
+            break;
+        }
+        case Action::Kind::kForget:
+            break;
+    }
+    return true;
+}
+
+bool Cluster::run(const std::vector<std::pair<uint32_t, RecordId>>& until, uint32_t turns_max) {
+    uint32_t idle = 0;
+    for (uint32_t turn = 0; turn < turns_max; ++turn) {
+        bool busy = false;
+        if (shape_.run_services)
+            for (uint32_t n = 0; n < nodes_.size(); ++n)
+                for (uint32_t s = 0; s < shape_.services; ++s) busy |= turn_of_service(n, s);
+        bool all = true;
+        for (const auto& [r, record] : until) {
+            Node& node = *nodes_[places_[r].node];
+            RankEngine& engine = *places_[r].engine;
+            Copy copy;
+            WakeSet wake;
+            if (shape_.cooperative && engine.poll(record) == Progress::kPending &&
+                engine.claim(record, &copy)) {
+                if (copy.bytes != 0) memcpy(address(node, copy.to), address(node, copy.from), copy.bytes);
+                engine.finish(copy, MoveResult::kMoved, &wake);
+                busy = true;
+            }
+            all &= engine.poll(record) == Progress::kComplete;
+        }
+        if (all && !busy) return true;
+        idle = busy ? 0 : idle + 1;
+        if (idle > 3) return false;
+    }
+    return false;
+}
+
+void Cluster::release(uint32_t rank, RecordId record) {
+    WakeSet wake;
+    places_[rank].engine->release(record, &wake);
+}
+
+bool Cluster::clean() {
+    WakeSet wake;
+    bool clean = true;
+    for (Place& place : places_) {
+        clean &= place.engine->reap(&wake) == 0 && place.engine->arena().used_bytes() == 0;
+        for (auto& word : nodes_[place.node]->memory.rank(place.local).active) clean &= word.load() == 0;
+    }
+    for (auto& node : nodes_)
+        for (auto& service : node->services) {
+            Action a;
+            clean &= !service->next(&a, &wake) && service->idle();
+        }
+    return clean;
+}
+
+}  // namespace longshore

@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "engine/message.h"
+
+namespace longshore {
+namespace {
+
+TEST(Messages, RoundTrip) {
+    std::byte buffer[kFrameBytesMax];
+    FrameWriter writer;
+    writer.start(buffer, sizeof(buffer), {.sender = {NodeId{3}, ServiceId{2}}, .incarnation = 9});
+    const std::byte eager[5] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}};
+    Message m;
+    m.kind = MessageKind::kNotify;
+    m.notification.operation = {GroupId{0x1122334455667788}, 42};
+    m.notification.source = Rank{7};
+    m.notification.destination = kToNode | 5;
+    m.notification.origin = {NodeId{3}, ServiceId{2}};
+    m.notification.owner = LocalRank{11};
+    m.notification.region = RegionId{13};
+    m.notification.region_generation = 15;
+    m.notification.offset = uint64_t{1} << 40;
+    m.notification.bytes = 5;
+    m.notification.eager = eager;
+    ASSERT_TRUE(writer.add(m));
+    Message ack;
+    ack.kind = MessageKind::kAcknowledge;
+    ack.acknowledgement = {{GroupId{1}, 2}, Rank{3}, 4, true};
+    ASSERT_TRUE(writer.add(ack));
+    const auto frame = writer.finish();
+
+    FrameReader reader;
+    FrameHeader header;
+    ASSERT_TRUE(reader.start(frame, &header));
+    EXPECT_EQ(header.sender, (ServiceAddress{NodeId{3}, ServiceId{2}}));
+    EXPECT_EQ(header.incarnation, 9u);
+    Message got;
+    ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
+    EXPECT_EQ(got.notification.operation, m.notification.operation);
+    EXPECT_EQ(got.notification.destination, m.notification.destination);
+    EXPECT_EQ(got.notification.offset, m.notification.offset);
+    ASSERT_EQ(got.notification.eager.size(), 5u);
+    EXPECT_EQ(memcmp(got.notification.eager.data(), eager, 5), 0);
+    ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
+    EXPECT_TRUE(got.acknowledgement.failed);
+    EXPECT_EQ(reader.next(&got), FrameReader::Result::kEnd);
+}
+
+TEST(Messages, FullFrameRefusesAndKeepsWhatItHas) {
+    std::byte buffer[kFrameBytesMax];
+    FrameWriter writer;
+    writer.start(buffer, sizeof(buffer), {});
+    Message m;
+    m.kind = MessageKind::kRequest;
+    size_t added = 0;
+    while (writer.add(m)) ++added;
+    FrameReader reader;
+    FrameHeader header;
+    ASSERT_TRUE(reader.start(writer.finish(), &header));
+    size_t read = 0;
+    while (reader.next(&m) == FrameReader::Result::kMessage) ++read;
+    EXPECT_EQ(read, added);
+}
+
+TEST(Messages, TruncatedFramesAreMalformedNotRead) {
+    std::byte buffer[kFrameBytesMax];
+    FrameWriter writer;
+    writer.start(buffer, sizeof(buffer), {});
+    Message m;
+    m.kind = MessageKind::kNotify;
+    ASSERT_TRUE(writer.add(m));
+    const auto whole = writer.finish();
+    for (size_t n = 0; n < whole.size(); ++n) {
+        std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
+        FrameReader reader;
+        FrameHeader header;
+        EXPECT_FALSE(reader.start(cut, &header));  // its length does not fit
+        if (n < kFrameHeaderBytes) continue;
+        cut[2] = static_cast<std::byte>(n & 0xff);
+        cut[3] = static_cast<std::byte>(n >> 8);
+        ASSERT_TRUE(reader.start(cut, &header));
+        EXPECT_NE(reader.next(&m), FrameReader::Result::kMessage);
+    }
+}
+
+}  // namespace
+}  // namespace longshore

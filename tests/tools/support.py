@@ -1,0 +1,55 @@
+"""What the tests of the longshore command share: a private installation, and running the command in it."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+COMMAND = os.environ.get("LONGSHORE_INTERNAL_TEST_COMMAND", "")
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+
+def clean_environment(**more):
+    """The current environment without any setting, and with LD_PRELOAD only if `more` has it."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_") and k != "LD_PRELOAD"}
+    return kept | more
+
+
+def write_program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+class CommandTest(unittest.TestCase):
+    """Each test gets the command alone in a folder of its own, with bin/ and lib/ and nothing else in them."""
+
+    def setUp(self):
+        if not COMMAND:
+            self.fail("set LONGSHORE_INTERNAL_TEST_COMMAND to the longshore command")
+        folder = tempfile.TemporaryDirectory(prefix="longshore-test-")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name).resolve()
+        (self.root / "bin").mkdir()
+        (self.root / "lib").mkdir()
+        self.command = self.root / "bin" / "longshore"
+        shutil.copy(COMMAND, self.command)
+
+    @property
+    def shim(self):
+        return self.root / "lib" / "liblongshore.so"
+
+    def make_shim(self):
+        """An empty library in the shim's place: what `run` needs is only that it loads."""
+        compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+        subprocess.run([compiler, "-shared", "-x", "c", "-", "-o", self.shim], input=b"int longshore_test;", check=True)
+
+    def longshore(self, *arguments, expect=0, **environment):
+        """Runs the command; returns the finished process with text output. `expect`: its exit code, None for any."""
+        done = subprocess.run([self.command, *map(str, arguments)], env=clean_environment(**environment),
+                              cwd=self.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        if expect is not None:
+            self.assertEqual(done.returncode, expect, f"longshore {arguments}\n{done.stdout}{done.stderr}")
+        return done

@@ -1,0 +1,84 @@
+"""check_purity.sh and check_symbols.sh find what they are there to find."""
+
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from support import SOURCE, clean_environment
+
+COMPILER = shutil.which("c++") or shutil.which("g++")
+
+
+class Check(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="longshore-test-")
+        self.addCleanup(folder.cleanup)
+        self.build = pathlib.Path(folder.name)
+
+    def compile(self, code, output, *flags):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([COMPILER, "-x", "c++", "-std=c++20", "-fPIC", *flags, "-", "-o", output], input=code, text=True,
+                       check=True)
+
+    def check(self, name, expect):
+        done = subprocess.run([SOURCE / "tests" / name, self.build], env=clean_environment(), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60)
+        self.assertEqual(done.returncode, expect, done.stdout)
+        return done.stdout
+
+
+class Purity(Check):
+    def engine(self, name, code):
+        folder = self.build / "src" / "engine" / "CMakeFiles" / "longshore_engine.dir"
+        self.compile(code, folder / f"{name}.cc.o", "-c", "-fno-exceptions", "-O2")
+
+    def test_no_objects_is_a_failure(self):
+        self.check("check_purity.sh", 1)
+
+    def test_pure_code_passes(self):
+        self.engine("a", "#include <cstring>\nvoid b(); void a(char* p, int n) { memset(p, 0, n); b(); }")
+        self.engine("b", "#include <cstdlib>\nvoid b() { abort(); }")
+        self.assertIn("2 objects", self.check("check_purity.sh", 0))
+
+    def test_finds_each_kind_of_impurity(self):
+        for code, wanted in [("int* f() { return new int; }", "operator new"),
+                             ("#include <cstdio>\nvoid f() { puts(\"x\"); }", "puts"),
+                             ("#include <ctime>\nlong f() { return time(nullptr); }", "time"),
+                             ("#include <vector>\nvoid f(std::vector<int>& v) { v.at(3) = 1; }", "std::__throw_out"),
+                             ("#include <pthread.h>\nvoid f(pthread_mutex_t* m) { pthread_mutex_lock(m); }", "pthread"),
+                             ("int g(); int f() { return g(); }", "g()")]:
+            self.engine("f", code)
+            self.assertIn(f"f.cc imports {wanted}", self.check("check_purity.sh", 1))
+
+
+class Symbols(Check):
+    def library(self, name, code, *flags):
+        self.compile(code, self.build / "lib" / name, "-shared", "-nodefaultlibs", *flags, "-lc")
+
+    def test_skips_with_a_reason_when_not_built(self):
+        self.assertIn("SKIP", self.check("check_symbols.sh", 77))
+
+    def test_a_good_guest_passes(self):
+        self.library("liblongshore.so", 'extern "C" int MPI_Alltoall() { return 0; }')
+        self.library("liblongshore-mpich.so", 'extern "C" int longshore_set() { return 0; }')
+        self.assertIn("2 libraries", self.check("check_symbols.sh", 0))
+
+    def test_finds_other_names(self):
+        self.library("liblongshore.so", "namespace longshore { void leak() {} }")
+        self.assertIn("exports longshore::leak()", self.check("check_symbols.sh", 1))
+
+    def test_finds_other_libraries(self):
+        self.library("liblongshore.so", 'extern "C" { double sin(double); double longshore_sin(double x) '
+                     "{ return sin(x); } }", "-Wl,--no-as-needed", "-lm")
+        self.assertIn("needs libm.so", self.check("check_symbols.sh", 1))
+
+    def test_finds_noise(self):
+        self.library("liblongshore.so", "#include <unistd.h>\n"
+                     '__attribute__((constructor)) static void hello() { (void)!write(2, "hello", 5); }')
+        self.assertIn("prints: hello", self.check("check_symbols.sh", 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,250 @@
+"""Subcommands, exit codes and suggestions of the longshore command."""
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+from support import CommandTest, clean_environment, write_program
+
+SUBCOMMANDS = ["run", "doctor", "config", "status", "bench", "timeline"]
+
+
+class Help(CommandTest):
+    def test_version(self):
+        self.assertRegex(self.longshore("--version").stdout, r"^longshore \d+\.\d+\.\d+\n$")
+
+    def test_every_help_has_usage_examples_and_exit_codes(self):
+        for arguments in [["--help"]] + [[name, "--help"] for name in SUBCOMMANDS]:
+            text = self.longshore(*arguments).stdout
+            for part in ["Usage: longshore", "Examples:\n", "Exit code"]:
+                self.assertIn(part, text, arguments)
+            self.assertLess(max(map(len, text.splitlines())), 121, arguments)
+
+    def test_no_subcommand_is_a_usage_error_with_help(self):
+        self.assertIn("Subcommands:", self.longshore(expect=2).stderr)
+
+    def test_misspelt_words_get_a_suggestion(self):
+        for arguments, wanted in [(["rnu"], "did you mean run?"), (["docter"], "did you mean doctor?"),
+                                  (["--verson"], "did you mean --version?"),
+                                  (["config", "--jsn"], "did you mean --json?"),
+                                  (["run", "--servce", "2", "true"], "did you mean --service?"),
+                                  (["run", "--servce=2", "true"], "did you mean --service?"),
+                                  (["bench", "--host-olny"], "did you mean --host-only?")]:
+            self.assertIn(wanted, self.longshore(*arguments, expect=2).stderr)
+
+    def test_what_is_nothing_like_a_subcommand_gets_no_suggestion(self):
+        self.assertNotIn("did you mean", self.longshore("frobnicate", expect=2).stderr)
+
+
+class Run(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.make_shim()
+
+    def seen(self, *options, **environment):
+        """The environment that a program started by `run` sees."""
+        return dict(line.split("=", 1)
+                    for line in self.longshore("run", *options, "env", **environment).stdout.splitlines() if "=" in line)
+
+    def test_options_become_settings(self):
+        seen = self.seen("--service", 2, "--nodes=3", "--placement", "strided", "--stats", "-", "--trace", "t.json",
+                         "--log", "info", "--set", "chunk_bytes=8K", "--set", "LONGSHORE_EAGER_BYTES=0")
+        settings = {name: value for name, value in seen.items() if name.startswith("LONGSHORE_")}
+        self.assertEqual(settings, {
+            "LONGSHORE_SERVICE_COUNT": "2", "LONGSHORE_NODES_COUNT": "3", "LONGSHORE_NODES_PLACEMENT": "strided",
+            "LONGSHORE_STATS": "-", "LONGSHORE_TRACE": str(self.root / "t.json"), "LONGSHORE_LOG": "info",
+            "LONGSHORE_CHUNK_BYTES": "8K", "LONGSHORE_EAGER_BYTES": "0"})
+
+    def test_nothing_but_the_shim_is_set_without_options(self):
+        seen = self.seen()
+        self.assertEqual(seen["LD_PRELOAD"], str(self.shim))
+        self.assertFalse([name for name in seen if name.startswith("LONGSHORE_")])
+
+    def test_an_existing_preload_stays_behind_the_shim(self):
+        other = self.root / "lib" / "other.so"
+        shutil.copy(self.shim, other)
+        self.assertEqual(self.seen(LD_PRELOAD=str(other))["LD_PRELOAD"], f"{self.shim}:{other}")
+        twice = f"{self.shim}:{other}"
+        self.assertEqual(self.seen(LD_PRELOAD=twice)["LD_PRELOAD"], twice)
+
+    def test_exit_codes(self):
+        self.longshore("run", "sh", "-c", "exit 7", expect=7)
+        self.longshore("run", expect=2)
+        self.longshore("run", "--", expect=2)
+        self.longshore("run", "--set", expect=2)
+        self.assertIn("PATH", self.longshore("run", "no-such-program", expect=127).stderr)
+        self.longshore("run", "./no-such-program", expect=127)
+        plain = self.root / "plain"
+        plain.write_text("text")
+        self.assertIn("chmod", self.longshore("run", plain, expect=126).stderr)
+        self.longshore("run", self.root, expect=126)
+        write_program(plain, "#!/no/such/interpreter\n")
+        self.assertIn("interpreter", self.longshore("run", plain, expect=126).stderr)
+
+    def test_arguments_of_the_command_are_its_own(self):
+        words = ["--help", "--service", "-n", "4", "--", "-x", "", "a b"]
+        program = "import sys; print(sys.argv[1:])"
+        for mark in [[], ["--"]]:
+            done = self.longshore("run", "--service", 2, *mark, sys.executable, "-c", program, *words)
+            self.assertEqual(done.stdout.strip(), str(words))
+
+    def test_bad_settings_stop_before_the_command(self):
+        for arguments, environment, wanted in [
+                (["--service", 99], {}, "LONGSHORE_SERVICE_COUNT=99 is not valid: it must be a number from 1 to 16"),
+                (["--set", "chunk_byte=8K"], {}, "did you mean LONGSHORE_CHUNK_BYTES?"),
+                (["--set", "chunk_bytes"], {}, "NAME=VALUE"),
+                ([], {"LONGSHORE_LGO": "info"}, "did you mean LONGSHORE_LOG?"),
+                ([], {"LONGSHORE_LOG": "loud"}, "it must be warn, info, debug or trace")]:
+            done = self.longshore("run", *arguments, "echo", "started", expect=2, **environment)
+            self.assertIn(wanted, done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_a_missing_shim_says_how_to_build_it(self):
+        self.shim.unlink()
+        self.assertIn("make build", self.longshore("run", "true", expect=125).stderr)
+
+
+class Config(CommandTest):
+    def test_shows_default_and_current_value(self):
+        rows = {row["name"]: row for row in json.loads(
+            self.longshore("config", "--json", LONGSHORE_CHUNK_BYTES="131072").stdout)}
+        self.assertLess(len(rows), 25)
+        self.assertEqual(rows["LONGSHORE_CHUNK_BYTES"]["value"], "128K")
+        self.assertEqual(rows["LONGSHORE_CHUNK_BYTES"]["default"], "64K")
+        for row in rows.values():
+            self.assertEqual(set(row), {"name", "value", "default", "unit", "allowed", "meaning"})
+
+    def test_text_and_markdown_have_every_setting(self):
+        names = [row["name"] for row in json.loads(self.longshore("config", "--json").stdout)]
+        text = self.longshore("config", LONGSHORE_LOG="info").stdout
+        self.assertIn("LONGSHORE_LOG=info  (set)\n", text)
+        markdown = self.longshore("config", "--markdown").stdout
+        for name in names:
+            self.assertRegex(text, f"(?m)^{name}=")
+            self.assertIn(f"| `{name}` |", markdown)
+        self.assertEqual(len(markdown.splitlines()), len(names) + 2)
+
+    def test_one_form_at_a_time(self):
+        self.longshore("config", "--json", "--man", expect=2)
+
+    def test_bad_settings_are_reported(self):
+        done = self.longshore("config", expect=2, LONGSHORE_LGO="info")
+        self.assertIn("did you mean LONGSHORE_LOG?", done.stderr)
+        self.assertIn("LONGSHORE_LOG=warn", done.stdout)
+
+
+class Status(CommandTest):
+    def test_lists_service_processes(self):
+        program = self.root / "bin" / "longshored"
+        shutil.copy(sys.executable, program)
+        process = subprocess.Popen([program, "-c", "input()", "--role", "supervisor"], stdin=subprocess.PIPE,
+                                   env=clean_environment(PYTHONHOME=sys.base_prefix))
+        try:
+            rows = self.wait_for(process.pid)
+            self.assertEqual(rows[0]["role"], "supervisor")
+            self.assertLess(abs(time.time() - time.mktime(time.strptime(rows[0]["started"], "%Y-%m-%d %H:%M:%S"))), 120)
+            self.assertRegex(self.longshore("status").stdout, rf"(?m)^ +{process.pid}  supervisor ")
+        finally:
+            process.communicate(b"\n", timeout=20)
+        self.assertFalse([row for row in self.rows() if row["pid"] == process.pid])
+
+    def rows(self):
+        return json.loads(self.longshore("status", "--json").stdout)
+
+    def wait_for(self, pid):
+        """The row of a process that was started just now: its name is right only after it has executed."""
+        for _ in range(50):
+            rows = [row for row in self.rows() if row["pid"] == pid]
+            if rows:
+                return rows
+            time.sleep(0.1)
+        self.fail(f"status does not show process {pid}")
+
+    @unittest.skipIf(os.geteuid() != 0, "SKIP: becoming another user needs root")
+    def test_says_so_when_there_is_none(self):
+        # Another user: tests of the service may run at the same time as this one.
+        self.root.chmod(0o755)
+        nobody = pwd.getpwnam("nobody").pw_uid
+        done = subprocess.run([self.command, "status"], user=nobody, env=clean_environment(), capture_output=True,
+                              text=True, timeout=60, check=True)
+        self.assertIn("No service process of yours runs on this machine.", done.stdout)
+
+
+class Bench(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.make_shim()
+        # An mpirun that shows how it was called.
+        self.tools = self.root / "tools"
+        for flavour in ["openmpi", "mpich"]:
+            write_program(self.tools / f"mpirun.{flavour}", f'#!/bin/sh\necho {flavour} "$LD_PRELOAD" "$@"\n')
+        self.path = f"{self.tools}:/usr/bin:/bin"
+
+    def make_bench(self, flavour):
+        write_program(self.root / "bin" / f"longshore-bench-{flavour}", '#!/bin/sh\necho "the benchmark: $@"\n')
+
+    def bench(self, *arguments, expect=0):
+        return self.longshore("bench", *arguments, expect=expect, PATH=self.path)
+
+    def test_launches_the_flavour_under_the_shim(self):
+        self.make_bench("openmpi")
+        self.make_bench("mpich")
+        words = self.bench("--mpi", "openmpi", "-n", 3, "--", "--op", "alltoall").stdout.split()
+        self.assertEqual(words[:4], ["openmpi", str(self.shim), "-np", "3"])
+        self.assertIn("--oversubscribe", words)
+        self.assertEqual("--allow-run-as-root" in words, os.geteuid() == 0)
+        self.assertEqual(words[-3:], [str(self.root / "bin" / "longshore-bench-openmpi"), "--op", "alltoall"])
+        words = self.bench("--mpi", "mpich", "-n3").stdout.split()
+        self.assertEqual(words, ["mpich", str(self.shim), "-np", "3", str(self.root / "bin" / "longshore-bench-mpich")])
+
+    def test_takes_the_flavour_that_is_there(self):
+        self.make_bench("mpich")
+        self.assertTrue(self.bench().stdout.startswith("mpich "))
+
+    def test_host_only_leaves_the_shim_out(self):
+        self.make_bench("mpich")
+        self.assertEqual(self.bench("--host-only").stdout.split()[:2], ["mpich", "-np"])
+
+    def test_help_shows_that_of_the_benchmark(self):
+        self.assertIn("not built yet", self.bench("--help").stdout)
+        self.make_bench("mpich")
+        text = self.bench("--help").stdout
+        self.assertIn("--host-only", text)
+        self.assertIn("the benchmark: --help", text)
+
+    def test_errors(self):
+        self.assertIn("make build", self.bench(expect=125).stderr)
+        self.make_bench("mpich")
+        self.assertIn("openmpi: longshore-bench is not built", self.bench("--mpi", "openmpi", expect=125).stderr)
+        self.bench("--mpi", "other", expect=2)
+        self.bench("-n", 0, expect=2)
+        self.bench("--service", 99, expect=2)
+        self.shim.unlink()
+        self.bench(expect=125)
+        self.bench("--host-only")
+
+
+class Timeline(CommandTest):
+    def test_hands_the_trace_to_the_script(self):
+        trace = self.root / "trace.json"
+        trace.write_text("[]")
+        self.assertIn("make build", self.longshore("timeline", trace, expect=125).stderr)
+        script = self.root / "share" / "longshore" / "timeline.py"
+        write_program(script, "import sys\nprint(sys.argv[1:])\nsys.exit(3)\n")
+        done = self.longshore("timeline", trace, "-o", "p.png", "--text", expect=3)
+        self.assertEqual(done.stdout.strip(), str([str(trace), "-o", "p.png", "--text"]))
+        write_program(self.root / "venv" / "bin" / "python", '#!/bin/sh\necho "the venv: $@"\n')
+        self.assertEqual(self.longshore("timeline", trace).stdout, f"the venv: {script} {trace}\n")
+
+    def test_errors(self):
+        self.longshore("timeline", expect=2)
+        self.assertIn("--trace", self.longshore("timeline", "none.json", expect=1).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
