@@ -67,7 +67,8 @@ test-mutants: ## plant known bugs one by one and require that the tests find eac
 	$(quiet)if [[ -e tests/mutants/run.sh ]]; then echo 'test-mutants: planting bugs'; bash tests/mutants/run.sh; \
 	else echo 'test-mutants: SKIP: there is no tests/mutants/run.sh'; fi
 
-demo: build venv ## show what offload gains, with a picture (DEMO=quick for the short one)
+demo: deps ## install what is missing, build, show what offload gains, with a picture (DEMO=quick for the short one)
+	$(quiet)$(MAKE) --no-print-directory build venv
 	$(say) 'demo: $(DEMO)'
 	$(quiet)if [[ -e examples/demo.sh ]]; then DEMO=$(DEMO) bash examples/demo.sh; \
 	else echo 'demo: SKIP: there is no examples/demo.sh'; fi

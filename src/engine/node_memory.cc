@@ -125,8 +125,11 @@ void NodeMemory::create_group(GroupSlot slot, GroupId id, const Member* members,
     g.data_bytes = y.bytes;
     memcpy(at<Member>(g.members_offset), members, size * sizeof(Member));
     uint32_t* locals = at<uint32_t>(g.locals_offset);
-    for (uint32_t i = 0; i < size; ++i)
-        if (members[i].node == node()) *locals++ = i;
+    for (uint32_t i = 0; i < size; ++i) {
+        if (members[i].node != node()) continue;
+        *locals++ = i;
+        store_relaxed(&rank(members[i].local).service, members[i].service.value);
+    }
     g.id.store(id.value, std::memory_order_release);
 }
 

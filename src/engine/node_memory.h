@@ -73,7 +73,7 @@ struct alignas(64) RankSlot {
     Atomic<uint32_t> sleeping;
     Atomic<uint32_t> attached;  // 1 while the process is there
     Atomic<uint32_t> pid;
-    uint16_t service;             // which of the node's service processes serves it
+    uint16_t service;            // which of the node's service processes serves it; set with its first group
     Atomic<uint64_t> active[64];  // a bit per record: published and not yet retired
     // Bytes that landed at this rank, self blocks not counted, by collective and by who moved them.
     Atomic<uint64_t> bytes_by_service[kCollectives], bytes_by_rank[kCollectives];

@@ -250,6 +250,7 @@ void ServiceEngine::State::scan(WakeSet* wake) {
     for (uint16_t r = 0; r < ranks; ++r) {
         const LocalRank local{r};
         const RankSlot& slot = memory.rank(local);
+        if (load_relaxed(&slot.service) != self.value) continue;
         for (uint32_t word = 0; word * 64 < memory.limits().records_max; ++word) {
             for (uint64_t bits = slot.active[word].load(std::memory_order_acquire); bits != 0;
                  bits &= bits - 1) {

@@ -49,7 +49,6 @@ Cluster::Cluster(const Shape& shape) : shape_(shape) {
         node.regions.resize(limits.ranks_max);
         for (uint16_t r = 0; r < limits.ranks_max; ++r) {
             node.regions[r].push_back(reinterpret_cast<uint8_t*>(node.memory.arena(LocalRank{r})));
-            node.memory.rank(LocalRank{r}).service = r % shape.services;
             Place place{n, LocalRank{r}, nullptr};
             place.engine = std::make_unique<RankEngine>(
                 allocate<std::byte>(node.blocks, RankEngine::bytes_needed(limits)), node.memory,
