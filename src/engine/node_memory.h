@@ -33,7 +33,7 @@ struct NodeLimits {
 
 // Where everything lies, computed from the limits alone; bytes from the start of the node's memory.
 struct NodeLayout {
-    uint64_t services, ranks, groups, parked, group_data, rank_areas, rank_area_bytes, total_bytes;
+    uint64_t services, ranks, groups, parked, dropped, group_data, rank_areas, rank_area_bytes, total_bytes;
     // within a rank's area
     uint64_t regions, records, claims, arena;
     static NodeLayout of(const NodeLimits& limits);
@@ -45,8 +45,9 @@ struct alignas(64) NodeHeader {
     uint64_t magic;
     NodeLimits limits;
     uint16_t node, node_count, rank_count,
-        service_count;              // this node's id; nodes of the job; used on this node
-    Atomic<uint32_t> parked_count;  // entries of the parked list in use: a quick look before a long one
+        service_count;               // this node's id; nodes of the job; used on this node
+    Atomic<uint32_t> parked_count;   // entries of the parked list in use: a quick look before a long one
+    Atomic<uint32_t> dropped_count;  // notifications to the node that nobody could keep; which: see dropped()
 };
 
 struct alignas(64) ServiceSlot {
@@ -73,7 +74,7 @@ struct alignas(64) RankSlot {
     Atomic<uint32_t> sleeping;
     Atomic<uint32_t> attached;  // 1 while the process is there
     Atomic<uint32_t> pid;
-    uint16_t service;            // which of the node's service processes serves it; set with its first group
+    uint16_t service;             // which of the node's service processes serves it; set with its first group
     Atomic<uint64_t> active[64];  // a bit per record: published and not yet retired
     // Bytes that landed at this rank, self blocks not counted, by collective and by who moved them.
     Atomic<uint64_t> bytes_by_service[kCollectives], bytes_by_rank[kCollectives];
@@ -170,6 +171,7 @@ struct alignas(64) GroupEntry {
     uint64_t data_bytes;
 };
 
+constexpr uint32_t kDroppedBits = 1u << 14;
 constexpr uint32_t kParked = 0x100;
 constexpr uint32_t kParkedFrameBytes = 1024 + 256;
 // A notification that no service process of the node could serve yet; any of them takes it, once.
@@ -224,6 +226,10 @@ class NodeMemory {
     GroupEntry& group(GroupSlot g) const {
         LONGSHORE_CHECK(g.value < limits().groups_max);
         return at<GroupEntry>(layout_.groups)[g.value];
+    }
+    // Operations that lost a notification to a full pool, by hash: whoever enters asks for it again.
+    Atomic<uint64_t>& dropped(uint64_t hash) const {
+        return at<Atomic<uint64_t>>(layout_.dropped)[hash / 64 % (kDroppedBits / 64)];
     }
     ParkedEntry& parked(uint32_t i) const { return at<ParkedEntry>(layout_.parked)[i]; }
     RegionEntry& region(LocalRank r, RegionId id) const {

@@ -8,7 +8,6 @@ namespace longshore {
 namespace {
 
 constexpr uint32_t kGroupCacheSize = 1024;
-constexpr uint32_t kDroppedBits = 1u << 16;
 constexpr uint32_t kRepliesMax = 256;
 
 uint32_t power_of_two(uint32_t n) {
@@ -73,7 +72,6 @@ struct ServiceLayout {
                 push_back(items, list, i);
             }
         };
-        fill(t.watches, &t.free_watches, l.watches_max);
         fill(t.queue, &t.free_queue, l.reads_queued_max);
         fill(t.reads, &t.free_reads, l.reads_max);
         fill(t.held, &t.free_held, l.held_max);
@@ -207,7 +205,8 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
         return kNone;
     const Member& member = memory.members(group)[seen.rank.value];
     if (member.node != memory.node() || member.local != local || member.service != self) return kNone;
-    const uint32_t i = pop_front(watches, &free_watches);
+    uint32_t i = pop_front(watches, &free_watches);
+    if (i == kNone && watches_made < limits.watches_max) i = watches_made++;
     if (i == kNone) {
         ++counters->pool_full;
         scan_needed = true;
@@ -281,6 +280,13 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         s.scan_events = events;
         s.scan(wake);
         s.retry_stalled();
+        const uint32_t dropped = s.memory.header().dropped_count.load(std::memory_order_seq_cst);
+        if (dropped != s.dropped_seen) {
+            s.dropped_seen = dropped;
+            for (uint32_t i = 0; i < s.watches_used; ++i)
+                if (s.watches[i].used && s.watches[i].several_nodes && s.still(s.watches[i]))
+                    s.request_if_dropped(i);
+        }
         s.take_parked(wake);
     }
     if (s.due_replies.count != 0) s.send_replies();

@@ -16,7 +16,9 @@ namespace longshore {
 struct ServiceLimits {
     uint32_t nodes_max = 1;  // of the job
     uint32_t services_per_node_max = 1;
-    uint32_t watches_max = 1024;       // operations looked at, at once
+    // Operations looked at, at once. Not a pool that may run full: at least as many as the ranks served can
+    // have open (what is never used is never touched).
+    uint32_t watches_max = 1 << 16;
     uint32_t group_size_max = 1024;    // sizes the bits a watch keeps per peer
     uint32_t reads_max = 4;            // in flight
     uint32_t reads_queued_max = 1024;  // notifications whose destination has entered

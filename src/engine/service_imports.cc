@@ -138,7 +138,7 @@ void ServiceEngine::State::import_done(uint32_t i, ImportHandle region, bool ok,
 
 void ServiceEngine::State::unuse_import(uint32_t i) {
     LONGSHORE_CHECK(imports[i].users > 0);
-    --imports[i].users;
+    if (--imports[i].users == 0) --imports_used;
 }
 
 }  // namespace longshore

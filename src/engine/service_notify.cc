@@ -57,20 +57,45 @@ void ServiceEngine::State::plan_notifications(uint32_t i) {
     Watch& w = watches[i];
     w.due_next = is_shared(w.seen.collective) ? memory.node().value + 1u : w.seen.rank.value + 1;
     rearm(i, nullptr);
-    const uint64_t hash =
-        mix(memory.group(w.seen.group).id.load(std::memory_order_relaxed) ^ mix(w.seen.sequence));
-    const uint32_t to = is_shared(w.seen.collective) ? kToNode | memory.node().value : w.seen.rank.value;
-    const uint32_t bit = static_cast<uint32_t>(mix(hash ^ to) % (1u << 16));
-    if (test_bit(dropped_bits, bit)) {
-        clear_bit(dropped_bits, bit);
-        w.request_next = 0;
-    }
+    request_if_dropped(i);
 }
 
-void ServiceEngine::State::note_dropped(const Notification& n) {
+namespace {
+
+uint64_t dropped_hash(const OperationId& id, uint32_t destination) {
+    return mix(mix(id.group.value ^ mix(id.sequence)) ^ destination);
+}
+
+}  // namespace
+
+// A notification for which there was no room is forgotten, but not that there was one.
+void ServiceEngine::State::note_dropped(const Notification& n, WakeSet* wake) {
     ++counters->dropped;
-    const uint64_t hash = mix(n.operation.group.value ^ mix(n.operation.sequence));
-    set_bit(dropped_bits, static_cast<uint32_t>(mix(hash ^ n.destination) % (1u << 16)));
+    const uint64_t hash = dropped_hash(n.operation, n.destination);
+    if ((n.destination & kToNode) == 0) {
+        set_bit(dropped_bits, static_cast<uint32_t>(hash % kDroppedBits));
+        return;
+    }
+    // Any of the node's ranks may be the one to enter: all its service processes must know.
+    memory.dropped(hash % kDroppedBits).fetch_or(uint64_t{1} << (hash % 64), std::memory_order_seq_cst);
+    memory.header().dropped_count.fetch_add(1, std::memory_order_seq_cst);
+    for (uint16_t s = 0; s < memory.header().service_count; ++s) memory.ring_service(ServiceId{s}, wake);
+}
+
+void ServiceEngine::State::request_if_dropped(uint32_t i) {
+    Watch& w = watches[i];
+    const OperationId id{GroupId{memory.group(w.seen.group).id.load(std::memory_order_relaxed)},
+                         w.seen.sequence};
+    if (is_shared(w.seen.collective)) {
+        const uint64_t hash = dropped_hash(id, kToNode | memory.node().value);
+        if ((memory.dropped(hash % kDroppedBits).load(std::memory_order_seq_cst) >> (hash % 64) & 1) != 0)
+            w.request_next = 0;
+        return;
+    }
+    const uint32_t bit = static_cast<uint32_t>(dropped_hash(id, w.seen.rank.value) % kDroppedBits);
+    if (!test_bit(dropped_bits, bit)) return;
+    clear_bit(dropped_bits, bit);
+    w.request_next = 0;
 }
 
 // Returns whether something was sent.

@@ -60,7 +60,7 @@ void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake)
     RecordId record;
     switch (entered(memory, *group, member.local_index, n.operation.sequence, &record)) {
         case Entered::kNotYet:
-            hold(n);
+            hold(n, wake);
             return;
         case Entered::kOver:
             ++counters->duplicates;
@@ -73,7 +73,7 @@ void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake)
     if (w != kNone && watches[w].seen.sequence == n.operation.sequence) {
         enqueue(w, n, wake);
     } else {
-        note_dropped(n);
+        note_dropped(n, wake);
     }
 }
 
@@ -121,7 +121,7 @@ void ServiceEngine::State::place_shared(const GroupEntry& group, const Notificat
         }
     }
     if (seen >> 20 < sequence) {
-        note_dropped(n);  // the chosen one is leaving just now; the source tells it again
+        note_dropped(n, wake);  // the chosen one is leaving just now; the source tells it again
         return;
     }
     const uint32_t index = static_cast<uint32_t>((seen & kDone) - 1);
@@ -138,7 +138,7 @@ void ServiceEngine::State::place_shared(const GroupEntry& group, const Notificat
         if (w != kNone && watches[w].seen.sequence == sequence) {
             enqueue(w, n, wake);
         } else {
-            note_dropped(n);
+            note_dropped(n, wake);
         }
         return;
     }
@@ -152,7 +152,7 @@ void ServiceEngine::State::place_shared(const GroupEntry& group, const Notificat
     add({memory.node(), holder.service}, m);
 }
 
-void ServiceEngine::State::hold(const Notification& n) {
+void ServiceEngine::State::hold(const Notification& n, WakeSet* wake) {
     List& bucket = held_buckets[held_bucket(n.operation, n.destination, held_bucket_count)];
     for (uint32_t i = bucket.head; i != kNone; i = held[i].next)
         if (held[i].n.operation == n.operation && held[i].n.destination == n.destination &&
@@ -164,7 +164,7 @@ void ServiceEngine::State::hold(const Notification& n) {
     const uint32_t i = pop_front(held, &free_held);
     if (i == kNone) {
         ++counters->pool_full;
-        note_dropped(n);
+        note_dropped(n, wake);
         return;
     }
     held[i].n = n;
@@ -217,7 +217,7 @@ void ServiceEngine::State::park(const Notification& n, WakeSet* wake) {
         return;
     }
     ++counters->pool_full;
-    note_dropped(n);
+    note_dropped(n, wake);
 }
 
 void ServiceEngine::State::take_parked(WakeSet* wake) {
@@ -312,7 +312,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         push_back(queue, &ready, q);
         return;
     }
-    ++imports[import].users;
+    if (imports[import].users++ == 0) ++imports_used;
     if (imports[import].state == Import::State::kReady) {
         push_back(queue, &ready, q);
     } else if (imports[import].state == Import::State::kFailed) {
@@ -457,7 +457,10 @@ bool ServiceEngine::State::acknowledge(const Notification& n, bool failed) {
 
 void ServiceEngine::State::send_requests(uint32_t i) {
     Watch& w = watches[i];
-    if (free_queue.count * 2 < limits.reads_queued_max) return;  // there would be no room again
+    // There must be room for what comes.
+    if (free_queue.count * 2 < limits.reads_queued_max || imports_used >= limits.imports_max ||
+        forget_pending)
+        return;
     const GroupEntry& group = memory.group(w.seen.group);
     const OperationRecord& record = memory.record(w.local, w.record);
     const Geometry geometry(memory, record);
@@ -469,9 +472,13 @@ void ServiceEngine::State::send_requests(uint32_t i) {
             test_bit(queued(i), source.value) || geometry.incoming(source).bytes == 0 ||
             range_over(incoming_chunks(memory, record, source), w.seen.generation))
             continue;
-        if (shared && memory.reader(group, w.seen.sequence, source).load(std::memory_order_acquire) >> 20 >=
-                          w.seen.sequence)
-            continue;
+        if (shared) {
+            // Another rank of the node reads it, and its service process asks.
+            const uint64_t reader =
+                memory.reader(group, w.seen.sequence, source).load(std::memory_order_acquire);
+            if (reader >> 20 > w.seen.sequence) continue;
+            if (reader >> 20 == w.seen.sequence && (reader & kDone) != w.local_index + 1) continue;
+        }
         if (!still(w)) return;
         Message m;
         m.kind = MessageKind::kRequest;

@@ -138,6 +138,7 @@ struct ServiceEngine::State {
     uint32_t words;             // per watch
     uint32_t watch_round = 0;   // round robin
     uint32_t watches_used = 0;  // highest in use + 1
+    uint32_t watches_made = 0;  // beyond this none has ever been used, nor its memory touched
     uint32_t watch_count = 0;
     uint32_t scan_events = 0;  // doorbell count at the last scan for new records
     bool scan_needed = true;
@@ -153,13 +154,15 @@ struct ServiceEngine::State {
     List free_held;
     List* held_buckets;
     uint32_t held_bucket_count;
-    uint64_t* dropped_bits;  // which (operation, destination) lost a notification to a full pool, by hash
+    uint64_t* dropped_bits;     // which (operation, rank) lost a notification to a full pool, by hash
+    uint32_t dropped_seen = 0;  // the node's dropped_count when our operations last looked
 
     Import* imports;
     uint32_t* import_buckets;
     uint32_t import_bucket_count;
     uint32_t import_clock = 0;
     uint32_t imports_pending = 0;  // in kRequest or kArrived
+    uint32_t imports_used = 0;     // named by a queued read
     ImportHandle forget = 0;       // evicted, to be told to the fabric
     bool forget_pending = false;
 
@@ -215,7 +218,7 @@ struct ServiceEngine::State {
     // --- service_receive.cc: others' blocks, for our ranks
     void on_notification(const Notification& n, WakeSet* wake);
     void place_shared(const GroupEntry& group, const Notification& n, WakeSet* wake);
-    void hold(const Notification& n);
+    void hold(const Notification& n, WakeSet* wake);
     void take_held(uint32_t w, WakeSet* wake);
     void park(const Notification& n, WakeSet* wake);
     void take_parked(WakeSet* wake);
@@ -228,7 +231,8 @@ struct ServiceEngine::State {
     bool acknowledge(const Notification& n, bool failed);
     void send_acknowledgements();
     void send_requests(uint32_t w);
-    void note_dropped(const Notification& n);
+    void note_dropped(const Notification& n, WakeSet* wake);
+    void request_if_dropped(uint32_t w);
     void cancel_reads(uint32_t w);
 
     // --- service_imports.cc: regions of other nodes' ranks

@@ -1,0 +1,55 @@
+// The collectives that are measured, and the two ways of calling them.
+#pragma once
+
+#include <mpi.h>
+
+#include <span>
+#include <string_view>
+
+namespace longshore::bench {
+
+// The calls of one contender: PMPI_ goes to the MPI library, MPI_ to the preloaded library if there is one.
+struct Calls {
+    decltype(&PMPI_Ialltoallv) ialltoallv;
+    decltype(&PMPI_Ialltoall) ialltoall;
+    decltype(&PMPI_Iallgather) iallgather;
+    decltype(&PMPI_Iallgatherv) iallgatherv;
+    decltype(&PMPI_Ibcast) ibcast;
+    decltype(&PMPI_Alltoallv) alltoallv;
+    decltype(&PMPI_Alltoall) alltoall;
+    decltype(&PMPI_Allgather) allgather;
+    decltype(&PMPI_Allgatherv) allgatherv;
+    decltype(&PMPI_Bcast) bcast;
+    decltype(&PMPI_Wait) wait;
+    decltype(&PMPI_Test) test;
+};
+extern const Calls kHostCalls;
+extern const Calls kInterposedCalls;
+
+// Arguments of one call; counts and displacements in bytes, one per rank.
+struct Arguments {
+    const void* send = nullptr;
+    void* receive = nullptr;  // bcast: the one buffer
+    int count = 0;
+    const int* counts = nullptr;
+    const int* displacements = nullptr;
+    MPI_Comm comm = MPI_COMM_NULL;
+};
+
+enum class Pattern {
+    kEachToEach,  // a block of its own for every pair
+    kEachToAll,   // every rank's block to all
+    kOneToAll,    // rank 0's block to all
+};
+
+struct Collective {
+    const char* name;
+    Pattern pattern;
+    bool nonblocking;
+    int (*call)(const Calls&, const Arguments&, MPI_Request*);  // the request is null for a blocking one
+};
+
+std::span<const Collective> collectives();
+const Collective* find_collective(std::string_view name);  // null if there is none
+
+}  // namespace longshore::bench

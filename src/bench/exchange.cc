@@ -1,0 +1,157 @@
+#include "bench/exchange.h"
+
+#include <fmt/format.h>
+
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace longshore::bench {
+
+namespace {
+
+constexpr std::uint8_t kGuard = 0xa5;
+constexpr std::uint8_t kPoison = 0x5b;
+constexpr std::size_t kPage = 4096;
+constexpr int kToAll = -1;  // destination of a block that goes to everyone
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+// The bytes of a block depend on its source, destination, iteration and the place in the block.
+struct BlockPattern {
+    std::uint64_t base;
+    BlockPattern(int source, int destination, std::uint64_t iteration)
+        : base(mix(mix(mix(std::uint64_t(source)) + std::uint64_t(destination + 1)) + iteration)) {}
+    std::uint64_t word(std::size_t index) const {
+        const std::uint64_t x = base + index * 0x9e3779b97f4a7c15u;
+        return x ^ (x >> 29);
+    }
+};
+
+void write_block(std::uint8_t* to, std::size_t bytes, const BlockPattern& pattern) {
+    for (std::size_t i = 0; i < bytes; i += 8) {
+        const std::uint64_t word = pattern.word(i / 8);
+        std::memcpy(to + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+// The first wrong byte's offset, or `bytes`.
+std::size_t first_difference(const std::uint8_t* block, std::size_t bytes, const BlockPattern& pattern) {
+    for (std::size_t i = 0; i < bytes; i += 8) {
+        const std::uint64_t word = pattern.word(i / 8);
+        const std::size_t length = bytes - i < 8 ? bytes - i : 8;
+        if (std::memcmp(block + i, &word, length) == 0) continue;
+        for (std::size_t k = 0; k < length; ++k)
+            if (block[i + k] != reinterpret_cast<const std::uint8_t*>(&word)[k]) return i + k;
+    }
+    return bytes;
+}
+
+}  // namespace
+
+GuardedBytes::GuardedBytes(std::size_t bytes) : bytes_(bytes) {
+    const std::size_t whole = (bytes + 2 * kGuardBytes + kPage - 1) / kPage * kPage;
+    memory_.reset(static_cast<std::uint8_t*>(std::aligned_alloc(kPage, whole)));
+    if (!memory_) throw std::bad_alloc();
+    std::memset(memory_.get(), kGuard, whole);
+}
+
+void GuardedBytes::Free::operator()(void* p) const {
+    std::free(p);
+}
+
+bool GuardedBytes::guards_untouched() const {
+    for (std::size_t i = 0; i < kGuardBytes; ++i)
+        if (memory_.get()[i] != kGuard || data()[bytes_ + i] != kGuard) return false;
+    return true;
+}
+
+bool Exchange::fits(std::size_t bytes, int ranks) {
+    return bytes * std::size_t(ranks) <= INT_MAX;
+}
+
+Exchange::Exchange(const Collective& collective, std::size_t bytes, int rank, int ranks, int buffers,
+                   MPI_Comm comm)
+    : collective_(collective), bytes_(bytes), rank_(rank), ranks_(ranks), comm_(comm) {
+    const bool all_sent = collective.pattern == Pattern::kEachToEach;
+    const bool all_received = collective.pattern != Pattern::kOneToAll;
+    for (int peer = 0; peer < ranks; ++peer) {
+        counts_.push_back(int(bytes));
+        displacements_.push_back(int(bytes) * peer);
+    }
+    for (int i = 0; i < buffers; ++i)
+        pairs_.push_back({GuardedBytes(all_sent ? bytes * std::size_t(ranks) : bytes),
+                          GuardedBytes(all_received ? bytes * std::size_t(ranks) : bytes)});
+}
+
+void Exchange::keep_only_pairs_with(int rank, bool from_root_only) {
+    for (int peer = 0; peer < ranks_; ++peer) {
+        const bool touches = (rank_ == rank) != (peer == rank);
+        const bool root = rank_ == 0 || peer == 0;
+        if (!touches || (from_root_only && !root)) counts_[peer] = 0;
+    }
+}
+
+MPI_Request Exchange::start(const Calls& calls, int buffer) {
+    Pair& pair = pairs_[buffer];
+    MPI_Request request = MPI_REQUEST_NULL;
+    const Arguments arguments = {pair.send.data(), pair.receive.data(),   int(bytes_),
+                                 counts_.data(),   displacements_.data(), comm_};
+    collective_.call(calls, arguments, &request);
+    return request;
+}
+
+void Exchange::fill(int buffer, std::uint64_t iteration) {
+    Pair& pair = pairs_[buffer];
+    std::memset(pair.receive.data(), kPoison, pair.receive.size());
+    switch (collective_.pattern) {
+        case Pattern::kEachToEach:
+            for (int to = 0; to < ranks_; ++to)
+                write_block(pair.send.data() + bytes_ * std::size_t(to), bytes_, {rank_, to, iteration});
+            break;
+        case Pattern::kEachToAll:
+            write_block(pair.send.data(), bytes_, {rank_, kToAll, iteration});
+            break;
+        case Pattern::kOneToAll:
+            if (rank_ == 0) write_block(pair.receive.data(), bytes_, {0, kToAll, iteration});
+            break;
+    }
+}
+
+std::optional<std::string> Exchange::check(int buffer, std::uint64_t iteration) const {
+    const Pair& pair = pairs_[buffer];
+    const int blocks = collective_.pattern == Pattern::kOneToAll ? 1 : ranks_;
+    for (int from = 0; from < blocks; ++from) {
+        const BlockPattern pattern(from, collective_.pattern == Pattern::kEachToEach ? rank_ : kToAll,
+                                   iteration);
+        const std::uint8_t* block = pair.receive.data() + bytes_ * std::size_t(from);
+        const std::size_t at = first_difference(block, bytes_, pattern);
+        if (at == bytes_) continue;
+        const std::uint64_t word = pattern.word(at / 8);
+        return fmt::format("rank {}: block from rank {}, byte {} of {} is {:#04x}, should be {:#04x}{}",
+                           rank_, from, at, bytes_, block[at],
+                           reinterpret_cast<const std::uint8_t*>(&word)[at % 8],
+                           block[at] == kPoison ? " (never written?)" : "");
+    }
+    if (!pair.receive.guards_untouched())
+        return fmt::format("rank {}: bytes outside the receive buffer were changed", rank_);
+    if (!pair.send.guards_untouched())
+        return fmt::format("rank {}: bytes outside the send buffer were changed", rank_);
+    return std::nullopt;
+}
+
+std::uint64_t Exchange::bytes_from_others() const {
+    if (collective_.pattern == Pattern::kOneToAll) return rank_ == 0 ? 0 : bytes_;
+    std::uint64_t total = 0;
+    for (int from = 0; from < ranks_; ++from)
+        if (from != rank_) total += std::uint64_t(counts_[from]);
+    return total;
+}
+
+}  // namespace longshore::bench

@@ -1,0 +1,67 @@
+// One collective at one size: its buffers, the pattern that proves the result, the call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/collectives.h"
+
+namespace longshore::bench {
+
+// Bytes with a guard zone on both sides, page aligned.
+class GuardedBytes {
+  public:
+    explicit GuardedBytes(std::size_t bytes);
+    std::uint8_t* data() const { return memory_.get() + kGuardBytes; }
+    std::size_t size() const { return bytes_; }
+    bool guards_untouched() const;
+
+  private:
+    static constexpr std::size_t kGuardBytes = 4096;
+    struct Free {
+        void operator()(void* p) const;
+    };
+    std::unique_ptr<std::uint8_t, Free> memory_;
+    std::size_t bytes_;
+};
+
+class Exchange {
+  public:
+    // Sizes whose displacements do not fit MPI's int are refused: see fits().
+    Exchange(const Collective& collective, std::size_t bytes, int rank, int ranks, int buffers,
+             MPI_Comm comm);
+    static bool fits(std::size_t bytes, int ranks);
+
+    // Alltoallv only: pairs that do not touch `rank` exchange nothing.
+    void keep_only_pairs_with(int rank, bool from_root_only);
+
+    // Starts the operation; a blocking one is complete on return, its request null.
+    MPI_Request start(const Calls& calls, int buffer);
+
+    // fill: writes the send blocks of `iteration` and poisons the receive buffer. check: what is wrong in the
+    // whole receive buffer and around it, if anything.
+    void fill(int buffer, std::uint64_t iteration);
+    std::optional<std::string> check(int buffer, std::uint64_t iteration) const;
+
+    int buffers() const { return int(pairs_.size()); }
+    const Collective& collective() const { return collective_; }
+    std::size_t bytes() const { return bytes_; }
+    // What this rank gets from other ranks in one operation.
+    std::uint64_t bytes_from_others() const;
+
+  private:
+    struct Pair {
+        GuardedBytes send, receive;
+    };
+    const Collective& collective_;
+    std::size_t bytes_;
+    int rank_, ranks_;
+    MPI_Comm comm_;
+    std::vector<int> counts_, displacements_;
+    std::vector<Pair> pairs_;
+};
+
+}  // namespace longshore::bench

@@ -1,0 +1,91 @@
+// longshore-bench-<mpi>: see options.cc for what it measures.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+#include "bench/machine.h"
+#include "bench/modes.h"
+#include "bench/protocol.h"
+#include "bench/report.h"
+
+namespace longshore::bench {
+namespace {
+
+// Options are read before MPI_Init, so that --help and a mistake in them need no launcher. The launchers tell
+// a process its rank in the environment.
+bool is_first_process() {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+        if (const char* value = std::getenv(name)) return std::strcmp(value, "0") == 0;
+    return true;
+}
+
+int run_rows(Session& session, JsonLines& json) {
+    const Options& options = session.options;
+    Computation computation(options.compute);
+    Progress progress(session.root() ? options.progress : ProgressStyle::kNone,
+                      int(options.collectives.size() * options.sizes.size()));
+    for (const std::string& name : options.collectives) {
+        const Collective& collective = *find_collective(name);
+        if (session.root()) print_header(collective, options, session.ranks);
+        for (std::size_t bytes : options.sizes) {
+            progress.start_row(fmt::format("{} {}", name, short_size(bytes)));
+            if (!Exchange::fits(bytes, session.ranks)) {
+                if (session.root())
+                    fmt::print("{:>6} left out: the receive buffer passes MPI's int displacements\n",
+                               short_size(bytes));
+                progress.end_row(0);
+                continue;
+            }
+            const std::optional<Row> row = measure_row(session, computation, collective, bytes);
+            if (!row) return 1;
+            progress.end_row(row->seconds);
+            if (!session.root()) continue;
+            print_row(*row, options);
+            write_row(*row, options, json);
+        }
+    }
+    return 0;
+}
+
+int run(const Options& options) {
+    Session session = make_session(options);
+    const Machine machine = describe_machine();
+    JsonLines json(session.root() ? options.json : "");
+    if (session.root()) {
+        print(machine);
+        if (!session.note.empty()) fmt::print("# note    {}\n", session.note);
+        json.write(to_json(machine));
+    }
+    switch (options.mode) {
+        case Mode::kOverhead:
+            return run_overhead(session, json);
+        case Mode::kLate:
+            return run_late(session, machine.nodes, json);
+        case Mode::kRows:
+            return run_rows(session, json);
+    }
+    return 1;
+}
+
+}  // namespace
+}  // namespace longshore::bench
+
+int main(int argc, char** argv) {
+    longshore::bench::Options options;
+    if (const int status = longshore::bench::parse(argc, argv, longshore::bench::is_first_process(), options);
+        status != -1)
+        return status;
+    MPI_Init(&argc, &argv);
+    int status = 1;
+    try {
+        status = longshore::bench::run(options);
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "longshore-bench: {}\n", error.what());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_Finalize();
+    return status;
+}

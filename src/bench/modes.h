@@ -1,0 +1,16 @@
+// The other modes of the benchmark. Collective; each prints on rank 0 and returns the exit status.
+#pragma once
+
+#include "bench/report.h"
+#include "bench/session.h"
+
+namespace longshore::bench {
+
+// Cost of calls that are not offloaded: MPI_ against PMPI_, in ns.
+int run_overhead(const Session& session, JsonLines& json);
+
+// One rank enters late: time from its entry to everyone's completion, against the time for moving its own
+// blocks.
+int run_late(Session& session, int nodes, JsonLines& json);
+
+}  // namespace longshore::bench

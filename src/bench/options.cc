@@ -1,0 +1,186 @@
+#include "bench/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "bench/collectives.h"
+
+namespace longshore::bench {
+
+namespace {
+
+constexpr std::size_t kSizeMax = std::size_t(1) << 30;
+
+const char* const kDescription =
+    "Latency and overlap of MPI collectives, in the protocol of OSU's nonblocking benchmarks, of the MPI "
+    "library\n"
+    "(host) and of Longshore in one launch, taking turns. Started by 'longshore bench', or by mpirun: "
+    "without the\n"
+    "preloaded library only the host is measured.\n";
+
+const char* const kFooter =
+    "\nAn iteration begins with a barrier; its time is the maximum over the ranks, because a collective is "
+    "done when\n"
+    "its slowest rank is (a mean over ranks hides one that waits). All statistics are over iterations, times "
+    "in us.\n"
+    "  pure      post and wait at once\n"
+    "  t_sp      what the service processes need when no rank helps and every rank's core is free: post, "
+    "then\n"
+    "            MPI_Test with 20 us sleeps between. Computing takes 1.2 x t_sp, for the host contender "
+    "too;\n"
+    "            without Longshore 1.2 x pure, as OSU does\n"
+    "  overlap   max(0, 100 - (overall - compute) / pure * 100), where overall - compute is taken on each "
+    "rank\n"
+    "            before the maximum: ranks oversleep by different amounts\n"
+    "  post      time in the posting call; wait: time left in MPI_Wait after computing\n"
+    "  SP %      share of the bytes received from other ranks that service processes moved, of all bytes "
+    "that the\n"
+    "            operations had to move; a row is 'counted' from 99 % on\n"
+    "  work x    (--compute work) how much longer the same work takes with the operation in flight\n"
+    "  cpu       CPU time of all ranks together per operation, computing included\n";
+
+std::vector<std::size_t> powers_of_two(std::size_t min, std::size_t max) {
+    std::vector<std::size_t> sizes;
+    for (std::size_t size = 1; size <= max; size *= 2)
+        if (size >= min) sizes.push_back(size);
+    return sizes;
+}
+
+void check_names(const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+        if (!find_collective(name)) {
+            std::string known;
+            for (const Collective& collective : collectives()) known += fmt::format(" {}", collective.name);
+            throw CLI::ValidationError(fmt::format("no collective '{}'; there are:{}", name, known));
+        }
+}
+
+void choose_contenders(const std::vector<std::string>& names, Options& options) {
+    const auto has = [&](const char* name) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    options.host = has("host");
+    options.longshore = has("longshore");
+    if (std::size_t(options.host) + std::size_t(options.longshore) != names.size())
+        throw CLI::ValidationError("--contenders takes host, longshore, or host,longshore");
+}
+
+}  // namespace
+
+const char* to_string(Compute compute) {
+    switch (compute) {
+        case Compute::kSleep:
+            return "sleep";
+        case Compute::kSpin:
+            return "spin";
+        case Compute::kWork:
+            return "work";
+    }
+    return "?";
+}
+
+int parse(int argc, char** argv, bool speak, Options& options) {
+    CLI::App app(kDescription);
+    app.footer(kFooter);
+    std::size_t min = 1, max = std::size_t(4) << 20;
+    std::vector<std::string> contenders = {"host", "longshore"};
+    std::string cooperative = "on";
+    bool overhead = false;
+    int vary = 0;
+    const std::map<std::string, Compute> computes = {
+        {"sleep", Compute::kSleep}, {"spin", Compute::kSpin}, {"work", Compute::kWork}};
+    const std::map<std::string, ProgressStyle> styles = {{"auto", ProgressStyle::kAuto},
+                                                         {"bar", ProgressStyle::kBar},
+                                                         {"lines", ProgressStyle::kLines},
+                                                         {"none", ProgressStyle::kNone}};
+    std::string names;
+    for (const Collective& collective : collectives()) {
+        options.collectives.push_back(collective.name);
+        names += fmt::format("{}{}", names.empty() ? "" : ",", collective.name);
+    }
+
+    app.add_option("--collectives", options.collectives,
+                   "which, separated by commas (default: all): " + names)
+        ->delimiter(',')
+        ->default_str("");
+    app.add_option("--min", min, "smallest size per pair")
+        ->transform(CLI::AsSizeValue(false))
+        ->default_str("1");
+    app.add_option("--max", max, "largest size per pair")
+        ->transform(CLI::AsSizeValue(false))
+        ->default_str("4M");
+    app.add_option("--sizes", options.sizes, "these sizes instead of powers of two, as 64K,1M")
+        ->delimiter(',')
+        ->transform(CLI::AsSizeValue(false));
+    app.add_option("--compute", options.compute,
+                   "between post and wait: sleep (default; the core is free), spin (busy for that long), "
+                   "work (a fixed amount "
+                   "of arithmetic and memory traffic)")
+        ->transform(CLI::CheckedTransformer(computes, CLI::ignore_case))
+        ->option_text("sleep|spin|work");
+    app.add_option("--compute-us", options.compute_us, "length of computing, instead of 1.2 x t_sp")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--contenders", contenders, "host, longshore, or both")
+        ->delimiter(',')
+        ->capture_default_str();
+    app.add_option("--cooperative", cooperative, "whether ranks that wait move blocks themselves")
+        ->check(CLI::IsMember({"on", "off"}))
+        ->capture_default_str();
+    auto* vary_option = app.add_option("--vary-buffers", vary,
+                                       "rotate over this many pairs of buffers (4 if no number is given)")
+                            ->expected(0, 1)
+                            ->check(CLI::Range(1, 64));
+    app.add_option("--samples", options.samples, "turns of each contender per row")
+        ->check(CLI::Range(1, 100000))
+        ->capture_default_str();
+    app.add_option("--iterations", options.iterations,
+                   "operations in a turn, fewer if the time limit asks for it")
+        ->check(CLI::Range(1, 100000))
+        ->capture_default_str();
+    app.add_option("--warmup", options.warmup, "operations before the first turn")
+        ->check(CLI::Range(1, 100000))
+        ->capture_default_str();
+    app.add_option("--time-limit", options.time_limit_s, "seconds per row")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--json", options.json,
+                   "write machine, rows and all samples to this file, a JSON object per line");
+    app.add_option("--progress", options.progress, "on stderr; auto (default): bar on a terminal, else lines")
+        ->transform(CLI::CheckedTransformer(styles, CLI::ignore_case))
+        ->option_text("auto|bar|lines|none");
+    app.add_flag("--overhead", overhead, "instead: cost of calls that are not offloaded, MPI_ against PMPI_");
+    app.add_option(
+           "--late", options.late_ms,
+           "instead: the last rank enters that many ms late; time from its entry to everyone's completion, "
+           "against the time for moving its own blocks")
+        ->check(CLI::PositiveNumber)
+        ->excludes("--overhead");
+
+    try {
+        app.parse(argc, argv);
+        check_names(options.collectives);
+        choose_contenders(contenders, options);
+        if (options.sizes.empty()) options.sizes = powers_of_two(min, max);
+        std::sort(options.sizes.begin(), options.sizes.end());
+        if (options.sizes.empty()) throw CLI::ValidationError("no power of two between --min and --max");
+        if (options.sizes.front() == 0 || options.sizes.back() > kSizeMax)
+            throw CLI::ValidationError("sizes go from 1 byte to 1 GiB");
+    } catch (const CLI::ParseError& error) {
+        std::ostringstream out, err;
+        const int status = app.exit(error, out, err);
+        if (speak) fmt::print("{}", out.str());
+        if (speak) fmt::print(stderr, "{}", err.str());
+        return status == 0 ? 0 : 2;
+    }
+    options.cooperative = cooperative == "on";
+    if (vary_option->count() > 0) options.buffers = vary > 0 ? vary : 4;
+    if (overhead) options.mode = Mode::kOverhead;
+    if (options.late_ms > 0) options.mode = Mode::kLate;
+    return -1;
+}
+
+}  // namespace longshore::bench

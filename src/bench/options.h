@@ -1,0 +1,37 @@
+// The command line of the benchmark.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace longshore::bench {
+
+enum class Compute { kSleep, kSpin, kWork };
+enum class ProgressStyle { kAuto, kBar, kLines, kNone };
+enum class Mode { kRows, kOverhead, kLate };
+
+struct Options {
+    Mode mode = Mode::kRows;
+    std::vector<std::string> collectives;  // names in the table of collectives
+    std::vector<std::size_t> sizes;        // bytes per pair, ascending
+    Compute compute = Compute::kSleep;
+    double compute_us = 0;  // 0: derived from the measured operation
+    int samples = 10;       // turns of each contender
+    int iterations = 20;    // operations in a turn, at most
+    int warmup = 5;
+    double time_limit_s = 3;  // per row
+    int buffers = 1;
+    bool host = true, longshore = true;
+    bool cooperative = true;
+    double late_ms = 0;
+    std::string json;
+    ProgressStyle progress = ProgressStyle::kAuto;
+};
+
+const char* to_string(Compute compute);
+
+// Returns -1 to go on, else the exit status. Only a rank with `speak` prints help and errors.
+int parse(int argc, char** argv, bool speak, Options& options);
+
+}  // namespace longshore::bench

@@ -1,0 +1,266 @@
+#include "bench/protocol.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/statistics.h"
+
+namespace longshore::bench {
+
+namespace {
+
+constexpr double kPollSleepUs = 20;
+constexpr double kComputeOverOperation = 1.2;
+constexpr int kServiceIterationsMax = 10;
+constexpr int kVerifyRounds = 2;
+
+void barrier() {
+    PMPI_Barrier(MPI_COMM_WORLD);
+}
+
+void finish(const Calls& calls, MPI_Request& request) {
+    calls.wait(&request, MPI_STATUS_IGNORE);
+}
+
+// Leaves the rank's core free while the operation is under way.
+void finish_politely(const Calls& calls, MPI_Request& request) {
+    int done = 0;
+    for (calls.test(&request, &done, MPI_STATUS_IGNORE); !done;
+         calls.test(&request, &done, MPI_STATUS_IGNORE))
+        sleep_us(kPollSleepUs);
+}
+
+void append(std::vector<double>& to, const std::vector<double>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+}
+
+// One rank's iterations of one turn, reduced to rank 0 at its end so that nothing of it lies between
+// operations.
+struct Turn {
+    std::vector<double> pure, overall, exposed, post, wait, compute, compute_alone, cpu;
+
+    void add_to(Measured& measured, int ranks) const {
+        append(measured.pure, max_over_ranks(pure));
+        append(measured.overall, max_over_ranks(overall));
+        append(measured.exposed, max_over_ranks(exposed));
+        append(measured.post, max_over_ranks(post));
+        append(measured.wait, max_over_ranks(wait));
+        append(measured.compute, max_over_ranks(compute));
+        append(measured.compute_alone, max_over_ranks(compute_alone));
+        std::vector<double> sum(cpu.size());
+        PMPI_Reduce(cpu.data(), sum.data(), int(cpu.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+        append(measured.cpu, sum);
+    }
+};
+
+class RowMeasurement {
+  public:
+    RowMeasurement(Session& session, Computation& computation, Exchange& exchange, Row& row)
+        : session_(session), computation_(computation), exchange_(exchange), row_(row) {
+        for (const Contender& contender : session.contenders)
+            row_.results.emplace_back().contender = contender;
+    }
+
+    void run() {
+        const double start = now_us();
+        choose_iterations(warm_up());
+        if (exchange_.collective().nonblocking) {
+            const bool service_measured = measure_service_time();
+            choose_compute_length(service_measured ? row_.t_sp : row_.results.front().pure);
+            for (Measured& measured : row_.results) measured.pure.clear();  // those were for choosing only
+        }
+        const double limit_us = session_.options.time_limit_s * 1e6;
+        for (int turn = 0; turn < session_.options.samples; ++turn) {
+            for (std::size_t i = 0; i < row_.results.size(); ++i) {
+                // Who goes first changes, so that nobody always follows the other.
+                const std::size_t which = turn % 2 ? row_.results.size() - 1 - i : i;
+                take_turn(row_.results[which]);
+            }
+            if (from_root(now_us() - start) > limit_us) break;
+        }
+        sum_counts();
+        row_.seconds = (now_us() - start) / 1e6;
+    }
+
+  private:
+    int next_buffer() { return next_buffer_++ % exchange_.buffers(); }
+
+    // Returns the time of one operation of the slowest contender, the same on all ranks.
+    double warm_up() {
+        double slowest = 0;
+        for (Measured& measured : row_.results) {
+            Turn turn;
+            for (int i = 0; i < session_.options.warmup; ++i) pure_iteration(*measured.contender.calls, turn);
+            append(measured.pure, max_over_ranks(turn.pure));
+            slowest = std::max(slowest, median(measured.pure));
+        }
+        return from_root(slowest);
+    }
+
+    void choose_iterations(double one_us) {
+        const bool nonblocking = exchange_.collective().nonblocking;
+        // Pure, and overall with its computing: about three times as long.
+        const double per_iteration = one_us * (nonblocking ? 4 : 1);
+        const int batches = session_.options.samples * int(row_.results.size());
+        row_.iterations = affordable_iterations(session_.options.iterations, per_iteration,
+                                                session_.options.time_limit_s, batches);
+        row_.iterations = int(from_root(row_.iterations));
+    }
+
+    bool measure_service_time() {
+        const Contender* longshore = session_.longshore();
+        if (!longshore || !session_.cooperative_can_change) return false;
+        session_.hooks.set_cooperative(false);
+        Turn turn;
+        for (int i = 0; i < std::min(row_.iterations, kServiceIterationsMax); ++i) {
+            barrier();
+            const double start = now_us();
+            MPI_Request request = exchange_.start(*longshore->calls, next_buffer());
+            finish_politely(*longshore->calls, request);
+            turn.pure.push_back(now_us() - start);
+        }
+        barrier();
+        session_.hooks.set_cooperative(session_.options.cooperative);
+        row_.t_sp = max_over_ranks(turn.pure);
+        return true;
+    }
+
+    void choose_compute_length(const std::vector<double>& operation) {
+        const double wanted = session_.options.compute_us;
+        const double length = from_root(wanted > 0 ? wanted : kComputeOverOperation * median(operation));
+        barrier();
+        computation_.prepare(length);
+        for (Measured& measured : row_.results) measured.compute_length = length;
+    }
+
+    void pure_iteration(const Calls& calls, Turn& turn) {
+        const int buffer = next_buffer();
+        barrier();
+        const double start = now_us();
+        MPI_Request request = exchange_.start(calls, buffer);
+        if (request != MPI_REQUEST_NULL) finish(calls, request);
+        turn.pure.push_back(now_us() - start);
+    }
+
+    void overall_iteration(const Calls& calls, Turn& turn) {
+        const int buffer = next_buffer();
+        barrier();
+        const double cpu_start = cpu_us();
+        const double start = now_us();
+        MPI_Request request = exchange_.start(calls, buffer);
+        const double posted = now_us();
+        computation_.run();
+        const double computed = now_us();
+        finish(calls, request);
+        const double end = now_us();
+        turn.cpu.push_back(cpu_us() - cpu_start);
+        turn.overall.push_back(end - start);
+        turn.post.push_back(posted - start);
+        turn.compute.push_back(computed - posted);
+        turn.wait.push_back(end - computed);
+        turn.exposed.push_back((end - start) - (computed - posted));
+    }
+
+    void take_turn(Measured& measured) {
+        const Calls& calls = *measured.contender.calls;
+        Turn turn;
+        if (exchange_.collective().nonblocking) {
+            for (int i = 0; i < row_.iterations; ++i) pure_iteration(calls, turn);
+            if (session_.options.compute == Compute::kWork) compute_alone(turn);
+            const longshore_counters before = session_.hooks.counters();
+            for (int i = 0; i < row_.iterations; ++i) overall_iteration(calls, turn);
+            count(measured, before);
+        } else {
+            const longshore_counters before = session_.hooks.counters();
+            for (int i = 0; i < row_.iterations; ++i) pure_iteration(calls, turn);
+            count(measured, before);
+        }
+        turn.add_to(measured, session_.ranks);
+    }
+
+    // A turn's iterations: those with computing, for a blocking collective all.
+    void count(Measured& measured, const longshore_counters& before) const {
+        const longshore_counters after = session_.hooks.counters();
+        measured.service_bytes += double(after.bytes_by_service - before.bytes_by_service);
+        measured.offloaded_calls += double(after.offloaded - before.offloaded);
+        measured.calls += row_.iterations;
+        measured.moved_bytes += double(exchange_.bytes_from_others()) * row_.iterations;
+    }
+
+    void compute_alone(Turn& turn) {
+        for (int i = 0; i < row_.iterations; ++i) {
+            barrier();
+            const double start = now_us();
+            computation_.run();
+            turn.compute_alone.push_back(now_us() - start);
+        }
+    }
+
+    void sum_counts() {
+        for (Measured& measured : row_.results) {
+            measured.service_bytes = sum_over_ranks(measured.service_bytes);
+            measured.moved_bytes = sum_over_ranks(measured.moved_bytes);
+            measured.offloaded_calls = sum_over_ranks(measured.offloaded_calls);
+            measured.calls = sum_over_ranks(measured.calls);
+        }
+    }
+
+    Session& session_;
+    Computation& computation_;
+    Exchange& exchange_;
+    Row& row_;
+    int next_buffer_ = 0;
+};
+
+bool verify_one_way(const Session& session, Exchange& exchange, const Contender& contender,
+                    std::uint64_t first_iteration, bool politely) {
+    std::optional<std::string> wrong;
+    for (int i = 0; i < kVerifyRounds * exchange.buffers(); ++i) {
+        const std::uint64_t iteration = first_iteration + std::uint64_t(i);
+        const int buffer = i % exchange.buffers();
+        exchange.fill(buffer, iteration);
+        barrier();
+        MPI_Request request = exchange.start(*contender.calls, buffer);
+        if (politely) finish_politely(*contender.calls, request);
+        if (request != MPI_REQUEST_NULL) finish(*contender.calls, request);
+        if (!wrong) wrong = exchange.check(buffer, iteration);
+    }
+    if (wrong)
+        wrong = fmt::format("WRONG RESULT: {} of {} bytes by {}{}: {}", exchange.collective().name,
+                            exchange.bytes(), contender.name, politely ? " (service processes alone)" : "",
+                            *wrong);
+    return !report_failure(session, wrong ? wrong->c_str() : nullptr);
+}
+
+}  // namespace
+
+bool verify(const Session& session, Exchange& exchange, const Contender& contender,
+            std::uint64_t first_iteration) {
+    if (!verify_one_way(session, exchange, contender, first_iteration, false)) return false;
+    if (!contender.is_longshore || !session.cooperative_can_change || !exchange.collective().nonblocking)
+        return true;
+    session.hooks.set_cooperative(false);
+    const bool right = verify_one_way(session, exchange, contender, first_iteration + 1000, true);
+    barrier();
+    session.hooks.set_cooperative(session.options.cooperative);
+    return right;
+}
+
+std::optional<Row> measure_row(Session& session, Computation& computation, const Collective& collective,
+                               std::size_t bytes) {
+    Exchange exchange(collective, bytes, session.rank, session.ranks, session.options.buffers,
+                      MPI_COMM_WORLD);
+    for (const Contender& contender : session.contenders)
+        if (!verify(session, exchange, contender, 0)) return std::nullopt;
+    Row row;
+    row.collective = &collective;
+    row.bytes = bytes;
+    RowMeasurement(session, computation, exchange, row).run();
+    // Again afterwards: what was timed may have broken something.
+    for (const Contender& contender : session.contenders)
+        if (!verify(session, exchange, contender, 1'000'000)) return std::nullopt;
+    return row;
+}
+
+}  // namespace longshore::bench

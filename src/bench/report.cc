@@ -1,0 +1,165 @@
+#include "bench/report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "bench/statistics.h"
+
+namespace longshore::bench {
+
+namespace {
+
+constexpr int kBarWidth = 30;
+
+bool is_counted(const Measured& measured) {
+    return measured.contender.is_longshore && measured.moved_bytes > 0 &&
+           ratio(measured.service_bytes, measured.moved_bytes) >= kCountedShareMin;
+}
+
+const Measured* host_of(const Row& row) {
+    for (const Measured& measured : row.results)
+        if (!measured.contender.is_longshore) return &measured;
+    return nullptr;
+}
+
+// "1.53x" for Longshore beside the host: above 1 Longshore is slower.
+std::string against_host(const Row& row, const Measured& measured) {
+    const Measured* host = host_of(row);
+    if (!host || !measured.contender.is_longshore) return "-";
+    return fmt::format("{:.2f}x", ratio(median(measured.pure), median(host->pure)));
+}
+
+std::string service_share(const Measured& measured) {
+    if (!measured.contender.is_longshore) return "-";
+    if (measured.offloaded_calls == 0) return "by MPI";
+    return fmt::format("{:.1f}{}", 100 * ratio(measured.service_bytes, measured.moved_bytes),
+                       is_counted(measured) ? " counted" : "");
+}
+
+double work_stretch(const Measured& measured) {
+    return ratio(median(measured.compute), median(measured.compute_alone));
+}
+
+}  // namespace
+
+std::string short_size(std::size_t bytes) {
+    for (const auto& [unit, letter] :
+         {std::pair{1u << 30, 'G'}, std::pair{1u << 20, 'M'}, std::pair{1u << 10, 'K'}})
+        if (bytes >= unit && bytes % unit == 0) return fmt::format("{}{}", bytes / unit, letter);
+    return fmt::format("{}", bytes);
+}
+
+JsonLines::JsonLines(const std::string& file_name) {
+    if (file_name.empty()) return;
+    file_.open(file_name);
+    if (!file_) throw std::runtime_error(fmt::format("cannot write {}", file_name));
+}
+
+void JsonLines::write(const nlohmann::json& object) {
+    if (file_.is_open()) file_ << object.dump() << std::endl;  // flushed: a run may be stopped half way
+}
+
+Progress::Progress(ProgressStyle style, int rows_total) : style_(style), rows_total_(rows_total) {
+    if (style_ == ProgressStyle::kAuto)
+        style_ = isatty(STDERR_FILENO) ? ProgressStyle::kBar : ProgressStyle::kLines;
+}
+
+Progress::~Progress() {
+    clear();
+}
+
+void Progress::clear() {
+    if (style_ == ProgressStyle::kBar) fmt::print(stderr, "\r\x1b[K");
+}
+
+void Progress::start_row(const std::string& what) {
+    what_ = what;
+    if (style_ != ProgressStyle::kBar) return;
+    const int filled = kBarWidth * rows_done_ / std::max(rows_total_, 1);
+    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}/{} {}", "", filled, "", kBarWidth - filled,
+               rows_done_ + 1, rows_total_, what_);
+    std::fflush(stderr);
+}
+
+void Progress::end_row(double seconds) {
+    ++rows_done_;
+    clear();
+    if (style_ == ProgressStyle::kLines)
+        fmt::print(stderr, "{}/{} {} {:.1f} s\n", rows_done_, rows_total_, what_, seconds);
+}
+
+void print_header(const Collective& collective, const Options& options, int ranks) {
+    fmt::print("\n# {}, {} ranks", collective.name, ranks);
+    if (collective.nonblocking) fmt::print(", compute: {}", to_string(options.compute));
+    if (options.buffers > 1) fmt::print(", {} pairs of buffers", options.buffers);
+    fmt::print("; times in us, over iterations, maximum of ranks\n");
+    fmt::print("{:>6} {:<9} {:>9} {:>9} {:>9} {:>9} {:>8}", "bytes", "contender", "pure min", "median", "p99",
+               "max", "vs host");
+    if (collective.nonblocking) {
+        fmt::print(" {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>8} {:>8}", "t_sp", "/pure", "compute", "overall",
+                   "overlap%", "post", "wait", "cpu");
+        if (options.compute == Compute::kWork) fmt::print(" {:>7}", "work x");
+    }
+    fmt::print("  {}\n", "SP %");
+    std::fflush(stdout);
+}
+
+void print_row(const Row& row, const Options& options) {
+    for (const Measured& measured : row.results) {
+        const Summary pure = summarize(measured.pure);
+        fmt::print("{:>6} {:<9} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>8}", short_size(row.bytes),
+                   measured.contender.name, pure.min, pure.median, pure.p99, pure.max,
+                   against_host(row, measured));
+        if (row.collective->nonblocking) {
+            const double t_sp = median(row.t_sp);
+            fmt::print(" {:>9} {:>6}", row.t_sp.empty() ? "-" : fmt::format("{:.2f}", t_sp),
+                       row.t_sp.empty() ? "-" : fmt::format("{:.2f}", ratio(t_sp, pure.median)));
+            fmt::print(" {:>9.2f} {:>9.2f} {:>8.1f} {:>7.2f} {:>8.2f} {:>8.1f}", median(measured.compute),
+                       median(measured.overall), overlap_percent(median(measured.exposed), pure.median),
+                       median(measured.post), median(measured.wait), median(measured.cpu));
+            if (options.compute == Compute::kWork) fmt::print(" {:>7.3f}", work_stretch(measured));
+        }
+        fmt::print("  {}\n", service_share(measured));
+    }
+    std::fflush(stdout);
+}
+
+void write_row(const Row& row, const Options& options, JsonLines& json) {
+    for (const Measured& measured : row.results) {
+        const Summary pure = summarize(measured.pure);
+        nlohmann::json object = {{"type", "row"},
+                                 {"collective", row.collective->name},
+                                 {"bytes", row.bytes},
+                                 {"contender", measured.contender.name},
+                                 {"iterations_per_turn", row.iterations},
+                                 {"buffers", options.buffers},
+                                 {"pure_us", measured.pure},
+                                 {"pure_median_us", pure.median},
+                                 {"pure_p99_us", pure.p99}};
+        if (row.collective->nonblocking) {
+            object["compute"] = to_string(options.compute);
+            object["compute_length_us"] = measured.compute_length;
+            object["t_sp_us"] = row.t_sp;
+            object["overall_us"] = measured.overall;
+            object["exposed_us"] = measured.exposed;
+            object["post_us"] = measured.post;
+            object["wait_us"] = measured.wait;
+            object["compute_us"] = measured.compute;
+            object["compute_alone_us"] = measured.compute_alone;
+            object["cpu_us"] = measured.cpu;
+            object["overlap_percent"] = overlap_percent(median(measured.exposed), pure.median);
+        }
+        if (measured.contender.is_longshore) {
+            object["cooperative"] = options.cooperative;
+            object["service_share"] = ratio(measured.service_bytes, measured.moved_bytes);
+            object["offloaded_share_of_calls"] = ratio(measured.offloaded_calls, measured.calls);
+            object["counted"] = is_counted(measured);
+        }
+        json.write(object);
+    }
+}
+
+}  // namespace longshore::bench

@@ -1,0 +1,45 @@
+// The table on stdout, the JSON lines, the progress on stderr. Rank 0 only.
+#pragma once
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bench/options.h"
+#include "bench/protocol.h"
+
+namespace longshore::bench {
+
+// 64 -> "64", 65536 -> "64K"; sizes that are no whole number of a unit stay in bytes.
+std::string short_size(std::size_t bytes);
+
+// A JSON object per line; without a file name nothing is written.
+class JsonLines {
+  public:
+    explicit JsonLines(const std::string& file_name);  // throws where the file cannot be opened
+    void write(const nlohmann::json& object);
+
+  private:
+    std::ofstream file_;
+};
+
+class Progress {
+  public:
+    Progress(ProgressStyle style, int rows_total);
+    ~Progress();
+    void start_row(const std::string& what);
+    void end_row(double seconds);
+    void clear();  // before anything goes to stdout
+
+  private:
+    ProgressStyle style_;
+    int rows_total_, rows_done_ = 0;
+    std::string what_;
+};
+
+void print_header(const Collective& collective, const Options& options, int ranks);
+void print_row(const Row& row, const Options& options);
+void write_row(const Row& row, const Options& options, JsonLines& json);
+
+}  // namespace longshore::bench

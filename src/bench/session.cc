@@ -1,0 +1,94 @@
+#include "bench/session.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+
+namespace longshore::bench {
+
+double now_us() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double, std::micro>(now).count();
+}
+
+Hooks::Hooks() {
+    get_counters_ = reinterpret_cast<decltype(get_counters_)>(dlsym(RTLD_DEFAULT, "longshore_get_counters"));
+    set_ = reinterpret_cast<decltype(set_)>(dlsym(RTLD_DEFAULT, "longshore_set"));
+}
+
+bool Hooks::offload_on() const {
+    longshore_counters unused{};
+    return get_counters_ && get_counters_(&unused) == 0;
+}
+
+longshore_counters Hooks::counters() const {
+    longshore_counters result{};
+    if (get_counters_) get_counters_(&result);
+    return result;
+}
+
+bool Hooks::set_cooperative(bool on) const {
+    return set_ && set_("cooperative", on ? "on" : "off") == 0;
+}
+
+const Contender* Session::longshore() const {
+    for (const Contender& contender : contenders)
+        if (contender.is_longshore) return &contender;
+    return nullptr;
+}
+
+Session make_session(const Options& options) {
+    Session session{options, 0, 1, {}, {}, false, {}};
+    PMPI_Comm_rank(MPI_COMM_WORLD, &session.rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &session.ranks);
+    const bool present = !any_rank(!session.hooks.present());
+    const bool on = present && !any_rank(!session.hooks.offload_on());
+    if (options.longshore && !present) session.note = "Longshore is not preloaded: only the host is measured";
+    if (options.longshore && present && !on)
+        session.note = "Longshore is preloaded, but offload is off for this job: only the host is measured";
+    if (options.host || !on) session.contenders.push_back({"host", &kHostCalls, false});
+    if (options.longshore && on) {
+        session.contenders.push_back({"longshore", &kInterposedCalls, true});
+        session.cooperative_can_change = !any_rank(!session.hooks.set_cooperative(options.cooperative));
+        if (!session.cooperative_can_change)
+            session.note = "Longshore does not let 'cooperative' be changed: t_sp is not measured";
+    }
+    return session;
+}
+
+std::vector<double> max_over_ranks(const std::vector<double>& mine) {
+    std::vector<double> result(mine.size());
+    PMPI_Reduce(mine.data(), result.data(), int(mine.size()), MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    return result;
+}
+
+double sum_over_ranks(double mine) {
+    double result = 0;
+    PMPI_Reduce(&mine, &result, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    return result;
+}
+
+double from_root(double value) {
+    PMPI_Bcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    return value;
+}
+
+bool any_rank(bool mine) {
+    int value = mine ? 1 : 0, result = 0;
+    PMPI_Allreduce(&value, &result, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return result != 0;
+}
+
+bool report_failure(const Session& session, const char* message) {
+    int mine = message ? session.rank : session.ranks, first = 0;
+    PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first == session.rank) {
+        fmt::print(stderr, "\nlongshore-bench: {}\n", message);  // off the line of a progress bar
+        std::fflush(stderr);
+    }
+    return first < session.ranks;
+}
+
+}  // namespace longshore::bench

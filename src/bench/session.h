@@ -1,0 +1,65 @@
+// What all parts of the benchmark share in one launch: the ranks, the contenders, the preloaded library's
+// hooks.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/collectives.h"
+#include "bench/options.h"
+#include "longshore.h"
+
+namespace longshore::bench {
+
+double now_us();
+
+// The functions of longshore.h, where the preloaded library has them.
+class Hooks {
+  public:
+    Hooks();  // looks them up; after MPI_Init
+    bool present() const { return get_counters_ != nullptr; }
+    bool offload_on() const;
+    longshore_counters counters() const;  // all zero without the library
+    // False where it cannot be set.
+    bool set_cooperative(bool on) const;
+
+  private:
+    decltype(&longshore_get_counters) get_counters_ = nullptr;
+    decltype(&longshore_set) set_ = nullptr;
+};
+
+struct Contender {
+    const char* name;
+    const Calls* calls;
+    bool is_longshore;
+};
+
+struct Session {
+    const Options& options;
+    int rank = 0, ranks = 1;
+    Hooks hooks;
+    std::vector<Contender> contenders;
+    bool cooperative_can_change = false;
+    std::string note;  // why a contender that was asked for is missing
+
+    bool root() const { return rank == 0; }
+    const Contender* longshore() const;
+};
+
+// Collective. Asks the library on every rank: the answer is the same on all.
+Session make_session(const Options& options);
+
+// Collective helpers over MPI_COMM_WORLD, past the preloaded library.
+std::vector<double> max_over_ranks(const std::vector<double>& mine);  // result on rank 0
+double sum_over_ranks(double mine);                                   // result on rank 0
+double from_root(double value);
+bool any_rank(bool mine);
+
+// Collective: prints the first rank's message, if any rank has one, and returns whether any has.
+bool report_failure(const Session& session, const char* message);
+
+}  // namespace longshore::bench

@@ -1,0 +1,121 @@
+"""Tests of timeline.py; python3 timeline_test.py <folder of timeline.py>"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = sys.argv.pop(1) if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../../src/tools")
+sys.dont_write_bytecode = True
+sys.path.insert(0, TOOLS)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import timeline  # noqa: E402
+from sample_trace import make_trace  # noqa: E402
+
+
+@contextlib.contextmanager
+def trace_file(content):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        yield path
+
+
+def event(tid, cat, ts, dur, name="x"):
+    return {"ph": "X", "pid": 0, "tid": tid, "cat": cat, "ts": ts, "dur": dur, "name": name}
+
+
+def lane_name(tid, name):
+    return {"ph": "M", "name": "thread_name", "pid": 0, "tid": tid, "args": {"name": name}}
+
+
+class Segments(unittest.TestCase):
+    def test_a_copy_inside_a_wait_is_seen(self):
+        segments = timeline.flatten([(0, 10, "wait", "w"), (3, 5, "move", "m")])
+        self.assertEqual(segments, [(0, 3, "wait", "w"), (3, 5, "move", "m"), (5, 10, "wait", "w")])
+
+    def test_empty_events_vanish(self):
+        self.assertEqual(timeline.flatten([(1, 1, "post", "p")]), [])
+
+    def test_neighbours_stay_apart(self):
+        self.assertEqual(len(timeline.flatten([(0, 1, "move", "a"), (1, 2, "move", "b")])), 2)
+
+    def test_bins_keep_the_time(self):
+        bins = timeline.bins_of([(0, 4, "move", ""), (4, 10, "wait", "")], 0, 10, 3)
+        self.assertAlmostEqual(sum(one["move"] for one in bins) / 3, 0.4)
+        self.assertAlmostEqual(sum(one["wait"] for one in bins) / 3, 0.6)
+        self.assertAlmostEqual(sum(bins[0].values()), 1)
+
+    def test_shares_of_a_part(self):
+        share = timeline.shares([(0, 4, "move", ""), (6, 10, "wait", "")], 2, 10)
+        self.assertAlmostEqual(share["move"], 0.25)
+        self.assertAlmostEqual(share["wait"], 0.5)
+        self.assertAlmostEqual(share["idle"], 0.25)
+
+
+class Lanes(unittest.TestCase):
+    def test_gaps_of_ranks_are_computing_those_of_services_idle(self):
+        trace = [lane_name(0, "rank 0"), lane_name(1, "SP 0")]
+        trace += [event(0, "post", 100, 10), event(0, "wait", 150, 10), event(1, "move", 110, 5), event(1, "move", 140, 5)]
+        with trace_file(trace) as path:
+            rank, service = timeline.load(path)
+        self.assertEqual([s[2] for s in rank.segments], ["post", "compute", "wait"])
+        self.assertEqual(rank.segments[0][0], 0)  # time begins with the first event
+        self.assertEqual([s[2] for s in service.segments], ["move", "move"])
+
+    def test_given_computing_is_kept(self):
+        trace = [lane_name(0, "rank 0"), event(0, "post", 0, 1), event(0, "compute", 2, 3), event(0, "wait", 9, 1)]
+        with trace_file({"traceEvents": trace}) as path:
+            (rank,) = timeline.load(path)
+        self.assertEqual(timeline.shares(rank.segments, 0, 10)["compute"], 0.3)
+
+    def test_order_is_by_node_then_ranks_then_number(self):
+        trace = [lane_name(7, "SP 0"), lane_name(10, "rank 10"), lane_name(2, "rank 2")]
+        with trace_file(trace + [event(t, "mpi", 0, 1) for t in (7, 10, 2)]) as path:
+            self.assertEqual([lane.name for lane in timeline.load(path)], ["rank 2", "rank 10", "SP 0"])
+
+
+class Command(unittest.TestCase):
+    def run_command(self, *arguments, content=None):
+        with trace_file(make_trace(late=True) if content is None else content) as path:
+            script = os.path.join(TOOLS, "timeline.py")
+            return subprocess.run([sys.executable, script, path, *arguments], capture_output=True, text=True)
+
+    def test_text(self):
+        result = self.run_command("--text", "--width", "100", "--title", "Sample")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertEqual(lines[0], "Sample")
+        self.assertTrue(any(line.startswith("rank 3") for line in lines))
+        service = next(line for line in lines if line.startswith("SP 0"))
+        self.assertIn("####", service)
+        self.assertTrue(all(len(line) <= 104 for line in lines), max(len(line) for line in lines))
+
+    def test_a_part(self):
+        self.assertEqual(self.run_command("--text", "--from", "0.1", "--to", "0.5").returncode, 0)
+        self.assertNotEqual(self.run_command("--text", "--from", "900").returncode, 0)
+
+    def test_what_is_no_trace_is_refused(self):
+        result = self.run_command(content={"something": 1})
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("not a trace", result.stderr)
+
+    def test_pictures(self):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            self.skipTest("no matplotlib")
+        with tempfile.TemporaryDirectory() as folder:
+            for name, rounds in (("few.png", 2), ("few.svg", 2), ("many.png", 300)):
+                path = os.path.join(folder, name)
+                result = self.run_command("-o", path, content=make_trace(ranks=4, rounds=rounds))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertGreater(os.path.getsize(path), 5000)
+
+
+if __name__ == "__main__":
+    unittest.main()
