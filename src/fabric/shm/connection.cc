@@ -1,0 +1,162 @@
+// How connections come and go: ShmFabric's sockets.
+#include "fabric/shm/connection.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+namespace longshore {
+namespace {
+constexpr uint64_t kRetryNs = 5'000'000;
+constexpr uint64_t kGreetingLimitNs = 5'000'000'000;
+constexpr size_t kIncomingMax = 4096;
+}  // namespace
+
+void ShmFabric::connect(ServiceAddress peer, Outgoing& out) {
+    const uint64_t now = now_ns();
+    if (now < out.next_try_ns) return;
+    const NodeAddress& node = options_.nodes[peer.node.value];
+    out.socket = connect_to(service_socket_name(node.name, peer.service.value));
+    if (!out.socket || !peer_is_same_user(out.socket, nullptr)) return connection_refused(peer, out);
+    const Fd file = make_memory_file("longshore-ring", kMessageRingTotal);
+    if (file) out.ring = Mapping::shared(file.get(), kMessageRingTotal);
+    Greeting greeting;
+    greeting.incarnation = options_.incarnation;
+    greeting.token = node.token;
+    greeting.node = options_.self.node.value;
+    greeting.service = options_.self.service.value;
+    greeting.to_node = peer.node.value;
+    greeting.to_service = peer.service.value;
+    const int descriptor = file.get();
+    if (!file || !out.ring ||
+        send_packet(out.socket, &greeting, sizeof greeting, {&descriptor, 1}) != Io::kOk)
+        return connection_refused(peer, out);
+    out.writer = RingWriter(out.ring.data(), kMessageRingBytes);
+    out.state = Outgoing::State::kConnecting;
+    watch(out.socket.get());
+    unsettled_ = true;
+}
+
+// There is nobody to talk to just now. Its successor may come within the limit.
+void ShmFabric::connection_refused(ServiceAddress peer, Outgoing& out) {
+    const uint64_t now = now_ns();
+    out.socket.reset();
+    out.ring.reset();
+    out.bell.reset();
+    out.doorbell.reset();
+    out.state = Outgoing::State::kNone;
+    out.probing = true;
+    out.next_try_ns = now + kRetryNs;
+    unsettled_ = true;
+    if (out.down_since_ns == 0) out.down_since_ns = now;
+    if (now - out.down_since_ns < options_.limit_ns) return;
+    out.state = Outgoing::State::kLost;
+    out.probing = false;
+    FabricEvent event;
+    event.kind = FabricEvent::Kind::kPeerLost;
+    event.peer = peer;
+    done_.push_back(event);
+}
+
+void ShmFabric::turn_outgoing(ServiceAddress peer, Outgoing& out) {
+    if (out.state == Outgoing::State::kLost) return;
+    if (out.state == Outgoing::State::kNone) {
+        if (out.probing) connect(peer, out);
+        return;
+    }
+    Welcome welcome;
+    size_t bytes = 0;
+    std::vector<Fd> descriptors;
+    const Io io = receive_packet(out.socket, &welcome, sizeof welcome, &bytes, &descriptors);
+    if (io == Io::kAgain) return;
+    if (io == Io::kClosed) return connection_refused(peer, out);
+    if (out.state == Outgoing::State::kReady || bytes != sizeof welcome || welcome.magic != kGreetingMagic ||
+        descriptors.size() != 2 || !is_memory_file(descriptors[1].get(), kBellBytes, nullptr)) {
+        refuse("a connection that does not keep to the protocol");
+        return connection_refused(peer, out);
+    }
+    out.doorbell = std::move(descriptors[0]);
+    out.bell = Mapping::shared(descriptors[1].get(), kBellBytes);
+    if (!out.bell) return connection_refused(peer, out);
+    out.state = Outgoing::State::kReady;
+    out.probing = false;
+    out.down_since_ns = 0;
+}
+
+void ShmFabric::accept_incoming() {
+    while (Fd socket = accept_from(listener_)) {
+        if (!peer_is_same_user(socket, nullptr) || incoming_.size() >= kIncomingMax) {
+            refuse("a connection of another user");
+            continue;
+        }
+        auto in = std::make_unique<Incoming>();
+        in->socket = std::move(socket);
+        in->since_ns = now_ns();
+        watch(in->socket.get());
+        incoming_.push_back(std::move(in));
+    }
+}
+
+// The first packet of a connection. False: not one of ours.
+bool ShmFabric::greet(Incoming& in) {
+    Greeting greeting;
+    size_t bytes = 0;
+    std::vector<Fd> descriptors;
+    const Io io = receive_packet(in.socket, &greeting, sizeof greeting, &bytes, &descriptors);
+    if (io == Io::kAgain) return now_ns() - in.since_ns < kGreetingLimitNs;
+    if (io == Io::kClosed) return false;
+    const ServiceAddress from{NodeId{greeting.node}, ServiceId{greeting.service}};
+    const bool entitled = bytes == sizeof greeting && greeting.magic == kGreetingMagic &&
+                          same_token(greeting.token, options_.nodes[options_.self.node.value].token) &&
+                          find(from) != nullptr && greeting.to_node == options_.self.node.value &&
+                          greeting.to_service == options_.self.service.value && descriptors.size() == 1 &&
+                          is_memory_file(descriptors[0].get(), kMessageRingTotal, nullptr);
+    if (!entitled) {
+        refuse("a connection without the job's token");
+        return false;
+    }
+    in.ring = Mapping::shared(descriptors[0].get(), kMessageRingTotal);
+    if (!in.ring) return false;
+    in.reader = RingReader(in.ring.data(), kMessageRingBytes);
+    in.from = from;
+    Welcome welcome;
+    welcome.incarnation = options_.incarnation;
+    const int give[2] = {doorbell_.eventfd(options_.self.service), bell_file_.get()};
+    in.greeted = send_packet(in.socket, &welcome, sizeof welcome, give) == Io::kOk;
+    return in.greeted;
+}
+
+// False: the connection is over.
+bool ShmFabric::turn_incoming(Incoming& in) {
+    if (!in.greeted) return greet(in);
+    if (!in.closed) {
+        char nothing;
+        const ssize_t got = recv(in.socket.get(), &nothing, 1, MSG_DONTWAIT);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+        in.closed = true;
+        in.socket.reset();
+        // Find out whether it comes back, although we may have nothing to say to it.
+        Outgoing& out = *find(in.from);
+        if (out.state == Outgoing::State::kNone) out.probing = true;
+    }
+    return !in.reader.empty();
+}
+
+void ShmFabric::turn_sockets() {
+    accept_incoming();
+    std::erase_if(incoming_, [&](const auto& in) { return !turn_incoming(*in); });
+    unsettled_ = false;
+    for (const auto& in : incoming_) unsettled_ |= !in->greeted || in->closed;
+    for (size_t node = 0; node < outgoing_.size(); ++node) {
+        for (size_t service = 0; service < outgoing_[node].size(); ++service) {
+            Outgoing& out = outgoing_[node][service];
+            if (out.state == Outgoing::State::kNone && !out.probing) continue;
+            turn_outgoing({NodeId{static_cast<uint16_t>(node)}, ServiceId{static_cast<uint16_t>(service)}},
+                          out);
+            unsettled_ |= out.state == Outgoing::State::kConnecting || out.probing;
+        }
+    }
+}
+
+}  // namespace longshore

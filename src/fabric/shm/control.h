@@ -1,0 +1,154 @@
+// The control plane of one node: what ranks and service processes say to the node's supervisor, and it to
+// them. Small packets on AF_UNIX SOCK_SEQPACKET sockets; both ends are the same build of this project on the
+// same machine, so structs travel as they are. Everything is checked by its receiver.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/node_memory.h"
+#include "engine/service_engine.h"
+#include "fabric/shm/shm_fabric.h"
+
+namespace longshore {
+
+constexpr uint32_t kControlMagic = 0x4c534331;  // changes with the layout of what follows
+constexpr size_t kControlBytesMax = 48 * 1024;
+constexpr size_t kReasonBytes = 256;
+
+enum class ControlKind : uint32_t {
+    kAttach = 1,  // rank: who it is; answer kAttached with descriptors
+    kAttached,
+    kAddressBook,  // rank 0 of the node; a piece of it: NodeAddress[count] follow. Passed on to service
+                   // processes
+    kGroupJoin,  // a piece of a group's members: Member[count] follow. Answer to the last piece: kGroupJoined
+    kGroupJoined,
+    kGroupLeave,
+    kDetach,
+    kProblem,       // from the supervisor or a service process: a line for the user
+    kStartService,  // supervisor to its service process, with descriptors
+    kPlace,         // supervisor to its service process: where to run
+};
+
+struct ControlHeader {
+    uint32_t magic = kControlMagic;
+    ControlKind kind = ControlKind::kAttach;
+};
+
+struct AttachRequest {
+    ControlHeader header{kControlMagic, ControlKind::kAttach};
+    Token token{};
+    uint32_t local_rank = 0;
+    uint32_t pid = 0;
+    // The supervisor reads this word of the rank's memory, to find out whether service processes will be able
+    // to.
+    uint64_t probe_address = 0, probe_value = 0;
+};
+struct AttachAnswer {
+    ControlHeader header{kControlMagic, ControlKind::kAttached};
+    uint32_t ok = 0;
+    int32_t probe_error = 0;  // errno of the probe; 0: it may be read
+    uint64_t memory_bytes = 0, sight_bytes = 0;
+    uint32_t services = 0;  // eventfds that follow the two memfds (node's memory, sight)
+};
+
+struct AddressBookPiece {
+    ControlHeader header{kControlMagic, ControlKind::kAddressBook};
+    uint32_t total = 0, first = 0, count = 0;
+};
+constexpr uint32_t kAddressesPerPiece = 256;
+
+struct GroupJoinPiece {
+    ControlHeader header{kControlMagic, ControlKind::kGroupJoin};
+    uint64_t id = 0;
+    uint32_t size = 0, first = 0, count = 0;
+};
+constexpr uint32_t kMembersPerPiece = 4096;
+struct GroupJoinAnswer {
+    ControlHeader header{kControlMagic, ControlKind::kGroupJoined};
+    uint64_t id = 0;
+    uint32_t ok = 0, slot = 0;
+};
+struct GroupLeaveRequest {
+    ControlHeader header{kControlMagic, ControlKind::kGroupLeave};
+    uint64_t id = 0;
+};
+
+struct ProblemReport {
+    ControlHeader header{kControlMagic, ControlKind::kProblem};
+    char text[kReasonBytes] = {};
+};
+
+// What a service process must know. The same for every incarnation but for its number.
+struct ServiceParameters {
+    NodeLimits node_limits;
+    ServiceLimits service_limits;
+    uint16_t node = 0, node_count = 1, rank_count = 1, service_count = 1;
+    uint32_t machine_ranks = 1;  // ranks of the job on this machine, all emulated nodes together
+    uint32_t spin_us = 50, restarts_max = 16, limit_s = 5;
+    uint8_t memory_inaccessible = 0, trace = 0;
+    char cores[1024] = "auto";
+};
+
+struct StartService {
+    ControlHeader header{kControlMagic, ControlKind::kStartService};
+    ServiceParameters parameters;
+    uint16_t service = 0, incarnation = 1;
+    uint32_t supervisor_pid = 0;
+    uint64_t memory_bytes = 0, sight_bytes = 0;
+};
+
+struct PlaceService {
+    ControlHeader header{kControlMagic, ControlKind::kPlace};
+    int32_t core = -1;      // to be pinned to; -1: not bound
+    uint8_t may_spin = 0;   // there is a core that nobody else needs
+    uint8_t only_idle = 0;  // take only time that nobody else wants
+};
+
+// --- starting a supervisor: the starter writes this into descriptor 3, and reads the answer from
+// descriptor 4.
+struct SupervisorParameters {
+    ControlHeader header;
+    ServiceParameters service;
+};
+struct SupervisorReady {
+    ControlHeader header;
+    uint32_t ok = 0;
+    SocketName name;
+    Token token{};
+    char reason[kReasonBytes] = {};
+};
+constexpr int kParameterFd = 3, kReadyFd = 4;
+constexpr int kServiceControlFd = 3;
+
+// An exclusive POSIX lock on this byte of the node's memfd is held by a service process as long as it runs:
+// whether an incarnation is gone is the kernel's word.
+constexpr uint64_t life_lock_byte(ServiceId service, uint32_t incarnation) {
+    return uint64_t{service.value} * (kIncarnationMax + 1u) + incarnation;
+}
+// The caller's lock (false: somebody has it), and whether anybody else holds one.
+bool take_life_lock(int memory_file, ServiceId service, uint32_t incarnation);
+bool has_life_lock(int memory_file, ServiceId service, uint32_t incarnation);
+
+// --- sight: a second memfd per node, for observers only.
+struct TraceEntry {
+    Atomic<uint64_t> begin_ns, end_ns, kind, value;
+};
+constexpr uint32_t kTraceEntries = 1u << 16;  // per service process; the oldest are overwritten
+struct alignas(64) SightSlot {
+    Atomic<uint32_t> core;  // + 1; 0: none of its own
+    Atomic<uint64_t> trace_written;
+};
+struct SightLayout {
+    static constexpr uint64_t total_bytes(uint32_t services, bool trace) {
+        return 4096 + (trace ? uint64_t{services} * kTraceEntries * sizeof(TraceEntry) : 0);
+    }
+    static SightSlot& slot(std::byte* base, ServiceId s) {
+        return reinterpret_cast<SightSlot*>(base)[s.value];
+    }
+    static TraceEntry* trace(std::byte* base, ServiceId s) {
+        return reinterpret_cast<TraceEntry*>(base + 4096) + uint64_t{s.value} * kTraceEntries;
+    }
+};
+static_assert(kServicesPerNodeMax * sizeof(SightSlot) <= 4096);
+
+}  // namespace longshore

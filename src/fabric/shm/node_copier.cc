@@ -1,0 +1,144 @@
+#include "fabric/shm/node_copier.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace longshore {
+namespace {
+constexpr uint64_t kBounceBytes = 64 * 1024;
+constexpr size_t kKnownMax = 1024;
+}  // namespace
+
+NodeCopier::NodeCopier(const NodeMemory& memory, const Options& options)
+    : memory_(memory), options_(options) {}
+
+bool NodeCopier::is_alive(const ProcessSpan& span) {
+    for (const Known& k : known_) {
+        if (k.pid == span.pid && k.start_time == span.start_time) return true;
+    }
+    if (process_start_time(span.pid) != span.start_time) return false;
+    if (known_.size() < kKnownMax) {
+        known_.push_back({span.pid, span.start_time});
+    } else {
+        known_[next_known_++ % kKnownMax] = {span.pid, span.start_time};
+    }
+    return true;
+}
+
+MoveResult NodeCopier::resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Place* out) {
+    if (offset > span.bytes || bytes > span.bytes - offset) {
+        ++counters_.refused;
+        return MoveResult::kFailed;
+    }
+    *out = {false, span.base + offset, span.pid};
+    return is_alive(span) ? MoveResult::kMoved : MoveResult::kNotPermitted;
+}
+
+MoveResult NodeCopier::resolve(const MemoryRef& ref, uint64_t bytes, Place* out) {
+    const NodeLimits& limits = memory_.limits();
+    const bool own = options_.is_rank && ref.rank == options_.self;
+    if (ref.rank.value >= limits.ranks_max || ref.region.value >= limits.regions_max) {
+        ++counters_.refused;
+        return MoveResult::kFailed;
+    }
+    if (ref.region == kArenaRegion && (own || !options_.memory_inaccessible)) {
+        if (ref.offset > limits.arena_bytes || bytes > limits.arena_bytes - ref.offset) {
+            ++counters_.refused;
+            return MoveResult::kFailed;
+        }
+        *out = {true, reinterpret_cast<uint64_t>(memory_.arena(ref.rank) + ref.offset), 0};
+        return MoveResult::kMoved;
+    }
+    ProcessSpan span;
+    if (!read_region(memory_.region(ref.rank, ref.region), &span)) {
+        ++counters_.refused;
+        return MoveResult::kFailed;
+    }
+    if (own) {
+        if (ref.offset > span.bytes || bytes > span.bytes - ref.offset) {
+            ++counters_.refused;
+            return MoveResult::kFailed;
+        }
+        *out = {true, span.base + ref.offset, 0};
+        return MoveResult::kMoved;
+    }
+    return resolve_span(span, ref.offset, bytes, out);
+}
+
+MoveResult NodeCopier::peer(const Place& remote, uint64_t here, uint64_t bytes, bool write) {
+    for (uint64_t done = 0; done < bytes;) {
+        const iovec local{reinterpret_cast<void*>(here + done), bytes - done};
+        const iovec other{reinterpret_cast<void*>(remote.address + done), bytes - done};
+        const auto pid = static_cast<pid_t>(remote.pid);
+        const ssize_t moved = write ? process_vm_writev(pid, &local, 1, &other, 1, 0)
+                                    : process_vm_readv(pid, &local, 1, &other, 1, 0);
+        if (moved > 0) {
+            done += static_cast<uint64_t>(moved);
+        } else if (moved < 0 && errno == EINTR) {
+            continue;
+        } else if (moved < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS || errno == EACCES)) {
+            if (errno != ESRCH && counters_.forbidden_error == 0) counters_.forbidden_error = errno;
+            return MoveResult::kNotPermitted;
+        } else {
+            return MoveResult::kFailed;
+        }
+    }
+    return MoveResult::kMoved;
+}
+
+MoveResult NodeCopier::bounce(const Place& from, const Place& to, uint64_t bytes) {
+    if (!chunk_) chunk_ = std::make_unique_for_overwrite<std::byte[]>(kBounceBytes);
+    const auto here = reinterpret_cast<uint64_t>(chunk_.get());
+    for (uint64_t done = 0; done < bytes;) {
+        const uint64_t part = std::min(bytes - done, kBounceBytes);
+        MoveResult result = peer({false, from.address + done, from.pid}, here, part, false);
+        if (result == MoveResult::kMoved) result = peer({false, to.address + done, to.pid}, here, part, true);
+        if (result != MoveResult::kMoved) return result;
+        done += part;
+    }
+    return MoveResult::kMoved;
+}
+
+MoveResult NodeCopier::move(const Place& from, const Place& to, uint64_t bytes) {
+    if (bytes == 0) return MoveResult::kMoved;
+    if (from.here && to.here) {
+        // A rank may give overlapping blocks of one buffer to itself.
+        memmove(reinterpret_cast<void*>(to.address), reinterpret_cast<const void*>(from.address), bytes);
+        counters_.bytes_mapped += bytes;
+        return MoveResult::kMoved;
+    }
+    const bool bounced = !from.here && !to.here;
+    const MoveResult result = bounced   ? bounce(from, to, bytes)
+                              : to.here ? peer(from, to.address, bytes, false)
+                                        : peer(to, from.address, bytes, true);
+    if (result == MoveResult::kMoved)
+        (bounced ? counters_.bytes_bounced : counters_.bytes_peer_copied) += bytes;
+    return result;
+}
+
+MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes) {
+    Place source, target;
+    MoveResult result = resolve(from, bytes, &source);
+    if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
+    return result == MoveResult::kMoved ? move(source, target, bytes) : result;
+}
+
+MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
+    Place source, target;
+    MoveResult result = resolve_span(from, offset, bytes, &source);
+    if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
+    return result == MoveResult::kMoved ? move(source, target, bytes) : result;
+}
+
+MoveResult NodeCopier::write(std::span<const std::byte> from, const MemoryRef& to) {
+    Place target;
+    const MoveResult result = resolve(to, from.size(), &target);
+    if (result != MoveResult::kMoved) return result;
+    return move({true, reinterpret_cast<uint64_t>(from.data()), 0}, target, from.size());
+}
+
+}  // namespace longshore

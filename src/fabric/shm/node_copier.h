@@ -1,0 +1,63 @@
+// Moves bytes between ranks of one machine: memcpy where both ends are mapped here, process_vm_readv or
+// _writev where one is, through a small chunk where none is. Used by service processes and by waiting ranks,
+// one thread each.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/mover.h"
+#include "fabric/shm/region.h"
+
+namespace longshore {
+
+struct CopierCounters {
+    uint64_t bytes_mapped = 0, bytes_peer_copied = 0, bytes_bounced = 0;
+    uint64_t refused = 0;     // spans outside their region
+    int forbidden_error = 0;  // errno of the first time the system forbade it; 0: never
+};
+
+class NodeCopier {
+  public:
+    struct Options {
+        bool is_rank = false;  // this process is rank `self` of the node, and its regions are its own memory
+        LocalRank self;
+        // Test mode: memory of ranks is reached by peer copies only, the arena too. (Other regions are never
+        // mapped in a service process in any mode.)
+        bool memory_inaccessible = false;
+    };
+    NodeCopier(const NodeMemory& memory, const Options& options);
+
+    MoveResult copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes);
+    // From a span of any process of this machine: how ranks of another emulated node are read.
+    MoveResult read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes);
+    MoveResult write(std::span<const std::byte> from, const MemoryRef& to);
+    const CopierCounters& counters() const { return counters_; }
+
+  private:
+    struct Place {
+        bool here = false;
+        uint64_t address = 0;
+        uint32_t pid = 0;  // if not here
+    };
+    MoveResult resolve(const MemoryRef& ref, uint64_t bytes, Place* out);
+    MoveResult resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Place* out);
+    MoveResult move(const Place& from, const Place& to, uint64_t bytes);
+    MoveResult bounce(const Place& from, const Place& to, uint64_t bytes);
+    MoveResult peer(const Place& remote, uint64_t here, uint64_t bytes, bool write);
+    bool is_alive(const ProcessSpan& span);
+
+    struct Known {
+        uint32_t pid;
+        uint64_t start_time;
+    };
+    NodeMemory memory_;
+    Options options_;
+    CopierCounters counters_;
+    std::vector<Known> known_;  // processes whose identity was checked
+    size_t next_known_ = 0;
+    std::unique_ptr<std::byte[]> chunk_;
+};
+
+}  // namespace longshore

@@ -1,0 +1,72 @@
+#include "fabric/shm/region.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/shm/system.h"
+
+namespace longshore {
+namespace {
+constexpr uint32_t kSpanMagic = 0x4c535031;  // "1PSL"
+}
+
+uint64_t process_start_time(uint32_t pid) {
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    const Fd fd(open(path, O_RDONLY | O_CLOEXEC));
+    if (!fd) return 0;
+    const ssize_t got = read(fd.get(), text, sizeof text - 1);
+    if (got <= 0) return 0;
+    text[got] = 0;
+    // Field 22, counted after the name in brackets, which may hold anything.
+    const char* at = strrchr(text, ')');
+    for (int field = 2; at != nullptr && field < 22; ++field) at = strchr(at + 1, ' ');
+    return at == nullptr ? 0 : strtoull(at + 1, nullptr, 10);
+}
+
+void encode_span(const ProcessSpan& span, std::byte* out) {
+    const uint32_t words[3] = {kSpanMagic, span.pid, 0};
+    const uint64_t longs[3] = {span.start_time, span.base, span.bytes};
+    memcpy(out, words, sizeof words);
+    memcpy(out + sizeof words, longs, sizeof longs);
+}
+
+bool decode_span(std::span<const std::byte> descriptor, ProcessSpan* out) {
+    uint32_t words[3];
+    uint64_t longs[3];
+    if (descriptor.size() != kProcessSpanBytes) return false;
+    memcpy(words, descriptor.data(), sizeof words);
+    memcpy(longs, descriptor.data() + sizeof words, sizeof longs);
+    *out = {words[1], longs[0], longs[1], longs[2]};
+    return words[0] == kSpanMagic && out->pid != 0 && static_cast<int32_t>(out->pid) > 0 &&
+           out->base + out->bytes >= out->base;
+}
+
+void publish_region(RegionEntry& entry, const ProcessSpan& span) {
+    const uint32_t generation = entry.generation.load(std::memory_order_relaxed);
+    entry.bytes = span.bytes;
+    entry.descriptor_bytes = kProcessSpanBytes;
+    encode_span(span, reinterpret_cast<std::byte*>(entry.descriptor));
+    entry.generation.store(generation + 1, std::memory_order_release);
+}
+
+void withdraw_region(RegionEntry& entry) {
+    entry.generation.fetch_add(1, std::memory_order_release);
+    // What the next owner writes must not be seen with the old generation.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+bool read_region(const RegionEntry& entry, ProcessSpan* out) {
+    const uint32_t generation = entry.generation.load(std::memory_order_acquire);
+    if (generation % 2 == 0 || entry.descriptor_bytes != kProcessSpanBytes) return false;
+    std::byte descriptor[kProcessSpanBytes];
+    memcpy(descriptor, entry.descriptor, sizeof descriptor);
+    const uint64_t bytes = entry.bytes;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return entry.generation.load(std::memory_order_relaxed) == generation && decode_span(descriptor, out) &&
+           out->bytes == bytes;
+}
+
+}  // namespace longshore

@@ -1,0 +1,265 @@
+#include "fabric/shm/shm_fabric.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+
+#include "fabric/shm/connection.h"
+
+namespace longshore {
+namespace {
+
+constexpr size_t kMessagesPerPoll = 16;
+constexpr size_t kEventsPerWait = 16;
+constexpr uint64_t kSocketTurnNs = 500'000;       // between looks at the sockets while busy
+constexpr uint64_t kUnsettledWaitNs = 2'000'000;  // the longest sleep while a connection is being made
+constexpr size_t kImportsMax = 1u << 20;
+
+int wait_epoll(int epoll, epoll_event* events, int count, uint64_t wait_ns) {
+    const timespec timeout{static_cast<time_t>(wait_ns / 1000000000u),
+                           static_cast<long>(wait_ns % 1000000000u)};
+    const long got = syscall(SYS_epoll_pwait2, epoll, events, count, &timeout, nullptr, 0);
+    if (got >= 0 || errno != ENOSYS) return static_cast<int>(got);
+    return epoll_wait(epoll, events, count, static_cast<int>(wait_ns / 1000000u));
+}
+
+}  // namespace
+
+ShmFabric::ShmFabric(ShmFabricOptions options)
+    : options_(std::move(options)),
+      doorbell_(options_.memory, std::move(options_.doorbells)),
+      copier_(options_.memory, {false, LocalRank{}, options_.memory_inaccessible}),
+      messages_(std::make_unique_for_overwrite<std::byte[]>(kMessagesPerPoll * kFrameBytesMax)) {
+    outgoing_.resize(options_.nodes.size());
+    for (size_t node = 0; node < outgoing_.size(); ++node)
+        outgoing_[node].resize(options_.nodes[node].services);
+}
+
+ShmFabric::~ShmFabric() = default;
+
+std::unique_ptr<ShmFabric> ShmFabric::create(ShmFabricOptions options, std::string* error) {
+    std::unique_ptr<ShmFabric> fabric(new ShmFabric(std::move(options)));
+    if (!fabric->start(error)) fabric.reset();
+    return fabric;
+}
+
+bool ShmFabric::start(std::string* error) {
+    const auto fail = [&](const char* what) {
+        *error = std::string(what) + ": " + strerror(errno);
+        return false;
+    };
+    if (options_.self.node.value >= options_.nodes.size()) return fail("this node is not among the job's");
+    const NodeAddress& own = options_.nodes[options_.self.node.value];
+    if (options_.self.service.value >= doorbell_.services()) return fail("no doorbell");
+    listener_ = listen_at(service_socket_name(own.name, options_.self.service.value));
+    if (!listener_) return fail("cannot listen");
+    epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+    bell_file_ = make_memory_file("longshore-bell", kBellBytes);
+    if (!epoll_ || !bell_file_) return fail("no descriptors");
+    bell_ = Mapping::shared(bell_file_.get(), kBellBytes);
+    if (!bell_) return fail("no memory");
+    if (!watch(listener_.get()) || !watch(doorbell_.eventfd(options_.self.service))) return fail("epoll");
+    return true;
+}
+
+bool ShmFabric::watch(int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void ShmFabric::refuse(const char* what) {
+    ++counters_.refused;
+    if (!std::exchange(told_refused_, true)) problem_ = std::string("refused ") + what;
+}
+
+std::string ShmFabric::take_problem() {
+    if (problem_.empty() && !told_forbidden_ && copier_.counters().forbidden_error != 0) {
+        told_forbidden_ = true;
+        problem_ =
+            std::string("process_vm_readv was forbidden: ") + strerror(copier_.counters().forbidden_error);
+    }
+    return std::exchange(problem_, {});
+}
+
+// --- messages
+
+ShmFabric::Outgoing* ShmFabric::find(ServiceAddress peer) {
+    if (peer.node.value >= outgoing_.size()) return nullptr;
+    auto& services = outgoing_[peer.node.value];
+    return peer.service.value < services.size() ? &services[peer.service.value] : nullptr;
+}
+
+Post ShmFabric::send(ServiceAddress to, std::span<const std::byte> message) {
+    Outgoing* out = find(to);
+    if (out == nullptr || out->state == Outgoing::State::kLost || message.size() > kFrameBytesMax) {
+        ++counters_.dropped;
+        return Post::kAccepted;
+    }
+    if (out->state == Outgoing::State::kNone) connect(to, *out);
+    if (out->state == Outgoing::State::kConnecting) turn_outgoing(to, *out);
+    if (out->state == Outgoing::State::kLost) {
+        ++counters_.dropped;
+        return Post::kAccepted;
+    }
+    if (out->state != Outgoing::State::kReady) return Post::kAgain;
+    switch (out->writer.push(message)) {
+        case RingResult::kOk:
+            break;
+        case RingResult::kCorrupt:
+            refuse("a ring whose reader is out of bounds");
+            connection_refused(to, *out);
+            return Post::kAgain;
+        default:
+            return Post::kAgain;
+    }
+    ++counters_.messages_sent;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (reinterpret_cast<BellPage*>(out->bell.data())->sleeping.load(std::memory_order_relaxed) != 0)
+        ring_eventfd(out->doorbell.get());
+    return Post::kAccepted;
+}
+
+bool ShmFabric::anything_to_read() const {
+    if (!done_.empty()) return true;
+    return std::any_of(incoming_.begin(), incoming_.end(),
+                       [](const auto& in) { return in->greeted && !in->reader.empty(); });
+}
+
+size_t ShmFabric::collect(std::span<FabricEvent> events) {
+    size_t count = 0;
+    while (count < events.size() && !done_.empty()) {
+        events[count++] = done_.front();
+        done_.pop_front();
+    }
+    size_t taken = 0, looked = 0;
+    while (count < events.size() && taken < kMessagesPerPoll && looked < incoming_.size()) {
+        Incoming& in = *incoming_[next_incoming_ % incoming_.size()];
+        if (!in.greeted) {
+            ++looked, ++next_incoming_;
+            continue;
+        }
+        std::byte* buffer = messages_.get() + taken * kFrameBytesMax;
+        size_t bytes = 0;
+        const RingResult result = in.reader.pop({buffer, kFrameBytesMax}, &bytes);
+        if (result == RingResult::kOk) {
+            ++taken, looked = 0;
+            ++counters_.messages_received;
+            FabricEvent& event = events[count++];
+            event = {};
+            event.kind = FabricEvent::Kind::kMessage;
+            event.peer = in.from;
+            event.message = {buffer, bytes};
+            continue;
+        }
+        if (result == RingResult::kCorrupt) {
+            refuse("a message whose length is out of bounds");
+            incoming_.erase(incoming_.begin() + static_cast<ptrdiff_t>(next_incoming_ % incoming_.size()));
+            continue;
+        }
+        ++looked, ++next_incoming_;
+    }
+    return count;
+}
+
+size_t ShmFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
+    // A ring since the last poll began may have been for something its caller has not seen: then do not
+    // sleep.
+    const uint32_t rung =
+        options_.memory.service(options_.self.service).events.load(std::memory_order_acquire);
+    const bool was_rung = rung != events_seen_;
+    events_seen_ = rung;
+    size_t count = collect(events);
+    if (count == 0 && wait_ns > 0 && !was_rung) {
+        block(wait_ns);
+        turn_sockets();
+        return collect(events);
+    }
+    const uint64_t now = now_ns();
+    if (unsettled_ || now >= next_turn_ns_) {
+        next_turn_ns_ = now + kSocketTurnNs;
+        turn_sockets();
+        if (count == 0) count = collect(events);
+    }
+    return count;
+}
+
+void ShmFabric::block(uint64_t wait_ns) {
+    ServiceSlot& slot = options_.memory.service(options_.self.service);
+    auto& bell = *reinterpret_cast<BellPage*>(bell_.data());
+    if (unsettled_) wait_ns = std::min(wait_ns, kUnsettledWaitNs);
+    slot.sleeping.store(1, std::memory_order_relaxed);
+    bell.sleeping.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (slot.events.load(std::memory_order_acquire) == events_seen_ && !anything_to_read()) {
+        epoll_event ready[kEventsPerWait];
+        const int own = doorbell_.eventfd(options_.self.service);
+        const int count = wait_epoll(epoll_.get(), ready, kEventsPerWait, wait_ns);
+        for (int i = 0; i < count; ++i) {
+            uint64_t rings;
+            if (ready[i].data.fd == own) [[maybe_unused]]
+                const ssize_t got = ::read(own, &rings, sizeof rings);
+        }
+    }
+    slot.sleeping.store(0, std::memory_order_relaxed);
+    bell.sleeping.store(0, std::memory_order_relaxed);
+}
+
+// --- bytes
+
+void ShmFabric::complete(uint64_t id, MoveResult result) {
+    FabricEvent event;
+    event.kind = FabricEvent::Kind::kMoved;
+    event.id = id;
+    event.result = result;
+    done_.push_back(event);
+}
+
+Post ShmFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+    complete(id, copier_.copy(from, to, bytes));
+    return Post::kAccepted;
+}
+
+Post ShmFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+    const bool known = from - 1 < imports_.size() && imports_[from - 1].pid != 0;
+    complete(id, known ? copier_.read(imports_[from - 1], offset, to, bytes) : MoveResult::kFailed);
+    return Post::kAccepted;
+}
+
+Post ShmFabric::write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) {
+    complete(id, copier_.write(from, to));
+    return Post::kAccepted;
+}
+
+Post ShmFabric::import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) {
+    FabricEvent event;
+    event.kind = FabricEvent::Kind::kImported;
+    event.id = id;
+    ProcessSpan span;
+    if (decode_span(descriptor, &span) && (!free_imports_.empty() || imports_.size() < kImportsMax)) {
+        if (free_imports_.empty()) {
+            imports_.push_back(span);
+            event.region = imports_.size();
+        } else {
+            event.region = free_imports_.back();
+            free_imports_.pop_back();
+            imports_[event.region - 1] = span;
+        }
+        event.ok = true;
+    }
+    done_.push_back(event);
+    return Post::kAccepted;
+}
+
+void ShmFabric::forget_region(ImportHandle region) {
+    if (region - 1 >= imports_.size() || imports_[region - 1].pid == 0) return;
+    imports_[region - 1].pid = 0;
+    free_imports_.push_back(region);
+}
+
+}  // namespace longshore

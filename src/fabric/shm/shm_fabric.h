@@ -1,0 +1,105 @@
+// The shared-memory fabric, a service process's end of it: messages to other service processes of this
+// machine through rings in memfds, one ring per direction, made by the sender and handed over on the
+// receiver's socket; bytes by NodeCopier, which is done when the post returns, so that its completion waits
+// for the next poll. Owns its sockets, rings and doorbells. One thread.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ring.h"
+#include "fabric/fabric.h"
+#include "fabric/shm/doorbell.h"
+#include "fabric/shm/node_copier.h"
+#include "fabric/shm/socket.h"
+
+namespace longshore {
+
+// Where a node's service processes are reached; the same for all ranks and service processes of a job.
+struct NodeAddress {
+    SocketName name;
+    Token token{};
+    uint16_t services = 0;
+};
+
+struct ShmFabricOptions {
+    NodeMemory memory;
+    ServiceAddress self;
+    uint32_t incarnation = 1;
+    std::vector<NodeAddress> nodes;     // by NodeId, this one included
+    std::vector<Fd> doorbells;          // eventfds of this node's service processes
+    uint64_t limit_ns = 5'000'000'000;  // a peer that nobody can connect to for so long is lost
+    bool memory_inaccessible = false;
+};
+
+struct ShmFabricCounters {
+    uint64_t messages_sent = 0, messages_received = 0;
+    uint64_t refused = 0;  // connections and messages that were out of bounds or not entitled
+    uint64_t dropped = 0;  // messages to lost or unknown peers
+};
+
+class ShmFabric : public Fabric {
+  public:
+    // Null on failure; `error` says why.
+    static std::unique_ptr<ShmFabric> create(ShmFabricOptions options, std::string* error);
+    ~ShmFabric() override;
+
+    Post send(ServiceAddress to, std::span<const std::byte> message) override;
+    Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
+    Post import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) override;
+    void forget_region(ImportHandle region) override;
+    size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
+    void wake(const WakeSet& sleepers) override { doorbell_.ring(sleepers); }
+
+    // A further descriptor that ends a poll's wait when it is readable; borrowed.
+    bool watch(int fd);
+    const ShmFabricCounters& counters() const { return counters_; }
+    const CopierCounters& copier_counters() const { return copier_.counters(); }
+    // What went wrong since the last call, for the user; empty if nothing did. Each cause is told once.
+    std::string take_problem();
+
+    struct Outgoing;
+    struct Incoming;
+
+  private:
+    explicit ShmFabric(ShmFabricOptions options);
+    bool start(std::string* error);
+    Outgoing* find(ServiceAddress peer);
+    void connect(ServiceAddress peer, Outgoing& out);
+    void connection_refused(ServiceAddress peer, Outgoing& out);
+    void turn_sockets();
+    void turn_outgoing(ServiceAddress peer, Outgoing& out);
+    void accept_incoming();
+    bool turn_incoming(Incoming& in);
+    bool greet(Incoming& in);
+    size_t collect(std::span<FabricEvent> events);
+    bool anything_to_read() const;
+    void block(uint64_t wait_ns);
+    void refuse(const char* what);
+    void complete(uint64_t id, MoveResult result);
+
+    ShmFabricOptions options_;
+    Doorbell doorbell_;
+    NodeCopier copier_;
+    ShmFabricCounters counters_;
+    Fd listener_, epoll_, bell_file_;
+    Mapping bell_;
+    std::vector<std::vector<Outgoing>> outgoing_;  // by node, service
+    std::vector<std::unique_ptr<Incoming>> incoming_;
+    size_t next_incoming_ = 0;
+    std::deque<FabricEvent> done_;
+    std::vector<ProcessSpan> imports_;  // handle - 1; pid 0: free
+    std::vector<uint64_t> free_imports_;
+    std::unique_ptr<std::byte[]> messages_;  // what the last poll handed out
+    uint32_t events_seen_ = 0;
+    uint64_t next_turn_ns_ = 0;
+    bool unsettled_ = false;  // some connection needs attention at every turn
+    std::string problem_;
+    bool told_refused_ = false, told_forbidden_ = false;
+};
+
+}  // namespace longshore

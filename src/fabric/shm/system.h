@@ -1,0 +1,84 @@
+// Owners of what the system hands out: descriptors and mappings. Movable, not copyable, closed once.
+#pragma once
+
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace longshore {
+
+class Fd {
+  public:
+    Fd() = default;
+    explicit Fd(int fd) : fd_(fd) {}
+    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Fd& operator=(Fd&& other) noexcept {
+        if (this != &other) reset(std::exchange(other.fd_, -1));
+        return *this;
+    }
+    ~Fd() { reset(); }
+    void reset(int fd = -1) {
+        if (fd_ >= 0) close(fd_);
+        fd_ = fd;
+    }
+    int get() const { return fd_; }
+    explicit operator bool() const { return fd_ >= 0; }
+
+  private:
+    int fd_ = -1;
+};
+
+// A shared mapping of a whole descriptor, or private memory.
+class Mapping {
+  public:
+    Mapping() = default;
+    Mapping(Mapping&& other) noexcept : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
+    Mapping& operator=(Mapping&& other) noexcept {
+        if (this != &other) {
+            reset();
+            base_ = std::exchange(other.base_, nullptr);
+            bytes_ = other.bytes_;
+        }
+        return *this;
+    }
+    ~Mapping() { reset(); }
+    static Mapping shared(int fd, size_t bytes) { return Mapping(bytes, MAP_SHARED | MAP_NORESERVE, fd); }
+    // Zeroed memory of this process alone.
+    static Mapping anonymous(size_t bytes) {
+        return Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    }
+    void reset() {
+        if (base_ != nullptr) munmap(base_, bytes_);
+        base_ = nullptr;
+    }
+    std::byte* data() const { return static_cast<std::byte*>(base_); }
+    size_t size() const { return bytes_; }
+    explicit operator bool() const { return base_ != nullptr; }
+
+  private:
+    Mapping(size_t bytes, int flags, int fd)
+        : base_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0)), bytes_(bytes) {
+        if (base_ == MAP_FAILED) base_ = nullptr;
+    }
+    void* base_ = nullptr;
+    size_t bytes_ = 0;
+};
+
+// A memfd of the given size that nobody can shrink: touching its mapping never raises SIGBUS for lack of
+// length. Empty on failure (errno says why).
+Fd make_memory_file(const char* name, uint64_t bytes);
+// Whether a descriptor from another process is such a memfd of exactly (0: any size, told in *bytes) that
+// size.
+bool is_memory_file(int fd, uint64_t expected_bytes, uint64_t* bytes);
+
+inline uint64_t now_ns() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+}  // namespace longshore

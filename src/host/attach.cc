@@ -1,0 +1,375 @@
+// How a job's ranks come together: who is where, the leader of each node starts its supervisor, all attach,
+// all agree.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/prng.h"
+#include "host/context.h"
+
+namespace longshore {
+
+struct Identity {
+    uint64_t machine;  // equal for processes that can reach each other's memory and sockets
+    uint64_t probe_address, probe_value;
+    uint32_t pid, ok;
+};
+struct NodeAnswer {
+    NodeAddress address;
+    uint32_t ok;
+    char reason[kReasonBytes];
+};
+struct AttachOutcome {
+    uint32_t ok;
+    char reason[kReasonBytes];
+};
+
+namespace {
+
+uint64_t hash_text(uint64_t hash, const char* path, bool is_link) {
+    char text[256] = {};
+    ssize_t got = -1;
+    if (is_link) {
+        got = readlink(path, text, sizeof text);
+    } else if (const Fd fd(open(path, O_RDONLY | O_CLOEXEC)); fd) {
+        got = read(fd.get(), text, sizeof text);
+    }
+    for (ssize_t i = 0; i < got; ++i) hash = mix64(hash ^ static_cast<unsigned char>(text[i]));
+    return mix64(hash + 1);
+}
+
+uint64_t machine_identity() {
+    uint64_t hash = hash_text(1, "/proc/sys/kernel/random/boot_id", false);
+    for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/user"})
+        hash = hash_text(hash, space, true);
+    return mix64(hash ^ geteuid());
+}
+
+void set_text(char* out, const std::string& text) {
+    text.copy(out, kReasonBytes - 1);
+}
+
+template <class T>
+int start_exchange(ls_context& c, const T& mine) {
+    c.out.assign(sizeof(T), std::byte{0});
+    memcpy(c.out.data(), static_cast<const void*>(&mine), sizeof(T));
+    c.in.assign(sizeof(T) * c.size, std::byte{0});
+    return c.exchange.start(c.exchange.user, c.out.data(), c.in.data(), sizeof(T));
+}
+template <class T>
+T received(const ls_context& c, uint32_t rank) {
+    T value;
+    memcpy(static_cast<void*>(&value), c.in.data() + rank * sizeof(T), sizeof(T));
+    return value;
+}
+
+int fail(ls_context& c, const std::string& reason) {
+    c.error = reason;
+    c.state = ls_context::State::kFailed;
+    c.control.reset();
+    return LS_ERR_UNAVAILABLE;
+}
+
+// Nodes, slots and service processes of all ranks, the same on all of them. Empty, or why not.
+std::string place_ranks(ls_context& c) {
+    const Identity first = received<Identity>(c, 0);
+    const uint32_t emulated = std::min(c.options.nodes_count, c.size);
+    c.node_count = std::max(1u, emulated);
+    c.places.resize(c.size);
+    std::vector<uint32_t> counts(c.node_count);
+    for (uint32_t r = 0; r < c.size; ++r) {
+        const Identity who = received<Identity>(c, r);
+        if (who.machine != first.machine)
+            return "the ranks are on several machines (or in containers that cannot see each other); this "
+                   "version serves "
+                   "one";
+        const uint64_t node =
+            c.options.nodes_strided ? r % c.node_count : uint64_t{r} * c.node_count / c.size;
+        c.places[r].node = static_cast<uint16_t>(node);
+        c.places[r].local = static_cast<uint16_t>(counts[node]++);
+    }
+    for (const uint32_t count : counts) {
+        if (count > kRanksPerNodeMax) return "there are more than 512 ranks on a node";
+    }
+    for (Place& place : c.places)
+        place.service =
+            static_cast<uint16_t>(uint64_t{place.local} * c.options.service_count / counts[place.node]);
+    c.node = c.places[c.rank].node;
+    c.local = c.places[c.rank].local;
+    c.local_count = counts[c.node];
+    const uint32_t next = (c.local + 1) % c.local_count;
+    for (uint32_t r = 0; r < c.size; ++r) {
+        if (c.places[r].node != c.node || c.places[r].local != next) continue;
+        const Identity neighbour = received<Identity>(c, r);
+        c.neighbour_pid = neighbour.pid;
+        c.neighbour_probe = neighbour.probe_address;
+        c.neighbour_value = neighbour.probe_value;
+    }
+    return "";
+}
+
+SupervisorParameters parameters_of(const ls_context& c) {
+    SupervisorParameters out{};
+    ServiceParameters& p = out.service;
+    p.node_limits.ranks_max = c.local_count;
+    p.node_limits.services_max = c.options.service_count;
+    p.node_limits.chunk_bytes = static_cast<uint32_t>(c.options.chunk_bytes);
+    p.service_limits.nodes_max = c.node_count;
+    p.service_limits.services_per_node_max = c.options.service_count;
+    p.service_limits.group_size_max = std::max(64u, c.size);
+    p.service_limits.reads_max = c.options.service_reads_max;
+    p.service_limits.eager_bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax));
+    p.node = static_cast<uint16_t>(c.node);
+    p.node_count = static_cast<uint16_t>(c.node_count);
+    p.rank_count = static_cast<uint16_t>(c.local_count);
+    p.service_count = static_cast<uint16_t>(c.options.service_count);
+    p.machine_ranks = c.size;
+    p.spin_us = c.options.service_spin_us;
+    p.restarts_max = c.options.service_restarts_max;
+    p.limit_s = c.options.limit_s;
+    p.memory_inaccessible = c.options.memory_inaccessible != 0;
+    p.trace = c.options.trace != 0;
+    snprintf(p.cores, sizeof p.cores, "%s", c.service_cores.c_str());
+    return out;
+}
+
+std::string forbidden(int error) {
+    return std::string("process_vm_readv between processes of this user is forbidden (") + strerror(error) +
+           "); allow it (sysctl kernel.yama.ptrace_scope=0; in a container: --cap-add=SYS_PTRACE)";
+}
+
+void probe_neighbour(ls_context& c) {
+    uint64_t value = 0;
+    const iovec local{&value, sizeof value};
+    const iovec remote{reinterpret_cast<void*>(c.neighbour_probe), sizeof value};
+    if (process_vm_readv(static_cast<pid_t>(c.neighbour_pid), &local, 1, &remote, 1, 0) != sizeof value) {
+        c.problem = forbidden(errno);
+    } else if (value != c.neighbour_value) {
+        c.problem = "process_vm_readv reads something else than was written";
+    }
+}
+
+// Sends what has not been sent of the job's addresses; false: try again later.
+bool tell_nodes(ls_context& c) {
+    while (c.nodes_told < c.nodes.size()) {
+        AddressBookPiece piece;
+        piece.total = static_cast<uint32_t>(c.nodes.size());
+        piece.first = c.nodes_told;
+        piece.count = std::min(kAddressesPerPiece, piece.total - piece.first);
+        std::vector<std::byte> packet(sizeof piece + piece.count * sizeof(NodeAddress));
+        memcpy(packet.data(), &piece, sizeof piece);
+        memcpy(packet.data() + sizeof piece, &c.nodes[piece.first], piece.count * sizeof(NodeAddress));
+        const Io io = send_packet(c.control, packet.data(), packet.size());
+        if (io == Io::kAgain) return false;
+        if (io == Io::kClosed) {
+            c.problem = "the supervisor of the service processes is gone";
+            return true;
+        }
+        c.nodes_told += piece.count;
+    }
+    return true;
+}
+
+void ask_to_attach(ls_context& c) {
+    const NodeAddress& node = c.nodes[c.node];
+    c.control = connect_to(node.name);
+    if (!c.control || !peer_is_same_user(c.control, nullptr)) {
+        c.problem = std::string("cannot reach the supervisor of the service processes: ") + strerror(errno);
+        return;
+    }
+    AttachRequest request;
+    request.token = node.token;
+    request.local_rank = c.local;
+    request.pid = static_cast<uint32_t>(getpid());
+    request.probe_address = reinterpret_cast<uint64_t>(&c.probe_value);
+    request.probe_value = c.probe_value;
+    if (send_packet(c.control, &request, sizeof request) != Io::kOk)
+        c.problem = "the supervisor of the service processes is gone";
+}
+
+// One step of attaching; true when it is over, one way or the other (then c.problem tells).
+bool turn_attaching(ls_context& c) {
+    if (!c.asked) {
+        c.asked = true;
+        probe_neighbour(c);
+        if (c.problem.empty()) ask_to_attach(c);
+    }
+    if (!c.problem.empty()) return true;
+    if (!c.answered) {
+        AttachAnswer answer;
+        size_t bytes = 0;
+        std::vector<Fd> descriptors;
+        const Io io = receive_control(c, &answer, sizeof answer, &bytes, &descriptors);
+        if (io == Io::kAgain) {
+            if (now_ns() > c.deadline_ns)
+                c.problem = "the supervisor of the service processes did not answer in time";
+            return !c.problem.empty();
+        }
+        if (io == Io::kClosed || bytes != sizeof answer || !answer.ok) {
+            c.problem = "the supervisor of the service processes refused this rank";
+        } else if (answer.probe_error != 0) {
+            c.problem = forbidden(answer.probe_error);
+        } else {
+            attach_to_memory(c, answer, std::move(descriptors));
+        }
+        c.answered = true;
+        if (!c.problem.empty()) return true;
+    }
+    return c.local != 0 || tell_nodes(c);
+}
+
+int step(ls_context& c) {
+    using State = ls_context::State;
+    switch (c.state) {
+        case State::kIdentity: {
+            std::string problem = place_ranks(c);
+            if (!problem.empty()) return fail(c, problem);
+            c.state = State::kStarting;
+            if (c.local == 0) c.starter.start(c.service_path.c_str(), parameters_of(c), &c.problem);
+            return LS_IN_PROGRESS;
+        }
+        case State::kStarting: {
+            NodeAnswer mine{};
+            if (c.local == 0 && c.problem.empty()) {
+                SupervisorReady ready;
+                if (c.starter.test(&ready, &c.problem) == ServiceStarter::State::kPending)
+                    return LS_IN_PROGRESS;
+                mine.address = {ready.name, ready.token, static_cast<uint16_t>(c.options.service_count)};
+            }
+            mine.ok = c.problem.empty();
+            set_text(mine.reason, c.problem);
+            c.state = State::kAddresses;
+            return start_exchange(c, mine) == LS_OK ? LS_IN_PROGRESS
+                                                    : fail(c, "the exchange between ranks failed");
+        }
+        case State::kAddresses:
+            c.nodes.resize(c.node_count);
+            for (uint32_t r = 0; r < c.size; ++r) {
+                const auto answer = received<NodeAnswer>(c, r);
+                if (!answer.ok) return fail(c, answer.reason);
+                if (c.places[r].local == 0) c.nodes[c.places[r].node] = answer.address;
+            }
+            c.state = State::kAttaching;
+            c.deadline_ns = now_ns() + c.options.limit_s * 1'000'000'000ull;
+            return LS_IN_PROGRESS;
+        case State::kAttaching: {
+            if (!turn_attaching(c)) return LS_IN_PROGRESS;
+            AttachOutcome mine{};
+            mine.ok = c.problem.empty();
+            set_text(mine.reason, c.problem);
+            c.state = State::kAgreeing;
+            return start_exchange(c, mine) == LS_OK ? LS_IN_PROGRESS
+                                                    : fail(c, "the exchange between ranks failed");
+        }
+        case State::kAgreeing:
+            for (uint32_t r = 0; r < c.size; ++r) {
+                const auto outcome = received<AttachOutcome>(c, r);
+                if (!outcome.ok) return fail(c, outcome.reason);
+            }
+            c.state = State::kReady;
+            return LS_OK;
+        case State::kReady:
+            return LS_OK;
+        case State::kFailed:
+            break;
+    }
+    return LS_ERR_UNAVAILABLE;
+}
+
+bool exchanging(const ls_context& c) {
+    return c.state == ls_context::State::kIdentity || c.state == ls_context::State::kAddresses ||
+           c.state == ls_context::State::kAgreeing;
+}
+
+}  // namespace
+
+void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd> descriptors) {
+    const uint32_t services = c.options.service_count;
+    if (answer.services != services || descriptors.size() != 2 + services ||
+        !is_memory_file(descriptors[0].get(), answer.memory_bytes, nullptr) ||
+        !is_memory_file(descriptors[1].get(), answer.sight_bytes, nullptr)) {
+        c.problem = "the supervisor of the service processes does not keep to the protocol";
+        return;
+    }
+    c.memory_file = std::move(descriptors[0]);
+    c.mapping = Mapping::shared(c.memory_file.get(), answer.memory_bytes);
+    c.sight = Mapping::shared(descriptors[1].get(), answer.sight_bytes);
+    if (!c.mapping || !c.sight || !NodeMemory::open(c.mapping.data(), answer.memory_bytes, &c.memory)) {
+        c.problem = std::string("cannot map the node's memory: ") + strerror(errno);
+        return;
+    }
+    madvise(c.mapping.data(), c.mapping.size(), MADV_DONTFORK);
+    c.engine_block = Mapping::anonymous(RankEngine::bytes_needed(c.memory.limits()));
+    if (!c.engine_block) {
+        c.problem = "no memory";
+        return;
+    }
+    std::vector<Fd> eventfds;
+    for (uint32_t s = 0; s < services; ++s) eventfds.push_back(std::move(descriptors[2 + s]));
+    const LocalRank self{static_cast<uint16_t>(c.local)};
+    const auto pid = static_cast<uint32_t>(getpid());
+    RankSlot& slot = c.memory.rank(self);
+    slot.service = c.places[c.rank].service;
+    c.regions = RegionCache(c.memory, self, pid, process_start_time(pid));
+    c.doorbell = std::make_unique<Doorbell>(c.memory, std::move(eventfds));
+    c.copier = std::make_unique<NodeCopier>(
+        c.memory, NodeCopier::Options{true, self, c.options.memory_inaccessible != 0});
+    c.engine = std::make_unique<RankEngine>(c.engine_block.data(), c.memory, self);
+    c.lives.resize(services);
+    c.service_trace_taken.resize(services);
+    if (c.options.trace) c.trace.resize(kTraceEntries);
+}
+
+}  // namespace longshore
+
+using namespace longshore;
+
+int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_context** out) {
+    *out = nullptr;
+    return guarded([&] {
+        auto c = std::make_unique<ls_context>();
+        c->options = *options;
+        c->service_path = options->service_path ? options->service_path : "";
+        c->service_cores = options->service_cores ? options->service_cores : "auto";
+        c->exchange = *exchange;
+        c->rank = exchange->rank;
+        c->size = exchange->size;
+        c->cooperative = options->wait_cooperative != 0;
+        if (c->options.service_count == 0 || c->options.service_count > kServicesPerNodeMax || c->size == 0 ||
+            c->rank >= c->size || c->options.chunk_bytes == 0 || c->options.chunk_bytes > UINT32_MAX)
+            return static_cast<int>(LS_ERR_ARGUMENT);
+        // Where Yama restricts who may read a process's memory, this lets any process of this user.
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+        c->alive = Mapping::anonymous(4096);
+        if (c->alive && madvise(c->alive.data(), 4096, MADV_WIPEONFORK) == 0)
+            c->alive.data()[0] = std::byte{1};
+        const auto pid = static_cast<uint32_t>(getpid());
+        c->probe_value = mix64(now_ns() ^ pid);
+        const Identity mine{machine_identity(), reinterpret_cast<uint64_t>(&c->probe_value), c->probe_value,
+                            pid, 1};
+        if (!c->alive || start_exchange(*c, mine) != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        *out = c.release();
+        return static_cast<int>(LS_OK);
+    });
+}
+
+int ls_context_test(ls_context* context) {
+    return guarded([&] {
+        ls_context& c = *context;
+        if (is_forked(c)) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        if (exchanging(c)) {
+            const int rc = c.exchange.test(c.exchange.user);
+            if (rc == LS_IN_PROGRESS) return rc;
+            if (rc != LS_OK) return fail(c, "the exchange between ranks failed");
+        }
+        return step(c);
+    });
+}

@@ -1,0 +1,154 @@
+#include "host/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+
+namespace longshore {
+namespace {
+constexpr uint64_t kLookNs = 20'000'000;
+}
+
+void log_line(const ls_context& c, int level, const char* line) {
+    if (c.options.log != nullptr) c.options.log(c.options.log_user, level, line);
+}
+
+bool is_forked(const ls_context& c) {
+    return *reinterpret_cast<const volatile std::byte*>(c.alive.data()) != std::byte{1};
+}
+
+void flush_wake(ls_context& c) {
+    if (!c.wake.any()) return;
+    c.doorbell->ring(c.wake);
+    c.wake = {};
+}
+
+Io receive_control(ls_context& c, void* buffer, size_t capacity, size_t* bytes,
+                   std::vector<Fd>* descriptors) {
+    alignas(8) std::byte packet[1024];
+    static_assert(sizeof(ProblemReport) <= sizeof packet);
+    for (;;) {
+        if (!c.control) return Io::kClosed;
+        size_t got = 0;
+        const Io io = receive_packet(c.control, packet, sizeof packet, &got, descriptors);
+        if (io != Io::kOk) return io;
+        ControlHeader header;
+        memcpy(&header, packet, sizeof header);
+        if (got < sizeof header || header.magic != kControlMagic) return Io::kClosed;
+        if (header.kind == ControlKind::kProblem) {
+            ProblemReport report;
+            if (got != sizeof report) return Io::kClosed;
+            memcpy(&report, packet, sizeof report);
+            report.text[sizeof report.text - 1] = 0;
+            log_line(c, 0, report.text);
+            continue;
+        }
+        if (got > capacity) return Io::kClosed;
+        memcpy(buffer, packet, got);
+        *bytes = got;
+        return Io::kOk;
+    }
+}
+
+namespace {
+
+// Claims of incarnations that the kernel says are gone are set free; whether all service processes are there.
+void look_at_lives(ls_context& c, uint64_t now) {
+    c.service_gone = false;
+    for (uint16_t s = 0; s < c.lives.size(); ++s) {
+        ls_context::Life& life = c.lives[s];
+        const uint32_t newest = std::min<uint32_t>(
+            c.memory.service(ServiceId{s}).incarnation.load(std::memory_order_acquire), kIncarnationMax);
+        while (life.gone < newest && !has_life_lock(c.memory_file.get(), ServiceId{s}, life.gone + 1)) {
+            ++life.gone;
+            const WorkerId worker = service_worker(ServiceId{s}, static_cast<uint16_t>(life.gone));
+            const uint32_t freed = free_lost_claims(c.memory, worker, &c.wake);
+            if (freed > 0) log_line(c, 1, "took over the claims of a lost service process");
+        }
+        if (life.gone < newest) {
+            life.gone_since_ns = 0;
+        } else if (newest > 0) {
+            c.service_gone = true;
+            if (life.gone_since_ns == 0) life.gone_since_ns = now;
+        }
+    }
+}
+
+}  // namespace
+
+void free_retired_copies(ls_context& c) {
+    std::erase_if(c.held_copies, [&](const ls_context::HeldCopy& copy) {
+        const auto& record = c.memory.record(c.engine->self(), copy.record);
+        if (record.generation.load(std::memory_order_relaxed) == copy.generation) return false;
+        c.engine->arena().release(copy.offset, copy.bytes);
+        return true;
+    });
+}
+
+void look_around(ls_context& c, uint64_t now) {
+    if (now < c.next_watch_ns) return;
+    c.next_watch_ns = now + kLookNs;
+    look_at_lives(c, now);
+    std::byte ignored[256];
+    size_t bytes = 0;
+    while (c.control) {
+        const Io io = receive_control(c, ignored, sizeof ignored, &bytes, nullptr);
+        if (io == Io::kClosed) c.control.reset();
+        if (io != Io::kOk) break;
+    }
+    const uint32_t held = c.engine->reap(&c.wake);
+    free_retired_copies(c);
+    for (size_t i = 0; i < c.groups.size();) {
+        ls_group* group = c.groups[i];
+        if (group->dying && group->open == 0 && held == 0) {
+            drop_group(group);
+        } else {
+            ++i;
+        }
+    }
+    flush_wake(c);
+}
+
+}  // namespace longshore
+
+using namespace longshore;
+
+const char* ls_context_error(const ls_context* context) {
+    return context->error.c_str();
+}
+
+void ls_context_free(ls_context* context) {
+    if (context == nullptr) return;
+    if (!is_forked(*context)) {
+        for (ls_group* group : context->groups) delete group;
+        delete context;  // closing the control socket detaches
+        return;
+    }
+    // The descriptors are copies of the parent's; its mapping is not there in this child.
+    context->groups.clear();
+    (void)context->engine.release();
+}
+
+void ls_sleep(ls_context* context, uint64_t timeout_ns) {
+    if (is_forked(*context) || !context->engine) return;
+    // What happened since the last sleep ended may not have been looked at yet: then this one ends at once.
+    context->events_seen =
+        sleep_rank(context->memory.rank(context->engine->self()), context->events_seen, timeout_ns);
+}
+
+void ls_set_cooperative(ls_context* context, int on) {
+    context->cooperative = on != 0;
+}
+
+void* ls_allocate(ls_context* context, size_t bytes) {
+    if (is_forked(*context) || !context->engine || bytes == 0) return nullptr;
+    const uint64_t offset = context->engine->arena().allocate(bytes);
+    return offset == 0 ? nullptr : context->mapping.data() + offset;
+}
+
+void ls_release(ls_context* context, void* memory, size_t bytes) {
+    if (is_forked(*context) || !context->engine || memory == nullptr) return;
+    context->engine->arena().release(
+        static_cast<uint64_t>(static_cast<std::byte*>(memory) - context->mapping.data()), bytes);
+}

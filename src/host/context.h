@@ -1,0 +1,158 @@
+// What stands behind host.h's opaque types. The context owns everything of this rank: its attachment to the
+// node, its engine, its groups and operations. One call at a time per context; the caller locks.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/rank_engine.h"
+#include "fabric/shm/control.h"
+#include "fabric/shm/doorbell.h"
+#include "fabric/shm/node_copier.h"
+#include "host/host.h"
+#include "host/region_cache.h"
+#include "host/start_service.h"
+
+namespace longshore {
+
+struct Identity;       // what ranks tell each other first
+struct NodeAnswer;     // then the leader of each node
+struct AttachOutcome;  // then everybody
+
+// Where a rank of the job is.
+struct Place {
+    uint16_t node = 0, local = 0, service = 0;
+};
+
+// The bytes of one operation as the caller's addresses; blocks count from the span's base.
+struct Plan {
+    const std::byte* send = nullptr;
+    uint64_t send_bytes = 0;
+    std::byte* recv = nullptr;
+    uint64_t recv_bytes = 0;
+    bool copy_send = false;  // small: goes into the arena, and the caller's buffer is free at once
+    bool snapshot = false;   // in place: the receive buffer is the send buffer
+    std::vector<BlockSpan> send_blocks, recv_blocks;
+    std::vector<BlockSpan> copy_from;  // blocks of a packed copy, where they lie in `send`
+};
+// LS_OK or an error; nothing is registered yet.
+int make_plan(const ls_arguments& arguments, uint32_t rank, uint32_t size, uint64_t eager_bytes, Plan* plan,
+              OperationArguments* out);
+
+}  // namespace longshore
+
+struct ls_operation {
+    enum class State : uint8_t { kFree, kWaiting, kPosted, kComplete };
+    State state = State::kFree;
+    ls_group* group = nullptr;
+    longshore::OperationArguments arguments;
+    longshore::Plan plan;
+    bool prepared = false, ring_services = false, reported = false;
+    longshore::RecordId record;
+    int result = LS_IN_PROGRESS;
+    uint64_t started_ns = 0;
+    uint64_t copy_offset = 0, copy_bytes = 0;  // of the send blocks' copy in the arena
+    void* snapshot = nullptr;                  // ... or outside it
+};
+
+struct ls_group {
+    enum class State : uint8_t { kPlacing, kJoining, kJoined, kAgreeing, kReady, kFailed };
+    State state = State::kPlacing;
+    ls_context* context = nullptr;
+    ls_exchange exchange{};
+    std::vector<std::byte> out, in;
+    uint64_t id = 0, sequence = 0;
+    longshore::GroupSlot slot;
+    uint32_t rank = 0, size = 0, told = 0;
+    bool ok = true, joined = false, several_nodes = false, dying = false;
+    std::vector<longshore::Member> members;
+    std::vector<uint32_t> world;        // world rank of each member
+    std::deque<ls_operation*> waiting;  // started, not yet posted, in order
+    uint32_t open = 0;
+    uint64_t deadline_ns = 0;
+};
+
+struct ls_context {
+    enum class State : uint8_t { kIdentity, kStarting, kAddresses, kAttaching, kAgreeing, kReady, kFailed };
+    State state = State::kIdentity;
+    ls_options options{};
+    std::string service_path, service_cores, error;
+    ls_exchange exchange{};
+    std::vector<std::byte> out, in;  // of the exchange in progress
+    std::string problem;             // of this rank, until all know
+
+    std::vector<longshore::Place> places;  // by world rank
+    std::vector<longshore::NodeAddress> nodes;
+    uint32_t rank = 0, size = 0, node = 0, node_count = 1, local = 0, local_count = 1;
+    uint32_t neighbour_pid = 0;
+    uint64_t neighbour_probe = 0, neighbour_value = 0, probe_value = 0;
+    longshore::ServiceStarter starter;
+    uint64_t deadline_ns = 0;
+    uint32_t nodes_told = 0;
+    bool asked = false, answered = false;
+
+    longshore::Fd control, memory_file;
+    longshore::Mapping mapping, sight, engine_block, alive;  // alive: its first byte is 0 in a forked child
+    longshore::NodeMemory memory;
+    std::unique_ptr<longshore::Doorbell> doorbell;
+    std::unique_ptr<longshore::NodeCopier> copier;
+    std::unique_ptr<longshore::RankEngine> engine;
+    longshore::RegionCache regions;
+    longshore::WakeSet wake;
+    bool cooperative = true;
+
+    uint64_t next_group = 1;
+    std::vector<ls_group*> groups;
+    std::vector<std::unique_ptr<ls_operation>> operations;
+    std::vector<ls_operation*> free_operations;
+    uint32_t waiting_count = 0;
+    struct HeldCopy {
+        longshore::RecordId record;
+        uint64_t generation, offset, bytes;
+    };
+    std::vector<HeldCopy> held_copies;  // of retired records only when their generation is over
+
+    uint32_t events_seen = 0;
+    uint64_t next_watch_ns = 0;
+    struct Life {
+        uint32_t gone = 0;  // the newest incarnation known to be gone
+        uint64_t gone_since_ns = 0;
+    };
+    std::vector<Life> lives;  // by service process
+    bool service_gone = false;
+
+    std::vector<ls_trace_event> trace;  // a ring
+    uint64_t trace_written = 0, trace_taken = 0;
+    std::vector<uint64_t> service_trace_taken;
+};
+
+namespace longshore {
+
+void log_line(const ls_context& context, int level, const char* line);
+bool is_forked(const ls_context& context);
+// Sends what the engine wants woken.
+void flush_wake(ls_context& context);
+// Things that need a look now and then: lives of service processes, lines from the supervisor, retired
+// records.
+void look_around(ls_context& context, uint64_t now);
+void free_retired_copies(ls_context& context);
+// Tries to post what waits, oldest first in every group.
+void post_waiting(ls_context& context);
+// Takes one packet from the supervisor; lines for the user are logged on the way. kAgain: none.
+Io receive_control(ls_context& context, void* buffer, size_t capacity, size_t* bytes,
+                   std::vector<Fd>* descriptors);
+void attach_to_memory(ls_context& context, const AttachAnswer& answer, std::vector<Fd> descriptors);
+void drop_group(ls_group* group);
+// Runs `body`, in which only memory may run out; nothing is thrown beyond it.
+template <class Body>
+int guarded(const Body& body) noexcept {
+    try {
+        return body();
+    } catch (...) {
+        return LS_ERR_UNAVAILABLE;
+    }
+}
+
+}  // namespace longshore

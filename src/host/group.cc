@@ -1,0 +1,172 @@
+// Groups: everybody tells who it is, the supervisor of each node makes the group, all agree.
+#include <string.h>
+
+#include <algorithm>
+
+#include "host/context.h"
+
+namespace longshore {
+namespace {
+
+struct GroupIdentity {
+    uint64_t id;  // the proposal; group rank 0's counts
+    uint32_t world_rank, ok;
+};
+
+template <class T>
+int exchange(ls_group& g, const T& mine) {
+    g.out.assign(sizeof(T), std::byte{0});
+    memcpy(g.out.data(), &mine, sizeof(T));
+    g.in.assign(sizeof(T) * g.size, std::byte{0});
+    return g.exchange.start(g.exchange.user, g.out.data(), g.in.data(), sizeof(T));
+}
+template <class T>
+T received(const ls_group& g, uint32_t rank) {
+    T value;
+    memcpy(&value, g.in.data() + rank * sizeof(T), sizeof(T));
+    return value;
+}
+
+// The table that every member builds alike.
+bool place_members(ls_group& g) {
+    const ls_context& c = *g.context;
+    std::vector<uint16_t> local_counts(c.node_count);
+    g.id = received<GroupIdentity>(g, 0).id;
+    for (uint32_t r = 0; r < g.size; ++r) {
+        const auto who = received<GroupIdentity>(g, r);
+        if (!who.ok || who.world_rank >= c.size) return false;
+        const Place& place = c.places[who.world_rank];
+        g.world.push_back(who.world_rank);
+        g.members.push_back({NodeId{place.node}, ServiceId{place.service}, LocalRank{place.local},
+                             local_counts[place.node]++});
+        g.several_nodes |= place.node != c.node;
+    }
+    return g.members[g.rank].node.value == c.node && g.members[g.rank].local.value == c.local;
+}
+
+// Sends the rest of the join; false: try again later.
+bool tell_members(ls_group& g) {
+    while (g.told < g.size) {
+        GroupJoinPiece piece;
+        piece.id = g.id;
+        piece.size = g.size;
+        piece.first = g.told;
+        piece.count = std::min(kMembersPerPiece, g.size - g.told);
+        std::vector<std::byte> packet(sizeof piece + piece.count * sizeof(Member));
+        memcpy(packet.data(), &piece, sizeof piece);
+        memcpy(packet.data() + sizeof piece, &g.members[piece.first], piece.count * sizeof(Member));
+        const Io io = send_packet(g.context->control, packet.data(), packet.size());
+        if (io == Io::kAgain) return now_ns() > g.deadline_ns ? (g.ok = false, true) : false;
+        if (io == Io::kClosed) return g.ok = false, true;
+        g.told += piece.count;
+    }
+    return true;
+}
+
+bool turn_joining(ls_group& g) {
+    if (!g.ok || !tell_members(g)) return !g.ok;
+    if (!g.ok) return true;
+    GroupJoinAnswer answer;
+    size_t bytes = 0;
+    const Io io = receive_control(*g.context, &answer, sizeof answer, &bytes, nullptr);
+    if (io == Io::kAgain) {
+        if (now_ns() > g.deadline_ns) g.ok = false;
+        return !g.ok;
+    }
+    g.ok = io == Io::kOk && bytes == sizeof answer && answer.id == g.id && answer.ok;
+    g.joined = g.ok;
+    g.slot = GroupSlot{answer.slot};
+    return true;
+}
+
+int fail(ls_group& g) {
+    g.state = ls_group::State::kFailed;
+    return LS_ERR_UNAVAILABLE;
+}
+
+int step(ls_group& g) {
+    using State = ls_group::State;
+    switch (g.state) {
+        case State::kPlacing:
+            g.ok = place_members(g);
+            g.state = State::kJoining;
+            g.deadline_ns = now_ns() + g.context->options.limit_s * 1'000'000'000ull;
+            return LS_IN_PROGRESS;
+        case State::kJoining: {
+            if (!turn_joining(g)) return LS_IN_PROGRESS;
+            g.state = State::kAgreeing;
+            const uint32_t ok = g.ok;
+            return exchange(g, ok) == LS_OK ? LS_IN_PROGRESS : fail(g);
+        }
+        case State::kJoined:
+        case State::kAgreeing:
+            for (uint32_t r = 0; r < g.size; ++r) {
+                if (!received<uint32_t>(g, r)) return fail(g);
+            }
+            g.state = State::kReady;
+            g.out = {};
+            g.in = {};
+            return LS_OK;
+        case State::kReady:
+            return LS_OK;
+        case State::kFailed:
+            break;
+    }
+    return LS_ERR_UNAVAILABLE;
+}
+
+}  // namespace
+
+void drop_group(ls_group* group) {
+    ls_context& c = *group->context;
+    if (group->joined && c.control) {
+        GroupLeaveRequest request;
+        request.id = group->id;
+        send_packet(c.control, &request, sizeof request);
+    }
+    std::erase(c.groups, group);
+    delete group;
+}
+
+}  // namespace longshore
+
+using namespace longshore;
+
+int ls_group_start(ls_context* context, const ls_exchange* exchange_of_group, ls_group** out) {
+    *out = nullptr;
+    return guarded([&] {
+        ls_context& c = *context;
+        if (is_forked(c) || c.state != ls_context::State::kReady) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        auto g = std::make_unique<ls_group>();
+        g->context = context;
+        g->exchange = *exchange_of_group;
+        g->rank = exchange_of_group->rank;
+        g->size = exchange_of_group->size;
+        const GroupIdentity mine{uint64_t{c.rank} << 40 | c.next_group++, c.rank, 1};
+        if (exchange(*g, mine) != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        c.groups.push_back(g.get());
+        *out = g.release();
+        return static_cast<int>(LS_OK);
+    });
+}
+
+int ls_group_test(ls_group* group) {
+    return guarded([&] {
+        if (is_forked(*group->context)) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        if (group->state == ls_group::State::kPlacing || group->state == ls_group::State::kAgreeing) {
+            const int rc = group->exchange.test(group->exchange.user);
+            if (rc == LS_IN_PROGRESS) return rc;
+            if (rc != LS_OK) return fail(*group);
+        }
+        return step(*group);
+    });
+}
+
+void ls_group_free(ls_group* group) {
+    if (group == nullptr || is_forked(*group->context)) return;
+    group->dying = true;
+    // Records of stable sends outlive their operations: the group goes when they have been read.
+    if (group->open == 0 &&
+        (!group->context->engine || group->context->engine->reap(&group->context->wake) == 0))
+        drop_group(group);
+}

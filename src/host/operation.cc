@@ -1,0 +1,279 @@
+// Operations: planned, posted in the group's order, worked on while the caller waits, completed.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "host/context.h"
+
+namespace longshore {
+namespace {
+
+void copy_out(const Plan& plan, std::byte* to) {
+    if (plan.copy_from.empty()) {
+        memcpy(to, plan.send, plan.send_bytes);
+        return;
+    }
+    for (size_t i = 0; i < plan.copy_from.size(); ++i) {
+        if (plan.copy_from[i].bytes != 0)
+            memcpy(to + plan.send_blocks[i].offset, plan.send + plan.copy_from[i].offset,
+                   plan.copy_from[i].bytes);
+    }
+}
+
+enum class Prepared : uint8_t { kYes, kLater, kNoMemory };
+
+// Registers the buffers and copies what must be copied.
+Prepared prepare(ls_context& c, ls_operation& op) {
+    Plan& plan = op.plan;
+    OperationArguments& a = op.arguments;
+    const LocalRank self = c.engine->self();
+    if (!c.regions.acquire(plan.recv, plan.recv_bytes, &a.recv)) return Prepared::kLater;
+    a.send = {self, kArenaRegion, 0};
+    bool have_send = plan.send_bytes == 0;
+    if (!have_send && (plan.copy_send || plan.snapshot)) {
+        op.copy_offset = c.engine->arena().allocate(plan.send_bytes);
+        if (op.copy_offset != 0) {
+            op.copy_bytes = plan.send_bytes;
+            copy_out(plan, c.mapping.data() + op.copy_offset);
+            a.send.offset = op.copy_offset - c.memory.arena_begin(self);
+            // Over nodes a large snapshot is read out of this process, so completion waits for its readers.
+            a.send_is_stable = plan.copy_send || !op.group->several_nodes;
+            have_send = true;
+        } else if (plan.send_bytes > c.options.snapshot_bytes_max ||
+                   (op.snapshot = malloc(plan.send_bytes)) == nullptr) {
+            c.regions.release(a.recv.region);
+            return Prepared::kNoMemory;
+        } else {
+            copy_out(plan, static_cast<std::byte*>(op.snapshot));
+        }
+    }
+    if (!have_send && !c.regions.acquire(op.snapshot ? op.snapshot : plan.send, plan.send_bytes, &a.send)) {
+        c.regions.release(a.recv.region);
+        free(op.snapshot);
+        op.snapshot = nullptr;
+        return Prepared::kLater;
+    }
+    a.send_blocks = plan.send_blocks.empty() ? nullptr : plan.send_blocks.data();
+    a.recv_blocks = plan.recv_blocks.empty() ? nullptr : plan.recv_blocks.data();
+    op.prepared = true;
+    return Prepared::kYes;
+}
+
+// False: not now.
+bool try_post(ls_context& c, ls_operation& op) {
+    if (!op.prepared) {
+        switch (prepare(c, op)) {
+            case Prepared::kYes:
+                break;
+            case Prepared::kLater:
+                return false;
+            case Prepared::kNoMemory:
+                op.result = LS_ERR_MEMORY;
+                return false;
+        }
+    }
+    c.engine->reap(&c.wake);
+    free_retired_copies(c);
+    if (c.engine->post(op.arguments, op.ring_services, &op.record, &c.wake) == PostResult::kLater)
+        return false;
+    op.state = ls_operation::State::kPosted;
+    flush_wake(c);
+    return true;
+}
+
+void let_go(ls_context& c, ls_operation& op) {
+    if (!op.prepared) return;
+    op.prepared = false;
+    c.regions.release(op.arguments.recv.region);
+    c.regions.release(op.arguments.send.region);
+    if (op.snapshot != nullptr) {
+        c.regions.forget(op.snapshot, op.plan.send_bytes);
+        free(op.snapshot);
+        op.snapshot = nullptr;
+    }
+}
+
+void complete(ls_context& c, ls_operation& op) {
+    switch (c.engine->error(op.record)) {
+        case OperationError::kNone:
+            op.result = LS_OK;
+            break;
+        case OperationError::kUnreadable:
+            op.result = LS_ERR_MEMORY;
+            break;
+        case OperationError::kTruncated:
+            op.result = LS_ERR_TRUNCATED;
+            break;
+        case OperationError::kServiceLost:
+            op.result = LS_ERR_SERVICE;
+            break;
+    }
+    op.state = ls_operation::State::kComplete;
+    const auto& record = c.memory.record(c.engine->self(), op.record);
+    const uint64_t generation = record.generation.load(std::memory_order_relaxed);
+    c.engine->release(op.record, &c.wake);
+    if (op.copy_bytes != 0) c.held_copies.push_back({op.record, generation, op.copy_offset, op.copy_bytes});
+    op.copy_bytes = 0;
+    free_retired_copies(c);
+    let_go(c, op);
+    flush_wake(c);
+}
+
+// Takes one chunk and moves it. False: there was none to take.
+bool work(ls_context& c, ls_operation& op) {
+    Copy copy;
+    if (!c.engine->claim(op.record, &copy)) return false;
+    const uint64_t begin = c.trace.empty() ? 0 : now_ns();
+    const MoveResult result = c.copier->copy(copy.from, copy.to, copy.bytes);
+    c.engine->finish(copy, result, &c.wake);
+    if (!c.trace.empty())
+        c.trace[c.trace_written++ % c.trace.size()] = {begin, now_ns(), UINT32_MAX, 0, copy.bytes};
+    flush_wake(c);
+    return true;
+}
+
+// The service process that this needs, on this node, has been gone for too long and has no successor.
+bool is_service_lost(const ls_context& c, const ls_operation& op, uint64_t now) {
+    if (!op.group->several_nodes || !c.service_gone) return false;
+    for (const ls_context::Life& life : c.lives) {
+        if (life.gone_since_ns != 0 && now - life.gone_since_ns > c.options.limit_s * 1'000'000'000ull)
+            return true;
+    }
+    return false;
+}
+
+void report_waiting(ls_context& c, ls_operation& op, uint64_t now) {
+    if (op.reported || c.options.wait_report_s == 0 ||
+        now - op.started_ns < c.options.wait_report_s * 1'000'000'000ull)
+        return;
+    op.reported = true;
+    char line[256];
+    ls_operation_describe(&op, line, sizeof line);
+    log_line(c, 0, line);
+}
+
+int test(ls_context& c, ls_operation& op, int* moved) {
+    if (c.waiting_count > 0) post_waiting(c);
+    if (op.state == ls_operation::State::kComplete || op.result != LS_IN_PROGRESS) return op.result;
+    bool worked = false;
+    if (op.state == ls_operation::State::kPosted) {
+        if (c.cooperative || c.service_gone) worked = work(c, op);
+        if (c.engine->poll(op.record) == Progress::kComplete) {
+            complete(c, op);
+            return op.result;
+        }
+    }
+    if (moved != nullptr) *moved = worked;
+    if (worked) return LS_IN_PROGRESS;
+    const uint64_t now = now_ns();
+    look_around(c, now);
+    report_waiting(c, op, now);
+    if (is_service_lost(c, op, now)) op.result = LS_ERR_SERVICE;
+    return op.result;
+}
+
+}  // namespace
+
+void post_waiting(ls_context& c) {
+    for (ls_group* group : c.groups) {
+        while (!group->waiting.empty()) {
+            ls_operation& op = *group->waiting.front();
+            if (!try_post(c, op) && op.result == LS_IN_PROGRESS) break;
+            group->waiting.pop_front();
+            --c.waiting_count;
+        }
+    }
+}
+
+}  // namespace longshore
+
+using namespace longshore;
+
+int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operation** out) {
+    *out = nullptr;
+    return guarded([&]() -> int {
+        ls_context& c = *group->context;
+        if (is_forked(c) || group->state != ls_group::State::kReady) return LS_ERR_UNAVAILABLE;
+        if (arguments->collective < LS_ALLTOALL || arguments->collective > LS_BCAST ||
+            arguments->root >= group->size)
+            return LS_ERR_ARGUMENT;
+        if (c.free_operations.empty()) {
+            c.operations.push_back(std::make_unique<ls_operation>());
+            c.free_operations.push_back(c.operations.back().get());
+        }
+        ls_operation& op = *c.free_operations.back();
+        const int rc =
+            make_plan(*arguments, group->rank, group->size,
+                      std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax), &op.plan, &op.arguments);
+        if (rc != LS_OK) return rc;
+        group->waiting.push_back(&op);
+        c.free_operations.pop_back();
+        op.state = ls_operation::State::kWaiting;
+        op.group = group;
+        op.prepared = op.reported = false;
+        op.ring_services = arguments->blocking == 0 || !c.cooperative;
+        op.result = LS_IN_PROGRESS;
+        op.started_ns = now_ns();
+        op.copy_bytes = 0;
+        op.arguments.group = group->slot;
+        op.arguments.rank = Rank{group->rank};
+        op.arguments.sequence = ++group->sequence;
+        ++group->open;
+        ++c.waiting_count;
+        post_waiting(c);
+        *out = &op;
+        return LS_OK;
+    });
+}
+
+int ls_operation_test(ls_operation* operation, int* moved) {
+    if (moved != nullptr) *moved = 0;
+    return guarded([&]() -> int {
+        ls_context& c = *operation->group->context;
+        if (is_forked(c)) return LS_ERR_UNAVAILABLE;
+        return test(c, *operation, moved);
+    });
+}
+
+void ls_operation_free(ls_operation* operation) {
+    if (operation == nullptr) return;
+    ls_group* group = operation->group;
+    ls_context& c = *group->context;
+    if (is_forked(c)) return;
+    // One that ended in an error while peers may still look at its record keeps it, and its buffers' regions.
+    if (operation->state != ls_operation::State::kPosted) {
+        let_go(c, *operation);
+        operation->state = ls_operation::State::kFree;
+        c.free_operations.push_back(operation);
+    }
+    --group->open;
+    if (group->dying) ls_group_free(group);
+}
+
+void ls_operation_describe(const ls_operation* operation, char* line, size_t bytes) {
+    static constexpr const char* kNames[] = {"alltoall", "alltoallv", "allgather", "allgatherv", "bcast"};
+    const ls_group& group = *operation->group;
+    const ls_context& c = *group.context;
+    const char* name = kNames[static_cast<size_t>(operation->arguments.collective)];
+    const auto sequence = static_cast<unsigned long long>(operation->arguments.sequence);
+    Rank missing;
+    if (operation->state == ls_operation::State::kWaiting) {
+        snprintf(line, bytes, "rank %u: %s %llu waits for older operations of its group", c.rank, name,
+                 sequence);
+    } else if (operation->state == ls_operation::State::kPosted &&
+               c.engine->missing_rank(operation->record, &missing)) {
+        snprintf(line, bytes,
+                 "rank %u: %s %llu waits for rank %u (rank %u of its group), which has not entered", c.rank,
+                 name, sequence, group.world[missing.value], missing.value);
+    } else if (operation->state == ls_operation::State::kPosted &&
+               c.engine->others_hold_claims(operation->record)) {
+        snprintf(line, bytes,
+                 "rank %u: %s %llu waits for a service process or rank that holds a claim (is one stopped?)",
+                 c.rank, name, sequence);
+    } else {
+        snprintf(line, bytes, "rank %u: %s %llu waits for other ranks%s", c.rank, name, sequence,
+                 group.several_nodes ? " or nodes" : "");
+    }
+}

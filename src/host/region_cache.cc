@@ -1,0 +1,67 @@
+#include "host/region_cache.h"
+
+#include "fabric/shm/region.h"
+
+namespace longshore {
+
+RegionCache::RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time)
+    : memory_(memory),
+      self_(self),
+      pid_(pid),
+      start_time_(start_time),
+      entries_(memory.limits().regions_max) {
+    // Region 0 is in use from the start; it gets its descriptor, for those who do not map this memory.
+    RegionEntry& arena = memory_.region(self_, kArenaRegion);
+    arena.descriptor_bytes = kProcessSpanBytes;
+    encode_span(
+        {pid, start_time, reinterpret_cast<uint64_t>(memory.arena(self)), memory.limits().arena_bytes},
+        reinterpret_cast<std::byte*>(arena.descriptor));
+}
+
+bool RegionCache::acquire(const void* base, uint64_t bytes, MemoryRef* out) {
+    const auto address = reinterpret_cast<uint64_t>(base);
+    const auto arena = reinterpret_cast<uint64_t>(memory_.arena(self_));
+    *out = {self_, kArenaRegion, 0};
+    if (bytes == 0) return true;
+    if (address >= arena && address - arena < memory_.limits().arena_bytes) {
+        out->offset = address - arena;
+        return true;
+    }
+    uint32_t victim = 0;
+    for (uint32_t i = 1; i < end_; ++i) {
+        Entry& e = entries_[i];
+        if (e.used && address >= e.base && address - e.base <= e.bytes &&
+            bytes <= e.bytes - (address - e.base)) {
+            ++e.pins;
+            e.last_use = ++clock_;
+            *out = {self_, RegionId{i}, address - e.base};
+            return true;
+        }
+        if (e.pins == 0 && (victim == 0 || e.last_use < entries_[victim].last_use)) victim = i;
+    }
+    if (end_ < entries_.size()) victim = end_++;
+    if (victim == 0) return false;
+    Entry& e = entries_[victim];
+    RegionEntry& shared = memory_.region(self_, RegionId{victim});
+    if (e.used) withdraw_region(shared);
+    publish_region(shared, {pid_, start_time_, address, bytes});
+    e = {address, bytes, ++clock_, 1, true};
+    *out = {self_, RegionId{victim}, 0};
+    return true;
+}
+
+void RegionCache::release(RegionId region) {
+    if (region.value != 0 && entries_[region.value].pins > 0) --entries_[region.value].pins;
+}
+
+void RegionCache::forget(const void* base, uint64_t bytes) {
+    const auto address = reinterpret_cast<uint64_t>(base);
+    for (uint32_t i = 1; i < end_; ++i) {
+        Entry& e = entries_[i];
+        if (!e.used || e.pins != 0 || e.base >= address + bytes || address >= e.base + e.bytes) continue;
+        withdraw_region(memory_.region(self_, RegionId{i}));
+        e = {};
+    }
+}
+
+}  // namespace longshore

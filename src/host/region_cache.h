@@ -1,0 +1,36 @@
+// A rank's registered spans of its own memory: found again by address, pinned by open operations, the one
+// that was not used for longest making room. One thread at a time.
+#pragma once
+
+#include <vector>
+
+#include "engine/node_memory.h"
+
+namespace longshore {
+
+class RegionCache {
+  public:
+    RegionCache() = default;
+    RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time);
+
+    // A pinned region that holds the span; `out` is where it starts. False: all regions are pinned.
+    bool acquire(const void* base, uint64_t bytes, MemoryRef* out);
+    void release(RegionId region);
+    // Forgets unpinned regions that touch the span: its memory is about to be given back.
+    void forget(const void* base, uint64_t bytes);
+
+  private:
+    struct Entry {
+        uint64_t base = 0, bytes = 0, last_use = 0;
+        uint32_t pins = 0;
+        bool used = false;
+    };
+    NodeMemory memory_;
+    LocalRank self_;
+    uint32_t pid_ = 0;
+    uint64_t start_time_ = 0, clock_ = 0;
+    std::vector<Entry> entries_;  // by region; 0 is the arena
+    uint32_t end_ = 1;            // entries that were ever used
+};
+
+}  // namespace longshore

@@ -1,0 +1,81 @@
+// What a rank and its node's service processes did, for statistics and timelines.
+#include <algorithm>
+
+#include "host/context.h"
+
+using namespace longshore;
+
+void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[5]) {
+    for (uint32_t i = 0; i < kCollectives; ++i) out[i] = {};
+    if (!context->engine || is_forked(*context)) return;
+    const RankSlot& slot = context->memory.rank(context->engine->self());
+    for (uint32_t i = 0; i < kCollectives; ++i)
+        out[i] = {slot.bytes_by_service[i].load(std::memory_order_relaxed),
+                  slot.bytes_by_rank[i].load(std::memory_order_relaxed)};
+}
+
+uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t max) {
+    if (!context->engine || is_forked(*context)) return 0;
+    const uint32_t count = context->options.service_count;
+    for (uint32_t s = 0; s < std::min(count, max); ++s) {
+        const ServiceId id{static_cast<uint16_t>(s)};
+        const ServiceSlot& slot = context->memory.service(id);
+        const auto get = [](const Atomic<uint64_t>& word) { return word.load(std::memory_order_relaxed); };
+        const uint32_t core = SightLayout::slot(context->sight.data(), id).core.load();
+        out[s] = {context->node,
+                  s,
+                  slot.incarnation.load(),
+                  core - 1,
+                  get(slot.busy_ns),
+                  get(slot.idle_ns),
+                  get(slot.cpu_ns),
+                  get(slot.copies),
+                  get(slot.reads),
+                  get(slot.late_arrivals),
+                  get(slot.handed_on),
+                  get(slot.rescued),
+                  get(slot.parked),
+                  get(slot.messages_sent),
+                  get(slot.messages_refused),
+                  get(slot.stale_messages),
+                  get(slot.notifications_resent),
+                  get(slot.bytes_mapped),
+                  get(slot.bytes_peer_copied),
+                  get(slot.bytes_bounced),
+                  get(slot.bytes_between_nodes)};
+    }
+    return count;
+}
+
+int ls_is_node_leader(const ls_context* context) {
+    return context->local == 0;
+}
+uint32_t ls_node(const ls_context* context) {
+    return context->node;
+}
+uint32_t ls_node_count(const ls_context* context) {
+    return context->node_count;
+}
+
+uint32_t ls_trace_take(ls_context* context, ls_trace_event* out, uint32_t max) {
+    ls_context& c = *context;
+    if (c.trace.empty() || is_forked(c)) return 0;
+    uint32_t count = 0;
+    if (c.trace_written - c.trace_taken > c.trace.size()) c.trace_taken = c.trace_written - c.trace.size();
+    while (count < max && c.trace_taken < c.trace_written)
+        out[count++] = c.trace[c.trace_taken++ % c.trace.size()];
+    for (uint16_t s = 0; c.local == 0 && s < c.service_trace_taken.size(); ++s) {
+        const ServiceId id{s};
+        uint64_t& taken = c.service_trace_taken[s];
+        const uint64_t written =
+            SightLayout::slot(c.sight.data(), id).trace_written.load(std::memory_order_acquire);
+        if (written < taken) taken = 0;
+        if (written - taken > kTraceEntries) taken = written - kTraceEntries;
+        for (; count < max && taken < written; ++taken) {
+            const TraceEntry& e = SightLayout::trace(c.sight.data(), id)[taken % kTraceEntries];
+            out[count++] = {e.begin_ns.load(), e.end_ns.load(), s, static_cast<uint32_t>(e.kind.load()),
+                            e.value.load()};
+        }
+    }
+    return count;
+}

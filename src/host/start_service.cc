@@ -1,0 +1,130 @@
+#include "host/start_service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+namespace longshore {
+namespace {
+
+constexpr size_t kStackBytes = 64 * 1024;
+constexpr int kFarFd = 64;
+
+// Shared with the children until they exec: they run in this process's memory while the caller is suspended.
+struct Launch {
+    const char* path;
+    int parameters_fd, ready_fd;
+    std::byte* inner_stack;
+    int error;
+};
+
+// Only what is safe between fork and exec. The signal table and descriptors are this child's own.
+int exec_supervisor(void* argument) {
+    auto* launch = static_cast<Launch*>(argument);
+    struct sigaction plain {};
+    plain.sa_handler = SIG_DFL;
+    for (int s = 1; s < 65; ++s) sigaction(s, &plain, nullptr);
+    const int null = open("/dev/null", O_RDWR);
+    const int far[3] = {fcntl(null, F_DUPFD, kFarFd), fcntl(launch->parameters_fd, F_DUPFD, kFarFd),
+                        fcntl(launch->ready_fd, F_DUPFD, kFarFd)};
+    if (far[0] < 0 || far[1] < 0 || far[2] < 0) {
+        launch->error = errno;
+        _exit(127);
+    }
+    for (int fd = 0; fd < 3; ++fd) dup2(far[0], fd);
+    dup2(far[1], kParameterFd);
+    dup2(far[2], kReadyFd);
+    if (syscall(SYS_close_range, kReadyFd + 1, ~0u, 0) != 0) {
+        for (int fd = kReadyFd + 1; fd < 65536; ++fd) close(fd);
+    }
+    if (chdir("/") != 0) launch->error = 0;
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    char program[] = "longshored:", role[] = "supervisor";
+    char* const arguments[] = {program, role, nullptr};
+    char* const environment[] = {nullptr};
+    execve(launch->path, arguments, environment);
+    launch->error = errno;
+    _exit(127);
+}
+
+int leave_family(void* argument) {
+    auto* launch = static_cast<Launch*>(argument);
+    setsid();
+    if (clone(exec_supervisor, launch->inner_stack + kStackBytes, CLONE_VM | CLONE_VFORK, argument) < 0)
+        launch->error = errno;
+    _exit(0);
+}
+
+}  // namespace
+
+bool ServiceStarter::start(const char* path, const SupervisorParameters& parameters, std::string* error) {
+    int down[2], up[2];
+    *error = std::string("cannot start ") + path + ": ";
+    if (pipe2(down, O_CLOEXEC) != 0) {
+        *error += strerror(errno);
+        return false;
+    }
+    Fd theirs(down[0]), parameter_end(down[1]);
+    if (pipe2(up, O_CLOEXEC) != 0) {
+        *error += strerror(errno);
+        return false;
+    }
+    ready_ = Fd(up[0]);
+    Fd ready_end(up[1]);
+    fcntl(ready_.get(), F_SETFL, O_NONBLOCK);
+    static_assert(sizeof parameters < 65536, "fits a pipe, so that writing it does not block");
+    if (write(parameter_end.get(), &parameters, sizeof parameters) !=
+        static_cast<ssize_t>(sizeof parameters)) {
+        *error += strerror(errno);
+        return false;
+    }
+    const Mapping stacks = Mapping::anonymous(2 * kStackBytes);
+    Launch launch{path, theirs.get(), ready_end.get(), stacks.data() + kStackBytes, 0};
+    if (!stacks) {
+        *error += strerror(ENOMEM);
+        return false;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    // No exit signal: the application gets no SIGCHLD, and its wait(-1) does not see this child.
+    const int child = clone(leave_family, stacks.data() + kStackBytes, CLONE_VM | CLONE_VFORK, &launch);
+    const int clone_error = errno;
+    if (child > 0) {
+        while (waitpid(child, nullptr, __WCLONE) < 0 && errno == EINTR) {
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (child < 0 || launch.error != 0) {
+        *error += strerror(child < 0 ? clone_error : launch.error);
+        return false;
+    }
+    deadline_ns_ = now_ns() + parameters.service.limit_s * 1'000'000'000ull;
+    error->clear();
+    return true;
+}
+
+ServiceStarter::State ServiceStarter::test(SupervisorReady* ready, std::string* error) {
+    const ssize_t got = read(ready_.get(), ready, sizeof *ready);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (now_ns() < deadline_ns_) return State::kPending;
+        *error = "longshored did not answer in time";
+        return State::kFailed;
+    }
+    if (got == sizeof *ready && ready->header.magic == kControlMagic) {
+        if (ready->ok) return State::kReady;
+        ready->reason[sizeof ready->reason - 1] = 0;
+        *error = std::string("longshored: ") + ready->reason;
+        return State::kFailed;
+    }
+    *error = "longshored ended before it was ready (is it of the same build?)";
+    return State::kFailed;
+}
+
+}  // namespace longshore

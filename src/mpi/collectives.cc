@@ -1,0 +1,223 @@
+// The collectives with one count: alltoall, allgather, bcast. Each one's plan checks the arguments; while it
+// may still refuse, nothing has been handed over, and MPI gets the call as it came.
+#include "mpi/collectives.h"
+
+#include "mpi/entry.h"
+
+namespace longshore::mpi {
+
+Reason refusal(MPI_Comm comm, GroupRecord** group) {
+    if (!shim().on) return shim().size == 1 ? Reason::kOneRank : Reason::kOff;
+    if (comm == MPI_COMM_NULL) return Reason::kArguments;
+    *group = find_group(comm);
+    if (!*group) {
+        int inter = 0;
+        if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS) return Reason::kArguments;
+        return inter ? Reason::kIntercomm : Reason::kUnseen;
+    }
+    return (*group)->group ? Reason::kNone : (*group)->reason;
+}
+
+bool block_of(const void* buffer, int count, MPI_Datatype type, Block* block) {
+    if (count < 0 || buffer == MPI_IN_PLACE || !layout_of(type, &block->layout)) return false;
+    block->buffer = buffer;
+    block->count = static_cast<uint64_t>(count);
+    if (__builtin_mul_overflow(block->count, block->layout.element_bytes, &block->bytes)) return false;
+    // MPI_BOTTOM is a null pointer, so only a type that starts at its address makes null an error.
+    return buffer || block->bytes == 0 || !block->layout.contiguous;
+}
+
+bool keep_type(Operation* operation, const Layout& layout) {
+    operation->layout = layout;
+    operation->unpack = true;
+    if (is_blocking(operation->call)) return true;
+    // The program may free its type while the call is open.
+    operation->own_type = PMPI_Type_dup(layout.type, &operation->layout.type) == MPI_SUCCESS;
+    return operation->own_type;
+}
+
+namespace {
+
+bool stage_send(Operation* operation, const Block& block, uint64_t count, size_t bytes) {
+    if (block.layout.contiguous || bytes == 0) {
+        operation->arguments.send = block.buffer;
+        return true;
+    }
+    operation->arguments.send = nullptr;
+    if (!operation->send.allocate(bytes)) return false;
+    operation->arguments.send = operation->send.memory;
+    return pack(block.buffer, count, block.layout, operation->send.memory);
+}
+
+bool stage_recv(Operation* operation, const Block& block, uint64_t count, size_t bytes) {
+    operation->arguments.recv = const_cast<void*>(block.buffer);
+    if (block.layout.contiguous || bytes == 0) return true;
+    operation->unpack_to = const_cast<void*>(block.buffer);
+    operation->unpack_count = count;
+    if (!operation->recv.allocate(bytes) || !keep_type(operation, block.layout)) return false;
+    operation->arguments.recv = operation->recv.memory;
+    return true;
+}
+
+// The receive side of all blocks together; false if that is more than there is memory.
+bool whole_of(const Block& block, int size, size_t* bytes) {
+    return !__builtin_mul_overflow(block.bytes, static_cast<size_t>(size), bytes);
+}
+
+bool aliased(const Block& send, const Block& recv) {
+    return send.buffer && send.buffer == recv.buffer && send.bytes > 0 && recv.bytes > 0 &&
+           send.layout.contiguous && recv.layout.contiguous;
+}
+
+Reason give_up(Operation* operation) {
+    drop(operation);
+    return Reason::kArguments;
+}
+
+Reason plan_alltoall(Call call, const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
+                     int recvcount, MPI_Datatype recvtype, MPI_Comm comm, Operation** out) {
+    GroupRecord* group = nullptr;
+    if (Reason reason = refusal(comm, &group); reason != Reason::kNone) return reason;
+    const bool in_place = sendbuf == MPI_IN_PLACE;
+    Block send, recv;
+    size_t whole = 0;
+    if (!block_of(recvbuf, recvcount, recvtype, &recv) || !whole_of(recv, group->size, &whole) ||
+        (!in_place && (!block_of(sendbuf, sendcount, sendtype, &send) || aliased(send, recv))))
+        return Reason::kArguments;
+    if (whole < shim().offload_min_bytes) return Reason::kSmall;
+
+    Operation* operation = new_operation(group, call);
+    operation->bytes = whole;
+    ls_arguments& arguments = operation->arguments;
+    arguments.in_place = in_place;
+    arguments.recv_block_bytes = recv.bytes;
+    arguments.send_block_bytes = in_place ? recv.bytes : send.bytes;
+    const auto size = static_cast<uint64_t>(group->size);
+    if (!stage_recv(operation, recv, size * recv.count, whole)) return give_up(operation);
+    if (in_place && operation->unpack &&
+        !pack(recvbuf, size * recv.count, recv.layout, operation->recv.memory))
+        return give_up(operation);
+    if (!in_place && !stage_send(operation, send, size * send.count, size * send.bytes))
+        return give_up(operation);
+    *out = operation;
+    return Reason::kNone;
+}
+
+Reason plan_allgather(Call call, const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
+                      int recvcount, MPI_Datatype recvtype, MPI_Comm comm, Operation** out) {
+    GroupRecord* group = nullptr;
+    if (Reason reason = refusal(comm, &group); reason != Reason::kNone) return reason;
+    const bool in_place = sendbuf == MPI_IN_PLACE;
+    Block send, recv;
+    size_t whole = 0;
+    if (!block_of(recvbuf, recvcount, recvtype, &recv) || !whole_of(recv, group->size, &whole) ||
+        (!in_place && (!block_of(sendbuf, sendcount, sendtype, &send) || aliased(send, recv))))
+        return Reason::kArguments;
+    if (whole < shim().offload_min_bytes) return Reason::kSmall;
+
+    Operation* operation = new_operation(group, call);
+    operation->bytes = whole;
+    ls_arguments& arguments = operation->arguments;
+    arguments.in_place = in_place;
+    arguments.recv_block_bytes = recv.bytes;
+    arguments.send_block_bytes = in_place ? recv.bytes : send.bytes;
+    const auto size = static_cast<uint64_t>(group->size);
+    if (!stage_recv(operation, recv, size * recv.count, whole)) return give_up(operation);
+    if (in_place && operation->unpack) {
+        const auto own = static_cast<uint64_t>(group->rank);
+        const void* block = element_at(recvbuf, recv.layout, static_cast<int64_t>(own * recv.count));
+        if (!pack(block, recv.count, recv.layout, operation->recv.memory + own * recv.bytes))
+            return give_up(operation);
+    }
+    if (!in_place && !stage_send(operation, send, send.count, send.bytes)) return give_up(operation);
+    *out = operation;
+    return Reason::kNone;
+}
+
+Reason plan_bcast(Call call, void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                  Operation** out) {
+    GroupRecord* group = nullptr;
+    if (Reason reason = refusal(comm, &group); reason != Reason::kNone) return reason;
+    Block block;
+    if (root < 0 || root >= group->size || !block_of(buffer, count, datatype, &block))
+        return Reason::kArguments;
+    if (block.bytes < shim().offload_min_bytes) return Reason::kSmall;
+
+    Operation* operation = new_operation(group, call);
+    operation->bytes = block.bytes;
+    operation->arguments.root = static_cast<uint32_t>(root);
+    operation->arguments.send_block_bytes = operation->arguments.recv_block_bytes = block.bytes;
+    if (!stage_recv(operation, block, block.count, block.bytes)) return give_up(operation);
+    if (root == group->rank && operation->unpack) {
+        if (!pack(buffer, block.count, block.layout, operation->recv.memory)) return give_up(operation);
+        operation->unpack = false;  // the root keeps what it has
+    }
+    *out = operation;
+    return Reason::kNone;
+}
+
+}  // namespace
+
+namespace entry {
+
+int alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
+             MPI_Datatype recvtype, MPI_Comm comm) {
+    Operation* operation = nullptr;
+    Reason reason = plan_alltoall(Call::kAlltoall, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                  comm, &operation);
+    if (reason == Reason::kNone) return run_blocking(operation);
+    HostCall host(Call::kAlltoall, reason);
+    return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+
+int ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
+              MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request) {
+    PostSpan span(Call::kIalltoall);
+    Operation* operation = nullptr;
+    Reason reason = plan_alltoall(Call::kIalltoall, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                                  recvtype, comm, &operation);
+    if (reason == Reason::kNone) return start_request(operation, request);
+    HostCall host(Call::kIalltoall, reason);
+    return PMPI_Ialltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+
+int allgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
+              MPI_Datatype recvtype, MPI_Comm comm) {
+    Operation* operation = nullptr;
+    Reason reason = plan_allgather(Call::kAllgather, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                                   recvtype, comm, &operation);
+    if (reason == Reason::kNone) return run_blocking(operation);
+    HostCall host(Call::kAllgather, reason);
+    return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+
+int iallgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
+               MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request) {
+    PostSpan span(Call::kIallgather);
+    Operation* operation = nullptr;
+    Reason reason = plan_allgather(Call::kIallgather, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                                   recvtype, comm, &operation);
+    if (reason == Reason::kNone) return start_request(operation, request);
+    HostCall host(Call::kIallgather, reason);
+    return PMPI_Iallgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+
+int bcast(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
+    Operation* operation = nullptr;
+    Reason reason = plan_bcast(Call::kBcast, buffer, count, datatype, root, comm, &operation);
+    if (reason == Reason::kNone) return run_blocking(operation);
+    HostCall host(Call::kBcast, reason);
+    return PMPI_Bcast(buffer, count, datatype, root, comm);
+}
+
+int ibcast(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request* request) {
+    PostSpan span(Call::kIbcast);
+    Operation* operation = nullptr;
+    Reason reason = plan_bcast(Call::kIbcast, buffer, count, datatype, root, comm, &operation);
+    if (reason == Reason::kNone) return start_request(operation, request);
+    HostCall host(Call::kIbcast, reason);
+    return PMPI_Ibcast(buffer, count, datatype, root, comm, request);
+}
+
+}  // namespace entry
+}  // namespace longshore::mpi

@@ -1,0 +1,84 @@
+// The one symbol that a shim core exports: the table of its functions, in the order of entry_points.inc.
+#include <cstring>
+
+#include "mpi/core_api.h"
+#include "mpi/entry.h"
+#include "mpi/shim.h"
+#include "mpi/stats.h"
+
+namespace longshore::mpi {
+namespace {
+
+template <class Function>
+const void* address(Function* function) {
+    return reinterpret_cast<const void*>(function);
+}
+
+struct Table {
+    const void* entries[LONGSHORE_ENTRY_COUNT] = {};
+
+    Table() {
+        entries[LONGSHORE_INDEX_MPI_Init] = address(entry::init);
+        entries[LONGSHORE_INDEX_MPI_Init_thread] = address(entry::init_thread);
+        entries[LONGSHORE_INDEX_MPI_Finalize] = address(entry::finalize);
+        entries[LONGSHORE_INDEX_MPI_Comm_dup] = address(entry::comm_dup);
+        entries[LONGSHORE_INDEX_MPI_Comm_dup_with_info] = address(entry::comm_dup_with_info);
+        entries[LONGSHORE_INDEX_MPI_Comm_split] = address(entry::comm_split);
+        entries[LONGSHORE_INDEX_MPI_Comm_split_type] = address(entry::comm_split_type);
+        entries[LONGSHORE_INDEX_MPI_Comm_create] = address(entry::comm_create);
+        entries[LONGSHORE_INDEX_MPI_Comm_create_group] = address(entry::comm_create_group);
+        entries[LONGSHORE_INDEX_MPI_Cart_create] = address(entry::cart_create);
+        entries[LONGSHORE_INDEX_MPI_Cart_sub] = address(entry::cart_sub);
+        entries[LONGSHORE_INDEX_MPI_Graph_create] = address(entry::graph_create);
+        entries[LONGSHORE_INDEX_MPI_Dist_graph_create] = address(entry::dist_graph_create);
+        entries[LONGSHORE_INDEX_MPI_Dist_graph_create_adjacent] = address(entry::dist_graph_create_adjacent);
+        entries[LONGSHORE_INDEX_MPI_Alltoall] = address(entry::alltoall);
+        entries[LONGSHORE_INDEX_MPI_Alltoallv] = address(entry::alltoallv);
+        entries[LONGSHORE_INDEX_MPI_Allgather] = address(entry::allgather);
+        entries[LONGSHORE_INDEX_MPI_Allgatherv] = address(entry::allgatherv);
+        entries[LONGSHORE_INDEX_MPI_Bcast] = address(entry::bcast);
+        entries[LONGSHORE_INDEX_MPI_Ialltoall] = address(entry::ialltoall);
+        entries[LONGSHORE_INDEX_MPI_Ialltoallv] = address(entry::ialltoallv);
+        entries[LONGSHORE_INDEX_MPI_Iallgather] = address(entry::iallgather);
+        entries[LONGSHORE_INDEX_MPI_Iallgatherv] = address(entry::iallgatherv);
+        entries[LONGSHORE_INDEX_MPI_Ibcast] = address(entry::ibcast);
+        entries[LONGSHORE_INDEX_MPI_Wait] = address(entry::wait);
+        entries[LONGSHORE_INDEX_MPI_Waitall] = address(entry::waitall);
+        entries[LONGSHORE_INDEX_MPI_Waitany] = address(entry::waitany);
+        entries[LONGSHORE_INDEX_MPI_Waitsome] = address(entry::waitsome);
+        entries[LONGSHORE_INDEX_MPI_Test] = address(entry::test);
+        entries[LONGSHORE_INDEX_MPI_Testall] = address(entry::testall);
+        entries[LONGSHORE_INDEX_MPI_Testany] = address(entry::testany);
+        entries[LONGSHORE_INDEX_MPI_Testsome] = address(entry::testsome);
+        entries[LONGSHORE_INDEX_MPI_Request_get_status] = address(entry::request_get_status);
+        entries[LONGSHORE_INDEX_MPI_Request_free] = address(entry::request_free);
+        entries[LONGSHORE_INDEX_MPI_Cancel] = address(entry::cancel);
+    }
+};
+
+int get_counters(longshore_counters* out) {
+    if (!out) return -1;
+    *out = longshore_counters{};
+    if (!shim().on) return -1;
+    *out = counters();
+    return 0;
+}
+
+int set(const char* name, const char* value) {
+    if (!shim().on || !name || !value || strcmp(name, "cooperative") != 0) return -1;
+    const bool on = strcmp(value, "on") == 0;
+    if (!on && strcmp(value, "off") != 0) return -1;
+    ContextLock lock;
+    ls_set_cooperative(shim().context, on);
+    return 0;
+}
+
+}  // namespace
+}  // namespace longshore::mpi
+
+extern "C" __attribute__((visibility("default"))) const longshore_core_api* longshore_core(void) {
+    static const longshore::mpi::Table table;
+    static const longshore_core_api api = {LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT, table.entries,
+                                           longshore::mpi::get_counters, longshore::mpi::set};
+    return &api;
+}

@@ -1,0 +1,36 @@
+// What the shim hangs on a communicator, as an MPI attribute: its group, or why it has none.
+#pragma once
+
+#include <atomic>
+
+#include "mpi/shim.h"
+#include "mpi/stats.h"
+
+namespace longshore::mpi {
+
+// Counted: by the communicator (attribute) and by each open operation on it.
+struct GroupRecord {
+    ls_group* group = nullptr;  // null: never offloaded, for `reason`, equal on all members
+    Reason reason = Reason::kNone;
+    MPI_Comm comm = MPI_COMM_NULL;  // for its error handler; null once the communicator is gone
+    int rank = 0, size = 0;
+    std::atomic<int> references = 1;
+    GroupRecord* previous = nullptr;
+    GroupRecord* next = nullptr;
+};
+
+// The record of `comm`, or null: an intercommunicator, one made in a way we do not see, or none at all.
+GroupRecord* find_group(MPI_Comm comm);
+
+// Collective over `comm`, which no member has used yet. MPI_SUCCESS always: without a group MPI serves it.
+void make_group(MPI_Comm comm);
+
+void retain(GroupRecord* record);
+void release(GroupRecord* record);
+
+// At MPI_Finalize: frees the groups of communicators that the program did not free.
+void free_all_groups();
+
+int create_group_keyval(int* keyval);
+
+}  // namespace longshore::mpi

@@ -1,0 +1,323 @@
+// MPI_Init and MPI_Finalize: the ranks agree on offload and on rank 0's settings, then the host library
+// attaches.
+#include <dlfcn.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "mpi/agreement.h"
+#include "mpi/entry.h"
+#include "mpi/exchange.h"
+#include "mpi/group.h"
+#include "mpi/operation.h"
+#include "mpi/stats.h"
+#include "mpi/trace.h"
+
+extern char** environ;
+
+namespace longshore::mpi {
+
+Shim& shim() {
+    alignas(Shim) static char room[sizeof(Shim)];
+    static Shim* instance = new (room) Shim;
+    return *instance;
+}
+
+uint64_t now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void drive_native() {
+    int flag = 0;
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
+void say(LogLevel level, const std::string& line) {
+    if (level > shim().settings.log) return;
+    fprintf(stderr, "longshore: %s\n", line.c_str());
+}
+
+const char* call_name(Call call) {
+    static const char* const names[kCallCount] = {
+        "MPI_Alltoall",  "MPI_Alltoallv",  "MPI_Allgather",  "MPI_Allgatherv",  "MPI_Bcast",
+        "MPI_Ialltoall", "MPI_Ialltoallv", "MPI_Iallgather", "MPI_Iallgatherv", "MPI_Ibcast"};
+    return names[static_cast<int>(call)];
+}
+
+namespace {
+
+constexpr char kPresentKey[] = "longshore";
+constexpr int kDecisionTag = 32'000;  // below MPI's smallest MPI_TAG_UB (32767)
+constexpr uint64_t kDecisionLimitNs = 60'000'000'000;
+
+enum Decision : int { kEveryRank = 1, kSomeRanks = 2 };
+
+void say_mixed() {
+    say(LogLevel::kWarn, "some ranks of this job run without Longshore: plain MPI for all");
+}
+
+// Rank 0 asks the key space who is there and tells those; they are all still in MPI_Init, so on
+// MPI_COMM_WORLD a receive from rank 0 matches nothing else, and nothing is sent to a rank without the shim.
+bool tell_decision(KeySpace& space) {
+    std::vector<int> present;
+    for (int r = 1; r < shim().size; ++r)
+        if (space.has(static_cast<uint32_t>(r), kPresentKey)) present.push_back(r);
+    int decision = static_cast<int>(present.size()) == shim().size - 1 ? kEveryRank : kSomeRanks;
+    for (int r : present) PMPI_Send(&decision, 1, MPI_INT, r, kDecisionTag, MPI_COMM_WORLD);
+    if (decision != kEveryRank) say_mixed();
+    return decision == kEveryRank;
+}
+
+bool hear_decision(KeySpace& space) {
+    if (!space.has(0, kPresentKey)) {
+        // Rank 0 cannot say it; the first rank after a row of ranks without the shim does.
+        const auto before = static_cast<uint32_t>(shim().rank) - 1;
+        if (before == 0 || !space.has(before, kPresentKey)) say_mixed();
+        return false;
+    }
+    // Rank 0 is there and will answer, unless it did not see us, and then nobody is offloaded: hence a limit
+    // at all.
+    int decision = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    PMPI_Irecv(&decision, 1, MPI_INT, 0, kDecisionTag, MPI_COMM_WORLD, &request);
+    const uint64_t end = now_ns() + kDecisionLimitNs;
+    for (int done = 0; !done;) {
+        if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+        if (done) break;
+        if (now_ns() > end) {
+            PMPI_Cancel(&request);
+            PMPI_Wait(&request, MPI_STATUS_IGNORE);
+            return false;
+        }
+        sched_yield();
+    }
+    return decision == kEveryRank;
+}
+
+// Rank 0's settings, on all ranks. False if they are not usable: then nobody is offloaded.
+bool share_settings() {
+    Shim& s = shim();
+    std::string text;
+    int length = 0;  // 0: not usable
+    if (s.rank == 0) {
+        std::vector<SettingError> errors;
+        if (parse_settings(environ, &s.settings, &errors)) {
+            text = encode_settings(s.settings);
+            length = static_cast<int>(text.size());
+        } else {
+            for (const SettingError& error : errors)
+                fprintf(stderr, "longshore: %s\n", error.message.c_str());
+            if (s.settings.strict) {
+                fprintf(stderr, "longshore: LONGSHORE_STRICT is on, so the job ends here\n");
+                PMPI_Abort(MPI_COMM_WORLD, 1);
+            }
+            fprintf(stderr, "longshore: the job goes on with plain MPI\n");
+        }
+    }
+    if (s.size == 1) return length > 0;
+    PMPI_Bcast(&length, 1, MPI_INT, 0, s.world);
+    if (length == 0) return false;
+    text.resize(static_cast<size_t>(length));
+    PMPI_Bcast(text.data(), length, MPI_CHAR, 0, s.world);
+    return decode_settings(text, &s.settings, nullptr);
+}
+
+std::string own_directory() {
+    Dl_info info{};
+    if (!dladdr(reinterpret_cast<void*>(&own_directory), &info) || !info.dli_fname) return "";
+    std::string path = info.dli_fname;
+    return path.substr(0, path.rfind('/') + 1);
+}
+
+// The application may change its directory before MPI_Finalize.
+std::string absolute(const std::string& path) {
+    char directory[PATH_MAX];
+    if (path.empty() || path == "-" || path[0] == '/' || !getcwd(directory, sizeof directory)) return path;
+    return std::string(directory) + "/" + path;
+}
+
+// This rank's neighbours on its machine, by what the launcher says: only a hint for how to wait.
+int local_ranks() {
+    for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+        if (const char* text = getenv(name); text && atoi(text) > 0) return atoi(text);
+    return shim().size;
+}
+
+bool more_busy_than_cores() {
+    Shim& s = shim();
+    const auto cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long busy = local_ranks();
+    const uint32_t nodes = ls_node_count(s.context);
+    if (!s.settings.wait_cooperative || nodes > 1)
+        busy += s.settings.service_count * (s.settings.nodes_count > 0 ? s.settings.nodes_count : 1);
+    return busy > cores;
+}
+
+void on_log(void*, int level, const char* line) {
+    say(static_cast<LogLevel>(level), line);
+}
+
+std::string core_list(const CoreChoice& choice) {
+    if (choice.kind == CoreChoice::Kind::kAuto) return "auto";
+    if (choice.kind == CoreChoice::Kind::kNone) return "none";
+    std::string list;
+    for (uint32_t core : choice.cores) list += (list.empty() ? "" : ",") + std::to_string(core);
+    return list;
+}
+
+// Collective. All ranks return the same.
+bool attach() {
+    Shim& s = shim();
+    const Settings& settings = s.settings;
+    // longshored is in bin/ beside this library's lib/, or beside the library itself.
+    std::string service = settings.service_path;
+    if (service.empty()) {
+        service = s.directory + "../bin/longshored";
+        if (access(service.c_str(), X_OK) != 0) service = s.directory + "longshored";
+    }
+    const std::string cores = core_list(settings.service_cores);
+    ls_options options{};
+    options.service_count = settings.service_count;
+    options.service_reads_max = settings.service_reads_max;
+    options.service_spin_us = settings.service_spin_us;
+    options.service_restarts_max = settings.service_restarts_max;
+    options.service_path = service.c_str();
+    options.service_cores = cores.c_str();
+    options.nodes_count = settings.nodes_count;
+    options.nodes_strided = settings.nodes_placement == NodesPlacement::kStrided;
+    options.wait_cooperative = settings.wait_cooperative;
+    options.wait_report_s = settings.wait_report_s;
+    options.limit_s = settings.limit_s;
+    options.eager_bytes = settings.eager_bytes;
+    options.chunk_bytes = settings.chunk_bytes;
+    options.snapshot_bytes_max = settings.snapshot_bytes_max;
+    options.trace = !s.trace_path.empty();
+    options.memory_inaccessible = settings.memory_inaccessible;
+    options.log = on_log;
+
+    CommExchange exchange(s.world);
+    int rc = ls_context_start(&options, &exchange.api, &s.context);
+    while (s.context && (rc == LS_OK || rc == LS_IN_PROGRESS)) {
+        rc = ls_context_test(s.context);
+        if (rc != LS_IN_PROGRESS) break;
+        sched_yield();
+    }
+    if (rc == LS_OK) return true;
+    if (s.rank == 0)
+        say(LogLevel::kWarn, std::string(s.context ? ls_context_error(s.context) : "out of memory") +
+                                 "; the job runs with plain MPI");
+    if (s.context) ls_context_free(s.context);
+    s.context = nullptr;
+    return false;
+}
+
+void own_duplicate(MPI_Comm of, MPI_Comm* out) {
+    PMPI_Comm_dup(of, out);
+    PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
+}
+
+void start(KeySpace* space) {
+    Shim& s = shim();
+    PMPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &s.size);
+    s.started = true;
+    s.pid = getpid();
+    s.directory = own_directory();
+    if (s.size > 1) {
+        if (!space) {
+            if (s.rank == 0)
+                say(LogLevel::kWarn,
+                    "this launcher offers neither PMI-1 nor PMIx, so the ranks cannot agree: plain MPI");
+            return;
+        }
+        if (!(s.rank == 0 ? tell_decision(*space) : hear_decision(*space))) return;
+    }
+    s.agreed = true;
+    own_duplicate(MPI_COMM_WORLD, &s.world);
+    own_duplicate(MPI_COMM_SELF, &s.self);
+    if (!share_settings()) return;
+    s.stats_path = s.rank == 0 ? absolute(s.settings.stats_path) : s.settings.stats_path;
+    s.trace_path = s.rank == 0 ? absolute(s.settings.trace_path) : s.settings.trace_path;
+    trace_begin();
+    if (s.size == 1 || !s.settings.offload || create_group_keyval(&s.keyval) != MPI_SUCCESS) return;
+    if (!attach()) return;
+    s.oversubscribed = more_busy_than_cores();
+    s.on = true;
+    make_group(MPI_COMM_WORLD);
+    make_group(MPI_COMM_SELF);
+    register_progress();
+}
+
+void stop() {
+    Shim& s = shim();
+    const bool clean = !s.on || finish_open(s.settings.limit_s);
+    if (s.agreed) {
+        // What the job's end is for; before the context goes, which has the figures.
+        write_stats();
+        write_trace();
+    }
+    if (s.on) {
+        unregister_progress();
+        s.on = false;
+        free_all_groups();
+        // Deleted before the keyval goes: MPI_COMM_WORLD is never freed by the program.
+        PMPI_Comm_delete_attr(MPI_COMM_WORLD, s.keyval);
+        PMPI_Comm_delete_attr(MPI_COMM_SELF, s.keyval);
+        if (clean) ls_context_free(s.context);
+        s.context = nullptr;
+    }
+    if (s.world != MPI_COMM_NULL) PMPI_Comm_free(&s.world);
+    if (s.self != MPI_COMM_NULL) PMPI_Comm_free(&s.self);
+    s.started = false;
+}
+
+// Both forms of MPI_Init: `native` calls PMPI and gives the thread level.
+template <class Native>
+int init_around(Native native) {
+    int initialized = 0;
+    PMPI_Initialized(&initialized);
+    std::unique_ptr<KeySpace> space;
+    if (!initialized) {
+        space = open_key_space();
+        if (space && !space->put(kPresentKey, "1")) space = nullptr;
+    }
+    int provided = MPI_THREAD_SINGLE;
+    int rc = native(&provided);
+    if (rc != MPI_SUCCESS || initialized) return rc;
+    shim().multiple = provided == MPI_THREAD_MULTIPLE;
+    start(space.get());
+    return rc;
+}
+
+}  // namespace
+
+namespace entry {
+
+int init(int* argc, char*** argv) {
+    return init_around([&](int*) { return PMPI_Init(argc, argv); });
+}
+
+int init_thread(int* argc, char*** argv, int required, int* provided) {
+    return init_around([&](int* level) {
+        int rc = PMPI_Init_thread(argc, argv, required, provided);
+        if (rc == MPI_SUCCESS) *level = *provided;
+        return rc;
+    });
+}
+
+int finalize() {
+    if (shim().started && shim().pid == getpid()) stop();
+    return PMPI_Finalize();
+}
+
+}  // namespace entry
+}  // namespace longshore::mpi

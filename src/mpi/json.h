@@ -1,0 +1,24 @@
+// Just enough JSON for the two files that the shim writes.
+#pragma once
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+
+namespace longshore::mpi {
+
+__attribute__((format(printf, 2, 3))) inline void append(std::string* out, const char* format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length > 0) out->append(text, std::min(static_cast<size_t>(length), sizeof text - 1));
+}
+
+// Under another name first, so that a reader never sees half a file. Says so if it fails.
+void write_file(const std::string& path, const std::string& text);
+
+}  // namespace longshore::mpi

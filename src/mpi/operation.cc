@@ -1,0 +1,403 @@
+#include "mpi/operation.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "mpi/stats.h"
+#include "mpi/trace.h"
+#include "mpi/waiter.h"
+
+namespace longshore::mpi {
+namespace {
+
+constexpr size_t kRecycledMax = 64;
+
+std::vector<Operation*>& open_list() {
+    static auto* list = new std::vector<Operation*>;  // never destroyed
+    return *list;
+}
+std::vector<Operation*>& recycled() {
+    static auto* list = new std::vector<Operation*>;
+    return *list;
+}
+std::atomic<int> open_count{0};
+std::atomic<int> request_count{0};  // of ours that the program still holds
+
+// Requests of ours to their operations: open addressing, a power of two, grown when half full. Erasing moves
+// later entries of the run back, so there are no tombstones.
+class RequestTable {
+  public:
+    Operation* find(MPI_Request request) const {
+        if (slots_.empty()) return nullptr;
+        for (size_t i = place(request);; i = (i + 1) & mask()) {
+            if (!slots_[i]) return nullptr;
+            if (slots_[i]->request == request) return slots_[i];
+        }
+    }
+    void insert(Operation* operation) {
+        if (2 * (count_ + 1) > slots_.size()) grow();
+        put(operation);
+        ++count_;
+    }
+    void erase(Operation* operation) {
+        size_t hole = place(operation->request);
+        while (slots_[hole] != operation) {
+            if (!slots_[hole]) return;
+            hole = (hole + 1) & mask();
+        }
+        --count_;
+        for (size_t i = (hole + 1) & mask(); slots_[i]; i = (i + 1) & mask()) {
+            size_t home = place(slots_[i]->request);
+            if (((i - home) & mask()) < ((i - hole) & mask())) continue;  // its home lies after the hole
+            slots_[hole] = slots_[i];
+            hole = i;
+        }
+        slots_[hole] = nullptr;
+    }
+
+  private:
+    size_t mask() const { return slots_.size() - 1; }
+    size_t place(MPI_Request request) const {
+        uint64_t bits = 0;
+        memcpy(&bits, &request, sizeof request);
+        return (bits * 0x9E3779B97F4A7C15u >> 32) & mask();
+    }
+    void put(Operation* operation) {
+        size_t i = place(operation->request);
+        while (slots_[i]) i = (i + 1) & mask();
+        slots_[i] = operation;
+    }
+    void grow() {
+        std::vector<Operation*> old = std::move(slots_);
+        slots_.assign(old.empty() ? 64 : 2 * old.size(), nullptr);
+        for (Operation* operation : old)
+            if (operation) put(operation);
+    }
+
+    std::vector<Operation*> slots_;
+    size_t count_ = 0;
+};
+
+RequestTable& table() {
+    static auto* requests = new RequestTable;
+    return *requests;
+}
+
+bool unpack_blocks(Operation* operation) {
+    if (operation->unpack_counts.empty())
+        return unpack(operation->recv.memory, operation->unpack_count, operation->layout,
+                      operation->unpack_to);
+    const std::byte* from = operation->recv.memory;
+    for (size_t i = 0; i < operation->unpack_counts.size(); ++i) {
+        const auto count = static_cast<uint64_t>(operation->unpack_counts[i]);
+        void* to = element_at(operation->unpack_to, operation->layout, operation->unpack_displacements[i]);
+        if (!unpack(from, count, operation->layout, to)) return false;
+        from += count * operation->layout.element_bytes;
+    }
+    return true;
+}
+
+// After the host library is through with it: the receive buffer gets its data, everything held is given back,
+// but for the Operation itself. Not under the lock: the MPI may call back.
+void complete(Operation* operation, int result) {
+    operation->error = error_of(result);
+    if (result == LS_OK && operation->unpack && !unpack_blocks(operation)) operation->error = MPI_ERR_OTHER;
+    if (operation->own_type) PMPI_Type_free(&operation->layout.type);
+    operation->own_type = false;
+    ContextLock lock;
+    ls_operation_free(operation->host);
+    operation->host = nullptr;
+    operation->send.free();
+    operation->recv.free();
+}
+
+void recycle(Operation* operation) {
+    release(operation->group);
+    ContextLock lock;
+    if (recycled().size() < kRecycledMax)
+        recycled().push_back(operation);
+    else
+        delete operation;
+}
+
+// --- the generalized request
+int on_query(void* extra, MPI_Status* status) {
+    auto* operation = static_cast<Operation*>(extra);
+    PMPI_Status_set_elements(status, MPI_BYTE, 0);
+    PMPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    status->MPI_ERROR = operation->error;
+    return operation->error;
+}
+
+int on_free(void* extra) {
+    auto* operation = static_cast<Operation*>(extra);
+    {
+        ContextLock lock;
+        table().erase(operation);
+        request_count.fetch_sub(1, std::memory_order_relaxed);
+    }
+    recycle(operation);
+    return MPI_SUCCESS;
+}
+
+int on_cancel(void*, int) {
+    return MPI_SUCCESS;
+}  // a collective cannot be cancelled: entry::cancel says so
+
+// --- waits in code that we do not see
+Progress progress_locked(std::vector<std::pair<Operation*, int>>* done) {
+    Progress progress;
+    auto& list = open_list();
+    for (size_t i = 0; i < list.size();) {
+        Operation* operation = list[i];
+        int moved = 0;
+        int rc = ls_operation_test(operation->host, &moved);
+        progress.moved |= moved != 0;
+        if (rc == LS_IN_PROGRESS) {
+            ++i;
+            continue;
+        }
+        done->push_back({operation, rc});
+        list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return progress;
+}
+
+Progress finish_done(Progress progress, const std::vector<std::pair<Operation*, int>>& done) {
+    for (auto [operation, rc] : done) {
+        complete(operation, rc);
+        operation->open = false;
+        trace_span("move", call_name(operation->call), operation->begin_ns, now_ns());
+        PMPI_Grequest_complete(operation->request);
+        open_count.fetch_sub(1, std::memory_order_release);
+        progress.completed = true;
+    }
+    return progress;
+}
+
+std::vector<std::pair<Operation*, int>>& done_scratch() {
+    static thread_local std::vector<std::pair<Operation*, int>> scratch;
+    scratch.clear();
+    return scratch;
+}
+
+// Called by Open MPI's progress engine.
+int on_native_progress() {
+    if (open_count.load(std::memory_order_relaxed) == 0) return 0;
+    std::vector<std::pair<Operation*, int>> done;
+    Progress progress;
+    {
+        ContextLock lock(ContextLock::TryOnly{});
+        if (!lock.got()) return 0;
+        progress = progress_locked(&done);
+    }
+    progress = finish_done(progress, done);
+    return progress.completed ? 1 : 0;
+}
+
+// MPICH's own way: a generalized request with a poll function.
+using GrequestPoll = int(void*, MPI_Status*);
+using GrequestWait = int(int, void**, double, MPI_Status*);
+using GrequestStartPolled = int (*)(MPI_Grequest_query_function*, MPI_Grequest_free_function*,
+                                    MPI_Grequest_cancel_function*, GrequestPoll*, GrequestWait*, void*,
+                                    MPI_Request*);
+GrequestStartPolled start_polled = nullptr;
+
+int on_native_poll(void*, MPI_Status*) {
+    on_native_progress();
+    return MPI_SUCCESS;
+}
+
+// One look, too: MPICH asks again until the request is complete, and makes progress of its own in between.
+int on_native_wait(int, void**, double, MPI_Status*) {
+    on_native_progress();
+    return MPI_SUCCESS;
+}
+
+using ProgressCallback = int (*)();
+using RegisterProgress = int (*)(ProgressCallback);
+
+}  // namespace
+
+bool Staging::allocate(size_t wanted) {
+    bytes = wanted;
+    if (wanted == 0) return true;
+    {
+        ContextLock lock;
+        memory = static_cast<std::byte*>(ls_allocate(shim().context, wanted));
+    }
+    from_context = memory != nullptr;
+    if (!memory) memory = static_cast<std::byte*>(malloc(wanted));
+    return memory != nullptr;
+}
+
+void Staging::free() {
+    if (memory && from_context)
+        ls_release(shim().context, memory, bytes);
+    else
+        ::free(memory);
+    *this = Staging{};
+}
+
+Operation* new_operation(GroupRecord* group, Call call) {
+    Operation* operation = nullptr;
+    {
+        ContextLock lock;
+        if (!recycled().empty()) {
+            operation = recycled().back();
+            recycled().pop_back();
+        }
+    }
+    if (operation) {
+        // Keeps what the vectors have allocated.
+        std::vector<int> counts = std::move(operation->unpack_counts);
+        std::vector<int> displacements = std::move(operation->unpack_displacements);
+        counts.clear();
+        displacements.clear();
+        *operation = Operation{};
+        operation->unpack_counts = std::move(counts);
+        operation->unpack_displacements = std::move(displacements);
+    } else {
+        operation = new Operation;
+    }
+    retain(group);
+    operation->group = group;
+    operation->call = call;
+    operation->arguments.collective = collective_of(call);
+    operation->arguments.blocking = is_blocking(call);
+    return operation;
+}
+
+void drop(Operation* operation) {
+    if (operation->own_type) PMPI_Type_free(&operation->layout.type);
+    {
+        ContextLock lock;
+        operation->send.free();
+        operation->recv.free();
+    }
+    recycle(operation);
+}
+
+namespace {
+
+// The sequence number is taken here: arguments are in order, nothing may go to MPI any more.
+int start(Operation* operation) {
+    operation->begin_ns = now_ns();
+    ContextLock lock;
+    int rc = ls_operation_start(operation->group->group, &operation->arguments, &operation->host);
+    if (rc >= 0) count_offloaded(operation->call, operation->bytes);
+    return rc;
+}
+
+}  // namespace
+
+int run_blocking(Operation* operation) {
+    note_blocking_begin(operation->call);
+    int rc = start(operation);
+    if (rc < 0) {
+        GroupRecord* group = operation->group;
+        int error = raise_error(group, error_of(rc));
+        drop(operation);
+        return error;
+    }
+    Waiter waiter(false);
+    for (;;) {
+        int moved = 0;
+        {
+            ContextLock lock;
+            rc = ls_operation_test(operation->host, &moved);
+        }
+        if (rc != LS_IN_PROGRESS) break;
+        Progress others = progress_open();
+        waiter.step(moved != 0 || others.moved, operation);
+    }
+    complete(operation, rc);
+    note_blocking_end(operation->call);
+    trace_span("wait", call_name(operation->call), operation->begin_ns, now_ns());
+    int error = operation->error;
+    if (error != MPI_SUCCESS) error = raise_error(operation->group, error);
+    recycle(operation);
+    return error;
+}
+
+int start_request(Operation* operation, MPI_Request* request) {
+    int rc = start(operation);
+    if (rc < 0) {
+        int error = raise_error(operation->group, error_of(rc));
+        drop(operation);
+        return error;
+    }
+    int error = start_polled
+                    ? start_polled(on_query, on_free, on_cancel, on_native_poll, on_native_wait, operation,
+                                   &operation->request)
+                    : PMPI_Grequest_start(on_query, on_free, on_cancel, operation, &operation->request);
+    if (error != MPI_SUCCESS) return error;  // the operation goes on without a request: out of memory
+    *request = operation->request;
+    ContextLock lock;
+    operation->open = true;
+    open_list().push_back(operation);
+    table().insert(operation);
+    open_count.fetch_add(1, std::memory_order_relaxed);
+    request_count.fetch_add(1, std::memory_order_relaxed);
+    return MPI_SUCCESS;
+}
+
+bool any_open() {
+    return open_count.load(std::memory_order_acquire) != 0;
+}
+
+Operation* find_operation(MPI_Request request) {
+    if (request == MPI_REQUEST_NULL || request_count.load(std::memory_order_relaxed) == 0) return nullptr;
+    ContextLock lock;
+    return table().find(request);
+}
+
+Progress progress_open() {
+    if (!any_open()) return {};
+    auto& done = done_scratch();
+    Progress progress;
+    {
+        ContextLock lock;
+        progress = progress_locked(&done);
+    }
+    return done.empty() ? progress : finish_done(progress, done);
+}
+
+bool finish_open(uint32_t limit_s) {
+    const uint64_t end = now_ns() + uint64_t{limit_s} * 1'000'000'000;
+    Waiter waiter(false);
+    while (any_open() && now_ns() < end) waiter.step(progress_open().moved, nullptr);
+    return !any_open();
+}
+
+int error_of(int ls_error) {
+    if (ls_error >= 0) return MPI_SUCCESS;
+    return ls_error == LS_ERR_TRUNCATED ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
+}
+
+int raise_error(GroupRecord* group, int error) {
+    MPI_Comm comm = group->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : group->comm;
+    PMPI_Comm_call_errhandler(comm, error);
+    return error;
+}
+
+void register_progress() {
+    if (auto add = reinterpret_cast<RegisterProgress>(dlsym(RTLD_DEFAULT, "opal_progress_register")))
+        add(on_native_progress);
+    // With MPI_THREAD_MULTIPLE MPICH holds its lock while it polls, and its own functions (we unpack,
+    // complete) stop there on an assertion: waits that we do not see are then not polled.
+    if (!shim().multiple)
+        start_polled = reinterpret_cast<GrequestStartPolled>(dlsym(RTLD_DEFAULT, "PMPIX_Grequest_start"));
+}
+
+void unregister_progress() {
+    if (auto remove = reinterpret_cast<RegisterProgress>(dlsym(RTLD_DEFAULT, "opal_progress_unregister")))
+        remove(on_native_progress);
+}
+
+}  // namespace longshore::mpi

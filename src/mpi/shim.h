@@ -1,0 +1,103 @@
+// The shim core's state in one process, and what its files share. Only code under mpi/ includes mpi.h.
+// Threads: any, if the program asked for MPI_THREAD_MULTIPLE; then ContextLock guards the host context and
+// the lists of operations. It is never held across a PMPI_ call that can call back into the shim.
+#pragma once
+
+#include <mpi.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "base/settings.h"
+#include "host/host.h"
+
+namespace longshore::mpi {
+
+struct Shim {
+    bool started = false;         // MPI_Init went through us and MPI_Finalize has not
+    bool agreed = false;          // every rank has the shim: it may communicate on its own
+    bool on = false;              // offload agreed by all ranks; equal on all of them
+    bool multiple = false;        // MPI_THREAD_MULTIPLE
+    bool oversubscribed = false;  // more busy processes than cores: do not spin
+    pid_t pid = 0;                // a forked child is not the rank
+    int rank = 0, size = 0;
+    Settings settings;  // rank 0's
+    // Uniform collectives with fewer bytes than this in all (equal on all ranks) are left to MPI.
+    uint64_t offload_min_bytes = 0;
+    std::string directory;  // of this library
+    std::string stats_path, trace_path;
+    ls_context* context = nullptr;
+    MPI_Comm world = MPI_COMM_NULL;   // a duplicate of our own, errors return
+    MPI_Comm self = MPI_COMM_NULL;    // likewise
+    int keyval = MPI_KEYVAL_INVALID;  // a communicator's GroupRecord
+    std::mutex mutex;
+};
+
+// Never destroyed: MPI calls may come from atexit handlers.
+Shim& shim();
+
+// Guards the context when several threads may call MPI; always tells register_progress()'s poll that this
+// thread is inside the shim already.
+class ContextLock {
+  public:
+    ContextLock() : held_(shim().multiple) {
+        ++depth;
+        if (held_) shim().mutex.lock();
+    }
+    struct TryOnly {};
+    explicit ContextLock(TryOnly) : held_(false) {
+        if (depth++ > 0) return;
+        got_ = !shim().multiple || shim().mutex.try_lock();
+        held_ = got_ && shim().multiple;
+    }
+    ~ContextLock() {
+        if (held_) shim().mutex.unlock();
+        --depth;
+    }
+    ContextLock(const ContextLock&) = delete;
+    ContextLock& operator=(const ContextLock&) = delete;
+
+    bool got() const { return got_; }  // of TryOnly
+
+  private:
+    static inline constinit thread_local int depth = 0;
+    bool held_, got_ = false;
+};
+
+uint64_t now_ns();
+// Lets MPI make progress: a peer in a rendezvous send arrives. PMPI_Iprobe on MPI_COMM_WORLD does on both
+// MPIs.
+void drive_native();
+// One line on stderr, if the user's log level shows it.
+void say(LogLevel level, const std::string& line);
+
+// The calls that may be offloaded, as the statistics count them: a blocking one, then its nonblocking twin.
+enum class Call : uint8_t {
+    kAlltoall,
+    kAlltoallv,
+    kAllgather,
+    kAllgatherv,
+    kBcast,
+    kIalltoall,
+    kIalltoallv,
+    kIallgather,
+    kIallgatherv,
+    kIbcast,
+};
+inline constexpr int kCallCount = 10;
+inline constexpr int kCollectiveCount = 5;
+const char* call_name(Call call);
+inline bool is_blocking(Call call) {
+    return static_cast<int>(call) < kCollectiveCount;
+}
+inline ls_collective collective_of(Call call) {
+    return static_cast<ls_collective>(static_cast<int>(call) % kCollectiveCount);
+}
+
+// Being polled by the MPI itself, for waits in code that we do not see (Open MPI; MPICH: see request.cc).
+void register_progress();
+void unregister_progress();
+
+}  // namespace longshore::mpi

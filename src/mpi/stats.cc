@@ -1,0 +1,270 @@
+#include "mpi/stats.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "mpi/json.h"
+
+namespace longshore::mpi {
+namespace {
+
+constexpr uint32_t kServicesMax = 64;  // of one node
+const char* const kReasonNames[kReasonCount] = {
+    "none",     "offload off", "one rank", "intercommunicator", "communicator not seen",
+    "no group", "argument",    "small"};
+
+// All uint64_t, so that it adds up over ranks in one reduction.
+struct CallCounts {
+    uint64_t calls, offloaded, host, bytes, by_service, by_rank;
+    uint64_t reasons[kReasonCount];
+};
+struct Counts {
+    CallCounts call[kCallCount];
+};
+constexpr int kWords = sizeof(Counts) / sizeof(uint64_t);
+
+// Threads may count at once.
+std::atomic<uint64_t> words[kWords];
+
+std::atomic<uint64_t>& word(Call call, size_t offset_bytes) {
+    return words[(static_cast<size_t>(call) * sizeof(CallCounts) + offset_bytes) / sizeof(uint64_t)];
+}
+
+void add(Call call, size_t offset_bytes, uint64_t value) {
+    word(call, offset_bytes).fetch_add(value, std::memory_order_relaxed);
+}
+
+// Bytes that landed, taken out for blocking calls; the rest belongs to the nonblocking twin.
+ls_collective_bytes blocking_bytes[kCollectiveCount];
+ls_collective_bytes before[kCollectiveCount];
+
+bool wanted() {
+    return !shim().stats_path.empty();
+}
+
+// If the nonblocking twin was never called, everything is the blocking call's and nobody need look in
+// between.
+bool has_twin(Call call) {
+    return word(static_cast<Call>(static_cast<int>(call) + kCollectiveCount), offsetof(CallCounts, offloaded))
+               .load(std::memory_order_relaxed) != 0;
+}
+
+void share_out(Counts* counts) {
+    if (!shim().context) return;
+    ls_collective_bytes landed[kCollectiveCount] = {};
+    ls_rank_bytes(shim().context, landed);
+    for (int i = 0; i < kCollectiveCount; ++i) {
+        ls_collective_bytes own = has_twin(static_cast<Call>(i)) ? blocking_bytes[i] : landed[i];
+        own.by_service = std::min(own.by_service, landed[i].by_service);
+        own.by_rank = std::min(own.by_rank, landed[i].by_rank);
+        counts->call[i].by_service = own.by_service;
+        counts->call[i].by_rank = own.by_rank;
+        counts->call[i + kCollectiveCount].by_service = landed[i].by_service - own.by_service;
+        counts->call[i + kCollectiveCount].by_rank = landed[i].by_rank - own.by_rank;
+    }
+}
+
+// The service processes of all nodes, on rank 0.
+std::vector<ls_service_stats> gather_services() {
+    std::vector<ls_service_stats> mine;
+    if (shim().context && ls_is_node_leader(shim().context)) {
+        mine.resize(kServicesMax);
+        mine.resize(std::min(kServicesMax, ls_services(shim().context, mine.data(), kServicesMax)));
+    }
+    const bool root = shim().rank == 0;
+    int bytes = static_cast<int>(mine.size() * sizeof(ls_service_stats));
+    std::vector<int> lengths(root ? static_cast<size_t>(shim().size) : 0), places(lengths.size());
+    PMPI_Gather(&bytes, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, shim().world);
+    int sum = 0;
+    for (size_t i = 0; i < lengths.size(); ++i) {
+        places[i] = sum;
+        sum += lengths[i];
+    }
+    std::vector<ls_service_stats> all(static_cast<size_t>(sum) / sizeof(ls_service_stats));
+    PMPI_Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), lengths.data(), places.data(), MPI_BYTE, 0,
+                 shim().world);
+    return all;
+}
+
+void append_call(std::string* out, const char* name, const CallCounts& c) {
+    append(out,
+           "    \"%s\": {\"calls\": %" PRIu64 ", \"offloaded\": %" PRIu64 ", \"host\": %" PRIu64
+           ", \"bytes\": %" PRIu64 ", \"bytes_by_service\": %" PRIu64 ", \"bytes_by_rank\": %" PRIu64
+           ", \"reasons\": {",
+           name, c.calls, c.offloaded, c.host, c.bytes, c.by_service, c.by_rank);
+    const char* separator = "";
+    for (int r = 0; r < kReasonCount; ++r) {
+        if (c.reasons[r] == 0) continue;
+        append(out, "%s\"%s\": %" PRIu64, separator, kReasonNames[r], c.reasons[r]);
+        separator = ", ";
+    }
+    *out += "}}";
+}
+
+void append_service(std::string* out, const ls_service_stats& s) {
+    append(out, "    {\"node\": %u, \"service\": %u, \"incarnation\": %u, ", s.node, s.service,
+           s.incarnation);
+    if (s.core != UINT32_MAX) append(out, "\"core\": %u, ", s.core);
+    append(out, "\"busy_s\": %.6f, \"idle_s\": %.6f, \"cpu_s\": %.6f, ",
+           static_cast<double>(s.busy_ns) * 1e-9, static_cast<double>(s.idle_ns) * 1e-9,
+           static_cast<double>(s.cpu_ns) * 1e-9);
+    append(out,
+           "\"copies\": %" PRIu64 ", \"reads\": %" PRIu64 ", \"late_arrivals\": %" PRIu64
+           ", \"handed_on\": %" PRIu64 ", \"rescued\": %" PRIu64 ", \"parked\": %" PRIu64 ", ",
+           s.copies, s.reads, s.late_arrivals, s.handed_on, s.rescued, s.parked);
+    append(out,
+           "\"messages_sent\": %" PRIu64 ", \"messages_refused\": %" PRIu64 ", \"stale_messages\": %" PRIu64
+           ", \"notifications_resent\": %" PRIu64 ", ",
+           s.messages_sent, s.messages_refused, s.stale_messages, s.notifications_resent);
+    append(out,
+           "\"bytes_mapped\": %" PRIu64 ", \"bytes_peer_copied\": %" PRIu64 ", \"bytes_bounced\": %" PRIu64
+           ", \"bytes_between_nodes\": %" PRIu64 "}",
+           s.bytes_mapped, s.bytes_peer_copied, s.bytes_bounced, s.bytes_between_nodes);
+}
+
+CallCounts total_of(const Counts& counts) {
+    CallCounts total{};
+    for (const CallCounts& c : counts.call) {
+        total.calls += c.calls;
+        total.offloaded += c.offloaded;
+        total.host += c.host;
+        total.bytes += c.bytes;
+        total.by_service += c.by_service;
+        total.by_rank += c.by_rank;
+        for (int r = 0; r < kReasonCount; ++r) total.reasons[r] += c.reasons[r];
+    }
+    return total;
+}
+
+std::string summary_json(const Counts& counts, const std::vector<ls_service_stats>& services) {
+    const CallCounts total = total_of(counts);
+    uint64_t late = 0, handed_on = 0, parked = 0;
+    for (const ls_service_stats& s : services) {
+        late += s.late_arrivals;
+        handed_on += s.handed_on;
+        parked += s.parked;
+    }
+    std::string out = "{\n";
+    append(&out, "  \"ranks\": %d,\n  \"nodes\": %u,\n  \"offload\": %s,\n  \"collectives\": {\n",
+           shim().size, shim().context ? ls_node_count(shim().context) : 0, shim().on ? "true" : "false");
+    const char* separator = "";
+    for (int i = 0; i < kCallCount; ++i) {
+        if (counts.call[i].calls == 0) continue;
+        out += separator;
+        append_call(&out, call_name(static_cast<Call>(i)), counts.call[i]);
+        separator = ",\n";
+    }
+    out += *separator ? "\n  },\n" : "  },\n";
+    append(&out,
+           "  \"late_arrivals\": %" PRIu64 ",\n  \"handed_on\": %" PRIu64 ",\n  \"parked\": %" PRIu64
+           ",\n  \"read_by_service\": %" PRIu64 ",\n  \"read_by_rank\": %" PRIu64 ",\n  \"services\": [",
+           late, handed_on, parked, total.by_service, total.by_rank);
+    separator = "\n";
+    for (const ls_service_stats& s : services) {
+        out += separator;
+        append_service(&out, s);
+        separator = ",\n";
+    }
+    out += services.empty() ? "]\n}\n" : "\n  ]\n}\n";
+    return out;
+}
+
+void print_line(const Counts& counts) {
+    const CallCounts total = total_of(counts);
+    std::string line;
+    append(&line, "longshore: %" PRIu64 " of %" PRIu64 " collective calls offloaded, %.1f MB",
+           total.offloaded, total.calls, static_cast<double>(total.bytes) * 1e-6);
+    append(&line, " (moved by service processes %.1f, by waiting ranks %.1f)",
+           static_cast<double>(total.by_service) * 1e-6, static_cast<double>(total.by_rank) * 1e-6);
+    const char* separator = "; left to MPI: ";
+    for (int r = 0; r < kReasonCount; ++r) {
+        if (total.reasons[r] == 0) continue;
+        append(&line, "%s%" PRIu64 " %s", separator, total.reasons[r], kReasonNames[r]);
+        separator = ", ";
+    }
+    fprintf(stderr, "%s\n", line.c_str());
+}
+
+}  // namespace
+
+void count_offloaded(Call call, uint64_t bytes) {
+    add(call, offsetof(CallCounts, calls), 1);
+    add(call, offsetof(CallCounts, offloaded), 1);
+    add(call, offsetof(CallCounts, bytes), bytes);
+}
+
+void count_host(Call call, Reason reason) {
+    add(call, offsetof(CallCounts, calls), 1);
+    add(call, offsetof(CallCounts, host), 1);
+    add(call, offsetof(CallCounts, reasons) + sizeof(uint64_t) * static_cast<size_t>(reason), 1);
+}
+
+void note_blocking_begin(Call call) {
+    const int i = static_cast<int>(call);
+    if (!wanted() || !has_twin(call)) return;
+    ls_collective_bytes now[kCollectiveCount];
+    ContextLock lock;
+    ls_rank_bytes(shim().context, now);
+    before[i] = now[i];
+}
+
+void note_blocking_end(Call call) {
+    const int i = static_cast<int>(call);
+    if (!wanted()) return;
+    ls_collective_bytes now[kCollectiveCount];
+    ContextLock lock;
+    ls_rank_bytes(shim().context, now);
+    if (!has_twin(call)) {
+        blocking_bytes[i] = now[i];
+        return;
+    }
+    blocking_bytes[i].by_service += now[i].by_service - before[i].by_service;
+    blocking_bytes[i].by_rank += now[i].by_rank - before[i].by_rank;
+}
+
+longshore_counters counters() {
+    longshore_counters out{};
+    for (int i = 0; i < kCallCount; ++i) {
+        out.offloaded += word(static_cast<Call>(i), offsetof(CallCounts, offloaded)).load();
+        out.host += word(static_cast<Call>(i), offsetof(CallCounts, host)).load();
+    }
+    ls_collective_bytes landed[kCollectiveCount] = {};
+    ContextLock lock;
+    ls_rank_bytes(shim().context, landed);
+    for (const ls_collective_bytes& bytes : landed) {
+        out.bytes_by_service += bytes.by_service;
+        out.bytes_by_rank += bytes.by_rank;
+    }
+    return out;
+}
+
+void write_stats() {
+    if (!wanted()) return;
+    Counts mine{}, sum{};
+    std::array<uint64_t, kWords> copy{};
+    for (int i = 0; i < kWords; ++i) copy[static_cast<size_t>(i)] = words[i].load();
+    memcpy(&mine, copy.data(), sizeof mine);
+    share_out(&mine);
+    PMPI_Reduce(&mine, &sum, kWords, MPI_UINT64_T, MPI_SUM, 0, shim().world);
+    std::vector<ls_service_stats> services = gather_services();
+    if (shim().rank != 0) return;
+    if (shim().stats_path == "-")
+        print_line(sum);
+    else
+        write_file(shim().stats_path, summary_json(sum, services));
+}
+
+void write_file(const std::string& path, const std::string& text) {
+    const std::string partial = path + ".partial";
+    FILE* file = fopen(partial.c_str(), "w");
+    bool ok = file && fwrite(text.data(), 1, text.size(), file) == text.size();
+    if (file) ok = fclose(file) == 0 && ok;
+    ok = ok && rename(partial.c_str(), path.c_str()) == 0;
+    if (!ok) fprintf(stderr, "longshore: cannot write %s: %s\n", path.c_str(), strerror(errno));
+}
+
+}  // namespace longshore::mpi

@@ -1,0 +1,36 @@
+// What happened, counted per rank and added up over the job at MPI_Finalize (LONGSHORE_STATS).
+#pragma once
+
+#include <cstdint>
+
+#include "longshore.h"
+#include "mpi/shim.h"
+
+namespace longshore::mpi {
+
+// Why MPI served a call. Equal on all ranks of the call, but for kArguments.
+enum class Reason : uint8_t {
+    kNone,
+    kOff,        // offload is off for this job
+    kOneRank,    // nothing to move
+    kIntercomm,  // plain MPI serves these
+    kUnseen,     // a communicator made in a way that the shim does not see
+    kNoGroup,    // Longshore could not make a group for the communicator
+    kArguments,  // MPI is to report what is wrong
+    kSmall,      // fewer bytes than worth handing over
+};
+inline constexpr int kReasonCount = 8;
+
+void count_offloaded(Call call, uint64_t bytes);
+void count_host(Call call, Reason reason);
+
+// Around a blocking offloaded call: what lands meanwhile is taken as its own.
+void note_blocking_begin(Call call);
+void note_blocking_end(Call call);
+
+longshore_counters counters();
+
+// Collective over the job (shim().world); the context is still there. Writes the summary on rank 0.
+void write_stats();
+
+}  // namespace longshore::mpi

@@ -1,0 +1,18 @@
+// What this rank did when (LONGSHORE_TRACE), gathered at MPI_Finalize into one Chrome trace of the job.
+#pragma once
+
+#include <cstdint>
+
+#include "mpi/shim.h"
+
+namespace longshore::mpi {
+
+// After the agreement: fixes the job's origin of time. Collective over shim().world if a trace is wanted.
+void trace_begin();
+// `category` and `name` are string literals. Cheap when no trace is wanted.
+void trace_span(const char* category, const char* name, uint64_t begin_ns, uint64_t end_ns);
+bool trace_wanted();
+// Collective over shim().world; the context is still there. Rank 0 writes the file.
+void write_trace();
+
+}  // namespace longshore::mpi

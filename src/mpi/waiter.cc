@@ -1,0 +1,70 @@
+#include "mpi/waiter.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "mpi/shim.h"
+
+namespace longshore::mpi {
+namespace {
+
+constexpr uint64_t kSpinNs = 20'000;        // without anything moved, before the first sleep
+constexpr uint64_t kDriveBusyNs = 100'000;  // while there is work, MPI waits at most this long
+constexpr uint64_t kDriveSpinNs = 5'000;    // while spinning
+constexpr uint64_t kSleepFirstNs = 10'000;
+constexpr uint64_t kSleepMaxNs = 100'000;
+
+}  // namespace
+
+Waiter::Waiter(bool native)
+    : native_(native),
+      begin_ns_(now_ns()),
+      moved_ns_(begin_ns_),
+      driven_ns_(begin_ns_),
+      now_ns_(begin_ns_),
+      sleep_ns_(kSleepFirstNs) {}
+
+void Waiter::step(bool moved, Operation* operation) {
+    now_ns_ = now_ns();
+    if (moved) {
+        moved_ns_ = now_ns_;
+        sleep_ns_ = kSleepFirstNs;
+        if (now_ns_ - driven_ns_ < kDriveBusyNs) return;
+        drive_native();
+        driven_ns_ = now_ns_;
+        return;
+    }
+    const bool spin = !shim().oversubscribed && now_ns_ - moved_ns_ < kSpinNs;
+    if (spin && now_ns_ - driven_ns_ < kDriveSpinNs) return;
+    drive_native();
+    driven_ns_ = now_ns_;
+    if (spin) return;
+    if (native_) {
+        sched_yield();
+    } else if (shim().multiple) {
+        // The context's sleep would keep other threads out of it.
+        timespec pause{0, static_cast<long>(sleep_ns_)};
+        nanosleep(&pause, nullptr);
+    } else {
+        ls_sleep(shim().context, sleep_ns_);
+    }
+    sleep_ns_ = std::min(2 * sleep_ns_, kSleepMaxNs);
+    if (operation) report(operation);
+}
+
+void Waiter::report(Operation* operation) {
+    const uint64_t limit_ns = uint64_t{shim().settings.wait_report_s} * 1'000'000'000;
+    if (limit_ns == 0 || operation->reported || now_ns_ - begin_ns_ < limit_ns) return;
+    operation->reported = true;
+    char line[256] = "";
+    {
+        ContextLock lock;
+        ls_operation_describe(operation->host, line, sizeof line);
+    }
+    say(LogLevel::kWarn, std::string(call_name(operation->call)) + " on rank " + std::to_string(shim().rank) +
+                             " still waits: " + line);
+}
+
+}  // namespace longshore::mpi

@@ -1,0 +1,28 @@
+// How a rank waits in offloaded calls: it works while there is something to move, then spins briefly, then
+// sleeps in steps of at most 100 us, between which the MPI makes progress.
+#pragma once
+
+#include <cstdint>
+
+#include "mpi/operation.h"
+
+namespace longshore::mpi {
+
+class Waiter {
+  public:
+    // `native`: what is waited for may be completed by MPI alone, which rings no doorbell of ours: do not
+    // sleep.
+    explicit Waiter(bool native);
+    // Between two looks. `moved`: the last one got something done. `operation`, if not null, is what is
+    // waited for.
+    void step(bool moved, Operation* operation);
+
+  private:
+    void report(Operation* operation);
+
+    bool native_;
+    uint64_t begin_ns_, moved_ns_, driven_ns_, now_ns_;
+    uint64_t sleep_ns_;
+};
+
+}  // namespace longshore::mpi

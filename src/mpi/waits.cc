@@ -1,0 +1,128 @@
+// The Wait and Test family. With none of our operations open each is one look and PMPI_. Otherwise: work on
+// what is open, let the MPI test, until it is content; our requests complete in MPI's eyes as soon as they do
+// in ours.
+#include <cstring>
+
+#include "mpi/entry.h"
+#include "mpi/operation.h"
+#include "mpi/trace.h"
+#include "mpi/waiter.h"
+
+namespace longshore::mpi {
+namespace {
+
+// `attempt(&done)` is the PMPI_Test of what is waited for.
+template <class Attempt>
+int wait_for(bool native, const char* name, Operation* first, Attempt attempt) {
+    const uint64_t begin = trace_wanted() ? now_ns() : 0;
+    Waiter waiter(native);
+    int done = 0, rc = MPI_SUCCESS;
+    for (uint32_t round = 0;; ++round) {
+        Progress progress = progress_open();
+        // While our own blocks move and nothing became complete, MPI's answer is known, or can wait a little.
+        if (native || progress.completed || !progress.moved || round % 16 == 0) {
+            rc = attempt(&done);
+            if (done || rc != MPI_SUCCESS) break;
+        }
+        waiter.step(progress.moved, first && first->open ? first : nullptr);
+    }
+    if (begin) trace_span("wait", name, begin, now_ns());
+    return rc;
+}
+
+bool any_native(int count, const MPI_Request requests[]) {
+    for (int i = 0; i < count; ++i)
+        if (requests[i] != MPI_REQUEST_NULL && !find_operation(requests[i])) return true;
+    return false;
+}
+
+// Until none of ours among the requests is open. Not by PMPI_Testall: that looks at every request each time.
+void wait_for_ours(int count, const MPI_Request requests[]) {
+    Waiter waiter(false);
+    for (int i = 0; i < count; ++i) {
+        Operation* operation = find_operation(requests[i]);
+        while (operation && operation->open) waiter.step(progress_open().moved, operation);
+    }
+}
+
+int refuse_request(int error) {
+    PMPI_Comm_call_errhandler(MPI_COMM_WORLD, error);
+    return error;
+}
+
+}  // namespace
+
+namespace entry {
+
+int wait(MPI_Request* request, MPI_Status* status) {
+    if (!any_open()) return PMPI_Wait(request, status);
+    Operation* ours = find_operation(*request);
+    return wait_for(!ours, "MPI_Wait", ours, [&](int* done) {
+        if (ours && ours->open) return MPI_SUCCESS;
+        return PMPI_Test(request, done, status);
+    });
+}
+
+int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
+    if (!any_open()) return PMPI_Waitall(count, requests, statuses);
+    const uint64_t begin = trace_wanted() ? now_ns() : 0;
+    wait_for_ours(count, requests);
+    if (begin) trace_span("wait", "MPI_Waitall", begin, now_ns());
+    if (!any_open()) return PMPI_Waitall(count, requests, statuses);
+    return wait_for(true, "MPI_Waitall", nullptr,
+                    [&](int* done) { return PMPI_Testall(count, requests, done, statuses); });
+}
+
+int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
+    if (!any_open()) return PMPI_Waitany(count, requests, index, status);
+    return wait_for(any_native(count, requests), "MPI_Waitany", nullptr,
+                    [&](int* done) { return PMPI_Testany(count, requests, index, done, status); });
+}
+
+int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
+    if (!any_open()) return PMPI_Waitsome(incount, requests, outcount, indices, statuses);
+    return wait_for(any_native(incount, requests), "MPI_Waitsome", nullptr, [&](int* done) {
+        int rc = PMPI_Testsome(incount, requests, outcount, indices, statuses);
+        *done = *outcount != 0;  // MPI_UNDEFINED too: nothing active
+        return rc;
+    });
+}
+
+int test(MPI_Request* request, int* flag, MPI_Status* status) {
+    progress_open();
+    return PMPI_Test(request, flag, status);
+}
+
+int testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+    progress_open();
+    return PMPI_Testall(count, requests, flag, statuses);
+}
+
+int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
+    progress_open();
+    return PMPI_Testany(count, requests, index, flag, status);
+}
+
+int testsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
+    progress_open();
+    return PMPI_Testsome(incount, requests, outcount, indices, statuses);
+}
+
+int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
+    progress_open();
+    return PMPI_Request_get_status(request, flag, status);
+}
+
+// A nonblocking collective's request can be neither freed nor cancelled while it is active (MPI 4.0, 6.12).
+int request_free(MPI_Request* request) {
+    if (find_operation(*request)) return refuse_request(MPI_ERR_REQUEST);
+    return PMPI_Request_free(request);
+}
+
+int cancel(MPI_Request* request) {
+    if (find_operation(*request)) return refuse_request(MPI_ERR_REQUEST);
+    return PMPI_Cancel(request);
+}
+
+}  // namespace entry
+}  // namespace longshore::mpi

@@ -1,0 +1,103 @@
+#include "service/placement.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+
+namespace longshore {
+namespace {
+
+constexpr int kCpusMax = 8192;
+
+struct CpuMask {
+    alignas(8) unsigned char bits[kCpusMax / 8] = {};
+    bool has(int cpu) const { return (bits[cpu / 8] >> (cpu % 8) & 1) != 0; }
+    void add(int cpu) { bits[cpu / 8] = static_cast<unsigned char>(bits[cpu / 8] | 1u << (cpu % 8)); }
+    bool get(pid_t pid) {
+        memset(bits, 0, sizeof bits);
+        return sched_getaffinity(pid, sizeof bits, reinterpret_cast<cpu_set_t*>(bits)) == 0;
+    }
+    void set() const { sched_setaffinity(0, sizeof bits, reinterpret_cast<const cpu_set_t*>(bits)); }
+};
+
+std::vector<int> parse_list(const char* text) {
+    std::vector<int> cpus;
+    for (const char* at = text; *at != 0;) {
+        char* end = nullptr;
+        long first = strtol(at, &end, 10), last = first;
+        if (end == at) return {};
+        if (*end == '-') last = strtol(at = end + 1, &end, 10);
+        for (long cpu = first; cpu >= 0 && cpu <= last && cpu < kCpusMax; ++cpu)
+            cpus.push_back(static_cast<int>(cpu));
+        at = *end == ',' ? end + 1 : end;
+        if (*end != 0 && *end != ',') return {};
+    }
+    return cpus;
+}
+
+}  // namespace
+
+std::vector<int> reset_affinity() {
+    CpuMask mask;
+    memset(mask.bits, 0xff, sizeof mask.bits);
+    mask.set();  // the kernel keeps what the cpuset allows
+    std::vector<int> cpus;
+    if (mask.get(0)) {
+        for (int cpu = 0; cpu < kCpusMax; ++cpu) {
+            if (mask.has(cpu)) cpus.push_back(cpu);
+        }
+    }
+    return cpus;
+}
+
+std::vector<PlaceService> place_services(const ServiceParameters& parameters, const std::vector<int>& cpus,
+                                         const std::vector<pid_t>& ranks) {
+    std::vector<PlaceService> places(parameters.service_count);
+    const size_t ours =
+        size_t{parameters.node} * parameters.service_count;  // service processes placed before
+    const size_t spare = cpus.size() > parameters.machine_ranks ? cpus.size() - parameters.machine_ranks : 0;
+    const std::vector<int> listed = parse_list(parameters.cores);
+    // A rank that may run anywhere shows nothing; one that is bound shows which cores are taken.
+    CpuMask taken;
+    bool bound = !ranks.empty();
+    for (const pid_t rank : ranks) {
+        CpuMask mask;
+        if (!mask.get(rank)) continue;
+        const auto many =
+            static_cast<size_t>(std::count_if(cpus.begin(), cpus.end(), [&](int c) { return mask.has(c); }));
+        if (many >= cpus.size()) bound = false;
+        for (const int cpu : cpus) {
+            if (mask.has(cpu)) taken.add(cpu);
+        }
+    }
+    std::vector<int> open;
+    for (auto cpu = cpus.rbegin(); cpu != cpus.rend(); ++cpu) {
+        if (bound && !taken.has(*cpu)) open.push_back(*cpu);
+    }
+    for (size_t s = 0; s < places.size(); ++s) {
+        PlaceService& place = places[s];
+        place.may_spin = ours + s < spare;
+        place.only_idle = !place.may_spin && parameters.node_count == 1;
+        if (!listed.empty()) {
+            place.core = listed[(ours + s) % listed.size()];
+            place.only_idle = 0;
+        } else if (strcmp(parameters.cores, "none") != 0 && place.may_spin && ours + s < open.size()) {
+            place.core = open[ours + s];
+        }
+    }
+    return places;
+}
+
+void take_place(const PlaceService& place) {
+    if (place.core >= 0 && place.core < kCpusMax) {
+        CpuMask mask;
+        mask.add(place.core);
+        mask.set();
+    }
+    const sched_param none{};
+    sched_setscheduler(0, place.only_idle ? SCHED_IDLE : SCHED_OTHER, &none);
+}
+
+}  // namespace longshore

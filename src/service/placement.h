@@ -1,0 +1,23 @@
+// Where service processes run: on a core that no rank needs, where there is one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "fabric/shm/control.h"
+
+namespace longshore {
+
+// All CPUs this process may use, whatever the mask it was started with; its own mask afterwards.
+std::vector<int> reset_affinity();
+
+// `cpus`: from reset_affinity(). `ranks`: those of this node. For all service processes of the node, in
+// order.
+std::vector<PlaceService> place_services(const ServiceParameters& parameters, const std::vector<int>& cpus,
+                                         const std::vector<pid_t>& ranks);
+
+// The calling process goes where it is told.
+void take_place(const PlaceService& place);
+
+}  // namespace longshore

@@ -1,0 +1,203 @@
+#include "service/service_loop.h"
+
+#include <string.h>
+
+namespace longshore {
+namespace {
+
+constexpr uint64_t kTickNs = 50'000'000;
+constexpr uint64_t kIdleWaitNs = 1'000'000'000;
+constexpr uint64_t kRefusedWaitNs = 200'000;  // while a peer's ring is full: it does not ring back
+constexpr uint64_t kPublishNs = 10'000'000;
+constexpr size_t kRefusedMax = 256;
+constexpr int kActionsPerTurn = 32;
+constexpr uint64_t kCopyBit = uint64_t{1} << 63;
+
+uint64_t cpu_ns() {
+    timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+}  // namespace
+
+void ServiceLoop::trace(uint64_t begin, uint64_t kind, uint64_t value) {
+    if (!start_.parameters.trace) return;
+    const ServiceId self{start_.service};
+    SightSlot& sight = SightLayout::slot(sight_, self);
+    const uint64_t at = sight.trace_written.load(std::memory_order_relaxed);
+    TraceEntry& entry = SightLayout::trace(sight_, self)[at % kTraceEntries];
+    entry.begin_ns.store(begin, std::memory_order_relaxed);
+    entry.end_ns.store(now_ns(), std::memory_order_relaxed);
+    entry.kind.store(kind, std::memory_order_relaxed);
+    entry.value.store(value, std::memory_order_relaxed);
+    sight.trace_written.store(at + 1, std::memory_order_release);
+}
+
+void ServiceLoop::handle(const FabricEvent& event) {
+    switch (event.kind) {
+        case FabricEvent::Kind::kMessage:
+            engine_.on_frame(event.message, &wake_);
+            break;
+        case FabricEvent::Kind::kMoved:
+            if ((event.id & kCopyBit) != 0) {
+                const auto index = static_cast<uint32_t>(event.id & ~kCopyBit);
+                engine_.finish_copy(copies_[index], event.result, &wake_);
+                free_copies_.push_back(index);
+            } else {
+                engine_.finish_read(static_cast<uint32_t>(event.id), event.result, &wake_);
+            }
+            break;
+        case FabricEvent::Kind::kImported:
+            engine_.finish_import(static_cast<uint32_t>(event.id), event.region, event.ok, &wake_);
+            break;
+        case FabricEvent::Kind::kPeerLost:
+            std::erase_if(refused_, [&](const Frame& f) { return f.to == event.peer; });
+            engine_.on_peer_lost(event.peer, &wake_);
+            break;
+    }
+}
+
+// Frames to one peer stay in order; a peer whose ring is full does not hold up what is for others.
+bool ServiceLoop::send(const Action& action) {
+    bool waiting = false;
+    for (const Frame& frame : refused_) waiting |= frame.to == action.peer;
+    if (!waiting && fabric_.send(action.peer, action.data) == Post::kAccepted) return true;
+    if (refused_.size() >= kRefusedMax || action.data.size() > kFrameBytesMax) return false;
+    Frame& frame = refused_.emplace_back();
+    frame.to = action.peer;
+    frame.bytes = static_cast<uint32_t>(action.data.size());
+    memcpy(frame.data, action.data.data(), action.data.size());
+    return true;
+}
+
+bool ServiceLoop::send_refused() {
+    bool sent = false;
+    ServiceAddress full[8];
+    size_t full_count = 0;
+    for (auto it = refused_.begin(); it != refused_.end() && full_count < 8;) {
+        bool skip = false;
+        for (size_t i = 0; i < full_count; ++i) skip |= full[i] == it->to;
+        if (skip) {
+            ++it;
+        } else if (fabric_.send(it->to, {it->data, it->bytes}) == Post::kAccepted) {
+            it = refused_.erase(it);
+            sent = true;
+        } else {
+            full[full_count++] = it->to;
+            ++it;
+        }
+    }
+    return sent;
+}
+
+bool ServiceLoop::carry_out(const Action& action) {
+    const uint64_t begin = start_.parameters.trace ? now_ns() : 0;
+    switch (action.kind) {
+        case Action::Kind::kCopy: {
+            if (free_copies_.empty()) {
+                free_copies_.push_back(static_cast<uint32_t>(copies_.size()));
+                copies_.emplace_back();
+            }
+            const uint32_t index = free_copies_.back();
+            copies_[index] = action.copy;
+            if (fabric_.copy(action.copy.from, action.copy.to, action.copy.bytes, kCopyBit | index) ==
+                Post::kAgain)
+                return false;
+            free_copies_.pop_back();
+            trace(begin, 0, action.copy.bytes);
+            return true;
+        }
+        case Action::Kind::kRead:
+            if (fabric_.read(action.region, action.offset, action.to, action.bytes, action.id) ==
+                Post::kAgain)
+                return false;
+            trace(begin, 1, action.bytes);
+            return true;
+        case Action::Kind::kWrite:
+            return fabric_.write(action.data, action.to, action.id) == Post::kAccepted;
+        case Action::Kind::kSend:
+            return send(action);
+        case Action::Kind::kImport:
+            return fabric_.import_region(action.peer, action.data, action.id) == Post::kAccepted;
+        case Action::Kind::kForget:
+            fabric_.forget_region(action.region);
+            return true;
+    }
+    return true;
+}
+
+void ServiceLoop::publish(uint64_t now) {
+    last_publish_ns_ = now;
+    const auto set = [](Atomic<uint64_t>& word, uint64_t value) {
+        word.store(value, std::memory_order_relaxed);
+    };
+    const ServiceCounters& engine = engine_.counters();
+    const CopierCounters& copier = fabric_.copier_counters();
+    set(slot_.heartbeat, steps_);
+    set(slot_.busy_ns, busy_ns_);
+    set(slot_.idle_ns, idle_ns_);
+    set(slot_.cpu_ns, cpu_ns());
+    set(slot_.copies, engine.copies);
+    set(slot_.reads, engine.reads);
+    set(slot_.late_arrivals, engine.late_arrivals);
+    set(slot_.handed_on, engine.handed_on);
+    set(slot_.rescued, engine.rescued);
+    set(slot_.parked, engine.parked);
+    set(slot_.messages_sent, fabric_.counters().messages_sent);
+    set(slot_.messages_refused, fabric_.counters().refused + engine.malformed_messages);
+    set(slot_.stale_messages, engine.stale_messages);
+    set(slot_.notifications_resent, engine.notifications_resent);
+    set(slot_.bytes_mapped, copier.bytes_mapped);
+    set(slot_.bytes_peer_copied, copier.bytes_peer_copied);
+    set(slot_.bytes_bounced, copier.bytes_bounced);
+    set(slot_.bytes_between_nodes, engine.bytes_between_nodes);
+}
+
+bool ServiceLoop::turn() {
+    uint64_t now = now_ns();
+    if (mark_ns_ == 0) mark_ns_ = last_tick_ns_ = last_work_ns_ = now;
+    const bool active = !engine_.idle();
+    FabricEvent events[16];
+    const bool spin = now - last_work_ns_ < spin_ns_;
+    uint64_t wait_ns = 0;
+    // Sleep only after a whole turn in which nothing was done. What next() said at its end is still true: the
+    // fabric does not sleep if somebody rang since the poll at its beginning.
+    if (!worked_ && !spin) {
+        wait_ns = kept_ || !refused_.empty() ? kRefusedWaitNs : active ? kTickNs : kIdleWaitNs;
+        if (now - last_publish_ns_ > kPublishNs) publish(now);
+    }
+    size_t count = fabric_.poll(events, wait_ns);
+    if (wait_ns > 0) {
+        const uint64_t woke = now_ns();
+        idle_ns_ += woke - now;
+        mark_ns_ = now = woke;
+    }
+    for (size_t i = 0; i < count; ++i) handle(events[i]);
+    bool worked = count > 0;
+    if (!engine_.idle() && now - last_tick_ns_ >= kTickNs) {
+        last_tick_ns_ = now;
+        engine_.on_tick();
+    }
+    if (!refused_.empty()) worked |= send_refused();
+    for (int i = 0; i < kActionsPerTurn; ++i) {
+        if (!kept_ && !engine_.next(&action_, &wake_)) break;
+        kept_ = !carry_out(action_);
+        if (kept_) break;
+        worked = true;
+    }
+    if (wake_.any()) {
+        fabric_.wake(wake_);
+        wake_ = {};
+    }
+    ++steps_;
+    const uint64_t end = now_ns();
+    (worked ? busy_ns_ : idle_ns_) += end - mark_ns_;
+    mark_ns_ = end;
+    if (worked) last_work_ns_ = end;
+    if (end - last_publish_ns_ > kPublishNs) publish(end);
+    worked_ = worked;
+    return worked;
+}
+
+}  // namespace longshore

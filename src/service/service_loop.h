@@ -1,0 +1,61 @@
+// The loop of a service process, apart from how it was started. One thread.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "engine/service_engine.h"
+#include "fabric/shm/control.h"
+#include "fabric/shm/shm_fabric.h"
+
+namespace longshore {
+
+class ServiceLoop {
+  public:
+    ServiceLoop(const StartService& start, const NodeMemory& memory, std::byte* sight, ShmFabric& fabric,
+                ServiceEngine& engine)
+        : start_(start),
+          memory_(memory),
+          sight_(sight),
+          fabric_(fabric),
+          engine_(engine),
+          slot_(memory.service(ServiceId{start.service})) {}
+
+    void set_place(const PlaceService& place) {
+        spin_ns_ = place.may_spin ? start_.parameters.spin_us * 1000ull : 0;
+    }
+    // One turn: events, then actions, then perhaps a sleep. Returns whether anything was done.
+    bool turn();
+
+  private:
+    struct Frame {
+        ServiceAddress to;
+        uint32_t bytes;
+        std::byte data[kFrameBytesMax];
+    };
+    void handle(const FabricEvent& event);
+    bool carry_out(const Action& action);
+    bool send(const Action& action);
+    bool send_refused();
+    void publish(uint64_t now);
+    void trace(uint64_t begin, uint64_t kind, uint64_t value);
+
+    const StartService& start_;
+    const NodeMemory memory_;
+    std::byte* sight_;
+    ShmFabric& fabric_;
+    ServiceEngine& engine_;
+    ServiceSlot& slot_;
+    WakeSet wake_;
+    // Copies and reads that are posted; the id is the index + 1, engine ids have the top bit.
+    std::vector<Copy> copies_;
+    std::vector<uint32_t> free_copies_;
+    std::deque<Frame> refused_;  // frames a peer's ring had no room for, oldest first
+    Action action_;
+    bool kept_ = false;    // action_ was refused and is tried first
+    bool worked_ = false;  // in the last turn
+    uint64_t spin_ns_ = 0, last_work_ns_ = 0, last_tick_ns_ = 0, last_publish_ns_ = 0, mark_ns_ = 0;
+    uint64_t busy_ns_ = 0, idle_ns_ = 0, steps_ = 0;
+};
+
+}  // namespace longshore

@@ -1,0 +1,170 @@
+#include "service/service_process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include <string>
+
+#include "service/placement.h"
+#include "service/service_loop.h"
+
+namespace longshore {
+namespace {
+
+// What has come from the supervisor so far, and the wait for what has not.
+class Control {
+  public:
+    explicit Control(int fd) : socket_(fd) {}
+
+    bool wait_for_start(StartService* start, std::vector<Fd>* descriptors) {
+        size_t bytes = 0;
+        return receive_next(buffer_, &bytes, descriptors) && bytes == sizeof *start &&
+               (memcpy(start, buffer_, sizeof *start), start->header.magic == kControlMagic) &&
+               start->header.kind == ControlKind::kStartService;
+    }
+    // Until the job's nodes are known. False: the supervisor has gone.
+    bool wait_for_nodes(std::vector<NodeAddress>* nodes, PlaceService* place) {
+        while (nodes->empty() || filled_ < nodes->size()) {
+            size_t bytes = 0;
+            if (!receive_next(buffer_, &bytes, nullptr)) return false;
+            take(bytes, nodes, place);
+        }
+        return true;
+    }
+    // What there is to take now. False: the supervisor has gone.
+    bool turn(PlaceService* place, bool* placed) {
+        for (;;) {
+            size_t bytes = 0;
+            const Io io = receive_packet(socket_, buffer_, sizeof buffer_, &bytes, nullptr);
+            if (io != Io::kOk) return io == Io::kAgain;
+            *placed |= take(bytes, nullptr, place);
+        }
+    }
+    void report(const std::string& text) {
+        ProblemReport report;
+        report.header = {kControlMagic, ControlKind::kProblem};
+        text.copy(report.text, sizeof report.text - 1);
+        send_packet(socket_, &report, sizeof report);
+    }
+    int fd() const { return socket_.get(); }
+
+  private:
+    bool receive_next(std::byte* buffer, size_t* bytes, std::vector<Fd>* descriptors) {
+        for (;;) {
+            const Io io = receive_packet(socket_, buffer, sizeof buffer_, bytes, descriptors);
+            if (io == Io::kOk) return true;
+            if (io == Io::kClosed) return false;
+            pollfd ready{socket_.get(), POLLIN, 0};
+            poll(&ready, 1, -1);
+        }
+    }
+    // Returns whether it was a place.
+    bool take(size_t bytes, std::vector<NodeAddress>* nodes, PlaceService* place) {
+        ControlHeader header;
+        if (bytes < sizeof header) return false;
+        memcpy(&header, buffer_, sizeof header);
+        if (header.kind == ControlKind::kPlace && bytes == sizeof *place) {
+            memcpy(place, buffer_, sizeof *place);
+            return true;
+        }
+        AddressBookPiece piece;
+        if (header.kind != ControlKind::kAddressBook || nodes == nullptr || bytes < sizeof piece)
+            return false;
+        memcpy(&piece, buffer_, sizeof piece);
+        if (piece.count > kAddressesPerPiece || bytes != sizeof piece + piece.count * sizeof(NodeAddress) ||
+            piece.first != filled_ || piece.first + piece.count > piece.total)
+            return false;
+        nodes->resize(piece.total);
+        memcpy(static_cast<void*>(nodes->data() + piece.first), buffer_ + sizeof piece,
+               piece.count * sizeof(NodeAddress));
+        filled_ += piece.count;
+        return false;
+    }
+
+    Fd socket_;
+    size_t filled_ = 0;
+    alignas(8) std::byte buffer_[kControlBytesMax];
+};
+
+int serve(Control& control, const StartService& start, std::vector<Fd> descriptors) {
+    const ServiceId self{start.service};
+    const uint32_t services = start.parameters.service_count;
+    if (descriptors.size() != 2 + size_t{services} || start.service >= services) return 1;
+    // The life lock goes with the first close of any descriptor of this file: it stays open to the end.
+    const int memory_file = descriptors[0].get();
+    const Mapping memory_mapping = Mapping::shared(memory_file, start.memory_bytes);
+    const Mapping sight = Mapping::shared(descriptors[1].get(), start.sight_bytes);
+    NodeMemory memory;
+    if (!memory_mapping || !sight || !NodeMemory::open(memory_mapping.data(), start.memory_bytes, &memory))
+        return 1;
+    if (!take_life_lock(memory_file, self, start.incarnation)) return 1;
+    ServiceSlot& slot = memory.service(self);
+    slot.sleeping.store(0);
+    slot.pid.store(static_cast<uint32_t>(getpid()));
+    slot.incarnation.store(start.incarnation);
+
+    std::vector<NodeAddress> nodes;
+    PlaceService place;
+    if (!control.wait_for_nodes(&nodes, &place)) return 0;
+
+    ShmFabricOptions options;
+    options.memory = memory;
+    options.self = {NodeId{start.parameters.node}, self};
+    options.incarnation = start.incarnation;
+    options.nodes = nodes;
+    for (uint32_t s = 0; s < services; ++s) options.doorbells.push_back(std::move(descriptors[2 + s]));
+    options.limit_ns = start.parameters.limit_s * 1'000'000'000ull;
+    options.memory_inaccessible = start.parameters.memory_inaccessible != 0;
+    std::string error;
+    const std::unique_ptr<ShmFabric> fabric = ShmFabric::create(std::move(options), &error);
+    const Mapping block =
+        Mapping::anonymous(ServiceEngine::bytes_needed(memory.limits(), start.parameters.service_limits));
+    if (!fabric || !block || !fabric->watch(control.fd())) {
+        control.report("a service process could not start: " + (error.empty() ? strerror(errno) : error));
+        return 1;
+    }
+    WakeSet wake;
+    ServiceEngine engine(block.data(), memory, self, start.incarnation, start.parameters.service_limits,
+                         &wake);
+    std::vector<uint16_t> counts;
+    for (const NodeAddress& node : nodes) counts.push_back(node.services);
+    engine.set_peers(counts);
+    fabric->wake(wake);
+
+    ServiceLoop loop(start, memory, sight.data(), *fabric, engine);
+    const auto settle = [&] {
+        take_place(place);
+        loop.set_place(place);
+        SightLayout::slot(sight.data(), self).core.store(static_cast<uint32_t>(place.core + 1));
+    };
+    settle();
+    for (uint32_t turns = 0;; ++turns) {
+        const bool worked = loop.turn();
+        if (worked && turns % 256 != 0) continue;
+        bool placed = false;
+        if (!control.turn(&place, &placed)) return 0;
+        if (placed) settle();
+        const std::string problem = fabric->take_problem();
+        if (!problem.empty()) control.report(problem);
+    }
+}
+
+}  // namespace
+
+int run_service_process() {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGPIPE, SIG_IGN);
+    Control control(kServiceControlFd);
+    StartService start;
+    std::vector<Fd> descriptors;
+    if (!control.wait_for_start(&start, &descriptors)) return 1;
+    // It may have died before the signal was asked for.
+    if (getppid() != static_cast<pid_t>(start.supervisor_pid)) return 1;
+    return serve(control, start, std::move(descriptors));
+}
+
+}  // namespace longshore

@@ -1,0 +1,475 @@
+#include "service/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "service/group_table.h"
+#include "service/placement.h"
+
+namespace longshore {
+namespace {
+
+constexpr uint64_t kNamelessLimitNs = 2'000'000'000;  // a connection that does not say who it is
+constexpr size_t kConnectionsMax = 4096;
+
+struct Client {
+    Fd socket;
+    pid_t pid = 0;
+    uint64_t since_ns = 0;
+    int local_rank = -1;  // -1: has not attached
+    std::vector<uint64_t> groups;
+    // a group being told in pieces
+    uint64_t joining = 0;
+    std::vector<Member> members;
+    uint32_t filled = 0;
+};
+
+struct Service {
+    pid_t pid = 0;
+    uint16_t incarnation = 0;
+    Fd control;
+};
+
+class Supervisor {
+  public:
+    explicit Supervisor(const ServiceParameters& parameters) : p_(parameters) {}
+    bool start(SupervisorReady* ready);
+    int run();
+
+  private:
+    bool make_memory();
+    bool start_service(uint16_t s);
+    void stop_services();
+    void reap_services();
+    void accept_clients();
+    bool turn_client(Client& client);
+    bool handle(Client& client, size_t bytes);
+    bool attach(Client& client, const AttachRequest& request);
+    bool take_nodes(const AddressBookPiece& piece, size_t bytes);
+    bool join_group(Client& client, const GroupJoinPiece& piece, size_t bytes);
+    void forget(Client& client);
+    void turn_service(Service& service);
+    void place_all();
+    void tell_leader(const char* text);
+    bool reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors = {});
+    bool send_nodes(const Service& service);
+
+    ServiceParameters p_;
+    SocketName name_;
+    Token token_{};
+    Fd listener_, signals_, memory_file_, sight_file_;
+    Mapping mapping_, sight_;
+    NodeMemory memory_;
+    std::unique_ptr<GroupTable> groups_;
+    std::vector<Fd> eventfds_;
+    std::vector<Service> services_;
+    std::vector<std::unique_ptr<Client>> clients_;
+    std::vector<NodeAddress> nodes_;
+    uint32_t nodes_filled_ = 0;
+    std::vector<PlaceService> places_;
+    std::vector<int> cpus_;
+    uint32_t attached_ever_ = 0, attached_now_ = 0, restarts_ = 0;
+    alignas(8) std::byte buffer_[kControlBytesMax];
+};
+
+void set_reason(char* out, const char* what) {
+    snprintf(out, kReasonBytes, "%s: %s", what, strerror(errno));
+}
+
+bool Supervisor::make_memory() {
+    const uint64_t bytes = NodeLayout::of(p_.node_limits).total_bytes;
+    memory_file_ = make_memory_file("longshore-node", bytes);
+    const uint64_t sight_bytes = SightLayout::total_bytes(p_.service_count, p_.trace != 0);
+    sight_file_ = make_memory_file("longshore-sight", sight_bytes);
+    if (!memory_file_ || !sight_file_) return false;
+    mapping_ = Mapping::shared(memory_file_.get(), bytes);
+    sight_ = Mapping::shared(sight_file_.get(), sight_bytes);
+    if (!mapping_ || !sight_) return false;
+    memory_ = NodeMemory::create(mapping_.data(), p_.node_limits, NodeId{p_.node}, p_.node_count,
+                                 p_.rank_count, p_.service_count);
+    groups_ = std::make_unique<GroupTable>(memory_);
+    return true;
+}
+
+bool Supervisor::start(SupervisorReady* ready) {
+    const auto fail = [&](const char* what) {
+        set_reason(ready->reason, what);
+        return false;
+    };
+    cpus_ = reset_affinity();
+    if (!make_secret(&name_, &token_)) return fail("no random numbers");
+    listener_ = listen_at(name_);
+    if (!listener_) return fail("cannot listen");
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, nullptr);
+    signals_ = Fd(signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_) return fail("no signalfd");
+    if (!make_memory()) return fail("no memory for the node's records");
+    places_.resize(p_.service_count);
+    services_.resize(p_.service_count);
+    for (uint16_t s = 0; s < p_.service_count; ++s) {
+        eventfds_.emplace_back(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (!eventfds_.back()) return fail("no eventfd");
+    }
+    for (uint16_t s = 0; s < p_.service_count; ++s) {
+        if (!start_service(s)) return fail("a service process could not start");
+    }
+    ready->name = name_;
+    ready->token = token_;
+    ready->ok = 1;
+    return true;
+}
+
+bool Supervisor::start_service(uint16_t s) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return false;
+    Fd ours(ends[0]), theirs(ends[1]);
+    char path[4096] = {};
+    if (readlink("/proc/self/exe", path, sizeof path - 1) <= 0 || access(path, X_OK) != 0)
+        strcpy(path, "/proc/self/exe");
+    char service_text[8], node_text[8];
+    snprintf(service_text, sizeof service_text, "%u", s);
+    snprintf(node_text, sizeof node_text, "%u", p_.node);
+    char program[] = "longshored:", role[] = "sp", node_word[] = "node";
+    char* const arguments[] = {program, role, service_text, node_word, node_text, nullptr};
+    char* const environment[] = {nullptr};
+    const pid_t pid = fork();
+    if (pid < 0) return false;
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, nullptr);
+        if (dup2(theirs.get(), kServiceControlFd) < 0) _exit(127);
+        execve(path, arguments, environment);
+        _exit(127);
+    }
+    Service& service = services_[s];
+    service.pid = pid;
+    ++service.incarnation;
+    service.control = std::move(ours);
+    StartService start;
+    start.parameters = p_;
+    start.service = s;
+    start.incarnation = service.incarnation;
+    start.supervisor_pid = static_cast<uint32_t>(getpid());
+    start.memory_bytes = mapping_.size();
+    start.sight_bytes = sight_.size();
+    std::vector<int> give{memory_file_.get(), sight_file_.get()};
+    for (const Fd& fd : eventfds_) give.push_back(fd.get());
+    if (send_packet(service.control, &start, sizeof start, give) != Io::kOk) return false;
+    send_packet(service.control, &places_[s], sizeof places_[s]);
+    return nodes_filled_ == 0 || nodes_filled_ < nodes_.size() || send_nodes(service);
+}
+
+bool Supervisor::send_nodes(const Service& service) {
+    std::vector<std::byte> packet;
+    for (uint32_t first = 0; first < nodes_.size(); first += kAddressesPerPiece) {
+        AddressBookPiece piece;
+        piece.total = static_cast<uint32_t>(nodes_.size());
+        piece.first = first;
+        piece.count = std::min(kAddressesPerPiece, piece.total - first);
+        packet.resize(sizeof piece + piece.count * sizeof(NodeAddress));
+        memcpy(packet.data(), &piece, sizeof piece);
+        memcpy(packet.data() + sizeof piece, &nodes_[first], piece.count * sizeof(NodeAddress));
+        // Its receiver does nothing but wait for this.
+        for (int tries = 0; send_packet(service.control, packet.data(), packet.size()) != Io::kOk; ++tries) {
+            if (tries == 100) return false;
+            pollfd ready{service.control.get(), POLLOUT, 0};
+            poll(&ready, 1, 10);
+        }
+    }
+    return true;
+}
+
+void Supervisor::stop_services() {
+    for (Service& service : services_) {
+        if (service.pid > 0) kill(service.pid, SIGKILL);
+    }
+    for (Service& service : services_) {
+        if (service.pid > 0) waitpid(service.pid, nullptr, 0);
+    }
+}
+
+void Supervisor::tell_leader(const char* text) {
+    ProblemReport report;
+    report.header = {kControlMagic, ControlKind::kProblem};
+    snprintf(report.text, sizeof report.text, "%s", text);
+    for (const auto& client : clients_) {
+        if (client->local_rank == 0) send_packet(client->socket, &report, sizeof report);
+    }
+}
+
+void Supervisor::reap_services() {
+    signalfd_siginfo info;
+    while (read(signals_.get(), &info, sizeof info) > 0) {
+    }
+    int status = 0;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        for (uint16_t s = 0; s < services_.size(); ++s) {
+            if (services_[s].pid != pid) continue;
+            services_[s].pid = 0;
+            services_[s].control.reset();
+            memory_.service(ServiceId{s}).pid.store(0);
+            const bool again = restarts_ < p_.restarts_max && services_[s].incarnation < kIncarnationMax;
+            char text[kReasonBytes];
+            snprintf(text, sizeof text, "service process %u of node %u was lost (%s %d); %s", s, p_.node,
+                     WIFSIGNALED(status) ? "signal" : "exit status",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+                     again ? "it is started again" : "it is not started again");
+            tell_leader(text);
+            if (again) ++restarts_, start_service(s);
+        }
+    }
+}
+
+void Supervisor::turn_service(Service& service) {
+    ProblemReport report;
+    size_t bytes = 0;
+    while (service.control &&
+           receive_packet(service.control, &report, sizeof report, &bytes, nullptr) == Io::kOk) {
+        if (bytes != sizeof report || report.header.kind != ControlKind::kProblem) continue;
+        report.text[sizeof report.text - 1] = 0;
+        tell_leader(report.text);
+    }
+}
+
+// --- ranks
+
+void Supervisor::accept_clients() {
+    while (Fd socket = accept_from(listener_)) {
+        auto client = std::make_unique<Client>();
+        if (!peer_is_same_user(socket, &client->pid) || clients_.size() >= kConnectionsMax) continue;
+        client->socket = std::move(socket);
+        client->since_ns = now_ns();
+        clients_.push_back(std::move(client));
+    }
+}
+
+bool Supervisor::reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors) {
+    return send_packet(client.socket, bytes, count, descriptors) == Io::kOk;
+}
+
+bool Supervisor::attach(Client& client, const AttachRequest& request) {
+    if (!same_token(request.token, token_) || request.local_rank >= p_.rank_count || client.local_rank >= 0 ||
+        static_cast<pid_t>(request.pid) != client.pid)
+        return false;
+    RankSlot& slot = memory_.rank(LocalRank{static_cast<uint16_t>(request.local_rank)});
+    if (slot.attached.load() != 0) return false;
+    AttachAnswer answer;
+    uint64_t value = 0;
+    const iovec local{&value, sizeof value};
+    const iovec remote{reinterpret_cast<void*>(request.probe_address), sizeof value};
+    const bool read =
+        process_vm_readv(static_cast<pid_t>(request.pid), &local, 1, &remote, 1, 0) == sizeof value;
+    answer.probe_error = read ? (value == request.probe_value ? 0 : EFAULT) : errno;
+    answer.ok = 1;
+    answer.memory_bytes = mapping_.size();
+    answer.sight_bytes = sight_.size();
+    answer.services = p_.service_count;
+    slot.pid.store(request.pid);
+    slot.attached.store(1);
+    client.local_rank = static_cast<int>(request.local_rank);
+    client.pid = static_cast<pid_t>(request.pid);
+    ++attached_ever_, ++attached_now_;
+    if (attached_ever_ == p_.rank_count) place_all();
+    std::vector<int> give{memory_file_.get(), sight_file_.get()};
+    for (const Fd& fd : eventfds_) give.push_back(fd.get());
+    return reply(client, &answer, sizeof answer, give);
+}
+
+void Supervisor::place_all() {
+    std::vector<pid_t> ranks;
+    for (const auto& client : clients_) {
+        if (client->local_rank >= 0) ranks.push_back(client->pid);
+    }
+    places_ = place_services(p_, cpus_, ranks);
+    for (size_t s = 0; s < services_.size(); ++s) {
+        if (services_[s].control) send_packet(services_[s].control, &places_[s], sizeof places_[s]);
+    }
+}
+
+bool Supervisor::take_nodes(const AddressBookPiece& piece, size_t bytes) {
+    if (piece.count > kAddressesPerPiece || bytes != sizeof piece + piece.count * sizeof(NodeAddress) ||
+        piece.total != p_.node_count || piece.first != nodes_filled_ ||
+        piece.count > piece.total - piece.first)
+        return false;
+    nodes_.resize(piece.total);
+    memcpy(static_cast<void*>(&nodes_[piece.first]), buffer_ + sizeof piece,
+           piece.count * sizeof(NodeAddress));
+    nodes_filled_ += piece.count;
+    if (nodes_filled_ < piece.total) return true;
+    for (const Service& service : services_) {
+        if (service.control) send_nodes(service);
+    }
+    return true;
+}
+
+bool Supervisor::join_group(Client& client, const GroupJoinPiece& piece, size_t bytes) {
+    if (piece.first == 0) {
+        client.joining = piece.id;
+        client.members.assign(std::min<uint32_t>(piece.size, 1u << 20), Member{});
+        client.filled = 0;
+    }
+    if (piece.count > kMembersPerPiece || bytes != sizeof piece + piece.count * sizeof(Member) ||
+        piece.id != client.joining || piece.first != client.filled || piece.size != client.members.size() ||
+        piece.count > piece.size - piece.first)
+        return false;
+    memcpy(static_cast<void*>(client.members.data() + piece.first), buffer_ + sizeof piece,
+           piece.count * sizeof(Member));
+    client.filled += piece.count;
+    if (client.filled < piece.size) return true;
+    GroupJoinAnswer answer;
+    GroupSlot slot;
+    answer.id = piece.id;
+    answer.ok = groups_->join(GroupId{piece.id}, client.members, &slot);
+    answer.slot = slot.value;
+    if (answer.ok) client.groups.push_back(piece.id);
+    client.members.clear();
+    client.joining = 0;
+    return reply(client, &answer, sizeof answer);
+}
+
+bool Supervisor::handle(Client& client, size_t bytes) {
+    ControlHeader header;
+    if (bytes < sizeof header) return false;
+    memcpy(&header, buffer_, sizeof header);
+    if (header.magic != kControlMagic) return false;
+    if (header.kind == ControlKind::kAttach) {
+        AttachRequest request;
+        if (bytes != sizeof request) return false;
+        memcpy(&request, buffer_, sizeof request);
+        return attach(client, request);
+    }
+    if (client.local_rank < 0) return false;
+    switch (header.kind) {
+        case ControlKind::kAddressBook: {
+            AddressBookPiece piece;
+            if (bytes < sizeof piece || client.local_rank != 0) return false;
+            memcpy(&piece, buffer_, sizeof piece);
+            return take_nodes(piece, bytes);
+        }
+        case ControlKind::kGroupJoin: {
+            GroupJoinPiece piece;
+            if (bytes < sizeof piece) return false;
+            memcpy(&piece, buffer_, sizeof piece);
+            return join_group(client, piece, bytes);
+        }
+        case ControlKind::kGroupLeave: {
+            GroupLeaveRequest request;
+            if (bytes != sizeof request) return false;
+            memcpy(&request, buffer_, sizeof request);
+            const auto it = std::find(client.groups.begin(), client.groups.end(), request.id);
+            if (it == client.groups.end()) return false;
+            client.groups.erase(it);
+            groups_->leave(GroupId{request.id});
+            return true;
+        }
+        default:
+            return false;  // kDetach too: the connection closes
+    }
+}
+
+void Supervisor::forget(Client& client) {
+    if (client.local_rank < 0) return;
+    for (const uint64_t id : client.groups) groups_->leave(GroupId{id});
+    memory_.rank(LocalRank{static_cast<uint16_t>(client.local_rank)}).attached.store(0);
+    --attached_now_;
+}
+
+// False: the connection is over.
+bool Supervisor::turn_client(Client& client) {
+    for (;;) {
+        size_t bytes = 0;
+        const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, nullptr);
+        if (io == Io::kAgain) return client.local_rank >= 0 || now_ns() - client.since_ns < kNamelessLimitNs;
+        if (io == Io::kClosed || !handle(client, bytes)) return false;
+    }
+}
+
+int Supervisor::run() {
+    const uint64_t begin = now_ns(), limit = p_.limit_s * 4'000'000'000ull;
+    std::vector<pollfd> ready;
+    for (;;) {
+        ready.clear();
+        ready.push_back({listener_.get(), POLLIN, 0});
+        ready.push_back({signals_.get(), POLLIN, 0});
+        for (const auto& client : clients_) ready.push_back({client->socket.get(), POLLIN, 0});
+        const size_t ranks_end = ready.size();
+        for (const Service& service : services_) ready.push_back({service.control.get(), POLLIN, 0});
+        bool nameless = false;
+        for (const auto& client : clients_) nameless |= client->local_rank < 0;
+        poll(ready.data(), ready.size(), attached_ever_ == 0 || nameless ? 500 : -1);
+        if (ready[1].revents != 0) reap_services();
+        for (size_t s = 0; s < services_.size(); ++s) {
+            if (ready[ranks_end + s].revents != 0) turn_service(services_[s]);
+        }
+        size_t at = 2;
+        std::erase_if(clients_, [&](const auto& client) {
+            const bool look = ready[at++].revents != 0 || client->local_rank < 0;
+            if (!look || turn_client(*client)) return false;
+            forget(*client);
+            return true;
+        });
+        if (ready[0].revents != 0) accept_clients();
+        if (attached_now_ == 0 && (attached_ever_ > 0 || now_ns() - begin > limit)) break;
+    }
+    stop_services();
+    return 0;
+}
+
+bool read_parameters(SupervisorParameters* parameters) {
+    size_t have = 0;
+    while (have < sizeof *parameters) {
+        const ssize_t got =
+            read(kParameterFd, reinterpret_cast<char*>(parameters) + have, sizeof *parameters - have);
+        if (got <= 0) return false;
+        have += static_cast<size_t>(got);
+    }
+    const ServiceParameters& p = parameters->service;
+    return parameters->header.magic == kControlMagic && p.service_count >= 1 &&
+           p.service_count <= p.node_limits.services_max && p.service_count <= kServicesPerNodeMax &&
+           p.rank_count >= 1 && p.rank_count <= p.node_limits.ranks_max && p.node < p.node_count;
+}
+
+}  // namespace
+
+int run_supervisor() {
+    signal(SIGPIPE, SIG_IGN);
+    SupervisorParameters parameters;
+    if (!read_parameters(&parameters)) return 2;
+    close(kParameterFd);
+    const sched_param normal{};
+    sched_setscheduler(0, SCHED_OTHER, &normal);
+    SupervisorReady ready;
+    ready.header = {kControlMagic, ControlKind::kAttached};
+    // The ready pipe must not live on in the service processes: its end tells the starter that this one is
+    // gone.
+    Fd answer(kReadyFd);
+    fcntl(kReadyFd, F_SETFD, FD_CLOEXEC);
+    Supervisor supervisor(parameters.service);
+    const bool started = supervisor.start(&ready);
+    const bool told = write(answer.get(), &ready, sizeof ready) == sizeof ready;
+    answer.reset();
+    return started && told ? supervisor.run() : 1;
+}
+
+}  // namespace longshore

@@ -1,0 +1,226 @@
+// The contracts of a fabric (fabric/fabric.h), a case each, on every fabric.
+#include <string.h>
+#include <time.h>
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "base/prng.h"
+#include "fabric_world.h"
+
+namespace longshore::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr ServiceAddress kA{NodeId{0}, ServiceId{0}}, kB{NodeId{1}, ServiceId{0}},
+    kLocal{NodeId{0}, ServiceId{1}};
+constexpr NodeId kNode0{0}, kNode1{1};
+constexpr LocalRank kRank0{0}, kRank1{1};
+constexpr RegionId kUser = FabricWorld::kUserRegion;
+
+class Contract : public testing::TestWithParam<NamedWorld> {
+  protected:
+    void SetUp() override { world_ = GetParam().make(); }
+    // Polls all given members until `done`, at most 5 s.
+    template <class Done>
+    bool poll_until(std::initializer_list<ServiceAddress> members,
+                    const std::function<void(ServiceAddress, const FabricEvent&)>& on, const Done& done) {
+        const auto end = Clock::now() + std::chrono::seconds(5);
+        while (!done()) {
+            if (Clock::now() > end) return false;
+            for (const ServiceAddress member : members) {
+                FabricEvent events[8];
+                const size_t count = world_->fabric(member).poll(events, 0);
+                for (size_t i = 0; i < count; ++i) on(member, events[i]);
+            }
+        }
+        return true;
+    }
+    // The result of the one event that ends `id`.
+    FabricEvent finish(ServiceAddress member, uint64_t id) {
+        FabricEvent out;
+        int seen = 0;
+        poll_until(
+            {member},
+            [&](ServiceAddress, const FabricEvent& e) {
+                if (e.kind != FabricEvent::Kind::kMessage && e.id == id) out = e, ++seen;
+            },
+            [&] { return seen > 0; });
+        FabricEvent events[8];
+        for (int i = 0; i < 10; ++i) EXPECT_EQ(world_->fabric(member).poll(events, 0), 0u);
+        EXPECT_EQ(seen, 1);
+        return out;
+    }
+    std::unique_ptr<FabricWorld> world_;
+};
+
+TEST_P(Contract, MessagesArriveOnceInOrderAlsoAfterAgain) {
+    for (const ServiceAddress to : {kB, kLocal}) {
+        constexpr uint32_t kMessages = 20'000;
+        uint32_t sent = 0, got = 0, wrong = 0, again = 0;
+        std::vector<std::byte> message(kFrameBytesMax);
+        EXPECT_TRUE(poll_until(
+            {to, kA},
+            [&](ServiceAddress at, const FabricEvent& e) {
+                if (e.kind != FabricEvent::Kind::kMessage || !(at == to)) return;
+                uint32_t number = 0;
+                memcpy(&number, e.message.data(), sizeof number);
+                wrong += number != got++ || !(e.peer == kA) || e.message.size() != 4 + number % 4093;
+            },
+            [&] {
+                for (int burst = 0; burst < 100 && sent < kMessages; ++burst) {
+                    memcpy(message.data(), &sent, sizeof sent);
+                    if (world_->fabric(kA).send(to, {message.data(), 4 + sent % 4093}) == Post::kAgain) {
+                        ++again;
+                        break;
+                    }
+                    ++sent;
+                }
+                return got == kMessages;
+            }));
+        EXPECT_EQ(wrong, 0u);
+        EXPECT_GT(again, 0u);
+    }
+}
+
+TEST_P(Contract, CopyMovesExactlyItsBytesAndEndsOnce) {
+    std::byte* from = world_->bytes(kNode0, kRank0);
+    std::byte* to = world_->bytes(kNode0, kRank1);
+    for (const uint64_t bytes : {0ul, 1ul, 4095ul, 65536ul, 300000ul}) {
+        for (uint64_t i = 0; i < FabricWorld::kRegionBytes; ++i)
+            from[i] = static_cast<std::byte>(i * 7 + bytes);
+        memset(to, 0xee, FabricWorld::kRegionBytes);
+        ASSERT_EQ(world_->fabric(kA).copy({kRank0, kUser, 11}, {kRank1, kUser, 1000}, bytes, 40 + bytes),
+                  Post::kAccepted);
+        EXPECT_EQ(finish(kA, 40 + bytes).result, MoveResult::kMoved);
+        EXPECT_EQ(memcmp(to + 1000, from + 11, bytes), 0);
+        EXPECT_EQ(to[999], std::byte{0xee});
+        EXPECT_EQ(to[1000 + bytes], std::byte{0xee});
+    }
+}
+
+TEST_P(Contract, WriteIsVisibleAtItsTarget) {
+    std::vector<std::byte> data(5000, std::byte{0x5a});
+    ASSERT_EQ(world_->fabric(kA).write(data, {kRank1, kUser, 77}, 9), Post::kAccepted);
+    EXPECT_EQ(finish(kA, 9).result, MoveResult::kMoved);
+    EXPECT_EQ(memcmp(world_->bytes(kNode0, kRank1) + 77, data.data(), data.size()), 0);
+}
+
+TEST_P(Contract, ReadFromAnotherNode) {
+    std::byte* from = world_->bytes(kNode1, kRank1);
+    for (uint64_t i = 0; i < FabricWorld::kRegionBytes; ++i) from[i] = static_cast<std::byte>(i * 13);
+    ASSERT_EQ(world_->fabric(kA).import_region(kB, world_->descriptor(kNode1, kRank1), 3), Post::kAccepted);
+    const FabricEvent imported = finish(kA, 3);
+    ASSERT_EQ(imported.kind, FabricEvent::Kind::kImported);
+    ASSERT_TRUE(imported.ok);
+    for (const uint64_t bytes : {0ul, 200000ul}) {
+        ASSERT_EQ(world_->fabric(kA).read(imported.region, 100, {kRank0, kUser, 5}, bytes, 4),
+                  Post::kAccepted);
+        EXPECT_EQ(finish(kA, 4).result, MoveResult::kMoved);
+        EXPECT_EQ(memcmp(world_->bytes(kNode0, kRank0) + 5, from + 100, bytes), 0);
+    }
+    ASSERT_EQ(world_->fabric(kA).read(imported.region, FabricWorld::kRegionBytes, {kRank0, kUser, 5}, 1, 5),
+              Post::kAccepted);
+    EXPECT_EQ(finish(kA, 5).result, MoveResult::kFailed);
+    world_->fabric(kA).forget_region(imported.region);
+    ASSERT_EQ(world_->fabric(kA).read(imported.region, 0, {kRank0, kUser, 5}, 1, 6), Post::kAccepted);
+    EXPECT_EQ(finish(kA, 6).result, MoveResult::kFailed);
+}
+
+TEST_P(Contract, ImportOfNonsenseFails) {
+    const std::vector<std::byte> nonsense(300, std::byte{0x77});
+    ASSERT_EQ(world_->fabric(kA).import_region(kB, nonsense, 3), Post::kAccepted);
+    EXPECT_FALSE(finish(kA, 3).ok);
+}
+
+TEST_P(Contract, NothingOutsideARegionIsTouched) {
+    constexpr uint64_t kEnd = FabricWorld::kRegionBytes;
+    const MemoryRef good{kRank1, kUser, 0};
+    const std::pair<MemoryRef, uint64_t> bad[] = {
+        {{kRank0, kUser, kEnd - 3}, 4},       {{kRank0, kUser, ~uint64_t{0} - 1}, 4},
+        {{kRank0, kUser, 0}, ~uint64_t{0}},   {{kRank0, RegionId{2}, 0}, 4},
+        {{kRank0, RegionId{1u << 30}, 0}, 4}, {{LocalRank{500}, kUser, 0}, 4}};
+    uint64_t id = 1;
+    for (const auto& [ref, bytes] : bad) {
+        ASSERT_EQ(world_->fabric(kA).copy(ref, good, bytes, id), Post::kAccepted);
+        EXPECT_EQ(finish(kA, id++).result, MoveResult::kFailed);
+        ASSERT_EQ(world_->fabric(kA).copy(good, ref, bytes, id), Post::kAccepted);
+        EXPECT_EQ(finish(kA, id++).result, MoveResult::kFailed);
+    }
+}
+
+TEST_P(Contract, PollWaitsNoLongerThanTold) {
+    FabricEvent events[4];
+    world_->fabric(kA).poll(events, 0);
+    for (const uint64_t wait_ms : {1ul, 20ul}) {
+        const auto begin = Clock::now();
+        world_->fabric(kA).poll(events, wait_ms * 1'000'000);
+        const auto took = Clock::now() - begin;
+        EXPECT_LT(took, std::chrono::milliseconds(wait_ms + 15));
+        EXPECT_GT(took, std::chrono::microseconds(wait_ms * 900));
+    }
+}
+
+TEST_P(Contract, LostPeerIsToldOnceAndPostsStillEnd) {
+    std::byte byte{};
+    bool arrived = false;
+    while (world_->fabric(kA).send(kB, {&byte, 1}) == Post::kAgain) {
+        FabricEvent events[4];
+        world_->fabric(kA).poll(events, 0);
+        world_->fabric(kB).poll(events, 0);
+    }
+    poll_until(
+        {kB}, [&](ServiceAddress, const FabricEvent&) { arrived = true; }, [&] { return arrived; });
+    world_->lose(kB);
+    int lost = 0;
+    EXPECT_TRUE(poll_until(
+        {kA},
+        [&](ServiceAddress, const FabricEvent& e) {
+            lost += e.kind == FabricEvent::Kind::kPeerLost && e.peer == kB;
+        },
+        [&] { return lost > 0; }));
+    EXPECT_EQ(world_->fabric(kA).send(kB, {&byte, 1}), Post::kAccepted);
+    const auto end = Clock::now() + std::chrono::milliseconds(300);
+    poll_until(
+        {kA}, [&](ServiceAddress, const FabricEvent& e) { lost += e.kind == FabricEvent::Kind::kPeerLost; },
+        [&] { return Clock::now() > end; });
+    EXPECT_EQ(lost, 1);
+}
+
+// A ringer and a sleeper: every ring is noticed, however they fall.
+TEST_P(Contract, NoWakeUpIsLostInAMillionRings) {
+    constexpr uint32_t kRings = 1'000'000;
+    const NodeMemory memory = world_->memory(kNode0);
+    std::atomic<uint32_t> asked{0}, answered{0};
+    std::thread ringer([&] {
+        Prng prng(5);
+        for (uint32_t i = 1; i <= kRings; ++i) {
+            asked.store(i, std::memory_order_relaxed);
+            WakeSet wake;
+            memory.ring_service(kA.service, &wake);
+            if (wake.any()) world_->fabric(kLocal).wake(wake);
+            while (answered.load(std::memory_order_acquire) < i) {
+                if (prng.chance(10)) std::this_thread::yield();
+            }
+        }
+    });
+    uint32_t slow = 0;
+    FabricEvent events[4];
+    while (answered.load() < kRings) {
+        const auto begin = Clock::now();
+        world_->fabric(kA).poll(events, 2'000'000'000);
+        slow += Clock::now() - begin > std::chrono::milliseconds(1500);
+        answered.store(asked.load(std::memory_order_acquire), std::memory_order_release);
+        if (slow > 3) break;
+    }
+    answered.store(kRings);
+    if (slow > 0) ADD_FAILURE() << slow << " wake-ups lost";
+    ringer.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, Contract, testing::Values(shm_world(), shm_inaccessible_world()),
+                         [](const auto& named) { return std::string(named.param.name); });
+
+}  // namespace
+}  // namespace longshore::test

@@ -1,0 +1,43 @@
+// What a fabric gives the conformance suite: members (service processes) of two nodes, and ranks whose memory
+// the test can look at. A new fabric implements it and adds itself to the list at the end of its world's
+// file.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "fabric/fabric.h"
+
+namespace longshore::test {
+
+class FabricWorld {
+  public:
+    virtual ~FabricWorld() = default;
+    // Nodes 0 and 1, each with two service processes and two ranks.
+    static constexpr uint16_t kNodes = 2, kServices = 2, kRanks = 2;
+    static constexpr uint64_t kRegionBytes = 1 << 20;
+
+    virtual Fabric& fabric(ServiceAddress member) = 0;
+    virtual NodeMemory memory(NodeId node) = 0;
+    // The bytes of a rank's region kUserRegion, as the rank sees them; kRegionBytes of them.
+    static constexpr RegionId kUserRegion{1};
+    virtual std::byte* bytes(NodeId node, LocalRank rank) = 0;
+    // A descriptor of that region, for import_region.
+    virtual std::vector<std::byte> descriptor(NodeId node, LocalRank rank) = 0;
+    // The member is gone for good.
+    virtual void lose(ServiceAddress member) = 0;
+};
+
+using WorldMaker = std::function<std::unique_ptr<FabricWorld>()>;
+struct NamedWorld {
+    const char* name;
+    WorldMaker make;
+};
+
+// Declared by each fabric's world.
+NamedWorld shm_world();
+NamedWorld shm_inaccessible_world();
+
+}  // namespace longshore::test

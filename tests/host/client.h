@@ -1,0 +1,80 @@
+// A job without MPI: processes forked by the test, whose allgather goes through shared memory. Each runs a
+// body as one rank; the job passes if every body returns 0.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "host/host.h"
+
+namespace longshore::test {
+
+constexpr uint32_t kRanksMax = 16;
+constexpr size_t kSlotBytes = 64 * 1024;
+
+struct SharedState {
+    std::atomic<uint32_t> arrived[kRanksMax];
+    std::atomic<uint32_t> flags[16];  // for tests
+    std::byte slots[2][kRanksMax][kSlotBytes];
+};
+
+struct JobOptions {
+    uint32_t ranks = 4, nodes = 0, services = 1;
+    bool strided = false, cooperative = true, inaccessible = false;
+    uint32_t limit_s = 5;
+    std::string service_path;
+};
+
+class RankClient {
+  public:
+    RankClient(SharedState* shared, uint32_t rank, const JobOptions& options);
+    ~RankClient();
+    bool attach();  // false: see error()
+    bool make_group();
+    std::string error() const;
+    int run(const ls_arguments& arguments);  // start, wait, free: its result
+    int wait(ls_operation* operation, uint64_t limit_s = 30);
+    void barrier();
+
+    SharedState* shared;
+    uint32_t rank, size;
+    ls_context* context = nullptr;
+    ls_group* group = nullptr;
+
+  private:
+    int start_exchange(const void* in, void* out, size_t bytes);
+    int test_exchange();
+    JobOptions options_;
+    ls_exchange exchange_{};
+    uint32_t sequence_ = 0;
+    void* out_ = nullptr;
+    size_t bytes_ = 0;
+};
+
+class Job {
+  public:
+    using Body = std::function<int(RankClient&)>;
+    Job(const JobOptions& options, const Body& body);
+    ~Job();
+    // The exit status of each rank (128 + signal); all are 0 if it went well.
+    std::vector<int> wait();
+    bool passed();
+    SharedState& shared() { return *shared_; }
+    pid_t rank_pid(uint32_t rank) const { return pids_[rank]; }
+
+  private:
+    SharedState* shared_;
+    std::vector<pid_t> pids_;
+};
+
+// Processes of this machine whose command line starts with "longshored:" and that are of the given role (""
+// for any).
+std::vector<pid_t> find_services(const std::string& role);
+// Waits until there are none, at most so long.
+bool wait_until_gone(double seconds);
+
+}  // namespace longshore::test

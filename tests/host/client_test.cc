@@ -1,0 +1,374 @@
+// host/ as a program without MPI sees it: every collective, bytes verified; then what goes wrong.
+#include "client.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace longshore::test {
+namespace {
+
+uint8_t pattern(uint32_t from, uint32_t to, uint64_t at, uint32_t round) {
+    return static_cast<uint8_t>(from * 131 + to * 17 + at * 7 + (at >> 8) * 3 + round * 29);
+}
+
+#define NEED(condition)                                                                 \
+    do {                                                                                \
+        if (!(condition)) {                                                             \
+            fprintf(stderr, "  [rank %u] line %d: %s\n", c.rank, __LINE__, #condition); \
+            return __LINE__ % 100 + 1;                                                  \
+        }                                                                               \
+    } while (0)
+
+bool check_block(const uint8_t* at, uint64_t bytes, uint32_t from, uint32_t to, uint32_t round) {
+    for (uint64_t i = 0; i < bytes; ++i)
+        if (at[i] != pattern(from, to, i, round)) return false;
+    return true;
+}
+void fill_block(uint8_t* at, uint64_t bytes, uint32_t from, uint32_t to, uint32_t round) {
+    for (uint64_t i = 0; i < bytes; ++i) at[i] = pattern(from, to, i, round);
+}
+
+int alltoall(RankClient& c, uint64_t block, bool in_place, uint32_t round) {
+    std::vector<uint8_t> send(block * c.size), recv(block * c.size + 64, 0xee);
+    for (uint32_t r = 0; r < c.size; ++r)
+        fill_block((in_place ? recv : send).data() + r * block, block, c.rank, r, round);
+    ls_arguments a{};
+    a.collective = LS_ALLTOALL;
+    a.send = in_place ? nullptr : send.data();
+    a.in_place = in_place;
+    a.recv = recv.data();
+    a.send_block_bytes = a.recv_block_bytes = block;
+    NEED(c.run(a) == LS_OK);
+    for (uint32_t r = 0; r < c.size; ++r) NEED(check_block(recv.data() + r * block, block, r, c.rank, round));
+    for (int i = 0; i < 64; ++i) NEED(recv[block * c.size + static_cast<uint64_t>(i)] == 0xee);
+    return 0;
+}
+
+// Uneven: rank i gives (i + j) % 3 * unit elements to j; displacements backwards.
+int alltoallv(RankClient& c, uint64_t unit, bool in_place, uint32_t round) {
+    std::vector<int32_t> counts(c.size), places(c.size);
+    int32_t at = 0;
+    for (uint32_t r = c.size; r-- > 0;) {
+        counts[r] = static_cast<int32_t>((r + c.rank) % 3 * unit);
+        places[r] = at;
+        at += counts[r] + 1;
+    }
+    std::vector<uint8_t> send(static_cast<size_t>(at) * 4), recv(static_cast<size_t>(at) * 4, 0xee);
+    for (uint32_t r = 0; r < c.size; ++r)
+        fill_block((in_place ? recv : send).data() + places[r] * 4, static_cast<uint64_t>(counts[r]) * 4,
+                   c.rank, r, round);
+    ls_arguments a{};
+    a.collective = LS_ALLTOALLV;
+    a.send = in_place ? nullptr : send.data();
+    a.in_place = in_place;
+    a.recv = recv.data();
+    a.send_vector = a.recv_vector = {counts.data(), places.data(), 0, 4};
+    NEED(c.run(a) == LS_OK);
+    for (uint32_t r = 0; r < c.size; ++r)
+        NEED(
+            check_block(recv.data() + places[r] * 4, static_cast<uint64_t>(counts[r]) * 4, r, c.rank, round));
+    return 0;
+}
+
+int allgather(RankClient& c, uint64_t block, bool in_place, bool vector, uint32_t round) {
+    std::vector<uint8_t> send(block), recv(block * c.size, 0xee);
+    fill_block(in_place ? recv.data() + c.rank * block : send.data(), block, c.rank, 0, round);
+    std::vector<int64_t> counts(c.size, static_cast<int64_t>(block)), places(c.size);
+    for (uint32_t r = 0; r < c.size; ++r) places[r] = static_cast<int64_t>(r * block);
+    ls_arguments a{};
+    a.collective = vector ? LS_ALLGATHERV : LS_ALLGATHER;
+    a.send = in_place ? nullptr : send.data();
+    a.in_place = in_place;
+    a.recv = recv.data();
+    a.send_block_bytes = a.recv_block_bytes = block;
+    a.recv_vector = {counts.data(), places.data(), 1, 1};
+    NEED(c.run(a) == LS_OK);
+    for (uint32_t r = 0; r < c.size; ++r) NEED(check_block(recv.data() + r * block, block, r, 0, round));
+    return 0;
+}
+
+int bcast(RankClient& c, uint64_t bytes, uint32_t root, uint32_t round) {
+    std::vector<uint8_t> buffer(bytes, 0xee);
+    if (c.rank == root) fill_block(buffer.data(), bytes, root, 0, round);
+    ls_arguments a{};
+    a.collective = LS_BCAST;
+    a.recv = buffer.data();
+    a.root = root;
+    a.recv_block_bytes = bytes;
+    NEED(c.run(a) == LS_OK);
+    NEED(check_block(buffer.data(), bytes, root, 0, round));
+    return 0;
+}
+
+int every_collective(RankClient& c, uint32_t rounds) {
+    for (uint32_t round = 0; round < rounds; ++round) {
+        for (const uint64_t bytes : {0ul, 1ul, 700ul, 5000ul, 300000ul}) {
+            for (const bool in_place : {false, true}) {
+                if (int rc = alltoall(c, bytes, in_place, round)) return rc;
+                if (int rc = alltoallv(c, bytes / 4, in_place, round)) return rc;
+                if (int rc = allgather(c, bytes, in_place, false, round)) return rc;
+                if (int rc = allgather(c, bytes, in_place, true, round)) return rc;
+            }
+            if (int rc = bcast(c, bytes, round % c.size, round)) return rc;
+        }
+    }
+    return 0;
+}
+
+struct Variant {
+    const char* name;
+    JobOptions options;
+};
+JobOptions with(uint32_t ranks, uint32_t nodes, uint32_t services, bool strided = false,
+                bool cooperative = true, bool inaccessible = false) {
+    JobOptions o;
+    o.ranks = ranks, o.nodes = nodes, o.services = services;
+    o.strided = strided, o.cooperative = cooperative, o.inaccessible = inaccessible;
+    return o;
+}
+
+class Collectives : public testing::TestWithParam<Variant> {};
+TEST_P(Collectives, BytesArrive) {
+    Job job(GetParam().options, [](RankClient& c) {
+        if (!c.attach()) {
+            fprintf(stderr, "  %s\n", c.error().c_str());
+            return 1;
+        }
+        NEED(c.make_group());
+        const int rc = every_collective(c, 3);
+        c.barrier();
+        return rc;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+INSTANTIATE_TEST_SUITE_P(Jobs, Collectives,
+                         testing::Values(Variant{"OneRank", with(1, 0, 1)},
+                                         Variant{"TwoRanks", with(2, 0, 1)},
+                                         Variant{"FourRanks", with(4, 0, 1)},
+                                         Variant{"OnlyServices", with(4, 0, 2, false, false)},
+                                         Variant{"Inaccessible", with(4, 0, 1, false, false, true)},
+                                         Variant{"TwoNodes", with(4, 2, 1)},
+                                         Variant{"TwoNodesInaccessible", with(4, 2, 1, false, false, true)},
+                                         Variant{"TwoNodesStrided", with(4, 2, 2, true)},
+                                         Variant{"ThreeUnevenNodes", with(5, 3, 1)}),
+                         [](const auto& variant) { return std::string(variant.param.name); });
+
+// Ranks keep going while `meddle` does its work from the parent.
+void run_while(const JobOptions& options, const std::function<void(Job&)>& meddle, int rounds = 40) {
+    Job job(options, [rounds](RankClient& c) {
+        if (!c.attach()) return 1;
+        NEED(c.make_group());
+        c.barrier();
+        c.shared->flags[0].store(1);
+        for (int i = 0; i < rounds; ++i) {
+            if (int rc = every_collective(c, 1)) return rc;
+            c.shared->flags[1].store(static_cast<uint32_t>(i));
+        }
+        c.barrier();
+        return 0;
+    });
+    while (job.shared().flags[0].load() == 0) usleep(1000);
+    meddle(job);
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+
+void kill_services(int signal, const char* role) {
+    for (const pid_t pid : find_services(role)) kill(pid, signal);
+}
+
+TEST(Loss, ServiceKilledOnOneNode) {
+    run_while(with(4, 0, 1), [](Job&) {
+        for (int i = 0; i < 5; ++i) usleep(20000), kill_services(SIGKILL, "sp");
+    });
+}
+TEST(Loss, ServiceKilledWithTwoNodes) {
+    run_while(with(4, 2, 1), [](Job&) {
+        for (int i = 0; i < 5; ++i) usleep(20000), kill_services(SIGKILL, "sp");
+    });
+}
+TEST(Loss, SupervisorKilledOnOneNode) {
+    run_while(with(4, 0, 1), [](Job&) { usleep(20000), kill_services(SIGKILL, "supervisor"); });
+}
+TEST(Loss, ServiceStoppedOnOneNode) {
+    // Between operations it holds no claim: it is stopped while the ranks are not in one.
+    Job job(with(4, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        NEED(c.make_group());
+        c.barrier();
+        c.shared->flags[0].store(1);
+        while (c.shared->flags[2].load() == 0) usleep(1000);
+        const int rc = every_collective(c, 3);
+        c.barrier();
+        return rc;
+    });
+    while (job.shared().flags[0].load() == 0) usleep(1000);
+    usleep(100000);
+    kill_services(SIGSTOP, "sp");
+    job.shared().flags[2].store(1);
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+TEST(Loss, RankKilled) {
+    Job job(with(2, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        c.shared->flags[0].fetch_add(1);
+        pause();
+        return 0;
+    });
+    while (job.shared().flags[0].load() < 2) usleep(1000);
+    kill(job.rank_pid(0), SIGKILL);
+    kill(job.rank_pid(1), SIGKILL);
+    job.wait();
+    EXPECT_TRUE(wait_until_gone(5));
+}
+
+TEST(Guest, ApplicationSeesNoChild) {
+    Job job(with(2, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        NEED(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);
+        NEED(c.make_group());
+        const int rc = every_collective(c, 1);
+        NEED(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);
+        c.barrier();
+        return rc;
+    });
+    EXPECT_TRUE(job.passed());
+}
+TEST(Guest, ForkedChildIsRefused) {
+    Job job(with(2, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        NEED(c.make_group());
+        const pid_t pid = fork();
+        if (pid == 0) {
+            uint8_t buffer[8] = {};
+            ls_arguments a{};
+            a.collective = LS_BCAST;
+            a.recv = buffer;
+            a.recv_block_bytes = sizeof buffer;
+            ls_operation* operation = nullptr;
+            _exit(ls_operation_start(c.group, &a, &operation) == LS_ERR_UNAVAILABLE ? 0 : 1);
+        }
+        int status = 1;
+        waitpid(pid, &status, 0);
+        NEED(status == 0);
+        const int rc = every_collective(c, 1);
+        c.barrier();
+        return rc;
+    });
+    EXPECT_TRUE(job.passed());
+}
+TEST(Guest, AnotherUserIsRefused) {
+    if (getuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+    Job job(with(1, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        c.shared->flags[0].store(1);
+        while (c.shared->flags[1].load() == 0) usleep(1000);
+        NEED(c.make_group());
+        return every_collective(c, 1);
+    });
+    while (job.shared().flags[0].load() == 0) usleep(1000);
+    // The name is in /proc/net/unix for everybody to see; the supervisor hangs up on who is not its user.
+    std::vector<std::string> names;
+    std::ifstream table("/proc/net/unix");
+    for (std::string line; std::getline(table, line);) {
+        const size_t at = line.find("@longshore-");
+        if (at != line.npos) names.push_back(line.substr(at + 1));
+    }
+    EXPECT_FALSE(names.empty());
+    const pid_t pid = fork();
+    if (pid == 0) {
+        if (setgid(65534) != 0 || setuid(65534) != 0) _exit(3);
+        for (const std::string& name : names) {
+            sockaddr_un address{};
+            address.sun_family = AF_UNIX;
+            memcpy(address.sun_path + 1, name.data(), name.size());
+            const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+            if (connect(fd, reinterpret_cast<sockaddr*>(&address),
+                        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) != 0)
+                continue;
+            char byte = 0;
+            const timeval limit{3, 0};
+            setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+            if (recv(fd, &byte, 1, 0) > 0 || errno == EAGAIN) _exit(4);  // neither an answer nor patience
+        }
+        _exit(0);
+    }
+    int status = 1;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+    job.shared().flags[1].store(1);
+    EXPECT_TRUE(job.passed());
+}
+TEST(Guest, IdleServiceSleeps) {
+    Job job(with(2, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        NEED(c.make_group());
+        if (int rc = every_collective(c, 1)) return rc;
+        c.barrier();
+        usleep(100000);
+        ls_service_stats before{}, after{};
+        ls_services(c.context, &before, 1);
+        sleep(4);
+        ls_services(c.context, &after, 1);
+        NEED(after.cpu_ns - before.cpu_ns < 40'000'000);  // 1 % of 4 s
+        c.barrier();
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+}
+TEST(Guest, MissingProgramIsOneClearError) {
+    JobOptions options = with(3, 0, 1);
+    options.service_path = "/nowhere/longshored";
+    Job job(options, [](RankClient& c) {
+        NEED(!c.attach());
+        NEED(c.error().find("/nowhere/longshored") != std::string::npos);
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+}
+TEST(Guest, UnreadableMemoryEndsInAnError) {
+    Job job(with(2, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        NEED(c.make_group());
+        const size_t block = 1 << 20;
+        auto* send = static_cast<uint8_t*>(
+            mmap(nullptr, 2 * block, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        std::vector<uint8_t> recv(2 * block);
+        // A hole in the block that rank 0 gives to rank 1.
+        if (c.rank == 0) mprotect(send + block + 65536, 65536, PROT_NONE);
+        ls_arguments a{};
+        a.collective = LS_ALLTOALL;
+        a.send = send;
+        a.recv = recv.data();
+        a.send_block_bytes = a.recv_block_bytes = block;
+        ls_set_cooperative(c.context,
+                           c.rank == 1);  // the owner's own memcpy would end it as any program's does
+        const int rc = c.run(a);
+        NEED(rc == (c.rank == 1 ? LS_ERR_MEMORY : LS_OK) || rc == LS_ERR_MEMORY);
+        NEED(c.rank == 0 || rc == LS_ERR_MEMORY);
+        c.barrier();
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+}
+
+}  // namespace
+}  // namespace longshore::test
+
+int main(int argc, char** argv) {
+    testing::InitGoogleTest(&argc, argv);
+    return RUN_ALL_TESTS();
+}

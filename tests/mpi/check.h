@@ -1,0 +1,49 @@
+// What the test programs share: a check that names its place, and contents that say where a byte came from.
+#pragma once
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#define CHECK(condition)                                                                          \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            int world_rank_ = -1;                                                                 \
+            MPI_Comm_rank(MPI_COMM_WORLD, &world_rank_);                                          \
+            fprintf(stderr, "rank %d: %s:%d: %s\n", world_rank_, __FILE__, __LINE__, #condition); \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                                         \
+        }                                                                                         \
+    } while (0)
+
+// Byte `i` of the block that `source` sends to `destination` in call `tag`.
+inline unsigned char byte_of(uint32_t source, uint32_t destination, uint32_t tag, uint64_t i) {
+    uint32_t x = source * 0x9E3779B1u ^ destination * 0x85EBCA77u ^ tag * 0xC2B2AE3Du ^
+                 static_cast<uint32_t>(i) * 0x27D4EB2Fu;
+    return static_cast<unsigned char>((x ^ (x >> 15)) >> 3);
+}
+
+inline void fill(void* memory, uint64_t bytes, int source, int destination, int tag) {
+    auto* at = static_cast<unsigned char*>(memory);
+    for (uint64_t i = 0; i < bytes; ++i)
+        at[i] = byte_of(static_cast<uint32_t>(source), static_cast<uint32_t>(destination),
+                        static_cast<uint32_t>(tag), i);
+}
+
+inline bool is_filled(const void* memory, uint64_t bytes, int source, int destination, int tag) {
+    const auto* at = static_cast<const unsigned char*>(memory);
+    for (uint64_t i = 0; i < bytes; ++i)
+        if (at[i] != byte_of(static_cast<uint32_t>(source), static_cast<uint32_t>(destination),
+                             static_cast<uint32_t>(tag), i))
+            return false;
+    return true;
+}
+
+inline void finish(const char* name) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Finalize();
+    if (rank == 0) printf("%s: ok\n", name);
+}

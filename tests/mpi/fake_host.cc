@@ -1,0 +1,174 @@
+// host.h over the MPI's own nonblocking collectives: tests the shim (requests, datatypes, waits, errors,
+// statistics) without service processes. Never shipped.
+#include <mpi.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "host/host.h"
+
+struct ls_context {
+    ls_collective_bytes bytes[5] = {};
+};
+
+struct ls_group {
+    ls_context* context;
+    MPI_Comm comm;
+    int size, rank;
+};
+
+struct ls_operation {
+    ls_group* group;
+    ls_collective collective;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int delay = 0;  // tests before it may complete
+    uint64_t bytes = 0;
+    int fail = 0;
+    std::vector<int> counts[2], places[2];
+    std::vector<char> copy;
+};
+
+namespace {
+
+int64_t number(const ls_vector& vector, const void* array, int i) {
+    return vector.is_64bit ? static_cast<const int64_t*>(array)[i] : static_cast<const int32_t*>(array)[i];
+}
+
+void read_vector(const ls_vector& vector, int size, std::vector<int>* counts, std::vector<int>* places) {
+    for (int i = 0; i < size; ++i) {
+        counts->push_back(static_cast<int>(number(vector, vector.counts, i) * (int64_t)vector.element_bytes));
+        places->push_back(
+            static_cast<int>(number(vector, vector.displacements, i) * (int64_t)vector.element_bytes));
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+int ls_context_start(const ls_options*, const ls_exchange*, ls_context** out) {
+    *out = new ls_context;
+    return LS_OK;
+}
+int ls_context_test(ls_context*) {
+    return getenv("LONGSHORE_INTERNAL_FAKE_UNAVAILABLE") ? LS_ERR_UNAVAILABLE : LS_OK;
+}
+const char* ls_context_error(const ls_context*) {
+    return "the fake was told to be unavailable";
+}
+void ls_context_free(ls_context* context) {
+    delete context;
+}
+
+int ls_group_start(ls_context* context, const ls_exchange* exchange, ls_group** out) {
+    auto* group = new ls_group;
+    group->context = context;
+    group->size = static_cast<int>(exchange->size);
+    group->rank = static_cast<int>(exchange->rank);
+    PMPI_Comm_dup(*static_cast<MPI_Comm*>(exchange->user), &group->comm);
+    PMPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN);
+    *out = group;
+    return LS_OK;
+}
+int ls_group_test(ls_group*) {
+    return LS_OK;
+}
+// The communicator stays: this may be called from a callback of the MPI, where MPICH frees none.
+void ls_group_free(ls_group* group) {
+    delete group;
+}
+
+int ls_operation_start(ls_group* group, const ls_arguments* a, ls_operation** out) {
+    auto* op = new ls_operation;
+    op->group = group;
+    op->collective = a->collective;
+    op->delay = rand() % 20;
+    const char* fail = getenv("LONGSHORE_INTERNAL_FAKE_ERROR");
+    op->fail = fail ? atoi(fail) : 0;
+    const void* send = a->in_place ? MPI_IN_PLACE : a->send;
+    const int sb = static_cast<int>(a->send_block_bytes), rb = static_cast<int>(a->recv_block_bytes);
+    const int n = group->size;
+    switch (a->collective) {
+        case LS_ALLTOALL:
+            PMPI_Ialltoall(send, sb, MPI_BYTE, a->recv, rb, MPI_BYTE, group->comm, &op->request);
+            op->bytes = a->recv_block_bytes * static_cast<uint64_t>(n - 1);
+            break;
+        case LS_ALLGATHER:
+            PMPI_Iallgather(send, sb, MPI_BYTE, a->recv, rb, MPI_BYTE, group->comm, &op->request);
+            op->bytes = a->recv_block_bytes * static_cast<uint64_t>(n - 1);
+            break;
+        case LS_BCAST:
+            PMPI_Ibcast(a->recv, rb, MPI_BYTE, static_cast<int>(a->root), group->comm, &op->request);
+            if (static_cast<int>(a->root) != group->rank) op->bytes = a->recv_block_bytes;
+            break;
+        case LS_ALLTOALLV:
+            read_vector(a->recv_vector, n, &op->counts[1], &op->places[1]);
+            if (!a->in_place) read_vector(a->send_vector, n, &op->counts[0], &op->places[0]);
+            PMPI_Ialltoallv(send, op->counts[0].data(), op->places[0].data(), MPI_BYTE, a->recv,
+                            op->counts[1].data(), op->places[1].data(), MPI_BYTE, group->comm, &op->request);
+            break;
+        case LS_ALLGATHERV:
+            read_vector(a->recv_vector, n, &op->counts[1], &op->places[1]);
+            PMPI_Iallgatherv(send, sb, MPI_BYTE, a->recv, op->counts[1].data(), op->places[1].data(),
+                             MPI_BYTE, group->comm, &op->request);
+            break;
+    }
+    for (int i = 0; i < static_cast<int>(op->counts[1].size()); ++i)
+        if (i != group->rank) op->bytes += static_cast<uint64_t>(op->counts[1][static_cast<size_t>(i)]);
+    *out = op;
+    return LS_OK;
+}
+
+int ls_operation_test(ls_operation* op, int* moved) {
+    if (moved) *moved = 0;
+    int done = 0;
+    if (op->request != MPI_REQUEST_NULL) {
+        PMPI_Test(&op->request, &done, MPI_STATUS_IGNORE);
+        if (!done) return LS_IN_PROGRESS;
+    }
+    if (moved) *moved = 1;
+    if (op->delay-- > 0) return LS_IN_PROGRESS;
+    op->group->context->bytes[op->collective].by_rank += op->bytes;
+    return op->fail < 0 ? op->fail : LS_OK;
+}
+void ls_operation_free(ls_operation* op) {
+    delete op;
+}
+
+void* ls_allocate(ls_context*, size_t bytes) {
+    return bytes < 4096 ? nullptr : malloc(bytes);
+}
+void ls_release(ls_context*, void* memory, size_t) {
+    free(memory);
+}
+void ls_sleep(ls_context*, uint64_t timeout_ns) {
+    timespec pause{0, static_cast<long>(timeout_ns)};
+    nanosleep(&pause, nullptr);
+}
+void ls_operation_describe(const ls_operation*, char* line, size_t bytes) {
+    strncpy(line, "a fake operation", bytes - 1);
+    line[bytes - 1] = 0;
+}
+void ls_set_cooperative(ls_context*, int) {}
+
+void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[5]) {
+    memcpy(out, context->bytes, sizeof context->bytes);
+}
+uint32_t ls_services(const ls_context*, ls_service_stats*, uint32_t) {
+    return 0;
+}
+int ls_is_node_leader(const ls_context*) {
+    return 0;
+}
+uint32_t ls_node(const ls_context*) {
+    return 0;
+}
+uint32_t ls_node_count(const ls_context*) {
+    return 1;
+}
+uint32_t ls_trace_take(ls_context*, ls_trace_event*, uint32_t) {
+    return 0;
+}
+}

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Runs the MPI programs of this folder under the shim and looks into the statistics whether their calls were really
+offloaded.      run_programs.py --build DIR --flavour openmpi|mpich --host fake|real --mpirun PATH [-k WORD]
+
+Every run has a time limit. MPICH with more ranks than cores needs about 9 ms per native collective, so its jobs of 8
+ranks are few and small. Nothing runs in parallel.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT_S = 60
+
+
+class Runner:
+    def __init__(self, options):
+        self.options = options
+        self.runs = self.failures = 0
+        self.folder = tempfile.TemporaryDirectory(prefix="longshore-mpi-tests-")
+        lib = "tests/mpi/fake/lib" if options.host == "fake" else "lib"
+        self.stub = os.path.join(options.build, lib, "liblongshore.so")
+
+    def program(self, name):
+        return os.path.join(self.options.build, "tests/mpi", self.options.flavour, f"mpi_{name}_{self.options.flavour}")
+
+    def launch(self, ranks, words, settings, preload=True):
+        """The words of one application context of an mpirun."""
+        variables = [f"{key}={value}" for key, value in settings.items()]
+        if preload:
+            variables.append(f"LD_PRELOAD={self.stub}")
+        return ["-np", str(ranks), "env", *variables, *words]
+
+    def run(self, label, contexts, *, offloaded=True, code=0, expect=None, reject=None):
+        if self.options.k and self.options.k not in label:
+            return
+        stats = os.path.join(self.folder.name, f"{self.runs}.json")
+        command = [self.options.mpirun]
+        if self.options.flavour == "openmpi":
+            command += ["--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        for i, context in enumerate(contexts):
+            command += ([":"] if i else []) + context
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
+        environment["LONGSHORE_STATS"] = stats
+        begin = time.monotonic()
+        self.runs += 1
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+            output, status = done.stdout + done.stderr, done.returncode
+        except subprocess.TimeoutExpired as late:
+            output = "".join(part.decode(errors="replace") for part in (late.stdout, late.stderr) if part)
+            status = "a time limit"
+        problem = None
+        if status == "a time limit" or (status != 0) != (code != 0):
+            problem = f"ended with {status}"
+        elif expect and output.count(expect) != 1:
+            problem = f"does not say once: {expect}"
+        elif reject and reject in output:
+            problem = f"says: {reject}"
+        elif offloaded is not None and code == 0:
+            problem = self.check_stats(stats, offloaded)
+        verdict = "FAILED" if problem else "ok"
+        print(f"{verdict:6} {time.monotonic() - begin:6.2f} s  {label}" + (f": {problem}" if problem else ""), flush=True)
+        if problem:
+            self.failures += 1
+            print("    " + "\n    ".join([" ".join(command), *output.splitlines()[-20:]]), flush=True)
+
+    @staticmethod
+    def check_stats(path, offloaded):
+        try:
+            with open(path) as file:
+                stats = json.load(file)
+        except (OSError, ValueError) as error:
+            return None if offloaded is False else f"statistics: {error}"
+        calls = stats["collectives"].values()
+        for call in calls:
+            if call["calls"] != call["offloaded"] + call["host"] or call["host"] != sum(call["reasons"].values()):
+                return f"statistics do not add up: {call}"
+        count = sum(call["offloaded"] for call in calls)
+        if offloaded and count == 0:
+            return "nothing was offloaded"
+        if not offloaded and count > 0:
+            return f"{count} calls were offloaded"
+        if offloaded and set().union(*(call["reasons"] for call in calls)) - offloaded_may_leave:
+            return f"left to MPI: {[call['reasons'] for call in calls]}"
+        return None
+
+
+# What a job with offload on may still leave to MPI.
+offloaded_may_leave = {"one rank", "intercommunicator", "communicator not seen", "argument"}
+
+
+def programs(runner):
+    """Every program, at 1, 2, 3, 4 and 8 ranks, on 1 to 4 emulated nodes."""
+    mpich, fake = runner.options.flavour == "mpich", runner.options.host == "fake"
+    # Ranks, nodes (0: as the machine is), the largest block.
+    shapes = [(1, 0, "1048576"), (2, 0, "1048576"), (3, 0, "1024"), (4, 0, "1024" if mpich else "100000"), (8, 0, "7")]
+    if not fake:
+        shapes += [(2, 2, "1048576"), (3, 2, "1024"), (4, 2, "100000"), (4, 4, "1024"), (8, 4, "1024")]
+    for ranks, nodes, max_bytes in shapes:
+        settings = {"LONGSHORE_NODES_COUNT": nodes} if nodes else {}
+        where = f"{ranks} ranks" + (f", {nodes} nodes" if nodes else "")
+        arguments = {"collectives": [max_bytes], "stress": ["1", "60"]}
+        for name in ("collectives", "datatypes", "waits", "errors", "communicators", "rendezvous", "unseen", "stress"):
+            if ranks == 8 and (name in ("errors", "communicators", "unseen") or (mpich and fake)):
+                continue
+            if mpich and fake and ranks == 4 and name in ("waits", "communicators"):
+                continue  # the fake uses native collectives
+            if fake and ranks >= 4 and name == "collectives":
+                continue  # Open MPI 4.1.4's own MPI_Ialltoallv hangs in place with zero counts on 4 ranks
+            words = [runner.program(name), *arguments.get(name, [])]
+            runner.run(f"{name}, {where}", [runner.launch(ranks, words, settings)], offloaded=ranks > 1)
+
+
+def variations(runner):
+    collectives = [runner.program("collectives"), "1024"]
+    off = {"LONGSHORE_WAIT_COOPERATIVE": "off"}
+    runner.run("collectives, no cooperative wait", [runner.launch(2, collectives, off)])
+    runner.run("stress, no cooperative wait", [runner.launch(2, [runner.program("stress"), "2", "100"], off)])
+    for seed in range(3, 6):
+        runner.run(f"stress, seed {seed}", [runner.launch(2, [runner.program("stress"), str(seed), "150"], {})])
+    if runner.options.host == "real":
+        runner.run("stress, strided, 2 nodes", [runner.launch(
+            4, [runner.program("stress"), "7", "60"],
+            {"LONGSHORE_NODES_COUNT": 2, "LONGSHORE_NODES_PLACEMENT": "strided"})])
+    runner.run("thread multiple", [runner.launch(2, [runner.program("communicators"), "multiple"], {})])
+
+
+def agreement(runner):
+    collectives = [runner.program("collectives"), "1024"]
+    shimmed, plain = runner.launch(1, collectives, {}), runner.launch(1, collectives, {}, preload=False)
+    mixed = "some ranks of this job run without Longshore"
+    runner.run("mixed, rank 1 without", [shimmed, plain], offloaded=False, expect=mixed)
+    runner.run("mixed, rank 0 without", [plain, shimmed], offloaded=False, expect=mixed)
+    runner.run("mixed, the middle without", [shimmed, plain, shimmed], offloaded=False, expect=mixed)
+    runner.run("off on all", [runner.launch(2, collectives, {"LONGSHORE_OFFLOAD": "off"})], offloaded=False,
+               reject="longshore:")
+    # Rank 0's settings hold: rank 1's are not even read.
+    other = runner.launch(1, collectives, {"LONGSHORE_EAGER_BYTES": "77", "LONGSHORE_NONSENSE": "1"})
+    runner.run("other settings on rank 1", [shimmed, other], reject="NONSENSE")
+    runner.run("unknown variable", [runner.launch(2, collectives, {"LONGSHORE_STAT": "1"})], offloaded=False,
+               expect="LONGSHORE_STATS")
+    runner.run("unknown variable, strict", [runner.launch(2, collectives, {"LONGSHORE_STAT": "1",
+                                                                          "LONGSHORE_STRICT": "1"})], code=1,
+               expect="the job ends here")
+    if runner.options.host == "fake":
+        runner.run("no service", [runner.launch(2, collectives, {"LONGSHORE_INTERNAL_FAKE_UNAVAILABLE": "1"})],
+                   offloaded=False, expect="the fake was told to be unavailable")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--flavour", required=True, choices=("openmpi", "mpich"))
+    parser.add_argument("--host", required=True, choices=("fake", "real"))
+    parser.add_argument("--mpirun", required=True)
+    parser.add_argument("--only", choices=("programs", "variations", "agreement"))
+    parser.add_argument("-k", help="only runs whose label contains this")
+    runner = Runner(parser.parse_args())
+    begin = time.monotonic()
+    for part in (programs, variations, agreement):
+        if runner.options.only in (None, part.__name__):
+            part(runner)
+    print(f"{runner.runs} runs, {runner.failures} failed, {time.monotonic() - begin:.0f} s")
+    return 1 if runner.failures or runner.runs == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

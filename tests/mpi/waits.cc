@@ -1,0 +1,194 @@
+// Every form of waiting and testing, on offloaded requests mixed with point-to-point and null ones.
+#include <cstring>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+int rank, size, tag = 0;
+
+constexpr int kBytes = 3000;
+constexpr int kCollectives = 3;
+
+// Requests: 0 null, 1..3 collectives, 4 a receive from the left, 5 a send to the right.
+struct Mix {
+    std::vector<unsigned char> send[kCollectives], recv[kCollectives];
+    unsigned char from_left[kBytes], to_right[kBytes];
+    MPI_Request requests[6];
+    int tag0;
+
+    Mix() {
+        tag0 = tag;
+        tag += kCollectives + 1;
+        const int left = (rank + size - 1) % size, right = (rank + 1) % size;
+        for (MPI_Request& request : requests) request = MPI_REQUEST_NULL;
+        for (int c = 0; c < kCollectives; ++c) {
+            send[c].resize(kBytes);
+            recv[c].assign(static_cast<size_t>(size) * kBytes, 0xEE);
+            fill(send[c].data(), kBytes, rank, 0, tag0 + c);
+            MPI_Iallgather(send[c].data(), kBytes, MPI_BYTE, recv[c].data(), kBytes, MPI_BYTE, MPI_COMM_WORLD,
+                           &requests[1 + c]);
+        }
+        fill(to_right, kBytes, rank, right, tag0 + 3);
+        MPI_Irecv(from_left, kBytes, MPI_BYTE, left, 5, MPI_COMM_WORLD, &requests[4]);
+        MPI_Isend(to_right, kBytes, MPI_BYTE, right, 5, MPI_COMM_WORLD, &requests[5]);
+    }
+
+    void check_all() {
+        for (int i = 0; i < 6; ++i) check(i);
+    }
+
+    void check(int i) {
+        CHECK(requests[i] == MPI_REQUEST_NULL);
+        if (i >= 1 && i <= kCollectives)
+            for (int r = 0; r < size; ++r)
+                CHECK(is_filled(recv[i - 1].data() + static_cast<size_t>(r) * kBytes, kBytes, r, 0,
+                                tag0 + i - 1));
+        if (i == 4) CHECK(is_filled(from_left, kBytes, (rank + size - 1) % size, rank, tag0 + 3));
+    }
+
+    void check_status(int i, const MPI_Status& status) {
+        int count = -1, cancelled = -1;
+        MPI_Test_cancelled(&status, &cancelled);
+        CHECK(cancelled == 0);
+        MPI_Get_count(&status, MPI_BYTE, &count);
+        if (i <= kCollectives && size > 1) CHECK(count == 0);  // MPICH itself: undefined
+        if (i == 4)
+            CHECK(count == kBytes && status.MPI_SOURCE == (rank + size - 1) % size && status.MPI_TAG == 5);
+    }
+};
+
+void by_wait() {
+    Mix mix;
+    for (int i = 5; i >= 0; --i) {
+        MPI_Status status;
+        CHECK(MPI_Wait(&mix.requests[i], &status) == MPI_SUCCESS);
+        if (i > 0 && i < 5) mix.check_status(i, status);
+        mix.check(i);
+    }
+}
+
+void by_waitall(bool ignore) {
+    Mix mix;
+    MPI_Status statuses[6];
+    CHECK(MPI_Waitall(6, mix.requests, ignore ? MPI_STATUSES_IGNORE : statuses) == MPI_SUCCESS);
+    for (int i = 1; !ignore && i < 5; ++i) mix.check_status(i, statuses[i]);
+    mix.check_all();
+}
+
+void by_waitall_with_others_open() {
+    Mix first, second;
+    CHECK(MPI_Waitall(2, &second.requests[4], MPI_STATUSES_IGNORE) == MPI_SUCCESS);  // natives only
+    CHECK(MPI_Waitall(6, first.requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    first.check_all();
+    CHECK(MPI_Waitall(6, second.requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    second.check_all();
+}
+
+void by_waitany(bool test) {
+    Mix mix;
+    for (int done = 0; done < 5; ++done) {
+        int index = -7, flag = !test;
+        MPI_Status status;
+        do {
+            int rc = test ? MPI_Testany(6, mix.requests, &index, &flag, &status)
+                          : MPI_Waitany(6, mix.requests, &index, &status);
+            CHECK(rc == MPI_SUCCESS);
+        } while (!flag);
+        CHECK(index >= 1 && index < 6);
+        if (index < 5) mix.check_status(index, status);
+        mix.check(index);
+    }
+    int index = 0, flag = 0;
+    MPI_Waitany(6, mix.requests, &index, MPI_STATUS_IGNORE);
+    CHECK(index == MPI_UNDEFINED);
+    MPI_Testany(6, mix.requests, &index, &flag, MPI_STATUS_IGNORE);
+    CHECK(flag && index == MPI_UNDEFINED);
+}
+
+void by_waitsome(bool test, bool ignore) {
+    Mix mix;
+    for (int done = 0; done < 5;) {
+        int count = 0, indices[6];
+        MPI_Status statuses[6];
+        MPI_Status* where = ignore ? MPI_STATUSES_IGNORE : statuses;
+        int rc = test ? MPI_Testsome(6, mix.requests, &count, indices, where)
+                      : MPI_Waitsome(6, mix.requests, &count, indices, where);
+        CHECK(rc == MPI_SUCCESS && count != MPI_UNDEFINED && (test || count > 0));
+        for (int i = 0; i < count; ++i) {
+            mix.check(indices[i]);
+            if (!ignore && indices[i] < 5) mix.check_status(indices[i], statuses[i]);
+        }
+        done += count;
+    }
+    int count = 0, indices[6];
+    MPI_Waitsome(6, mix.requests, &count, indices, MPI_STATUSES_IGNORE);
+    CHECK(count == MPI_UNDEFINED);
+}
+
+void by_test() {
+    Mix mix;
+    for (int i = 1; i < 6; ++i)
+        for (int flag = 0; !flag;) CHECK(MPI_Test(&mix.requests[i], &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    mix.check_all();
+    Mix second;
+    for (int flag = 0; !flag;)
+        CHECK(MPI_Testall(6, second.requests, &flag, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    second.check_all();
+}
+
+void by_get_status() {
+    Mix mix;
+    for (int i = 1; i < 6; ++i) {
+        MPI_Status status;
+        for (int flag = 0; !flag;)
+            CHECK(MPI_Request_get_status(mix.requests[i], &flag, &status) == MPI_SUCCESS);
+        CHECK(mix.requests[i] != MPI_REQUEST_NULL);
+        if (i < 5) mix.check_status(i, status);
+        CHECK(MPI_Wait(&mix.requests[i], MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    }
+    mix.check_all();
+}
+
+// More requests than the shim's table starts with.
+void many_open() {
+    constexpr int kMany = 300;
+    std::vector<MPI_Request> requests(kMany);
+    std::vector<int> sent(kMany), got(static_cast<size_t>(kMany * size));
+    for (int i = 0; i < kMany; ++i) {
+        const auto k = static_cast<size_t>(i);
+        sent[k] = rank * 1000 + i;
+        MPI_Iallgather(&sent[k], 1, MPI_INT, &got[k * static_cast<size_t>(size)], 1, MPI_INT, MPI_COMM_WORLD,
+                       &requests[k]);
+    }
+    for (int done = 0; done < kMany / 2; ++done) {
+        int index = -1;
+        MPI_Waitany(kMany, requests.data(), &index, MPI_STATUS_IGNORE);
+        CHECK(index >= 0 && requests[static_cast<size_t>(index)] == MPI_REQUEST_NULL);
+    }
+    MPI_Waitall(kMany, requests.data(), MPI_STATUSES_IGNORE);
+    for (int i = 0; i < kMany; ++i)
+        for (int r = 0; r < size; ++r) CHECK(got[static_cast<size_t>(i * size + r)] == r * 1000 + i);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    by_wait();
+    by_waitall(false);
+    by_waitall(true);
+    by_waitall_with_others_open();
+    by_waitany(false);
+    by_waitany(true);
+    by_waitsome(false, false);
+    by_waitsome(false, true);
+    by_waitsome(true, false);
+    by_test();
+    by_get_status();
+    many_open();
+    finish("waits");
+}
