@@ -24,26 +24,42 @@ uint64_t Arena::allocate(uint64_t bytes) {
     if (bytes > end_ - begin_) return 0;
     const uint32_t c = size_class(bytes);
     const uint64_t span = uint64_t{1} << (c + kSmallestShift);
-    if (free_[c] != 0) {
-        const uint64_t offset = free_[c];
-        free_[c] = decode_link(load_relaxed(memory_.at<uint64_t>(offset)));
-        used_ += span;
+    uint32_t from = c;
+    if (free_[c] == 0 && span > end_ - top_) {
+        // No fresh bytes: halve the smallest larger span that is free.
+        while (from < kClasses && free_[from] == 0) ++from;
+        if (from == kClasses) return 0;
+    }
+    used_ += span;
+    if (free_[from] == 0) {
+        const uint64_t offset = top_;
+        top_ += span;
         return offset;
     }
-    if (span > end_ - top_) return 0;
-    const uint64_t offset = top_;
-    top_ += span;
-    used_ += span;
+    const uint64_t offset = free_[from];
+    free_[from] = decode_link(load_relaxed(memory_.at<uint64_t>(offset)));
+    while (from > c) {
+        --from;
+        push(from, offset + (uint64_t{1} << (from + kSmallestShift)));
+    }
     return offset;
+}
+
+void Arena::push(uint32_t size_class, uint64_t offset) {
+    store_relaxed(memory_.at<uint64_t>(offset), encode_link(free_[size_class]));
+    free_[size_class] = offset;
 }
 
 void Arena::release(uint64_t offset, uint64_t bytes) {
     const uint32_t c = size_class(bytes);
     const uint64_t span = uint64_t{1} << (c + kSmallestShift);
     LONGSHORE_CHECK(offset >= begin_ && offset + span <= top_ && used_ >= span);
-    store_relaxed(memory_.at<uint64_t>(offset), encode_link(free_[c]));
-    free_[c] = offset;
     used_ -= span;
+    push(c, offset);
+    if (used_ != 0) return;
+    // Nothing is in use: small spans become large ones again.
+    top_ = begin_;
+    for (uint64_t& list : free_) list = 0;
 }
 
 }  // namespace longshore

@@ -21,10 +21,12 @@ class Arena {
     uint64_t used_bytes() const { return used_; }
 
   private:
+    static constexpr uint32_t kClasses = 58;
     static uint32_t size_class(uint64_t bytes);
+    void push(uint32_t size_class, uint64_t offset);
     NodeMemory memory_;
     uint64_t begin_ = 0, end_ = 0, top_ = 0, used_ = 0;
-    uint64_t free_[58] = {};
+    uint64_t free_[kClasses] = {};
 };
 
 }  // namespace longshore

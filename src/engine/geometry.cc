@@ -19,9 +19,11 @@ Block Geometry::span(const MemoryRef& base, uint64_t blocks_offset, uint64_t uni
         block.at.offset += index * uniform_bytes;
     }
     if (block.bytes == 0) return block;
-    const uint64_t region_bytes = base.region.value < memory_.limits().regions_max
-                                      ? load_relaxed(&memory_.region(base.rank, base.region).bytes)
-                                      : 0;
+    const bool in_arena = base.region == kArenaRegion;
+    const bool known = base.region.value < memory_.limits().regions_max;
+    const uint64_t region_bytes = in_arena ? memory_.limits().arena_bytes
+                                  : known  ? load_relaxed(&memory_.region(base.rank, base.region).bytes)
+                                           : 0;
     if (block.at.offset > region_bytes || block.bytes > region_bytes - block.at.offset) {
         block.valid = false;
         block.bytes = 0;
@@ -30,8 +32,8 @@ Block Geometry::span(const MemoryRef& base, uint64_t blocks_offset, uint64_t uni
 }
 
 Block Geometry::incoming(Rank source) const {
-    const MemoryRef recv{LocalRank{load_relaxed(&record_.local)},
-                         RegionId{load_relaxed(&record_.recv_region)}, load_relaxed(&record_.recv_offset)};
+    const MemoryRef recv{local_, RegionId{load_relaxed(&record_.recv_region)},
+                         load_relaxed(&record_.recv_offset)};
     const uint32_t rank = load_relaxed(&record_.rank);
     const uint64_t uniform = load_relaxed(&record_.recv_block_bytes);
     if (collective_of(record_) == Collective::kBcast) {
@@ -49,8 +51,8 @@ Block Geometry::incoming(Rank source) const {
 }
 
 Block Geometry::outgoing(Rank destination) const {
-    const MemoryRef send{LocalRank{load_relaxed(&record_.local)},
-                         RegionId{load_relaxed(&record_.send_region)}, load_relaxed(&record_.send_offset)};
+    const MemoryRef send{local_, RegionId{load_relaxed(&record_.send_region)},
+                         load_relaxed(&record_.send_offset)};
     const Collective collective = collective_of(record_);
     const uint64_t uniform = load_relaxed(&record_.send_block_bytes);
     if (is_shared(collective)) {

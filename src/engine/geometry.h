@@ -16,7 +16,9 @@ struct Block {
 
 class Geometry {
   public:
-    Geometry(const NodeMemory& memory, const OperationRecord& record) : memory_(memory), record_(record) {}
+    // `local`: whose record it is, as the caller knows it.
+    Geometry(const NodeMemory& memory, const OperationRecord& record, LocalRank local)
+        : memory_(memory), record_(record), local_(local) {}
 
     // The block that `source` gives to this record's rank, where it belongs in the receive buffer.
     Block incoming(Rank source) const;
@@ -31,6 +33,7 @@ class Geometry {
     Block span(const MemoryRef& base, uint64_t blocks_offset, uint64_t uniform_bytes, uint32_t index) const;
     const NodeMemory& memory_;
     const OperationRecord& record_;
+    LocalRank local_;
 };
 
 // Claim words of one incoming block. Safe on a stale record: then the words are those of somebody else, whose

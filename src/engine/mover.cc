@@ -67,11 +67,13 @@ bool range_failed(const ChunkRange& chunks) {
 
 void wake_node_for(const NodeMemory& memory, const GroupEntry& group, WakeSet* wake) {
     const uint32_t* locals = memory.locals(group);
+    uint32_t services = 0;
     for (uint32_t i = 0; i < group.local_count; ++i) {
         const Member& member = memory.members(group)[locals[i]];
         memory.ring_rank(member.local, wake);
-        memory.ring_service(member.service, wake);
+        services |= 1u << member.service.value;
     }
+    memory.ring_services(services, wake);
 }
 
 }  // namespace
@@ -143,9 +145,9 @@ bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId
         // From here on both records are stable.
         OperationRecord& given = memory_.record(giver, giver_id);
         const bool from_source = memory_.members(group)[source.value].node == memory_.node();
-        const Geometry giving(memory_, given);
+        const Geometry giving(memory_, given, giver);
         const Block from = from_source ? giving.outgoing(seen.rank) : giving.incoming(source);
-        const Block to = Geometry(memory_, record).incoming(source);
+        const Block to = Geometry(memory_, record, destination).incoming(source);
         const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
         *out = Copy{};
         out->destination = destination;
@@ -274,7 +276,7 @@ bool announce_block(const NodeMemory& memory, LocalRank destination, RecordId id
 
 uint32_t free_lost_claims(const NodeMemory& memory, WorkerId gone, WakeSet* wake) {
     uint32_t freed = 0;
-    const uint16_t ranks = memory.header().rank_count;
+    const uint16_t ranks = memory.rank_count();
     for (uint16_t r = 0; r < ranks; ++r) {
         const LocalRank local{r};
         for (uint32_t id = 0; id < memory.limits().records_max; ++id) {
@@ -291,7 +293,7 @@ uint32_t free_lost_claims(const NodeMemory& memory, WorkerId gone, WakeSet* wake
         }
     }
     for (uint16_t r = 0; r < ranks; ++r) memory.ring_rank(LocalRank{r}, wake);
-    for (uint16_t s = 0; s < memory.header().service_count; ++s) memory.ring_service(ServiceId{s}, wake);
+    memory.ring_all_services(wake);
     return freed;
 }
 

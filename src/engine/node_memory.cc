@@ -58,6 +58,8 @@ NodeMemory NodeMemory::create(std::byte* base, const NodeLimits& limits, NodeId 
     NodeMemory m;
     m.base_ = base;
     m.layout_ = NodeLayout::of(limits);
+    m.limits_ = limits;
+    m.rank_count_ = rank_count;
     NodeHeader& header = m.header();
     header.limits = limits;
     header.node = node.value;
@@ -70,7 +72,17 @@ NodeMemory NodeMemory::create(std::byte* base, const NodeLimits& limits, NodeId 
         arena.generation.store(1, std::memory_order_relaxed);
     }
     header.magic = kNodeMagic;
+    m.remember();
     return m;
+}
+
+void NodeMemory::remember() {
+    const NodeHeader& h = header();
+    limits_ = h.limits;
+    node_ = h.node;
+    node_count_ = h.node_count;
+    rank_count_ = h.rank_count;
+    service_count_ = h.service_count;
 }
 
 bool NodeMemory::open(std::byte* base, uint64_t bytes, NodeMemory* out) {
@@ -83,6 +95,7 @@ bool NodeMemory::open(std::byte* base, uint64_t bytes, NodeMemory* out) {
         return false;
     out->base_ = base;
     out->layout_ = layout;
+    out->remember();
     return true;
 }
 

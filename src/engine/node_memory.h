@@ -46,7 +46,7 @@ struct alignas(64) NodeHeader {
     NodeLimits limits;
     uint16_t node, node_count, rank_count,
         service_count;               // this node's id; nodes of the job; used on this node
-    Atomic<uint32_t> parked_count;   // entries of the parked list in use: a quick look before a long one
+    Atomic<uint32_t> parked_events;  // counts notifications parked: a quick look before a long one
     Atomic<uint32_t> dropped_count;  // notifications to the node that nobody could keep; which: see dropped()
 };
 
@@ -113,7 +113,7 @@ struct alignas(64) OperationRecord {
     Collective collective;
     uint8_t self_in_place;   // own block is where it belongs already (allgather family)
     uint8_t send_is_stable;  // send blocks lie in the arena: the caller's buffer is free at once
-    uint16_t local;          // whose record this is; its blocks' offsets count from these two:
+    uint16_t local;          // whose record this is, for observers. Blocks' offsets count from these two:
     uint32_t send_region, recv_region;
     uint64_t send_offset, recv_offset;
     uint64_t send_block_bytes, recv_block_bytes;  // uniform blocks
@@ -179,6 +179,7 @@ struct alignas(64) ParkedEntry {
     Atomic<uint32_t> state;  // 0 free; kParked; else a service process + 1 that writes or takes it
     uint32_t bytes;          // of the encoded notification
     uint64_t group, sequence;
+    uint32_t source;
     std::byte frame[kParkedFrameBytes];
 };
 
@@ -212,9 +213,13 @@ class NodeMemory {
     // Looks at memory that create() has laid out; false if it is not that, or smaller than it says.
     static bool open(std::byte* base, uint64_t bytes, NodeMemory* out);
 
-    const NodeLimits& limits() const { return header().limits; }
+    // Copied when the memory was opened: what others write into the header later changes nothing here.
+    const NodeLimits& limits() const { return limits_; }
+    uint16_t rank_count() const { return rank_count_; }
+    uint16_t service_count() const { return service_count_; }
+    uint16_t node_count() const { return node_count_; }
     NodeHeader& header() const { return *at<NodeHeader>(0); }
-    NodeId node() const { return NodeId{header().node}; }
+    NodeId node() const { return NodeId{node_}; }
     ServiceSlot& service(ServiceId s) const {
         LONGSHORE_CHECK(s.value < limits().services_max);
         return at<ServiceSlot>(layout_.services)[s.value];
@@ -258,6 +263,13 @@ class NodeMemory {
         if (wake != nullptr && slot.sleeping.load(std::memory_order_seq_cst)) wake->service(s);
     }
 
+    // Each of a set of service processes, a bit each.
+    void ring_services(uint32_t set, WakeSet* wake) const {
+        for (; set != 0; set &= set - 1)
+            ring_service(ServiceId{static_cast<uint16_t>(__builtin_ctz(set))}, wake);
+    }
+    void ring_all_services(WakeSet* wake) const { ring_services((1u << service_count_) - 1, wake); }
+
     template <class T>
     T* at(uint64_t offset) const {
         return reinterpret_cast<T*>(base_ + offset);
@@ -297,12 +309,15 @@ class NodeMemory {
     explicit operator bool() const { return base_ != nullptr; }
 
   private:
+    void remember();
     uint64_t area(LocalRank r) const {
         LONGSHORE_CHECK(r.value < limits().ranks_max);
         return layout_.rank_areas + r.value * layout_.rank_area_bytes;
     }
     std::byte* base_ = nullptr;
     NodeLayout layout_{};
+    NodeLimits limits_;
+    uint16_t node_ = 0, node_count_ = 0, rank_count_ = 0, service_count_ = 0;
 };
 
 }  // namespace longshore

@@ -104,7 +104,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
 
     // One span for the arrays: blocks, then the table of first chunks. Another for the words: chunks, then a
     // word for whoever on another node has to acknowledge.
-    const uint64_t peers = several_nodes ? (is_shared(a.collective) ? memory_.header().node_count : size) : 0;
+    const uint64_t peers = several_nodes ? (is_shared(a.collective) ? memory_.node_count() : size) : 0;
     const uint64_t send_bytes = a.send_blocks != nullptr ? size * sizeof(BlockSpan) : 0;
     const uint64_t recv_bytes = by_blocks ? size * sizeof(BlockSpan) : 0;
     const uint64_t first_bytes = by_blocks ? (uint64_t{size} + 1) * sizeof(uint32_t) : 0;
@@ -128,6 +128,9 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     const uint64_t generation = ++generation_;
     LONGSHORE_CHECK(generation <= kGenerationMax);
     OperationRecord& r = memory_.record(self_, id);
+    // Nothing of the new use may be seen with the generation of the old one, which was cleared when it
+    // retired.
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     const uint64_t send_blocks = span, recv_blocks = send_blocks + send_bytes;
     const uint64_t first = recv_blocks + recv_bytes;
     const auto copy_blocks = [&](uint64_t to, const BlockSpan* from) {
@@ -189,12 +192,14 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     ring.exchange(ring_entry(a.sequence, id.value + 1), std::memory_order_seq_cst);
 
     const uint32_t* locals = memory_.locals(group);
+    uint32_t services = 0;
     for (uint32_t i = 0; i < group.local_count; ++i) {
         const Member& peer = members[locals[i]];
         if (i != me.local_index) memory_.ring_rank(peer.local, wake);
-        // Where the caller waits itself, service processes need not be woken for what stays on the node.
-        memory_.ring_service(peer.service, ring_services || several_nodes ? wake : nullptr);
+        services |= 1u << peer.service.value;
     }
+    // Where the caller waits itself, service processes need not be woken for what stays on the node.
+    memory_.ring_services(services, ring_services || several_nodes ? wake : nullptr);
     *out = id;
     return PostResult::kPosted;
 }
@@ -240,7 +245,7 @@ bool member_has(const NodeMemory& memory, const GroupEntry& group, uint32_t loca
 
 bool RankEngine::sends_read(OperationRecord& r, Watch& w) {
     const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});
-    const Geometry geometry(memory_, r);
+    const Geometry geometry(memory_, r, self_);
     if (!geometry.is_source(Rank{r.rank})) return true;
     const Member* members = memory_.members(group);
     const uint32_t* locals = memory_.locals(group);
@@ -270,7 +275,7 @@ bool RankEngine::readers_done(OperationRecord& r, Watch& w) {
     const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});
     if (!is_shared(r.collective) || group.readers_offset == 0) return true;
     const uint32_t mine = memory_.members(group)[r.rank].local_index;
-    const Geometry geometry(memory_, r);
+    const Geometry geometry(memory_, r, self_);
     for (; w.held_source < group.size; ++w.held_source, w.held_step = 0, w.held_chunk = 0) {
         const Rank source{w.held_source};
         if (memory_.members(group)[source.value].node == memory_.node() ||
@@ -334,6 +339,11 @@ void RankEngine::retire(RecordId id, WakeSet* wake) {
     memory_.rank(self_).active[id.value / 64].fetch_and(~(uint64_t{1} << (id.value % 64)),
                                                         std::memory_order_release);
     r.generation.store(0, std::memory_order_seq_cst);
+    // A slower start of theirs may wait until this rank is past the operation.
+    if (group.readers_offset != 0)
+        for (uint32_t i = 0; i < group.local_count; ++i)
+            if (i != local_index)
+                memory_.ring_rank(memory_.members(group)[memory_.locals(group)[i]].local, wake);
     if (w.span_offset != 0) arena_.release(w.span_offset, w.span_bytes);
     if (w.claims_offset != 0) claims_.release(w.claims_offset, w.claims_bytes);
     free_records_[free_count_++] = id.value;

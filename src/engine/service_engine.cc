@@ -1,5 +1,6 @@
 #include "engine/service_engine.h"
 
+#include <cstring>
 #include <new>
 
 #include "engine/service_state.h"
@@ -9,6 +10,7 @@ namespace {
 
 constexpr uint32_t kGroupCacheSize = 1024;
 constexpr uint32_t kRepliesMax = 256;
+constexpr uint32_t kActionsPerFrame = 16;
 
 uint32_t power_of_two(uint32_t n) {
     uint32_t p = 1;
@@ -45,44 +47,40 @@ struct ServiceLayout {
         State counted{};
         State& t = s != nullptr ? *s : counted;
         t.words = ((l.group_size_max > l.nodes_max ? l.group_size_max : l.nodes_max) + 63) / 64;
-        t.watches = c.take<Watch>(l.watches_max);
+        const auto pool = [&c]<class T>(Pool<T>* p, uint32_t max) {
+            p->items = c.take<T>(max);
+            p->max = max;
+        };
+        pool(&t.watches, l.watches_max);
+        pool(&t.queue, l.reads_queued_max);
+        pool(&t.reads, l.reads_max);
+        pool(&t.eager, l.eager_max);
+        pool(&t.held, l.held_max);
+        pool(&t.replies, kRepliesMax);
         t.watch_of = c.take<uint32_t>(uint64_t{node.ranks_max} * node.records_max);
         t.due = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
         t.queued_bits = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
-        t.queue = c.take<QueuedRead>(l.reads_queued_max);
-        t.reads = c.take<ReadInFlight>(l.reads_max);
-        t.held = c.take<Held>(l.held_max);
         t.held_bucket_count = power_of_two(l.held_max);
         t.held_buckets = c.take<List>(t.held_bucket_count);
         t.dropped_bits = c.take<uint64_t>(kDroppedBits / 64);
         t.imports = c.take<Import>(l.imports_max);
         t.import_bucket_count = power_of_two(l.imports_max);
         t.import_buckets = c.take<uint32_t>(t.import_bucket_count);
-        t.replies = c.take<RegionReply>(kRepliesMax);
         const uint64_t peers = uint64_t{l.nodes_max} * l.services_per_node_max;
         t.peers = c.take<Peer>(peers);
         t.services_of = c.take<uint16_t>(l.nodes_max);
         t.group_cache = c.take<typename State::CachedGroup>(kGroupCacheSize);
-        std::byte* frames = c.take<std::byte>(peers * 2 * kFrameBytesMax);
+        t.frames = c.take<std::byte>((peers + 1) * l.frame_bytes);
         if (base == nullptr) return c.used();
 
-        const auto fill = [](auto* items, List* list, uint32_t n) {
-            for (uint32_t i = 0; i < n; ++i) {
-                new (&items[i]) std::remove_reference_t<decltype(items[0])>;
-                push_back(items, list, i);
-            }
-        };
-        fill(t.queue, &t.free_queue, l.reads_queued_max);
-        fill(t.reads, &t.free_reads, l.reads_max);
-        fill(t.held, &t.free_held, l.held_max);
-        fill(t.replies, &t.free_replies, kRepliesMax);
         for (uint32_t i = 0; i < t.held_bucket_count; ++i) new (&t.held_buckets[i]) List;
-        for (uint32_t i = 0; i < l.imports_max; ++i) new (&t.imports[i]) Import;
         for (uint32_t i = 0; i < t.import_bucket_count; ++i) t.import_buckets[i] = kNone;
-        for (uint64_t i = 0; i < peers; ++i) {
-            new (&t.peers[i]) Peer;
-            t.peers[i].buffer = frames + i * 2 * kFrameBytesMax;
-        }
+        for (uint32_t i = 0; i < l.imports_max; ++i) new (&t.imports[i]) Import;
+        for (uint64_t i = 0; i < peers; ++i) new (&t.peers[i]) Peer;
+        for (uint32_t i = 0; i < l.nodes_max; ++i) t.services_of[i] = 1;
+        memset(t.watch_of, 0, uint64_t{node.ranks_max} * node.records_max * sizeof(uint32_t));
+        memset(t.dropped_bits, 0, kDroppedBits / 8);
+        memset(t.group_cache, 0, kGroupCacheSize * sizeof(typename State::CachedGroup));
         return c.used();
     }
 };
@@ -94,7 +92,8 @@ size_t ServiceEngine::bytes_needed(const NodeLimits& node, const ServiceLimits& 
 ServiceEngine::ServiceEngine(void* block, const NodeMemory& memory, ServiceId self, uint16_t incarnation,
                              const ServiceLimits& limits, WakeSet* wake) {
     LONGSHORE_CHECK(incarnation >= 1 && incarnation <= kIncarnationMax &&
-                    limits.eager_bytes <= kEagerBytesMax);
+                    limits.eager_bytes <= kEagerBytesMax && limits.frame_bytes >= kParkedFrameBytes &&
+                    limits.frame_bytes <= kFrameBytesMax);
     s_ = new (block) State{};
     s_->memory = memory;
     s_->self = self;
@@ -109,9 +108,8 @@ ServiceEngine::ServiceEngine(void* block, const NodeMemory& memory, ServiceId se
     for (uint16_t i = 1; i < incarnation; ++i) free_lost_claims(memory, service_worker(self, i), wake);
     for (uint32_t i = 0; i < memory.limits().parked_max; ++i) {
         uint32_t mine = self.value + 1u;
-        if (memory.parked(i).state.compare_exchange_strong(mine, 0, std::memory_order_acq_rel,
-                                                           std::memory_order_relaxed))
-            memory.header().parked_count.fetch_sub(1, std::memory_order_relaxed);
+        memory.parked(i).state.compare_exchange_strong(mine, 0, std::memory_order_acq_rel,
+                                                       std::memory_order_relaxed);
     }
 }
 
@@ -138,11 +136,14 @@ bool ServiceEngine::State::add(ServiceAddress to, const Message& m) {
     if (p.lost) return true;  // as good as sent: nobody will miss it
     if (!p.open) {
         p.open = true;
-        p.frame.start(p.buffer + p.half * kFrameBytesMax, kFrameBytesMax,
+        const uint64_t at = to.node.value * limits.services_per_node_max + to.service.value;
+        p.frame.start(frames + at * limits.frame_bytes, limits.frame_bytes,
                       {.sender = here(), .incarnation = incarnation});
     }
     frames_pending = true;
-    return p.frame.add(m);
+    if (p.frame.add(m)) return true;
+    frame_full = true;
+    return false;
 }
 
 bool ServiceEngine::State::next_frame(Action* out) {
@@ -160,11 +161,13 @@ bool ServiceEngine::State::next_frame(Action* out) {
         *out = Action{};
         out->kind = Action::Kind::kSend;
         out->peer = address(at);
-        out->data = p.frame.finish();
-        // While the driver holds on to these bytes, perhaps for long, what follows is written to the other
-        // half.
+        // The driver may hold on to these bytes for long; what follows goes into the peer's own buffer
+        // meanwhile.
+        const auto frame = p.frame.finish();
+        std::byte* sending = frames + uint64_t{n} * limits.frame_bytes;
+        memcpy(sending, frame.data(), frame.size());
+        out->data = {sending, frame.size()};
         p.open = false;
-        p.half ^= 1;
         flush_round = at + 1;
         return true;
     }
@@ -200,26 +203,31 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
     if (!look(memory.record(local, record), &seen) || seen.group.value >= memory.limits().groups_max)
         return kNone;
     const GroupEntry& group = memory.group(seen.group);
-    if (seen.rank.value >= group.size || group.size > limits.group_size_max ||
+    if (seen.rank.value >= group.size || seen.size != group.size || group.size > limits.group_size_max ||
         seen.root.value >= group.size || static_cast<uint8_t>(seen.collective) >= kCollectives)
         return kNone;
     const Member& member = memory.members(group)[seen.rank.value];
     if (member.node != memory.node() || member.local != local || member.service != self) return kNone;
-    uint32_t i = pop_front(watches, &free_watches);
-    if (i == kNone && watches_made < limits.watches_max) i = watches_made++;
+    // Published means: in the ring. Before that a notification would be held, and nobody would look for it
+    // again.
+    RecordId published;
+    if (entered(memory, group, member.local_index, seen.sequence, &published) != Entered::kPublished ||
+        published != record)
+        return kNone;
+    const uint32_t i = watches.take();
     if (i == kNone) {
         ++counters->pool_full;
         scan_needed = true;
         return kNone;
     }
-    Watch& w = *new (&watches[i]) Watch;
+    Watch& w = watches[i];
     w.used = true;
     w.local = local;
     w.record = record;
     w.seen = seen;
     w.local_index = member.local_index;
     w.several_nodes = group.local_count != group.size;
-    w.request_next = group.size;
+    w.request_next = seen.size;
     for (uint32_t k = 0; k < words; ++k) due_bits(i)[k] = queued(i)[k] = 0;
     index = i + 1;
     ++watch_count;
@@ -238,14 +246,14 @@ void ServiceEngine::State::drop_watch(uint32_t i) {
     watch_of[uint64_t{w.local.value} * memory.limits().records_max + w.record.value] = 0;
     w.used = false;
     --watch_count;
-    push_back(watches, &free_watches, i);
+    watches.give(i);
     while (watches_used > 0 && !watches[watches_used - 1].used) --watches_used;
 }
 
 // Looks for records that our ranks have published since the last time.
 void ServiceEngine::State::scan(WakeSet* wake) {
     scan_needed = false;
-    const uint16_t ranks = memory.header().rank_count;
+    const uint16_t ranks = memory.rank_count();
     for (uint16_t r = 0; r < ranks; ++r) {
         const LocalRank local{r};
         const RankSlot& slot = memory.rank(local);
@@ -272,6 +280,12 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         return true;
     }
     if (s.unacknowledged.count != 0) s.send_acknowledgements();
+    // What others wait for goes out although there may be much to copy here.
+    if (s.frame_full || ++s.since_frame >= kActionsPerFrame) {
+        s.frame_full = false;
+        s.since_frame = 0;
+        if (s.next_frame(out)) return true;
+    }
     if (s.next_read(out, wake) || s.next_import(out)) return true;
 
     ServiceSlot& slot = s.memory.service(s.self);
@@ -291,13 +305,13 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     }
     if (s.due_replies.count != 0) s.send_replies();
 
-    for (uint32_t k = 0; k < s.watches_used; ++k) {
-        const uint32_t i = (s.watch_round + k) % s.watches_used;
+    const uint32_t watches = s.watches_used;  // dropping one may lower it
+    for (uint32_t k = 0; k < watches; ++k) {
+        const uint32_t i = (s.watch_round + k) % watches;
         Watch& w = s.watches[i];
         if (!w.used) continue;
         if (!s.still(w)) {
             s.drop_watch(i);
-            if (s.watches_used == 0) break;
             continue;
         }
         if (w.due_count != 0) s.send_notifications(i);
@@ -383,7 +397,7 @@ void ServiceEngine::finish_copy(const Copy& copy, MoveResult result, WakeSet* wa
 
 void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
     State& s = *s_;
-    LONGSHORE_CHECK(id < s.limits.reads_max && s.reads[id].queued != kNone);
+    LONGSHORE_CHECK(id < s.reads.made && s.reads[id].queued != kNone);
     ReadInFlight& read = s.reads[id];
     QueuedRead& q = s.queue[read.queued];
     const Watch& w = s.watches[q.watch];
@@ -402,8 +416,7 @@ void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
         std::memory_order_seq_cst);
     const uint32_t queued_index = read.queued;
     read.queued = kNone;
-    push_back(s.reads, &s.free_reads, id);
-    --s.reads_in_flight;
+    s.reads.give(id);
     --q.in_flight;
     announce_block(s.memory, w.local, w.record, q.generation, q.n.source, wake);
     s.finish_queued(queued_index);
@@ -430,6 +443,7 @@ void ServiceEngine::on_tick() {
         if (m.state != Import::State::kRequested || ++m.attempts < 4) continue;
         m.attempts = 0;
         m.state = Import::State::kRequest;
+        --s.imports_requested;
         ++s.imports_pending;
     }
 }
@@ -440,6 +454,7 @@ void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
     s.peer(lost).lost = true;
     s.peer(lost).open = false;
     s.any_lost = true;
+    s.lose_imports(lost, wake);
     for (uint32_t i = 0; i < s.watches_used; ++i)
         if (s.watches[i].used && s.watches[i].several_nodes && s.still(s.watches[i])) s.lose(i, lost, wake);
 }
@@ -450,10 +465,10 @@ void ServiceEngine::State::lose(uint32_t i, ServiceAddress lost, WakeSet* wake) 
     const Watch& w = watches[i];
     const GroupEntry& group = memory.group(w.seen.group);
     OperationRecord& record = memory.record(w.local, w.record);
-    bool touched = false;
-    for (uint32_t m = 0; m < group.size; ++m) {
+    for (uint32_t m = 0; m < w.seen.size; ++m) {
         const Member& member = memory.members(group)[m];
         if (ServiceAddress{member.node, member.service} != lost) continue;
+        bool touched = false;
         if (w.seen.collective != Collective::kBcast || m == w.seen.root.value) {
             const ChunkRange chunks = incoming_chunks(memory, record, Rank{m});
             for (uint32_t c = 0; c < chunks.count; ++c) {
@@ -463,6 +478,7 @@ void ServiceEngine::State::lose(uint32_t i, ServiceAddress lost, WakeSet* wake) 
                 touched = true;
             }
         }
+        if (touched) announce_block(memory, w.local, w.record, w.seen.generation, Rank{m}, wake);
         Acknowledgement a;
         a.operation = {GroupId{group.id.load(std::memory_order_relaxed)}, w.seen.sequence};
         a.source = w.seen.rank;
@@ -470,15 +486,14 @@ void ServiceEngine::State::lose(uint32_t i, ServiceAddress lost, WakeSet* wake) 
         a.failed = true;
         on_acknowledge(a, wake);
     }
-    if (touched) memory.ring_rank(w.local, wake);
 }
 
 bool ServiceEngine::idle() const {
     const State& s = *s_;
+    if (s.scan_needed && s.watch_count != 0) return false;
     for (uint32_t i = 0; i < s.watches_used; ++i)
         if (s.watches[i].used && s.still(s.watches[i])) return false;
-    return s.free_queue.count == s.limits.reads_queued_max && s.free_held.count == s.limits.held_max &&
-           s.reads_in_flight == 0 && s.due_replies.count == 0;
+    return s.queue.in_use() == 0 && s.held.in_use() == 0 && s.reads.in_use() == 0 && s.due_replies.count == 0;
 }
 
 }  // namespace longshore

@@ -19,11 +19,13 @@ struct ServiceLimits {
     // Operations looked at, at once. Not a pool that may run full: at least as many as the ranks served can
     // have open (what is never used is never touched).
     uint32_t watches_max = 1 << 16;
-    uint32_t group_size_max = 1024;    // sizes the bits a watch keeps per peer
-    uint32_t reads_max = 4;            // in flight
-    uint32_t reads_queued_max = 1024;  // notifications whose destination has entered
-    uint32_t held_max = 1024;          // notifications that came before their destination entered
-    uint32_t imports_max = 512;        // regions of other nodes' ranks
+    uint32_t group_size_max = 1024;         // sizes the bits a watch keeps per peer
+    uint32_t reads_max = 4;                 // in flight
+    uint32_t reads_queued_max = 8192;       // notifications whose destination has entered
+    uint32_t held_max = 8192;               // notifications that came before their destination entered
+    uint32_t imports_max = 4096;            // regions of other nodes' ranks
+    uint32_t eager_max = 512;               // small blocks kept with their notifications; the others are read
+    uint32_t frame_bytes = kFrameBytesMax;  // of a control message, at most kFrameBytesMax
     uint32_t eager_bytes = kEagerBytesMax;
 };
 
@@ -60,7 +62,7 @@ struct ServiceCounters {
 class ServiceEngine {
   public:
     static size_t bytes_needed(const NodeLimits& node, const ServiceLimits& limits);
-    // `block`: bytes_needed(), 64-aligned, zeroed. Frees the claims of this service's earlier incarnations
+    // `block`: bytes_needed(), 64-aligned. Frees the claims of this service's earlier incarnations
     // and says hello to all peers, so that they notify again what was not acknowledged.
     ServiceEngine(void* block, const NodeMemory& memory, ServiceId self, uint16_t incarnation,
                   const ServiceLimits& limits, WakeSet* wake);

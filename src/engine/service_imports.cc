@@ -1,11 +1,14 @@
 // ServiceEngine: regions of other nodes' ranks. Asked for when a notification first names one, imported once
 // by the fabric, kept as long as there is room.
+#include <cstring>
+
 #include "engine/service_state.h"
 
 namespace longshore {
 namespace {
 
 constexpr uint32_t kImportAttemptsMax = 3;
+constexpr uint32_t kRequestedMax = 64;  // outstanding: the other side keeps a place for each
 
 uint64_t key(ServiceAddress origin, LocalRank owner, RegionId region, uint32_t generation) {
     // One rank's regions have one name on its node, whichever service process tells of them.
@@ -81,8 +84,9 @@ bool ServiceEngine::State::next_import(Action* out) {
             request.region.owner = m.owner;
             request.region.region = m.region;
             request.region.generation = m.generation;
-            if (!add(m.origin, request)) continue;
+            if (imports_requested >= kRequestedMax || !add(m.origin, request)) continue;
             m.state = Import::State::kRequested;
+            ++imports_requested;
             m.attempts = 0;
             --imports_pending;
         } else if (m.state == Import::State::kArrived) {
@@ -108,7 +112,10 @@ void ServiceEngine::State::on_region(ServiceAddress from, const RegionMessage& r
         if (r.descriptor.size() > kDescriptorBytesMax) return;
         for (size_t k = 0; k < r.descriptor.size(); ++k) m.descriptor[k] = r.descriptor[k];
         m.descriptor_bytes = static_cast<uint16_t>(r.descriptor.size());
-        if (m.state == Import::State::kRequested) ++imports_pending;
+        if (m.state == Import::State::kRequested) {
+            --imports_requested;
+            ++imports_pending;
+        }
         m.state = Import::State::kArrived;
         m.attempts = 0;
         return;
@@ -123,17 +130,59 @@ void ServiceEngine::State::import_done(uint32_t i, ImportHandle region, bool ok,
         ++imports_pending;
         return;
     }
-    m.state = ok ? Import::State::kReady : Import::State::kFailed;
+    if (!ok) {
+        fail_import(i, wake);
+        return;
+    }
+    m.state = Import::State::kReady;
     m.handle = region;
     while (m.waiting.count != 0) {
-        const uint32_t q = pop_front(queue, &m.waiting);
-        if (!ok && !queue[q].cancelled) {
+        const uint32_t q = pop_front(queue.items, &m.waiting);
+        queue[q].place = QueuedRead::Place::kReady;
+        push_back(queue.items, &ready, q);
+    }
+}
+
+// What waits for it will not be read.
+void ServiceEngine::State::fail_import(uint32_t i, WakeSet* wake) {
+    Import& m = imports[i];
+    m.state = Import::State::kFailed;
+    while (m.waiting.count != 0) {
+        const uint32_t q = pop_front(queue.items, &m.waiting);
+        if (!queue[q].cancelled) {
             fail_queued(q, OperationError::kUnreadable, wake);
             continue;
         }
         queue[q].place = QueuedRead::Place::kReady;
-        push_back(queue, &ready, q);
+        push_back(queue.items, &ready, q);
     }
+}
+
+void ServiceEngine::State::lose_imports(ServiceAddress lost, WakeSet* wake) {
+    for (uint32_t i = 0; i < limits.imports_max; ++i) {
+        Import& m = imports[i];
+        if (m.origin != lost) continue;
+        if (m.state == Import::State::kRequest) {
+            --imports_pending;
+        } else if (m.state == Import::State::kRequested) {
+            --imports_requested;
+        } else {
+            continue;
+        }
+        fail_import(i, wake);
+    }
+}
+
+// A place for a small block that came with its notification. Without one it is read like any other.
+uint32_t ServiceEngine::State::keep_eager(std::span<const std::byte> bytes) {
+    const uint32_t e = bytes.empty() ? kNone : eager.take();
+    if (e != kNone) memcpy(eager[e].bytes, bytes.data(), bytes.size());
+    return e;
+}
+
+void ServiceEngine::State::drop_eager(uint32_t* e) {
+    if (*e != kNone) eager.give(*e);
+    *e = kNone;
 }
 
 void ServiceEngine::State::unuse_import(uint32_t i) {

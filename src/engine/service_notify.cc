@@ -32,11 +32,11 @@ void ServiceEngine::State::rearm(uint32_t i, const ServiceAddress* only) {
     Watch& w = watches[i];
     const OperationRecord& record = memory.record(w.local, w.record);
     const GroupEntry& group = memory.group(w.seen.group);
-    const Geometry geometry(memory, record);
+    const Geometry geometry(memory, record, w.local);
     if (!w.several_nodes || !geometry.is_source(w.seen.rank)) return;
     const bool shared = is_shared(w.seen.collective);
     uint64_t* bits = due_bits(i);
-    for (uint32_t m = 0; m < group.size; ++m) {
+    for (uint32_t m = 0; m < w.seen.size; ++m) {
         const Member& member = memory.members(group)[m];
         if (member.node == memory.node() || !known({member.node, member.service})) continue;
         if (only != nullptr && (member.node != only->node || (!shared && member.service != only->service)))
@@ -79,7 +79,7 @@ void ServiceEngine::State::note_dropped(const Notification& n, WakeSet* wake) {
     // Any of the node's ranks may be the one to enter: all its service processes must know.
     memory.dropped(hash % kDroppedBits).fetch_or(uint64_t{1} << (hash % 64), std::memory_order_seq_cst);
     memory.header().dropped_count.fetch_add(1, std::memory_order_seq_cst);
-    for (uint16_t s = 0; s < memory.header().service_count; ++s) memory.ring_service(ServiceId{s}, wake);
+    memory.ring_all_services(wake);
 }
 
 void ServiceEngine::State::request_if_dropped(uint32_t i) {
@@ -103,9 +103,9 @@ bool ServiceEngine::State::send_notifications(uint32_t i) {
     Watch& w = watches[i];
     const OperationRecord& record = memory.record(w.local, w.record);
     const GroupEntry& group = memory.group(w.seen.group);
-    const Geometry geometry(memory, record);
+    const Geometry geometry(memory, record, w.local);
     const bool shared = is_shared(w.seen.collective);
-    const uint32_t places = shared ? limits.nodes_max : group.size;
+    const uint32_t places = shared ? limits.nodes_max : w.seen.size;
     uint64_t* bits = due_bits(i);
     uint32_t sent = 0;
     for (uint32_t looked = 0; looked < places && w.due_count != 0 && sent < kNotificationsPerVisit;
@@ -171,15 +171,16 @@ void ServiceEngine::State::on_acknowledge(const Acknowledgement& a, WakeSet* wak
     if (!look(record, &seen) || seen.sequence != a.operation.sequence || seen.group != slot) return;
     const bool to_node = (a.destination & kToNode) != 0;
     const uint32_t bit = a.destination & ~kToNode;
-    if (to_node != is_shared(seen.collective) || bit >= (to_node ? memory.header().node_count : group->size))
-        return;
+    if (to_node != is_shared(seen.collective) || bit >= (to_node ? memory.node_count() : group->size)) return;
+    // After the swap the source may complete, and its group be gone.
+    const LocalRank local = member.local;
     Atomic<ChunkWord>* word = acknowledgement_word(memory, record, bit);
     ChunkWord waiting = chunk_word(seen.generation, ChunkState::kFree);
     const ChunkWord read = chunk_word(seen.generation, a.failed ? ChunkState::kFailed : ChunkState::kLanded);
     if (word == nullptr || !word->compare_exchange_strong(waiting, read, std::memory_order_seq_cst)) return;
-    memory.ring_rank(member.local, wake);
+    memory.ring_rank(local, wake);
 
-    const uint32_t index = watch_of[uint64_t{member.local.value} * memory.limits().records_max + id.value];
+    const uint32_t index = watch_of[uint64_t{local.value} * memory.limits().records_max + id.value];
     if (index == 0 || watches[index - 1].seen.generation != seen.generation) return;
     Watch& w = watches[index - 1];
     w.resend_ticks = 0;
@@ -200,14 +201,16 @@ void ServiceEngine::State::on_request(const Request& r, WakeSet* wake) {
         entered(memory, *group, member.local_index, r.operation.sequence, &id) != Entered::kPublished)
         return;
     const uint32_t i = watch_record(member.local, id, wake);
-    if (i == kNone || !watches[i].several_nodes || watches[i].seen.sequence != r.operation.sequence) return;
+    if (i == kNone || !watches[i].several_nodes || watches[i].seen.group != slot ||
+        watches[i].seen.sequence != r.operation.sequence)
+        return;
     Watch& w = watches[i];
     const bool to_node = (r.destination & kToNode) != 0;
     const uint32_t bit = r.destination & ~kToNode;
     if (to_node != is_shared(w.seen.collective) || bit >= (to_node ? limits.nodes_max : group->size)) return;
     if (to_node ? bit == memory.node().value : memory.members(*group)[bit].node == memory.node()) return;
     const OperationRecord& record = memory.record(w.local, w.record);
-    const Geometry geometry(memory, record);
+    const Geometry geometry(memory, record, w.local);
     if (!geometry.is_source(w.seen.rank) || acknowledged(memory, record, w.seen, bit) ||
         test_bit(due_bits(i), bit))
         return;
@@ -218,8 +221,8 @@ void ServiceEngine::State::on_request(const Request& r, WakeSet* wake) {
 }
 
 void ServiceEngine::State::on_region_request(ServiceAddress from, const RegionMessage& m) {
-    if (m.owner.value >= memory.header().rank_count || m.region.value >= memory.limits().regions_max) return;
-    const uint32_t i = pop_front(replies, &free_replies);
+    if (m.owner.value >= memory.rank_count() || m.region.value >= memory.limits().regions_max) return;
+    const uint32_t i = replies.take();
     if (i == kNone) {  // it asks again
         ++counters->pool_full;
         return;
@@ -228,12 +231,12 @@ void ServiceEngine::State::on_region_request(ServiceAddress from, const RegionMe
     replies[i].owner = m.owner;
     replies[i].region = m.region;
     replies[i].generation = m.generation;
-    push_back(replies, &due_replies, i);
+    push_back(replies.items, &due_replies, i);
 }
 
 bool ServiceEngine::State::send_replies() {
     for (uint32_t n = due_replies.count; n != 0; --n) {
-        const uint32_t i = pop_front(replies, &due_replies);
+        const uint32_t i = pop_front(replies.items, &due_replies);
         const RegionReply& reply = replies[i];
         const RegionEntry& region = memory.region(reply.owner, reply.region);
         const uint32_t bytes = load_relaxed(&region.descriptor_bytes);
@@ -246,10 +249,10 @@ bool ServiceEngine::State::send_replies() {
             m.region.descriptor = {reinterpret_cast<const std::byte*>(region.descriptor), bytes};
         const bool current = region.generation.load(std::memory_order_acquire) == reply.generation;
         if (current && !add(reply.peer, m)) {
-            push_back(replies, &due_replies, i);
+            push_back(replies.items, &due_replies, i);
             return false;
         }
-        push_back(replies, &free_replies, i);
+        replies.give(i);
     }
     return true;
 }
@@ -261,6 +264,7 @@ void ServiceEngine::State::resync(ServiceAddress with) {
     for (uint32_t i = 0; i < limits.imports_max; ++i) {
         if (imports[i].state != Import::State::kRequested || imports[i].origin != with) continue;
         imports[i].state = Import::State::kRequest;
+        --imports_requested;
         ++imports_pending;
     }
 }

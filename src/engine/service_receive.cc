@@ -25,7 +25,8 @@ uint32_t held_bucket(const OperationId& id, uint32_t destination, uint32_t count
 }  // namespace
 
 void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake) {
-    if (!known(n.origin) || n.origin.node == memory.node() || n.bytes == 0) {
+    if (!known(n.origin) || n.origin.service.value >= services_of[n.origin.node.value] ||
+        n.origin.node == memory.node() || n.bytes == 0) {
         ++counters->malformed_messages;
         return;
     }
@@ -42,7 +43,7 @@ void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake)
     }
     if ((n.destination & kToNode) != 0) {
         if ((n.destination & ~kToNode) == memory.node().value && group->readers_offset != 0) {
-            place_shared(*group, n, wake);
+            place_shared(slot, n, wake);
         } else {
             ++counters->malformed_messages;
         }
@@ -70,15 +71,25 @@ void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake)
             break;
     }
     const uint32_t w = watch_record(member.local, record, wake);
-    if (w != kNone && watches[w].seen.sequence == n.operation.sequence) {
-        enqueue(w, n, wake);
-    } else {
+    if (ours(w, slot, n, wake)) enqueue(w, n, wake);
+}
+
+// Whether a record found a moment ago is (still) that of the notification's operation: it may have retired
+// meanwhile and serve another. If not, the notification is dealt with here.
+bool ServiceEngine::State::ours(uint32_t w, GroupSlot slot, const Notification& n, WakeSet* wake) {
+    if (w == kNone) {
         note_dropped(n, wake);
+        return false;
     }
+    if (watches[w].seen.group == slot && watches[w].seen.sequence == n.operation.sequence) return true;
+    ++counters->duplicates;
+    acknowledge(n, false);
+    return false;
 }
 
 // A block for the whole node: which of its ranks reads it?
-void ServiceEngine::State::place_shared(const GroupEntry& group, const Notification& n, WakeSet* wake) {
+void ServiceEngine::State::place_shared(GroupSlot slot, const Notification& n, WakeSet* wake) {
+    const GroupEntry& group = memory.group(slot);
     const uint64_t sequence = n.operation.sequence;
     Atomic<uint64_t>& reader = memory.reader(group, sequence, n.source);
     const uint32_t* locals = memory.locals(group);
@@ -135,11 +146,7 @@ void ServiceEngine::State::place_shared(const GroupEntry& group, const Notificat
     const Member& holder = memory.members(group)[locals[index]];
     if (holder.service == self) {
         const uint32_t w = watch_record(holder.local, record, wake);
-        if (w != kNone && watches[w].seen.sequence == sequence) {
-            enqueue(w, n, wake);
-        } else {
-            note_dropped(n, wake);
-        }
+        if (ours(w, slot, n, wake)) enqueue(w, n, wake);
         return;
     }
     // The reader is another's rank: a repeated notification, or its service process has started anew.
@@ -149,7 +156,7 @@ void ServiceEngine::State::place_shared(const GroupEntry& group, const Notificat
     m.kind = MessageKind::kHandOn;
     m.notification = n;
     m.notification.hops = static_cast<uint8_t>(services_of[memory.node().value]);
-    add({memory.node(), holder.service}, m);
+    if (!add({memory.node(), holder.service}, m)) note_dropped(n, wake);
 }
 
 void ServiceEngine::State::hold(const Notification& n, WakeSet* wake) {
@@ -161,16 +168,16 @@ void ServiceEngine::State::hold(const Notification& n, WakeSet* wake) {
             return;
         }
     ++counters->late_arrivals;
-    const uint32_t i = pop_front(held, &free_held);
+    const uint32_t i = held.take();
     if (i == kNone) {
         ++counters->pool_full;
         note_dropped(n, wake);
         return;
     }
     held[i].n = n;
-    held[i].eager_bytes = static_cast<uint16_t>(n.eager.size());
-    for (size_t k = 0; k < n.eager.size(); ++k) held[i].eager[k] = n.eager[k];
-    push_back(held, &bucket, i);
+    held[i].n.eager = {};
+    held[i].eager = keep_eager(n.eager);
+    push_back(held.items, &bucket, i);
 }
 
 // The rank has entered: what came for it before may be read now.
@@ -180,20 +187,33 @@ void ServiceEngine::State::take_held(uint32_t w, WakeSet* wake) {
                          watch.seen.sequence};
     List& bucket = held_buckets[held_bucket(id, watch.seen.rank.value, held_bucket_count)];
     for (uint32_t n = bucket.count; n != 0; --n) {
-        const uint32_t i = pop_front(held, &bucket);
+        const uint32_t i = pop_front(held.items, &bucket);
         Held& h = held[i];
         if (h.n.operation == id && h.n.destination == watch.seen.rank.value) {
-            h.n.eager = {h.eager, h.eager_bytes};
+            if (h.eager != kNone) h.n.eager = {eager[h.eager].bytes, static_cast<size_t>(h.n.bytes)};
             enqueue(w, h.n, wake);
-            push_back(held, &free_held, i);
+            drop_eager(&h.eager);
+            held.give(i);
         } else {
-            push_back(held, &bucket, i);
+            push_back(held.items, &bucket, i);
         }
     }
 }
 
 void ServiceEngine::State::park(const Notification& n, WakeSet* wake) {
-    for (uint32_t i = 0; i < memory.limits().parked_max; ++i) {
+    uint32_t free = memory.limits().parked_max;
+    for (uint32_t i = memory.limits().parked_max; i-- > 0;) {
+        const ParkedEntry& entry = memory.parked(i);
+        const uint32_t state = entry.state.load(std::memory_order_acquire);
+        if (state == 0) free = i;
+        if (state == kParked && load_relaxed(&entry.group) == n.operation.group.value &&
+            load_relaxed(&entry.sequence) == n.operation.sequence &&
+            load_relaxed(&entry.source) == n.source.value) {
+            ++counters->duplicates;
+            return;
+        }
+    }
+    for (uint32_t i = free; i < memory.limits().parked_max; ++i) {
         ParkedEntry& entry = memory.parked(i);
         uint32_t unused = 0;
         if (!entry.state.compare_exchange_strong(unused, self.value + 1u, std::memory_order_acq_rel,
@@ -208,12 +228,12 @@ void ServiceEngine::State::park(const Notification& n, WakeSet* wake) {
         entry.bytes = static_cast<uint32_t>(frame.finish().size());
         store_relaxed(&entry.group, n.operation.group.value);
         store_relaxed(&entry.sequence, n.operation.sequence);
-        memory.header().parked_count.fetch_add(1, std::memory_order_seq_cst);
+        store_relaxed(&entry.source, n.source.value);
         entry.state.store(kParked, std::memory_order_seq_cst);
+        memory.header().parked_events.fetch_add(1, std::memory_order_seq_cst);
         ++counters->parked;
         // A rank may have entered elsewhere meanwhile: everybody looks once more.
-        for (uint16_t s = 0; s < services_of[memory.node().value]; ++s)
-            memory.ring_service(ServiceId{s}, wake);
+        memory.ring_all_services(wake);
         return;
     }
     ++counters->pool_full;
@@ -221,22 +241,29 @@ void ServiceEngine::State::park(const Notification& n, WakeSet* wake) {
 }
 
 void ServiceEngine::State::take_parked(WakeSet* wake) {
-    if (memory.header().parked_count.load(std::memory_order_seq_cst) == 0) return;
+    const uint32_t events = memory.header().parked_events.load(std::memory_order_seq_cst);
+    if (events == parked_seen && !parked_left) return;
+    parked_seen = events;
+    parked_left = false;
     for (uint32_t i = 0; i < memory.limits().parked_max; ++i) {
         ParkedEntry& entry = memory.parked(i);
         if (entry.state.load(std::memory_order_acquire) != kParked) continue;
         const uint64_t sequence = load_relaxed(&entry.sequence);
         GroupSlot slot;
         const GroupEntry* group = find_group(GroupId{load_relaxed(&entry.group)}, &slot);
-        bool ours = group == nullptr;
-        for (uint32_t k = 0; !ours && k < group->local_count; ++k) {
+        bool for_us = group == nullptr;
+        for (uint32_t k = 0; !for_us && k < group->local_count; ++k) {
             RecordId ignored;
-            ours = memory.members(*group)[memory.locals(*group)[k]].service == self &&
-                   entered(memory, *group, k, sequence, &ignored) != Entered::kNotYet;
+            for_us = memory.members(*group)[memory.locals(*group)[k]].service == self &&
+                     entered(memory, *group, k, sequence, &ignored) != Entered::kNotYet;
+        }
+        if (!for_us) {
+            parked_left = true;
+            continue;
         }
         uint32_t parked = kParked;
-        if (!ours || !entry.state.compare_exchange_strong(parked, self.value + 1u, std::memory_order_acq_rel,
-                                                          std::memory_order_relaxed))
+        if (!entry.state.compare_exchange_strong(parked, self.value + 1u, std::memory_order_acq_rel,
+                                                 std::memory_order_relaxed))
             continue;
         FrameReader reader;
         FrameHeader header;
@@ -249,7 +276,6 @@ void ServiceEngine::State::take_parked(WakeSet* wake) {
             on_notification(m.notification, wake);
         }
         entry.state.store(0, std::memory_order_release);
-        memory.header().parked_count.fetch_sub(1, std::memory_order_relaxed);
     }
 }
 
@@ -268,12 +294,13 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         acknowledge(n, failed);
         return;
     }
-    const Geometry geometry(memory, record);
+    const Geometry geometry(memory, record, w.local);
     const Block block = geometry.incoming(n.source);
     const bool fits =
         geometry.is_source(n.source) && block.valid && block.bytes == n.bytes && chunks.chunk_bytes != 0;
-    const uint32_t q = fits ? pop_front(queue, &free_queue) : kNone;
-    const uint32_t import = q != kNone && n.eager.empty() ? import_for(n) : kNone;
+    const uint32_t q = fits ? queue.take() : kNone;
+    const uint32_t kept = q != kNone ? keep_eager(n.eager) : kNone;
+    const uint32_t import = q != kNone && kept == kNone ? import_for(n) : kNone;
     if (!fits) {
         // Not the sizes that both sides agreed on: nothing is written.
         for (uint32_t c = 0; c < chunks.count; ++c) {
@@ -282,17 +309,18 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
             settle_chunk(chunks.words[c], w.seen.generation, ChunkState::kFailed);
         }
         acknowledge(n, true);
-        memory.ring_rank(w.local, wake);
+        announce_block(memory, w.local, w.record, w.seen.generation, n.source, wake);
         return;
     }
-    if (q == kNone || (n.eager.empty() && import == kNone)) {
+    if (q == kNone || (kept == kNone && import == kNone)) {
         if (q == kNone) {
             ++counters->pool_full;
         } else {
-            push_back(queue, &free_queue, q);
+            queue.give(q);
         }
         ++counters->dropped;
-        w.request_next = 0;  // ask for it when there is room
+        // Ask for it when there is room.
+        if (n.source.value < w.request_next) w.request_next = n.source.value;
         return;
     }
     QueuedRead& read = queue[q];
@@ -301,34 +329,31 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     read.n = n;
     read.n.eager = {};
     read.import = import;
-    read.chunk = read.in_flight = 0;
-    read.failed = read.cancelled = false;
-    read.eager_bytes = static_cast<uint16_t>(n.eager.size());
-    for (size_t k = 0; k < n.eager.size(); ++k) read.eager[k] = n.eager[k];
+    read.eager = kept;
     set_bit(queued(i), n.source.value);
     ++w.queued_count;
     read.place = QueuedRead::Place::kReady;
     if (import == kNone) {
-        push_back(queue, &ready, q);
+        push_back(queue.items, &ready, q);
         return;
     }
     if (imports[import].users++ == 0) ++imports_used;
     if (imports[import].state == Import::State::kReady) {
-        push_back(queue, &ready, q);
+        push_back(queue.items, &ready, q);
     } else if (imports[import].state == Import::State::kFailed) {
         fail_queued(q, OperationError::kUnreadable, wake);
     } else {
         read.place = QueuedRead::Place::kWaiting;
-        push_back(queue, &imports[import].waiting, q);
+        push_back(queue.items, &imports[import].waiting, q);
     }
 }
 
 bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
-    while (ready.count != 0 && free_reads.count != 0) {
+    while (ready.count != 0 && reads.room() != 0) {
         const uint32_t i = ready.head;
         QueuedRead& q = queue[i];
         if (!q.cancelled && q.import != kNone && imports[q.import].state == Import::State::kFailed) {
-            pop_front(queue, &ready);
+            pop_front(queue.items, &ready);
             fail_queued(i, OperationError::kUnreadable, wake);
             continue;
         }
@@ -339,15 +364,22 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
             while (q.chunk < chunks.count) {
                 const uint32_t c = q.chunk++;
                 if (!claim_chunk(chunks.words[c], q.generation, worker)) continue;
-                const Block to = Geometry(memory, record).incoming(q.n.source);
+                const Block to = Geometry(memory, record, w.local).incoming(q.n.source);
                 const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
-                const uint32_t id = pop_front(reads, &free_reads);
+                if (!to.valid || to.bytes != q.n.bytes || offset >= to.bytes) {
+                    // Not what it was when the block was queued: whoever wrote the record is not to be
+                    // trusted.
+                    note_error(memory.record(w.local, w.record), OperationError::kTruncated);
+                    settle_chunk(chunks.words[c], q.generation, ChunkState::kFailed);
+                    q.failed = true;
+                    continue;
+                }
+                const uint32_t id = reads.take();
                 ReadInFlight& read = reads[id];
                 read.queued = i;
                 read.word = &chunks.words[c];
                 read.bytes = to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
                 ++q.in_flight;
-                ++reads_in_flight;
                 *out = Action{};
                 out->id = id;
                 out->to = to.at;
@@ -355,7 +387,7 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
                 out->bytes = read.bytes;
                 if (q.import == kNone) {
                     out->kind = Action::Kind::kWrite;
-                    out->data = {q.eager + offset, static_cast<size_t>(read.bytes)};
+                    out->data = {eager[q.eager].bytes + offset, static_cast<size_t>(read.bytes)};
                 } else {
                     out->kind = Action::Kind::kRead;
                     out->region = imports[q.import].handle;
@@ -364,7 +396,7 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
                 return true;
             }
         }
-        pop_front(queue, &ready);
+        pop_front(queue.items, &ready);
         q.place = QueuedRead::Place::kIssued;
         finish_queued(i);
     }
@@ -383,7 +415,7 @@ void ServiceEngine::State::finish_queued(uint32_t i) {
         if (!over) {
             // Some chunks are, or were, in the hands of another service process. Look again later.
             q.place = QueuedRead::Place::kStalled;
-            push_back(queue, &stalled, i);
+            push_back(queue.items, &stalled, i);
             return;
         }
     }
@@ -392,10 +424,10 @@ void ServiceEngine::State::finish_queued(uint32_t i) {
 
 void ServiceEngine::State::retry_stalled() {
     for (uint32_t n = stalled.count; n != 0; --n) {
-        const uint32_t i = pop_front(queue, &stalled);
+        const uint32_t i = pop_front(queue.items, &stalled);
         queue[i].chunk = 0;
         queue[i].place = QueuedRead::Place::kReady;
-        push_back(queue, &ready, i);
+        push_back(queue.items, &ready, i);
     }
 }
 
@@ -420,6 +452,7 @@ void ServiceEngine::State::retire_queued(uint32_t i) {
     QueuedRead& q = queue[i];
     if (q.import != kNone) unuse_import(q.import);
     q.import = kNone;
+    drop_eager(&q.eager);
     if (!q.cancelled) {
         Watch& w = watches[q.watch];
         clear_bit(queued(q.watch), q.n.source.value);
@@ -427,20 +460,21 @@ void ServiceEngine::State::retire_queued(uint32_t i) {
         q.cancelled = true;
     }
     if (acknowledge(q.n, q.failed)) {
-        push_back(queue, &free_queue, i);
+        queue.give(i);
     } else {
         q.place = QueuedRead::Place::kOver;
-        push_back(queue, &unacknowledged, i);
+        push_back(queue.items, &unacknowledged, i);
     }
 }
 
 void ServiceEngine::State::send_acknowledgements() {
     for (uint32_t n = unacknowledged.count; n != 0; --n) {
-        const uint32_t i = pop_front(queue, &unacknowledged);
+        const uint32_t i = pop_front(queue.items, &unacknowledged);
         if (acknowledge(queue[i].n, queue[i].failed)) {
-            push_back(queue, &free_queue, i);
+            queue.give(i);
         } else {
-            push_back(queue, &unacknowledged, i);
+            push_back(queue.items, &unacknowledged, i);
+            return;  // its frame is full; it goes out next
         }
     }
 }
@@ -457,15 +491,19 @@ bool ServiceEngine::State::acknowledge(const Notification& n, bool failed) {
 
 void ServiceEngine::State::send_requests(uint32_t i) {
     Watch& w = watches[i];
-    // There must be room for what comes.
-    if (free_queue.count * 2 < limits.reads_queued_max || imports_used >= limits.imports_max ||
-        forget_pending)
-        return;
+    // No more requests than there is room for what they bring; the next batch when that has come and gone.
+    if (request_credit == 0) {
+        if (queue.room() * 2 < queue.max || (requested && queue.in_use() != 0) || forget_pending ||
+            imports_used >= limits.imports_max)
+            return;
+        request_credit = queue.room() < limits.imports_max - imports_used ? queue.room()
+                                                                          : limits.imports_max - imports_used;
+    }
     const GroupEntry& group = memory.group(w.seen.group);
     const OperationRecord& record = memory.record(w.local, w.record);
-    const Geometry geometry(memory, record);
+    const Geometry geometry(memory, record, w.local);
     const bool shared = is_shared(w.seen.collective);
-    for (; w.request_next < group.size; ++w.request_next) {
+    for (; w.request_next < w.seen.size && request_credit != 0; ++w.request_next) {
         const Rank source{w.request_next};
         const Member& member = memory.members(group)[source.value];
         if (member.node == memory.node() || !geometry.is_source(source) ||
@@ -486,6 +524,8 @@ void ServiceEngine::State::send_requests(uint32_t i) {
         m.request.source = source;
         m.request.destination = shared ? kToNode | memory.node().value : w.seen.rank.value;
         if (!add({member.node, member.service}, m)) return;
+        --request_credit;
+        requested = true;
     }
 }
 
@@ -493,7 +533,7 @@ void ServiceEngine::State::send_requests(uint32_t i) {
 // otherwise.
 void ServiceEngine::State::cancel_reads(uint32_t i) {
     Watch& w = watches[i];
-    for (uint32_t q = 0; w.queued_count != 0 && q < limits.reads_queued_max; ++q) {
+    for (uint32_t q = 0; w.queued_count != 0 && q < queue.made; ++q) {
         if (queue[q].watch != i || queue[q].cancelled || queue[q].generation != w.seen.generation) continue;
         if (!test_bit(queued(i), queue[q].n.source.value)) continue;
         queue[q].cancelled = true;

@@ -2,6 +2,8 @@
 // block.
 #pragma once
 
+#include <new>
+
 #include "engine/service_engine.h"
 
 namespace longshore {
@@ -33,6 +35,43 @@ uint32_t pop_front(T* items, List* list) {
     return i;
 }
 
+// Items handed out and taken back; the last one given back is the next one taken, and what was never taken
+// was never touched: a pool costs what its busiest moment needed.
+template <class T>
+struct Pool {
+    T* items = nullptr;
+    List free;
+    uint32_t made = 0, max = 0;
+    uint32_t take() {
+        uint32_t i = free.head;
+        if (i != kNone) {
+            free.head = items[i].next;
+            if (free.head == kNone) free.tail = kNone;
+            --free.count;
+        } else if (made < max) {
+            i = made++;
+        } else {
+            return kNone;
+        }
+        new (&items[i]) T;
+        return i;
+    }
+    void give(uint32_t i) {
+        items[i].next = free.head;
+        free.head = i;
+        if (free.tail == kNone) free.tail = i;
+        ++free.count;
+    }
+    uint32_t in_use() const { return made - free.count; }
+    uint32_t room() const { return max - in_use(); }
+    T& operator[](uint32_t i) const { return items[i]; }
+};
+
+struct EagerBytes {
+    uint32_t next = kNone;
+    std::byte bytes[kEagerBytesMax];
+};
+
 // An operation of one of this service process's ranks.
 struct Watch {
     uint32_t next = kNone;
@@ -48,7 +87,7 @@ struct Watch {
     uint32_t due_count = 0;     // notifications to send
     uint32_t due_next = 0;      // where to go on
     uint32_t queued_count = 0;  // entries in the read queue
-    uint32_t request_next = 0;  // sources to ask for a notification; size: done
+    uint32_t request_next = 0;  // sources from here on to be asked for a notification; size: none
     uint32_t resend_ticks = 0, resend_after = 4;
     bool unacknowledged = false;  // something was notified and not acknowledged yet
 };
@@ -63,21 +102,19 @@ struct QueuedRead {
     uint32_t watch = kNone;
     uint64_t generation = 0;  // of the record
     Notification n;
-    uint32_t import = kNone;  // kNone: eager
+    uint32_t import = kNone;  // the region to read from; kNone: eager
     uint32_t chunk = 0;       // to look at next
     uint32_t in_flight = 0;
     bool failed = false;
     bool cancelled = false;  // its operation is over already, its watch gone
-    uint16_t eager_bytes = 0;
-    std::byte eager[kEagerBytesMax];
+    uint32_t eager = kNone;  // the block itself, where it came along and there was room to keep it
 };
 
 // A notification that came before its destination entered.
 struct Held {
     uint32_t next = kNone;
     Notification n;
-    uint16_t eager_bytes = 0;
-    std::byte eager[kEagerBytesMax];
+    uint32_t eager = kNone;
 };
 
 struct Import {
@@ -116,9 +153,7 @@ struct Peer {
     bool lost = false;
     bool hello_due = false;
     bool open = false;  // a frame has been begun
-    uint8_t half = 0;   // ... in this half of the buffer
     FrameWriter frame;
-    std::byte* buffer = nullptr;
 };
 
 struct ServiceEngine::State {
@@ -130,28 +165,26 @@ struct ServiceEngine::State {
     Mover mover;
     WorkerId worker;
 
-    Watch* watches;
-    List free_watches;
+    Pool<Watch> watches;
     uint32_t* watch_of;         // [ranks_max][records_max]: watch + 1
     uint64_t* due;              // [watches_max][words]: notifications to send, by destination rank or node
     uint64_t* queued_bits;      // [watches_max][words]: sources whose block is in the read queue
     uint32_t words;             // per watch
     uint32_t watch_round = 0;   // round robin
     uint32_t watches_used = 0;  // highest in use + 1
-    uint32_t watches_made = 0;  // beyond this none has ever been used, nor its memory touched
     uint32_t watch_count = 0;
     uint32_t scan_events = 0;  // doorbell count at the last scan for new records
     bool scan_needed = true;
 
-    QueuedRead* queue;
-    List free_queue, ready, stalled;
-    ReadInFlight* reads;
-    List free_reads;
-    uint32_t reads_in_flight = 0;
-    List unacknowledged;  // over, acknowledgement not yet in a frame
+    Pool<QueuedRead> queue;
+    List ready, stalled;
+    Pool<ReadInFlight> reads;
+    Pool<EagerBytes> eager;
+    uint32_t request_credit = 0;  // requests to send before the queue is looked at again
+    bool requested = false;       // a batch of requests has gone out
+    List unacknowledged;          // over, acknowledgement not yet in a frame
 
-    Held* held;
-    List free_held;
+    Pool<Held> held;
     List* held_buckets;
     uint32_t held_bucket_count;
     uint64_t* dropped_bits;     // which (operation, rank) lost a notification to a full pool, by hash
@@ -163,16 +196,22 @@ struct ServiceEngine::State {
     uint32_t import_clock = 0;
     uint32_t imports_pending = 0;  // in kRequest or kArrived
     uint32_t imports_used = 0;     // named by a queued read
-    ImportHandle forget = 0;       // evicted, to be told to the fabric
+    uint32_t imports_requested = 0;
+    uint32_t parked_seen = 0;  // the node's parked_events when we last looked
+    bool parked_left = false;  // ... and something was there that is not for us yet
+    ImportHandle forget = 0;   // evicted, to be told to the fabric
     bool forget_pending = false;
 
-    RegionReply* replies;
-    List free_replies, due_replies;
+    Pool<RegionReply> replies;
+    List due_replies;
 
     Peer* peers;            // [nodes_max][services_per_node_max]
     uint16_t* services_of;  // [nodes_max]
     uint32_t flush_round = 0;
     bool frames_pending = false;
+    bool frame_full = false;   // somebody had to stop for want of room
+    uint32_t since_frame = 0;  // actions since the last one
+    std::byte* frames;         // [peers][frame_bytes], and one more: the one being sent
     bool any_lost = false;
     uint32_t reader_round = 0;
 
@@ -217,7 +256,8 @@ struct ServiceEngine::State {
 
     // --- service_receive.cc: others' blocks, for our ranks
     void on_notification(const Notification& n, WakeSet* wake);
-    void place_shared(const GroupEntry& group, const Notification& n, WakeSet* wake);
+    void place_shared(GroupSlot slot, const Notification& n, WakeSet* wake);
+    bool ours(uint32_t w, GroupSlot slot, const Notification& n, WakeSet* wake);
     void hold(const Notification& n, WakeSet* wake);
     void take_held(uint32_t w, WakeSet* wake);
     void park(const Notification& n, WakeSet* wake);
@@ -241,6 +281,10 @@ struct ServiceEngine::State {
     void on_region(ServiceAddress from, const RegionMessage& m);
     void import_done(uint32_t i, ImportHandle region, bool ok, WakeSet* wake);
     void unuse_import(uint32_t i);
+    void lose_imports(ServiceAddress lost, WakeSet* wake);
+    void fail_import(uint32_t i, WakeSet* wake);
+    uint32_t keep_eager(std::span<const std::byte> bytes);
+    void drop_eager(uint32_t* e);
 };
 
 inline bool test_bit(const uint64_t* bits, uint32_t i) {

@@ -1,0 +1,46 @@
+// What a world has come across. Floors of a campaign are in seeds, so most of these are 0 or 1 per world.
+#pragma once
+
+#include <cstdint>
+
+namespace longshore::sim {
+
+struct Coverage {
+    uint64_t worlds, crowded_worlds, handed_on, parked, rescued, in_place, contended, killed_before_landed,
+        killed_before_acknowledged, pool_full, late_arrivals, restarted, stale_messages, resent, duplicates,
+        errors, rank_only, finished_alone, events, operations, copies, reads, bytes_between_nodes;
+};
+
+struct CoverageRow {
+    const char* name;
+    uint64_t Coverage::*count;
+    uint64_t floor;  // per 20,000 seeds; 0: shown only
+};
+constexpr CoverageRow kCoverageRows[] = {
+    {"worlds", &Coverage::worlds, 0},
+    {"worlds with more than 8 ranks on more than 2 nodes", &Coverage::crowded_worlds, 6000},
+    {"seeds: handed on", &Coverage::handed_on, 500},
+    {"seeds: parked", &Coverage::parked, 500},
+    {"seeds: rescued", &Coverage::rescued, 500},
+    {"seeds: in place", &Coverage::in_place, 500},
+    {"seeds: rank and service process contend for a claim", &Coverage::contended, 500},
+    {"seeds: service process killed between data and landed bit", &Coverage::killed_before_landed, 500},
+    {"seeds: service process killed between landed bit and acknowledgement",
+     &Coverage::killed_before_acknowledged, 500},
+    {"seeds: pool full", &Coverage::pool_full, 500},
+    {"seeds: late arrivals", &Coverage::late_arrivals, 0},
+    {"seeds: service process restarted", &Coverage::restarted, 0},
+    {"seeds: stale messages dropped", &Coverage::stale_messages, 0},
+    {"seeds: notified again", &Coverage::resent, 0},
+    {"seeds: duplicates dropped", &Coverage::duplicates, 0},
+    {"seeds: operations ended in an error", &Coverage::errors, 0},
+    {"seeds: left to the ranks", &Coverage::rank_only, 0},
+    {"seeds: ranks finished alone", &Coverage::finished_alone, 0},
+    {"events", &Coverage::events, 0},
+    {"operations (per rank)", &Coverage::operations, 0},
+    {"chunks copied by service processes", &Coverage::copies, 0},
+    {"blocks read between nodes", &Coverage::reads, 0},
+    {"bytes between nodes", &Coverage::bytes_between_nodes, 0},
+};
+
+}  // namespace longshore::sim

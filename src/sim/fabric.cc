@@ -1,0 +1,356 @@
+#include "sim/fabric.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace longshore::sim {
+namespace {
+
+// Events of kind kFabric: what happens, and to which of the actor's moves, imports or links.
+enum class Happening : uint64_t { kMove, kImport, kMessage };
+constexpr uint64_t happening(Happening h, uint64_t slot, uint64_t life) {
+    return static_cast<uint64_t>(h) | slot << 4 | life << 36;
+}
+constexpr uint32_t kAgainRunMax = 20;
+constexpr size_t kArrivalsMax = 1 << 20;
+
+}  // namespace
+
+FabricWorld::FabricWorld(const WorldOptions& options, Scheduler& scheduler, Memory& memory)
+    : options_(options), scheduler_(scheduler), memory_(memory) {
+    uint32_t total = 0;
+    for (uint32_t n = 0; n < options.nodes; ++n) {
+        first_of_node_[n] = total;
+        total += options.services_of_node[n];
+    }
+    for (uint32_t n = 0; n < options.nodes; ++n)
+        for (uint32_t s = 0; s < options.services_of_node[n]; ++s) {
+            const ServiceAddress a{NodeId(static_cast<uint16_t>(n)), ServiceId(static_cast<uint16_t>(s))};
+            fabrics_.push_back(std::make_unique<SimFabric>(*this, a, static_cast<uint32_t>(fabrics_.size())));
+        }
+    for (auto& f : fabrics_) f->links_.resize(total);
+}
+
+FabricWorld::~FabricWorld() = default;
+
+void FabricWorld::on_event(uint32_t actor, uint64_t value) {
+    SimFabric& f = *fabrics_[actor];
+    const uint32_t slot = static_cast<uint32_t>(value >> 4);
+    const uint32_t life = static_cast<uint32_t>(value >> 36);
+    switch (static_cast<Happening>(value & 15)) {
+        case Happening::kMove:
+            if (life == f.life_) f.step(slot);
+            break;
+        case Happening::kImport:
+            if (life != f.life_) break;
+            for (size_t i = 0; i < f.importing_.size(); ++i) {
+                if (f.importing_[i].first != slot) continue;
+                SimFabric::Arrival done = std::move(f.importing_[i].second);
+                f.importing_.erase(f.importing_.begin() + static_cast<ptrdiff_t>(i));
+                f.arrive(std::move(done));
+                break;
+            }
+            break;
+        case Happening::kMessage: {
+            SimFabric::Link& link = f.links_[slot];
+            size_t i = 0;
+            while (i < link.flying.size() && link.flying[i].number != life) ++i;
+            LONGSHORE_CHECK(i < link.flying.size());
+            const uint32_t epoch = link.flying[i].epoch;
+            SimFabric::Arrival a;
+            a.message = std::move(link.flying[i].message);
+            link.flying.erase(link.flying.begin() + static_cast<ptrdiff_t>(i));
+            SimFabric& to = *fabrics_[slot];
+            if (!to.alive_ || (epoch != link.epoch && link.lost)) break;
+            a.event.kind = FabricEvent::Kind::kMessage;
+            a.event.peer = f.self_;
+            to.arrive(std::move(a));
+            break;
+        }
+    }
+}
+
+bool FabricWorld::kill(uint32_t dead) {
+    SimFabric& f = *fabrics_[dead];
+    bool moved = false;
+    for (SimFabric::Move& m : f.moves_) {
+        moved |= m.used && m.stage >= 2 && m.result == MoveResult::kMoved;
+        m.used = false;
+    }
+    f.in_flight_ = 0;
+    f.alive_ = false;
+    ++f.life_;
+    f.arrived_.clear();
+    f.importing_.clear();
+    f.imports_.clear();
+    for (uint32_t i = 0; i < count(); ++i) {
+        // What is under way to it or from it may still arrive, late, or not.
+        for (SimFabric::Link* link : {&f.links_[i], &fabrics_[i]->links_[dead]}) {
+            ++link->epoch;
+            link->last_ns = 0;
+            link->lost = scheduler_.random.chance(500);
+        }
+    }
+    return moved;
+}
+
+void FabricWorld::restart(uint32_t index) {
+    fabrics_[index]->alive_ = true;
+}
+
+void FabricWorld::lose(uint32_t index) {
+    const ServiceAddress gone = fabrics_[index]->self_;
+    kill(index);
+    for (uint32_t i = 0; i < count(); ++i) {
+        SimFabric& f = *fabrics_[i];
+        if (!f.alive_) continue;
+        f.peer_lost_[index] = true;
+        f.links_[index].lost = true;
+        SimFabric::Arrival a;
+        a.event.kind = FabricEvent::Kind::kPeerLost;
+        a.event.peer = gone;
+        f.arrive(std::move(a));
+    }
+}
+
+SimFabric::SimFabric(FabricWorld& world, ServiceAddress self, uint32_t index)
+    : world_(world), self_(self), index_(index) {}
+
+// Storms end: nothing is refused for ever.
+bool SimFabric::refuse() {
+    if (world_.calm || world_.options_.again == 0) return false;
+    if (again_run_ >= kAgainRunMax || !world_.scheduler_.random.chance(world_.options_.again)) {
+        again_run_ = 0;
+        return false;
+    }
+    ++again_run_;
+    return true;
+}
+
+Post SimFabric::send(ServiceAddress to, std::span<const std::byte> message) {
+    LONGSHORE_CHECK(message.size() <= 4096);
+    if (refuse()) return Post::kAgain;
+    const uint32_t peer = world_.index(to);
+    SimFabric& other = *world_.fabrics_[peer];
+    if (peer_lost_[peer]) return Post::kAccepted;
+    if (!other.alive_) {
+        // Not connected; or nobody has noticed yet, and the message is lost.
+        if (again_run_ < kAgainRunMax && world_.scheduler_.random.chance(700)) {
+            ++again_run_;
+            return Post::kAgain;
+        }
+        again_run_ = 0;
+        return Post::kAccepted;
+    }
+    Link& link = links_[peer];
+    // Each link has its own delay, never within one: in order between two, in any order across peers. A link
+    // that was made anew does not wait for what is left of the old one.
+    const uint32_t number = ++link.posted & 0xfffffff;
+    link.flying.push_back({number, link.epoch, std::vector<std::byte>(message.begin(), message.end())});
+    const uint64_t now = world_.scheduler_.now_ns();
+    const uint64_t at =
+        std::max(link.last_ns, now + 200 + world_.scheduler_.around(world_.options_.message_ns));
+    link.last_ns = at;
+    world_.scheduler_.post(at - now, EventKind::kFabric, index_,
+                           happening(Happening::kMessage, peer, number));
+    return Post::kAccepted;
+}
+
+Post SimFabric::start(Move move) {
+    if (refuse()) return Post::kAgain;
+    uint32_t slot = 0;
+    while (slot < moves_.size() && moves_[slot].used) ++slot;
+    if (slot == moves_.size()) moves_.emplace_back();
+    move.used = true;
+    move.life = life_;
+    moves_[slot] = move;
+    ++in_flight_;
+    if (world_.options_.large) {
+        // Two million of them: at once, without an event each.
+        step(slot);
+        moves_[slot].stage = 2;
+        step(slot);
+        return Post::kAccepted;
+    }
+    world_.scheduler_.post(world_.scheduler_.around(world_.options_.move_ns), EventKind::kFabric, index_,
+                           happening(Happening::kMove, slot, life_));
+    return Post::kAccepted;
+}
+
+Post SimFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+    Move m;
+    m.from_node = self_.node;
+    m.from_ref = from;
+    m.to = to;
+    m.bytes = bytes;
+    m.id = id;
+    if (bytes != 0 && from.region.value < world_.options_.regions &&
+        to.region.value < world_.options_.regions) {
+        const Region& a = world_.memory_.region(self_.node, from.rank, from.region);
+        const Region& b = world_.memory_.region(self_.node, to.rank, to.region);
+        if (a.rank_only || b.rank_only)
+            m.result = MoveResult::kNotPermitted;
+        else if (a.unreadable || b.unreadable)
+            m.result = MoveResult::kFailed;
+    }
+    return start(m);
+}
+
+Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+    LONGSHORE_CHECK(from < imports_.size() && imports_[from].used);
+    Move m;
+    m.from_import = true;
+    m.name = imports_[from].name;
+    m.from_node = NodeId{m.name.node};
+    m.from_ref = {LocalRank{m.name.rank}, RegionId{m.name.region}, offset};
+    m.to = to;
+    m.bytes = bytes;
+    m.id = id;
+    if (bytes != 0 && world_.memory_.region(m.from_node, m.from_ref.rank, m.from_ref.region).unreadable)
+        m.result = MoveResult::kFailed;
+    return start(m);
+}
+
+Post SimFabric::write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) {
+    Move m;
+    m.from = from.data();
+    m.to = to;
+    m.bytes = from.size();
+    m.id = id;
+    return start(m);
+}
+
+bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
+    if (m.result != MoveResult::kMoved) return true;
+    std::string wrong;
+    const std::byte* from = m.from;
+    if (from == nullptr) {
+        const Region& r = world_.memory_.region(m.from_node, m.from_ref.rank, m.from_ref.region);
+        if (m.from_import && r.generation != m.name.generation) {
+            world_.on_violation("read through an import of a region that is gone");
+            return false;
+        }
+        from = world_.memory_.resolve(m.from_node, m.from_ref, m.bytes, &wrong);
+    }
+    std::byte* to = world_.memory_.resolve(self_.node, m.to, m.bytes, &wrong);
+    if (from == nullptr || to == nullptr) {
+        world_.on_violation(wrong);
+        return false;
+    }
+    memmove(to + begin, from + begin, end - begin);
+    return true;
+}
+
+void SimFabric::step(uint32_t slot) {
+    Move& m = moves_[slot];
+    const bool halves = m.stage == 0 && world_.options_.torn && m.bytes > 1;
+    const uint64_t begin = m.stage == 1 ? m.bytes / 2 : 0;
+    if (m.stage < 2) {
+        if (!transfer(m, begin, halves ? m.bytes / 2 : m.bytes)) m.result = MoveResult::kFailed;
+        m.stage = halves ? 1 : 2;
+        if (world_.options_.large) return;
+        world_.scheduler_.post(world_.scheduler_.around(world_.options_.move_ns / 2), EventKind::kFabric,
+                               index_, happening(Happening::kMove, slot, life_));
+        world_.on_stage(index_, m.stage == 2);
+        return;
+    }
+    m.used = false;
+    --in_flight_;
+    if (m.result == MoveResult::kMoved && (m.from_import || m.from != nullptr))
+        world_.bytes_between_nodes += m.bytes;
+    Arrival a;
+    a.event.kind = FabricEvent::Kind::kMoved;
+    a.event.id = m.id;
+    a.event.result = m.result;
+    arrive(std::move(a));
+}
+
+Post SimFabric::import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) {
+    if (refuse()) return Post::kAgain;
+    RegionName name;
+    Arrival a;
+    a.event.kind = FabricEvent::Kind::kImported;
+    a.event.id = id;
+    a.event.peer = owner;
+    a.event.ok = read_descriptor(descriptor.data(), descriptor.size(), &name);
+    if (!a.event.ok) world_.on_violation("a descriptor did not arrive as it was written");
+    Prng& random = world_.scheduler_.random;
+    if (!world_.calm && random.chance(world_.options_.import_fails)) a.event.ok = false;
+    if (a.event.ok) {
+        size_t i = 0;
+        while (i < imports_.size() && imports_[i].used) ++i;
+        if (i == imports_.size()) imports_.emplace_back();
+        imports_[i] = {true, name};
+        a.event.region = i;
+    }
+    uint32_t slot = static_cast<uint32_t>(random.next());
+    importing_.emplace_back(slot, std::move(a));
+    world_.scheduler_.post(world_.scheduler_.around(world_.options_.wide_descriptors ? 100000 : 1000),
+                           EventKind::kFabric, index_, happening(Happening::kImport, slot, life_));
+    return Post::kAccepted;
+}
+
+void SimFabric::forget_region(ImportHandle region) {
+    LONGSHORE_CHECK(region < imports_.size() && imports_[region].used);
+    imports_[region].used = false;
+}
+
+void SimFabric::arrive(Arrival arrival) {
+    LONGSHORE_CHECK(arrived_.size() < kArrivalsMax);
+    arrived_.push_back(std::move(arrival));
+    world_.on_arrival(index_);
+}
+
+size_t SimFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
+    const uint64_t until = world_.scheduler_.now_ns() + wait_ns;
+    while (wait_ns > 0 && arrived_.empty() && world_.scheduler_.next_ns() <= until) {
+        Event e;
+        world_.scheduler_.pop(&e);
+        world_.on_event(e.actor, e.value);
+    }
+    if (wait_ns > 0 && arrived_.empty()) world_.scheduler_.advance_to(until);
+    lent_.clear();
+    size_t n = 0;
+    while (n < events.size() && !arrived_.empty()) {
+        events[n] = arrived_.front().event;
+        lent_.push_back(std::move(arrived_.front().message));
+        events[n].message = lent_.back();
+        arrived_.pop_front();
+        ++n;
+    }
+    return n;
+}
+
+void SimFabric::wake(const WakeSet& sleepers) {
+    world_.on_wake(self_, sleepers);
+}
+
+std::unique_ptr<SimFabrics> make_sim_fabrics(uint64_t seed, uint32_t nodes, uint32_t services, uint32_t ranks,
+                                             uint64_t pool_bytes) {
+    auto f = std::make_unique<SimFabrics>();
+    f->options.seed = seed;
+    f->options.nodes = nodes;
+    f->options.ranks = nodes * ranks;
+    f->options.torn = 1000;
+    NodeLimits limits[kNodesMax];
+    uint16_t counts[kNodesMax];
+    for (uint32_t n = 0; n < nodes; ++n) {
+        f->options.ranks_of_node[n] = ranks;
+        f->options.services_of_node[n] = services;
+        counts[n] = static_cast<uint16_t>(ranks);
+        limits[n].ranks_max = ranks;
+        limits[n].services_max = services;
+        limits[n].groups_max = 4;
+        limits[n].records_max = 16;
+        limits[n].regions_max = f->options.regions;
+        limits[n].claims_bytes = 1 << 16;
+        limits[n].arena_bytes = 1 << 20;
+        limits[n].groups_bytes = 1 << 16;
+    }
+    f->scheduler = std::make_unique<Scheduler>(seed);
+    f->memory = std::make_unique<Memory>(f->workspace, f->options, limits, counts, pool_bytes);
+    f->world = std::make_unique<FabricWorld>(f->options, *f->scheduler, *f->memory);
+    return f;
+}
+
+}  // namespace longshore::sim

@@ -1,0 +1,138 @@
+// The simulator's fabric. Every service process has one; together they share a FabricWorld, which knows the
+// memory and the clock. In a world the event loop owns the clock and poll() never waits; standing alone
+// (tests/conformance: make_sim_fabrics below) poll() lets virtual time pass.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/fabric.h"
+#include "sim/memory.h"
+#include "sim/scheduler.h"
+
+namespace longshore::sim {
+
+class SimFabric;
+
+class FabricWorld {
+  public:
+    FabricWorld(const WorldOptions& options, Scheduler& scheduler, Memory& memory);
+    ~FabricWorld();
+
+    SimFabric& fabric(ServiceAddress a) { return *fabrics_[index(a)]; }
+    uint32_t index(ServiceAddress a) const { return first_of_node_[a.node.value] + a.service.value; }
+    uint32_t count() const { return static_cast<uint32_t>(fabrics_.size()); }
+    // An event of kind kFabric.
+    void on_event(uint32_t actor, uint64_t value);
+    // The process is gone, with all it had in flight. Whether it had moved bytes without having been told so.
+    bool kill(uint32_t index);
+    void restart(uint32_t index);
+    // It is gone for good, with its node: everybody is told.
+    void lose(uint32_t index);
+
+    // Something has arrived for a service process that may sleep.
+    std::function<void(uint32_t)> on_arrival = [](uint32_t) {};
+    std::function<void(ServiceAddress, const WakeSet&)> on_wake = [](ServiceAddress, const WakeSet&) {};
+    // A copy, write or read of this service process has come half way (false) or has all its bytes (true).
+    std::function<void(uint32_t, bool)> on_stage = [](uint32_t, bool) {};
+    std::function<void(const std::string&)> on_violation = [](const std::string&) {};
+
+    uint64_t bytes_between_nodes = 0;
+    bool calm = false;  // faults have stopped
+
+  private:
+    friend class SimFabric;
+    const WorldOptions& options_;
+    Scheduler& scheduler_;
+    Memory& memory_;
+    uint32_t first_of_node_[kNodesMax + 1] = {};
+    std::vector<std::unique_ptr<SimFabric>> fabrics_;
+};
+
+class SimFabric final : public Fabric {
+  public:
+    SimFabric(FabricWorld& world, ServiceAddress self, uint32_t index);
+    Post send(ServiceAddress to, std::span<const std::byte> message) override;
+    Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
+    Post import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) override;
+    void forget_region(ImportHandle region) override;
+    size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
+    void wake(const WakeSet& sleepers) override;
+    bool arrived() const { return !arrived_.empty(); }
+    uint32_t in_flight() const { return in_flight_; }
+
+  private:
+    friend class FabricWorld;
+    struct Move {
+        bool used = false;
+        uint32_t life = 0;                // of the fabric, when it was posted
+        uint8_t stage = 0;                // 0 posted, 1 half the bytes, 2 all of them, 3 reported
+        const std::byte* from = nullptr;  // kWrite; else see below
+        bool from_import = false;
+        NodeId from_node;
+        MemoryRef from_ref, to;
+        uint64_t bytes = 0, id = 0;
+        RegionName name;  // reads: what the import was of
+        MoveResult result = MoveResult::kMoved;
+    };
+    struct Arrival {
+        FabricEvent event;
+        std::vector<std::byte> message;
+    };
+    struct Import {
+        bool used = false;
+        RegionName name;
+    };
+    struct Flying {
+        uint32_t number, epoch;
+        std::vector<std::byte> message;
+    };
+    struct Link {  // to one peer
+        uint64_t last_ns = 0;
+        bool lost = false;  // what is in flight was lost with one of its ends
+        uint32_t epoch = 0;
+        uint32_t posted = 0;
+        std::vector<Flying> flying;
+    };
+
+    bool refuse();
+    Post start(Move move);
+    void step(uint32_t slot);
+    bool transfer(Move& m, uint64_t begin, uint64_t end);
+    void arrive(Arrival arrival);
+
+    FabricWorld& world_;
+    ServiceAddress self_;
+    uint32_t index_;
+    bool alive_ = true;
+    bool peer_lost_[kNodesMax * kServicesPerNodeMax] = {};
+    uint32_t life_ = 1;
+    uint32_t again_run_ = 0;
+    uint32_t in_flight_ = 0;
+    std::vector<Move> moves_;
+    std::vector<Import> imports_;
+    std::vector<std::pair<uint64_t, Arrival>> importing_;
+    std::vector<Link> links_;
+    std::deque<Arrival> arrived_;
+    std::vector<std::vector<std::byte>> lent_;  // messages of the last poll
+};
+
+// A job's fabrics with memory of their own, for the conformance suite: `nodes` nodes with `services` members
+// each.
+struct SimFabrics {
+    WorldOptions options;
+    Workspace workspace;
+    std::unique_ptr<Scheduler> scheduler;
+    std::unique_ptr<Memory> memory;
+    std::unique_ptr<FabricWorld> world;
+};
+std::unique_ptr<SimFabrics> make_sim_fabrics(uint64_t seed, uint32_t nodes, uint32_t services, uint32_t ranks,
+                                             uint64_t pool_bytes);
+
+}  // namespace longshore::sim

@@ -1,0 +1,30 @@
+// longshore-sim: replays one seed, or runs many.
+#include <CLI/CLI.hpp>
+
+#include "sim/campaign.h"
+
+int main(int argc, char** argv) {
+    using namespace longshore::sim;
+    CLI::App app{"Seeded simulator of the Longshore engine: virtual time, faults, oracles"};
+    uint64_t seed = 0;
+    bool verbose = false, large = false, check_determinism = false, no_floors = false;
+    double seconds_max = 5;
+    CampaignOptions o;
+    o.replay = argv[0];
+    auto* one = app.add_option("--seed", seed, "Replay one world; its options are printed first");
+    app.add_flag("--verbose", verbose, "With --seed: print every event");
+    app.add_option("--seeds", o.count, "How many worlds to run")->capture_default_str()->excludes(one);
+    app.add_option("--first", o.first, "The first of them")->capture_default_str();
+    app.add_option("--jobs", o.jobs, "Processes")->capture_default_str();
+    app.add_option("--stop-after", o.stop_after, "Failing seeds after which to stop")->capture_default_str();
+    app.add_flag("--no-floors", no_floors, "Do not fail on coverage");
+    app.add_flag("--check-determinism", check_determinism, "Run every world twice and compare their hashes");
+    app.add_flag("--large", large, "The one world of 1,024 ranks");
+    app.add_option("--seconds-max", seconds_max, "With --large: limit on wall time")->capture_default_str();
+    CLI11_PARSE(app, argc, argv);
+    if (large) return run_large(seconds_max, uint64_t{256} << 20);
+    if (*one) return run_one(seed, verbose);
+    o.floors = !no_floors;
+    if (check_determinism) o.twice_per_mille = 1000;
+    return run_campaign(o);
+}

@@ -1,0 +1,91 @@
+// The memory of a simulated job: every node's shared memory, the ranks' own buffers, and who may touch what
+// when. A Workspace is used for one world after the other; it keeps the pages.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "engine/node_memory.h"
+#include "sim/options.h"
+
+namespace longshore::sim {
+
+// Pages that are kept between worlds.
+class Pages {
+  public:
+    Pages() = default;
+    ~Pages();
+    Pages(const Pages&) = delete;
+    Pages& operator=(const Pages&) = delete;
+    // At least `bytes`, all zero if `zeroed` (else whatever is there). What was got before is gone.
+    std::byte* get(uint64_t bytes, bool zeroed);
+
+  private:
+    std::byte* base_ = nullptr;
+    uint64_t capacity_ = 0, used_ = 0;
+};
+
+struct Workspace {
+    Pages nodes, services, buffers, ranks;
+};
+
+// A buffer with red zones around what the operation may touch.
+struct Buffer {
+    uint64_t at = 0;     // of the usable part in the pool
+    uint64_t bytes = 0;  // usable
+    uint32_t owner = 0;  // index of its use + 1: see Memory::set_closed
+};
+constexpr uint64_t kRedZoneBytes = 64;
+
+struct Region {
+    uint64_t at = 0, bytes = 0;  // in the pool
+    uint32_t generation = 0;     // odd while in use
+    bool unreadable = false;     // nobody can
+    bool rank_only = false;      // service processes cannot
+};
+
+class Memory {
+  public:
+    Memory(Workspace& workspace, const WorldOptions& options, const NodeLimits* limits,
+           const uint16_t* rank_counts, uint64_t pool_bytes);
+
+    NodeMemory& node(uint32_t n) { return nodes_[n]; }
+    Region& region(NodeId node, LocalRank rank, RegionId id) {
+        return regions_[node.value][uint64_t{rank.value} * regions_max_ + id.value];
+    }
+    std::byte* pool(uint64_t at) { return pool_ + at; }
+    uint64_t pool_bytes() const { return pool_bytes_; }
+
+    // A fresh buffer; nothing in a world is ever used twice, so that late accesses show.
+    Buffer allocate(uint64_t bytes);
+    // From now on nobody may touch it: its operation is complete.
+    void set_closed(const Buffer& buffer) { closed_[buffer.owner - 1] = true; }
+
+    // Registers pool memory as a region of a rank; false: no entry free.
+    bool add_region(NodeId node, LocalRank rank, uint64_t at, uint64_t bytes, uint32_t descriptor_bytes,
+                    RegionId* out);
+    void remove_region(NodeId node, LocalRank rank, RegionId id);
+    void write_descriptor(NodeId node, LocalRank rank, RegionId id, uint32_t descriptor_bytes);
+
+    // The bytes behind a reference; null, with the reason in `wrong`, if the access breaks a rule.
+    std::byte* resolve(NodeId node, const MemoryRef& ref, uint64_t bytes, std::string* wrong);
+
+  private:
+    std::vector<NodeMemory> nodes_;
+    std::vector<std::vector<Region>> regions_;
+    uint32_t regions_max_ = 0;
+    std::byte* pool_ = nullptr;
+    uint64_t pool_bytes_ = 0, pool_used_ = 0;
+    std::vector<uint32_t> owner_of_;  // per 64 bytes of the pool: use + 1
+    std::vector<bool> closed_;
+};
+
+// What a descriptor says, in its first bytes; the rest is filling that must arrive unharmed.
+struct RegionName {
+    uint16_t node = 0, rank = 0;
+    uint32_t region = 0, generation = 0;
+};
+bool read_descriptor(const std::byte* bytes, uint64_t count, RegionName* out);
+
+}  // namespace longshore::sim

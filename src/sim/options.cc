@@ -1,0 +1,171 @@
+#include "sim/options.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace longshore::sim {
+namespace {
+
+uint32_t one_of(Prng& r, std::initializer_list<uint32_t> values) {
+    return values.begin()[r.below(values.size())];
+}
+
+}  // namespace
+
+WorldOptions WorldOptions::draw(uint64_t seed) {
+    Prng r(mix64(seed ^ 0x6f7074696f6e73ull));
+    WorldOptions o;
+    o.seed = seed;
+    const uint64_t shape = r.below(100);
+    o.nodes = shape < 22 ? 1 : shape < 38 ? 2 : static_cast<uint32_t>(r.between(3, 8));
+    const uint64_t crowd = r.below(100);
+    if (crowd < 30)
+        o.ranks = static_cast<uint32_t>(r.between(1, 8));
+    else if (crowd < 97)
+        o.ranks = static_cast<uint32_t>(r.between(9, 20));
+    else
+        o.ranks = static_cast<uint32_t>(r.between(21, 64));
+    o.ranks = std::max(o.ranks, o.nodes);
+    for (uint32_t n = 0; n < o.nodes; ++n) o.ranks_of_node[n] = 1;
+    const bool uneven = r.chance(500);
+    for (uint32_t i = o.nodes; i < o.ranks; ++i)
+        ++o.ranks_of_node[uneven ? std::min(r.below(o.nodes), r.below(o.nodes)) : i % o.nodes];
+    for (uint32_t n = 0; n < o.nodes; ++n) o.services_of_node[n] = static_cast<uint32_t>(r.between(1, 4));
+
+    o.groups = static_cast<uint32_t>(r.between(1, 4));
+    o.operations = static_cast<uint32_t>(r.between(1, o.ranks <= 8 ? 10 : o.ranks <= 20 ? 5 : 2));
+    o.chunk_bytes = one_of(r, {64, 64, 100, 128, 256, 1000});
+    o.ahead = one_of(r, {1, 2, 4, 8});
+    o.records = one_of(r, {3, 8, 16});
+    o.parked = one_of(r, {2, 8, 32});
+    o.claims_bytes = one_of(r, {8192, 32768});
+    o.arena_bytes = one_of(r, {16384, 65536});
+    o.watches = one_of(r, {4, 16, 64, 256});
+    // As many as can be open: an operation that finds no watch waits, perhaps for one that waits for it.
+    o.watches =
+        std::max(o.watches, *std::max_element(o.ranks_of_node, o.ranks_of_node + o.nodes) * o.operations);
+    o.held = one_of(r, {1, 4, 16, 128});
+    o.queued = one_of(r, {2, 8, 64, 256});
+    o.imports = one_of(r, {4, 16, 64});
+    o.reads = static_cast<uint32_t>(r.between(1, 4));
+    o.eager_bytes = one_of(r, {0, 8, 64, 256, 1024});
+    o.copies_in_flight = static_cast<uint32_t>(r.between(1, 3));
+    o.block_bytes_max = o.ranks <= 8 ? 1024 : 300;
+    o.blocking = one_of(r, {0, 300, 300, 1000});
+    o.in_place = one_of(r, {0, 0, 300});
+    o.stable = one_of(r, {0, 300, 800});
+    o.zero = one_of(r, {0, 100, 500});
+    o.wait_early = one_of(r, {0, 300, 700});
+    o.cooperative = r.chance(700);
+    o.regions_per_buffer = r.chance(500);
+    o.regions = o.regions_per_buffer ? 40 : 2;
+
+    o.late_ns = one_of(r, {0, 5000, 20000, 200000});
+    o.very_late_ns = r.chance(400) ? 2000000 : 0;
+    o.message_ns = one_of(r, {1000, 5000, 50000});
+    o.move_ns = one_of(r, {200, 2000, 20000});
+    o.step_ns = one_of(r, {100, 300, 3000});
+    o.wake_ns = one_of(r, {200, 5000, 50000});
+
+    o.again = r.chance(400) ? one_of(r, {50, 300, 700}) : 0;
+    o.torn = r.chance(600) ? 1000 : 0;
+    o.unreadable = r.chance(80) ? one_of(r, {20, 200}) : 0;
+    o.not_permitted = r.chance(100) ? one_of(r, {100, 500}) : 0;
+    o.wide_descriptors = r.chance(200);
+    o.import_fails = o.wide_descriptors && r.chance(400) ? one_of(r, {50, 300}) : 0;
+    o.kills = r.chance(350) ? static_cast<uint32_t>(r.between(1, 3)) : 0;
+    // The moment after the landed bit twice as often: it is only there where blocks come from other nodes.
+    o.kill_phase = static_cast<uint32_t>(r.below(8));
+    if (o.kill_phase == 7) o.kill_phase = 4;
+    o.restart = o.nodes > 1 || r.chance(500);
+    // Memory that only its rank can reach needs ranks that work.
+    if (o.not_permitted) o.cooperative = true;
+    return o;
+}
+
+WorldOptions WorldOptions::large_world() {
+    WorldOptions o;
+    o.large = true;
+    o.seed = 1024;
+    o.nodes = 32;
+    o.ranks = 1024;
+    for (uint32_t n = 0; n < 32; ++n) {
+        o.ranks_of_node[n] = 32;
+        o.services_of_node[n] = 4;
+    }
+    o.groups = 1;
+    o.operations = 2;
+    o.chunk_bytes = 4096;
+    o.ahead = 2;
+    o.records = 2;
+    o.regions = 2;
+    o.claims_bytes = 262144;
+    o.arena_bytes = 131072;
+    o.watches = 32;
+    o.held = 1024;
+    o.queued = 2048;
+    o.imports = 1024;
+    o.block_bytes_max = 8;
+    o.eager_bytes = 64;
+    o.blocking = 0;
+    o.in_place = o.stable = 0;
+    o.zero = 0;
+    o.cooperative = false;
+    o.actions_per_step = 64;
+    o.copies_in_flight = 64;
+    o.late_ns = 0;
+    return o;
+}
+
+std::string WorldOptions::text() const {
+    std::string t = "seed=" + std::to_string(seed) + " options=" + std::to_string(kOptionsVersion);
+    const auto put = [&t](const char* name, uint64_t v) {
+        t += std::string(" ") + name + "=" + std::to_string(v);
+    };
+    put("nodes", nodes);
+    put("ranks", ranks);
+    t += " placement=";
+    for (uint32_t n = 0; n < nodes; ++n)
+        t += (n ? "," : "") + std::to_string(ranks_of_node[n]) + "/" + std::to_string(services_of_node[n]);
+    put("groups", groups);
+    put("operations", operations);
+    put("chunk_bytes", chunk_bytes);
+    put("ahead", ahead);
+    put("records", records);
+    put("parked", parked);
+    put("claims_bytes", claims_bytes);
+    put("arena_bytes", arena_bytes);
+    put("watches", watches);
+    put("held", held);
+    put("queued", queued);
+    put("imports", imports);
+    put("reads", reads);
+    put("eager_bytes", eager_bytes);
+    put("copies_in_flight", copies_in_flight);
+    put("block_bytes_max", block_bytes_max);
+    put("blocking", blocking);
+    put("in_place", in_place);
+    put("stable", stable);
+    put("zero", zero);
+    put("wait_early", wait_early);
+    put("cooperative", cooperative);
+    put("regions_per_buffer", regions_per_buffer);
+    put("late_ns", late_ns);
+    put("very_late_ns", very_late_ns);
+    put("message_ns", message_ns);
+    put("move_ns", move_ns);
+    put("step_ns", step_ns);
+    put("wake_ns", wake_ns);
+    put("again", again);
+    put("torn", torn);
+    put("unreadable", unreadable);
+    put("not_permitted", not_permitted);
+    put("wide_descriptors", wide_descriptors);
+    put("import_fails", import_fails);
+    put("kills", kills);
+    put("kill_phase", kill_phase);
+    put("restart", restart);
+    return t;
+}
+
+}  // namespace longshore::sim

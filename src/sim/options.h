@@ -1,0 +1,57 @@
+// What one simulated world looks like: everything is drawn from its seed, and printed before it runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/prng.h"
+
+namespace longshore::sim {
+
+// Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
+constexpr uint32_t kOptionsVersion = 1;
+
+constexpr uint32_t kNodesMax = 32;
+
+struct WorldOptions {
+    uint64_t seed = 0;
+    bool large = false;  // the one world of 1,024 ranks
+
+    uint32_t nodes = 1, ranks = 1, groups = 1, operations = 1;
+    uint32_t ranks_of_node[kNodesMax] = {};
+    uint32_t services_of_node[kNodesMax] = {};
+
+    // Limits, small so that they are reached.
+    uint32_t chunk_bytes = 64, ahead = 4, records = 16, regions = 40, parked = 16;
+    uint32_t claims_bytes = 16384, arena_bytes = 65536;
+    uint32_t watches = 64, held = 64, queued = 64, imports = 64, reads = 4, eager_bytes = 64;
+    uint32_t copies_in_flight = 1;
+    uint32_t block_bytes_max = 512;
+    uint32_t actions_per_step = 1;
+
+    // Habits of the ranks, per mille.
+    uint32_t blocking = 300, in_place = 200, stable = 200, zero = 100, wait_early = 300;
+    bool cooperative = true;
+    bool regions_per_buffer = false;
+
+    // Times.
+    uint64_t late_ns = 20000, very_late_ns = 0;  // very late: a few ranks
+    uint64_t message_ns = 5000, move_ns = 2000, step_ns = 300, wake_ns = 2000;
+
+    // Faults, per mille; 0 is off.
+    uint32_t again = 0, torn = 0, unreadable = 0, not_permitted = 0, import_fails = 0;
+    bool wide_descriptors = false;  // 300 bytes, imported slowly
+    uint32_t kills = 0;             // how many times a service process is killed
+    uint32_t kill_phase = 0;        // a KillPhase, or 0: any moment
+    bool restart = true;
+
+    bool faults() const { return again || unreadable || not_permitted || import_fails || kills; }
+    // Nothing is lost: every wake-up and every byte counts.
+    bool lossless() const { return !kills && !unreadable && !import_fails; }
+
+    static WorldOptions draw(uint64_t seed);
+    static WorldOptions large_world();
+    std::string text() const;
+};
+
+}  // namespace longshore::sim

@@ -1,0 +1,523 @@
+#include "sim/rank_actor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/pattern.h"
+
+namespace longshore::sim {
+namespace {
+
+// The fill of arenas' spans whose operation has retired.
+constexpr uint64_t kRetiredKey = 99;
+constexpr uint64_t kSafetyTimerNs = 20000000;
+
+}  // namespace
+
+RankActor::RankActor(World& world, uint32_t index, std::byte* engine_block)
+    : world_(world),
+      index_(index),
+      place_(world.program.places[index]),
+      memory_(world.memory.node(place_.node.value)),
+      cooperative_(world.options.cooperative) {
+    RankSlot& slot = memory_.rank(place_.local);
+    slot.attached.store(1);
+    slot.service = place_.service.value;
+    const uint32_t descriptor_bytes = world.options.wide_descriptors ? 300 : 24;
+    world_.memory.write_descriptor(place_.node, place_.local, kArenaRegion, descriptor_bytes);
+    engine_ = std::make_unique<RankEngine>(engine_block, memory_, place_.local);
+    if (!world.options.regions_per_buffer) {
+        LONGSHORE_CHECK(world_.memory.add_region(place_.node, place_.local, 0, world_.memory.pool_bytes(),
+                                                 descriptor_bytes, &heap_));
+        Region& r = world_.memory.region(place_.node, place_.local, heap_);
+        r.unreadable = world_.scheduler.random.chance(world.options.unreadable);
+        r.rank_only = world_.scheduler.random.chance(world.options.not_permitted);
+    }
+    plan();
+    again(world.options.late_ns);
+}
+
+void RankActor::plan() {
+    const WorldOptions& o = world_.options;
+    Prng r(mix64(o.seed * 1000 + index_));
+    const bool very_late = o.very_late_ns != 0 && r.chance(150);
+    std::vector<uint32_t> open;
+    for (const Operation& op : world_.program.operations) {
+        const int32_t rank = world_.program.groups[op.group].index_of[index_];
+        if (rank < 0) continue;
+        Use u;
+        u.operation = &op;
+        u.rank = static_cast<uint32_t>(rank);
+        u.stable = r.chance(o.stable);
+        const uint32_t use = static_cast<uint32_t>(uses_.size());
+        uses_.push_back(u);
+        uint64_t delay = o.late_ns == 0 ? 0 : r.below(2 * o.late_ns);
+        if (very_late && r.chance(500)) delay += r.below(2 * o.very_late_ns);
+        steps_.push_back({false, use, delay});
+        if (op.blocking) {
+            steps_.push_back({true, use, 0});
+            continue;
+        }
+        open.push_back(use);
+        while (!open.empty() && r.chance(o.wait_early)) {
+            const size_t i = r.below(open.size());
+            steps_.push_back({true, open[i], r.below(2 * o.late_ns + 1)});
+            open.erase(open.begin() + static_cast<ptrdiff_t>(i));
+        }
+    }
+    while (!open.empty()) {
+        const size_t i = r.below(open.size());
+        steps_.push_back({true, open[i], r.below(2 * o.late_ns + 1)});
+        open.erase(open.begin() + static_cast<ptrdiff_t>(i));
+    }
+}
+
+void RankActor::again(uint64_t mean_ns) {
+    world_.scheduler.post(world_.scheduler.around(mean_ns), EventKind::kRank, index_, sleep_number_);
+}
+
+void RankActor::ring(const WakeSet& wake) {
+    world_.ring(place_.node, wake);
+}
+
+void RankActor::step() {
+    switch (state_) {
+        case State::kRun: {
+            if (next_step_ == steps_.size()) {
+                state_ = State::kReap;
+                return again(0);
+            }
+            const Step& s = steps_[next_step_];
+            if (!delayed_ && s.delay_ns != 0) {
+                delayed_ = true;
+                world_.scheduler.post(s.delay_ns, EventKind::kRank, index_, sleep_number_);
+                return;
+            }
+            delayed_ = false;
+            if (s.wait) {
+                state_ = State::kLook;
+                return look();
+            }
+            return enter(uses_[s.use]);
+        }
+        case State::kLater:
+            progress();
+            enter(uses_[steps_[next_step_].use]);
+            return;
+        case State::kLook:
+            return look();
+        case State::kMove:
+            return move();
+        case State::kFallAsleep: {
+            RankSlot& slot = memory_.rank(place_.local);
+            if (slot.events.load() != seen_events_) {
+                slot.sleeping.store(0);
+                state_ = State::kLook;
+                return look();
+            }
+            state_ = State::kAsleep;
+            ++sleep_number_;
+            // Only where something may have been lost is there a timer.
+            if (!world_.options.lossless())
+                world_.scheduler.post(kSafetyTimerNs, EventKind::kRank, index_, sleep_number_);
+            return;
+        }
+        case State::kAsleep:  // the timer
+            return woken();
+        case State::kReap:
+            return reap();
+        case State::kDone:
+            return;
+    }
+}
+
+void RankActor::woken() {
+    if (state_ != State::kAsleep) return;
+    ++sleep_number_;
+    memory_.rank(place_.local).sleeping.store(0);
+    state_ = State::kLook;
+    again(world_.options.step_ns);
+}
+
+bool RankActor::add_regions(Use& u) {
+    const WorldOptions& o = world_.options;
+    const uint32_t descriptor_bytes = o.wide_descriptors ? 300 : 24;
+    const auto reference = [&](const Buffer& b, RegionId* id, bool* own, MemoryRef* out) {
+        if (!o.regions_per_buffer) {
+            *out = {place_.local, heap_, b.at};
+            return true;
+        }
+        if (!*own &&
+            !world_.memory.add_region(place_.node, place_.local, b.at, b.bytes, descriptor_bytes, id))
+            return false;
+        if (!*own) {
+            Region& r = world_.memory.region(place_.node, place_.local, *id);
+            r.unreadable = world_.scheduler.random.chance(o.unreadable);
+            r.rank_only = world_.scheduler.random.chance(o.not_permitted);
+        }
+        *own = true;
+        *out = {place_.local, *id, 0};
+        return true;
+    };
+    if (!reference(u.recv, &u.recv_region, &u.own_recv_region, &u.recv_ref)) return false;
+    if (u.arena_bytes != 0) {
+        u.send_ref = {place_.local, kArenaRegion, u.arena_at - memory_.arena_begin(place_.local)};
+        return true;
+    }
+    const bool shared_in_place = u.operation->in_place && is_shared(u.operation->collective);
+    if (shared_in_place) {
+        u.send_ref = u.recv_ref;
+        u.send_ref.offset += u.recv_blocks[u.rank].offset;
+        return true;
+    }
+    return reference(u.send, &u.send_region, &u.own_send_region, &u.send_ref);
+}
+
+// Buffers are made and filled when the rank enters. In place, personalised blocks are copied elsewhere first.
+bool RankActor::prepare(Use& u) {
+    if (!u.prepared) {
+        const Operation& op = *u.operation;
+        const uint64_t recv_bytes = op.layout(u.rank, true, &u.recv_blocks);
+        const uint64_t send_bytes = op.layout(u.rank, false, &u.send_blocks);
+        u.recv = world_.memory.allocate(recv_bytes);
+        u.recv_key = op.fill_key(u.rank);
+        poison(u.recv, u.recv_key);
+        const bool shared_in_place = op.in_place && is_shared(op.collective);
+        u.snapshot = op.in_place && !shared_in_place;
+        if (op.in_place) world_.coverage.in_place = 1;
+        u.send_key = op.send_key(u.rank);
+        if (shared_in_place) {
+            u.stable = false;
+            const BlockSpan& own = u.recv_blocks[u.rank];
+            fill_pattern(world_.memory.pool(u.recv.at + own.offset), u.send_key, 0, own.bytes);
+        } else {
+            u.send = world_.memory.allocate(send_bytes);
+            poison(u.send, op.fill_key(u.rank) ^ 5);
+            fill_pattern(world_.memory.pool(u.send.at), u.send_key, 0, send_bytes);
+            if (u.stable && send_bytes != 0) {
+                u.arena_at = engine_->arena().allocate(send_bytes);
+                if (u.arena_at != 0) {
+                    u.arena_bytes = send_bytes;
+                    memcpy(memory_.at<std::byte>(u.arena_at), world_.memory.pool(u.send.at), send_bytes);
+                    // The caller's buffer is free at once.
+                    u.send_key = u.send_key ^ 0x5a5a;
+                    poison(u.send, u.send_key);
+                    world_.memory.set_closed(u.send);
+                }
+            }
+            if (u.arena_bytes == 0) u.stable = false;
+        }
+        world_.send_blocks[op.index][u.rank] = u.send_blocks;
+        u.prepared = true;
+    }
+    return add_regions(u);
+}
+
+void RankActor::poison(const Buffer& b, uint64_t key) {
+    fill_pattern(world_.memory.pool(b.at - kRedZoneBytes), key, 0,
+                 ((b.bytes + 63) & ~uint64_t{63}) + 2 * kRedZoneBytes);
+}
+
+void RankActor::enter(Use& u) {
+    const Operation& op = *u.operation;
+    PostResult posted = PostResult::kLater;
+    WakeSet wake;
+    if (prepare(u)) {
+        OperationArguments a;
+        a.group = GroupSlot{op.group};
+        a.rank = Rank{u.rank};
+        a.sequence = op.sequence;
+        a.collective = op.collective;
+        a.root = Rank{op.root};
+        a.self_in_place = op.in_place && is_shared(op.collective);
+        a.send_is_stable = u.stable;
+        a.send = u.send_ref;
+        a.recv = u.recv_ref;
+        switch (op.collective) {
+            case Collective::kAlltoall:
+            case Collective::kAllgather:
+                a.send_block_bytes = a.recv_block_bytes = op.uniform_bytes;
+                break;
+            case Collective::kBcast:
+                (u.rank == op.root ? a.send_block_bytes : a.recv_block_bytes) = op.uniform_bytes;
+                break;
+            case Collective::kAlltoallv:
+                a.send_blocks = u.send_blocks.data();
+                a.recv_blocks = u.recv_blocks.data();
+                break;
+            case Collective::kAllgatherv:
+                a.send_block_bytes = u.send_blocks[0].bytes;
+                a.recv_blocks = u.recv_blocks.data();
+                break;
+        }
+        posted = engine_->post(a, !op.blocking || !cooperative_, &u.record, &wake);
+    }
+    if (posted == PostResult::kLater) {
+        world_.coverage.pool_full = 1;
+        state_ = State::kLater;
+        ++later_count_;
+        // What it waits for may have nobody else to move it.
+        if (cooperative_ && claim_any()) {
+            before_ = State::kLater;
+            state_ = State::kMove;
+            half_ = 0;
+            return again(world_.options.move_ns);
+        }
+        return again(world_.options.step_ns * 10 + std::min<uint64_t>(later_count_, 100) * 1000);
+    }
+    later_count_ = 0;
+    u.posted = true;
+    ++open_;
+    if (world_.verbose())
+        world_.log("rank " + std::to_string(index_) + " enters operation " + std::to_string(op.index) +
+                   " record " + std::to_string(u.record.value));
+    ring(wake);
+    ++next_step_;
+    state_ = State::kRun;
+    again(world_.options.step_ns);
+}
+
+// Everything that is complete is let go, in whatever order the program waits for it.
+void RankActor::progress() {
+    WakeSet wake;
+    engine_->reap(&wake);
+    look_for_retired();
+    for (Use& u : uses_)
+        if (u.posted && !u.complete && engine_->poll(u.record) == Progress::kComplete) complete(u);
+    ring(wake);
+}
+
+// Looks at the operation it waits for: complete, something to do, or sleep.
+void RankActor::look() {
+    const bool waiting = state_ == State::kLook;
+    LONGSHORE_CHECK(waiting);
+    Use& u = uses_[steps_[next_step_].use];
+    RankSlot& slot = memory_.rank(place_.local);
+    seen_events_ = slot.events.load();
+    if (!u.complete && engine_->poll(u.record) == Progress::kComplete) complete(u);
+    if (u.complete) {
+        ++next_step_;
+        state_ = State::kRun;
+        return again(world_.options.step_ns);
+    }
+    if (cooperative_) {
+        bool claimed = engine_->claim(u.record, &copy_);
+        if (!world_.coverage.contended) watch_contention(u);
+        if (!claimed && open_ > 1) claimed = claim_any();
+        if (claimed) {
+            before_ = State::kLook;
+            state_ = State::kMove;
+            half_ = 0;
+            return again(world_.options.move_ns);
+        }
+    }
+    slot.sleeping.store(1);
+    state_ = State::kFallAsleep;
+    again(world_.options.step_ns);
+}
+
+// A rank may work on all that it has open.
+bool RankActor::claim_any() {
+    for (Use& u : uses_)
+        if (u.posted && !u.complete && engine_->claim(u.record, &copy_)) return true;
+    return false;
+}
+
+// A service process holds a chunk of this operation that the rank has just tried to take.
+void RankActor::watch_contention(const Use& u) {
+    const OperationRecord& record = memory_.record(place_.local, u.record);
+    for (uint32_t s = 0; s < u.operation->size; ++s) {
+        const ChunkRange chunks = incoming_chunks(memory_, record, Rank{s});
+        for (uint32_t i = 0; i < chunks.count; ++i) {
+            const ChunkWord word = chunks.words[i].load();
+            if (chunk_state(word) == ChunkState::kClaimed && !is_rank(chunk_worker(word))) {
+                world_.coverage.contended = 1;
+                return;
+            }
+        }
+    }
+}
+
+MoveResult RankActor::transfer(uint64_t begin, uint64_t end) {
+    if (end == begin) return MoveResult::kMoved;
+    std::string wrong;
+    const auto at = [&](const MemoryRef& ref) -> std::byte* {
+        if (ref.region.value < world_.options.regions && ref.region != kArenaRegion &&
+            world_.memory.region(place_.node, ref.rank, ref.region).unreadable)
+            return nullptr;
+        std::byte* p = world_.memory.resolve(place_.node, ref, copy_.bytes, &wrong);
+        if (p == nullptr) world_.fail("access", "rank " + std::to_string(index_) + ": " + wrong);
+        return p;
+    };
+    std::byte* from = at(copy_.from);
+    std::byte* to = at(copy_.to);
+    if (from == nullptr || to == nullptr) return MoveResult::kFailed;
+    memmove(to + begin, from + begin, end - begin);
+    return MoveResult::kMoved;
+}
+
+void RankActor::move() {
+    const bool torn = world_.options.torn && copy_.bytes > 1;
+    if (half_ < 2) {
+        const uint64_t begin = half_ == 1 ? copy_.bytes / 2 : 0;
+        const bool half = half_ == 0 && torn;
+        result_ = transfer(begin, half ? copy_.bytes / 2 : copy_.bytes);
+        half_ = half && result_ == MoveResult::kMoved ? 1 : 2;
+        return again(world_.options.move_ns / 4);
+    }
+    WakeSet wake;
+    engine_->finish(copy_, result_, &wake);
+    ring(wake);
+    state_ = before_;
+    again(world_.options.step_ns);
+}
+
+void RankActor::complete(Use& u) {
+    if (u.complete) return world_.fail("once", "an operation completed twice");
+    const OperationError error = engine_->error(u.record);
+    if (world_.verbose())
+        world_.log("rank " + std::to_string(index_) + " completes operation " +
+                   std::to_string(u.operation->index) + " error " + std::to_string(static_cast<int>(error)));
+    check(u, error);
+    u.complete = true;
+    --open_;
+    ++world_.coverage.operations;
+    u.recv_key = u.recv_key ^ 0xa5a5;
+    poison(u.recv, u.recv_key);
+    world_.memory.set_closed(u.recv);
+    if (u.send.owner != 0 && u.arena_bytes == 0) {
+        u.send_key = u.send_key ^ 0x5a5a;
+        poison(u.send, u.send_key);
+        world_.memory.set_closed(u.send);
+    }
+    WakeSet wake;
+    engine_->release(u.record, &wake);
+    ring(wake);
+    look_for_retired();
+}
+
+// The MPI result, byte by byte, with everything around it.
+void RankActor::check(Use& u, OperationError error) {
+    const Operation& op = *u.operation;
+    const auto name = [&] {
+        return "rank " + std::to_string(index_) + " operation " + std::to_string(op.index) + " collective " +
+               std::to_string(static_cast<int>(op.collective)) + (op.in_place ? " in place" : "");
+    };
+    if (error != OperationError::kNone) {
+        world_.coverage.errors = 1;
+        if (!world_.options.unreadable && !world_.options.import_fails)
+            return world_.fail("error", name() + ": error " + std::to_string(static_cast<int>(error)));
+    }
+    const uint64_t key = u.recv_key;
+    uint64_t at = 0;
+    const uint32_t first = op.turn(u.rank, true);
+    const auto untouched = [&](uint64_t from, uint64_t to) {
+        return is_pattern(world_.memory.pool(u.recv.at - kRedZoneBytes + from), key, from, to - from);
+    };
+    for (uint32_t i = 0; i < op.size; ++i) {
+        const uint32_t source = (first + i) % op.size;
+        const BlockSpan& b = u.recv_blocks[source];
+        if (b.bytes == 0) continue;
+        if (!untouched(at, kRedZoneBytes + b.offset))
+            return world_.fail("red zone",
+                               name() + ": bytes before the block from " + std::to_string(source));
+        at = kRedZoneBytes + b.offset + b.bytes;
+        if (error != OperationError::kNone) continue;
+        const std::vector<BlockSpan>& sent = world_.send_blocks[op.index][source];
+        if (sent.empty())
+            return world_.fail("bytes", name() + ": complete before " + std::to_string(source) + " came");
+        if (!is_pattern(world_.memory.pool(u.recv.at + b.offset), op.send_key(source), sent[u.rank].offset,
+                        b.bytes))
+            return world_.fail("bytes", name() + ": wrong bytes from " + std::to_string(source));
+    }
+    if (!untouched(at, ((u.recv.bytes + 63) & ~uint64_t{63}) + 2 * kRedZoneBytes))
+        return world_.fail("red zone", name() + ": bytes after the last block");
+}
+
+void RankActor::look_for_retired() {
+    for (Use& u : uses_) {
+        if (!u.complete || u.retired) continue;
+        const uint64_t bits = memory_.rank(place_.local).active[u.record.value / 64].load();
+        if (bits >> (u.record.value % 64) & 1) continue;
+        retire(u);
+    }
+}
+
+// Nobody needs it any more: its memory is given back, and what is still read from it is wrong from now on.
+void RankActor::retire(Use& u) {
+    u.retired = true;
+    if (u.arena_bytes != 0) {
+        fill_pattern(memory_.at<std::byte>(u.arena_at), kRetiredKey, 0, u.arena_bytes);
+        engine_->arena().release(u.arena_at, u.arena_bytes);
+    }
+    if (u.own_send_region) world_.memory.remove_region(place_.node, place_.local, u.send_region);
+    if (u.own_recv_region) world_.memory.remove_region(place_.node, place_.local, u.recv_region);
+}
+
+void RankActor::reap() {
+    WakeSet wake;
+    const uint32_t held = engine_->reap(&wake);
+    look_for_retired();
+    ring(wake);
+    if (held != 0) return again(50000);
+    state_ = State::kDone;
+    ++world_.ranks_done;
+}
+
+void RankActor::judge_end() {
+    const std::string who = "rank " + std::to_string(index_);
+    for (const Use& u : uses_) {
+        if (!u.complete || !u.retired) return world_.fail("once", who + " has an operation that is not over");
+        const auto same = [&](const Buffer& b, uint64_t key) {
+            return is_pattern(world_.memory.pool(b.at - kRedZoneBytes), key, 0,
+                              ((b.bytes + 63) & ~uint64_t{63}) + 2 * kRedZoneBytes);
+        };
+        if (!same(u.recv, u.recv_key))
+            return world_.fail("after completion", who + ": receive buffer written");
+        if (u.send.owner != 0 && !same(u.send, u.send_key))
+            return world_.fail("after completion", who + ": send buffer written");
+    }
+    if (engine_->arena().used_bytes() != 0) world_.fail("leak", who + ": arena not empty");
+    for (const auto& word : memory_.rank(place_.local).active)
+        if (word.load() != 0) world_.fail("leak", who + ": active records");
+}
+
+std::string RankActor::describe() const {
+    std::string t = "rank " + std::to_string(index_) + " (node " + std::to_string(place_.node.value) +
+                    " local " + std::to_string(place_.local.value) + " service " +
+                    std::to_string(place_.service.value) + ") state " +
+                    std::to_string(static_cast<int>(state_)) + " step " + std::to_string(next_step_) + "/" +
+                    std::to_string(steps_.size()) + ":";
+    for (const Use& u : uses_) {
+        if (u.retired) continue;
+        t += " [operation " + std::to_string(u.operation->index) + " group " +
+             std::to_string(u.operation->group) + " sequence " + std::to_string(u.operation->sequence) +
+             " collective " + std::to_string(static_cast<int>(u.operation->collective)) +
+             (u.posted ? " posted" : " not posted") + (u.complete ? " complete" : "");
+        if (u.posted && !u.complete) {
+            const OperationRecord& record = memory_.record(place_.local, u.record);
+            for (uint32_t s = 0; s < u.operation->size; ++s) {
+                const ChunkRange chunks = incoming_chunks(memory_, record, Rank{s});
+                for (uint32_t i = 0; i < chunks.count; ++i)
+                    if (!chunk_settled(chunks.words[i].load())) {
+                        t += " from " + std::to_string(s) + " chunk " + std::to_string(i) + " state " +
+                             std::to_string(static_cast<int>(chunk_state(chunks.words[i].load()))) +
+                             " worker " + std::to_string(chunk_worker(chunks.words[i].load()).index);
+                        break;
+                    }
+            }
+            if (record.acknowledged_offset != 0) {
+                const uint32_t peers =
+                    is_shared(u.operation->collective) ? world_.options.nodes : u.operation->size;
+                t += " unacknowledged:";
+                for (uint32_t i = 0; i < peers; ++i)
+                    if (!chunk_settled(memory_.at<Atomic<ChunkWord>>(record.acknowledged_offset)[i].load()))
+                        t += " " + std::to_string(i);
+            }
+        }
+        t += "]";
+    }
+    return t;
+}
+
+}  // namespace longshore::sim

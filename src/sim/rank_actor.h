@@ -1,0 +1,91 @@
+// A rank: enters its operations in order, some of them late, waits for them in any order, works while it
+// waits if it is cooperative, sleeps when there is nothing to do, and checks what it got.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/rank_engine.h"
+#include "sim/world.h"
+
+namespace longshore::sim {
+
+class RankActor {
+  public:
+    RankActor(World& world, uint32_t index, std::byte* engine_block);
+    void step();
+    // Events posted before it last fell asleep or woke are void.
+    bool expects(uint64_t number) const { return number == sleep_number_; }
+    void woken();
+    // All that it took is back, and nothing was written after completion.
+    void judge_end();
+    bool done() const { return state_ == State::kDone; }
+    std::string describe() const;
+    RankEngine& engine() { return *engine_; }
+    const Place& place() const { return place_; }
+    void work_alone() { cooperative_ = true; }
+
+  private:
+    enum class State : uint8_t { kRun, kLater, kLook, kMove, kFallAsleep, kAsleep, kReap, kDone };
+    struct Use {  // of one operation
+        const Operation* operation = nullptr;
+        uint32_t rank = 0;  // in the group
+        bool prepared = false, posted = false, complete = false, retired = false;
+        bool stable = false, snapshot = false;
+        Buffer send, recv;
+        uint64_t arena_at = 0, arena_bytes = 0;  // of stable send blocks
+        RegionId send_region, recv_region;
+        bool own_send_region = false, own_recv_region = false;
+        MemoryRef send_ref, recv_ref;
+        std::vector<BlockSpan> send_blocks, recv_blocks;
+        RecordId record;
+        uint64_t recv_key = 0, send_key = 0;  // what the buffers must hold at the end
+    };
+    struct Step {
+        bool wait = false;
+        uint32_t use = 0;
+        uint64_t delay_ns = 0;
+    };
+
+    void plan();
+    bool prepare(Use& u);
+    bool add_regions(Use& u);
+    void enter(Use& u);
+    void look();
+    void move();
+    void complete(Use& u);
+    void check(Use& u, OperationError error);
+    void poison(const Buffer& b, uint64_t key);
+    void retire(Use& u);
+    void reap();
+    void look_for_retired();
+    void progress();
+    bool claim_any();
+    void watch_contention(const Use& u);
+    void again(uint64_t mean_ns);
+    void ring(const WakeSet& wake);
+    MoveResult transfer(uint64_t begin, uint64_t end);
+
+    World& world_;
+    uint32_t index_;
+    Place place_;
+    NodeMemory memory_;
+    std::unique_ptr<RankEngine> engine_;
+    bool cooperative_;
+    State state_ = State::kRun, before_ = State::kRun;
+    std::vector<Use> uses_;
+    std::vector<Step> steps_;
+    size_t next_step_ = 0;
+    bool delayed_ = false;
+    uint32_t seen_events_ = 0;
+    uint32_t later_count_ = 0;
+    uint64_t sleep_number_ = 0;
+    uint32_t open_ = 0;
+    // A claimed chunk on its way.
+    Copy copy_;
+    uint8_t half_ = 0;
+    MoveResult result_ = MoveResult::kMoved;
+    RegionId heap_;
+};
+
+}  // namespace longshore::sim

@@ -1,0 +1,305 @@
+#include "sim/service_actor.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace longshore::sim {
+namespace {
+
+constexpr uint64_t kTickNs = 50000000;
+// One line per message of a frame, for --verbose.
+std::string text_of(std::span<const std::byte> frame) {
+    constexpr const char* kNames[] = {"?",           "hello",   "notify",         "hand on",
+                                      "acknowledge", "request", "region request", "region"};
+    FrameReader reader;
+    FrameHeader header;
+    Message m;
+    if (!reader.start(frame, &header)) return "not a frame";
+    std::string t = "incarnation " + std::to_string(header.incarnation);
+    while (reader.next(&m) == FrameReader::Result::kMessage) {
+        const auto block = [&t](const OperationId& o, Rank source, uint32_t destination) {
+            t += " group " + std::to_string(o.group.value % 16) + " sequence " + std::to_string(o.sequence) +
+                 " from " + std::to_string(source.value) + " to " + (destination & kToNode ? "node " : "") +
+                 std::to_string(destination & ~kToNode);
+        };
+        t += std::string("; ") + kNames[static_cast<size_t>(m.kind)];
+        if (m.kind == MessageKind::kNotify || m.kind == MessageKind::kHandOn) {
+            const Notification& n = m.notification;
+            block(n.operation, n.source, n.destination);
+            t += " region " + std::to_string(n.owner.value) + "." + std::to_string(n.region.value) +
+                 " generation " + std::to_string(n.region_generation) + " bytes " + std::to_string(n.bytes) +
+                 (n.eager.empty() ? "" : " eager") + " hops " + std::to_string(n.hops);
+        } else if (m.kind == MessageKind::kAcknowledge) {
+            block(m.acknowledgement.operation, m.acknowledgement.source, m.acknowledgement.destination);
+        } else if (m.kind == MessageKind::kRequest) {
+            block(m.request.operation, m.request.source, m.request.destination);
+        } else if (m.kind != MessageKind::kHello) {
+            t += " " + std::to_string(m.region.owner.value) + "." + std::to_string(m.region.region.value) +
+                 " generation " + std::to_string(m.region.generation);
+        }
+    }
+    return t;
+}
+
+constexpr uint64_t kCopyBit = uint64_t{1} << 40;  // ids of copies; the engine's are 32 bits
+
+}  // namespace
+
+ServiceLimits ServiceActor::limits(const WorldOptions& o) {
+    ServiceLimits l;
+    l.nodes_max = o.nodes;
+    l.services_per_node_max = *std::max_element(o.services_of_node, o.services_of_node + o.nodes);
+    l.watches_max = o.watches;
+    l.group_size_max = o.ranks;
+    l.reads_max = o.reads;
+    l.reads_queued_max = o.queued;
+    l.held_max = o.held;
+    l.imports_max = o.imports;
+    l.eager_bytes = o.eager_bytes;
+    return l;
+}
+
+ServiceActor::ServiceActor(World& world, ServiceAddress self, uint32_t index, std::byte* block,
+                           uint64_t block_bytes)
+    : world_(world),
+      self_(self),
+      index_(index),
+      memory_(world.memory.node(self.node.value)),
+      block_(block),
+      block_bytes_(block_bytes) {}
+
+void ServiceActor::start() {
+    const ServiceLimits l = limits(world_.options);
+    ++incarnation_;
+    alive_ = true;
+    asleep_ = falling_asleep_ = false;
+    ++life_;
+    ServiceSlot& slot = memory_.service(self_.service);
+    slot.sleeping.store(0);
+    slot.incarnation.store(incarnation_);
+    WakeSet wake;
+    engine_.emplace(block_, memory_, self_.service, incarnation_, l, &wake);
+    uint16_t counts[kNodesMax];
+    for (uint32_t n = 0; n < world_.options.nodes; ++n)
+        counts[n] = static_cast<uint16_t>(world_.options.services_of_node[n]);
+    engine_->set_peers({counts, world_.options.nodes});
+    deliver(wake);
+    again(1000);
+    world_.scheduler.post(kTickNs, EventKind::kTick, index_, life_);
+}
+
+void ServiceActor::again(uint64_t mean_ns) {
+    world_.scheduler.post(world_.scheduler.around(mean_ns), EventKind::kService, index_, life_);
+}
+
+void ServiceActor::rung() {
+    if (!alive_ || !asleep_) return;
+    asleep_ = false;
+    memory_.service(self_.service).sleeping.store(0);
+    again(world_.options.step_ns);
+}
+
+void ServiceActor::arrived() {
+    rung();
+}
+
+void ServiceActor::tick() {
+    engine_->on_tick();
+    world_.scheduler.post(kTickNs, EventKind::kTick, index_, life_);
+    rung();
+}
+
+bool ServiceActor::doomed_at(KillPhase phase) {
+    if (doom_count_ == 0 || doom_ != phase || --doom_count_ != 0) return false;
+    world_.kill_service(index_, phase);
+    return true;
+}
+
+void ServiceActor::on_stage(bool whole) {
+    if (alive_) doomed_at(whole ? KillPhase::kMoved : KillPhase::kHalf);
+}
+
+// False: it has died of it.
+bool ServiceActor::take_events() {
+    FabricEvent events[8];
+    const size_t n = world_.fabric.fabric(self_).poll(events, 0);
+    for (size_t i = 0; i < n; ++i) {
+        const FabricEvent& e = events[i];
+        WakeSet wake;
+        world_.scheduler.note(static_cast<uint64_t>(e.kind) << 50 ^ e.id);
+        if (world_.verbose())
+            log(e.kind == FabricEvent::Kind::kMessage
+                    ? "gets from " + std::to_string(e.peer.node.value) + "." +
+                          std::to_string(e.peer.service.value) + ": " + text_of(e.message)
+                    : "event " + std::to_string(static_cast<int>(e.kind)) + " id " + std::to_string(e.id) +
+                          " result " + std::to_string(static_cast<int>(e.result)) + " ok " +
+                          std::to_string(e.ok));
+        switch (e.kind) {
+            case FabricEvent::Kind::kMessage:
+                engine_->on_frame(e.message, &wake);
+                break;
+            case FabricEvent::Kind::kMoved: {
+                const auto copy = copies_.find(e.id);
+                if (copy != copies_.end()) {
+                    if (e.result == MoveResult::kNotPermitted) world_.coverage.rank_only = 1;
+                    engine_->finish_copy(copy->second, e.result, &wake);
+                    copies_.erase(copy);
+                } else {
+                    engine_->finish_read(static_cast<uint32_t>(e.id), e.result, &wake);
+                    if (e.result == MoveResult::kMoved && doomed_at(KillPhase::kLanded)) return false;
+                }
+                break;
+            }
+            case FabricEvent::Kind::kImported:
+                engine_->finish_import(static_cast<uint32_t>(e.id), e.region, e.ok, &wake);
+                break;
+            case FabricEvent::Kind::kPeerLost:
+                engine_->on_peer_lost(e.peer, &wake);
+                break;
+        }
+        deliver(wake);
+    }
+    return true;
+}
+
+// False: refused, or it has died; else done.
+bool ServiceActor::carry_out(const Action& a) {
+    SimFabric& fabric = world_.fabric.fabric(self_);
+    Post post = Post::kAccepted;
+    switch (a.kind) {
+        case Action::Kind::kCopy:
+            if (a.copy.doomed != 0) {
+                WakeSet wake;
+                engine_->finish_copy(a.copy, MoveResult::kFailed, &wake);
+                deliver(wake);
+                break;
+            }
+            post = fabric.copy(a.copy.from, a.copy.to, a.copy.bytes, kCopyBit + copy_number_);
+            if (post == Post::kAccepted) copies_.emplace(kCopyBit + copy_number_++, a.copy);
+            break;
+        case Action::Kind::kRead:
+            post = fabric.read(a.region, a.offset, a.to, a.bytes, a.id);
+            break;
+        case Action::Kind::kWrite:
+            post = fabric.write(a.data, a.to, a.id);
+            break;
+        case Action::Kind::kSend:
+            post = fabric.send(a.peer, a.data);
+            break;
+        case Action::Kind::kImport:
+            post = fabric.import_region(a.peer, a.data, a.id);
+            break;
+        case Action::Kind::kForget:
+            fabric.forget_region(a.region);
+            break;
+    }
+    return post == Post::kAccepted;
+}
+
+void ServiceActor::step() {
+    for (uint32_t i = 0; i < world_.options.actions_per_step; ++i) {
+        if (!take_events()) return;
+        if (kept_) {
+            if (!carry_out(*kept_)) return again(world_.options.step_ns * 4);
+            kept_.reset();
+            continue;
+        }
+        const uint32_t seen = memory_.service(self_.service).events.load();
+        Action a;
+        WakeSet wake;
+        // At most so many copies at a time; reads are the engine's own business.
+        const bool full = copies_.size() >= world_.options.copies_in_flight;
+        const bool has = !full && engine_->next(&a, &wake);
+        deliver(wake);
+        if (!has && full) {
+            if (world_.fabric.fabric(self_).arrived()) return again(world_.options.step_ns);
+            asleep_ = true;  // its own completion wakes it
+            return;
+        }
+        if (!has) {
+            ServiceSlot& slot = memory_.service(self_.service);
+            if (!falling_asleep_) {
+                falling_asleep_ = true;
+                slot.sleeping.store(1);
+                return again(world_.options.step_ns);
+            }
+            falling_asleep_ = false;
+            if (slot.events.load() != seen || world_.fabric.fabric(self_).arrived()) {
+                slot.sleeping.store(0);
+                return again(world_.options.step_ns);
+            }
+            asleep_ = true;
+            return;
+        }
+        if (falling_asleep_) {
+            falling_asleep_ = false;
+            memory_.service(self_.service).sleeping.store(0);
+        }
+        world_.scheduler.note(static_cast<uint64_t>(a.kind) << 52 ^ a.bytes ^ a.copy.bytes);
+        if (world_.verbose())
+            log("does " + std::to_string(static_cast<int>(a.kind)) + " id " + std::to_string(a.id) +
+                " bytes " + std::to_string(a.bytes + a.copy.bytes) +
+                (a.kind == Action::Kind::kSend
+                     ? " to " + std::to_string(a.peer.node.value) + "." +
+                           std::to_string(a.peer.service.value) + ": " + text_of(a.data)
+                     : ""));
+        if (a.kind == Action::Kind::kCopy && doomed_at(KillPhase::kClaimed)) return;
+        if (a.kind == Action::Kind::kSend && doomed_at(KillPhase::kBeforeSend)) return;
+        if (!carry_out(a)) {
+            kept_ = a;
+            return again(world_.options.step_ns * 4);
+        }
+    }
+    again(world_.options.step_ns);
+}
+
+void ServiceActor::log(const std::string& what) {
+    world_.log("service process " + std::to_string(self_.node.value) + "." +
+               std::to_string(self_.service.value) + " " + what);
+}
+
+void ServiceActor::die(KillPhase phase) {
+    if (!alive_) return;
+    if (world_.fabric.kill(index_)) world_.coverage.killed_before_landed = 1;
+    if (phase == KillPhase::kLanded) world_.coverage.killed_before_acknowledged = 1;
+    count_coverage();
+    alive_ = false;
+    ++life_;
+    kept_.reset();
+    copies_.clear();
+    doom_count_ = 0;
+    memory_.service(self_.service).sleeping.store(0);
+}
+
+void ServiceActor::count_coverage() {
+    const ServiceCounters& c = engine_->counters();
+    Coverage& v = world_.coverage;
+    v.handed_on |= c.handed_on != 0;
+    v.parked |= c.parked != 0;
+    v.rescued |= c.rescued != 0;
+    v.pool_full |= c.pool_full + c.dropped != 0;
+    v.late_arrivals |= c.late_arrivals != 0;
+    v.stale_messages |= c.stale_messages != 0;
+    v.resent |= c.notifications_resent != 0;
+    v.duplicates |= c.duplicates != 0;
+    v.copies += c.copies;
+    v.reads += c.reads;
+    if (c.malformed_messages != 0) world_.fail("messages", describe() + " refused a message as malformed");
+}
+
+void ServiceActor::judge_end() {
+    if (!alive_) return;
+    count_coverage();
+    if (!engine_->idle()) world_.fail("leak", describe() + ": not idle");
+    if (!copies_.empty()) world_.fail("leak", describe() + ": copies in flight");
+}
+
+std::string ServiceActor::describe() const {
+    return "service process " + std::to_string(self_.node.value) + "." + std::to_string(self_.service.value) +
+           " incarnation " + std::to_string(incarnation_) + (alive_ ? "" : " dead") +
+           (asleep_ ? " asleep" : "") +
+           (kept_ ? " with a kept action " + std::to_string(static_cast<int>(kept_->kind)) : "") +
+           " copies " + std::to_string(copies_.size()) + (alive_ && !engine_->idle() ? " not idle" : "");
+}
+
+}  // namespace longshore::sim

@@ -1,0 +1,288 @@
+#include "sim/world.h"
+
+#include <cstdio>
+
+#include "engine/mover.h"
+#include "sim/rank_actor.h"
+#include "sim/service_actor.h"
+
+namespace longshore::sim {
+namespace {
+
+constexpr uint64_t kEventsMax = 4000000;
+constexpr uint64_t kEventsMaxLarge = 400000000;
+constexpr uint64_t kFaultsNs = 20000000;      // faults stop then
+constexpr uint64_t kLivenessNs = 3000000000;  // after which everything must be over
+
+// Events of kind kControl.
+enum class Control : uint64_t { kDoom, kRestart, kFree, kCalm };
+constexpr uint64_t control_value(Control c, uint64_t what) {
+    return static_cast<uint64_t>(c) | what << 8;
+}
+
+}  // namespace
+
+std::vector<uint16_t> World::rank_counts(const WorldOptions& o) {
+    std::vector<uint16_t> counts;
+    for (uint32_t n = 0; n < o.nodes; ++n) counts.push_back(static_cast<uint16_t>(o.ranks_of_node[n]));
+    return counts;
+}
+
+std::vector<NodeLimits> World::make_limits(const WorldOptions& o, const Program& p) {
+    std::vector<NodeLimits> all;
+    for (uint32_t n = 0; n < o.nodes; ++n) {
+        NodeLimits l;
+        l.ranks_max = o.ranks_of_node[n];
+        l.services_max = o.services_of_node[n];
+        l.groups_max = o.groups;
+        l.operations_ahead_max = o.ahead;
+        l.records_max = o.records;
+        l.regions_max = o.regions;
+        l.parked_max = o.parked;
+        l.chunk_bytes = o.chunk_bytes;
+        l.claims_bytes = o.claims_bytes;
+        l.arena_bytes = o.arena_bytes;
+        l.groups_bytes = 0;
+        for (const Group& g : p.groups)
+            l.groups_bytes += NodeMemory::group_bytes(l, static_cast<uint32_t>(g.members.size()),
+                                                      static_cast<uint32_t>(g.members.size()), true);
+        all.push_back(l);
+    }
+    return all;
+}
+
+World::World(const WorldOptions& o, Workspace& workspace, bool verbose)
+    : options(o),
+      scheduler(o.seed),
+      program(Program::draw(o)),
+      limits(make_limits(o, program)),
+      memory(workspace, options, limits.data(), rank_counts(o).data(), program.buffer_bytes),
+      fabric(options, scheduler, memory),
+      verbose_(verbose),
+      workspace_(workspace) {
+    send_blocks.resize(program.operations.size());
+    for (const Operation& op : program.operations) send_blocks[op.index].resize(op.size);
+
+    for (uint32_t n = 0; n < o.nodes; ++n) {
+        uint64_t data = memory.node(n).group_data_begin();
+        for (uint32_t g = 0; g < program.groups.size(); ++g) {
+            const Group& group = program.groups[g];
+            std::vector<Member> members;
+            uint16_t local_index[kNodesMax] = {};
+            for (uint32_t r : group.members) {
+                const Place& p = program.places[r];
+                members.push_back({p.node, p.service, p.local, local_index[p.node.value]++});
+            }
+            if (local_index[n] == 0) continue;
+            memory.node(n).create_group(GroupSlot{g}, GroupId{group.id}, members.data(),
+                                        static_cast<uint32_t>(members.size()), data);
+            data += memory.node(n).group(GroupSlot{g}).data_bytes;
+        }
+    }
+    uint64_t rank_bytes = 0;
+    for (const NodeLimits& l : limits)
+        rank_bytes += (RankEngine::bytes_needed(l) + 63) / 64 * 64 * l.ranks_max;
+    std::byte* at = workspace.ranks.get(rank_bytes, true);
+    rank_index_.resize(o.nodes);
+    for (uint32_t n = 0; n < o.nodes; ++n) rank_index_[n].resize(o.ranks_of_node[n]);
+    for (uint32_t r = 0; r < o.ranks; ++r) {
+        const Place& p = program.places[r];
+        rank_index_[p.node.value][p.local.value] = r;
+        ranks_.push_back(std::make_unique<RankActor>(*this, r, at));
+        at += (RankEngine::bytes_needed(limits[p.node.value]) + 63) / 64 * 64;
+    }
+    const ServiceLimits service_limits = ServiceActor::limits(o);
+    uint64_t service_bytes = 0;
+    for (uint32_t n = 0; n < o.nodes; ++n)
+        service_bytes += ServiceEngine::bytes_needed(limits[n], service_limits) * o.services_of_node[n];
+    at = workspace.services.get(service_bytes, false);
+    for (uint32_t n = 0; n < o.nodes; ++n)
+        for (uint32_t s = 0; s < o.services_of_node[n]; ++s) {
+            const uint64_t bytes = ServiceEngine::bytes_needed(limits[n], service_limits);
+            const ServiceAddress a{NodeId(static_cast<uint16_t>(n)), ServiceId(static_cast<uint16_t>(s))};
+            services_.push_back(
+                std::make_unique<ServiceActor>(*this, a, static_cast<uint32_t>(services_.size()), at, bytes));
+            at += bytes;
+        }
+
+    fabric.on_arrival = [this](uint32_t i) { services_[i]->arrived(); };
+    fabric.on_wake = [this](ServiceAddress a, const WakeSet& w) { ring(a.node, w); };
+    fabric.on_stage = [this](uint32_t i, bool whole) { services_[i]->on_stage(whole); };
+    fabric.on_violation = [this](const std::string& what) { fail("access", what); };
+}
+
+World::~World() = default;
+
+void World::fail(const char* oracle, const std::string& detail) {
+    if (failed_) return;
+    failed_ = true;
+    verdict_.ok = false;
+    verdict_.oracle = oracle;
+    verdict_.detail = detail;
+}
+
+void World::log(const std::string& line) {
+    printf("%12llu %s\n", static_cast<unsigned long long>(scheduler.now_ns()), line.c_str());
+}
+
+void World::ring(NodeId node, const WakeSet& wake) {
+    if (!wake.any()) return;
+    for (uint32_t w = 0; w < kRanksPerNodeMax / 64; ++w)
+        for (uint64_t bits = wake.ranks[w]; bits != 0; bits &= bits - 1) {
+            const uint32_t local = w * 64 + static_cast<uint32_t>(__builtin_ctzll(bits));
+            scheduler.post(scheduler.around(options.wake_ns), EventKind::kRankWake,
+                           rank_index_[node.value][local]);
+        }
+    for (uint32_t bits = wake.services; bits != 0; bits &= bits - 1) {
+        const ServiceAddress a{node, ServiceId(static_cast<uint16_t>(__builtin_ctz(bits)))};
+        scheduler.post(scheduler.around(options.wake_ns), EventKind::kServiceWake, fabric.index(a));
+    }
+}
+
+void World::kill_service(uint32_t index, KillPhase phase) {
+    ServiceActor& s = *services_[index];
+    if (!s.alive()) return;
+    if (verbose_) log(s.describe() + " is killed, phase " + std::to_string(static_cast<int>(phase)));
+    s.die(phase);
+    if (options.restart) {
+        if (scheduler.random.chance(500))
+            scheduler.post(scheduler.around(500000), EventKind::kControl, index,
+                           control_value(Control::kFree, 0));
+        scheduler.post(1000000 + scheduler.around(1000000), EventKind::kControl, index,
+                       control_value(Control::kRestart, 0));
+    } else {
+        coverage.finished_alone = 1;
+        gone_on_node_[s.self().node.value] = true;
+        scheduler.post(scheduler.around(500000), EventKind::kControl, index,
+                       control_value(Control::kFree, 0));
+    }
+}
+
+void World::control(uint64_t value) {
+    // The actor is in the upper bits here.
+    const uint32_t index = static_cast<uint32_t>(value >> 8);
+    ServiceActor& s = *services_[index];
+    switch (static_cast<Control>(value & 255)) {
+        case Control::kDoom: {
+            if (calm || kills_left_ == 0) break;
+            --kills_left_;
+            const KillPhase phase = static_cast<KillPhase>(options.kill_phase);
+            if (phase == KillPhase::kAny || phase == KillPhase::kAny2)
+                kill_service(index, KillPhase::kAny);
+            else
+                s.doom(phase, static_cast<uint32_t>(scheduler.random.between(1, 4)));
+            break;
+        }
+        case Control::kFree: {
+            // The kernel says that it is gone: some rank of the node frees what it held.
+            if (s.alive()) break;
+            WakeSet wake;
+            free_lost_claims(memory.node(s.self().node.value),
+                             service_worker(s.self().service, s.incarnation()), &wake);
+            if (gone_on_node_[s.self().node.value])
+                for (auto& r : ranks_)
+                    if (r->place().node == s.self().node) r->work_alone();
+            ring(s.self().node, wake);
+            break;
+        }
+        case Control::kRestart:
+            if (s.alive()) break;
+            fabric.restart(index);
+            coverage.restarted = 1;
+            s.start();
+            if (verbose_) log(s.describe() + " starts again");
+            break;
+        case Control::kCalm:
+            calm = fabric.calm = true;
+            for (auto& each : services_) each->doom(KillPhase::kAny, 0);
+            break;
+    }
+}
+
+void World::dispatch(const Event& e) {
+    switch (e.kind) {
+        case EventKind::kRank:
+            if (ranks_[e.actor]->expects(e.value)) ranks_[e.actor]->step();
+            break;
+        case EventKind::kRankWake:
+            ranks_[e.actor]->woken();
+            break;
+        case EventKind::kService:
+            if (services_[e.actor]->expects(e.value)) services_[e.actor]->step();
+            break;
+        case EventKind::kServiceWake:
+            services_[e.actor]->rung();
+            break;
+        case EventKind::kFabric:
+            fabric.on_event(e.actor, e.value);
+            break;
+        case EventKind::kTick:
+            if (services_[e.actor]->expects(e.value)) services_[e.actor]->tick();
+            break;
+        case EventKind::kControl:
+            control((e.value & 255) | uint64_t{e.actor} << 8);
+            break;
+    }
+}
+
+Verdict World::run() {
+    for (auto& s : services_) s->start();
+    kills_left_ = options.kills;
+    for (uint32_t i = 0; i < options.kills; ++i)
+        scheduler.post(scheduler.random.below(2 * options.late_ns + 300000), EventKind::kControl,
+                       static_cast<uint32_t>(scheduler.random.below(services_.size())),
+                       control_value(Control::kDoom, 0));
+    if (options.faults()) scheduler.post(kFaultsNs, EventKind::kControl, 0, control_value(Control::kCalm, 0));
+
+    Event e;
+    uint64_t drained_until = 0;
+    while (!failed_) {
+        if (ranks_done == ranks_.size()) {
+            // What is under way comes to rest: acknowledgements, messages, ticks that clean up.
+            if (drained_until == 0) drained_until = scheduler.now_ns() + 200000000;
+            if (scheduler.next_ns() > drained_until) break;
+        } else if (scheduler.live() == 0 && options.lossless()) {
+            fail("lost wake-up", "nothing will happen any more:\n" + stuck());
+            break;
+        }
+        if (!scheduler.pop(&e)) break;
+        dispatch(e);
+        if (scheduler.count() > (options.large ? kEventsMaxLarge : kEventsMax) ||
+            scheduler.now_ns() > kLivenessNs)
+            fail("liveness", "not over after " + std::to_string(scheduler.count()) + " events, " +
+                                 std::to_string(scheduler.now_ns()) + " ns:\n" + stuck());
+    }
+    if (!failed_) judge_end();
+    verdict_.hash = scheduler.hash();
+    verdict_.events = scheduler.count();
+    verdict_.virtual_ns = scheduler.now_ns();
+    coverage.worlds = 1;
+    coverage.crowded_worlds = options.ranks > 8 && options.nodes > 2;
+    coverage.events = scheduler.count();
+    coverage.bytes_between_nodes = fabric.bytes_between_nodes;
+    verdict_.coverage = coverage;
+    return verdict_;
+}
+
+void World::judge_end() {
+    for (auto& r : ranks_) r->judge_end();
+    for (auto& s : services_) s->judge_end();
+    for (uint32_t n = 0; n < options.nodes; ++n)
+        for (uint32_t i = 0; i < options.parked; ++i)
+            if (memory.node(n).parked(i).state.load() != 0)
+                fail("leak", "node " + std::to_string(n) + " has a parked notification left");
+    if (options.lossless() && !options.not_permitted &&
+        fabric.bytes_between_nodes != program.bytes_between_nodes)
+        fail("bytes between nodes", "moved " + std::to_string(fabric.bytes_between_nodes) + ", must be " +
+                                        std::to_string(program.bytes_between_nodes));
+}
+
+std::string World::stuck() const {
+    std::string t;
+    for (const auto& r : ranks_)
+        if (!r->done()) t += "  " + r->describe() + "\n";
+    for (const auto& s : services_) t += "  " + s->describe() + "\n";
+    return t;
+}
+
+}  // namespace longshore::sim

@@ -1,0 +1,79 @@
+// One simulated world: its memory, fabric and actors, the loop that runs them, and the judge of what they do.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/coverage.h"
+#include "sim/fabric.h"
+#include "sim/memory.h"
+#include "sim/program.h"
+
+namespace longshore::sim {
+
+class RankActor;
+class ServiceActor;
+
+struct Verdict {
+    bool ok = true;
+    std::string oracle, detail;  // which oracle, and what it saw
+    uint64_t hash = 0, events = 0, virtual_ns = 0;
+    Coverage coverage{};
+};
+
+// At which moment a service process dies.
+enum class KillPhase : uint32_t { kAny, kClaimed, kHalf, kMoved, kLanded, kBeforeSend, kAny2 };
+
+class World {
+  public:
+    World(const WorldOptions& options, Workspace& workspace, bool verbose);
+    ~World();
+    Verdict run();
+
+    // The first failure counts and ends the run.
+    void fail(const char* oracle, const std::string& detail);
+    void log(const std::string& line);
+    bool verbose() const { return verbose_; }
+
+    // Rings arrive some time after the engine asked for them.
+    void ring(NodeId node, const WakeSet& wake);
+    RankActor& rank_at(NodeId node, LocalRank local) { return *ranks_[rank_index_[node.value][local.value]]; }
+    uint32_t service_index(ServiceAddress a) const { return fabric.index(a); }
+    bool service_gone(NodeId node) const { return gone_on_node_[node.value]; }
+    // Everything it takes to end one service process and to start it again.
+    void kill_service(uint32_t index, KillPhase phase);
+
+    const WorldOptions options;
+    Scheduler scheduler;
+    const Program program;
+    std::vector<NodeLimits> limits;
+    Memory memory;
+    FabricWorld fabric;
+    Coverage coverage{};
+    // Where each rank's send blocks lie, once it has entered: [operation][group rank].
+    std::vector<std::vector<std::vector<BlockSpan>>> send_blocks;
+    uint32_t ranks_done = 0;
+    bool calm = false;  // faults have stopped
+
+  private:
+    static std::vector<NodeLimits> make_limits(const WorldOptions& o, const Program& p);
+    static std::vector<uint16_t> rank_counts(const WorldOptions& o);
+    void dispatch(const Event& e);
+    void control(uint64_t value);
+    void calm_down();
+    void judge_end();
+    std::string stuck() const;
+
+    bool verbose_;
+    Workspace& workspace_;
+    std::vector<std::unique_ptr<RankActor>> ranks_;
+    std::vector<std::unique_ptr<ServiceActor>> services_;
+    std::vector<std::vector<uint32_t>> rank_index_;
+    bool gone_on_node_[kNodesMax] = {};
+    uint32_t kills_left_ = 0;
+    bool failed_ = false;
+    Verdict verdict_;
+};
+
+}  // namespace longshore::sim

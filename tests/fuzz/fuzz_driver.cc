@@ -1,0 +1,93 @@
+// Stands in for libFuzzer: seeded frames, well formed and then mutated. fuzz_frames [seconds] [seed]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "base/prng.h"
+#include "engine/message.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+using namespace longshore;
+
+// Mostly small numbers, sometimes any.
+uint64_t number(Prng& r) {
+    return r.chance(900) ? r.below(4) : r.next() >> r.below(64);
+}
+
+void add_frame(Prng& r, std::vector<uint8_t>* out) {
+    std::byte frame[kFrameBytesMax], eager[kEagerBytesMax] = {};
+    FrameWriter writer;
+    FrameHeader header;
+    header.sender = {NodeId(static_cast<uint16_t>(r.chance(900) ? 1 : number(r))),
+                     ServiceId(static_cast<uint16_t>(r.below(2)))};
+    header.incarnation = static_cast<uint32_t>(number(r));
+    writer.start(frame, sizeof frame, header);
+    for (uint64_t n = r.below(8); n > 0; --n) {
+        Message m;
+        m.kind = static_cast<MessageKind>(r.between(1, 7));
+        const OperationId operation{GroupId{r.chance(900) ? 1 : number(r)}, number(r)};
+        const Rank source{static_cast<uint32_t>(number(r))};
+        const uint32_t destination = static_cast<uint32_t>(number(r)) | (r.chance(500) ? kToNode : 0);
+        const uint64_t bytes = r.chance(800) ? 40 : number(r);
+        m.notification = {operation,
+                          source,
+                          destination,
+                          header.sender,
+                          LocalRank(static_cast<uint16_t>(number(r))),
+                          RegionId{static_cast<uint32_t>(number(r))},
+                          static_cast<uint32_t>(number(r)),
+                          number(r),
+                          bytes,
+                          static_cast<uint8_t>(number(r)),
+                          {}};
+        if (bytes <= kEagerBytesMax && r.chance(500)) m.notification.eager = {eager, bytes};
+        m.acknowledgement = {operation, source, destination, r.chance(200)};
+        m.request = {operation, source, destination};
+        m.region = {LocalRank(static_cast<uint16_t>(number(r))),
+                    RegionId{static_cast<uint32_t>(number(r))},
+                    static_cast<uint32_t>(number(r)),
+                    {}};
+        if (m.kind == MessageKind::kRegion) m.region.descriptor = {eager, r.below(320)};
+        if (!writer.add(m)) break;
+    }
+    const auto whole = writer.finish();
+    std::vector<uint8_t> bytes(whole.size());
+    memcpy(bytes.data(), whole.data(), whole.size());
+    if (r.chance(500))
+        for (uint64_t n = r.below(6); n > 0; --n)
+            bytes[r.below(bytes.size())] ^= static_cast<uint8_t>(r.next());
+    if (r.chance(100)) bytes.resize(r.below(bytes.size() + 1));
+    out->push_back(static_cast<uint8_t>(bytes.size()));
+    out->push_back(static_cast<uint8_t>(bytes.size() >> 8));
+    out->insert(out->end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const double seconds = argc > 1 ? atof(argv[1]) : 10;
+    uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
+    const bool one = argc > 2;
+    const auto begin = std::chrono::steady_clock::now();
+    uint64_t inputs = 0;
+    do {
+        Prng r(seed);
+        std::vector<uint8_t> input;
+        for (uint64_t n = r.between(1, 12); n > 0; --n) add_frame(r, &input);
+        if (one) printf("seed %llu, %zu bytes\n", static_cast<unsigned long long>(seed), input.size());
+        if (getenv("FUZZ_TRACE") != nullptr)
+            fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(seed));
+        LLVMFuzzerTestOneInput(input.data(), input.size());
+        ++seed;
+        ++inputs;
+    } while (!one &&
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds);
+    printf("%llu inputs\n", static_cast<unsigned long long>(inputs));
+    return 0;
+}
