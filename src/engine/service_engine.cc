@@ -330,7 +330,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     }
     // Acknowledgements and notifications go out in batches; now that there is nothing better to do, as they
     // are.
-    if (s.next_read(out, wake)) return true;
+    if (s.next_read(out, wake) || s.next_import(out)) return true;
     return s.next_frame(out);
 }
 

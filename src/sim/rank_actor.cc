@@ -194,7 +194,8 @@ bool RankActor::prepare(Use& u) {
             u.send = world_.memory.allocate(send_bytes);
             poison(u.send, op.fill_key(u.rank) ^ 5);
             fill_pattern(world_.memory.pool(u.send.at), u.send_key, 0, send_bytes);
-            if (u.stable && send_bytes != 0) {
+            // As the host library does: what would take much of the arena stays where it is.
+            if (u.stable && send_bytes != 0 && send_bytes <= world_.options.arena_bytes / 8) {
                 u.arena_at = engine_->arena().allocate(send_bytes);
                 if (u.arena_at != 0) {
                     u.arena_bytes = send_bytes;
