@@ -65,15 +65,10 @@ bool range_failed(const ChunkRange& chunks) {
     return false;
 }
 
-void wake_node_for(const NodeMemory& memory, const GroupEntry& group, WakeSet* wake) {
+void wake_ranks_of(const NodeMemory& memory, const GroupEntry& group, WakeSet* wake) {
     const uint32_t* locals = memory.locals(group);
-    uint32_t services = 0;
-    for (uint32_t i = 0; i < group.local_count; ++i) {
-        const Member& member = memory.members(group)[locals[i]];
-        memory.ring_rank(member.local, wake);
-        services |= 1u << member.service.value;
-    }
-    memory.ring_services(services, wake);
+    for (uint32_t i = 0; i < group.local_count; ++i)
+        memory.ring_rank(memory.members(group)[locals[i]].local, wake);
 }
 
 }  // namespace
@@ -226,6 +221,17 @@ bool Mover::claim_outgoing(LocalRank source, RecordId record, MoverCursor* curso
     return false;
 }
 
+bool Mover::claim_shared(GroupSlot slot, uint64_t sequence, Rank source, uint32_t local_index,
+                         uint32_t* chunk, Copy* out) {
+    const GroupEntry& group = memory_.group(slot);
+    RecordId id;
+    RecordLook seen;
+    if (entered(memory_, group, local_index, sequence, &id) != Entered::kPublished) return false;
+    const LocalRank local = memory_.members(group)[memory_.locals(group)[local_index]].local;
+    return look(memory_.record(local, id), &seen) && seen.group == slot && seen.sequence == sequence &&
+           claim_block(group, local, id, seen, source, chunk, out);
+}
+
 void Mover::finish(const Copy& copy, MoveResult result, WakeSet* wake) {
     OperationRecord& record = memory_.record(copy.destination, copy.record);
     Atomic<ChunkWord>& word = *memory_.at<Atomic<ChunkWord>>(copy.claim_offset);
@@ -269,7 +275,7 @@ bool announce_block(const NodeMemory& memory, LocalRank destination, RecordId id
         source.value < group->size) {
         const uint64_t reader = memory.reader(*group, seen.sequence, source).load(std::memory_order_acquire);
         // Its reader has it now: everybody else on the node may copy.
-        if (reader == ring_entry(seen.sequence, local_index + 1)) wake_node_for(memory, *group, wake);
+        if (reader == ring_entry(seen.sequence, local_index + 1)) wake_ranks_of(memory, *group, wake);
     }
     return true;
 }

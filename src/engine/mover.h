@@ -51,6 +51,9 @@ class Mover {
     // Claims a chunk that this record's rank gives to another rank of the node.
     bool claim_outgoing(LocalRank source, RecordId record, MoverCursor* cursor, uint32_t steps_max,
                         Copy* out);
+    // Claims a chunk of the block from `source` for one local member, if it has entered and lacks it.
+    bool claim_shared(GroupSlot group, uint64_t sequence, Rank source, uint32_t local_index, uint32_t* chunk,
+                      Copy* out);
     // The driver has moved (or could not move) a claimed chunk.
     void finish(const Copy& copy, MoveResult result, WakeSet* wake);
 

@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint32_t kGroupCacheSize = 1024;
 constexpr uint32_t kRepliesMax = 256;
+constexpr uint32_t kLandedMax = 1024;
 constexpr uint32_t kActionsPerFrame = 16;
 
 uint32_t power_of_two(uint32_t n) {
@@ -63,7 +64,10 @@ struct ServiceLayout {
         t.held_bucket_count = power_of_two(l.held_max);
         t.held_buckets = c.take<List>(t.held_bucket_count);
         t.dropped_bits = c.take<uint64_t>(kDroppedBits / 64);
+        pool(&t.landed_pool, kLandedMax);
+        pool(&t.descriptors, kRequestedMax);
         t.imports = c.take<Import>(l.imports_max);
+        t.import_links = c.take<Link>(l.imports_max);
         t.import_bucket_count = power_of_two(l.imports_max);
         t.import_buckets = c.take<uint32_t>(t.import_bucket_count);
         const uint64_t peers = uint64_t{l.nodes_max} * l.services_per_node_max;
@@ -305,6 +309,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     }
     if (s.due_replies.count != 0) s.send_replies();
 
+    if (s.next_landed(out)) return true;
     const uint32_t watches = s.watches_used;  // dropping one may lower it
     for (uint32_t k = 0; k < watches; ++k) {
         const uint32_t i = (s.watch_round + k) % watches;
@@ -418,7 +423,9 @@ void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
     read.queued = kNone;
     s.reads.give(id);
     --q.in_flight;
-    announce_block(s.memory, w.local, w.record, q.generation, q.n.source, wake);
+    const bool shared = (q.n.destination & kToNode) != 0;
+    const bool over = announce_block(s.memory, w.local, w.record, q.generation, q.n.source, wake);
+    if (over && shared) s.give_to_node(q.watch, q.n.source, wake);
     s.finish_queued(queued_index);
 }
 
@@ -442,9 +449,8 @@ void ServiceEngine::on_tick() {
         Import& m = s.imports[i];
         if (m.state != Import::State::kRequested || ++m.attempts < 4) continue;
         m.attempts = 0;
-        m.state = Import::State::kRequest;
         --s.imports_requested;
-        ++s.imports_pending;
+        s.ask_for(i);
     }
 }
 
@@ -478,7 +484,10 @@ void ServiceEngine::State::lose(uint32_t i, ServiceAddress lost, WakeSet* wake) 
                 touched = true;
             }
         }
-        if (touched) announce_block(memory, w.local, w.record, w.seen.generation, Rank{m}, wake);
+        if (touched) {
+            announce_block(memory, w.local, w.record, w.seen.generation, Rank{m}, wake);
+            memory.ring_all_services(wake);
+        }
         Acknowledgement a;
         a.operation = {GroupId{group.id.load(std::memory_order_relaxed)}, w.seen.sequence};
         a.source = w.seen.rank;

@@ -8,7 +8,6 @@ namespace longshore {
 namespace {
 
 constexpr uint32_t kImportAttemptsMax = 3;
-constexpr uint32_t kRequestedMax = 64;  // outstanding: the other side keeps a place for each
 
 uint64_t key(ServiceAddress origin, LocalRank owner, RegionId region, uint32_t generation) {
     // One rank's regions have one name on its node, whichever service process tells of them.
@@ -30,8 +29,7 @@ uint32_t ServiceEngine::State::import_for(const Notification& n) {
     for (uint32_t i = bucket; i != kNone; i = imports[i].next)
         if (is(imports[i], n.origin, n.owner, n.region, n.region_generation)) {
             if (imports[i].state == Import::State::kFailed && imports[i].users == 0) {
-                imports[i].state = Import::State::kRequest;  // another operation, another try
-                ++imports_pending;
+                ask_for(i);  // another operation, another try
             }
             return i;
         }
@@ -62,45 +60,48 @@ uint32_t ServiceEngine::State::import_for(const Notification& n) {
         *link = m.next;
     }
     m = Import{};
-    m.state = Import::State::kRequest;
     m.origin = n.origin;
     m.owner = n.owner;
     m.region = n.region;
     m.generation = n.region_generation;
     m.next = bucket;
     bucket = found;
-    ++imports_pending;
+    ask_for(found);
     return found;
+}
+
+void ServiceEngine::State::ask_for(uint32_t i) {
+    imports[i].state = Import::State::kRequest;
+    push_back(import_links, &to_request, i);
 }
 
 // Requests for descriptors into frames; the first descriptor that has come as an action.
 bool ServiceEngine::State::next_import(Action* out) {
-    if (imports_pending == 0) return false;
-    for (uint32_t i = 0; i < limits.imports_max; ++i) {
+    while (to_request.count != 0 && imports_requested < kRequestedMax) {
+        const uint32_t i = to_request.head;
         Import& m = imports[i];
-        if (m.state == Import::State::kRequest) {
-            Message request;
-            request.kind = MessageKind::kRegionRequest;
-            request.region.owner = m.owner;
-            request.region.region = m.region;
-            request.region.generation = m.generation;
-            if (imports_requested >= kRequestedMax || !add(m.origin, request)) continue;
-            m.state = Import::State::kRequested;
-            ++imports_requested;
-            m.attempts = 0;
-            --imports_pending;
-        } else if (m.state == Import::State::kArrived) {
-            m.state = Import::State::kImporting;
-            --imports_pending;
-            *out = Action{};
-            out->kind = Action::Kind::kImport;
-            out->id = i;
-            out->peer = m.origin;
-            out->data = {m.descriptor, m.descriptor_bytes};
-            return true;
-        }
+        Message request;
+        request.kind = MessageKind::kRegionRequest;
+        request.region.owner = m.owner;
+        request.region.region = m.region;
+        request.region.generation = m.generation;
+        if (m.state == Import::State::kRequest && !add(m.origin, request)) break;
+        pop_front(import_links, &to_request);
+        if (m.state != Import::State::kRequest) continue;
+        m.state = Import::State::kRequested;
+        m.attempts = 0;
+        ++imports_requested;
     }
-    return false;
+    if (arrived.count == 0) return false;
+    const uint32_t i = pop_front(import_links, &arrived);
+    Import& m = imports[i];
+    m.state = Import::State::kImporting;
+    *out = Action{};
+    out->kind = Action::Kind::kImport;
+    out->id = i;
+    out->peer = m.origin;
+    out->data = {descriptors[m.descriptor].bytes, descriptors[m.descriptor].count};
+    return true;
 }
 
 void ServiceEngine::State::on_region(ServiceAddress from, const RegionMessage& r) {
@@ -108,16 +109,14 @@ void ServiceEngine::State::on_region(ServiceAddress from, const RegionMessage& r
     for (uint32_t i = import_buckets[hash & (import_bucket_count - 1)]; i != kNone; i = imports[i].next) {
         Import& m = imports[i];
         if (!is(m, from, r.owner, r.region, r.generation)) continue;
-        if (m.state != Import::State::kRequested && m.state != Import::State::kRequest) return;
-        if (r.descriptor.size() > kDescriptorBytesMax) return;
-        for (size_t k = 0; k < r.descriptor.size(); ++k) m.descriptor[k] = r.descriptor[k];
-        m.descriptor_bytes = static_cast<uint16_t>(r.descriptor.size());
-        if (m.state == Import::State::kRequested) {
-            --imports_requested;
-            ++imports_pending;
-        }
+        if (m.state != Import::State::kRequested || r.descriptor.size() > kDescriptorBytesMax) return;
+        m.descriptor = descriptors.take();  // there are as many as requests at a time
+        DescriptorBytes& d = descriptors[m.descriptor];
+        d.count = static_cast<uint32_t>(r.descriptor.size());
+        memcpy(d.bytes, r.descriptor.data(), r.descriptor.size());
         m.state = Import::State::kArrived;
         m.attempts = 0;
+        push_back(import_links, &arrived, i);
         return;
     }
 }
@@ -127,9 +126,11 @@ void ServiceEngine::State::import_done(uint32_t i, ImportHandle region, bool ok,
     Import& m = imports[i];
     if (!ok && ++m.attempts < kImportAttemptsMax) {
         m.state = Import::State::kArrived;
-        ++imports_pending;
+        push_back(import_links, &arrived, i);
         return;
     }
+    descriptors.give(m.descriptor);
+    --imports_requested;
     if (!ok) {
         fail_import(i, wake);
         return;
@@ -162,13 +163,8 @@ void ServiceEngine::State::lose_imports(ServiceAddress lost, WakeSet* wake) {
     for (uint32_t i = 0; i < limits.imports_max; ++i) {
         Import& m = imports[i];
         if (m.origin != lost) continue;
-        if (m.state == Import::State::kRequest) {
-            --imports_pending;
-        } else if (m.state == Import::State::kRequested) {
-            --imports_requested;
-        } else {
-            continue;
-        }
+        if (m.state != Import::State::kRequest && m.state != Import::State::kRequested) continue;
+        if (m.state == Import::State::kRequested) --imports_requested;
         fail_import(i, wake);
     }
 }

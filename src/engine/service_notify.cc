@@ -263,9 +263,8 @@ void ServiceEngine::State::resync(ServiceAddress with) {
         if (watches[i].used && still(watches[i])) rearm(i, &with);
     for (uint32_t i = 0; i < limits.imports_max; ++i) {
         if (imports[i].state != Import::State::kRequested || imports[i].origin != with) continue;
-        imports[i].state = Import::State::kRequest;
         --imports_requested;
-        ++imports_pending;
+        ask_for(i);
     }
 }
 

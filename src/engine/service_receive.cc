@@ -310,6 +310,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         }
         acknowledge(n, true);
         announce_block(memory, w.local, w.record, w.seen.generation, n.source, wake);
+        memory.ring_all_services(wake);
         return;
     }
     if (q == kNone || (kept == kNone && import == kNone)) {
@@ -403,6 +404,39 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
     return false;
 }
 
+// A shared block is at its reader: we copy it to the node's other ranks that have entered (so may they
+// themselves). Those who come later find it in their first lap.
+void ServiceEngine::State::give_to_node(uint32_t i, Rank source, WakeSet* wake) {
+    const Watch& w = watches[i];
+    const uint32_t l = landed_pool.take();
+    if (l == kNone) {
+        memory.ring_all_services(wake);  // then everybody looks for himself
+        return;
+    }
+    Landed& item = landed_pool[l];
+    item.group = w.seen.group;
+    item.id = GroupId{memory.group(w.seen.group).id.load(std::memory_order_acquire)};
+    item.sequence = w.seen.sequence;
+    item.source = source;
+    push_back(landed_pool.items, &landed, l);
+}
+
+bool ServiceEngine::State::next_landed(Action* out) {
+    while (landed.count != 0) {
+        Landed& item = landed_pool[landed.head];
+        const GroupEntry& group = memory.group(item.group);
+        *out = Action{};
+        out->kind = Action::Kind::kCopy;
+        const bool there = group.id.load(std::memory_order_acquire) == item.id.value;
+        for (; there && item.local_next < group.local_count; ++item.local_next, item.chunk = 0)
+            if (mover.claim_shared(item.group, item.sequence, item.source, item.local_next, &item.chunk,
+                                   &out->copy))
+                return true;
+        landed_pool.give(pop_front(landed_pool.items, &landed));
+    }
+    return false;
+}
+
 // All its chunks are taken: is the block there?
 void ServiceEngine::State::finish_queued(uint32_t i) {
     QueuedRead& q = queue[i];
@@ -444,6 +478,7 @@ void ServiceEngine::State::fail_queued(uint32_t i, OperationError error, WakeSet
         q.failed = true;
     }
     announce_block(memory, w.local, w.record, q.generation, q.n.source, wake);
+    memory.ring_all_services(wake);
     q.place = QueuedRead::Place::kIssued;
     finish_queued(i);
 }

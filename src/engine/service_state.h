@@ -9,6 +9,8 @@
 namespace longshore {
 
 constexpr uint32_t kNone = UINT32_MAX;
+// Regions asked for and not yet imported: the other side keeps a place for each, we a descriptor.
+constexpr uint32_t kRequestedMax = 64;
 
 // A list threaded through an array of T by T::next. First in, first out.
 struct List {
@@ -128,9 +130,29 @@ struct Import {
     ImportHandle handle = 0;
     uint32_t users = 0;  // queued reads
     uint32_t attempts = 0;
-    List waiting;  // queued reads until it is ready
-    uint16_t descriptor_bytes = 0;
-    std::byte descriptor[kDescriptorBytesMax];
+    List waiting;                 // queued reads until it is ready
+    uint32_t descriptor = kNone;  // from its arrival until the fabric has made sense of it
+};
+
+struct DescriptorBytes {
+    uint32_t next = kNone;
+    uint32_t count = 0;
+    std::byte bytes[kDescriptorBytesMax];
+};
+
+struct Link {
+    uint32_t next;
+};
+
+// A shared block that one of our ranks has read: it is to be given to the others of the node.
+struct Landed {
+    uint32_t next = kNone;
+    GroupSlot group;
+    GroupId id;
+    uint64_t sequence = 0;
+    Rank source;
+    uint32_t local_next = 0;  // local member to look at
+    uint32_t chunk = 0;
 };
 
 struct ReadInFlight {
@@ -182,7 +204,9 @@ struct ServiceEngine::State {
     Pool<EagerBytes> eager;
     uint32_t request_credit = 0;  // requests to send before the queue is looked at again
     bool requested = false;       // a batch of requests has gone out
-    List unacknowledged;          // over, acknowledgement not yet in a frame
+    Pool<Landed> landed_pool;
+    List landed;
+    List unacknowledged;  // over, acknowledgement not yet in a frame
 
     Pool<Held> held;
     List* held_buckets;
@@ -194,12 +218,14 @@ struct ServiceEngine::State {
     uint32_t* import_buckets;
     uint32_t import_bucket_count;
     uint32_t import_clock = 0;
-    uint32_t imports_pending = 0;  // in kRequest or kArrived
-    uint32_t imports_used = 0;     // named by a queued read
-    uint32_t imports_requested = 0;
-    uint32_t parked_seen = 0;  // the node's parked_events when we last looked
-    bool parked_left = false;  // ... and something was there that is not for us yet
-    ImportHandle forget = 0;   // evicted, to be told to the fabric
+    Link* import_links;  // through the two lists of imports:
+    List to_request, arrived;
+    Pool<DescriptorBytes> descriptors;
+    uint32_t imports_used = 0;       // named by a queued read
+    uint32_t imports_requested = 0;  // asked for and not yet imported
+    uint32_t parked_seen = 0;        // the node's parked_events when we last looked
+    bool parked_left = false;        // ... and something was there that is not for us yet
+    ImportHandle forget = 0;         // evicted, to be told to the fabric
     bool forget_pending = false;
 
     Pool<RegionReply> replies;
@@ -265,6 +291,8 @@ struct ServiceEngine::State {
     void enqueue(uint32_t w, const Notification& n, WakeSet* wake);
     bool next_read(Action* out, WakeSet* wake);
     void finish_queued(uint32_t q);
+    void give_to_node(uint32_t w, Rank source, WakeSet* wake);
+    bool next_landed(Action* out);
     void fail_queued(uint32_t q, OperationError error, WakeSet* wake);
     void retire_queued(uint32_t q);
     void retry_stalled();
@@ -278,6 +306,7 @@ struct ServiceEngine::State {
     // --- service_imports.cc: regions of other nodes' ranks
     uint32_t import_for(const Notification& n);
     bool next_import(Action* out);
+    void ask_for(uint32_t i);
     void on_region(ServiceAddress from, const RegionMessage& m);
     void import_done(uint32_t i, ImportHandle region, bool ok, WakeSet* wake);
     void unuse_import(uint32_t i);
