@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
     uint64_t seed = 0;
     bool verbose = false, large = false, check_determinism = false, no_floors = false;
     double seconds_max = 5;
+    uint64_t megabytes_max = 256;
     CampaignOptions o;
     o.replay = argv[0];
     auto* one = app.add_option("--seed", seed, "Replay one world; its options are printed first");
@@ -21,8 +22,9 @@ int main(int argc, char** argv) {
     app.add_flag("--check-determinism", check_determinism, "Run every world twice and compare their hashes");
     app.add_flag("--large", large, "The one world of 1,024 ranks");
     app.add_option("--seconds-max", seconds_max, "With --large: limit on wall time")->capture_default_str();
+    app.add_option("--megabytes-max", megabytes_max, "With --large: limit on resident memory")->capture_default_str();
     CLI11_PARSE(app, argc, argv);
-    if (large) return run_large(seconds_max, uint64_t{256} << 20);
+    if (large) return run_large(seconds_max, megabytes_max << 20);
     if (*one) return run_one(seed, verbose);
     o.floors = !no_floors;
     if (check_determinism) o.twice_per_mille = 1000;

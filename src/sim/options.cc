@@ -103,7 +103,7 @@ WorldOptions WorldOptions::large_world() {
     o.arena_bytes = 131072;
     o.watches = 32;
     o.held = 1024;
-    o.queued = 2048;
+    o.queued = 4096;
     o.imports = 1024;
     o.block_bytes_max = 8;
     o.eager_bytes = 64;
