@@ -23,7 +23,7 @@ packages := openmpi-bin libopenmpi-dev mpich libmpich-dev hpcc libcli11-dev libf
     g++ make pkg-config python3 python3-venv procps
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help deps build test test-main test-asan test-tsan test-mutants demo venv man format clean
+.PHONY: help deps build test test-main test-asan test-tsan test-mutants test-kill demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -66,6 +66,13 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 test-mutants: ## plant known bugs one by one and require that the tests find each
 	$(quiet)if [[ -e tests/mutants/run.sh ]]; then echo 'test-mutants: planting bugs'; bash tests/mutants/run.sh; \
 	else echo 'test-mutants: SKIP: there is no tests/mutants/run.sh'; fi
+
+test-kill: build ## kill a service process at 200 seeded moments of a job, with each MPI (MOMENTS=200 SEED=1)
+	$(quiet)for flavour in openmpi mpich; do \
+	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-kill: SKIP: no $$flavour"; continue; }; \
+	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
+	    LONGSHORE_INTERNAL_TEST_MOMENTS=$(or $(MOMENTS),200) LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
+	    python3 tests/mpi/test_loss.py || exit 1; done
 
 demo: deps ## install what is missing, build, show what offload gains, with a picture (DEMO=quick for the short one)
 	$(quiet)$(MAKE) --no-print-directory build venv

@@ -7,7 +7,7 @@ root=$PWD
 out=$root/build/demo
 ranks=4
 mpi=${MPI:-openmpi}
-size=128 repeats=5
+size=128 repeats=5 variables=4
 [[ ${DEMO:-full} == quick ]] && size=64 repeats=3
 mkdir -p "$out"
 
@@ -36,17 +36,19 @@ say "the same binary with Longshore"
 run_hpcc hpcc-longshore "$longshore" run --stats "$out/hpcc.json" --
 python3 examples/demo_report.py calls "$out/hpcc.json"
 
-fft=("${mpirun[@]}" "$root/build/bin/fft_$mpi" --size "$size" --variables 4 --repeats "$repeats")
-say "3-D FFT, $size^3, 4 variables in the pipeline, $ranks ranks, without Longshore"
-"${fft[@]}" --json "$out/fft-host.json" >"$out/fft-host.log" || { cat "$out/fft-host.log"; exit 1; }
+fft=("${mpirun[@]}" "$root/build/bin/fft_$mpi" --size "$size" --variables "$variables")
+say "3-D FFT, $size^3, $variables variables in the pipeline, $ranks ranks, without Longshore"
+"${fft[@]}" --repeats "$repeats" --json "$out/fft-host.json" >"$out/fft-host.log" || { cat "$out/fft-host.log"; exit 1; }
 echo "checked: inverse(forward(x)) == x, one peak for one mode"
 say "the same with Longshore"
-"$longshore" run --stats "$out/fft.json" -- "${fft[@]}" --json "$out/fft-longshore.json" \
-    >"$out/fft-longshore.log" || { cat "$out/fft-longshore.log"; exit 1; }
+"$longshore" run --stats "$out/fft.json" -- "${fft[@]}" --repeats "$repeats" \
+    --json "$out/fft-longshore.json" >"$out/fft-longshore.log" || { cat "$out/fft-longshore.log"; exit 1; }
 echo "checked: inverse(forward(x)) == x, one peak for one mode"
 python3 examples/demo_report.py fft "$out/fft-host.json" "$out/fft-longshore.json" "$out/fft.json"
 
 say "who did what when: one transform"
 "$longshore" run --trace "$out/trace.json" -- "${fft[@]}" --repeats 1 >"$out/fft-trace.log" || { cat "$out/fft-trace.log"; exit 1; }
-"$longshore" timeline "$out/trace.json" --text
-if "$longshore" timeline "$out/trace.json" -o "$out/timeline.png"; then echo "picture: build/demo/timeline.png"; fi
+read -r from to < <(python3 examples/demo_report.py window "$out/trace.json" "$variables")
+"$longshore" timeline "$out/trace.json" --from "$from" --to "$to" --text
+if "$longshore" timeline "$out/trace.json" --from "$from" --to "$to" --title "3-D FFT, $size^3: one transform" \
+    -o "$out/timeline.png"; then echo "picture: build/demo/timeline.png (the whole run: build/demo/trace.json)"; fi

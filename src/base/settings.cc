@@ -66,10 +66,10 @@ constexpr std::array kTable = {
         "How long what must answer (attaching, transfers, service processes) may take."},
     SettingInfo{"LONGSHORE_EAGER_BYTES", "1K", "bytes", "a size from 0 to 64K",
         "Blocks up to this size travel inside the notification."},
-    SettingInfo{"LONGSHORE_CHUNK_BYTES", "64K", "bytes", "a power of two from 4K to 1M",
+    SettingInfo{"LONGSHORE_CHUNK_BYTES", "256K", "bytes", "a power of two from 4K to 1M",
         "Larger blocks move in chunks of this size."},
     SettingInfo{"LONGSHORE_SNAPSHOT_BYTES_MAX", "256M", "bytes", "a size from 0 to 1024G",
-        "The most memory a rank may use to copy the outgoing blocks of an in-place alltoall."},
+        "A larger MPI_Alltoall in place is left to MPI, because its outgoing blocks must be copied first."},
     SettingInfo{"LONGSHORE_MEMORY_INACCESSIBLE", "0", "", "0 or 1",
         "Test mode: memory of the application can be reached through the fabric only."},
 };

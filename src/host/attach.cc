@@ -125,6 +125,11 @@ SupervisorParameters parameters_of(const ls_context& c) {
     p.service_limits.services_per_node_max = c.options.service_count;
     p.service_limits.group_size_max = std::max(64u, c.size);
     p.service_limits.reads_max = c.options.service_reads_max;
+    if (c.node_count > 1) {
+        p.service_limits.reads_queued_max = 8192;
+        p.service_limits.held_max = 4096;
+        p.service_limits.imports_max = 4096;
+    }
     p.service_limits.eager_bytes =
         static_cast<uint32_t>(std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax));
     p.node = static_cast<uint16_t>(c.node);

@@ -86,6 +86,18 @@ void free_retired_copies(ls_context& c) {
     });
 }
 
+void drop_dying_groups(ls_context& c) {
+    if (c.engine->reap(&c.wake) != 0) return;
+    for (size_t i = 0; i < c.groups.size();) {
+        ls_group* group = c.groups[i];
+        if (group->dying && group->open == 0) {
+            drop_group(group);
+        } else {
+            ++i;
+        }
+    }
+}
+
 void look_around(ls_context& c, uint64_t now) {
     if (now < c.next_watch_ns) return;
     c.next_watch_ns = now + kLookNs;
@@ -97,16 +109,8 @@ void look_around(ls_context& c, uint64_t now) {
         if (io == Io::kClosed) c.control.reset();
         if (io != Io::kOk) break;
     }
-    const uint32_t held = c.engine->reap(&c.wake);
+    drop_dying_groups(c);
     free_retired_copies(c);
-    for (size_t i = 0; i < c.groups.size();) {
-        ls_group* group = c.groups[i];
-        if (group->dying && group->open == 0 && held == 0) {
-            drop_group(group);
-        } else {
-            ++i;
-        }
-    }
     flush_wake(c);
 }
 

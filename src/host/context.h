@@ -54,7 +54,7 @@ struct ls_operation {
     int result = LS_IN_PROGRESS;
     uint64_t started_ns = 0;
     uint64_t copy_offset = 0, copy_bytes = 0;  // of the send blocks' copy in the arena
-    void* snapshot = nullptr;                  // ... or outside it
+    longshore::Mapping snapshot;               // ... or outside it
 };
 
 struct ls_group {
@@ -145,6 +145,8 @@ Io receive_control(ls_context& context, void* buffer, size_t capacity, size_t* b
                    std::vector<Fd>* descriptors);
 void attach_to_memory(ls_context& context, const AttachAnswer& answer, std::vector<Fd> descriptors);
 void drop_group(ls_group* group);
+// Those that were freed and of which no record is left: a stable send's record outlives its operation.
+void drop_dying_groups(ls_context& context);
 // Runs `body`, in which only memory may run out; nothing is thrown beyond it.
 template <class Body>
 int guarded(const Body& body) noexcept {

@@ -137,6 +137,7 @@ int ls_group_start(ls_context* context, const ls_exchange* exchange_of_group, ls
     return guarded([&] {
         ls_context& c = *context;
         if (is_forked(c) || c.state != ls_context::State::kReady) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        drop_dying_groups(c);
         auto g = std::make_unique<ls_group>();
         g->context = context;
         g->exchange = *exchange_of_group;

@@ -51,7 +51,7 @@ typedef struct ls_options {
     int nodes_strided;
     int wait_cooperative;
     uint32_t wait_report_s, limit_s;
-    uint64_t eager_bytes, chunk_bytes, snapshot_bytes_max;
+    uint64_t eager_bytes, chunk_bytes;
     int trace; /* keep trace events */
     int memory_inaccessible;
     /* One line for the user; level 0 warn, 1 info, 2 debug, 3 trace. May be null. */

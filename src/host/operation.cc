@@ -41,18 +41,19 @@ Prepared prepare(ls_context& c, ls_operation& op) {
             // Over nodes a large snapshot is read out of this process, so completion waits for its readers.
             a.send_is_stable = plan.copy_send || !op.group->several_nodes;
             have_send = true;
-        } else if (plan.send_bytes > c.options.snapshot_bytes_max ||
-                   (op.snapshot = malloc(plan.send_bytes)) == nullptr) {
+        } else if (op.snapshot = Mapping::anonymous(plan.send_bytes); op.snapshot) {
+            copy_out(plan, op.snapshot.data());
+        } else if (op.snapshot = Mapping::inaccessible(plan.send_bytes); !op.snapshot) {
             c.regions.release(a.recv.region);
             return Prepared::kNoMemory;
-        } else {
-            copy_out(plan, static_cast<std::byte*>(op.snapshot));
         }
+        // Inaccessible: peers fail to read it, so that all ranks learn of it; leaving alone would make them
+        // wait.
     }
-    if (!have_send && !c.regions.acquire(op.snapshot ? op.snapshot : plan.send, plan.send_bytes, &a.send)) {
+    const auto* from = op.snapshot ? op.snapshot.data() : plan.send;
+    if (!have_send && !c.regions.acquire(from, plan.send_bytes, &a.send)) {
         c.regions.release(a.recv.region);
-        free(op.snapshot);
-        op.snapshot = nullptr;
+        op.snapshot.reset();
         return Prepared::kLater;
     }
     a.send_blocks = plan.send_blocks.empty() ? nullptr : plan.send_blocks.data();
@@ -88,10 +89,9 @@ void let_go(ls_context& c, ls_operation& op) {
     op.prepared = false;
     c.regions.release(op.arguments.recv.region);
     c.regions.release(op.arguments.send.region);
-    if (op.snapshot != nullptr) {
-        c.regions.forget(op.snapshot, op.plan.send_bytes);
-        free(op.snapshot);
-        op.snapshot = nullptr;
+    if (op.snapshot) {
+        c.regions.forget(op.snapshot.data(), op.plan.send_bytes);
+        op.snapshot.reset();
     }
 }
 
@@ -159,8 +159,13 @@ int test(ls_context& c, ls_operation& op, int* moved) {
     if (op.state == ls_operation::State::kComplete || op.result != LS_IN_PROGRESS) return op.result;
     bool worked = false;
     if (op.state == ls_operation::State::kPosted) {
-        if (c.cooperative || c.service_gone) worked = work(c, op);
-        if (c.engine->poll(op.record) == Progress::kComplete) {
+        // Looked at first: after a computation there is usually nothing left to do.
+        bool complete_now = c.engine->poll(op.record) == Progress::kComplete;
+        if (!complete_now && (c.cooperative || c.service_gone)) {
+            worked = work(c, op);
+            if (worked) complete_now = c.engine->poll(op.record) == Progress::kComplete;
+        }
+        if (complete_now) {
             complete(c, op);
             return op.result;
         }

@@ -55,7 +55,10 @@ int exec_supervisor(void* argument) {
 
 int leave_family(void* argument) {
     auto* launch = static_cast<Launch*>(argument);
-    setsid();
+    // A process group of its own, so that neither the terminal's nor the launcher's signals reach it, but the
+    // session of the rank: the kernel shares out processor time by session first (autogroup), and a service
+    // process that takes only idle time must be compared with the ranks themselves.
+    setpgid(0, 0);
     if (clone(exec_supervisor, launch->inner_stack + kStackBytes, CLONE_VM | CLONE_VFORK, argument) < 0)
         launch->error = errno;
     _exit(0);

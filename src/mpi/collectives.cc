@@ -85,6 +85,7 @@ Reason plan_alltoall(Call call, const void* sendbuf, int sendcount, MPI_Datatype
         (!in_place && (!block_of(sendbuf, sendcount, sendtype, &send) || aliased(send, recv))))
         return Reason::kArguments;
     if (whole < shim().offload_min_bytes) return Reason::kSmall;
+    if (in_place && whole > shim().settings.snapshot_bytes_max) return Reason::kSnapshot;
 
     Operation* operation = new_operation(group, call);
     operation->bytes = whole;

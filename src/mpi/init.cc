@@ -138,7 +138,7 @@ std::string own_directory() {
     return path.substr(0, path.rfind('/') + 1);
 }
 
-// The application may change its directory before MPI_Finalize.
+// The application may change its directory before MPI_Finalize, and a service process starts in another.
 std::string absolute(const std::string& path) {
     char directory[PATH_MAX];
     if (path.empty() || path == "-" || path[0] == '/' || !getcwd(directory, sizeof directory)) return path;
@@ -179,7 +179,7 @@ bool attach() {
     Shim& s = shim();
     const Settings& settings = s.settings;
     // longshored is in bin/ beside this library's lib/, or beside the library itself.
-    std::string service = settings.service_path;
+    std::string service = absolute(settings.service_path);
     if (service.empty()) {
         service = s.directory + "../bin/longshored";
         if (access(service.c_str(), X_OK) != 0) service = s.directory + "longshored";
@@ -199,7 +199,6 @@ bool attach() {
     options.limit_s = settings.limit_s;
     options.eager_bytes = settings.eager_bytes;
     options.chunk_bytes = settings.chunk_bytes;
-    options.snapshot_bytes_max = settings.snapshot_bytes_max;
     options.trace = !s.trace_path.empty();
     options.memory_inaccessible = settings.memory_inaccessible;
     options.log = on_log;
@@ -231,7 +230,7 @@ void start(KeySpace* space) {
     PMPI_Comm_size(MPI_COMM_WORLD, &s.size);
     s.started = true;
     s.pid = getpid();
-    s.directory = own_directory();
+    s.directory = absolute(own_directory());
     if (s.size > 1) {
         if (!space) {
             if (s.rank == 0)

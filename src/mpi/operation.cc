@@ -172,7 +172,6 @@ Progress finish_done(Progress progress, const std::vector<std::pair<Operation*, 
     for (auto [operation, rc] : done) {
         complete(operation, rc);
         operation->open = false;
-        trace_span("move", call_name(operation->call), operation->begin_ns, now_ns());
         PMPI_Grequest_complete(operation->request);
         open_count.fetch_sub(1, std::memory_order_release);
         progress.completed = true;

@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kServicesMax = 64;  // of one node
 const char* const kReasonNames[kReasonCount] = {
     "none",     "offload off", "one rank", "intercommunicator", "communicator not seen",
-    "no group", "argument",    "small"};
+    "no group", "argument",    "small",    "large in place"};
 
 // All uint64_t, so that it adds up over ranks in one reduction.
 struct CallCounts {

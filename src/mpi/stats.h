@@ -18,8 +18,9 @@ enum class Reason : uint8_t {
     kNoGroup,    // Longshore could not make a group for the communicator
     kArguments,  // MPI is to report what is wrong
     kSmall,      // fewer bytes than worth handing over
+    kSnapshot,   // in place, and more bytes than may be copied first
 };
-inline constexpr int kReasonCount = 8;
+inline constexpr int kReasonCount = 9;
 
 void count_offloaded(Call call, uint64_t bytes);
 void count_host(Call call, Reason reason);

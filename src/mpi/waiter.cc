@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kSpinNs = 20'000;        // without anything moved, before the first sleep
 constexpr uint64_t kDriveBusyNs = 100'000;  // while there is work, MPI waits at most this long
 constexpr uint64_t kDriveSpinNs = 5'000;    // while spinning
+constexpr uint64_t kYieldNs = 50'000;       // more ranks than cores: first only let others run
 constexpr uint64_t kSleepFirstNs = 10'000;
 constexpr uint64_t kSleepMaxNs = 100'000;
 
@@ -41,9 +42,11 @@ void Waiter::step(bool moved, Operation* operation) {
     drive_native();
     driven_ns_ = now_ns_;
     if (spin) return;
-    if (native_) {
+    if (native_ || now_ns_ - moved_ns_ < kYieldNs) {
         sched_yield();
-    } else if (shim().multiple) {
+        return;
+    }
+    if (shim().multiple) {
         // The context's sleep would keep other threads out of it.
         timespec pause{0, static_cast<long>(sleep_ns_)};
         nanosleep(&pause, nullptr);

@@ -1,5 +1,6 @@
-// How a rank waits in offloaded calls: it works while there is something to move, then spins briefly, then
-// sleeps in steps of at most 100 us, between which the MPI makes progress.
+// How a rank waits in offloaded calls: it works while there is something to move, then spins briefly (or,
+// where there are more ranks than cores, yields), then sleeps in steps of at most 100 us, between which the
+// MPI makes progress.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ constexpr uint64_t align64(uint64_t n) {
 }
 }  // namespace
 
-GroupTable::GroupTable(const NodeMemory& memory) : memory_(memory) {
+GroupTable::GroupTable(const NodeMemory& memory) : memory_(memory), running_(memory.limits().services_max) {
     free_[memory.group_data_begin()] = memory.limits().groups_bytes & ~uint64_t{63};
     for (uint32_t i = memory.limits().groups_max; i > 0; --i) free_slots_.push_back(i - 1);
 }
@@ -62,6 +62,7 @@ bool GroupTable::join(GroupId id, const std::vector<Member>& members, GroupSlot*
         *slot = known->second.slot;
         return memory_.group(*slot).size == members.size();
     }
+    reuse_what_left();
     uint32_t local_count = 0;
     if (id.value == 0 || members.empty() || free_slots_.empty() || !plausible(members, &local_count))
         return false;
@@ -83,10 +84,41 @@ bool GroupTable::join(GroupId id, const std::vector<Member>& members, GroupSlot*
 void GroupTable::leave(GroupId id) {
     const auto it = groups_.find(id.value);
     if (it == groups_.end() || --it->second.joined > 0) return;
-    memory_.group(it->second.slot).id.store(0, std::memory_order_release);
-    release(it->second.offset, it->second.bytes);
-    free_slots_.push_back(it->second.slot.value);
+    Leaving leaving{it->second, 0, {}};
+    memory_.group(leaving.group.slot).id.store(0, std::memory_order_release);
+    // A service process writes its heartbeat, or that it is awake, before it looks for groups: either it
+    // finds none here, or the heartbeat below is that of an earlier turn.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    leaving.heartbeats.resize(running_.size());
+    for (uint16_t s = 0; s < running_.size(); ++s) {
+        if (!running_[s]) continue;
+        leaving.waiting |= 1u << s;
+        leaving.heartbeats[s] = memory_.service(ServiceId{s}).heartbeat.load(std::memory_order_acquire);
+    }
     groups_.erase(it);
+    leaving_.push_back(std::move(leaving));
+    reuse_what_left();
+}
+
+void GroupTable::service_ended(ServiceId service) {
+    running_[service.value] = false;
+    for (Leaving& leaving : leaving_) leaving.waiting &= ~(1u << service.value);
+}
+
+void GroupTable::reuse_what_left() {
+    std::erase_if(leaving_, [this](Leaving& leaving) {
+        for (uint16_t s = 0; s < running_.size(); ++s) {
+            if ((leaving.waiting >> s & 1) == 0) continue;
+            const ServiceSlot& slot = memory_.service(ServiceId{s});
+            if (slot.sleeping.load(std::memory_order_seq_cst) != 0 ||
+                slot.heartbeat.load(std::memory_order_acquire) != leaving.heartbeats[s])
+                leaving.waiting &= ~(1u << s);
+        }
+        if (leaving.waiting != 0) return false;
+        release(leaving.group.offset, leaving.group.bytes);
+        free_slots_.push_back(leaving.group.slot.value);
+        return true;
+    });
 }
 
 }  // namespace longshore

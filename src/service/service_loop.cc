@@ -134,7 +134,6 @@ void ServiceLoop::publish(uint64_t now) {
     };
     const ServiceCounters& engine = engine_.counters();
     const CopierCounters& copier = fabric_.copier_counters();
-    set(slot_.heartbeat, steps_);
     set(slot_.busy_ns, busy_ns_);
     set(slot_.idle_ns, idle_ns_);
     set(slot_.cpu_ns, cpu_ns());
@@ -190,7 +189,8 @@ bool ServiceLoop::turn() {
         fabric_.wake(wake_);
         wake_ = {};
     }
-    ++steps_;
+    // Before the next turn looks at anything: the supervisor reuses a group's memory by it (group_table.cc).
+    slot_.heartbeat.fetch_add(1, std::memory_order_seq_cst);
     const uint64_t end = now_ns();
     (worked ? busy_ns_ : idle_ns_) += end - mark_ns_;
     mark_ns_ = end;

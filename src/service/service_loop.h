@@ -55,7 +55,7 @@ class ServiceLoop {
     bool kept_ = false;    // action_ was refused and is tried first
     bool worked_ = false;  // in the last turn
     uint64_t spin_ns_ = 0, last_work_ns_ = 0, last_tick_ns_ = 0, last_publish_ns_ = 0, mark_ns_ = 0;
-    uint64_t busy_ns_ = 0, idle_ns_ = 0, steps_ = 0;
+    uint64_t busy_ns_ = 0, idle_ns_ = 0;
 };
 
 }  // namespace longshore

@@ -50,7 +50,7 @@ class Supervisor {
   public:
     explicit Supervisor(const ServiceParameters& parameters) : p_(parameters) {}
     bool start(SupervisorReady* ready);
-    int run();
+    int run(const Fd& starter);
 
   private:
     bool make_memory();
@@ -166,6 +166,7 @@ bool Supervisor::start_service(uint16_t s) {
     service.pid = pid;
     ++service.incarnation;
     service.control = std::move(ours);
+    groups_->service_started(ServiceId{s});
     StartService start;
     start.parameters = p_;
     start.service = s;
@@ -228,6 +229,7 @@ void Supervisor::reap_services() {
             if (services_[s].pid != pid) continue;
             services_[s].pid = 0;
             services_[s].control.reset();
+            groups_->service_ended(ServiceId{s});
             memory_.service(ServiceId{s}).pid.store(0);
             const bool again = restarts_ < p_.restarts_max && services_[s].incarnation < kIncarnationMax;
             char text[kReasonBytes];
@@ -405,7 +407,8 @@ bool Supervisor::turn_client(Client& client) {
     }
 }
 
-int Supervisor::run() {
+// `starter`: a pipe whose other end the starting rank holds as long as it may still attach.
+int Supervisor::run(const Fd& starter) {
     const uint64_t begin = now_ns(), limit = p_.limit_s * 4'000'000'000ull;
     std::vector<pollfd> ready;
     for (;;) {
@@ -415,6 +418,7 @@ int Supervisor::run() {
         for (const auto& client : clients_) ready.push_back({client->socket.get(), POLLIN, 0});
         const size_t ranks_end = ready.size();
         for (const Service& service : services_) ready.push_back({service.control.get(), POLLIN, 0});
+        if (attached_ever_ == 0) ready.push_back({starter.get(), 0, 0});
         bool nameless = false;
         for (const auto& client : clients_) nameless |= client->local_rank < 0;
         poll(ready.data(), ready.size(), attached_ever_ == 0 || nameless ? 500 : -1);
@@ -430,7 +434,8 @@ int Supervisor::run() {
             return true;
         });
         if (ready[0].revents != 0) accept_clients();
-        if (attached_now_ == 0 && (attached_ever_ > 0 || now_ns() - begin > limit)) break;
+        const bool given_up = ready.size() > ranks_end + services_.size() && ready.back().revents != 0;
+        if (attached_now_ == 0 && (attached_ever_ > 0 || given_up || now_ns() - begin > limit)) break;
     }
     stop_services();
     return 0;
@@ -468,8 +473,7 @@ int run_supervisor() {
     Supervisor supervisor(parameters.service);
     const bool started = supervisor.start(&ready);
     const bool told = write(answer.get(), &ready, sizeof ready) == sizeof ready;
-    answer.reset();
-    return started && told ? supervisor.run() : 1;
+    return started && told ? supervisor.run(answer) : 1;
 }
 
 }  // namespace longshore

@@ -11,7 +11,7 @@ namespace longshore::tools {
 namespace {
 
 struct TimelineOptions {
-    std::string trace, picture;
+    std::string trace, picture, from_ms, to_ms, title;
     bool text = false;
 };
 
@@ -34,6 +34,9 @@ int timeline(const TimelineOptions& options) {
                                         options.trace};
     if (!options.picture.empty()) command.insert(command.end(), {"-o", options.picture});
     if (options.text) command.emplace_back("--text");
+    if (!options.from_ms.empty()) command.insert(command.end(), {"--from", options.from_ms});
+    if (!options.to_ms.empty()) command.insert(command.end(), {"--to", options.to_ms});
+    if (!options.title.empty()) command.insert(command.end(), {"--title", options.title});
     return execute(command);
 }
 
@@ -46,6 +49,11 @@ void add_timeline(CLI::App& app, int* exit_code) {
     command->add_option("TRACE", options->trace, "a trace made with 'longshore run --trace'")->required();
     command->add_option("-o,--output", options->picture, "the picture to write (PNG)")->type_name("FILE");
     command->add_flag("--text", options->text, "print it as text");
+    command->add_option("--from", options->from_ms, "begin there, in ms from the first event")
+        ->type_name("MS")
+        ->check(CLI::NonNegativeNumber);
+    command->add_option("--to", options->to_ms, "end there")->type_name("MS")->check(CLI::NonNegativeNumber);
+    command->add_option("--title", options->title, "title of the picture")->type_name("TEXT");
     command->footer(R"(Examples:
   longshore run --trace trace.json mpirun -np 4 ./program
   longshore timeline trace.json -o picture.png

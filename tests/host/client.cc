@@ -83,7 +83,6 @@ bool RankClient::attach() {
     o.limit_s = options_.limit_s;
     o.eager_bytes = 1024;
     o.chunk_bytes = 65536;
-    o.snapshot_bytes_max = 256u << 20;
     o.memory_inaccessible = options_.inaccessible;
     o.log = say;
     o.log_user = this;
@@ -185,7 +184,8 @@ std::vector<pid_t> find_services(const std::string& role) {
         std::ifstream file(std::string("/proc/") + entry->d_name + "/cmdline", std::ios::binary);
         const std::string text{std::istreambuf_iterator<char>(file), {}};
         const std::string begin = std::string("longshored:") + '\0' + role;
-        if (text.compare(0, begin.size(), begin) == 0) out.push_back(pid);
+        // Those of other jobs of this machine are none of ours: a service process stays in its job's session.
+        if (text.compare(0, begin.size(), begin) == 0 && getsid(pid) == getsid(0)) out.push_back(pid);
     }
     closedir(proc);
     return out;

@@ -71,7 +71,7 @@ class Job {
     std::vector<pid_t> pids_;
 };
 
-// Processes of this machine whose command line starts with "longshored:" and that are of the given role (""
+// Processes of this session whose command line starts with "longshored:" and that are of the given role (""
 // for any).
 std::vector<pid_t> find_services(const std::string& role);
 // Waits until there are none, at most so long.

@@ -112,10 +112,10 @@ class Run(CommandTest):
 class Config(CommandTest):
     def test_shows_default_and_current_value(self):
         rows = {row["name"]: row for row in json.loads(
-            self.longshore("config", "--json", LONGSHORE_CHUNK_BYTES="131072").stdout)}
+            self.longshore("config", "--json", LONGSHORE_SNAPSHOT_BYTES_MAX="131072").stdout)}
         self.assertLess(len(rows), 25)
-        self.assertEqual(rows["LONGSHORE_CHUNK_BYTES"]["value"], "128K")
-        self.assertEqual(rows["LONGSHORE_CHUNK_BYTES"]["default"], "64K")
+        self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["value"], "128K")
+        self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["default"], "256M")
         for row in rows.values():
             self.assertEqual(set(row), {"name", "value", "default", "unit", "allowed", "meaning"})
 

@@ -8,6 +8,16 @@
 
 namespace longshore {
 
+namespace {
+// Only the first who finds it sleeping pays for the system call. It sets the flag anew before it sleeps
+// again.
+bool first_to_wake(Atomic<uint32_t>& sleeping) {
+    uint32_t asleep = 1;
+    return sleeping.compare_exchange_strong(asleep, kBeingWoken, std::memory_order_acq_rel,
+                                            std::memory_order_relaxed);
+}
+}  // namespace
+
 void ring_eventfd(int fd) {
     const uint64_t one = 1;
     // It fails only when the count is at its maximum: then the sleeper is being woken already.
@@ -17,13 +27,15 @@ void ring_eventfd(int fd) {
 void Doorbell::ring(const WakeSet& sleepers) const {
     for (uint32_t services = sleepers.services; services != 0; services &= services - 1) {
         const auto service = static_cast<size_t>(std::countr_zero(services));
-        if (service < eventfds_.size()) ring_eventfd(eventfds_[service].get());
+        if (service < eventfds_.size() &&
+            first_to_wake(memory_.service(ServiceId{static_cast<uint16_t>(service)}).sleeping))
+            ring_eventfd(eventfds_[service].get());
     }
     for (unsigned word = 0; word < kRanksPerNodeMax / 64; ++word) {
         for (uint64_t ranks = sleepers.ranks[word]; ranks != 0; ranks &= ranks - 1) {
             const auto rank =
                 static_cast<uint16_t>(word * 64 + static_cast<unsigned>(std::countr_zero(ranks)));
-            if (rank < memory_.limits().ranks_max)
+            if (rank < memory_.limits().ranks_max && first_to_wake(memory_.rank(LocalRank{rank}).sleeping))
                 syscall(SYS_futex, &memory_.rank(LocalRank{rank}).events, FUTEX_WAKE, INT_MAX, nullptr,
                         nullptr, 0);
         }

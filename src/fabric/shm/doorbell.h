@@ -11,6 +11,9 @@
 
 namespace longshore {
 
+// In `sleeping`: somebody has found it asleep and is about to make the system call.
+constexpr uint32_t kBeingWoken = 2;
+
 class Doorbell {
   public:
     Doorbell() = default;

@@ -208,6 +208,8 @@ void ShmFabric::block(uint64_t wait_ns) {
     }
     slot.sleeping.store(0, std::memory_order_relaxed);
     bell.sleeping.store(0, std::memory_order_relaxed);
+    // Before its caller looks at groups: while it slept they may have been replaced.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 // --- bytes

@@ -1,0 +1,80 @@
+// A group's slot and memory are not used again while a service process may be looking at them.
+#include "service/group_table.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "fabric/shm/system.h"
+
+namespace longshore {
+namespace {
+
+class GroupTableTest : public testing::Test {
+  protected:
+    GroupTableTest() {
+        limits_.ranks_max = 2;
+        limits_.services_max = 2;
+        limits_.groups_max = 1;
+        mapping_ = Mapping::anonymous(NodeLayout::of(limits_).total_bytes);
+        memory_ = NodeMemory::create(mapping_.data(), limits_, NodeId{0}, 1, 2, 2);
+        table_.emplace(memory_);
+        for (uint16_t r = 0; r < 2; ++r) members_.push_back({NodeId{0}, ServiceId{r}, LocalRank{r}, r});
+        table_->service_started(ServiceId{0});
+        table_->service_started(ServiceId{1});
+        for (uint16_t s = 0; s < 2; ++s) memory_.service(ServiceId{s}).heartbeat.store(100 + s);
+    }
+    bool join(uint64_t id) {
+        GroupSlot slot;
+        return table_->join(GroupId{id}, members_, &slot);
+    }
+    ServiceSlot& service(uint16_t s) { return memory_.service(ServiceId{s}); }
+
+    NodeLimits limits_;
+    Mapping mapping_;
+    NodeMemory memory_;
+    std::optional<GroupTable> table_;
+    std::vector<Member> members_;
+};
+
+TEST_F(GroupTableTest, WaitsForATurnOfEveryService) {
+    ASSERT_TRUE(join(1));
+    ASSERT_TRUE(join(1));
+    table_->leave(GroupId{1});
+    EXPECT_EQ(table_->open(), 1u);
+    table_->leave(GroupId{1});
+    EXPECT_EQ(table_->open(), 0u);
+    EXPECT_EQ(memory_.group(GroupSlot{0}).id.load(), 0u);
+    EXPECT_FALSE(join(2));  // the one slot there is may still be looked at
+    service(0).heartbeat.fetch_add(1);
+    EXPECT_FALSE(join(2));
+    service(1).heartbeat.fetch_add(1);
+    EXPECT_TRUE(join(2));
+}
+
+TEST_F(GroupTableTest, SleepersLookAtNothing) {
+    ASSERT_TRUE(join(1));
+    service(0).sleeping.store(1);
+    table_->leave(GroupId{1});
+    service(0).sleeping.store(0);  // it has slept since: whatever it looks at now, it finds no group
+    EXPECT_FALSE(join(2));
+    service(1).sleeping.store(1);
+    EXPECT_TRUE(join(2));
+}
+
+TEST_F(GroupTableTest, TheDeadLookAtNothing) {
+    ASSERT_TRUE(join(1));
+    table_->service_ended(ServiceId{0});
+    table_->leave(GroupId{1});
+    EXPECT_FALSE(join(2));
+    table_->service_ended(ServiceId{1});
+    EXPECT_TRUE(join(2));
+    table_->service_started(ServiceId{0});
+    table_->leave(GroupId{2});
+    EXPECT_FALSE(join(3));
+    service(0).heartbeat.fetch_add(1);
+    EXPECT_TRUE(join(3));
+}
+
+}  // namespace
+}  // namespace longshore

@@ -1,0 +1,151 @@
+"""MPI jobs under Longshore for the tests that meddle with their processes. Each test has a copy of longshored of its
+own, so it finds its service processes by their program and no other job's."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
+FLAVOUR = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
+MARK = "LONGSHORE_INTERNAL_TEST_MARK"  # in the environment of everything a job starts
+
+
+def processes():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def program_of(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+    except OSError:
+        return ""
+
+
+def words_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def mpirun(ranks):
+    """The words before the program."""
+    if FLAVOUR == "mpich":
+        return ["mpirun.mpich", "-np", str(ranks)]
+    as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+    return ["mpirun.openmpi", *as_root, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-np", str(ranks)]
+
+
+class Job:
+    """One mpirun, started at once; its output goes to a file."""
+
+    def __init__(self, test, ranks, words, *, nodes=0, before=(), **settings):
+        self.test = test
+        self.begin = time.monotonic()
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
+        settings = {"LONGSHORE_SERVICE_PATH": str(test.longshored), MARK: test.folder.name,
+                    **({"LONGSHORE_NODES_COUNT": str(nodes)} if nodes else {}), **settings}
+        self.command = [*mpirun(ranks), *map(str, before), "env", *(f"{k}={v}" for k, v in settings.items()),
+                        f"LD_PRELOAD={BUILD / 'lib' / 'liblongshore.so'}", *map(str, words)]
+        self.output_path = test.folder / f"output-{len(os.listdir(test.folder))}"
+        with open(self.output_path, "wb") as output:
+            self.process = subprocess.Popen(self.command, env=kept | {MARK: test.folder.name}, stdout=output,
+                                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+
+    @property
+    def output(self):
+        return self.output_path.read_text(errors="replace")
+
+    def wait(self, limit_s):
+        """The exit status, or None if it does not end in time."""
+        try:
+            return self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def describe(self):
+        return " ".join(self.command) + "\n" + self.output[-4000:]
+
+
+class JobTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ls-test-"))
+        self.longshored = self.folder / "longshored"
+        shutil.copy(BUILD / "bin" / "longshored", self.longshored)
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.addCleanup(self.end_everything)
+        self.files_before = self.own_files()
+
+    def program(self, name):
+        return BUILD / "tests" / "mpi" / FLAVOUR / f"mpi_{name}_{FLAVOUR}"
+
+    def services(self, role=b"sp"):
+        own = str(self.longshored)
+        return [pid for pid in processes() if program_of(pid) == own and words_of(pid)[1:2] == [role]]
+
+    def ranks(self, name):
+        own = str(self.program(name))
+        mark = f"{MARK}={self.folder.name}".encode()
+        found = []
+        for pid in processes():
+            if program_of(pid) != own:
+                continue
+            try:
+                if mark in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
+                    found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    def everything(self):
+        """All that still runs of this test's jobs: service processes by program, the rest by environment."""
+        own, mark = str(self.longshored), f"{MARK}={self.folder.name}".encode()
+        found = []
+        for pid in processes():
+            if pid == os.getpid():
+                continue
+            try:
+                if program_of(pid) == own or mark in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
+                    found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    def end_everything(self):
+        for pid in self.everything():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+
+    @staticmethod
+    def own_files():
+        return {path for folder in ("/dev/shm", "/tmp") for path in pathlib.Path(folder).glob("*longshore*")}
+
+    def wait_for(self, condition, limit_s, what):
+        end = time.monotonic() + limit_s
+        while not (result := condition()):
+            if time.monotonic() > end:
+                self.fail(f"not within {limit_s} s: {what}")
+            time.sleep(0.005)
+        return result
+
+    def check_nothing_left(self, limit_s=8):
+        def gone():
+            return not self.everything()
+        end = time.monotonic() + limit_s
+        while not gone() and time.monotonic() < end:
+            time.sleep(0.02)
+        left = [(pid, program_of(pid), b" ".join(words_of(pid)).decode()) for pid in self.everything()]
+        self.assertFalse(left, f"processes still run {limit_s} s after the job")
+        self.assertFalse(self.own_files() - self.files_before, "files were left behind")
+
+
+def main():
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
