@@ -1,8 +1,8 @@
-// The fake host library fails every operation (LONGSHORE_INTERNAL_FAKE_ERROR): blocking calls and every form of wait
-// give the error's class, waits for several requests MPI_ERR_IN_STATUS, an error handler is called, and no request is
-// left behind.      offload_errors "truncate"|"other" ["fatal"]
-// MPICH turns a generalized request's error into MPI_ERR_OTHER where several are waited for, and ends its MPI_Waitall at
-// the first, the others being MPI_ERR_PENDING: both as MPI allows.
+// The fake host library fails every operation (LONGSHORE_INTERNAL_FAKE_ERROR): blocking calls and every form
+// of wait give the error's class, waits for several requests MPI_ERR_IN_STATUS, an error handler is called,
+// and no request is left behind. Arguments: "truncate" or "other", then "fatal" if the handler is.
+// MPICH turns a generalized request's error into MPI_ERR_OTHER where several are waited for, and ends its
+// MPI_Waitall at the first, the others being MPI_ERR_PENDING: both as MPI allows.
 #include <cstring>
 #include <vector>
 

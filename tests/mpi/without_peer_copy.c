@@ -1,5 +1,5 @@
-// Runs a command in which process_vm_readv and process_vm_writev fail with EPERM, as in a container that forbids
-// them.      without_peer_copy COMMAND...
+// Runs a command in which process_vm_readv and process_vm_writev fail with EPERM, as in a container that
+// forbids them.      without_peer_copy COMMAND...
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
         fprintf(stderr, "usage: without_peer_copy COMMAND...\n");
         return 2;
     }
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
         fprintf(stderr, "without_peer_copy: no seccomp filters here: %s\n", strerror(errno));
         return 77;
     }
