@@ -256,9 +256,21 @@ void start(KeySpace* space) {
     register_progress();
 }
 
+// A rank that is done may not leave yet: its service process goes with the node's last rank, and may still
+// have to acknowledge what others have sent. MPI_Finalize is collective, so all come here. Asleep, because
+// those who are not done need the cores.
+void wait_for_all() {
+    MPI_Request everybody = MPI_REQUEST_NULL;
+    if (PMPI_Ibarrier(shim().world, &everybody) != MPI_SUCCESS) return;
+    const timespec pause{0, 50'000};
+    for (int done = 0; PMPI_Test(&everybody, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;)
+        nanosleep(&pause, nullptr);
+}
+
 void stop() {
     Shim& s = shim();
     const bool clean = !s.on || finish_open(s.settings.limit_s);
+    if (s.on) wait_for_all();
     if (s.agreed) {
         // What the job's end is for; before the context goes, which has the figures.
         write_stats();
