@@ -1,5 +1,6 @@
 #include "service/service_loop.h"
 
+#include <sched.h>
 #include <string.h>
 
 namespace longshore {
@@ -153,6 +154,19 @@ void ServiceLoop::publish(uint64_t now) {
     set(slot_.bytes_between_nodes, engine.bytes_between_nodes);
 }
 
+// Without a core of its own a service process takes only time that nobody else wants. But ranks wait for what
+// it has claimed: while it holds a chunk it is a process like any other, or a preempted one would keep them
+// waiting for milliseconds. Where that is not permitted (no privilege, RLIMIT_NICE) it stays as it is.
+void ServiceLoop::raise(bool raised) {
+    if (!only_idle_ || raised == raised_) return;
+    const sched_param none{};
+    if (sched_setscheduler(0, raised ? SCHED_OTHER : SCHED_IDLE, &none) == 0) {
+        raised_ = raised;
+    } else {
+        only_idle_ = false;
+    }
+}
+
 bool ServiceLoop::turn() {
     uint64_t now = now_ns();
     if (mark_ns_ == 0) mark_ns_ = last_tick_ns_ = last_work_ns_ = now;
@@ -173,18 +187,22 @@ bool ServiceLoop::turn() {
         mark_ns_ = now = woke;
     }
     for (size_t i = 0; i < count; ++i) handle(events[i]);
+    raise(false);
     bool worked = count > 0;
     if (!engine_.idle() && now - last_tick_ns_ >= kTickNs) {
         last_tick_ns_ = now;
         engine_.on_tick();
     }
     if (!refused_.empty()) worked |= send_refused();
-    for (int i = 0; i < kActionsPerTurn; ++i) {
+    raise(true);
+    const int actions_max = only_idle_ ? 1 : kActionsPerTurn;
+    for (int i = 0; i < actions_max; ++i) {
         if (!kept_ && !engine_.next(&action_, &wake_)) break;
         kept_ = !carry_out(action_);
         if (kept_) break;
         worked = true;
     }
+    if (!worked) raise(false);
     if (wake_.any()) {
         fabric_.wake(wake_);
         wake_ = {};

@@ -23,6 +23,8 @@ class ServiceLoop {
 
     void set_place(const PlaceService& place) {
         spin_ns_ = place.may_spin ? start_.parameters.spin_us * 1000ull : 0;
+        only_idle_ = place.only_idle != 0;
+        raised_ = false;
     }
     // One turn: events, then actions, then perhaps a sleep. Returns whether anything was done.
     bool turn();
@@ -38,6 +40,7 @@ class ServiceLoop {
     bool send(const Action& action);
     bool send_refused();
     void publish(uint64_t now);
+    void raise(bool raised);
     void trace(uint64_t begin, uint64_t kind, uint64_t value);
 
     const StartService& start_;
@@ -52,6 +55,8 @@ class ServiceLoop {
     std::vector<uint32_t> free_copies_;
     std::deque<Frame> refused_;  // frames a peer's ring had no room for, oldest first
     Action action_;
+    bool only_idle_ = false;  // in the idle scheduling class, but for chunks it has claimed
+    bool raised_ = false;
     bool kept_ = false;    // action_ was refused and is tried first
     bool worked_ = false;  // in the last turn
     uint64_t spin_ns_ = 0, last_work_ns_ = 0, last_tick_ns_ = 0, last_publish_ns_ = 0, mark_ns_ = 0;
