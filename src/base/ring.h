@@ -34,12 +34,14 @@ struct View {
     std::byte* bytes = nullptr;
     uint64_t capacity = 0;  // a power of two
     void put(uint64_t position, const void* from, size_t count) const {
+        if (count == 0) return;  // `from` may be null then
         const uint64_t at = position & (capacity - 1);
         const size_t first = count < capacity - at ? count : capacity - at;
         memcpy(bytes + at, from, first);
         memcpy(bytes, static_cast<const std::byte*>(from) + first, count - first);
     }
     void get(uint64_t position, void* to, size_t count) const {
+        if (count == 0) return;
         const uint64_t at = position & (capacity - 1);
         const size_t first = count < capacity - at ? count : capacity - at;
         memcpy(to, bytes + at, first);
