@@ -97,4 +97,10 @@ ChunkRange incoming_chunks(const NodeMemory& memory, const OperationRecord& reco
     return range;
 }
 
+bool range_failed(const ChunkRange& chunks) {
+    for (uint32_t i = 0; i < chunks.count; ++i)
+        if (chunk_state(chunks.words[i].load(std::memory_order_relaxed)) == ChunkState::kFailed) return true;
+    return false;
+}
+
 }  // namespace longshore

@@ -44,5 +44,7 @@ struct ChunkRange {
     uint32_t chunk_bytes = 0;
 };
 ChunkRange incoming_chunks(const NodeMemory& memory, const OperationRecord& record, Rank source);
+// Whether some chunk of a settled block could not be moved.
+bool range_failed(const ChunkRange& chunks);
 
 }  // namespace longshore

@@ -59,12 +59,6 @@ bool range_settled(const ChunkRange& chunks, uint64_t generation, std::memory_or
     return true;
 }
 
-bool range_failed(const ChunkRange& chunks) {
-    for (uint32_t i = 0; i < chunks.count; ++i)
-        if (chunk_state(chunks.words[i].load(std::memory_order_relaxed)) == ChunkState::kFailed) return true;
-    return false;
-}
-
 void wake_ranks_of(const NodeMemory& memory, const GroupEntry& group, WakeSet* wake) {
     const uint32_t* locals = memory.locals(group);
     for (uint32_t i = 0; i < group.local_count; ++i)

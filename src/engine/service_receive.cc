@@ -12,12 +12,6 @@ bool range_over(const ChunkRange& chunks, uint64_t generation) {
     return block_settled(chunks, generation, &from);
 }
 
-bool range_failed(const ChunkRange& chunks) {
-    for (uint32_t i = 0; i < chunks.count; ++i)
-        if (chunk_state(chunks.words[i].load(std::memory_order_relaxed)) == ChunkState::kFailed) return true;
-    return false;
-}
-
 uint32_t held_bucket(const OperationId& id, uint32_t destination, uint32_t count) {
     return static_cast<uint32_t>(mix(mix(id.group.value ^ mix(id.sequence)) ^ destination)) & (count - 1);
 }
