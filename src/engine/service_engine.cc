@@ -183,7 +183,7 @@ bool ServiceEngine::State::next_frame(Action* out) {
 
 const GroupEntry* ServiceEngine::State::find_group(GroupId id, GroupSlot* slot) {
     if (id.value == 0) return nullptr;
-    CachedGroup& c = group_cache[mix(id.value) % kGroupCacheSize];
+    CachedGroup& c = group_cache[mix64(id.value) % kGroupCacheSize];
     if (c.id != id.value || memory.group(GroupSlot{c.slot}).id.load(std::memory_order_acquire) != id.value) {
         const GroupSlot found = memory.find_group(id);
         if (found.value == memory.limits().groups_max) return nullptr;

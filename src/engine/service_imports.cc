@@ -11,8 +11,8 @@ constexpr uint32_t kImportAttemptsMax = 3;
 
 uint64_t key(ServiceAddress origin, LocalRank owner, RegionId region, uint32_t generation) {
     // One rank's regions have one name on its node, whichever service process tells of them.
-    return mix(uint64_t{origin.node.value} << 48 | uint64_t{owner.value} << 32 | region.value) ^
-           mix(generation);
+    return mix64(uint64_t{origin.node.value} << 48 | uint64_t{owner.value} << 32 | region.value) ^
+           mix64(generation);
 }
 
 bool is(const Import& m, ServiceAddress origin, LocalRank owner, RegionId region, uint32_t generation) {

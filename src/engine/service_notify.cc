@@ -63,7 +63,7 @@ void ServiceEngine::State::plan_notifications(uint32_t i) {
 namespace {
 
 uint64_t dropped_hash(const OperationId& id, uint32_t destination) {
-    return mix(mix(id.group.value ^ mix(id.sequence)) ^ destination);
+    return mix64(mix64(id.group.value ^ mix64(id.sequence)) ^ destination);
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ bool range_over(const ChunkRange& chunks, uint64_t generation) {
 }
 
 uint32_t held_bucket(const OperationId& id, uint32_t destination, uint32_t count) {
-    return static_cast<uint32_t>(mix(mix(id.group.value ^ mix(id.sequence)) ^ destination)) & (count - 1);
+    return static_cast<uint32_t>(mix64(mix64(id.group.value ^ mix64(id.sequence)) ^ destination)) &
+           (count - 1);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "base/prng.h"
 #include "engine/service_engine.h"
 
 namespace longshore {
@@ -324,12 +325,6 @@ inline void set_bit(uint64_t* bits, uint32_t i) {
 }
 inline void clear_bit(uint64_t* bits, uint32_t i) {
     bits[i / 64] &= ~(uint64_t{1} << (i % 64));
-}
-
-inline uint64_t mix(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
 }
 
 }  // namespace longshore
