@@ -3,6 +3,8 @@
 // one thread each.
 #pragma once
 
+#include <stdlib.h>
+
 #include <memory>
 #include <span>
 #include <vector>
@@ -44,7 +46,9 @@ class NodeCopier {
     MoveResult resolve(const MemoryRef& ref, uint64_t bytes, Place* out);
     MoveResult resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Place* out);
     MoveResult move(const Place& from, const Place& to, uint64_t bytes);
+    MoveResult step(const Place& from, const Place& to, uint64_t bytes);
     MoveResult bounce(const Place& from, const Place& to, uint64_t bytes);
+    static bool copies_slowly(uint64_t from, uint64_t to);
     MoveResult peer(const Place& remote, uint64_t here, uint64_t bytes, bool write);
     bool is_alive(const ProcessSpan& span);
 
@@ -57,7 +61,10 @@ class NodeCopier {
     CopierCounters counters_;
     std::vector<Known> known_;  // processes whose identity was checked
     size_t next_known_ = 0;
-    std::unique_ptr<std::byte[]> chunk_;
+    struct Free {
+        void operator()(void* memory) const { free(memory); }
+    };
+    std::unique_ptr<std::byte, Free> chunk_;
 };
 
 }  // namespace longshore
