@@ -39,7 +39,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x31304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x32304552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -101,6 +101,7 @@ struct BlockSpan {
 // was read belongs together, and a claim of the generation it saw proves that it still holds.
 struct alignas(64) OperationRecord {
     Atomic<uint64_t> generation;     // of the present use; 0: none. Written last, cleared first.
+    Atomic<uint64_t> completed;      // the generation for which somebody saw the operation complete
     Atomic<uint64_t> claims_offset;  // of the first claim word, from the start of the node's memory
     Atomic<uint32_t> chunk_count;
     Atomic<uint32_t>

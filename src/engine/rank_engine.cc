@@ -2,21 +2,20 @@
 
 #include <new>
 
+#include "engine/completion.h"
+
 namespace longshore {
 
-// What a rank keeps to itself about a record it has published. The memos only ever move forward.
+// What a rank keeps to itself about a record it has published.
 struct RankEngine::Watch {
-    uint32_t settled = 0;       // chunks of one's own record seen settled
-    uint32_t reader_step = 0;   // local members seen to have read one's send block
-    uint32_t reader_chunk = 0;  // ... and how far the next one has come
-    uint32_t remote_step = 0;   // remote members (or nodes) seen to have acknowledged
-    uint32_t held_source = 0;   // remote blocks held for the node: source looked at,
-    uint32_t held_step = 0;     // ... local member looked at,
-    uint32_t held_chunk = 0;    // ... and how far it has come
+    RecordLook self;
+    CompletionCursor done;
     MoverCursor incoming, outgoing;
     uint64_t span_offset = 0, span_bytes = 0;  // arrays, in the arena
     uint64_t claims_offset = 0, claims_bytes = 0;
+    uint32_t local_index = 0;
     bool complete = false;
+    bool sends_read = false;
 };
 
 namespace {
@@ -124,9 +123,11 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     w.span_bytes = span_bytes;
     w.claims_offset = claims;
     w.claims_bytes = claims_bytes;
+    w.local_index = me.local_index;
 
     const uint64_t generation = ++generation_;
     LONGSHORE_CHECK(generation <= kGenerationMax);
+    w.self = {generation, a.sequence, a.group, a.rank, size, a.root, a.collective};
     OperationRecord& r = memory_.record(self_, id);
     // Nothing of the new use may be seen with the generation of the old one, which was cleared when it
     // retired.
@@ -212,94 +213,26 @@ bool RankEngine::claim(RecordId record, Copy* out) {
            mover_.claim_outgoing(self_, record, &w.outgoing, UINT32_MAX, out);
 }
 
-bool RankEngine::receives_landed(OperationRecord& r, Watch& w) {
-    ChunkRange all;
-    all.words = memory_.at<Atomic<ChunkWord>>(w.claims_offset);
-    all.count = r.chunk_count.load(std::memory_order_relaxed);
-    return block_settled(all, r.generation.load(std::memory_order_relaxed), &w.settled);
-}
-
-namespace {
-
-// Whether a local member has settled its block from `source` in this operation.
-bool member_has(const NodeMemory& memory, const GroupEntry& group, uint32_t local_index, uint64_t sequence,
-                Rank source, uint32_t* from) {
-    RecordId id;
-    switch (entered(memory, group, local_index, sequence, &id)) {
-        case Entered::kNotYet:
-            return false;
-        case Entered::kOver:
-            return true;
-        case Entered::kPublished:
-            break;
-    }
-    const Member& member = memory.members(group)[memory.locals(group)[local_index]];
-    const OperationRecord& theirs = memory.record(member.local, id);
-    RecordLook seen;
-    // Being retired just now: the next poll finds the ring entry over.
-    if (!look(theirs, &seen) || seen.sequence != sequence) return false;
-    return block_settled(incoming_chunks(memory, theirs, source), seen.generation, from);
-}
-
-}  // namespace
-
-bool RankEngine::sends_read(OperationRecord& r, Watch& w) {
-    const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});
-    const Geometry geometry(memory_, r, self_);
-    if (!geometry.is_source(Rank{r.rank})) return true;
-    const Member* members = memory_.members(group);
-    const uint32_t* locals = memory_.locals(group);
-    const bool shared = is_shared(r.collective);
-
-    for (; w.reader_step < group.local_count; ++w.reader_step, w.reader_chunk = 0) {
-        const Rank peer{locals[w.reader_step]};
-        if (peer.value == r.rank || geometry.outgoing(peer).bytes == 0) continue;
-        if (!member_has(memory_, group, w.reader_step, r.sequence, Rank{r.rank}, &w.reader_chunk))
-            return false;
-    }
-    if (group.local_count == group.size) return true;
-
-    const Atomic<ChunkWord>* acknowledged = memory_.at<Atomic<ChunkWord>>(r.acknowledged_offset);
-    for (; w.remote_step < group.size; ++w.remote_step) {
-        const Member& peer = members[w.remote_step];
-        if (peer.node == memory_.node() || geometry.outgoing(Rank{w.remote_step}).bytes == 0) continue;
-        const ChunkWord word =
-            acknowledged[shared ? peer.node.value : w.remote_step].load(std::memory_order_acquire);
-        if (!chunk_settled(word)) return false;
-        if (chunk_state(word) == ChunkState::kFailed) note_error(r, OperationError::kUnreadable);
-    }
-    return true;
-}
-
-bool RankEngine::readers_done(OperationRecord& r, Watch& w) {
-    const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});
-    if (!is_shared(r.collective) || group.readers_offset == 0) return true;
-    const uint32_t mine = memory_.members(group)[r.rank].local_index;
-    const Geometry geometry(memory_, r, self_);
-    for (; w.held_source < group.size; ++w.held_source, w.held_step = 0, w.held_chunk = 0) {
-        const Rank source{w.held_source};
-        if (memory_.members(group)[source.value].node == memory_.node() ||
-            geometry.incoming(source).bytes == 0)
-            continue;
-        const uint64_t reader = memory_.reader(group, r.sequence, source).load(std::memory_order_acquire);
-        if (reader != ring_entry(r.sequence, mine + 1)) continue;
-        for (; w.held_step < group.local_count; ++w.held_step, w.held_chunk = 0)
-            if (w.held_step != mine &&
-                !member_has(memory_, group, w.held_step, r.sequence, source, &w.held_chunk))
-                return false;
-    }
-    return true;
-}
-
 Progress RankEngine::poll(RecordId record) {
     Watch& w = watch(record);
     if (w.complete) return Progress::kComplete;
-    OperationRecord& r = memory_.record(self_, record);
-    if (!receives_landed(r, w)) return Progress::kPending;
-    if (!r.send_is_stable && !sends_read(r, w)) return Progress::kPending;
-    if (!readers_done(r, w)) return Progress::kPending;
+    if (memory_.record(self_, record).completed.load(std::memory_order_acquire) == w.self.generation) {
+        w.complete = w.sends_read = true;
+        return Progress::kComplete;
+    }
+    const Completion completion(memory_, self_, record, w.self);
+    if (!completion.receives_landed(&w.done)) return Progress::kPending;
+    if (!load_relaxed(&memory_.record(self_, record).send_is_stable) && !sends_read(record))
+        return Progress::kPending;
+    if (!completion.readers_done(&w.done)) return Progress::kPending;
     w.complete = true;
     return Progress::kComplete;
+}
+
+bool RankEngine::sends_read(RecordId record) {
+    Watch& w = watch(record);
+    w.sends_read = w.sends_read || Completion(memory_, self_, record, w.self).sends_read(&w.done);
+    return w.sends_read;
 }
 
 OperationError RankEngine::error(RecordId record) const {
@@ -308,7 +241,7 @@ OperationError RankEngine::error(RecordId record) const {
 
 void RankEngine::release(RecordId record, WakeSet* wake) {
     LONGSHORE_CHECK(watch(record).complete);
-    if (sends_read(memory_.record(self_, record), watch(record))) {
+    if (sends_read(record)) {
         retire(record, wake);
     } else {
         held_[held_count_++] = record.value;
@@ -319,7 +252,7 @@ uint32_t RankEngine::reap(WakeSet* wake) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < held_count_; ++i) {
         const RecordId id{held_[i]};
-        if (sends_read(memory_.record(self_, id), watch(id))) {
+        if (sends_read(id)) {
             retire(id, wake);
         } else {
             held_[kept++] = id.value;
@@ -332,17 +265,16 @@ uint32_t RankEngine::reap(WakeSet* wake) {
 void RankEngine::retire(RecordId id, WakeSet* wake) {
     Watch& w = watch(id);
     OperationRecord& r = memory_.record(self_, id);
-    const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});
-    const uint32_t local_index = memory_.members(group)[r.rank].local_index;
-    memory_.ring(group, local_index, r.sequence)
-        .store(ring_entry(r.sequence, kDone), std::memory_order_release);
+    const GroupEntry& group = memory_.group(w.self.group);
+    memory_.ring(group, w.local_index, w.self.sequence)
+        .store(ring_entry(w.self.sequence, kDone), std::memory_order_release);
     memory_.rank(self_).active[id.value / 64].fetch_and(~(uint64_t{1} << (id.value % 64)),
                                                         std::memory_order_release);
     r.generation.store(0, std::memory_order_seq_cst);
     // A slower start of theirs may wait until this rank is past the operation.
     if (group.readers_offset != 0)
         for (uint32_t i = 0; i < group.local_count; ++i)
-            if (i != local_index)
+            if (i != w.local_index)
                 memory_.ring_rank(memory_.members(group)[memory_.locals(group)[i]].local, wake);
     if (w.span_offset != 0) arena_.release(w.span_offset, w.span_bytes);
     if (w.claims_offset != 0) claims_.release(w.claims_offset, w.claims_bytes);
@@ -354,7 +286,7 @@ bool RankEngine::others_hold_claims(RecordId record) const {
     const OperationRecord& r = memory_.record(self_, record);
     const Atomic<ChunkWord>* words = memory_.at<Atomic<ChunkWord>>(w.claims_offset);
     const uint32_t count = r.chunk_count.load(std::memory_order_relaxed);
-    for (uint32_t i = w.settled; i < count; ++i) {
+    for (uint32_t i = w.done.settled; i < count; ++i) {
         const ChunkWord word = words[i].load(std::memory_order_relaxed);
         if (chunk_state(word) == ChunkState::kClaimed && !(chunk_worker(word) == rank_worker(self_)))
             return true;

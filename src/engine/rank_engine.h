@@ -75,9 +75,7 @@ class RankEngine {
     struct Watch;
     Watch& watch(RecordId record);
     const Watch& watch(RecordId record) const;
-    bool receives_landed(OperationRecord& r, Watch& w);
-    bool sends_read(OperationRecord& r, Watch& w);
-    bool readers_done(OperationRecord& r, Watch& w);
+    bool sends_read(RecordId record);
     void retire(RecordId id, WakeSet* wake);
 
     NodeMemory memory_;

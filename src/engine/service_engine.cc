@@ -296,6 +296,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     const uint32_t events = slot.events.load(std::memory_order_seq_cst);
     if (events != s.scan_events || s.scan_needed) {
         s.scan_events = events;
+        s.settled_some = true;  // by ranks, perhaps
         s.scan(wake);
         s.retry_stalled();
         const uint32_t dropped = s.memory.header().dropped_count.load(std::memory_order_seq_cst);
@@ -335,8 +336,22 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     }
     // Acknowledgements and notifications go out in batches; now that there is nothing better to do, as they
     // are.
-    if (s.next_read(out, wake) || s.next_import(out)) return true;
-    return s.next_frame(out);
+    if (s.next_read(out, wake) || s.next_import(out) || s.next_frame(out)) return true;
+    s.tell_completions();
+    return false;
+}
+
+// The words are in this cache now; the rank's will be cold when it returns from its computation.
+void ServiceEngine::State::tell_completions() {
+    if (!settled_some) return;
+    settled_some = false;
+    for (uint32_t i = 0; i < watches_used; ++i) {
+        Watch& w = watches[i];
+        if (!w.used || w.completed || !still(w)) continue;
+        if (!Completion(memory, w.local, w.record, w.seen).all(&w.done) || !still(w)) continue;
+        w.completed = true;
+        memory.record(w.local, w.record).completed.store(w.seen.generation, std::memory_order_release);
+    }
 }
 
 // --- events
@@ -397,6 +412,7 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
 
 void ServiceEngine::finish_copy(const Copy& copy, MoveResult result, WakeSet* wake) {
     if (!copy.is_self) ++counters_.copies;
+    s_->settled_some = true;
     s_->mover.finish(copy, result, wake);
 }
 
@@ -407,6 +423,7 @@ void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
     QueuedRead& q = s.queue[read.queued];
     const Watch& w = s.watches[q.watch];
     ++counters_.reads;
+    s.settled_some = true;
     // The chunk is still ours, so the record is the operation's.
     if (result == MoveResult::kMoved) {
         counters_.bytes_between_nodes += read.bytes;

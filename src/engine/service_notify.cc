@@ -179,6 +179,7 @@ void ServiceEngine::State::on_acknowledge(const Acknowledgement& a, WakeSet* wak
     const ChunkWord read = chunk_word(seen.generation, a.failed ? ChunkState::kFailed : ChunkState::kLanded);
     if (word == nullptr || !word->compare_exchange_strong(waiting, read, std::memory_order_seq_cst)) return;
     memory.ring_rank(local, wake);
+    settled_some = true;
 
     const uint32_t index = watch_of[uint64_t{local.value} * memory.limits().records_max + id.value];
     if (index == 0 || watches[index - 1].seen.generation != seen.generation) return;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/prng.h"
+#include "engine/completion.h"
 #include "engine/service_engine.h"
 
 namespace longshore {
@@ -84,6 +85,8 @@ struct Watch {
     RecordLook seen;
     uint32_t local_index = 0;
     MoverCursor incoming;
+    CompletionCursor done;
+    bool completed = false;   // ... and the rank told so
     uint32_t lap_events = 0;  // the doorbell count when the present lap over incoming blocks began
     bool lap_over = false;    // ... and nothing was left to do in it
     bool several_nodes = false;
@@ -198,6 +201,7 @@ struct ServiceEngine::State {
     uint32_t watch_count = 0;
     uint32_t scan_events = 0;  // doorbell count at the last scan for new records
     bool scan_needed = true;
+    bool settled_some = false;  // since completions were told
 
     Pool<QueuedRead> queue;
     List ready, stalled;
@@ -264,6 +268,7 @@ struct ServiceEngine::State {
     bool next_frame(Action* out);
     const GroupEntry* find_group(GroupId id, GroupSlot* slot);
     void scan(WakeSet* wake);
+    void tell_completions();
     void lose(uint32_t w, ServiceAddress lost, WakeSet* wake);
     uint32_t watch_record(LocalRank local, RecordId record, WakeSet* wake);
     void drop_watch(uint32_t w);

@@ -1,0 +1,80 @@
+#include "engine/completion.h"
+
+namespace longshore {
+
+bool Completion::receives_landed(CompletionCursor* cursor) const {
+    ChunkRange all;
+    all.count = record_.chunk_count.load(std::memory_order_relaxed);
+    all.words = memory_.at_checked<Atomic<ChunkWord>>(record_.claims_offset.load(std::memory_order_relaxed),
+                                                      all.count);
+    return all.words != nullptr && block_settled(all, seen_.generation, &cursor->settled);
+}
+
+// Whether a local member has settled its block from `source` in this operation.
+bool Completion::member_has(uint32_t local_index, Rank source, uint32_t* from) const {
+    RecordId id;
+    switch (entered(memory_, group_, local_index, seen_.sequence, &id)) {
+        case Entered::kNotYet:
+            return false;
+        case Entered::kOver:
+            return true;
+        case Entered::kPublished:
+            break;
+    }
+    const Member& member = memory_.members(group_)[memory_.locals(group_)[local_index]];
+    const OperationRecord& theirs = memory_.record(member.local, id);
+    RecordLook look_at;
+    // Being retired just now: the next look finds the ring entry over.
+    if (!look(theirs, &look_at) || look_at.sequence != seen_.sequence) return false;
+    return block_settled(incoming_chunks(memory_, theirs, source), look_at.generation, from);
+}
+
+bool Completion::sends_read(CompletionCursor* cursor) const {
+    const Geometry geometry(memory_, record_, local_);
+    if (!geometry.is_source(seen_.rank)) return true;
+    const Member* members = memory_.members(group_);
+    const uint32_t* locals = memory_.locals(group_);
+
+    for (; cursor->reader_step < group_.local_count; ++cursor->reader_step, cursor->reader_chunk = 0) {
+        const Rank peer{locals[cursor->reader_step]};
+        if (peer == seen_.rank || geometry.outgoing(peer).bytes == 0) continue;
+        if (!member_has(cursor->reader_step, seen_.rank, &cursor->reader_chunk)) return false;
+    }
+    if (group_.local_count == group_.size) return true;
+
+    const bool shared = is_shared(seen_.collective);
+    const Atomic<ChunkWord>* acknowledged = memory_.at_checked<Atomic<ChunkWord>>(
+        load_relaxed(&record_.acknowledged_offset), shared ? memory_.node_count() : group_.size);
+    if (acknowledged == nullptr) return false;
+    for (; cursor->remote_step < group_.size; ++cursor->remote_step) {
+        const Member& peer = members[cursor->remote_step];
+        if (peer.node == memory_.node() || geometry.outgoing(Rank{cursor->remote_step}).bytes == 0) continue;
+        const ChunkWord word =
+            acknowledged[shared ? peer.node.value : cursor->remote_step].load(std::memory_order_acquire);
+        if (!chunk_settled(word)) return false;
+        if (chunk_state(word) == ChunkState::kFailed && chunk_generation(word) == seen_.generation)
+            note_error(record_, OperationError::kUnreadable);
+    }
+    return true;
+}
+
+bool Completion::readers_done(CompletionCursor* cursor) const {
+    if (!is_shared(seen_.collective) || group_.readers_offset == 0) return true;
+    const Member* members = memory_.members(group_);
+    const uint32_t mine = members[seen_.rank.value].local_index;
+    const Geometry geometry(memory_, record_, local_);
+    for (; cursor->held_source < group_.size;
+         ++cursor->held_source, cursor->held_step = 0, cursor->held_chunk = 0) {
+        const Rank source{cursor->held_source};
+        if (members[source.value].node == memory_.node() || geometry.incoming(source).bytes == 0) continue;
+        const uint64_t reader =
+            memory_.reader(group_, seen_.sequence, source).load(std::memory_order_acquire);
+        if (reader != ring_entry(seen_.sequence, mine + 1)) continue;
+        for (; cursor->held_step < group_.local_count; ++cursor->held_step, cursor->held_chunk = 0)
+            if (cursor->held_step != mine && !member_has(cursor->held_step, source, &cursor->held_chunk))
+                return false;
+    }
+    return true;
+}
+
+}  // namespace longshore
