@@ -145,9 +145,9 @@ bool is_service_lost(const ls_context& c, const ls_operation& op, uint64_t now) 
 }
 
 void report_waiting(ls_context& c, ls_operation& op, uint64_t now) {
-    if (op.reported || c.options.wait_report_s == 0 ||
-        now - op.started_ns < c.options.wait_report_s * 1'000'000'000ull)
-        return;
+    if (op.reported || c.options.wait_report_s == 0) return;
+    if (op.waited_since_ns == 0) op.waited_since_ns = now;
+    if (now - op.waited_since_ns < c.options.wait_report_s * 1'000'000'000ull) return;
     op.reported = true;
     char line[256];
     ls_operation_describe(&op, line, sizeof line);
@@ -213,21 +213,25 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
             make_plan(*arguments, group->rank, group->size,
                       std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax), &op.plan, &op.arguments);
         if (rc != LS_OK) return rc;
-        group->waiting.push_back(&op);
         c.free_operations.pop_back();
         op.state = ls_operation::State::kWaiting;
         op.group = group;
         op.prepared = op.reported = false;
         op.ring_services = arguments->blocking == 0 || !c.cooperative;
         op.result = LS_IN_PROGRESS;
-        op.started_ns = now_ns();
+        op.waited_since_ns = 0;
         op.copy_bytes = 0;
         op.arguments.group = group->slot;
         op.arguments.rank = Rank{group->rank};
         op.arguments.sequence = ++group->sequence;
         ++group->open;
         ++c.waiting_count;
-        post_waiting(c);
+        if (c.waiting_count == 1 && (try_post(c, op) || op.result != LS_IN_PROGRESS)) {
+            --c.waiting_count;
+        } else {
+            group->waiting.push_back(&op);
+            post_waiting(c);
+        }
         *out = &op;
         return LS_OK;
     });

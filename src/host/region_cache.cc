@@ -1,5 +1,6 @@
 #include "host/region_cache.h"
 
+#include "base/prng.h"
 #include "fabric/shm/region.h"
 
 namespace longshore {
@@ -18,6 +19,11 @@ RegionCache::RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid,
         reinterpret_cast<std::byte*>(arena.descriptor));
 }
 
+bool RegionCache::holds(const Entry& e, uint64_t address, uint64_t bytes) const {
+    return e.used && address >= e.base && address - e.base <= e.bytes &&
+           bytes <= e.bytes - (address - e.base);
+}
+
 bool RegionCache::acquire(const void* base, uint64_t bytes, MemoryRef* out) {
     const auto address = reinterpret_cast<uint64_t>(base);
     const auto arena = reinterpret_cast<uint64_t>(memory_.arena(self_));
@@ -27,20 +33,25 @@ bool RegionCache::acquire(const void* base, uint64_t bytes, MemoryRef* out) {
         out->offset = address - arena;
         return true;
     }
+    uint32_t& guess = guess_[mix64(address) % kGuesses];
+    uint32_t found = guess != 0 && holds(entries_[guess], address, bytes) ? guess : 0;
     uint32_t victim = 0;
-    for (uint32_t i = 1; i < end_; ++i) {
-        Entry& e = entries_[i];
-        if (e.used && address >= e.base && address - e.base <= e.bytes &&
-            bytes <= e.bytes - (address - e.base)) {
-            ++e.pins;
-            e.last_use = ++clock_;
-            *out = {self_, RegionId{i}, address - e.base};
-            return true;
-        }
+    for (uint32_t i = 1; found == 0 && i < end_; ++i) {
+        const Entry& e = entries_[i];
+        if (holds(e, address, bytes)) found = i;
         if (e.pins == 0 && (victim == 0 || e.last_use < entries_[victim].last_use)) victim = i;
+    }
+    if (found != 0) {
+        Entry& e = entries_[found];
+        ++e.pins;
+        e.last_use = ++clock_;
+        guess = found;
+        *out = {self_, RegionId{found}, address - e.base};
+        return true;
     }
     if (end_ < entries_.size()) victim = end_++;
     if (victim == 0) return false;
+    guess = victim;
     Entry& e = entries_[victim];
     RegionEntry& shared = memory_.region(self_, RegionId{victim});
     if (e.used) withdraw_region(shared);

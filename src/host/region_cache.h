@@ -29,8 +29,11 @@ class RegionCache {
     LocalRank self_;
     uint32_t pid_ = 0;
     uint64_t start_time_ = 0, clock_ = 0;
-    std::vector<Entry> entries_;  // by region; 0 is the arena
-    uint32_t end_ = 1;            // entries that were ever used
+    bool holds(const Entry& entry, uint64_t address, uint64_t bytes) const;
+    static constexpr uint32_t kGuesses = 64;
+    std::vector<Entry> entries_;     // by region; 0 is the arena
+    uint32_t guess_[kGuesses] = {};  // a region that started at such an address, by hash
+    uint32_t end_ = 1;               // entries that were ever used
 };
 
 }  // namespace longshore

@@ -7,6 +7,7 @@ namespace longshore::mpi {
 namespace {
 
 GroupRecord* first_record = nullptr;  // all of them, for MPI_Finalize
+GroupRecord* last_used = nullptr;     // of a communicator that still exists; not with several threads
 
 void link(GroupRecord* record) {
     ContextLock lock;
@@ -31,6 +32,7 @@ int do_not_copy(MPI_Comm, int, void*, void*, void*, int* flag) {
 int on_delete(MPI_Comm, int, void* value, void*) {
     auto* record = static_cast<GroupRecord*>(value);
     record->comm = MPI_COMM_NULL;
+    if (last_used == record) last_used = nullptr;
     release(record);
     return MPI_SUCCESS;
 }
@@ -48,12 +50,15 @@ int made(int rc, MPI_Comm parent, const MPI_Comm* comm) {
 }  // namespace
 
 GroupRecord* find_group(MPI_Comm comm) {
+    if (last_used && last_used->comm == comm) return last_used;
     void* value = nullptr;
     int found = 0;
     if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, shim().keyval, &value, &found) != MPI_SUCCESS ||
         !found)
         return nullptr;
-    return static_cast<GroupRecord*>(value);
+    auto* record = static_cast<GroupRecord*>(value);
+    if (!shim().multiple) last_used = record;
+    return record;
 }
 
 void make_group(MPI_Comm comm) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "mpi/stats.h"
 #include "mpi/trace.h"
@@ -14,17 +15,6 @@ namespace longshore::mpi {
 namespace {
 
 constexpr size_t kRecycledMax = 64;
-
-std::vector<Operation*>& open_list() {
-    static auto* list = new std::vector<Operation*>;  // never destroyed
-    return *list;
-}
-std::vector<Operation*>& recycled() {
-    static auto* list = new std::vector<Operation*>;
-    return *list;
-}
-std::atomic<int> open_count{0};
-std::atomic<int> request_count{0};  // of ours that the program still holds
 
 // Requests of ours to their operations: open addressing, a power of two, grown when half full. Erasing moves
 // later entries of the run back, so there are no tombstones.
@@ -81,10 +71,21 @@ class RequestTable {
     size_t count_ = 0;
 };
 
-RequestTable& table() {
-    static auto* requests = new RequestTable;
-    return *requests;
-}
+// Together, because a wait finds all of it cold. Never destroyed.
+struct alignas(64) State {
+    std::atomic<int> open_count = 0;
+    std::atomic<int> request_count = 0;  // of ours that the program still holds
+    std::vector<Operation*> open;
+    RequestTable requests;
+    std::vector<Operation*> recycled;
+};
+union Forever {
+    State state;
+    constexpr Forever() : state() {}
+    ~Forever() {}
+};
+constinit Forever forever;
+constinit State& all = forever.state;
 
 bool unpack_blocks(Operation* operation) {
     if (operation->unpack_counts.empty())
@@ -117,8 +118,8 @@ void complete(Operation* operation, int result) {
 void recycle(Operation* operation) {
     release(operation->group);
     ContextLock lock;
-    if (recycled().size() < kRecycledMax)
-        recycled().push_back(operation);
+    if (all.recycled.size() < kRecycledMax)
+        all.recycled.push_back(operation);
     else
         delete operation;
 }
@@ -138,8 +139,8 @@ int on_free(void* extra) {
     auto* operation = static_cast<Operation*>(extra);
     {
         ContextLock lock;
-        table().erase(operation);
-        request_count.fetch_sub(1, std::memory_order_relaxed);
+        all.requests.erase(operation);
+        all.request_count.fetch_sub(1, std::memory_order_relaxed);
     }
     recycle(operation);
     return MPI_SUCCESS;
@@ -150,10 +151,20 @@ int on_cancel(void*, int) {
 }  // a collective cannot be cancelled: entry::cancel says so
 
 // --- waits in code that we do not see
-Progress progress_locked(std::vector<std::pair<Operation*, int>>* done) {
+// Operations that turned out to be over in one look; the others' turn comes with the next.
+struct Done {
+    struct Item {
+        Operation* operation;
+        int result;
+    };
+    Item items[16];
+    size_t count = 0;
+};
+
+Progress progress_locked(Done* done) {
     Progress progress;
-    auto& list = open_list();
-    for (size_t i = 0; i < list.size();) {
+    auto& list = all.open;
+    for (size_t i = 0; i < list.size() && done->count < std::size(done->items);) {
         Operation* operation = list[i];
         int moved = 0;
         int rc = ls_operation_test(operation->host, &moved);
@@ -162,33 +173,28 @@ Progress progress_locked(std::vector<std::pair<Operation*, int>>* done) {
             ++i;
             continue;
         }
-        done->push_back({operation, rc});
+        done->items[done->count++] = {operation, rc};
         list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
     }
     return progress;
 }
 
-Progress finish_done(Progress progress, const std::vector<std::pair<Operation*, int>>& done) {
-    for (auto [operation, rc] : done) {
-        complete(operation, rc);
+Progress finish_done(Progress progress, const Done& done) {
+    for (size_t i = 0; i < done.count; ++i) {
+        Operation* operation = done.items[i].operation;
+        complete(operation, done.items[i].result);
         operation->open = false;
         PMPI_Grequest_complete(operation->request);
-        open_count.fetch_sub(1, std::memory_order_release);
+        all.open_count.fetch_sub(1, std::memory_order_release);
         progress.completed = true;
     }
     return progress;
 }
 
-std::vector<std::pair<Operation*, int>>& done_scratch() {
-    static thread_local std::vector<std::pair<Operation*, int>> scratch;
-    scratch.clear();
-    return scratch;
-}
-
 // Called by Open MPI's progress engine.
 int on_native_progress() {
-    if (open_count.load(std::memory_order_relaxed) == 0) return 0;
-    std::vector<std::pair<Operation*, int>> done;
+    if (all.open_count.load(std::memory_order_relaxed) == 0) return 0;
+    Done done;
     Progress progress;
     {
         ContextLock lock(ContextLock::TryOnly{});
@@ -247,9 +253,9 @@ Operation* new_operation(GroupRecord* group, Call call) {
     Operation* operation = nullptr;
     {
         ContextLock lock;
-        if (!recycled().empty()) {
-            operation = recycled().back();
-            recycled().pop_back();
+        if (!all.recycled.empty()) {
+            operation = all.recycled.back();
+            all.recycled.pop_back();
         }
     }
     if (operation) {
@@ -286,7 +292,6 @@ namespace {
 
 // The sequence number is taken here: arguments are in order, nothing may go to MPI any more.
 int start(Operation* operation) {
-    operation->begin_ns = now_ns();
     ContextLock lock;
     int rc = ls_operation_start(operation->group->group, &operation->arguments, &operation->host);
     if (rc >= 0) count_offloaded(operation->call, operation->bytes);
@@ -297,6 +302,7 @@ int start(Operation* operation) {
 
 int run_blocking(Operation* operation) {
     note_blocking_begin(operation->call);
+    const uint64_t begin = trace_wanted() ? now_ns() : 0;
     int rc = start(operation);
     if (rc < 0) {
         GroupRecord* group = operation->group;
@@ -317,7 +323,7 @@ int run_blocking(Operation* operation) {
     }
     complete(operation, rc);
     note_blocking_end(operation->call);
-    trace_span("wait", call_name(operation->call), operation->begin_ns, now_ns());
+    if (begin) trace_span("wait", call_name(operation->call), begin, now_ns());
     int error = operation->error;
     if (error != MPI_SUCCESS) error = raise_error(operation->group, error);
     recycle(operation);
@@ -339,32 +345,32 @@ int start_request(Operation* operation, MPI_Request* request) {
     *request = operation->request;
     ContextLock lock;
     operation->open = true;
-    open_list().push_back(operation);
-    table().insert(operation);
-    open_count.fetch_add(1, std::memory_order_relaxed);
-    request_count.fetch_add(1, std::memory_order_relaxed);
+    all.open.push_back(operation);
+    all.requests.insert(operation);
+    all.open_count.fetch_add(1, std::memory_order_relaxed);
+    all.request_count.fetch_add(1, std::memory_order_relaxed);
     return MPI_SUCCESS;
 }
 
 bool any_open() {
-    return open_count.load(std::memory_order_acquire) != 0;
+    return all.open_count.load(std::memory_order_acquire) != 0;
 }
 
 Operation* find_operation(MPI_Request request) {
-    if (request == MPI_REQUEST_NULL || request_count.load(std::memory_order_relaxed) == 0) return nullptr;
+    if (request == MPI_REQUEST_NULL || all.request_count.load(std::memory_order_relaxed) == 0) return nullptr;
     ContextLock lock;
-    return table().find(request);
+    return all.requests.find(request);
 }
 
 Progress progress_open() {
     if (!any_open()) return {};
-    auto& done = done_scratch();
+    Done done;
     Progress progress;
     {
         ContextLock lock;
         progress = progress_locked(&done);
     }
-    return done.empty() ? progress : finish_done(progress, done);
+    return done.count == 0 ? progress : finish_done(progress, done);
 }
 
 bool finish_open(uint32_t limit_s) {

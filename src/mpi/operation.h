@@ -28,7 +28,6 @@ struct Operation {
     bool open = false;   // on the list of open operations
     int error = MPI_SUCCESS;
     MPI_Request request = MPI_REQUEST_NULL;
-    uint64_t begin_ns = 0;
     bool reported = false;  // said who is missing
 
     Staging send, recv;

@@ -42,19 +42,19 @@ Shim& shim();
 // thread is inside the shim already.
 class ContextLock {
   public:
-    ContextLock() : held_(shim().multiple) {
-        ++depth;
+    ContextLock() : held_(shim().multiple), depth_(depth()) {
+        ++depth_;
         if (held_) shim().mutex.lock();
     }
     struct TryOnly {};
-    explicit ContextLock(TryOnly) : held_(false) {
-        if (depth++ > 0) return;
+    explicit ContextLock(TryOnly) : held_(false), depth_(depth()) {
+        if (depth_++ > 0) return;
         got_ = !shim().multiple || shim().mutex.try_lock();
         held_ = got_ && shim().multiple;
     }
     ~ContextLock() {
         if (held_) shim().mutex.unlock();
-        --depth;
+        --depth_;
     }
     ContextLock(const ContextLock&) = delete;
     ContextLock& operator=(const ContextLock&) = delete;
@@ -62,8 +62,12 @@ class ContextLock {
     bool got() const { return got_; }  // of TryOnly
 
   private:
-    static inline constinit thread_local int depth = 0;
+    // A thread's own only where there can be several: finding it costs a call.
+    static int& depth() { return shim().multiple ? depth_of_thread : depth_of_process; }
+    static inline constinit thread_local int depth_of_thread = 0;
+    static inline constinit int depth_of_process = 0;
     bool held_, got_ = false;
+    int& depth_;
 };
 
 uint64_t now_ns();

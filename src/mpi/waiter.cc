@@ -19,16 +19,12 @@ constexpr uint64_t kSleepMaxNs = 100'000;
 
 }  // namespace
 
-Waiter::Waiter(bool native)
-    : native_(native),
-      begin_ns_(now_ns()),
-      moved_ns_(begin_ns_),
-      driven_ns_(begin_ns_),
-      now_ns_(begin_ns_),
-      sleep_ns_(kSleepFirstNs) {}
+Waiter::Waiter(bool native) : native_(native), sleep_ns_(kSleepFirstNs) {}
 
 void Waiter::step(bool moved, Operation* operation) {
     now_ns_ = now_ns();
+    // Most waits find everything done: those do not even look at the clock.
+    if (begin_ns_ == 0) begin_ns_ = moved_ns_ = driven_ns_ = now_ns_;
     if (moved) {
         moved_ns_ = now_ns_;
         sleep_ns_ = kSleepFirstNs;

@@ -22,7 +22,7 @@ class Waiter {
     void report(Operation* operation);
 
     bool native_;
-    uint64_t begin_ns_, moved_ns_, driven_ns_, now_ns_;
+    uint64_t begin_ns_ = 0, moved_ns_ = 0, driven_ns_ = 0, now_ns_ = 0;  // from the first step on
     uint64_t sleep_ns_;
 };
 
