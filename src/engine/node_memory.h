@@ -23,11 +23,11 @@ struct NodeLimits {
     uint32_t groups_max = 512;          // open at once on a node
     uint32_t operations_ahead_max = 8;  // of one rank in one group, power of two
     uint32_t records_max = 4096;        // per rank; groups of a rank * operations_ahead_max never run out
-    uint32_t regions_max = 256;         // per rank
+    uint32_t regions_max = 8192;        // per rank: two for each operation that it can have open
     uint32_t parked_max = 256;
     uint32_t chunk_bytes = 64 * 1024;
     uint64_t claims_bytes = 16u << 20;  // per rank; also the bound on one operation's chunks
-    uint64_t arena_bytes = 64u << 20;   // per rank
+    uint64_t arena_bytes = 128u << 20;  // per rank: half for data, half for what its records point to
     uint64_t groups_bytes = 64u << 20;  // for members, rings and readers of all groups
 };
 

@@ -24,6 +24,10 @@ constexpr size_t align64(size_t n) {
     return (n + 63) & ~size_t{63};
 }
 
+uint64_t half_of(uint64_t bytes) {
+    return bytes / 2 & ~uint64_t{63};
+}
+
 uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes) {
     return (bytes + chunk_bytes - 1) / chunk_bytes;
 }
@@ -38,7 +42,9 @@ RankEngine::RankEngine(void* block, const NodeMemory& memory, LocalRank self)
     : memory_(memory),
       self_(self),
       mover_(memory, rank_worker(self)),
-      arena_(memory, memory.arena_begin(self), memory.limits().arena_bytes),
+      arrays_(memory, memory.arena_begin(self), half_of(memory.limits().arena_bytes)),
+      arena_(memory, memory.arena_begin(self) + half_of(memory.limits().arena_bytes),
+             memory.limits().arena_bytes - half_of(memory.limits().arena_bytes)),
       claims_(memory, memory.claims_begin(self), memory.limits().claims_bytes) {
     const uint32_t n = memory.limits().records_max;
     watches_ = static_cast<Watch*>(block);
@@ -109,11 +115,11 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     const uint64_t first_bytes = by_blocks ? (uint64_t{size} + 1) * sizeof(uint32_t) : 0;
     const uint64_t span_bytes = send_bytes + recv_bytes + first_bytes;
     const uint64_t claims_bytes = (chunk_count + peers) * sizeof(ChunkWord);
-    const uint64_t span = span_bytes != 0 ? arena_.allocate(span_bytes) : 0;
+    const uint64_t span = span_bytes != 0 ? arrays_.allocate(span_bytes) : 0;
     if (span_bytes != 0 && span == 0) return PostResult::kLater;
     const uint64_t claims = claims_bytes != 0 ? claims_.allocate(claims_bytes) : 0;
     if (claims_bytes != 0 && claims == 0) {
-        if (span != 0) arena_.release(span, span_bytes);
+        if (span != 0) arrays_.release(span, span_bytes);
         return PostResult::kLater;
     }
 
@@ -276,7 +282,7 @@ void RankEngine::retire(RecordId id, WakeSet* wake) {
         for (uint32_t i = 0; i < group.local_count; ++i)
             if (i != w.local_index)
                 memory_.ring_rank(memory_.members(group)[memory_.locals(group)[i]].local, wake);
-    if (w.span_offset != 0) arena_.release(w.span_offset, w.span_bytes);
+    if (w.span_offset != 0) arrays_.release(w.span_offset, w.span_bytes);
     if (w.claims_offset != 0) claims_.release(w.claims_offset, w.claims_bytes);
     free_records_[free_count_++] = id.value;
 }

@@ -81,7 +81,9 @@ class RankEngine {
     NodeMemory memory_;
     LocalRank self_;
     Mover mover_;
-    Arena arena_, claims_;
+    // The caller's data cannot take the room for our arrays: an operation that could not be posted would wait
+    // for older ones, which may wait for a peer that waits for this one.
+    Arena arrays_, arena_, claims_;
     Watch* watches_ = nullptr;
     uint32_t* free_records_ = nullptr;
     uint32_t free_count_ = 0;

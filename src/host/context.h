@@ -53,6 +53,7 @@ struct ls_operation {
     longshore::RecordId record;
     int result = LS_IN_PROGRESS;
     uint64_t waited_since_ns = 0;              // 0: the caller has not waited yet
+    uint64_t lost_since_ns = 0;                // 0: no block has failed for want of a service process
     uint64_t copy_offset = 0, copy_bytes = 0;  // of the send blocks' copy in the arena
     longshore::Mapping snapshot;               // ... or outside it
 };

@@ -22,14 +22,12 @@ void copy_out(const Plan& plan, std::byte* to) {
     }
 }
 
-enum class Prepared : uint8_t { kYes, kLater, kNoMemory };
-
-// Registers the buffers and copies what must be copied.
-Prepared prepare(ls_context& c, ls_operation& op) {
+// Registers the buffers and copies what must be copied. False: not now.
+bool prepare(ls_context& c, ls_operation& op) {
     Plan& plan = op.plan;
     OperationArguments& a = op.arguments;
     const LocalRank self = c.engine->self();
-    if (!c.regions.acquire(plan.recv, plan.recv_bytes, &a.recv)) return Prepared::kLater;
+    if (!c.regions.acquire(plan.recv, plan.recv_bytes, &a.recv)) return false;
     a.send = {self, kArenaRegion, 0};
     bool have_send = plan.send_bytes == 0;
     if (!have_send && (plan.copy_send || plan.snapshot)) {
@@ -43,38 +41,29 @@ Prepared prepare(ls_context& c, ls_operation& op) {
             have_send = true;
         } else if (op.snapshot = Mapping::anonymous(plan.send_bytes); op.snapshot) {
             copy_out(plan, op.snapshot.data());
-        } else if (op.snapshot = Mapping::inaccessible(plan.send_bytes); !op.snapshot) {
+        } else if (c.regions.acquire_nothing(plan.send_bytes, &a.send)) {
+            have_send =
+                true;  // that fails to be read, so that all learn of it; leaving alone would make them wait
+        } else {
             c.regions.release(a.recv.region);
-            return Prepared::kNoMemory;
+            return false;
         }
-        // Inaccessible: peers fail to read it, so that all ranks learn of it; leaving alone would make them
-        // wait.
     }
     const auto* from = op.snapshot ? op.snapshot.data() : plan.send;
     if (!have_send && !c.regions.acquire(from, plan.send_bytes, &a.send)) {
         c.regions.release(a.recv.region);
         op.snapshot.reset();
-        return Prepared::kLater;
+        return false;
     }
     a.send_blocks = plan.send_blocks.empty() ? nullptr : plan.send_blocks.data();
     a.recv_blocks = plan.recv_blocks.empty() ? nullptr : plan.recv_blocks.data();
     op.prepared = true;
-    return Prepared::kYes;
+    return true;
 }
 
 // False: not now.
 bool try_post(ls_context& c, ls_operation& op) {
-    if (!op.prepared) {
-        switch (prepare(c, op)) {
-            case Prepared::kYes:
-                break;
-            case Prepared::kLater:
-                return false;
-            case Prepared::kNoMemory:
-                op.result = LS_ERR_MEMORY;
-                return false;
-        }
-    }
+    if (!op.prepared && !prepare(c, op)) return false;
     c.engine->reap(&c.wake);
     free_retired_copies(c);
     if (c.engine->post(op.arguments, op.ring_services, &op.record, &c.wake) == PostResult::kLater)
@@ -134,9 +123,16 @@ bool work(ls_context& c, ls_operation& op) {
     return true;
 }
 
-// The service process that this needs, on this node, has been gone for too long and has no successor.
-bool is_service_lost(const ls_context& c, const ls_operation& op, uint64_t now) {
-    if (!op.group->several_nodes || !c.service_gone) return false;
+// A service process that this needs has been gone for too long and has no successor.
+bool is_service_lost(const ls_context& c, ls_operation& op, uint64_t now) {
+    if (!op.group->several_nodes) return false;
+    // On another node: its blocks have failed. What is still missing may be that of ranks that have given up
+    // for the same reason, and will never enter.
+    const bool failed = op.state == ls_operation::State::kPosted &&
+                        c.engine->error(op.record) == OperationError::kServiceLost;
+    if (failed && op.lost_since_ns == 0) op.lost_since_ns = now;
+    if (failed && now - op.lost_since_ns > c.options.limit_s * 1'000'000'000ull) return true;
+    if (!c.service_gone) return false;
     for (const ls_context::Life& life : c.lives) {
         if (life.gone_since_ns != 0 && now - life.gone_since_ns > c.options.limit_s * 1'000'000'000ull)
             return true;
@@ -185,7 +181,7 @@ void post_waiting(ls_context& c) {
     for (ls_group* group : c.groups) {
         while (!group->waiting.empty()) {
             ls_operation& op = *group->waiting.front();
-            if (!try_post(c, op) && op.result == LS_IN_PROGRESS) break;
+            if (!try_post(c, op)) break;
             group->waiting.pop_front();
             --c.waiting_count;
         }
@@ -219,14 +215,14 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
         op.prepared = op.reported = false;
         op.ring_services = arguments->blocking == 0 || !c.cooperative;
         op.result = LS_IN_PROGRESS;
-        op.waited_since_ns = 0;
+        op.waited_since_ns = op.lost_since_ns = 0;
         op.copy_bytes = 0;
         op.arguments.group = group->slot;
         op.arguments.rank = Rank{group->rank};
         op.arguments.sequence = ++group->sequence;
         ++group->open;
         ++c.waiting_count;
-        if (c.waiting_count == 1 && (try_post(c, op) || op.result != LS_IN_PROGRESS)) {
+        if (c.waiting_count == 1 && try_post(c, op)) {
             --c.waiting_count;
         } else {
             group->waiting.push_back(&op);
@@ -251,6 +247,10 @@ void ls_operation_free(ls_operation* operation) {
     ls_group* group = operation->group;
     ls_context& c = *group->context;
     if (is_forked(c)) return;
+    if (operation->state == ls_operation::State::kWaiting) {
+        std::erase(group->waiting, operation);
+        --c.waiting_count;
+    }
     // One that ended in an error while peers may still look at its record keeps it, and its buffers' regions.
     if (operation->state != ls_operation::State::kPosted) {
         let_go(c, *operation);

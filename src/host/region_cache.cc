@@ -6,11 +6,7 @@
 namespace longshore {
 
 RegionCache::RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time)
-    : memory_(memory),
-      self_(self),
-      pid_(pid),
-      start_time_(start_time),
-      entries_(memory.limits().regions_max) {
+    : memory_(memory), self_(self), pid_(pid), start_time_(start_time), entries_(1) {
     // Region 0 is in use from the start; it gets its descriptor, for those who do not map this memory.
     RegionEntry& arena = memory_.region(self_, kArenaRegion);
     arena.descriptor_bytes = kProcessSpanBytes;
@@ -36,7 +32,7 @@ bool RegionCache::acquire(const void* base, uint64_t bytes, MemoryRef* out) {
     uint32_t& guess = guess_[mix64(address) % kGuesses];
     uint32_t found = guess != 0 && holds(entries_[guess], address, bytes) ? guess : 0;
     uint32_t victim = 0;
-    for (uint32_t i = 1; found == 0 && i < end_; ++i) {
+    for (uint32_t i = 1; found == 0 && i < entries_.size(); ++i) {
         const Entry& e = entries_[i];
         if (holds(e, address, bytes)) found = i;
         if (e.pins == 0 && (victim == 0 || e.last_use < entries_[victim].last_use)) victim = i;
@@ -49,16 +45,33 @@ bool RegionCache::acquire(const void* base, uint64_t bytes, MemoryRef* out) {
         *out = {self_, RegionId{found}, address - e.base};
         return true;
     }
-    if (end_ < entries_.size()) victim = end_++;
+    const auto end = static_cast<uint32_t>(entries_.size());
+    if (end < kUnpinnedMax || (victim == 0 && end < memory_.limits().regions_max)) {
+        victim = end;
+        entries_.emplace_back();
+    }
     if (victim == 0) return false;
     guess = victim;
-    Entry& e = entries_[victim];
-    RegionEntry& shared = memory_.region(self_, RegionId{victim});
-    if (e.used) withdraw_region(shared);
-    publish_region(shared, {pid_, start_time_, address, bytes});
-    e = {address, bytes, ++clock_, 1, true};
+    renew(victim, pid_, address, bytes);
     *out = {self_, RegionId{victim}, 0};
     return true;
+}
+
+bool RegionCache::acquire_nothing(uint64_t bytes, MemoryRef* out) {
+    const auto region = static_cast<uint32_t>(entries_.size());
+    if (region >= memory_.limits().regions_max) return false;
+    entries_.emplace_back();
+    renew(region, 0, 0, bytes);
+    entries_[region].bytes = 0;  // found by no address
+    *out = {self_, RegionId{region}, 0};
+    return true;
+}
+
+void RegionCache::renew(uint32_t region, uint32_t pid, uint64_t address, uint64_t bytes) {
+    RegionEntry& shared = memory_.region(self_, RegionId{region});
+    if (entries_[region].used) withdraw_region(shared);
+    publish_region(shared, {pid, start_time_, address, bytes});
+    entries_[region] = {address, bytes, ++clock_, 1, true};
 }
 
 void RegionCache::release(RegionId region) {
@@ -67,7 +80,7 @@ void RegionCache::release(RegionId region) {
 
 void RegionCache::forget(const void* base, uint64_t bytes) {
     const auto address = reinterpret_cast<uint64_t>(base);
-    for (uint32_t i = 1; i < end_; ++i) {
+    for (uint32_t i = 1; i < entries_.size(); ++i) {
         Entry& e = entries_[i];
         if (!e.used || e.pins != 0 || e.base >= address + bytes || address >= e.base + e.bytes) continue;
         withdraw_region(memory_.region(self_, RegionId{i}));

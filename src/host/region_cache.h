@@ -15,6 +15,9 @@ class RegionCache {
 
     // A pinned region that holds the span; `out` is where it starts. False: all regions are pinned.
     bool acquire(const void* base, uint64_t bytes, MemoryRef* out);
+    // A pinned region of that many bytes that nobody can read: where there should be data and is none, so
+    // that all who want it learn of it.
+    bool acquire_nothing(uint64_t bytes, MemoryRef* out);
     void release(RegionId region);
     // Forgets unpinned regions that touch the span: its memory is about to be given back.
     void forget(const void* base, uint64_t bytes);
@@ -30,10 +33,11 @@ class RegionCache {
     uint32_t pid_ = 0;
     uint64_t start_time_ = 0, clock_ = 0;
     bool holds(const Entry& entry, uint64_t address, uint64_t bytes) const;
+    void renew(uint32_t region, uint32_t pid, uint64_t address, uint64_t bytes);
     static constexpr uint32_t kGuesses = 64;
-    std::vector<Entry> entries_;     // by region; 0 is the arena
-    uint32_t guess_[kGuesses] = {};  // a region that started at such an address, by hash
-    uint32_t end_ = 1;               // entries that were ever used
+    static constexpr uint32_t kUnpinnedMax = 256;  // more are kept only while all of these are pinned
+    std::vector<Entry> entries_;                   // by region; 0 is the arena
+    uint32_t guess_[kGuesses] = {};                // a region that started at such an address, by hash
 };
 
 }  // namespace longshore

@@ -51,10 +51,6 @@ class Mapping {
     static Mapping anonymous(size_t bytes) {
         return Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     }
-    // Addresses without memory: whoever reads there fails.
-    static Mapping inaccessible(size_t bytes) {
-        return Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, PROT_NONE);
-    }
     void reset() {
         if (base_ != nullptr) munmap(base_, bytes_);
         base_ = nullptr;
@@ -64,8 +60,8 @@ class Mapping {
     explicit operator bool() const { return base_ != nullptr; }
 
   private:
-    Mapping(size_t bytes, int flags, int fd, int access = PROT_READ | PROT_WRITE)
-        : base_(mmap(nullptr, bytes, access, flags, fd, 0)), bytes_(bytes) {
+    Mapping(size_t bytes, int flags, int fd)
+        : base_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0)), bytes_(bytes) {
         if (base_ == MAP_FAILED) base_ = nullptr;
     }
     void* base_ = nullptr;
