@@ -487,24 +487,11 @@ void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
 void ServiceEngine::State::lose(uint32_t i, ServiceAddress lost, WakeSet* wake) {
     const Watch& w = watches[i];
     const GroupEntry& group = memory.group(w.seen.group);
-    OperationRecord& record = memory.record(w.local, w.record);
     for (uint32_t m = 0; m < w.seen.size; ++m) {
         const Member& member = memory.members(group)[m];
         if (ServiceAddress{member.node, member.service} != lost) continue;
-        bool touched = false;
-        if (w.seen.collective != Collective::kBcast || m == w.seen.root.value) {
-            const ChunkRange chunks = incoming_chunks(memory, record, Rank{m});
-            for (uint32_t c = 0; c < chunks.count; ++c) {
-                if (!claim_chunk(chunks.words[c], w.seen.generation, worker)) continue;
-                note_error(record, OperationError::kServiceLost);
-                settle_chunk(chunks.words[c], w.seen.generation, ChunkState::kFailed);
-                touched = true;
-            }
-        }
-        if (touched) {
-            announce_block(memory, w.local, w.record, w.seen.generation, Rank{m}, wake);
-            memory.ring_all_services(wake);
-        }
+        if (w.seen.collective != Collective::kBcast || m == w.seen.root.value)
+            fail_block(i, Rank{m}, OperationError::kServiceLost, wake);
         Acknowledgement a;
         a.operation = {GroupId{group.id.load(std::memory_order_relaxed)}, w.seen.sequence};
         a.source = w.seen.rank;

@@ -298,14 +298,8 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     const uint32_t import = q != kNone && kept == kNone ? import_for(n) : kNone;
     if (!fits) {
         // Not the sizes that both sides agreed on: nothing is written.
-        for (uint32_t c = 0; c < chunks.count; ++c) {
-            if (!claim_chunk(chunks.words[c], w.seen.generation, worker)) continue;
-            note_error(record, OperationError::kTruncated);
-            settle_chunk(chunks.words[c], w.seen.generation, ChunkState::kFailed);
-        }
+        fail_block(i, n.source, OperationError::kTruncated, wake);
         acknowledge(n, true);
-        announce_block(memory, w.local, w.record, w.seen.generation, n.source, wake);
-        memory.ring_all_services(wake);
         return;
     }
     if (q == kNone || (kept == kNone && import == kNone)) {
@@ -432,6 +426,25 @@ bool ServiceEngine::State::next_landed(Action* out) {
     return false;
 }
 
+// What nobody has taken of a block will not be moved. False: nothing was left of it.
+bool ServiceEngine::State::fail_block(uint32_t i, Rank source, OperationError error, WakeSet* wake) {
+    const Watch& w = watches[i];
+    OperationRecord& record = memory.record(w.local, w.record);
+    const ChunkRange chunks = incoming_chunks(memory, record, source);
+    bool failed = false;
+    for (uint32_t c = 0; c < chunks.count; ++c) {
+        if (!claim_chunk(chunks.words[c], w.seen.generation, worker)) continue;
+        note_error(record, error);
+        settle_chunk(chunks.words[c], w.seen.generation, ChunkState::kFailed);
+        failed = true;
+    }
+    if (!failed) return false;
+    announce_block(memory, w.local, w.record, w.seen.generation, source, wake);
+    memory.ring_all_services(wake);
+    settled_some = true;
+    return true;
+}
+
 // All its chunks are taken: is the block there?
 void ServiceEngine::State::finish_queued(uint32_t i) {
     QueuedRead& q = queue[i];
@@ -463,17 +476,8 @@ void ServiceEngine::State::retry_stalled() {
 // Its region could not be imported: nobody will read it.
 void ServiceEngine::State::fail_queued(uint32_t i, OperationError error, WakeSet* wake) {
     QueuedRead& q = queue[i];
-    const Watch& w = watches[q.watch];
-    OperationRecord& record = memory.record(w.local, w.record);
-    const ChunkRange chunks = incoming_chunks(memory, record, q.n.source);
-    for (uint32_t c = 0; c < chunks.count; ++c) {
-        if (!claim_chunk(chunks.words[c], q.generation, worker)) continue;
-        note_error(record, error);
-        settle_chunk(chunks.words[c], q.generation, ChunkState::kFailed);
-        q.failed = true;
-    }
-    announce_block(memory, w.local, w.record, q.generation, q.n.source, wake);
-    memory.ring_all_services(wake);
+    if (q.generation == watches[q.watch].seen.generation)
+        q.failed |= fail_block(q.watch, q.n.source, error, wake);
     q.place = QueuedRead::Place::kIssued;
     finish_queued(i);
 }

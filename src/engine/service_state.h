@@ -300,6 +300,7 @@ struct ServiceEngine::State {
     void give_to_node(uint32_t w, Rank source, WakeSet* wake);
     bool next_landed(Action* out);
     void fail_queued(uint32_t q, OperationError error, WakeSet* wake);
+    bool fail_block(uint32_t w, Rank source, OperationError error, WakeSet* wake);
     void retire_queued(uint32_t q);
     void retry_stalled();
     bool acknowledge(const Notification& n, bool failed);
