@@ -46,6 +46,8 @@ struct Turn {
         append(measured.exposed, max_over_ranks(exposed));
         append(measured.post, max_over_ranks(post));
         append(measured.wait, max_over_ranks(wait));
+        append(measured.post_mean, mean_over_ranks(post));
+        append(measured.wait_mean, mean_over_ranks(wait));
         append(measured.compute, max_over_ranks(compute));
         append(measured.compute_alone, max_over_ranks(compute_alone));
         std::vector<double> sum(cpu.size());

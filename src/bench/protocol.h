@@ -19,7 +19,8 @@ struct Measured {
     std::vector<double> pure;
     // Nonblocking collectives only:
     std::vector<double> overall, exposed, post, wait, compute, cpu;
-    std::vector<double> compute_alone;  // --compute work: the same work with nothing in flight
+    std::vector<double> post_mean, wait_mean;  // over the ranks, as OSU has them
+    std::vector<double> compute_alone;         // --compute work: the same work with nothing in flight
     double compute_length = 0;
     // Sums over all ranks and turns; of a nonblocking collective over the iterations with computing.
     double service_bytes = 0;    // moved by service processes

@@ -99,8 +99,8 @@ void print_header(const Collective& collective, const Options& options, int rank
     fmt::print("{:>6} {:<9} {:>9} {:>9} {:>9} {:>9} {:>8}", "bytes", "contender", "pure min", "median", "p99",
                "max", "vs host");
     if (collective.nonblocking) {
-        fmt::print(" {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>8} {:>8}", "t_sp", "/pure", "compute", "overall",
-                   "overlap%", "post", "wait", "cpu");
+        fmt::print(" {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8}", "t_sp", "/pure", "compute",
+                   "overall", "overlap%", "post", "mean", "wait", "mean", "cpu");
         if (options.compute == Compute::kWork) fmt::print(" {:>7}", "work x");
     }
     fmt::print("  {}\n", "SP %");
@@ -117,9 +117,11 @@ void print_row(const Row& row, const Options& options) {
             const double t_sp = median(row.t_sp);
             fmt::print(" {:>9} {:>6}", row.t_sp.empty() ? "-" : fmt::format("{:.2f}", t_sp),
                        row.t_sp.empty() ? "-" : fmt::format("{:.2f}", ratio(t_sp, pure.median)));
-            fmt::print(" {:>9.2f} {:>9.2f} {:>8.1f} {:>7.2f} {:>8.2f} {:>8.1f}", median(measured.compute),
-                       median(measured.overall), overlap_percent(median(measured.exposed), pure.median),
-                       median(measured.post), median(measured.wait), median(measured.cpu));
+            fmt::print(" {:>9.2f} {:>9.2f} {:>8.1f} {:>7.2f} {:>7.2f} {:>8.2f} {:>8.2f} {:>8.1f}",
+                       median(measured.compute), median(measured.overall),
+                       overlap_percent(median(measured.exposed), pure.median), median(measured.post),
+                       median(measured.post_mean), median(measured.wait), median(measured.wait_mean),
+                       median(measured.cpu));
             if (options.compute == Compute::kWork) fmt::print(" {:>7.3f}", work_stretch(measured));
         }
         fmt::print("  {}\n", service_share(measured));
@@ -147,6 +149,8 @@ void write_row(const Row& row, const Options& options, JsonLines& json) {
             object["exposed_us"] = measured.exposed;
             object["post_us"] = measured.post;
             object["wait_us"] = measured.wait;
+            object["post_mean_us"] = measured.post_mean;
+            object["wait_mean_us"] = measured.wait_mean;
             object["compute_us"] = measured.compute;
             object["compute_alone_us"] = measured.compute_alone;
             object["cpu_us"] = measured.cpu;

@@ -64,6 +64,15 @@ std::vector<double> max_over_ranks(const std::vector<double>& mine) {
     return result;
 }
 
+std::vector<double> mean_over_ranks(const std::vector<double>& mine) {
+    int ranks = 1;
+    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    std::vector<double> result(mine.size());
+    PMPI_Reduce(mine.data(), result.data(), int(mine.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    for (double& value : result) value /= ranks;
+    return result;
+}
+
 double sum_over_ranks(double mine) {
     double result = 0;
     PMPI_Reduce(&mine, &result, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);

@@ -55,7 +55,8 @@ Session make_session(const Options& options);
 
 // Collective helpers over MPI_COMM_WORLD, past the preloaded library.
 std::vector<double> max_over_ranks(const std::vector<double>& mine);  // result on rank 0
-double sum_over_ranks(double mine);                                   // result on rank 0
+std::vector<double> mean_over_ranks(const std::vector<double>& mine);
+double sum_over_ranks(double mine);  // result on rank 0
 double from_root(double value);
 bool any_rank(bool mine);
 
