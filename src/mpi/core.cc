@@ -42,15 +42,15 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Iallgather] = address(entry::iallgather);
         entries[LONGSHORE_INDEX_MPI_Iallgatherv] = address(entry::iallgatherv);
         entries[LONGSHORE_INDEX_MPI_Ibcast] = address(entry::ibcast);
-        entries[LONGSHORE_INDEX_MPI_Wait] = address(entry::wait);
-        entries[LONGSHORE_INDEX_MPI_Waitall] = address(entry::waitall);
-        entries[LONGSHORE_INDEX_MPI_Waitany] = address(entry::waitany);
-        entries[LONGSHORE_INDEX_MPI_Waitsome] = address(entry::waitsome);
-        entries[LONGSHORE_INDEX_MPI_Test] = address(entry::test);
-        entries[LONGSHORE_INDEX_MPI_Testall] = address(entry::testall);
-        entries[LONGSHORE_INDEX_MPI_Testany] = address(entry::testany);
-        entries[LONGSHORE_INDEX_MPI_Testsome] = address(entry::testsome);
-        entries[LONGSHORE_INDEX_MPI_Request_get_status] = address(entry::request_get_status);
+        entries[LONGSHORE_INDEX_MPI_Wait] = address(told::wait);
+        entries[LONGSHORE_INDEX_MPI_Waitall] = address(told::waitall);
+        entries[LONGSHORE_INDEX_MPI_Waitany] = address(told::waitany);
+        entries[LONGSHORE_INDEX_MPI_Waitsome] = address(told::waitsome);
+        entries[LONGSHORE_INDEX_MPI_Test] = address(told::test);
+        entries[LONGSHORE_INDEX_MPI_Testall] = address(told::testall);
+        entries[LONGSHORE_INDEX_MPI_Testany] = address(told::testany);
+        entries[LONGSHORE_INDEX_MPI_Testsome] = address(told::testsome);
+        entries[LONGSHORE_INDEX_MPI_Request_get_status] = address(told::request_get_status);
         entries[LONGSHORE_INDEX_MPI_Request_free] = address(entry::request_free);
         entries[LONGSHORE_INDEX_MPI_Cancel] = address(entry::cancel);
     }

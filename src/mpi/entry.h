@@ -63,3 +63,18 @@ int request_free(MPI_Request* request);
 int cancel(MPI_Request* request);
 
 }  // namespace longshore::mpi::entry
+
+// The Wait and Test family as the program has it: the above, and what has failed is told (wait_errors.h).
+namespace longshore::mpi::told {
+
+int wait(MPI_Request* request, MPI_Status* status);
+int waitall(int count, MPI_Request requests[], MPI_Status statuses[]);
+int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status);
+int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]);
+int test(MPI_Request* request, int* flag, MPI_Status* status);
+int testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]);
+int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status);
+int testsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]);
+int request_get_status(MPI_Request request, int* flag, MPI_Status* status);
+
+}  // namespace longshore::mpi::told

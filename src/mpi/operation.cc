@@ -9,6 +9,7 @@
 
 #include "mpi/stats.h"
 #include "mpi/trace.h"
+#include "mpi/wait_errors.h"
 #include "mpi/waiter.h"
 
 namespace longshore::mpi {
@@ -132,7 +133,10 @@ int on_query(void* extra, MPI_Status* status) {
     status->MPI_SOURCE = MPI_UNDEFINED;
     status->MPI_TAG = MPI_UNDEFINED;
     status->MPI_ERROR = operation->error;
-    return operation->error;
+    if (operation->error == MPI_SUCCESS || !tell_later(operation->group, operation->error, status))
+        return operation->error;
+    status->MPI_ERROR = MPI_SUCCESS;
+    return MPI_SUCCESS;
 }
 
 int on_free(void* extra) {
@@ -354,6 +358,10 @@ int start_request(Operation* operation, MPI_Request* request) {
 
 bool any_open() {
     return all.open_count.load(std::memory_order_acquire) != 0;
+}
+
+bool any_request() {
+    return request_count.load(std::memory_order_relaxed) != 0;
 }
 
 Operation* find_operation(MPI_Request request) {

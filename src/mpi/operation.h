@@ -51,6 +51,8 @@ int start_request(Operation* operation, MPI_Request* request);
 
 // Whether any operation is open: the only thing that a wait looks at when there is none.
 bool any_open();
+// Whether the program holds any request of ours, open or complete.
+bool any_request();
 // The operation behind a request, open or complete, or null if the request is not ours.
 Operation* find_operation(MPI_Request request);
 

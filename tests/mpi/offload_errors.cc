@@ -1,8 +1,12 @@
-// The fake host library fails every operation (LONGSHORE_INTERNAL_FAKE_ERROR): blocking calls and every form
-// of wait give the error's class, waits for several requests MPI_ERR_IN_STATUS, an error handler is called,
-// and no request is left behind. Arguments: "truncate" or "other", then "fatal" if the handler is.
-// MPICH turns a generalized request's error into MPI_ERR_OTHER where several are waited for, and ends its
-// MPI_Waitall at the first, the others being MPI_ERR_PENDING: both as MPI allows.
+// Operations that fail, on a communicator of their own: blocking calls and every form of wait give the
+// error's class, waits for several requests MPI_ERR_IN_STATUS with the class in the status of those that
+// failed; that communicator's error handler is called, once, and MPI_COMM_WORLD's never; no request is left
+// behind.
+//      offload_errors other|truncate [fatal]    the fake host library fails every operation
+//                                               (LONGSHORE_INTERNAL_FAKE_ERROR)
+//      offload_errors unreadable [fatal]        rank 0's memory cannot be read by its peers
+#include <sys/mman.h>
+
 #include <cstring>
 #include <vector>
 
@@ -10,12 +14,12 @@
 
 namespace {
 
-int rank, size, expected;
-int handler_calls = 0;
+constexpr int kBytes = 1 << 16;  // a whole number of pages, and more than travels in a notification
 
-void on_error(MPI_Comm*, int*, ...) {
-    ++handler_calls;
-}
+int rank, size, expected = MPI_ERR_OTHER;
+bool unreadable = false;
+MPI_Comm failing;  // everything on it fails
+int world_calls = 0, own_calls = 0, told_class = MPI_SUCCESS;
 
 int class_of(int code) {
     int result = MPI_SUCCESS;
@@ -23,71 +27,145 @@ int class_of(int code) {
     return result;
 }
 
-bool is_expected(int code) {
-#ifdef MPICH
-    if (class_of(code) == MPI_ERR_OTHER) return true;
-#endif
-    return class_of(code) == expected;
+void on_world_error(MPI_Comm*, int*, ...) {
+    ++world_calls;
+}
+
+void on_own_error(MPI_Comm* comm, int* code, ...) {
+    ++own_calls;
+    CHECK(*comm == failing);
+    told_class = class_of(*code);
+}
+
+// In place, so that no rank has to read its own block; each call has a buffer of its own.
+unsigned char* next_buffer() {
+    static size_t turn = 0;
+    constexpr size_t kBuffers = 64;
+    const size_t whole = static_cast<size_t>(size) * kBytes;
+    static auto* all = static_cast<unsigned char*>(
+        mmap(nullptr, kBuffers * whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    CHECK(all != MAP_FAILED);
+    unsigned char* buffer = all + whole * (turn++ % kBuffers);
+    if (unreadable && rank == 0) CHECK(mprotect(buffer, kBytes, PROT_NONE) == 0);
+    return buffer;
 }
 
 MPI_Request start() {
-    static std::vector<int> all(static_cast<size_t>(size) * 64);
-    static size_t turn = 0;
     MPI_Request request = MPI_REQUEST_NULL;
-    int* to = all.data() + static_cast<size_t>(size) * (turn++ % 64);
-    CHECK(MPI_Iallgather(&rank, 1, MPI_INT, to, 1, MPI_INT, MPI_COMM_WORLD, &request) == MPI_SUCCESS);
+    CHECK(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, next_buffer(), kBytes, MPI_BYTE, failing,
+                         &request) == MPI_SUCCESS);
     return request;
 }
 
 void check_one(int rc, const MPI_Request& request) {
-    CHECK(is_expected(rc));
+    CHECK(class_of(rc) == expected);
     CHECK(request == MPI_REQUEST_NULL);
 }
 
-// MPI_Waitall, as often as there are requests left.
-void check_several(MPI_Request requests[2]) {
-    MPI_Status statuses[2];
-    for (int turn = 0; requests[0] != MPI_REQUEST_NULL || requests[1] != MPI_REQUEST_NULL; ++turn) {
-        CHECK(turn < 2);
-        CHECK(class_of(MPI_Waitall(2, requests, statuses)) == MPI_ERR_IN_STATUS);
-        for (int i = 0; i < 2; ++i) {
-            const int error = statuses[i].MPI_ERROR;
-            CHECK(requests[i] == MPI_REQUEST_NULL ? is_expected(error) : class_of(error) == MPI_ERR_PENDING);
-        }
-        if (turn == 0 && requests[0] == MPI_REQUEST_NULL && requests[1] != MPI_REQUEST_NULL)
-            check_one(MPI_Wait(&requests[1], statuses), requests[1]);
+void check_several(int rc, const MPI_Request requests[2], const MPI_Status* statuses) {
+    CHECK(class_of(rc) == MPI_ERR_IN_STATUS);
+    for (int i = 0; i < 2; ++i) {
+        CHECK(requests[i] == MPI_REQUEST_NULL);
+        if (statuses) CHECK(class_of(statuses[i].MPI_ERROR) == expected);
+        if (statuses) CHECK(statuses[i].MPI_SOURCE == MPI_UNDEFINED && statuses[i].MPI_TAG == MPI_UNDEFINED);
     }
 }
 
-void every_wait() {
-    MPI_Status status, statuses[2];
-    int flag = 0, index = 0, count = 0, indices[2];
-    std::vector<int> all(static_cast<size_t>(size));
-    CHECK(class_of(MPI_Allgather(&rank, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD)) == expected);
-
+void each_wait_for_one() {
+    MPI_Status status;
+    int flag = 0, index = 0;
+    CHECK(class_of(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, next_buffer(), kBytes, MPI_BYTE,
+                                 failing)) == expected);
     MPI_Request one = start();
     check_one(MPI_Wait(&one, &status), one);
+    CHECK(status.MPI_SOURCE == MPI_UNDEFINED && status.MPI_TAG == MPI_UNDEFINED);
     one = start();
     check_one(MPI_Wait(&one, MPI_STATUS_IGNORE), one);
     one = start();
     int rc = MPI_SUCCESS;
-    while (one != MPI_REQUEST_NULL) rc = MPI_Test(&one, &flag, &status);
+    for (flag = 0; !flag;) rc = MPI_Test(&one, &flag, &status);
     check_one(rc, one);
     one = start();
     check_one(MPI_Waitany(1, &one, &index, &status), one);
+    CHECK(index == 0);
+    one = start();
+    for (flag = 0; !flag;) rc = MPI_Testany(1, &one, &index, &flag, MPI_STATUS_IGNORE);
+    check_one(rc, one);
+    // Looking does not complete it: only the status says so.
+    one = start();
+    for (flag = 0; !flag;) CHECK(MPI_Request_get_status(one, &flag, &status) == MPI_SUCCESS);
+    CHECK(class_of(status.MPI_ERROR) == expected && status.MPI_SOURCE == MPI_UNDEFINED);
+    check_one(MPI_Wait(&one, &status), one);
+}
 
+void each_wait_for_several() {
+    MPI_Status statuses[3];
+    int flag = 0, count = 0, indices[2], rc = MPI_SUCCESS;
     MPI_Request two[2] = {start(), start()};
-    check_several(two);
+    check_several(MPI_Waitall(2, two, statuses), two, statuses);
     two[0] = start(), two[1] = start();
-    CHECK(MPI_Waitall(2, two, MPI_STATUSES_IGNORE) != MPI_SUCCESS);
-    while (two[1] != MPI_REQUEST_NULL) CHECK(MPI_Wait(&two[1], MPI_STATUS_IGNORE) != MPI_SUCCESS);
-    CHECK(two[0] == MPI_REQUEST_NULL);
+    check_several(MPI_Waitall(2, two, MPI_STATUSES_IGNORE), two, nullptr);
     two[0] = start(), two[1] = start();
-    for (int done = 0; done < 2; done += count) {
-        CHECK(class_of(MPI_Waitsome(2, two, &count, indices, statuses)) == MPI_ERR_IN_STATUS);
-        CHECK(count > 0 && is_expected(statuses[0].MPI_ERROR));
+    for (flag = 0; !flag;) rc = MPI_Testall(2, two, &flag, statuses);
+    check_several(rc, two, statuses);
+    for (bool test : {false, true}) {
+        two[0] = start(), two[1] = start();
+        for (int done = 0; done < 2; done += count) {
+            do {
+                rc = test ? MPI_Testsome(2, two, &count, indices, statuses)
+                          : MPI_Waitsome(2, two, &count, indices, statuses);
+            } while (test && count == 0);
+            CHECK(class_of(rc) == MPI_ERR_IN_STATUS && count > 0);
+            for (int i = 0; i < count; ++i) CHECK(class_of(statuses[i].MPI_ERROR) == expected);
+        }
+        CHECK(two[0] == MPI_REQUEST_NULL && two[1] == MPI_REQUEST_NULL);
     }
-    CHECK(two[0] == MPI_REQUEST_NULL && two[1] == MPI_REQUEST_NULL);
+    // Only the one that failed is said to have failed.
+    int sent = rank, got = -1;
+    MPI_Request mixed[3] = {MPI_REQUEST_NULL, start(), MPI_REQUEST_NULL};
+    MPI_Irecv(&got, 1, MPI_INT, rank, 3, MPI_COMM_WORLD, &mixed[0]);
+    MPI_Isend(&sent, 1, MPI_INT, rank, 3, MPI_COMM_WORLD, &mixed[2]);
+    CHECK(class_of(MPI_Waitall(3, mixed, statuses)) == MPI_ERR_IN_STATUS);
+    CHECK(statuses[0].MPI_ERROR == MPI_SUCCESS && statuses[2].MPI_ERROR == MPI_SUCCESS && got == rank);
+    CHECK(statuses[0].MPI_SOURCE == rank && statuses[0].MPI_TAG == 3);
+    CHECK(class_of(statuses[1].MPI_ERROR) == expected);
+    for (MPI_Request request : mixed) CHECK(request == MPI_REQUEST_NULL);
+}
+
+// The program's own handler: once per call.
+void own_handler() {
+    MPI_Errhandler handler;
+    MPI_Comm_create_errhandler(on_own_error, &handler);
+    MPI_Comm_set_errhandler(failing, handler);
+    MPI_Errhandler_free(&handler);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, next_buffer(), kBytes, MPI_BYTE, failing);
+    CHECK(own_calls == 1 && told_class == expected);
+    MPI_Request one = start();
+    MPI_Wait(&one, MPI_STATUS_IGNORE);
+    CHECK(own_calls == 2 && told_class == expected);
+    MPI_Request two[2] = {start(), start()};
+    MPI_Waitall(2, two, MPI_STATUSES_IGNORE);
+    CHECK(own_calls == 3 && told_class == expected);
+    MPI_Comm_set_errhandler(failing, MPI_ERRORS_RETURN);
+}
+
+// In a wait that Longshore does not see the MPI itself tells, as it does for generalized requests.
+void unseen_wait() {
+    MPI_Request one = start();
+    CHECK(PMPI_Wait(&one, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+    CHECK(world_calls == 1 && one == MPI_REQUEST_NULL);
+}
+
+// What the others do, for a rank whose own calls succeed.
+void take_part(int calls, bool blocking) {
+    for (int i = 0; i < calls; ++i) {
+        if (blocking && i == 0) {
+            MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, next_buffer(), kBytes, MPI_BYTE, failing);
+            continue;
+        }
+        MPI_Request one = start();
+        MPI_Wait(&one, MPI_STATUS_IGNORE);
+    }
 }
 
 }  // namespace
@@ -96,29 +174,35 @@ int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    expected = argc > 1 && strcmp(argv[1], "truncate") == 0 ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    every_wait();
-
-    MPI_Errhandler handler;
-    MPI_Comm_create_errhandler(on_error, &handler);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
-    int mine = rank;
-    MPI_Bcast(&mine, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    CHECK(handler_calls == 1);
-    MPI_Request one = start();
-    MPI_Wait(&one, MPI_STATUS_IGNORE);
-    CHECK(handler_calls == 2);
-
-    // Without a handler of the program's the job ends.
+    unreadable = argc > 1 && strcmp(argv[1], "unreadable") == 0;
+    if (argc > 1 && strcmp(argv[1], "truncate") == 0) expected = MPI_ERR_TRUNCATE;
+    MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &failing);
+    MPI_Comm_set_errhandler(failing, MPI_ERRORS_RETURN);
+    MPI_Errhandler world;
+    MPI_Comm_create_errhandler(on_world_error, &world);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, world);
+    MPI_Errhandler_free(&world);
+    const bool fails = !unreadable || rank != 0;
+    if (fails) {
+        each_wait_for_one();
+        each_wait_for_several();
+        own_handler();
+        CHECK(world_calls == 0);
+        unseen_wait();
+    } else {
+        take_part(7, true);
+        take_part(11, false);
+        take_part(4, true);
+        take_part(1, false);
+    }
     if (argc > 2) {
-        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-        one = start();
+        MPI_Comm_set_errhandler(failing, MPI_ERRORS_ARE_FATAL);
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        MPI_Request one = start();
         MPI_Wait(&one, MPI_STATUS_IGNORE);
-        printf("the error was not fatal\n");
+        if (fails) printf("the error was not fatal\n");
         fflush(stdout);
     }
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Errhandler_free(&handler);
+    MPI_Comm_free(&failing);
     finish("offload_errors");
 }

@@ -150,6 +150,8 @@ def agreement(runner):
     runner.run("unknown variable, strict", [runner.launch(2, collectives, {"LONGSHORE_STAT": "1",
                                                                           "LONGSHORE_STRICT": "1"})], code=1,
                expect="the job ends here")
+    if runner.options.host == "real":
+        errors(runner)
     if runner.options.host == "fake":
         for error, name in ((-2, "other"), (-3, "truncate")):
             fails = {"LONGSHORE_INTERNAL_FAKE_ERROR": error}
@@ -159,6 +161,16 @@ def agreement(runner):
                        code=1, reject="was not fatal")
         runner.run("no service", [runner.launch(2, collectives, {"LONGSHORE_INTERNAL_FAKE_UNAVAILABLE": "1"})],
                    offloaded=False, expect="the fake was told to be unavailable")
+
+
+def errors(runner):
+    """Operations that fail."""
+    words = [runner.program("offload_errors"), "unreadable"]
+    for ranks, nodes in ((2, 0), (3, 0), (4, 2)):
+        settings = {"LONGSHORE_NODES_COUNT": nodes} if nodes else {}
+        where = f"{ranks} ranks, {nodes or 1} nodes"
+        runner.run(f"unreadable memory, {where}", [runner.launch(ranks, words, settings)])
+    runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal")
 
 
 def main():
