@@ -99,13 +99,6 @@ size_t known_place(MPI_Datatype type) {
     return (bits * 0x9E3779B97F4A7C15u) >> 58;
 }
 
-// An element of 2 GiB and more does not fit MPI_Pack's int: a message to oneself moves it.
-bool pack_huge(const void* from, uint64_t from_count, MPI_Datatype from_type, void* to, uint64_t to_count,
-               MPI_Datatype to_type) {
-    return PMPI_Sendrecv(from, static_cast<int>(from_count), from_type, 0, 0, to, static_cast<int>(to_count),
-                         to_type, 0, 0, shim().self, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-}
-
 // A committed type of `bytes` plain bytes. MPI_DATATYPE_NULL if that fails.
 MPI_Datatype bytes_type(uint64_t bytes) {
     constexpr uint64_t kPiece = uint64_t{1} << 30;
@@ -150,6 +143,45 @@ class FromElsewhere {
     bool made_ = false;
 };
 
+enum class Way : uint8_t { kPack, kUnpack };
+
+// An element of 2 GiB and more does not fit MPI_Pack's int: a message to oneself moves it.
+bool convert_huge(Way way, void* element, const Layout& layout, std::byte* packed, MPI_Datatype bytes) {
+    if (way == Way::kPack)
+        return PMPI_Sendrecv(element, 1, layout.type, 0, 0, packed, 1, bytes, 0, 0, shim().self,
+                             MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    return PMPI_Sendrecv(packed, 1, bytes, 0, 0, element, 1, layout.type, 0, 0, shim().self,
+                         MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
+// Elements whose packed size fits an int.
+bool convert_some(Way way, void* elements, uint64_t count, const Layout& layout, std::byte* packed) {
+    int position = 0;
+    const int bytes = static_cast<int>(count * layout.element_bytes);
+    FromElsewhere user(elements, count, layout.type);
+    if (way == Way::kPack)
+        return PMPI_Pack(user.buffer(), user.count(), user.type(), packed, bytes, &position, shim().self) ==
+               MPI_SUCCESS;
+    return PMPI_Unpack(packed, bytes, &position, user.buffer(), user.count(), user.type(), shim().self) ==
+           MPI_SUCCESS;
+}
+
+bool convert(Way way, void* buffer, uint64_t count, const Layout& layout, std::byte* packed) {
+    if (count == 0 || layout.element_bytes == 0) return true;
+    const bool huge = layout.element_bytes > INT_MAX;
+    MPI_Datatype bytes = huge ? bytes_type(layout.element_bytes) : MPI_DATATYPE_NULL;
+    bool ok = !huge || bytes != MPI_DATATYPE_NULL;
+    const uint64_t step = std::max<uint64_t>(1, kPackBytesMax / layout.element_bytes);
+    for (uint64_t i = 0; ok && i < count; i += step) {
+        void* elements = element_at(buffer, layout, static_cast<int64_t>(i));
+        std::byte* at = packed + i * layout.element_bytes;
+        ok = huge ? convert_huge(way, elements, layout, at, bytes)
+                  : convert_some(way, elements, std::min(step, count - i), layout, at);
+    }
+    if (bytes != MPI_DATATYPE_NULL) PMPI_Type_free(&bytes);
+    return ok;
+}
+
 }  // namespace
 
 bool layout_of(MPI_Datatype type, Layout* layout) {
@@ -166,49 +198,11 @@ bool layout_of(MPI_Datatype type, Layout* layout) {
 }
 
 bool pack(const void* buffer, uint64_t count, const Layout& layout, std::byte* packed) {
-    if (count == 0 || layout.element_bytes == 0) return true;
-    if (layout.element_bytes > INT_MAX) {
-        MPI_Datatype bytes = bytes_type(layout.element_bytes);
-        bool ok = bytes != MPI_DATATYPE_NULL;
-        for (uint64_t i = 0; ok && i < count; ++i)
-            ok = pack_huge(element_at(buffer, layout, static_cast<int64_t>(i)), 1, layout.type,
-                           packed + i * layout.element_bytes, 1, bytes);
-        if (bytes != MPI_DATATYPE_NULL) PMPI_Type_free(&bytes);
-        return ok;
-    }
-    const uint64_t step = std::max<uint64_t>(1, kPackBytesMax / layout.element_bytes);
-    for (uint64_t i = 0; i < count; i += step) {
-        uint64_t n = std::min(step, count - i);
-        int position = 0;
-        FromElsewhere from(element_at(buffer, layout, static_cast<int64_t>(i)), n, layout.type);
-        if (PMPI_Pack(from.buffer(), from.count(), from.type(), packed + i * layout.element_bytes,
-                      static_cast<int>(n * layout.element_bytes), &position, shim().self) != MPI_SUCCESS)
-            return false;
-    }
-    return true;
+    return convert(Way::kPack, const_cast<void*>(buffer), count, layout, packed);
 }
 
 bool unpack(const std::byte* packed, uint64_t count, const Layout& layout, void* buffer) {
-    if (count == 0 || layout.element_bytes == 0) return true;
-    if (layout.element_bytes > INT_MAX) {
-        MPI_Datatype bytes = bytes_type(layout.element_bytes);
-        bool ok = bytes != MPI_DATATYPE_NULL;
-        for (uint64_t i = 0; ok && i < count; ++i)
-            ok = pack_huge(packed + i * layout.element_bytes, 1, bytes,
-                           element_at(buffer, layout, static_cast<int64_t>(i)), 1, layout.type);
-        if (bytes != MPI_DATATYPE_NULL) PMPI_Type_free(&bytes);
-        return ok;
-    }
-    const uint64_t step = std::max<uint64_t>(1, kPackBytesMax / layout.element_bytes);
-    for (uint64_t i = 0; i < count; i += step) {
-        uint64_t n = std::min(step, count - i);
-        int position = 0;
-        FromElsewhere to(element_at(buffer, layout, static_cast<int64_t>(i)), n, layout.type);
-        if (PMPI_Unpack(packed + i * layout.element_bytes, static_cast<int>(n * layout.element_bytes),
-                        &position, to.buffer(), to.count(), to.type(), shim().self) != MPI_SUCCESS)
-            return false;
-    }
-    return true;
+    return convert(Way::kUnpack, buffer, count, layout, const_cast<std::byte*>(packed));
 }
 
 }  // namespace longshore::mpi
