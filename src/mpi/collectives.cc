@@ -2,6 +2,8 @@
 // may still refuse, nothing has been handed over, and MPI gets the call as it came.
 #include "mpi/collectives.h"
 
+#include <atomic>
+
 #include "mpi/entry.h"
 
 namespace longshore::mpi {
@@ -27,36 +29,55 @@ bool block_of(const void* buffer, int count, MPI_Datatype type, Block* block) {
     return buffer || block->bytes == 0 || !block->layout.contiguous;
 }
 
-bool keep_type(Operation* operation, const Layout& layout) {
+void stage_packed_recv(Operation* operation, const Layout& layout, size_t bytes) {
+    if (!operation->recv.allocate(bytes)) operation->lost = MPI_ERR_NO_MEM;
+    operation->arguments.recv = operation->recv.memory;
     operation->layout = layout;
     operation->unpack = true;
-    if (is_blocking(operation->call)) return true;
+    if (is_blocking(operation->call)) return;
     // The program may free its type while the call is open.
     operation->own_type = PMPI_Type_dup(layout.type, &operation->layout.type) == MPI_SUCCESS;
-    return operation->own_type;
+    if (!operation->own_type) operation->lost = MPI_ERR_OTHER;
+}
+
+void give_up_data(Operation* operation) {
+    static std::byte nowhere;
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true))
+        say(LogLevel::kWarn, std::string(call_name(operation->call)) + " on rank " +
+                                 std::to_string(shim().rank) +
+                                 ": no memory to pack its data in; the call fails, also on the ranks that "
+                                 "exchange data with this one (said once)");
+    ls_arguments& arguments = operation->arguments;
+    arguments.in_place = 0;
+    arguments.send = arguments.recv = &nowhere;
+    arguments.send_block_bytes += kLostSend;
+    arguments.recv_block_bytes += kLostRecv;
 }
 
 namespace {
 
-bool stage_send(Operation* operation, const Block& block, uint64_t count, size_t bytes) {
-    if (block.layout.contiguous || bytes == 0) {
-        operation->arguments.send = block.buffer;
-        return true;
-    }
-    operation->arguments.send = nullptr;
-    if (!operation->send.allocate(bytes)) return false;
-    operation->arguments.send = operation->send.memory;
-    return pack(block.buffer, count, block.layout, operation->send.memory);
+void stage_send(Operation* operation, const Block& block, uint64_t count, size_t bytes) {
+    operation->arguments.send = block.buffer;
+    if (block.layout.contiguous || bytes == 0) return;
+    stage_packed_send(operation, bytes,
+                      [&](std::byte* to) { return pack(block.buffer, count, block.layout, to); });
 }
 
-bool stage_recv(Operation* operation, const Block& block, uint64_t count, size_t bytes) {
+void stage_recv(Operation* operation, const Block& block, uint64_t count, size_t bytes) {
     operation->arguments.recv = const_cast<void*>(block.buffer);
-    if (block.layout.contiguous || bytes == 0) return true;
+    if (block.layout.contiguous || bytes == 0) return;
     operation->unpack_to = const_cast<void*>(block.buffer);
     operation->unpack_count = count;
-    if (!operation->recv.allocate(bytes) || !keep_type(operation, block.layout)) return false;
-    operation->arguments.recv = operation->recv.memory;
-    return true;
+    stage_packed_recv(operation, block.layout, bytes);
+}
+
+// `count` elements of the receive buffer, from `first` on, that are also sent.
+void pack_in_place(Operation* operation, const Block& block, uint64_t first, uint64_t count) {
+    if (!operation->unpack || operation->lost != MPI_SUCCESS) return;
+    const void* from = element_at(block.buffer, block.layout, static_cast<int64_t>(first));
+    std::byte* to = operation->recv.memory + first * block.layout.element_bytes;
+    if (!pack(from, count, block.layout, to)) operation->lost = MPI_ERR_OTHER;
 }
 
 // The receive side of all blocks together; false if that is more than there is memory.
@@ -69,15 +90,12 @@ bool aliased(const Block& send, const Block& recv) {
            send.layout.contiguous && recv.layout.contiguous;
 }
 
-Reason give_up(Operation* operation) {
-    drop(operation);
-    return Reason::kArguments;
-}
-
-Reason plan_alltoall(Call call, const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
-                     int recvcount, MPI_Datatype recvtype, MPI_Comm comm, Operation** out) {
+// alltoall or allgather: a rank sends as many blocks as there are ranks, or one.
+Reason plan_uniform(Call call, const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
+                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm, Operation** out) {
     GroupRecord* group = nullptr;
     if (Reason reason = refusal(comm, &group); reason != Reason::kNone) return reason;
+    const bool to_all = collective_of(call) == LS_ALLTOALL;
     const bool in_place = sendbuf == MPI_IN_PLACE;
     Block send, recv;
     size_t whole = 0;
@@ -85,7 +103,7 @@ Reason plan_alltoall(Call call, const void* sendbuf, int sendcount, MPI_Datatype
         (!in_place && (!block_of(sendbuf, sendcount, sendtype, &send) || aliased(send, recv))))
         return Reason::kArguments;
     if (whole < shim().offload_min_bytes) return Reason::kSmall;
-    if (in_place && whole > shim().settings.snapshot_bytes_max) return Reason::kSnapshot;
+    if (to_all && in_place && whole > shim().settings.snapshot_bytes_max) return Reason::kSnapshot;
 
     Operation* operation = new_operation(group, call);
     operation->bytes = whole;
@@ -93,44 +111,14 @@ Reason plan_alltoall(Call call, const void* sendbuf, int sendcount, MPI_Datatype
     arguments.in_place = in_place;
     arguments.recv_block_bytes = recv.bytes;
     arguments.send_block_bytes = in_place ? recv.bytes : send.bytes;
-    const auto size = static_cast<uint64_t>(group->size);
-    if (!stage_recv(operation, recv, size * recv.count, whole)) return give_up(operation);
-    if (in_place && operation->unpack &&
-        !pack(recvbuf, size * recv.count, recv.layout, operation->recv.memory))
-        return give_up(operation);
-    if (!in_place && !stage_send(operation, send, size * send.count, size * send.bytes))
-        return give_up(operation);
-    *out = operation;
-    return Reason::kNone;
-}
-
-Reason plan_allgather(Call call, const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
-                      int recvcount, MPI_Datatype recvtype, MPI_Comm comm, Operation** out) {
-    GroupRecord* group = nullptr;
-    if (Reason reason = refusal(comm, &group); reason != Reason::kNone) return reason;
-    const bool in_place = sendbuf == MPI_IN_PLACE;
-    Block send, recv;
-    size_t whole = 0;
-    if (!block_of(recvbuf, recvcount, recvtype, &recv) || !whole_of(recv, group->size, &whole) ||
-        (!in_place && (!block_of(sendbuf, sendcount, sendtype, &send) || aliased(send, recv))))
-        return Reason::kArguments;
-    if (whole < shim().offload_min_bytes) return Reason::kSmall;
-
-    Operation* operation = new_operation(group, call);
-    operation->bytes = whole;
-    ls_arguments& arguments = operation->arguments;
-    arguments.in_place = in_place;
-    arguments.recv_block_bytes = recv.bytes;
-    arguments.send_block_bytes = in_place ? recv.bytes : send.bytes;
-    const auto size = static_cast<uint64_t>(group->size);
-    if (!stage_recv(operation, recv, size * recv.count, whole)) return give_up(operation);
-    if (in_place && operation->unpack) {
-        const auto own = static_cast<uint64_t>(group->rank);
-        const void* block = element_at(recvbuf, recv.layout, static_cast<int64_t>(own * recv.count));
-        if (!pack(block, recv.count, recv.layout, operation->recv.memory + own * recv.bytes))
-            return give_up(operation);
-    }
-    if (!in_place && !stage_send(operation, send, send.count, send.bytes)) return give_up(operation);
+    const auto size = static_cast<uint64_t>(group->size), rank = static_cast<uint64_t>(group->rank);
+    const uint64_t blocks_sent = to_all ? size : 1;
+    stage_recv(operation, recv, size * recv.count, whole);
+    if (in_place)
+        pack_in_place(operation, recv, to_all ? 0 : rank * recv.count, blocks_sent * recv.count);
+    else
+        stage_send(operation, send, blocks_sent * send.count, blocks_sent * send.bytes);
+    if (operation->lost != MPI_SUCCESS) give_up_data(operation);
     *out = operation;
     return Reason::kNone;
 }
@@ -146,12 +134,16 @@ Reason plan_bcast(Call call, void* buffer, int count, MPI_Datatype datatype, int
 
     Operation* operation = new_operation(group, call);
     operation->bytes = block.bytes;
-    operation->arguments.root = static_cast<uint32_t>(root);
-    operation->arguments.send_block_bytes = operation->arguments.recv_block_bytes = block.bytes;
-    if (!stage_recv(operation, block, block.count, block.bytes)) return give_up(operation);
-    if (root == group->rank && operation->unpack) {
-        if (!pack(buffer, block.count, block.layout, operation->recv.memory)) return give_up(operation);
-        operation->unpack = false;  // the root keeps what it has
+    ls_arguments& arguments = operation->arguments;
+    arguments.root = static_cast<uint32_t>(root);
+    arguments.send_block_bytes = arguments.recv_block_bytes = block.bytes;
+    stage_recv(operation, block, block.count, block.bytes);
+    const bool is_root = root == group->rank;
+    if (is_root) pack_in_place(operation, block, 0, block.count);
+    if (is_root) operation->unpack = false;  // it keeps what it has
+    if (operation->lost != MPI_SUCCESS) {
+        give_up_data(operation);
+        if (is_root) arguments.recv_block_bytes = arguments.send_block_bytes;  // the root's one block
     }
     *out = operation;
     return Reason::kNone;
@@ -164,8 +156,8 @@ namespace entry {
 int alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
              MPI_Datatype recvtype, MPI_Comm comm) {
     Operation* operation = nullptr;
-    Reason reason = plan_alltoall(Call::kAlltoall, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                                  comm, &operation);
+    Reason reason = plan_uniform(Call::kAlltoall, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                 comm, &operation);
     if (reason == Reason::kNone) return run_blocking(operation);
     HostCall host(Call::kAlltoall, reason);
     return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
@@ -175,8 +167,8 @@ int ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* r
               MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request) {
     PostSpan span(Call::kIalltoall);
     Operation* operation = nullptr;
-    Reason reason = plan_alltoall(Call::kIalltoall, sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                                  recvtype, comm, &operation);
+    Reason reason = plan_uniform(Call::kIalltoall, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                 comm, &operation);
     if (reason == Reason::kNone) return start_request(operation, request);
     HostCall host(Call::kIalltoall, reason);
     return PMPI_Ialltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
@@ -185,8 +177,8 @@ int ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* r
 int allgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
               MPI_Datatype recvtype, MPI_Comm comm) {
     Operation* operation = nullptr;
-    Reason reason = plan_allgather(Call::kAllgather, sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                                   recvtype, comm, &operation);
+    Reason reason = plan_uniform(Call::kAllgather, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                 comm, &operation);
     if (reason == Reason::kNone) return run_blocking(operation);
     HostCall host(Call::kAllgather, reason);
     return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
@@ -196,8 +188,8 @@ int iallgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* 
                MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request) {
     PostSpan span(Call::kIallgather);
     Operation* operation = nullptr;
-    Reason reason = plan_allgather(Call::kIallgather, sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                                   recvtype, comm, &operation);
+    Reason reason = plan_uniform(Call::kIallgather, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                                 recvtype, comm, &operation);
     if (reason == Reason::kNone) return start_request(operation, request);
     HostCall host(Call::kIallgather, reason);
     return PMPI_Iallgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);

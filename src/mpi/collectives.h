@@ -20,8 +20,27 @@ struct Block {
 // False if MPI would report an error.
 bool block_of(const void* buffer, int count, MPI_Datatype type, Block* block);
 
-// The operation unpacks with this layout when it completes.
-bool keep_type(Operation* operation, const Layout& layout);
+// The send side packed, into memory of its own. `write` fills it and says whether that worked.
+template <class Write>
+void stage_packed_send(Operation* operation, size_t bytes, Write write) {
+    if (!operation->send.allocate(bytes)) {
+        operation->lost = MPI_ERR_NO_MEM;
+    } else if (!write(operation->send.memory)) {
+        operation->lost = MPI_ERR_OTHER;
+    }
+    operation->arguments.send = operation->send.memory;
+}
+
+// The receive side likewise: the operation unpacks with this layout when it completes.
+void stage_packed_recv(Operation* operation, const Layout& layout, size_t bytes);
+
+// What a rank adds to the size of every block it sends or receives when its data are lost: no two ranks'
+// blocks fit then, so nobody touches the memory, all who exchange something with it get an error, and nobody
+// waits. A block that is sent is too large for a notification, too: the host library copies none of it.
+constexpr uint64_t kLostSend = (64 << 10) + 2;
+constexpr uint64_t kLostRecv = 1;
+// For the blocks of one size; and says so to the user.
+void give_up_data(Operation* operation);
 
 // A call of the families that MPI serves: counted, and in the trace while it lasts.
 class HostCall {

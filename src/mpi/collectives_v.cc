@@ -43,6 +43,14 @@ void lay_out_packed(Blocks* blocks, int size) {
     }
 }
 
+// See give_up_data; empty blocks stay empty.
+void give_up_blocks(Blocks* blocks, int size, uint64_t lost_bytes) {
+    if (blocks->packed_counts.empty()) lay_out_packed(blocks, size);
+    for (int64_t& bytes : blocks->packed_counts)
+        if (bytes > 0) bytes += static_cast<int64_t>(lost_bytes);
+    for (int64_t& place : blocks->packed_displacements) place = 0;
+}
+
 bool pack_block(const Blocks& blocks, int i, std::byte* memory) {
     const auto index = static_cast<size_t>(i);
     return pack(element_at(blocks.buffer, blocks.layout, blocks.displacements[i]),
@@ -56,39 +64,37 @@ bool pack_blocks(const Blocks& blocks, int size, std::byte* memory) {
     return true;
 }
 
-ls_vector vector_of(const Blocks& blocks) {
-    if (blocks.layout.contiguous)
-        return {blocks.counts, blocks.displacements, 0, blocks.layout.element_bytes};
+ls_vector packed_vector_of(const Blocks& blocks) {
     return {blocks.packed_counts.data(), blocks.packed_displacements.data(), 1, 1};
 }
 
-bool stage_send(Operation* operation, Blocks* blocks, int size) {
+ls_vector vector_of(const Blocks& blocks) {
+    if (!blocks.layout.contiguous) return packed_vector_of(blocks);
+    return {blocks.counts, blocks.displacements, 0, blocks.layout.element_bytes};
+}
+
+void stage_send(Operation* operation, Blocks* blocks, int size) {
     operation->arguments.send = blocks->buffer;
     if (!blocks->layout.contiguous) {
         lay_out_packed(blocks, size);
-        if (!operation->send.allocate(blocks->bytes)) return false;
-        if (blocks->bytes > 0 && !pack_blocks(*blocks, size, operation->send.memory)) return false;
-        operation->arguments.send = operation->send.memory;
+        stage_packed_send(operation, blocks->bytes,
+                          [&](std::byte* to) { return pack_blocks(*blocks, size, to); });
     }
     operation->arguments.send_vector = vector_of(*blocks);
-    return true;
 }
 
-bool stage_recv(Operation* operation, Blocks* blocks, int size) {
+void stage_recv(Operation* operation, Blocks* blocks, int size) {
     operation->arguments.recv = const_cast<void*>(blocks->buffer);
     if (!blocks->layout.contiguous) {
         lay_out_packed(blocks, size);
-        if (!operation->recv.allocate(blocks->bytes)) return false;
-        operation->arguments.recv = operation->recv.memory;
         if (blocks->bytes > 0) {
             operation->unpack_to = const_cast<void*>(blocks->buffer);
             operation->unpack_counts.assign(blocks->counts, blocks->counts + size);
             operation->unpack_displacements.assign(blocks->displacements, blocks->displacements + size);
-            if (!keep_type(operation, blocks->layout)) return false;
+            stage_packed_recv(operation, blocks->layout, blocks->bytes);
         }
     }
     operation->arguments.recv_vector = vector_of(*blocks);
-    return true;
 }
 
 // The host library reads counts in ls_operation_start, so what was packed must live until then: in `Plan`.
@@ -97,31 +103,37 @@ struct Plan {
     Operation* operation = nullptr;
 };
 
-Reason give_up(Plan* plan) {
-    drop(plan->operation);
-    return Reason::kArguments;
-}
-
 Reason plan_alltoallv(Call call, const void* sendbuf, const int sendcounts[], const int sdispls[],
                       MPI_Datatype sendtype, void* recvbuf, const int recvcounts[], const int rdispls[],
                       MPI_Datatype recvtype, MPI_Comm comm, Plan* plan) {
     GroupRecord* group = nullptr;
     if (Reason reason = refusal(comm, &group); reason != Reason::kNone) return reason;
     const bool in_place = sendbuf == MPI_IN_PLACE;
-    if (!blocks_of(recvbuf, recvcounts, rdispls, recvtype, group->size, &plan->recv) ||
-        (!in_place && !blocks_of(sendbuf, sendcounts, sdispls, sendtype, group->size, &plan->send)))
+    const int size = group->size;
+    if (!blocks_of(recvbuf, recvcounts, rdispls, recvtype, size, &plan->recv) ||
+        (!in_place && !blocks_of(sendbuf, sendcounts, sdispls, sendtype, size, &plan->send)))
         return Reason::kArguments;
 
     Operation* operation = plan->operation = new_operation(group, call);
     operation->bytes = plan->recv.bytes;
-    operation->arguments.in_place = in_place;
-    if (!stage_recv(operation, &plan->recv, group->size)) return give_up(plan);
-    if (in_place) {
-        operation->arguments.send_vector = operation->arguments.recv_vector;
-        if (operation->unpack && !pack_blocks(plan->recv, group->size, operation->recv.memory))
-            return give_up(plan);
-    } else if (!stage_send(operation, &plan->send, group->size)) {
-        return give_up(plan);
+    ls_arguments& arguments = operation->arguments;
+    arguments.in_place = in_place;
+    stage_recv(operation, &plan->recv, size);
+    if (!in_place) {
+        stage_send(operation, &plan->send, size);
+    } else {
+        arguments.send_vector = arguments.recv_vector;
+        if (operation->unpack && operation->lost == MPI_SUCCESS &&
+            !pack_blocks(plan->recv, size, operation->recv.memory))
+            operation->lost = MPI_ERR_OTHER;
+    }
+    if (operation->lost != MPI_SUCCESS) {
+        give_up_data(operation);
+        if (in_place) plan->send = plan->recv;
+        give_up_blocks(&plan->send, size, kLostSend);
+        give_up_blocks(&plan->recv, size, kLostRecv);
+        arguments.send_vector = packed_vector_of(plan->send);
+        arguments.recv_vector = packed_vector_of(plan->recv);
     }
     return Reason::kNone;
 }
@@ -136,25 +148,28 @@ Reason plan_allgatherv(Call call, const void* sendbuf, int sendcount, MPI_Dataty
     if (!blocks_of(recvbuf, recvcounts, displs, recvtype, group->size, &plan->recv) ||
         (!in_place && !block_of(sendbuf, sendcount, sendtype, &send)))
         return Reason::kArguments;
+    if (in_place) send.bytes = static_cast<size_t>(recvcounts[group->rank]) * plan->recv.layout.element_bytes;
 
     Operation* operation = plan->operation = new_operation(group, call);
     operation->bytes = plan->recv.bytes;
     ls_arguments& arguments = operation->arguments;
     arguments.in_place = in_place;
-    if (!stage_recv(operation, &plan->recv, group->size)) return give_up(plan);
-    if (in_place) {
-        arguments.send_block_bytes =
-            static_cast<size_t>(recvcounts[group->rank]) * plan->recv.layout.element_bytes;
-        if (operation->unpack && !pack_block(plan->recv, group->rank, operation->recv.memory))
-            return give_up(plan);
-        return Reason::kNone;
-    }
     arguments.send_block_bytes = send.bytes;
     arguments.send = send.buffer;
-    if (!send.layout.contiguous && send.bytes > 0) {
-        if (!operation->send.allocate(send.bytes)) return give_up(plan);
-        arguments.send = operation->send.memory;
-        if (!pack(send.buffer, send.count, send.layout, operation->send.memory)) return give_up(plan);
+    stage_recv(operation, &plan->recv, group->size);
+    if (in_place) {
+        if (operation->unpack && operation->lost == MPI_SUCCESS &&
+            !pack_block(plan->recv, group->rank, operation->recv.memory))
+            operation->lost = MPI_ERR_OTHER;
+    } else if (!send.layout.contiguous && send.bytes > 0) {
+        stage_packed_send(operation, send.bytes,
+                          [&](std::byte* to) { return pack(send.buffer, send.count, send.layout, to); });
+    }
+    if (operation->lost != MPI_SUCCESS) {
+        give_up_data(operation);
+        if (send.bytes == 0) arguments.send_block_bytes = 0;
+        give_up_blocks(&plan->recv, group->size, kLostRecv);
+        arguments.recv_vector = packed_vector_of(plan->recv);
     }
     return Reason::kNone;
 }

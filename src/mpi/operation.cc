@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -16,6 +17,14 @@ namespace longshore::mpi {
 namespace {
 
 constexpr size_t kRecycledMax = 64;
+// Of the context's memory for staging, so that it never lacks its own: an operation that it cannot post waits
+// for older ones, which may be waiting for a peer that waits for this one.
+constexpr size_t kFastBytesMax = size_t{32} << 20;
+size_t fast_bytes = 0;  // in use, as the context counts
+
+size_t fast_bytes_of(size_t bytes) {
+    return std::bit_ceil(bytes);
+}
 
 // Requests of ours to their operations: open addressing, a power of two, grown when half full. Erasing moves
 // later entries of the run back, so there are no tombstones.
@@ -105,8 +114,9 @@ bool unpack_blocks(Operation* operation) {
 // After the host library is through with it: the receive buffer gets its data, everything held is given back,
 // but for the Operation itself. Not under the lock: the MPI may call back.
 void complete(Operation* operation, int result) {
-    operation->error = error_of(result);
-    if (result == LS_OK && operation->unpack && !unpack_blocks(operation)) operation->error = MPI_ERR_OTHER;
+    operation->error = operation->lost != MPI_SUCCESS ? operation->lost : error_of(result);
+    if (operation->error == MPI_SUCCESS && operation->unpack && !unpack_blocks(operation))
+        operation->error = MPI_ERR_OTHER;
     if (operation->own_type) PMPI_Type_free(&operation->layout.type);
     operation->own_type = false;
     ContextLock lock;
@@ -238,18 +248,22 @@ bool Staging::allocate(size_t wanted) {
     if (wanted == 0) return true;
     {
         ContextLock lock;
-        memory = static_cast<std::byte*>(ls_allocate(shim().context, wanted));
+        if (wanted <= kFastBytesMax && fast_bytes_of(wanted) <= kFastBytesMax - fast_bytes)
+            memory = static_cast<std::byte*>(ls_allocate(shim().context, wanted));
+        from_context = memory != nullptr;
+        if (from_context) fast_bytes += fast_bytes_of(wanted);
     }
-    from_context = memory != nullptr;
     if (!memory) memory = static_cast<std::byte*>(malloc(wanted));
     return memory != nullptr;
 }
 
 void Staging::free() {
-    if (memory && from_context)
+    if (from_context) {
         ls_release(shim().context, memory, bytes);
-    else
+        fast_bytes -= fast_bytes_of(bytes);
+    } else {
         ::free(memory);
+    }
     *this = Staging{};
 }
 

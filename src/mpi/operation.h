@@ -30,6 +30,10 @@ struct Operation {
     MPI_Request request = MPI_REQUEST_NULL;
     bool reported = false;  // said who is missing
 
+    // Why this rank could not stage its data. It takes part all the same, with blocks that fit nobody's: left
+    // to MPI alone, it would keep its peers waiting.
+    int lost = MPI_SUCCESS;
+
     Staging send, recv;
     // recv staged: unpack_count elements at unpack_to, or one run per rank at its displacement.
     bool unpack = false, own_type = false;

@@ -166,10 +166,12 @@ def agreement(runner):
 def errors(runner):
     """Operations that fail."""
     words = [runner.program("offload_errors"), "unreadable"]
+    no_memory = [runner.program("no_memory")]
     for ranks, nodes in ((2, 0), (3, 0), (4, 2)):
         settings = {"LONGSHORE_NODES_COUNT": nodes} if nodes else {}
         where = f"{ranks} ranks, {nodes or 1} nodes"
         runner.run(f"unreadable memory, {where}", [runner.launch(ranks, words, settings)])
+        runner.run(f"no memory to pack in, {where}", [runner.launch(ranks, no_memory, settings)])
     runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal")
 
 

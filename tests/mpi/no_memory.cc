@@ -1,0 +1,186 @@
+// One rank has no memory to pack its data in (malloc fails for exactly that size, and the memory that the
+// shim keeps for packing is in use): it takes part all the same, gets MPI_ERR_NO_MEM, all who need its data
+// get an error, and the next call works. As a hang would show otherwise, every call is made by all ranks in
+// turn.
+#include <algorithm>
+#include <vector>
+
+#include "check.h"
+
+extern "C" void* __libc_malloc(size_t bytes);
+
+namespace {
+
+size_t refused_bytes[2];
+int refusals = 0;
+
+int rank, size;
+MPI_Comm comm;
+
+int class_of(int code) {
+    int result = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &result);
+    return result;
+}
+
+// `bytes` plain bytes, then a hole: packed by its rank.
+MPI_Datatype with_hole(int bytes, int hole) {
+    MPI_Datatype bytes_type, type;
+    MPI_Type_contiguous(bytes, MPI_BYTE, &bytes_type);
+    MPI_Type_create_resized(bytes_type, 0, bytes + hole, &type);
+    MPI_Type_commit(&type);
+    MPI_Type_free(&bytes_type);
+    return type;
+}
+
+// Takes all the memory that the shim keeps for packing, on `loser`, until let_go: broadcasts which the root
+// does not enter before.
+class Hold {
+  public:
+    explicit Hold(int loser) : loser_(loser), root_((loser + 1) % size) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
+        if (rank == loser_) start();
+    }
+    void let_go() {
+        if (rank != loser_) start();
+        MPI_Waitall(kCount, requests_, MPI_STATUSES_IGNORE);
+        const size_t step = rank == loser_ ? kBytes + kHole : kBytes;
+        for (int i = 0; i < kCount; ++i)
+            CHECK(is_filled(buffer_.data() + static_cast<size_t>(i) * step, kBytes, root_, 0, i));
+        MPI_Comm_free(&comm_);
+    }
+
+  private:
+    static constexpr int kCount = 2, kBytes = 16 << 20, kHole = 64;
+
+    void start() {
+        const bool packs = rank == loser_;
+        const size_t step = packs ? kBytes + kHole : kBytes;
+        MPI_Datatype type = packs ? with_hole(kBytes, kHole) : MPI_BYTE;
+        buffer_.resize(kCount * step);
+        for (int i = 0; i < kCount; ++i) {
+            unsigned char* at = buffer_.data() + static_cast<size_t>(i) * step;
+            if (rank == root_) fill(at, kBytes, root_, 0, i);
+            MPI_Ibcast(at, packs ? 1 : kBytes, type, root_, comm_, &requests_[i]);
+        }
+        if (packs) MPI_Type_free(&type);
+    }
+
+    int loser_, root_;
+    MPI_Comm comm_;
+    std::vector<unsigned char> buffer_;
+    MPI_Request requests_[kCount];
+};
+
+enum Kind { kAlltoall, kAlltoallv, kAllgather, kAllgatherv, kBcast, kKinds };
+enum Lost { kNothing, kSend, kRecv, kInPlace };
+
+// One call with blocks of `bytes`, in which this rank packs what `lost` names.
+int call(Kind kind, bool blocking, int bytes, Lost lost, int root, std::vector<unsigned char>* recv) {
+    constexpr int kHole = 3;
+    MPI_Datatype holed = with_hole(bytes, kHole);
+    const bool in_place = lost == kInPlace && kind != kBcast;
+    const bool send_packed = lost == kSend, recv_packed = lost == kRecv || lost == kInPlace;
+    const MPI_Datatype st = send_packed ? holed : MPI_BYTE, rt = recv_packed ? holed : MPI_BYTE;
+    const int sc = send_packed ? 1 : bytes, rc = recv_packed ? 1 : bytes;
+    const auto n = static_cast<size_t>(size), step = static_cast<size_t>(bytes + kHole);
+    std::vector<unsigned char> send(n * step);
+    recv->assign(n * step, 0xEE);
+    for (size_t r = 0; r < n; ++r)
+        fill(send.data() + r * (send_packed ? step : static_cast<size_t>(bytes)),
+             static_cast<uint64_t>(bytes), rank, kind <= kAlltoallv ? static_cast<int>(r) : 0, 5);
+    if (kind == kBcast && rank == root) fill(recv->data(), static_cast<uint64_t>(bytes), root, 0, 5);
+    std::vector<int> scs(n, sc), rcs(n, rc), sds(n), rds(n);
+    for (size_t r = 0; r < n; ++r) {
+        sds[r] = static_cast<int>(r) * sc;
+        rds[r] = static_cast<int>(r) * rc;
+    }
+    const void* from = in_place ? MPI_IN_PLACE : static_cast<const void*>(send.data());
+    void* to = recv->data();
+    MPI_Request q = MPI_REQUEST_NULL;
+    int e = MPI_SUCCESS;
+    const int *s = scs.data(), *sd = sds.data(), *r = rcs.data(), *rd = rds.data();
+    switch (kind) {
+        case kAlltoall:
+            e = blocking ? MPI_Alltoall(from, sc, st, to, rc, rt, comm)
+                         : MPI_Ialltoall(from, sc, st, to, rc, rt, comm, &q);
+            break;
+        case kAlltoallv:
+            e = blocking ? MPI_Alltoallv(from, s, sd, st, to, r, rd, rt, comm)
+                         : MPI_Ialltoallv(from, s, sd, st, to, r, rd, rt, comm, &q);
+            break;
+        case kAllgather:
+            e = blocking ? MPI_Allgather(from, sc, st, to, rc, rt, comm)
+                         : MPI_Iallgather(from, sc, st, to, rc, rt, comm, &q);
+            break;
+        case kAllgatherv:
+            e = blocking ? MPI_Allgatherv(from, sc, st, to, r, rd, rt, comm)
+                         : MPI_Iallgatherv(from, sc, st, to, r, rd, rt, comm, &q);
+            break;
+        default:
+            e = blocking ? MPI_Bcast(to, rc, rt, root, comm) : MPI_Ibcast(to, rc, rt, root, comm, &q);
+    }
+    refused_bytes[0] = refused_bytes[1] = 0;
+    if (!blocking) {
+        CHECK(e == MPI_SUCCESS);
+        e = MPI_Wait(&q, MPI_STATUS_IGNORE);
+        CHECK(q == MPI_REQUEST_NULL);
+    }
+    MPI_Type_free(&holed);
+    return class_of(e);
+}
+
+void one(Kind kind, bool blocking, int bytes, Lost lost, int loser, int root) {
+    std::vector<unsigned char> recv;
+    const bool lose = rank == loser;
+    const int before = refusals;
+    if (lose) {
+        refused_bytes[0] = static_cast<size_t>(bytes);
+        refused_bytes[1] = static_cast<size_t>(bytes) * static_cast<size_t>(size);
+    }
+    const int error = call(kind, blocking, bytes, lose ? lost : kNothing, root, &recv);
+    if (lose) CHECK(refusals == before + 1);
+    if (lose) CHECK(error == MPI_ERR_NO_MEM);
+    const bool needs_it = kind != kBcast || loser == root;
+    if (!lose && needs_it) CHECK(error != MPI_SUCCESS);
+    // The next one works.
+    CHECK(call(kind, blocking, bytes, kNothing, root, &recv) == MPI_SUCCESS);
+    for (int r = 0; r < size && kind != kBcast; ++r)
+        CHECK(is_filled(recv.data() + static_cast<size_t>(r) * static_cast<size_t>(bytes),
+                        static_cast<uint64_t>(bytes), r, kind <= kAlltoallv ? rank : 0, 5));
+    if (kind == kBcast) CHECK(is_filled(recv.data(), static_cast<uint64_t>(bytes), root, 0, 5));
+}
+
+}  // namespace
+
+// Stands in for the C library's in the whole process.
+extern "C" void* malloc(size_t bytes) {
+    if (bytes != 0 && (bytes == refused_bytes[0] || bytes == refused_bytes[1])) {
+        ++refusals;
+        return nullptr;
+    }
+    return __libc_malloc(bytes);
+}
+
+int main(int argc, char** argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int loser : {0, size - 1}) {
+        Hold hold(loser);
+        for (int kind = 0; kind < kKinds; ++kind)
+            for (bool blocking : {true, false})
+                for (int bytes : {75, 300'003})  // within a notification, and more than a chunk
+                    for (Lost lost : {kSend, kRecv, kInPlace}) {
+                        // A broadcast's buffer is both.
+                        if (kind == kBcast && lost == kSend) continue;
+                        const int root = lost == kInPlace ? loser : (loser + 1) % size;
+                        one(static_cast<Kind>(kind), blocking, bytes, lost, loser, root);
+                    }
+        hold.let_go();
+    }
+    MPI_Comm_free(&comm);
+    finish("no_memory");
+}
