@@ -172,6 +172,10 @@ def errors(runner):
         where = f"{ranks} ranks, {nodes or 1} nodes"
         runner.run(f"unreadable memory, {where}", [runner.launch(ranks, words, settings)])
         runner.run(f"no memory to pack in, {where}", [runner.launch(ranks, no_memory, settings)])
+    for nodes in (1, 2):
+        for word in ("", "forbidden"):
+            runner.run(f"in place, 2 ranks, {nodes} nodes, {word or 'peers may read'}",
+                       [runner.launch(2, [runner.program("in_place"), word], {"LONGSHORE_NODES_COUNT": nodes})])
     runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal")
 
 
