@@ -8,6 +8,7 @@ ranks are few and small. Nothing runs in parallel.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,7 @@ class Runner:
         return ["-np", str(ranks), "env", *variables, *words]
 
     def run(self, label, contexts, *, offloaded=True, code=0, expect=None, reject=None,
-            more_left=frozenset()):
+            more_left=frozenset(), check=None):
         if self.options.k and self.options.k not in label:
             return
         stats = os.path.join(self.folder.name, f"{self.runs}.json")
@@ -63,6 +64,9 @@ class Runner:
             problem = f"says: {reject}"
         elif offloaded is not None and code == 0:
             problem = self.check_stats(stats, offloaded, more_left)
+        if check and not problem:
+            with open(stats) as file:
+                problem = check(json.load(file), output)
         verdict = "FAILED" if problem else "ok"
         print(f"{verdict:6} {time.monotonic() - begin:6.2f} s  {label}" + (f": {problem}" if problem else ""), flush=True)
         if problem:
@@ -94,6 +98,9 @@ class Runner:
 offloaded_may_leave = {"one rank", "intercommunicator", "communicator not seen", "argument"}
 
 
+PROGRAMS = ("collectives", "datatypes", "waits", "errors", "communicators", "rendezvous", "unseen", "stress")
+
+
 def programs(runner):
     """Every program, at 1, 2, 3, 4 and 8 ranks, on 1 to 4 emulated nodes."""
     mpich, fake = runner.options.flavour == "mpich", runner.options.host == "fake"
@@ -105,7 +112,7 @@ def programs(runner):
         settings = {"LONGSHORE_NODES_COUNT": nodes} if nodes else {}
         where = f"{ranks} ranks" + (f", {nodes} nodes" if nodes else "")
         arguments = {"collectives": [max_bytes], "stress": ["1", "60"]}
-        for name in ("collectives", "datatypes", "waits", "errors", "communicators", "rendezvous", "unseen", "stress"):
+        for name in PROGRAMS:
             if ranks == 8 and (name in ("errors", "communicators", "unseen") or (mpich and fake)):
                 continue
             if mpich and fake and ranks == 4 and name in ("waits", "communicators"):
@@ -116,11 +123,23 @@ def programs(runner):
             runner.run(f"{name}, {where}", [runner.launch(ranks, words, settings)], offloaded=ranks > 1)
 
 
+def uncooperative(runner):
+    """Every program with all of the work left to the service processes, in smaller jobs."""
+    if runner.options.host == "fake":
+        return
+    for ranks, nodes in ((2, 1), (3, 2), (4, 4), (8, 4)):
+        settings = {"LONGSHORE_NODES_COUNT": nodes, "LONGSHORE_WAIT_COOPERATIVE": "off"}
+        arguments = {"collectives": ["100000" if ranks == 2 else "1024"], "stress": ["2", "40"]}
+        for name in PROGRAMS:
+            if ranks == 8 and name not in ("collectives", "stress"):
+                continue
+            words = [runner.program(name), *arguments.get(name, [])]
+            runner.run(f"{name}, {ranks} ranks, {nodes} nodes, no cooperative wait",
+                       [runner.launch(ranks, words, settings)])
+
+
 def variations(runner):
     collectives = [runner.program("collectives"), "1024"]
-    off = {"LONGSHORE_WAIT_COOPERATIVE": "off"}
-    runner.run("collectives, no cooperative wait", [runner.launch(2, collectives, off)])
-    runner.run("stress, no cooperative wait", [runner.launch(2, [runner.program("stress"), "2", "100"], off)])
     for seed in range(3, 6):
         runner.run(f"stress, seed {seed}", [runner.launch(2, [runner.program("stress"), str(seed), "150"], {})])
     if runner.options.host == "real":
@@ -150,8 +169,6 @@ def agreement(runner):
     runner.run("unknown variable, strict", [runner.launch(2, collectives, {"LONGSHORE_STAT": "1",
                                                                           "LONGSHORE_STRICT": "1"})], code=1,
                expect="the job ends here")
-    if runner.options.host == "real":
-        errors(runner)
     if runner.options.host == "fake":
         for error, name in ((-2, "other"), (-3, "truncate")):
             fails = {"LONGSHORE_INTERNAL_FAKE_ERROR": error}
@@ -163,8 +180,29 @@ def agreement(runner):
                    offloaded=False, expect="the fake was told to be unavailable")
 
 
+def crossed_once(stats, output):
+    """A block of the allgather family crosses to every other node once, whatever ranks it has there."""
+    payload = int(re.search(r"payload: (\d+) bytes", output)[1])
+    crossed = sum(service["bytes_between_nodes"] for service in stats["services"])
+    if payload == 0 or crossed != payload * (stats["nodes"] - 1):
+        return f"{crossed} bytes between {stats['nodes']} nodes, of {payload} bytes"
+    return None
+
+
+def crossing(runner):
+    if runner.options.host == "fake":
+        return
+    for ranks, nodes in ((8, 4), (5, 2)):
+        for placement in ("contiguous", "strided"):
+            settings = {"LONGSHORE_NODES_COUNT": nodes, "LONGSHORE_NODES_PLACEMENT": placement}
+            runner.run(f"crossing, {ranks} ranks, {nodes} nodes, {placement}",
+                       [runner.launch(ranks, [runner.program("crossing")], settings)], check=crossed_once)
+
+
 def errors(runner):
-    """Operations that fail."""
+    """Operations that fail, and memory that is not there."""
+    if runner.options.host == "fake":
+        return
     words = [runner.program("offload_errors"), "unreadable"]
     no_memory = [runner.program("no_memory")]
     for ranks, nodes in ((2, 0), (3, 0), (4, 2)):
@@ -185,11 +223,11 @@ def main():
     parser.add_argument("--flavour", required=True, choices=("openmpi", "mpich"))
     parser.add_argument("--host", required=True, choices=("fake", "real"))
     parser.add_argument("--mpirun", required=True)
-    parser.add_argument("--only", choices=("programs", "variations", "agreement"))
+    parser.add_argument("--only", choices=("programs", "uncooperative", "variations", "errors", "crossing", "agreement"))
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
-    for part in (programs, variations, agreement):
+    for part in (programs, uncooperative, variations, errors, crossing, agreement):
         if runner.options.only in (None, part.__name__):
             part(runner)
     print(f"{runner.runs} runs, {runner.failures} failed, {time.monotonic() - begin:.0f} s")
