@@ -43,11 +43,12 @@ void stage_packed_recv(Operation* operation, const Layout& layout, size_t bytes)
 void give_up_data(Operation* operation) {
     static std::byte nowhere;
     static std::atomic<bool> said{false};
+    const char* why =
+        operation->lost == MPI_ERR_NO_MEM ? ": no memory to pack its data in" : ": cannot pack its data";
     if (!said.exchange(true))
-        say(LogLevel::kWarn, std::string(call_name(operation->call)) + " on rank " +
-                                 std::to_string(shim().rank) +
-                                 ": no memory to pack its data in; the call fails, also on the ranks that "
-                                 "exchange data with this one (said once)");
+        say(LogLevel::kWarn,
+            std::string(call_name(operation->call)) + " on rank " + std::to_string(shim().rank) + why +
+                "; the call fails, also on the ranks that exchange data with this one (said once)");
     ls_arguments& arguments = operation->arguments;
     arguments.in_place = 0;
     arguments.send = arguments.recv = &nowhere;
