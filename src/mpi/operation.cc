@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -17,15 +16,6 @@ namespace longshore::mpi {
 namespace {
 
 constexpr size_t kRecycledMax = 64;
-// Of the context's memory for staging, so that it never lacks its own: an operation that it cannot post waits
-// for older ones, which may be waiting for a peer that waits for this one.
-constexpr size_t kFastBytesMax = size_t{32} << 20;
-size_t fast_bytes = 0;  // in use, as the context counts
-
-size_t fast_bytes_of(size_t bytes) {
-    return std::bit_ceil(bytes);
-}
-
 // Requests of ours to their operations: open addressing, a power of two, grown when half full. Erasing moves
 // later entries of the run back, so there are no tombstones.
 class RequestTable {
@@ -248,22 +238,18 @@ bool Staging::allocate(size_t wanted) {
     if (wanted == 0) return true;
     {
         ContextLock lock;
-        if (wanted <= kFastBytesMax && fast_bytes_of(wanted) <= kFastBytesMax - fast_bytes)
-            memory = static_cast<std::byte*>(ls_allocate(shim().context, wanted));
+        memory = static_cast<std::byte*>(ls_allocate(shim().context, wanted));
         from_context = memory != nullptr;
-        if (from_context) fast_bytes += fast_bytes_of(wanted);
     }
     if (!memory) memory = static_cast<std::byte*>(malloc(wanted));
     return memory != nullptr;
 }
 
 void Staging::free() {
-    if (from_context) {
+    if (from_context)
         ls_release(shim().context, memory, bytes);
-        fast_bytes -= fast_bytes_of(bytes);
-    } else {
+    else
         ::free(memory);
-    }
     *this = Staging{};
 }
 
@@ -375,7 +361,7 @@ bool any_open() {
 }
 
 bool any_request() {
-    return request_count.load(std::memory_order_relaxed) != 0;
+    return all.request_count.load(std::memory_order_relaxed) != 0;
 }
 
 Operation* find_operation(MPI_Request request) {

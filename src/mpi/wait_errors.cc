@@ -13,7 +13,7 @@ constexpr int kMark = -0x4C53;  // in MPI_SOURCE, where no MPI has it; MPI_TAG i
 // The failures that the MPI meets while this thread is in one call of the family.
 class Failures {
   public:
-    Failures() : outer_(current) { current = this; }
+    Failures() : current_(current()), outer_(current_) { current_ = this; }
     ~Failures() {
         leave();
         for (const Failure& failure : list_) release(failure.group);
@@ -21,7 +21,7 @@ class Failures {
     Failures(const Failures&) = delete;
     Failures& operator=(const Failures&) = delete;
 
-    static Failures* innermost() { return current; }
+    static Failures* innermost() { return current(); }
 
     void add(GroupRecord* group, int error, MPI_Status* status) {
         status->MPI_SOURCE = kMark;
@@ -63,7 +63,7 @@ class Failures {
         int error;
     };
 
-    void leave() { current = outer_; }
+    void leave() { current_ = outer_; }
 
     const Failure* unmark(MPI_Status* status) const {
         if (status->MPI_SOURCE != kMark || status->MPI_TAG < 0 ||
@@ -78,7 +78,11 @@ class Failures {
     // MPI_ERR_IN_STATUS (MPI 4.0, 9.3).
     int raise_first() const { return raise_error(list_[0].group, list_[0].error); }
 
-    static inline constinit thread_local Failures* current = nullptr;
+    // A thread's own only where there can be several: finding it costs a call.
+    static Failures*& current() { return shim().multiple ? of_thread : of_process; }
+    static inline constinit thread_local Failures* of_thread = nullptr;
+    static inline constinit Failures* of_process = nullptr;
+    Failures*& current_;
     Failures* outer_;
     std::vector<Failure> list_;
 };

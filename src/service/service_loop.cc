@@ -130,6 +130,7 @@ bool ServiceLoop::carry_out(const Action& action) {
 
 void ServiceLoop::publish(uint64_t now) {
     last_publish_ns_ = now;
+    unpublished_ = false;
     const auto set = [](Atomic<uint64_t>& word, uint64_t value) {
         word.store(value, std::memory_order_relaxed);
     };
@@ -178,7 +179,7 @@ bool ServiceLoop::turn() {
     // fabric does not sleep if somebody rang since the poll at its beginning.
     if (!worked_ && !spin) {
         wait_ns = kept_ || !refused_.empty() ? kRefusedWaitNs : active ? kTickNs : kIdleWaitNs;
-        if (now - last_publish_ns_ > kPublishNs) publish(now);
+        if (unpublished_) publish(now);
     }
     size_t count = fabric_.poll(events, wait_ns);
     if (wait_ns > 0) {
@@ -212,7 +213,10 @@ bool ServiceLoop::turn() {
     const uint64_t end = now_ns();
     (worked ? busy_ns_ : idle_ns_) += end - mark_ns_;
     mark_ns_ = end;
-    if (worked) last_work_ns_ = end;
+    if (worked) {
+        last_work_ns_ = end;
+        unpublished_ = true;
+    }
     if (end - last_publish_ns_ > kPublishNs) publish(end);
     worked_ = worked;
     return worked;

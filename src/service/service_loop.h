@@ -60,6 +60,7 @@ class ServiceLoop {
     bool kept_ = false;    // action_ was refused and is tried first
     bool worked_ = false;  // in the last turn
     uint64_t spin_ns_ = 0, last_work_ns_ = 0, last_tick_ns_ = 0, last_publish_ns_ = 0, mark_ns_ = 0;
+    bool unpublished_ = true;  // something was done since counters were published
     uint64_t busy_ns_ = 0, idle_ns_ = 0;
 };
 

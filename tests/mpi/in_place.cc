@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int kOutside = 33 << 20;  // of two ranks: more than the shared memory has
+constexpr int kOutside = 40 << 20;  // alltoallv: takes all that the shared memory has; alltoall: more
 
 int rank, size;
 
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     for (int bytes : {1, 1000, 100'000, kOutside})
         for (bool v : {false, true})
             for (bool blocking : {true, false}) {
-                if (bytes == kOutside && (v || blocking)) continue;  // takes its time
+                if (bytes == kOutside && blocking) continue;  // takes its time
                 const int error = one(v, blocking, bytes, comm);
                 CHECK(error == MPI_SUCCESS || (forbidden && error == MPI_ERR_OTHER));
             }

@@ -51,7 +51,7 @@ class Hold {
     }
 
   private:
-    static constexpr int kCount = 2, kBytes = 16 << 20, kHole = 64;
+    static constexpr int kCount = 4, kBytes = 16 << 20, kHole = 64;
 
     void start() {
         const bool packs = rank == loser_;
