@@ -331,6 +331,7 @@ void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd>
     c.lives.resize(services);
     c.service_trace_taken.resize(services);
     if (c.options.trace) c.trace.resize(kTraceEntries);
+    show_rank(c);
 }
 
 }  // namespace longshore

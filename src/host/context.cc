@@ -102,6 +102,7 @@ void look_around(ls_context& c, uint64_t now) {
     if (now < c.next_watch_ns) return;
     c.next_watch_ns = now + kLookNs;
     look_at_lives(c, now);
+    show_waits(c);
     std::byte ignored[256];
     size_t bytes = 0;
     while (c.control) {

@@ -139,6 +139,9 @@ void flush_wake(ls_context& context);
 // records.
 void look_around(ls_context& context, uint64_t now);
 void free_retired_copies(ls_context& context);
+// For observers: who this rank is, and since when it waits for what (now and then, while it waits).
+void show_rank(ls_context& context);
+void show_waits(ls_context& context);
 // Tries to post what waits, oldest first in every group.
 void post_waiting(ls_context& context);
 // Takes one packet from the supervisor; lines for the user are logged on the way. kAgain: none.

@@ -1,7 +1,38 @@
 // What a rank and its node's service processes did, for statistics and timelines.
 #include <algorithm>
 
+#include "base/prng.h"
 #include "host/context.h"
+
+namespace longshore {
+
+void show_rank(ls_context& c) {
+    SightJob& job = SightLayout::job(c.sight.data());
+    uint64_t hash = c.size;
+    for (const char* at = c.nodes[0].name.text; *at != 0; ++at)
+        hash = mix64(hash ^ static_cast<unsigned char>(*at));
+    job.size.store(c.size, std::memory_order_relaxed);
+    job.wait_report_s.store(c.options.wait_report_s, std::memory_order_relaxed);
+    job.job.store(hash | 1, std::memory_order_release);
+    SightLayout::rank(c.sight.data(), c.engine->self()).rank.store(c.rank + 1, std::memory_order_release);
+}
+
+void show_waits(ls_context& c) {
+    SightRank& sight = SightLayout::rank(c.sight.data(), c.engine->self());
+    for (const auto& op : c.operations) {
+        if (op->state != ls_operation::State::kPosted) continue;
+        const uint64_t generation =
+            c.memory.record(c.engine->self(), op->record).generation.load(std::memory_order_relaxed);
+        SightWait& wait = sight.waits[op->record.value];
+        if (wait.generation.load(std::memory_order_relaxed) == generation) continue;
+        wait.generation.store(0, std::memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_release);
+        wait.started_ns.store(op->started_ns, std::memory_order_relaxed);
+        wait.generation.store(generation, std::memory_order_release);
+    }
+}
+
+}  // namespace longshore
 
 using namespace longshore;
 

@@ -11,7 +11,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534331;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534332;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 
@@ -129,7 +129,8 @@ constexpr uint64_t life_lock_byte(ServiceId service, uint32_t incarnation) {
 bool take_life_lock(int memory_file, ServiceId service, uint32_t incarnation);
 bool has_life_lock(int memory_file, ServiceId service, uint32_t incarnation);
 
-// --- sight: a second memfd per node, for observers only.
+// --- sight: a second memfd per node, for observers only. Large but sparse: memory is taken where it is
+// written.
 struct TraceEntry {
     Atomic<uint64_t> begin_ns, end_ns, kind, value;
 };
@@ -138,17 +139,37 @@ struct alignas(64) SightSlot {
     Atomic<uint32_t> core;  // + 1; 0: none of its own
     Atomic<uint64_t> trace_written;
 };
+// Written by every rank of the node alike when it attaches.
+struct alignas(64) SightJob {
+    Atomic<uint64_t> job;  // the same on all nodes of a job; 0: no rank has attached yet
+    Atomic<uint32_t> size, wait_report_s;
+};
+// A rank of the node: who it is in the job, and since when it waits for which of its records.
+struct SightWait {
+    Atomic<uint64_t> generation;  // of the record; written last, cleared first
+    Atomic<uint64_t> started_ns;
+};
+struct SightRank {
+    alignas(64) Atomic<uint32_t> rank;  // + 1; 0: has not attached
+    alignas(64) SightWait waits[kRecordsMax];
+};
 struct SightLayout {
+    static constexpr uint64_t kJobAt = 2048, kRanksAt = 4096;
+    static constexpr uint64_t kTraceAt = kRanksAt + kRanksPerNodeMax * sizeof(SightRank);
     static constexpr uint64_t total_bytes(uint32_t services, bool trace) {
-        return 4096 + (trace ? uint64_t{services} * kTraceEntries * sizeof(TraceEntry) : 0);
+        return kTraceAt + (trace ? uint64_t{services} * kTraceEntries * sizeof(TraceEntry) : 0);
     }
     static SightSlot& slot(std::byte* base, ServiceId s) {
         return reinterpret_cast<SightSlot*>(base)[s.value];
     }
+    static SightJob& job(std::byte* base) { return *reinterpret_cast<SightJob*>(base + kJobAt); }
+    static SightRank& rank(std::byte* base, LocalRank r) {
+        return reinterpret_cast<SightRank*>(base + kRanksAt)[r.value];
+    }
     static TraceEntry* trace(std::byte* base, ServiceId s) {
-        return reinterpret_cast<TraceEntry*>(base + 4096) + uint64_t{s.value} * kTraceEntries;
+        return reinterpret_cast<TraceEntry*>(base + kTraceAt) + uint64_t{s.value} * kTraceEntries;
     }
 };
-static_assert(kServicesPerNodeMax * sizeof(SightSlot) <= 4096);
+static_assert(kServicesPerNodeMax * sizeof(SightSlot) <= SightLayout::kJobAt);
 
 }  // namespace longshore

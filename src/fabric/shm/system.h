@@ -47,6 +47,10 @@ class Mapping {
     }
     ~Mapping() { reset(); }
     static Mapping shared(int fd, size_t bytes) { return Mapping(bytes, MAP_SHARED | MAP_NORESERVE, fd); }
+    // Shows a descriptor's bytes as they are now, and keeps what is written here to itself.
+    static Mapping copy_on_write(int fd, size_t bytes) {
+        return Mapping(bytes, MAP_PRIVATE | MAP_NORESERVE, fd);
+    }
     // Zeroed memory of this process alone.
     static Mapping anonymous(size_t bytes) {
         return Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
