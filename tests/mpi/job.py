@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,40 @@ class Job:
         return " ".join(self.command) + "\n" + self.output[-4000:]
 
 
+class Steady(Job):
+    """tests/mpi/steady.cc, which runs until it is told to stop."""
+
+    def __init__(self, test, ranks, *, block=256 * 1024, **more):
+        self.ranks = ranks
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="steady-", dir=test.folder))
+        super().__init__(test, ranks, [test.program("steady"), self.folder, block], **more)
+
+    def steps(self):
+        """The steps that every rank has made."""
+        try:
+            found = (self.folder / "progress").read_bytes()
+        except OSError:
+            found = b""
+        return struct.unpack(f"={self.ranks}Q", found.ljust(8 * self.ranks, b"\0"))
+
+    def wait_for_steps(self, more, limit_s=20):
+        """Until every rank has made so many more steps than the fastest has now."""
+        wanted = max(self.steps()) + more
+        self.test.wait_for(lambda: min(self.steps()) >= wanted, limit_s,
+                           lambda: f"{more} more steps\n{self.describe()}")
+
+    def hold(self, rank):
+        (self.folder / f"sleep.{rank}").touch()
+
+    def release(self, rank):
+        (self.folder / f"sleep.{rank}").unlink()
+
+    def finish(self, limit_s=20):
+        """The exit status of the job that is told to stop."""
+        (self.folder / "stop").touch()
+        return self.wait(limit_s)
+
+
 class JobTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ls-test-"))
@@ -129,10 +164,11 @@ class JobTest(unittest.TestCase):
         return {path for folder in ("/dev/shm", "/tmp") for path in pathlib.Path(folder).glob("*longshore*")}
 
     def wait_for(self, condition, limit_s, what):
+        """`what` may be a function that makes the text."""
         end = time.monotonic() + limit_s
         while not (result := condition()):
             if time.monotonic() > end:
-                self.fail(f"not within {limit_s} s: {what}")
+                self.fail(f"not within {limit_s} s: {what() if callable(what) else what}")
             time.sleep(0.005)
         return result
 

@@ -1,8 +1,8 @@
 // Large collectives, the same step again and again until the test says so, for tests that meddle with the job
 // while it runs. Every byte of a step differs from the step before and is compared.      steady FOLDER [block
 // bytes] In FOLDER: "progress" has every rank's steps (uint64_t each); while "sleep.R" is there rank R enters
-// nothing; "stop" ends the job. After an error every rank says how long its call took, tries once more and
-// ends in order.
+// nothing; "stop" ends the job. The ranks agree after each step (by MPI's own MPI_Allreduce): when one has
+// got an error, all make one more step, say what both came to and how long they took, and end in order.
 #include <fcntl.h>
 
 #include <chrono>
@@ -38,22 +38,25 @@ struct Pattern {
     }
 };
 
-// One call of every form: MPI_SUCCESS, or the first error.
-int step(const Pattern& pattern, std::vector<std::vector<unsigned char>>* to, int* stop) {
+// MPI_SUCCESS, or the class of the first error. Every call is made, so that the ranks stay together.
+int step(const Pattern& pattern, std::vector<std::vector<unsigned char>>* to) {
     const int bytes = static_cast<int>(pattern.send.size() / static_cast<size_t>(size));
     std::vector<MPI_Request> requests(kCalls, MPI_REQUEST_NULL);
     int error = MPI_SUCCESS;
     const auto note = [&error](int rc) {
-        if (error == MPI_SUCCESS) error = rc;
+        if (error == MPI_SUCCESS && rc != MPI_SUCCESS) MPI_Error_class(rc, &error);
     };
     for (size_t i = 0; i < kCalls; ++i)
         note(MPI_Ialltoall(pattern.send.data(), bytes, MPI_BYTE, (*to)[i].data(), bytes, MPI_BYTE,
                            MPI_COMM_WORLD, &requests[i]));
     for (MPI_Request& request : requests) note(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    if (error != MPI_SUCCESS) return error;
-    for (const auto& got : *to) CHECK(memcmp(got.data(), pattern.recv.data(), got.size()) == 0);
-    *stop = exists("stop");
-    return MPI_Bcast(stop, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    for (const auto& got : *to)
+        CHECK(error != MPI_SUCCESS || memcmp(got.data(), pattern.recv.data(), got.size()) == 0);
+    return error;
+}
+
+const char* name_of(int error) {
+    return error == MPI_SUCCESS ? "success" : error == MPI_ERR_OTHER ? "MPI_ERR_OTHER" : "another class";
 }
 
 }  // namespace
@@ -70,27 +73,26 @@ int main(int argc, char** argv) {
     const int progress = open((folder + "/progress").c_str(), O_RDWR | O_CREAT, 0600);
     CHECK(progress >= 0);
 
-    int stop = 0, error = MPI_SUCCESS;
-    for (uint64_t steps = 1; stop == 0 && error == MPI_SUCCESS; ++steps) {
+    enum { kStop, kError };
+    int all[2] = {0, 0};
+    for (uint64_t steps = 1; !all[kStop] && !all[kError]; ++steps) {
         while (exists("sleep." + std::to_string(rank))) usleep(5000);
         const double begin = now_s();
-        error = step(patterns[steps % 2], &to, &stop);
-        if (error != MPI_SUCCESS) {
-            int kind = MPI_SUCCESS, ignored = 0;
-            MPI_Error_class(error, &kind);
-            const double first_s = now_s() - begin;
-            const int again = step(patterns[0], &to, &ignored);
-            printf("rank %d: %s after %.2f s, then %s after %.2f s\n", rank,
-                   kind == MPI_ERR_OTHER ? "MPI_ERR_OTHER" : "another class", first_s,
-                   again == MPI_SUCCESS ? "success" : "an error", now_s() - begin - first_s);
-            fflush(stdout);
-        }
+        const int first = step(patterns[steps % 2], &to);
+        const double first_s = now_s() - begin;
         CHECK(pwrite(progress, &steps, sizeof steps, static_cast<off_t>(sizeof steps) * rank) ==
               sizeof steps);
+        const int mine[2] = {exists("stop"), first != MPI_SUCCESS};
+        CHECK(MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
+        if (!all[kError]) continue;
+        const double again = now_s();
+        const int second = step(patterns[(steps + 1) % 2], &to);
+        printf("rank %d: %s after %.2f s, then %s after %.2f s\n", rank, name_of(first), first_s,
+               name_of(second), now_s() - again);
+        fflush(stdout);
     }
     close(progress);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (error != MPI_SUCCESS) {
+    if (all[kError]) {
         MPI_Finalize();
         return 3;
     }

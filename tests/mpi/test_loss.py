@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""kill -9 at seeded moments: of a service process, of a rank, of mpirun. LONGSHORE_INTERNAL_TEST_MOMENTS: how many
+"""kill -9 at seeded moments: of a service process, of a rank, of mpirun; service processes that are stopped, or killed
+until none is started again. LONGSHORE_INTERNAL_TEST_MOMENTS: how many
 moments for the service processes (default 10), LONGSHORE_INTERNAL_TEST_SEED: the first seed (default 1)."""
 
 import os
 import random
+import re
 import signal
 import time
 
@@ -80,6 +82,104 @@ class Loss(job.JobTest):
 
     def test_mpirun(self):
         self.kill_and_look(lambda running: running.process.pid)
+
+
+class Stopped(job.JobTest):
+    """A service process that is stopped while it holds a claim: ranks wait for it, say so, and finish when it goes on."""
+
+    # The service process is as likely to get a core as a rank, and holds every claim for long.
+    SETTINGS = {"LONGSHORE_WAIT_REPORT_S": "1", "LONGSHORE_SERVICE_CORES": "0", "LONGSHORE_CHUNK_BYTES": "1M"}
+    LINE = "waits for a service process or rank that holds a claim"
+
+    def stop_with_claim(self, running, draw):
+        """Stops the service process again and again, until the job cannot go on without it."""
+        tries = 0
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            tries += 1
+            (victim,) = self.services()
+            before = running.steps()
+            os.kill(victim, signal.SIGSTOP)
+            # Without a claim of the stopped one the job goes on, without end.
+            self.wait_for(lambda: min(running.steps()) > max(before) + 1 or self.LINE in running.output, 20,
+                          lambda: f"neither a step nor a report\n{running.describe()}")
+            if self.LINE in running.output:
+                return victim, tries
+            os.kill(victim, signal.SIGCONT)
+            time.sleep(draw.uniform(0, 0.005))
+        self.fail(f"stopped {tries} times, never with a claim")
+
+    def test_with_claim(self):
+        running = job.Steady(self, 2, block=4 << 20, **self.SETTINGS)
+        running.wait_for_steps(1)
+        victim, tries = self.stop_with_claim(running, random.Random(SEED))
+        stuck = running.steps()
+        time.sleep(0.3)
+        self.assertEqual(running.steps(), stuck, "a rank went on although its chunk was claimed")
+        print(f"held a claim at stop {tries}, after {stuck} steps", flush=True)
+        os.kill(victim, signal.SIGCONT)
+        running.wait_for_steps(2)
+        self.assertEqual(running.finish(), 0, running.describe())
+        self.assertIn("steady: ok", running.output)
+        self.check_nothing_left()
+
+
+class GivenUp(job.JobTest):
+    """The supervisor has started a service process as often as it may."""
+
+    RESTARTS = 2
+    LIMIT_S = 2
+    RANKS = 4
+
+    def start_and_kill_all(self, nodes, victim_node):
+        running = job.Steady(self, self.RANKS, nodes=nodes, LONGSHORE_SERVICE_RESTARTS_MAX=self.RESTARTS,
+                             LONGSHORE_LIMIT_S=self.LIMIT_S)
+        running.wait_for_steps(1)
+        for kill in range(1 + self.RESTARTS):
+            own = self.wait_for(lambda: [pid for pid in self.services() if words_end(pid) == victim_node], 10,
+                                f"start {kill + 1} of the service process")
+            os.kill(own[0], signal.SIGKILL)
+            self.wait_for(lambda: own[0] not in self.services(), 10, "the end of the killed process")
+        return running
+
+    def check_told(self, running):
+        self.wait_for(lambda: "it is not started again" in running.output, 10, running.describe)
+        self.assertEqual(running.output.count("it is started again"), self.RESTARTS, running.output)
+
+    def test_one_node_finishes_alone(self):
+        running = self.start_and_kill_all(0, 0)
+        self.check_told(running)
+        self.assertEqual(self.services(), [])
+        running.wait_for_steps(3)
+        self.assertEqual(running.finish(), 0, running.describe())
+        self.assertIn("steady: ok", running.output)
+        self.check_nothing_left()
+
+    def test_over_nodes_all_ranks_get_an_error(self):
+        for victim_node in (0, 1):
+            with self.subTest(victim_node=victim_node):
+                self.addCleanup(self.end_everything)
+                running = self.start_and_kill_all(2, victim_node)
+                status = running.wait(4 * self.LIMIT_S + 10)
+                self.assertNotIn(status, (0, None), running.describe())
+                self.check_told(running)
+                found = re.findall(r"rank (\d+): (\w+) after ([\d.]+) s, then (\w+) after ([\d.]+) s", running.output)
+                self.assertEqual(sorted(int(rank) for rank, *_ in found), list(range(self.RANKS)), running.output)
+                print(f"node {victim_node} lost its service process: {found}", flush=True)
+                # A rank may have been done with the step in which the others got their first error.
+                self.assertIn("MPI_ERR_OTHER", [first for _, first, *_ in found])
+                for _, first, first_s, second, second_s in found:
+                    self.assertIn(first, ("MPI_ERR_OTHER", "success"), running.output)
+                    self.assertEqual(second, "MPI_ERR_OTHER", running.output)
+                    self.assertLess(float(first_s), self.LIMIT_S + 2, running.output)
+                    self.assertLess(float(second_s), self.LIMIT_S + 2, running.output)
+                self.check_nothing_left()
+
+
+def words_end(pid):
+    """The node of a service process (its last argument), -1 if it has gone."""
+    words = [word for word in job.words_of(pid) if word]
+    return int(words[-1]) if words else -1
 
 
 if __name__ == "__main__":
