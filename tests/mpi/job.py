@@ -102,6 +102,15 @@ class Steady(Job):
     def release(self, rank):
         (self.folder / f"sleep.{rank}").unlink()
 
+    def pause(self):
+        """Returns when all ranks have ended a step and wait."""
+        (self.folder / "pause").touch()
+        self.test.wait_for((self.folder / "paused").exists, 20, self.describe)
+        (self.folder / "paused").unlink()
+
+    def resume(self):
+        (self.folder / "pause").unlink()
+
     def finish(self, limit_s=20):
         """The exit status of the job that is told to stop."""
         (self.folder / "stop").touch()
@@ -161,7 +170,9 @@ class JobTest(unittest.TestCase):
 
     @staticmethod
     def own_files():
-        return {path for folder in ("/dev/shm", "/tmp") for path in pathlib.Path(folder).glob("*longshore*")}
+        # Other tests may run on this machine, and make folders for themselves.
+        return {path for folder in ("/dev/shm", "/tmp") for path in pathlib.Path(folder).glob("*longshore*")
+                if not path.name.startswith(("longshore-test-", "longshore-mpi-tests-"))}
 
     def wait_for(self, condition, limit_s, what):
         """`what` may be a function that makes the text."""

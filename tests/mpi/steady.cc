@@ -1,8 +1,10 @@
 // Large collectives, the same step again and again until the test says so, for tests that meddle with the job
-// while it runs. Every byte of a step differs from the step before and is compared.      steady FOLDER [block
-// bytes] In FOLDER: "progress" has every rank's steps (uint64_t each); while "sleep.R" is there rank R enters
-// nothing; "stop" ends the job. The ranks agree after each step (by MPI's own MPI_Allreduce): when one has
-// got an error, all make one more step, say what both came to and how long they took, and end in order.
+// while it runs. Every byte of a step differs from the step before and is compared.
+//      steady FOLDER [block bytes]
+// Files in FOLDER: "progress" has every rank's steps (uint64_t each). While "sleep.R" is there, rank R enters
+// nothing. "pause" lets all ranks end a step and then wait until it is gone; rank 0 makes "paused" then.
+// "stop" ends the job. The ranks agree after each step (by MPI's own MPI_Allreduce): when one has got an
+// error, all make one more step, say what both came to and how long they took, and end in order.
 #include <fcntl.h>
 
 #include <chrono>
@@ -73,8 +75,8 @@ int main(int argc, char** argv) {
     const int progress = open((folder + "/progress").c_str(), O_RDWR | O_CREAT, 0600);
     CHECK(progress >= 0);
 
-    enum { kStop, kError };
-    int all[2] = {0, 0};
+    enum { kStop, kPause, kError, kFlags };
+    int all[kFlags] = {};
     for (uint64_t steps = 1; !all[kStop] && !all[kError]; ++steps) {
         while (exists("sleep." + std::to_string(rank))) usleep(5000);
         const double begin = now_s();
@@ -82,8 +84,12 @@ int main(int argc, char** argv) {
         const double first_s = now_s() - begin;
         CHECK(pwrite(progress, &steps, sizeof steps, static_cast<off_t>(sizeof steps) * rank) ==
               sizeof steps);
-        const int mine[2] = {exists("stop"), first != MPI_SUCCESS};
-        CHECK(MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
+        const int mine[kFlags] = {exists("stop"), exists("pause"), first != MPI_SUCCESS};
+        CHECK(MPI_Allreduce(mine, all, kFlags, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
+        if (all[kPause]) {
+            if (rank == 0) CHECK(close(creat((folder + "/paused").c_str(), 0600)) == 0);
+            while (exists("pause")) usleep(5000);
+        }
         if (!all[kError]) continue;
         const double again = now_s();
         const int second = step(patterns[(steps + 1) % 2], &to);

@@ -148,13 +148,16 @@ class Status(CommandTest):
             rows = self.wait_for(process.pid)
             self.assertEqual(rows[0]["role"], "supervisor")
             self.assertLess(abs(time.time() - time.mktime(time.strptime(rows[0]["started"], "%Y-%m-%d %H:%M:%S"))), 120)
+            # It has no node's memory, so no job is shown for it.
             self.assertRegex(self.longshore("status").stdout, rf"(?m)^ +{process.pid}  supervisor ")
+            jobs = json.loads(self.longshore("status", "--json").stdout)["jobs"]
+            self.assertFalse([job for job in jobs for node in job["nodes"] if node["supervisor"] == process.pid])
         finally:
             process.communicate(b"\n", timeout=20)
         self.assertFalse([row for row in self.rows() if row["pid"] == process.pid])
 
     def rows(self):
-        return json.loads(self.longshore("status", "--json").stdout)
+        return json.loads(self.longshore("status", "--json").stdout)["processes"]
 
     def wait_for(self, pid):
         """The row of a process that was started just now: its name is right only after it has executed."""
