@@ -130,15 +130,15 @@ std::string group_name(uint64_t id) {
     return fmt::format("{}.{}", id >> 40, id & ((uint64_t{1} << 40) - 1));
 }
 
-// The command line of the job's first process, cut to a line.
-std::string program_of(const JobState& job) {
+// The command line of the job's first process.
+std::string program_of(const JobState& job, size_t characters_max) {
     for (const NodeState& node : job.nodes) {
         for (const RankView& rank : node.ranks) {
             std::string words = rank.pid == 0 ? "" : read_whole(fmt::format("/proc/{}/cmdline", rank.pid));
             std::replace(words.begin(), words.end(), '\0', ' ');
             std::erase_if(words, [](unsigned char c) { return c < ' '; });
             while (words.ends_with(' ')) words.pop_back();
-            if (words.size() > 60) words = words.substr(0, 57) + "...";
+            if (words.size() > characters_max) words = words.substr(0, characters_max - 3) + "...";
             if (!words.empty()) return words;
         }
     }
@@ -182,7 +182,7 @@ void print_job(const JobState& job, const std::vector<Process>& processes) {
             if (one.pid == node.supervisor && (started == 0 || one.started < started)) started = one.started;
         }
     }
-    fmt::print("JOB  {}\n     {} rank{} on {} node{}, since {}\n\n", program_of(job), job.size,
+    fmt::print("JOB  {}\n     {} rank{} on {} node{}, since {}\n\n", program_of(job, 100), job.size,
                job.size == 1 ? "" : "s", job.node_count, job.node_count == 1 ? "" : "s", local_time(started));
     fmt::print("  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>6} {:>9} {:>10} {:>10}\n", "NODE", "SP", "PID",
                "STATE", "CORE", "STARTS", "BUSY", "CPU", "MOVED", "OVER NODES");
@@ -258,7 +258,7 @@ Json operation_json(const OperationState& op) {
 }
 
 Json job_json(const JobState& job) {
-    Json json{{"program", program_of(job)},         {"ranks", job.size},      {"node_count", job.node_count},
+    Json json{{"program", program_of(job, 4096)},   {"ranks", job.size},      {"node_count", job.node_count},
               {"wait_report_s", job.wait_report_s}, {"nodes", Json::array()}, {"operations", Json::array()}};
     for (const NodeState& node : job.nodes) {
         Json one{{"node", node.node},
