@@ -150,7 +150,7 @@ class Stopped(job.JobTest):
 
 
 class GivenUp(job.JobTest):
-    """The supervisor has started a service process as often as it may."""
+    """The supervisor has started a service process as often as it may, or is gone itself."""
 
     RESTARTS = 2
     LIMIT_S = 2
@@ -161,7 +161,7 @@ class GivenUp(job.JobTest):
                              LONGSHORE_LIMIT_S=self.LIMIT_S)
         running.wait_for_steps(1)
         for kill in range(1 + self.RESTARTS):
-            own = self.wait_for(lambda: [pid for pid in self.services() if words_end(pid) == victim_node], 10,
+            own = self.wait_for(lambda: [pid for pid in self.services() if node_of(pid) == victim_node], 10,
                                 f"start {kill + 1} of the service process")
             os.kill(own[0], signal.SIGKILL)
             self.wait_for(lambda: own[0] not in self.services(), 10, "the end of the killed process")
@@ -171,7 +171,7 @@ class GivenUp(job.JobTest):
         self.wait_for(lambda: "it is not started again" in running.output, 10, running.describe)
         self.assertEqual(running.output.count("it is started again"), self.RESTARTS, running.output)
 
-    def test_one_node_finishes_alone(self):
+    def test_restarts_exhausted_one_node_finishes_alone(self):
         running = self.start_and_kill_all(0, 0)
         self.check_told(running)
         self.assertEqual(self.services(), [])
@@ -180,28 +180,46 @@ class GivenUp(job.JobTest):
         self.assertIn("steady: ok", running.output)
         self.check_nothing_left()
 
-    def test_over_nodes_all_ranks_get_an_error(self):
+    def test_supervisor_lost_one_node_finishes_alone(self):
+        running = job.Steady(self, self.RANKS, LONGSHORE_LIMIT_S=self.LIMIT_S)
+        running.wait_for_steps(1)
+        (supervisor,) = self.services(b"supervisor")
+        os.kill(supervisor, signal.SIGKILL)
+        self.wait_for(lambda: not self.services(), 5, "the service processes' end with their supervisor")
+        running.wait_for_steps(3)
+        self.assertEqual(running.finish(), 0, running.describe())
+        self.check_nothing_left()
+
+    def test_supervisor_lost_over_nodes(self):
+        running = job.Steady(self, self.RANKS, nodes=2, LONGSHORE_LIMIT_S=self.LIMIT_S)
+        running.wait_for_steps(1)
+        os.kill(min(self.services(b"supervisor")), signal.SIGKILL)
+        self.check_all_got_errors(running)
+
+    def test_restarts_exhausted_over_nodes(self):
         for victim_node in (0, 1):
             with self.subTest(victim_node=victim_node):
-                self.addCleanup(self.end_everything)
                 running = self.start_and_kill_all(2, victim_node)
-                status = running.wait(4 * self.LIMIT_S + 10)
-                self.assertNotIn(status, (0, None), running.describe())
+                self.check_all_got_errors(running)
                 self.check_told(running)
-                found = re.findall(r"rank (\d+): (\w+) after ([\d.]+) s, then (\w+) after ([\d.]+) s", running.output)
-                self.assertEqual(sorted(int(rank) for rank, *_ in found), list(range(self.RANKS)), running.output)
-                print(f"node {victim_node} lost its service process: {found}", flush=True)
-                # A rank may have been done with the step in which the others got their first error.
-                self.assertIn("MPI_ERR_OTHER", [first for _, first, *_ in found])
-                for _, first, first_s, second, second_s in found:
-                    self.assertIn(first, ("MPI_ERR_OTHER", "success"), running.output)
-                    self.assertEqual(second, "MPI_ERR_OTHER", running.output)
-                    self.assertLess(float(first_s), self.LIMIT_S + 2, running.output)
-                    self.assertLess(float(second_s), self.LIMIT_S + 2, running.output)
-                self.check_nothing_left()
+
+    def check_all_got_errors(self, running):
+        status = running.wait(4 * self.LIMIT_S + 10)
+        self.assertNotIn(status, (0, None), running.describe())
+        found = re.findall(r"rank (\d+): (\w+) after ([\d.]+) s, then (\w+) after ([\d.]+) s", running.output)
+        self.assertEqual(sorted(int(rank) for rank, *_ in found), list(range(self.RANKS)), running.output)
+        print(f"errors: {found}", flush=True)
+        # A rank may have been done with the step in which the others got their first error.
+        self.assertIn("MPI_ERR_OTHER", [first for _, first, *_ in found])
+        for _, first, first_s, second, second_s in found:
+            self.assertIn(first, ("MPI_ERR_OTHER", "success"), running.output)
+            self.assertEqual(second, "MPI_ERR_OTHER", running.output)
+            self.assertLess(float(first_s), self.LIMIT_S + 2, running.output)
+            self.assertLess(float(second_s), self.LIMIT_S + 2, running.output)
+        self.check_nothing_left()
 
 
-def words_end(pid):
+def node_of(pid):
     """The node of a service process (its last argument), -1 if it has gone."""
     words = [word for word in job.words_of(pid) if word]
     return int(words[-1]) if words else -1
