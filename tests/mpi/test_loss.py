@@ -35,7 +35,7 @@ class Loss(job.JobTest):
     def kill_at(self, seed, length_s, nodes):
         draw = random.Random(seed)
         running = self.stress(seed, nodes=nodes)
-        self.wait_for(self.services, 20, "a service process")
+        self.wait_for(self.services, 20, lambda: f"a service process, seed {seed}\n{running.describe()}")
         moment = draw.uniform(0, 0.9 * length_s)
         time.sleep(moment)
         victims = self.services()
@@ -58,7 +58,7 @@ class Loss(job.JobTest):
 
     def moments(self, nodes, count):
         """So many moments at which there was something to kill."""
-        length = self.duration(nodes=nodes)
+        length = min(self.duration(nodes=nodes) for _ in range(3))
         ended = []
         for seed in range(SEED, SEED + 3 * count):
             if len(ended) < count and (end := self.kill_at(seed, length, nodes)):
