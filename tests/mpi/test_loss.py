@@ -39,9 +39,7 @@ class Loss(job.JobTest):
         moment = draw.uniform(0, 0.9 * length_s)
         time.sleep(moment)
         victims = self.services()
-        killed = bool(victims) and running.process.poll() is None
-        if killed:
-            os.kill(draw.choice(victims), signal.SIGKILL)
+        killed = bool(victims) and running.process.poll() is None and kill(draw.choice(victims))
         at = time.monotonic()
         status = running.wait(LONGEST_S)
         took_s = time.monotonic() - at
@@ -217,6 +215,15 @@ class GivenUp(job.JobTest):
             self.assertLess(float(first_s), self.LIMIT_S + 2, running.output)
             self.assertLess(float(second_s), self.LIMIT_S + 2, running.output)
         self.check_nothing_left()
+
+
+def kill(pid):
+    """False: it had ended by itself."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def node_of(pid):
