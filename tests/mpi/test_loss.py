@@ -62,9 +62,9 @@ class Loss(job.JobTest):
             if len(ended) < count and (end := self.kill_at(seed, length, nodes)):
                 ended.append(end)
         finished = sum(status == 0 for status, _ in ended)
-        print(f"{nodes or 1} nodes: {len(ended)} killed, {finished} jobs finished, {len(ended) - finished} ended in an MPI "
-              f"error; the end came at most {max(took for _, took in ended):.2f} s after the kill, of jobs that take "
-              f"{length:.2f} s", flush=True)
+        print(f"{nodes or 1} nodes: {len(ended)} killed, {finished} jobs finished, {len(ended) - finished} ended in an "
+              f"MPI error; the end came at most {max(took for _, took in ended):.2f} s after the kill, of jobs that "
+              f"take {length:.2f} s", flush=True)
         self.assertEqual(len(ended), count, "too few service processes were killed in time")
 
     def test_service_one_node(self):
@@ -118,7 +118,7 @@ def stop_with_claim(test, running, seed):
 
 
 class Stopped(job.JobTest):
-    """A service process that is stopped: ranks work alone. With a claim: they wait, say so, and finish when it goes on."""
+    """A service process is stopped: ranks work alone. With a claim: they wait, say so, and finish when it goes on."""
 
     def test_without_claim(self):
         running = job.Steady(self, 2, block=4 << 20, **SLOW_SERVICE)
