@@ -290,7 +290,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         s.since_frame = 0;
         if (s.next_frame(out)) return true;
     }
-    if (s.next_read(out, wake) || s.next_import(out)) return true;
+    if (s.next_read(out, wake) || s.next_import(out, wake)) return true;
 
     ServiceSlot& slot = s.memory.service(s.self);
     const uint32_t events = slot.events.load(std::memory_order_seq_cst);
@@ -336,7 +336,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     }
     // Acknowledgements and notifications go out in batches; now that there is nothing better to do, as they
     // are.
-    if (s.next_read(out, wake) || s.next_import(out) || s.next_frame(out)) return true;
+    if (s.next_read(out, wake) || s.next_import(out, wake) || s.next_frame(out)) return true;
     s.tell_completions();
     return false;
 }

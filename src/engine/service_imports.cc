@@ -76,10 +76,15 @@ void ServiceEngine::State::ask_for(uint32_t i) {
 }
 
 // Requests for descriptors into frames; the first descriptor that has come as an action.
-bool ServiceEngine::State::next_import(Action* out) {
+bool ServiceEngine::State::next_import(Action* out, WakeSet* wake) {
     while (to_request.count != 0 && imports_requested < kRequestedMax) {
         const uint32_t i = to_request.head;
         Import& m = imports[i];
+        if (m.state == Import::State::kRequest && peer(m.origin).lost) {
+            pop_front(import_links, &to_request);
+            fail_import(i, wake);
+            continue;
+        }
         Message request;
         request.kind = MessageKind::kRegionRequest;
         request.region.owner = m.owner;

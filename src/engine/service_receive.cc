@@ -25,6 +25,8 @@ void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake)
         ++counters->malformed_messages;
         return;
     }
+    // Its blocks have failed already, or will as soon as a rank enters (lose()); nobody could read them.
+    if (peer(n.origin).lost) return;
     GroupSlot slot;
     const GroupEntry* group = find_group(n.operation.group, &slot);
     if (group == nullptr) {  // freed here: all its operations are over here

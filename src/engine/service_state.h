@@ -312,7 +312,7 @@ struct ServiceEngine::State {
 
     // --- service_imports.cc: regions of other nodes' ranks
     uint32_t import_for(const Notification& n);
-    bool next_import(Action* out);
+    bool next_import(Action* out, WakeSet* wake);
     void ask_for(uint32_t i);
     void on_region(ServiceAddress from, const RegionMessage& m);
     void import_done(uint32_t i, ImportHandle region, bool ok, WakeSet* wake);
