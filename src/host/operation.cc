@@ -142,7 +142,6 @@ bool is_service_lost(const ls_context& c, ls_operation& op, uint64_t now) {
 
 void report_waiting(ls_context& c, ls_operation& op, uint64_t now) {
     if (op.reported || c.options.wait_report_s == 0) return;
-    if (op.waited_since_ns == 0) op.waited_since_ns = now;
     if (now - op.waited_since_ns < c.options.wait_report_s * 1'000'000'000ull) return;
     op.reported = true;
     char line[256];
@@ -169,6 +168,7 @@ int test(ls_context& c, ls_operation& op, int* moved) {
     if (moved != nullptr) *moved = worked;
     if (worked) return LS_IN_PROGRESS;
     const uint64_t now = now_ns();
+    if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(c, now);
     report_waiting(c, op, now);
     if (is_service_lost(c, op, now)) op.result = LS_ERR_SERVICE;

@@ -20,14 +20,14 @@ void show_rank(ls_context& c) {
 void show_waits(ls_context& c) {
     SightRank& sight = SightLayout::rank(c.sight.data(), c.engine->self());
     for (const auto& op : c.operations) {
-        if (op->state != ls_operation::State::kPosted) continue;
+        if (op->state != ls_operation::State::kPosted || op->waited_since_ns == 0) continue;
         const uint64_t generation =
             c.memory.record(c.engine->self(), op->record).generation.load(std::memory_order_relaxed);
         SightWait& wait = sight.waits[op->record.value];
         if (wait.generation.load(std::memory_order_relaxed) == generation) continue;
         wait.generation.store(0, std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_release);
-        wait.started_ns.store(op->started_ns, std::memory_order_relaxed);
+        wait.started_ns.store(op->waited_since_ns, std::memory_order_relaxed);
         wait.generation.store(generation, std::memory_order_release);
     }
 }
