@@ -300,6 +300,20 @@ bool RankEngine::others_hold_claims(RecordId record) const {
     return false;
 }
 
+bool RankEngine::awaited_rank(RecordId record, Rank* out) const {
+    const OperationRecord& r = memory_.record(self_, record);
+    for (Rank source{0}; source.value < r.size; ++source.value) {
+        const bool gives = r.collective != Collective::kBcast || source.value == r.root;
+        uint32_t settled = 0;
+        if (!gives ||
+            block_settled(incoming_chunks(memory_, r, source), watch(record).self.generation, &settled))
+            continue;
+        *out = source;
+        return true;
+    }
+    return false;
+}
+
 bool RankEngine::missing_rank(RecordId record, Rank* out) const {
     const OperationRecord& r = memory_.record(self_, record);
     const GroupEntry& group = memory_.group(GroupSlot{r.group_slot});

@@ -66,6 +66,8 @@ class RankEngine {
     // For "who is missing": the first group rank whose entry this operation waits for; false if none on this
     // node (it then waits for other nodes or workers).
     bool missing_rank(RecordId record, Rank* out) const;
+    // The first group rank whose block has not arrived; false if all have.
+    bool awaited_rank(RecordId record, Rank* out) const;
 
     Arena& arena() { return arena_; }
     const NodeMemory& memory() const { return memory_; }

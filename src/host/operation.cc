@@ -281,8 +281,16 @@ void ls_operation_describe(const ls_operation* operation, char* line, size_t byt
         snprintf(line, bytes,
                  "rank %u: %s %llu waits for a service process or rank that holds a claim (is one stopped?)",
                  c.rank, name, sequence);
+    } else if (operation->state == ls_operation::State::kPosted &&
+               c.engine->awaited_rank(operation->record, &missing)) {
+        snprintf(
+            line, bytes,
+            "rank %u: %s %llu waits for the block of rank %u (rank %u of its group, on node %u), which has "
+            "perhaps not entered",
+            c.rank, name, sequence, group.world[missing.value], missing.value,
+            group.members[missing.value].node.value);
     } else {
-        snprintf(line, bytes, "rank %u: %s %llu waits for other ranks%s", c.rank, name, sequence,
-                 group.several_nodes ? " or nodes" : "");
+        snprintf(line, bytes, "rank %u: %s %llu waits until other ranks have read its block", c.rank, name,
+                 sequence);
     }
 }

@@ -77,10 +77,10 @@ class Job:
 class Steady(Job):
     """tests/mpi/steady.cc, which runs until it is told to stop."""
 
-    def __init__(self, test, ranks, *, block=256 * 1024, **more):
+    def __init__(self, test, ranks, *, block=256 * 1024, alone=False, **more):
         self.ranks = ranks
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="steady-", dir=test.folder))
-        super().__init__(test, ranks, [test.program("steady"), self.folder, block], **more)
+        super().__init__(test, ranks, [test.program("steady"), self.folder, block] + ["alone"] * alone, **more)
 
     def steps(self):
         """The steps that every rank has made."""

@@ -1,10 +1,11 @@
 // Large collectives, the same step again and again until the test says so, for tests that meddle with the job
 // while it runs. Every byte of a step differs from the step before and is compared.
-//      steady FOLDER [block bytes]
+//      steady FOLDER [block bytes] [alone]
 // Files in FOLDER: "progress" has every rank's steps (uint64_t each). While "sleep.R" is there, rank R enters
 // nothing. "pause" lets all ranks end a step and then wait until it is gone; rank 0 makes "paused" then.
 // "stop" ends the job. The ranks agree after each step (by MPI's own MPI_Allreduce): when one has got an
-// error, all make one more step, say what both came to and how long they took, and end in order.
+// error, all make one more step, say what both came to and how long they took, and end in order. "alone": they
+// do not agree; a rank that has got an error makes no further call.
 #include <fcntl.h>
 
 #include <chrono>
@@ -70,6 +71,7 @@ int main(int argc, char** argv) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     folder = argc > 1 ? argv[1] : ".";
     const size_t block = argc > 2 ? static_cast<size_t>(atol(argv[2])) : 256 * 1024;
+    const bool alone = argc > 3 && strcmp(argv[3], "alone") == 0;
     const Pattern patterns[2] = {{block, 1}, {block, 2}};
     std::vector<std::vector<unsigned char>> to(kCalls, std::vector<unsigned char>(patterns[0].recv.size()));
     const int progress = open((folder + "/progress").c_str(), O_RDWR | O_CREAT, 0600);
@@ -84,6 +86,12 @@ int main(int argc, char** argv) {
         const double first_s = now_s() - begin;
         CHECK(pwrite(progress, &steps, sizeof steps, static_cast<off_t>(sizeof steps) * rank) ==
               sizeof steps);
+        if (alone) {
+            all[kError] = first != MPI_SUCCESS;
+            if (all[kError]) printf("rank %d: %s, alone\n", rank, name_of(first));
+            fflush(stdout);
+            continue;
+        }
         const int mine[kFlags] = {exists("stop"), exists("pause"), first != MPI_SUCCESS};
         CHECK(MPI_Allreduce(mine, all, kFlags, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
         if (all[kPause]) {

@@ -154,8 +154,8 @@ class GivenUp(job.JobTest):
     LIMIT_S = 2
     RANKS = 4
 
-    def start_and_kill_all(self, nodes, victim_node):
-        running = job.Steady(self, self.RANKS, nodes=nodes, LONGSHORE_SERVICE_RESTARTS_MAX=self.RESTARTS,
+    def start_and_kill_all(self, nodes, victim_node, **more):
+        running = job.Steady(self, self.RANKS, nodes=nodes, **more, LONGSHORE_SERVICE_RESTARTS_MAX=self.RESTARTS,
                              LONGSHORE_LIMIT_S=self.LIMIT_S)
         running.wait_for_steps(1)
         for kill in range(1 + self.RESTARTS):
@@ -200,6 +200,16 @@ class GivenUp(job.JobTest):
                 running = self.start_and_kill_all(2, victim_node)
                 self.check_all_got_errors(running)
                 self.check_told(running)
+
+    def test_ranks_that_give_up_keep_nobody_waiting(self):
+        """Found as a rank of the surviving node that had begun the next call, which the others never made."""
+        for victim_node in (0, 1):
+            with self.subTest(victim_node=victim_node):
+                running = self.start_and_kill_all(2, victim_node, alone=True)
+                status = running.wait(4 * self.LIMIT_S + 10)
+                self.assertNotIn(status, (0, None), running.describe())
+                self.assertEqual(running.output.count("MPI_ERR_OTHER, alone"), self.RANKS, running.output)
+                self.check_nothing_left()
 
     def check_all_got_errors(self, running):
         status = running.wait(4 * self.LIMIT_S + 10)

@@ -68,8 +68,8 @@ class Status(job.JobTest):
         self.assertEqual(len({op["sequence"] for op in long}), 4, "the calls that a step has open")
         self.assertRegex(self.text(), rf"alltoall \d+ .*all ranks +1 rank has not entered: rank 3 \(pid {pid_of[3]}, ")
         # The ranks' own report says the same.
-        self.assertRegex(running.output, r"still waits: rank [012]: alltoall \d+ waits for rank 3 "
-                         if not nodes else "still waits")
+        missing = "waits for (the block of )?rank 3 " if nodes else "waits for rank 3 "
+        self.assertRegex(running.output, r"still waits: rank " + ("[01]" if nodes else "[012]") + r": alltoall \d+ " + missing)
         running.release(3)
         running.wait_for_steps(2)
         self.assertEqual(running.finish(), 0, running.describe())
