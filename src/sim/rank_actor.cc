@@ -208,7 +208,13 @@ bool RankActor::prepare(Use& u) {
             }
             if (u.arena_bytes == 0) u.stable = false;
         }
-        world_.send_blocks[op.index][u.rank] = u.send_blocks;
+        std::vector<uint32_t>& offsets = world_.send_offsets[op.index][u.rank];
+        if (is_shared(op.collective)) {
+            offsets = {static_cast<uint32_t>(u.send_blocks[0].offset)};
+        } else {
+            offsets.reserve(op.size);
+            for (const BlockSpan& b : u.send_blocks) offsets.push_back(static_cast<uint32_t>(b.offset));
+        }
         u.prepared = true;
     }
     return add_regions(u);
@@ -267,6 +273,8 @@ void RankActor::enter(Use& u) {
         return again(world_.options.step_ns * 10 + std::min<uint64_t>(later_count_, 100) * 1000);
     }
     later_count_ = 0;
+    u.send_blocks = {};
+    u.recv_blocks = {};
     u.posted = true;
     ++open_;
     if (world_.verbose())
@@ -412,23 +420,25 @@ void RankActor::check(Use& u, OperationError error) {
     const uint64_t key = u.recv_key;
     uint64_t at = 0;
     const uint32_t first = op.turn(u.rank, true);
+    std::vector<BlockSpan>& recv_blocks = world_.scratch_blocks;
+    op.layout(u.rank, true, &recv_blocks);
     const auto untouched = [&](uint64_t from, uint64_t to) {
         return is_pattern(world_.memory.pool(u.recv.at - kRedZoneBytes + from), key, from, to - from);
     };
     for (uint32_t i = 0; i < op.size; ++i) {
         const uint32_t source = (first + i) % op.size;
-        const BlockSpan& b = u.recv_blocks[source];
+        const BlockSpan& b = recv_blocks[source];
         if (b.bytes == 0) continue;
         if (!untouched(at, kRedZoneBytes + b.offset))
             return world_.fail("red zone",
                                name() + ": bytes before the block from " + std::to_string(source));
         at = kRedZoneBytes + b.offset + b.bytes;
         if (error != OperationError::kNone) continue;
-        const std::vector<BlockSpan>& sent = world_.send_blocks[op.index][source];
+        const std::vector<uint32_t>& sent = world_.send_offsets[op.index][source];
         if (sent.empty())
             return world_.fail("bytes", name() + ": complete before " + std::to_string(source) + " came");
-        if (!is_pattern(world_.memory.pool(u.recv.at + b.offset), op.send_key(source), sent[u.rank].offset,
-                        b.bytes))
+        const uint32_t offset = sent[sent.size() == 1 ? 0 : u.rank];
+        if (!is_pattern(world_.memory.pool(u.recv.at + b.offset), op.send_key(source), offset, b.bytes))
             return world_.fail("bytes", name() + ": wrong bytes from " + std::to_string(source));
     }
     if (!untouched(at, ((u.recv.bytes + 63) & ~uint64_t{63}) + 2 * kRedZoneBytes))

@@ -37,7 +37,7 @@ class RankActor {
         RegionId send_region, recv_region;
         bool own_send_region = false, own_recv_region = false;
         MemoryRef send_ref, recv_ref;
-        std::vector<BlockSpan> send_blocks, recv_blocks;
+        std::vector<BlockSpan> send_blocks, recv_blocks;  // until the engine has them; then drawn again
         RecordId record;
         uint64_t recv_key = 0, send_key = 0;  // what the buffers must hold at the end
     };

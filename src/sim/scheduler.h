@@ -15,9 +15,9 @@ enum class EventKind : uint8_t { kRank, kRankWake, kService, kServiceWake, kFabr
 struct Event {
     uint64_t at_ns = 0;
     uint64_t order = 0;
-    EventKind kind = EventKind::kRank;
-    uint32_t actor = 0;
     uint64_t value = 0;
+    uint32_t actor = 0;
+    EventKind kind = EventKind::kRank;
 };
 
 class Scheduler {
@@ -25,13 +25,13 @@ class Scheduler {
     explicit Scheduler(uint64_t seed) : random(mix64(seed ^ 0x776f726c64ull)) {}
 
     void post(uint64_t delay_ns, EventKind kind, uint32_t actor, uint64_t value = 0) {
-        queue_.push_back({now_ns_ + delay_ns, ++order_, kind, actor, value});
-        std::push_heap(queue_.begin(), queue_.end(), later);
+        queue_.push_back({now_ns_ + delay_ns, ++order_, value, actor, kind});
+        std::push_heap(queue_.begin(), queue_.end(), Later());
         if (kind != EventKind::kTick) ++live_;
     }
     bool pop(Event* out) {
         if (queue_.empty()) return false;
-        std::pop_heap(queue_.begin(), queue_.end(), later);
+        std::pop_heap(queue_.begin(), queue_.end(), Later());
         *out = queue_.back();
         queue_.pop_back();
         if (out->kind != EventKind::kTick) --live_;
@@ -57,9 +57,11 @@ class Scheduler {
     Prng random;
 
   private:
-    static bool later(const Event& a, const Event& b) {
-        return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
-    }
+    struct Later {  // a type, not a function: the heap's comparisons are most of a large world's time
+        bool operator()(const Event& a, const Event& b) const {
+            return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
+        }
+    };
     std::vector<Event> queue_;
     uint64_t now_ns_ = 0, order_ = 0, count_ = 0, hash_ = 0, live_ = 0;
 };

@@ -60,8 +60,8 @@ World::World(const WorldOptions& o, Workspace& workspace, bool verbose)
       fabric(options, scheduler, memory),
       verbose_(verbose),
       workspace_(workspace) {
-    send_blocks.resize(program.operations.size());
-    for (const Operation& op : program.operations) send_blocks[op.index].resize(op.size);
+    send_offsets.resize(program.operations.size());
+    for (const Operation& op : program.operations) send_offsets[op.index].resize(op.size);
 
     for (uint32_t n = 0; n < o.nodes; ++n) {
         uint64_t data = memory.node(n).group_data_begin();

@@ -51,8 +51,10 @@ class World {
     Memory memory;
     FabricWorld fabric;
     Coverage coverage{};
-    // Where each rank's send blocks lie, once it has entered: [operation][group rank].
-    std::vector<std::vector<std::vector<BlockSpan>>> send_blocks;
+    // Where each rank's blocks lie in its send buffer, once it has entered: [operation][group rank][group
+    // rank]; one offset where everybody gets the same block.
+    std::vector<std::vector<std::vector<uint32_t>>> send_offsets;
+    std::vector<BlockSpan> scratch_blocks;
     uint32_t ranks_done = 0;
     bool calm = false;  // faults have stopped
 
