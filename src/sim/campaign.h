@@ -19,7 +19,7 @@ struct CampaignOptions {
 // 0, or 1: some seed failed or a floor was not reached.
 int run_campaign(const CampaignOptions& options);
 int run_one(uint64_t seed, bool verbose);
-// One world of 1,024 ranks; limits on wall time and memory.
+// One world of 1,024 ranks; limits on the time it spends on a core, and on memory.
 int run_large(double seconds_max, uint64_t rss_bytes_max);
 
 }  // namespace longshore::sim

@@ -143,6 +143,8 @@ Post SimFabric::send(ServiceAddress to, std::span<const std::byte> message) {
         return Post::kAccepted;
     }
     Link& link = links_[peer];
+    const uint32_t frames_max = world_.options_.link_frames;
+    if (frames_max != 0 && link.flying.size() >= frames_max) return Post::kAgain;
     // Each link has its own delay, never within one: in order between two, in any order across peers. A link
     // that was made anew does not wait for what is left of the old one.
     const uint32_t number = ++link.posted & 0xfffffff;

@@ -21,8 +21,10 @@ int main(int argc, char** argv) {
     app.add_flag("--no-floors", no_floors, "Do not fail on coverage");
     app.add_flag("--check-determinism", check_determinism, "Run every world twice and compare their hashes");
     app.add_flag("--large", large, "The one world of 1,024 ranks");
-    app.add_option("--seconds-max", seconds_max, "With --large: limit on wall time")->capture_default_str();
-    app.add_option("--megabytes-max", megabytes_max, "With --large: limit on resident memory")->capture_default_str();
+    app.add_option("--seconds-max", seconds_max, "With --large: limit on time on a core")
+        ->capture_default_str();
+    app.add_option("--megabytes-max", megabytes_max, "With --large: limit on resident memory")
+        ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
     if (large) return run_large(seconds_max, megabytes_max << 20);
     if (*one) return run_one(seed, verbose);

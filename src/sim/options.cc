@@ -103,7 +103,7 @@ WorldOptions WorldOptions::large_world() {
     o.arena_bytes = 131072;
     o.watches = 32;
     o.held = 1024;
-    o.queued = 4096;
+    o.queued = 1024;
     o.imports = 1024;
     o.block_bytes_max = 8;
     o.eager_bytes = 64;
@@ -112,6 +112,10 @@ WorldOptions WorldOptions::large_world() {
     o.zero = 0;
     o.cooperative = false;
     o.actions_per_step = 64;
+    o.link_frames = 2;
+    o.merge_wakes = true;
+    o.wake_ns = 50000;
+    o.message_ns = 2000;
     o.copies_in_flight = 64;
     o.late_ns = 0;
     return o;

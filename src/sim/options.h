@@ -28,6 +28,8 @@ struct WorldOptions {
     uint32_t copies_in_flight = 1;
     uint32_t block_bytes_max = 512;
     uint32_t actions_per_step = 1;
+    uint32_t link_frames = 0;  // under way from one service process to another; 0: any number
+    bool merge_wakes = false;  // a ring for a rank that is being woken already changes nothing
 
     // Habits of the ranks, per mille.
     uint32_t blocking = 300, in_place = 200, stable = 200, zero = 100, wait_early = 300;

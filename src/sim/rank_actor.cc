@@ -132,6 +132,7 @@ void RankActor::step() {
 }
 
 void RankActor::woken() {
+    wake_under_way_ = false;
     if (state_ != State::kAsleep) return;
     ++sleep_number_;
     memory_.rank(place_.local).sleeping.store(0);
@@ -273,8 +274,8 @@ void RankActor::enter(Use& u) {
         return again(world_.options.step_ns * 10 + std::min<uint64_t>(later_count_, 100) * 1000);
     }
     later_count_ = 0;
-    u.send_blocks = {};
-    u.recv_blocks = {};
+    std::vector<BlockSpan>().swap(u.send_blocks);
+    std::vector<BlockSpan>().swap(u.recv_blocks);
     u.posted = true;
     ++open_;
     if (world_.verbose())

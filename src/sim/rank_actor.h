@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/rank_engine.h"
@@ -17,6 +18,8 @@ class RankActor {
     // Events posted before it last fell asleep or woke are void.
     bool expects(uint64_t number) const { return number == sleep_number_; }
     void woken();
+    // Whether a wake-up that is posted now is the only one under way.
+    bool expect_wake() { return !std::exchange(wake_under_way_, true); }
     // All that it took is back, and nothing was written after completion.
     void judge_end();
     bool done() const { return state_ == State::kDone; }
@@ -81,6 +84,7 @@ class RankActor {
     uint32_t later_count_ = 0;
     uint64_t sleep_number_ = 0;
     uint32_t open_ = 0;
+    bool wake_under_way_ = false;
     // A claimed chunk on its way.
     Copy copy_;
     uint8_t half_ = 0;

@@ -130,8 +130,9 @@ void World::ring(NodeId node, const WakeSet& wake) {
     for (uint32_t w = 0; w < kRanksPerNodeMax / 64; ++w)
         for (uint64_t bits = wake.ranks[w]; bits != 0; bits &= bits - 1) {
             const uint32_t local = w * 64 + static_cast<uint32_t>(__builtin_ctzll(bits));
-            scheduler.post(scheduler.around(options.wake_ns), EventKind::kRankWake,
-                           rank_index_[node.value][local]);
+            const uint32_t rank = rank_index_[node.value][local];
+            if (options.merge_wakes && !ranks_[rank]->expect_wake()) continue;
+            scheduler.post(scheduler.around(options.wake_ns), EventKind::kRankWake, rank);
         }
     for (uint32_t bits = wake.services; bits != 0; bits &= bits - 1) {
         const ServiceAddress a{node, ServiceId(static_cast<uint16_t>(__builtin_ctz(bits)))};
