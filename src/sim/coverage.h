@@ -8,7 +8,8 @@ namespace longshore::sim {
 struct Coverage {
     uint64_t worlds, crowded_worlds, handed_on, parked, rescued, in_place, contended, killed_before_landed,
         killed_before_acknowledged, pool_full, late_arrivals, restarted, stale_messages, resent, duplicates,
-        errors, rank_only, finished_alone, events, operations, copies, reads, bytes_between_nodes;
+        errors, rank_only, finished_alone, lost_nodes, lost_operations, outlived_loss, events, operations,
+        copies, reads, bytes_between_nodes;
 };
 
 struct CoverageRow {
@@ -30,12 +31,15 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: pool full", &Coverage::pool_full, 500},
     {"seeds: late arrivals", &Coverage::late_arrivals, 0},
     {"seeds: service process restarted", &Coverage::restarted, 0},
-    {"seeds: stale messages dropped", &Coverage::stale_messages, 0},
+    {"seeds: stale messages dropped", &Coverage::stale_messages, 500},
     {"seeds: notified again", &Coverage::resent, 0},
     {"seeds: duplicates dropped", &Coverage::duplicates, 0},
     {"seeds: operations ended in an error", &Coverage::errors, 0},
     {"seeds: left to the ranks", &Coverage::rank_only, 0},
     {"seeds: ranks finished alone", &Coverage::finished_alone, 0},
+    {"seeds: node lost for good while others work", &Coverage::lost_nodes, 500},
+    {"seeds: operations ended in an error by that", &Coverage::lost_operations, 500},
+    {"seeds: operations ended right after that", &Coverage::outlived_loss, 500},
     {"events", &Coverage::events, 0},
     {"operations (per rank)", &Coverage::operations, 0},
     {"chunks copied by service processes", &Coverage::copies, 0},

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace longshore::sim {
 namespace {
 
 // Events of kind kFabric: what happens, and to which of the actor's moves, imports or links.
-enum class Happening : uint64_t { kMove, kImport, kMessage };
+enum class Happening : uint64_t { kMove, kImport, kMessage, kLoss };
 constexpr uint64_t happening(Happening h, uint64_t slot, uint64_t life) {
     return static_cast<uint64_t>(h) | slot << 4 | life << 36;
 }
 constexpr uint32_t kAgainRunMax = 20;
 constexpr size_t kArrivalsMax = 1 << 20;
+constexpr uint64_t kNoticeNs = 300000;  // until a loss is noticed
 
 }  // namespace
 
@@ -51,23 +53,45 @@ void FabricWorld::on_event(uint32_t actor, uint64_t value) {
                 break;
             }
             break;
-        case Happening::kMessage: {
-            SimFabric::Link& link = f.links_[slot];
-            size_t i = 0;
-            while (i < link.flying.size() && link.flying[i].number != life) ++i;
-            LONGSHORE_CHECK(i < link.flying.size());
-            const uint32_t epoch = link.flying[i].epoch;
-            SimFabric::Arrival a;
-            a.message = std::move(link.flying[i].message);
-            link.flying.erase(link.flying.begin() + static_cast<ptrdiff_t>(i));
-            SimFabric& to = *fabrics_[slot];
-            if (!to.alive_ || (epoch != link.epoch && link.lost)) break;
-            a.event.kind = FabricEvent::Kind::kMessage;
-            a.event.peer = f.self_;
-            to.arrive(std::move(a));
+        case Happening::kMessage:
+            f.take_message(slot, life);
             break;
-        }
+        case Happening::kLoss:
+            if (life == f.life_) f.hear_of_loss(slot);
+            break;
     }
+}
+
+// A message of ours reaches its end of the link.
+void SimFabric::take_message(uint32_t peer, uint32_t number) {
+    Link& link = links_[peer];
+    size_t i = 0;
+    while (i < link.flying.size() && link.flying[i].number != number) ++i;
+    LONGSHORE_CHECK(i < link.flying.size());
+    Flying& flying = link.flying[i];
+    const bool lost = flying.epoch != link.epoch && link.lost;
+    if (!lost && flying.late_ns != 0) {
+        world_.scheduler_.post(std::exchange(flying.late_ns, 0), EventKind::kFabric, index_,
+                               happening(Happening::kMessage, peer, number));
+        return;
+    }
+    Arrival a;
+    a.message = std::move(flying.message);
+    link.flying.erase(link.flying.begin() + static_cast<ptrdiff_t>(i));
+    SimFabric& to = *world_.fabrics_[peer];
+    if (lost || !to.alive_ || to.peer_lost_[index_]) return;
+    a.event.kind = FabricEvent::Kind::kMessage;
+    a.event.peer = self_;
+    to.arrive(std::move(a));
+}
+
+void SimFabric::hear_of_loss(uint32_t peer) {
+    if (peer_lost_[peer]) return;
+    peer_lost_[peer] = true;
+    Arrival a;
+    a.event.kind = FabricEvent::Kind::kPeerLost;
+    a.event.peer = world_.fabrics_[peer]->self_;
+    arrive(std::move(a));
 }
 
 bool FabricWorld::kill(uint32_t dead) {
@@ -89,28 +113,40 @@ bool FabricWorld::kill(uint32_t dead) {
             ++link->epoch;
             link->last_ns = 0;
             link->lost = scheduler_.random.chance(500);
+            if (!options_.late_frames || link->flying.empty()) continue;
+            // It starts again within 2 ms.
+            const uint64_t late_ns = scheduler_.random.below(6000000);
+            for (SimFabric::Flying& flying : link->flying) flying.late_ns = late_ns;
         }
     }
     return moved;
 }
 
 void FabricWorld::restart(uint32_t index) {
-    fabrics_[index]->alive_ = true;
+    SimFabric& f = *fabrics_[index];
+    f.alive_ = true;
+    for (uint32_t i = 0; i < count(); ++i) {
+        f.peer_lost_[i] = false;
+        if (fabrics_[i]->lost_) tell_of_loss(index, i);
+    }
+}
+
+void FabricWorld::tell_of_loss(uint32_t index, uint32_t gone) {
+    scheduler_.post(scheduler_.around(kNoticeNs), EventKind::kFabric, index,
+                    happening(Happening::kLoss, gone, fabrics_[index]->life_));
 }
 
 void FabricWorld::lose(uint32_t index) {
-    const ServiceAddress gone = fabrics_[index]->self_;
     kill(index);
-    for (uint32_t i = 0; i < count(); ++i) {
-        SimFabric& f = *fabrics_[i];
-        if (!f.alive_) continue;
-        f.peer_lost_[index] = true;
-        f.links_[index].lost = true;
-        SimFabric::Arrival a;
-        a.event.kind = FabricEvent::Kind::kPeerLost;
-        a.event.peer = gone;
-        f.arrive(std::move(a));
-    }
+    fabrics_[index]->lost_ = true;
+    for (uint32_t i = 0; i < count(); ++i)
+        if (fabrics_[i]->alive_) tell_of_loss(i, index);
+}
+
+void FabricWorld::lose_node(NodeId node) {
+    node_lost_[node.value] = true;
+    for (uint32_t i = 0; i < count(); ++i)
+        if (fabrics_[i]->self_.node == node) lose(i);
 }
 
 SimFabric::SimFabric(FabricWorld& world, ServiceAddress self, uint32_t index)
@@ -224,6 +260,7 @@ Post SimFabric::write(std::span<const std::byte> from, const MemoryRef& to, uint
 
 bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
     if (m.result != MoveResult::kMoved) return true;
+    if (m.from_import && world_.node_lost_[m.from_node.value]) return false;
     std::string wrong;
     const std::byte* from = m.from;
     if (from == nullptr) {
@@ -278,6 +315,7 @@ Post SimFabric::import_region(ServiceAddress owner, std::span<const std::byte> d
     if (!a.event.ok) world_.on_violation("a descriptor did not arrive as it was written");
     Prng& random = world_.scheduler_.random;
     if (!world_.calm && random.chance(world_.options_.import_fails)) a.event.ok = false;
+    if (world_.node_lost_[owner.node.value]) a.event.ok = false;
     if (a.event.ok) {
         size_t i = 0;
         while (i < imports_.size() && imports_[i].used) ++i;

@@ -31,8 +31,10 @@ class FabricWorld {
     // The process is gone, with all it had in flight. Whether it had moved bytes without having been told so.
     bool kill(uint32_t index);
     void restart(uint32_t index);
-    // It is gone for good, with its node: everybody is told.
+    // It is gone for good: everybody is told, each in his own time.
     void lose(uint32_t index);
+    // So is its node, with its ranks' memory.
+    void lose_node(NodeId node);
 
     // Something has arrived for a service process that may sleep.
     std::function<void(uint32_t)> on_arrival = [](uint32_t) {};
@@ -46,10 +48,12 @@ class FabricWorld {
 
   private:
     friend class SimFabric;
+    void tell_of_loss(uint32_t index, uint32_t gone);
     const WorldOptions& options_;
     Scheduler& scheduler_;
     Memory& memory_;
     uint32_t first_of_node_[kNodesMax + 1] = {};
+    bool node_lost_[kNodesMax] = {};
     std::vector<std::unique_ptr<SimFabric>> fabrics_;
 };
 
@@ -92,6 +96,7 @@ class SimFabric final : public Fabric {
     struct Flying {
         uint32_t number, epoch;
         std::vector<std::byte> message;
+        uint64_t late_ns = 0;  // one of its ends died meanwhile: it takes so much longer
     };
     struct Link {  // to one peer
         uint64_t last_ns = 0;
@@ -106,11 +111,14 @@ class SimFabric final : public Fabric {
     void step(uint32_t slot);
     bool transfer(Move& m, uint64_t begin, uint64_t end);
     void arrive(Arrival arrival);
+    void take_message(uint32_t peer, uint32_t number);
+    void hear_of_loss(uint32_t peer);
 
     FabricWorld& world_;
     ServiceAddress self_;
     uint32_t index_;
     bool alive_ = true;
+    bool lost_ = false;  // for good
     bool peer_lost_[kNodesMax * kServicesPerNodeMax] = {};
     uint32_t life_ = 1;
     uint32_t again_run_ = 0;

@@ -80,6 +80,13 @@ WorldOptions WorldOptions::draw(uint64_t seed) {
     o.restart = o.nodes > 1 || r.chance(500);
     // Memory that only its rank can reach needs ranks that work.
     if (o.not_permitted) o.cooperative = true;
+    // Drawn last: what came before is what it was in version 1.
+    o.late_frames = o.kills != 0 && o.nodes > 1 && r.chance(600);
+    if (o.nodes > 1 && r.chance(90)) {
+        o.lost_node = static_cast<uint32_t>(r.below(o.nodes)) + 1;
+        o.lost_ns = r.below(2 * o.late_ns + o.very_late_ns / 2 + 200000);
+        o.unreadable = o.import_fails = 0;  // every error is the loss's
+    }
     return o;
 }
 
@@ -169,6 +176,9 @@ std::string WorldOptions::text() const {
     put("kills", kills);
     put("kill_phase", kill_phase);
     put("restart", restart);
+    put("late_frames", late_frames);
+    put("lost_node", lost_node);
+    put("lost_ns", lost_ns);
     return t;
 }
 

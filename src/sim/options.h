@@ -9,7 +9,7 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 1;
+constexpr uint32_t kOptionsVersion = 2;
 
 constexpr uint32_t kNodesMax = 32;
 
@@ -46,6 +46,9 @@ struct WorldOptions {
     uint32_t kills = 0;             // how many times a service process is killed
     uint32_t kill_phase = 0;        // a KillPhase, or 0: any moment
     bool restart = true;
+    bool late_frames = false;  // a killed one's last frames arrive after its successor's first
+    uint32_t lost_node = 0;    // + 1: it is gone for good, ranks and all; 0: none
+    uint64_t lost_ns = 0;      // when
 
     bool faults() const { return again || unreadable || not_permitted || import_fails || kills; }
     // Nothing is lost: every wake-up and every byte counts.

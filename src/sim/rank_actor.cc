@@ -127,8 +127,15 @@ void RankActor::step() {
         case State::kReap:
             return reap();
         case State::kDone:
+        case State::kGone:
             return;
     }
+}
+
+void RankActor::die() {
+    if (!done()) ++world_.ranks_done;
+    state_ = State::kGone;
+    ++sleep_number_;
 }
 
 void RankActor::woken() {
@@ -392,6 +399,7 @@ void RankActor::complete(Use& u) {
     u.complete = true;
     --open_;
     ++world_.coverage.operations;
+    if (world_.node_lost() && error == OperationError::kNone) world_.coverage.outlived_loss = 1;
     u.recv_key = u.recv_key ^ 0xa5a5;
     poison(u.recv, u.recv_key);
     world_.memory.set_closed(u.recv);
@@ -406,6 +414,22 @@ void RankActor::complete(Use& u) {
     look_for_retired();
 }
 
+// Errors have causes: memory that cannot be read, or a node of the group that is gone.
+bool RankActor::may_fail(const Operation& op, OperationError error) const {
+    if (world_.options.unreadable || world_.options.import_fails) return true;
+    if (error == OperationError::kTruncated || !world_.lost_member(op.group)) return false;
+    world_.coverage.lost_operations = 1;
+    return true;
+}
+
+// Whether a block of an operation that has failed is there all the same, and must be right.
+bool RankActor::landed(const Use& u, uint32_t source) const {
+    const ChunkRange chunks = incoming_chunks(memory_, memory_.record(place_.local, u.record), Rank{source});
+    for (uint32_t i = 0; i < chunks.count; ++i)
+        if (chunk_state(chunks.words[i].load()) != ChunkState::kLanded) return false;
+    return true;
+}
+
 // The MPI result, byte by byte, with everything around it.
 void RankActor::check(Use& u, OperationError error) {
     const Operation& op = *u.operation;
@@ -415,7 +439,7 @@ void RankActor::check(Use& u, OperationError error) {
     };
     if (error != OperationError::kNone) {
         world_.coverage.errors = 1;
-        if (!world_.options.unreadable && !world_.options.import_fails)
+        if (!may_fail(op, error))
             return world_.fail("error", name() + ": error " + std::to_string(static_cast<int>(error)));
     }
     const uint64_t key = u.recv_key;
@@ -434,7 +458,7 @@ void RankActor::check(Use& u, OperationError error) {
             return world_.fail("red zone",
                                name() + ": bytes before the block from " + std::to_string(source));
         at = kRedZoneBytes + b.offset + b.bytes;
-        if (error != OperationError::kNone) continue;
+        if (error != OperationError::kNone && !landed(u, source)) continue;
         const std::vector<uint32_t>& sent = world_.send_offsets[op.index][source];
         if (sent.empty())
             return world_.fail("bytes", name() + ": complete before " + std::to_string(source) + " came");
@@ -477,6 +501,7 @@ void RankActor::reap() {
 }
 
 void RankActor::judge_end() {
+    if (state_ == State::kGone) return;
     const std::string who = "rank " + std::to_string(index_);
     for (const Use& u : uses_) {
         if (!u.complete || !u.retired) return world_.fail("once", who + " has an operation that is not over");

@@ -22,14 +22,16 @@ class RankActor {
     bool expect_wake() { return !std::exchange(wake_under_way_, true); }
     // All that it took is back, and nothing was written after completion.
     void judge_end();
-    bool done() const { return state_ == State::kDone; }
+    bool done() const { return state_ >= State::kDone; }
     std::string describe() const;
     RankEngine& engine() { return *engine_; }
     const Place& place() const { return place_; }
     void work_alone() { cooperative_ = true; }
+    // Its node is gone, and it with it.
+    void die();
 
   private:
-    enum class State : uint8_t { kRun, kLater, kLook, kMove, kFallAsleep, kAsleep, kReap, kDone };
+    enum class State : uint8_t { kRun, kLater, kLook, kMove, kFallAsleep, kAsleep, kReap, kDone, kGone };
     struct Use {  // of one operation
         const Operation* operation = nullptr;
         uint32_t rank = 0;  // in the group
@@ -58,6 +60,8 @@ class RankActor {
     void move();
     void complete(Use& u);
     void check(Use& u, OperationError error);
+    bool may_fail(const Operation& op, OperationError error) const;
+    bool landed(const Use& u, uint32_t source) const;
     void poison(const Buffer& b, uint64_t key);
     void retire(Use& u);
     void reap();

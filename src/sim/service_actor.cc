@@ -283,7 +283,8 @@ void ServiceActor::count_coverage() {
     v.stale_messages |= c.stale_messages != 0;
     v.resent |= c.notifications_resent != 0;
     if (c.notifications_resent != 0)
-        world_.fail("net", describe() + " notified again after a while: requests and greetings should have done it");
+        world_.fail("net",
+                    describe() + " notified again after a while: requests and greetings should have done it");
     v.duplicates |= c.duplicates != 0;
     v.copies += c.copies;
     v.reads += c.reads;

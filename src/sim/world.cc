@@ -15,7 +15,7 @@ constexpr uint64_t kFaultsNs = 20000000;      // faults stop then
 constexpr uint64_t kLivenessNs = 3000000000;  // after which everything must be over
 
 // Events of kind kControl.
-enum class Control : uint64_t { kDoom, kRestart, kFree, kCalm };
+enum class Control : uint64_t { kDoom, kRestart, kFree, kCalm, kLose };
 constexpr uint64_t control_value(Control c, uint64_t what) {
     return static_cast<uint64_t>(c) | what << 8;
 }
@@ -176,7 +176,7 @@ void World::control(uint64_t value) {
         }
         case Control::kFree: {
             // The kernel says that it is gone: some rank of the node frees what it held.
-            if (s.alive()) break;
+            if (s.alive() || is_lost(s.self().node)) break;
             WakeSet wake;
             free_lost_claims(memory.node(s.self().node.value),
                              service_worker(s.self().service, s.incarnation()), &wake);
@@ -187,7 +187,7 @@ void World::control(uint64_t value) {
             break;
         }
         case Control::kRestart:
-            if (s.alive()) break;
+            if (s.alive() || is_lost(s.self().node)) break;
             fabric.restart(index);
             coverage.restarted = 1;
             s.start();
@@ -197,7 +197,28 @@ void World::control(uint64_t value) {
             calm = fabric.calm = true;
             for (auto& each : services_) each->doom(KillPhase::kAny, 0);
             break;
+        case Control::kLose:
+            lose_node();
+            break;
     }
+}
+
+void World::lose_node() {
+    const NodeId node{static_cast<uint16_t>(options.lost_node - 1)};
+    if (verbose_) log("node " + std::to_string(node.value) + " is lost");
+    if (ranks_done != ranks_.size()) coverage.lost_nodes = 1;
+    node_lost_ = true;
+    for (auto& s : services_)
+        if (s->self().node == node) s->die(KillPhase::kAny);
+    for (auto& r : ranks_)
+        if (r->place().node == node) r->die();
+    fabric.lose_node(node);
+}
+
+bool World::lost_member(uint32_t group) const {
+    for (uint32_t r : program.groups[group].members)
+        if (is_lost(program.places[r].node)) return true;
+    return false;
 }
 
 void World::dispatch(const Event& e) {
@@ -233,6 +254,8 @@ Verdict World::run() {
         scheduler.post(scheduler.random.below(2 * options.late_ns + 300000), EventKind::kControl,
                        static_cast<uint32_t>(scheduler.random.below(services_.size())),
                        control_value(Control::kDoom, 0));
+    if (options.lost_node != 0)
+        scheduler.post(options.lost_ns, EventKind::kControl, 0, control_value(Control::kLose, 0));
     if (options.faults()) scheduler.post(kFaultsNs, EventKind::kControl, 0, control_value(Control::kCalm, 0));
 
     Event e;
@@ -269,10 +292,10 @@ void World::judge_end() {
     for (auto& r : ranks_) r->judge_end();
     for (auto& s : services_) s->judge_end();
     for (uint32_t n = 0; n < options.nodes; ++n)
-        for (uint32_t i = 0; i < options.parked; ++i)
+        for (uint32_t i = 0; i < options.parked && !is_lost(NodeId(static_cast<uint16_t>(n))); ++i)
             if (memory.node(n).parked(i).state.load() != 0)
                 fail("leak", "node " + std::to_string(n) + " has a parked notification left");
-    if (options.lossless() && !options.not_permitted &&
+    if (options.lossless() && !options.not_permitted && !node_lost_ &&
         fabric.bytes_between_nodes != program.bytes_between_nodes)
         fail("bytes between nodes", "moved " + std::to_string(fabric.bytes_between_nodes) + ", must be " +
                                         std::to_string(program.bytes_between_nodes));

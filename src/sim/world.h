@@ -41,6 +41,9 @@ class World {
     RankActor& rank_at(NodeId node, LocalRank local) { return *ranks_[rank_index_[node.value][local.value]]; }
     uint32_t service_index(ServiceAddress a) const { return fabric.index(a); }
     bool service_gone(NodeId node) const { return gone_on_node_[node.value]; }
+    bool node_lost() const { return node_lost_; }
+    // Whether some rank of this group is on a node that is gone.
+    bool lost_member(uint32_t group) const;
     // Everything it takes to end one service process and to start it again.
     void kill_service(uint32_t index, KillPhase phase);
 
@@ -63,9 +66,11 @@ class World {
     static std::vector<uint16_t> rank_counts(const WorldOptions& o);
     void dispatch(const Event& e);
     void control(uint64_t value);
-    void calm_down();
+    void lose_node();
     void judge_end();
     std::string stuck() const;
+
+    bool is_lost(NodeId node) const { return node_lost_ && node.value + 1u == options.lost_node; }
 
     bool verbose_;
     Workspace& workspace_;
@@ -74,6 +79,7 @@ class World {
     std::vector<std::vector<uint32_t>> rank_index_;
     bool gone_on_node_[kNodesMax] = {};
     uint32_t kills_left_ = 0;
+    bool node_lost_ = false;
     bool failed_ = false;
     Verdict verdict_;
 };
