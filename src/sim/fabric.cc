@@ -112,10 +112,10 @@ bool FabricWorld::kill(uint32_t dead) {
         for (SimFabric::Link* link : {&f.links_[i], &fabrics_[i]->links_[dead]}) {
             ++link->epoch;
             link->last_ns = 0;
-            link->lost = scheduler_.random.chance(500);
+            link->lost = scheduler_.random.chance(options_.late_frames ? 150 : 500);
             if (!options_.late_frames || link->flying.empty()) continue;
-            // It starts again within 2 ms.
-            const uint64_t late_ns = scheduler_.random.below(6000000);
+            // The new one starts 1 to 3 ms from now, and says hello.
+            const uint64_t late_ns = scheduler_.random.between(1000000, 6000000);
             for (SimFabric::Flying& flying : link->flying) flying.late_ns = late_ns;
         }
     }

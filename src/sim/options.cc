@@ -81,7 +81,7 @@ WorldOptions WorldOptions::draw(uint64_t seed) {
     // Memory that only its rank can reach needs ranks that work.
     if (o.not_permitted) o.cooperative = true;
     // Drawn last: what came before is what it was in version 1.
-    o.late_frames = o.kills != 0 && o.nodes > 1 && r.chance(600);
+    o.late_frames = o.kills != 0 && o.nodes > 1 && r.chance(800);
     if (o.nodes > 1 && r.chance(90)) {
         o.lost_node = static_cast<uint32_t>(r.below(o.nodes)) + 1;
         o.lost_ns = r.below(2 * o.late_ns + o.very_late_ns / 2 + 200000);
