@@ -110,7 +110,7 @@ WorldOptions WorldOptions::large_world() {
     o.arena_bytes = 131072;
     o.watches = 32;
     o.held = 1024;
-    o.queued = 1024;
+    o.queued = 2048;
     o.imports = 1024;
     o.block_bytes_max = 8;
     o.eager_bytes = 64;
@@ -118,7 +118,7 @@ WorldOptions WorldOptions::large_world() {
     o.in_place = o.stable = 0;
     o.zero = 0;
     o.cooperative = false;
-    o.actions_per_step = 64;
+    o.actions_per_step = 256;
     o.link_frames = 2;
     o.merge_wakes = true;
     o.wake_ns = 50000;
