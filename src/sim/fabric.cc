@@ -14,6 +14,7 @@ constexpr uint64_t happening(Happening h, uint64_t slot, uint64_t life) {
 }
 constexpr uint32_t kAgainRunMax = 20;
 constexpr size_t kArrivalsMax = 1 << 20;
+constexpr uint64_t kPollNs = 1000;      // of a poll where the fabric owns the clock
 constexpr uint64_t kNoticeNs = 300000;  // until a loss is noticed
 
 }  // namespace
@@ -222,23 +223,34 @@ Post SimFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
     m.to = to;
     m.bytes = bytes;
     m.id = id;
-    if (bytes != 0 && from.region.value < world_.options_.regions &&
-        to.region.value < world_.options_.regions) {
-        const Region& a = world_.memory_.region(self_.node, from.rank, from.region);
-        const Region& b = world_.memory_.region(self_.node, to.rank, to.region);
-        if (a.rank_only || b.rank_only)
-            m.result = MoveResult::kNotPermitted;
-        else if (a.unreadable || b.unreadable)
-            m.result = MoveResult::kFailed;
+    if (bytes != 0) {
+        const MoveResult a = reach(self_.node, from), b = reach(self_.node, to);
+        m.result = a == MoveResult::kNotPermitted ? a : b == MoveResult::kMoved ? a : b;
     }
     return start(m);
 }
 
+// Whether a service process of the node may touch this memory, and can. What is no region shows when bytes
+// move.
+MoveResult SimFabric::reach(NodeId node, const MemoryRef& ref) {
+    if (ref.rank.value >= world_.memory_.node(node.value).rank_count() ||
+        ref.region.value >= world_.options_.regions)
+        return MoveResult::kMoved;
+    const Region& region = world_.memory_.region(node, ref.rank, ref.region);
+    return region.rank_only    ? MoveResult::kNotPermitted
+           : region.unreadable ? MoveResult::kFailed
+                               : MoveResult::kMoved;
+}
+
 Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
-    LONGSHORE_CHECK(from < imports_.size() && imports_[from].used);
     Move m;
     m.from_import = true;
-    m.name = imports_[from].name;
+    if (from < imports_.size() && imports_[from].used) {
+        m.name = imports_[from].name;
+    } else {
+        world_.on_violation("read through an import that is forgotten");
+        m.result = MoveResult::kFailed;
+    }
     m.from_node = NodeId{m.name.node};
     m.from_ref = {LocalRank{m.name.rank}, RegionId{m.name.region}, offset};
     m.to = to;
@@ -342,6 +354,8 @@ void SimFabric::arrive(Arrival arrival) {
 }
 
 size_t SimFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
+    // A poll that does not wait takes time all the same.
+    if (world_.owns_clock && wait_ns == 0) wait_ns = kPollNs;
     const uint64_t until = world_.scheduler_.now_ns() + wait_ns;
     while (wait_ns > 0 && arrived_.empty() && world_.scheduler_.next_ns() <= until) {
         Event e;
@@ -372,6 +386,7 @@ std::unique_ptr<SimFabrics> make_sim_fabrics(uint64_t seed, uint32_t nodes, uint
     f->options.nodes = nodes;
     f->options.ranks = nodes * ranks;
     f->options.torn = 1000;
+    f->options.link_frames = 8;
     NodeLimits limits[kNodesMax];
     uint16_t counts[kNodesMax];
     for (uint32_t n = 0; n < nodes; ++n) {
@@ -390,6 +405,7 @@ std::unique_ptr<SimFabrics> make_sim_fabrics(uint64_t seed, uint32_t nodes, uint
     f->scheduler = std::make_unique<Scheduler>(seed);
     f->memory = std::make_unique<Memory>(f->workspace, f->options, limits, counts, pool_bytes);
     f->world = std::make_unique<FabricWorld>(f->options, *f->scheduler, *f->memory);
+    f->world->owns_clock = true;
     return f;
 }
 

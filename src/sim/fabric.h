@@ -44,7 +44,8 @@ class FabricWorld {
     std::function<void(const std::string&)> on_violation = [](const std::string&) {};
 
     uint64_t bytes_between_nodes = 0;
-    bool calm = false;  // faults have stopped
+    bool owns_clock = false;  // nobody else lets time pass: poll() does
+    bool calm = false;        // faults have stopped
 
   private:
     friend class SimFabric;
@@ -109,6 +110,7 @@ class SimFabric final : public Fabric {
     bool refuse();
     Post start(Move move);
     void step(uint32_t slot);
+    MoveResult reach(NodeId node, const MemoryRef& ref);
     bool transfer(Move& m, uint64_t begin, uint64_t end);
     void arrive(Arrival arrival);
     void take_message(uint32_t peer, uint32_t number);

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "fabric/fabric.h"
 
@@ -28,6 +31,20 @@ class FabricWorld {
     virtual std::vector<std::byte> descriptor(NodeId node, LocalRank rank) = 0;
     // The member is gone for good.
     virtual void lose(ServiceAddress member) = 0;
+    // The clock that poll() waits by.
+    virtual uint64_t now_ns() const {
+        timespec t{};
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+    }
+    // Whether members may be used by one thread each; else one thread has them all.
+    virtual bool has_threads() const { return true; }
+    // How a member has moved bytes of ranks' memory, where the fabric counts it.
+    struct Moved {
+        bool mapping_allowed;
+        uint64_t bytes_mapped, bytes_otherwise;
+    };
+    virtual std::optional<Moved> moved(ServiceAddress) { return std::nullopt; }
 };
 
 using WorldMaker = std::function<std::unique_ptr<FabricWorld>()>;
@@ -39,5 +56,6 @@ struct NamedWorld {
 // Declared by each fabric's world.
 NamedWorld shm_world();
 NamedWorld shm_inaccessible_world();
+NamedWorld sim_world();
 
 }  // namespace longshore::test

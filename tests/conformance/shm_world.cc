@@ -15,7 +15,7 @@ namespace {
 
 class ShmWorld : public FabricWorld {
   public:
-    explicit ShmWorld(bool inaccessible) {
+    explicit ShmWorld(bool inaccessible) : inaccessible_(inaccessible) {
         NodeLimits limits;
         limits.ranks_max = kRanks;
         limits.services_max = kServices;
@@ -74,6 +74,11 @@ class ShmWorld : public FabricWorld {
     }
     void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
 
+    std::optional<Moved> moved(ServiceAddress m) override {
+        const CopierCounters& c = fabrics_[m.node.value][m.service.value]->copier_counters();
+        return Moved{!inaccessible_, c.bytes_mapped, c.bytes_peer_copied + c.bytes_bounced};
+    }
+
   private:
     ProcessSpan span(uint16_t n, uint16_t r) const {
         const auto pid = static_cast<uint32_t>(pids_[n][r]);
@@ -87,7 +92,16 @@ class ShmWorld : public FabricWorld {
             for (;;) pause();
         }
         publish_region(memories_[n].region(LocalRank{r}, kUserRegion), span(n, r));
+        // The arena is in use from the start; as in the host library it gets its descriptor for those who
+        // must not look into the node's memory.
+        const auto pid = static_cast<uint32_t>(pids_[n][r]);
+        RegionEntry& arena = memories_[n].region(LocalRank{r}, kArenaRegion);
+        arena.descriptor_bytes = kProcessSpanBytes;
+        encode_span({pid, process_start_time(pid),
+                     reinterpret_cast<uint64_t>(memories_[n].arena(LocalRank{r})), kRegionBytes},
+                    reinterpret_cast<std::byte*>(arena.descriptor));
     }
+    const bool inaccessible_;
     Fd files_[kNodes];
     Mapping mappings_[kNodes];
     NodeMemory memories_[kNodes];

@@ -1,0 +1,48 @@
+// The simulator's fabric as a world of the suite: virtual time, which poll() lets pass.
+#include "fabric_world.h"
+#include "sim/fabric.h"
+
+namespace longshore::test {
+namespace {
+
+class SimWorld : public FabricWorld {
+  public:
+    SimWorld() : fabrics_(sim::make_sim_fabrics(1, kNodes, kServices, kRanks, kPoolBytes)) {
+        for (uint16_t n = 0; n < kNodes; ++n)
+            for (uint16_t r = 0; r < kRanks; ++r) {
+                const sim::Buffer b = fabrics_->memory->allocate(kRegionBytes);
+                at_[n][r] = b.at;
+                RegionId id;
+                EXPECT_TRUE(fabrics_->memory->add_region(NodeId{n}, LocalRank{r}, b.at, kRegionBytes,
+                                                         kDescriptorBytes, &id));
+                EXPECT_EQ(id, kUserRegion);
+            }
+    }
+    Fabric& fabric(ServiceAddress m) override { return fabrics_->world->fabric(m); }
+    NodeMemory memory(NodeId node) override { return fabrics_->memory->node(node.value); }
+    std::byte* bytes(NodeId node, LocalRank rank) override {
+        return fabrics_->memory->pool(at_[node.value][rank.value]);
+    }
+    std::vector<std::byte> descriptor(NodeId node, LocalRank rank) override {
+        const auto* from =
+            reinterpret_cast<const std::byte*>(memory(node).region(rank, kUserRegion).descriptor);
+        return {from, from + kDescriptorBytes};
+    }
+    void lose(ServiceAddress m) override { fabrics_->world->lose(fabrics_->world->index(m)); }
+    uint64_t now_ns() const override { return fabrics_->scheduler->now_ns(); }
+    bool has_threads() const override { return false; }
+
+  private:
+    static constexpr uint32_t kDescriptorBytes = 300;
+    static constexpr uint64_t kPoolBytes = 2 * kNodes * kRanks * kRegionBytes;
+    std::unique_ptr<sim::SimFabrics> fabrics_;
+    uint64_t at_[kNodes][kRanks] = {};
+};
+
+}  // namespace
+
+NamedWorld sim_world() {
+    return {"sim", [] { return std::make_unique<SimWorld>(); }};
+}
+
+}  // namespace longshore::test
