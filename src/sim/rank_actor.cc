@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "sim/pattern.h"
+#include "sim/text.h"
 
 namespace longshore::sim {
 namespace {
@@ -286,8 +287,8 @@ void RankActor::enter(Use& u) {
     u.posted = true;
     ++open_;
     if (world_.verbose())
-        world_.log("rank " + std::to_string(index_) + " enters operation " + std::to_string(op.index) +
-                   " record " + std::to_string(u.record.value));
+        world_.log(name_of_rank(index_) + " enters operation " + std::to_string(op.index) + " record " +
+                   std::to_string(u.record.value));
     ring(wake);
     ++next_step_;
     state_ = State::kRun;
@@ -363,7 +364,7 @@ MoveResult RankActor::transfer(uint64_t begin, uint64_t end) {
             world_.memory.region(place_.node, ref.rank, ref.region).unreadable)
             return nullptr;
         std::byte* p = world_.memory.resolve(place_.node, ref, copy_.bytes, &wrong);
-        if (p == nullptr) world_.fail("access", "rank " + std::to_string(index_) + ": " + wrong);
+        if (p == nullptr) world_.fail("access", name_of_rank(index_) + ": " + wrong);
         return p;
     };
     std::byte* from = at(copy_.from);
@@ -393,8 +394,8 @@ void RankActor::complete(Use& u) {
     if (u.complete) return world_.fail("once", "an operation completed twice");
     const OperationError error = engine_->error(u.record);
     if (world_.verbose())
-        world_.log("rank " + std::to_string(index_) + " completes operation " +
-                   std::to_string(u.operation->index) + " error " + std::to_string(static_cast<int>(error)));
+        world_.log(name_of_rank(index_) + " completes operation " + std::to_string(u.operation->index) +
+                   " error " + std::to_string(static_cast<int>(error)));
     check(u, error);
     u.complete = true;
     --open_;
@@ -412,62 +413,6 @@ void RankActor::complete(Use& u) {
     engine_->release(u.record, &wake);
     ring(wake);
     look_for_retired();
-}
-
-// Errors have causes: memory that cannot be read, or a node of the group that is gone.
-bool RankActor::may_fail(const Operation& op, OperationError error) const {
-    if (world_.options.unreadable || world_.options.import_fails) return true;
-    if (error == OperationError::kTruncated || !world_.lost_member(op.group)) return false;
-    world_.coverage.lost_operations = 1;
-    return true;
-}
-
-// Whether a block of an operation that has failed is there all the same, and must be right.
-bool RankActor::landed(const Use& u, uint32_t source) const {
-    const ChunkRange chunks = incoming_chunks(memory_, memory_.record(place_.local, u.record), Rank{source});
-    for (uint32_t i = 0; i < chunks.count; ++i)
-        if (chunk_state(chunks.words[i].load()) != ChunkState::kLanded) return false;
-    return true;
-}
-
-// The MPI result, byte by byte, with everything around it.
-void RankActor::check(Use& u, OperationError error) {
-    const Operation& op = *u.operation;
-    const auto name = [&] {
-        return "rank " + std::to_string(index_) + " operation " + std::to_string(op.index) + " collective " +
-               std::to_string(static_cast<int>(op.collective)) + (op.in_place ? " in place" : "");
-    };
-    if (error != OperationError::kNone) {
-        world_.coverage.errors = 1;
-        if (!may_fail(op, error))
-            return world_.fail("error", name() + ": error " + std::to_string(static_cast<int>(error)));
-    }
-    const uint64_t key = u.recv_key;
-    uint64_t at = 0;
-    const uint32_t first = op.turn(u.rank, true);
-    std::vector<BlockSpan>& recv_blocks = world_.scratch_blocks;
-    op.layout(u.rank, true, &recv_blocks);
-    const auto untouched = [&](uint64_t from, uint64_t to) {
-        return is_pattern(world_.memory.pool(u.recv.at - kRedZoneBytes + from), key, from, to - from);
-    };
-    for (uint32_t i = 0; i < op.size; ++i) {
-        const uint32_t source = (first + i) % op.size;
-        const BlockSpan& b = recv_blocks[source];
-        if (b.bytes == 0) continue;
-        if (!untouched(at, kRedZoneBytes + b.offset))
-            return world_.fail("red zone",
-                               name() + ": bytes before the block from " + std::to_string(source));
-        at = kRedZoneBytes + b.offset + b.bytes;
-        if (error != OperationError::kNone && !landed(u, source)) continue;
-        const std::vector<uint32_t>& sent = world_.send_offsets[op.index][source];
-        if (sent.empty())
-            return world_.fail("bytes", name() + ": complete before " + std::to_string(source) + " came");
-        const uint32_t offset = sent[sent.size() == 1 ? 0 : u.rank];
-        if (!is_pattern(world_.memory.pool(u.recv.at + b.offset), op.send_key(source), offset, b.bytes))
-            return world_.fail("bytes", name() + ": wrong bytes from " + std::to_string(source));
-    }
-    if (!untouched(at, ((u.recv.bytes + 63) & ~uint64_t{63}) + 2 * kRedZoneBytes))
-        return world_.fail("red zone", name() + ": bytes after the last block");
 }
 
 void RankActor::look_for_retired() {
@@ -498,63 +443,6 @@ void RankActor::reap() {
     if (held != 0) return again(50000);
     state_ = State::kDone;
     ++world_.ranks_done;
-}
-
-void RankActor::judge_end() {
-    if (state_ == State::kGone) return;
-    const std::string who = "rank " + std::to_string(index_);
-    for (const Use& u : uses_) {
-        if (!u.complete || !u.retired) return world_.fail("once", who + " has an operation that is not over");
-        const auto same = [&](const Buffer& b, uint64_t key) {
-            return is_pattern(world_.memory.pool(b.at - kRedZoneBytes), key, 0,
-                              ((b.bytes + 63) & ~uint64_t{63}) + 2 * kRedZoneBytes);
-        };
-        if (!same(u.recv, u.recv_key))
-            return world_.fail("after completion", who + ": receive buffer written");
-        if (u.send.owner != 0 && !same(u.send, u.send_key))
-            return world_.fail("after completion", who + ": send buffer written");
-    }
-    if (engine_->arena().used_bytes() != 0) world_.fail("leak", who + ": arena not empty");
-    for (const auto& word : memory_.rank(place_.local).active)
-        if (word.load() != 0) world_.fail("leak", who + ": active records");
-}
-
-std::string RankActor::describe() const {
-    std::string t = "rank " + std::to_string(index_) + " (node " + std::to_string(place_.node.value) +
-                    " local " + std::to_string(place_.local.value) + " service " +
-                    std::to_string(place_.service.value) + ") state " +
-                    std::to_string(static_cast<int>(state_)) + " step " + std::to_string(next_step_) + "/" +
-                    std::to_string(steps_.size()) + ":";
-    for (const Use& u : uses_) {
-        if (u.retired) continue;
-        t += " [operation " + std::to_string(u.operation->index) + " group " +
-             std::to_string(u.operation->group) + " sequence " + std::to_string(u.operation->sequence) +
-             " collective " + std::to_string(static_cast<int>(u.operation->collective)) +
-             (u.posted ? " posted" : " not posted") + (u.complete ? " complete" : "");
-        if (u.posted && !u.complete) {
-            const OperationRecord& record = memory_.record(place_.local, u.record);
-            for (uint32_t s = 0; s < u.operation->size; ++s) {
-                const ChunkRange chunks = incoming_chunks(memory_, record, Rank{s});
-                for (uint32_t i = 0; i < chunks.count; ++i)
-                    if (!chunk_settled(chunks.words[i].load())) {
-                        t += " from " + std::to_string(s) + " chunk " + std::to_string(i) + " state " +
-                             std::to_string(static_cast<int>(chunk_state(chunks.words[i].load()))) +
-                             " worker " + std::to_string(chunk_worker(chunks.words[i].load()).index);
-                        break;
-                    }
-            }
-            if (record.acknowledged_offset != 0) {
-                const uint32_t peers =
-                    is_shared(u.operation->collective) ? world_.options.nodes : u.operation->size;
-                t += " unacknowledged:";
-                for (uint32_t i = 0; i < peers; ++i)
-                    if (!chunk_settled(memory_.at<Atomic<ChunkWord>>(record.acknowledged_offset)[i].load()))
-                        t += " " + std::to_string(i);
-            }
-        }
-        t += "]";
-    }
-    return t;
 }
 
 }  // namespace longshore::sim

@@ -3,44 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sim/text.h"
+
 namespace longshore::sim {
 namespace {
 
 constexpr uint64_t kTickNs = 50000000;
-// One line per message of a frame, for --verbose.
-std::string text_of(std::span<const std::byte> frame) {
-    constexpr const char* kNames[] = {"?",           "hello",   "notify",         "hand on",
-                                      "acknowledge", "request", "region request", "region"};
-    FrameReader reader;
-    FrameHeader header;
-    Message m;
-    if (!reader.start(frame, &header)) return "not a frame";
-    std::string t = "incarnation " + std::to_string(header.incarnation);
-    while (reader.next(&m) == FrameReader::Result::kMessage) {
-        const auto block = [&t](const OperationId& o, Rank source, uint32_t destination) {
-            t += " group " + std::to_string(o.group.value % 16) + " sequence " + std::to_string(o.sequence) +
-                 " from " + std::to_string(source.value) + " to " + (destination & kToNode ? "node " : "") +
-                 std::to_string(destination & ~kToNode);
-        };
-        t += std::string("; ") + kNames[static_cast<size_t>(m.kind)];
-        if (m.kind == MessageKind::kNotify || m.kind == MessageKind::kHandOn) {
-            const Notification& n = m.notification;
-            block(n.operation, n.source, n.destination);
-            t += " region " + std::to_string(n.owner.value) + "." + std::to_string(n.region.value) +
-                 " generation " + std::to_string(n.region_generation) + " bytes " + std::to_string(n.bytes) +
-                 (n.eager.empty() ? "" : " eager") + " hops " + std::to_string(n.hops);
-        } else if (m.kind == MessageKind::kAcknowledge) {
-            block(m.acknowledgement.operation, m.acknowledgement.source, m.acknowledgement.destination);
-        } else if (m.kind == MessageKind::kRequest) {
-            block(m.request.operation, m.request.source, m.request.destination);
-        } else if (m.kind != MessageKind::kHello) {
-            t += " " + std::to_string(m.region.owner.value) + "." + std::to_string(m.region.region.value) +
-                 " generation " + std::to_string(m.region.generation);
-        }
-    }
-    return t;
-}
-
 constexpr uint64_t kCopyBit = uint64_t{1} << 40;  // ids of copies; the engine's are 32 bits
 
 }  // namespace
@@ -130,8 +98,7 @@ bool ServiceActor::take_events() {
         world_.scheduler.note(static_cast<uint64_t>(e.kind) << 50 ^ e.id);
         if (world_.verbose())
             log(e.kind == FabricEvent::Kind::kMessage
-                    ? "gets from " + std::to_string(e.peer.node.value) + "." +
-                          std::to_string(e.peer.service.value) + ": " + text_of(e.message)
+                    ? "gets from " + name_of(e.peer) + ": " + text_of_frame(e.message)
                     : "event " + std::to_string(static_cast<int>(e.kind)) + " id " + std::to_string(e.id) +
                           " result " + std::to_string(static_cast<int>(e.result)) + " ok " +
                           std::to_string(e.ok));
@@ -240,10 +207,8 @@ void ServiceActor::step() {
         if (world_.verbose())
             log("does " + std::to_string(static_cast<int>(a.kind)) + " id " + std::to_string(a.id) +
                 " bytes " + std::to_string(a.bytes + a.copy.bytes) +
-                (a.kind == Action::Kind::kSend
-                     ? " to " + std::to_string(a.peer.node.value) + "." +
-                           std::to_string(a.peer.service.value) + ": " + text_of(a.data)
-                     : ""));
+                (a.kind == Action::Kind::kSend ? " to " + name_of(a.peer) + ": " + text_of_frame(a.data)
+                                               : ""));
         if (a.kind == Action::Kind::kCopy && doomed_at(KillPhase::kClaimed)) return;
         if (a.kind == Action::Kind::kSend && doomed_at(KillPhase::kBeforeSend)) return;
         if (!carry_out(a)) {
@@ -255,8 +220,7 @@ void ServiceActor::step() {
 }
 
 void ServiceActor::log(const std::string& what) {
-    world_.log("service process " + std::to_string(self_.node.value) + "." +
-               std::to_string(self_.service.value) + " " + what);
+    world_.log(name_of(self_) + " " + what);
 }
 
 void ServiceActor::die(KillPhase phase) {
@@ -299,8 +263,7 @@ void ServiceActor::judge_end() {
 }
 
 std::string ServiceActor::describe() const {
-    return "service process " + std::to_string(self_.node.value) + "." + std::to_string(self_.service.value) +
-           " incarnation " + std::to_string(incarnation_) + (alive_ ? "" : " dead") +
+    return name_of(self_) + " incarnation " + std::to_string(incarnation_) + (alive_ ? "" : " dead") +
            (asleep_ ? " asleep" : "") +
            (kept_ ? " with a kept action " + std::to_string(static_cast<int>(kept_->kind)) : "") +
            " copies " + std::to_string(copies_.size()) + (alive_ && !engine_->idle() ? " not idle" : "");
