@@ -106,11 +106,13 @@ WorldOptions WorldOptions::large_world() {
     o.ahead = 2;
     o.records = 2;
     o.regions = 2;
-    o.claims_bytes = 262144;
-    o.arena_bytes = 131072;
+    // What two operations need and no more: where the system gives huge pages unasked, they are resident.
+    o.claims_bytes = 32768;
+    o.arena_bytes = 98304;
     o.watches = 32;
-    o.held = 1024;
+    o.held = 64;
     o.queued = 2048;
+    o.eager = 16;
     o.imports = 1024;
     o.block_bytes_max = 8;
     o.eager_bytes = 64;
@@ -119,10 +121,10 @@ WorldOptions WorldOptions::large_world() {
     o.zero = 0;
     o.cooperative = false;
     o.actions_per_step = 256;
-    o.link_frames = 2;
+    o.link_frames = 1;
     o.merge_wakes = true;
     o.wake_ns = 50000;
-    o.message_ns = 2000;
+    o.message_ns = 500;
     o.copies_in_flight = 64;
     o.late_ns = 0;
     return o;

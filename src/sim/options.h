@@ -24,7 +24,7 @@ struct WorldOptions {
     // Limits, small so that they are reached.
     uint32_t chunk_bytes = 64, ahead = 4, records = 16, regions = 40, parked = 16;
     uint32_t claims_bytes = 16384, arena_bytes = 65536;
-    uint32_t watches = 64, held = 64, queued = 64, imports = 64, reads = 4, eager_bytes = 64;
+    uint32_t watches = 64, held = 64, queued = 64, imports = 64, reads = 4, eager = 512, eager_bytes = 64;
     uint32_t copies_in_flight = 1;
     uint32_t block_bytes_max = 512;
     uint32_t actions_per_step = 1;

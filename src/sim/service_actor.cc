@@ -23,6 +23,7 @@ ServiceLimits ServiceActor::limits(const WorldOptions& o) {
     l.reads_queued_max = o.queued;
     l.held_max = o.held;
     l.imports_max = o.imports;
+    l.eager_max = o.eager;
     l.eager_bytes = o.eager_bytes;
     if (o.ranks > 256) l.frame_bytes = 1536;  // one per peer, and every service process is everybody's peer
     return l;
