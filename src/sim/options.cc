@@ -106,9 +106,9 @@ WorldOptions WorldOptions::large_world() {
     o.ahead = 2;
     o.records = 2;
     o.regions = 2;
-    // What two operations need and no more: where the system gives huge pages unasked, they are resident.
-    o.claims_bytes = 32768;
-    o.arena_bytes = 98304;
+    // Little more than two operations need: where the system gives huge pages unasked, they are resident.
+    o.claims_bytes = 65536;
+    o.arena_bytes = 131072;
     o.watches = 32;
     o.held = 64;
     o.queued = 2048;
