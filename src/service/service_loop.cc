@@ -10,6 +10,7 @@ constexpr uint64_t kTickNs = 50'000'000;
 constexpr uint64_t kIdleWaitNs = 1'000'000'000;
 constexpr uint64_t kRefusedWaitNs = 200'000;  // while a peer's ring is full: it does not ring back
 constexpr uint64_t kPublishNs = 10'000'000;
+constexpr uint64_t kRaisedNs = 100'000;  // about a chunk's time: small ones share a change of class
 constexpr size_t kRefusedMax = 256;
 constexpr int kActionsPerTurn = 32;
 constexpr uint64_t kCopyBit = uint64_t{1} << 63;
@@ -158,11 +159,12 @@ void ServiceLoop::publish(uint64_t now) {
 // Without a core of its own a service process takes only time that nobody else wants. But ranks wait for what
 // it has claimed: while it holds a chunk it is a process like any other, or a preempted one would keep them
 // waiting for milliseconds. Where that is not permitted (no privilege, RLIMIT_NICE) it stays as it is.
-void ServiceLoop::raise(bool raised) {
+void ServiceLoop::raise(bool raised, uint64_t now) {
     if (!only_idle_ || raised == raised_) return;
     const sched_param none{};
     if (sched_setscheduler(0, raised ? SCHED_OTHER : SCHED_IDLE, &none) == 0) {
         raised_ = raised;
+        raised_at_ns_ = now;
     } else {
         only_idle_ = false;
     }
@@ -188,14 +190,14 @@ bool ServiceLoop::turn() {
         mark_ns_ = now = woke;
     }
     for (size_t i = 0; i < count; ++i) handle(events[i]);
-    raise(false);
+    if (now - raised_at_ns_ >= kRaisedNs) raise(false, now);
     bool worked = count > 0;
     if (!engine_.idle() && now - last_tick_ns_ >= kTickNs) {
         last_tick_ns_ = now;
         engine_.on_tick();
     }
     if (!refused_.empty()) worked |= send_refused();
-    raise(true);
+    raise(true, now);
     const int actions_max = only_idle_ ? 1 : kActionsPerTurn;
     for (int i = 0; i < actions_max; ++i) {
         if (!kept_ && !engine_.next(&action_, &wake_)) break;
@@ -203,7 +205,7 @@ bool ServiceLoop::turn() {
         if (kept_) break;
         worked = true;
     }
-    if (!worked) raise(false);
+    if (!worked) raise(false, now);
     if (wake_.any()) {
         fabric_.wake(wake_);
         wake_ = {};

@@ -40,7 +40,7 @@ class ServiceLoop {
     bool send(const Action& action);
     bool send_refused();
     void publish(uint64_t now);
-    void raise(bool raised);
+    void raise(bool raised, uint64_t now_ns);
     void trace(uint64_t begin, uint64_t kind, uint64_t value);
 
     const StartService& start_;
@@ -57,6 +57,7 @@ class ServiceLoop {
     Action action_;
     bool only_idle_ = false;  // in the idle scheduling class, but for chunks it has claimed
     bool raised_ = false;
+    uint64_t raised_at_ns_ = 0;
     bool kept_ = false;    // action_ was refused and is tried first
     bool worked_ = false;  // in the last turn
     uint64_t spin_ns_ = 0, last_work_ns_ = 0, last_tick_ns_ = 0, last_publish_ns_ = 0, mark_ns_ = 0;
