@@ -39,7 +39,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x32304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x33304552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -74,6 +74,7 @@ struct alignas(64) RankSlot {
     Atomic<uint32_t> sleeping;
     Atomic<uint32_t> attached;  // 1 while the process is there
     Atomic<uint32_t> pid;
+    Atomic<uint32_t> waiting;     // not 0: it waits for its operations and moves blocks itself
     uint16_t service;             // which of the node's service processes serves it; set with its first group
     Atomic<uint64_t> active[64];  // a bit per record: published and not yet retired
     // Bytes that landed at this rank, self blocks not counted, by collective and by who moved them.

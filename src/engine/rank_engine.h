@@ -60,6 +60,11 @@ class RankEngine {
     // Retires released records whose readers are done; returns how many are still held. Call it now and then.
     uint32_t reap(WakeSet* wake);
 
+    // Around a wait in which the caller claims whatever its operations have to move: service processes that
+    // share its core leave that to it. May be nested.
+    void begin_wait() { memory_.rank(self_).waiting.fetch_add(1, std::memory_order_relaxed); }
+    void end_wait() { memory_.rank(self_).waiting.fetch_sub(1, std::memory_order_relaxed); }
+
     // Whether some chunk of this operation is claimed by a worker other than this rank (then sleeping is
     // right).
     bool others_hold_claims(RecordId record) const;

@@ -311,6 +311,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     if (s.due_replies.count != 0) s.send_replies();
 
     if (s.next_landed(out)) return true;
+    s.yielded = false;
     const uint32_t watches = s.watches_used;  // dropping one may lower it
     for (uint32_t k = 0; k < watches; ++k) {
         const uint32_t i = (s.watch_round + k) % watches;
@@ -323,6 +324,11 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         if (w.due_count != 0) s.send_notifications(i);
         if (w.request_next < w.seen.size) s.send_requests(i);
         if (w.lap_over && w.lap_events == events) continue;
+        if (s.yields && !w.several_nodes &&
+            s.memory.rank(w.local).waiting.load(std::memory_order_relaxed) != 0) {
+            s.yielded = true;
+            continue;
+        }
         if (w.lap_over || w.incoming.idle_steps == 0) w.lap_events = events;
         if (w.lap_over) w.incoming.idle_steps = 0;
         w.lap_over = false;
@@ -499,6 +505,14 @@ void ServiceEngine::State::lose(uint32_t i, ServiceAddress lost, WakeSet* wake) 
         a.failed = true;
         on_acknowledge(a, wake);
     }
+}
+
+void ServiceEngine::yield_to_waiting_ranks(bool on) {
+    s_->yields = on;
+}
+
+bool ServiceEngine::yielded() const {
+    return s_->yielded;
 }
 
 bool ServiceEngine::idle() const {

@@ -86,6 +86,12 @@ class ServiceEngine {
     // out before it asks again; if the fabric says `again` it keeps the action and tries that one first.
     bool next(Action* out, WakeSet* wake);
 
+    // Without a core of its own: blocks of ranks that wait and move them themselves are left to them, as long
+    // as they do. After a next() that found nothing else to do, yielded() says that there were such; look
+    // again soon.
+    void yield_to_waiting_ranks(bool on);
+    bool yielded() const;
+
     const ServiceCounters& counters() const { return counters_; }
     // Nothing watched, queued, held or in flight (imports may be cached).
     bool idle() const;

@@ -201,6 +201,8 @@ struct ServiceEngine::State {
     uint32_t watch_count = 0;
     uint32_t scan_events = 0;  // doorbell count at the last scan for new records
     bool scan_needed = true;
+    bool yields = false;        // to ranks that wait
+    bool yielded = false;       // in the present lap over the watches
     bool settled_some = false;  // since completions were told
 
     Pool<QueuedRead> queue;

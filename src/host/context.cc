@@ -142,6 +142,18 @@ void ls_sleep(ls_context* context, uint64_t timeout_ns) {
         sleep_rank(context->memory.rank(context->engine->self()), context->events_seen, timeout_ns);
 }
 
+void ls_begin_wait(ls_context* context) {
+    if (is_forked(*context) || !context->engine || !context->cooperative) return;
+    context->engine->begin_wait();
+    ++context->waits;
+}
+
+void ls_end_wait(ls_context* context) {
+    if (is_forked(*context) || context->waits == 0) return;
+    context->engine->end_wait();
+    --context->waits;
+}
+
 void ls_set_cooperative(ls_context* context, int on) {
     context->cooperative = on != 0;
 }

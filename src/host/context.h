@@ -103,6 +103,7 @@ struct ls_context {
     longshore::RegionCache regions;
     longshore::WakeSet wake;
     bool cooperative = true;
+    uint32_t waits = 0;  // begun and not ended
 
     uint64_t next_group = 1;
     std::vector<ls_group*> groups;

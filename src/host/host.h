@@ -111,6 +111,11 @@ void ls_release(ls_context* context, void* memory, size_t bytes);
 
 /* Waits until something may have changed for this rank, at most timeout_ns. */
 void ls_sleep(ls_context* context, uint64_t timeout_ns);
+/* Around a wait in which ls_operation_test is called again and again for everything that is open: service processes
+ * without a core of their own then leave this rank's blocks on its node to it. May be nested; no effect without
+ * cooperative wait. */
+void ls_begin_wait(ls_context* context);
+void ls_end_wait(ls_context* context);
 /* One line naming what `operation` is waiting for, for the user. */
 void ls_operation_describe(const ls_operation* operation, char* line, size_t bytes);
 

@@ -21,10 +21,20 @@ constexpr uint64_t kSleepMaxNs = 100'000;
 
 Waiter::Waiter(bool native) : native_(native), sleep_ns_(kSleepFirstNs) {}
 
+Waiter::~Waiter() {
+    if (begin_ns_ == 0) return;
+    ContextLock lock;
+    ls_end_wait(shim().context);
+}
+
 void Waiter::step(bool moved, Operation* operation) {
     now_ns_ = now_ns();
     // Most waits find everything done: those do not even look at the clock.
-    if (begin_ns_ == 0) begin_ns_ = moved_ns_ = driven_ns_ = now_ns_;
+    if (begin_ns_ == 0) {
+        begin_ns_ = moved_ns_ = driven_ns_ = now_ns_;
+        ContextLock lock;
+        ls_begin_wait(shim().context);
+    }
     if (moved) {
         moved_ns_ = now_ns_;
         sleep_ns_ = kSleepFirstNs;

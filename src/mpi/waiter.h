@@ -14,6 +14,9 @@ class Waiter {
     // `native`: what is waited for may be completed by MPI alone, which rings no doorbell of ours: do not
     // sleep.
     explicit Waiter(bool native);
+    ~Waiter();
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
     // Between two looks. `moved`: the last one got something done. `operation`, if not null, is what is
     // waited for.
     void step(bool moved, Operation* operation);

@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <string.h>
 
+#include <algorithm>
+
 namespace longshore {
 namespace {
 
@@ -10,7 +12,9 @@ constexpr uint64_t kTickNs = 50'000'000;
 constexpr uint64_t kIdleWaitNs = 1'000'000'000;
 constexpr uint64_t kRefusedWaitNs = 200'000;  // while a peer's ring is full: it does not ring back
 constexpr uint64_t kPublishNs = 10'000'000;
-constexpr uint64_t kRaisedNs = 100'000;  // about a chunk's time: small ones share a change of class
+constexpr uint64_t kRaisedNs = 100'000;       // about a chunk's time: small ones share a change of class
+constexpr uint64_t kYieldedWaitNs = 100'000;  // a rank that stops waiting does not ring
+constexpr uint64_t kYieldedWaitMaxNs = 3'200'000;
 constexpr size_t kRefusedMax = 256;
 constexpr int kActionsPerTurn = 32;
 constexpr uint64_t kCopyBit = uint64_t{1} << 63;
@@ -181,6 +185,10 @@ bool ServiceLoop::turn() {
     // fabric does not sleep if somebody rang since the poll at its beginning.
     if (!worked_ && !spin) {
         wait_ns = kept_ || !refused_.empty() ? kRefusedWaitNs : active ? kTickNs : kIdleWaitNs;
+        if (engine_.yielded()) {
+            wait_ns = std::min(wait_ns, yielded_wait_ns_);
+            yielded_wait_ns_ = std::min(2 * yielded_wait_ns_, kYieldedWaitMaxNs);
+        }
         if (unpublished_) publish(now);
     }
     size_t count = fabric_.poll(events, wait_ns);
@@ -215,6 +223,7 @@ bool ServiceLoop::turn() {
     const uint64_t end = now_ns();
     (worked ? busy_ns_ : idle_ns_) += end - mark_ns_;
     mark_ns_ = end;
+    if (worked || !engine_.yielded()) yielded_wait_ns_ = kYieldedWaitNs;
     if (worked) {
         last_work_ns_ = end;
         unpublished_ = true;

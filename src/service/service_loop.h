@@ -25,6 +25,7 @@ class ServiceLoop {
         spin_ns_ = place.may_spin ? start_.parameters.spin_us * 1000ull : 0;
         only_idle_ = place.only_idle != 0;
         raised_ = false;
+        engine_.yield_to_waiting_ranks(only_idle_);
     }
     // One turn: events, then actions, then perhaps a sleep. Returns whether anything was done.
     bool turn();
@@ -58,6 +59,7 @@ class ServiceLoop {
     bool only_idle_ = false;  // in the idle scheduling class, but for chunks it has claimed
     bool raised_ = false;
     uint64_t raised_at_ns_ = 0;
+    uint64_t yielded_wait_ns_ = 0;
     bool kept_ = false;    // action_ was refused and is tried first
     bool worked_ = false;  // in the last turn
     uint64_t spin_ns_ = 0, last_work_ns_ = 0, last_tick_ns_ = 0, last_publish_ns_ = 0, mark_ns_ = 0;

@@ -87,6 +87,7 @@ WorldOptions WorldOptions::draw(uint64_t seed) {
         o.lost_ns = r.below(2 * o.late_ns + o.very_late_ns / 2 + 200000);
         o.unreadable = o.import_fails = 0;  // every error is the loss's
     }
+    o.yields = o.cooperative && r.chance(400);
     return o;
 }
 
@@ -179,6 +180,7 @@ std::string WorldOptions::text() const {
     put("kill_phase", kill_phase);
     put("restart", restart);
     put("late_frames", late_frames);
+    put("yields", yields);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
     return t;

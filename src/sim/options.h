@@ -47,6 +47,7 @@ struct WorldOptions {
     uint32_t kill_phase = 0;        // a KillPhase, or 0: any moment
     bool restart = true;
     bool late_frames = false;  // a killed one's last frames arrive after its successor's first
+    bool yields = false;       // service processes leave blocks to ranks that wait
     uint32_t lost_node = 0;    // + 1: it is gone for good, ranks and all; 0: none
     uint64_t lost_ns = 0;      // when
 

@@ -307,18 +307,21 @@ void RankActor::progress() {
 
 // Looks at the operation it waits for: complete, something to do, or sleep.
 void RankActor::look() {
-    const bool waiting = state_ == State::kLook;
-    LONGSHORE_CHECK(waiting);
+    LONGSHORE_CHECK(state_ == State::kLook);
     Use& u = uses_[steps_[next_step_].use];
     RankSlot& slot = memory_.rank(place_.local);
     seen_events_ = slot.events.load();
     if (!u.complete && engine_->poll(u.record) == Progress::kComplete) complete(u);
     if (u.complete) {
+        if (waiting_) engine_->end_wait();
+        waiting_ = false;
         ++next_step_;
         state_ = State::kRun;
         return again(world_.options.step_ns);
     }
     if (cooperative_) {
+        if (!waiting_) engine_->begin_wait();
+        waiting_ = true;
         bool claimed = engine_->claim(u.record, &copy_);
         if (!world_.coverage.contended) watch_contention(u);
         if (!claimed && open_ > 1) claimed = claim_any();

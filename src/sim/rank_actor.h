@@ -79,6 +79,7 @@ class RankActor {
     NodeMemory memory_;
     std::unique_ptr<RankEngine> engine_;
     bool cooperative_;
+    bool waiting_ = false;  // service processes know that it moves its blocks itself
     State state_ = State::kRun, before_ = State::kRun;
     std::vector<Use> uses_;
     std::vector<Step> steps_;

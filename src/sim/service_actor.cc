@@ -9,6 +9,7 @@ namespace longshore::sim {
 namespace {
 
 constexpr uint64_t kTickNs = 50000000;
+constexpr uint64_t kYieldedNs = 100000;
 constexpr uint64_t kCopyBit = uint64_t{1} << 40;  // ids of copies; the engine's are 32 bits
 
 }  // namespace
@@ -53,6 +54,7 @@ void ServiceActor::start() {
     for (uint32_t n = 0; n < world_.options.nodes; ++n)
         counts[n] = static_cast<uint16_t>(world_.options.services_of_node[n]);
     engine_->set_peers({counts, world_.options.nodes});
+    engine_->yield_to_waiting_ranks(world_.options.yields);
     deliver(wake);
     again(1000);
     world_.scheduler.post(kTickNs, EventKind::kTick, index_, life_);
@@ -165,6 +167,13 @@ bool ServiceActor::carry_out(const Action& a) {
     return post == Post::kAccepted;
 }
 
+// One timer at a time.
+void ServiceActor::look_again() {
+    if (world_.scheduler.now_ns() < look_at_ns_) return;
+    look_at_ns_ = world_.scheduler.now_ns() + kYieldedNs;
+    world_.scheduler.post(kYieldedNs, EventKind::kServiceWake, index_);
+}
+
 void ServiceActor::step() {
     for (uint32_t i = 0; i < world_.options.actions_per_step; ++i) {
         if (!take_events()) return;
@@ -197,6 +206,8 @@ void ServiceActor::step() {
                 slot.sleeping.store(0);
                 return again(world_.options.step_ns);
             }
+            // A rank that stops waiting does not ring.
+            if (engine_->yielded()) look_again();
             asleep_ = true;
             return;
         }

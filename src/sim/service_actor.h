@@ -38,6 +38,8 @@ class ServiceActor {
     std::string describe() const;
 
   private:
+    void look_again();
+    uint64_t look_at_ns_ = 0;  // when a timer rings, if that lies ahead
     bool doomed_at(KillPhase phase);
     bool carry_out(const Action& a);
     bool take_events();
