@@ -37,7 +37,7 @@ std::string mpi_version() {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
     PMPI_Get_library_version(text, &length);
-    std::string line(text, std::size_t(length));
+    std::string line(text);  // Open MPI counts the terminator in the length
     line = line.substr(0, line.find('\n'));
     std::replace(line.begin(), line.end(), '\t', ' ');
     return line;
