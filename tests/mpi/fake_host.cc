@@ -143,6 +143,9 @@ void* ls_allocate(ls_context*, size_t bytes) {
 void ls_release(ls_context*, void* memory, size_t) {
     free(memory);
 }
+void ls_begin_wait(ls_context*) {}
+void ls_end_wait(ls_context*) {}
+
 void ls_sleep(ls_context*, uint64_t timeout_ns) {
     timespec pause{0, static_cast<long>(timeout_ns)};
     nanosleep(&pause, nullptr);
