@@ -42,8 +42,8 @@ bool prepare(ls_context& c, ls_operation& op) {
         } else if (op.snapshot = Mapping::anonymous(plan.send_bytes); op.snapshot) {
             copy_out(plan, op.snapshot.data());
         } else if (c.regions.acquire_nothing(plan.send_bytes, &a.send)) {
-            have_send =
-                true;  // that fails to be read, so that all learn of it; leaving alone would make them wait
+            // Reading it fails, so that all learn of it; leaving alone would make them wait.
+            have_send = true;
         } else {
             c.regions.release(a.recv.region);
             return false;

@@ -38,29 +38,28 @@ class Guest(job.JobTest):
         self.assertEqual((done.returncode, done.stdout), (0, "guest: ok\n"), line + done.stderr)
         self.check_nothing_left()
 
+    def check_plain_mpi(self, running, stats, why):
+        """The job runs on the MPI alone and says so once, with the cause and the remedy."""
+        self.assertEqual(running.wait(60), 0, running.describe())
+        warnings = [line for line in running.output.splitlines() if "longshore: " in line]
+        self.assertEqual(len(warnings), 1, running.output)
+        self.assertRegex(warnings[0], why)
+        self.assertEqual(self.offloaded(stats), 0)
+        self.check_nothing_left()
+
     def test_peer_copy_is_forbidden(self):
         launcher = job.BUILD / "tests" / "mpi" / "without_peer_copy"
         if subprocess.run([launcher, "true"]).returncode == 77:
             self.skipTest("no seccomp filters here")
         stats = self.folder / "stats.json"
         running = job.Job(self, 2, [self.program("collectives"), "1024"], before=[launcher], LONGSHORE_STATS=stats)
-        self.assertEqual(running.wait(60), 0, running.describe())
-        warnings = [line for line in running.output.splitlines() if "longshore: " in line]
-        self.assertEqual(len(warnings), 1, running.output)
-        self.assertRegex(warnings[0], "process_vm_readv.*forbidden.*ptrace.*plain MPI")
-        self.assertEqual(self.offloaded(stats), 0)
-        self.check_nothing_left()
+        self.check_plain_mpi(running, stats, "process_vm_readv.*forbidden.*ptrace.*plain MPI")
 
     def test_service_cannot_start(self):
         stats = self.folder / "stats.json"
         running = job.Job(self, 2, [self.program("collectives"), "1024"], LONGSHORE_STATS=stats,
                           LONGSHORE_SERVICE_PATH="/nonexistent/longshored")
-        self.assertEqual(running.wait(60), 0, running.describe())
-        warnings = [line for line in running.output.splitlines() if "longshore: " in line]
-        self.assertEqual(len(warnings), 1, running.output)
-        self.assertRegex(warnings[0], "/nonexistent/longshored.*plain MPI")
-        self.assertEqual(self.offloaded(stats), 0)
-        self.check_nothing_left()
+        self.check_plain_mpi(running, stats, "/nonexistent/longshored.*plain MPI")
 
     def test_bad_settings(self):
         for setting, value, expected in (("LONGSHORE_STAT", "x", "LONGSHORE_STATS"),
