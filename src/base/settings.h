@@ -33,7 +33,7 @@ struct Settings {
 
     uint32_t service_count = 1;
     uint32_t service_reads_max = 4;
-    uint32_t service_spin_us = 50;
+    uint32_t service_spin_us = 1000;
     std::string service_path;  // empty: longshored beside the shim
     CoreChoice service_cores;
     uint32_t service_restarts_max = 16;

@@ -191,6 +191,7 @@ bool ServiceLoop::turn() {
         }
         if (unpublished_) publish(now);
     }
+    if (!worked_ && spin) cpu_relax();
     size_t count = fabric_.poll(events, wait_ns);
     if (wait_ns > 0) {
         const uint64_t woke = now_ns();

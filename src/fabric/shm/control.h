@@ -84,7 +84,7 @@ struct ServiceParameters {
     ServiceLimits service_limits;
     uint16_t node = 0, node_count = 1, rank_count = 1, service_count = 1;
     uint32_t machine_ranks = 1;  // ranks of the job on this machine, all emulated nodes together
-    uint32_t spin_us = 50, restarts_max = 16, limit_s = 5;
+    uint32_t spin_us = 1000, restarts_max = 16, limit_s = 5;
     uint8_t memory_inaccessible = 0, trace = 0;
     char cores[1024] = "auto";
 };
