@@ -164,6 +164,8 @@ bool look(const OperationRecord& record, RecordLook* out) {
     out->size = load_relaxed(&record.size);
     out->root = Rank{load_relaxed(&record.root)};
     out->collective = collective_of(record);
+    out->algorithm =
+        static_cast<Algorithm>(load_relaxed(reinterpret_cast<const uint8_t*>(&record.algorithm)));
     // The reads above stay above: the generation is read again by an atomic that they cannot pass.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return record.generation.load(std::memory_order_relaxed) == generation;

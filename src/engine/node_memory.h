@@ -39,7 +39,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x33304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x34304552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -68,6 +68,14 @@ enum class Collective : uint8_t { kAlltoall, kAlltoallv, kAllgather, kAllgatherv
 constexpr bool is_shared(Collective c) {
     return c >= Collective::kAllgather;
 }
+
+// How an operation's data move; the same on all of its ranks.
+enum class Algorithm : uint8_t {
+    kDirect,              // from the source's memory into the destination's
+    kStaged,              // through memory of the service processes
+    kStagedHierarchical,  // into shared memory of the node; its ranks copy from there
+};
+constexpr uint32_t kAlgorithms = 3;
 
 struct alignas(64) RankSlot {
     Atomic<uint32_t> events;  // futex word: counts what this rank may be waiting for
@@ -113,6 +121,7 @@ struct alignas(64) OperationRecord {
     uint64_t sequence;
     uint32_t group_slot, rank, size, root;
     Collective collective;
+    Algorithm algorithm;
     uint8_t self_in_place;   // own block is where it belongs already (allgather family)
     uint8_t send_is_stable;  // send blocks lie in the arena: the caller's buffer is free at once
     uint16_t local;          // whose record this is, for observers. Blocks' offsets count from these two:
@@ -137,6 +146,7 @@ struct RecordLook {
     uint32_t size = 0;
     Rank root;
     Collective collective = Collective::kAlltoall;
+    Algorithm algorithm = Algorithm::kDirect;
 };
 inline Collective collective_of(const OperationRecord& record) {
     return static_cast<Collective>(load_relaxed(reinterpret_cast<const uint8_t*>(&record.collective)));

@@ -133,7 +133,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
 
     const uint64_t generation = ++generation_;
     LONGSHORE_CHECK(generation <= kGenerationMax);
-    w.self = {generation, a.sequence, a.group, a.rank, size, a.root, a.collective};
+    w.self = {generation, a.sequence, a.group, a.rank, size, a.root, a.collective, a.algorithm};
     OperationRecord& r = memory_.record(self_, id);
     // Nothing of the new use may be seen with the generation of the old one, which was cleared when it
     // retired.
@@ -180,6 +180,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     store_relaxed(&r.size, size);
     store_relaxed(&r.root, a.root.value);
     store_relaxed(reinterpret_cast<uint8_t*>(&r.collective), static_cast<uint8_t>(a.collective));
+    store_relaxed(reinterpret_cast<uint8_t*>(&r.algorithm), static_cast<uint8_t>(a.algorithm));
     store_relaxed(&r.self_in_place, static_cast<uint8_t>(a.self_in_place));
     store_relaxed(&r.send_is_stable, static_cast<uint8_t>(a.send_is_stable));
     store_relaxed(&r.local, self_.value);

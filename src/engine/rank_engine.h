@@ -17,6 +17,7 @@ struct OperationArguments {
     Rank rank;              // of the caller in the group
     uint64_t sequence = 0;  // 1, 2, ... per group
     Collective collective = Collective::kAlltoall;
+    Algorithm algorithm = Algorithm::kDirect;
     Rank root;  // kBcast
     bool self_in_place = false;
     bool send_is_stable = false;  // the send region is the arena: completion need not wait for readers

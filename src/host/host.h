@@ -76,6 +76,10 @@ void ls_group_free(ls_group* group);
 /* --- operations: all members start the same ones in the same order on a group. */
 typedef enum ls_collective { LS_ALLTOALL, LS_ALLTOALLV, LS_ALLGATHER, LS_ALLGATHERV, LS_BCAST } ls_collective;
 
+/* How an operation's data move; the same on all ranks. Staged: through memory of the service processes. Staged
+ * hierarchical (allgather family, bcast): into shared memory of each node, from which its ranks copy. */
+typedef enum ls_algorithm { LS_DIRECT, LS_STAGED, LS_STAGED_HIERARCHICAL } ls_algorithm;
+
 /* Counts and displacements in elements of the given size, as MPI has them, read through these, not copied before the
  * call: 32-bit or 64-bit integers. Negative displacements are legal. */
 typedef struct ls_vector {
@@ -87,6 +91,7 @@ typedef struct ls_vector {
 
 typedef struct ls_arguments {
     ls_collective collective;
+    ls_algorithm algorithm;
     const void* send;   /* null and in_place: MPI_IN_PLACE */
     void* recv;
     int in_place;

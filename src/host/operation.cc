@@ -198,6 +198,7 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
         ls_context& c = *group->context;
         if (is_forked(c) || group->state != ls_group::State::kReady) return LS_ERR_UNAVAILABLE;
         if (arguments->collective < LS_ALLTOALL || arguments->collective > LS_BCAST ||
+            arguments->algorithm < LS_DIRECT || arguments->algorithm > LS_STAGED_HIERARCHICAL ||
             arguments->root >= group->size)
             return LS_ERR_ARGUMENT;
         if (c.free_operations.empty()) {

@@ -87,6 +87,7 @@ int make_plan(const ls_arguments& a, uint32_t rank, uint32_t size, uint64_t eage
     plan->copy_from.clear();
     *out = {};
     out->collective = static_cast<Collective>(a.collective);
+    out->algorithm = static_cast<Algorithm>(a.algorithm);
     out->self_in_place = a.in_place != 0;
     switch (a.collective) {
         case LS_ALLTOALL:
