@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <optional>
 #include <variant>
+
+#include "base/text.h"
 
 namespace longshore {
 namespace {
@@ -14,14 +14,13 @@ constexpr std::string_view kInternalPrefix = "LONGSHORE_INTERNAL_";
 constexpr size_t kNameBytesMax =
     64;  // a longer name is never a misspelt setting: no suggestion is looked for
 constexpr size_t kTextBytesMax = 4095;  // PATH_MAX without its final zero
-constexpr size_t kShownBytesMax = 60;   // of a bad value in a message
 constexpr size_t kCoresMax = 1024;
 constexpr uint64_t kCoreMax = 65535;
 constexpr uint64_t kKiB = 1024;
 
-using Field =
-    std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*, std::string Settings::*,
-                 LogLevel Settings::*, NodesPlacement Settings::*, CoreChoice Settings::*>;
+using Field = std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*,
+                           std::string Settings::*, LogLevel Settings::*, NodesPlacement Settings::*,
+                           CoreChoice Settings::*, ForcedAlgorithms Settings::*>;
 
 struct Rule {
     Field field;
@@ -42,6 +41,12 @@ constexpr std::array kTable = {
         "Where to write a timeline of the job (Chrome trace format, opens in Perfetto)."},
     SettingInfo{"LONGSHORE_LOG", "warn", "", "warn, info, debug or trace",
         "How much to say on stderr."},
+    SettingInfo{"LONGSHORE_ALGORITHMS_FILE", "", "", "a file name, or empty for the built-in table",
+        "Which algorithm carries which call, as 'longshore tune' writes it."},
+    SettingInfo{kForcedAlgorithmsName, "", "",
+        "mpi, direct, staged (ALLGATHER, ALLGATHERV, BCAST: staged-flat, staged-hierarchical), or empty",
+        "Force one algorithm: a variable each for ALLTOALL, ALLTOALLV, ALLGATHER, ALLGATHERV, BCAST, GATHER, "
+        "GATHERV, SCATTER and SCATTERV."},
     SettingInfo{"LONGSHORE_SERVICE_COUNT", "1", "per node", "a number from 1 to 16",
         "Service processes on each node."},
     SettingInfo{"LONGSHORE_SERVICE_READS_MAX", "4", "", "a number from 1 to 64",
@@ -80,6 +85,8 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::stats_path},
     Rule{&Settings::trace_path},
     Rule{&Settings::log},
+    Rule{&Settings::algorithms_path},
+    Rule{&Settings::forced_algorithms},
     Rule{&Settings::service_count, 1, 16},
     Rule{&Settings::service_reads_max, 1, 64},
     Rule{&Settings::service_spin_us, 0, 1000000},
@@ -102,48 +109,16 @@ static_assert(kTable.size() < 25, "the settings stay few: DESIGN, configuration"
 constexpr std::array<std::string_view, 4> kLogLevels = {"warn", "info", "debug", "trace"};
 constexpr std::array<std::string_view, 2> kPlacements = {"contiguous", "strided"};
 
+// The members of the family kForcedAlgorithmsName, by Selected.
+constexpr std::array<const char*, kSelectedCount> kForcedNames = {
+    "LONGSHORE_ALLTOALL_ALGORITHM",   "LONGSHORE_ALLTOALLV_ALGORITHM", "LONGSHORE_ALLGATHER_ALGORITHM",
+    "LONGSHORE_ALLGATHERV_ALGORITHM", "LONGSHORE_BCAST_ALGORITHM",     "LONGSHORE_GATHER_ALGORITHM",
+    "LONGSHORE_GATHERV_ALGORITHM",    "LONGSHORE_SCATTER_ALGORITHM",   "LONGSHORE_SCATTERV_ALGORITHM"};
+
 size_t row_of(std::string_view name) {
     const auto* row =
         std::find_if(kTable.begin(), kTable.end(), [&](const auto& info) { return name == info.name; });
     return static_cast<size_t>(row - kTable.begin());
-}
-
-std::optional<uint64_t> read_number(std::string_view text) {
-    uint64_t number = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-    return number;
-}
-
-// "4096", "64K", "64k", "64KiB", "256M", "1G".
-std::optional<uint64_t> read_size(std::string_view text) {
-    if (text.ends_with("iB")) {
-        text.remove_suffix(2);
-        if (text.empty() || text.back() < 'A') return std::nullopt;  // "4iB"
-    }
-    unsigned shift = 0;
-    if (!text.empty()) {
-        switch (text.back()) {
-            case 'K':
-            case 'k':
-                shift = 10;
-                break;
-            case 'M':
-            case 'm':
-                shift = 20;
-                break;
-            case 'G':
-            case 'g':
-                shift = 30;
-                break;
-            default:
-                break;
-        }
-    }
-    if (shift != 0) text.remove_suffix(1);
-    const std::optional<uint64_t> number = read_number(text);
-    if (!number || *number > (UINT64_MAX >> shift)) return std::nullopt;
-    return *number << shift;
 }
 
 bool within(uint64_t number, const Rule& rule) {
@@ -232,6 +207,25 @@ bool read_value(std::string_view text, const Rule& rule, CoreChoice* choice) {
     return true;
 }
 
+// "alltoall:mpi,bcast:direct"
+bool read_value(std::string_view text, const Rule& rule, ForcedAlgorithms* forced) {
+    ForcedAlgorithms read;
+    while (!text.empty()) {
+        const size_t comma = text.find(',');
+        const std::string_view item = text.substr(0, comma);
+        const size_t colon = item.find(':');
+        const std::optional<Selected> collective = find_selected(item.substr(0, colon));
+        if (!collective || colon == item.npos || comma + 1 == text.size()) return false;
+        const std::optional<Carrier> carrier = find_carrier(*collective, item.substr(colon + 1));
+        std::optional<Carrier>& place = read.of[static_cast<size_t>(*collective)];
+        if (!carrier || place) return false;
+        place = carrier;
+        text.remove_prefix(comma == text.npos ? text.size() : comma + 1);
+    }
+    *forced = read;
+    return true;
+}
+
 std::string show_value(const SettingInfo& info, bool flag) {
     // The table spells some flags on/off and some 0/1, as its default shows.
     const bool words = info.default_value[0] == 'o';
@@ -243,13 +237,7 @@ std::string show_value(const SettingInfo& info, uint32_t count) {
 }
 
 std::string show_value(const SettingInfo& info, uint64_t bytes) {
-    constexpr std::array<const char*, 4> kSuffixes = {"", "K", "M", "G"};
-    size_t suffix = 0;
-    while (bytes != 0 && bytes % kKiB == 0 && suffix + 1 < kSuffixes.size()) {
-        bytes /= kKiB;
-        ++suffix;
-    }
-    return std::to_string(bytes) + kSuffixes[suffix];
+    return show_size(bytes);
 }
 
 std::string show_value(const SettingInfo& info, const std::string& text) {
@@ -275,14 +263,25 @@ std::string show_value(const SettingInfo& info, const CoreChoice& choice) {
     return text;
 }
 
-// User text for a message: one line, of bounded length.
-std::string shown(std::string_view text) {
-    std::string line(text.substr(0, kShownBytesMax));
-    for (char& c : line) {
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+std::string show_value(const SettingInfo& info, const ForcedAlgorithms& forced) {
+    std::string text;
+    for (size_t i = 0; i < kSelectedCount; ++i) {
+        if (!forced.of[i]) continue;
+        const auto collective = static_cast<Selected>(i);
+        if (!text.empty()) text += ',';
+        text.append(selected_name(collective)).append(":").append(carrier_name(collective, *forced.of[i]));
     }
-    if (text.size() > kShownBytesMax) line += "...";
-    return line;
+    return text;
+}
+
+// Every variable that a user can set.
+std::array<const char*, kTable.size() - 1 + kSelectedCount> user_names() {
+    std::array<const char*, kTable.size() - 1 + kSelectedCount> names{};
+    size_t count = 0;
+    for (const SettingInfo& info : kTable)
+        if (info.name != kForcedAlgorithmsName) names[count++] = info.name;
+    for (const char* name : kForcedNames) names[count++] = name;
+    return names;
 }
 
 SettingError unknown_name(std::string_view name) {
@@ -293,20 +292,23 @@ SettingError unknown_name(std::string_view name) {
     return {std::string(name.substr(0, kNameBytesMax)), std::move(message)};
 }
 
-SettingError bad_value(const SettingInfo& info, std::string_view value) {
-    return {info.name,
-            std::string(info.name) + "=" + shown(value) + " is not valid: it must be " + info.allowed};
+SettingError bad_value(const char* name, std::string_view value, std::string_view allowed) {
+    return {name,
+            std::string(name) + "=" + shown(value) + " is not valid: it must be " + std::string(allowed)};
 }
 
-// Runs `work`, which may run out of memory: inside someone else's process that is a failure, never an
-// exception.
-template <typename Work>
-bool guarded(Work work) {
-    try {
-        return work();
-    } catch (...) {
-        return false;
-    }
+size_t forced_of(std::string_view name) {
+    return static_cast<size_t>(std::find(kForcedNames.begin(), kForcedNames.end(), name) -
+                               kForcedNames.begin());
+}
+
+bool set_forced(size_t i, std::string_view value, Settings* settings, SettingError* error) {
+    const auto collective = static_cast<Selected>(i);
+    const std::optional<Carrier> carrier = find_carrier(collective, value);
+    const bool valid = carrier || value.empty();
+    if (valid) settings->forced_algorithms.of[i] = carrier;
+    if (!valid && error != nullptr) *error = bad_value(kForcedNames[i], value, carrier_list(collective));
+    return valid;
 }
 
 }  // namespace
@@ -317,7 +319,7 @@ std::span<const SettingInfo> setting_table() {
 
 std::string setting_value(const Settings& settings, const SettingInfo& info) {
     std::string text;
-    guarded([&] {
+    without_throwing([&] {
         const size_t row = row_of(info.name);
         if (row == kTable.size()) return false;
         text = std::visit([&](auto field) { return show_value(info, settings.*field); }, kRules[row].field);
@@ -327,7 +329,9 @@ std::string setting_value(const Settings& settings, const SettingInfo& info) {
 }
 
 bool set_setting(std::string_view name, std::string_view value, Settings* settings, SettingError* error) {
-    return guarded([&] {
+    return without_throwing([&] {
+        if (const size_t i = forced_of(name); i < kSelectedCount)
+            return set_forced(i, value, settings, error);
         const size_t row = row_of(name);
         if (row == kTable.size()) {
             if (error != nullptr) *error = unknown_name(name);
@@ -337,15 +341,15 @@ bool set_setting(std::string_view name, std::string_view value, Settings* settin
         const std::string_view text = value.empty() ? kTable[row].default_value : value;
         const bool valid =
             std::visit([&](auto field) { return read_value(text, rule, &(settings->*field)); }, rule.field);
-        if (!valid && error != nullptr) *error = bad_value(kTable[row], value);
+        if (!valid && error != nullptr) *error = bad_value(kTable[row].name, value, kTable[row].allowed);
         return valid;
     });
 }
 
 bool parse_settings(const char* const* environment, Settings* settings, std::vector<SettingError>* errors) {
-    return guarded([&] {
+    return without_throwing([&] {
         *settings = Settings{};
-        std::array<bool, kTable.size()> seen{};
+        std::array<bool, kTable.size() + kSelectedCount> seen{};
         bool valid = true;
         for (; environment != nullptr && *environment != nullptr; ++environment) {
             const std::string_view entry(*environment);
@@ -353,10 +357,10 @@ bool parse_settings(const char* const* environment, Settings* settings, std::vec
             const size_t equals = entry.find('=');
             if (equals == entry.npos) continue;  // not a variable, and getenv would not see it either
             const std::string_view name = entry.substr(0, equals);
-            const size_t row = row_of(name);
-            if (row < kTable.size()) {
-                if (seen[row]) continue;  // the first one counts, as with getenv
-                seen[row] = true;
+            const size_t row = row_of(name), known = row < kTable.size() ? row : row + forced_of(name);
+            if (known < seen.size()) {
+                if (seen[known]) continue;  // the first one counts, as with getenv
+                seen[known] = true;
             }
             SettingError error;
             if (set_setting(name, entry.substr(equals + 1), settings, &error)) continue;
@@ -369,7 +373,7 @@ bool parse_settings(const char* const* environment, Settings* settings, std::vec
 
 std::string encode_settings(const Settings& settings) {
     std::string text;
-    guarded([&] {
+    without_throwing([&] {
         for (const SettingInfo& info : kTable) {
             text.append(info.name).append("=").append(setting_value(settings, info)).append("\n");
         }
@@ -379,7 +383,7 @@ std::string encode_settings(const Settings& settings) {
 }
 
 bool decode_settings(std::string_view text, Settings* settings, std::vector<SettingError>* errors) {
-    return guarded([&] {
+    return without_throwing([&] {
         *settings = Settings{};
         bool valid = true;
         while (!text.empty()) {
@@ -411,19 +415,20 @@ const char* suggest_setting(std::string_view name) {
     if (wanted.starts_with(kPrefix)) wanted.remove_prefix(kPrefix.size());
     const char* nearest = "";
     size_t nearest_steps = wanted.size() / 3 + 1;
-    for (const SettingInfo& info : kTable) {
-        const size_t steps = edit_distance(wanted, std::string_view(info.name).substr(kPrefix.size()));
+    const auto names = user_names();
+    for (const char* name_of_row : names) {
+        const size_t steps = edit_distance(wanted, std::string_view(name_of_row).substr(kPrefix.size()));
         if (steps < nearest_steps) {
-            nearest = info.name;
+            nearest = name_of_row;
             nearest_steps = steps;
         }
     }
     if (*nearest != 0 || wanted.size() < 4) return nearest;
     // A name cut short: LONGSHORE_EAGER, LONGSHORE_READS_MAX.
-    const auto* whole = std::find_if(kTable.begin(), kTable.end(), [&](const SettingInfo& info) {
-        return std::string_view(info.name).find(wanted, kPrefix.size()) != std::string_view::npos;
+    const auto* whole = std::find_if(names.begin(), names.end(), [&](const char* one) {
+        return std::string_view(one).find(wanted, kPrefix.size()) != std::string_view::npos;
     });
-    return whole == kTable.end() ? "" : whole->name;
+    return whole == names.end() ? "" : *whole;
 }
 
 // "Optimal string alignment": every pair of letters is swapped at most once.

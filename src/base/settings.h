@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/selection.h"
+
 namespace longshore {
 
 enum class LogLevel : uint8_t { kWarn, kInfo, kDebug, kTrace };
@@ -23,6 +25,13 @@ struct CoreChoice {
     bool operator==(const CoreChoice&) const = default;
 };
 
+// What LONGSHORE_BCAST_ALGORITHM and its relatives say; without a value the table of rules decides.
+struct ForcedAlgorithms {
+    std::array<std::optional<Carrier>, kSelectedCount> of;  // by Selected
+
+    bool operator==(const ForcedAlgorithms&) const = default;
+};
+
 // A field is named as its variable, without LONGSHORE_ and in lower case; files are named with _path.
 struct Settings {
     bool offload = true;
@@ -30,6 +39,9 @@ struct Settings {
     std::string stats_path;  // empty: off; "-": one line on stderr
     std::string trace_path;  // empty: off
     LogLevel log = LogLevel::kWarn;
+
+    std::string algorithms_path;  // empty: the built-in table
+    ForcedAlgorithms forced_algorithms;
 
     uint32_t service_count = 1;
     uint32_t service_reads_max = 4;
@@ -61,6 +73,10 @@ struct SettingInfo {
     const char* allowed;        // completes the sentence "it must be ..."
     const char* meaning;        // one sentence
 };
+
+// One row stands for a family: LONGSHORE_<COLLECTIVE>_ALGORITHM, a variable for each collective. Its value is
+// written "alltoall:mpi,bcast:direct".
+inline constexpr const char* kForcedAlgorithmsName = "LONGSHORE_<COLLECTIVE>_ALGORITHM";
 
 // `message` is a whole sentence that names the variable and says what is allowed.
 struct SettingError {

@@ -37,6 +37,9 @@ Settings all_changed() {
     settings.stats_path = "-";
     settings.trace_path = "/tmp/a b=c#'\"trace.json";
     settings.log = LogLevel::kTrace;
+    settings.algorithms_path = "/etc/algorithms";
+    settings.forced_algorithms.of[0] = Carrier::kMpi;
+    settings.forced_algorithms.of[4] = Carrier::kStagedHierarchical;
     settings.service_count = 3;
     settings.service_reads_max = 64;
     settings.service_spin_us = 0;
@@ -137,6 +140,27 @@ TEST(SettingsParse, CoreLists) {
     for (const char* bad : {",", "1,", ",1", "1,,2", "1-", "-1", "3-2", "1,1", "1-3,2", "a", "all", "0-65535",
                             "65536", "1-2-3", "18446744073709551615"}) {
         message_of(std::string("LONGSHORE_SERVICE_CORES=") + bad);
+    }
+}
+
+TEST(SettingsParse, OneAlgorithmIsForcedForEachCollective) {
+    const Parsed parsed = parse({"LONGSHORE_BCAST_ALGORITHM=staged-flat", "LONGSHORE_GATHERV_ALGORITHM=mpi",
+                                 "LONGSHORE_BCAST_ALGORITHM=mpi", "LONGSHORE_SCATTER_ALGORITHM="});
+    EXPECT_TRUE(parsed.valid);
+    ForcedAlgorithms wanted;
+    wanted.of[static_cast<size_t>(Selected::kBcast)] = Carrier::kStaged;
+    wanted.of[static_cast<size_t>(Selected::kGatherv)] = Carrier::kMpi;
+    EXPECT_EQ(parsed.settings.forced_algorithms, wanted);
+    EXPECT_EQ(message_of("LONGSHORE_BCAST_ALGORITHM=staged"),
+              "LONGSHORE_BCAST_ALGORITHM=staged is not valid: it must be mpi, direct, staged-flat or "
+              "staged-hierarchical");
+    EXPECT_EQ(message_of("LONGSHORE_ALLTOALLV_ALGORITHM=staged-flat"),
+              "LONGSHORE_ALLTOALLV_ALGORITHM=staged-flat is not valid: it must be mpi, direct or staged");
+    EXPECT_EQ(message_of("LONGSHORE_BCST_ALGORITHM=mpi"),
+              "LONGSHORE_BCST_ALGORITHM is not a setting; did you mean LONGSHORE_BCAST_ALGORITHM?");
+    for (const char* bad : {"bcast", "bcast:", "bcast:staged", "bcast:mpi,", ",bcast:mpi",
+                            "bcast:mpi,bcast:mpi", "bcast=mpi", "barrier:mpi"}) {
+        message_of(std::string(kForcedAlgorithmsName) + "=" + bad);
     }
 }
 

@@ -1,0 +1,101 @@
+// Which algorithm carries a collective: a table of rules (collective, ranks per node, nodes, bytes ->
+// algorithm), its text, and the look-up. Pure. Used inside foreign processes too, as settings.h.
+// docs/selection.md describes the text.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace longshore {
+
+// The collectives that have rules of their own, blocking and nonblocking alike.
+enum class Selected : uint8_t {
+    kAlltoall,
+    kAlltoallv,
+    kAllgather,
+    kAllgatherv,
+    kBcast,
+    kGather,
+    kGatherv,
+    kScatter,
+    kScatterv,
+};
+inline constexpr size_t kSelectedCount = 9;
+
+// Who carries a call: the MPI itself, or Longshore in one of its ways.
+enum class Carrier : uint8_t { kMpi, kDirect, kStaged, kStagedHierarchical };
+inline constexpr size_t kCarrierCount = 4;
+
+const char* selected_name(Selected collective);  // "alltoall"
+std::optional<Selected> find_selected(std::string_view name);
+
+// A carrier's name depends on the collective: allgather(v) and bcast have two staged ones.
+const char* carrier_name(Selected collective, Carrier carrier);
+std::optional<Carrier> find_carrier(Selected collective, std::string_view name);
+std::span<const Carrier> carriers_of(Selected collective);
+std::string carrier_list(Selected collective);  // "mpi, direct or staged"
+
+// Whether rules may name sizes: only where all ranks know the same one.
+bool has_bytes(Selected collective);
+
+// Both ends included.
+struct SelectionRange {
+    uint64_t first = 0, last = UINT64_MAX;
+
+    bool contains(uint64_t value) const { return value >= first && value <= last; }
+    bool operator==(const SelectionRange&) const = default;
+};
+
+struct SelectionRule {
+    SelectionRange ppn{1, UINT64_MAX};  // the largest number of the group's ranks on one node
+    SelectionRange nodes{1, UINT64_MAX};
+    SelectionRange bytes;
+    Carrier carrier = Carrier::kDirect;
+
+    bool operator==(const SelectionRule&) const = default;
+};
+
+// The rules of each collective, by Selected; every point is covered by exactly one.
+struct Selection {
+    std::array<std::vector<SelectionRule>, kSelectedCount> rules;
+
+    bool operator==(const Selection&) const = default;
+};
+
+// Where a text is wrong, both counted from 1, the column in bytes; `message` is without them.
+struct SelectionError {
+    size_t line = 0, column = 0;
+    std::string message;
+};
+
+inline constexpr size_t kSelectionBytesMax = 64 * 1024;
+inline constexpr size_t kSelectionRulesMax = 64;  // of one collective
+
+Selection built_in_selection();
+
+// Reads a table's text. A collective with no rule in it keeps those of `selection`, which is unchanged on an
+// error.
+bool parse_selection(std::string_view text, Selection* selection, SelectionError* error);
+
+// The text of a whole table, in columns; parse_selection reads it back. "" if there is no memory.
+std::string format_selection(const Selection& selection);
+// The rules of one collective only.
+std::string format_rules(Selected collective, std::span<const SelectionRule> rules);
+
+// The rule for a call; null only if the table is not complete. The rule lives as long as the table.
+const SelectionRule* find_rule(const Selection& selection, Selected collective, uint64_t ranks_per_node,
+                               uint64_t nodes, uint64_t bytes);
+Carrier choose(const Selection& selection, Selected collective, uint64_t ranks_per_node, uint64_t nodes,
+               uint64_t bytes);
+
+// Reads the table in a file (not pure) over `selection`, which is unchanged on an error. `error` is a
+// sentence that names the file and the place in it.
+bool load_selection(const std::string& path, Selection* selection, std::string* error);
+
+}  // namespace longshore

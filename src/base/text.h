@@ -1,0 +1,34 @@
+// Reading and showing what users write: numbers, sizes, words in messages. Used inside foreign processes too,
+// as settings.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace longshore {
+
+// Decimal digits and nothing else.
+std::optional<uint64_t> read_number(std::string_view text);
+
+// "4096", "64K", "64k", "64KiB", "256M", "1G".
+std::optional<uint64_t> read_size(std::string_view text);
+// With the largest suffix that divides it: "1536", "64K".
+std::string show_size(uint64_t bytes);
+
+// User text for a message: one line, of bounded length.
+std::string shown(std::string_view text);
+
+// Runs `work`, which may run out of memory: inside someone else's process that is a failure, never an
+// exception.
+template <typename Work>
+bool without_throwing(Work work) {
+    try {
+        return work();
+    } catch (...) {
+        return false;
+    }
+}
+
+}  // namespace longshore
