@@ -39,6 +39,11 @@ int run_rows(Session& session, JsonLines& json) {
                 progress.end_row(0);
                 continue;
             }
+            if (session.contenders_for(collective).empty()) {
+                if (session.root()) fmt::print("{:>6} left out: no contender has it\n", short_size(bytes));
+                progress.end_row(0);
+                continue;
+            }
             const std::optional<Row> row = measure_row(session, computation, collective, bytes);
             if (!row) return 1;
             progress.end_row(row->seconds);

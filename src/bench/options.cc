@@ -1,6 +1,7 @@
 #include "bench/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,6 +14,8 @@ namespace longshore::bench {
 
 namespace {
 
+// As LONGSHORE_<COLLECTIVE>_ALGORITHM takes them; a collective is measured with those that it has.
+constexpr const char* kAlgorithms[] = {"mpi", "direct", "staged", "staged-flat", "staged-hierarchical"};
 constexpr std::size_t kSizeMax = std::size_t(1) << 30;
 
 const char* const kDescription =
@@ -36,7 +39,8 @@ const char* const kFooter =
     "  overlap   max(0, 100 - (overall - compute) / pure * 100), where overall - compute is taken on each "
     "rank\n"
     "            before the maximum: ranks oversleep by different amounts\n"
-    "  post      time in the posting call; wait: time left in MPI_Wait after computing; of the slowest rank, and\n"
+    "  post      time in the posting call; wait: time left in MPI_Wait after computing; of the slowest rank, "
+    "and\n"
     "            beside it the mean over the ranks, which is what the OSU benchmarks print\n"
     "  SP %      share of the bytes received from other ranks that service processes moved, of all bytes "
     "that the\n"
@@ -66,8 +70,15 @@ void choose_contenders(const std::vector<std::string>& names, Options& options) 
     };
     options.host = has("host");
     options.longshore = has("longshore");
-    if (std::size_t(options.host) + std::size_t(options.longshore) != names.size())
-        throw CLI::ValidationError("--contenders takes host, longshore, or host,longshore");
+    for (const std::string& name : names) {
+        if (std::count(names.begin(), names.end(), name) > 1)
+            throw CLI::ValidationError(fmt::format("--contenders has '{}' twice", name));
+        if (name == "host" || name == "longshore") continue;
+        if (std::find(std::begin(kAlgorithms), std::end(kAlgorithms), name) == std::end(kAlgorithms))
+            throw CLI::ValidationError(fmt::format("no contender '{}'; there are: host longshore {}", name,
+                                                   fmt::join(kAlgorithms, " ")));
+        options.algorithms.push_back(name);
+    }
 }
 
 }  // namespace
@@ -91,6 +102,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     std::vector<std::string> contenders = {"host", "longshore"};
     std::string cooperative = "on";
     bool overhead = false;
+    bool list = false;
     int vary = 0;
     const std::map<std::string, Compute> computes = {
         {"sleep", Compute::kSleep}, {"spin", Compute::kSpin}, {"work", Compute::kWork}};
@@ -125,7 +137,9 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->option_text("sleep|spin|work");
     app.add_option("--compute-us", options.compute_us, "length of computing, instead of 1.2 x t_sp")
         ->check(CLI::PositiveNumber);
-    app.add_option("--contenders", contenders, "host, longshore, or both")
+    app.add_option("--contenders", contenders,
+                   "host, longshore, and Longshore with an algorithm forced: mpi, direct, "
+                   "staged, staged-flat, staged-hierarchical")
         ->delimiter(',')
         ->capture_default_str();
     app.add_option("--cooperative", cooperative, "whether ranks that wait move blocks themselves")
@@ -153,6 +167,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     app.add_option("--progress", options.progress, "on stderr; auto (default): bar on a terminal, else lines")
         ->transform(CLI::CheckedTransformer(styles, CLI::ignore_case))
         ->option_text("auto|bar|lines|none");
+    app.add_flag("--list", list, "instead: print the names of the collectives, one a line");
     app.add_flag("--overhead", overhead, "instead: cost of calls that are not offloaded, MPI_ against PMPI_");
     app.add_option(
            "--late", options.late_ms,
@@ -165,6 +180,8 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         app.parse(argc, argv);
         check_names(options.collectives);
         choose_contenders(contenders, options);
+        if (!options.algorithms.empty() && (overhead || options.late_ms > 0))
+            throw CLI::ValidationError("--overhead and --late take the contenders host and longshore only");
         if (options.sizes.empty()) options.sizes = powers_of_two(min, max);
         std::sort(options.sizes.begin(), options.sizes.end());
         if (options.sizes.empty()) throw CLI::ValidationError("no power of two between --min and --max");
@@ -176,6 +193,11 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         if (speak) fmt::print("{}", out.str());
         if (speak) fmt::print(stderr, "{}", err.str());
         return status == 0 ? 0 : 2;
+    }
+    if (list) {
+        if (speak)
+            for (const Collective& collective : collectives()) fmt::print("{}\n", collective.name);
+        return 0;
     }
     options.cooperative = cooperative == "on";
     if (vary_option->count() > 0) options.buffers = vary > 0 ? vary : 4;

@@ -23,6 +23,7 @@ struct Options {
     double time_limit_s = 3;  // per row
     int buffers = 1;
     bool host = true, longshore = true;
+    std::vector<std::string> algorithms;  // further contenders: Longshore with this one forced
     bool cooperative = true;
     double late_ms = 0;
     std::string json;

@@ -60,7 +60,7 @@ class RowMeasurement {
   public:
     RowMeasurement(Session& session, Computation& computation, Exchange& exchange, Row& row)
         : session_(session), computation_(computation), exchange_(exchange), row_(row) {
-        for (const Contender& contender : session.contenders)
+        for (const Contender& contender : session.contenders_for(exchange.collective()))
             row_.results.emplace_back().contender = contender;
     }
 
@@ -70,8 +70,8 @@ class RowMeasurement {
         if (exchange_.collective().nonblocking) {
             const bool service_measured = measure_service_time();
             choose_compute_length(service_measured ? row_.t_sp : row_.results.front().pure);
-            for (Measured& measured : row_.results) measured.pure.clear();  // those were for choosing only
         }
+        for (Measured& measured : row_.results) measured.pure.clear();  // those were for choosing only
         const double limit_us = session_.options.time_limit_s * 1e6;
         for (int turn = 0; turn < session_.options.samples; ++turn) {
             for (std::size_t i = 0; i < row_.results.size(); ++i) {
@@ -93,6 +93,7 @@ class RowMeasurement {
         double slowest = 0;
         for (Measured& measured : row_.results) {
             Turn turn;
+            session_.use(measured.contender, exchange_.collective());
             for (int i = 0; i < session_.options.warmup; ++i) pure_iteration(*measured.contender.calls, turn);
             append(measured.pure, max_over_ranks(turn.pure));
             slowest = std::max(slowest, median(measured.pure));
@@ -111,15 +112,17 @@ class RowMeasurement {
     }
 
     bool measure_service_time() {
-        const Contender* longshore = session_.longshore();
-        if (!longshore || !session_.cooperative_can_change) return false;
+        const auto longshore = std::find_if(row_.results.begin(), row_.results.end(),
+                                            [](const Measured& one) { return one.contender.is_longshore; });
+        if (longshore == row_.results.end() || !session_.cooperative_can_change) return false;
+        session_.use(longshore->contender, exchange_.collective());
         session_.hooks.set_cooperative(false);
         Turn turn;
         for (int i = 0; i < std::min(row_.iterations, kServiceIterationsMax); ++i) {
             barrier();
             const double start = now_us();
-            MPI_Request request = exchange_.start(*longshore->calls, next_buffer());
-            finish_politely(*longshore->calls, request);
+            MPI_Request request = exchange_.start(*longshore->contender.calls, next_buffer());
+            finish_politely(*longshore->contender.calls, request);
             turn.pure.push_back(now_us() - start);
         }
         barrier();
@@ -166,6 +169,7 @@ class RowMeasurement {
 
     void take_turn(Measured& measured) {
         const Calls& calls = *measured.contender.calls;
+        session_.use(measured.contender, exchange_.collective());
         Turn turn;
         if (exchange_.collective().nonblocking) {
             for (int i = 0; i < row_.iterations; ++i) pure_iteration(calls, turn);
@@ -218,6 +222,7 @@ class RowMeasurement {
 bool verify_one_way(const Session& session, Exchange& exchange, const Contender& contender,
                     std::uint64_t first_iteration, bool politely) {
     std::optional<std::string> wrong;
+    session.use(contender, exchange.collective());
     for (int i = 0; i < kVerifyRounds * exchange.buffers(); ++i) {
         const std::uint64_t iteration = first_iteration + std::uint64_t(i);
         const int buffer = i % exchange.buffers();
@@ -253,14 +258,15 @@ std::optional<Row> measure_row(Session& session, Computation& computation, const
                                std::size_t bytes) {
     Exchange exchange(collective, bytes, session.rank, session.ranks, session.options.buffers,
                       MPI_COMM_WORLD);
-    for (const Contender& contender : session.contenders)
+    const std::vector<Contender> contenders = session.contenders_for(collective);
+    for (const Contender& contender : contenders)
         if (!verify(session, exchange, contender, 0)) return std::nullopt;
     Row row;
     row.collective = &collective;
     row.bytes = bytes;
     RowMeasurement(session, computation, exchange, row).run();
     // Again afterwards: what was timed may have broken something.
-    for (const Contender& contender : session.contenders)
+    for (const Contender& contender : contenders)
         if (!verify(session, exchange, contender, 1'000'000)) return std::nullopt;
     return row;
 }

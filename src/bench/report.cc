@@ -43,6 +43,13 @@ double work_stretch(const Measured& measured) {
     return ratio(median(measured.compute), median(measured.compute_alone));
 }
 
+// Of the names of the contenders.
+int name_width(const Options& options) {
+    std::size_t width = 9;
+    for (const std::string& name : options.algorithms) width = std::max(width, name.size());
+    return int(width);
+}
+
 }  // namespace
 
 std::string short_size(std::size_t bytes) {
@@ -96,8 +103,8 @@ void print_header(const Collective& collective, const Options& options, int rank
     if (collective.nonblocking) fmt::print(", compute: {}", to_string(options.compute));
     if (options.buffers > 1) fmt::print(", {} pairs of buffers", options.buffers);
     fmt::print("; times in us, over iterations, maximum of ranks\n");
-    fmt::print("{:>6} {:<9} {:>9} {:>9} {:>9} {:>9} {:>8}", "bytes", "contender", "pure min", "median", "p99",
-               "max", "vs host");
+    fmt::print("{:>6} {:<{}} {:>9} {:>9} {:>9} {:>9} {:>8}", "bytes", "contender", name_width(options),
+               "pure min", "median", "p99", "max", "vs host");
     if (collective.nonblocking) {
         fmt::print(" {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8}", "t_sp", "/pure", "compute",
                    "overall", "overlap%", "post", "mean", "wait", "mean", "cpu");
@@ -110,8 +117,8 @@ void print_header(const Collective& collective, const Options& options, int rank
 void print_row(const Row& row, const Options& options) {
     for (const Measured& measured : row.results) {
         const Summary pure = summarize(measured.pure);
-        fmt::print("{:>6} {:<9} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>8}", short_size(row.bytes),
-                   measured.contender.name, pure.min, pure.median, pure.p99, pure.max,
+        fmt::print("{:>6} {:<{}} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>8}", short_size(row.bytes),
+                   measured.contender.name, name_width(options), pure.min, pure.median, pure.p99, pure.max,
                    against_host(row, measured));
         if (row.collective->nonblocking) {
             const double t_sp = median(row.t_sp);

@@ -33,10 +33,25 @@ bool Hooks::set_cooperative(bool on) const {
     return set_ && set_("cooperative", on ? "on" : "off") == 0;
 }
 
-const Contender* Session::longshore() const {
-    for (const Contender& contender : contenders)
-        if (contender.is_longshore) return &contender;
-    return nullptr;
+bool Hooks::set_algorithm(const Collective& collective, const char* name) const {
+    const std::string setting =
+        fmt::format("{}_algorithm", collective.nonblocking ? collective.name + 1 : collective.name);
+    return set_ && set_(setting.c_str(), name) == 0;
+}
+
+std::vector<Contender> Session::contenders_for(const Collective& collective) const {
+    std::vector<Contender> list;
+    for (const Contender& contender : contenders) {
+        const char* algorithm = contender.algorithm;
+        // An older library knows no algorithms, and needs none where none is forced.
+        const bool forced = algorithm && *algorithm;
+        if (!any_rank(forced && !hooks.set_algorithm(collective, algorithm))) list.push_back(contender);
+    }
+    return list;
+}
+
+void Session::use(const Contender& contender, const Collective& collective) const {
+    if (contender.algorithm) hooks.set_algorithm(collective, contender.algorithm);
 }
 
 Session make_session(const Options& options) {
@@ -45,12 +60,19 @@ Session make_session(const Options& options) {
     PMPI_Comm_size(MPI_COMM_WORLD, &session.ranks);
     const bool present = !any_rank(!session.hooks.present());
     const bool on = present && !any_rank(!session.hooks.offload_on());
-    if (options.longshore && !present) session.note = "Longshore is not preloaded: only the host is measured";
-    if (options.longshore && present && !on)
+    const bool wanted = options.longshore || !options.algorithms.empty();
+    if (wanted && !present) session.note = "Longshore is not preloaded: only the host is measured";
+    if (wanted && present && !on)
         session.note = "Longshore is preloaded, but offload is off for this job: only the host is measured";
     if (options.host || !on) session.contenders.push_back({"host", &kHostCalls, false});
     if (options.longshore && on) {
-        session.contenders.push_back({"longshore", &kInterposedCalls, true});
+        session.contenders.push_back({"longshore", &kInterposedCalls, true, ""});
+    }
+    if (on) {
+        for (const std::string& name : options.algorithms)
+            session.contenders.push_back({name.c_str(), &kInterposedCalls, name != "mpi", name.c_str()});
+    }
+    if (wanted && on) {
         session.cooperative_can_change = !any_rank(!session.hooks.set_cooperative(options.cooperative));
         if (!session.cooperative_can_change)
             session.note = "Longshore does not let 'cooperative' be changed: t_sp is not measured";

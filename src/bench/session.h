@@ -26,6 +26,8 @@ class Hooks {
     longshore_counters counters() const;  // all zero without the library
     // False where it cannot be set.
     bool set_cooperative(bool on) const;
+    // "": as the settings say. False where the collective has no such algorithm.
+    bool set_algorithm(const Collective& collective, const char* name) const;
 
   private:
     decltype(&longshore_get_counters) get_counters_ = nullptr;
@@ -36,6 +38,7 @@ struct Contender {
     const char* name;
     const Calls* calls;
     bool is_longshore;
+    const char* algorithm = nullptr;  // to be forced, "" for none; null: no call reaches the library
 };
 
 struct Session {
@@ -47,7 +50,10 @@ struct Session {
     std::string note;  // why a contender that was asked for is missing
 
     bool root() const { return rank == 0; }
-    const Contender* longshore() const;
+    // Those that the collective has.
+    std::vector<Contender> contenders_for(const Collective& collective) const;
+    // To be called on all ranks before a contender's calls.
+    void use(const Contender& contender, const Collective& collective) const;
 };
 
 // Collective. Asks the library on every rank: the answer is the same on all.
