@@ -24,7 +24,11 @@ typedef struct longshore_counters {
 int longshore_get_counters(longshore_counters* out);
 
 /* Changes one setting of the calling rank while the job runs. Settings that may change:
- *   "cooperative"  "on" | "off"   whether a waiting rank moves blocks itself
+ *   "cooperative"          "on" | "off"           whether a waiting rank moves blocks itself
+ *   "COLLECTIVE_algorithm" "mpi" | "direct" | ... forces one algorithm as LONGSHORE_COLLECTIVE_ALGORITHM does, for the
+ *                                                 calls from now on; "" takes it back. The collective in lower case:
+ *                                                 "bcast_algorithm". Every rank must say the same between the same
+ *                                                 two calls.
  * Returns 0, or -1 for an unknown name or value, or when offload is off for this job. */
 int longshore_set(const char* name, const char* value);
 

@@ -67,6 +67,7 @@ struct ls_group {
     uint64_t id = 0, sequence = 0;
     longshore::GroupSlot slot;
     uint32_t rank = 0, size = 0, told = 0;
+    uint32_t nodes = 0, ranks_per_node = 0;  // with members; the most members on one
     bool ok = true, joined = false, several_nodes = false, dying = false;
     std::vector<longshore::Member> members;
     std::vector<uint32_t> world;        // world rank of each member

@@ -40,6 +40,8 @@ bool place_members(ls_group& g) {
         g.members.push_back({NodeId{place.node}, ServiceId{place.service}, LocalRank{place.local},
                              local_counts[place.node]++});
         g.several_nodes |= place.node != c.node;
+        g.nodes += local_counts[place.node] == 1;
+        g.ranks_per_node = std::max(g.ranks_per_node, uint32_t{local_counts[place.node]});
     }
     return g.members[g.rank].node.value == c.node && g.members[g.rank].local.value == c.local;
 }
@@ -161,6 +163,11 @@ int ls_group_test(ls_group* group) {
         }
         return step(*group);
     });
+}
+
+void ls_group_shape(const ls_group* group, uint32_t* nodes, uint32_t* ranks_per_node) {
+    *nodes = group->nodes;
+    *ranks_per_node = group->ranks_per_node;
 }
 
 void ls_group_free(ls_group* group) {

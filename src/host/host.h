@@ -73,6 +73,10 @@ int ls_group_test(ls_group* group);
 /* Local. Open operations of the group finish first: the group goes when they have. */
 void ls_group_free(ls_group* group);
 
+/* On how many nodes the group has members, and the largest number of them on one; equal on all members. After LS_OK
+ * from ls_group_test. */
+void ls_group_shape(const ls_group* group, uint32_t* nodes, uint32_t* ranks_per_node);
+
 /* --- operations: all members start the same ones in the same order on a group. */
 typedef enum ls_collective { LS_ALLTOALL, LS_ALLTOALLV, LS_ALLGATHER, LS_ALLGATHERV, LS_BCAST } ls_collective;
 

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "mpi/entry.h"
+#include "mpi/select.h"
 
 namespace longshore::mpi {
 
@@ -103,12 +104,14 @@ Reason plan_uniform(Call call, const void* sendbuf, int sendcount, MPI_Datatype 
     if (!block_of(recvbuf, recvcount, recvtype, &recv) || !whole_of(recv, group->size, &whole) ||
         (!in_place && (!block_of(sendbuf, sendcount, sendtype, &send) || aliased(send, recv))))
         return Reason::kArguments;
-    if (whole < shim().offload_min_bytes) return Reason::kSmall;
+    ls_algorithm algorithm{};
+    if (Reason reason = select(*group, call, whole, &algorithm); reason != Reason::kNone) return reason;
     if (to_all && in_place && whole > shim().settings.snapshot_bytes_max) return Reason::kSnapshot;
 
     Operation* operation = new_operation(group, call);
     operation->bytes = whole;
     ls_arguments& arguments = operation->arguments;
+    arguments.algorithm = algorithm;
     arguments.in_place = in_place;
     arguments.recv_block_bytes = recv.bytes;
     arguments.send_block_bytes = in_place ? recv.bytes : send.bytes;
@@ -131,11 +134,13 @@ Reason plan_bcast(Call call, void* buffer, int count, MPI_Datatype datatype, int
     Block block;
     if (root < 0 || root >= group->size || !block_of(buffer, count, datatype, &block))
         return Reason::kArguments;
-    if (block.bytes < shim().offload_min_bytes) return Reason::kSmall;
+    ls_algorithm algorithm{};
+    if (Reason reason = select(*group, call, block.bytes, &algorithm); reason != Reason::kNone) return reason;
 
     Operation* operation = new_operation(group, call);
     operation->bytes = block.bytes;
     ls_arguments& arguments = operation->arguments;
+    arguments.algorithm = algorithm;
     arguments.root = static_cast<uint32_t>(root);
     arguments.send_block_bytes = arguments.recv_block_bytes = block.bytes;
     stage_recv(operation, block, block.count, block.bytes);

@@ -1,7 +1,8 @@
-// The collectives with a count per rank: alltoallv and allgatherv. Never left to MPI by size: their sizes
-// differ from rank to rank.
+// The collectives with a count per rank: alltoallv and allgatherv. Nothing depends on the sizes of an
+// alltoallv: they differ from rank to rank.
 #include "mpi/collectives.h"
 #include "mpi/entry.h"
+#include "mpi/select.h"
 
 namespace longshore::mpi {
 namespace {
@@ -113,10 +114,13 @@ Reason plan_alltoallv(Call call, const void* sendbuf, const int sendcounts[], co
     if (!blocks_of(recvbuf, recvcounts, rdispls, recvtype, size, &plan->recv) ||
         (!in_place && !blocks_of(sendbuf, sendcounts, sdispls, sendtype, size, &plan->send)))
         return Reason::kArguments;
+    ls_algorithm algorithm{};
+    if (Reason reason = select(*group, call, 0, &algorithm); reason != Reason::kNone) return reason;
 
     Operation* operation = plan->operation = new_operation(group, call);
     operation->bytes = plan->recv.bytes;
     ls_arguments& arguments = operation->arguments;
+    arguments.algorithm = algorithm;
     arguments.in_place = in_place;
     stage_recv(operation, &plan->recv, size);
     if (!in_place) {
@@ -148,11 +152,15 @@ Reason plan_allgatherv(Call call, const void* sendbuf, int sendcount, MPI_Dataty
     if (!blocks_of(recvbuf, recvcounts, displs, recvtype, group->size, &plan->recv) ||
         (!in_place && !block_of(sendbuf, sendcount, sendtype, &send)))
         return Reason::kArguments;
+    ls_algorithm algorithm{};
+    if (Reason reason = select(*group, call, plan->recv.bytes, &algorithm); reason != Reason::kNone)
+        return reason;
     if (in_place) send.bytes = static_cast<size_t>(recvcounts[group->rank]) * plan->recv.layout.element_bytes;
 
     Operation* operation = plan->operation = new_operation(group, call);
     operation->bytes = plan->recv.bytes;
     ls_arguments& arguments = operation->arguments;
+    arguments.algorithm = algorithm;
     arguments.in_place = in_place;
     arguments.send_block_bytes = send.bytes;
     arguments.send = send.buffer;

@@ -90,6 +90,7 @@ void make_group(MPI_Comm comm) {
             record->reason = Reason::kNoGroup;
         }
     }
+    if (record->group) ls_group_shape(record->group, &record->nodes, &record->ranks_per_node);
     link(record);
     if (PMPI_Comm_set_attr(comm, shim().keyval, record) != MPI_SUCCESS) release(record);
 }

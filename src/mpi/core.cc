@@ -3,6 +3,7 @@
 
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
+#include "mpi/select.h"
 #include "mpi/shim.h"
 #include "mpi/stats.h"
 
@@ -65,7 +66,8 @@ int get_counters(longshore_counters* out) {
 }
 
 int set(const char* name, const char* value) {
-    if (!shim().on || !name || !value || strcmp(name, "cooperative") != 0) return -1;
+    if (!shim().on || !name || !value) return -1;
+    if (strcmp(name, "cooperative") != 0) return force_algorithm(name, value) ? 0 : -1;
     const bool on = strcmp(value, "on") == 0;
     if (!on && strcmp(value, "off") != 0) return -1;
     ContextLock lock;

@@ -14,6 +14,7 @@ struct GroupRecord {
     Reason reason = Reason::kNone;
     MPI_Comm comm = MPI_COMM_NULL;  // for its error handler; null once the communicator is gone
     int rank = 0, size = 0;
+    uint32_t nodes = 1, ranks_per_node = 1;  // on which it has members; the most members on one
     std::atomic<int> references = 1;
     GroupRecord* previous = nullptr;
     GroupRecord* next = nullptr;

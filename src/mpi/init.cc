@@ -103,32 +103,49 @@ bool hear_decision(KeySpace& space) {
     return decision == kEveryRank;
 }
 
-// Rank 0's settings, on all ranks. False if they are not usable: then nobody is offloaded.
+// What rank 0's environment says, the file that it names included. False, after saying why, if it is not
+// usable.
+bool read_settings() {
+    Shim& s = shim();
+    std::vector<SettingError> errors;
+    bool usable = parse_settings(environ, &s.settings, &errors);
+    for (const SettingError& error : errors) fprintf(stderr, "longshore: %s\n", error.message.c_str());
+    std::string error;
+    s.selection = built_in_selection();
+    if (!s.settings.algorithms_path.empty() &&
+        !load_selection(s.settings.algorithms_path, &s.selection, &error)) {
+        fprintf(stderr, "longshore: LONGSHORE_ALGORITHMS_FILE: %s\n", error.c_str());
+        usable = false;
+    }
+    if (usable) return true;
+    if (s.settings.strict) {
+        fprintf(stderr, "longshore: LONGSHORE_STRICT is on, so the job ends here\n");
+        PMPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    fprintf(stderr, "longshore: the job goes on with plain MPI\n");
+    return false;
+}
+
+// Rank 0's settings and table of rules, on all ranks. False if they are not usable: then nobody is offloaded.
 bool share_settings() {
     Shim& s = shim();
-    std::string text;
-    int length = 0;  // 0: not usable
-    if (s.rank == 0) {
-        std::vector<SettingError> errors;
-        if (parse_settings(environ, &s.settings, &errors)) {
-            text = encode_settings(s.settings);
-            length = static_cast<int>(text.size());
-        } else {
-            for (const SettingError& error : errors)
-                fprintf(stderr, "longshore: %s\n", error.message.c_str());
-            if (s.settings.strict) {
-                fprintf(stderr, "longshore: LONGSHORE_STRICT is on, so the job ends here\n");
-                PMPI_Abort(MPI_COMM_WORLD, 1);
-            }
-            fprintf(stderr, "longshore: the job goes on with plain MPI\n");
-        }
+    std::string settings, rules;
+    if (s.rank == 0 && read_settings()) {
+        settings = encode_settings(s.settings);
+        rules = format_selection(s.selection);
     }
-    if (s.size == 1) return length > 0;
-    PMPI_Bcast(&length, 1, MPI_INT, 0, s.world);
-    if (length == 0) return false;
-    text.resize(static_cast<size_t>(length));
-    PMPI_Bcast(text.data(), length, MPI_CHAR, 0, s.world);
-    return decode_settings(text, &s.settings, nullptr);
+    int lengths[2] = {static_cast<int>(settings.size()), static_cast<int>(rules.size())};
+    if (s.size > 1) PMPI_Bcast(lengths, 2, MPI_INT, 0, s.world);
+    if (lengths[0] == 0 || lengths[1] == 0) return false;
+    std::string text = settings + rules;
+    text.resize(static_cast<size_t>(lengths[0]) + static_cast<size_t>(lengths[1]));
+    if (s.size > 1) PMPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, s.world);
+    const auto whole = std::string_view(text);
+    if (!decode_settings(whole.substr(0, static_cast<size_t>(lengths[0])), &s.settings, nullptr) ||
+        !parse_selection(whole.substr(static_cast<size_t>(lengths[0])), &s.selection, nullptr))
+        return false;
+    s.forced = s.settings.forced_algorithms;
+    return true;
 }
 
 std::string own_directory() {

@@ -298,7 +298,7 @@ namespace {
 int start(Operation* operation) {
     ContextLock lock;
     int rc = ls_operation_start(operation->group->group, &operation->arguments, &operation->host);
-    if (rc >= 0) count_offloaded(operation->call, operation->bytes);
+    if (rc >= 0) count_offloaded(operation->call, operation->bytes, operation->arguments.algorithm);
     return rc;
 }
 

@@ -23,10 +23,10 @@ struct Shim {
     bool oversubscribed = false;  // more busy processes than cores: do not spin
     pid_t pid = 0;                // a forked child is not the rank
     int rank = 0, size = 0;
-    Settings settings;  // rank 0's
-    // Uniform collectives with fewer bytes than this in all (equal on all ranks) are left to MPI.
-    uint64_t offload_min_bytes = 0;
-    std::string directory;  // of this library
+    Settings settings;        // rank 0's
+    Selection selection;      // likewise
+    ForcedAlgorithms forced;  // as the settings say, until the program says otherwise
+    std::string directory;    // of this library
     std::string stats_path, trace_path;
     ls_context* context = nullptr;
     MPI_Comm world = MPI_COMM_NULL;   // a duplicate of our own, errors return

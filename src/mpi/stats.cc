@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mpi/json.h"
+#include "mpi/select.h"
 
 namespace longshore::mpi {
 namespace {
@@ -15,12 +16,14 @@ namespace {
 constexpr uint32_t kServicesMax = 64;  // of one node
 const char* const kReasonNames[kReasonCount] = {
     "none",     "offload off", "one rank", "intercommunicator", "communicator not seen",
-    "no group", "argument",    "small",    "large in place"};
+    "no group", "argument",    "small",    "large in place",    "selected"};
+constexpr int kAlgorithmCount = 3;
 
 // All uint64_t, so that it adds up over ranks in one reduction.
 struct CallCounts {
     uint64_t calls, offloaded, host, bytes, by_service, by_rank;
     uint64_t reasons[kReasonCount];
+    uint64_t algorithms[kAlgorithmCount];  // of those offloaded, by ls_algorithm
 };
 struct Counts {
     CallCounts call[kCallCount];
@@ -90,18 +93,32 @@ std::vector<ls_service_stats> gather_services() {
     return all;
 }
 
-void append_call(std::string* out, const char* name, const CallCounts& c) {
+void append_algorithms(std::string* out, Call call, const CallCounts& c) {
+    const char* separator = "";
+    const auto add_one = [&](const char* name, uint64_t count) {
+        if (count == 0) return;
+        append(out, "%s\"%s\": %" PRIu64, separator, name, count);
+        separator = ", ";
+    };
+    add_one("mpi", c.host);
+    for (int i = 0; i < kAlgorithmCount; ++i)
+        add_one(algorithm_name(call, static_cast<ls_algorithm>(i)), c.algorithms[i]);
+}
+
+void append_call(std::string* out, Call call, const CallCounts& c) {
     append(out,
            "    \"%s\": {\"calls\": %" PRIu64 ", \"offloaded\": %" PRIu64 ", \"host\": %" PRIu64
            ", \"bytes\": %" PRIu64 ", \"bytes_by_service\": %" PRIu64 ", \"bytes_by_rank\": %" PRIu64
            ", \"reasons\": {",
-           name, c.calls, c.offloaded, c.host, c.bytes, c.by_service, c.by_rank);
+           call_name(call), c.calls, c.offloaded, c.host, c.bytes, c.by_service, c.by_rank);
     const char* separator = "";
     for (int r = 0; r < kReasonCount; ++r) {
         if (c.reasons[r] == 0) continue;
         append(out, "%s\"%s\": %" PRIu64, separator, kReasonNames[r], c.reasons[r]);
         separator = ", ";
     }
+    *out += "}, \"algorithms\": {";
+    append_algorithms(out, call, c);
     *out += "}}";
 }
 
@@ -155,7 +172,7 @@ std::string summary_json(const Counts& counts, const std::vector<ls_service_stat
     for (int i = 0; i < kCallCount; ++i) {
         if (counts.call[i].calls == 0) continue;
         out += separator;
-        append_call(&out, call_name(static_cast<Call>(i)), counts.call[i]);
+        append_call(&out, static_cast<Call>(i), counts.call[i]);
         separator = ",\n";
     }
     out += *separator ? "\n  },\n" : "  },\n";
@@ -191,10 +208,11 @@ void print_line(const Counts& counts) {
 
 }  // namespace
 
-void count_offloaded(Call call, uint64_t bytes) {
+void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm) {
     add(call, offsetof(CallCounts, calls), 1);
     add(call, offsetof(CallCounts, offloaded), 1);
     add(call, offsetof(CallCounts, bytes), bytes);
+    add(call, offsetof(CallCounts, algorithms) + sizeof(uint64_t) * static_cast<size_t>(algorithm), 1);
 }
 
 void count_host(Call call, Reason reason) {

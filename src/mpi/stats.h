@@ -17,12 +17,13 @@ enum class Reason : uint8_t {
     kUnseen,     // a communicator made in a way that the shim does not see
     kNoGroup,    // Longshore could not make a group for the communicator
     kArguments,  // MPI is to report what is wrong
-    kSmall,      // fewer bytes than worth handing over
+    kSmall,      // the table of rules says: fewer bytes than worth handing over
     kSnapshot,   // in place, and more bytes than may be copied first
+    kSelected,   // the table of rules, or a forced algorithm, gives it to MPI
 };
-inline constexpr int kReasonCount = 9;
+inline constexpr int kReasonCount = 10;
 
-void count_offloaded(Call call, uint64_t bytes);
+void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm);
 void count_host(Call call, Reason reason);
 
 // Around a blocking offloaded call: what lands meanwhile is taken as its own.

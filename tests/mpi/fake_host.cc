@@ -75,6 +75,10 @@ int ls_group_start(ls_context* context, const ls_exchange* exchange, ls_group** 
 int ls_group_test(ls_group*) {
     return LS_OK;
 }
+void ls_group_shape(const ls_group* group, uint32_t* nodes, uint32_t* ranks_per_node) {
+    *nodes = 1;
+    *ranks_per_node = static_cast<uint32_t>(group->size);
+}
 // The communicator stays: this may be called from a callback of the MPI, where MPICH frees none.
 void ls_group_free(ls_group* group) {
     delete group;
