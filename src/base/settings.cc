@@ -317,6 +317,10 @@ std::span<const SettingInfo> setting_table() {
     return kTable;
 }
 
+std::span<const char* const> forced_algorithm_names() {
+    return kForcedNames;
+}
+
 std::string setting_value(const Settings& settings, const SettingInfo& info) {
     std::string text;
     without_throwing([&] {

@@ -77,6 +77,7 @@ struct SettingInfo {
 // One row stands for a family: LONGSHORE_<COLLECTIVE>_ALGORITHM, a variable for each collective. Its value is
 // written "alltoall:mpi,bcast:direct".
 inline constexpr const char* kForcedAlgorithmsName = "LONGSHORE_<COLLECTIVE>_ALGORITHM";
+std::span<const char* const> forced_algorithm_names();  // the variables, by Selected
 
 // `message` is a whole sentence that names the variable and says what is allowed.
 struct SettingError {

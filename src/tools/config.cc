@@ -13,7 +13,7 @@ namespace longshore::tools {
 namespace {
 
 struct ConfigOptions {
-    bool json = false, man = false, markdown = false;
+    bool json = false, man = false, markdown = false, algorithms = false;
 };
 
 std::string shown_default(const SettingInfo& info) {
@@ -58,11 +58,29 @@ void print_markdown() {
     }
 }
 
+// Itself a table that can be edited and read back.
+void print_algorithms(const Settings& settings, const Selection& selection) {
+    fmt::print("# {}\n", settings.algorithms_path.empty() ? "Built in." : "From " + settings.algorithms_path);
+    fmt::print("# collective, most ranks on a node (ppn), nodes, bytes, algorithm: see docs/selection.md\n");
+    const auto names = forced_algorithm_names();
+    for (size_t i = 0; i < kSelectedCount; ++i) {
+        const auto& forced = settings.forced_algorithms.of[i];
+        if (forced)
+            fmt::print("# {} forces {} for {}.\n", names[i], carrier_name(static_cast<Selected>(i), *forced),
+                       selected_name(static_cast<Selected>(i)));
+    }
+    fmt::print("{}", format_selection(selection));
+}
+
 int config(const ConfigOptions& options) {
     Settings settings;
     std::vector<SettingError> errors;
-    const bool valid = parse_settings(environ, &settings, &errors);
-    if (options.json) {
+    bool valid = parse_settings(environ, &settings, &errors);
+    if (options.algorithms) {
+        Selection selection = built_in_selection();
+        valid &= load_algorithms(settings, &selection);
+        print_algorithms(settings, selection);
+    } else if (options.json) {
         print_json(settings);
     } else if (options.man) {
         print_man();
@@ -82,18 +100,26 @@ void add_config(CLI::App& app, int* exit_code) {
     const auto options = std::make_shared<ConfigOptions>();
     CLI::App* command =
         app.add_subcommand("config", "List every setting with its value here, default and meaning");
-    set_usage(command, "longshore config [--json | --man | --markdown]");
+    set_usage(command, "longshore config [--json | --man | --markdown | --algorithms]");
     CLI::Option* json = command->add_flag("--json", options->json, "as a JSON list");
     CLI::Option* man = command->add_flag("--man", options->man, "as the settings section of the manual page");
-    command->add_flag("--markdown", options->markdown, "as a Markdown table")->excludes(json)->excludes(man);
+    CLI::Option* markdown = command->add_flag("--markdown", options->markdown, "as a Markdown table");
+    markdown->excludes(json)->excludes(man);
     man->excludes(json);
+    command
+        ->add_flag("--algorithms", options->algorithms,
+                   "instead: which algorithm carries which call, as a file that can be edited")
+        ->excludes(json)
+        ->excludes(man)
+        ->excludes(markdown);
     command->footer(R"(Settings are environment variables. An unknown name is an error, with a suggestion.
 
 Examples:
   longshore config
+  longshore config --algorithms >algorithms
   LONGSHORE_CHUNK_BYTES=128K longshore config --json
 
-Exit code: 0; 2 if a setting in the environment is bad or unknown.)");
+Exit code: 0; 2 if a setting in the environment, or the file of algorithms, is bad or unknown.)");
     command->callback([=] { *exit_code = config(*options); });
 }
 

@@ -18,14 +18,6 @@ void set_variable(const std::string& name, const std::string& value) {
     setenv(name.c_str(), value.c_str(), 1);
 }
 
-// Ranks may run in another folder than this command.
-std::string absolute(const std::string& path) {
-    if (path.empty() || path == "-") return path;
-    std::error_code error;
-    const auto whole = std::filesystem::absolute(path, error);
-    return error ? path : whole.string();
-}
-
 // NAME may be written as in the environment, or without LONGSHORE_, in any case: service_count=2.
 std::string full_name(std::string name) {
     for (char& letter : name) letter = static_cast<char>(toupper(static_cast<unsigned char>(letter)));
@@ -58,6 +50,13 @@ class UsageFormatter : public CLI::Formatter {
 
 }  // namespace
 
+std::string absolute(const std::string& path) {
+    if (path.empty() || path == "-") return path;
+    std::error_code error;
+    const auto whole = std::filesystem::absolute(path, error);
+    return error ? path : whole.string();
+}
+
 void set_usage(CLI::App* command, const std::string& usage) {
     const auto formatter = std::make_shared<UsageFormatter>(usage);
     formatter->column_width(32);
@@ -78,6 +77,10 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
         ->type_name("FILE");
     command->add_option("--trace", options->trace, "write a timeline of the job (LONGSHORE_TRACE)")
         ->type_name("FILE");
+    command
+        ->add_option("--algorithms", options->algorithms,
+                     "which algorithm carries which call (LONGSHORE_ALGORITHMS_FILE)")
+        ->type_name("FILE");
     command->add_option("--log", options->log, "warn, info, debug or trace (LONGSHORE_LOG)")
         ->type_name("LEVEL");
     command
@@ -90,9 +93,13 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
 
 int export_settings(const LaunchOptions& options) {
     const std::pair<const char*, std::string> values[] = {
-        {"LONGSHORE_SERVICE_COUNT", options.service},     {"LONGSHORE_NODES_COUNT", options.nodes},
-        {"LONGSHORE_NODES_PLACEMENT", options.placement}, {"LONGSHORE_STATS", absolute(options.stats)},
-        {"LONGSHORE_TRACE", absolute(options.trace)},     {"LONGSHORE_LOG", options.log},
+        {"LONGSHORE_SERVICE_COUNT", options.service},
+        {"LONGSHORE_NODES_COUNT", options.nodes},
+        {"LONGSHORE_NODES_PLACEMENT", options.placement},
+        {"LONGSHORE_STATS", absolute(options.stats)},
+        {"LONGSHORE_TRACE", absolute(options.trace)},
+        {"LONGSHORE_LOG", options.log},
+        {"LONGSHORE_ALGORITHMS_FILE", absolute(options.algorithms)},
     };
     for (const auto& [name, value] : values) {
         if (!value.empty()) set_variable(name, value);
@@ -102,9 +109,18 @@ int export_settings(const LaunchOptions& options) {
     }
     Settings settings;
     std::vector<SettingError> errors;
-    if (parse_settings(environ, &settings, &errors)) return kOk;
+    const bool valid = parse_settings(environ, &settings, &errors);
     for (const SettingError& error : errors) fmt::print(stderr, "longshore: {}\n", error.message);
-    return kUsage;
+    Selection selection = built_in_selection();
+    return load_algorithms(settings, &selection) && valid ? kOk : kUsage;
+}
+
+bool load_algorithms(const Settings& settings, Selection* selection) {
+    std::string error;
+    if (settings.algorithms_path.empty() || load_selection(settings.algorithms_path, selection, &error))
+        return true;
+    fmt::print(stderr, "longshore: LONGSHORE_ALGORITHMS_FILE: {}\n", error);
+    return false;
 }
 
 int export_shim() {

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
+
 namespace longshore::tools {
 
 struct LaunchOptions {
-    std::string service, nodes, placement, stats, trace, log;
+    std::string service, nodes, placement, stats, trace, log, algorithms;
     std::vector<std::string> settings;  // NAME=VALUE
 };
 
@@ -21,6 +23,12 @@ void add_launch_options(CLI::App* command, LaunchOptions* options);
 // Exports the options as settings and checks all settings of the environment. Returns kOk, or says what is
 // wrong and returns kUsage.
 int export_settings(const LaunchOptions& options);
+
+// The table of rules that the settings name, over `selection`. False, after saying what is wrong in the file.
+bool load_algorithms(const Settings& settings, Selection* selection);
+
+// Ranks may run in another folder than this command.
+std::string absolute(const std::string& path);
 
 // Puts the shim into LD_PRELOAD. Returns kOk, or says what is wrong and returns kNotReady.
 int export_shim();
