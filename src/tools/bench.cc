@@ -1,11 +1,9 @@
 // longshore bench: runs the benchmark of one MPI flavour under its mpirun, offloaded or not.
 #include <fmt/core.h>
-#include <sched.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 
+#include "tools/bench_launch.h"
 #include "tools/launch.h"
 #include "tools/paths.h"
 #include "tools/tools.h"
@@ -21,45 +19,6 @@ struct BenchOptions {
     bool help = false;
 };
 
-constexpr const char* kFlavours[] = {"openmpi", "mpich"};
-
-std::string bench_program(const std::string& flavour) {
-    return root_folder() + "/bin/longshore-bench-" + flavour;
-}
-
-// Debian names each mpirun after its flavour; elsewhere the plain name is asked whose it is.
-std::string find_mpirun(const std::string& flavour) {
-    if (const std::string own = find_program("mpirun." + flavour); !own.empty()) return own;
-    const std::string plain = find_program("mpirun");
-    if (plain.empty()) return "";
-    const std::string version = capture({plain, "--version"}).text;
-    const bool open_mpi = version.find("Open MPI") != version.npos || version.find("OpenRTE") != version.npos;
-    return open_mpi == (flavour == "openmpi") ? plain : "";
-}
-
-unsigned cpus_allowed() {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
-}
-
-std::string choose_flavour(const std::string& wanted) {
-    for (const char* flavour : kFlavours) {
-        if (!wanted.empty() && wanted != flavour) continue;
-        if (is_file(bench_program(flavour)) && !find_mpirun(flavour).empty()) return flavour;
-    }
-    for (const char* flavour : kFlavours) {
-        if (!wanted.empty() && wanted != flavour) continue;
-        const bool built = is_file(bench_program(flavour));
-        const bool launchable = !find_mpirun(flavour).empty();
-        const char* missing =
-            built ? "its mpirun is not on your PATH"
-                  : (launchable ? "longshore-bench is not built for it" : "it is not installed");
-        fmt::print(stderr, "longshore bench: {}: {}\n", flavour, missing);
-    }
-    fmt::print(stderr, "'make deps' installs both MPIs and 'make build' builds their benchmarks.\n");
-    return "";
-}
-
 int help(const CLI::App* command, const BenchOptions& options) {
     fmt::print("{}", command->help());
     for (const char* flavour : kFlavours) {
@@ -74,20 +33,14 @@ int help(const CLI::App* command, const BenchOptions& options) {
 
 int bench(const CLI::App* command, const Words& words, const BenchOptions& options) {
     if (options.help) return help(command, options);
-    const std::string flavour = choose_flavour(options.mpi);
+    const std::string flavour = choose_flavour(options.mpi, "longshore bench");
     if (flavour.empty()) return kNotReady;
     if (const int code = export_settings(options.launch); code != kOk) return code;
     if (!options.host_only) {
         if (const int code = export_shim(); code != kOk) return code;
     }
-    const unsigned ranks = options.ranks != 0 ? options.ranks : std::max(2u, cpus_allowed());
-    std::vector<std::string> launch = {find_mpirun(flavour), "-np", std::to_string(ranks)};
-    if (flavour == "openmpi") {
-        // More ranks than cores must start, and a bound rank would keep its service process off its core.
-        launch.insert(launch.end(), {"--oversubscribe", "--bind-to", "none"});
-        if (geteuid() == 0) launch.emplace_back("--allow-run-as-root");
-    }
-    launch.push_back(bench_program(flavour));
+    std::vector<std::string> launch =
+        bench_command(flavour, options.ranks != 0 ? options.ranks : default_ranks());
     launch.insert(launch.end(), words.begin(), words.end());
     return execute(launch);
 }
