@@ -11,7 +11,7 @@ import unittest
 
 from support import CommandTest, clean_environment, write_program
 
-SUBCOMMANDS = ["run", "doctor", "config", "status", "bench", "timeline"]
+SUBCOMMANDS = ["run", "doctor", "config", "status", "bench", "tune", "timeline"]
 
 
 class Help(CommandTest):
@@ -52,13 +52,14 @@ class Run(CommandTest):
                     for line in self.longshore("run", *options, "env", **environment).stdout.splitlines() if "=" in line)
 
     def test_options_become_settings(self):
+        (self.root / "rules").write_text("bcast mpi\n")
         seen = self.seen("--service", 2, "--nodes=3", "--placement", "strided", "--stats", "-", "--trace", "t.json",
-                         "--log", "info", "--set", "chunk_bytes=8K", "--set", "LONGSHORE_EAGER_BYTES=0")
+                         "--log", "info", "--algorithms", "rules", "--set", "chunk_bytes=8K", "--set", "LONGSHORE_EAGER_BYTES=0")
         settings = {name: value for name, value in seen.items() if name.startswith("LONGSHORE_")}
         self.assertEqual(settings, {
             "LONGSHORE_SERVICE_COUNT": "2", "LONGSHORE_NODES_COUNT": "3", "LONGSHORE_NODES_PLACEMENT": "strided",
             "LONGSHORE_STATS": "-", "LONGSHORE_TRACE": str(self.root / "t.json"), "LONGSHORE_LOG": "info",
-            "LONGSHORE_CHUNK_BYTES": "8K", "LONGSHORE_EAGER_BYTES": "0"})
+            "LONGSHORE_ALGORITHMS_FILE": str(self.root / "rules"), "LONGSHORE_CHUNK_BYTES": "8K", "LONGSHORE_EAGER_BYTES": "0"})
 
     def test_nothing_but_the_shim_is_set_without_options(self):
         seen = self.seen()
@@ -104,6 +105,20 @@ class Run(CommandTest):
             self.assertIn(wanted, done.stderr)
             self.assertEqual(done.stdout, "")
 
+    def test_bad_algorithms_stop_before_the_command(self):
+        rules = self.root / "rules"
+        rules.write_text("# mine\nbcast  nodes 1  direct\n")
+        for arguments, environment, wanted in [
+                (["--algorithms", "rules"], {}, f"LONGSHORE_ALGORITHMS_FILE: {rules}:2:1: bcast has no rule for ppn 1, "
+                                                "nodes 2, bytes 0-"),
+                (["--algorithms", "none"], {}, f"LONGSHORE_ALGORITHMS_FILE: {self.root}/none: No such file"),
+                (["--set", "bcast_algorithm=staged"], {}, "LONGSHORE_BCAST_ALGORITHM=staged is not valid: it must be mpi, "
+                                                          "direct, staged-flat or staged-hierarchical"),
+                ([], {"LONGSHORE_GATHER_ALGORITM": "mpi"}, "did you mean LONGSHORE_GATHER_ALGORITHM?")]:
+            done = self.longshore("run", *arguments, "echo", "started", expect=2, **environment)
+            self.assertIn(wanted, done.stderr)
+            self.assertEqual(done.stdout, "")
+
     def test_a_missing_shim_says_how_to_build_it(self):
         self.shim.unlink()
         self.assertIn("make build", self.longshore("run", "true", expect=125).stderr)
@@ -131,6 +146,34 @@ class Config(CommandTest):
 
     def test_one_form_at_a_time(self):
         self.longshore("config", "--json", "--man", expect=2)
+        self.longshore("config", "--json", "--algorithms", expect=2)
+
+    def test_shows_the_algorithms_as_a_file_that_reads_back(self):
+        def rules(text):
+            return [line.split() for line in text.splitlines() if not line.startswith("#")]
+
+        built_in = self.longshore("config", "--algorithms").stdout
+        self.assertIn("# Built in.\n", built_in)
+        self.assertEqual({words[0] for words in rules(built_in)}, {
+            "alltoall", "alltoallv", "allgather", "allgatherv", "bcast", "gather", "gatherv", "scatter", "scatterv"})
+        mine = self.root / "mine"
+        mine.write_text("bcast bytes 64K- staged-flat\nbcast bytes 0-64K mpi # small\n")
+        text = self.longshore("config", "--algorithms", LONGSHORE_ALGORITHMS_FILE=str(mine),
+                              LONGSHORE_GATHER_ALGORITHM="staged").stdout
+        self.assertIn(f"# From {mine}\n", text)
+        self.assertIn("# LONGSHORE_GATHER_ALGORITHM forces staged for gather.\n", text)
+        self.assertEqual([words for words in rules(text) if words[0] == "bcast"], [
+            ["bcast", "bytes", "64K-", "staged-flat"], ["bcast", "bytes", "0-64K", "mpi"]])
+        self.assertEqual([words for words in rules(text) if words[0] != "bcast"],
+                         [words for words in rules(built_in) if words[0] != "bcast"])
+        again = self.root / "again"
+        again.write_text(text)
+        self.assertEqual(rules(self.longshore("config", "--algorithms", LONGSHORE_ALGORITHMS_FILE=str(again)).stdout),
+                         rules(text))
+        mine.write_text("bcast mpi\nbcast mpi\n")
+        done = self.longshore("config", "--algorithms", expect=2, LONGSHORE_ALGORITHMS_FILE=str(mine))
+        self.assertIn(f"{mine}:2:1: overlaps the rule of line 1", done.stderr)
+        self.assertEqual(rules(done.stdout), rules(built_in))
 
     def test_bad_settings_are_reported(self):
         done = self.longshore("config", expect=2, LONGSHORE_LGO="info")
@@ -230,6 +273,40 @@ class Bench(CommandTest):
         self.shim.unlink()
         self.bench(expect=125)
         self.bench("--host-only")
+
+
+class Tune(CommandTest):
+    """tests/mpi/test_tune.py runs it; here a benchmark that only lists its collectives."""
+
+    def tune(self, *arguments, expect=0, **environment):
+        return self.longshore("tune", *arguments, expect=expect, PATH=f"{self.root / 'tools'}:/usr/bin:/bin", **environment)
+
+    def setUp(self):
+        super().setUp()
+        self.make_shim()
+        write_program(self.root / "tools" / "mpirun.mpich", "#!/bin/sh\necho 'no slots' >&2\nexit 3\n")
+        write_program(self.root / "bin" / "longshore-bench-mpich", "#!/bin/sh\nprintf 'bcast\\nibcast\\ngather\\n'\n")
+
+    def test_errors(self):
+        self.assertIn("no collective 'gather'; there are: bcast\n",
+                      self.tune("--mpi", "mpich", "--collectives", "bcast,gather", expect=2).stderr)
+        self.assertIn("-n 5", self.tune("--mpi", "mpich", "-n", 4, "--nodes", "1,5", expect=2).stderr)
+        self.tune("-n", 1, expect=2)
+        self.tune("--objective", "speed", expect=2)
+        self.tune("--sizes", "0", expect=2)
+        self.tune("--check", "file", "--output", "other", expect=2)
+        self.tune("--set", "chunk_bytes=1", expect=2)
+        self.assertIn("no-such-file: No such file",
+                      self.tune("--mpi", "mpich", "--check", "no-such-file", expect=2).stderr)
+        self.shim.unlink()
+        self.tune("--mpi", "mpich", expect=125)
+
+    def test_says_what_fails_and_writes_nothing(self):
+        done = self.tune("--mpi", "mpich", "--quick", "-n", 2, "--nodes", "2", "-o", "table", expect=1)
+        self.assertIn("bcast, 2 nodes: staged-hierarchical is left out: no slots", done.stderr)
+        self.assertIn("nothing was measured", done.stderr)
+        self.assertFalse((self.root / "table").exists())
+        self.assertEqual(done.stdout, "")
 
 
 class Timeline(CommandTest):

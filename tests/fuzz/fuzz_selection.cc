@@ -1,0 +1,67 @@
+// A table of rules from anywhere: whatever its text is, reading it neither crashes nor changes anything
+// unless it is whole; what is accepted covers every point once and survives being written and read.
+// libFuzzer's entry point; fuzz_selection_driver.cc calls it where there is none.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "base/prng.h"
+#include "base/selection.h"
+
+namespace {
+
+using namespace longshore;
+
+void require(bool condition) {
+    if (!condition) abort();
+}
+
+uint64_t lines_of(std::string_view text) {
+    return static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+}
+
+// At the corners of the rules and a step beyond them.
+void require_cover(const Selection& selection, Prng* random) {
+    for (size_t i = 0; i < kSelectedCount; ++i) {
+        const auto& rules = selection.rules[i];
+        require(!rules.empty());
+        for (int round = 0; round < 64; ++round) {
+            const SelectionRule& a = rules[random->below(rules.size())];
+            const SelectionRule& b = rules[random->below(rules.size())];
+            const SelectionRule& c = rules[random->below(rules.size())];
+            const uint64_t ppn = std::max<uint64_t>(1, a.ppn.last + random->below(2));
+            const uint64_t nodes = std::max<uint64_t>(1, b.nodes.last + random->below(2));
+            const uint64_t bytes = c.bytes.last + random->below(2);
+            const auto count = std::count_if(rules.begin(), rules.end(), [&](const SelectionRule& rule) {
+                return rule.ppn.contains(ppn) && rule.nodes.contains(nodes) && rule.bytes.contains(bytes);
+            });
+            require(count == 1);
+            require(find_rule(selection, static_cast<Selected>(i), ppn, nodes, bytes) != nullptr);
+        }
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    // A copy of its own size, so that a sanitizer sees every byte beyond it.
+    const std::unique_ptr<char[]> copy(new char[size]);
+    std::copy_n(data, size, copy.get());
+    const std::string_view text(copy.get(), size);
+    static const Selection built_in = built_in_selection();
+    Selection selection = built_in;
+    SelectionError error;
+    if (!parse_selection(text, &selection, &error)) {
+        require(selection == built_in);
+        require(error.line >= 1 && error.line <= lines_of(text));
+        require(error.column >= 1 && error.column <= size + 1);
+        require(!error.message.empty() && error.message.find('\n') == std::string::npos);
+        return 0;
+    }
+    Prng random(size + 1);
+    require_cover(selection, &random);
+    Selection again = built_in;
+    require(parse_selection(format_selection(selection), &again, &error));
+    require(again == selection);
+    return 0;
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Which algorithm carries a call: the table of rules and forced algorithms reach the shim of every rank, and the
+statistics show it."""
+
+import json
+
+import job
+
+RANKS = 4
+TABLE = """\
+bcast      bytes 0-1K  mpi      # and more:
+bcast      bytes 1K-   staged-flat
+alltoall   ppn 1   nodes 2-  staged
+alltoall   ppn 1   nodes 1   mpi
+alltoall   ppn 2-  nodes 1   direct
+alltoall   ppn 2-  nodes 2-  mpi
+allgather  nodes 1   staged-hierarchical
+allgather  nodes 2-  direct
+alltoallv  mpi
+"""
+
+
+class Select(job.JobTest):
+    def file(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def run_select(self, words=(), code=0, **settings):
+        """The statistics of each MPI call, in calls per rank: {"MPI_Bcast": {"mpi": 2}}; the job's output."""
+        stats = self.folder / "stats.json"
+        running = job.Job(self, RANKS, words or [self.program("select")], nodes=2, LONGSHORE_STATS=stats,
+                          **{name: str(value) for name, value in settings.items()})
+        status = running.wait(60)
+        self.assertEqual(status == 0, code == 0, f"{status}\n{running.describe()}")
+        if not stats.exists():  # settings that are not usable: nobody knows where to
+            return None, running.output
+        calls = json.loads(stats.read_text())["collectives"]
+        stats.unlink()
+        for name, call in calls.items():
+            self.assertEqual(sum(call["algorithms"].values()), call["calls"], name)
+            self.assertEqual(call["algorithms"].get("mpi", 0), call["host"], name)
+        self.reasons = {name: call["reasons"] for name, call in calls.items()}
+        return {name: {algorithm: count / RANKS for algorithm, count in call["algorithms"].items()}
+                for name, call in calls.items()}, running.output
+
+    def by_table(self):
+        return {"MPI_Bcast": {"mpi": 2, "staged-flat": 3}, "MPI_Ibcast": {"staged-flat": 1},
+                "MPI_Alltoall": {"staged": 4, "direct": 1, "mpi": 1}, "MPI_Alltoallv": {"mpi": 1},
+                "MPI_Allgather": {"staged-hierarchical": 5, "direct": 1}, "MPI_Allgatherv": {"direct": 1}}
+
+    def built_in(self):
+        return {name: {"direct": sum(call.values())} for name, call in self.by_table().items()}
+
+    def test_built_in(self):
+        self.assertEqual(self.run_select()[0], self.built_in())
+
+    def test_a_file(self):
+        calls, output = self.run_select(LONGSHORE_ALGORITHMS_FILE=self.file("table", TABLE))
+        self.assertEqual(calls, self.by_table(), output)
+        self.assertEqual(self.reasons["MPI_Bcast"], {"small": 2 * RANKS})
+        self.assertEqual(self.reasons["MPI_Alltoall"], {"selected": RANKS})
+        self.assertEqual(self.reasons["MPI_Alltoallv"], {"selected": RANKS})
+        self.assertNotIn("longshore:", output)
+
+    def test_forced_algorithms(self):
+        calls, _ = self.run_select(LONGSHORE_ALGORITHMS_FILE=self.file("table", TABLE),
+                                   LONGSHORE_BCAST_ALGORITHM="mpi", LONGSHORE_ALLGATHER_ALGORITHM="staged-flat",
+                                   LONGSHORE_ALLTOALLV_ALGORITHM="staged", LONGSHORE_ALLTOALL_ALGORITHM="")
+        self.assertEqual(calls, self.by_table() | {
+            "MPI_Bcast": {"mpi": 5}, "MPI_Ibcast": {"mpi": 1}, "MPI_Allgather": {"staged-flat": 6},
+            "MPI_Alltoallv": {"staged": 1}})
+        self.assertEqual(self.reasons["MPI_Bcast"], {"selected": 5 * RANKS})
+
+    def by_rank(self, setting, first, others):
+        """The program, with a setting that differs between rank 0 and the others."""
+        script = (f'case "$OMPI_COMM_WORLD_RANK$PMI_RANK" in 0) {setting}="{first}";; *) {setting}="{others}";; esac; '
+                  f'export {setting}; exec "{self.program("select")}"')
+        return ["sh", "-c", script]
+
+    def test_the_file_of_rank_0_holds(self):
+        table, broken = self.file("table", TABLE), self.file("broken", "bcast nodes 0 mpi\n")
+        other = self.file("other", "bcast mpi\nalltoall mpi\nallgather mpi\nallgatherv mpi\n")
+        for others in (other, broken, self.folder / "missing"):
+            calls, output = self.run_select(self.by_rank("LONGSHORE_ALGORITHMS_FILE", table, others))
+            self.assertEqual(calls, self.by_table(), output)
+            self.assertNotIn("longshore:", output)
+        self.assertEqual(self.run_select(self.by_rank("LONGSHORE_BCAST_ALGORITHM", "", "mpi"))[0], self.built_in())
+
+    def test_a_bad_file_is_said_once_and_not_applied(self):
+        broken = self.file("broken", "bcast mpi\nalltoall  nodes 2- mpi\n")
+        calls, output = self.run_select(LONGSHORE_ALGORITHMS_FILE=broken)
+        self.assertIsNone(calls, output)
+        self.assertEqual(output.count(f"longshore: LONGSHORE_ALGORITHMS_FILE: {broken}:2:1: alltoall has no rule for "
+                                      "ppn 1, nodes 1, bytes 0-\n"), 1, output)
+        self.assertIn("goes on with plain MPI", output)
+        _, output = self.run_select(LONGSHORE_ALGORITHMS_FILE=broken, LONGSHORE_STRICT=1, code=1)
+        self.assertIn("the job ends here", output)
+
+    def test_a_bad_name_lists_the_valid_ones(self):
+        calls, output = self.run_select(LONGSHORE_BCAST_ALGORITHM="staged")
+        self.assertIsNone(calls, output)
+        self.assertEqual(output.count("LONGSHORE_BCAST_ALGORITHM=staged is not valid: it must be mpi, direct, staged-flat "
+                                      "or staged-hierarchical"), 1, output)
+
+    def test_a_running_program_switches(self):
+        calls, output = self.run_select([self.program("select"), "switch"], LONGSHORE_BCAST_ALGORITHM="staged-flat")
+        self.assertEqual(calls, {"MPI_Bcast": {"staged-flat": 2, "mpi": 1, "staged-hierarchical": 4},
+                                 "MPI_Ibcast": {"mpi": 1}}, output)
+
+
+if __name__ == "__main__":
+    job.main()

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""The benchmark with forced algorithms taking turns, and longshore tune over it. Nothing is measured here: few turns of
+small sizes show that everything is there."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import job
+
+LONGSHORE = job.BUILD / "bin" / "longshore"
+
+
+class Tune(job.JobTest):
+    def longshore(self, command, *arguments, code=0, **settings):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
+        words = [LONGSHORE, command, "--mpi", job.FLAVOUR, "-n", 2, "--set", f"service_path={self.longshored}",
+                 *arguments]
+        done = subprocess.run([str(word) for word in words], env=environment | settings, capture_output=True, text=True,
+                              timeout=200, stdin=subprocess.DEVNULL)
+        if code is not None:
+            self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}{done.stderr}")
+        return done
+
+    def test_contenders_take_turns(self):
+        rows = self.folder / "rows"
+        contenders = "host,longshore,mpi,direct,staged,staged-flat,staged-hierarchical"
+        self.longshore("bench", "--nodes", 2, "--", "--collectives", "bcast,ialltoall", "--sizes", "1K", "--samples", 2,
+                       "--iterations", 3, "--contenders", contenders, "--json", rows, "--progress", "none")
+        rows = [row for row in map(json.loads, rows.read_text().splitlines()) if row["type"] == "row"]
+        to_all = ["host", "longshore", "mpi", "direct", "staged-flat", "staged-hierarchical"]
+        self.assertEqual([row["contender"] for row in rows if row["collective"] == "bcast"], to_all)
+        self.assertEqual([row["contender"] for row in rows if row["collective"] == "ialltoall"],
+                         ["host", "longshore", "mpi", "direct", "staged"])
+        for row in rows:
+            # The turns only, without warming up.
+            self.assertEqual(len(row["pure_us"]), 2 * row["iterations_per_turn"], row["contender"])
+            if row["contender"] not in ("host", "mpi"):
+                self.assertEqual(row["offloaded_share_of_calls"], 1, row["contender"])
+        self.longshore("bench", "--", "--contenders", "host,stagde", code=2)
+        self.longshore("bench", "--", "--contenders", "host,direct", "--overhead", code=2)
+
+    def test_quick(self):
+        table = self.folder / "table"
+        done = self.longshore("tune", "--quick", "--collectives", "bcast,alltoallv", "--nodes", "1,2", "-o", table,
+                              LONGSHORE_BCAST_ALGORITHM="mpi")
+        self.assertEqual(table.read_text(), done.stdout)
+        self.assertRegex(done.stdout, r"\A# Written by 'longshore tune' on \d{4}-\d\d-\d\d: .*--quick")
+        for word in ("# machine ", "# mpi ", "# ranks      2; nodes 1 2"):
+            self.assertIn(word, done.stdout)
+        names = {line.split()[0] for line in done.stdout.splitlines() if line and line[0] != "#"}
+        self.assertEqual(names, {"bcast", "alltoallv"})
+        for algorithm in ("mpi", "direct", "staged-flat", "staged-hierarchical"):
+            self.assertRegex(done.stderr, rf"bcast, 2 nodes, 64K bytes:.* {algorithm} \d+\.\d us.* -> ")
+        shown = subprocess.run([LONGSHORE, "config", "--algorithms"], env=os.environ | {
+            "LONGSHORE_ALGORITHMS_FILE": str(table)}, capture_output=True, text=True, check=True)
+        self.assertIn(str(table), shown.stdout)
+
+    def test_check(self):
+        table = self.folder / "table"
+        table.write_text("bcast bytes 0-4K direct\nbcast bytes 4K- staged-flat\n")
+        done = self.longshore("tune", "--quick", "--collectives", "bcast", "--nodes", "2", "--objective", "overlap",
+                              "--check", table, code=None)
+        self.assertRegex(done.stdout, r"(?m)^bcast +2 +1K  direct ")
+        self.assertRegex(done.stdout, r"(?m)^bcast +2 +64K  staged-flat ")
+        self.assertRegex(done.stdout, r"geometric mean \d+\.\d+ over 2 points: (ok|MISSED)")
+        self.assertEqual(done.returncode, 1 if "MISSED" in done.stdout else 0)
+
+    def test_what_fails_is_left_out(self):
+        # A benchmark that fails with one of the algorithms.
+        tree = self.folder / "tree"
+        for name in ("bin", "lib"):
+            (tree / name).mkdir(parents=True)
+            for file in (job.BUILD / name).iterdir():
+                if file.name.startswith(("longshore", "liblongshore")) and not file.name.endswith(".a"):
+                    (tree / name / file.name).symlink_to(file)
+        (tree / "bin" / "longshore").unlink()
+        shutil.copy(LONGSHORE, tree / "bin")  # a link would lead back
+        program = tree / "bin" / f"longshore-bench-{job.FLAVOUR}"
+        program.unlink()
+        program.write_text(f"""#!/bin/sh
+case "$*" in *staged-flat*) echo "longshore-bench: WRONG RESULT" >&2; exit 1;; esac
+exec {job.BUILD}/bin/{program.name} "$@"
+""")
+        program.chmod(0o755)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
+        done = subprocess.run([tree / "bin" / "longshore", "tune", "--mpi", job.FLAVOUR, "-n", "2", "--quick", "--set",
+                               f"service_path={self.longshored}", "--collectives", "bcast", "--nodes", "1", "--sizes",
+                               "1K"], env=environment, capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("bcast, 1 node: staged-flat is left out: longshore-bench: WRONG RESULT", done.stderr)
+        self.assertRegex(done.stderr, r"bcast, 1 node, 1K bytes: mpi .* direct .* staged-hierarchical .* -> ")
+        self.assertRegex(done.stdout, r"(?m)^bcast  \S")
+
+
+if __name__ == "__main__":
+    job.main()
