@@ -74,8 +74,9 @@ struct SelectionError {
     std::string message;
 };
 
-inline constexpr size_t kSelectionBytesMax = 64 * 1024;
 inline constexpr size_t kSelectionRulesMax = 64;  // of one collective
+// Of a text; whatever was read fits in when it is written again, which is how rank 0 sends it.
+inline constexpr size_t kSelectionBytesMax = 128 * 1024;
 
 Selection built_in_selection();
 

@@ -177,10 +177,20 @@ TEST(Selection, TextAndRulesAreBounded) {
         many += "bcast nodes " + std::to_string(i + 1) + (i + 1 < kSelectionRulesMax ? "" : "-") + " mpi\n";
     EXPECT_EQ(parsed(many).rules[static_cast<size_t>(Selected::kBcast)].size(), kSelectionRulesMax);
     EXPECT_EQ(refused(many + "bcast mpi"), "65:1: bcast has more than 64 rules");
-    EXPECT_EQ(refused(std::string(kSelectionBytesMax + 1, '\n')), "1:1: the text is longer than 64K");
+    EXPECT_EQ(refused(std::string(kSelectionBytesMax + 1, '\n')), "1:1: the text is longer than 128K");
     const std::string shown = refused("bcast \x01" + std::string(1000, 'x'));
     EXPECT_LT(shown.size(), 200u);
     EXPECT_EQ(shown.find('\x01'), std::string::npos);
+}
+
+TEST(Selection, TheLongestTableFitsWhenWritten) {
+    const SelectionRange widest{UINT64_MAX - 2, UINT64_MAX - 1};
+    Selection selection;
+    for (size_t i = 0; i < kSelectedCount; ++i)
+        selection.rules[i].assign(kSelectionRulesMax,
+                                  {widest, widest, widest, carriers_of(static_cast<Selected>(i)).back()});
+    EXPECT_GT(format_selection(selection).size(), kSelectionBytesMax / 2) << "or it tests nothing";
+    EXPECT_LE(format_selection(selection).size(), kSelectionBytesMax);
 }
 
 // Splits the space at random: what comes out is complete; with one rule taken out or put in twice it is not.

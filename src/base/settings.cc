@@ -279,7 +279,7 @@ std::array<const char*, kTable.size() - 1 + kSelectedCount> user_names() {
     std::array<const char*, kTable.size() - 1 + kSelectedCount> names{};
     size_t count = 0;
     for (const SettingInfo& info : kTable)
-        if (info.name != kForcedAlgorithmsName) names[count++] = info.name;
+        if (std::string_view(info.name) != kForcedAlgorithmsName) names[count++] = info.name;
     for (const char* name : kForcedNames) names[count++] = name;
     return names;
 }
