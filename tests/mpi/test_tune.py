@@ -56,6 +56,7 @@ class Tune(job.JobTest):
         shown = subprocess.run([LONGSHORE, "config", "--algorithms"], env=os.environ | {
             "LONGSHORE_ALGORITHMS_FILE": str(table)}, capture_output=True, text=True, check=True)
         self.assertIn(str(table), shown.stdout)
+        self.check_nothing_left()
 
     def test_check(self):
         table = self.folder / "table"
