@@ -126,6 +126,7 @@ bool FrameWriter::add(const Message& m) {
             w.put(n.offset);
             w.put(n.bytes);
             w.put(n.hops);
+            w.put(static_cast<uint8_t>(n.collective));
             w.put(static_cast<uint16_t>(n.eager.size()));
             w.put_bytes(n.eager);
             break;
@@ -194,6 +195,9 @@ FrameReader::Result FrameReader::next(Message* out) {
             n.offset = r.get<uint64_t>();
             n.bytes = r.get<uint64_t>();
             n.hops = r.get<uint8_t>();
+            const uint8_t collective = r.get<uint8_t>();
+            if (collective >= kCollectives) return Result::kMalformed;
+            n.collective = static_cast<Collective>(collective);
             const uint16_t eager = r.get<uint16_t>();
             if (eager > kEagerBytesMax || (eager != 0 && eager != n.bytes)) return Result::kMalformed;
             n.eager = r.get_bytes(eager);

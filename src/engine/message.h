@@ -7,11 +7,12 @@
 #include <span>
 
 #include "base/types.h"
+#include "engine/node_memory.h"
 
 namespace longshore {
 
 constexpr size_t kFrameBytesMax = 4096;
-constexpr uint8_t kWireVersion = 1;
+constexpr uint8_t kWireVersion = 2;
 constexpr uint8_t kCollectivesService = 1;  // the first service on the channel
 constexpr uint32_t kEagerBytesMax = 1024;
 
@@ -47,7 +48,10 @@ struct Notification {
     RegionId region;
     uint32_t region_generation = 0;
     uint64_t offset = 0, bytes = 0;
-    uint8_t hops = 0;                  // kHandOn: service processes of the node that could not serve it
+    uint8_t hops = 0;  // kHandOn: service processes of the node that could not serve it
+    // For the counters only. It comes along because who hands a notification on or parks it may never see the
+    // operation entered; the records, not this, say what the operation is.
+    Collective collective = Collective::kAlltoall;
     std::span<const std::byte> eager;  // the block itself where it is small; borrowed from the frame
 };
 

@@ -39,7 +39,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x34304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x35304552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -50,6 +50,18 @@ struct alignas(64) NodeHeader {
     Atomic<uint32_t> dropped_count;  // notifications to the node that nobody could keep; which: see dropped()
 };
 
+constexpr uint32_t kCollectives = 5;
+enum class Collective : uint8_t { kAlltoall, kAlltoallv, kAllgather, kAllgatherv, kBcast };
+// Every rank gives the same block to all, so a copy of it will do as a source.
+constexpr bool is_shared(Collective c) {
+    return c >= Collective::kAllgather;
+}
+
+// ServiceEngine's LateCounters, for others to read.
+struct LateWords {
+    Atomic<uint64_t> received, late, handed_on, rescued, parked, parked_ns, parked_longest_ns;
+};
+
 struct alignas(64) ServiceSlot {
     Atomic<uint32_t> events;       // counts doorbell rings
     Atomic<uint32_t> sleeping;     // 1 while it blocks for its doorbell
@@ -57,17 +69,10 @@ struct alignas(64) ServiceSlot {
     Atomic<uint32_t> pid;
     Atomic<uint64_t> heartbeat;  // steps taken, for observers
     // What it did, for statistics.
-    Atomic<uint64_t> busy_ns, idle_ns, cpu_ns, copies, reads, late_arrivals, handed_on, rescued, parked,
-        messages_sent, messages_refused, stale_messages, notifications_resent, bytes_mapped,
-        bytes_peer_copied, bytes_bounced, bytes_between_nodes;
+    Atomic<uint64_t> busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
+        notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes;
+    LateWords late[kCollectives];
 };
-
-constexpr uint32_t kCollectives = 5;
-enum class Collective : uint8_t { kAlltoall, kAlltoallv, kAllgather, kAllgatherv, kBcast };
-// Every rank gives the same block to all, so a copy of it will do as a source.
-constexpr bool is_shared(Collective c) {
-    return c >= Collective::kAllgather;
-}
 
 // How an operation's data move; the same on all of its ranks.
 enum class Algorithm : uint8_t {
@@ -191,6 +196,7 @@ struct alignas(64) ParkedEntry {
     Atomic<uint32_t> state;  // 0 free; kParked; else a service process + 1 that writes or takes it
     uint32_t bytes;          // of the encoded notification
     uint64_t group, sequence;
+    uint64_t since_ns;  // by the clock of who parked it
     uint32_t source;
     std::byte frame[kParkedFrameBytes];
 };

@@ -132,6 +132,10 @@ void ServiceEngine::set_peers(std::span<const uint16_t> services_of_node) {
     s_->frames_pending = true;
 }
 
+void ServiceEngine::set_now(uint64_t ns) {
+    s_->now_ns = ns;
+}
+
 // --- frames
 
 bool ServiceEngine::State::add(ServiceAddress to, const Message& m) {
@@ -397,6 +401,8 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
                 s.resync(header.sender);
                 break;
             case MessageKind::kNotify:
+                ++counters_.late_of(m.notification.collective).received;
+                [[fallthrough]];
             case MessageKind::kHandOn:
                 s.on_notification(m.notification, wake);
                 break;

@@ -52,11 +52,24 @@ struct Action {
         data;  // kSend, kImport: valid until the next call of next(); kWrite: until finish_read
 };
 
+// What came for ranks that had not entered (paper S0, IV.D-G), of one collective. A late notification of the
+// alltoall family is held for its rank; one of the allgather family is handed on while there are service
+// processes to ask, and rescued by the one with a rank that has entered, or else parked.
+struct LateCounters {
+    uint64_t received = 0;  // notifications from other nodes, late or not
+    uint64_t late = 0, handed_on = 0, rescued = 0;
+    uint64_t parked = 0, parked_ns = 0, parked_longest_ns = 0;  // times: of those that this one took back
+};
+
 struct ServiceCounters {
-    uint64_t copies = 0, reads = 0, late_arrivals = 0, handed_on = 0, rescued = 0, parked = 0, unparked = 0,
-             notifications = 0, notifications_resent = 0, dropped = 0, stale_messages = 0,
-             malformed_messages = 0, duplicates = 0, eager_blocks = 0, pool_full = 0, bytes_between_nodes = 0;
+    uint64_t copies = 0, reads = 0, unparked = 0, notifications = 0, notifications_resent = 0, dropped = 0,
+             stale_messages = 0, malformed_messages = 0, duplicates = 0, eager_blocks = 0, pool_full = 0,
+             bytes_between_nodes = 0;
     uint64_t reads_by_rank_max = 0;
+    LateCounters late[kCollectives];
+
+    LateCounters& late_of(Collective c) { return late[static_cast<uint32_t>(c)]; }
+    const LateCounters& late_of(Collective c) const { return late[static_cast<uint32_t>(c)]; }
 };
 
 class ServiceEngine {
@@ -69,6 +82,10 @@ class ServiceEngine {
 
     // Nodes of the job and their service processes: known once, before messages flow. counts[n]: of node n.
     void set_peers(std::span<const uint16_t> services_of_node);
+
+    // The time, before events and next(): only differences count, but those between all service processes of
+    // a node. For the counters alone.
+    void set_now(uint64_t ns);
 
     // --- events
     // A frame from a peer. Borrowed for the call.

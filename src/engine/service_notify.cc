@@ -132,6 +132,7 @@ bool ServiceEngine::State::send_notifications(uint32_t i) {
         const Block block = geometry.outgoing(destination);
         n.operation = {GroupId{group.id.load(std::memory_order_relaxed)}, w.seen.sequence};
         n.source = w.seen.rank;
+        n.collective = w.seen.collective;
         n.origin = here();
         n.owner = w.local;
         n.region = block.at.region;

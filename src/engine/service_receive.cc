@@ -99,7 +99,8 @@ void ServiceEngine::State::place_shared(GroupSlot slot, const Notification& n, W
             candidates += memory.members(group)[locals[i]].service == self &&
                           entered(memory, group, i, sequence, &record) == Entered::kPublished;
         if (candidates == 0) {
-            if (n.hops == 0) ++counters->late_arrivals;
+            LateCounters& late = counters->late_of(n.collective);
+            if (n.hops == 0 && !taking_parked) ++late.late;
             Message m;
             m.kind = MessageKind::kHandOn;
             m.notification = n;
@@ -108,7 +109,7 @@ void ServiceEngine::State::place_shared(GroupSlot slot, const Notification& n, W
             const ServiceAddress next{memory.node(),
                                       ServiceId{static_cast<uint16_t>((self.value + 1) % services)}};
             if (m.notification.hops < services && add(next, m)) {
-                ++counters->handed_on;
+                ++late.handed_on;
             } else {
                 park(n, wake);
             }
@@ -123,7 +124,7 @@ void ServiceEngine::State::place_shared(GroupSlot slot, const Notification& n, W
             const uint64_t mine = ring_entry(sequence, i + 1);
             if (reader.compare_exchange_strong(seen, mine, std::memory_order_seq_cst)) {
                 seen = mine;
-                if (n.hops != 0) ++counters->rescued;
+                if (n.hops != 0 && !taking_parked) ++counters->late_of(n.collective).rescued;
             }
             break;
         }
@@ -164,7 +165,7 @@ void ServiceEngine::State::hold(const Notification& n, WakeSet* wake) {
             ++counters->duplicates;
             return;
         }
-    ++counters->late_arrivals;
+    ++counters->late_of(n.collective).late;
     const uint32_t i = held.take();
     if (i == kNone) {
         ++counters->pool_full;
@@ -226,9 +227,10 @@ void ServiceEngine::State::park(const Notification& n, WakeSet* wake) {
         store_relaxed(&entry.group, n.operation.group.value);
         store_relaxed(&entry.sequence, n.operation.sequence);
         store_relaxed(&entry.source, n.source.value);
+        store_relaxed(&entry.since_ns, now_ns);
         entry.state.store(kParked, std::memory_order_seq_cst);
         memory.header().parked_events.fetch_add(1, std::memory_order_seq_cst);
-        ++counters->parked;
+        ++counters->late_of(n.collective).parked;
         // A rank may have entered elsewhere meanwhile: everybody looks once more.
         memory.ring_all_services(wake);
         return;
@@ -269,11 +271,22 @@ void ServiceEngine::State::take_parked(WakeSet* wake) {
                           reader.start({entry.frame, entry.bytes}, &header) &&
                           reader.next(&m) == FrameReader::Result::kMessage;
         if (read) {
-            ++counters->unparked;
+            count_unparked(m.notification.collective, load_relaxed(&entry.since_ns));
+            taking_parked = true;
             on_notification(m.notification, wake);
+            taking_parked = false;
         }
         entry.state.store(0, std::memory_order_release);
     }
+}
+
+// Who parked it may have read its clock later than we ours.
+void ServiceEngine::State::count_unparked(Collective collective, uint64_t since_ns) {
+    ++counters->unparked;
+    LateCounters& late = counters->late_of(collective);
+    const uint64_t parked_ns = now_ns > since_ns ? now_ns - since_ns : 0;
+    late.parked_ns += parked_ns;
+    if (parked_ns > late.parked_longest_ns) late.parked_longest_ns = parked_ns;
 }
 
 void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* wake) {

@@ -247,6 +247,8 @@ struct ServiceEngine::State {
     std::byte* frames;         // [peers][frame_bytes], and one more: the one being sent
     bool any_lost = false;
     uint32_t reader_round = 0;
+    uint64_t now_ns = 0;         // what the driver said last
+    bool taking_parked = false;  // the notification at hand was counted when it was parked
 
     struct CachedGroup {
         uint64_t id;
@@ -296,6 +298,7 @@ struct ServiceEngine::State {
     void take_held(uint32_t w, WakeSet* wake);
     void park(const Notification& n, WakeSet* wake);
     void take_parked(WakeSet* wake);
+    void count_unparked(Collective collective, uint64_t since_ns);
     void enqueue(uint32_t w, const Notification& n, WakeSet* wake);
     bool next_read(Action* out, WakeSet* wake);
     void finish_queued(uint32_t q);

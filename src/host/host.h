@@ -137,10 +137,17 @@ typedef struct ls_collective_bytes {
 /* What landed at this rank so far, by collective (index ls_collective). */
 void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[5]);
 
+/* Notifications from other nodes that reached a service process, of one collective: how many, how many before a rank
+ * that they could serve had entered, and what became of those. */
+typedef struct ls_late_counts {
+    uint64_t received, late, handed_on, rescued, parked, parked_ns, parked_longest_ns;
+} ls_late_counts;
+
 typedef struct ls_service_stats {
     uint32_t node, service, incarnation, core; /* core: UINT32_MAX if it has none of its own */
-    uint64_t busy_ns, idle_ns, cpu_ns, copies, reads, late_arrivals, handed_on, rescued, parked, messages_sent,
-        messages_refused, stale_messages, notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes;
+    uint64_t busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
+        notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes;
+    ls_late_counts late[5]; /* by collective (index ls_collective) */
 } ls_service_stats;
 /* The service processes of this rank's node; returns how many there are, fills at most `max`. Call it on the lowest
  * rank of a node (ls_is_node_leader). */

@@ -62,10 +62,6 @@ uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t 
                   get(slot.cpu_ns),
                   get(slot.copies),
                   get(slot.reads),
-                  get(slot.late_arrivals),
-                  get(slot.handed_on),
-                  get(slot.rescued),
-                  get(slot.parked),
                   get(slot.messages_sent),
                   get(slot.messages_refused),
                   get(slot.stale_messages),
@@ -73,7 +69,14 @@ uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t 
                   get(slot.bytes_mapped),
                   get(slot.bytes_peer_copied),
                   get(slot.bytes_bounced),
-                  get(slot.bytes_between_nodes)};
+                  get(slot.bytes_between_nodes),
+                  {}};
+        for (uint32_t i = 0; i < kCollectives; ++i) {
+            const LateWords& late = slot.late[i];
+            out[s].late[i] = {get(late.received),         get(late.late),   get(late.handed_on),
+                              get(late.rescued),          get(late.parked), get(late.parked_ns),
+                              get(late.parked_longest_ns)};
+        }
     }
     return count;
 }

@@ -122,7 +122,45 @@ void append_call(std::string* out, Call call, const CallCounts& c) {
     *out += "}}";
 }
 
+// parked_longest_ns: the longest of all.
+void add_late(ls_late_counts* sum, const ls_late_counts& more) {
+    sum->received += more.received;
+    sum->late += more.late;
+    sum->handed_on += more.handed_on;
+    sum->rescued += more.rescued;
+    sum->parked += more.parked;
+    sum->parked_ns += more.parked_ns;
+    sum->parked_longest_ns = std::max(sum->parked_longest_ns, more.parked_longest_ns);
+}
+
+ls_late_counts late_total(const ls_late_counts (&late)[kCollectiveCount]) {
+    ls_late_counts total{};
+    for (const ls_late_counts& one : late) add_late(&total, one);
+    return total;
+}
+
+// A service process does not know whether a rank's call blocks: both twins count under the blocking one's
+// name.
+void append_late(std::string* out, const ls_late_counts (&late)[kCollectiveCount]) {
+    *out += "\"late\": {";
+    const char* separator = "";
+    for (int i = 0; i < kCollectiveCount; ++i) {
+        const ls_late_counts& one = late[i];
+        if ((one.received | one.late | one.handed_on | one.rescued | one.parked | one.parked_ns) == 0)
+            continue;
+        append(out,
+               "%s\"%s\": {\"received\": %" PRIu64 ", \"late\": %" PRIu64 ", \"handed_on\": %" PRIu64
+               ", \"rescued\": %" PRIu64 ", \"parked\": %" PRIu64 ", \"parked_ns\": %" PRIu64
+               ", \"parked_longest_ns\": %" PRIu64 "}",
+               separator, call_name(static_cast<Call>(i)), one.received, one.late, one.handed_on, one.rescued,
+               one.parked, one.parked_ns, one.parked_longest_ns);
+        separator = ", ";
+    }
+    *out += "}";
+}
+
 void append_service(std::string* out, const ls_service_stats& s) {
+    const ls_late_counts late = late_total(s.late);
     append(out, "    {\"node\": %u, \"service\": %u, \"incarnation\": %u, ", s.node, s.service,
            s.incarnation);
     if (s.core != UINT32_MAX) append(out, "\"core\": %u, ", s.core);
@@ -132,15 +170,17 @@ void append_service(std::string* out, const ls_service_stats& s) {
     append(out,
            "\"copies\": %" PRIu64 ", \"reads\": %" PRIu64 ", \"late_arrivals\": %" PRIu64
            ", \"handed_on\": %" PRIu64 ", \"rescued\": %" PRIu64 ", \"parked\": %" PRIu64 ", ",
-           s.copies, s.reads, s.late_arrivals, s.handed_on, s.rescued, s.parked);
+           s.copies, s.reads, late.late, late.handed_on, late.rescued, late.parked);
     append(out,
            "\"messages_sent\": %" PRIu64 ", \"messages_refused\": %" PRIu64 ", \"stale_messages\": %" PRIu64
            ", \"notifications_resent\": %" PRIu64 ", ",
            s.messages_sent, s.messages_refused, s.stale_messages, s.notifications_resent);
     append(out,
            "\"bytes_mapped\": %" PRIu64 ", \"bytes_peer_copied\": %" PRIu64 ", \"bytes_bounced\": %" PRIu64
-           ", \"bytes_between_nodes\": %" PRIu64 "}",
+           ", \"bytes_between_nodes\": %" PRIu64 ", ",
            s.bytes_mapped, s.bytes_peer_copied, s.bytes_bounced, s.bytes_between_nodes);
+    append_late(out, s.late);
+    *out += "}";
 }
 
 CallCounts total_of(const Counts& counts) {
@@ -159,12 +199,10 @@ CallCounts total_of(const Counts& counts) {
 
 std::string summary_json(const Counts& counts, const std::vector<ls_service_stats>& services) {
     const CallCounts total = total_of(counts);
-    uint64_t late = 0, handed_on = 0, parked = 0;
-    for (const ls_service_stats& s : services) {
-        late += s.late_arrivals;
-        handed_on += s.handed_on;
-        parked += s.parked;
-    }
+    ls_late_counts by_collective[kCollectiveCount] = {};
+    for (const ls_service_stats& s : services)
+        for (int i = 0; i < kCollectiveCount; ++i) add_late(&by_collective[i], s.late[i]);
+    const ls_late_counts late = late_total(by_collective);
     std::string out = "{\n";
     append(&out, "  \"ranks\": %d,\n  \"nodes\": %u,\n  \"offload\": %s,\n  \"collectives\": {\n",
            shim().size, shim().context ? ls_node_count(shim().context) : 0, shim().on ? "true" : "false");
@@ -178,8 +216,10 @@ std::string summary_json(const Counts& counts, const std::vector<ls_service_stat
     out += *separator ? "\n  },\n" : "  },\n";
     append(&out,
            "  \"late_arrivals\": %" PRIu64 ",\n  \"handed_on\": %" PRIu64 ",\n  \"parked\": %" PRIu64
-           ",\n  \"read_by_service\": %" PRIu64 ",\n  \"read_by_rank\": %" PRIu64 ",\n  \"services\": [",
-           late, handed_on, parked, total.by_service, total.by_rank);
+           ",\n  \"read_by_service\": %" PRIu64 ",\n  \"read_by_rank\": %" PRIu64 ",\n  ",
+           late.late, late.handed_on, late.parked, total.by_service, total.by_rank);
+    append_late(&out, by_collective);
+    out += ",\n  \"services\": [";
     separator = "\n";
     for (const ls_service_stats& s : services) {
         out += separator;

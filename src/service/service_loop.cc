@@ -146,10 +146,6 @@ void ServiceLoop::publish(uint64_t now) {
     set(slot_.cpu_ns, cpu_ns());
     set(slot_.copies, engine.copies);
     set(slot_.reads, engine.reads);
-    set(slot_.late_arrivals, engine.late_arrivals);
-    set(slot_.handed_on, engine.handed_on);
-    set(slot_.rescued, engine.rescued);
-    set(slot_.parked, engine.parked);
     set(slot_.messages_sent, fabric_.counters().messages_sent);
     set(slot_.messages_refused, fabric_.counters().refused + engine.malformed_messages);
     set(slot_.stale_messages, engine.stale_messages);
@@ -158,6 +154,17 @@ void ServiceLoop::publish(uint64_t now) {
     set(slot_.bytes_peer_copied, copier.bytes_peer_copied);
     set(slot_.bytes_bounced, copier.bytes_bounced);
     set(slot_.bytes_between_nodes, engine.bytes_between_nodes);
+    for (uint32_t i = 0; i < kCollectives; ++i) {
+        const LateCounters& late = engine.late[i];
+        LateWords& words = slot_.late[i];
+        set(words.received, late.received);
+        set(words.late, late.late);
+        set(words.handed_on, late.handed_on);
+        set(words.rescued, late.rescued);
+        set(words.parked, late.parked);
+        set(words.parked_ns, late.parked_ns);
+        set(words.parked_longest_ns, late.parked_longest_ns);
+    }
 }
 
 // Without a core of its own a service process takes only time that nobody else wants. But ranks wait for what
@@ -198,6 +205,7 @@ bool ServiceLoop::turn() {
         idle_ns_ += woke - now;
         mark_ns_ = now = woke;
     }
+    engine_.set_now(now);
     for (size_t i = 0; i < count; ++i) handle(events[i]);
     if (now - raised_at_ns_ >= kRaisedNs) raise(false, now);
     bool worked = count > 0;

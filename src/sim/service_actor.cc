@@ -98,6 +98,7 @@ bool ServiceActor::take_events() {
     for (size_t i = 0; i < n; ++i) {
         const FabricEvent& e = events[i];
         WakeSet wake;
+        engine_->set_now(world_.scheduler.now_ns());
         world_.scheduler.note(static_cast<uint64_t>(e.kind) << 50 ^ e.id);
         if (world_.verbose())
             log(e.kind == FabricEvent::Kind::kMessage
@@ -187,6 +188,7 @@ void ServiceActor::step() {
         WakeSet wake;
         // At most so many copies at a time; reads are the engine's own business.
         const bool full = copies_.size() >= world_.options.copies_in_flight;
+        engine_->set_now(world_.scheduler.now_ns());
         const bool has = !full && engine_->next(&a, &wake);
         deliver(wake);
         if (!has && full) {
@@ -251,11 +253,15 @@ void ServiceActor::die(KillPhase phase) {
 void ServiceActor::count_coverage() {
     const ServiceCounters& c = engine_->counters();
     Coverage& v = world_.coverage;
-    v.handed_on |= c.handed_on != 0;
-    v.parked |= c.parked != 0;
-    v.rescued |= c.rescued != 0;
+    for (const LateCounters& late : c.late) {
+        v.handed_on |= late.handed_on != 0;
+        v.parked |= late.parked != 0;
+        v.rescued |= late.rescued != 0;
+        v.late_arrivals |= late.late != 0;
+        if (late.parked_longest_ns > late.parked_ns || late.parked_longest_ns > world_.scheduler.now_ns())
+            world_.fail("late", describe() + " counts more time parked than there was");
+    }
     v.pool_full |= c.pool_full + c.dropped != 0;
-    v.late_arrivals |= c.late_arrivals != 0;
     v.stale_messages |= c.stale_messages != 0;
     v.resent |= c.notifications_resent != 0;
     if (c.notifications_resent != 0)

@@ -32,7 +32,8 @@ std::string text_of_frame(std::span<const std::byte> frame) {
             block(n.operation, n.source, n.destination);
             t += " region " + std::to_string(n.owner.value) + "." + std::to_string(n.region.value) +
                  " generation " + std::to_string(n.region_generation) + " bytes " + std::to_string(n.bytes) +
-                 (n.eager.empty() ? "" : " eager") + " hops " + std::to_string(n.hops);
+                 (n.eager.empty() ? "" : " eager") + " hops " + std::to_string(n.hops) + " collective " +
+                 std::to_string(static_cast<int>(n.collective));
         } else if (m.kind == MessageKind::kAcknowledge) {
             block(m.acknowledgement.operation, m.acknowledgement.source, m.acknowledgement.destination);
         } else if (m.kind == MessageKind::kRequest) {

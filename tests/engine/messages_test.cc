@@ -24,6 +24,7 @@ TEST(Messages, RoundTrip) {
     m.notification.region_generation = 15;
     m.notification.offset = uint64_t{1} << 40;
     m.notification.bytes = 5;
+    m.notification.collective = Collective::kAllgatherv;
     m.notification.eager = eager;
     ASSERT_TRUE(writer.add(m));
     Message ack;
@@ -42,6 +43,7 @@ TEST(Messages, RoundTrip) {
     EXPECT_EQ(got.notification.operation, m.notification.operation);
     EXPECT_EQ(got.notification.destination, m.notification.destination);
     EXPECT_EQ(got.notification.offset, m.notification.offset);
+    EXPECT_EQ(got.notification.collective, Collective::kAllgatherv);
     ASSERT_EQ(got.notification.eager.size(), 5u);
     EXPECT_EQ(memcmp(got.notification.eager.data(), eager, 5), 0);
     ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
@@ -63,6 +65,24 @@ TEST(Messages, FullFrameRefusesAndKeepsWhatItHas) {
     size_t read = 0;
     while (reader.next(&m) == FrameReader::Result::kMessage) ++read;
     EXPECT_EQ(read, added);
+}
+
+// It is an index into counters where it arrives.
+TEST(Messages, NotificationOfAnUnknownCollectiveIsMalformed) {
+    for (uint32_t collective = 0; collective < 256; ++collective) {
+        std::byte buffer[kFrameBytesMax];
+        FrameWriter writer;
+        writer.start(buffer, sizeof(buffer), {});
+        Message m;
+        m.kind = MessageKind::kHandOn;
+        m.notification.collective = static_cast<Collective>(collective);
+        ASSERT_TRUE(writer.add(m));
+        FrameReader reader;
+        FrameHeader header;
+        ASSERT_TRUE(reader.start(writer.finish(), &header));
+        EXPECT_EQ(reader.next(&m), collective < kCollectives ? FrameReader::Result::kMessage
+                                                             : FrameReader::Result::kMalformed);
+    }
 }
 
 TEST(Messages, TruncatedFramesAreMalformedNotRead) {

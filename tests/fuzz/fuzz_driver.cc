@@ -45,6 +45,7 @@ void add_frame(Prng& r, std::vector<uint8_t>* out) {
                           number(r),
                           bytes,
                           static_cast<uint8_t>(number(r)),
+                          static_cast<Collective>(r.below(kCollectives)),
                           {}};
         if (bytes <= kEagerBytesMax && r.chance(500)) m.notification.eager = {eager, bytes};
         m.acknowledgement = {operation, source, destination, r.chance(200)};
