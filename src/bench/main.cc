@@ -69,6 +69,8 @@ int run(const Options& options) {
             return run_overhead(session, json);
         case Mode::kLate:
             return run_late(session, machine.nodes, json);
+        case Mode::kImbalance:
+            return run_imbalance(session, machine.nodes, json);
         case Mode::kRows:
             return run_rows(session, json);
     }

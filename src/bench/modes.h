@@ -13,4 +13,7 @@ int run_overhead(const Session& session, JsonLines& json);
 // blocks.
 int run_late(Session& session, int nodes, JsonLines& json);
 
+// Ranks late by chance, an allgather and an alltoall: time beyond waiting for the last rank's entry.
+int run_imbalance(Session& session, int nodes, JsonLines& json);
+
 }  // namespace longshore::bench

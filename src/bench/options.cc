@@ -46,7 +46,20 @@ const char* const kFooter =
     "that the\n"
     "            operations had to move; a row is 'counted' from 99 % on\n"
     "  work x    (--compute work) how much longer the same work takes with the operation in flight\n"
-    "  cpu       CPU time of all ranks together per operation, computing included\n";
+    "  cpu       CPU time of all ranks together per operation, computing included\n"
+    "\n--imbalance: in each iteration some ranks, drawn by the seed, enter an allgather late, and all go on "
+    "to an "
+    "alltoall at\n"
+    "once. Delays are the same for host and Longshore: 15 to 50 % of the time of the host's allgather, "
+    "measured "
+    "first with\n"
+    "every rank on time. Mean times per rank and iteration; unavoidable is a rank's time from its own entry "
+    "to "
+    "the last\n"
+    "rank's, avoidable the rest. --collectives allgather,allgatherv chooses the first call, --compute sleep "
+    "or "
+    "spin how the\n"
+    "late ones pass the time.\n";
 
 std::vector<std::size_t> powers_of_two(std::size_t min, std::size_t max) {
     std::vector<std::size_t> sizes;
@@ -81,6 +94,18 @@ void choose_contenders(const std::vector<std::string>& names, Options& options) 
     }
 }
 
+// What --imbalance measures where nothing else is said, and what it cannot.
+void complete_imbalance(bool collectives_given, bool sizes_given, Options& options) {
+    if (!collectives_given) options.collectives = {"allgather"};
+    if (!sizes_given) options.sizes = {64 << 10, 256 << 10, 1 << 20};
+    for (const std::string& name : options.collectives)
+        if (name != "allgather" && name != "allgatherv")
+            throw CLI::ValidationError(
+                fmt::format("--imbalance takes allgather or allgatherv, not {}", name));
+    if (options.compute == Compute::kWork)
+        throw CLI::ValidationError("with --imbalance, --compute is sleep or spin");
+}
+
 }  // namespace
 
 const char* to_string(Compute compute) {
@@ -101,8 +126,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     std::size_t min = 1, max = std::size_t(4) << 20;
     std::vector<std::string> contenders = {"host", "longshore"};
     std::string cooperative = "on";
-    bool overhead = false;
-    bool list = false;
+    bool overhead = false, imbalance = false, list = false;
     int vary = 0;
     const std::map<std::string, Compute> computes = {
         {"sleep", Compute::kSleep}, {"spin", Compute::kSpin}, {"work", Compute::kWork}};
@@ -116,16 +140,16 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         names += fmt::format("{}{}", names.empty() ? "" : ",", collective.name);
     }
 
-    app.add_option("--collectives", options.collectives,
-                   "which, separated by commas (default: all): " + names)
-        ->delimiter(',')
-        ->default_str("");
-    app.add_option("--min", min, "smallest size per pair")
-        ->transform(CLI::AsSizeValue(false))
-        ->default_str("1");
-    app.add_option("--max", max, "largest size per pair")
-        ->transform(CLI::AsSizeValue(false))
-        ->default_str("4M");
+    auto* collectives_option = app.add_option("--collectives", options.collectives,
+                                              "which, separated by commas (default: all): " + names)
+                                   ->delimiter(',')
+                                   ->default_str("");
+    auto* min_option = app.add_option("--min", min, "smallest size per pair")
+                           ->transform(CLI::AsSizeValue(false))
+                           ->default_str("1");
+    auto* max_option = app.add_option("--max", max, "largest size per pair")
+                           ->transform(CLI::AsSizeValue(false))
+                           ->default_str("4M");
     app.add_option("--sizes", options.sizes, "these sizes instead of powers of two, as 64K,1M")
         ->delimiter(',')
         ->transform(CLI::AsSizeValue(false));
@@ -168,20 +192,40 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->transform(CLI::CheckedTransformer(styles, CLI::ignore_case))
         ->option_text("auto|bar|lines|none");
     app.add_flag("--list", list, "instead: print the names of the collectives, one a line");
-    app.add_flag("--overhead", overhead, "instead: cost of calls that are not offloaded, MPI_ against PMPI_");
-    app.add_option(
-           "--late", options.late_ms,
-           "instead: the last rank enters that many ms late; time from its entry to everyone's completion, "
-           "against the time for moving its own blocks")
-        ->check(CLI::PositiveNumber)
-        ->excludes("--overhead");
+    auto* overhead_option = app.add_flag("--overhead", overhead,
+                                         "instead: cost of calls that are not offloaded, MPI_ against PMPI_");
+    auto* late_option = app.add_option("--late", options.late_ms,
+                                       "instead: the last rank enters that many ms late; time from its entry "
+                                       "to everyone's completion, "
+                                       "against the time for moving its own blocks")
+                            ->check(CLI::PositiveNumber)
+                            ->excludes("--overhead");
+    auto* imbalance_option =
+        app.add_flag(
+               "--imbalance", imbalance,
+               "instead: some ranks enter an allgather late, an alltoall follows; time beyond waiting for "
+               "the last to enter")
+            ->excludes(overhead_option)
+            ->excludes(late_option);
+    app.add_option("--seed", options.seed, "of who is late and by how much")
+        ->needs(imbalance_option)
+        ->capture_default_str();
+    app.add_option("--late-share", options.late_share, "of the ranks, in each iteration")
+        ->needs(imbalance_option)
+        ->check(CLI::Range(0.0, 1.0))
+        ->capture_default_str();
 
     try {
         app.parse(argc, argv);
         check_names(options.collectives);
         choose_contenders(contenders, options);
-        if (!options.algorithms.empty() && (overhead || options.late_ms > 0))
-            throw CLI::ValidationError("--overhead and --late take the contenders host and longshore only");
+        if (!options.algorithms.empty() && (overhead || imbalance || options.late_ms > 0))
+            throw CLI::ValidationError(
+                "--overhead, --late and --imbalance take the contenders host and longshore only");
+        if (imbalance)
+            complete_imbalance(collectives_option->count() > 0,
+                               !options.sizes.empty() || min_option->count() + max_option->count() > 0,
+                               options);
         if (options.sizes.empty()) options.sizes = powers_of_two(min, max);
         std::sort(options.sizes.begin(), options.sizes.end());
         if (options.sizes.empty()) throw CLI::ValidationError("no power of two between --min and --max");
@@ -203,6 +247,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     if (vary_option->count() > 0) options.buffers = vary > 0 ? vary : 4;
     if (overhead) options.mode = Mode::kOverhead;
     if (options.late_ms > 0) options.mode = Mode::kLate;
+    if (imbalance) options.mode = Mode::kImbalance;
     return -1;
 }
 

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "bench/lateness.h"
 
 namespace longshore::bench {
 
 enum class Compute { kSleep, kSpin, kWork };
 enum class ProgressStyle { kAuto, kBar, kLines, kNone };
-enum class Mode { kRows, kOverhead, kLate };
+enum class Mode { kRows, kOverhead, kLate, kImbalance };
 
 struct Options {
     Mode mode = Mode::kRows;
@@ -26,6 +29,8 @@ struct Options {
     std::vector<std::string> algorithms;  // further contenders: Longshore with this one forced
     bool cooperative = true;
     double late_ms = 0;
+    std::uint64_t seed = 1;          // --imbalance: of who is late, and by how much
+    double late_share = kLateShare;  // of the ranks, in each iteration
     std::string json;
     ProgressStyle progress = ProgressStyle::kAuto;
 };
