@@ -56,7 +56,7 @@ struct Action {
 // alltoall family is held for its rank; one of the allgather family is handed on while there are service
 // processes to ask, and rescued by the one with a rank that has entered, or else parked.
 struct LateCounters {
-    uint64_t received = 0;  // notifications from other nodes, late or not
+    uint64_t received = 0;  // notifications from other nodes, late or not, repeated ones too
     uint64_t late = 0, handed_on = 0, rescued = 0;
     uint64_t parked = 0, parked_ns = 0, parked_longest_ns = 0;  // times: of those that this one took back
 };

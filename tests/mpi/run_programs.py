@@ -189,6 +189,41 @@ def crossed_once(stats, output):
     return None
 
 
+def counted_late(stats, _):
+    """By collective: how many notifications were late, parked, and for how long."""
+    gathered, exchanged = stats["late"].get("MPI_Allgather"), stats["late"].get("MPI_Alltoall")
+    if not gathered or not exchanged:
+        return f"not counted: {stats['late']}"
+    # Of two ranks on two nodes the last is late by 120 ms: nobody else is there to rescue.
+    half_ns = 60_000_000
+    if gathered["parked"] < 1 or not half_ns <= gathered["parked_longest_ns"] <= gathered["parked_ns"]:
+        return f"parked: {gathered}"
+    if not 1 <= exchanged["late"] <= exchanged["received"] or exchanged["parked"] + exchanged["rescued"]:
+        return f"held: {exchanged}"
+    for total, name in (("late_arrivals", "late"), ("handed_on", "handed_on"), ("parked", "parked")):
+        if stats[total] != sum(one[name] for one in stats["late"].values()) or stats[total] != sum(
+                service[total] for service in stats["services"]):
+            return f"{total} does not add up: {stats}"
+    return None
+
+
+def handed_on_late(stats, _):
+    gathered = stats["late"].get("MPI_Allgather", {})
+    if not gathered or gathered["handed_on"] < 1 or gathered["rescued"] + gathered["parked"] < 1:
+        return f"not handed on: {stats['late']}"
+    return None
+
+
+def late(runner):
+    if runner.options.host == "fake":
+        return
+    runner.run("late, 2 ranks, 2 nodes", [runner.launch(2, [runner.program("late")], {"LONGSHORE_NODES_COUNT": 2})],
+               check=counted_late)
+    # Each service process has one rank; what comes to that of the late one is for the other, if that is there.
+    runner.run("late, 4 ranks, 2 nodes, 2 service processes", [runner.launch(
+        4, [runner.program("late")], {"LONGSHORE_NODES_COUNT": 2, "LONGSHORE_SERVICE_COUNT": 2})], check=handed_on_late)
+
+
 def crossing(runner):
     if runner.options.host == "fake":
         return
@@ -222,11 +257,12 @@ def main():
     parser.add_argument("--flavour", required=True, choices=("openmpi", "mpich"))
     parser.add_argument("--host", required=True, choices=("fake", "real"))
     parser.add_argument("--mpirun", required=True)
-    parser.add_argument("--only", choices=("programs", "uncooperative", "variations", "errors", "crossing", "agreement"))
+    parser.add_argument("--only", choices=("programs", "uncooperative", "variations", "errors", "crossing", "late",
+                                           "agreement"))
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
-    for part in (programs, uncooperative, variations, errors, crossing, agreement):
+    for part in (programs, uncooperative, variations, errors, crossing, late, agreement):
         if runner.options.only in (None, part.__name__):
             part(runner)
     print(f"{runner.runs} runs, {runner.failures} failed, {time.monotonic() - begin:.0f} s")
