@@ -47,19 +47,11 @@ const char* const kFooter =
     "            operations had to move; a row is 'counted' from 99 % on\n"
     "  work x    (--compute work) how much longer the same work takes with the operation in flight\n"
     "  cpu       CPU time of all ranks together per operation, computing included\n"
-    "\n--imbalance: in each iteration some ranks, drawn by the seed, enter an allgather late, and all go on "
-    "to an "
-    "alltoall at\n"
-    "once. Delays are the same for host and Longshore: 15 to 50 % of the time of the host's allgather, "
-    "measured "
-    "first with\n"
-    "every rank on time. Mean times per rank and iteration; unavoidable is a rank's time from its own entry "
-    "to "
-    "the last\n"
-    "rank's, avoidable the rest. --collectives allgather,allgatherv chooses the first call, --compute sleep "
-    "or "
-    "spin how the\n"
-    "late ones pass the time.\n";
+    "\n--imbalance: in each iteration some ranks, drawn by the seed, enter an allgather late; all go on to\n"
+    "an alltoall at once. Delays are the same for host and Longshore: 15 to 50 % of the time of the host's\n"
+    "allgather, measured first with every rank on time. Mean times per rank and iteration; unavoidable is\n"
+    "a rank's time from its own entry to the last rank's, avoidable the rest. --collectives chooses\n"
+    "allgather or allgatherv, --compute sleep or spin how the late ones pass the time.\n";
 
 std::vector<std::size_t> powers_of_two(std::size_t min, std::size_t max) {
     std::vector<std::size_t> sizes;
