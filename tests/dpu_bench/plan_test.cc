@@ -276,7 +276,7 @@ TEST(Check, FailsWhereBytesBehindTheRegionChange) {
     EXPECT_NE(buffers.check(1), std::nullopt);
 }
 
-TEST(Efficiency, FollowsTheTwoFormulas) {
+TEST(Efficiency, FollowsTheFormulas) {
     Times times;
     times.reference = 80;
     times.reference_loop = 90;
@@ -290,6 +290,13 @@ TEST(Efficiency, FollowsTheTwoFormulas) {
     times.total = 45;
     EXPECT_DOUBLE_EQ(efficiency_code(times), 100);
     EXPECT_DOUBLE_EQ(efficiency_paper({}), 0);
+    times.reference_median = 30;
+    times.pure_comm_median = 20;
+    times.compute_median = 40;
+    EXPECT_DOUBLE_EQ(efficiency_median(times), 75);
+    EXPECT_DOUBLE_EQ(median({5, 1, 9}), 5);
+    EXPECT_DOUBLE_EQ(median({5, 1, 9, 6}), 5.5);
+    EXPECT_DOUBLE_EQ(mean(std::vector<double>{1, 2, 6}), 3);
 }
 
 }  // namespace

@@ -1,0 +1,147 @@
+// longshore-dpu-bench-<mpi>: one launch of the benchmark, with one number of workers. 'longshore dpu-bench'
+// starts it for each; on a cluster mpirun can, with the workers' processes last.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <cstdlib>
+#include <exception>
+#include <sstream>
+
+#include "bench/machine.h"
+#include "dpu_bench/report.h"
+
+namespace longshore::dpu_bench {
+namespace {
+
+constexpr int kFailed = 1, kUsage = 2;
+
+struct Arguments {
+    Options options;
+    int workers = 0;
+    bool append = false;
+    std::string progress;
+    std::optional<std::size_t> spoilt_byte;
+};
+
+// Options are read before MPI_Init, so that --help and a mistake in them need no launcher.
+bool is_first_process() {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+        if (const char* value = std::getenv(name)) return std::string(value) == "0";
+    return true;
+}
+
+// Returns -1 to go on, else the exit status.
+int parse(int argc, char** argv, Arguments* arguments) {
+    CLI::App app(
+        "The staged collectives of DPU-Bench with one number of workers, the highest ranks of the job.\n"
+        "'longshore dpu-bench' starts this program.");
+    add_options(&app, &arguments->options);
+    app.add_option("--workers", arguments->workers, "how many of the ranks are workers")->required();
+    app.add_flag("--append", arguments->append, "keep what the file of --json holds");
+    app.add_option("--progress", arguments->progress, "show progress on stderr, with this label")
+        ->type_name("TEXT");
+    // For tests: the result must be found wrong.
+    app.add_option("--spoil-byte", arguments->spoilt_byte)->group("");
+    try {
+        app.parse(argc, argv);
+        finish_options(&arguments->options);
+    } catch (const CLI::ParseError& error) {
+        std::ostringstream out, err;
+        const int status = app.exit(error, out, err);
+        if (is_first_process()) fmt::print("{}", out.str());
+        if (is_first_process()) fmt::print(stderr, "{}", err.str());
+        return status == 0 ? 0 : kUsage;
+    }
+    return -1;
+}
+
+std::vector<std::pair<Pattern, Assignment>> tables_of(const Options& options) {
+    std::vector<std::pair<Pattern, Assignment>> tables;
+    for (const Pattern pattern : options.patterns)
+        for (const Assignment assignment : options.assignments)
+            if (has_assignment(pattern, assignment)) tables.emplace_back(pattern, assignment);
+    return tables;
+}
+
+bool measure_table(const Session& session, Pattern pattern, Assignment assignment, JsonLines* json,
+                   Progress* progress) {
+    bool first = true;
+    for (const std::size_t bytes : session.options.sizes) {
+        if (session.ranks.is_root())
+            progress->show(
+                fmt::format("{} {} {}", to_string(pattern), to_string(assignment), short_size(bytes)));
+        const std::optional<Row> row = measure(session, pattern, assignment, bytes);
+        if (session.ranks.is_root()) progress->clear();
+        if (!row) return false;
+        if (!session.ranks.is_root()) continue;
+        if (first) print_header(session, pattern, assignment);
+        first = false;
+        print_row(session, *row);
+        json->write(to_json(session, *row));
+    }
+    return true;
+}
+
+Compute choose(Compute wanted, const Ranks& ranks) {
+    if (wanted != Compute::kAuto) return wanted;
+    return ranks.crowded() ? Compute::kSleep : Compute::kWork;
+}
+
+int run(const Arguments& arguments, const Ranks& ranks) {
+    const Options& options = arguments.options;
+    const std::unique_ptr<Mover> mover = make_process_vm_mover();
+    if (mover->one_machine_only() && !ranks.on_one_machine()) {
+        if (ranks.is_root())
+            fmt::print(stderr,
+                       "longshore dpu-bench: {} moves data within one machine; start all ranks on one\n",
+                       mover->name());
+        return kFailed;
+    }
+    const Session session = {options, ranks, *mover, choose(options.compute, ranks), arguments.spoilt_byte};
+    JsonLines json(ranks.is_root() ? options.json : "", arguments.append);
+    const bench::Machine machine = bench::describe_machine();
+    if (ranks.is_root()) {
+        if (!arguments.append) bench::print(machine);
+        print_settings(session);
+        if (!arguments.append) json.write(bench::to_json(machine));
+    }
+    const auto tables = tables_of(options);
+    Progress progress(ranks.is_root() ? arguments.progress : "", int(tables.size() * options.sizes.size()));
+    for (const auto& [pattern, assignment] : tables)
+        if (!measure_table(session, pattern, assignment, &json, &progress)) return kFailed;
+    return 0;
+}
+
+int refuse_or_run(const Arguments& arguments) {
+    int ranks = 0, rank = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const Shape shape = {ranks - arguments.workers, arguments.workers};
+    std::string reason = refusal(shape, arguments.options.allow_equal);
+    if (reason.empty() && arguments.options.nodes > shape.hosts)
+        reason = "--nodes: there are fewer hosts than nodes";
+    if (reason.empty()) {
+        const Ranks all(arguments.workers);
+        try {
+            return run(arguments, all);
+        } catch (
+            const std::exception& error) {  // the others go on: no collective call, no destructor with one
+            fmt::print(stderr, "longshore dpu-bench: {}\n", error.what());
+            MPI_Abort(MPI_COMM_WORLD, kFailed);
+        }
+    }
+    if (rank == 0) fmt::print(stderr, "longshore dpu-bench: {}\n", reason);
+    return kUsage;
+}
+
+}  // namespace
+}  // namespace longshore::dpu_bench
+
+int main(int argc, char** argv) {
+    longshore::dpu_bench::Arguments arguments;
+    if (const int status = longshore::dpu_bench::parse(argc, argv, &arguments); status != -1) return status;
+    MPI_Init(&argc, &argv);
+    const int status = longshore::dpu_bench::refuse_or_run(arguments);
+    MPI_Finalize();
+    return status;
+}

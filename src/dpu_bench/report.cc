@@ -1,0 +1,136 @@
+#include "dpu_bench/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace longshore::dpu_bench {
+namespace {
+
+constexpr int kBarWidth = 30;
+
+std::vector<double> over_runs(const Row& row, double Times::*member) {
+    std::vector<double> values;
+    for (const Times& times : row.runs) values.push_back(times.*member);
+    return values;
+}
+
+std::vector<double> over_runs(const Row& row, double (*formula)(const Times&)) {
+    std::vector<double> values;
+    for (const Times& times : row.runs) values.push_back(formula(times));
+    return values;
+}
+
+template <typename Of>
+double mean_of(const Row& row, Of of) {
+    return mean(over_runs(row, of));
+}
+
+double mean_of_max(const Row& row) {
+    std::vector<double> values;
+    for (const Times& times : row.runs) values.push_back(std::max(times.pure_comm, times.compute));
+    return mean(values);
+}
+
+std::string per_node(const Shape& shape, int nodes) {
+    if (shape.workers % nodes == 0) return std::to_string(shape.workers / nodes);
+    return fmt::format("{:.2g}", double(shape.workers) / nodes);
+}
+
+double between_nodes(const Session& session, Pattern pattern, Assignment assignment) {
+    return share_between_nodes(pattern, assignment, session.ranks.shape(), session.options.nodes);
+}
+
+}  // namespace
+
+JsonLines::JsonLines(const std::string& file_name, bool append) {
+    if (file_name.empty()) return;
+    file_.open(file_name, append ? std::ios::app : std::ios::trunc);
+    if (!file_) throw std::runtime_error(fmt::format("cannot write {}", file_name));
+}
+
+void JsonLines::write(const nlohmann::json& object) {
+    if (file_.is_open()) file_ << object.dump() << std::endl;  // flushed: a run may be stopped half way
+}
+
+void Progress::show(const std::string& what) {
+    if (label_.empty()) return;
+    const int filled = kBarWidth * shown_ / std::max(rows_, 1);
+    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}, row {} of {}: {}", "", filled, "", kBarWidth - filled,
+               label_, ++shown_, rows_, what);
+    std::fflush(stderr);
+}
+
+void Progress::clear() {
+    if (label_.empty()) return;
+    fmt::print(stderr, "\r\x1b[K");
+    std::fflush(stderr);
+}
+
+void print_settings(const Session& session) {
+    const Options& options = session.options;
+    const Shape& shape = session.ranks.shape();
+    fmt::print("# shape   {} hosts, {} workers; {} emulated node{}, {} workers per node\n", shape.hosts,
+               shape.workers, options.nodes, options.nodes == 1 ? "" : "s", per_node(shape, options.nodes));
+    fmt::print("# mover   {}\n", session.mover.name());
+    fmt::print("# hosts   compute by {}\n", session.compute == Compute::kWork
+                                                ? "arithmetic"
+                                                : "sleeping, which leaves the workers the cores");
+    fmt::print("# means over {} run{} of up to {} iterations, warm-up {}; times in us\n", options.runs,
+               options.runs == 1 ? "" : "s", options.iterations, options.warmup);
+}
+
+void print_header(const Session& session, Pattern pattern, Assignment assignment) {
+    const Shape& shape = session.ranks.shape();
+    fmt::print("\n# {}, {}: {} hosts, {} workers; {:.0f} % of the workers' bytes between nodes\n",
+               to_string(pattern), to_string(assignment), shape.hosts, shape.workers,
+               100 * between_nodes(session, pattern, assignment));
+    fmt::print("{:>6} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "bytes", "iter",
+               "reference", "pure comm", "compute", "max", "total", "eff paper", "eff code", "eff median");
+    std::fflush(stdout);
+}
+
+void print_row(const Session& session, const Row& row) {
+    fmt::print(
+        "{:>6} {:>6} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f}\n",
+        short_size(row.bytes), row.iterations, mean_of(row, &Times::reference),
+        mean_of(row, &Times::pure_comm), mean_of(row, &Times::compute), mean_of_max(row),
+        mean_of(row, &Times::total), mean_of(row, efficiency_paper), mean_of(row, efficiency_code),
+        mean_of(row, efficiency_median));
+    std::fflush(stdout);
+}
+
+nlohmann::json to_json(const Session& session, const Row& row) {
+    const Options& options = session.options;
+    const Shape& shape = session.ranks.shape();
+    return {{"type", "row"},
+            {"pattern", to_string(row.pattern)},
+            {"assignment", to_string(row.assignment)},
+            {"bytes", row.bytes},
+            {"hosts", shape.hosts},
+            {"workers", shape.workers},
+            {"nodes", options.nodes},
+            {"workers_per_node", double(shape.workers) / options.nodes},
+            {"mover", session.mover.name()},
+            {"compute", to_string(session.compute)},
+            {"more_ranks_than_cores", session.ranks.crowded()},
+            {"runs", options.runs},
+            {"iterations", row.iterations},
+            {"share_between_nodes", between_nodes(session, row.pattern, row.assignment)},
+            {"reference_us", over_runs(row, &Times::reference)},
+            {"reference_loop_us", over_runs(row, &Times::reference_loop)},
+            {"pure_comm_us", over_runs(row, &Times::pure_comm)},
+            {"compute_us", over_runs(row, &Times::compute)},
+            {"total_us", over_runs(row, &Times::total)},
+            {"reference_median_us", over_runs(row, &Times::reference_median)},
+            {"pure_comm_median_us", over_runs(row, &Times::pure_comm_median)},
+            {"compute_median_us", over_runs(row, &Times::compute_median)},
+            {"reference_mean_us", mean_of(row, &Times::reference)},
+            {"pure_comm_mean_us", mean_of(row, &Times::pure_comm)},
+            {"efficiency_paper", mean_of(row, efficiency_paper)},
+            {"efficiency_code", mean_of(row, efficiency_code)},
+            {"efficiency_median", mean_of(row, efficiency_median)}};
+}
+
+}  // namespace longshore::dpu_bench
