@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "tools/bench_launch.h"
 #include "tools/launch.h"
+#include "tools/mpirun.h"
 #include "tools/paths.h"
 #include "tools/tools.h"
 
@@ -23,9 +23,9 @@ int help(const CLI::App* command, const BenchOptions& options) {
     fmt::print("{}", command->help());
     for (const char* flavour : kFlavours) {
         if (!options.mpi.empty() && options.mpi != flavour) continue;
-        if (!is_file(bench_program(flavour))) continue;
+        if (!is_file(flavoured_program(kBenchProgram, flavour))) continue;
         fmt::print("\nBench arguments, after --:\n\n");
-        return execute({bench_program(flavour), "--help"});
+        return execute({flavoured_program(kBenchProgram, flavour), "--help"});
     }
     fmt::print("\nThe benchmark is not built yet ('make build'), so its own arguments are not shown.\n");
     return kOk;
@@ -33,14 +33,15 @@ int help(const CLI::App* command, const BenchOptions& options) {
 
 int bench(const CLI::App* command, const Words& words, const BenchOptions& options) {
     if (options.help) return help(command, options);
-    const std::string flavour = choose_flavour(options.mpi, "longshore bench");
+    const std::string flavour = choose_flavour("bench", kBenchProgram, options.mpi);
     if (flavour.empty()) return kNotReady;
     if (const int code = export_settings(options.launch); code != kOk) return code;
     if (!options.host_only) {
         if (const int code = export_shim(); code != kOk) return code;
     }
     std::vector<std::string> launch =
-        bench_command(flavour, options.ranks != 0 ? options.ranks : default_ranks());
+        mpirun_command(flavour, options.ranks != 0 ? options.ranks : default_ranks());
+    launch.push_back(flavoured_program(kBenchProgram, flavour));
     launch.insert(launch.end(), words.begin(), words.end());
     return execute(launch);
 }

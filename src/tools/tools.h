@@ -21,6 +21,7 @@ using Words = std::vector<std::string>;
 void add_run(CLI::App& app, const Words* words, int* exit_code);
 void add_bench(CLI::App& app, const Words* words, int* exit_code);
 
+void add_dpu_bench(CLI::App& app, int* exit_code);
 void add_doctor(CLI::App& app, int* exit_code);
 void add_config(CLI::App& app, int* exit_code);
 void add_tune(CLI::App& app, int* exit_code);

@@ -12,8 +12,8 @@
 
 #include "base/selection.h"
 #include "base/text.h"
-#include "tools/bench_launch.h"
 #include "tools/launch.h"
+#include "tools/mpirun.h"
 #include "tools/paths.h"
 #include "tools/tools.h"
 #include "tools/tune_measure.h"
@@ -245,7 +245,7 @@ int check(const TuneOptions& options, const std::string& flavour, const std::vec
 // --- the command
 // Those that the benchmark knows, of those asked for.
 bool choose_collectives(const TuneOptions& options, const std::string& flavour, std::vector<Selected>* out) {
-    std::istringstream lines(capture({bench_program(flavour), "--list"}).text);
+    std::istringstream lines(capture({flavoured_program(kBenchProgram, flavour), "--list"}).text);
     std::vector<std::string> known;
     for (std::string line; std::getline(lines, line);) known.push_back(line);
     const auto is_measured = [&](Selected collective) {
@@ -295,7 +295,7 @@ int run(TuneOptions options) {
                    options.nodes.back(), options.nodes.back());
         return kUsage;
     }
-    const std::string flavour = choose_flavour(options.mpi, "longshore tune");
+    const std::string flavour = choose_flavour("tune", kBenchProgram, options.mpi);
     if (flavour.empty()) return kNotReady;
     LaunchOptions launch;
     launch.service = options.service;

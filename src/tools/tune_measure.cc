@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/settings.h"
-#include "tools/bench_launch.h"
+#include "tools/mpirun.h"
 #include "tools/tune_run.h"
 #include "tools/tune_table.h"
 
@@ -83,7 +83,8 @@ std::optional<std::vector<nlohmann::json>> Tuner::run(Selected collective, unsig
                                                       const std::vector<std::string>& contenders, bool brief,
                                                       std::string* problem) {
     TuneLaunch launch;
-    launch.command = bench_command(flavour_, options_.ranks);
+    launch.command = mpirun_command(flavour_, options_.ranks);
+    launch.command.push_back(flavoured_program(kBenchProgram, flavour_));
     launch.collectives = bench_names(collective, options_.objective);
     launch.contenders = contenders;
     launch.sizes = options_.sizes;

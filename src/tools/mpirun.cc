@@ -1,4 +1,4 @@
-#include "tools/bench_launch.h"
+#include "tools/mpirun.h"
 
 #include <fmt/core.h>
 #include <sched.h>
@@ -21,48 +21,45 @@ std::string find_mpirun(const std::string& flavour) {
     return open_mpi == (flavour == "openmpi") ? plain : "";
 }
 
-unsigned cpus_allowed() {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
-}
-
 }  // namespace
 
-std::string bench_program(const std::string& flavour) {
-    return root_folder() + "/bin/longshore-bench-" + flavour;
+std::string flavoured_program(const std::string& name, const std::string& flavour) {
+    return root_folder() + "/bin/" + name + "-" + flavour;
 }
 
-std::string choose_flavour(const std::string& wanted, const char* command) {
+std::string choose_flavour(const std::string& subcommand, const std::string& program,
+                           const std::string& wanted) {
     for (const char* flavour : kFlavours) {
         if (!wanted.empty() && wanted != flavour) continue;
-        if (is_file(bench_program(flavour)) && !find_mpirun(flavour).empty()) return flavour;
+        if (is_file(flavoured_program(program, flavour)) && !find_mpirun(flavour).empty()) return flavour;
     }
     for (const char* flavour : kFlavours) {
         if (!wanted.empty() && wanted != flavour) continue;
-        const bool built = is_file(bench_program(flavour));
+        const bool built = is_file(flavoured_program(program, flavour));
         const bool launchable = !find_mpirun(flavour).empty();
-        const char* missing =
+        const std::string missing =
             built ? "its mpirun is not on your PATH"
-                  : (launchable ? "longshore-bench is not built for it" : "it is not installed");
-        fmt::print(stderr, "{}: {}: {}\n", command, flavour, missing);
+                  : (launchable ? program + " is not built for it" : "it is not installed");
+        fmt::print(stderr, "longshore {}: {}: {}\n", subcommand, flavour, missing);
     }
     fmt::print(stderr, "'make deps' installs both MPIs and 'make build' builds their benchmarks.\n");
     return "";
 }
 
 unsigned default_ranks() {
-    return std::max(2u, cpus_allowed());
+    cpu_set_t set;
+    const int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return std::max(2u, static_cast<unsigned>(cpus));
 }
 
-std::vector<std::string> bench_command(const std::string& flavour, unsigned ranks) {
-    std::vector<std::string> words = {find_mpirun(flavour), "-np", std::to_string(ranks)};
+std::vector<std::string> mpirun_command(const std::string& flavour, unsigned ranks) {
+    std::vector<std::string> launch = {find_mpirun(flavour), "-np", std::to_string(ranks)};
     if (flavour == "openmpi") {
         // More ranks than cores must start, and a bound rank would keep its service process off its core.
-        words.insert(words.end(), {"--oversubscribe", "--bind-to", "none"});
-        if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
+        launch.insert(launch.end(), {"--oversubscribe", "--bind-to", "none"});
+        if (geteuid() == 0) launch.emplace_back("--allow-run-as-root");
     }
-    words.push_back(bench_program(flavour));
-    return words;
+    return launch;
 }
 
 }  // namespace longshore::tools

@@ -1,0 +1,262 @@
+// longshore dpu-bench: launches the benchmark of staged collectives once for each number of workers, sums up,
+// draws.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "dpu_bench/options.h"
+#include "tools/launch.h"
+#include "tools/mpirun.h"
+#include "tools/paths.h"
+#include "tools/tools.h"
+
+namespace longshore::tools {
+namespace {
+
+constexpr const char* kProgram = "longshore-dpu-bench";
+
+struct DpuBenchOptions {
+    dpu_bench::Options shared;
+    std::string mpi, plot, from, formula = "paper";
+    int hosts = 8;
+    std::vector<int> workers, per_node;
+    bool quick = false;
+};
+
+int usage_error(const std::string& what) {
+    fmt::print(stderr, "longshore dpu-bench: {}\nSee 'longshore dpu-bench --help'.\n", what);
+    return kUsage;
+}
+
+// A smoke run of seconds: it shows that all works and measures next to nothing. What was given stays.
+void make_quick(const CLI::App& command, DpuBenchOptions* options) {
+    const auto left_out = [&](const char* name) { return command.count(name) == 0; };
+    dpu_bench::Options& shared = options->shared;
+    if (left_out("--hosts")) options->hosts = 4;
+    if (left_out("--workers") && left_out("--wpn")) options->workers = {1, 2};
+    if (left_out("--sizes")) shared.sizes = {std::size_t(64) << 10, std::size_t(256) << 10};
+    if (left_out("--iterations")) shared.iterations = 5;
+    if (left_out("--warmup")) shared.warmup = 1;
+    if (left_out("--runs")) shared.runs = 1;
+}
+
+// As the paper goes: doubling up to a worker per node, then 2, 4, 6 and 8 per node, as far as the rule
+// allows.
+std::vector<int> default_workers(const DpuBenchOptions& options) {
+    std::vector<int> counts;
+    const int nodes = options.shared.nodes;
+    for (int count = 1; count < nodes; count *= 2) counts.push_back(count);
+    for (const int each : {1, 2, 4, 6, 8}) counts.push_back(each * nodes);
+    std::erase_if(counts, [&](int count) {
+        return !dpu_bench::refusal({options.hosts, count}, options.shared.allow_equal).empty();
+    });
+    return counts;
+}
+
+// Completes the options. Returns kOk, or says what is wrong and returns kUsage.
+int complete(const CLI::App& command, DpuBenchOptions* options) {
+    if (options->quick) make_quick(command, options);
+    try {
+        dpu_bench::finish_options(&options->shared);
+    } catch (const CLI::ValidationError& error) {
+        return usage_error(error.what());
+    }
+    if (options->shared.nodes > options->hosts)
+        return usage_error(
+            fmt::format("--nodes {}: there are only {} hosts", options->shared.nodes, options->hosts));
+    for (const int each : options->per_node) options->workers.push_back(each * options->shared.nodes);
+    if (options->workers.empty()) options->workers = default_workers(*options);
+    std::sort(options->workers.begin(), options->workers.end());
+    options->workers.erase(std::unique(options->workers.begin(), options->workers.end()),
+                           options->workers.end());
+    if (options->workers.empty()) return usage_error(dpu_bench::refusal({options->hosts, 1}, false));
+    for (const int workers : options->workers) {
+        const std::string reason = dpu_bench::refusal({options->hosts, workers}, options->shared.allow_equal);
+        if (!reason.empty()) return usage_error(reason);
+    }
+    return kOk;
+}
+
+int run_and_wait(const std::vector<std::string>& command) {
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) _exit(execute(command));
+    int status = 0;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (child < 0 || !WIFEXITED(status)) return kFailed;
+    return WEXITSTATUS(status);
+}
+
+int measure_all(const std::string& flavour, const DpuBenchOptions& options) {
+    const bool terminal = isatty(STDERR_FILENO);
+    for (std::size_t i = 0; i < options.workers.size(); ++i) {
+        const int workers = options.workers[i];
+        std::vector<std::string> launch = mpirun_command(flavour, unsigned(options.hosts + workers));
+        launch.push_back(flavoured_program(kProgram, flavour));
+        const std::vector<std::string> shared = dpu_bench::to_arguments(options.shared);
+        launch.insert(launch.end(), shared.begin(), shared.end());
+        launch.insert(launch.end(), {"--workers", std::to_string(workers)});
+        if (i > 0) launch.emplace_back("--append");
+        if (terminal)
+            launch.insert(launch.end(),
+                          {"--progress", fmt::format("launch {} of {}", i + 1, options.workers.size())});
+        if (i > 0) fmt::print("\n");
+        if (const int code = run_and_wait(launch); code != kOk) {
+            fmt::print(stderr, "longshore dpu-bench: the launch with {} workers failed\n", workers);
+            return code;
+        }
+    }
+    return kOk;
+}
+
+// Efficiency by size and number of workers, a table for each pattern and assignment.
+int print_summary(const std::string& file_name, const std::string& formula) {
+    std::map<std::string, std::map<std::size_t, std::map<int, double>>> tables;
+    std::map<std::string, std::map<int, double>> per_node;
+    std::ifstream file(file_name);
+    try {
+        for (std::string line; std::getline(file, line);) {
+            const nlohmann::json row = nlohmann::json::parse(line);
+            if (row.at("type") != "row") continue;
+            const std::string title = fmt::format("{}, {}", row.at("pattern").get<std::string>(),
+                                                  row.at("assignment").get<std::string>());
+            const int workers = row.at("workers");
+            tables[title][row.at("bytes")][workers] = row.at("efficiency_" + formula);
+            per_node[title][workers] = row.at("workers_per_node");
+        }
+    } catch (const nlohmann::json::exception& error) {
+        fmt::print(stderr, "longshore dpu-bench: {}: not results of this benchmark: {}\n", file_name,
+                   error.what());
+        return kFailed;
+    }
+    if (tables.empty()) {
+        fmt::print(stderr, "longshore dpu-bench: {}: no results in it\n", file_name);
+        return kFailed;
+    }
+    for (const auto& [title, rows] : tables) {
+        fmt::print("\n# offload efficiency in %, {} formula: {}\n{:>16}", formula, title, "workers");
+        for (const auto& [workers, each] : per_node[title]) fmt::print(" {:>7}", workers);
+        fmt::print("\n{:>16}", "per node");
+        for (const auto& [workers, each] : per_node[title]) fmt::print(" {:>7.3g}", each);
+        fmt::print("\n");
+        for (const auto& [bytes, values] : rows) {
+            fmt::print("{:>16}", dpu_bench::short_size(bytes));
+            for (const auto& [workers, each] : per_node[title])
+                fmt::print(" {:>7}",
+                           values.contains(workers) ? fmt::format("{:.1f}", values.at(workers)) : "-");
+            fmt::print("\n");
+        }
+    }
+    return kOk;
+}
+
+int draw(const std::string& results, const DpuBenchOptions& options) {
+    const std::string script = root_folder() + "/share/longshore/dpu_bench.py";
+    if (!is_file(script)) {
+        fmt::print(stderr, "longshore dpu-bench: {} is not there; build it with 'make build'\n", script);
+        return kNotReady;
+    }
+    // The virtual environment has matplotlib.
+    const std::string python = root_folder() + "/venv/bin/python";
+    return run_and_wait({find_program(python).empty() ? "python3" : python, script, results, "--output",
+                         options.plot, "--formula", options.formula});
+}
+
+int sum_up(const std::string& results, const DpuBenchOptions& options) {
+    const int code = print_summary(results, options.formula);
+    if (code != kOk || options.plot.empty()) return code;
+    return draw(results, options);
+}
+
+// Where the results lie: the user's file, or one that goes away.
+class ResultsFile {
+  public:
+    explicit ResultsFile(const std::string& wanted) : name_(wanted), is_temporary_(wanted.empty()) {
+        if (!is_temporary_) return;
+        name_ = (std::filesystem::temp_directory_path() / "longshore-dpu-bench-XXXXXX").string();
+        if (const int file = mkstemp(name_.data()); file >= 0) close(file);
+    }
+    ~ResultsFile() {
+        if (is_temporary_) unlink(name_.c_str());
+    }
+    ResultsFile(const ResultsFile&) = delete;
+    ResultsFile& operator=(const ResultsFile&) = delete;
+    const std::string& name() const { return name_; }
+
+  private:
+    std::string name_;
+    bool is_temporary_;
+};
+
+int run_dpu_bench(const CLI::App& command, DpuBenchOptions options) {
+    if (!options.from.empty()) {
+        if (is_file(options.from)) return sum_up(options.from, options);
+        fmt::print(stderr, "longshore dpu-bench: {}: no such file; --json FILE writes one\n", options.from);
+        return kFailed;
+    }
+    if (const int code = complete(command, &options); code != kOk) return code;
+    const std::string flavour = choose_flavour("dpu-bench", kProgram, options.mpi);
+    if (flavour.empty()) return kNotReady;
+    const ResultsFile results(options.shared.json);
+    options.shared.json = results.name();
+    if (const int code = measure_all(flavour, options); code != kOk) return code;
+    return sum_up(results.name(), options);
+}
+
+}  // namespace
+
+void add_dpu_bench(CLI::App& app, int* exit_code) {
+    const auto options = std::make_shared<DpuBenchOptions>();
+    CLI::App* command =
+        app.add_subcommand("dpu-bench", "Measure how well workers take staged collectives off the hosts");
+    set_usage(command, "longshore dpu-bench [OPTIONS]");
+    command->add_option("--mpi", options->mpi, "openmpi or mpich (default: the first that is there)")
+        ->check(CLI::IsMember({"openmpi", "mpich"}))
+        ->type_name("MPI");
+    command->add_option("--hosts", options->hosts, "processes that compute (default: 8)")
+        ->check(CLI::Range(2, 4096))
+        ->type_name("N");
+    auto* workers =
+        command
+            ->add_option("--workers", options->workers, "processes that move data, a launch for each number")
+            ->delimiter(',')
+            ->check(CLI::Range(1, 4096).description(""))
+            ->type_name("LIST");
+    command->add_option("--wpn", options->per_node, "the same as workers per node")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 4096).description(""))
+        ->type_name("LIST")
+        ->excludes(workers);
+    add_options(command, &options->shared);
+    command->add_flag("--quick", options->quick, "a smoke run of seconds: few, small, short");
+    command->add_option("--plot", options->plot, "draw the results into this folder (PNG)")
+        ->type_name("FOLDER");
+    command
+        ->add_option("--formula", options->formula, "efficiency summed up and drawn: paper, code or median")
+        ->check(CLI::IsMember({"paper", "code", "median"}))
+        ->type_name("WHICH");
+    command->add_option("--from", options->from, "sum up and draw earlier results instead of measuring")
+        ->type_name("FILE");
+    command->footer(R"(Examples:
+  longshore dpu-bench --quick
+  longshore dpu-bench --hosts 8 --nodes 2 --wpn 1,2 --json results.jsonl --plot pictures
+  longshore dpu-bench --mpi mpich --workers 1,2,3 --hosts 4 --patterns bcast --sizes 1M
+  longshore dpu-bench --from results.jsonl --plot pictures --formula median
+
+Workers are the highest ranks: at most half of all, and fewer than the hosts. docs/dpu-bench.md tells what is
+measured and gives the formulas; the paper's runs are --hosts 64 --nodes 8 --time-limit 0.
+
+Exit code: 0 done; 1 wrong data or no results; 2 bad option or number of workers; 125 a part is missing;
+otherwise that of mpirun.)");
+    command->callback([=] { *exit_code = run_dpu_bench(*command, *options); });
+}
+
+}  // namespace longshore::tools
