@@ -18,9 +18,9 @@ PATTERNS = {
     "allgather-multi": "allgather, multi-root",
 }
 FORMULAS = {
-    "paper": "reference / max(pure communication, compute)",
+    "paper": "reference / max(pure comm, compute)",
     "code": "reference loop / total loop",
-    "median": "reference / max(pure communication, compute), medians",
+    "median": "medians: reference / max(pure comm, compute)",
 }
 # Told apart by colour-blind readers, and by marker in grey print.
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7a5c00", "#404040"]
@@ -76,11 +76,11 @@ class Canvas:
     def __init__(self, plt, rows, title):
         self.patterns = [name for name in PATTERNS if any(row["pattern"] == name for row in rows)]
         self.sizes = sorted({row["bytes"] for row in rows})
-        width = max(5.0, 3.4 * len(self.patterns) + 0.6)
+        width = max(6.6, 3.4 * len(self.patterns) + 0.6)
         self.figure, grid = plt.subplots(1, len(self.patterns), figsize=(width, 4.1), dpi=110, sharey=True,
                                          squeeze=False, layout="constrained")
         self.panels = dict(zip(self.patterns, grid[0]))
-        self.figure.suptitle(title, fontsize=11)
+        self.figure.suptitle(title if len(self.patterns) > 2 else title.replace("; ", "\n"), fontsize=11)
         for name, axes in self.panels.items():
             axes.set_title(PATTERNS[name], fontsize=10)
             axes.set_xticks(range(len(self.sizes)), [short_size(size) for size in self.sizes])
@@ -94,14 +94,15 @@ class Canvas:
         self.first = grid[0][0]
 
     def line(self, pattern, points, **look):
-        self.panels[pattern].plot([self.sizes.index(size) for size, _ in points], [value for _, value in points], **look)
+        places = [self.sizes.index(size) for size, _ in points]
+        self.panels[pattern].plot(places, [value for _, value in points], **look)
 
     def save(self, plt, path):
         found = {}
         for axes in self.panels.values():
             for handle, label in zip(*axes.get_legend_handles_labels()):
                 found.setdefault(label, handle)
-        columns = min(len(found), 2 if len(self.patterns) == 1 else 4)
+        columns = min(len(found), 1 + len(self.patterns), 4)
         self.figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns, frameon=False,
                            fontsize=9)
         self.figure.savefig(path)
@@ -114,6 +115,12 @@ def place(rows):
     return f"{row['hosts']} hosts on {row['nodes']} emulated node{'' if row['nodes'] == 1 else 's'}, {row['mover']}"
 
 
+def scale_efficiency(canvas, rows, formula):
+    """From 0 to a little over 100 %; medians may pass that."""
+    canvas.first.set_ylim(0, 1.05 * max([100] + [row[f"efficiency_{formula}"] for row in rows]))
+    canvas.first.set_ylabel(f"offload efficiency, %\n{FORMULAS[formula]}", fontsize=9)
+
+
 def draw_efficiency(plt, rows, styles, formula, title, path):
     canvas = Canvas(plt, rows, f"{title}; {place(rows)}")
     for pattern in canvas.patterns:
@@ -121,8 +128,7 @@ def draw_efficiency(plt, rows, styles, formula, title, path):
         for workers, (label, points) in lines_of(mine, f"efficiency_{formula}").items():
             canvas.line(pattern, points, label=label, **styles[workers])
         canvas.panels[pattern].axhline(100, color="#808080", lw=0.8, ls=":")
-    canvas.first.set_ylim(0, 105)
-    canvas.first.set_ylabel(f"offload efficiency, %\n{FORMULAS[formula]}", fontsize=9)
+    scale_efficiency(canvas, rows, formula)
     canvas.save(plt, path)
 
 
@@ -144,7 +150,7 @@ def draw_runtime(plt, rows, styles, title, path):
             canvas.line(pattern, [(size, us / 1e3) for size, us in points], label=label, **styles[workers])
     canvas.first.set_yscale("log")
     canvas.first.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    canvas.first.set_ylabel("time, ms\npure communication of the workers", fontsize=9)
+    canvas.first.set_ylabel("time of one operation, ms", fontsize=9)
     canvas.save(plt, path)
 
 
@@ -166,8 +172,7 @@ def draw_by_workers(plt, rows, formula, title, path):
         axes.axhline(100, color="#808080", lw=0.8, ls=":")
         if rows[0]["nodes"] in counts:
             axes.axvline(counts.index(rows[0]["nodes"]), color="#808080", lw=0.9, ls="--", label="1 worker per node")
-    canvas.first.set_ylim(0, 105)
-    canvas.first.set_ylabel(f"offload efficiency, %\n{FORMULAS[formula]}", fontsize=9)
+    scale_efficiency(canvas, rows, formula)
     canvas.save(plt, path)
 
 
@@ -181,10 +186,12 @@ def draw_all(plt, rows, formula, folder):
         for span, (words, belongs) in SPANS.items():
             part = [row for row in mine if belongs(row["workers_per_node"])]
             if part:
-                draw_efficiency(plt, part, styles, formula, f"{assignment} assignment, {words}",
+                draw_efficiency(plt, part, styles, formula, f"Offload efficiency, {assignment} assignment, {words}",
                                 f"{name}-efficiency-{span}.png")
-        draw_by_workers(plt, mine, formula, f"{assignment} assignment", f"{name}-efficiency-by-workers.png")
-        draw_runtime(plt, mine, styles, f"{assignment} assignment", f"{name}-runtime.png")
+        draw_by_workers(plt, mine, formula, f"Offload efficiency by workers, {assignment} assignment",
+                        f"{name}-efficiency-by-workers.png")
+        draw_runtime(plt, mine, styles, f"Workers' communication against hosts alone, {assignment} assignment",
+                     f"{name}-runtime.png")
 
 
 def main():

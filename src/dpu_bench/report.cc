@@ -38,6 +38,10 @@ std::string per_node(const Shape& shape, int nodes) {
     return fmt::format("{:.2g}", double(shape.workers) / nodes);
 }
 
+std::string shape_text(const Shape& shape) {
+    return fmt::format("{} hosts, {} worker{}", shape.hosts, shape.workers, shape.workers == 1 ? "" : "s");
+}
+
 double between_nodes(const Session& session, Pattern pattern, Assignment assignment) {
     return share_between_nodes(pattern, assignment, session.ranks.shape(), session.options.nodes);
 }
@@ -71,8 +75,8 @@ void Progress::clear() {
 void print_settings(const Session& session) {
     const Options& options = session.options;
     const Shape& shape = session.ranks.shape();
-    fmt::print("# shape   {} hosts, {} workers; {} emulated node{}, {} workers per node\n", shape.hosts,
-               shape.workers, options.nodes, options.nodes == 1 ? "" : "s", per_node(shape, options.nodes));
+    fmt::print("# shape   {}; {} emulated node{}, {} per node\n", shape_text(shape), options.nodes,
+               options.nodes == 1 ? "" : "s", per_node(shape, options.nodes));
     fmt::print("# mover   {}\n", session.mover.name());
     fmt::print("# hosts   compute by {}\n", session.compute == Compute::kWork
                                                 ? "arithmetic"
@@ -82,9 +86,8 @@ void print_settings(const Session& session) {
 }
 
 void print_header(const Session& session, Pattern pattern, Assignment assignment) {
-    const Shape& shape = session.ranks.shape();
-    fmt::print("\n# {}, {}: {} hosts, {} workers; {:.0f} % of the workers' bytes between nodes\n",
-               to_string(pattern), to_string(assignment), shape.hosts, shape.workers,
+    fmt::print("\n# {}, {}: {}; {:.0f} % of what the workers move goes between nodes\n", to_string(pattern),
+               to_string(assignment), shape_text(session.ranks.shape()),
                100 * between_nodes(session, pattern, assignment));
     fmt::print("{:>6} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "bytes", "iter",
                "reference", "pure comm", "compute", "max", "total", "eff paper", "eff code", "eff median");

@@ -119,6 +119,7 @@ int measure_all(const std::string& flavour, const DpuBenchOptions& options) {
 
 // Efficiency by size and number of workers, a table for each pattern and assignment.
 int print_summary(const std::string& file_name, const std::string& formula) {
+    std::vector<std::string> titles;  // in the order of the results
     std::map<std::string, std::map<std::size_t, std::map<int, double>>> tables;
     std::map<std::string, std::map<int, double>> per_node;
     std::ifstream file(file_name);
@@ -129,6 +130,7 @@ int print_summary(const std::string& file_name, const std::string& formula) {
             const std::string title = fmt::format("{}, {}", row.at("pattern").get<std::string>(),
                                                   row.at("assignment").get<std::string>());
             const int workers = row.at("workers");
+            if (!tables.contains(title)) titles.push_back(title);
             tables[title][row.at("bytes")][workers] = row.at("efficiency_" + formula);
             per_node[title][workers] = row.at("workers_per_node");
         }
@@ -141,13 +143,13 @@ int print_summary(const std::string& file_name, const std::string& formula) {
         fmt::print(stderr, "longshore dpu-bench: {}: no results in it\n", file_name);
         return kFailed;
     }
-    for (const auto& [title, rows] : tables) {
+    for (const std::string& title : titles) {
         fmt::print("\n# offload efficiency in %, {} formula: {}\n{:>16}", formula, title, "workers");
         for (const auto& [workers, each] : per_node[title]) fmt::print(" {:>7}", workers);
         fmt::print("\n{:>16}", "per node");
         for (const auto& [workers, each] : per_node[title]) fmt::print(" {:>7.3g}", each);
         fmt::print("\n");
-        for (const auto& [bytes, values] : rows) {
+        for (const auto& [bytes, values] : tables[title]) {
             fmt::print("{:>16}", dpu_bench::short_size(bytes));
             for (const auto& [workers, each] : per_node[title])
                 fmt::print(" {:>7}",
@@ -158,22 +160,34 @@ int print_summary(const std::string& file_name, const std::string& formula) {
     return kOk;
 }
 
-int draw(const std::string& results, const DpuBenchOptions& options) {
-    const std::string script = root_folder() + "/share/longshore/dpu_bench.py";
-    if (!is_file(script)) {
-        fmt::print(stderr, "longshore dpu-bench: {} is not there; build it with 'make build'\n", script);
+// The virtual environment has matplotlib.
+std::string find_python() {
+    const std::string python = root_folder() + "/venv/bin/python";
+    return find_program(python).empty() ? "python3" : python;
+}
+
+std::string plot_script() {
+    return root_folder() + "/share/longshore/dpu_bench.py";
+}
+
+// Looked at before anything is measured. Returns kOk, or says what is missing and returns kNotReady.
+int can_draw() {
+    if (!is_file(plot_script())) {
+        fmt::print(stderr, "longshore dpu-bench: {} is not there; build it with 'make build'\n",
+                   plot_script());
         return kNotReady;
     }
-    // The virtual environment has matplotlib.
-    const std::string python = root_folder() + "/venv/bin/python";
-    return run_and_wait({find_program(python).empty() ? "python3" : python, script, results, "--output",
-                         options.plot, "--formula", options.formula});
+    if (capture({find_python(), "-c", "import matplotlib"}).exit_code == 0) return kOk;
+    fmt::print(stderr,
+               "longshore dpu-bench: pictures need matplotlib: 'make venv' installs it beside the build\n");
+    return kNotReady;
 }
 
 int sum_up(const std::string& results, const DpuBenchOptions& options) {
     const int code = print_summary(results, options.formula);
     if (code != kOk || options.plot.empty()) return code;
-    return draw(results, options);
+    return run_and_wait(
+        {find_python(), plot_script(), results, "--output", options.plot, "--formula", options.formula});
 }
 
 // Where the results lie: the user's file, or one that goes away.
@@ -197,6 +211,8 @@ class ResultsFile {
 };
 
 int run_dpu_bench(const CLI::App& command, DpuBenchOptions options) {
+    if (!options.plot.empty())
+        if (const int code = can_draw(); code != kOk) return code;
     if (!options.from.empty()) {
         if (is_file(options.from)) return sum_up(options.from, options);
         fmt::print(stderr, "longshore dpu-bench: {}: no such file; --json FILE writes one\n", options.from);
@@ -254,8 +270,8 @@ void add_dpu_bench(CLI::App& app, int* exit_code) {
 Workers are the highest ranks: at most half of all, and fewer than the hosts. docs/dpu-bench.md tells what is
 measured and gives the formulas; the paper's runs are --hosts 64 --nodes 8 --time-limit 0.
 
-Exit code: 0 done; 1 wrong data or no results; 2 bad option or number of workers; 125 a part is missing;
-otherwise that of mpirun.)");
+Exit code: 0 done; 1 wrong data or no results; 2 bad option or number of workers; 125 a part is missing
+(matplotlib too, for --plot); otherwise that of mpirun.)");
     command->callback([=] { *exit_code = run_dpu_bench(*command, *options); });
 }
 

@@ -11,7 +11,7 @@ import unittest
 
 from support import CommandTest, clean_environment, write_program
 
-SUBCOMMANDS = ["run", "doctor", "config", "status", "bench", "tune", "timeline"]
+SUBCOMMANDS = ["run", "doctor", "config", "status", "bench", "tune", "dpu-bench", "timeline"]
 
 
 class Help(CommandTest):
@@ -34,7 +34,8 @@ class Help(CommandTest):
                                   (["config", "--jsn"], "did you mean --json?"),
                                   (["run", "--servce", "2", "true"], "did you mean --service?"),
                                   (["run", "--servce=2", "true"], "did you mean --service?"),
-                                  (["bench", "--host-olny"], "did you mean --host-only?")]:
+                                  (["bench", "--host-olny"], "did you mean --host-only?"),
+                                  (["dpu-bench", "--quik"], "did you mean --quick?")]:
             self.assertIn(wanted, self.longshore(*arguments, expect=2).stderr)
 
     def test_what_is_nothing_like_a_subcommand_gets_no_suggestion(self):

@@ -1,0 +1,105 @@
+"""longshore dpu-bench with one MPI: a short run of everything, what it refuses, and that wrong data stop it.
+
+LONGSHORE_INTERNAL_TEST_BUILD is the build folder, LONGSHORE_INTERNAL_TEST_FLAVOUR the MPI.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
+FLAVOUR = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
+PROGRAM = BUILD / "bin" / f"longshore-dpu-bench-{FLAVOUR}"
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_") and k != "LD_PRELOAD"}
+SHORT = ["--patterns", "bcast", "--assignments", "cyclic", "--sizes", "1000", "--iterations", "2", "--warmup", "1",
+         "--runs", "1"]
+
+
+def run(*words):
+    return subprocess.run([str(word) for word in words], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=100)
+
+
+def command(*words):
+    return run(BUILD / "bin" / "longshore", "dpu-bench", "--mpi", FLAVOUR, *words)
+
+
+def program(ranks, *words):
+    launch = [shutil.which(f"mpirun.{FLAVOUR}") or "mpirun", "-np", ranks]
+    if FLAVOUR == "openmpi":
+        launch += ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+    return run(*launch, PROGRAM, *words)
+
+
+class Quick(unittest.TestCase):
+    def test_every_pattern_is_measured_and_the_formulas_hold(self):
+        with tempfile.TemporaryDirectory() as folder:
+            results = pathlib.Path(folder) / "results.jsonl"
+            done = command("--quick", "--json", results)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            objects = [json.loads(line) for line in results.read_text().splitlines()]
+            summary = command("--from", results, "--formula", "code")
+        self.assertEqual([one["type"] for one in objects].count("machine"), 1)
+        rows = [one for one in objects if one["type"] == "row"]
+        found = {(row["pattern"], row["assignment"], row["workers"], row["bytes"]) for row in rows}
+        wanted = {(pattern, assignment, workers, size)
+                  for pattern in ("bcast", "gather", "allgather-leader", "allgather-multi")
+                  for assignment in ("cyclic", "block") if (pattern, assignment) != ("allgather-multi", "block")
+                  for workers in (1, 2) for size in (65536, 262144)}
+        self.assertEqual(found, wanted)
+        self.assertEqual(len(rows), len(wanted))
+        for row in rows:
+            self.check_row(row)
+        for text in (done.stdout, summary.stdout):
+            self.assertEqual(text.count("# offload efficiency in %"), 7, text)
+
+    def check_row(self, row):
+        self.assertEqual((row["hosts"], row["nodes"], row["runs"]), (4, 2, 1))
+        self.assertEqual(row["workers_per_node"], row["workers"] / 2)
+        times = [row[name][0] for name in ("reference_us", "pure_comm_us", "compute_us", "reference_loop_us", "total_us")]
+        reference, comm, compute, reference_loop, total = times
+        self.assertGreater(min(times), 0)
+        self.assertGreaterEqual(compute, reference * 0.999)
+        self.assertGreaterEqual(total * 1.001, max(comm, compute) * 0.5)
+        self.assertAlmostEqual(row["efficiency_paper"], 100 * reference / max(comm, compute), places=3)
+        self.assertAlmostEqual(row["efficiency_code"], min(100, 100 * reference_loop / total), places=3)
+
+
+class Refusals(unittest.TestCase):
+    def check_rule(self, done):
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("at most half of all ranks", done.stderr)
+        self.assertIn("fewer than the hosts", done.stderr)
+        self.assertEqual(done.stderr.count("at most half"), 1, done.stderr)
+
+    def test_too_many_workers(self):
+        self.check_rule(command("--hosts", 4, "--workers", "1,5"))
+        self.check_rule(command("--hosts", 4, "--wpn", 2))
+        self.check_rule(program(4, "--workers", 3, *SHORT))
+
+    def test_as_many_workers_as_hosts_only_when_allowed(self):
+        self.check_rule(program(4, "--workers", 2, *SHORT))
+        done = program(4, "--workers", 2, "--allow-equal", *SHORT)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_mistakes(self):
+        for words in (["--assignments", "block", "--patterns", "allgather-multi"], ["--nodes", 9, "--hosts", 8],
+                      ["--sizes", "0"], ["--patterns", "alltoall"], ["--workers", 1, "--wpn", 1]):
+            self.assertEqual(command(*words).returncode, 2, words)
+        self.assertEqual(command("--from", "/no/such/file").returncode, 1)
+
+
+class WrongData(unittest.TestCase):
+    def test_one_wrong_byte_stops_the_run_before_anything_is_timed(self):
+        done = program(3, "--workers", 1, "--nodes", 1, *SHORT, "--spoil-byte", 1007)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("wrong data, staged: rank 1: block of rank 0, byte 7 of 1000", done.stderr)
+        self.assertNotIn("reference", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
