@@ -125,13 +125,15 @@ const char* to_string(Assignment assignment) {
 }
 
 std::string refusal(const Shape& shape, bool allow_equal) {
+    const bool equal = shape.workers == shape.hosts;
+    if (shape.hosts >= 2 && shape.workers >= 1 && (shape.workers < shape.hosts || (allow_equal && equal)))
+        return "";
     const std::string numbers = std::to_string(shape.workers) + " of " + std::to_string(shape.ranks()) +
                                 " ranks as workers leave " + std::to_string(std::max(0, shape.hosts)) +
-                                " hosts";
-    if (shape.workers < 1 || shape.hosts < 2) return numbers + ": it takes 2 hosts and 1 worker at least";
-    if (shape.workers < shape.hosts || (allow_equal && shape.workers == shape.hosts)) return "";
-    return numbers + ": workers are at most half of all ranks, and fewer than the hosts" +
-           (shape.workers == shape.hosts ? " (--allow-equal lets as many as hosts through)" : "");
+                                " as hosts";
+    const std::string exception = equal ? " (--allow-equal lets in as many as hosts)" : "";
+    return numbers + "; it takes 2 hosts and 1 worker, and workers are at most half of all ranks" +
+           " and fewer than the hosts" + exception;
 }
 
 bool has_assignment(Pattern pattern, Assignment assignment) {

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -76,7 +78,6 @@ int complete(const CLI::App& command, DpuBenchOptions* options) {
     std::sort(options->workers.begin(), options->workers.end());
     options->workers.erase(std::unique(options->workers.begin(), options->workers.end()),
                            options->workers.end());
-    if (options->workers.empty()) return usage_error(dpu_bench::refusal({options->hosts, 1}, false));
     for (const int workers : options->workers) {
         const std::string reason = dpu_bench::refusal({options->hosts, workers}, options->shared.allow_equal);
         if (!reason.empty()) return usage_error(reason);
@@ -84,15 +85,20 @@ int complete(const CLI::App& command, DpuBenchOptions* options) {
     return kOk;
 }
 
+// An interrupt from the terminal reaches the command too, and is its to obey: this process then cleans up.
 int run_and_wait(const std::vector<std::string>& command) {
     fflush(nullptr);
+    const auto before = signal(SIGINT, SIG_IGN);
     const pid_t child = fork();
-    if (child == 0) _exit(execute(command));
+    if (child == 0) {
+        signal(SIGINT, before);
+        _exit(execute(command));
+    }
     int status = 0;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    if (child < 0 || !WIFEXITED(status)) return kFailed;
-    return WEXITSTATUS(status);
+    signal(SIGINT, before);
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
 }
 
 int measure_all(const std::string& flavour, const DpuBenchOptions& options) {
