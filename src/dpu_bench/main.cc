@@ -18,8 +18,7 @@ constexpr int kFailed = 1, kUsage = 2;
 struct Arguments {
     Options options;
     int workers = 0;
-    bool append = false;
-    std::string progress;
+    bool append = false, progress = false;
     std::optional<std::size_t> spoilt_byte;
 };
 
@@ -38,8 +37,7 @@ int parse(int argc, char** argv, Arguments* arguments) {
     add_options(&app, &arguments->options);
     app.add_option("--workers", arguments->workers, "how many of the ranks are workers")->required();
     app.add_flag("--append", arguments->append, "keep what the file of --json holds");
-    app.add_option("--progress", arguments->progress, "show progress on stderr, with this label")
-        ->type_name("TEXT");
+    app.add_flag("--progress", arguments->progress, "say on stdout which row comes next, for the command");
     // For tests: the result must be found wrong.
     app.add_option("--spoil-byte", arguments->spoilt_byte)->group("");
     try {
@@ -67,11 +65,8 @@ bool measure_table(const Session& session, Pattern pattern, Assignment assignmen
                    Progress* progress) {
     bool first = true;
     for (const std::size_t bytes : session.options.sizes) {
-        if (session.ranks.is_root())
-            progress->show(
-                fmt::format("{} {} {}", to_string(pattern), to_string(assignment), short_size(bytes)));
+        progress->next(fmt::format("{} {} {}", to_string(pattern), to_string(assignment), short_size(bytes)));
         const std::optional<Row> row = measure(session, pattern, assignment, bytes);
-        if (session.ranks.is_root()) progress->clear();
         if (!row) return false;
         if (!session.ranks.is_root()) continue;
         if (first) print_header(session, pattern, assignment);
@@ -106,7 +101,7 @@ int run(const Arguments& arguments, const Ranks& ranks) {
         if (!arguments.append) json.write(bench::to_json(machine));
     }
     const auto tables = tables_of(options);
-    Progress progress(ranks.is_root() ? arguments.progress : "", int(tables.size() * options.sizes.size()));
+    Progress progress(arguments.progress && ranks.is_root(), tables.size() * options.sizes.size());
     for (const auto& [pattern, assignment] : tables)
         if (!measure_table(session, pattern, assignment, &json, &progress)) return kFailed;
     return 0;

@@ -35,6 +35,11 @@ void finish_options(Options* options);
 // The options as words of a command line.
 std::vector<std::string> to_arguments(const Options& options);
 
+// A line on stdout that begins so is not for the user, but "ROW ROWS WHAT" for the command, which shows it:
+// the launcher forwards stderr apart from stdout, so only on one of them do progress and tables keep their
+// order.
+inline constexpr char kProgressMark[] = "@progress ";
+
 // 65536 -> "64K".
 std::string short_size(std::size_t bytes);
 

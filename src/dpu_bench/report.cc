@@ -8,8 +8,6 @@
 namespace longshore::dpu_bench {
 namespace {
 
-constexpr int kBarWidth = 30;
-
 std::vector<double> over_runs(const Row& row, double Times::*member) {
     std::vector<double> values;
     for (const Times& times : row.runs) values.push_back(times.*member);
@@ -58,18 +56,10 @@ void JsonLines::write(const nlohmann::json& object) {
     if (file_.is_open()) file_ << object.dump() << std::endl;  // flushed: a run may be stopped half way
 }
 
-void Progress::show(const std::string& what) {
-    if (label_.empty()) return;
-    const int filled = kBarWidth * shown_ / std::max(rows_, 1);
-    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}, row {} of {}: {}", "", filled, "", kBarWidth - filled,
-               label_, ++shown_, rows_, what);
-    std::fflush(stderr);
-}
-
-void Progress::clear() {
-    if (label_.empty()) return;
-    fmt::print(stderr, "\r\x1b[K");
-    std::fflush(stderr);
+void Progress::next(const std::string& what) {
+    if (!on_) return;
+    fmt::print("{}{} {} {}\n", kProgressMark, ++row_, rows_, what);
+    std::fflush(stdout);
 }
 
 void print_settings(const Session& session) {

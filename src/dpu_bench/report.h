@@ -1,4 +1,4 @@
-// The tables on stdout, the JSON lines, the progress on stderr. Rank 0 only.
+// The tables and the progress on stdout, the JSON lines. Rank 0 only.
 #pragma once
 
 #include <fstream>
@@ -19,17 +19,15 @@ class JsonLines {
     std::ofstream file_;
 };
 
-// One line that is overwritten: how far the run is, and at what. Without a label nothing is shown.
+// Tells the command which row comes next: see kProgressMark.
 class Progress {
   public:
-    Progress(const std::string& label, int rows) : label_(label), rows_(rows) {}
-    ~Progress() { clear(); }
-    void show(const std::string& what);
-    void clear();  // before anything goes to stdout
+    Progress(bool on, std::size_t rows) : on_(on), rows_(rows) {}
+    void next(const std::string& what);
 
   private:
-    std::string label_;
-    int rows_, shown_ = 0;
+    bool on_;
+    std::size_t rows_, row_ = 0;
 };
 
 void print_settings(const Session& session);

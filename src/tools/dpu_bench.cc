@@ -1,5 +1,6 @@
 // longshore dpu-bench: launches the benchmark of staged collectives once for each number of workers, sums up,
 // draws.
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,11 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
 
 #include "dpu_bench/options.h"
 #include "tools/launch.h"
@@ -23,6 +29,7 @@ namespace longshore::tools {
 namespace {
 
 constexpr const char* kProgram = "longshore-dpu-bench";
+constexpr int kBarWidth = 30;
 
 struct DpuBenchOptions {
     dpu_bench::Options shared;
@@ -85,15 +92,21 @@ int complete(const CLI::App& command, DpuBenchOptions* options) {
     return kOk;
 }
 
-// An interrupt from the terminal reaches the command too, and is its to obey: this process then cleans up.
-int run_and_wait(const std::vector<std::string>& command) {
+// Starts a command, its stdout going to `output` unless that is -1, and runs `meanwhile` before it waits for
+// the end. An interrupt from the terminal reaches the command too, and is its to obey: this process then
+// cleans up.
+int run_and_wait(const std::vector<std::string>& command, int output = -1,
+                 const std::function<void()>& meanwhile = {}) {
     fflush(nullptr);
     const auto before = signal(SIGINT, SIG_IGN);
     const pid_t child = fork();
     if (child == 0) {
         signal(SIGINT, before);
+        if (output >= 0) dup2(output, STDOUT_FILENO);
         _exit(execute(command));
     }
+    if (output >= 0) close(output);
+    if (meanwhile) meanwhile();
     int status = 0;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
@@ -101,8 +114,52 @@ int run_and_wait(const std::vector<std::string>& command) {
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
 }
 
+// One line on the terminal that is overwritten.
+void show_progress(const std::string& label, const std::string& text) {
+    std::istringstream words(text);
+    int row = 0, rows = 0;
+    std::string what;
+    words >> row >> rows >> std::ws;
+    std::getline(words, what);
+    const int filled = rows > 0 ? kBarWidth * (row - 1) / rows : 0;
+    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}, row {} of {}: {}", "", filled, "", kBarWidth - filled,
+               label, row, rows, what);
+    fflush(stderr);
+}
+
+// Hands the lines of a launch on to stdout, all but those that tell its progress.
+void pass_on(int input, const std::string& label) {
+    FILE* lines = fdopen(input, "r");
+    char* line = nullptr;
+    size_t size = 0;
+    bool shown = false;
+    const auto clear = [&] {
+        if (std::exchange(shown, false)) fmt::print(stderr, "\r\x1b[K");
+    };
+    while (lines != nullptr && getline(&line, &size, lines) >= 0) {
+        clear();
+        const std::string_view text(line);
+        if (text.starts_with(dpu_bench::kProgressMark)) {
+            show_progress(label, std::string(text.substr(sizeof dpu_bench::kProgressMark - 1)));
+            shown = true;
+        } else {
+            fputs(line, stdout);
+            fflush(stdout);
+        }
+    }
+    clear();
+    free(line);
+    if (lines != nullptr) fclose(lines);
+}
+
+int run_with_progress(std::vector<std::string> launch, const std::string& label) {
+    int ends[2];
+    if (!isatty(STDERR_FILENO) || pipe2(ends, O_CLOEXEC) != 0) return run_and_wait(launch);
+    launch.emplace_back("--progress");
+    return run_and_wait(launch, ends[1], [&] { pass_on(ends[0], label); });
+}
+
 int measure_all(const std::string& flavour, const DpuBenchOptions& options) {
-    const bool terminal = isatty(STDERR_FILENO);
     for (std::size_t i = 0; i < options.workers.size(); ++i) {
         const int workers = options.workers[i];
         std::vector<std::string> launch = mpirun_command(flavour, unsigned(options.hosts + workers));
@@ -111,12 +168,10 @@ int measure_all(const std::string& flavour, const DpuBenchOptions& options) {
         launch.insert(launch.end(), shared.begin(), shared.end());
         launch.insert(launch.end(), {"--workers", std::to_string(workers)});
         if (i > 0) launch.emplace_back("--append");
-        if (terminal)
-            launch.insert(launch.end(),
-                          {"--progress", fmt::format("launch {} of {}", i + 1, options.workers.size())});
         if (i > 0) fmt::print("\n");
-        if (const int code = run_and_wait(launch); code != kOk) {
-            fmt::print(stderr, "longshore dpu-bench: the launch with {} workers failed\n", workers);
+        const std::string label = fmt::format("launch {} of {}", i + 1, options.workers.size());
+        if (const int code = run_with_progress(launch, label); code != kOk) {
+            fmt::print(stderr, "longshore dpu-bench: the launch with --workers {} failed\n", workers);
             return code;
         }
     }

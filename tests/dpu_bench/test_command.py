@@ -3,9 +3,11 @@
 LONGSHORE_INTERNAL_TEST_BUILD is the build folder, LONGSHORE_INTERNAL_TEST_FLAVOUR the MPI.
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import pty
 import shutil
 import subprocess
 import tempfile
@@ -67,6 +69,25 @@ class Quick(unittest.TestCase):
         self.assertGreaterEqual(total * 1.001, max(comm, compute) * 0.5)
         self.assertAlmostEqual(row["efficiency_paper"], 100 * reference / max(comm, compute), places=3)
         self.assertAlmostEqual(row["efficiency_code"], min(100, 100 * reference_loop / total), places=3)
+
+
+class Terminal(unittest.TestCase):
+    def test_progress_is_shown_on_a_terminal_and_kept_out_of_the_tables(self):
+        terminal, end = pty.openpty()
+        words = [BUILD / "bin" / "longshore", "dpu-bench", "--mpi", FLAVOUR, "--hosts", 2, "--nodes", 1, "--workers", 1]
+        done = subprocess.run([str(word) for word in words + SHORT], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=end, text=True, timeout=100)
+        os.close(end)
+        shown = b""
+        with contextlib.suppress(OSError):  # how the other end of a terminal says that it was closed
+            while more := os.read(terminal, 4096):
+                shown += more
+        os.close(terminal)
+        self.assertEqual(done.returncode, 0, shown)
+        self.assertIn(b"launch 1 of 1, row 1 of 1: bcast cyclic 1000", shown)
+        self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
+        self.assertIn("# bcast, cyclic: 2 hosts, 1 worker", done.stdout)
+        self.assertNotIn("progress", done.stdout)
 
 
 class Refusals(unittest.TestCase):
