@@ -66,7 +66,7 @@ class Quick(unittest.TestCase):
         reference, comm, compute, reference_loop, total = times
         self.assertGreater(min(times), 0)
         self.assertGreaterEqual(compute, reference * 0.999)
-        self.assertGreaterEqual(total * 1.001, max(comm, compute) * 0.5)
+        self.assertGreaterEqual(total, max(comm, compute) * 0.999)
         self.assertAlmostEqual(row["efficiency_paper"], 100 * reference / max(comm, compute), places=3)
         self.assertAlmostEqual(row["efficiency_code"], min(100, 100 * reference_loop / total), places=3)
 
