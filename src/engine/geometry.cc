@@ -34,36 +34,26 @@ Block Geometry::span(const MemoryRef& base, uint64_t blocks_offset, uint64_t uni
 Block Geometry::incoming(Rank source) const {
     const MemoryRef recv{local_, RegionId{load_relaxed(&record_.recv_region)},
                          load_relaxed(&record_.recv_offset)};
-    const uint32_t rank = load_relaxed(&record_.rank);
+    const CollectiveRules& r = rules();
+    const Rank rank{load_relaxed(&record_.rank)}, root{load_relaxed(&record_.root)};
+    const bool stays = source == rank && load_relaxed(&record_.self_in_place) != 0;
+    if (stays || !r.gives(source, root) || !r.takes(rank, root)) return {recv};
     const uint64_t uniform = load_relaxed(&record_.recv_block_bytes);
-    if (collective_of(record_) == Collective::kBcast) {
-        Block none;
-        none.at = recv;
-        if (!is_source(source) || rank == source.value) return none;
-        return span(recv, 0, uniform, 0);
-    }
-    if (load_relaxed(&record_.self_in_place) && rank == source.value) {
-        Block none;
-        none.at = recv;
-        return none;
-    }
-    return span(recv, load_relaxed(&record_.recv_blocks_offset), uniform, source.value);
+    return r.taken == Blocks::kOne
+               ? span(recv, 0, uniform, 0)
+               : span(recv, load_relaxed(&record_.recv_blocks_offset), uniform, source.value);
 }
 
 Block Geometry::outgoing(Rank destination) const {
     const MemoryRef send{local_, RegionId{load_relaxed(&record_.send_region)},
                          load_relaxed(&record_.send_offset)};
-    const Collective collective = collective_of(record_);
+    const CollectiveRules& r = rules();
+    const Rank rank{load_relaxed(&record_.rank)}, root{load_relaxed(&record_.root)};
+    if (!r.gives(rank, root) || !r.takes(destination, root)) return {send};
     const uint64_t uniform = load_relaxed(&record_.send_block_bytes);
-    if (is_shared(collective)) {
-        const uint32_t rank = load_relaxed(&record_.rank);
-        Block none;
-        none.at = send;
-        if (!is_source(Rank{rank})) return none;
-        if (collective == Collective::kBcast && destination.value == rank) return none;
-        return span(send, 0, uniform, 0);
-    }
-    return span(send, load_relaxed(&record_.send_blocks_offset), uniform, destination.value);
+    return r.given == Blocks::kOne
+               ? span(send, 0, uniform, 0)
+               : span(send, load_relaxed(&record_.send_blocks_offset), uniform, destination.value);
 }
 
 ChunkRange incoming_chunks(const NodeMemory& memory, const OperationRecord& record, Rank source) {
@@ -73,7 +63,7 @@ ChunkRange incoming_chunks(const NodeMemory& memory, const OperationRecord& reco
     uint64_t first = 0;
     uint64_t count = 0;
     if (uniform & kOneBlock) {
-        count = uniform & ~kOneBlock;
+        count = source.value == load_relaxed(&record.root) ? uniform & ~kOneBlock : 0;
     } else if (uniform != 0) {
         first = uint64_t{source.value} * uniform;
         count = uniform;

@@ -24,12 +24,11 @@ class Geometry {
     Block incoming(Rank source) const;
     // The block that this record's rank gives to `destination`.
     Block outgoing(Rank destination) const;
-    // Whether `rank` gives anything in this collective at all (bcast: the root only).
-    bool is_source(Rank rank) const {
-        return collective_of(record_) != Collective::kBcast || rank.value == load_relaxed(&record_.root);
-    }
+    // Whether `rank` gives anything in this collective at all.
+    bool is_source(Rank rank) const { return rules().gives(rank, Rank{load_relaxed(&record_.root)}); }
 
   private:
+    const CollectiveRules& rules() const { return rules_of(collective_of(record_)); }
     Block span(const MemoryRef& base, uint64_t blocks_offset, uint64_t uniform_bytes, uint32_t index) const;
     const NodeMemory& memory_;
     const OperationRecord& record_;

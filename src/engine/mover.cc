@@ -3,36 +3,46 @@
 namespace longshore {
 namespace {
 
-// The blocks a worker has to look at for one record, as steps of a ring that starts with the right neighbour
-// and ends with the rank itself. Blocks of ranks on other nodes are looked at only where one of this node's
-// ranks may have them to give.
+// The ranks whose blocks a worker has to look at for one record, as steps of a ring that starts with the
+// right neighbour and ends with the rank itself. Ranks on other nodes count only where one of this node's
+// ranks may have their blocks to give.
 class Ring {
   public:
+    // `mine`: whether this rank takes part at this end; `theirs`: who is at the other one.
     Ring(const NodeMemory& memory, const GroupEntry& group, const RecordLook& seen, uint32_t local_index,
-         bool incoming)
-        : locals_(memory.locals(group)),
-          local_count_(group.local_count),
-          size_(group.size),
-          local_index_(local_index),
-          rank_(seen.rank.value) {
-        if (incoming && seen.collective == Collective::kBcast) {
-            root_only_ = true;
-            root_ = seen.root.value;
+         bool mine, Who theirs, bool all_nodes)
+        : locals_(memory.locals(group)), local_count_(group.local_count), size_(group.size) {
+        if (!mine) return;
+        if (theirs == Who::kRoot) {
+            first_ = seen.root.value;
+            steps_ = all_nodes || memory.members(group)[first_].node == memory.node() ? 1 : 0;
+            all_ = true;
+        } else {
+            all_ = all_nodes && local_count_ != size_;
+            first_ = 1 + (all_ ? seen.rank.value : local_index);
+            steps_ = all_ ? size_ : local_count_;
         }
-        all_ = incoming && is_shared(seen.collective) && local_count_ != size_;
     }
-    uint32_t steps() const { return root_only_ ? 1 : all_ ? size_ : local_count_; }
+    static Ring incoming(const NodeMemory& memory, const GroupEntry& group, const RecordLook& seen,
+                         uint32_t local_index) {
+        const CollectiveRules& r = rules_of(seen.collective);
+        return {memory, group, seen, local_index, r.takes(seen.rank, seen.root), r.givers, r.is_shared};
+    }
+    static Ring outgoing(const NodeMemory& memory, const GroupEntry& group, const RecordLook& seen,
+                         uint32_t local_index) {
+        const CollectiveRules& r = rules_of(seen.collective);
+        return {memory, group, seen, local_index, r.gives(seen.rank, seen.root), r.takers, false};
+    }
+    uint32_t steps() const { return steps_; }
     Rank at(uint32_t step) const {
-        if (root_only_) return Rank{root_};
-        if (all_) return Rank{(rank_ + 1 + step) % size_};
-        return Rank{locals_[(local_index_ + 1 + step) % local_count_]};
+        return Rank{all_ ? (first_ + step) % size_ : locals_[(first_ + step) % local_count_]};
     }
 
   private:
     const uint32_t* locals_;
-    uint32_t local_count_, size_, local_index_, rank_;
-    uint32_t root_ = 0;
-    bool root_only_ = false, all_ = false;
+    uint32_t local_count_, size_;
+    uint32_t first_ = 0, steps_ = 0;
+    bool all_ = false;  // steps are ranks of the group, not of this node
 };
 
 // The group a record says it belongs to, checked: it comes from another process.
@@ -170,7 +180,7 @@ bool Mover::claim_incoming(LocalRank destination, RecordId record, MoverCursor* 
     if (!look(memory_.record(destination, record), &seen)) return false;
     const GroupEntry* group = group_of(memory_, destination, seen, &local_index);
     if (group == nullptr) return false;
-    const Ring ring(memory_, *group, seen, local_index, true);
+    const Ring ring = Ring::incoming(memory_, *group, seen, local_index);
     for (uint32_t i = 0; i < steps_max && cursor->idle_steps < ring.steps(); ++i) {
         if (cursor->next >= ring.steps()) cursor->next = 0;
         if (claim_block(*group, destination, record, seen, ring.at(cursor->next), &cursor->chunk, out)) {
@@ -191,8 +201,7 @@ bool Mover::claim_outgoing(LocalRank source, RecordId record, MoverCursor* curso
     if (!look(memory_.record(source, record), &mine)) return false;
     const GroupEntry* group = group_of(memory_, source, mine, &local_index);
     if (group == nullptr) return false;
-    if (mine.collective == Collective::kBcast && mine.rank != mine.root) return false;
-    const Ring ring(memory_, *group, mine, local_index, false);
+    const Ring ring = Ring::outgoing(memory_, *group, mine, local_index);
     for (uint32_t i = 0; i < steps_max && cursor->idle_steps < ring.steps(); ++i) {
         if (cursor->next >= ring.steps()) cursor->next = 0;
         const Rank peer = ring.at(cursor->next);

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/types.h"
 #include "engine/claim.h"
+#include "engine/collective.h"
 
 namespace longshore {
 
@@ -118,8 +119,7 @@ struct alignas(64) OperationRecord {
     Atomic<uint64_t> completed;      // the generation for which somebody saw the operation complete
     Atomic<uint64_t> claims_offset;  // of the first claim word, from the start of the node's memory
     Atomic<uint32_t> chunk_count;
-    Atomic<uint32_t>
-        chunks_per_block;  // uniform blocks; 0: see chunk_first. kOneBlock: the root's is all there is
+    Atomic<uint32_t> chunks_per_block;    // uniform blocks; 0: see chunk_first. kOneBlock: only the root's
     Atomic<uint64_t> chunk_first_offset;  // uint32_t[size + 1], from the start of the node's memory
     Atomic<uint32_t> chunk_bytes;
     Atomic<uint32_t> error;  // 0 or an OperationError; first one wins
@@ -127,7 +127,7 @@ struct alignas(64) OperationRecord {
     uint32_t group_slot, rank, size, root;
     Collective collective;
     Algorithm algorithm;
-    uint8_t self_in_place;   // own block is where it belongs already (allgather family)
+    uint8_t self_in_place;   // own block is where it belongs already
     uint8_t send_is_stable;  // send blocks lie in the arena: the caller's buffer is free at once
     uint16_t local;          // whose record this is, for observers. Blocks' offsets count from these two:
     uint32_t send_region, recv_region;

@@ -83,8 +83,11 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
                 Entered::kOver)
                 return PostResult::kLater;
     }
-    const bool by_blocks = a.recv_blocks != nullptr;
-    const bool root_only = a.collective == Collective::kBcast;
+    const CollectiveRules& rules = rules_of(a.collective);
+    const bool takes = rules.takes(a.rank, a.root);
+    const bool one_block = rules.taken == Blocks::kOne;
+    const bool by_blocks = takes && a.recv_blocks != nullptr;
+    const bool keeps_one = one_block && a.self_in_place && a.rank == a.root;  // and nothing comes in
 
     // How many chunks, of which size: large operations have larger ones, so that the claim words stay
     // bounded.
@@ -99,8 +102,8 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
             chunk_count = 0;
             for (uint32_t s = 0; s < size; ++s) chunk_count += chunks_of(bytes_from(s), chunk_bytes);
         } else {
-            per_block = chunks_of(a.recv_block_bytes, chunk_bytes);
-            chunk_count = root_only ? (a.rank == a.root ? 0 : per_block) : per_block * size;
+            per_block = takes && !keeps_one ? chunks_of(a.recv_block_bytes, chunk_bytes) : 0;
+            chunk_count = one_block ? per_block : per_block * size;
         }
         if (chunk_count <= chunks_max || chunk_bytes >= uint64_t{1} << 31 ||
             (by_blocks ? chunk_count <= size : per_block <= 1))
@@ -109,7 +112,9 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
 
     // One span for the arrays: blocks, then the table of first chunks. Another for the words: chunks, then a
     // word for whoever on another node has to acknowledge.
-    const uint64_t peers = several_nodes ? (is_shared(a.collective) ? memory_.node_count() : size) : 0;
+    const uint64_t peers = !several_nodes || !rules.gives(a.rank, a.root) ? 0
+                           : rules.is_shared                              ? memory_.node_count()
+                                                                          : size;
     const uint64_t send_bytes = a.send_blocks != nullptr ? size * sizeof(BlockSpan) : 0;
     const uint64_t recv_bytes = by_blocks ? size * sizeof(BlockSpan) : 0;
     const uint64_t first_bytes = by_blocks ? (uint64_t{size} + 1) * sizeof(uint32_t) : 0;
@@ -158,7 +163,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     }
     Atomic<ChunkWord>* words = memory_.at<Atomic<ChunkWord>>(claims);
     for (uint64_t i = 0; i < chunk_count; ++i) {
-        const bool in_place = a.self_in_place && !by_blocks && !root_only && i / per_block == a.rank.value;
+        const bool in_place = a.self_in_place && !by_blocks && !one_block && i / per_block == a.rank.value;
         words[i].store(chunk_word(generation, in_place ? ChunkState::kLanded : ChunkState::kFree),
                        std::memory_order_relaxed);
     }
@@ -168,7 +173,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     r.claims_offset.store(claims, std::memory_order_relaxed);
     r.chunk_count.store(static_cast<uint32_t>(chunk_count), std::memory_order_relaxed);
     r.chunks_per_block.store(by_blocks   ? 0
-                             : root_only ? kOneBlock | static_cast<uint32_t>(chunk_count)
+                             : one_block ? kOneBlock | static_cast<uint32_t>(chunk_count)
                                          : static_cast<uint32_t>(per_block),
                              std::memory_order_relaxed);
     r.chunk_first_offset.store(by_blocks ? first : 0, std::memory_order_relaxed);
@@ -304,10 +309,8 @@ bool RankEngine::others_hold_claims(RecordId record) const {
 bool RankEngine::awaited_rank(RecordId record, Rank* out) const {
     const OperationRecord& r = memory_.record(self_, record);
     for (Rank source{0}; source.value < r.size; ++source.value) {
-        const bool gives = r.collective != Collective::kBcast || source.value == r.root;
         uint32_t settled = 0;
-        if (!gives ||
-            block_settled(incoming_chunks(memory_, r, source), watch(record).self.generation, &settled))
+        if (block_settled(incoming_chunks(memory_, r, source), watch(record).self.generation, &settled))
             continue;
         *out = source;
         return true;

@@ -9,21 +9,20 @@
 
 namespace longshore {
 
-// One collective call of this rank. Buffers are registered regions; sizes are bytes. Blocks of v-collectives
-// are given as arrays of `size` (for kAllgatherv only recv_blocks; its send block is send + [0,
-// send_block_bytes)).
+// One collective call of this rank. Buffers are registered regions; sizes are bytes. Where blocks have sizes
+// and places of their own (CollectiveRules::by_vector) they are given as arrays of `size`; the one block of a
+// buffer that holds no more is its first send_block_bytes or recv_block_bytes.
 struct OperationArguments {
     GroupSlot group;
     Rank rank;              // of the caller in the group
     uint64_t sequence = 0;  // 1, 2, ... per group
     Collective collective = Collective::kAlltoall;
     Algorithm algorithm = Algorithm::kDirect;
-    Rank root;  // kBcast
-    bool self_in_place = false;
+    Rank root;
+    bool self_in_place = false;   // its own block, if it gives itself one, is where it belongs already
     bool send_is_stable = false;  // the send region is the arena: completion need not wait for readers
     MemoryRef send, recv;
-    uint64_t send_block_bytes = 0,
-             recv_block_bytes = 0;  // uniform; kBcast root: send_block_bytes, others recv_block_bytes
+    uint64_t send_block_bytes = 0, recv_block_bytes = 0;  // uniform
     const BlockSpan* send_blocks = nullptr;
     const BlockSpan* recv_blocks = nullptr;
 };

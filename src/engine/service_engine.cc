@@ -502,8 +502,7 @@ void ServiceEngine::State::lose(uint32_t i, ServiceAddress lost, WakeSet* wake) 
     for (uint32_t m = 0; m < w.seen.size; ++m) {
         const Member& member = memory.members(group)[m];
         if (ServiceAddress{member.node, member.service} != lost) continue;
-        if (w.seen.collective != Collective::kBcast || m == w.seen.root.value)
-            fail_block(i, Rank{m}, OperationError::kServiceLost, wake);
+        fail_block(i, Rank{m}, OperationError::kServiceLost, wake);
         Acknowledgement a;
         a.operation = {GroupId{group.id.load(std::memory_order_relaxed)}, w.seen.sequence};
         a.source = w.seen.rank;
