@@ -8,13 +8,17 @@
 
 namespace longshore {
 
-constexpr uint32_t kCollectives = 5;
+constexpr uint32_t kCollectives = 9;
 enum class Collective : uint8_t {
     kAlltoall,
     kAlltoallv,
     kAllgather,
     kAllgatherv,
     kBcast,
+    kGather,
+    kGatherv,
+    kScatter,
+    kScatterv,
 };
 
 // Ranks of a group, as seen from the root.

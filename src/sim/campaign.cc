@@ -159,8 +159,8 @@ int run_campaign(const CampaignOptions& o) {
     return failures != 0 || low ? 1 : 0;
 }
 
-int run_one(uint64_t seed, bool verbose) {
-    const WorldOptions o = WorldOptions::draw(seed);
+int run_one(uint64_t seed, uint32_t version, bool verbose) {
+    const WorldOptions o = WorldOptions::draw(seed, version);
     printf("%s\n", o.text().c_str());
     fflush(stdout);
     Workspace workspace;

@@ -18,7 +18,7 @@ struct CampaignOptions {
 
 // 0, or 1: some seed failed or a floor was not reached.
 int run_campaign(const CampaignOptions& options);
-int run_one(uint64_t seed, bool verbose);
+int run_one(uint64_t seed, uint32_t version, bool verbose);
 // One world of 1,024 ranks; limits on the time it spends on a core, and on memory.
 int run_large(double seconds_max, uint64_t rss_bytes_max);
 

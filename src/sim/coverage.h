@@ -8,8 +8,8 @@ namespace longshore::sim {
 struct Coverage {
     uint64_t worlds, crowded_worlds, handed_on, parked, rescued, in_place, contended, killed_before_landed,
         killed_before_acknowledged, pool_full, late_arrivals, restarted, stale_messages, resent, duplicates,
-        errors, rank_only, finished_alone, lost_nodes, lost_operations, outlived_loss, events, operations,
-        copies, reads, bytes_between_nodes;
+        gathered, scattered, root_in_place, errors, rank_only, finished_alone, lost_nodes, lost_operations,
+        outlived_loss, events, operations, copies, reads, bytes_between_nodes;
 };
 
 struct CoverageRow {
@@ -24,6 +24,9 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: parked", &Coverage::parked, 500},
     {"seeds: rescued", &Coverage::rescued, 500},
     {"seeds: in place", &Coverage::in_place, 500},
+    {"seeds: gather(v) from other nodes", &Coverage::gathered, 2000},
+    {"seeds: scatter(v) to other nodes", &Coverage::scattered, 2000},
+    {"seeds: root of gather(v) or scatter(v) in place", &Coverage::root_in_place, 500},
     {"seeds: rank and service process contend for a claim", &Coverage::contended, 500},
     {"seeds: service process killed between data and landed bit", &Coverage::killed_before_landed, 500},
     {"seeds: service process killed between landed bit and acknowledgement",

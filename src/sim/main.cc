@@ -2,17 +2,23 @@
 #include <CLI/CLI.hpp>
 
 #include "sim/campaign.h"
+#include "sim/options.h"
 
 int main(int argc, char** argv) {
     using namespace longshore::sim;
     CLI::App app{"Seeded simulator of the Longshore engine: virtual time, faults, oracles"};
     uint64_t seed = 0;
+    uint32_t version = kOptionsVersion;
     bool verbose = false, large = false, check_determinism = false, no_floors = false;
     double seconds_max = 5;
     uint64_t megabytes_max = 256;
     CampaignOptions o;
     o.replay = argv[0];
     auto* one = app.add_option("--seed", seed, "Replay one world; its options are printed first");
+    app.add_option("--options-version", version, "With --seed: what the seed meant in that version")
+        ->capture_default_str()
+        ->needs(one)
+        ->check(CLI::Range(kOptionsVersionMin, kOptionsVersion));
     app.add_flag("--verbose", verbose, "With --seed: print every event");
     app.add_option("--seeds", o.count, "How many worlds to run")->capture_default_str()->excludes(one);
     app.add_option("--first", o.first, "The first of them")->capture_default_str();
@@ -27,7 +33,7 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
     if (large) return run_large(seconds_max, megabytes_max << 20);
-    if (*one) return run_one(seed, verbose);
+    if (*one) return run_one(seed, version, verbose);
     o.floors = !no_floors;
     if (check_determinism) o.twice_per_mille = 1000;
     return run_campaign(o);

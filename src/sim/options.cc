@@ -12,10 +12,12 @@ uint32_t one_of(Prng& r, std::initializer_list<uint32_t> values) {
 
 }  // namespace
 
-WorldOptions WorldOptions::draw(uint64_t seed) {
+WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     Prng r(mix64(seed ^ 0x6f7074696f6e73ull));
     WorldOptions o;
     o.seed = seed;
+    o.version = version;
+    o.collectives = version < 3 ? 5 : kCollectives;
     const uint64_t shape = r.below(100);
     o.nodes = shape < 22 ? 1 : shape < 38 ? 2 : static_cast<uint32_t>(r.between(3, 8));
     const uint64_t crowd = r.below(100);
@@ -81,7 +83,7 @@ WorldOptions WorldOptions::draw(uint64_t seed) {
     // Memory that only its rank can reach needs ranks that work.
     if (o.not_permitted) o.cooperative = true;
     // Drawn last: what came before is what it was in version 1.
-    o.late_frames = o.kills != 0 && o.nodes > 1 && r.chance(800);
+    o.late_frames = o.kills != 0 && o.nodes > 1 && r.chance(version < 3 ? 800 : 950);
     if (o.nodes > 1 && r.chance(90)) {
         o.lost_node = static_cast<uint32_t>(r.below(o.nodes)) + 1;
         o.lost_ns = r.below(2 * o.late_ns + o.very_late_ns / 2 + 200000);
@@ -132,7 +134,7 @@ WorldOptions WorldOptions::large_world() {
 }
 
 std::string WorldOptions::text() const {
-    std::string t = "seed=" + std::to_string(seed) + " options=" + std::to_string(kOptionsVersion);
+    std::string t = "seed=" + std::to_string(seed) + " options=" + std::to_string(version);
     const auto put = [&t](const char* name, uint64_t v) {
         t += std::string(" ") + name + "=" + std::to_string(v);
     };

@@ -5,17 +5,22 @@
 #include <string>
 
 #include "base/prng.h"
+#include "engine/collective.h"
 
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 2;
+constexpr uint32_t kOptionsVersion = 3;
+// The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and fewer late frames.
+constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
 
 struct WorldOptions {
     uint64_t seed = 0;
-    bool large = false;  // the one world of 1,024 ranks
+    uint32_t version = kOptionsVersion;
+    uint32_t collectives = kCollectives;  // of the engine's, the first so many
+    bool large = false;                   // the one world of 1,024 ranks
 
     uint32_t nodes = 1, ranks = 1, groups = 1, operations = 1;
     uint32_t ranks_of_node[kNodesMax] = {};
@@ -55,7 +60,7 @@ struct WorldOptions {
     // Nothing is lost: every wake-up and every byte counts.
     bool lossless() const { return !kills && !unreadable && !import_fails; }
 
-    static WorldOptions draw(uint64_t seed);
+    static WorldOptions draw(uint64_t seed, uint32_t version = kOptionsVersion);
     static WorldOptions large_world();
     std::string text() const;
 };

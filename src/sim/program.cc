@@ -41,19 +41,59 @@ uint32_t Operation::bytes(uint32_t source, uint32_t destination) const {
             return draw(key ^ mix64(source + 1));
         case Collective::kBcast:
             return source == root && destination != root ? uniform_bytes : 0;
-        default:
+        case Collective::kGather:
+            return destination == root ? uniform_bytes : 0;
+        case Collective::kGatherv:
+            return destination == root ? draw(key ^ mix64(source + 1)) : 0;
+        case Collective::kScatter:
+            return source == root ? uniform_bytes : 0;
+        case Collective::kScatterv:
+            return source == root ? draw(key ^ mix64(destination + 1)) : 0;
+        case Collective::kAlltoall:
+        case Collective::kAllgather:
             return uniform_bytes;
     }
+    LONGSHORE_CHECK(false);
+}
+
+bool Operation::by_blocks(bool receive) const {
+    const Collective c = collective;
+    const bool both = c == Collective::kAlltoallv;
+    return both ||
+           (receive ? c == Collective::kAllgatherv || c == Collective::kGatherv : c == Collective::kScatterv);
+}
+
+bool Operation::sends_one() const {
+    return sends_same() || collective == Collective::kGather || collective == Collective::kGatherv;
+}
+
+bool Operation::sends_same() const {
+    return collective == Collective::kAllgather || collective == Collective::kAllgatherv ||
+           collective == Collective::kBcast;
+}
+
+bool Operation::receives_one() const {
+    return collective == Collective::kBcast || collective == Collective::kScatter ||
+           collective == Collective::kScatterv;
+}
+
+bool Operation::own_in_recv(uint32_t rank) const {
+    if (!in_place || !sends_one()) return false;
+    return sends_same() || rank == root;
+}
+
+bool Operation::own_in_send(uint32_t rank) const {
+    return in_place && receives_one() && rank == root;
 }
 
 uint64_t Operation::layout(uint32_t rank, bool receive, std::vector<BlockSpan>* blocks) const {
     blocks->assign(size, {});
     uint64_t at = 0, end = 0;
     const uint32_t first = turn(rank, receive);
-    const bool shared = is_shared(collective);
-    if (shared && !receive) {
-        const uint64_t mine =
-            collective == Collective::kBcast ? (rank == root ? uniform_bytes : 0) : bytes(rank, rank);
+    if (!receive && sends_one()) {
+        const bool is_gather = !sends_same();
+        const uint64_t mine = collective == Collective::kBcast ? (rank == root ? uniform_bytes : 0)
+                                                               : bytes(rank, is_gather ? root : rank);
         blocks->assign(size, {0, mine});
         return mine;
     }
@@ -61,14 +101,15 @@ uint64_t Operation::layout(uint32_t rank, bool receive, std::vector<BlockSpan>* 
         const uint32_t peer = (first + i) % size;
         BlockSpan& b = (*blocks)[peer];
         b.bytes = receive ? bytes(peer, rank) : bytes(rank, peer);
-        if (by_blocks()) {
+        if (receive && peer == rank && own_in_send(rank)) b.bytes = 0;
+        if (by_blocks(receive)) {
             const uint64_t h = mix64(key ^ (rank * 8191 + peer) * 2 ^ receive);
             if (receive)
                 at += h % 5;  // a gap that nobody may write to
             else if (at > 0 && h % 4 == 0)
                 at -= std::min<uint64_t>(at, h % 9);  // send blocks may overlap
         }
-        b.offset = collective == Collective::kBcast ? 0 : at;
+        b.offset = receive && receives_one() ? 0 : at;
         at += b.bytes;
         end = std::max(end, at);
     }
@@ -116,9 +157,9 @@ Program Program::draw(const WorldOptions& o) {
         op.sequence = ++group.sequence;
         op.key = r.next() & ~uint64_t{0xff000000000};
         op.collective = o.large ? (i == 0 ? Collective::kAlltoallv : Collective::kAllgatherv)
-                                : static_cast<Collective>(r.below(kCollectives));
+                                : static_cast<Collective>(r.below(o.collectives));
         op.root = static_cast<uint32_t>(r.below(op.size));
-        op.in_place = op.collective != Collective::kBcast && r.chance(o.in_place);
+        op.in_place = op.may_be_in_place() && r.chance(o.in_place);
         op.blocking = r.chance(o.blocking);
         op.zero = o.zero;
         op.chunk_bytes = o.chunk_bytes;
@@ -135,7 +176,7 @@ Program Program::draw(const WorldOptions& o) {
             uint64_t reached = uint64_t{1} << home.value;
             for (uint32_t d = 0; d < op.size; ++d) {
                 const NodeId there = p.places[group.members[d]].node;
-                if (there == home || (is_shared(op.collective) && reached >> there.value & 1)) continue;
+                if (there == home || (op.sends_same() && reached >> there.value & 1)) continue;
                 reached |= uint64_t{1} << there.value;
                 p.bytes_between_nodes += op.bytes(m, d);
             }

@@ -31,18 +31,30 @@ struct Operation {
     uint32_t uniform_bytes = 0;
     uint32_t zero = 0, bytes_max = 0, chunk_bytes = 0, eager_bytes = 0;
 
-    bool by_blocks() const {
-        return collective == Collective::kAlltoallv || collective == Collective::kAllgatherv;
-    }
+    // What MPI says of the collective: the oracle, which asks the engine's table for nothing.
     // Bytes from group rank `source` to group rank `destination`.
     uint32_t bytes(uint32_t source, uint32_t destination) const;
+    // The buffer's blocks have sizes and places of their own.
+    bool by_blocks(bool receive) const;
+    // The send buffer of a rank that gives something holds one block, whoever gets it.
+    bool sends_one() const;
+    // Everybody gets the same from a rank: it crosses to a node once.
+    bool sends_same() const;
+    bool receives_one() const;
+    bool may_be_in_place() const { return collective != Collective::kBcast; }
+    // In place: the rank's own block is not moved, it stands in the receive buffer, or stays in the send
+    // buffer.
+    bool own_in_recv(uint32_t rank) const;
+    bool own_in_send(uint32_t rank) const;
+
     // Blocks in the send or receive buffer of `rank`, and how large the buffer is.
     uint64_t layout(uint32_t rank, bool receive, std::vector<BlockSpan>* blocks) const;
     uint64_t send_key(uint32_t rank) const { return key * 2 + (uint64_t{rank} << 32); }
     uint64_t fill_key(uint32_t rank) const { return key * 2 + 1 + (uint64_t{rank} << 32); }
     // The first block of a layout is that of this rank: they lie in turned order.
     uint32_t turn(uint32_t rank, bool receive) const {
-        return by_blocks() ? static_cast<uint32_t>(mix64(key ^ rank * 31 ^ (receive ? 7 : 8)) % size) : 0;
+        return by_blocks(receive) ? static_cast<uint32_t>(mix64(key ^ rank * 31 ^ (receive ? 7 : 8)) % size)
+                                  : 0;
     }
     uint32_t draw(uint64_t h) const;  // a size from a hash
 };

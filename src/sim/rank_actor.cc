@@ -173,8 +173,7 @@ bool RankActor::add_regions(Use& u) {
         u.send_ref = {place_.local, kArenaRegion, u.arena_at - memory_.arena_begin(place_.local)};
         return true;
     }
-    const bool shared_in_place = u.operation->in_place && is_shared(u.operation->collective);
-    if (shared_in_place) {
+    if (u.operation->own_in_recv(u.rank)) {
         u.send_ref = u.recv_ref;
         u.send_ref.offset += u.recv_blocks[u.rank].offset;
         return true;
@@ -191,11 +190,11 @@ bool RankActor::prepare(Use& u) {
         u.recv = world_.memory.allocate(recv_bytes);
         u.recv_key = op.fill_key(u.rank);
         poison(u.recv, u.recv_key);
-        const bool shared_in_place = op.in_place && is_shared(op.collective);
-        u.snapshot = op.in_place && !shared_in_place;
         if (op.in_place) world_.coverage.in_place = 1;
+        if (op.own_in_send(u.rank) || (op.own_in_recv(u.rank) && !op.sends_same()))
+            world_.coverage.root_in_place = 1;
         u.send_key = op.send_key(u.rank);
-        if (shared_in_place) {
+        if (op.own_in_recv(u.rank)) {
             u.stable = false;
             const BlockSpan& own = u.recv_blocks[u.rank];
             fill_pattern(world_.memory.pool(u.recv.at + own.offset), u.send_key, 0, own.bytes);
@@ -218,7 +217,7 @@ bool RankActor::prepare(Use& u) {
             if (u.arena_bytes == 0) u.stable = false;
         }
         std::vector<uint32_t>& offsets = world_.send_offsets[op.index][u.rank];
-        if (is_shared(op.collective)) {
+        if (op.sends_one()) {
             offsets = {static_cast<uint32_t>(u.send_blocks[0].offset)};
         } else {
             offsets.reserve(op.size);
@@ -245,26 +244,19 @@ void RankActor::enter(Use& u) {
         a.sequence = op.sequence;
         a.collective = op.collective;
         a.root = Rank{op.root};
-        a.self_in_place = op.in_place && is_shared(op.collective);
+        a.self_in_place = op.own_in_recv(u.rank) || op.own_in_send(u.rank);
         a.send_is_stable = u.stable;
         a.send = u.send_ref;
         a.recv = u.recv_ref;
-        switch (op.collective) {
-            case Collective::kAlltoall:
-            case Collective::kAllgather:
-                a.send_block_bytes = a.recv_block_bytes = op.uniform_bytes;
-                break;
-            case Collective::kBcast:
-                (u.rank == op.root ? a.send_block_bytes : a.recv_block_bytes) = op.uniform_bytes;
-                break;
-            case Collective::kAlltoallv:
-                a.send_blocks = u.send_blocks.data();
-                a.recv_blocks = u.recv_blocks.data();
-                break;
-            case Collective::kAllgatherv:
-                a.send_block_bytes = u.send_blocks[0].bytes;
-                a.recv_blocks = u.recv_blocks.data();
-                break;
+        if (op.by_blocks(false)) {
+            a.send_blocks = u.send_blocks.data();
+        } else {
+            a.send_block_bytes = u.send_blocks[op.sends_one() ? 0 : u.rank].bytes;
+        }
+        if (op.by_blocks(true)) {
+            a.recv_blocks = u.recv_blocks.data();
+        } else {
+            a.recv_block_bytes = u.recv_blocks[op.receives_one() ? op.root : u.rank].bytes;
         }
         posted = engine_->post(a, !op.blocking || !cooperative_, &u.record, &wake);
     }

@@ -36,7 +36,7 @@ class RankActor {
         const Operation* operation = nullptr;
         uint32_t rank = 0;  // in the group
         bool prepared = false, posted = false, complete = false, retired = false;
-        bool stable = false, snapshot = false;
+        bool stable = false;
         Buffer send, recv;
         uint64_t arena_at = 0, arena_bytes = 0;  // of stable send blocks
         RegionId send_region, recv_region;
@@ -60,6 +60,7 @@ class RankActor {
     void move();
     void complete(Use& u);
     void check(Use& u, OperationError error);
+    void cover(const Operation& op, uint32_t source);
     bool may_fail(const Operation& op, OperationError error) const;
     bool landed(const Use& u, uint32_t source) const;
     void poison(const Buffer& b, uint64_t key);

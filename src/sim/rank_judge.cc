@@ -21,6 +21,14 @@ bool RankActor::landed(const Use& u, uint32_t source) const {
     return true;
 }
 
+// A block that has come as it should.
+void RankActor::cover(const Operation& op, uint32_t source) {
+    const uint32_t giver = world_.program.groups[op.group].members[source];
+    if (world_.program.places[giver].node == place_.node || op.sends_same()) return;
+    if (op.sends_one()) world_.coverage.gathered = 1;
+    if (op.receives_one()) world_.coverage.scattered = 1;
+}
+
 // The MPI result, byte by byte, with everything around it.
 void RankActor::check(Use& u, OperationError error) {
     const Operation& op = *u.operation;
@@ -56,6 +64,7 @@ void RankActor::check(Use& u, OperationError error) {
         const uint32_t offset = sent[sent.size() == 1 ? 0 : u.rank];
         if (!is_pattern(world_.memory.pool(u.recv.at + b.offset), op.send_key(source), offset, b.bytes))
             return world_.fail("bytes", name() + ": wrong bytes from " + std::to_string(source));
+        cover(op, source);
     }
     if (!untouched(at, ((u.recv.bytes + 63) & ~uint64_t{63}) + 2 * kRedZoneBytes))
         return world_.fail("red zone", name() + ": bytes after the last block");

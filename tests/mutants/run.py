@@ -67,7 +67,7 @@ def main():
     (build / "objects").mkdir(parents=True)
     shutil.copytree(SRC.parent / "include", build / "include")
     shutil.copytree(SRC, tree)
-    engine = sorted(f"engine/{p.name}" for p in (tree / "engine").glob("*.cc") if "_test" not in p.name)
+    engine = sorted(str(p.relative_to(tree)) for p in (tree / "engine").rglob("*.cc") if "_test" not in p.name)
     sim = sorted(f"sim/{p.name}" for p in (tree / "sim").glob("*.cc") if p.name != "engine_bench.cc")
     base, error = compile_all(tree, engine + sim, build / "objects")
     if base is None:

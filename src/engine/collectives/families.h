@@ -8,5 +8,7 @@ namespace longshore {
 extern const CollectiveRules kAlltoallRules, kAlltoallvRules;
 extern const CollectiveRules kAllgatherRules, kAllgathervRules;
 extern const CollectiveRules kBcastRules;
+extern const CollectiveRules kGatherRules, kGathervRules;
+extern const CollectiveRules kScatterRules, kScattervRules;
 
 }  // namespace longshore

@@ -5,6 +5,7 @@ namespace longshore {
 // In the order of Collective.
 const CollectiveRules* const kCollectiveRules[kCollectives] = {
     &kAlltoallRules, &kAlltoallvRules, &kAllgatherRules, &kAllgathervRules, &kBcastRules,
+    &kGatherRules,   &kGathervRules,   &kScatterRules,   &kScattervRules,
 };
 
 }  // namespace longshore
