@@ -51,7 +51,6 @@ struct alignas(64) NodeHeader {
     Atomic<uint32_t> dropped_count;  // notifications to the node that nobody could keep; which: see dropped()
 };
 
-constexpr uint32_t kCollectives = 5;
 enum class Collective : uint8_t { kAlltoall, kAlltoallv, kAllgather, kAllgatherv, kBcast };
 // Every rank gives the same block to all, so a copy of it will do as a source.
 constexpr bool is_shared(Collective c) {

@@ -78,7 +78,18 @@ void ls_group_free(ls_group* group);
 void ls_group_shape(const ls_group* group, uint32_t* nodes, uint32_t* ranks_per_node);
 
 /* --- operations: all members start the same ones in the same order on a group. */
-typedef enum ls_collective { LS_ALLTOALL, LS_ALLTOALLV, LS_ALLGATHER, LS_ALLGATHERV, LS_BCAST } ls_collective;
+typedef enum ls_collective {
+    LS_ALLTOALL,
+    LS_ALLTOALLV,
+    LS_ALLGATHER,
+    LS_ALLGATHERV,
+    LS_BCAST,
+    LS_GATHER,
+    LS_GATHERV,
+    LS_SCATTER,
+    LS_SCATTERV
+} ls_collective;
+enum { LS_COLLECTIVE_COUNT = 9 };
 
 /* How an operation's data move; the same on all ranks. Staged: through memory of the service processes. Staged
  * hierarchical (allgather family, bcast): into shared memory of each node, from which its ranks copy. */
@@ -96,13 +107,13 @@ typedef struct ls_vector {
 typedef struct ls_arguments {
     ls_collective collective;
     ls_algorithm algorithm;
-    const void* send;   /* null and in_place: MPI_IN_PLACE */
+    const void* send;
     void* recv;
-    int in_place;
-    uint32_t root;            /* LS_BCAST; its buffer is recv on every rank */
-    size_t send_block_bytes;  /* uniform collectives: bytes per block; LS_ALLGATHERV: of the one send block */
-    size_t recv_block_bytes;  /* uniform collectives; LS_BCAST: the whole */
-    ls_vector send_vector, recv_vector; /* v-collectives (LS_ALLGATHERV: recv only) */
+    int in_place;             /* MPI_IN_PLACE: no send buffer; LS_SCATTER(V): no receive buffer, at the root only */
+    uint32_t root;            /* LS_BCAST (its buffer is recv on every rank), LS_GATHER(V), LS_SCATTER(V) */
+    size_t send_block_bytes;  /* per block, or of the one block that a rank sends */
+    size_t recv_block_bytes;  /* per block, or of the one block that a rank receives */
+    ls_vector send_vector, recv_vector; /* v-collectives, where there is a block per rank */
     int blocking; /* the caller is about to wait: no doorbell where no service process is needed */
 } ls_arguments;
 
@@ -135,7 +146,7 @@ typedef struct ls_collective_bytes {
     uint64_t by_service, by_rank;
 } ls_collective_bytes;
 /* What landed at this rank so far, by collective (index ls_collective). */
-void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[5]);
+void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]);
 
 /* Notifications from other nodes that reached a service process, of one collective: how many, how many before a rank
  * that they could serve had entered, and what became of those. */
@@ -147,7 +158,7 @@ typedef struct ls_service_stats {
     uint32_t node, service, incarnation, core; /* core: UINT32_MAX if it has none of its own */
     uint64_t busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
         notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes;
-    ls_late_counts late[5]; /* by collective (index ls_collective) */
+    ls_late_counts late[LS_COLLECTIVE_COUNT]; /* by collective (index ls_collective) */
 } ls_service_stats;
 /* The service processes of this rank's node; returns how many there are, fills at most `max`. Call it on the lowest
  * rank of a node (ls_is_node_leader). */

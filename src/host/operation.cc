@@ -197,7 +197,7 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
     return guarded([&]() -> int {
         ls_context& c = *group->context;
         if (is_forked(c) || group->state != ls_group::State::kReady) return LS_ERR_UNAVAILABLE;
-        if (arguments->collective < LS_ALLTOALL || arguments->collective > LS_BCAST ||
+        if (arguments->collective < LS_ALLTOALL || arguments->collective > LS_SCATTERV ||
             arguments->algorithm < LS_DIRECT || arguments->algorithm > LS_STAGED_HIERARCHICAL ||
             arguments->root >= group->size)
             return LS_ERR_ARGUMENT;
@@ -263,10 +263,9 @@ void ls_operation_free(ls_operation* operation) {
 }
 
 void ls_operation_describe(const ls_operation* operation, char* line, size_t bytes) {
-    static constexpr const char* kNames[] = {"alltoall", "alltoallv", "allgather", "allgatherv", "bcast"};
     const ls_group& group = *operation->group;
     const ls_context& c = *group.context;
-    const char* name = kNames[static_cast<size_t>(operation->arguments.collective)];
+    const char* name = rules_of(operation->arguments.collective).name;
     const auto sequence = static_cast<unsigned long long>(operation->arguments.sequence);
     Rank missing;
     if (operation->state == ls_operation::State::kWaiting) {

@@ -71,14 +71,83 @@ bool all_small(const std::vector<BlockSpan>& blocks, uint64_t eager_bytes) {
     return sum > 0 && sum <= kCopyBytesMax;
 }
 
+// Where everything of one rank goes while it is planned.
+struct Planning {
+    const ls_arguments& a;
+    const CollectiveRules& rules;
+    uint32_t rank, size;
+    uint64_t eager_bytes;
+    Plan* plan;
+    OperationArguments* out;
+    bool gives, takes;
+};
+
+bool plan_recv(const Planning& p) {
+    auto* recv = static_cast<std::byte*>(p.a.recv);
+    // In place, the one block that the root of a scatter takes is its own, and stays where it is.
+    if (!p.takes || (p.a.in_place && p.rules.taken == Blocks::kOne)) return true;
+    if (p.rules.by_vector && p.rules.taken == Blocks::kPerRank) {
+        Extent received;
+        if (!blocks_of(p.a.recv_vector, recv, p.size, &p.plan->recv_blocks, &received)) return false;
+        p.plan->recv = const_cast<std::byte*>(received.base);
+        p.plan->recv_bytes = received.bytes;
+        return true;
+    }
+    p.plan->recv = recv;
+    p.out->recv_block_bytes = p.a.recv_block_bytes;
+    return multiply(p.a.recv_block_bytes, p.rules.taken == Blocks::kOne ? 1 : p.size, &p.plan->recv_bytes);
+}
+
+// One block; in place, it is where this rank receives its own.
+void plan_one_sent(const Planning& p) {
+    p.plan->send = static_cast<const std::byte*>(p.a.send);
+    uint64_t bytes = p.a.send_block_bytes;
+    if (p.a.collective == LS_BCAST) {
+        p.plan->send = static_cast<const std::byte*>(p.a.recv);
+        bytes = p.a.recv_block_bytes;
+    } else if (p.a.in_place && !p.plan->recv_blocks.empty()) {
+        p.plan->send = p.plan->recv + p.plan->recv_blocks[p.rank].offset;
+        bytes = p.plan->recv_blocks[p.rank].bytes;
+    } else if (p.a.in_place) {
+        p.plan->send = p.plan->recv + p.rank * p.a.recv_block_bytes;
+        bytes = p.a.recv_block_bytes;
+    }
+    p.out->send_block_bytes = p.plan->send_bytes = bytes;
+    p.plan->copy_send = bytes > 0 && bytes <= p.eager_bytes;
+}
+
+// A block per rank. In place they come from the receive buffer, and are copied before others arrive there;
+// but the root of a scatter has its send buffer all the same.
+bool plan_blocks_sent(const Planning& p) {
+    const bool from_recv = p.a.in_place && p.rules.taken == Blocks::kPerRank;
+    const void* const send = from_recv ? p.a.recv : p.a.send;
+    Plan& plan = *p.plan;
+    if (!p.rules.by_vector) {
+        const uint64_t bytes = from_recv ? p.a.recv_block_bytes : p.a.send_block_bytes;
+        plan.send = static_cast<const std::byte*>(send);
+        p.out->send_block_bytes = bytes;
+        if (!multiply(bytes, p.size, &plan.send_bytes)) return false;
+        plan.snapshot = from_recv && plan.send_bytes > 0;
+        plan.copy_send =
+            !from_recv && bytes <= p.eager_bytes && plan.send_bytes > 0 && plan.send_bytes <= kCopyBytesMax;
+        return true;
+    }
+    Extent sent;
+    if (!blocks_of(from_recv ? p.a.recv_vector : p.a.send_vector, send, p.size, &plan.send_blocks, &sent))
+        return false;
+    plan.send = sent.base;
+    plan.send_bytes = sent.bytes;
+    if (from_recv) plan.send_blocks[p.rank].bytes = 0;
+    plan.copy_send = !from_recv && all_small(plan.send_blocks, p.eager_bytes);
+    if (from_recv || plan.copy_send) plan.send_bytes = pack(&plan.send_blocks, &plan.copy_from);
+    plan.snapshot = from_recv && plan.send_bytes > 0;
+    return true;
+}
+
 }  // namespace
 
 int make_plan(const ls_arguments& a, uint32_t rank, uint32_t size, uint64_t eager_bytes, Plan* plan,
               OperationArguments* out) {
-    const auto* send = static_cast<const std::byte*>(a.send);
-    auto* recv = static_cast<std::byte*>(a.recv);
-    uint64_t total = 0;
-    Extent sent, received;
     plan->send = plan->recv = nullptr;
     plan->send_bytes = plan->recv_bytes = 0;
     plan->copy_send = plan->snapshot = false;
@@ -88,66 +157,16 @@ int make_plan(const ls_arguments& a, uint32_t rank, uint32_t size, uint64_t eage
     *out = {};
     out->collective = static_cast<Collective>(a.collective);
     out->algorithm = static_cast<Algorithm>(a.algorithm);
+    out->root = Rank{a.root};
     out->self_in_place = a.in_place != 0;
-    switch (a.collective) {
-        case LS_ALLTOALL:
-            if (!multiply(a.recv_block_bytes, size, &plan->recv_bytes)) return LS_ERR_ARGUMENT;
-            out->recv_block_bytes = a.recv_block_bytes;
-            out->send_block_bytes = a.in_place ? a.recv_block_bytes : a.send_block_bytes;
-            if (!multiply(out->send_block_bytes, size, &total)) return LS_ERR_ARGUMENT;
-            plan->send = a.in_place ? recv : send;
-            plan->send_bytes = total;
-            plan->recv = recv;
-            plan->snapshot = a.in_place && total > 0;
-            plan->copy_send =
-                !a.in_place && out->send_block_bytes <= eager_bytes && total > 0 && total <= kCopyBytesMax;
-            break;
-        case LS_ALLTOALLV:
-            if (!blocks_of(a.recv_vector, a.recv, size, &plan->recv_blocks, &received) ||
-                !blocks_of(a.in_place ? a.recv_vector : a.send_vector, a.in_place ? a.recv : a.send, size,
-                           &plan->send_blocks, &sent))
-                return LS_ERR_ARGUMENT;
-            plan->send = sent.base;
-            plan->send_bytes = sent.bytes;
-            plan->recv = const_cast<std::byte*>(received.base);
-            plan->recv_bytes = received.bytes;
-            if (a.in_place) plan->send_blocks[rank].bytes = 0;
-            plan->snapshot = a.in_place != 0;
-            plan->copy_send = !a.in_place && all_small(plan->send_blocks, eager_bytes);
-            if (plan->snapshot || plan->copy_send)
-                plan->send_bytes = pack(&plan->send_blocks, &plan->copy_from);
-            plan->snapshot = plan->snapshot && plan->send_bytes > 0;
-            break;
-        case LS_ALLGATHER:
-            if (!multiply(a.recv_block_bytes, size, &plan->recv_bytes)) return LS_ERR_ARGUMENT;
-            plan->recv = recv;
-            out->recv_block_bytes = a.recv_block_bytes;
-            out->send_block_bytes = plan->send_bytes = a.in_place ? a.recv_block_bytes : a.send_block_bytes;
-            plan->send = a.in_place ? recv + rank * a.recv_block_bytes : send;
-            break;
-        case LS_ALLGATHERV:
-            if (!blocks_of(a.recv_vector, a.recv, size, &plan->recv_blocks, &received))
-                return LS_ERR_ARGUMENT;
-            plan->recv = const_cast<std::byte*>(received.base);
-            plan->recv_bytes = received.bytes;
-            plan->send = a.in_place ? received.base + plan->recv_blocks[rank].offset : send;
-            out->send_block_bytes = plan->send_bytes =
-                a.in_place ? plan->recv_blocks[rank].bytes : a.send_block_bytes;
-            break;
-        case LS_BCAST:
-            out->root = Rank{a.root};
-            plan->recv = recv;
-            plan->recv_bytes = out->recv_block_bytes = a.recv_block_bytes;
-            out->self_in_place = a.root == rank;
-            if (a.root != rank) break;
-            plan->send = recv;
-            plan->send_bytes = out->send_block_bytes = a.recv_block_bytes;
-            break;
-    }
-    if (a.collective >= LS_ALLGATHER && plan->send_bytes > 0 && plan->send_bytes <= eager_bytes)
-        plan->copy_send = true;
-    if (plan->send_bytes > INT64_MAX || plan->recv_bytes > INT64_MAX) return LS_ERR_ARGUMENT;
-    return LS_OK;
+    const CollectiveRules& rules = rules_of(out->collective);
+    const bool gives = rules.gives(Rank{rank}, out->root), takes = rules.takes(Rank{rank}, out->root);
+    if (a.in_place && !(gives && takes)) return LS_ERR_ARGUMENT;
+    const Planning planning{a, rules, rank, size, eager_bytes, plan, out, gives, takes};
+    if (!plan_recv(planning)) return LS_ERR_ARGUMENT;
+    if (gives && rules.given == Blocks::kOne) plan_one_sent(planning);
+    if (gives && rules.given == Blocks::kPerRank && !plan_blocks_sent(planning)) return LS_ERR_ARGUMENT;
+    return plan->send_bytes > INT64_MAX || plan->recv_bytes > INT64_MAX ? LS_ERR_ARGUMENT : LS_OK;
 }
 
 }  // namespace longshore

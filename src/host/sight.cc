@@ -36,7 +36,7 @@ void show_waits(ls_context& c) {
 
 using namespace longshore;
 
-void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[5]) {
+void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]) {
     for (uint32_t i = 0; i < kCollectives; ++i) out[i] = {};
     if (!context->engine || is_forked(*context)) return;
     const RankSlot& slot = context->memory.rank(context->engine->self());

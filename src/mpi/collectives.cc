@@ -57,8 +57,6 @@ void give_up_data(Operation* operation) {
     arguments.recv_block_bytes += kLostRecv;
 }
 
-namespace {
-
 void stage_send(Operation* operation, const Block& block, uint64_t count, size_t bytes) {
     operation->arguments.send = block.buffer;
     if (block.layout.contiguous || bytes == 0) return;
@@ -74,7 +72,6 @@ void stage_recv(Operation* operation, const Block& block, uint64_t count, size_t
     stage_packed_recv(operation, block.layout, bytes);
 }
 
-// `count` elements of the receive buffer, from `first` on, that are also sent.
 void pack_in_place(Operation* operation, const Block& block, uint64_t first, uint64_t count) {
     if (!operation->unpack || operation->lost != MPI_SUCCESS) return;
     const void* from = element_at(block.buffer, block.layout, static_cast<int64_t>(first));
@@ -82,10 +79,11 @@ void pack_in_place(Operation* operation, const Block& block, uint64_t first, uin
     if (!pack(from, count, block.layout, to)) operation->lost = MPI_ERR_OTHER;
 }
 
-// The receive side of all blocks together; false if that is more than there is memory.
 bool whole_of(const Block& block, int size, size_t* bytes) {
     return !__builtin_mul_overflow(block.bytes, static_cast<size_t>(size), bytes);
 }
+
+namespace {
 
 bool aliased(const Block& send, const Block& recv) {
     return send.buffer && send.buffer == recv.buffer && send.bytes > 0 && recv.bytes > 0 &&

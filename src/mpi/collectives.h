@@ -34,6 +34,14 @@ void stage_packed_send(Operation* operation, size_t bytes, Write write) {
 // The receive side likewise: the operation unpacks with this layout when it completes.
 void stage_packed_recv(Operation* operation, const Layout& layout, size_t bytes);
 
+// `count` elements of one size, sent or received as they are, or packed.
+void stage_send(Operation* operation, const Block& block, uint64_t count, size_t bytes);
+void stage_recv(Operation* operation, const Block& block, uint64_t count, size_t bytes);
+// `count` elements of the receive buffer, from `first` on, that are also sent.
+void pack_in_place(Operation* operation, const Block& block, uint64_t first, uint64_t count);
+// The blocks of all ranks together; false if that is more than there is memory.
+bool whole_of(const Block& block, int size, size_t* bytes);
+
 // What a rank adds to the size of every block it sends or receives when its data are lost: no two ranks'
 // blocks fit then, so nobody touches the memory, all who exchange something with it get an error, and nobody
 // waits. A block that is sent is too large for a notification, too: the host library copies none of it.

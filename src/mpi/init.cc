@@ -48,8 +48,10 @@ void say(LogLevel level, const std::string& line) {
 
 const char* call_name(Call call) {
     static const char* const names[kCallCount] = {
-        "MPI_Alltoall",  "MPI_Alltoallv",  "MPI_Allgather",  "MPI_Allgatherv",  "MPI_Bcast",
-        "MPI_Ialltoall", "MPI_Ialltoallv", "MPI_Iallgather", "MPI_Iallgatherv", "MPI_Ibcast"};
+        "MPI_Alltoall",   "MPI_Alltoallv",  "MPI_Allgather",   "MPI_Allgatherv", "MPI_Bcast",
+        "MPI_Gather",     "MPI_Gatherv",    "MPI_Scatter",     "MPI_Scatterv",   "MPI_Ialltoall",
+        "MPI_Ialltoallv", "MPI_Iallgather", "MPI_Iallgatherv", "MPI_Ibcast",     "MPI_Igather",
+        "MPI_Igatherv",   "MPI_Iscatter",   "MPI_Iscatterv"};
     return names[static_cast<int>(call)];
 }
 

@@ -15,6 +15,14 @@ Selected selected_of(Call call) {
             return Selected::kAllgatherv;
         case LS_BCAST:
             return Selected::kBcast;
+        case LS_GATHER:
+            return Selected::kGather;
+        case LS_GATHERV:
+            return Selected::kGatherv;
+        case LS_SCATTER:
+            return Selected::kScatter;
+        case LS_SCATTERV:
+            return Selected::kScatterv;
     }
     __builtin_unreachable();
 }

@@ -84,14 +84,22 @@ enum class Call : uint8_t {
     kAllgather,
     kAllgatherv,
     kBcast,
+    kGather,
+    kGatherv,
+    kScatter,
+    kScatterv,
     kIalltoall,
     kIalltoallv,
     kIallgather,
     kIallgatherv,
     kIbcast,
+    kIgather,
+    kIgatherv,
+    kIscatter,
+    kIscatterv,
 };
-inline constexpr int kCallCount = 10;
-inline constexpr int kCollectiveCount = 5;
+inline constexpr int kCallCount = 2 * LS_COLLECTIVE_COUNT;
+inline constexpr int kCollectiveCount = LS_COLLECTIVE_COUNT;
 const char* call_name(Call call);
 inline bool is_blocking(Call call) {
     return static_cast<int>(call) < kCollectiveCount;

@@ -17,7 +17,6 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     WorldOptions o;
     o.seed = seed;
     o.version = version;
-    o.collectives = version < 3 ? 5 : kCollectives;
     const uint64_t shape = r.below(100);
     o.nodes = shape < 22 ? 1 : shape < 38 ? 2 : static_cast<uint32_t>(r.between(3, 8));
     const uint64_t crowd = r.below(100);
@@ -75,7 +74,7 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     o.not_permitted = r.chance(100) ? one_of(r, {100, 500}) : 0;
     o.wide_descriptors = r.chance(200);
     o.import_fails = o.wide_descriptors && r.chance(400) ? one_of(r, {50, 300}) : 0;
-    o.kills = r.chance(350) ? static_cast<uint32_t>(r.between(1, 3)) : 0;
+    o.kills = r.chance(version < 3 ? 350 : 450) ? static_cast<uint32_t>(r.between(1, 3)) : 0;
     // The moment after the landed bit twice as often: it is only there where blocks come from other nodes.
     o.kill_phase = static_cast<uint32_t>(r.below(8));
     if (o.kill_phase == 7) o.kill_phase = 4;
@@ -83,7 +82,7 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     // Memory that only its rank can reach needs ranks that work.
     if (o.not_permitted) o.cooperative = true;
     // Drawn last: what came before is what it was in version 1.
-    o.late_frames = o.kills != 0 && o.nodes > 1 && r.chance(version < 3 ? 800 : 950);
+    o.late_frames = o.kills != 0 && o.nodes > 1 && r.chance(800);
     if (o.nodes > 1 && r.chance(90)) {
         o.lost_node = static_cast<uint32_t>(r.below(o.nodes)) + 1;
         o.lost_ns = r.below(2 * o.late_ns + o.very_late_ns / 2 + 200000);

@@ -5,13 +5,12 @@
 #include <string>
 
 #include "base/prng.h"
-#include "engine/collective.h"
 
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
 constexpr uint32_t kOptionsVersion = 3;
-// The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and fewer late frames.
+// The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
@@ -19,8 +18,7 @@ constexpr uint32_t kNodesMax = 32;
 struct WorldOptions {
     uint64_t seed = 0;
     uint32_t version = kOptionsVersion;
-    uint32_t collectives = kCollectives;  // of the engine's, the first so many
-    bool large = false;                   // the one world of 1,024 ranks
+    bool large = false;  // the one world of 1,024 ranks
 
     uint32_t nodes = 1, ranks = 1, groups = 1, operations = 1;
     uint32_t ranks_of_node[kNodesMax] = {};

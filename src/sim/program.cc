@@ -116,6 +116,18 @@ uint64_t Operation::layout(uint32_t rank, bool receive, std::vector<BlockSpan>* 
     return end;
 }
 
+namespace {
+
+// Those of version 2 come twice as often as gather(v) and scatter(v), in which less happens.
+Collective draw_collective(Prng& r, uint32_t version) {
+    constexpr uint32_t kOfVersion2 = 5;
+    if (version < 3) return static_cast<Collective>(r.below(kOfVersion2));
+    const uint64_t i = r.below(kCollectives + kOfVersion2);
+    return static_cast<Collective>(i < kCollectives ? i : i - kCollectives);
+}
+
+}  // namespace
+
 Program Program::draw(const WorldOptions& o) {
     Program p;
     Prng r(mix64(o.seed ^ 0x70726f6772616dull));
@@ -157,7 +169,7 @@ Program Program::draw(const WorldOptions& o) {
         op.sequence = ++group.sequence;
         op.key = r.next() & ~uint64_t{0xff000000000};
         op.collective = o.large ? (i == 0 ? Collective::kAlltoallv : Collective::kAllgatherv)
-                                : static_cast<Collective>(r.below(o.collectives));
+                                : draw_collective(r, o.version);
         op.root = static_cast<uint32_t>(r.below(op.size));
         op.in_place = op.may_be_in_place() && r.chance(o.in_place);
         op.blocking = r.chance(o.blocking);

@@ -120,11 +120,6 @@ double seconds(uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
 }
 
-const char* name_of(Collective collective) {
-    constexpr const char* kNames[] = {"alltoall", "alltoallv", "allgather", "allgatherv", "bcast"};
-    return kNames[static_cast<size_t>(collective)];
-}
-
 // "R.N": the Nth group that was made with rank R of the job as its rank 0.
 std::string group_name(uint64_t id) {
     return fmt::format("{}.{}", id >> 40, id & ((uint64_t{1} << 40) - 1));
@@ -215,7 +210,7 @@ void print_job(const JobState& job, const std::vector<Process>& processes) {
     for (size_t i = 0; i < std::min(job.operations.size(), kShownMax); ++i) {
         const OperationState& op = job.operations[i];
         fmt::print("  {:>8}  {:<14} {:<18} {}\n", op.open_s ? fmt::format("{:.0f} s", *op.open_s) : "-",
-                   fmt::format("{} {}", name_of(op.collective), op.sequence),
+                   fmt::format("{} {}", rules_of(op.collective).name, op.sequence),
                    op.size == job.size ? fmt::format("{}, all ranks", group_name(op.group))
                                        : fmt::format("{}, {} ranks", group_name(op.group), op.size),
                    waits_text(op));
@@ -237,7 +232,7 @@ Json worker_json(const Worker& worker) {
 }
 
 Json operation_json(const OperationState& op) {
-    Json json{{"collective", name_of(op.collective)},
+    Json json{{"collective", rules_of(op.collective).name},
               {"sequence", op.sequence},
               {"group", group_name(op.group)},
               {"group_size", op.size},

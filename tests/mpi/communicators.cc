@@ -1,5 +1,6 @@
 // Every way of making a communicator: an allgather on each, and on children of children; intercommunicators
 // and MPI_Comm_idup go to MPI; pending calls outlive MPI_Comm_free.
+#include <algorithm>
 #include <vector>
 
 #include "check.h"
@@ -83,6 +84,16 @@ void intercommunicator() {
     std::vector<int> got(static_cast<size_t>(others), -1);
     MPI_Allgather(&world_rank, 1, MPI_INT, got.data(), 1, MPI_INT, inter);
     for (int i = 0; i < others; ++i) CHECK(got[static_cast<size_t>(i)] == 2 * i + 1 - color);
+    // The first rank of the one group is the root, the others give it something, or get it.
+    const int root = color == 1 ? 0 : world_rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
+    std::fill(got.begin(), got.end(), -1);
+    MPI_Gather(&world_rank, 1, MPI_INT, got.data(), 1, MPI_INT, root, inter);
+    for (int i = 0; i < others && world_rank == 0; ++i) CHECK(got[static_cast<size_t>(i)] == 2 * i + 1);
+    int back = -1;
+    MPI_Request request;
+    MPI_Iscatter(got.data(), 1, MPI_INT, &back, 1, MPI_INT, root, inter, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (color == 1) CHECK(back == world_rank);
     MPI_Intercomm_merge(inter, color, &merged);
     use_and_free(merged);
     MPI_Comm_free(&inter);

@@ -58,6 +58,23 @@ int main(int argc, char** argv) {
     SAME(Bcast(s, 1, MPI_INT, size, w));
     SAME(Bcast(s, 1, MPI_INT, -1, w));
     SAME(Ibcast(s, 1, MPI_DATATYPE_NULL, 0, w, &q));
+    // Wrong on every rank, whoever is the root: what only the root says would leave the others waiting.
+    for (int root : {-1, size}) {
+        SAME(Gather(s, 1, MPI_INT, r, 1, MPI_INT, root, w));
+        SAME(Igatherv(s, 1, MPI_INT, r, c, p, MPI_INT, root, w, &q));
+        SAME(Scatter(s, 1, MPI_INT, r, 1, MPI_INT, root, w));
+        SAME(Iscatterv(s, c, p, MPI_INT, r, 1, MPI_INT, root, w, &q));
+    }
+    for (int root : {0, size - 1}) {
+        SAME(Gather(s, -1, MPI_INT, r, -1, MPI_INT, root, w));
+        SAME(Igather(s, 1, MPI_DATATYPE_NULL, r, 1, MPI_INT, root, w, &q));
+        SAME(Gatherv(s, -1, MPI_INT, r, c, p, MPI_INT, root, w));
+        SAME(Igatherv(s, 1, MPI_DATATYPE_NULL, r, c, p, MPI_INT, root, w, &q));
+        SAME(Scatter(s, -1, MPI_INT, r, -1, MPI_INT, root, w));
+        SAME(Iscatter(s, 1, MPI_INT, r, 1, MPI_DATATYPE_NULL, root, w, &q));
+        SAME(Scatterv(s, c, p, MPI_INT, r, -1, MPI_INT, root, w));
+        SAME(Iscatterv(s, c, p, MPI_INT, r, 1, MPI_DATATYPE_NULL, root, w, &q));
+    }
 
     // Through the communicator's own handler, once.
     MPI_Errhandler handler;

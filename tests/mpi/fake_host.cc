@@ -10,7 +10,7 @@
 #include "host/host.h"
 
 struct ls_context {
-    ls_collective_bytes bytes[5] = {};
+    ls_collective_bytes bytes[LS_COLLECTIVE_COUNT] = {};
 };
 
 struct ls_group {
@@ -93,7 +93,9 @@ int ls_operation_start(ls_group* group, const ls_arguments* a, ls_operation** ou
     op->fail = fail ? atoi(fail) : 0;
     const void* send = a->in_place ? MPI_IN_PLACE : a->send;
     const int sb = static_cast<int>(a->send_block_bytes), rb = static_cast<int>(a->recv_block_bytes);
-    const int n = group->size;
+    const int n = group->size, root = static_cast<int>(a->root);
+    void* const scattered = a->in_place ? MPI_IN_PLACE : a->recv;
+    const bool is_root = root == group->rank;
     switch (a->collective) {
         case LS_ALLTOALL:
             PMPI_Ialltoall(send, sb, MPI_BYTE, a->recv, rb, MPI_BYTE, group->comm, &op->request);
@@ -104,8 +106,27 @@ int ls_operation_start(ls_group* group, const ls_arguments* a, ls_operation** ou
             op->bytes = a->recv_block_bytes * static_cast<uint64_t>(n - 1);
             break;
         case LS_BCAST:
-            PMPI_Ibcast(a->recv, rb, MPI_BYTE, static_cast<int>(a->root), group->comm, &op->request);
-            if (static_cast<int>(a->root) != group->rank) op->bytes = a->recv_block_bytes;
+            PMPI_Ibcast(a->recv, rb, MPI_BYTE, root, group->comm, &op->request);
+            if (!is_root) op->bytes = a->recv_block_bytes;
+            break;
+        case LS_GATHER:
+            PMPI_Igather(send, sb, MPI_BYTE, a->recv, rb, MPI_BYTE, root, group->comm, &op->request);
+            if (is_root) op->bytes = a->recv_block_bytes * static_cast<uint64_t>(n - 1);
+            break;
+        case LS_GATHERV:
+            if (is_root) read_vector(a->recv_vector, n, &op->counts[1], &op->places[1]);
+            PMPI_Igatherv(send, sb, MPI_BYTE, a->recv, op->counts[1].data(), op->places[1].data(), MPI_BYTE,
+                          root, group->comm, &op->request);
+            break;
+        case LS_SCATTER:
+            PMPI_Iscatter(a->send, sb, MPI_BYTE, scattered, rb, MPI_BYTE, root, group->comm, &op->request);
+            if (!is_root) op->bytes = a->recv_block_bytes;
+            break;
+        case LS_SCATTERV:
+            if (is_root) read_vector(a->send_vector, n, &op->counts[0], &op->places[0]);
+            PMPI_Iscatterv(a->send, op->counts[0].data(), op->places[0].data(), MPI_BYTE, scattered, rb,
+                           MPI_BYTE, root, group->comm, &op->request);
+            if (!is_root) op->bytes = a->recv_block_bytes;
             break;
         case LS_ALLTOALLV:
             read_vector(a->recv_vector, n, &op->counts[1], &op->places[1]);
@@ -160,7 +181,7 @@ void ls_operation_describe(const ls_operation*, char* line, size_t bytes) {
 }
 void ls_set_cooperative(ls_context*, int) {}
 
-void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[5]) {
+void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]) {
     memcpy(out, context->bytes, sizeof context->bytes);
 }
 uint32_t ls_services(const ls_context*, ls_service_stats*, uint32_t) {

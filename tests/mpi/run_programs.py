@@ -98,7 +98,7 @@ class Runner:
 offloaded_may_leave = {"one rank", "intercommunicator", "communicator not seen", "argument"}
 
 
-PROGRAMS = ("collectives", "datatypes", "waits", "errors", "communicators", "rendezvous", "unseen", "stress")
+PROGRAMS = ("collectives", "rooted", "datatypes", "waits", "errors", "communicators", "rendezvous", "unseen", "stress")
 
 
 def programs(runner):
@@ -111,7 +111,7 @@ def programs(runner):
     for ranks, nodes, max_bytes in shapes:
         settings = {"LONGSHORE_NODES_COUNT": nodes} if nodes else {}
         where = f"{ranks} ranks" + (f", {nodes} nodes" if nodes else "")
-        arguments = {"collectives": [max_bytes], "stress": ["1", "60"]}
+        arguments = {"collectives": [max_bytes], "rooted": [max_bytes], "stress": ["1", "60"]}
         for name in PROGRAMS:
             if ranks == 8 and (name in ("errors", "communicators", "unseen") or (mpich and fake)):
                 continue
@@ -129,9 +129,10 @@ def uncooperative(runner):
         return
     for ranks, nodes in ((2, 1), (3, 2), (4, 4), (8, 4)):
         settings = {"LONGSHORE_NODES_COUNT": nodes, "LONGSHORE_WAIT_COOPERATIVE": "off"}
-        arguments = {"collectives": ["100000" if ranks == 2 else "1024"], "stress": ["2", "40"]}
+        max_bytes = "100000" if ranks == 2 else "1024"
+        arguments = {"collectives": [max_bytes], "rooted": [max_bytes], "stress": ["2", "40"]}
         for name in PROGRAMS:
-            if ranks == 8 and name not in ("collectives", "stress"):
+            if ranks == 8 and name not in ("collectives", "rooted", "stress"):
                 continue
             words = [runner.program(name), *arguments.get(name, [])]
             runner.run(f"{name}, {ranks} ranks, {nodes} nodes, no cooperative wait",

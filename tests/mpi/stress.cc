@@ -27,7 +27,7 @@ struct Open {
         for (int r = 0; r < comm_size; ++r) places.push_back(r * bytes);
         send.resize(n * b + 1);
         recv.assign(n * b + 1, 0xEE);
-        const bool to_all = kind >= 2;
+        const bool to_all = kind >= 2 && kind <= 6;
         for (int r = 0; r < comm_size; ++r)
             fill(send.data() + static_cast<size_t>(r) * b, b, comm_rank, to_all ? 0 : r, tag);
         if (kind == 4 && comm_rank == root) fill(recv.data(), b, root, 0, tag);
@@ -42,13 +42,23 @@ struct Open {
         if (kind == 3)
             MPI_Iallgatherv(send.data(), bytes, MPI_BYTE, recv.data(), c, p, MPI_BYTE, comm, &request);
         if (kind == 4) MPI_Ibcast(recv.data(), bytes, MPI_BYTE, root, comm, &request);
+        if (kind == 5)
+            MPI_Igather(send.data(), bytes, MPI_BYTE, recv.data(), bytes, MPI_BYTE, root, comm, &request);
+        if (kind == 6)
+            MPI_Igatherv(send.data(), bytes, MPI_BYTE, recv.data(), c, p, MPI_BYTE, root, comm, &request);
+        if (kind == 7)
+            MPI_Iscatter(send.data(), bytes, MPI_BYTE, recv.data(), bytes, MPI_BYTE, root, comm, &request);
+        if (kind == 8)
+            MPI_Iscatterv(send.data(), c, p, MPI_BYTE, recv.data(), bytes, MPI_BYTE, root, comm, &request);
         return request;
     }
 
     void check() const {
         const auto b = static_cast<size_t>(bytes);
         if (kind == 4) CHECK(is_filled(recv.data(), b, root, 0, tag));
-        for (int r = 0; r < comm_size && kind < 4; ++r)
+        if (kind >= 7) CHECK(is_filled(recv.data(), b, root, comm_rank, tag));
+        const bool from_all = kind < 4 || (kind <= 6 && comm_rank == root);
+        for (int r = 0; r < comm_size && from_all; ++r)
             CHECK(is_filled(recv.data() + static_cast<size_t>(r) * b, b, r, kind >= 2 ? 0 : comm_rank, tag));
         CHECK(recv.back() == 0xEE);
     }
@@ -120,7 +130,7 @@ int main(int argc, char** argv) {
         constexpr int kSizes[] = {0, 1, 50, 1000, 5000, 70'000};
         auto call = std::make_unique<Open>();
         call->comm = comms[common() % comms.size()];
-        call->kind = static_cast<int>(common() % 5);
+        call->kind = static_cast<int>(common() % 9);
         call->bytes = kSizes[common() % 6];
         call->tag = step;
         const bool wait_now = common() % 4 == 0, exchange = common() % 3 == 0;
