@@ -66,6 +66,11 @@ uint64_t dropped_hash(const OperationId& id, uint32_t destination) {
     return mix64(mix64(id.group.value ^ mix64(id.sequence)) ^ destination);
 }
 
+constexpr uint32_t kSeveralDropped = 2;  // no tag is even
+uint32_t dropped_tag(uint64_t hash) {
+    return static_cast<uint32_t>(hash >> 32) | 1;
+}
+
 }  // namespace
 
 // A notification for which there was no room is forgotten, but not that there was one.
@@ -73,7 +78,8 @@ void ServiceEngine::State::note_dropped(const Notification& n, WakeSet* wake) {
     ++counters->dropped;
     const uint64_t hash = dropped_hash(n.operation, n.destination);
     if ((n.destination & kToNode) == 0) {
-        set_bit(dropped_bits, static_cast<uint32_t>(hash % kDroppedBits));
+        uint32_t& tag = dropped_tags[hash % kDroppedTags];
+        tag = tag == 0 || tag == dropped_tag(hash) ? dropped_tag(hash) : kSeveralDropped;
         return;
     }
     // Any of the node's ranks may be the one to enter: all its service processes must know.
@@ -92,9 +98,11 @@ void ServiceEngine::State::request_if_dropped(uint32_t i) {
             w.request_next = 0;
         return;
     }
-    const uint32_t bit = static_cast<uint32_t>(dropped_hash(id, w.seen.rank.value) % kDroppedBits);
-    if (!test_bit(dropped_bits, bit)) return;
-    clear_bit(dropped_bits, bit);
+    const uint64_t hash = dropped_hash(id, w.seen.rank.value);
+    uint32_t& tag = dropped_tags[hash % kDroppedTags];
+    if (tag != dropped_tag(hash) && tag != kSeveralDropped) return;
+    // Of several that share a place nobody knows who is the last: they go on asking, at worst in vain.
+    if (tag != kSeveralDropped) tag = 0;
     w.request_next = 0;
 }
 

@@ -13,6 +13,7 @@ namespace longshore {
 constexpr uint32_t kNone = UINT32_MAX;
 // Regions asked for and not yet imported: the other side keeps a place for each, we a descriptor.
 constexpr uint32_t kRequestedMax = 64;
+constexpr uint32_t kDroppedTags = 1u << 12;
 
 // A list threaded through an array of T by T::next. First in, first out.
 struct List {
@@ -218,7 +219,7 @@ struct ServiceEngine::State {
     Pool<Held> held;
     List* held_buckets;
     uint32_t held_bucket_count;
-    uint64_t* dropped_bits;     // which (operation, rank) lost a notification to a full pool, by hash
+    uint32_t* dropped_tags;     // which (operation, rank) lost a notification to a full pool, by hash
     uint32_t dropped_seen = 0;  // the node's dropped_count when our operations last looked
 
     Import* imports;
