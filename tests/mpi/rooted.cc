@@ -134,7 +134,7 @@ struct Call {
     }
 };
 
-void every_root(MPI_Comm comm, int units, int* tag) {
+void every_root(MPI_Comm comm, int units, int tag) {
     int size = 0;
     MPI_Comm_size(comm, &size);
     std::vector<int> roots = {0, size / 2, size - 1};
@@ -143,7 +143,7 @@ void every_root(MPI_Comm comm, int units, int* tag) {
         for (int kind = 0; kind < kKinds; ++kind)
             for (bool blocking : {true, false})
                 for (bool in_place : {false, true}) {
-                    Call call{comm, static_cast<Kind>(kind), units, root, ++*tag, in_place, blocking};
+                    Call call{comm, static_cast<Kind>(kind), units, root, ++tag, in_place, blocking};
                     call.prepare();
                     call.start();
                     if (blocking) CHECK(call.request == MPI_REQUEST_NULL);
@@ -154,7 +154,7 @@ void every_root(MPI_Comm comm, int units, int* tag) {
 // Several open on overlapping communicators, completed one by one in an order of each rank's own.
 void several(const std::vector<MPI_Comm>& comms, int units, int world_rank) {
     std::vector<Call> calls;
-    int tag = 1000;
+    int tag = 0;
     for (MPI_Comm comm : comms)
         for (int kind = 0; kind < kKinds; ++kind)
             for (int round = 0; round < 3; ++round) {
@@ -200,8 +200,9 @@ int main(int argc, char** argv) {
     int tag = 0;
     for (int bytes : {0, 8, 1024, 100'000, 1 << 20}) {
         if (bytes > max_bytes) break;
-        every_root(MPI_COMM_WORLD, bytes / kUnit, &tag);
-        if (bytes <= 1024) every_root(odd_even, bytes / kUnit, &tag);
+        tag += 1000;  // alike on all ranks, whatever their groups
+        every_root(MPI_COMM_WORLD, bytes / kUnit, tag);
+        if (bytes <= 1024) every_root(odd_even, bytes / kUnit, tag);
     }
     several({MPI_COMM_WORLD, odd_even, reversed}, std::min(max_bytes, 20'000) / kUnit, rank);
     late_root(rank, size);

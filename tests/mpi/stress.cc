@@ -57,7 +57,7 @@ struct Open {
         const auto b = static_cast<size_t>(bytes);
         if (kind == 4) CHECK(is_filled(recv.data(), b, root, 0, tag));
         if (kind >= 7) CHECK(is_filled(recv.data(), b, root, comm_rank, tag));
-        const bool from_all = kind < 4 || (kind <= 6 && comm_rank == root);
+        const bool from_all = kind < 4 || ((kind == 5 || kind == 6) && comm_rank == root);
         for (int r = 0; r < comm_size && from_all; ++r)
             CHECK(is_filled(recv.data() + static_cast<size_t>(r) * b, b, r, kind >= 2 ? 0 : comm_rank, tag));
         CHECK(recv.back() == 0xEE);
