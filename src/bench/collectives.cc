@@ -2,12 +2,14 @@
 
 namespace longshore::bench {
 
-const Calls kHostCalls = {PMPI_Ialltoallv, PMPI_Ialltoall, PMPI_Iallgather, PMPI_Iallgatherv,
-                          PMPI_Ibcast,     PMPI_Alltoallv, PMPI_Alltoall,   PMPI_Allgather,
-                          PMPI_Allgatherv, PMPI_Bcast,     PMPI_Wait,       PMPI_Test};
-const Calls kInterposedCalls = {MPI_Ialltoallv, MPI_Ialltoall, MPI_Iallgather, MPI_Iallgatherv,
-                                MPI_Ibcast,     MPI_Alltoallv, MPI_Alltoall,   MPI_Allgather,
-                                MPI_Allgatherv, MPI_Bcast,     MPI_Wait,       MPI_Test};
+const Calls kHostCalls = {PMPI_Ialltoallv, PMPI_Ialltoall, PMPI_Iallgather, PMPI_Iallgatherv, PMPI_Ibcast,
+                          PMPI_Igather,    PMPI_Igatherv,  PMPI_Iscatter,   PMPI_Iscatterv,   PMPI_Alltoallv,
+                          PMPI_Alltoall,   PMPI_Allgather, PMPI_Allgatherv, PMPI_Bcast,       PMPI_Gather,
+                          PMPI_Gatherv,    PMPI_Scatter,   PMPI_Scatterv,   PMPI_Wait,        PMPI_Test};
+const Calls kInterposedCalls = {MPI_Ialltoallv, MPI_Ialltoall, MPI_Iallgather, MPI_Iallgatherv, MPI_Ibcast,
+                                MPI_Igather,    MPI_Igatherv,  MPI_Iscatter,   MPI_Iscatterv,   MPI_Alltoallv,
+                                MPI_Alltoall,   MPI_Allgather, MPI_Allgatherv, MPI_Bcast,       MPI_Gather,
+                                MPI_Gatherv,    MPI_Scatter,   MPI_Scatterv,   MPI_Wait,        MPI_Test};
 
 namespace {
 
@@ -28,6 +30,20 @@ int iallgatherv(const Calls& calls, const Arguments& a, MPI_Request* request) {
 int ibcast(const Calls& calls, const Arguments& a, MPI_Request* request) {
     return calls.ibcast(a.receive, a.count, MPI_BYTE, 0, a.comm, request);
 }
+int igather(const Calls& calls, const Arguments& a, MPI_Request* request) {
+    return calls.igather(a.send, a.count, MPI_BYTE, a.receive, a.count, MPI_BYTE, 0, a.comm, request);
+}
+int igatherv(const Calls& calls, const Arguments& a, MPI_Request* request) {
+    return calls.igatherv(a.send, a.counts[a.rank], MPI_BYTE, a.receive, a.counts, a.displacements, MPI_BYTE,
+                          0, a.comm, request);
+}
+int iscatter(const Calls& calls, const Arguments& a, MPI_Request* request) {
+    return calls.iscatter(a.send, a.count, MPI_BYTE, a.receive, a.count, MPI_BYTE, 0, a.comm, request);
+}
+int iscatterv(const Calls& calls, const Arguments& a, MPI_Request* request) {
+    return calls.iscatterv(a.send, a.counts, a.displacements, MPI_BYTE, a.receive, a.counts[a.rank], MPI_BYTE,
+                           0, a.comm, request);
+}
 int alltoallv(const Calls& calls, const Arguments& a, MPI_Request*) {
     return calls.alltoallv(a.send, a.counts, a.displacements, MPI_BYTE, a.receive, a.counts, a.displacements,
                            MPI_BYTE, a.comm);
@@ -45,6 +61,20 @@ int allgatherv(const Calls& calls, const Arguments& a, MPI_Request*) {
 int bcast(const Calls& calls, const Arguments& a, MPI_Request*) {
     return calls.bcast(a.receive, a.count, MPI_BYTE, 0, a.comm);
 }
+int gather(const Calls& calls, const Arguments& a, MPI_Request*) {
+    return calls.gather(a.send, a.count, MPI_BYTE, a.receive, a.count, MPI_BYTE, 0, a.comm);
+}
+int gatherv(const Calls& calls, const Arguments& a, MPI_Request*) {
+    return calls.gatherv(a.send, a.counts[a.rank], MPI_BYTE, a.receive, a.counts, a.displacements, MPI_BYTE,
+                         0, a.comm);
+}
+int scatter(const Calls& calls, const Arguments& a, MPI_Request*) {
+    return calls.scatter(a.send, a.count, MPI_BYTE, a.receive, a.count, MPI_BYTE, 0, a.comm);
+}
+int scatterv(const Calls& calls, const Arguments& a, MPI_Request*) {
+    return calls.scatterv(a.send, a.counts, a.displacements, MPI_BYTE, a.receive, a.counts[a.rank], MPI_BYTE,
+                          0, a.comm);
+}
 
 constexpr Collective kCollectives[] = {
     {"ialltoallv", Pattern::kEachToEach, true, ialltoallv},
@@ -52,11 +82,19 @@ constexpr Collective kCollectives[] = {
     {"iallgather", Pattern::kEachToAll, true, iallgather},
     {"iallgatherv", Pattern::kEachToAll, true, iallgatherv},
     {"ibcast", Pattern::kOneToAll, true, ibcast},
+    {"igather", Pattern::kEachToOne, true, igather},
+    {"igatherv", Pattern::kEachToOne, true, igatherv},
+    {"iscatter", Pattern::kOneToEach, true, iscatter},
+    {"iscatterv", Pattern::kOneToEach, true, iscatterv},
     {"alltoallv", Pattern::kEachToEach, false, alltoallv},
     {"alltoall", Pattern::kEachToEach, false, alltoall},
     {"allgather", Pattern::kEachToAll, false, allgather},
     {"allgatherv", Pattern::kEachToAll, false, allgatherv},
     {"bcast", Pattern::kOneToAll, false, bcast},
+    {"gather", Pattern::kEachToOne, false, gather},
+    {"gatherv", Pattern::kEachToOne, false, gatherv},
+    {"scatter", Pattern::kOneToEach, false, scatter},
+    {"scatterv", Pattern::kOneToEach, false, scatterv},
 };
 
 }  // namespace

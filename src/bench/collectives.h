@@ -15,11 +15,19 @@ struct Calls {
     decltype(&PMPI_Iallgather) iallgather;
     decltype(&PMPI_Iallgatherv) iallgatherv;
     decltype(&PMPI_Ibcast) ibcast;
+    decltype(&PMPI_Igather) igather;
+    decltype(&PMPI_Igatherv) igatherv;
+    decltype(&PMPI_Iscatter) iscatter;
+    decltype(&PMPI_Iscatterv) iscatterv;
     decltype(&PMPI_Alltoallv) alltoallv;
     decltype(&PMPI_Alltoall) alltoall;
     decltype(&PMPI_Allgather) allgather;
     decltype(&PMPI_Allgatherv) allgatherv;
     decltype(&PMPI_Bcast) bcast;
+    decltype(&PMPI_Gather) gather;
+    decltype(&PMPI_Gatherv) gatherv;
+    decltype(&PMPI_Scatter) scatter;
+    decltype(&PMPI_Scatterv) scatterv;
     decltype(&PMPI_Wait) wait;
     decltype(&PMPI_Test) test;
 };
@@ -34,13 +42,21 @@ struct Arguments {
     const int* counts = nullptr;
     const int* displacements = nullptr;
     MPI_Comm comm = MPI_COMM_NULL;
+    int rank = 0;
 };
 
 enum class Pattern {
     kEachToEach,  // a block of its own for every pair
     kEachToAll,   // every rank's block to all
     kOneToAll,    // rank 0's block to all
+    kEachToOne,   // every rank's block to rank 0
+    kOneToEach,   // a block of rank 0 for every rank
 };
+
+// Rank 0 is the only one that gives, or the only one that gets.
+constexpr bool has_root(Pattern pattern) {
+    return pattern >= Pattern::kOneToAll;
+}
 
 struct Collective {
     const char* name;

@@ -53,6 +53,26 @@ std::size_t first_difference(const std::uint8_t* block, std::size_t bytes, const
     return bytes;
 }
 
+// Blocks to each rank differ.
+bool is_to_each(Pattern pattern) {
+    return pattern == Pattern::kEachToEach || pattern == Pattern::kOneToEach;
+}
+
+// From ranks 0, 1, ...
+int blocks_received(Pattern pattern, int rank, int ranks) {
+    switch (pattern) {
+        case Pattern::kEachToEach:
+        case Pattern::kEachToAll:
+            return ranks;
+        case Pattern::kOneToAll:
+        case Pattern::kOneToEach:
+            return 1;
+        case Pattern::kEachToOne:
+            break;
+    }
+    return rank == 0 ? ranks : 0;
+}
+
 }  // namespace
 
 GuardedBytes::GuardedBytes(std::size_t bytes) : bytes_(bytes) {
@@ -79,8 +99,8 @@ bool Exchange::fits(std::size_t bytes, int ranks) {
 Exchange::Exchange(const Collective& collective, std::size_t bytes, int rank, int ranks, int buffers,
                    MPI_Comm comm)
     : collective_(collective), bytes_(bytes), rank_(rank), ranks_(ranks), comm_(comm) {
-    const bool all_sent = collective.pattern == Pattern::kEachToEach;
-    const bool all_received = collective.pattern != Pattern::kOneToAll;
+    const bool all_sent = is_to_each(collective.pattern);
+    const bool all_received = blocks_received(collective.pattern, rank, ranks) == ranks;
     for (int peer = 0; peer < ranks; ++peer) {
         counts_.push_back(int(bytes));
         displacements_.push_back(int(bytes) * peer);
@@ -90,19 +110,24 @@ Exchange::Exchange(const Collective& collective, std::size_t bytes, int rank, in
                           GuardedBytes(all_received ? bytes * std::size_t(ranks) : bytes)});
 }
 
-void Exchange::keep_only_pairs_with(int rank, bool from_root_only) {
+void Exchange::keep_only_pairs_with(int rank, bool root_only) {
     for (int peer = 0; peer < ranks_; ++peer) {
         const bool touches = (rank_ == rank) != (peer == rank);
         const bool root = rank_ == 0 || peer == 0;
-        if (!touches || (from_root_only && !root)) counts_[peer] = 0;
+        if (!touches || (root_only && !root)) counts_[peer] = 0;
     }
 }
 
 MPI_Request Exchange::start(const Calls& calls, int buffer) {
     Pair& pair = pairs_[buffer];
     MPI_Request request = MPI_REQUEST_NULL;
-    const Arguments arguments = {pair.send.data(), pair.receive.data(),   int(bytes_),
-                                 counts_.data(),   displacements_.data(), comm_};
+    const Arguments arguments = {pair.send.data(),
+                                 pair.receive.data(),
+                                 int(bytes_),
+                                 counts_.data(),
+                                 displacements_.data(),
+                                 comm_,
+                                 rank_};
     collective_.call(calls, arguments, &request);
     return request;
 }
@@ -112,10 +137,12 @@ void Exchange::fill(int buffer, std::uint64_t iteration) {
     std::memset(pair.receive.data(), kPoison, pair.receive.size());
     switch (collective_.pattern) {
         case Pattern::kEachToEach:
+        case Pattern::kOneToEach:
             for (int to = 0; to < ranks_; ++to)
                 write_block(pair.send.data() + bytes_ * std::size_t(to), bytes_, {rank_, to, iteration});
             break;
         case Pattern::kEachToAll:
+        case Pattern::kEachToOne:
             write_block(pair.send.data(), bytes_, {rank_, kToAll, iteration});
             break;
         case Pattern::kOneToAll:
@@ -126,10 +153,8 @@ void Exchange::fill(int buffer, std::uint64_t iteration) {
 
 std::optional<std::string> Exchange::check(int buffer, std::uint64_t iteration) const {
     const Pair& pair = pairs_[buffer];
-    const int blocks = collective_.pattern == Pattern::kOneToAll ? 1 : ranks_;
-    for (int from = 0; from < blocks; ++from) {
-        const BlockPattern pattern(from, collective_.pattern == Pattern::kEachToEach ? rank_ : kToAll,
-                                   iteration);
+    for (int from = 0; from < blocks_received(collective_.pattern, rank_, ranks_); ++from) {
+        const BlockPattern pattern(from, is_to_each(collective_.pattern) ? rank_ : kToAll, iteration);
         const std::uint8_t* block = pair.receive.data() + bytes_ * std::size_t(from);
         const std::size_t at = first_difference(block, bytes_, pattern);
         if (at == bytes_) continue;
@@ -139,6 +164,9 @@ std::optional<std::string> Exchange::check(int buffer, std::uint64_t iteration) 
                            reinterpret_cast<const std::uint8_t*>(&word)[at % 8],
                            block[at] == kPoison ? " (never written?)" : "");
     }
+    if (blocks_received(collective_.pattern, rank_, ranks_) == 0 && bytes_ != 0 &&
+        (pair.receive.data()[0] != kPoison || pair.receive.data()[bytes_ - 1] != kPoison))
+        return fmt::format("rank {}: something arrived that is not for it", rank_);
     if (!pair.receive.guards_untouched())
         return fmt::format("rank {}: bytes outside the receive buffer were changed", rank_);
     if (!pair.send.guards_untouched())
@@ -147,9 +175,8 @@ std::optional<std::string> Exchange::check(int buffer, std::uint64_t iteration) 
 }
 
 std::uint64_t Exchange::bytes_from_others() const {
-    if (collective_.pattern == Pattern::kOneToAll) return rank_ == 0 ? 0 : bytes_;
     std::uint64_t total = 0;
-    for (int from = 0; from < ranks_; ++from)
+    for (int from = 0; from < blocks_received(collective_.pattern, rank_, ranks_); ++from)
         if (from != rank_) total += std::uint64_t(counts_[from]);
     return total;
 }

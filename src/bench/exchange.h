@@ -36,7 +36,7 @@ class Exchange {
     static bool fits(std::size_t bytes, int ranks);
 
     // Alltoallv only: pairs that do not touch `rank` exchange nothing.
-    void keep_only_pairs_with(int rank, bool from_root_only);
+    void keep_only_pairs_with(int rank, bool root_only);
 
     // Starts the operation; a blocking one is complete on return, its request null.
     MPI_Request start(const Calls& calls, int buffer);

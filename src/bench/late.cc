@@ -1,7 +1,7 @@
 // One rank enters late. The others have long entered and wait. What counts is the time from the late rank's
 // entry to the completion on the last rank: at best it is the time for moving the late rank's own blocks,
 // because everything else could have been moved before. That time is measured in the same run: an ialltoallv
-// of only those blocks (the late rank's to and from all others; for ibcast from the root), every rank on
+// of only those blocks (the late rank's to and from all others; with a root, to and from that), every rank on
 // time.
 #include <fmt/format.h>
 
@@ -65,7 +65,7 @@ bool measure_late(Session& session, const Collective& collective, std::size_t by
     const int late_rank = session.ranks - 1;
     Exchange exchange(collective, bytes, session.rank, session.ranks, 1, MPI_COMM_WORLD);
     Exchange own(*find_collective("ialltoallv"), bytes, session.rank, session.ranks, 1, MPI_COMM_WORLD);
-    own.keep_only_pairs_with(late_rank, collective.pattern == Pattern::kOneToAll);
+    own.keep_only_pairs_with(late_rank, has_root(collective.pattern));
     std::vector<LateTimes> times(session.contenders.size());
     for (const Contender& contender : session.contenders)
         if (!verify(session, exchange, contender, 0)) return false;

@@ -2,6 +2,7 @@
 // given back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "cluster.h"
@@ -167,6 +168,92 @@ TEST_P(Collectives, BcastManyInARow) {
             for (uint64_t i = 0; i < bytes; ++i)
                 ASSERT_EQ(buffer[r][i], pattern(root, static_cast<uint32_t>(sequence), i))
                     << "operation " << sequence;
+        for (auto& [r, record] : records) c.release(r, record);
+    }
+    EXPECT_TRUE(c.run({}));
+    EXPECT_TRUE(c.clean());
+}
+
+// Every rank is the root once. A rank that only sends is done when its block was read; one of another node's
+// blocks crosses once, to the root.
+TEST_P(Collectives, GatherToEveryRoot) {
+    Cluster c(shape());
+    const uint32_t p = c.size();
+    const uint64_t block = 130;
+    std::vector<std::vector<uint8_t>> send(p, std::vector<uint8_t>(block));
+    std::vector<uint8_t> recv(p * block);
+    std::vector<MemoryRef> from;
+    for (uint32_t r = 0; r < p; ++r) {
+        for (uint64_t i = 0; i < block; ++i) send[r][i] = pattern(r, 0, i);
+        from.push_back(c.add_region(r, send[r].data(), block));
+    }
+    uint64_t crossing = 0;
+    for (uint32_t root = 0; root < p; ++root) {
+        std::fill(recv.begin(), recv.end(), uint8_t{0});
+        std::vector<std::pair<uint32_t, RecordId>> records;
+        for (uint32_t r = p; r-- > 0;) {
+            OperationArguments a;
+            a.sequence = root + 1;
+            a.collective = Collective::kGather;
+            a.root = Rank{root};
+            a.send = from[r];
+            a.send_block_bytes = block;
+            if (r == root) {
+                a.recv = c.add_region(r, recv.data(), recv.size());
+                a.recv_block_bytes = block;
+            }
+            records.emplace_back(r, RecordId{});
+            ASSERT_EQ(c.post(r, a, &records.back().second), PostResult::kPosted);
+            c.run({});
+        }
+        ASSERT_TRUE(c.run(records));
+        for (uint64_t i = 0; i < p * block; ++i)
+            ASSERT_EQ(recv[i], pattern(static_cast<uint32_t>(i / block), 0, i % block)) << "root " << root;
+        for (auto& [r, record] : records) c.release(r, record);
+    }
+    EXPECT_TRUE(c.run({}));
+    EXPECT_TRUE(c.clean());
+    for (uint32_t n : GetParam().ranks_of_node) crossing += uint64_t{n} * (p - n) * block;
+    EXPECT_EQ(c.bytes_between_nodes, crossing);
+}
+
+// Blocks of different sizes, some empty; the root keeps its own where it is.
+TEST_P(Collectives, ScattervInPlaceFromEveryRoot) {
+    Cluster c(shape());
+    const uint32_t p = c.size();
+    const auto bytes = [](uint32_t root, uint32_t r) { return uint64_t{(root + r * 3) % 5} * 50; };
+    std::vector<std::vector<uint8_t>> recv(p, std::vector<uint8_t>(250));
+    std::vector<MemoryRef> to;
+    for (uint32_t r = 0; r < p; ++r) to.push_back(c.add_region(r, recv[r].data(), recv[r].size()));
+    for (uint32_t root = 0; root < p; ++root) {
+        std::vector<BlockSpan> blocks;
+        std::vector<uint8_t> send;
+        for (uint32_t r = 0; r < p; ++r) {
+            recv[r].assign(recv[r].size(), 0);
+            blocks.push_back({send.size(), bytes(root, r)});
+            for (uint64_t i = 0; i < bytes(root, r); ++i) send.push_back(pattern(root, r, i));
+        }
+        send.push_back(0);
+        std::vector<std::pair<uint32_t, RecordId>> records;
+        for (uint32_t r = 0; r < p; ++r) {
+            OperationArguments a;
+            a.sequence = root + 1;
+            a.collective = Collective::kScatterv;
+            a.root = Rank{root};
+            a.recv = to[r];
+            a.recv_block_bytes = bytes(root, r);
+            if (r == root) {
+                a.self_in_place = true;
+                a.send = c.add_region(r, send.data(), send.size());
+                a.send_blocks = blocks.data();
+            }
+            records.emplace_back(r, RecordId{});
+            ASSERT_EQ(c.post(r, a, &records.back().second), PostResult::kPosted);
+        }
+        ASSERT_TRUE(c.run(records));
+        for (uint32_t r = 0; r < p; ++r)
+            for (uint64_t i = 0; i < recv[r].size(); ++i)
+                ASSERT_EQ(recv[r][i], r != root && i < bytes(root, r) ? pattern(root, r, i) : 0);
         for (auto& [r, record] : records) c.release(r, record);
     }
     EXPECT_TRUE(c.run({}));

@@ -111,6 +111,63 @@ int bcast(RankClient& c, uint64_t bytes, uint32_t root, uint32_t round) {
     return 0;
 }
 
+// With counts the root has a block per rank of its own size; the last rank's is empty.
+int gather(RankClient& c, uint64_t bytes, bool in_place, bool vector, uint32_t root, uint32_t round) {
+    const bool is_root = c.rank == root;
+    std::vector<int64_t> counts, places;
+    int64_t at = 0;
+    for (uint32_t r = 0; r < c.size; ++r) {
+        counts.push_back(static_cast<int64_t>(vector && r + 1 == c.size ? 0 : bytes));
+        places.push_back(at += vector ? 3 : 0);
+        at += counts.back();
+    }
+    const auto own = static_cast<uint64_t>(counts[c.rank]), own_at = static_cast<uint64_t>(places[c.rank]);
+    std::vector<uint8_t> send(own), recv(is_root ? static_cast<uint64_t>(at) : 0, 0xee);
+    in_place = in_place && is_root;
+    fill_block(in_place ? recv.data() + own_at : send.data(), own, c.rank, 0, round);
+    ls_arguments a{};
+    a.collective = vector ? LS_GATHERV : LS_GATHER;
+    a.root = root;
+    a.in_place = in_place;
+    a.send = in_place ? nullptr : send.data();
+    a.send_block_bytes = own;
+    a.recv = recv.data();
+    a.recv_block_bytes = is_root ? bytes : 0;
+    if (is_root) a.recv_vector = {counts.data(), places.data(), 1, 1};
+    NEED(c.run(a) == LS_OK);
+    for (uint32_t r = 0; r < c.size && is_root; ++r)
+        NEED(check_block(recv.data() + places[r], static_cast<uint64_t>(counts[r]), r, 0, round));
+    return 0;
+}
+
+int scatter(RankClient& c, uint64_t bytes, bool in_place, bool vector, uint32_t root, uint32_t round) {
+    const bool is_root = c.rank == root;
+    in_place = in_place && is_root;
+    std::vector<int64_t> counts(c.size, static_cast<int64_t>(bytes)), places;
+    if (vector) counts.back() = 0;
+    std::vector<uint8_t> send;
+    for (uint32_t r = 0; r < c.size; ++r) {
+        places.push_back(static_cast<int64_t>(send.size()));
+        if (!is_root) continue;
+        send.resize(send.size() + static_cast<uint64_t>(counts[r]));
+        fill_block(send.data() + places[r], static_cast<uint64_t>(counts[r]), root, r, round);
+    }
+    const auto own = static_cast<uint64_t>(counts[c.rank]);
+    std::vector<uint8_t> recv(own, 0xee);
+    ls_arguments a{};
+    a.collective = vector ? LS_SCATTERV : LS_SCATTER;
+    a.root = root;
+    a.in_place = in_place;
+    a.send = send.data();
+    a.send_block_bytes = is_root ? bytes : 0;
+    if (is_root) a.send_vector = {counts.data(), places.data(), 1, 1};
+    a.recv = in_place ? nullptr : recv.data();
+    a.recv_block_bytes = in_place ? 0 : own;
+    NEED(c.run(a) == LS_OK);
+    if (!in_place) NEED(check_block(recv.data(), own, root, c.rank, round));
+    return 0;
+}
+
 int every_collective(RankClient& c, uint32_t rounds) {
     for (uint32_t round = 0; round < rounds; ++round) {
         for (const uint64_t bytes : {0ul, 1ul, 700ul, 5000ul, 300000ul}) {
@@ -119,6 +176,11 @@ int every_collective(RankClient& c, uint32_t rounds) {
                 if (int rc = alltoallv(c, bytes / 4, in_place, round)) return rc;
                 if (int rc = allgather(c, bytes, in_place, false, round)) return rc;
                 if (int rc = allgather(c, bytes, in_place, true, round)) return rc;
+                for (const bool vector : {false, true}) {
+                    const uint32_t root = (round + vector) % c.size;
+                    if (int rc = gather(c, bytes, in_place, vector, root, round)) return rc;
+                    if (int rc = scatter(c, bytes, in_place, vector, root, round)) return rc;
+                }
             }
             if (int rc = bcast(c, bytes, round % c.size, round)) return rc;
         }

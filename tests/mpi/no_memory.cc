@@ -72,7 +72,28 @@ class Hold {
     MPI_Request requests_[kCount];
 };
 
-enum Kind { kAlltoall, kAlltoallv, kAllgather, kAllgatherv, kBcast, kKinds };
+enum Kind {
+    kAlltoall,
+    kAlltoallv,
+    kAllgather,
+    kAllgatherv,
+    kBcast,
+    kGather,
+    kGatherv,
+    kScatter,
+    kScatterv,
+    kKinds
+};
+bool gathers(Kind kind) {
+    return kind == kGather || kind == kGatherv;
+}
+bool scatters(Kind kind) {
+    return kind == kScatter || kind == kScatterv;
+}
+// Every rank gets a block of its own.
+bool to_each(Kind kind) {
+    return kind <= kAlltoallv || scatters(kind);
+}
 enum Lost { kNothing, kSend, kRecv, kInPlace };
 
 // One call with blocks of `bytes`, in which this rank packs what `lost` names.
@@ -88,7 +109,7 @@ int call(Kind kind, bool blocking, int bytes, Lost lost, int root, std::vector<u
     recv->assign(n * step, 0xEE);
     for (size_t r = 0; r < n; ++r)
         fill(send.data() + r * (send_packed ? step : static_cast<size_t>(bytes)),
-             static_cast<uint64_t>(bytes), rank, kind <= kAlltoallv ? static_cast<int>(r) : 0, 5);
+             static_cast<uint64_t>(bytes), rank, to_each(kind) ? static_cast<int>(r) : 0, 5);
     if (kind == kBcast && rank == root) fill(recv->data(), static_cast<uint64_t>(bytes), root, 0, 5);
     std::vector<int> scs(n, sc), rcs(n, rc), sds(n), rds(n);
     for (size_t r = 0; r < n; ++r) {
@@ -117,6 +138,22 @@ int call(Kind kind, bool blocking, int bytes, Lost lost, int root, std::vector<u
             e = blocking ? MPI_Allgatherv(from, sc, st, to, r, rd, rt, comm)
                          : MPI_Iallgatherv(from, sc, st, to, r, rd, rt, comm, &q);
             break;
+        case kGather:
+            e = blocking ? MPI_Gather(from, sc, st, to, rc, rt, root, comm)
+                         : MPI_Igather(from, sc, st, to, rc, rt, root, comm, &q);
+            break;
+        case kGatherv:
+            e = blocking ? MPI_Gatherv(from, sc, st, to, r, rd, rt, root, comm)
+                         : MPI_Igatherv(from, sc, st, to, r, rd, rt, root, comm, &q);
+            break;
+        case kScatter:
+            e = blocking ? MPI_Scatter(from, sc, st, to, rc, rt, root, comm)
+                         : MPI_Iscatter(from, sc, st, to, rc, rt, root, comm, &q);
+            break;
+        case kScatterv:
+            e = blocking ? MPI_Scatterv(from, s, sd, st, to, rc, rt, root, comm)
+                         : MPI_Iscatterv(from, s, sd, st, to, rc, rt, root, comm, &q);
+            break;
         default:
             e = blocking ? MPI_Bcast(to, rc, rt, root, comm) : MPI_Ibcast(to, rc, rt, root, comm, &q);
     }
@@ -141,14 +178,18 @@ void one(Kind kind, bool blocking, int bytes, Lost lost, int loser, int root) {
     const int error = call(kind, blocking, bytes, lose ? lost : kNothing, root, &recv);
     if (lose) CHECK(refusals == before + 1);
     if (lose) CHECK(error == MPI_ERR_NO_MEM);
-    const bool needs_it = kind != kBcast || loser == root;
+    const bool needs_it = gathers(kind)                      ? rank == root
+                          : kind == kBcast || scatters(kind) ? loser == root
+                                                             : true;
     if (!lose && needs_it) CHECK(error != MPI_SUCCESS);
     // The next one works.
     CHECK(call(kind, blocking, bytes, kNothing, root, &recv) == MPI_SUCCESS);
-    for (int r = 0; r < size && kind != kBcast; ++r)
+    const bool from_all = kind < kBcast || (gathers(kind) && rank == root);
+    for (int r = 0; r < size && from_all; ++r)
         CHECK(is_filled(recv.data() + static_cast<size_t>(r) * static_cast<size_t>(bytes),
-                        static_cast<uint64_t>(bytes), r, kind <= kAlltoallv ? rank : 0, 5));
-    if (kind == kBcast) CHECK(is_filled(recv.data(), static_cast<uint64_t>(bytes), root, 0, 5));
+                        static_cast<uint64_t>(bytes), r, to_each(kind) ? rank : 0, 5));
+    if (kind == kBcast || scatters(kind))
+        CHECK(is_filled(recv.data(), static_cast<uint64_t>(bytes), root, to_each(kind) ? rank : 0, 5));
 }
 
 }  // namespace
@@ -170,13 +211,17 @@ int main(int argc, char** argv) {
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     for (int loser : {0, size - 1}) {
         Hold hold(loser);
-        for (int kind = 0; kind < kKinds; ++kind)
+        for (int k = 0; k < kKinds; ++k)
             for (int bytes : {75, 300'003})  // within a notification, and more than a chunk
                 for (Lost lost : {kSend, kRecv, kInPlace}) {
-                    if (kind == kBcast && lost == kSend) continue;  // its buffer is both
-                    const int root = lost == kInPlace ? loser : (loser + 1) % size;
-                    const bool blocking = (kind + lost + (loser == 0) + (bytes == 75)) % 2 == 0;
-                    one(static_cast<Kind>(kind), blocking, bytes, lost, loser, root);
+                    const auto kind = static_cast<Kind>(k);
+                    if (kind == kBcast && lost == kSend) continue;     // its buffer is both
+                    if (scatters(kind) && lost == kInPlace) continue;  // then nothing is received
+                    const bool of_root = lost == kInPlace || (gathers(kind) && lost == kRecv) ||
+                                         (scatters(kind) && lost == kSend);
+                    const int root = of_root ? loser : (loser + 1) % size;
+                    const bool blocking = (k + lost + (loser == 0) + (bytes == 75)) % 2 == 0;
+                    one(kind, blocking, bytes, lost, loser, root);
                 }
         hold.let_go();
     }
