@@ -51,12 +51,6 @@ struct alignas(64) NodeHeader {
     Atomic<uint32_t> dropped_count;  // notifications to the node that nobody could keep; which: see dropped()
 };
 
-enum class Collective : uint8_t { kAlltoall, kAlltoallv, kAllgather, kAllgatherv, kBcast };
-// Every rank gives the same block to all, so a copy of it will do as a source.
-constexpr bool is_shared(Collective c) {
-    return c >= Collective::kAllgather;
-}
-
 // ServiceEngine's LateCounters, for others to read.
 struct LateWords {
     Atomic<uint64_t> received, late, handed_on, rescued, parked, parked_ns, parked_longest_ns;

@@ -197,7 +197,7 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
     return guarded([&]() -> int {
         ls_context& c = *group->context;
         if (is_forked(c) || group->state != ls_group::State::kReady) return LS_ERR_UNAVAILABLE;
-        if (arguments->collective < LS_ALLTOALL || arguments->collective > LS_SCATTERV ||
+        if (static_cast<uint32_t>(arguments->collective) >= LS_COLLECTIVE_COUNT ||
             arguments->algorithm < LS_DIRECT || arguments->algorithm > LS_STAGED_HIERARCHICAL ||
             arguments->root >= group->size)
             return LS_ERR_ARGUMENT;

@@ -8,6 +8,9 @@ namespace longshore {
 namespace {
 
 constexpr uint64_t kCopyBytesMax = 64 * 1024;
+static_assert(kCollectives == LS_COLLECTIVE_COUNT &&
+                  static_cast<int>(Collective::kScatterv) == static_cast<int>(LS_SCATTERV),
+              "the caller's collectives and the engine's have the same numbers");
 
 int64_t element(const void* values, bool is_64bit, uint32_t i) {
     return is_64bit ? static_cast<const int64_t*>(values)[i] : static_cast<const int32_t*>(values)[i];

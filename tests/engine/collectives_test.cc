@@ -21,6 +21,17 @@ struct Case {
     bool run_services;
 };
 
+TEST(CollectiveRules, AreInTheOrderOfTheirNumbers) {
+    const std::pair<Collective, const char*> names[] = {
+        {Collective::kAlltoall, "alltoall"},   {Collective::kAlltoallv, "alltoallv"},
+        {Collective::kAllgather, "allgather"}, {Collective::kAllgatherv, "allgatherv"},
+        {Collective::kBcast, "bcast"},         {Collective::kGather, "gather"},
+        {Collective::kGatherv, "gatherv"},     {Collective::kScatter, "scatter"},
+        {Collective::kScatterv, "scatterv"}};
+    ASSERT_EQ(std::size(names), kCollectives);
+    for (const auto& [collective, name] : names) EXPECT_STREQ(rules_of(collective).name, name);
+}
+
 class Collectives : public testing::TestWithParam<Case> {
   protected:
     Cluster::Shape shape() const {
