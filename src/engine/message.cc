@@ -6,9 +6,8 @@ namespace longshore {
 namespace {
 
 // Hops and collective share a byte, so that as many notifications fit into a frame as without the collective.
-constexpr uint32_t kHopsBits = 5;
-constexpr uint8_t kHopsMax = (1 << kHopsBits) - 1;
-static_assert(kServicesPerNodeMax <= kHopsMax && kCollectives <= 1 << (8 - kHopsBits));
+constexpr uint32_t kHops = 256 / kCollectives;
+static_assert(kServicesPerNodeMax < kHops);
 
 // Little-endian fields, whatever the machine.
 class Writer {
@@ -130,8 +129,7 @@ bool FrameWriter::add(const Message& m) {
             w.put(n.region_generation);
             w.put(n.offset);
             w.put(n.bytes);
-            w.put(
-                static_cast<uint8_t>(static_cast<uint8_t>(n.collective) << kHopsBits | (n.hops & kHopsMax)));
+            w.put(static_cast<uint8_t>(static_cast<uint32_t>(n.collective) * kHops + n.hops % kHops));
             w.put(static_cast<uint16_t>(n.eager.size()));
             w.put_bytes(n.eager);
             break;
@@ -200,9 +198,9 @@ FrameReader::Result FrameReader::next(Message* out) {
             n.offset = r.get<uint64_t>();
             n.bytes = r.get<uint64_t>();
             const uint8_t hops = r.get<uint8_t>();
-            if (hops >> kHopsBits >= kCollectives) return Result::kMalformed;
-            n.hops = hops & kHopsMax;
-            n.collective = static_cast<Collective>(hops >> kHopsBits);
+            if (hops / kHops >= kCollectives) return Result::kMalformed;
+            n.hops = hops % kHops;
+            n.collective = static_cast<Collective>(hops / kHops);
             const uint16_t eager = r.get<uint16_t>();
             if (eager > kEagerBytesMax || (eager != 0 && eager != n.bytes)) return Result::kMalformed;
             n.eager = r.get_bytes(eager);

@@ -71,7 +71,7 @@ TEST(Messages, FullFrameRefusesAndKeepsWhatItHas) {
 
 // It is an index into counters where it arrives.
 TEST(Messages, NotificationOfAnUnknownCollectiveIsMalformed) {
-    for (uint32_t collective = 0; collective < 8; ++collective) {
+    for (uint32_t collective = 0; collective <= kCollectives; ++collective) {
         std::byte buffer[kFrameBytesMax];
         FrameWriter writer;
         writer.start(buffer, sizeof(buffer), {});
