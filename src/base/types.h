@@ -43,4 +43,7 @@ struct MemoryRef {
     uint64_t offset = 0;
 };
 
+// As `rank` of a MemoryRef: the staging memory of the service process itself (region 0).
+inline constexpr LocalRank kStaging{0xffff};
+
 }  // namespace longshore

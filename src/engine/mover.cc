@@ -152,8 +152,7 @@ bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId
         out->destination = destination;
         out->record = id;
         out->generation = seen.generation;
-        out->claim_offset =
-            static_cast<uint64_t>(reinterpret_cast<std::byte*>(&chunks.words[c]) - memory_.at<std::byte>(0));
+        out->claim_offset = memory_.offset_of(&chunks.words[c]);
         out->source = source;
         out->giver = giver;
         out->collective = seen.collective;

@@ -281,6 +281,9 @@ class NodeMemory {
     }
     void ring_all_services(WakeSet* wake) const { ring_services((1u << service_count_) - 1, wake); }
 
+    uint64_t offset_of(const void* p) const {
+        return static_cast<uint64_t>(static_cast<const std::byte*>(p) - base_);
+    }
     template <class T>
     T* at(uint64_t offset) const {
         return reinterpret_cast<T*>(base_ + offset);

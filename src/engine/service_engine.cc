@@ -55,6 +55,7 @@ struct ServiceLayout {
         pool(&t.watches, l.watches_max);
         pool(&t.queue, l.reads_queued_max);
         pool(&t.reads, l.reads_max);
+        pool(&t.moves, l.staging_slots);
         pool(&t.eager, l.eager_max);
         pool(&t.held, l.held_max);
         pool(&t.replies, kRepliesMax);
@@ -97,7 +98,9 @@ ServiceEngine::ServiceEngine(void* block, const NodeMemory& memory, ServiceId se
                              const ServiceLimits& limits, WakeSet* wake) {
     LONGSHORE_CHECK(incarnation >= 1 && incarnation <= kIncarnationMax &&
                     limits.eager_bytes <= kEagerBytesMax && limits.frame_bytes >= kParkedFrameBytes &&
-                    limits.frame_bytes <= kFrameBytesMax);
+                    limits.frame_bytes <= kFrameBytesMax &&
+                    (!limits.staging_only || limits.staging_slots != 0) &&
+                    (limits.staging_slots == 0 || limits.staging_slot_bytes != 0));
     s_ = new (block) State{};
     s_->memory = memory;
     s_->self = self;
@@ -294,7 +297,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         s.since_frame = 0;
         if (s.next_frame(out)) return true;
     }
-    if (s.next_read(out, wake) || s.next_import(out, wake)) return true;
+    if (s.next_move(out) || s.next_read(out, wake) || s.next_import(out, wake)) return true;
 
     ServiceSlot& slot = s.memory.service(s.self);
     const uint32_t events = slot.events.load(std::memory_order_seq_cst);
@@ -314,7 +317,9 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     }
     if (s.due_replies.count != 0) s.send_replies();
 
-    if (s.next_landed(out)) return true;
+    // Where every copy needs a slot, none is claimed before there is one.
+    const bool may_copy = !s.limits.staging_only || s.moves.room() != 0;
+    if (may_copy && s.next_landed(out)) return s.staged(out);
     s.yielded = false;
     const uint32_t watches = s.watches_used;  // dropping one may lower it
     for (uint32_t k = 0; k < watches; ++k) {
@@ -333,6 +338,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
             s.yielded = true;
             continue;
         }
+        if (!may_copy) continue;
         if (w.lap_over || w.incoming.idle_steps == 0) w.lap_events = events;
         if (w.lap_over) w.incoming.idle_steps = 0;
         w.lap_over = false;
@@ -340,7 +346,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         if (s.mover.claim_incoming(w.local, w.record, &w.incoming, UINT32_MAX, &out->copy)) {
             out->kind = Action::Kind::kCopy;
             s.watch_round = i + 1;
-            return true;
+            return s.staged(out);
         }
         w.lap_over = true;
     }
@@ -430,32 +436,19 @@ void ServiceEngine::finish_copy(const Copy& copy, MoveResult result, WakeSet* wa
 
 void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
     State& s = *s_;
+    if ((id & kMoveId) != 0) {
+        s.finish_move(id & ~kMoveId, result, wake);
+        return;
+    }
     LONGSHORE_CHECK(id < s.reads.made && s.reads[id].queued != kNone);
     ReadInFlight& read = s.reads[id];
-    QueuedRead& q = s.queue[read.queued];
-    const Watch& w = s.watches[q.watch];
-    ++counters_.reads;
-    s.settled_some = true;
-    // The chunk is still ours, so the record is the operation's.
-    if (result == MoveResult::kMoved) {
-        counters_.bytes_between_nodes += read.bytes;
-        s.memory.rank(w.local).bytes_by_service[static_cast<uint32_t>(w.seen.collective)].fetch_add(
-            read.bytes, std::memory_order_relaxed);
-    } else {
-        q.failed = true;
-        note_error(s.memory.record(w.local, w.record), OperationError::kUnreadable);
-    }
-    read.word->exchange(
-        chunk_word(q.generation, result == MoveResult::kMoved ? ChunkState::kLanded : ChunkState::kFailed),
-        std::memory_order_seq_cst);
-    const uint32_t queued_index = read.queued;
+    const uint32_t queued = read.queued;
     read.queued = kNone;
     s.reads.give(id);
-    --q.in_flight;
-    const bool shared = (q.n.destination & kToNode) != 0;
-    const bool over = announce_block(s.memory, w.local, w.record, q.generation, q.n.source, wake);
-    if (over && shared) s.give_to_node(q.watch, q.n.source, wake);
-    s.finish_queued(queued_index);
+    if (result == MoveResult::kMoved) counters_.bytes_between_nodes += read.bytes;
+    s.settle_read(queued, read.claim_offset, read.bytes, result, wake);
+    --s.queue[queued].in_flight;
+    s.finish_queued(queued);
 }
 
 void ServiceEngine::finish_import(uint32_t id, ImportHandle region, bool ok, WakeSet* wake) {
@@ -525,7 +518,8 @@ bool ServiceEngine::idle() const {
     if (s.scan_needed && s.watch_count != 0) return false;
     for (uint32_t i = 0; i < s.watches_used; ++i)
         if (s.watches[i].used && s.still(s.watches[i])) return false;
-    return s.queue.in_use() == 0 && s.held.in_use() == 0 && s.reads.in_use() == 0 && s.due_replies.count == 0;
+    return s.queue.in_use() == 0 && s.held.in_use() == 0 && s.reads.in_use() == 0 && s.moves.in_use() == 0 &&
+           s.due_replies.count == 0;
 }
 
 }  // namespace longshore

@@ -27,6 +27,9 @@ struct ServiceLimits {
     uint32_t eager_max = 512;               // small blocks kept with their notifications; the others are read
     uint32_t frame_bytes = kFrameBytesMax;  // of a control message, at most kFrameBytesMax
     uint32_t eager_bytes = kEagerBytesMax;
+    // Staging memory of the service process: so many slots of so many bytes; 0: it has none.
+    uint32_t staging_slots = 0, staging_slot_bytes = 64 * 1024;
+    bool staging_only = false;  // the fabric moves nothing from one rank's memory into another's
 };
 
 // A fabric's name for an imported region.
@@ -36,6 +39,7 @@ struct Action {
     enum class Kind : uint8_t {
         kCopy,    // move a claimed chunk between two ranks of this node; then finish_copy(copy, result)
         kRead,    // read from another node's rank into one of ours; then finish_read(read_id, result)
+        kMove,    // between a rank of this node and our staging memory; then finish_read(id, result)
         kWrite,   // eager bytes of a notification into a rank's memory; then finish_read(id, result)
         kSend,    // a frame to another service process
         kImport,  // make sense of another rank's region descriptor; later finish_import(...)
@@ -43,10 +47,11 @@ struct Action {
     };
     Kind kind = Kind::kCopy;
     Copy copy;                       // kCopy
-    uint32_t id = 0;                 // kRead, kWrite, kImport
-    MemoryRef to;                    // kRead, kWrite
+    uint32_t id = 0;                 // kRead, kMove, kWrite, kImport
+    MemoryRef from;                  // kMove
+    MemoryRef to;                    // kRead (or our staging memory), kMove, kWrite
     ImportHandle region = 0;         // kRead, kForget
-    uint64_t offset = 0, bytes = 0;  // kRead, kWrite
+    uint64_t offset = 0, bytes = 0;  // kRead, kMove, kWrite
     ServiceAddress peer;             // kSend: to; kImport: owner's service process
     std::span<const std::byte>
         data;  // kSend, kImport: valid until the next call of next(); kWrite: until finish_read
@@ -64,7 +69,7 @@ struct LateCounters {
 struct ServiceCounters {
     uint64_t copies = 0, reads = 0, unparked = 0, notifications = 0, notifications_resent = 0, dropped = 0,
              stale_messages = 0, malformed_messages = 0, duplicates = 0, eager_blocks = 0, pool_full = 0,
-             bytes_between_nodes = 0;
+             bytes_between_nodes = 0, bytes_staged = 0, staged_for_others = 0;
     uint64_t reads_by_rank_max = 0;
     LateCounters late[kCollectives];
 

@@ -59,7 +59,9 @@ uint32_t ServiceEngine::State::import_for(const Notification& n) {
         while (*link != found) link = &imports[*link].next;
         *link = m.next;
     }
+    const bool listed = m.listed;
     m = Import{};
+    m.listed = listed;
     m.origin = n.origin;
     m.owner = n.owner;
     m.region = n.region;
@@ -72,7 +74,8 @@ uint32_t ServiceEngine::State::import_for(const Notification& n) {
 
 void ServiceEngine::State::ask_for(uint32_t i) {
     imports[i].state = Import::State::kRequest;
-    push_back(import_links, &to_request, i);
+    if (!imports[i].listed) push_back(import_links, &to_request, i);
+    imports[i].listed = true;
 }
 
 // Requests for descriptors into frames; the first descriptor that has come as an action.
@@ -82,6 +85,7 @@ bool ServiceEngine::State::next_import(Action* out, WakeSet* wake) {
         Import& m = imports[i];
         if (m.state == Import::State::kRequest && peer(m.origin).lost) {
             pop_front(import_links, &to_request);
+            m.listed = false;
             fail_import(i, wake);
             continue;
         }
@@ -92,6 +96,7 @@ bool ServiceEngine::State::next_import(Action* out, WakeSet* wake) {
         request.region.generation = m.generation;
         if (m.state == Import::State::kRequest && !add(m.origin, request)) break;
         pop_front(import_links, &to_request);
+        m.listed = false;
         if (m.state != Import::State::kRequest) continue;
         m.state = Import::State::kRequested;
         m.attempts = 0;

@@ -357,6 +357,8 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
     while (ready.count != 0 && reads.room() != 0) {
         const uint32_t i = ready.head;
         QueuedRead& q = queue[i];
+        const bool staged = !q.cancelled && q.import != kNone && is_staged(watches[q.watch]);
+        if (staged && moves.room() == 0) return false;
         if (!q.cancelled && q.import != kNone && imports[q.import].state == Import::State::kFailed) {
             pop_front(queue.items, &ready);
             fail_queued(i, OperationError::kUnreadable, wake);
@@ -379,20 +381,27 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
                     q.failed = true;
                     continue;
                 }
-                const uint32_t id = reads.take();
-                ReadInFlight& read = reads[id];
-                read.queued = i;
-                read.word = &chunks.words[c];
-                read.bytes = to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
+                MemoryRef at = to.at;
+                at.offset += offset;
+                const uint64_t bytes =
+                    to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
+                const uint64_t claim_offset = memory.offset_of(&chunks.words[c]);
                 ++q.in_flight;
+                if (staged) {
+                    stage_read(i, c, claim_offset, at, bytes);
+                    return next_move(out);
+                }
+                const uint32_t id = reads.take();
+                reads[id].queued = i;
+                reads[id].claim_offset = claim_offset;
+                reads[id].bytes = bytes;
                 *out = Action{};
                 out->id = id;
-                out->to = to.at;
-                out->to.offset += offset;
-                out->bytes = read.bytes;
+                out->to = at;
+                out->bytes = bytes;
                 if (q.import == kNone) {
                     out->kind = Action::Kind::kWrite;
-                    out->data = {eager[q.eager].bytes + offset, static_cast<size_t>(read.bytes)};
+                    out->data = {eager[q.eager].bytes + offset, static_cast<size_t>(bytes)};
                 } else {
                     out->kind = Action::Kind::kRead;
                     out->region = imports[q.import].handle;
@@ -406,6 +415,28 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
         finish_queued(i);
     }
     return false;
+}
+
+// A chunk of a queued block has come, or has not. It is still ours, so the record is the operation's.
+void ServiceEngine::State::settle_read(uint32_t i, uint64_t claim_offset, uint64_t bytes, MoveResult result,
+                                       WakeSet* wake) {
+    QueuedRead& q = queue[i];
+    const Watch& w = watches[q.watch];
+    ++counters->reads;
+    settled_some = true;
+    const bool moved = result == MoveResult::kMoved;
+    if (moved) {
+        memory.rank(w.local).bytes_by_service[static_cast<uint32_t>(w.seen.collective)].fetch_add(
+            bytes, std::memory_order_relaxed);
+    } else {
+        q.failed = true;
+        note_error(memory.record(w.local, w.record), OperationError::kUnreadable);
+    }
+    memory.at<Atomic<ChunkWord>>(claim_offset)
+        ->exchange(chunk_word(q.generation, moved ? ChunkState::kLanded : ChunkState::kFailed),
+                   std::memory_order_seq_cst);
+    const bool over = announce_block(memory, w.local, w.record, q.generation, q.n.source, wake);
+    if (over && (q.n.destination & kToNode) != 0) give_to_node(q.watch, q.n.source, wake);
 }
 
 // A shared block is at its reader: we copy it to the node's other ranks that have entered (so may they

@@ -14,6 +14,8 @@ constexpr uint32_t kNone = UINT32_MAX;
 // Regions asked for and not yet imported: the other side keeps a place for each, we a descriptor.
 constexpr uint32_t kRequestedMax = 64;
 constexpr uint32_t kDroppedTags = 1u << 12;
+// In the id of an action: it belongs to a staged move.
+constexpr uint32_t kMoveId = 0x80000000u;
 
 // A list threaded through an array of T by T::next. First in, first out.
 struct List {
@@ -135,6 +137,7 @@ struct Import {
     ImportHandle handle = 0;
     uint32_t users = 0;  // queued reads
     uint32_t attempts = 0;
+    bool listed = false;          // in to_request, perhaps since an earlier use
     List waiting;                 // queued reads until it is ready
     uint32_t descriptor = kNone;  // from its arrival until the fabric has made sense of it
 };
@@ -163,8 +166,23 @@ struct Landed {
 struct ReadInFlight {
     uint32_t next = kNone;
     uint32_t queued = kNone;
-    Atomic<ChunkWord>* word = nullptr;
+    uint64_t claim_offset = 0;
     uint64_t bytes = 0;
+};
+
+// A chunk on its way through a slot of staging memory, in as many pieces as it takes: fetched, then delivered
+// to its destination and, where the block is shared, to the node's other ranks that lack it. One fabric
+// operation at a time; several slots keep several in flight.
+struct StagedMove {
+    uint32_t next = kNone;
+    uint32_t queued = kNone;  // whose block this is a chunk of, where it comes from another node
+    uint32_t chunk = 0;       // ... and which
+    Copy copy;                // from another node: where it goes; else where it comes from, too
+    uint64_t done = 0;        // bytes delivered before the present piece
+    bool fetched = false;     // the present piece is in the slot
+    uint32_t target = kNone;  // local index delivered to; kNone: the destination of `copy`
+    bool settled = false;     // that one's chunk is
+    uint64_t others[kRanksPerNodeMax / 64] = {};  // local indices whose chunk we hold, too
 };
 
 struct RegionReply {
@@ -209,6 +227,8 @@ struct ServiceEngine::State {
     Pool<QueuedRead> queue;
     List ready, stalled;
     Pool<ReadInFlight> reads;
+    Pool<StagedMove> moves;  // one for each slot
+    List moves_due;          // whose next fabric operation is to be posted
     Pool<EagerBytes> eager;
     uint32_t request_credit = 0;  // requests to send before the queue is looked at again
     bool requested = false;       // a batch of requests has gone out
@@ -285,6 +305,7 @@ struct ServiceEngine::State {
     void plan_notifications(uint32_t w);
     bool send_notifications(uint32_t w);
     void rearm(uint32_t w, const ServiceAddress* only);
+    bool replace_dropped(uint64_t key, uint64_t with);
     void on_acknowledge(const Acknowledgement& a, WakeSet* wake);
     void on_request(const Request& r, WakeSet* wake);
     void on_region_request(ServiceAddress from, const RegionMessage& m);
@@ -305,6 +326,7 @@ struct ServiceEngine::State {
     void finish_queued(uint32_t q);
     void give_to_node(uint32_t w, Rank source, WakeSet* wake);
     bool next_landed(Action* out);
+    void settle_read(uint32_t q, uint64_t claim_offset, uint64_t bytes, MoveResult result, WakeSet* wake);
     void fail_queued(uint32_t q, OperationError error, WakeSet* wake);
     bool fail_block(uint32_t w, Rank source, OperationError error, WakeSet* wake);
     void retire_queued(uint32_t q);
@@ -315,6 +337,24 @@ struct ServiceEngine::State {
     void note_dropped(const Notification& n, WakeSet* wake);
     void request_if_dropped(uint32_t w);
     void cancel_reads(uint32_t w);
+
+    // --- service_staging.cc: through memory of our own
+    bool is_staged(const Watch& w) const {
+        return limits.staging_slots != 0 && (limits.staging_only || w.seen.algorithm == Algorithm::kStaged);
+    }
+    void stage_read(uint32_t q, uint32_t chunk, uint64_t claim_offset, const MemoryRef& to, uint64_t bytes);
+    bool staged(Action* copy);
+    bool next_move(Action* out);
+    void finish_move(uint32_t id, MoveResult result, WakeSet* wake);
+    void fail_move(uint32_t id, MoveResult result, WakeSet* wake);
+    void end_move(uint32_t id, WakeSet* wake);
+    void settle_target(StagedMove& m, MoveResult result, WakeSet* wake);
+    void choose_others(StagedMove& m, WakeSet* wake);
+    bool other_chunk(const StagedMove& m, uint32_t local_index, bool claim, Copy* copy) const;
+    bool next_target(StagedMove& m) const;
+    Block block_of(const Copy& copy) const;
+    MemoryRef target_of(const StagedMove& m) const;
+    uint64_t chunk_offset(const StagedMove& m) const;
 
     // --- service_imports.cc: regions of other nodes' ranks
     uint32_t import_for(const Notification& n);

@@ -34,9 +34,9 @@ class Fabric {
     // A control message of at most kFrameBytesMax bytes; the fabric has copied it when this returns. A peer
     // that is not connected yet is connected on the way (kAgain meanwhile).
     virtual Post send(ServiceAddress to, std::span<const std::byte> message) = 0;
-    // Between two ranks of this node.
+    // Between two ranks of this node, or one of them and the staging memory of this member (kStaging).
     virtual Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) = 0;
-    // From an imported region of another node's rank into a rank of this node.
+    // From an imported region of another node's rank into a rank of this node, or into staging memory.
     virtual Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes,
                       uint64_t id) = 0;
     // From this process into a rank of this node; the bytes are borrowed until the event.

@@ -120,6 +120,10 @@ bool ServiceLoop::carry_out(const Action& action) {
                 return false;
             trace(begin, 1, action.bytes);
             return true;
+        case Action::Kind::kMove:
+            if (fabric_.copy(action.from, action.to, action.bytes, action.id) == Post::kAgain) return false;
+            trace(begin, 0, action.bytes);
+            return true;
         case Action::Kind::kWrite:
             return fabric_.write(action.data, action.to, action.id) == Post::kAccepted;
         case Action::Kind::kSend:

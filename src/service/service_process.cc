@@ -119,17 +119,24 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     for (uint32_t s = 0; s < services; ++s) options.doorbells.push_back(std::move(descriptors[2 + s]));
     options.limit_ns = start.parameters.limit_s * 1'000'000'000ull;
     options.memory_inaccessible = start.parameters.memory_inaccessible != 0;
+    ServiceLimits limits = start.parameters.service_limits;
+    options.staging_bytes = uint64_t{limits.staging_slots} * limits.staging_slot_bytes;
+    options.staging_only = limits.staging_only;
     std::string error;
     const std::unique_ptr<ShmFabric> fabric = ShmFabric::create(std::move(options), &error);
-    const Mapping block =
-        Mapping::anonymous(ServiceEngine::bytes_needed(memory.limits(), start.parameters.service_limits));
+    if (fabric && limits.staging_slots != 0 && !fabric->has_staging()) {
+        if (start.service == 0 && start.incarnation == 1)
+            control.report("no memory for staging (LONGSHORE_STAGING_BYTES); blocks move directly instead");
+        limits.staging_slots = 0;
+        limits.staging_only = false;
+    }
+    const Mapping block = Mapping::anonymous(ServiceEngine::bytes_needed(memory.limits(), limits));
     if (!fabric || !block || !fabric->watch(control.fd())) {
         control.report("a service process could not start: " + (error.empty() ? strerror(errno) : error));
         return 1;
     }
     WakeSet wake;
-    ServiceEngine engine(block.data(), memory, self, start.incarnation, start.parameters.service_limits,
-                         &wake);
+    ServiceEngine engine(block.data(), memory, self, start.incarnation, limits, &wake);
     std::vector<uint16_t> counts;
     for (const NodeAddress& node : nodes) counts.push_back(node.services);
     engine.set_peers(counts);

@@ -126,6 +126,7 @@ bool FabricWorld::kill(uint32_t dead) {
 void FabricWorld::restart(uint32_t index) {
     SimFabric& f = *fabrics_[index];
     f.alive_ = true;
+    std::fill(f.staging_.begin(), f.staging_.end(), std::byte{0x5d});
     for (uint32_t i = 0; i < count(); ++i) {
         f.peer_lost_[i] = false;
         if (fabrics_[i]->lost_) tell_of_loss(index, i);
@@ -151,7 +152,10 @@ void FabricWorld::lose_node(NodeId node) {
 }
 
 SimFabric::SimFabric(FabricWorld& world, ServiceAddress self, uint32_t index)
-    : world_(world), self_(self), index_(index) {}
+    : world_(world),
+      self_(self),
+      index_(index),
+      staging_(uint64_t{world.options_.staging_slots} * world.options_.staging_slot_bytes) {}
 
 // Storms end: nothing is refused for ever.
 bool SimFabric::refuse() {
@@ -223,8 +227,11 @@ Post SimFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
     m.to = to;
     m.bytes = bytes;
     m.id = id;
-    if (bytes != 0) {
-        const MoveResult a = reach(self_.node, from), b = reach(self_.node, to);
+    if (bytes != 0 && world_.options_.staging_only && from.rank != kStaging && to.rank != kStaging)
+        world_.on_violation("a copy that is not staged");
+    if (bytes != 0 && from.rank != kStaging) {
+        const MoveResult a = reach(self_.node, from);
+        const MoveResult b = to.rank == kStaging ? MoveResult::kMoved : reach(self_.node, to);
         m.result = a == MoveResult::kNotPermitted ? a : b == MoveResult::kMoved ? a : b;
     }
     return start(m);
@@ -245,6 +252,8 @@ MoveResult SimFabric::reach(NodeId node, const MemoryRef& ref) {
 Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
     Move m;
     m.from_import = true;
+    if (bytes != 0 && world_.options_.staging_only && to.rank != kStaging)
+        world_.on_violation("a read that is not staged");
     if (from < imports_.size() && imports_[from].used) {
         m.name = imports_[from].name;
     } else {
@@ -270,6 +279,14 @@ Post SimFabric::write(std::span<const std::byte> from, const MemoryRef& to, uint
     return start(m);
 }
 
+std::byte* SimFabric::resolve(NodeId node, const MemoryRef& ref, uint64_t bytes, std::string* wrong) {
+    if (ref.rank != kStaging) return world_.memory_.resolve(node, ref, bytes, wrong);
+    if (ref.offset <= staging_.size() && bytes <= staging_.size() - ref.offset)
+        return staging_.data() + ref.offset;
+    *wrong = "outside the staging memory";
+    return nullptr;
+}
+
 bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
     if (m.result != MoveResult::kMoved) return true;
     if (m.from_import && world_.node_lost_[m.from_node.value]) return false;
@@ -281,9 +298,9 @@ bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
             world_.on_violation("read through an import of a region that is gone");
             return false;
         }
-        from = world_.memory_.resolve(m.from_node, m.from_ref, m.bytes, &wrong);
+        from = resolve(m.from_node, m.from_ref, m.bytes, &wrong);
     }
-    std::byte* to = world_.memory_.resolve(self_.node, m.to, m.bytes, &wrong);
+    std::byte* to = resolve(self_.node, m.to, m.bytes, &wrong);
     if (from == nullptr || to == nullptr) {
         world_.on_violation(wrong);
         return false;

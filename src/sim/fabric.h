@@ -111,6 +111,7 @@ class SimFabric final : public Fabric {
     Post start(Move move);
     void step(uint32_t slot);
     MoveResult reach(NodeId node, const MemoryRef& ref);
+    std::byte* resolve(NodeId node, const MemoryRef& ref, uint64_t bytes, std::string* wrong);
     bool transfer(Move& m, uint64_t begin, uint64_t end);
     void arrive(Arrival arrival);
     void take_message(uint32_t peer, uint32_t number);
@@ -125,6 +126,7 @@ class SimFabric final : public Fabric {
     uint32_t life_ = 1;
     uint32_t again_run_ = 0;
     uint32_t in_flight_ = 0;
+    std::vector<std::byte> staging_;
     std::vector<Move> moves_;
     std::vector<Import> imports_;
     std::vector<std::pair<uint64_t, Arrival>> importing_;

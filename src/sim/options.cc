@@ -89,6 +89,12 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
         o.unreadable = o.import_fails = 0;  // every error is the loss's
     }
     o.yields = o.cooperative && r.chance(400);
+    if (version >= 4 && r.chance(500)) {
+        o.staging_slots = static_cast<uint32_t>(r.between(1, 4));
+        o.staging_slot_bytes = one_of(r, {24, 64, 256, 1000});
+        o.staging_only = r.chance(300);
+        o.staged = one_of(r, {300, 1000});
+    }
     return o;
 }
 
@@ -182,6 +188,10 @@ std::string WorldOptions::text() const {
     put("restart", restart);
     put("late_frames", late_frames);
     put("yields", yields);
+    put("staging_slots", staging_slots);
+    put("staging_slot_bytes", staging_slot_bytes);
+    put("staging_only", staging_only);
+    put("staged", staged);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
     return t;

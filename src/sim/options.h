@@ -9,8 +9,9 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 3;
-// The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often.
+constexpr uint32_t kOptionsVersion = 4;
+// The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often; version 3 has
+// no staging.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
@@ -28,6 +29,8 @@ struct WorldOptions {
     uint32_t chunk_bytes = 64, ahead = 4, records = 16, regions = 40, parked = 16;
     uint32_t claims_bytes = 16384, arena_bytes = 65536;
     uint32_t watches = 64, held = 64, queued = 64, imports = 64, reads = 4, eager = 512, eager_bytes = 64;
+    uint32_t staging_slots = 0, staging_slot_bytes = 64;
+    bool staging_only = false;
     uint32_t copies_in_flight = 1;
     uint32_t block_bytes_max = 512;
     uint32_t actions_per_step = 1;
@@ -35,7 +38,7 @@ struct WorldOptions {
     bool merge_wakes = false;  // a ring for a rank that is being woken already changes nothing
 
     // Habits of the ranks, per mille.
-    uint32_t blocking = 300, in_place = 200, stable = 200, zero = 100, wait_early = 300;
+    uint32_t blocking = 300, staged = 0, in_place = 200, stable = 200, zero = 100, wait_early = 300;
     bool cooperative = true;
     bool regions_per_buffer = false;
 

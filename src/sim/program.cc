@@ -173,6 +173,8 @@ Program Program::draw(const WorldOptions& o) {
         op.root = static_cast<uint32_t>(r.below(op.size));
         op.in_place = op.may_be_in_place() && r.chance(o.in_place);
         op.blocking = r.chance(o.blocking);
+        // Not from the sequence of draws: without staging the program stays what it was.
+        if (mix64(op.key) % 1000 < o.staged) op.algorithm = Algorithm::kStaged;
         op.zero = o.zero;
         op.chunk_bytes = o.chunk_bytes;
         op.eager_bytes = o.eager_bytes;

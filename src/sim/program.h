@@ -26,6 +26,7 @@ struct Operation {
     uint64_t sequence = 0, key = 0;
     Collective collective = Collective::kAlltoall;
     uint32_t root = 0;
+    Algorithm algorithm = Algorithm::kDirect;
     bool in_place = false, blocking = false;
     uint32_t size = 0;
     uint32_t uniform_bytes = 0;

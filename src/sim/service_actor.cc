@@ -26,6 +26,9 @@ ServiceLimits ServiceActor::limits(const WorldOptions& o) {
     l.imports_max = o.imports;
     l.eager_max = o.eager;
     l.eager_bytes = o.eager_bytes;
+    l.staging_slots = o.staging_slots;
+    l.staging_slot_bytes = o.staging_slot_bytes;
+    l.staging_only = o.staging_only;
     if (o.ranks > 256) l.frame_bytes = 1536;  // one per peer, and every service process is everybody's peer
     return l;
 }
@@ -152,6 +155,9 @@ bool ServiceActor::carry_out(const Action& a) {
         case Action::Kind::kRead:
             post = fabric.read(a.region, a.offset, a.to, a.bytes, a.id);
             break;
+        case Action::Kind::kMove:
+            post = fabric.copy(a.from, a.to, a.bytes, a.id);
+            break;
         case Action::Kind::kWrite:
             post = fabric.write(a.data, a.to, a.id);
             break;
@@ -268,6 +274,8 @@ void ServiceActor::count_coverage() {
         world_.fail("net",
                     describe() + " notified again after a while: requests and greetings should have done it");
     v.duplicates |= c.duplicates != 0;
+    v.staged |= c.bytes_staged != 0;
+    v.staged_for_others |= c.staged_for_others != 0;
     v.copies += c.copies;
     v.reads += c.reads;
     if (c.malformed_messages != 0) world_.fail("messages", describe() + " refused a message as malformed");

@@ -43,6 +43,14 @@ MoveResult NodeCopier::resolve_span(const ProcessSpan& span, uint64_t offset, ui
 
 MoveResult NodeCopier::resolve(const MemoryRef& ref, uint64_t bytes, Place* out) {
     const NodeLimits& limits = memory_.limits();
+    if (ref.rank == kStaging) {
+        if (ref.offset > options_.staging.size() || bytes > options_.staging.size() - ref.offset) {
+            ++counters_.refused;
+            return MoveResult::kFailed;
+        }
+        *out = {true, reinterpret_cast<uint64_t>(options_.staging.data() + ref.offset), 0};
+        return MoveResult::kMoved;
+    }
     const bool own = options_.is_rank && ref.rank == options_.self;
     if (ref.rank.value >= limits.ranks_max || ref.region.value >= limits.regions_max) {
         ++counters_.refused;
@@ -143,6 +151,10 @@ MoveResult NodeCopier::move(const Place& from, const Place& to, uint64_t bytes) 
 
 MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes) {
     Place source, target;
+    if (options_.staging_only && bytes != 0 && from.rank != kStaging && to.rank != kStaging) {
+        ++counters_.refused;
+        return MoveResult::kFailed;
+    }
     MoveResult result = resolve(from, bytes, &source);
     if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
     return result == MoveResult::kMoved ? move(source, target, bytes) : result;
@@ -150,6 +162,10 @@ MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t
 
 MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
     Place source, target;
+    if (options_.staging_only && bytes != 0 && to.rank != kStaging) {
+        ++counters_.refused;
+        return MoveResult::kFailed;
+    }
     MoveResult result = resolve_span(from, offset, bytes, &source);
     if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
     return result == MoveResult::kMoved ? move(source, target, bytes) : result;

@@ -24,10 +24,13 @@ class NodeCopier {
   public:
     struct Options {
         bool is_rank = false;  // this process is rank `self` of the node, and its regions are its own memory
-        LocalRank self;
+        LocalRank self{};
         // Test mode: memory of ranks is reached by peer copies only, the arena too. (Other regions are never
         // mapped in a service process in any mode.)
         bool memory_inaccessible = false;
+        // A service process's staging memory; borrowed.
+        std::span<std::byte> staging = {};
+        bool staging_only = false;  // nothing goes from one rank's memory into another's
     };
     NodeCopier(const NodeMemory& memory, const Options& options);
 

@@ -32,7 +32,12 @@ int wait_epoll(int epoll, epoll_event* events, int count, uint64_t wait_ns) {
 ShmFabric::ShmFabric(ShmFabricOptions options)
     : options_(std::move(options)),
       doorbell_(options_.memory, std::move(options_.doorbells)),
-      copier_(options_.memory, {false, LocalRank{}, options_.memory_inaccessible}),
+      staging_(options_.staging_bytes != 0 ? Mapping::resident(options_.staging_bytes) : Mapping()),
+      copier_(options_.memory, {.is_rank = false,
+                                .self = LocalRank{},
+                                .memory_inaccessible = options_.memory_inaccessible,
+                                .staging = {staging_.data(), staging_ ? staging_.size() : 0},
+                                .staging_only = options_.staging_only && staging_}),
       messages_(std::make_unique_for_overwrite<std::byte[]>(kMessagesPerPoll * kFrameBytesMax)) {
     outgoing_.resize(options_.nodes.size());
     for (size_t node = 0; node < outgoing_.size(); ++node)

@@ -32,6 +32,8 @@ struct ShmFabricOptions {
     std::vector<Fd> doorbells;          // eventfds of this node's service processes
     uint64_t limit_ns = 5'000'000'000;  // a peer that nobody can connect to for so long is lost
     bool memory_inaccessible = false;
+    uint64_t staging_bytes = 0;  // of this member; see has_staging()
+    bool staging_only = false;   // nothing goes from one rank's memory into another's
 };
 
 struct ShmFabricCounters {
@@ -65,6 +67,9 @@ class ShmFabric : public Fabric {
     struct Outgoing;
     struct Incoming;
 
+    // Whether the staging memory that was asked for could be had. Without it everything goes directly.
+    bool has_staging() const { return static_cast<bool>(staging_); }
+
   private:
     explicit ShmFabric(ShmFabricOptions options);
     bool start(std::string* error);
@@ -84,6 +89,7 @@ class ShmFabric : public Fabric {
 
     ShmFabricOptions options_;
     Doorbell doorbell_;
+    Mapping staging_;
     NodeCopier copier_;
     ShmFabricCounters counters_;
     Fd listener_, epoll_, bell_file_;

@@ -55,6 +55,11 @@ class Mapping {
     static Mapping anonymous(size_t bytes) {
         return Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     }
+    // Likewise, and there from the start: what cannot be had shows now. (The kernel refuses what is plainly
+    // too much; it does not wait for the first touch.)
+    static Mapping resident(size_t bytes) {
+        return Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1);
+    }
     void reset() {
         if (base_ != nullptr) munmap(base_, bytes_);
         base_ = nullptr;
