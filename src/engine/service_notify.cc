@@ -89,16 +89,6 @@ void ServiceEngine::State::note_dropped(const Notification& n, WakeSet* wake) {
 }
 
 // In the set of `with` (or, if that is 0, of `key`): one key by another. False: it is not there.
-bool ServiceEngine::State::replace_dropped(uint64_t key, uint64_t with) {
-    const uint64_t set = (with != 0 ? with : key) % (kDroppedKeys / kDroppedWays) * kDroppedWays;
-    for (uint64_t i = set; i < set + kDroppedWays; ++i) {
-        if (dropped_keys[i] != key) continue;
-        dropped_keys[i] = with;
-        return true;
-    }
-    return false;
-}
-
 void ServiceEngine::State::request_if_dropped(uint32_t i) {
     Watch& w = watches[i];
     const OperationId id{GroupId{memory.group(w.seen.group).id.load(std::memory_order_relaxed)},

@@ -305,7 +305,6 @@ struct ServiceEngine::State {
     void plan_notifications(uint32_t w);
     bool send_notifications(uint32_t w);
     void rearm(uint32_t w, const ServiceAddress* only);
-    bool replace_dropped(uint64_t key, uint64_t with);
     void on_acknowledge(const Acknowledgement& a, WakeSet* wake);
     void on_request(const Request& r, WakeSet* wake);
     void on_region_request(ServiceAddress from, const RegionMessage& m);

@@ -227,9 +227,10 @@ Post SimFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
     m.to = to;
     m.bytes = bytes;
     m.id = id;
-    if (bytes != 0 && world_.options_.staging_only && from.rank != kStaging && to.rank != kStaging)
+    if (bytes != 0 && world_.options_.staging_only && from.rank != kStaging && to.rank != kStaging) {
         world_.on_violation("a copy that is not staged");
-    if (bytes != 0 && from.rank != kStaging) {
+        m.result = MoveResult::kFailed;
+    } else if (bytes != 0 && from.rank != kStaging) {
         const MoveResult a = reach(self_.node, from);
         const MoveResult b = to.rank == kStaging ? MoveResult::kMoved : reach(self_.node, to);
         m.result = a == MoveResult::kNotPermitted ? a : b == MoveResult::kMoved ? a : b;
@@ -252,8 +253,8 @@ MoveResult SimFabric::reach(NodeId node, const MemoryRef& ref) {
 Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
     Move m;
     m.from_import = true;
-    if (bytes != 0 && world_.options_.staging_only && to.rank != kStaging)
-        world_.on_violation("a read that is not staged");
+    const bool around = bytes != 0 && world_.options_.staging_only && to.rank != kStaging;
+    if (around) world_.on_violation("a read that is not staged");
     if (from < imports_.size() && imports_[from].used) {
         m.name = imports_[from].name;
     } else {
@@ -267,6 +268,7 @@ Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
     m.id = id;
     if (bytes != 0 && world_.memory_.region(m.from_node, m.from_ref.rank, m.from_ref.region).unreadable)
         m.result = MoveResult::kFailed;
+    if (around) m.result = MoveResult::kFailed;
     return start(m);
 }
 
@@ -397,13 +399,16 @@ void SimFabric::wake(const WakeSet& sleepers) {
 }
 
 std::unique_ptr<SimFabrics> make_sim_fabrics(uint64_t seed, uint32_t nodes, uint32_t services, uint32_t ranks,
-                                             uint64_t pool_bytes) {
+                                             uint64_t pool_bytes, uint32_t staging_bytes, bool staging_only) {
     auto f = std::make_unique<SimFabrics>();
     f->options.seed = seed;
     f->options.nodes = nodes;
     f->options.ranks = nodes * ranks;
     f->options.torn = 1000;
     f->options.link_frames = 8;
+    f->options.staging_slots = 1;
+    f->options.staging_slot_bytes = staging_bytes;
+    f->options.staging_only = staging_only;
     NodeLimits limits[kNodesMax];
     uint16_t counts[kNodesMax];
     for (uint32_t n = 0; n < nodes; ++n) {

@@ -145,6 +145,6 @@ struct SimFabrics {
     std::unique_ptr<FabricWorld> world;
 };
 std::unique_ptr<SimFabrics> make_sim_fabrics(uint64_t seed, uint32_t nodes, uint32_t services, uint32_t ranks,
-                                             uint64_t pool_bytes);
+                                             uint64_t pool_bytes, uint32_t staging_bytes, bool staging_only);
 
 }  // namespace longshore::sim

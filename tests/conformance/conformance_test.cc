@@ -52,7 +52,41 @@ class Contract : public testing::TestWithParam<NamedWorld> {
         EXPECT_EQ(seen, 1);
         return out;
     }
+    // Bytes from one rank of node 0 to the other, or through an import, as this fabric does it: at once, or
+    // in pieces through member A's staging memory. The first result that is not kMoved ends it.
+    MoveResult copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes) {
+        return transfer(to, bytes, [&](const MemoryRef& at, uint64_t done, uint64_t piece) {
+            return world_->fabric(kA).copy({from.rank, from.region, from.offset + done}, at, piece, kId);
+        });
+    }
+    MoveResult read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
+        return transfer(to, bytes, [&](const MemoryRef& at, uint64_t done, uint64_t piece) {
+            return world_->fabric(kA).read(from, offset + done, at, piece, kId);
+        });
+    }
     std::unique_ptr<FabricWorld> world_;
+
+  private:
+    static constexpr uint64_t kId = 4711;
+    template <class Fetch>
+    MoveResult transfer(const MemoryRef& to, uint64_t bytes, const Fetch& fetch) {
+        if (!world_->staging_only()) {
+            EXPECT_EQ(fetch(to, 0, bytes), Post::kAccepted);
+            return finish(kA, kId).result;
+        }
+        const MemoryRef staging{kStaging, RegionId{0}, 0};
+        for (uint64_t done = 0;;) {
+            const uint64_t piece = std::min(bytes - done, FabricWorld::kStagingBytes);
+            EXPECT_EQ(fetch(staging, done, piece), Post::kAccepted);
+            const MoveResult fetched = finish(kA, kId).result;
+            if (fetched != MoveResult::kMoved) return fetched;
+            EXPECT_EQ(world_->fabric(kA).copy(staging, {to.rank, to.region, to.offset + done}, piece, kId),
+                      Post::kAccepted);
+            const MoveResult delivered = finish(kA, kId).result;
+            done += piece;
+            if (delivered != MoveResult::kMoved || done == bytes) return delivered;
+        }
+    }
 };
 
 TEST_P(Contract, MessagesArriveOnceInOrderAlsoAfterAgain) {
@@ -91,9 +125,7 @@ TEST_P(Contract, CopyMovesExactlyItsBytesAndEndsOnce) {
         for (uint64_t i = 0; i < FabricWorld::kRegionBytes; ++i)
             from[i] = static_cast<std::byte>(i * 7 + bytes);
         memset(to, 0xee, FabricWorld::kRegionBytes);
-        ASSERT_EQ(world_->fabric(kA).copy({kRank0, kUser, 11}, {kRank1, kUser, 1000}, bytes, 40 + bytes),
-                  Post::kAccepted);
-        EXPECT_EQ(finish(kA, 40 + bytes).result, MoveResult::kMoved);
+        EXPECT_EQ(copy({kRank0, kUser, 11}, {kRank1, kUser, 1000}, bytes), MoveResult::kMoved);
         EXPECT_EQ(memcmp(to + 1000, from + 11, bytes), 0);
         EXPECT_EQ(to[999], std::byte{0xee});
         EXPECT_EQ(to[1000 + bytes], std::byte{0xee});
@@ -115,17 +147,12 @@ TEST_P(Contract, ReadFromAnotherNode) {
     ASSERT_EQ(imported.kind, FabricEvent::Kind::kImported);
     ASSERT_TRUE(imported.ok);
     for (const uint64_t bytes : {0ul, 200000ul}) {
-        ASSERT_EQ(world_->fabric(kA).read(imported.region, 100, {kRank0, kUser, 5}, bytes, 4),
-                  Post::kAccepted);
-        EXPECT_EQ(finish(kA, 4).result, MoveResult::kMoved);
+        EXPECT_EQ(read(imported.region, 100, {kRank0, kUser, 5}, bytes), MoveResult::kMoved);
         EXPECT_EQ(memcmp(world_->bytes(kNode0, kRank0) + 5, from + 100, bytes), 0);
     }
-    ASSERT_EQ(world_->fabric(kA).read(imported.region, FabricWorld::kRegionBytes, {kRank0, kUser, 5}, 1, 5),
-              Post::kAccepted);
-    EXPECT_EQ(finish(kA, 5).result, MoveResult::kFailed);
+    EXPECT_EQ(read(imported.region, FabricWorld::kRegionBytes, {kRank0, kUser, 5}, 1), MoveResult::kFailed);
     world_->fabric(kA).forget_region(imported.region);
-    ASSERT_EQ(world_->fabric(kA).read(imported.region, 0, {kRank0, kUser, 5}, 1, 6), Post::kAccepted);
-    EXPECT_EQ(finish(kA, 6).result, MoveResult::kFailed);
+    EXPECT_EQ(read(imported.region, 0, {kRank0, kUser, 5}, 1), MoveResult::kFailed);
 }
 
 TEST_P(Contract, ImportOfNonsenseFails) {
@@ -141,19 +168,50 @@ TEST_P(Contract, NothingOutsideARegionIsTouched) {
         {{kRank0, kUser, kEnd - 3}, 4},       {{kRank0, kUser, ~uint64_t{0} - 1}, 4},
         {{kRank0, kUser, 0}, ~uint64_t{0}},   {{kRank0, RegionId{2}, 0}, 4},
         {{kRank0, RegionId{1u << 30}, 0}, 4}, {{LocalRank{500}, kUser, 0}, 4}};
-    uint64_t id = 1;
     for (const auto& [ref, bytes] : bad) {
-        ASSERT_EQ(world_->fabric(kA).copy(ref, good, bytes, id), Post::kAccepted);
-        EXPECT_EQ(finish(kA, id++).result, MoveResult::kFailed);
-        ASSERT_EQ(world_->fabric(kA).copy(good, ref, bytes, id), Post::kAccepted);
-        EXPECT_EQ(finish(kA, id++).result, MoveResult::kFailed);
+        EXPECT_EQ(copy(ref, good, bytes), MoveResult::kFailed);
+        EXPECT_EQ(copy(good, ref, bytes), MoveResult::kFailed);
     }
+}
+
+TEST_P(Contract, StagingMemoryHasItsBounds) {
+    constexpr uint64_t kEnd = FabricWorld::kStagingBytes;
+    Fabric& fabric = world_->fabric(kA);
+    uint64_t id = 1;
+    const std::pair<uint64_t, uint64_t> cases[] = {{0, kEnd},     {kEnd - 1, 1},         {kEnd, 1},
+                                                   {kEnd - 3, 4}, {~uint64_t{0} - 1, 4}, {1, ~uint64_t{0}}};
+    for (const auto& [offset, bytes] : cases) {
+        const bool inside = offset < kEnd && bytes <= kEnd - offset;
+        const MoveResult expected = inside ? MoveResult::kMoved : MoveResult::kFailed;
+        const MemoryRef staging{kStaging, RegionId{0}, offset}, rank{kRank0, kUser, 0};
+        ASSERT_EQ(fabric.copy(rank, staging, bytes, id), Post::kAccepted);
+        EXPECT_EQ(finish(kA, id++).result, expected) << offset;
+        ASSERT_EQ(fabric.copy(staging, rank, bytes, id), Post::kAccepted);
+        EXPECT_EQ(finish(kA, id++).result, expected) << offset;
+    }
+}
+
+// What may not be done is refused, and moves nothing.
+TEST_P(Contract, NothingGoesAroundTheStagingMemory) {
+    if (!world_->staging_only()) GTEST_SKIP() << "this fabric may move bytes from rank to rank";
+    memset(world_->bytes(kNode0, kRank0), 0x11, 100);
+    memset(world_->bytes(kNode0, kRank1), 0x22, 100);
+    ASSERT_EQ(world_->fabric(kA).copy({kRank0, kUser, 0}, {kRank1, kUser, 0}, 100, 1), Post::kAccepted);
+    EXPECT_EQ(finish(kA, 1).result, MoveResult::kFailed);
+    ASSERT_EQ(world_->fabric(kA).import_region(kB, world_->descriptor(kNode1, kRank1), 2), Post::kAccepted);
+    const FabricEvent imported = finish(kA, 2);
+    ASSERT_TRUE(imported.ok);
+    ASSERT_EQ(world_->fabric(kA).read(imported.region, 0, {kRank1, kUser, 0}, 100, 3), Post::kAccepted);
+    EXPECT_EQ(finish(kA, 3).result, MoveResult::kFailed);
+    EXPECT_EQ(world_->bytes(kNode0, kRank1)[50], std::byte{0x22});
 }
 
 // Every kind of move, between every kind of region: where ranks' memory is inaccessible to a service process,
 // none of it goes through a mapping.
 TEST_P(Contract, BytesGoTheWayTheyMay) {
     if (!world_->moved(kA)) GTEST_SKIP() << "this fabric does not count how bytes go";
+    if (world_->staging_only())
+        GTEST_SKIP() << "bytes go in two steps, see NothingGoesAroundTheStagingMemory";
     constexpr uint64_t kBytes = 3000;
     uint64_t id = 1;
     uint64_t bytes = 0;
@@ -224,6 +282,7 @@ TEST_P(Contract, LostPeerIsToldOnceAndPostsStillEnd) {
 // A ringer and a sleeper: every ring is noticed, however they fall.
 TEST_P(Contract, NoWakeUpIsLostInAMillionRings) {
     if (!world_->has_threads()) GTEST_SKIP() << "one thread; sleepers are the simulator's actors";
+    if (world_->staging_only()) GTEST_SKIP() << "doorbells know nothing of staging";
     constexpr uint32_t kRings = 1'000'000;
     const NodeMemory memory = world_->memory(kNode0);
     std::atomic<uint32_t> asked{0}, answered{0};
@@ -254,7 +313,8 @@ TEST_P(Contract, NoWakeUpIsLostInAMillionRings) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, Contract,
-                         testing::Values(shm_world(), shm_inaccessible_world(), sim_world()),
+                         testing::Values(shm_world(), shm_inaccessible_world(), sim_world(),
+                                         sim_staging_world(), shm_staging_world()),
                          [](const auto& named) { return std::string(named.param.name); });
 
 }  // namespace

@@ -21,6 +21,9 @@ class FabricWorld {
     // Nodes 0 and 1, each with two service processes and two ranks.
     static constexpr uint16_t kNodes = 2, kServices = 2, kRanks = 2;
     static constexpr uint64_t kRegionBytes = 1 << 20;
+    static constexpr uint64_t kStagingBytes = 1 << 16;  // of each member
+    // Whether bytes go from one rank to another through that memory only.
+    virtual bool staging_only() const { return false; }
 
     virtual Fabric& fabric(ServiceAddress member) = 0;
     virtual NodeMemory memory(NodeId node) = 0;
@@ -56,6 +59,8 @@ struct NamedWorld {
 // Declared by each fabric's world.
 NamedWorld shm_world();
 NamedWorld shm_inaccessible_world();
+NamedWorld shm_staging_world();
 NamedWorld sim_world();
+NamedWorld sim_staging_world();
 
 }  // namespace longshore::test

@@ -15,7 +15,8 @@ namespace {
 
 class ShmWorld : public FabricWorld {
   public:
-    explicit ShmWorld(bool inaccessible) : inaccessible_(inaccessible) {
+    ShmWorld(bool inaccessible, bool staging_only)
+        : inaccessible_(inaccessible), staging_only_(staging_only) {
         NodeLimits limits;
         limits.ranks_max = kRanks;
         limits.services_max = kServices;
@@ -46,6 +47,8 @@ class ShmWorld : public FabricWorld {
                 for (const int bell : bells) options.doorbells.emplace_back(dup(bell));
                 options.limit_ns = 200'000'000;
                 options.memory_inaccessible = inaccessible;
+                options.staging_bytes = kStagingBytes;
+                options.staging_only = staging_only;
                 std::string error;
                 fabrics_[n][s] = ShmFabric::create(std::move(options), &error);
                 EXPECT_TRUE(fabrics_[n][s]) << error;
@@ -72,6 +75,7 @@ class ShmWorld : public FabricWorld {
         encode_span(span(node.value, rank.value), out.data());
         return out;
     }
+    bool staging_only() const override { return staging_only_; }
     void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
 
     std::optional<Moved> moved(ServiceAddress m) override {
@@ -101,7 +105,7 @@ class ShmWorld : public FabricWorld {
                      reinterpret_cast<uint64_t>(memories_[n].arena(LocalRank{r})), kRegionBytes},
                     reinterpret_cast<std::byte*>(arena.descriptor));
     }
-    const bool inaccessible_;
+    const bool inaccessible_, staging_only_;
     Fd files_[kNodes];
     Mapping mappings_[kNodes];
     NodeMemory memories_[kNodes];
@@ -113,10 +117,13 @@ class ShmWorld : public FabricWorld {
 }  // namespace
 
 NamedWorld shm_world() {
-    return {"shm", [] { return std::make_unique<ShmWorld>(false); }};
+    return {"shm", [] { return std::make_unique<ShmWorld>(false, false); }};
 }
 NamedWorld shm_inaccessible_world() {
-    return {"shm_inaccessible", [] { return std::make_unique<ShmWorld>(true); }};
+    return {"shm_inaccessible", [] { return std::make_unique<ShmWorld>(true, false); }};
+}
+NamedWorld shm_staging_world() {
+    return {"shm_staging", [] { return std::make_unique<ShmWorld>(true, true); }};
 }
 
 }  // namespace longshore::test

@@ -7,7 +7,9 @@ namespace {
 
 class SimWorld : public FabricWorld {
   public:
-    SimWorld() : fabrics_(sim::make_sim_fabrics(1, kNodes, kServices, kRanks, kPoolBytes)) {
+    explicit SimWorld(bool staging_only)
+        : fabrics_(
+              sim::make_sim_fabrics(1, kNodes, kServices, kRanks, kPoolBytes, kStagingBytes, staging_only)) {
         for (uint16_t n = 0; n < kNodes; ++n)
             for (uint16_t r = 0; r < kRanks; ++r) {
                 const sim::Buffer b = fabrics_->memory->allocate(kRegionBytes);
@@ -28,6 +30,7 @@ class SimWorld : public FabricWorld {
             reinterpret_cast<const std::byte*>(memory(node).region(rank, kUserRegion).descriptor);
         return {from, from + kDescriptorBytes};
     }
+    bool staging_only() const override { return fabrics_->options.staging_only; }
     void lose(ServiceAddress m) override { fabrics_->world->lose(fabrics_->world->index(m)); }
     uint64_t now_ns() const override { return fabrics_->scheduler->now_ns(); }
     bool has_threads() const override { return false; }
@@ -42,7 +45,10 @@ class SimWorld : public FabricWorld {
 }  // namespace
 
 NamedWorld sim_world() {
-    return {"sim", [] { return std::make_unique<SimWorld>(); }};
+    return {"sim", [] { return std::make_unique<SimWorld>(false); }};
+}
+NamedWorld sim_staging_world() {
+    return {"sim_staging", [] { return std::make_unique<SimWorld>(true); }};
 }
 
 }  // namespace longshore::test
