@@ -88,7 +88,6 @@ void ServiceEngine::State::note_dropped(const Notification& n, WakeSet* wake) {
     memory.ring_all_services(wake);
 }
 
-// In the set of `with` (or, if that is 0, of `key`): one key by another. False: it is not there.
 void ServiceEngine::State::request_if_dropped(uint32_t i) {
     Watch& w = watches[i];
     const OperationId id{GroupId{memory.group(w.seen.group).id.load(std::memory_order_relaxed)},

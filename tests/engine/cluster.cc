@@ -62,6 +62,8 @@ Cluster::Cluster(const Shape& shape) : shape_(shape) {
                 allocate<std::byte>(node.blocks, ServiceEngine::bytes_needed(limits, shape_.service_limits)),
                 node.memory, ServiceId{s}, 1, shape_.service_limits, &wake));
             node.services.back()->set_peers(services);
+            node.staging.emplace_back(uint64_t{shape_.service_limits.staging_slots} *
+                                      shape_.service_limits.staging_slot_bytes);
         }
     }
 }
@@ -79,7 +81,8 @@ MemoryRef Cluster::add_region(uint32_t rank, void* base, uint64_t bytes) {
     return {places_[rank].local, id, 0};
 }
 
-uint8_t* Cluster::address(Node& node, const MemoryRef& at) {
+uint8_t* Cluster::address(Node& node, uint32_t s, const MemoryRef& at) {
+    if (at.rank == kStaging) return node.staging[s].data() + at.offset;
     return node.regions[at.rank.value][at.region.value] + at.offset;
 }
 
@@ -109,17 +112,22 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
     if (!engine.next(&a, &wake)) return busy;
     switch (a.kind) {
         case Action::Kind::kCopy:
-            if (a.copy.bytes != 0) memcpy(address(node, a.copy.to), address(node, a.copy.from), a.copy.bytes);
+            if (a.copy.bytes != 0)
+                memcpy(address(node, s, a.copy.to), address(node, s, a.copy.from), a.copy.bytes);
             engine.finish_copy(a.copy, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kRead:
-            memcpy(address(node, a.to), reinterpret_cast<uint8_t*>(a.region) + a.offset, a.bytes);
+            memcpy(address(node, s, a.to), reinterpret_cast<uint8_t*>(a.region) + a.offset, a.bytes);
             ++reads_between_nodes;
             bytes_between_nodes += a.bytes;
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;
+        case Action::Kind::kMove:
+            memcpy(address(node, s, a.to), address(node, s, a.from), a.bytes);
+            engine.finish_read(a.id, MoveResult::kMoved, &wake);
+            break;
         case Action::Kind::kWrite:
-            memcpy(address(node, a.to), a.data.data(), a.data.size());
+            memcpy(address(node, s, a.to), a.data.data(), a.data.size());
             bytes_between_nodes += a.bytes;
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;

@@ -47,6 +47,7 @@ class Cluster {
         std::vector<std::vector<uint8_t*>> regions;  // [local rank][region]
         std::vector<std::unique_ptr<uint64_t[]>> blocks;
         std::vector<std::unique_ptr<ServiceEngine>> services;
+        std::vector<std::vector<uint8_t>> staging;                      // of each
         std::deque<std::pair<uint32_t, std::vector<std::byte>>> inbox;  // service, frame
     };
     struct Place {
@@ -54,7 +55,7 @@ class Cluster {
         LocalRank local;
         std::unique_ptr<RankEngine> engine;
     };
-    uint8_t* address(Node& node, const MemoryRef& at);
+    uint8_t* address(Node& node, uint32_t service, const MemoryRef& at);
     bool turn_of_service(uint32_t node, uint32_t s);
 
     Shape shape_;

@@ -19,6 +19,7 @@ struct Case {
     uint32_t services;
     bool cooperative;
     bool run_services;
+    uint32_t staging_slot_bytes = 0;  // not 0: everything goes through two slots of it
 };
 
 TEST(CollectiveRules, AreInTheOrderOfTheirNumbers) {
@@ -40,6 +41,10 @@ class Collectives : public testing::TestWithParam<Case> {
         s.services = GetParam().services;
         s.cooperative = GetParam().cooperative;
         s.run_services = GetParam().run_services;
+        s.service_limits.staging_slots = 2;
+        s.service_limits.staging_slot_bytes = GetParam().staging_slot_bytes;
+        s.service_limits.staging_only = GetParam().staging_slot_bytes != 0;
+        if (!s.service_limits.staging_only) s.service_limits.staging_slots = 0;
         return s;
     }
 };
@@ -277,6 +282,7 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
     name += "_services_" + std::to_string(info.param.services);
     if (!info.param.cooperative) name += "_services_only";
     if (!info.param.run_services) name += "_ranks_only";
+    if (info.param.staging_slot_bytes != 0) name += "_staged";
     return name;
 }
 
@@ -284,7 +290,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Collectives,
                          testing::Values(Case{{1}, 1, true, true}, Case{{4}, 1, true, true},
                                          Case{{4}, 1, false, true}, Case{{5}, 2, true, false},
                                          Case{{1, 1}, 1, true, true}, Case{{2, 2}, 1, false, true},
-                                         Case{{3, 1, 4}, 2, true, true}, Case{{4, 4, 4, 4}, 4, false, true}),
+                                         Case{{3, 1, 4}, 2, true, true}, Case{{4, 4, 4, 4}, 4, false, true},
+                                         Case{{4}, 1, false, true, 24}, Case{{3, 1, 4}, 2, true, true, 100}),
                          name_of);
 
 }  // namespace
