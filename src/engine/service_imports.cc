@@ -29,7 +29,8 @@ uint32_t ServiceEngine::State::import_for(const Notification& n) {
     for (uint32_t i = bucket; i != kNone; i = imports[i].next)
         if (is(imports[i], n.origin, n.owner, n.region, n.region_generation)) {
             if (imports[i].state == Import::State::kFailed && imports[i].users == 0) {
-                ask_for(i);  // another operation, another try
+                imports[i].origin = n.origin;  // another operation, another try, and who told may have gone
+                ask_for(i);
             }
             return i;
         }

@@ -162,7 +162,7 @@ bool Cluster::run(const std::vector<std::pair<uint32_t, RecordId>>& until, uint3
             WakeSet wake;
             if (shape_.cooperative && engine.poll(record) == Progress::kPending &&
                 engine.claim(record, &copy)) {
-                if (copy.bytes != 0) memcpy(address(node, copy.to), address(node, copy.from), copy.bytes);
+                if (copy.bytes != 0) memcpy(address(node, 0, copy.to), address(node, 0, copy.from), copy.bytes);
                 engine.finish(copy, MoveResult::kMoved, &wake);
                 busy = true;
             }
