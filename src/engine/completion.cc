@@ -35,7 +35,13 @@ bool Completion::sends_read(CompletionCursor* cursor) const {
     const Member* members = memory_.members(group_);
     const uint32_t* locals = memory_.locals(group_);
 
-    for (; cursor->reader_step < group_.local_count; ++cursor->reader_step, cursor->reader_chunk = 0) {
+    // What has landed in the arena need not be read out of the caller's buffer.
+    const bool lands = has_landing(record_) && group_.local_count > 1;
+    if (lands &&
+        !block_settled(landing_chunks(memory_, record_, seen_.rank), seen_.generation, &cursor->reader_chunk))
+        return false;
+    for (; !lands && cursor->reader_step < group_.local_count;
+         ++cursor->reader_step, cursor->reader_chunk = 0) {
         const Rank peer{locals[cursor->reader_step]};
         if (peer == seen_.rank || geometry.outgoing(peer).bytes == 0) continue;
         if (!member_has(cursor->reader_step, seen_.rank, &cursor->reader_chunk)) return false;
@@ -59,17 +65,29 @@ bool Completion::sends_read(CompletionCursor* cursor) const {
 }
 
 bool Completion::readers_done(CompletionCursor* cursor) const {
-    if (!is_shared(seen_.collective) || group_.readers_offset == 0) return true;
+    if (!is_shared(seen_.collective) || group_.readers_offset == 0 || has_landing(record_)) return true;
+    return held_for_nobody(cursor);
+}
+
+bool Completion::landing_free(CompletionCursor* cursor) const {
+    return !has_landing(record_) || held_for_nobody(cursor);
+}
+
+// Every rank of the node has its copies of the blocks that this rank holds for it.
+bool Completion::held_for_nobody(CompletionCursor* cursor) const {
     const Member* members = memory_.members(group_);
     const uint32_t mine = members[seen_.rank.value].local_index;
     const Geometry geometry(memory_, record_, local_);
     for (; cursor->held_source < group_.size;
          ++cursor->held_source, cursor->held_step = 0, cursor->held_chunk = 0) {
         const Rank source{cursor->held_source};
-        if (members[source.value].node == memory_.node() || geometry.incoming(source).bytes == 0) continue;
-        const uint64_t reader =
-            memory_.reader(group_, seen_.sequence, source).load(std::memory_order_acquire);
-        if (reader != ring_entry(seen_.sequence, mine + 1)) continue;
+        if (geometry.arriving(source).bytes == 0) continue;
+        if (members[source.value].node == memory_.node()) {
+            if (source != seen_.rank || !has_landing(record_)) continue;
+        } else if (memory_.reader(group_, seen_.sequence, source).load(std::memory_order_acquire) !=
+                   ring_entry(seen_.sequence, mine + 1)) {
+            continue;
+        }
         for (; cursor->held_step < group_.local_count; ++cursor->held_step, cursor->held_chunk = 0)
             if (cursor->held_step != mine && !member_has(cursor->held_step, source, &cursor->held_chunk))
                 return false;

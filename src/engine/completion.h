@@ -36,11 +36,14 @@ class Completion {
     bool sends_read(CompletionCursor* cursor) const;
     // Nobody copies out of the receive buffer any more (a block that this rank has read for its node).
     bool readers_done(CompletionCursor* cursor) const;
+    // Nobody copies out of the landing any more: no part of completion, but of the record's end.
+    bool landing_free(CompletionCursor* cursor) const;
     bool all(CompletionCursor* cursor) const {
         return receives_landed(cursor) && sends_read(cursor) && readers_done(cursor);
     }
 
   private:
+    bool held_for_nobody(CompletionCursor* cursor) const;
     bool member_has(uint32_t local_index, Rank source, uint32_t* from) const;
     const NodeMemory& memory_;
     OperationRecord& record_;

@@ -57,20 +57,25 @@ Block Geometry::outgoing(Rank destination) const {
 }
 
 ChunkRange incoming_chunks(const NodeMemory& memory, const OperationRecord& record, Rank source) {
+    return chunks_of_block(memory, record, source, record.claims_offset.load(std::memory_order_relaxed),
+                           record.chunk_count.load(std::memory_order_relaxed));
+}
+
+ChunkRange chunks_of_block(const NodeMemory& memory, const OperationRecord& record, Rank source,
+                           uint64_t offset, uint32_t total) {
     ChunkRange range;
-    const uint32_t total = record.chunk_count.load(std::memory_order_relaxed);
     const uint32_t uniform = record.chunks_per_block.load(std::memory_order_relaxed);
     uint64_t first = 0;
     uint64_t count = 0;
     if (uniform & kOneBlock) {
-        count = source.value == load_relaxed(&record.root) ? uniform & ~kOneBlock : 0;
+        count = source.value == load_relaxed(&record.root) ? total : 0;
     } else if (uniform != 0) {
         first = uint64_t{source.value} * uniform;
         count = uniform;
     } else {
-        const uint64_t offset = record.chunk_first_offset.load(std::memory_order_relaxed);
-        if (offset == 0) return range;
-        const uint32_t* table = memory.at_checked<uint32_t>(offset, uint64_t{source.value} + 2);
+        const uint64_t table_offset = record.chunk_first_offset.load(std::memory_order_relaxed);
+        if (table_offset == 0) return range;
+        const uint32_t* table = memory.at_checked<uint32_t>(table_offset, uint64_t{source.value} + 2);
         if (table == nullptr) return range;
         first = load_relaxed(&table[source.value]);
         const uint64_t end = load_relaxed(&table[source.value + 1]);
@@ -78,8 +83,7 @@ ChunkRange incoming_chunks(const NodeMemory& memory, const OperationRecord& reco
         count = end - first;
     }
     if (first > total || count > total - first) return range;
-    Atomic<ChunkWord>* words =
-        memory.at_checked<Atomic<ChunkWord>>(record.claims_offset.load(std::memory_order_relaxed), total);
+    Atomic<ChunkWord>* words = memory.at_checked<Atomic<ChunkWord>>(offset, total);
     if (words == nullptr) return range;
     range.words = words + first;
     range.count = static_cast<uint32_t>(count);

@@ -14,6 +14,9 @@ struct Block {
     bool valid = true;
 };
 
+// Whether shared blocks land in this rank's arena first.
+bool has_landing(const OperationRecord& record);
+
 class Geometry {
   public:
     // `local`: whose record it is, as the caller knows it.
@@ -24,6 +27,11 @@ class Geometry {
     Block incoming(Rank source) const;
     // The block that this record's rank gives to `destination`.
     Block outgoing(Rank destination) const;
+    // Where it lands on this node before the ranks copy it (kStagedHierarchical; see hierarchical.cc). No
+    // bytes: this record has no room for that.
+    Block landing(Rank source) const;
+    // Where a block of another node is written.
+    Block arriving(Rank source) const { return has_landing(record_) ? landing(source) : incoming(source); }
     // Whether `rank` gives anything in this collective at all.
     bool is_source(Rank rank) const { return rules().gives(rank, Rank{load_relaxed(&record_.root)}); }
 
@@ -43,6 +51,15 @@ struct ChunkRange {
     uint32_t chunk_bytes = 0;
 };
 ChunkRange incoming_chunks(const NodeMemory& memory, const OperationRecord& record, Rank source);
+// Those of its landing, and of where a block of another node is written.
+ChunkRange landing_chunks(const NodeMemory& memory, const OperationRecord& record, Rank source);
+inline ChunkRange arriving_chunks(const NodeMemory& memory, const OperationRecord& record, Rank source) {
+    return has_landing(record) ? landing_chunks(memory, record, source)
+                               : incoming_chunks(memory, record, source);
+}
+// For those two: `words` words from an offset on, shared out as the record says.
+ChunkRange chunks_of_block(const NodeMemory& memory, const OperationRecord& record, Rank source,
+                           uint64_t offset, uint32_t total);
 // Whether some chunk of a settled block could not be moved.
 bool range_failed(const ChunkRange& chunks);
 

@@ -115,6 +115,7 @@ bool find_giver(const NodeMemory& memory, const GroupEntry& group, uint64_t sequ
     const OperationRecord& held = memory.record(holder.local, *record);
     RecordLook seen;
     if (!look(held, &seen)) return false;
+    if (has_landing(held)) return true;  // chunk by chunk, as they land
     uint32_t from = 0;
     return block_settled(incoming_chunks(memory, held, source), seen.generation, &from);
 }
@@ -125,8 +126,8 @@ bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId
     const ChunkRange chunks = incoming_chunks(memory_, record, source);
     if (chunks.count == 0 || chunks.chunk_bytes == 0) return false;
 
-    LocalRank giver;
-    RecordId giver_id;
+    Use at{};  // where it is given from, if `landed`; else only `local` and `record` mean anything
+    ChunkRange landed;
     bool have_giver = false;
     for (uint32_t i = 0; i < chunks.count; ++i) {
         const uint32_t c = (*chunk + i) % chunks.count;
@@ -134,42 +135,69 @@ bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId
         if (chunk_generation(word) != seen.generation) return false;
         if (chunk_settled(word) || chunk_state(word) == ChunkState::kClaimed) continue;
         // Looked up before the claim: while the chunk is not settled, the giver's record stays.
-        if (!have_giver && !find_giver(memory_, group, seen.sequence, source, &giver, &giver_id))
-            return false;
-        have_giver = true;
-        if (giver == destination && source != seen.rank) return false;  // its reader is still reading
+        if (!have_giver) {
+            if (!find_giver(memory_, group, seen.sequence, source, &at.local, &at.record)) return false;
+            const OperationRecord& given = memory_.record(at.local, at.record);
+            if (source != seen.rank && has_landing(given)) {
+                if (!look(given, &at.seen) || at.seen.sequence != seen.sequence ||
+                    at.seen.group != seen.group)
+                    return false;
+                landed = landing_chunks(memory_, given, source);
+            }
+            have_giver = true;
+        }
+        if (landed.count == 0 && at.local == destination && source != seen.rank)
+            return false;  // its reader is still reading
+        if (landed.count != 0 && !has_landed(landed, chunks, at.seen.generation, c)) {
+            // First it has to land; that of a rank of this node may be landed by anybody.
+            if (at.seen.rank != source ||
+                !claim_landing_chunk(at, same_cut(landed, chunks) ? c : kAnyChunk, out))
+                continue;
+            *chunk = c;
+            return true;
+        }
         if (!claim_chunk(chunks.words[c], seen.generation, self_)) continue;
         *chunk = c + 1;
-
-        // From here on both records are stable.
-        OperationRecord& given = memory_.record(giver, giver_id);
-        const bool from_source = memory_.members(group)[source.value].node == memory_.node();
-        const Geometry giving(memory_, given, giver);
-        const Block from = from_source ? giving.outgoing(seen.rank) : giving.incoming(source);
-        const Block to = Geometry(memory_, record, destination).incoming(source);
-        const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
-        *out = Copy{};
-        out->destination = destination;
-        out->record = id;
-        out->generation = seen.generation;
-        out->claim_offset = memory_.offset_of(&chunks.words[c]);
-        out->source = source;
-        out->giver = giver;
-        out->collective = seen.collective;
-        out->is_self = source == seen.rank;
-        const bool fits = from.valid && to.valid && from.bytes == to.bytes && offset < to.bytes;
-        if (!fits) out->doomed = static_cast<uint32_t>(OperationError::kTruncated);
-        if (fits && !from_source && range_failed(incoming_chunks(memory_, given, source)))
-            out->doomed = static_cast<uint32_t>(OperationError::kUnreadable);
-        out->from = from.at;
-        out->to = to.at;
-        if (out->doomed != 0) return true;
-        out->bytes = to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
-        out->from.offset += offset;
-        out->to.offset += offset;
+        give_chunk(group, {destination, id, seen}, at, landed, source, c, out);
         return true;
     }
     return false;
+}
+
+// Describes the copy of a chunk that was claimed. Both records are stable until it is settled.
+void Mover::give_chunk(const GroupEntry& group, const Use& taker, const Use& giver, const ChunkRange& landed,
+                       Rank source, uint32_t c, Copy* out) {
+    OperationRecord& record = memory_.record(taker.local, taker.record);
+    OperationRecord& given = memory_.record(giver.local, giver.record);
+    const ChunkRange chunks = incoming_chunks(memory_, record, source);
+    const bool from_source = memory_.members(group)[source.value].node == memory_.node();
+    const Geometry giving(memory_, given, giver.local);
+    const Block from = landed.count != 0 ? giving.landing(source)
+                       : from_source     ? giving.outgoing(taker.seen.rank)
+                                         : giving.incoming(source);
+    const Block to = Geometry(memory_, record, taker.local).incoming(source);
+    const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
+    *out = Copy{};
+    out->destination = taker.local;
+    out->record = taker.record;
+    out->generation = taker.seen.generation;
+    out->claim_offset = memory_.offset_of(&chunks.words[c]);
+    out->source = source;
+    out->giver = giver.local;
+    out->collective = taker.seen.collective;
+    out->is_self = source == taker.seen.rank;
+    const bool fits = from.valid && to.valid && from.bytes == to.bytes && offset < to.bytes;
+    const bool failed = landed.count != 0
+                            ? landing_failed(landed, chunks, c)
+                            : !from_source && range_failed(incoming_chunks(memory_, given, source));
+    if (failed) out->doomed = static_cast<uint32_t>(OperationError::kUnreadable);
+    if (!fits) out->doomed = static_cast<uint32_t>(OperationError::kTruncated);
+    out->from = from.at;
+    out->to = to.at;
+    if (out->doomed != 0) return;
+    out->bytes = to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
+    out->from.offset += offset;
+    out->to.offset += offset;
 }
 
 bool Mover::claim_incoming(LocalRank destination, RecordId record, MoverCursor* cursor, uint32_t steps_max,
@@ -246,9 +274,11 @@ void Mover::finish(const Copy& copy, MoveResult result, WakeSet* wake) {
     } else if (result != MoveResult::kMoved) {
         state = ChunkState::kFailed;
         note_error(record, OperationError::kUnreadable);
-    } else if (!copy.is_self) {
+    } else if (copy.is_landing ? !is_rank(self_) : !copy.is_self) {
         RankSlot& slot = memory_.rank(copy.destination);
-        auto& counter = is_rank(self_) ? slot.bytes_by_rank : slot.bytes_by_service;
+        auto& counter = copy.is_landing  ? slot.bytes_landed
+                        : is_rank(self_) ? slot.bytes_by_rank
+                                         : slot.bytes_by_service;
         counter[static_cast<uint32_t>(copy.collective)].fetch_add(copy.bytes, std::memory_order_relaxed);
     }
     // Sequentially consistent, as are the looks in announce_block: of two workers that settle the last two
@@ -257,6 +287,8 @@ void Mover::finish(const Copy& copy, MoveResult result, WakeSet* wake) {
     if (state == ChunkState::kRankOnly) {
         memory_.ring_rank(copy.destination, wake);
         memory_.ring_rank(copy.giver, wake);
+    } else if (copy.is_landing) {
+        announce_landing(memory_, copy.destination, copy.record, copy.generation, copy.source, wake);
     } else if (announce_block(memory_, copy.destination, copy.record, copy.generation, copy.source, wake)) {
         memory_.ring_rank(copy.giver, wake);
     }
@@ -293,7 +325,8 @@ uint32_t free_lost_claims(const NodeMemory& memory, WorkerId gone, WakeSet* wake
                 continue;
             }
             const OperationRecord& record = memory.record(local, RecordId{id});
-            const uint32_t count = record.chunk_count.load(std::memory_order_relaxed);
+            const uint32_t count = record.chunk_count.load(std::memory_order_relaxed) +
+                                   record.landing_count.load(std::memory_order_relaxed);
             Atomic<ChunkWord>* words = memory.at_checked<Atomic<ChunkWord>>(
                 record.claims_offset.load(std::memory_order_relaxed), count);
             if (words == nullptr) continue;

@@ -20,7 +20,8 @@ struct Copy {
     Rank source;      // of the block, in the group (its bytes may come from another rank that has it)
     LocalRank giver;  // whose memory it is read from
     Collective collective = Collective::kAlltoall;
-    bool is_self = false;  // a rank's own block
+    bool is_self = false;     // a rank's own block
+    bool is_landing = false;  // into the landing of `destination`
     // The block cannot be moved whatever the driver does (0 bytes to move then); finish() settles it as
     // failed.
     uint32_t doomed = 0;  // an OperationError
@@ -54,10 +55,20 @@ class Mover {
     // Claims a chunk of the block from `source` for one local member, if it has entered and lacks it.
     bool claim_shared(GroupSlot group, uint64_t sequence, Rank source, uint32_t local_index, uint32_t* chunk,
                       Copy* out);
+    // Claims a chunk of this rank's own shared block that is to land in its arena. `chunk`: where to go on.
+    bool claim_landing(LocalRank local, RecordId record, uint32_t* chunk, Copy* out);
     // The driver has moved (or could not move) a claimed chunk.
     void finish(const Copy& copy, MoveResult result, WakeSet* wake);
 
   private:
+    struct Use {  // a record in the use that was seen
+        LocalRank local;
+        RecordId record;
+        RecordLook seen;
+    };
+    void give_chunk(const GroupEntry& group, const Use& taker, const Use& giver, const ChunkRange& landed,
+                    Rank source, uint32_t chunk, Copy* out);
+    bool claim_landing_chunk(const Use& at, uint32_t chunk, Copy* out);
     bool claim_block(const GroupEntry& group, LocalRank destination, RecordId id, const RecordLook& seen,
                      Rank source, uint32_t* chunk, Copy* out);
     NodeMemory memory_;
@@ -74,6 +85,18 @@ bool find_giver(const NodeMemory& memory, const GroupEntry& group, uint64_t sequ
 // the block is left to move, wakes who waits for it and returns true.
 bool announce_block(const NodeMemory& memory, LocalRank destination, RecordId record, uint64_t generation,
                     Rank source, WakeSet* wake);
+
+// The same for a chunk of a landing: every rank of the node may want it.
+bool announce_landing(const NodeMemory& memory, LocalRank local, RecordId record, uint64_t generation,
+                      Rank source, WakeSet* wake);
+
+// Whether the landing of a block is cut as its taker's record cuts it (its chunks are copied as they land;
+// else all of it has to be there), whether a taker's chunk is there to be copied, and whether it never will
+// be.
+bool same_cut(const ChunkRange& landed, const ChunkRange& chunks);
+bool has_landed(const ChunkRange& landed, const ChunkRange& chunks, uint64_t generation, uint32_t chunk);
+bool landing_failed(const ChunkRange& landed, const ChunkRange& chunks, uint32_t chunk);
+constexpr uint32_t kAnyChunk = UINT32_MAX;
 
 // What a rank has come to in one group, from its ring entry.
 enum class Entered : uint8_t { kNotYet, kPublished, kOver };

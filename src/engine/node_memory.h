@@ -40,7 +40,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x35304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x36304552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -86,6 +86,8 @@ struct alignas(64) RankSlot {
     Atomic<uint64_t> active[64];  // a bit per record: published and not yet retired
     // Bytes that landed at this rank, self blocks not counted, by collective and by who moved them.
     Atomic<uint64_t> bytes_by_service[kCollectives], bytes_by_rank[kCollectives];
+    // Bytes of landings in this rank's arena: written by service processes, to be copied by ranks.
+    Atomic<uint64_t> bytes_landed[kCollectives];
 };
 constexpr uint32_t kRecordsMax = 64 * 64;
 
@@ -112,6 +114,8 @@ struct alignas(64) OperationRecord {
     Atomic<uint64_t> completed;      // the generation for which somebody saw the operation complete
     Atomic<uint64_t> claims_offset;  // of the first claim word, from the start of the node's memory
     Atomic<uint32_t> chunk_count;
+    Atomic<uint32_t>
+        landing_count;  // words behind those: of the landing (kStagedHierarchical); 0: it has none
     Atomic<uint32_t> chunks_per_block;    // uniform blocks; 0: see chunk_first. kOneBlock: only the root's
     Atomic<uint64_t> chunk_first_offset;  // uint32_t[size + 1], from the start of the node's memory
     Atomic<uint32_t> chunk_bytes;
@@ -121,10 +125,12 @@ struct alignas(64) OperationRecord {
     Collective collective;
     Algorithm algorithm;
     uint8_t self_in_place;   // own block is where it belongs already
+    uint8_t copies_itself;   // kStagedHierarchical: service processes leave its incoming blocks to the rank
     uint8_t send_is_stable;  // send blocks lie in the arena: the caller's buffer is free at once
     uint16_t local;          // whose record this is, for observers. Blocks' offsets count from these two:
     uint32_t send_region, recv_region;
     uint64_t send_offset, recv_offset;
+    uint64_t landing_offset;                      // in the arena
     uint64_t send_block_bytes, recv_block_bytes;  // uniform blocks
     uint64_t send_blocks_offset,
         recv_blocks_offset;  // BlockSpan[size], from the start of the node's memory; 0: uniform

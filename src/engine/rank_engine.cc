@@ -13,6 +13,8 @@ struct RankEngine::Watch {
     MoverCursor incoming, outgoing;
     uint64_t span_offset = 0, span_bytes = 0;  // arrays, in the arena
     uint64_t claims_offset = 0, claims_bytes = 0;
+    uint64_t landing_offset = 0, landing_bytes = 0;  // in the arena; 0: none
+    CompletionCursor landing_done;
     uint32_t local_index = 0;
     bool complete = false;
     bool sends_read = false;
@@ -26,6 +28,22 @@ constexpr size_t align64(size_t n) {
 
 uint64_t half_of(uint64_t bytes) {
     return bytes / 2 & ~uint64_t{63};
+}
+
+// A landing has the layout of the receive buffer. What is too large for a landing is given directly.
+uint64_t landing_bytes_of(const OperationArguments& a, uint32_t size) {
+    if (rules_of(a.collective).taken == Blocks::kOne)
+        return a.rank == a.root ? a.send_block_bytes : a.recv_block_bytes;
+    if (a.recv_blocks == nullptr) return a.recv_block_bytes * size;
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < size; ++i)
+        if (a.recv_blocks[i].bytes != 0 && a.recv_blocks[i].offset + a.recv_blocks[i].bytes > end)
+            end = a.recv_blocks[i].offset + a.recv_blocks[i].bytes;
+    return end;
+}
+
+uint64_t landing_bytes_max(const NodeLimits& limits) {
+    return limits.arena_bytes / 4;
 }
 
 uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes) {
@@ -94,8 +112,14 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     const uint64_t chunks_max = limits.claims_bytes / sizeof(ChunkWord) / 8;
     uint64_t chunk_bytes = limits.chunk_bytes;
     uint64_t chunk_count = 0, per_block = 0;
+    // A shared block lands here for the whole node, a rank's own one too.
+    const bool lands =
+        rules.is_shared && a.algorithm == Algorithm::kStagedHierarchical && group.local_count > 1;
+    const uint64_t landing_bytes = lands ? landing_bytes_of(a, size) : 0;
+    const uint64_t landing =
+        landing_bytes != 0 && landing_bytes <= landing_bytes_max(limits) ? arena_.allocate(landing_bytes) : 0;
     const auto bytes_from = [&](uint32_t source) {
-        return a.self_in_place && source == a.rank.value ? 0 : a.recv_blocks[source].bytes;
+        return a.self_in_place && source == a.rank.value && !lands ? 0 : a.recv_blocks[source].bytes;
     };
     for (;; chunk_bytes *= 2) {
         if (by_blocks) {
@@ -119,12 +143,16 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     const uint64_t recv_bytes = by_blocks ? size * sizeof(BlockSpan) : 0;
     const uint64_t first_bytes = by_blocks ? (uint64_t{size} + 1) * sizeof(uint32_t) : 0;
     const uint64_t span_bytes = send_bytes + recv_bytes + first_bytes;
-    const uint64_t claims_bytes = (chunk_count + peers) * sizeof(ChunkWord);
+    const uint64_t landing_count = landing == 0 ? 0
+                                   : keeps_one  ? chunks_of(a.send_block_bytes, chunk_bytes)
+                                                : chunk_count;
+    const uint64_t claims_bytes = (chunk_count + landing_count + peers) * sizeof(ChunkWord);
     const uint64_t span = span_bytes != 0 ? arrays_.allocate(span_bytes) : 0;
-    if (span_bytes != 0 && span == 0) return PostResult::kLater;
     const uint64_t claims = claims_bytes != 0 ? claims_.allocate(claims_bytes) : 0;
-    if (claims_bytes != 0 && claims == 0) {
+    if ((span_bytes != 0 && span == 0) || (claims_bytes != 0 && claims == 0)) {
         if (span != 0) arrays_.release(span, span_bytes);
+        if (claims != 0) claims_.release(claims, claims_bytes);
+        if (landing != 0) arena_.release(landing, landing_bytes);
         return PostResult::kLater;
     }
 
@@ -134,6 +162,8 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     w.span_bytes = span_bytes;
     w.claims_offset = claims;
     w.claims_bytes = claims_bytes;
+    w.landing_offset = landing;
+    w.landing_bytes = landing_bytes;
     w.local_index = me.local_index;
 
     const uint64_t generation = ++generation_;
@@ -152,26 +182,35 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
         }
     };
     if (send_bytes != 0) copy_blocks(send_blocks, a.send_blocks);
+    uint64_t own_first = 0, own_end = 0;
     if (by_blocks) {
         copy_blocks(recv_blocks, a.recv_blocks);
         uint32_t at = 0;
         for (uint32_t s = 0; s < size; ++s) {
+            if (s == a.rank.value) own_first = at;
+            if (s == a.rank.value + 1) own_end = at;
             store_relaxed(&memory_.at<uint32_t>(first)[s], at);
             at += static_cast<uint32_t>(chunks_of(bytes_from(s), chunk_bytes));
         }
         store_relaxed(&memory_.at<uint32_t>(first)[size], at);
+        if (a.rank.value + 1 == size) own_end = at;
     }
     Atomic<ChunkWord>* words = memory_.at<Atomic<ChunkWord>>(claims);
     for (uint64_t i = 0; i < chunk_count; ++i) {
-        const bool in_place = a.self_in_place && !by_blocks && !one_block && i / per_block == a.rank.value;
+        const bool in_place = a.self_in_place && (by_blocks    ? i >= own_first && i < own_end
+                                                  : !one_block ? i / per_block == a.rank.value
+                                                               : false);
         words[i].store(chunk_word(generation, in_place ? ChunkState::kLanded : ChunkState::kFree),
                        std::memory_order_relaxed);
     }
-    for (uint64_t i = 0; i < peers; ++i)
+    for (uint64_t i = 0; i < landing_count + peers; ++i)
         words[chunk_count + i].store(chunk_word(generation, ChunkState::kFree), std::memory_order_relaxed);
 
     r.claims_offset.store(claims, std::memory_order_relaxed);
     r.chunk_count.store(static_cast<uint32_t>(chunk_count), std::memory_order_relaxed);
+    r.landing_count.store(static_cast<uint32_t>(landing_count), std::memory_order_relaxed);
+    store_relaxed(&r.landing_offset, landing != 0 ? landing - memory_.arena_begin(self_) : 0);
+    store_relaxed(&r.copies_itself, static_cast<uint8_t>(a.copies_itself && lands));
     r.chunks_per_block.store(by_blocks   ? 0
                              : one_block ? kOneBlock | static_cast<uint32_t>(chunk_count)
                                          : static_cast<uint32_t>(per_block),
@@ -197,7 +236,8 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     store_relaxed(&r.recv_block_bytes, a.recv_block_bytes);
     store_relaxed(&r.send_blocks_offset, send_bytes != 0 ? send_blocks : 0);
     store_relaxed(&r.recv_blocks_offset, by_blocks ? recv_blocks : 0);
-    store_relaxed(&r.acknowledged_offset, peers != 0 ? claims + chunk_count * sizeof(ChunkWord) : 0);
+    store_relaxed(&r.acknowledged_offset,
+                  peers != 0 ? claims + (chunk_count + landing_count) * sizeof(ChunkWord) : 0);
     r.generation.store(generation, std::memory_order_release);
     memory_.rank(self_).active[id.value / 64].fetch_or(uint64_t{1} << (id.value % 64),
                                                        std::memory_order_release);
@@ -221,8 +261,10 @@ bool RankEngine::claim(RecordId record, Copy* out) {
     Watch& w = watch(record);
     w.incoming.idle_steps = 0;
     w.outgoing.idle_steps = 0;
+    uint32_t any = 0;
     return mover_.claim_incoming(self_, record, &w.incoming, UINT32_MAX, out) ||
-           mover_.claim_outgoing(self_, record, &w.outgoing, UINT32_MAX, out);
+           mover_.claim_outgoing(self_, record, &w.outgoing, UINT32_MAX, out) ||
+           mover_.claim_landing(self_, record, &any, out);
 }
 
 Progress RankEngine::poll(RecordId record) {
@@ -247,13 +289,18 @@ bool RankEngine::sends_read(RecordId record) {
     return w.sends_read;
 }
 
+bool RankEngine::is_free(RecordId record) {
+    Watch& w = watch(record);
+    return sends_read(record) && Completion(memory_, self_, record, w.self).landing_free(&w.landing_done);
+}
+
 OperationError RankEngine::error(RecordId record) const {
     return static_cast<OperationError>(memory_.record(self_, record).error.load(std::memory_order_relaxed));
 }
 
 void RankEngine::release(RecordId record, WakeSet* wake) {
     LONGSHORE_CHECK(watch(record).complete);
-    if (sends_read(record)) {
+    if (is_free(record)) {
         retire(record, wake);
     } else {
         held_[held_count_++] = record.value;
@@ -264,7 +311,7 @@ uint32_t RankEngine::reap(WakeSet* wake) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < held_count_; ++i) {
         const RecordId id{held_[i]};
-        if (sends_read(id)) {
+        if (is_free(id)) {
             retire(id, wake);
         } else {
             held_[kept++] = id.value;
@@ -290,6 +337,7 @@ void RankEngine::retire(RecordId id, WakeSet* wake) {
                 memory_.ring_rank(memory_.members(group)[memory_.locals(group)[i]].local, wake);
     if (w.span_offset != 0) arrays_.release(w.span_offset, w.span_bytes);
     if (w.claims_offset != 0) claims_.release(w.claims_offset, w.claims_bytes);
+    if (w.landing_offset != 0) arena_.release(w.landing_offset, w.landing_bytes);
     free_records_[free_count_++] = id.value;
 }
 

@@ -20,6 +20,7 @@ struct OperationArguments {
     Algorithm algorithm = Algorithm::kDirect;
     Rank root;
     bool self_in_place = false;   // its own block, if it gives itself one, is where it belongs already
+    bool copies_itself = false;   // kStagedHierarchical: this rank takes part in moving blocks when it waits
     bool send_is_stable = false;  // the send region is the arena: completion need not wait for readers
     MemoryRef send, recv;
     uint64_t send_block_bytes = 0, recv_block_bytes = 0;  // uniform
@@ -83,6 +84,7 @@ class RankEngine {
     Watch& watch(RecordId record);
     const Watch& watch(RecordId record) const;
     bool sends_read(RecordId record);
+    bool is_free(RecordId record);  // nobody needs the record, or its landing, any more
     void retire(RecordId id, WakeSet* wake);
 
     NodeMemory memory_;

@@ -343,7 +343,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         if (w.lap_over) w.incoming.idle_steps = 0;
         w.lap_over = false;
         *out = Action{};
-        if (s.mover.claim_incoming(w.local, w.record, &w.incoming, UINT32_MAX, &out->copy)) {
+        if (s.claim(w, &out->copy)) {
             out->kind = Action::Kind::kCopy;
             s.watch_round = i + 1;
             return s.staged(out);
@@ -355,6 +355,13 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     if (s.next_read(out, wake) || s.next_import(out, wake) || s.next_frame(out)) return true;
     s.tell_completions();
     return false;
+}
+
+bool ServiceEngine::State::claim(Watch& w, Copy* out) {
+    if (mover.claim_landing(w.local, w.record, &w.landing_chunk, out)) return true;
+    w.landing_chunk = 0;  // what was in others' hands may be free in the next lap
+    return load_relaxed(&memory.record(w.local, w.record).copies_itself) == 0 &&
+           mover.claim_incoming(w.local, w.record, &w.incoming, UINT32_MAX, out);
 }
 
 // The words are in this cache now; the rank's will be cold when it returns from its computation.

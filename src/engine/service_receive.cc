@@ -296,7 +296,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         ++counters->duplicates;
         return;
     }
-    const ChunkRange chunks = incoming_chunks(memory, record, n.source);
+    const ChunkRange chunks = arriving_chunks(memory, record, n.source);
     const bool settled = range_over(chunks, w.seen.generation);
     const bool failed = range_failed(chunks);
     if (!still(w) || (settled && chunks.count != 0)) {
@@ -305,7 +305,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         return;
     }
     const Geometry geometry(memory, record, w.local);
-    const Block block = geometry.incoming(n.source);
+    const Block block = geometry.arriving(n.source);
     const bool fits =
         geometry.is_source(n.source) && block.valid && block.bytes == n.bytes && chunks.chunk_bytes != 0;
     const uint32_t q = fits ? queue.take() : kNone;
@@ -367,11 +367,11 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
         if (!q.cancelled) {
             const Watch& w = watches[q.watch];
             const OperationRecord& record = memory.record(w.local, w.record);
-            const ChunkRange chunks = incoming_chunks(memory, record, q.n.source);
+            const ChunkRange chunks = arriving_chunks(memory, record, q.n.source);
             while (q.chunk < chunks.count) {
                 const uint32_t c = q.chunk++;
                 if (!claim_chunk(chunks.words[c], q.generation, worker)) continue;
-                const Block to = Geometry(memory, record, w.local).incoming(q.n.source);
+                const Block to = Geometry(memory, record, w.local).arriving(q.n.source);
                 const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
                 if (!to.valid || to.bytes != q.n.bytes || offset >= to.bytes) {
                     // Not what it was when the block was queued: whoever wrote the record is not to be
@@ -425,16 +425,23 @@ void ServiceEngine::State::settle_read(uint32_t i, uint64_t claim_offset, uint64
     ++counters->reads;
     settled_some = true;
     const bool moved = result == MoveResult::kMoved;
+    OperationRecord& record = memory.record(w.local, w.record);
+    const bool lands = has_landing(record);
     if (moved) {
-        memory.rank(w.local).bytes_by_service[static_cast<uint32_t>(w.seen.collective)].fetch_add(
-            bytes, std::memory_order_relaxed);
+        RankSlot& slot = memory.rank(w.local);
+        (lands ? slot.bytes_landed : slot.bytes_by_service)[static_cast<uint32_t>(w.seen.collective)]
+            .fetch_add(bytes, std::memory_order_relaxed);
     } else {
         q.failed = true;
-        note_error(memory.record(w.local, w.record), OperationError::kUnreadable);
+        note_error(record, OperationError::kUnreadable);
     }
     memory.at<Atomic<ChunkWord>>(claim_offset)
         ->exchange(chunk_word(q.generation, moved ? ChunkState::kLanded : ChunkState::kFailed),
                    std::memory_order_seq_cst);
+    if (lands) {
+        announce_landing(memory, w.local, w.record, q.generation, q.n.source, wake);
+        return;
+    }
     const bool over = announce_block(memory, w.local, w.record, q.generation, q.n.source, wake);
     if (over && (q.n.destination & kToNode) != 0) give_to_node(q.watch, q.n.source, wake);
 }
@@ -476,15 +483,17 @@ bool ServiceEngine::State::next_landed(Action* out) {
 bool ServiceEngine::State::fail_block(uint32_t i, Rank source, OperationError error, WakeSet* wake) {
     const Watch& w = watches[i];
     OperationRecord& record = memory.record(w.local, w.record);
-    const ChunkRange chunks = incoming_chunks(memory, record, source);
     bool failed = false;
-    for (uint32_t c = 0; c < chunks.count; ++c) {
-        if (!claim_chunk(chunks.words[c], w.seen.generation, worker)) continue;
-        note_error(record, error);
-        settle_chunk(chunks.words[c], w.seen.generation, ChunkState::kFailed);
-        failed = true;
-    }
+    for (const ChunkRange& chunks :
+         {landing_chunks(memory, record, source), incoming_chunks(memory, record, source)})
+        for (uint32_t c = 0; c < chunks.count; ++c) {
+            if (!claim_chunk(chunks.words[c], w.seen.generation, worker)) continue;
+            note_error(record, error);
+            settle_chunk(chunks.words[c], w.seen.generation, ChunkState::kFailed);
+            failed = true;
+        }
     if (!failed) return false;
+    announce_landing(memory, w.local, w.record, w.seen.generation, source, wake);
     announce_block(memory, w.local, w.record, w.seen.generation, source, wake);
     memory.ring_all_services(wake);
     settled_some = true;
@@ -497,7 +506,7 @@ void ServiceEngine::State::finish_queued(uint32_t i) {
     if (q.place != QueuedRead::Place::kIssued || q.in_flight != 0) return;
     if (!q.cancelled) {
         const Watch& w = watches[q.watch];
-        const ChunkRange chunks = incoming_chunks(memory, memory.record(w.local, w.record), q.n.source);
+        const ChunkRange chunks = arriving_chunks(memory, memory.record(w.local, w.record), q.n.source);
         const bool over = range_over(chunks, q.generation);
         q.failed |= still(w) && range_failed(chunks);
         if (!over) {
@@ -588,7 +597,8 @@ void ServiceEngine::State::send_requests(uint32_t i) {
         const Member& member = memory.members(group)[source.value];
         if (member.node == memory.node() || !geometry.is_source(source) ||
             test_bit(queued(i), source.value) || geometry.incoming(source).bytes == 0 ||
-            range_over(incoming_chunks(memory, record, source), w.seen.generation))
+            range_over(incoming_chunks(memory, record, source), w.seen.generation) ||
+            range_over(arriving_chunks(memory, record, source), w.seen.generation))
             continue;
         if (shared) {
             // Another rank of the node reads it, and its service process asks.

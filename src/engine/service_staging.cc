@@ -93,7 +93,9 @@ void ServiceEngine::State::finish_move(uint32_t id, MoveResult result, WakeSet* 
         m.fetched = true;
         counters->bytes_staged += piece;
         if (m.queued != kNone) counters->bytes_between_nodes += piece;
-        if (m.done == 0 && m.queued != kNone && is_shared(m.copy.collective)) choose_others(m, wake);
+        if (m.done == 0 && m.queued != kNone && is_shared(m.copy.collective) &&
+            !has_landing(memory.record(m.copy.destination, m.copy.record)))
+            choose_others(m, wake);
         m.target = kNone;
         if (m.settled) next_target(m);  // it has had enough; the others have not
     } else {

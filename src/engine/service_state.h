@@ -88,6 +88,7 @@ struct Watch {
     RecordLook seen;
     uint32_t local_index = 0;
     MoverCursor incoming;
+    uint32_t landing_chunk = 0;  // of the rank's own block, to look at next
     CompletionCursor done;
     bool completed = false;   // ... and the rank told so
     uint32_t lap_events = 0;  // the doorbell count when the present lap over incoming blocks began
@@ -293,6 +294,7 @@ struct ServiceEngine::State {
     bool next_frame(Action* out);
     const GroupEntry* find_group(GroupId id, GroupSlot* slot);
     void scan(WakeSet* wake);
+    bool claim(Watch& w, Copy* out);
     void tell_completions();
     void lose(uint32_t w, ServiceAddress lost, WakeSet* wake);
     uint32_t watch_record(LocalRank local, RecordId record, WakeSet* wake);

@@ -9,8 +9,8 @@ struct Coverage {
     uint64_t worlds, crowded_worlds, handed_on, parked, rescued, in_place, contended, killed_before_landed,
         killed_before_acknowledged, pool_full, late_arrivals, restarted, stale_messages, resent, duplicates,
         gathered, scattered, root_in_place, errors, rank_only, finished_alone, staged, staged_for_others,
-        lost_nodes, lost_operations,
-        outlived_loss, events, operations, copies, reads, bytes_between_nodes;
+        landed, lost_nodes, lost_operations, outlived_loss, events, operations, copies, reads,
+        bytes_between_nodes;
 };
 
 struct CoverageRow {
@@ -42,6 +42,7 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: left to the ranks", &Coverage::rank_only, 0},
     {"seeds: ranks finished alone", &Coverage::finished_alone, 0},
     {"seeds: staged", &Coverage::staged, 500},
+    {"seeds: landed in shared memory", &Coverage::landed, 500},
     {"seeds: staged for several ranks of a node", &Coverage::staged_for_others, 500},
     {"seeds: node lost for good while others work", &Coverage::lost_nodes, 500},
     {"seeds: operations ended in an error by that", &Coverage::lost_operations, 500},

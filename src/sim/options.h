@@ -10,8 +10,8 @@ namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
 constexpr uint32_t kOptionsVersion = 4;
-// The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often; version 3 has
-// no staging.
+// The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often;
+// version 3 has no staging.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;

@@ -174,7 +174,9 @@ Program Program::draw(const WorldOptions& o) {
         op.in_place = op.may_be_in_place() && r.chance(o.in_place);
         op.blocking = r.chance(o.blocking);
         // Not from the sequence of draws: without staging the program stays what it was.
-        if (mix64(op.key) % 1000 < o.staged) op.algorithm = Algorithm::kStaged;
+        const uint64_t h = mix64(op.key);
+        if (h % 1000 < o.staged)
+            op.algorithm = h / 1000 % 2 != 0 ? Algorithm::kStaged : Algorithm::kStagedHierarchical;
         op.zero = o.zero;
         op.chunk_bytes = o.chunk_bytes;
         op.eager_bytes = o.eager_bytes;

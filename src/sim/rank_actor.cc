@@ -244,6 +244,7 @@ void RankActor::enter(Use& u) {
         a.sequence = op.sequence;
         a.collective = op.collective;
         a.algorithm = op.algorithm;
+        a.copies_itself = cooperative_;
         a.root = Rank{op.root};
         a.self_in_place = op.own_in_recv(u.rank) || op.own_in_send(u.rank);
         a.send_is_stable = u.stable;

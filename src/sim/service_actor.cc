@@ -275,6 +275,9 @@ void ServiceActor::count_coverage() {
                     describe() + " notified again after a while: requests and greetings should have done it");
     v.duplicates |= c.duplicates != 0;
     v.staged |= c.bytes_staged != 0;
+    for (uint32_t r = 0; r < memory_.rank_count(); ++r)
+        for (const auto& landed : memory_.rank(LocalRank(static_cast<uint16_t>(r))).bytes_landed)
+            v.landed |= landed.load() != 0;
     v.staged_for_others |= c.staged_for_others != 0;
     v.copies += c.copies;
     v.reads += c.reads;
