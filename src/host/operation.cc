@@ -156,7 +156,7 @@ int test(ls_context& c, ls_operation& op, int* moved) {
     if (op.state == ls_operation::State::kPosted) {
         // Looked at first: after a computation there is usually nothing left to do.
         bool complete_now = c.engine->poll(op.record) == Progress::kComplete;
-        if (!complete_now && (c.cooperative || c.service_gone)) {
+        if (!complete_now && (c.cooperative || c.service_gone || op.arguments.copies_itself)) {
             worked = work(c, op);
             if (worked) complete_now = c.engine->poll(op.record) == Progress::kComplete;
         }
@@ -220,6 +220,7 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
         op.copy_bytes = 0;
         op.arguments.group = group->slot;
         op.arguments.rank = Rank{group->rank};
+        op.arguments.copies_itself = c.cooperative;
         op.arguments.sequence = ++group->sequence;
         ++group->open;
         ++c.waiting_count;
