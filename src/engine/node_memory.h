@@ -40,7 +40,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x36304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x37304552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -64,7 +64,8 @@ struct alignas(64) ServiceSlot {
     Atomic<uint64_t> heartbeat;  // steps taken, for observers
     // What it did, for statistics.
     Atomic<uint64_t> busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
-        notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes;
+        notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes,
+        bytes_staged;
     LateWords late[kCollectives];
 };
 
@@ -86,7 +87,8 @@ struct alignas(64) RankSlot {
     Atomic<uint64_t> active[64];  // a bit per record: published and not yet retired
     // Bytes that landed at this rank, self blocks not counted, by collective and by who moved them.
     Atomic<uint64_t> bytes_by_service[kCollectives], bytes_by_rank[kCollectives];
-    // Bytes of landings in this rank's arena: written by service processes, to be copied by ranks.
+    // Bytes of landings in this rank's arena: written by service processes, to be copied by ranks, and then
+    // counted above.
     Atomic<uint64_t> bytes_landed[kCollectives];
 };
 constexpr uint32_t kRecordsMax = 64 * 64;

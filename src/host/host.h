@@ -143,9 +143,10 @@ void ls_set_cooperative(ls_context* context, int on);
 
 /* --- sight */
 typedef struct ls_collective_bytes {
-    uint64_t by_service, by_rank;
+    uint64_t by_service, by_rank; /* that came to this rank's buffers, by who moved them */
+    uint64_t landed;              /* that service processes put into its shared memory, for all ranks of the node */
 } ls_collective_bytes;
-/* What landed at this rank so far, by collective (index ls_collective). */
+/* What came to this rank so far, by collective (index ls_collective). */
 void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]);
 
 /* Notifications from other nodes that reached a service process, of one collective: how many, how many before a rank
@@ -157,7 +158,8 @@ typedef struct ls_late_counts {
 typedef struct ls_service_stats {
     uint32_t node, service, incarnation, core; /* core: UINT32_MAX if it has none of its own */
     uint64_t busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
-        notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes;
+        notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes,
+        bytes_staged;
     ls_late_counts late[LS_COLLECTIVE_COUNT]; /* by collective (index ls_collective) */
 } ls_service_stats;
 /* The service processes of this rank's node; returns how many there are, fills at most `max`. Call it on the lowest

@@ -42,7 +42,8 @@ void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECT
     const RankSlot& slot = context->memory.rank(context->engine->self());
     for (uint32_t i = 0; i < kCollectives; ++i)
         out[i] = {slot.bytes_by_service[i].load(std::memory_order_relaxed),
-                  slot.bytes_by_rank[i].load(std::memory_order_relaxed)};
+                  slot.bytes_by_rank[i].load(std::memory_order_relaxed),
+                  slot.bytes_landed[i].load(std::memory_order_relaxed)};
 }
 
 uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t max) {
@@ -70,6 +71,7 @@ uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t 
                   get(slot.bytes_peer_copied),
                   get(slot.bytes_bounced),
                   get(slot.bytes_between_nodes),
+                  get(slot.bytes_staged),
                   {}};
         for (uint32_t i = 0; i < kCollectives; ++i) {
             const LateWords& late = slot.late[i];

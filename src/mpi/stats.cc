@@ -21,7 +21,7 @@ constexpr int kAlgorithmCount = 3;
 
 // All uint64_t, so that it adds up over ranks in one reduction.
 struct CallCounts {
-    uint64_t calls, offloaded, host, bytes, by_service, by_rank;
+    uint64_t calls, offloaded, host, bytes, by_service, by_rank, landed;
     uint64_t reasons[kReasonCount];
     uint64_t algorithms[kAlgorithmCount];  // of those offloaded, by ls_algorithm
 };
@@ -41,7 +41,7 @@ void add(Call call, size_t offset_bytes, uint64_t value) {
     word(call, offset_bytes).fetch_add(value, std::memory_order_relaxed);
 }
 
-// Bytes that landed, taken out for blocking calls; the rest belongs to the nonblocking twin.
+// Bytes that came, taken out for blocking calls; the rest belongs to the nonblocking twin.
 ls_collective_bytes blocking_bytes[kCollectiveCount];
 ls_collective_bytes before[kCollectiveCount];
 
@@ -58,16 +58,18 @@ bool has_twin(Call call) {
 
 void share_out(Counts* counts) {
     if (!shim().context) return;
-    ls_collective_bytes landed[kCollectiveCount] = {};
-    ls_rank_bytes(shim().context, landed);
+    ls_collective_bytes came[kCollectiveCount] = {};
+    ls_rank_bytes(shim().context, came);
     for (int i = 0; i < kCollectiveCount; ++i) {
-        ls_collective_bytes own = has_twin(static_cast<Call>(i)) ? blocking_bytes[i] : landed[i];
-        own.by_service = std::min(own.by_service, landed[i].by_service);
-        own.by_rank = std::min(own.by_rank, landed[i].by_rank);
-        counts->call[i].by_service = own.by_service;
-        counts->call[i].by_rank = own.by_rank;
-        counts->call[i + kCollectiveCount].by_service = landed[i].by_service - own.by_service;
-        counts->call[i + kCollectiveCount].by_rank = landed[i].by_rank - own.by_rank;
+        const ls_collective_bytes& blocking = has_twin(static_cast<Call>(i)) ? blocking_bytes[i] : came[i];
+        CallCounts& own = counts->call[i];
+        CallCounts& twin = counts->call[i + kCollectiveCount];
+        own.by_service = std::min(blocking.by_service, came[i].by_service);
+        own.by_rank = std::min(blocking.by_rank, came[i].by_rank);
+        own.landed = std::min(blocking.landed, came[i].landed);
+        twin.by_service = came[i].by_service - own.by_service;
+        twin.by_rank = came[i].by_rank - own.by_rank;
+        twin.landed = came[i].landed - own.landed;
     }
 }
 
@@ -109,8 +111,8 @@ void append_call(std::string* out, Call call, const CallCounts& c) {
     append(out,
            "    \"%s\": {\"calls\": %" PRIu64 ", \"offloaded\": %" PRIu64 ", \"host\": %" PRIu64
            ", \"bytes\": %" PRIu64 ", \"bytes_by_service\": %" PRIu64 ", \"bytes_by_rank\": %" PRIu64
-           ", \"reasons\": {",
-           call_name(call), c.calls, c.offloaded, c.host, c.bytes, c.by_service, c.by_rank);
+           ", \"bytes_landed\": %" PRIu64 ", \"reasons\": {",
+           call_name(call), c.calls, c.offloaded, c.host, c.bytes, c.by_service, c.by_rank, c.landed);
     const char* separator = "";
     for (int r = 0; r < kReasonCount; ++r) {
         if (c.reasons[r] == 0) continue;
@@ -177,8 +179,8 @@ void append_service(std::string* out, const ls_service_stats& s) {
            s.messages_sent, s.messages_refused, s.stale_messages, s.notifications_resent);
     append(out,
            "\"bytes_mapped\": %" PRIu64 ", \"bytes_peer_copied\": %" PRIu64 ", \"bytes_bounced\": %" PRIu64
-           ", \"bytes_between_nodes\": %" PRIu64 ", ",
-           s.bytes_mapped, s.bytes_peer_copied, s.bytes_bounced, s.bytes_between_nodes);
+           ", \"bytes_between_nodes\": %" PRIu64 ", \"bytes_staged\": %" PRIu64 ", ",
+           s.bytes_mapped, s.bytes_peer_copied, s.bytes_bounced, s.bytes_between_nodes, s.bytes_staged);
     append_late(out, s.late);
     *out += "}";
 }
@@ -192,6 +194,7 @@ CallCounts total_of(const Counts& counts) {
         total.bytes += c.bytes;
         total.by_service += c.by_service;
         total.by_rank += c.by_rank;
+        total.landed += c.landed;
         for (int r = 0; r < kReasonCount; ++r) total.reasons[r] += c.reasons[r];
     }
     return total;
@@ -200,8 +203,11 @@ CallCounts total_of(const Counts& counts) {
 std::string summary_json(const Counts& counts, const std::vector<ls_service_stats>& services) {
     const CallCounts total = total_of(counts);
     ls_late_counts by_collective[kCollectiveCount] = {};
-    for (const ls_service_stats& s : services)
+    uint64_t staged = 0;
+    for (const ls_service_stats& s : services) {
         for (int i = 0; i < kCollectiveCount; ++i) add_late(&by_collective[i], s.late[i]);
+        staged += s.bytes_staged;
+    }
     const ls_late_counts late = late_total(by_collective);
     std::string out = "{\n";
     append(&out, "  \"ranks\": %d,\n  \"nodes\": %u,\n  \"offload\": %s,\n  \"collectives\": {\n",
@@ -216,8 +222,12 @@ std::string summary_json(const Counts& counts, const std::vector<ls_service_stat
     out += *separator ? "\n  },\n" : "  },\n";
     append(&out,
            "  \"late_arrivals\": %" PRIu64 ",\n  \"handed_on\": %" PRIu64 ",\n  \"parked\": %" PRIu64
-           ",\n  \"read_by_service\": %" PRIu64 ",\n  \"read_by_rank\": %" PRIu64 ",\n  ",
+           ",\n  \"read_by_service\": %" PRIu64 ",\n  \"read_by_rank\": %" PRIu64 ",\n",
            late.late, late.handed_on, late.parked, total.by_service, total.by_rank);
+    append(&out,
+           "  \"landed\": %" PRIu64 ",\n  \"written_by_service\": %" PRIu64 ",\n  \"staged\": %" PRIu64
+           ",\n  ",
+           total.landed, total.by_service + total.landed, staged);
     append_late(&out, by_collective);
     out += ",\n  \"services\": [";
     separator = "\n";
@@ -282,6 +292,7 @@ void note_blocking_end(Call call) {
     }
     blocking_bytes[i].by_service += now[i].by_service - before[i].by_service;
     blocking_bytes[i].by_rank += now[i].by_rank - before[i].by_rank;
+    blocking_bytes[i].landed += now[i].landed - before[i].landed;
 }
 
 longshore_counters counters() {
@@ -290,10 +301,10 @@ longshore_counters counters() {
         out.offloaded += word(static_cast<Call>(i), offsetof(CallCounts, offloaded)).load();
         out.host += word(static_cast<Call>(i), offsetof(CallCounts, host)).load();
     }
-    ls_collective_bytes landed[kCollectiveCount] = {};
+    ls_collective_bytes came[kCollectiveCount] = {};
     ContextLock lock;
-    ls_rank_bytes(shim().context, landed);
-    for (const ls_collective_bytes& bytes : landed) {
+    ls_rank_bytes(shim().context, came);
+    for (const ls_collective_bytes& bytes : came) {
         out.bytes_by_service += bytes.by_service;
         out.bytes_by_rank += bytes.by_rank;
     }
