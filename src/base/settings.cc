@@ -20,7 +20,7 @@ constexpr uint64_t kKiB = 1024;
 
 using Field = std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*,
                            std::string Settings::*, LogLevel Settings::*, NodesPlacement Settings::*,
-                           CoreChoice Settings::*, ForcedAlgorithms Settings::*>;
+                           CoreChoice Settings::*, ForcedAlgorithms Settings::*, MemoryMode Settings::*>;
 
 struct Rule {
     Field field;
@@ -75,6 +75,11 @@ constexpr std::array kTable = {
         "Larger blocks move in chunks of this size."},
     SettingInfo{"LONGSHORE_SNAPSHOT_BYTES_MAX", "256M", "bytes", "a size from 0 to 1024G",
         "A larger MPI_Alltoall in place is left to MPI, because its outgoing blocks must be copied first."},
+    SettingInfo{"LONGSHORE_MEMORY_MODE", "auto", "", "auto, direct or staging",
+        "How service processes move blocks: from rank to rank, or through staging memory; auto: the former where it "
+        "is possible."},
+    SettingInfo{"LONGSHORE_STAGING_BYTES", "16M", "bytes per service process", "a size from 64K to 128G",
+        "Staging memory, for the staged algorithms and the memory mode; larger blocks go in pieces."},
     SettingInfo{"LONGSHORE_MEMORY_INACCESSIBLE", "0", "", "0 or 1",
         "Test mode: memory of the application can be reached through the fabric only."},
 };
@@ -101,6 +106,8 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::eager_bytes, 0, 64 * kKiB},
     Rule{&Settings::chunk_bytes, 4 * kKiB, kKiB * kKiB, true},
     Rule{&Settings::snapshot_bytes_max, 0, 1024 * kKiB * kKiB * kKiB},
+    Rule{&Settings::memory_mode},
+    Rule{&Settings::staging_bytes, 64 * kKiB, 128 * kKiB * kKiB * kKiB},
     Rule{&Settings::memory_inaccessible},
 };
 // clang-format on
@@ -108,6 +115,7 @@ static_assert(kTable.size() < 25, "the settings stay few: DESIGN, configuration"
 
 constexpr std::array<std::string_view, 4> kLogLevels = {"warn", "info", "debug", "trace"};
 constexpr std::array<std::string_view, 2> kPlacements = {"contiguous", "strided"};
+constexpr std::array<std::string_view, 3> kMemoryModes = {"auto", "direct", "staging"};
 
 // The members of the family kForcedAlgorithmsName, by Selected.
 constexpr std::array<const char*, kSelectedCount> kForcedNames = {
@@ -175,6 +183,10 @@ bool read_value(std::string_view text, const Rule& rule, LogLevel* level) {
 
 bool read_value(std::string_view text, const Rule& rule, NodesPlacement* placement) {
     return read_choice(text, kPlacements, placement);
+}
+
+bool read_value(std::string_view text, const Rule& rule, MemoryMode* mode) {
+    return read_choice(text, kMemoryModes, mode);
 }
 
 bool read_cores(std::string_view range, std::vector<uint32_t>* cores) {
@@ -250,6 +262,10 @@ std::string show_value(const SettingInfo& info, LogLevel level) {
 
 std::string show_value(const SettingInfo& info, NodesPlacement placement) {
     return std::string(kPlacements[static_cast<size_t>(placement)]);
+}
+
+std::string show_value(const SettingInfo& info, MemoryMode mode) {
+    return std::string(kMemoryModes[static_cast<size_t>(mode)]);
 }
 
 std::string show_value(const SettingInfo& info, const CoreChoice& choice) {

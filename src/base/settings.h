@@ -15,6 +15,7 @@ namespace longshore {
 
 enum class LogLevel : uint8_t { kWarn, kInfo, kDebug, kTrace };
 enum class NodesPlacement : uint8_t { kContiguous, kStrided };
+enum class MemoryMode : uint8_t { kAuto, kDirect, kStaged };
 
 // Which cores the service processes run on.
 struct CoreChoice {
@@ -60,6 +61,8 @@ struct Settings {
     uint64_t eager_bytes = 1024;
     uint64_t chunk_bytes = 262144;
     uint64_t snapshot_bytes_max = uint64_t{256} << 20;
+    MemoryMode memory_mode = MemoryMode::kAuto;
+    uint64_t staging_bytes = uint64_t{16} << 20;
     bool memory_inaccessible = false;
 
     bool operator==(const Settings&) const = default;

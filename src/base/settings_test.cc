@@ -54,6 +54,8 @@ Settings all_changed() {
     settings.eager_bytes = 1023;
     settings.chunk_bytes = 1 << 20;
     settings.snapshot_bytes_max = uint64_t{1} << 40;
+    settings.memory_mode = MemoryMode::kStaged;
+    settings.staging_bytes = 65536;
     settings.memory_inaccessible = true;
     return settings;
 }

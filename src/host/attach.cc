@@ -33,6 +33,9 @@ struct AttachOutcome {
 
 namespace {
 
+constexpr uint64_t kStagingSlotsMin = 2, kStagingSlotsMax = 64;
+constexpr uint64_t kStagingUnit = 4096;
+
 uint64_t hash_text(uint64_t hash, const char* path, bool is_link) {
     char text[256] = {};
     ssize_t got = -1;
@@ -115,6 +118,19 @@ std::string place_ranks(ls_context& c) {
     return "";
 }
 
+// Several slots keep several chunks in flight; more of them than chunks fit would only be smaller.
+void plan_staging(const ls_options& options, ServiceLimits* limits) {
+    if (options.staging_bytes == 0) return;
+    const uint64_t slots =
+        std::clamp<uint64_t>(options.staging_bytes / options.chunk_bytes, kStagingSlotsMin, kStagingSlotsMax);
+    const uint64_t bytes = options.staging_bytes / slots & ~(kStagingUnit - 1);
+    limits->staging_slots = static_cast<uint32_t>(slots);
+    limits->staging_slot_bytes =
+        static_cast<uint32_t>(std::clamp<uint64_t>(bytes, kStagingUnit, uint64_t{1} << 31));
+    limits->staging_only = options.memory_mode == LS_MEMORY_STAGING ||
+                           (options.memory_mode == LS_MEMORY_AUTO && options.memory_inaccessible);
+}
+
 SupervisorParameters parameters_of(const ls_context& c) {
     SupervisorParameters out{};
     ServiceParameters& p = out.service;
@@ -125,6 +141,7 @@ SupervisorParameters parameters_of(const ls_context& c) {
     p.service_limits.services_per_node_max = c.options.service_count;
     p.service_limits.group_size_max = std::max(64u, c.size);
     p.service_limits.reads_max = c.options.service_reads_max;
+    plan_staging(c.options, &p.service_limits);
     if (c.node_count > 1) {
         p.service_limits.reads_queued_max = 8192;
         p.service_limits.held_max = 4096;

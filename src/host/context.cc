@@ -75,6 +75,17 @@ void look_at_lives(ls_context& c, uint64_t now) {
     }
 }
 
+// Passes on its lines for the user.
+void hear_supervisor(ls_context& c) {
+    std::byte ignored[256];
+    size_t bytes = 0;
+    while (c.control) {
+        const Io io = receive_control(c, ignored, sizeof ignored, &bytes, nullptr);
+        if (io == Io::kClosed) c.control.reset();
+        if (io != Io::kOk) break;
+    }
+}
+
 }  // namespace
 
 void free_retired_copies(ls_context& c) {
@@ -103,13 +114,7 @@ void look_around(ls_context& c, uint64_t now) {
     c.next_watch_ns = now + kLookNs;
     look_at_lives(c, now);
     show_waits(c);
-    std::byte ignored[256];
-    size_t bytes = 0;
-    while (c.control) {
-        const Io io = receive_control(c, ignored, sizeof ignored, &bytes, nullptr);
-        if (io == Io::kClosed) c.control.reset();
-        if (io != Io::kOk) break;
-    }
+    hear_supervisor(c);
     drop_dying_groups(c);
     free_retired_copies(c);
     flush_wake(c);
@@ -126,6 +131,7 @@ const char* ls_context_error(const ls_context* context) {
 void ls_context_free(ls_context* context) {
     if (context == nullptr) return;
     if (!is_forked(*context)) {
+        hear_supervisor(*context);
         for (ls_group* group : context->groups) delete group;
         delete context;  // closing the control socket detaches
         return;

@@ -42,6 +42,10 @@ typedef struct ls_exchange {
     int (*test)(void* user); /* LS_OK when it is over, LS_IN_PROGRESS, or negative */
 } ls_exchange;
 
+/* How service processes move blocks: from one rank's memory into another's, or all of them through staging memory of
+ * their own. Auto: directly where they can reach the ranks' memory. */
+typedef enum ls_memory_mode { LS_MEMORY_AUTO, LS_MEMORY_DIRECT, LS_MEMORY_STAGING } ls_memory_mode;
+
 /* Equal on all ranks (the caller has seen to it). Zero-initialise, then set; see src/base/settings.h for meanings. */
 typedef struct ls_options {
     uint32_t service_count, service_reads_max, service_spin_us, service_restarts_max;
@@ -54,6 +58,8 @@ typedef struct ls_options {
     uint64_t eager_bytes, chunk_bytes;
     int trace; /* keep trace events */
     int memory_inaccessible;
+    ls_memory_mode memory_mode;
+    uint64_t staging_bytes; /* of each service process; 0: none, so that everything goes directly */
     /* One line for the user; level 0 warn, 1 info, 2 debug, 3 trace. May be null. */
     void (*log)(void* user, int level, const char* line);
     void* log_user;

@@ -193,6 +193,18 @@ std::string core_list(const CoreChoice& choice) {
     return list;
 }
 
+ls_memory_mode memory_mode(MemoryMode mode) {
+    switch (mode) {
+        case MemoryMode::kAuto:
+            return LS_MEMORY_AUTO;
+        case MemoryMode::kDirect:
+            return LS_MEMORY_DIRECT;
+        case MemoryMode::kStaged:
+            return LS_MEMORY_STAGING;
+    }
+    __builtin_unreachable();
+}
+
 // Collective. All ranks return the same.
 bool attach() {
     Shim& s = shim();
@@ -220,6 +232,8 @@ bool attach() {
     options.chunk_bytes = settings.chunk_bytes;
     options.trace = !s.trace_path.empty();
     options.memory_inaccessible = settings.memory_inaccessible;
+    options.memory_mode = memory_mode(settings.memory_mode);
+    options.staging_bytes = settings.staging_bytes;
     options.log = on_log;
 
     CommExchange exchange(s.world);

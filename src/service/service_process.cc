@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "base/text.h"
 #include "service/placement.h"
 #include "service/service_loop.h"
 
@@ -90,6 +91,13 @@ class Control {
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
 
+std::string no_staging(const ServiceLimits& limits) {
+    const uint64_t bytes = uint64_t{limits.staging_slots} * limits.staging_slot_bytes;
+    return "a service process cannot have " + show_size(bytes) +
+           " of staging memory: blocks go directly from rank to rank instead. Give less "
+           "(LONGSHORE_STAGING_BYTES, for each service process), or allow more memory";
+}
+
 int serve(Control& control, const StartService& start, std::vector<Fd> descriptors) {
     const ServiceId self{start.service};
     const uint32_t services = start.parameters.service_count;
@@ -124,9 +132,11 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     options.staging_only = limits.staging_only;
     std::string error;
     const std::unique_ptr<ShmFabric> fabric = ShmFabric::create(std::move(options), &error);
-    if (fabric && limits.staging_slots != 0 && !fabric->has_staging()) {
-        if (start.service == 0 && start.incarnation == 1)
-            control.report("no memory for staging (LONGSHORE_STAGING_BYTES); blocks move directly instead");
+    if (fabric && !fabric->has_staging()) {
+        // Emulated nodes share a machine: one of their service processes says it for all.
+        if (limits.staging_slots != 0 && start.parameters.node == 0 && start.service == 0 &&
+            start.incarnation == 1)
+            control.report(no_staging(limits));
         limits.staging_slots = 0;
         limits.staging_only = false;
     }

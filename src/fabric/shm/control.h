@@ -11,7 +11,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534332;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534333;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 

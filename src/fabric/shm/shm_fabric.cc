@@ -1,6 +1,7 @@
 #include "fabric/shm/shm_fabric.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -27,12 +28,36 @@ int wait_epoll(int epoll, epoll_event* events, int count, uint64_t wait_ns) {
     return epoll_wait(epoll, events, count, static_cast<int>(wait_ns / 1000000u));
 }
 
+// Where the kernel promises more memory than there is (overcommit), it kills whoever takes it at its word.
+uint64_t available_bytes() {
+    FILE* file = fopen("/proc/meminfo", "re");
+    if (file == nullptr) return UINT64_MAX;
+    char line[128];
+    unsigned long long kib = 0;
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file) != nullptr)
+        found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    fclose(file);
+    return found ? uint64_t{kib} * 1024 : UINT64_MAX;
+}
+
+// None, and errno says why, if it cannot be had. Where everything is staged it is there from the start; else
+// it is touched only if some operation asks for staging.
+Mapping staging_memory(const ShmFabricOptions& options) {
+    if (options.staging_bytes == 0) return {};
+    if (options.staging_bytes > available_bytes()) {
+        errno = ENOMEM;
+        return {};
+    }
+    return Mapping::accounted(options.staging_bytes, options.staging_only);
+}
+
 }  // namespace
 
 ShmFabric::ShmFabric(ShmFabricOptions options)
     : options_(std::move(options)),
       doorbell_(options_.memory, std::move(options_.doorbells)),
-      staging_(options_.staging_bytes != 0 ? Mapping::resident(options_.staging_bytes) : Mapping()),
+      staging_(staging_memory(options_)),
       copier_(options_.memory, {.is_rank = false,
                                 .self = LocalRank{},
                                 .memory_inaccessible = options_.memory_inaccessible,

@@ -1,6 +1,7 @@
 // Owners of what the system hands out: descriptors and mappings. Movable, not copyable, closed once.
 #pragma once
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,10 +56,13 @@ class Mapping {
     static Mapping anonymous(size_t bytes) {
         return Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     }
-    // Likewise, and there from the start: what cannot be had shows now. (The kernel refuses what is plainly
-    // too much; it does not wait for the first touch.)
-    static Mapping resident(size_t bytes) {
-        return Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1);
+    // Likewise, but not more than the kernel thinks there is; resident: and there from the start.
+    static Mapping accounted(size_t bytes, bool resident) {
+        Mapping mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14: before, at the first touch
+        if (mapping && resident && madvise(mapping.base_, bytes, kPopulateWrite) != 0 && errno != EINVAL)
+            mapping.reset();
+        return mapping;
     }
     void reset() {
         if (base_ != nullptr) munmap(base_, bytes_);
