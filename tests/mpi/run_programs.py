@@ -252,6 +252,126 @@ def errors(runner):
     runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal")
 
 
+def forced(among_all, others="staged"):
+    """Every call by one algorithm; those of collectives whose blocks are shared have names of their own."""
+    return {f"LONGSHORE_{name}_ALGORITHM": among_all if name in ("ALLGATHER", "ALLGATHERV", "BCAST") else others
+            for name in ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER",
+                         "SCATTERV")}
+
+
+FLAT, HIERARCHICAL, STAGING = forced("staged-flat"), forced("staged-hierarchical"), {"LONGSHORE_MEMORY_MODE": "staging"}
+# All that has no room in two slots goes in pieces, and what no slot is free for waits.
+SMALL = {"LONGSHORE_STAGING_BYTES": "64K", "LONGSHORE_CHUNK_BYTES": "1M"}
+
+
+def went(settings, *, ranks, nodes, cooperative):
+    """A check that the calls went the way they were forced to, by the figures of those who moved the bytes."""
+    names = {name for key, name in settings.items() if key.endswith("_ALGORITHM")} or {"direct"}
+    # On one node, waiting ranks may be so quick that nothing is left to service processes.
+    surely = nodes > 1 or not cooperative
+
+    def wrong(bytes_counted, some):
+        return bytes_counted == 0 and surely if some else bytes_counted > 0
+
+    def check(stats, _):
+        used = set().union(*(call["algorithms"] for call in stats["collectives"].values()))
+        if not used <= names | {"mpi"}:
+            return f"algorithms: {used}"
+        if stats["staged"] != sum(service["bytes_staged"] for service in stats["services"]):
+            return f"staged does not add up: {stats}"
+        landed = sum(call["bytes_landed"] for call in stats["collectives"].values())
+        if stats["landed"] != landed or stats["written_by_service"] != landed + stats["read_by_service"]:
+            return f"landed does not add up: {stats}"
+        if wrong(stats["staged"], "LONGSHORE_MEMORY_MODE" in settings or nodes > 1):
+            return f"staged: {stats['staged']} bytes"
+        if wrong(landed, "staged-hierarchical" in used and ranks > nodes):
+            return f"landed: {landed} bytes"
+        return None
+    return check
+
+
+def algorithms(runner):
+    """What service processes do in other ways than directly: every algorithm forced, and all through staging memory."""
+    if runner.options.host == "fake":
+        return
+    # Ranks, nodes, cooperative wait; programs.
+    shapes = [(2, 1, False, ("collectives", "datatypes")), (4, 1, True, ("stress", "waits")),
+              (4, 2, True, ("collectives", "stress")), (4, 2, False, ("rooted", "stress")),
+              (3, 3, False, ("collectives",)), (8, 4, True, ("stress",))]
+    arguments = {"collectives": ["20000"], "rooted": ["20000"], "stress": ["3", "40"]}
+    ways = {"flat": FLAT, "hierarchical": HIERARCHICAL, "through staging memory": STAGING,
+            "hierarchical, through little staging memory": HIERARCHICAL | STAGING | SMALL}
+    for ranks, nodes, cooperative, names in shapes:
+        where = f"{ranks} ranks, {nodes} nodes" + ("" if cooperative else ", no cooperative wait")
+        shape = {"LONGSHORE_NODES_COUNT": nodes, "LONGSHORE_WAIT_COOPERATIVE": "on" if cooperative else "off"}
+        for way, settings in ways.items():
+            for name in names:
+                words = [runner.program(name), *arguments.get(name, [])]
+                runner.run(f"{name}, {where}, {way}", [runner.launch(ranks, words, settings | shape)],
+                           check=went(settings, ranks=ranks, nodes=nodes, cooperative=cooperative))
+
+
+def staging(runner):
+    """Memory modes: which one holds, blocks larger than the staging memory, staging memory that cannot be had."""
+    if runner.options.host == "fake":
+        return
+    words = [runner.program("collectives"), "1048576"]
+    nodes = {"LONGSHORE_NODES_COUNT": 2}
+    runner.run("collectives, larger than the staging memory", [runner.launch(2, words, nodes | STAGING | SMALL)],
+               check=went(STAGING, ranks=2, nodes=2, cooperative=True))
+    little = [runner.program("collectives"), "1024"]
+    closed = nodes | {"LONGSHORE_MEMORY_INACCESSIBLE": 1}
+    runner.run("collectives, memory inaccessible", [runner.launch(2, little, closed)],
+               check=went(STAGING, ranks=2, nodes=2, cooperative=True))
+    runner.run("collectives, memory inaccessible, directly all the same",
+               [runner.launch(2, little, closed | {"LONGSHORE_MEMORY_MODE": "direct"})], check=nothing_staged)
+    # Private memory is limited to 8 GiB.
+    for way, settings in {"staging": STAGING, "flat": FLAT, "hierarchical": HIERARCHICAL}.items():
+        limited = ["sh", "-c", 'ulimit -d 8388608; exec "$@"', "sh", *little]
+        runner.run(f"collectives, no memory for staging, {way}",
+                   [runner.launch(4, limited, nodes | settings | {"LONGSHORE_STAGING_BYTES": "16G"})],
+                   expect="a service process cannot have 16G of staging memory", check=nothing_staged)
+
+
+    # A rank that lands its own block reads it itself, and ends as in any program.
+    for way, settings in {"staging": STAGING, "flat": FLAT,
+                          "hierarchical": HIERARCHICAL | {"LONGSHORE_WAIT_COOPERATIVE": "off"}}.items():
+        runner.run(f"unreadable memory, {way}", [runner.launch(4, [runner.program("offload_errors"), "unreadable"],
+                                                               nodes | settings)])
+
+
+def nothing_staged(stats, _):
+    return f"{stats['staged']} bytes were staged" if stats["staged"] else None
+
+
+def landing(runner):
+    """Blocks that land once on a node are written by its service processes once, not once for each rank."""
+    if runner.options.host == "fake":
+        return
+    written, ranks, nodes = {}, 8, 2
+
+    def look(way):
+        def check(stats, output):
+            payload = int(re.search(r"payload: (\d+) bytes", output)[1])
+            written[way] = stats["written_by_service"]
+            flat = payload * (ranks - 1)
+            if way == "flat" and not flat / 2 < written[way] <= flat:
+                return f"{written[way]} bytes written, of {flat}"
+            if way == "flat" and stats["staged"] < payload * (nodes - 1):
+                return f"{stats['staged']} bytes staged, of {payload}"
+            if way == "hierarchical" and (stats["read_by_service"] or not 0 < stats["landed"] <= payload * nodes):
+                return f"{stats['landed']} bytes landed, of {payload} on each of {nodes} nodes; {stats}"
+            if way == "hierarchical" and "flat" in written and written[way] * 2 > written["flat"]:
+                return f"bytes written by service processes: {written}"
+            return None
+        return check
+
+    for way, settings, argument in (("flat", FLAT, ["buffers"]), ("hierarchical", HIERARCHICAL, [])):
+        runner.run(f"landing, {ranks} ranks, {nodes} nodes, {way}",
+                   [runner.launch(ranks, [runner.program("landing"), *argument],
+                                  settings | {"LONGSHORE_NODES_COUNT": nodes})], check=look(way))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -259,11 +379,11 @@ def main():
     parser.add_argument("--host", required=True, choices=("fake", "real"))
     parser.add_argument("--mpirun", required=True)
     parser.add_argument("--only", choices=("programs", "uncooperative", "variations", "errors", "crossing", "late",
-                                           "agreement"))
+                                           "agreement", "algorithms", "staging", "landing"))
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
-    for part in (programs, uncooperative, variations, errors, crossing, late, agreement):
+    for part in (programs, uncooperative, variations, errors, crossing, late, agreement, algorithms, staging, landing):
         if runner.options.only in (None, part.__name__):
             part(runner)
     print(f"{runner.runs} runs, {runner.failures} failed, {time.monotonic() - begin:.0f} s")
