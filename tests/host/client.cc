@@ -84,6 +84,8 @@ bool RankClient::attach() {
     o.eager_bytes = 1024;
     o.chunk_bytes = 65536;
     o.memory_inaccessible = options_.inaccessible;
+    o.memory_mode = options_.memory_mode;
+    o.staging_bytes = options_.staging_bytes;
     o.log = say;
     o.log_user = this;
     int rc = ls_context_start(&o, &exchange_, &context);
@@ -121,7 +123,9 @@ int RankClient::wait(ls_operation* operation, uint64_t limit_s) {
 
 int RankClient::run(const ls_arguments& arguments) {
     ls_operation* operation = nullptr;
-    int rc = ls_operation_start(group, &arguments, &operation);
+    ls_arguments forced = arguments;
+    forced.algorithm = options_.algorithm;
+    int rc = ls_operation_start(group, &forced, &operation);
     if (rc != LS_OK) return rc;
     rc = wait(operation);
     ls_operation_free(operation);

@@ -27,6 +27,9 @@ struct JobOptions {
     bool strided = false, cooperative = true, inaccessible = false;
     uint32_t limit_s = 5;
     std::string service_path;
+    ls_memory_mode memory_mode = LS_MEMORY_AUTO;
+    uint64_t staging_bytes = 0;
+    ls_algorithm algorithm = LS_DIRECT;  // of all that is run()
 };
 
 class RankClient {

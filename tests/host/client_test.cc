@@ -200,6 +200,11 @@ JobOptions with(uint32_t ranks, uint32_t nodes, uint32_t services, bool strided 
     return o;
 }
 
+JobOptions staged(JobOptions o, ls_algorithm algorithm, ls_memory_mode mode = LS_MEMORY_AUTO) {
+    o.algorithm = algorithm, o.memory_mode = mode, o.staging_bytes = 65536;
+    return o;
+}
+
 class Collectives : public testing::TestWithParam<Variant> {};
 TEST_P(Collectives, BytesArrive) {
     Job job(GetParam().options, [](RankClient& c) {
@@ -215,17 +220,46 @@ TEST_P(Collectives, BytesArrive) {
     EXPECT_TRUE(job.passed());
     EXPECT_TRUE(wait_until_gone(5));
 }
-INSTANTIATE_TEST_SUITE_P(Jobs, Collectives,
-                         testing::Values(Variant{"OneRank", with(1, 0, 1)},
-                                         Variant{"TwoRanks", with(2, 0, 1)},
-                                         Variant{"FourRanks", with(4, 0, 1)},
-                                         Variant{"OnlyServices", with(4, 0, 2, false, false)},
-                                         Variant{"Inaccessible", with(4, 0, 1, false, false, true)},
-                                         Variant{"TwoNodes", with(4, 2, 1)},
-                                         Variant{"TwoNodesInaccessible", with(4, 2, 1, false, false, true)},
-                                         Variant{"TwoNodesStrided", with(4, 2, 2, true)},
-                                         Variant{"ThreeUnevenNodes", with(5, 3, 1)}),
-                         [](const auto& variant) { return std::string(variant.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, Collectives,
+    testing::Values(Variant{"OneRank", with(1, 0, 1)}, Variant{"TwoRanks", with(2, 0, 1)},
+                    Variant{"FourRanks", with(4, 0, 1)}, Variant{"OnlyServices", with(4, 0, 2, false, false)},
+                    Variant{"Inaccessible", with(4, 0, 1, false, false, true)},
+                    Variant{"TwoNodes", with(4, 2, 1)},
+                    Variant{"TwoNodesInaccessible", with(4, 2, 1, false, false, true)},
+                    Variant{"TwoNodesStrided", with(4, 2, 2, true)},
+                    Variant{"ThreeUnevenNodes", with(5, 3, 1)},
+                    Variant{"Staged", staged(with(5, 3, 1), LS_STAGED)},
+                    Variant{"Hierarchical", staged(with(5, 2, 2), LS_STAGED_HIERARCHICAL)},
+                    Variant{"Staging", staged(with(4, 2, 1), LS_DIRECT, LS_MEMORY_STAGING)},
+                    Variant{"HierarchicalThroughStaging",
+                            staged(with(4, 2, 1, false, false, true), LS_STAGED_HIERARCHICAL)}),
+    [](const auto& variant) { return std::string(variant.param.name); });
+
+// A rank has told service processes that it copies its blocks itself when it waits; it does so although it is
+// told meanwhile not to work.
+TEST(Wait, WhatWasPromisedIsDone) {
+    Job job(staged(with(2, 0, 1), LS_STAGED_HIERARCHICAL), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        NEED(c.make_group());
+        std::vector<uint8_t> send(100000, static_cast<uint8_t>(c.rank + 1)), recv(200000);
+        ls_arguments a{};
+        a.collective = LS_ALLGATHER;
+        a.algorithm = LS_STAGED_HIERARCHICAL;
+        a.send = send.data();
+        a.recv = recv.data();
+        a.send_block_bytes = a.recv_block_bytes = send.size();
+        ls_operation* operation = nullptr;
+        NEED(ls_operation_start(c.group, &a, &operation) == LS_OK);
+        ls_set_cooperative(c.context, 0);
+        NEED(c.wait(operation, 10) == LS_OK);
+        ls_operation_free(operation);
+        NEED(recv.front() == 1 && recv.back() == 2);
+        c.barrier();
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+}
 
 // Ranks keep going while `meddle` does its work from the parent.
 void run_while(const JobOptions& options, const std::function<void(Job&)>& meddle, int rounds = 40) {
