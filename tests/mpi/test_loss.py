@@ -32,9 +32,9 @@ class Loss(job.JobTest):
         self.check_nothing_left()
         return time.monotonic() - begin
 
-    def kill_at(self, seed, length_s, nodes):
+    def kill_at(self, seed, length_s, nodes, settings):
         draw = random.Random(seed)
-        running = self.stress(seed, nodes=nodes)
+        running = self.stress(seed, nodes=nodes, **settings)
         self.wait_for(self.services, 20, lambda: f"a service process, seed {seed}\n{running.describe()}")
         moment = draw.uniform(0, 0.9 * length_s)
         time.sleep(moment)
@@ -54,12 +54,12 @@ class Loss(job.JobTest):
         self.check_nothing_left()
         return (status, took_s) if killed else None
 
-    def moments(self, nodes, count):
+    def moments(self, nodes, count, timed=3, **settings):
         """So many moments at which there was something to kill."""
-        length = min(self.duration(nodes=nodes) for _ in range(3))
+        length = min(self.duration(nodes=nodes, **settings) for _ in range(timed))
         ended = []
         for seed in range(SEED, SEED + 3 * count):
-            if len(ended) < count and (end := self.kill_at(seed, length, nodes)):
+            if len(ended) < count and (end := self.kill_at(seed, length, nodes, settings)):
                 ended.append(end)
         finished = sum(status == 0 for status, _ in ended)
         print(f"{nodes or 1} nodes: {len(ended)} killed, {finished} jobs finished, {len(ended) - finished} ended in an "
@@ -72,6 +72,11 @@ class Loss(job.JobTest):
 
     def test_service_two_nodes(self):
         self.moments(2, MOMENTS // 2)
+
+    def test_service_with_staging_memory(self):
+        self.moments(2, max(1, MOMENTS // 4), timed=1, LONGSHORE_MEMORY_MODE="staging",
+                     **{f"LONGSHORE_{name}_ALGORITHM": "staged-hierarchical"
+                        for name in ("ALLGATHER", "ALLGATHERV", "BCAST")})
 
     def kill_and_look(self, find, nodes=0):
         running = job.Job(self, RANKS, [self.program("stress"), SEED, 100_000], nodes=nodes)
