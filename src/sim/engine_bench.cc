@@ -137,6 +137,7 @@ double remote_ns(uint32_t ranks_per_node, uint32_t laps) {
                         services[k]->finish_copy(a.copy, MoveResult::kMoved, &wake);
                         break;
                     case Action::Kind::kRead:
+                    case Action::Kind::kMove:
                     case Action::Kind::kWrite:
                         services[k]->finish_read(a.id, MoveResult::kMoved, &wake);
                         break;

@@ -40,9 +40,18 @@ struct Node {
         service_limits.reads_queued_max = 4;
         service_limits.held_max = 4;
         service_limits.imports_max = 4;
+        service_limits.staging_slots = 2;
+        service_limits.staging_slot_bytes = 8;
         bytes = allocate(NodeLayout::of(limits).total_bytes);
         rank_block = allocate(RankEngine::bytes_needed(limits));
         service_block = allocate(ServiceEngine::bytes_needed(limits, service_limits));
+    }
+    // Whether it lies in the arena of a rank, or in staging memory.
+    bool has(const MemoryRef& at, uint64_t byte_count) const {
+        const uint64_t end = at.rank == kStaging
+                                 ? uint64_t{service_limits.staging_slots} * service_limits.staging_slot_bytes
+                                 : limits.arena_bytes;
+        return at.region == kArenaRegion && at.offset <= end && byte_count <= end - at.offset;
     }
     static std::byte* allocate(size_t n) {
         void* p = aligned_alloc(64, (n + 63) / 64 * 64);
@@ -71,6 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         a.group = GroupSlot{0};
         a.rank = Rank{0};
         a.sequence = sequence;
+        a.algorithm = static_cast<Algorithm>(size % kAlgorithms);
         a.collective = sequence == 1 ? Collective::kAllgather : Collective::kAlltoall;
         a.send = {LocalRank{0}, kArenaRegion, 1024};
         a.recv = {LocalRank{0}, kArenaRegion, 2048};
@@ -78,7 +88,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         RecordId record;
         if (rank.post(a, true, &record, &wake) != PostResult::kPosted) abort();
     }
-    ServiceEngine engine(node.service_block, memory, ServiceId{0}, 2, node.service_limits, &wake);
+    ServiceLimits limits = node.service_limits;
+    limits.staging_only = size / kAlgorithms % 2 != 0;
+    ServiceEngine engine(node.service_block, memory, ServiceId{0}, 2, limits, &wake);
     const uint16_t counts[] = {2, 2};
     engine.set_peers(counts);
     uint32_t actions = 0;
@@ -90,10 +102,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                 case Action::Kind::kCopy:
                     engine.finish_copy(a.copy, MoveResult::kMoved, &wake);
                     break;
+                case Action::Kind::kMove:
+                    if (!node.has(a.from, a.bytes)) abort();
+                    [[fallthrough]];
                 case Action::Kind::kRead:
                 case Action::Kind::kWrite:
-                    if (a.to.region != kArenaRegion || a.to.offset + a.bytes > node.limits.arena_bytes)
-                        abort();
+                    if (!node.has(a.to, a.bytes)) abort();
                     engine.finish_read(a.id, actions % 7 ? MoveResult::kMoved : MoveResult::kFailed, &wake);
                     break;
                 case Action::Kind::kImport:
