@@ -295,9 +295,8 @@ def algorithms(runner):
     if runner.options.host == "fake":
         return
     # Ranks, nodes, cooperative wait; programs.
-    shapes = [(2, 1, False, ("collectives", "datatypes")), (4, 1, True, ("stress", "waits")),
-              (4, 2, True, ("collectives", "stress")), (4, 2, False, ("rooted", "stress")),
-              (3, 3, False, ("collectives",)), (8, 4, True, ("stress",))]
+    shapes = [(2, 1, False, ("datatypes",)), (4, 1, True, ("stress",)), (4, 2, True, ("collectives",)),
+              (4, 2, False, ("rooted", "stress")), (3, 3, False, ("collectives",)), (8, 4, True, ("stress",))]
     arguments = {"collectives": ["20000"], "rooted": ["20000"], "stress": ["3", "40"]}
     ways = {"flat": FLAT, "hierarchical": HIERARCHICAL, "through staging memory": STAGING,
             "hierarchical, through little staging memory": HIERARCHICAL | STAGING | SMALL}
