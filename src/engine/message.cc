@@ -153,6 +153,27 @@ bool FrameWriter::add(const Message& m) {
             w.put(static_cast<uint16_t>(m.region.descriptor.size()));
             w.put_bytes(m.region.descriptor);
             break;
+        case MessageKind::kWant:
+            put_operation(w, m.relayed.operation);
+            w.put(m.relayed.source.value);
+            put_address(w, m.relayed.origin);
+            w.put(m.relayed.hops);
+            w.put(m.relayed.ticket);
+            break;
+        case MessageKind::kOffer:
+            w.put(m.relayed.ticket);
+            w.put(m.relayed.slot);
+            w.put(m.relayed.serial);
+            w.put(m.relayed.offset);
+            w.put(m.relayed.bytes);
+            break;
+        case MessageKind::kPass:
+            w.put(m.relayed.ticket);
+            break;
+        case MessageKind::kTaken:
+            w.put(m.relayed.slot);
+            w.put(m.relayed.serial);
+            break;
     }
     if (!w.ok()) return false;
     used_ += w.used();
@@ -225,6 +246,27 @@ FrameReader::Result FrameReader::next(Message* out) {
             out->region.descriptor = r.get_bytes(r.get<uint16_t>());
             break;
         }
+        case MessageKind::kWant:
+            out->relayed.operation = get_operation(r);
+            out->relayed.source = Rank{r.get<uint32_t>()};
+            out->relayed.origin = get_address(r);
+            out->relayed.hops = r.get<uint8_t>();
+            out->relayed.ticket = r.get<uint64_t>();
+            break;
+        case MessageKind::kOffer:
+            out->relayed.ticket = r.get<uint64_t>();
+            out->relayed.slot = r.get<uint32_t>();
+            out->relayed.serial = r.get<uint32_t>();
+            out->relayed.offset = r.get<uint64_t>();
+            out->relayed.bytes = r.get<uint64_t>();
+            break;
+        case MessageKind::kPass:
+            out->relayed.ticket = r.get<uint64_t>();
+            break;
+        case MessageKind::kTaken:
+            out->relayed.slot = r.get<uint32_t>();
+            out->relayed.serial = r.get<uint32_t>();
+            break;
         default:
             return Result::kMalformed;
     }

@@ -12,7 +12,7 @@
 namespace longshore {
 
 constexpr size_t kFrameBytesMax = 4096;
-constexpr uint8_t kWireVersion = 2;
+constexpr uint8_t kWireVersion = 3;
 constexpr uint8_t kCollectivesService = 1;  // the first service on the channel
 constexpr uint32_t kEagerBytesMax = 1024;
 
@@ -35,7 +35,11 @@ enum class MessageKind : uint8_t {
     kAcknowledge,
     kRequest,
     kRegionRequest,
-    kRegion
+    kRegion,
+    kWant,
+    kOffer,
+    kPass,
+    kTaken
 };
 
 // One block may be read. kNotify and kHandOn.
@@ -77,12 +81,28 @@ struct RegionMessage {
     std::span<const std::byte> descriptor;
 };
 
+// A broadcast from service process to service process. kWant: who asks its parent in the tree for chunks.
+// kOffer: a chunk is in the parent's staging memory until it is taken, or (slot kNoSlot) never will be.
+// kPass: there will be no (more) offers. kTaken: the slot is not needed any more.
+struct Relayed {
+    static constexpr uint32_t kNoSlot = UINT32_MAX;
+    OperationId operation;           // kWant
+    Rank source;                     // kWant
+    ServiceAddress origin;           // kWant: who wants it, as a sibling may pass it on
+    uint8_t hops = 0;                // kWant
+    uint64_t ticket = 0;             // but for kTaken: the asker's incarnation << 32 and a number of its own
+    uint32_t slot = kNoSlot;         // kOffer, kTaken
+    uint32_t serial = 0;             // kOffer, kTaken: tells one use of the slot from another
+    uint64_t offset = 0, bytes = 0;  // kOffer: of the chunk, in its block
+};
+
 struct Message {
     MessageKind kind = MessageKind::kHello;
     Notification notification;
     Acknowledgement acknowledgement;
     Request request;
     RegionMessage region;
+    Relayed relayed;
 };
 
 // Writes entries behind a header into one frame.

@@ -12,6 +12,7 @@ constexpr uint32_t kGroupCacheSize = 1024;
 constexpr uint32_t kRepliesMax = 256;
 constexpr uint32_t kLandedMax = 1024;
 constexpr uint32_t kActionsPerFrame = 16;
+constexpr uint32_t kRelaysMax = 64, kOfferedMax = 4096, kPassesMax = 256;
 
 uint32_t power_of_two(uint32_t n) {
     uint32_t p = 1;
@@ -56,6 +57,11 @@ struct ServiceLayout {
         pool(&t.queue, l.reads_queued_max);
         pool(&t.reads, l.reads_max);
         pool(&t.moves, l.staging_slots);
+        pool(&t.relays, l.staging_slots != 0 ? kRelaysMax : 0);
+        pool(&t.wants, l.staging_slots != 0 ? kRelaysMax : 0);
+        pool(&t.offered, l.staging_slots != 0 ? kOfferedMax : 0);
+        pool(&t.passes, kPassesMax);
+        t.node_bits = c.take<uint64_t>(t.words);
         pool(&t.eager, l.eager_max);
         pool(&t.held, l.held_max);
         pool(&t.replies, kRepliesMax);
@@ -133,6 +139,12 @@ void ServiceEngine::set_peers(std::span<const uint16_t> services_of_node) {
         }
     }
     s_->frames_pending = true;
+}
+
+void ServiceEngine::set_staging_descriptor(std::span<const std::byte> descriptor) {
+    LONGSHORE_CHECK(descriptor.size() <= kDescriptorBytesMax);
+    s_->staging_descriptor_bytes = static_cast<uint32_t>(descriptor.size());
+    if (!descriptor.empty()) memcpy(s_->staging_descriptor, descriptor.data(), descriptor.size());
 }
 
 void ServiceEngine::set_now(uint64_t ns) {
@@ -291,13 +303,15 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         return true;
     }
     if (s.unacknowledged.count != 0) s.send_acknowledgements();
+    s.send_relay_messages();
     // What others wait for goes out although there may be much to copy here.
     if (s.frame_full || ++s.since_frame >= kActionsPerFrame) {
         s.frame_full = false;
         s.since_frame = 0;
         if (s.next_frame(out)) return true;
     }
-    if (s.next_move(out) || s.next_read(out, wake) || s.next_import(out, wake)) return true;
+    if (s.next_move(out) || s.next_offered(out) || s.next_read(out, wake) || s.next_import(out, wake))
+        return true;
 
     ServiceSlot& slot = s.memory.service(s.self);
     const uint32_t events = slot.events.load(std::memory_order_seq_cst);
@@ -314,6 +328,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
                     s.request_if_dropped(i);
         }
         s.take_parked(wake);
+        s.answer_held_wants();
     }
     if (s.due_replies.count != 0) s.send_replies();
 
@@ -396,6 +411,8 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
     if (header.incarnation > p.incarnation) {
         const bool restarted = p.incarnation != 0;
         p.incarnation = header.incarnation;
+        // We may have heard of an earlier one through others only.
+        s.drop_pins(header.sender, header.incarnation);
         if (restarted) s.resync(header.sender);
     }
     Message m;
@@ -430,6 +447,18 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
                 break;
             case MessageKind::kRegion:
                 s.on_region(header.sender, m.region);
+                break;
+            case MessageKind::kWant:
+                s.on_want(m.relayed);
+                break;
+            case MessageKind::kOffer:
+                s.on_offer(header.sender, header.incarnation, m.relayed);
+                break;
+            case MessageKind::kPass:
+                s.on_pass(m.relayed);
+                break;
+            case MessageKind::kTaken:
+                s.on_taken(header.sender, m.relayed);
                 break;
         }
     }
@@ -474,6 +503,7 @@ void ServiceEngine::on_tick() {
         counters_.notifications_resent += w.due_count;
     }
     s.retry_stalled();
+    s.tick_relays();
     for (uint32_t i = 0; i < s.limits.imports_max; ++i) {
         Import& m = s.imports[i];
         if (m.state != Import::State::kRequested || ++m.attempts < 4) continue;
@@ -490,6 +520,7 @@ void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
     s.peer(lost).open = false;
     s.any_lost = true;
     s.lose_imports(lost, wake);
+    s.leave_parents(lost.node);
     for (uint32_t i = 0; i < s.watches_used; ++i)
         if (s.watches[i].used && s.watches[i].several_nodes && s.still(s.watches[i])) s.lose(i, lost, wake);
 }
@@ -525,8 +556,16 @@ bool ServiceEngine::idle() const {
     if (s.scan_needed && s.watch_count != 0) return false;
     for (uint32_t i = 0; i < s.watches_used; ++i)
         if (s.watches[i].used && s.still(s.watches[i])) return false;
-    return s.queue.in_use() == 0 && s.held.in_use() == 0 && s.reads.in_use() == 0 && s.moves.in_use() == 0 &&
-           s.due_replies.count == 0;
+    uint32_t kept = 0;  // for service processes that are lost
+    for (uint32_t i = 0; i < s.moves.made; ++i) {
+        const StagedMove& m = s.moves[i];
+        bool lost = m.over && m.pin_count != 0;
+        for (uint32_t k = 0; k < m.pin_count; ++k) lost = lost && s.peer(m.pins[k].at).lost;
+        kept += lost;
+    }
+    return s.queue.in_use() == 0 && s.held.in_use() == 0 && s.reads.in_use() == 0 &&
+           s.moves.in_use() == kept && s.due_replies.count == 0 && s.wants.in_use() == 0 &&
+           s.offered.in_use() == 0 && s.passes.in_use() == 0;
 }
 
 }  // namespace longshore

@@ -23,13 +23,14 @@ bool is(const Import& m, ServiceAddress origin, LocalRank owner, RegionId region
 }  // namespace
 
 // The import that a notification's block is read through, begun if need be. kNone: no room just now.
-uint32_t ServiceEngine::State::import_for(const Notification& n) {
-    const uint64_t hash = key(n.origin, n.owner, n.region, n.region_generation);
+uint32_t ServiceEngine::State::import_for(ServiceAddress origin, LocalRank owner, RegionId region,
+                                          uint32_t generation) {
+    const uint64_t hash = key(origin, owner, region, generation);
     uint32_t& bucket = import_buckets[hash & (import_bucket_count - 1)];
     for (uint32_t i = bucket; i != kNone; i = imports[i].next)
-        if (is(imports[i], n.origin, n.owner, n.region, n.region_generation)) {
+        if (is(imports[i], origin, owner, region, generation)) {
             if (imports[i].state == Import::State::kFailed && imports[i].users == 0) {
-                imports[i].origin = n.origin;  // another operation, another try, and who told may have gone
+                imports[i].origin = origin;  // another operation, another try, and who told may have gone
                 ask_for(i);
             }
             return i;
@@ -63,10 +64,10 @@ uint32_t ServiceEngine::State::import_for(const Notification& n) {
     const bool listed = m.listed;
     m = Import{};
     m.listed = listed;
-    m.origin = n.origin;
-    m.owner = n.owner;
-    m.region = n.region;
-    m.generation = n.region_generation;
+    m.origin = origin;
+    m.owner = owner;
+    m.region = region;
+    m.generation = generation;
     m.next = bucket;
     bucket = found;
     ask_for(found);

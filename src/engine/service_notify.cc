@@ -231,7 +231,9 @@ void ServiceEngine::State::on_request(const Request& r, WakeSet* wake) {
 }
 
 void ServiceEngine::State::on_region_request(ServiceAddress from, const RegionMessage& m) {
-    if (m.owner.value >= memory.rank_count() || m.region.value >= memory.limits().regions_max) return;
+    const bool staging = m.owner == kStaging && m.region.value == self.value;
+    if (!staging && (m.owner.value >= memory.rank_count() || m.region.value >= memory.limits().regions_max))
+        return;
     const uint32_t i = replies.take();
     if (i == kNone) {  // it asks again
         ++counters->pool_full;
@@ -248,16 +250,21 @@ bool ServiceEngine::State::send_replies() {
     for (uint32_t n = due_replies.count; n != 0; --n) {
         const uint32_t i = pop_front(replies.items, &due_replies);
         const RegionReply& reply = replies[i];
-        const RegionEntry& region = memory.region(reply.owner, reply.region);
-        const uint32_t bytes = load_relaxed(&region.descriptor_bytes);
         Message m;
         m.kind = MessageKind::kRegion;
         m.region.owner = reply.owner;
         m.region.region = reply.region;
         m.region.generation = reply.generation;
-        if (bytes <= kDescriptorBytesMax)
-            m.region.descriptor = {reinterpret_cast<const std::byte*>(region.descriptor), bytes};
-        const bool current = region.generation.load(std::memory_order_acquire) == reply.generation;
+        bool current = reply.generation == incarnation;
+        if (reply.owner == kStaging) {
+            m.region.descriptor = {staging_descriptor, staging_descriptor_bytes};
+        } else {
+            const RegionEntry& region = memory.region(reply.owner, reply.region);
+            const uint32_t bytes = load_relaxed(&region.descriptor_bytes);
+            if (bytes <= kDescriptorBytesMax)
+                m.region.descriptor = {reinterpret_cast<const std::byte*>(region.descriptor), bytes};
+            current = region.generation.load(std::memory_order_acquire) == reply.generation;
+        }
         if (current && !add(reply.peer, m)) {
             push_back(replies.items, &due_replies, i);
             return false;
@@ -271,6 +278,7 @@ bool ServiceEngine::State::send_replies() {
 void ServiceEngine::State::resync(ServiceAddress with) {
     for (uint32_t i = 0; i < watches_used; ++i)
         if (watches[i].used && still(watches[i])) rearm(i, &with);
+    leave_parents(with.node);
     for (uint32_t i = 0; i < limits.imports_max; ++i) {
         if (imports[i].state != Import::State::kRequested || imports[i].origin != with) continue;
         --imports_requested;

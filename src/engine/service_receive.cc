@@ -41,6 +41,7 @@ void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake)
     if ((n.destination & kToNode) != 0) {
         if ((n.destination & ~kToNode) == memory.node().value && group->readers_offset != 0) {
             place_shared(slot, n, wake);
+            answer_held_wants();
         } else {
             ++counters->malformed_messages;
         }
@@ -124,6 +125,9 @@ void ServiceEngine::State::place_shared(GroupSlot slot, const Notification& n, W
             const uint64_t mine = ring_entry(sequence, i + 1);
             if (reader.compare_exchange_strong(seen, mine, std::memory_order_seq_cst)) {
                 seen = mine;
+                // One of them may hold what other nodes want of the block.
+                if (staging_descriptor_bytes != 0 && services_of[memory.node().value] > 1 && n.eager.empty())
+                    memory.ring_all_services(wake);
                 if (n.hops != 0 && !taking_parked) ++counters->late_of(n.collective).rescued;
             }
             break;
@@ -310,7 +314,8 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         geometry.is_source(n.source) && block.valid && block.bytes == n.bytes && chunks.chunk_bytes != 0;
     const uint32_t q = fits ? queue.take() : kNone;
     const uint32_t kept = q != kNone ? keep_eager(n.eager) : kNone;
-    const uint32_t import = q != kNone && kept == kNone ? import_for(n) : kNone;
+    const uint32_t import =
+        q != kNone && kept == kNone ? import_for(n.origin, n.owner, n.region, n.region_generation) : kNone;
     if (!fits) {
         // Not the sizes that both sides agreed on: nothing is written.
         fail_block(i, n.source, OperationError::kTruncated, wake);
@@ -343,6 +348,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         return;
     }
     if (imports[import].users++ == 0) ++imports_used;
+    begin_relay(q);
     if (imports[import].state == Import::State::kReady) {
         push_back(queue.items, &ready, q);
     } else if (imports[import].state == Import::State::kFailed) {
@@ -370,23 +376,11 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
             const ChunkRange chunks = arriving_chunks(memory, record, q.n.source);
             while (q.chunk < chunks.count) {
                 const uint32_t c = q.chunk++;
-                if (!claim_chunk(chunks.words[c], q.generation, worker)) continue;
-                const Block to = Geometry(memory, record, w.local).arriving(q.n.source);
+                if (awaits(q, c)) continue;
+                MemoryRef at;
+                uint64_t bytes, claim_offset;
+                if (!take_chunk(i, c, &at, &bytes, &claim_offset)) continue;
                 const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
-                if (!to.valid || to.bytes != q.n.bytes || offset >= to.bytes) {
-                    // Not what it was when the block was queued: whoever wrote the record is not to be
-                    // trusted.
-                    note_error(memory.record(w.local, w.record), OperationError::kTruncated);
-                    settle_chunk(chunks.words[c], q.generation, ChunkState::kFailed);
-                    q.failed = true;
-                    continue;
-                }
-                MemoryRef at = to.at;
-                at.offset += offset;
-                const uint64_t bytes =
-                    to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
-                const uint64_t claim_offset = memory.offset_of(&chunks.words[c]);
-                ++q.in_flight;
                 if (staged) {
                     stage_read(i, c, claim_offset, at, bytes);
                     return next_move(out);
@@ -411,10 +405,36 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
             }
         }
         pop_front(queue.items, &ready);
-        q.place = QueuedRead::Place::kIssued;
+        const bool asks = q.relay != kNone && relays[q.relay].asks;
+        q.place = asks ? QueuedRead::Place::kAwaiting : QueuedRead::Place::kIssued;
         finish_queued(i);
     }
     return false;
+}
+
+// Claims a chunk of a queued block, and says where it belongs.
+bool ServiceEngine::State::take_chunk(uint32_t i, uint32_t chunk, MemoryRef* to, uint64_t* bytes,
+                                      uint64_t* claim_offset) {
+    QueuedRead& q = queue[i];
+    const Watch& w = watches[q.watch];
+    OperationRecord& record = memory.record(w.local, w.record);
+    const ChunkRange chunks = arriving_chunks(memory, record, q.n.source);
+    if (chunk >= chunks.count || !claim_chunk(chunks.words[chunk], q.generation, worker)) return false;
+    const Block block = Geometry(memory, record, w.local).arriving(q.n.source);
+    const uint64_t offset = uint64_t{chunk} * chunks.chunk_bytes;
+    if (!block.valid || block.bytes != q.n.bytes || offset >= block.bytes) {
+        // Not what it was when the block was queued: whoever wrote the record is not to be trusted.
+        note_error(record, OperationError::kTruncated);
+        settle_chunk(chunks.words[chunk], q.generation, ChunkState::kFailed);
+        q.failed = true;
+        return false;
+    }
+    *to = block.at;
+    to->offset += offset;
+    *bytes = block.bytes - offset < chunks.chunk_bytes ? block.bytes - offset : chunks.chunk_bytes;
+    *claim_offset = memory.offset_of(&chunks.words[chunk]);
+    ++q.in_flight;
+    return true;
 }
 
 // A chunk of a queued block has come, or has not. It is still ours, so the record is the operation's.
@@ -503,11 +523,13 @@ bool ServiceEngine::State::fail_block(uint32_t i, Rank source, OperationError er
 // All its chunks are taken: is the block there?
 void ServiceEngine::State::finish_queued(uint32_t i) {
     QueuedRead& q = queue[i];
-    if (q.place != QueuedRead::Place::kIssued || q.in_flight != 0) return;
+    const bool awaiting = q.place == QueuedRead::Place::kAwaiting;
+    if ((q.place != QueuedRead::Place::kIssued && !awaiting) || q.in_flight != 0) return;
     if (!q.cancelled) {
         const Watch& w = watches[q.watch];
         const ChunkRange chunks = arriving_chunks(memory, memory.record(w.local, w.record), q.n.source);
         const bool over = range_over(chunks, q.generation);
+        if (awaiting && !over) return;
         q.failed |= still(w) && range_failed(chunks);
         if (!over) {
             // Some chunks are, or were, in the hands of another service process. Look again later.
@@ -539,6 +561,7 @@ void ServiceEngine::State::fail_queued(uint32_t i, OperationError error, WakeSet
 
 void ServiceEngine::State::retire_queued(uint32_t i) {
     QueuedRead& q = queue[i];
+    if (q.relay != kNone) end_relay(i);
     if (q.import != kNone) unuse_import(q.import);
     q.import = kNone;
     drop_eager(&q.eager);
@@ -628,6 +651,9 @@ void ServiceEngine::State::cancel_reads(uint32_t i) {
         if (!test_bit(queued(i), queue[q].n.source.value)) continue;
         queue[q].cancelled = true;
         --w.queued_count;
+        if (queue[q].place != QueuedRead::Place::kAwaiting) continue;
+        queue[q].place = QueuedRead::Place::kReady;
+        push_back(queue.items, &ready, q);
     }
 }
 

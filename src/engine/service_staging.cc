@@ -23,8 +23,8 @@ uint64_t piece_of(const StagedMove& m, uint64_t slot_bytes) {
 }  // namespace
 
 // A claimed chunk of a queued block. The caller has seen that there is a slot.
-void ServiceEngine::State::stage_read(uint32_t i, uint32_t chunk, uint64_t claim_offset, const MemoryRef& to,
-                                      uint64_t bytes) {
+uint32_t ServiceEngine::State::stage_read(uint32_t i, uint32_t chunk, uint64_t claim_offset,
+                                          const MemoryRef& to, uint64_t bytes) {
     const uint32_t id = moves.take();
     const Watch& w = watches[queue[i].watch];
     StagedMove& m = moves[id];
@@ -38,7 +38,9 @@ void ServiceEngine::State::stage_read(uint32_t i, uint32_t chunk, uint64_t claim
     m.copy.claim_offset = claim_offset;
     m.copy.source = queue[i].n.source;
     m.copy.collective = w.seen.collective;
+    m.serial = ++move_serial;
     push_back(moves.items, &moves_due, id);
+    return id;
 }
 
 // A claimed copy between two ranks of this node becomes the first step of a move, where it may not be one.
@@ -74,6 +76,11 @@ bool ServiceEngine::State::next_move(Action* out) {
     }
     const QueuedRead& q = queue[m.queued];
     out->kind = Action::Kind::kRead;
+    if (m.offered != kNone) {
+        out->region = imports[relays[q.relay].import].handle;
+        out->offset = uint64_t{offered[m.offered].offer.slot} * limits.staging_slot_bytes;
+        return true;
+    }
     out->region = imports[q.import].handle;
     out->offset = q.n.offset + chunk_offset(m) + m.done;
     return true;
@@ -86,16 +93,25 @@ void ServiceEngine::State::finish_move(uint32_t id, MoveResult result, WakeSet* 
     const uint64_t piece = piece_of(m, limits.staging_slot_bytes);
     const bool last = m.done + piece == m.copy.bytes;
     if (!m.fetched && result != MoveResult::kMoved) {
-        fail_move(id, result, wake);
+        if (m.offered != kNone) {
+            return_offer(id);
+        } else {
+            fail_move(id, result, wake);
+        }
         return;
     }
     if (!m.fetched) {
+        if (m.offered != kNone) {
+            counters->bytes_relayed += piece;
+            end_offer(id);
+        }
         m.fetched = true;
         counters->bytes_staged += piece;
         if (m.queued != kNone) counters->bytes_between_nodes += piece;
         if (m.done == 0 && m.queued != kNone && is_shared(m.copy.collective) &&
             !has_landing(memory.record(m.copy.destination, m.copy.record)))
             choose_others(m, wake);
+        if (m.queued != kNone && queue[m.queued].relay != kNone) offer_chunk(id);
         m.target = kNone;
         if (m.settled) next_target(m);  // it has had enough; the others have not
     } else {
@@ -122,8 +138,11 @@ void ServiceEngine::State::fail_move(uint32_t id, MoveResult result, WakeSet* wa
 }
 
 void ServiceEngine::State::end_move(uint32_t id, WakeSet* wake) {
-    const uint32_t i = moves[id].queued;
-    moves.give(id);
+    StagedMove& m = moves[id];
+    const uint32_t i = m.queued;
+    m.over = true;
+    m.queued = kNone;
+    if (m.pin_count == 0) moves.give(id);
     if (i == kNone) return;
     --queue[i].in_flight;
     finish_queued(i);

@@ -14,6 +14,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 // Regions asked for and not yet imported: the other side keeps a place for each, we a descriptor.
 constexpr uint32_t kRequestedMax = 64;
 constexpr uint32_t kDroppedTags = 1u << 12;
+constexpr uint32_t kRelayChildrenMax = 12;  // a binomial tree of 4,096 nodes
 // In the id of an action: it belongs to a staged move.
 constexpr uint32_t kMoveId = 0x80000000u;
 
@@ -104,9 +105,9 @@ struct Watch {
 
 // A notification whose destination rank has entered: its block is to be read.
 struct QueuedRead {
-    // waiting for its region; in the ready list; all chunks taken; chunks held by others; acknowledgement to
-    // be sent
-    enum class Place : uint8_t { kWaiting, kReady, kIssued, kStalled, kOver };
+    // waiting for its region; in the ready list; chunks to come from its relay's parent; all chunks taken;
+    // chunks held by others; acknowledgement to be sent
+    enum class Place : uint8_t { kWaiting, kReady, kAwaiting, kIssued, kStalled, kOver };
     uint32_t next = kNone;
     Place place = Place::kWaiting;
     uint32_t watch = kNone;
@@ -118,6 +119,7 @@ struct QueuedRead {
     bool failed = false;
     bool cancelled = false;  // its operation is over already, its watch gone
     uint32_t eager = kNone;  // the block itself, where it came along and there was room to keep it
+    uint32_t relay = kNone;
 };
 
 // A notification that came before its destination entered.
@@ -184,6 +186,74 @@ struct StagedMove {
     uint32_t target = kNone;  // local index delivered to; kNone: the destination of `copy`
     bool settled = false;     // that one's chunk is
     uint64_t others[kRanksPerNodeMax / 64] = {};  // local indices whose chunk we hold, too
+    bool over = false;                            // ... but for other service processes that read the slot:
+    uint32_t offered = kNone;                     // whose slot it is read from; kNone: the source's memory
+    uint32_t serial = 0;
+    uint32_t pin_count = 0;
+    struct Pin {
+        ServiceAddress at;
+        uint32_t incarnation;
+    } pins[kRelayChildrenMax] = {};
+};
+
+// Where a node stands in a broadcast from service process to service process: the nodes of the group in order
+// of their ids, beginning with the source's. Few chunks go down a binomial tree; many are scattered, and each
+// goes round a ring from the node that has read it.
+struct RelayTree {
+    uint32_t index = 0, count = 0;
+    bool ring = false;
+    uint32_t parent() const {
+        if (!ring) return index & (index - 1);
+        return index == 1 ? count - 1 : index - 1;
+    }
+    uint32_t scattered_to(uint64_t chunk) const { return static_cast<uint32_t>(chunk % (count - 1)) + 1; }
+    // Read from the source itself.
+    bool is_own(uint64_t chunk) const { return ring ? scattered_to(chunk) == index : parent() == 0; }
+};
+
+// A block of a broadcast in our read queue: chunks come from the parent's staging memory, and go on to
+// children that asked for them. All this only saves the source work: whoever does not get a chunk so reads it
+// at the source, which is told when all have it.
+struct Relay {
+    uint32_t next = kNone;
+    uint32_t queued = kNone;  // kNone: not in use
+    OperationId operation;
+    Rank source;
+    RelayTree tree;
+    NodeId parent;
+    uint64_t ticket = 0;
+    bool asks = false;  // chunks that are not our own come from the parent
+    bool want_due = false;
+    uint32_t offer_count = 0;  // in `offers`
+    bool passed = false;       // there will be no more
+    uint32_t ticks = 0;        // since we heard of the parent
+    uint32_t import = kNone;   // the parent's staging memory
+    uint32_t child_count = 0;
+    struct Child {
+        ServiceAddress at;
+        uint64_t ticket = 0;
+        uint32_t index = 0;  // in the tree
+    } children[kRelayChildrenMax] = {};
+};
+
+struct HeldWant {
+    uint32_t next = kNone;
+    Relayed want;
+    uint32_t ticks = 0;
+};
+
+struct Offered {
+    uint32_t next = kNone;
+    ServiceAddress from;
+    uint32_t incarnation = 0;  // of `from`
+    Relayed offer;
+    bool over = false;  // to be told so
+};
+
+struct DuePass {
+    uint32_t next = kNone;
+    ServiceAddress to;
+    uint64_t ticket = 0;
 };
 
 struct RegionReply {
@@ -230,6 +300,19 @@ struct ServiceEngine::State {
     Pool<ReadInFlight> reads;
     Pool<StagedMove> moves;  // one for each slot
     List moves_due;          // whose next fabric operation is to be posted
+    uint32_t move_serial = 0;
+    uint32_t pinned = 0;  // moves whose slot others read
+    Pool<Relay> relays;
+    Pool<HeldWant> wants;  // that came before their block's notification
+    List held_wants;
+    Pool<Offered> offered;
+    List offers;  // to be taken, or over
+    Pool<DuePass> passes;
+    List due_passes;
+    uint32_t ticket_count = 0;
+    uint64_t* node_bits;  // [words] of relay_tree()
+    uint32_t staging_descriptor_bytes = 0;
+    std::byte staging_descriptor[kDescriptorBytesMax];
     Pool<EagerBytes> eager;
     uint32_t request_credit = 0;  // requests to send before the queue is looked at again
     bool requested = false;       // a batch of requests has gone out
@@ -279,7 +362,7 @@ struct ServiceEngine::State {
     CachedGroup* group_cache;  // direct mapped
 
     // --- service_engine.cc
-    Peer& peer(ServiceAddress a) {
+    Peer& peer(ServiceAddress a) const {
         return peers[a.node.value * limits.services_per_node_max + a.service.value];
     }
     bool known(ServiceAddress a) const {
@@ -324,6 +407,7 @@ struct ServiceEngine::State {
     void count_unparked(Collective collective, uint64_t since_ns);
     void enqueue(uint32_t w, const Notification& n, WakeSet* wake);
     bool next_read(Action* out, WakeSet* wake);
+    bool take_chunk(uint32_t q, uint32_t chunk, MemoryRef* to, uint64_t* bytes, uint64_t* claim_offset);
     void finish_queued(uint32_t q);
     void give_to_node(uint32_t w, Rank source, WakeSet* wake);
     bool next_landed(Action* out);
@@ -343,7 +427,8 @@ struct ServiceEngine::State {
     bool is_staged(const Watch& w) const {
         return limits.staging_slots != 0 && (limits.staging_only || w.seen.algorithm == Algorithm::kStaged);
     }
-    void stage_read(uint32_t q, uint32_t chunk, uint64_t claim_offset, const MemoryRef& to, uint64_t bytes);
+    uint32_t stage_read(uint32_t q, uint32_t chunk, uint64_t claim_offset, const MemoryRef& to,
+                        uint64_t bytes);
     bool staged(Action* copy);
     bool next_move(Action* out);
     void finish_move(uint32_t id, MoveResult result, WakeSet* wake);
@@ -357,8 +442,39 @@ struct ServiceEngine::State {
     MemoryRef target_of(const StagedMove& m) const;
     uint64_t chunk_offset(const StagedMove& m) const;
 
+    // --- service_relay.cc: broadcasts from service process to service process
+    RelayTree relay_tree(const GroupEntry& group, NodeId source, NodeId of, uint64_t chunks);
+    NodeId relay_node(NodeId source, uint32_t index) const;
+    void begin_relay(uint32_t q);
+    void end_relay(uint32_t q);
+    void go_alone(Relay* r);
+    void leave_parents(NodeId node);
+    Relay* find_relay(const OperationId& operation, Rank source);
+    bool awaits(const QueuedRead& q, uint32_t chunk) const;
+    void on_want(const Relayed& want);
+    bool adopt(Relay* r, const Relayed& want);
+    void answer_held_wants();
+    void offer_chunk(uint32_t move);
+    bool offer_to(const Relay::Child& child, uint32_t move);
+    bool skip_chunk(const Relay::Child& child, uint64_t offset);
+    void dismiss(Relay* r, uint32_t child);
+    void pass(ServiceAddress to, uint64_t ticket);
+    void on_offer(ServiceAddress from, uint32_t from_incarnation, const Relayed& offer);
+    void on_pass(const Relayed& m);
+    void on_taken(ServiceAddress from, const Relayed& m);
+    bool next_offered(Action* out);
+    enum class Took : uint8_t { kYes, kLater, kNo };
+    Took take_offer(Relay* r, uint32_t o);
+    Relay* asking(uint64_t ticket);
+    void return_offer(uint32_t move);
+    void end_offer(uint32_t move);
+    void unpin(uint32_t move, uint32_t pin);
+    void drop_pins(ServiceAddress of, uint32_t incarnation);
+    void send_relay_messages();
+    void tick_relays();
+
     // --- service_imports.cc: regions of other nodes' ranks
-    uint32_t import_for(const Notification& n);
+    uint32_t import_for(ServiceAddress origin, LocalRank owner, RegionId region, uint32_t generation);
     bool next_import(Action* out, WakeSet* wake);
     void ask_for(uint32_t i);
     void on_region(ServiceAddress from, const RegionMessage& m);

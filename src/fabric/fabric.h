@@ -36,11 +36,15 @@ class Fabric {
     virtual Post send(ServiceAddress to, std::span<const std::byte> message) = 0;
     // Between two ranks of this node, or one of them and the staging memory of this member (kStaging).
     virtual Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) = 0;
-    // From an imported region of another node's rank into a rank of this node, or into staging memory.
+    // From an imported region of another node, a rank's or staging memory, into a rank of this node, or into staging memory.
     virtual Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes,
                       uint64_t id) = 0;
     // From this process into a rank of this node; the bytes are borrowed until the event.
     virtual Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) = 0;
+    // The descriptor by which other nodes' members import the staging memory of this one (import_region, with
+    // this member as its owner). It means nothing any more once this member's process is gone. Empty: there
+    // is none.
+    virtual std::span<const std::byte> staging_descriptor() const { return {}; }
     // Makes a region of another node usable. The descriptor is borrowed for the call.
     virtual Post import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) = 0;
     virtual void forget_region(ImportHandle region) = 0;

@@ -127,6 +127,7 @@ void FabricWorld::restart(uint32_t index) {
     SimFabric& f = *fabrics_[index];
     f.alive_ = true;
     std::fill(f.staging_.begin(), f.staging_.end(), std::byte{0x5d});
+    f.describe_staging();
     for (uint32_t i = 0; i < count(); ++i) {
         f.peer_lost_[i] = false;
         if (fabrics_[i]->lost_) tell_of_loss(index, i);
@@ -155,7 +156,24 @@ SimFabric::SimFabric(FabricWorld& world, ServiceAddress self, uint32_t index)
     : world_(world),
       self_(self),
       index_(index),
-      staging_(uint64_t{world.options_.staging_slots} * world.options_.staging_slot_bytes) {}
+      staging_(uint64_t{world.options_.staging_slots} * world.options_.staging_slot_bytes) {
+    describe_staging();
+}
+
+void SimFabric::describe_staging() {
+    if (staging_.empty()) return;
+    staging_descriptor_.resize(world_.options_.wide_descriptors ? 300 : 24);
+    fill_descriptor({self_.node.value, kStaging.value, self_.service.value, life_}, staging_descriptor_);
+}
+
+std::span<const std::byte> SimFabric::staging_descriptor() const {
+    return staging_descriptor_;
+}
+
+SimFabric* SimFabric::staging_owner(const RegionName& name) {
+    SimFabric& f = world_.fabric({NodeId{name.node}, ServiceId{static_cast<uint16_t>(name.region)}});
+    return f.alive_ && f.life_ == name.generation ? &f : nullptr;
+}
 
 // Storms end: nothing is refused for ever.
 bool SimFabric::refuse() {
@@ -266,7 +284,8 @@ Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
     m.to = to;
     m.bytes = bytes;
     m.id = id;
-    if (bytes != 0 && world_.memory_.region(m.from_node, m.from_ref.rank, m.from_ref.region).unreadable)
+    if (bytes != 0 && m.from_ref.rank != kStaging &&
+        world_.memory_.region(m.from_node, m.from_ref.rank, m.from_ref.region).unreadable)
         m.result = MoveResult::kFailed;
     if (around) m.result = MoveResult::kFailed;
     return start(m);
@@ -294,7 +313,11 @@ bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
     if (m.from_import && world_.node_lost_[m.from_node.value]) return false;
     std::string wrong;
     const std::byte* from = m.from;
-    if (from == nullptr) {
+    if (m.from_import && m.from_ref.rank == kStaging) {
+        SimFabric* owner = staging_owner(m.name);
+        if (owner == nullptr) return false;
+        from = owner->resolve(m.from_node, m.from_ref, m.bytes, &wrong);
+    } else if (from == nullptr) {
         const Region& r = world_.memory_.region(m.from_node, m.from_ref.rank, m.from_ref.region);
         if (m.from_import && r.generation != m.name.generation) {
             world_.on_violation("read through an import of a region that is gone");

@@ -65,6 +65,7 @@ class SimFabric final : public Fabric {
     Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
     Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
+    std::span<const std::byte> staging_descriptor() const override;
     Post import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) override;
     void forget_region(ImportHandle region) override;
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
@@ -112,6 +113,9 @@ class SimFabric final : public Fabric {
     void step(uint32_t slot);
     MoveResult reach(NodeId node, const MemoryRef& ref);
     std::byte* resolve(NodeId node, const MemoryRef& ref, uint64_t bytes, std::string* wrong);
+    void describe_staging();
+    // Whose staging memory an import is of; null: of a process that is gone.
+    SimFabric* staging_owner(const RegionName& name);
     bool transfer(Move& m, uint64_t begin, uint64_t end);
     void arrive(Arrival arrival);
     void take_message(uint32_t peer, uint32_t number);
@@ -126,7 +130,7 @@ class SimFabric final : public Fabric {
     uint32_t life_ = 1;
     uint32_t again_run_ = 0;
     uint32_t in_flight_ = 0;
-    std::vector<std::byte> staging_;
+    std::vector<std::byte> staging_, staging_descriptor_;
     std::vector<Move> moves_;
     std::vector<Import> imports_;
     std::vector<std::pair<uint64_t, Arrival>> importing_;

@@ -89,10 +89,14 @@ void Memory::write_descriptor(NodeId node, LocalRank rank, RegionId id, uint32_t
     if (id == kArenaRegion) r.generation = 1;
     const RegionName name{node.value, rank.value, id.value, r.generation};
     std::byte bytes[kDescriptorBytesMax];
-    memcpy(bytes, &name, sizeof name);
-    fill_pattern(bytes + sizeof name, 5, 0, descriptor_bytes - sizeof name);
+    fill_descriptor(name, {bytes, descriptor_bytes});
     memcpy(entry.descriptor, bytes, descriptor_bytes);
     store_relaxed(&entry.descriptor_bytes, descriptor_bytes);
+}
+
+void fill_descriptor(const RegionName& name, std::span<std::byte> out) {
+    memcpy(out.data(), &name, sizeof name);
+    fill_pattern(out.data() + sizeof name, 5, 0, out.size() - sizeof name);
 }
 
 bool read_descriptor(const std::byte* bytes, uint64_t count, RegionName* out) {

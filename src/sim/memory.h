@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,7 @@ struct RegionName {
     uint16_t node = 0, rank = 0;
     uint32_t region = 0, generation = 0;
 };
+void fill_descriptor(const RegionName& name, std::span<std::byte> out);
 bool read_descriptor(const std::byte* bytes, uint64_t count, RegionName* out);
 
 }  // namespace longshore::sim

@@ -95,6 +95,13 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
         o.staging_only = r.chance(300);
         o.staged = one_of(r, {300, 1000});
     }
+    if (version >= 5 && o.staging_slots != 0 && o.nodes > 2 && r.chance(250)) {
+        o.broadcasts = 800;
+        o.staged = 1000;
+        o.eager_bytes = one_of(r, {0, 16});
+        o.staging_slots = static_cast<uint32_t>(r.between(2, 8));
+        o.staging_slot_bytes = o.chunk_bytes;
+    }
     return o;
 }
 
@@ -192,6 +199,7 @@ std::string WorldOptions::text() const {
     put("staging_slot_bytes", staging_slot_bytes);
     put("staging_only", staging_only);
     put("staged", staged);
+    put("broadcasts", broadcasts);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
     return t;

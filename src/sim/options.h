@@ -9,9 +9,9 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 4;
+constexpr uint32_t kOptionsVersion = 5;
 // The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often;
-// version 3 has no staging.
+// version 3 has no staging, version 4 no worlds of broadcasts.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
@@ -38,6 +38,7 @@ struct WorldOptions {
     bool merge_wakes = false;  // a ring for a rank that is being woken already changes nothing
 
     // Habits of the ranks, per mille.
+    uint32_t broadcasts = 0;  // of operations, otherwise drawn
     uint32_t blocking = 300, staged = 0, in_place = 200, stable = 200, zero = 100, wait_early = 300;
     bool cooperative = true;
     bool regions_per_buffer = false;

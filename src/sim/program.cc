@@ -170,6 +170,7 @@ Program Program::draw(const WorldOptions& o) {
         op.key = r.next() & ~uint64_t{0xff000000000};
         op.collective = o.large ? (i == 0 ? Collective::kAlltoallv : Collective::kAllgatherv)
                                 : draw_collective(r, o.version);
+        if (o.broadcasts != 0 && r.chance(o.broadcasts)) op.collective = Collective::kBcast;
         op.root = static_cast<uint32_t>(r.below(op.size));
         op.in_place = op.may_be_in_place() && r.chance(o.in_place);
         op.blocking = r.chance(o.blocking);

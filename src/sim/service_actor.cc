@@ -57,6 +57,7 @@ void ServiceActor::start() {
     for (uint32_t n = 0; n < world_.options.nodes; ++n)
         counts[n] = static_cast<uint16_t>(world_.options.services_of_node[n]);
     engine_->set_peers({counts, world_.options.nodes});
+    engine_->set_staging_descriptor(world_.fabric.fabric(self_).staging_descriptor());
     engine_->yield_to_waiting_ranks(world_.options.yields);
     deliver(wake);
     again(1000);
@@ -278,6 +279,9 @@ void ServiceActor::count_coverage() {
     for (uint32_t r = 0; r < memory_.rank_count(); ++r)
         for (const auto& landed : memory_.rank(LocalRank(static_cast<uint16_t>(r))).bytes_landed)
             v.landed |= landed.load() != 0;
+    v.relayed |= c.bytes_relayed != 0;
+    v.relays_refused |= c.relays_refused != 0;
+    if (c.relays_overdue != 0) world_.fail("net", describe() + " gave up a parent in a broadcast");
     v.staged_for_others |= c.staged_for_others != 0;
     v.copies += c.copies;
     v.reads += c.reads;

@@ -14,7 +14,8 @@ std::string name_of_rank(uint32_t rank) {
 
 std::string text_of_frame(std::span<const std::byte> frame) {
     constexpr const char* kNames[] = {"?",           "hello",   "notify",         "hand on",
-                                      "acknowledge", "request", "region request", "region"};
+                                      "acknowledge", "request", "region request", "region",
+                                      "want",        "offer",   "pass",           "taken"};
     FrameReader reader;
     FrameHeader header;
     Message m;
@@ -38,6 +39,11 @@ std::string text_of_frame(std::span<const std::byte> frame) {
             block(m.acknowledgement.operation, m.acknowledgement.source, m.acknowledgement.destination);
         } else if (m.kind == MessageKind::kRequest) {
             block(m.request.operation, m.request.source, m.request.destination);
+        } else if (m.kind >= MessageKind::kWant) {
+            const Relayed& r = m.relayed;
+            if (m.kind == MessageKind::kWant) block(r.operation, r.source, 0);
+            t += " ticket " + std::to_string(r.ticket) + " slot " + std::to_string(r.slot) + " serial " +
+                 std::to_string(r.serial) + " offset " + std::to_string(r.offset);
         } else if (m.kind != MessageKind::kHello) {
             t += " " + std::to_string(m.region.owner.value) + "." + std::to_string(m.region.region.value) +
                  " generation " + std::to_string(m.region.generation);
