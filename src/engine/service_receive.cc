@@ -31,7 +31,7 @@ void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake)
     const GroupEntry* group = find_group(n.operation.group, &slot);
     if (group == nullptr) {  // freed here: all its operations are over here
         ++counters->duplicates;
-        acknowledge(n, false);
+        answer(n, false);
         return;
     }
     if (n.source.value >= group->size || memory.members(*group)[n.source.value].node != n.origin.node) {
@@ -63,7 +63,7 @@ void ServiceEngine::State::on_notification(const Notification& n, WakeSet* wake)
             return;
         case Entered::kOver:
             ++counters->duplicates;
-            acknowledge(n, false);
+            answer(n, false);
             return;
         case Entered::kPublished:
             break;
@@ -81,7 +81,7 @@ bool ServiceEngine::State::ours(uint32_t w, GroupSlot slot, const Notification& 
     }
     if (watches[w].seen.group == slot && watches[w].seen.sequence == n.operation.sequence) return true;
     ++counters->duplicates;
-    acknowledge(n, false);
+    answer(n, false);
     return false;
 }
 
@@ -142,7 +142,7 @@ void ServiceEngine::State::place_shared(GroupSlot slot, const Notification& n, W
     if (seen >> 20 > sequence || index >= group.local_count ||
         entered(memory, group, index, sequence, &record) != Entered::kPublished) {
         ++counters->duplicates;
-        acknowledge(n, false);
+        answer(n, false);
         return;
     }
     const Member& holder = memory.members(group)[locals[index]];
@@ -305,7 +305,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     const bool failed = range_failed(chunks);
     if (!still(w) || (settled && chunks.count != 0)) {
         ++counters->duplicates;
-        acknowledge(n, failed);
+        answer(n, failed);
         return;
     }
     const Geometry geometry(memory, record, w.local);
@@ -319,7 +319,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     if (!fits) {
         // Not the sizes that both sides agreed on: nothing is written.
         fail_block(i, n.source, OperationError::kTruncated, wake);
-        acknowledge(n, true);
+        answer(n, true);
         return;
     }
     if (q == kNone || (kept == kNone && import == kNone)) {
@@ -589,6 +589,11 @@ void ServiceEngine::State::send_acknowledgements() {
             return;  // its frame is full; it goes out next
         }
     }
+}
+
+// Of a block that we do not keep. Without room in the frame it is asked for again, with all the others.
+void ServiceEngine::State::answer(const Notification& n, bool failed) {
+    if (!acknowledge(n, failed)) peer(n.origin).hello_due = true;
 }
 
 bool ServiceEngine::State::acknowledge(const Notification& n, bool failed) {

@@ -85,7 +85,7 @@ void ServiceEngine::State::begin_relay(uint32_t i) {
 // Its block is there, or will not be.
 void ServiceEngine::State::end_relay(uint32_t i) {
     Relay& r = relays[queue[i].relay];
-    while (r.child_count != 0) dismiss(&r, r.child_count - 1);
+    dismiss_all(&r);
     if (r.import != kNone) unuse_import(r.import);
     r.queued = kNone;
     relays.give(queue[i].relay);
@@ -250,6 +250,10 @@ bool ServiceEngine::State::skip_chunk(const Relay::Child& child, uint64_t offset
 void ServiceEngine::State::dismiss(Relay* r, uint32_t child) {
     pass(r->children[child].at, r->children[child].ticket);
     r->children[child] = r->children[--r->child_count];
+}
+
+void ServiceEngine::State::dismiss_all(Relay* r) {
+    while (r->child_count != 0) dismiss(r, r->child_count - 1);
 }
 
 void ServiceEngine::State::pass(ServiceAddress to, uint64_t ticket) {

@@ -131,6 +131,7 @@ void ServiceEngine::State::finish_move(uint32_t id, MoveResult result, WakeSet* 
 // Nothing more of it can be had: whoever still waits for it is told so.
 void ServiceEngine::State::fail_move(uint32_t id, MoveResult result, WakeSet* wake) {
     StagedMove& m = moves[id];
+    if (m.queued != kNone && queue[m.queued].relay != kNone) dismiss_all(&relays[queue[m.queued].relay]);
     m.target = kNone;
     if (!m.settled) settle_target(m, result, wake);
     while (next_target(m)) settle_target(m, MoveResult::kFailed, wake);

@@ -416,6 +416,7 @@ struct ServiceEngine::State {
     bool fail_block(uint32_t w, Rank source, OperationError error, WakeSet* wake);
     void retire_queued(uint32_t q);
     void retry_stalled();
+    void answer(const Notification& n, bool failed);
     bool acknowledge(const Notification& n, bool failed);
     void send_acknowledgements();
     void send_requests(uint32_t w);
@@ -458,6 +459,7 @@ struct ServiceEngine::State {
     bool offer_to(const Relay::Child& child, uint32_t move);
     bool skip_chunk(const Relay::Child& child, uint64_t offset);
     void dismiss(Relay* r, uint32_t child);
+    void dismiss_all(Relay* r);
     void pass(ServiceAddress to, uint64_t ticket);
     void on_offer(ServiceAddress from, uint32_t from_incarnation, const Relayed& offer);
     void on_pass(const Relayed& m);
