@@ -150,6 +150,7 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     std::vector<uint16_t> counts;
     for (const NodeAddress& node : nodes) counts.push_back(node.services);
     engine.set_peers(counts);
+    engine.set_staging_descriptor(fabric->staging_descriptor());
     fabric->wake(wake);
 
     ServiceLoop loop(start, memory, sight.data(), *fabric, engine);

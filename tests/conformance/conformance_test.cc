@@ -174,6 +174,25 @@ TEST_P(Contract, NothingOutsideARegionIsTouched) {
     }
 }
 
+TEST_P(Contract, StagingMemoryOfAnotherNodeIsReadAsARegion) {
+    const auto descriptor = world_->fabric(kB).staging_descriptor();
+    ASSERT_FALSE(descriptor.empty());
+    memset(world_->bytes(kB.node, kRank0), 0x5a, 1000);
+    ASSERT_EQ(world_->fabric(kB).copy({kRank0, kUser, 0}, {kStaging, RegionId{0}, 100}, 1000, 1),
+              Post::kAccepted);
+    ASSERT_EQ(finish(kB, 1).result, MoveResult::kMoved);
+    ASSERT_EQ(world_->fabric(kA).import_region(kB, descriptor, 2), Post::kAccepted);
+    const FabricEvent imported = finish(kA, 2);
+    ASSERT_TRUE(imported.ok);
+    memset(world_->bytes(kA.node, kRank1), 0x11, 1001);
+    EXPECT_EQ(read(imported.region, 100, {kRank1, kUser, 0}, 1000), MoveResult::kMoved);
+    EXPECT_EQ(world_->bytes(kA.node, kRank1)[0], std::byte{0x5a});
+    EXPECT_EQ(world_->bytes(kA.node, kRank1)[999], std::byte{0x5a});
+    EXPECT_EQ(world_->bytes(kA.node, kRank1)[1000], std::byte{0x11});
+    EXPECT_EQ(read(imported.region, FabricWorld::kStagingBytes - 3, {kRank1, kUser, 0}, 4),
+              MoveResult::kFailed);
+}
+
 TEST_P(Contract, StagingMemoryHasItsBounds) {
     constexpr uint64_t kEnd = FabricWorld::kStagingBytes;
     Fabric& fabric = world_->fabric(kA);

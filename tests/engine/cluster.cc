@@ -64,6 +64,9 @@ Cluster::Cluster(const Shape& shape) : shape_(shape) {
             node.services.back()->set_peers(services);
             node.staging.emplace_back(uint64_t{shape_.service_limits.staging_slots} *
                                       shape_.service_limits.staging_slot_bytes);
+            if (node.staging.back().empty()) continue;
+            const uint8_t* at = node.staging.back().data();
+            node.services.back()->set_staging_descriptor(std::as_bytes(std::span(&at, 1)));
         }
     }
 }
@@ -162,7 +165,8 @@ bool Cluster::run(const std::vector<std::pair<uint32_t, RecordId>>& until, uint3
             WakeSet wake;
             if (shape_.cooperative && engine.poll(record) == Progress::kPending &&
                 engine.claim(record, &copy)) {
-                if (copy.bytes != 0) memcpy(address(node, 0, copy.to), address(node, 0, copy.from), copy.bytes);
+                if (copy.bytes != 0)
+                    memcpy(address(node, 0, copy.to), address(node, 0, copy.from), copy.bytes);
                 engine.finish(copy, MoveResult::kMoved, &wake);
                 busy = true;
             }

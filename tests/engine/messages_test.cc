@@ -53,6 +53,57 @@ TEST(Messages, RoundTrip) {
     EXPECT_EQ(reader.next(&got), FrameReader::Result::kEnd);
 }
 
+TEST(Messages, RelayedRoundTrip) {
+    std::byte buffer[kFrameBytesMax];
+    FrameWriter writer;
+    writer.start(buffer, sizeof(buffer), {});
+    Message want;
+    want.kind = MessageKind::kWant;
+    want.relayed.operation = {GroupId{0x1122334455667788}, 42};
+    want.relayed.source = Rank{7};
+    want.relayed.origin = {NodeId{3}, ServiceId{2}};
+    want.relayed.hops = 1;
+    want.relayed.ticket = uint64_t{9} << 32 | 5;
+    Message offer;
+    offer.kind = MessageKind::kOffer;
+    offer.relayed.ticket = want.relayed.ticket;
+    offer.relayed.slot = 63;
+    offer.relayed.serial = 77;
+    offer.relayed.offset = uint64_t{1} << 40;
+    offer.relayed.bytes = 4096;
+    Message pass = offer, taken = offer;
+    pass.kind = MessageKind::kPass;
+    taken.kind = MessageKind::kTaken;
+    for (const Message* m : {&want, &offer, &pass, &taken}) ASSERT_TRUE(writer.add(*m));
+
+    FrameReader reader;
+    FrameHeader header;
+    Message got;
+    ASSERT_TRUE(reader.start(writer.finish(), &header));
+    ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
+    EXPECT_EQ(got.kind, MessageKind::kWant);
+    EXPECT_EQ(got.relayed.operation, want.relayed.operation);
+    EXPECT_EQ(got.relayed.source, want.relayed.source);
+    EXPECT_EQ(got.relayed.origin, want.relayed.origin);
+    EXPECT_EQ(got.relayed.hops, 1);
+    EXPECT_EQ(got.relayed.ticket, want.relayed.ticket);
+    ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
+    EXPECT_EQ(got.kind, MessageKind::kOffer);
+    EXPECT_EQ(got.relayed.ticket, offer.relayed.ticket);
+    EXPECT_EQ(got.relayed.slot, 63u);
+    EXPECT_EQ(got.relayed.serial, 77u);
+    EXPECT_EQ(got.relayed.offset, offer.relayed.offset);
+    EXPECT_EQ(got.relayed.bytes, 4096u);
+    ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
+    EXPECT_EQ(got.kind, MessageKind::kPass);
+    EXPECT_EQ(got.relayed.ticket, offer.relayed.ticket);
+    ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
+    EXPECT_EQ(got.kind, MessageKind::kTaken);
+    EXPECT_EQ(got.relayed.slot, 63u);
+    EXPECT_EQ(got.relayed.serial, 77u);
+    EXPECT_EQ(reader.next(&got), FrameReader::Result::kEnd);
+}
+
 TEST(Messages, FullFrameRefusesAndKeepsWhatItHas) {
     std::byte buffer[kFrameBytesMax];
     FrameWriter writer;

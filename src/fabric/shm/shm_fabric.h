@@ -52,6 +52,9 @@ class ShmFabric : public Fabric {
     Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
     Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
+    std::span<const std::byte> staging_descriptor() const override {
+        return {staging_descriptor_, staging_ ? sizeof staging_descriptor_ : 0};
+    }
     Post import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) override;
     void forget_region(ImportHandle region) override;
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
@@ -90,6 +93,7 @@ class ShmFabric : public Fabric {
     ShmFabricOptions options_;
     Doorbell doorbell_;
     Mapping staging_;
+    std::byte staging_descriptor_[kProcessSpanBytes];
     NodeCopier copier_;
     ShmFabricCounters counters_;
     Fd listener_, epoll_, bell_file_;

@@ -1,0 +1,95 @@
+// Broadcasts from service process to service process: what the source's memory is read for, and what not.
+#include <gtest/gtest.h>
+
+#include "cluster.h"
+
+namespace longshore {
+namespace {
+
+struct Read {
+    uint64_t at_source = 0, relayed = 0, refused = 0;
+};
+
+// A broadcast of rank `root` over nodes with one rank each.
+Read broadcast(uint32_t nodes, uint32_t services, uint32_t root, uint64_t bytes, uint32_t slots,
+               uint32_t late = UINT32_MAX) {
+    Cluster::Shape shape;
+    shape.ranks_of_node.assign(nodes, 1);
+    shape.services = services;
+    shape.service_limits.staging_slots = slots;
+    shape.service_limits.staging_slot_bytes = shape.chunk_bytes;
+    Cluster c(shape);
+    std::vector<std::vector<uint8_t>> buffers(nodes);
+    std::vector<std::pair<uint32_t, RecordId>> records(nodes), early;
+    const auto enter = [&](uint32_t r) {
+        buffers[r].assign(bytes, 0);
+        for (uint64_t i = 0; r == root && i < bytes; ++i)
+            buffers[r][i] = static_cast<uint8_t>(i * 7 + i / 251);
+        OperationArguments a;
+        a.sequence = 1;
+        a.collective = Collective::kBcast;
+        a.algorithm = Algorithm::kStaged;
+        a.root = Rank{root};
+        a.send = a.recv = c.add_region(r, buffers[r].data(), bytes);
+        a.send_block_bytes = a.recv_block_bytes = bytes;
+        records[r] = {r, RecordId{}};
+        EXPECT_EQ(c.post(r, a, &records[r].second), PostResult::kPosted);
+    };
+    for (uint32_t r = 0; r < nodes; ++r)
+        if (r != late) enter(r);
+    for (uint32_t r = 0; r < nodes; ++r)
+        if (r != late && r != root) early.push_back(records[r]);
+    EXPECT_TRUE(c.run(early));  // nobody waits for who is late
+    if (late != UINT32_MAX) enter(late);
+    EXPECT_TRUE(c.run(records));
+    for (uint32_t r = 0; r < nodes; ++r) EXPECT_TRUE(buffers[r] == buffers[root]) << "rank " << r;
+    for (const auto& [r, record] : records) c.release(r, record);
+    EXPECT_TRUE(c.run({}));
+    EXPECT_TRUE(c.clean());
+    Read read;
+    for (uint32_t n = 0; n < nodes; ++n)
+        for (uint32_t s = 0; s < services; ++s) {
+            read.relayed += c.service(n, s).counters().bytes_relayed;
+            read.refused += c.service(n, s).counters().relays_refused;
+        }
+    EXPECT_EQ(c.bytes_between_nodes, (nodes - 1) * bytes);  // each byte to each node once
+    read.at_source = c.bytes_between_nodes - read.relayed;
+    return read;
+}
+
+constexpr uint64_t kChunk = 64;
+
+TEST(Relay, FewChunksGoDownABinomialTree) {
+    const Read read = broadcast(8, 1, 3, 2 * kChunk, 8);
+    EXPECT_EQ(read.at_source, 3 * 2 * kChunk);  // by the source's three children only
+}
+
+TEST(Relay, ManyChunksAreReadAtTheSourceOnce) {
+    const uint64_t bytes = 21 * kChunk - 10;
+    EXPECT_EQ(broadcast(8, 1, 5, bytes, 32).at_source, bytes);
+}
+
+TEST(Relay, SeveralServiceProcesses) {
+    for (uint32_t root : {0u, 1u, 4u}) EXPECT_GT(broadcast(5, 3, root, 16 * kChunk, 16).relayed, 0u);
+}
+
+// One slot is never kept for others, so everything arrives however few there are.
+TEST(Relay, FewSlots) {
+    EXPECT_EQ(broadcast(6, 1, 0, 20 * kChunk, 1).relayed, 0u);
+    EXPECT_GT(broadcast(6, 1, 0, 20 * kChunk, 2).relayed, 0u);
+}
+
+TEST(Relay, TwoNodesHaveNoTree) {
+    EXPECT_EQ(broadcast(2, 1, 0, 20 * kChunk, 4).relayed, 0u);
+}
+
+// Node 2 is the parent of node 3 both ways.
+TEST(Relay, ALateParentKeepsNobodyWaiting) {
+    for (uint64_t chunks : {1, 12}) {
+        const Read read = broadcast(4, 1, 0, chunks * kChunk, 8, 2);
+        EXPECT_GT(read.refused, 0u);
+    }
+}
+
+}  // namespace
+}  // namespace longshore
