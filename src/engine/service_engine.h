@@ -69,8 +69,8 @@ struct LateCounters {
 struct ServiceCounters {
     uint64_t copies = 0, reads = 0, unparked = 0, notifications = 0, notifications_resent = 0, dropped = 0,
              stale_messages = 0, malformed_messages = 0, duplicates = 0, eager_blocks = 0, pool_full = 0,
-             bytes_between_nodes = 0, bytes_staged = 0, staged_for_others = 0, bytes_relayed = 0, relays_refused = 0,
-             relays_overdue = 0;
+             bytes_between_nodes = 0, bytes_staged = 0, staged_for_others = 0, bytes_relayed = 0,
+             relays_refused = 0, relays_overdue = 0;
     uint64_t reads_by_rank_max = 0;
     LateCounters late[kCollectives];
 
