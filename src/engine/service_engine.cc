@@ -12,6 +12,7 @@ constexpr uint32_t kGroupCacheSize = 1024;
 constexpr uint32_t kRepliesMax = 256;
 constexpr uint32_t kLandedMax = 1024;
 constexpr uint32_t kActionsPerFrame = 16;
+constexpr uint32_t kShareBucketsMax = 1u << 12;
 
 uint32_t power_of_two(uint32_t n) {
     uint32_t p = 1;
@@ -53,6 +54,7 @@ struct ServiceLayout {
             p->max = max;
         };
         pool(&t.watches, l.watches_max);
+        pool(&t.share_pool, l.watches_max);
         pool(&t.queue, l.reads_queued_max);
         pool(&t.reads, l.reads_max);
         pool(&t.moves, l.staging_slots);
@@ -62,6 +64,9 @@ struct ServiceLayout {
         t.watch_of = c.take<uint32_t>(uint64_t{node.ranks_max} * node.records_max);
         t.due = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
         t.queued_bits = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
+        t.share_bucket_count =
+            l.watches_max < kShareBucketsMax ? power_of_two(l.watches_max) : kShareBucketsMax;
+        t.share_buckets = c.take<uint32_t>(t.share_bucket_count);
         t.held_bucket_count = power_of_two(l.held_max);
         t.held_buckets = c.take<List>(t.held_bucket_count);
         t.dropped_tags = c.take<uint32_t>(kDroppedTags);
@@ -78,6 +83,7 @@ struct ServiceLayout {
         t.frames = c.take<std::byte>((peers + 1) * l.frame_bytes);
         if (base == nullptr) return c.used();
 
+        for (uint32_t i = 0; i < t.share_bucket_count; ++i) t.share_buckets[i] = kNone;
         for (uint32_t i = 0; i < t.held_bucket_count; ++i) new (&t.held_buckets[i]) List;
         for (uint32_t i = 0; i < t.import_bucket_count; ++i) t.import_buckets[i] = kNone;
         for (uint32_t i = 0; i < l.imports_max; ++i) new (&t.imports[i]) Import;
@@ -243,6 +249,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
     index = i + 1;
     ++watch_count;
     if (i >= watches_used) watches_used = i + 1;
+    join_share(i);
     if (!w.several_nodes) return i;
     plan_notifications(i);
     take_held(i, wake);
@@ -254,6 +261,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
 void ServiceEngine::State::drop_watch(uint32_t i) {
     Watch& w = watches[i];
     cancel_reads(i);
+    leave_share(i);
     watch_of[uint64_t{w.local.value} * memory.limits().records_max + w.record.value] = 0;
     w.used = false;
     --watch_count;
@@ -297,7 +305,8 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         s.since_frame = 0;
         if (s.next_frame(out)) return true;
     }
-    if (s.next_move(out) || s.next_read(out, wake) || s.next_import(out, wake)) return true;
+    s.retire_cancelled();
+    if (s.next_move(out) || s.next_import(out, wake)) return true;
 
     ServiceSlot& slot = s.memory.service(s.self);
     const uint32_t events = slot.events.load(std::memory_order_seq_cst);
@@ -317,51 +326,13 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     }
     if (s.due_replies.count != 0) s.send_replies();
 
-    // Where every copy needs a slot, none is claimed before there is one.
-    const bool may_copy = !s.limits.staging_only || s.moves.room() != 0;
-    if (may_copy && s.next_landed(out)) return s.staged(out);
-    s.yielded = false;
-    const uint32_t watches = s.watches_used;  // dropping one may lower it
-    for (uint32_t k = 0; k < watches; ++k) {
-        const uint32_t i = (s.watch_round + k) % watches;
-        Watch& w = s.watches[i];
-        if (!w.used) continue;
-        if (!s.still(w)) {
-            s.drop_watch(i);
-            continue;
-        }
-        if (w.due_count != 0) s.send_notifications(i);
-        if (w.request_next < w.seen.size) s.send_requests(i);
-        if (w.lap_over && w.lap_events == events) continue;
-        if (s.yields && !w.several_nodes &&
-            s.memory.rank(w.local).waiting.load(std::memory_order_relaxed) != 0) {
-            s.yielded = true;
-            continue;
-        }
-        if (!may_copy) continue;
-        if (w.lap_over || w.incoming.idle_steps == 0) w.lap_events = events;
-        if (w.lap_over) w.incoming.idle_steps = 0;
-        w.lap_over = false;
-        *out = Action{};
-        if (s.claim(w, &out->copy)) {
-            out->kind = Action::Kind::kCopy;
-            s.watch_round = i + 1;
-            return s.staged(out);
-        }
-        w.lap_over = true;
-    }
+    if (s.next_turn(out, events, wake)) return true;
+    s.retire_cancelled();
     // Acknowledgements and notifications go out in batches; now that there is nothing better to do, as they
     // are.
-    if (s.next_read(out, wake) || s.next_import(out, wake) || s.next_frame(out)) return true;
+    if (s.next_import(out, wake) || s.next_frame(out)) return true;
     s.tell_completions();
     return false;
-}
-
-bool ServiceEngine::State::claim(Watch& w, Copy* out) {
-    if (mover.claim_landing(w.local, w.record, &w.landing_chunk, out)) return true;
-    w.landing_chunk = 0;  // what was in others' hands may be free in the next lap
-    return load_relaxed(&memory.record(w.local, w.record).copies_itself) == 0 &&
-           mover.claim_incoming(w.local, w.record, &w.incoming, UINT32_MAX, out);
 }
 
 // The words are in this cache now; the rank's will be cold when it returns from its computation.

@@ -149,9 +149,7 @@ void ServiceEngine::State::import_done(uint32_t i, ImportHandle region, bool ok,
     m.state = Import::State::kReady;
     m.handle = region;
     while (m.waiting.count != 0) {
-        const uint32_t q = pop_front(queue.items, &m.waiting);
-        queue[q].place = QueuedRead::Place::kReady;
-        push_back(queue.items, &ready, q);
+        make_ready(pop_front(queue.items, &m.waiting));
     }
 }
 
@@ -165,8 +163,7 @@ void ServiceEngine::State::fail_import(uint32_t i, WakeSet* wake) {
             fail_queued(q, OperationError::kUnreadable, wake);
             continue;
         }
-        queue[q].place = QueuedRead::Place::kReady;
-        push_back(queue.items, &ready, q);
+        make_ready(q);
     }
 }
 

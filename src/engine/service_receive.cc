@@ -337,14 +337,13 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     read.eager = kept;
     set_bit(queued(i), n.source.value);
     ++w.queued_count;
-    read.place = QueuedRead::Place::kReady;
     if (import == kNone) {
-        push_back(queue.items, &ready, q);
+        make_ready(q);
         return;
     }
     if (imports[import].users++ == 0) ++imports_used;
     if (imports[import].state == Import::State::kReady) {
-        push_back(queue.items, &ready, q);
+        make_ready(q);
     } else if (imports[import].state == Import::State::kFailed) {
         fail_queued(q, OperationError::kUnreadable, wake);
     } else {
@@ -353,14 +352,14 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     }
 }
 
-bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
-    while (ready.count != 0 && reads.room() != 0) {
-        const uint32_t i = ready.head;
+bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
+    while (s.ready.count != 0 && reads.room() != 0) {
+        const uint32_t i = s.ready.head;
         QueuedRead& q = queue[i];
         const bool staged = !q.cancelled && q.import != kNone && is_staged(watches[q.watch]);
         if (staged && moves.room() == 0) return false;
         if (!q.cancelled && q.import != kNone && imports[q.import].state == Import::State::kFailed) {
-            pop_front(queue.items, &ready);
+            pop_front(queue.items, &s.ready);
             fail_queued(i, OperationError::kUnreadable, wake);
             continue;
         }
@@ -387,6 +386,7 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
                     to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
                 const uint64_t claim_offset = memory.offset_of(&chunks.words[c]);
                 ++q.in_flight;
+                charge(s, bytes);
                 if (staged) {
                     stage_read(i, c, claim_offset, at, bytes);
                     return next_move(out);
@@ -410,7 +410,7 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
                 return true;
             }
         }
-        pop_front(queue.items, &ready);
+        pop_front(queue.items, &s.ready);
         q.place = QueuedRead::Place::kIssued;
         finish_queued(i);
     }
@@ -460,12 +460,12 @@ void ServiceEngine::State::give_to_node(uint32_t i, Rank source, WakeSet* wake) 
     item.id = GroupId{memory.group(w.seen.group).id.load(std::memory_order_acquire)};
     item.sequence = w.seen.sequence;
     item.source = source;
-    push_back(landed_pool.items, &landed, l);
+    push_back(landed_pool.items, &share_pool[w.share].landed, l);
 }
 
-bool ServiceEngine::State::next_landed(Action* out) {
-    while (landed.count != 0) {
-        Landed& item = landed_pool[landed.head];
+bool ServiceEngine::State::next_landed(Share& s, Action* out) {
+    while (s.landed.count != 0) {
+        Landed& item = landed_pool[s.landed.head];
         const GroupEntry& group = memory.group(item.group);
         *out = Action{};
         out->kind = Action::Kind::kCopy;
@@ -474,7 +474,7 @@ bool ServiceEngine::State::next_landed(Action* out) {
             if (mover.claim_shared(item.group, item.sequence, item.source, item.local_next, &item.chunk,
                                    &out->copy))
                 return true;
-        landed_pool.give(pop_front(landed_pool.items, &landed));
+        landed_pool.give(pop_front(landed_pool.items, &s.landed));
     }
     return false;
 }
@@ -523,8 +523,7 @@ void ServiceEngine::State::retry_stalled() {
     for (uint32_t n = stalled.count; n != 0; --n) {
         const uint32_t i = pop_front(queue.items, &stalled);
         queue[i].chunk = 0;
-        queue[i].place = QueuedRead::Place::kReady;
-        push_back(queue.items, &ready, i);
+        make_ready(i);
     }
 }
 

@@ -79,9 +79,23 @@ struct EagerBytes {
     std::byte bytes[kEagerBytesMax];
 };
 
+// What one operation has had of this service process, all its ranks together: who has had least is served
+// next (start-time fair queueing), so that a huge operation does not hold up a small one.
+struct Share {
+    uint32_t next = kNone;   // in State::shares
+    uint32_t chain = kNone;  // in its hash chain
+    OperationId operation;
+    uint64_t served = 0;     // bytes, counted from the level at which it came
+    uint32_t watch = kNone;  // in the ring of its watches: to look at next
+    uint32_t watch_count = 0;
+    List ready;   // blocks to be read, in order
+    List landed;  // shared blocks to be given to others of the node
+};
+
 // An operation of one of this service process's ranks.
 struct Watch {
     uint32_t next = kNone;
+    uint32_t share = kNone, share_next = kNone, share_previous = kNone;
     bool used = false;
     LocalRank local;
     RecordId record;
@@ -212,11 +226,16 @@ struct ServiceEngine::State {
     WorkerId worker;
 
     Pool<Watch> watches;
-    uint32_t* watch_of;         // [ranks_max][records_max]: watch + 1
-    uint64_t* due;              // [watches_max][words]: notifications to send, by destination rank or node
-    uint64_t* queued_bits;      // [watches_max][words]: sources whose block is in the read queue
-    uint32_t words;             // per watch
-    uint32_t watch_round = 0;   // round robin
+    uint32_t* watch_of;     // [ranks_max][records_max]: watch + 1
+    uint64_t* due;          // [watches_max][words]: notifications to send, by destination rank or node
+    uint64_t* queued_bits;  // [watches_max][words]: sources whose block is in the read queue
+    uint32_t words;         // per watch
+    Pool<Share> share_pool;
+    uint32_t shares = kNone;   // the one that has had least, and so on
+    uint32_t serving = kNone;  // the one at hand
+    uint32_t* share_buckets;
+    uint32_t share_bucket_count;
+    uint64_t level = 0;         // what whoever was served last had had before
     uint32_t watches_used = 0;  // highest in use + 1
     uint32_t watch_count = 0;
     uint32_t scan_events = 0;  // doorbell count at the last scan for new records
@@ -226,7 +245,7 @@ struct ServiceEngine::State {
     bool settled_some = false;  // since completions were told
 
     Pool<QueuedRead> queue;
-    List ready, stalled;
+    List stalled, cancelled;  // blocks to be read are in their share's list
     Pool<ReadInFlight> reads;
     Pool<StagedMove> moves;  // one for each slot
     List moves_due;          // whose next fabric operation is to be posted
@@ -234,7 +253,6 @@ struct ServiceEngine::State {
     uint32_t request_credit = 0;  // requests to send before the queue is looked at again
     bool requested = false;       // a batch of requests has gone out
     Pool<Landed> landed_pool;
-    List landed;
     List unacknowledged;  // over, acknowledgement not yet in a frame
 
     Pool<Held> held;
@@ -294,7 +312,6 @@ struct ServiceEngine::State {
     bool next_frame(Action* out);
     const GroupEntry* find_group(GroupId id, GroupSlot* slot);
     void scan(WakeSet* wake);
-    bool claim(Watch& w, Copy* out);
     void tell_completions();
     void lose(uint32_t w, ServiceAddress lost, WakeSet* wake);
     uint32_t watch_record(LocalRank local, RecordId record, WakeSet* wake);
@@ -302,6 +319,20 @@ struct ServiceEngine::State {
     bool still(const Watch& w) const;
     uint64_t* due_bits(uint32_t w) { return due + uint64_t{w} * words; }
     uint64_t* queued(uint32_t w) { return queued_bits + uint64_t{w} * words; }
+
+    // --- service_turns.cc: whose turn it is
+    void join_share(uint32_t w);
+    void leave_share(uint32_t w);
+    void sort_in(uint32_t share);
+    void unlink_share(uint32_t share);
+    void drop_share(uint32_t share);
+    bool next_turn(Action* out, uint32_t events, WakeSet* wake);
+    bool serve(Share& s, Action* out, uint32_t events, WakeSet* wake);
+    void charge(Share& s, uint64_t bytes);
+    bool next_copy(Share& s, Action* out, uint32_t events);
+    bool claim(Watch& w, Copy* out);
+    void make_ready(uint32_t q);
+    void retire_cancelled();
 
     // --- service_notify.cc: our ranks' blocks, told to others
     void plan_notifications(uint32_t w);
@@ -323,10 +354,10 @@ struct ServiceEngine::State {
     void take_parked(WakeSet* wake);
     void count_unparked(Collective collective, uint64_t since_ns);
     void enqueue(uint32_t w, const Notification& n, WakeSet* wake);
-    bool next_read(Action* out, WakeSet* wake);
+    bool next_read(Share& s, Action* out, WakeSet* wake);
     void finish_queued(uint32_t q);
     void give_to_node(uint32_t w, Rank source, WakeSet* wake);
-    bool next_landed(Action* out);
+    bool next_landed(Share& s, Action* out);
     void settle_read(uint32_t q, uint64_t claim_offset, uint64_t bytes, MoveResult result, WakeSet* wake);
     void fail_queued(uint32_t q, OperationError error, WakeSet* wake);
     bool fail_block(uint32_t w, Rank source, OperationError error, WakeSet* wake);
