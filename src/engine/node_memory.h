@@ -40,7 +40,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x36304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x37304552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -56,15 +56,23 @@ struct LateWords {
     Atomic<uint64_t> received, late, handed_on, rescued, parked, parked_ns, parked_longest_ns;
 };
 
+// What a service process tells the others of its node.
+enum class ServiceLoad : uint32_t {
+    kIdle,    // it has nothing to do
+    kBusy,    // it has, for a moment
+    kLoaded,  // it has had for longer: others may take of it
+};
+
 struct alignas(64) ServiceSlot {
     Atomic<uint32_t> events;       // counts doorbell rings
     Atomic<uint32_t> sleeping;     // 1 while it blocks for its doorbell
     Atomic<uint32_t> incarnation;  // 0 before the first start
     Atomic<uint32_t> pid;
     Atomic<uint64_t> heartbeat;  // steps taken, for observers
+    Atomic<uint32_t> load;       // a ServiceLoad
     // What it did, for statistics.
     Atomic<uint64_t> busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
-        notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes;
+        notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes, taken;
     LateWords late[kCollectives];
 };
 

@@ -117,6 +117,7 @@ ServiceEngine::ServiceEngine(void* block, const NodeMemory& memory, ServiceId se
     s_->mover = Mover(memory, s_->worker);
     ServiceLayout::carve(static_cast<std::byte*>(block), s_, memory.limits(), limits);
 
+    s_->set_load(ServiceLoad::kIdle);
     // What an earlier incarnation held is free again: the kernel has said that it is gone.
     for (uint16_t i = 1; i < incarnation; ++i) free_lost_claims(memory, service_worker(self, i), wake);
     for (uint32_t i = 0; i < memory.limits().parked_max; ++i) {
@@ -224,7 +225,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
         seen.root.value >= group.size || static_cast<uint8_t>(seen.collective) >= kCollectives)
         return kNone;
     const Member& member = memory.members(group)[seen.rank.value];
-    if (member.node != memory.node() || member.local != local || member.service != self) return kNone;
+    if (member.node != memory.node() || member.local != local) return kNone;
     // Published means: in the ring. Before that a notification would be held, and nobody would look for it
     // again.
     RecordId published;
@@ -234,11 +235,12 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
     const uint32_t i = watches.take();
     if (i == kNone) {
         ++counters->pool_full;
-        scan_needed = true;
+        scan_needed |= member.service == self;
         return kNone;
     }
     Watch& w = watches[i];
     w.used = true;
+    w.helps = member.service != self;
     w.local = local;
     w.record = record;
     w.seen = seen;
@@ -250,7 +252,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
     ++watch_count;
     if (i >= watches_used) watches_used = i + 1;
     join_share(i);
-    if (!w.several_nodes) return i;
+    if (!w.several_nodes || w.helps) return i;
     plan_notifications(i);
     take_held(i, wake);
     for (uint32_t p = 0; any_lost && p < limits.nodes_max * limits.services_per_node_max; ++p)
@@ -269,14 +271,14 @@ void ServiceEngine::State::drop_watch(uint32_t i) {
     while (watches_used > 0 && !watches[watches_used - 1].used) --watches_used;
 }
 
-// Looks for records that our ranks have published since the last time.
-void ServiceEngine::State::scan(WakeSet* wake) {
-    scan_needed = false;
+// Looks for records that a service process's ranks have published since the last time.
+void ServiceEngine::State::scan(ServiceId of, WakeSet* wake) {
+    if (of == self) scan_needed = false;
     const uint16_t ranks = memory.rank_count();
     for (uint16_t r = 0; r < ranks; ++r) {
         const LocalRank local{r};
         const RankSlot& slot = memory.rank(local);
-        if (load_relaxed(&slot.service) != self.value) continue;
+        if (load_relaxed(&slot.service) != of.value) continue;
         for (uint32_t word = 0; word * 64 < memory.limits().records_max; ++word) {
             for (uint64_t bits = slot.active[word].load(std::memory_order_acquire); bits != 0;
                  bits &= bits - 1) {
@@ -305,7 +307,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         s.since_frame = 0;
         if (s.next_frame(out)) return true;
     }
-    s.retire_cancelled();
+    s.retire_cancelled(wake);
     if (s.next_move(out) || s.next_import(out, wake)) return true;
 
     ServiceSlot& slot = s.memory.service(s.self);
@@ -313,24 +315,30 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     if (events != s.scan_events || s.scan_needed) {
         s.scan_events = events;
         s.settled_some = true;  // by ranks, perhaps
-        s.scan(wake);
+        s.scan(s.self, wake);
         s.retry_stalled();
         const uint32_t dropped = s.memory.header().dropped_count.load(std::memory_order_seq_cst);
         if (dropped != s.dropped_seen) {
             s.dropped_seen = dropped;
             for (uint32_t i = 0; i < s.watches_used; ++i)
-                if (s.watches[i].used && s.watches[i].several_nodes && s.still(s.watches[i]))
+                if (s.watches[i].used && s.watches[i].several_nodes && !s.watches[i].helps &&
+                    s.still(s.watches[i]))
                     s.request_if_dropped(i);
         }
         s.take_parked(wake);
     }
     if (s.due_replies.count != 0) s.send_replies();
 
-    if (s.next_turn(out, events, wake)) return true;
-    s.retire_cancelled();
+    if (s.next_turn(out, events, wake)) {
+        s.offer(wake);
+        return true;
+    }
+    s.retire_cancelled(wake);
     // Acknowledgements and notifications go out in batches; now that there is nothing better to do, as they
     // are.
     if (s.next_import(out, wake) || s.next_frame(out)) return true;
+    s.note_pause();
+    if (s.help(out, events, wake)) return true;
     s.tell_completions();
     return false;
 }
@@ -388,6 +396,10 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
                 ++counters_.late_of(m.notification.collective).received;
                 [[fallthrough]];
             case MessageKind::kHandOn:
+                if (m.notification.hops == kLent) {
+                    s.on_lent(m.notification, wake);
+                    break;
+                }
                 s.on_notification(m.notification, wake);
                 break;
             case MessageKind::kAcknowledge:
@@ -400,7 +412,7 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
                 s.on_region_request(header.sender, m.region);
                 break;
             case MessageKind::kRegion:
-                s.on_region(header.sender, m.region);
+                s.on_region(header.sender, m.region, wake);
                 break;
         }
     }
@@ -426,7 +438,7 @@ void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
     if (result == MoveResult::kMoved) counters_.bytes_between_nodes += read.bytes;
     s.settle_read(queued, read.claim_offset, read.bytes, result, wake);
     --s.queue[queued].in_flight;
-    s.finish_queued(queued);
+    s.finish_queued(queued, wake);
 }
 
 void ServiceEngine::finish_import(uint32_t id, ImportHandle region, bool ok, WakeSet* wake) {
@@ -462,7 +474,8 @@ void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
     s.any_lost = true;
     s.lose_imports(lost, wake);
     for (uint32_t i = 0; i < s.watches_used; ++i)
-        if (s.watches[i].used && s.watches[i].several_nodes && s.still(s.watches[i])) s.lose(i, lost, wake);
+        if (s.watches[i].used && s.watches[i].several_nodes && !s.watches[i].helps && s.still(s.watches[i]))
+            s.lose(i, lost, wake);
 }
 
 // What an operation expects of a lost peer ends in an error: its blocks will not come, and it will not read

@@ -115,12 +115,17 @@ bool ServiceEngine::State::next_import(Action* out, WakeSet* wake) {
     return true;
 }
 
-void ServiceEngine::State::on_region(ServiceAddress from, const RegionMessage& r) {
+void ServiceEngine::State::on_region(ServiceAddress from, const RegionMessage& r, WakeSet* wake) {
     const uint64_t hash = key(from, r.owner, r.region, r.generation);
     for (uint32_t i = import_buckets[hash & (import_bucket_count - 1)]; i != kNone; i = imports[i].next) {
         Import& m = imports[i];
         if (!is(m, from, r.owner, r.region, r.generation)) continue;
         if (m.state != Import::State::kRequested || r.descriptor.size() > kDescriptorBytesMax) return;
+        if (r.descriptor.empty()) {  // the region is gone, and so are the operations that would read it
+            --imports_requested;
+            fail_import(i, wake);
+            return;
+        }
         m.descriptor = descriptors.take();  // there are as many as requests at a time
         DescriptorBytes& d = descriptors[m.descriptor];
         d.count = static_cast<uint32_t>(r.descriptor.size());

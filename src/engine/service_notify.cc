@@ -257,8 +257,9 @@ bool ServiceEngine::State::send_replies() {
         m.region.generation = reply.generation;
         if (bytes <= kDescriptorBytesMax)
             m.region.descriptor = {reinterpret_cast<const std::byte*>(region.descriptor), bytes};
-        const bool current = region.generation.load(std::memory_order_acquire) == reply.generation;
-        if (current && !add(reply.peer, m)) {
+        // Of a region that is gone there is nothing to tell but that: who asked need not wait any more.
+        if (region.generation.load(std::memory_order_acquire) != reply.generation) m.region.descriptor = {};
+        if (!add(reply.peer, m)) {
             push_back(replies.items, &due_replies, i);
             return false;
         }
@@ -270,7 +271,7 @@ bool ServiceEngine::State::send_replies() {
 // A peer has started anew and knows nothing: tell it again what it has not acknowledged.
 void ServiceEngine::State::resync(ServiceAddress with) {
     for (uint32_t i = 0; i < watches_used; ++i)
-        if (watches[i].used && still(watches[i])) rearm(i, &with);
+        if (watches[i].used && !watches[i].helps && still(watches[i])) rearm(i, &with);
     for (uint32_t i = 0; i < limits.imports_max; ++i) {
         if (imports[i].state != Import::State::kRequested || imports[i].origin != with) continue;
         --imports_requested;

@@ -293,13 +293,14 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     Watch& w = watches[i];
     OperationRecord& record = memory.record(w.local, w.record);
     if (test_bit(queued(i), n.source.value)) {
-        ++counters->duplicates;
+        counters->duplicates += !w.helps;
         return;
     }
     const ChunkRange chunks = arriving_chunks(memory, record, n.source);
     const bool settled = range_over(chunks, w.seen.generation);
     const bool failed = range_failed(chunks);
     if (!still(w) || (settled && chunks.count != 0)) {
+        if (w.helps) return;
         ++counters->duplicates;
         acknowledge(n, failed);
         return;
@@ -312,6 +313,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     const uint32_t kept = q != kNone ? keep_eager(n.eager) : kNone;
     const uint32_t import = q != kNone && kept == kNone ? import_for(n) : kNone;
     if (!fits) {
+        if (w.helps) return;
         // Not the sizes that both sides agreed on: nothing is written.
         fail_block(i, n.source, OperationError::kTruncated, wake);
         acknowledge(n, true);
@@ -323,6 +325,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         } else {
             queue.give(q);
         }
+        if (w.helps) return;
         ++counters->dropped;
         // Ask for it when there is room.
         if (n.source.value < w.request_next) w.request_next = n.source.value;
@@ -331,6 +334,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     QueuedRead& read = queue[q];
     read.watch = i;
     read.generation = w.seen.generation;
+    read.keeper = ServiceId{load_relaxed(&memory.rank(w.local).service)};
     read.n = n;
     read.n.eager = {};
     read.import = import;
@@ -412,7 +416,7 @@ bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
         }
         pop_front(queue.items, &s.ready);
         q.place = QueuedRead::Place::kIssued;
-        finish_queued(i);
+        finish_queued(i, wake);
     }
     return false;
 }
@@ -423,6 +427,8 @@ void ServiceEngine::State::settle_read(uint32_t i, uint64_t claim_offset, uint64
     QueuedRead& q = queue[i];
     const Watch& w = watches[q.watch];
     ++counters->reads;
+    counters->taken += w.helps;
+    counters->taken_reads += w.helps;
     settled_some = true;
     const bool moved = result == MoveResult::kMoved;
     OperationRecord& record = memory.record(w.local, w.record);
@@ -501,7 +507,7 @@ bool ServiceEngine::State::fail_block(uint32_t i, Rank source, OperationError er
 }
 
 // All its chunks are taken: is the block there?
-void ServiceEngine::State::finish_queued(uint32_t i) {
+void ServiceEngine::State::finish_queued(uint32_t i, WakeSet* wake) {
     QueuedRead& q = queue[i];
     if (q.place != QueuedRead::Place::kIssued || q.in_flight != 0) return;
     if (!q.cancelled) {
@@ -509,14 +515,14 @@ void ServiceEngine::State::finish_queued(uint32_t i) {
         const ChunkRange chunks = arriving_chunks(memory, memory.record(w.local, w.record), q.n.source);
         const bool over = range_over(chunks, q.generation);
         q.failed |= still(w) && range_failed(chunks);
-        if (!over) {
+        if (!over && q.keeper == self) {
             // Some chunks are, or were, in the hands of another service process. Look again later.
             q.place = QueuedRead::Place::kStalled;
             push_back(queue.items, &stalled, i);
             return;
         }
     }
-    retire_queued(i);
+    retire_queued(i, wake);
 }
 
 void ServiceEngine::State::retry_stalled() {
@@ -530,13 +536,14 @@ void ServiceEngine::State::retry_stalled() {
 // Its region could not be imported: nobody will read it.
 void ServiceEngine::State::fail_queued(uint32_t i, OperationError error, WakeSet* wake) {
     QueuedRead& q = queue[i];
-    if (q.generation == watches[q.watch].seen.generation)
+    // Who only helps leaves it to others, who may be able to.
+    if (q.generation == watches[q.watch].seen.generation && q.keeper == self)
         q.failed |= fail_block(q.watch, q.n.source, error, wake);
     q.place = QueuedRead::Place::kIssued;
-    finish_queued(i);
+    finish_queued(i, wake);
 }
 
-void ServiceEngine::State::retire_queued(uint32_t i) {
+void ServiceEngine::State::retire_queued(uint32_t i, WakeSet* wake) {
     QueuedRead& q = queue[i];
     if (q.import != kNone) unuse_import(q.import);
     q.import = kNone;
@@ -547,7 +554,10 @@ void ServiceEngine::State::retire_queued(uint32_t i) {
         --w.queued_count;
         q.cancelled = true;
     }
-    if (acknowledge(q.n, q.failed)) {
+    if (q.keeper != self) {
+        memory.ring_service(q.keeper, wake);
+        queue.give(i);
+    } else if (acknowledge(q.n, q.failed)) {
         queue.give(i);
     } else {
         q.place = QueuedRead::Place::kOver;

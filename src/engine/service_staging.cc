@@ -126,7 +126,7 @@ void ServiceEngine::State::end_move(uint32_t id, WakeSet* wake) {
     moves.give(id);
     if (i == kNone) return;
     --queue[i].in_flight;
-    finish_queued(i);
+    finish_queued(i, wake);
 }
 
 void ServiceEngine::State::settle_target(StagedMove& m, MoveResult result, WakeSet* wake) {

@@ -97,6 +97,7 @@ struct Watch {
     uint32_t next = kNone;
     uint32_t share = kNone, share_next = kNone, share_previous = kNone;
     bool used = false;
+    bool helps = false;  // of a rank of another service process of the node: we only take of its work
     LocalRank local;
     RecordId record;
     RecordLook seen;
@@ -131,6 +132,8 @@ struct QueuedRead {
     uint32_t in_flight = 0;
     bool failed = false;
     bool cancelled = false;  // its operation is over already, its watch gone
+    bool lent = false;       // another service process has been told of it, too
+    ServiceId keeper;        // who answers for it: us, or who lent it to us
     uint32_t eager = kNone;  // the block itself, where it came along and there was room to keep it
 };
 
@@ -238,7 +241,10 @@ struct ServiceEngine::State {
     uint64_t level = 0;         // what whoever was served last had had before
     uint32_t watches_used = 0;  // highest in use + 1
     uint32_t watch_count = 0;
-    uint32_t scan_events = 0;  // doorbell count at the last scan for new records
+    bool helping = false;                // taking turns for others' ranks
+    uint64_t run_bytes = 0;              // moved since there was nothing to do
+    uint64_t offer_at = 0, ring_at = 0;  // when others are to be asked for help next, or even woken for it
+    uint32_t scan_events = 0;            // doorbell count at the last scan for new records
     bool scan_needed = true;
     bool yields = false;        // to ranks that wait
     bool yielded = false;       // in the present lap over the watches
@@ -311,7 +317,7 @@ struct ServiceEngine::State {
     bool add(ServiceAddress to, const Message& m);  // false: no room until a frame has gone
     bool next_frame(Action* out);
     const GroupEntry* find_group(GroupId id, GroupSlot* slot);
-    void scan(WakeSet* wake);
+    void scan(ServiceId of, WakeSet* wake);
     void tell_completions();
     void lose(uint32_t w, ServiceAddress lost, WakeSet* wake);
     uint32_t watch_record(LocalRank local, RecordId record, WakeSet* wake);
@@ -332,7 +338,17 @@ struct ServiceEngine::State {
     bool next_copy(Share& s, Action* out, uint32_t events);
     bool claim(Watch& w, Copy* out);
     void make_ready(uint32_t q);
-    void retire_cancelled();
+    void retire_cancelled(WakeSet* wake);
+
+    // --- service_balance.cc: between the service processes of a node
+    ServiceLoad load_of(ServiceId s) const;
+    void set_load(ServiceLoad load);
+    void note_pause();
+    void offer(WakeSet* wake);
+    void lend(ServiceId to);
+    uint32_t lend_of(Share& s, ServiceId to, uint32_t blocks_max);
+    void on_lent(const Notification& n, WakeSet* wake);
+    bool help(Action* out, uint32_t events, WakeSet* wake);
 
     // --- service_notify.cc: our ranks' blocks, told to others
     void plan_notifications(uint32_t w);
@@ -355,13 +371,13 @@ struct ServiceEngine::State {
     void count_unparked(Collective collective, uint64_t since_ns);
     void enqueue(uint32_t w, const Notification& n, WakeSet* wake);
     bool next_read(Share& s, Action* out, WakeSet* wake);
-    void finish_queued(uint32_t q);
+    void finish_queued(uint32_t q, WakeSet* wake);
     void give_to_node(uint32_t w, Rank source, WakeSet* wake);
     bool next_landed(Share& s, Action* out);
     void settle_read(uint32_t q, uint64_t claim_offset, uint64_t bytes, MoveResult result, WakeSet* wake);
     void fail_queued(uint32_t q, OperationError error, WakeSet* wake);
     bool fail_block(uint32_t w, Rank source, OperationError error, WakeSet* wake);
-    void retire_queued(uint32_t q);
+    void retire_queued(uint32_t q, WakeSet* wake);
     void retry_stalled();
     bool acknowledge(const Notification& n, bool failed);
     void send_acknowledgements();
@@ -392,7 +408,7 @@ struct ServiceEngine::State {
     uint32_t import_for(const Notification& n);
     bool next_import(Action* out, WakeSet* wake);
     void ask_for(uint32_t i);
-    void on_region(ServiceAddress from, const RegionMessage& m);
+    void on_region(ServiceAddress from, const RegionMessage& m, WakeSet* wake);
     void import_done(uint32_t i, ImportHandle region, bool ok, WakeSet* wake);
     void unuse_import(uint32_t i);
     void lose_imports(ServiceAddress lost, WakeSet* wake);

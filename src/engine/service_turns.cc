@@ -84,7 +84,7 @@ void ServiceEngine::State::drop_share(uint32_t i) {
 
 // The next move of whoever has had least and has something to move.
 bool ServiceEngine::State::next_turn(Action* out, uint32_t events, WakeSet* wake) {
-    yielded = false;
+    if (!helping) yielded = false;
     for (uint32_t i = shares; i != kNone;) {
         serving = i;
         const bool served = serve(share_pool[i], out, events, wake);
@@ -111,6 +111,7 @@ void ServiceEngine::State::charge(Share& s, uint64_t bytes) {
     const uint32_t i = static_cast<uint32_t>(&s - share_pool.items);
     unlink_share(i);
     sort_in(i);
+    if (!helping) run_bytes += bytes + kMoveCostBytes;
 }
 
 bool ServiceEngine::State::next_copy(Share& s, Action* out, uint32_t events) {
@@ -127,9 +128,9 @@ bool ServiceEngine::State::next_copy(Share& s, Action* out, uint32_t events) {
         }
         if (w.due_count != 0) send_notifications(i);
         if (w.request_next < w.seen.size) send_requests(i);
-        if (w.lap_over && w.lap_events == events) continue;
+        if (w.helps != helping || (w.lap_over && w.lap_events == events)) continue;
         if (yields && !w.several_nodes && memory.rank(w.local).waiting.load(std::memory_order_relaxed) != 0) {
-            yielded = true;
+            yielded |= !helping;
             continue;
         }
         if (!may_copy) continue;
@@ -159,11 +160,11 @@ void ServiceEngine::State::make_ready(uint32_t q) {
               q);
 }
 
-void ServiceEngine::State::retire_cancelled() {
+void ServiceEngine::State::retire_cancelled(WakeSet* wake) {
     while (cancelled.count != 0) {
         const uint32_t q = pop_front(queue.items, &cancelled);
         queue[q].place = QueuedRead::Place::kIssued;
-        finish_queued(q);
+        finish_queued(q, wake);
     }
 }
 

@@ -70,6 +70,7 @@ uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t 
                   get(slot.bytes_peer_copied),
                   get(slot.bytes_bounced),
                   get(slot.bytes_between_nodes),
+                  get(slot.taken),
                   {}};
         for (uint32_t i = 0; i < kCollectives; ++i) {
             const LateWords& late = slot.late[i];

@@ -168,9 +168,10 @@ void append_service(std::string* out, const ls_service_stats& s) {
            static_cast<double>(s.busy_ns) * 1e-9, static_cast<double>(s.idle_ns) * 1e-9,
            static_cast<double>(s.cpu_ns) * 1e-9);
     append(out,
-           "\"copies\": %" PRIu64 ", \"reads\": %" PRIu64 ", \"late_arrivals\": %" PRIu64
-           ", \"handed_on\": %" PRIu64 ", \"rescued\": %" PRIu64 ", \"parked\": %" PRIu64 ", ",
-           s.copies, s.reads, late.late, late.handed_on, late.rescued, late.parked);
+           "\"copies\": %" PRIu64 ", \"reads\": %" PRIu64 ", \"taken\": %" PRIu64
+           ", \"late_arrivals\": %" PRIu64 ", \"handed_on\": %" PRIu64 ", \"rescued\": %" PRIu64
+           ", \"parked\": %" PRIu64 ", ",
+           s.copies, s.reads, s.taken, late.late, late.handed_on, late.rescued, late.parked);
     append(out,
            "\"messages_sent\": %" PRIu64 ", \"messages_refused\": %" PRIu64 ", \"stale_messages\": %" PRIu64
            ", \"notifications_resent\": %" PRIu64 ", ",

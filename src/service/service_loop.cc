@@ -159,6 +159,7 @@ void ServiceLoop::publish(uint64_t now) {
     set(slot_.bytes_peer_copied, copier.bytes_peer_copied);
     set(slot_.bytes_bounced, copier.bytes_bounced);
     set(slot_.bytes_between_nodes, engine.bytes_between_nodes);
+    set(slot_.taken, engine.taken);
     for (uint32_t i = 0; i < kCollectives; ++i) {
         const LateCounters& late = engine.late[i];
         LateWords& words = slot_.late[i];

@@ -9,8 +9,8 @@ struct Coverage {
     uint64_t worlds, crowded_worlds, handed_on, parked, rescued, in_place, contended, killed_before_landed,
         killed_before_acknowledged, pool_full, late_arrivals, restarted, stale_messages, resent, duplicates,
         gathered, scattered, root_in_place, errors, rank_only, finished_alone, staged, staged_for_others,
-        landed, lost_nodes, lost_operations, outlived_loss, events, operations, copies, reads,
-        bytes_between_nodes;
+        landed, taken_copies, taken_reads, lost_nodes, lost_operations, outlived_loss, events, operations,
+        copies, reads, bytes_between_nodes;
 };
 
 struct CoverageRow {
@@ -44,6 +44,8 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: staged", &Coverage::staged, 500},
     {"seeds: landed in shared memory", &Coverage::landed, 500},
     {"seeds: staged for several ranks of a node", &Coverage::staged_for_others, 500},
+    {"seeds: copies taken by an idle service process", &Coverage::taken_copies, 500},
+    {"seeds: reads taken by an idle service process", &Coverage::taken_reads, 500},
     {"seeds: node lost for good while others work", &Coverage::lost_nodes, 500},
     {"seeds: operations ended in an error by that", &Coverage::lost_operations, 500},
     {"seeds: operations ended right after that", &Coverage::outlived_loss, 500},

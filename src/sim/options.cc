@@ -95,6 +95,8 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
         o.staging_only = r.chance(300);
         o.staged = one_of(r, {300, 1000});
     }
+    // A move counts 4 KiB: after how many of them.
+    if (version >= 5 && r.chance(700)) o.help_bytes = 4096 * one_of(r, {1, 3, 10});
     return o;
 }
 
@@ -192,6 +194,7 @@ std::string WorldOptions::text() const {
     put("staging_slot_bytes", staging_slot_bytes);
     put("staging_only", staging_only);
     put("staged", staged);
+    put("help_bytes", help_bytes);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
     return t;
