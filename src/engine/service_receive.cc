@@ -2,10 +2,16 @@
 // is read in turn, at most reads_max at a time; one that came early is held (alltoall family), or handed
 // around the node's service processes and parked where any of them takes it (allgather family; paper S0,
 // III.D.2).
+#include <algorithm>
+
 #include "engine/service_state.h"
 
 namespace longshore {
 namespace {
+
+// An operation has so many times as many places in the queue as it leaves free: one that comes new finds room
+// (dynamic thresholds, Choudhury and Hahne 1998).
+constexpr uint32_t kQueueShare = 4;
 
 bool range_over(const ChunkRange& chunks, uint64_t generation) {
     uint32_t from = 0;
@@ -309,7 +315,8 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     const Block block = geometry.arriving(n.source);
     const bool fits =
         geometry.is_source(n.source) && block.valid && block.bytes == n.bytes && chunks.chunk_bytes != 0;
-    const uint32_t q = fits ? queue.take() : kNone;
+    Share& share = share_pool[w.share];
+    const uint32_t q = fits && share.queued_count < kQueueShare * queue.room() ? queue.take() : kNone;
     const uint32_t kept = q != kNone ? keep_eager(n.eager) : kNone;
     const uint32_t import = q != kNone && kept == kNone ? import_for(n) : kNone;
     if (!fits) {
@@ -341,6 +348,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     read.eager = kept;
     set_bit(queued(i), n.source.value);
     ++w.queued_count;
+    ++share.queued_count;
     if (import == kNone) {
         make_ready(q);
         return;
@@ -552,6 +560,7 @@ void ServiceEngine::State::retire_queued(uint32_t i, WakeSet* wake) {
         Watch& w = watches[q.watch];
         clear_bit(queued(q.watch), q.n.source.value);
         --w.queued_count;
+        --share_pool[w.share].queued_count;
         q.cancelled = true;
     }
     if (q.keeper != self) {
@@ -589,19 +598,22 @@ bool ServiceEngine::State::acknowledge(const Notification& n, bool failed) {
 
 void ServiceEngine::State::send_requests(uint32_t i) {
     Watch& w = watches[i];
-    // No more requests than there is room for what they bring; the next batch when that has come and gone.
-    if (request_credit == 0) {
-        if (queue.room() * 2 < queue.max || (requested && queue.in_use() != 0) || forget_pending ||
-            imports_used >= limits.imports_max)
+    Share& share = share_pool[w.share];
+    // No more requests than its operation may have room for what they bring; the next batch when that has
+    // come and gone.
+    if (share.request_credit == 0) {
+        const bool waiting = share.queued_count != 0;
+        if (queue.room() == 0 || (waiting && (share.requested || queue.room() * 2 < queue.max)) ||
+            forget_pending || imports_used >= limits.imports_max)
             return;
-        request_credit = queue.room() < limits.imports_max - imports_used ? queue.room()
-                                                                          : limits.imports_max - imports_used;
+        share.request_credit =
+            std::min(queue.room() - queue.room() / (kQueueShare + 1), limits.imports_max - imports_used);
     }
     const GroupEntry& group = memory.group(w.seen.group);
     const OperationRecord& record = memory.record(w.local, w.record);
     const Geometry geometry(memory, record, w.local);
     const bool shared = is_shared(w.seen.collective);
-    for (; w.request_next < w.seen.size && request_credit != 0; ++w.request_next) {
+    for (; w.request_next < w.seen.size && share.request_credit != 0; ++w.request_next) {
         const Rank source{w.request_next};
         const Member& member = memory.members(group)[source.value];
         if (member.node == memory.node() || !geometry.is_source(source) ||
@@ -623,8 +635,8 @@ void ServiceEngine::State::send_requests(uint32_t i) {
         m.request.source = source;
         m.request.destination = shared ? kToNode | memory.node().value : w.seen.rank.value;
         if (!add({member.node, member.service}, m)) return;
-        --request_credit;
-        requested = true;
+        --share.request_credit;
+        share.requested = true;
     }
 }
 
@@ -637,6 +649,7 @@ void ServiceEngine::State::cancel_reads(uint32_t i) {
         if (!test_bit(queued(i), queue[q].n.source.value)) continue;
         queue[q].cancelled = true;
         --w.queued_count;
+        --share_pool[w.share].queued_count;
     }
 }
 

@@ -88,6 +88,9 @@ struct Share {
     uint64_t served = 0;     // bytes, counted from the level at which it came
     uint32_t watch = kNone;  // in the ring of its watches: to look at next
     uint32_t watch_count = 0;
+    uint32_t queued_count = 0;    // entries in the read queue
+    uint32_t request_credit = 0;  // requests to send before the queue is looked at again
+    bool requested = false;       // a batch of requests has gone out
     List ready;   // blocks to be read, in order
     List landed;  // shared blocks to be given to others of the node
 };
@@ -256,8 +259,6 @@ struct ServiceEngine::State {
     Pool<StagedMove> moves;  // one for each slot
     List moves_due;          // whose next fabric operation is to be posted
     Pool<EagerBytes> eager;
-    uint32_t request_credit = 0;  // requests to send before the queue is looked at again
-    bool requested = false;       // a batch of requests has gone out
     Pool<Landed> landed_pool;
     List unacknowledged;  // over, acknowledgement not yet in a frame
 

@@ -21,6 +21,7 @@ struct Case {
     uint64_t small_bytes;               // of a block
     std::vector<uint32_t> small_ranks;  // empty: all
     bool stable = false;                // the small one's blocks lie in the ranks' arenas
+    uint32_t queue = 8192;              // blocks that a service process can have in its queue
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -38,6 +39,7 @@ class Fairness : public testing::TestWithParam<Case> {
         s.move_bytes = false;
         s.service_limits.watches_max = 64;
         s.service_limits.eager_bytes = 1024;
+        s.service_limits.reads_queued_max = GetParam().queue;
         return s;
     }
     static std::vector<uint32_t> all() {
@@ -114,6 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OneNodeAllgather", {8}, Collective::kAllgather, Collective::kAllgather, 65536, {}},
         Case{"TwoNodes64KiB", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}},
         Case{"TwoNodes1KiB", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 1024, {}, true},
+        Case{"TwoNodesQueueFull", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}, false, 64},
         Case{"TwoNodesAllgatherBesideAlltoall",
              {8, 8},
              Collective::kAlltoall,
