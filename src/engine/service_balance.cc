@@ -32,13 +32,13 @@ void ServiceEngine::State::offer(WakeSet* wake) {
     }
     offer_at = run_bytes + limits.help_bytes;
     set_load(ServiceLoad::kLoaded);
-    // Whoever found nothing is not woken again at once.
+    // Whoever found nothing is not rung again at once.
     const bool may_wake = run_bytes >= ring_at;
     for (uint16_t s = 0; s < memory.service_count(); ++s) {
         const ServiceId other{s};
         if (other == self || load_of(other) != ServiceLoad::kIdle) continue;
         lend(other);
-        if (!may_wake || memory.service(other).sleeping.load(std::memory_order_relaxed) == 0) continue;
+        if (!may_wake) continue;
         memory.ring_service(other, wake);
         ring_at = 2 * run_bytes;
     }
@@ -109,6 +109,8 @@ void ServiceEngine::State::on_lent(const Notification& n, WakeSet* wake) {
 // With nothing to do for our own ranks: a chunk between ranks of a service process that is loaded.
 bool ServiceEngine::State::help(Action* out, uint32_t events, WakeSet* wake) {
     if (limits.help_bytes == 0 || load_of(self) != ServiceLoad::kIdle) return false;
+    // Nothing was found, and nobody has rung since.
+    if (help_over && events == help_events) return false;
     bool loaded = false;
     for (uint16_t s = 0; s < memory.service_count(); ++s)
         loaded |= s != self.value && load_of(ServiceId{s}) == ServiceLoad::kLoaded;
@@ -121,6 +123,8 @@ bool ServiceEngine::State::help(Action* out, uint32_t events, WakeSet* wake) {
         found = next_turn(out, events, wake);
     }
     helping = false;
+    help_over = !found;
+    help_events = events;
     counters->taken += found;
     return found;
 }

@@ -91,8 +91,8 @@ struct Share {
     uint32_t queued_count = 0;    // entries in the read queue
     uint32_t request_credit = 0;  // requests to send before the queue is looked at again
     bool requested = false;       // a batch of requests has gone out
-    List ready;   // blocks to be read, in order
-    List landed;  // shared blocks to be given to others of the node
+    List ready;                   // blocks to be read, in order
+    List landed;                  // shared blocks to be given to others of the node
 };
 
 // An operation of one of this service process's ranks.
@@ -244,6 +244,8 @@ struct ServiceEngine::State {
     uint64_t level = 0;         // what whoever was served last had had before
     uint32_t watches_used = 0;  // highest in use + 1
     uint32_t watch_count = 0;
+    uint32_t help_events = 0;            // doorbell count when there was nothing to do for others' ranks
+    bool help_over = false;              // ... if so
     bool helping = false;                // taking turns for others' ranks
     uint64_t run_bytes = 0;              // moved since there was nothing to do
     uint64_t offer_at = 0, ring_at = 0;  // when others are to be asked for help next, or even woken for it
