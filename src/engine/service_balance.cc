@@ -104,6 +104,8 @@ void ServiceEngine::State::on_lent(const Notification& n, WakeSet* wake) {
     if (w == kNone || watches[w].seen.group != slot || watches[w].seen.sequence != n.operation.sequence)
         return;
     enqueue(w, n, wake);
+    // Until it is read nobody needs to lend us more.
+    if (queue.in_use() != 0 && load_of(self) == ServiceLoad::kIdle) set_load(ServiceLoad::kBusy);
 }
 
 // With nothing to do for our own ranks: a chunk between ranks of a service process that is loaded.
