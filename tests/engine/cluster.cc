@@ -115,29 +115,29 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
     }
     Action a;
     if (!engine.next(&a, &wake)) return busy;
-    uint64_t spent = kActionNs;
+    uint64_t bytes = 0;
     switch (a.kind) {
         case Action::Kind::kCopy:
             if (a.copy.bytes != 0)
                 move(address(node, s, a.copy.to), address(node, s, a.copy.from), a.copy.bytes);
-            spent += a.copy.bytes / kBytesPerNs;
+            bytes = a.copy.bytes;
             engine.finish_copy(a.copy, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kRead:
             move(address(node, s, a.to), reinterpret_cast<uint8_t*>(a.region) + a.offset, a.bytes);
-            spent += a.bytes / kBytesPerNs;
+            bytes = a.bytes;
             ++reads_between_nodes;
             bytes_between_nodes += a.bytes;
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kMove:
             move(address(node, s, a.to), address(node, s, a.from), a.bytes);
-            spent += a.bytes / kBytesPerNs;
+            bytes = a.bytes;
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kWrite:
             move(address(node, s, a.to), a.data.data(), a.data.size());
-            spent += a.bytes / kBytesPerNs;
+            bytes = a.bytes;
             bytes_between_nodes += a.bytes;
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;
@@ -154,7 +154,8 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
         case Action::Kind::kForget:
             break;
     }
-    node.clock_ns[s] += spent;
+    bytes_moved += bytes;
+    node.clock_ns[s] += kActionNs + bytes / kBytesPerNs;
     return true;
 }
 

@@ -55,6 +55,7 @@ class Cluster {
     }
     GroupSlot group() const { return GroupSlot{0}; }
     uint64_t reads_between_nodes = 0, bytes_between_nodes = 0;
+    uint64_t bytes_moved = 0;  // by service processes
 
   private:
     struct Node {
