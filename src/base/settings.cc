@@ -48,7 +48,7 @@ constexpr std::array kTable = {
         "Force one algorithm: a variable each for ALLTOALL, ALLTOALLV, ALLGATHER, ALLGATHERV, BCAST, GATHER, "
         "GATHERV, SCATTER and SCATTERV."},
     SettingInfo{"LONGSHORE_SERVICE_COUNT", "1", "per node", "a number from 1 to 16",
-        "Service processes on each node."},
+        "Service processes on each node. Its ranks are shared out among them in the order of their cores."},
     SettingInfo{"LONGSHORE_SERVICE_READS_MAX", "4", "", "a number from 1 to 64",
         "Reads that one service process keeps in flight at a time."},
     SettingInfo{"LONGSHORE_SERVICE_SPIN_US", "1000", "us", "a number from 0 to 1000000",

@@ -7,7 +7,7 @@ namespace {
 
 // Hops and collective share a byte, so that as many notifications fit into a frame as without the collective.
 constexpr uint32_t kHops = 256 / kCollectives;
-static_assert(kServicesPerNodeMax < kHops);
+static_assert(kServicesPerNodeMax < kHops && kLent < kHops);
 
 // Little-endian fields, whatever the machine.
 class Writer {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/types.h"
+#include "engine/claim.h"
 #include "engine/node_memory.h"
 
 namespace longshore {
@@ -42,6 +43,9 @@ enum class MessageKind : uint8_t {
     kTaken
 };
 
+// Not handed on but lent: whoever sends it keeps it, too, and what is not taken of it he reads himself.
+constexpr uint8_t kLent = kServicesPerNodeMax + 1;
+
 // One block may be read. kNotify and kHandOn.
 struct Notification {
     OperationId operation;
@@ -52,7 +56,7 @@ struct Notification {
     RegionId region;
     uint32_t region_generation = 0;
     uint64_t offset = 0, bytes = 0;
-    uint8_t hops = 0;  // kHandOn: service processes of the node that could not serve it
+    uint8_t hops = 0;  // kHandOn: service processes of the node that could not serve it, or kLent
     // For the counters only. It comes along because who hands a notification on or parks it may never see the
     // operation entered; the records, not this, say what the operation is.
     Collective collective = Collective::kAlltoall;

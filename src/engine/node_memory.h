@@ -56,16 +56,24 @@ struct LateWords {
     Atomic<uint64_t> received, late, handed_on, rescued, parked, parked_ns, parked_longest_ns;
 };
 
+// What a service process tells the others of its node.
+enum class ServiceLoad : uint32_t {
+    kIdle,    // it has nothing to do
+    kBusy,    // it has, for a moment
+    kLoaded,  // it has had for longer: others may take of it
+};
+
 struct alignas(64) ServiceSlot {
     Atomic<uint32_t> events;       // counts doorbell rings
     Atomic<uint32_t> sleeping;     // 1 while it blocks for its doorbell
     Atomic<uint32_t> incarnation;  // 0 before the first start
     Atomic<uint32_t> pid;
     Atomic<uint64_t> heartbeat;  // steps taken, for observers
+    Atomic<uint32_t> load;       // a ServiceLoad
     // What it did, for statistics.
     Atomic<uint64_t> busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
         notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes,
-        bytes_staged;
+        bytes_staged, bytes_relayed, taken;
     LateWords late[kCollectives];
 };
 

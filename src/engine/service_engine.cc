@@ -13,6 +13,7 @@ constexpr uint32_t kRepliesMax = 256;
 constexpr uint32_t kLandedMax = 1024;
 constexpr uint32_t kActionsPerFrame = 16;
 constexpr uint32_t kRelaysMax = 64, kOfferedMax = 4096, kPassesMax = 256;
+constexpr uint32_t kShareBucketsMax = 1u << 12;
 
 uint32_t power_of_two(uint32_t n) {
     uint32_t p = 1;
@@ -54,6 +55,7 @@ struct ServiceLayout {
             p->max = max;
         };
         pool(&t.watches, l.watches_max);
+        pool(&t.share_pool, l.watches_max);
         pool(&t.queue, l.reads_queued_max);
         pool(&t.reads, l.reads_max);
         pool(&t.moves, l.staging_slots);
@@ -68,6 +70,9 @@ struct ServiceLayout {
         t.watch_of = c.take<uint32_t>(uint64_t{node.ranks_max} * node.records_max);
         t.due = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
         t.queued_bits = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
+        t.share_bucket_count =
+            l.watches_max < kShareBucketsMax ? power_of_two(l.watches_max) : kShareBucketsMax;
+        t.share_buckets = c.take<uint32_t>(t.share_bucket_count);
         t.held_bucket_count = power_of_two(l.held_max);
         t.held_buckets = c.take<List>(t.held_bucket_count);
         t.dropped_tags = c.take<uint32_t>(kDroppedTags);
@@ -84,6 +89,7 @@ struct ServiceLayout {
         t.frames = c.take<std::byte>((peers + 1) * l.frame_bytes);
         if (base == nullptr) return c.used();
 
+        for (uint32_t i = 0; i < t.share_bucket_count; ++i) t.share_buckets[i] = kNone;
         for (uint32_t i = 0; i < t.held_bucket_count; ++i) new (&t.held_buckets[i]) List;
         for (uint32_t i = 0; i < t.import_bucket_count; ++i) t.import_buckets[i] = kNone;
         for (uint32_t i = 0; i < l.imports_max; ++i) new (&t.imports[i]) Import;
@@ -117,6 +123,7 @@ ServiceEngine::ServiceEngine(void* block, const NodeMemory& memory, ServiceId se
     s_->mover = Mover(memory, s_->worker);
     ServiceLayout::carve(static_cast<std::byte*>(block), s_, memory.limits(), limits);
 
+    s_->set_load(ServiceLoad::kIdle);
     // What an earlier incarnation held is free again: the kernel has said that it is gone.
     for (uint16_t i = 1; i < incarnation; ++i) free_lost_claims(memory, service_worker(self, i), wake);
     for (uint32_t i = 0; i < memory.limits().parked_max; ++i) {
@@ -230,7 +237,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
         seen.root.value >= group.size || static_cast<uint8_t>(seen.collective) >= kCollectives)
         return kNone;
     const Member& member = memory.members(group)[seen.rank.value];
-    if (member.node != memory.node() || member.local != local || member.service != self) return kNone;
+    if (member.node != memory.node() || member.local != local) return kNone;
     // Published means: in the ring. Before that a notification would be held, and nobody would look for it
     // again.
     RecordId published;
@@ -240,11 +247,12 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
     const uint32_t i = watches.take();
     if (i == kNone) {
         ++counters->pool_full;
-        scan_needed = true;
+        scan_needed |= member.service == self;
         return kNone;
     }
     Watch& w = watches[i];
     w.used = true;
+    w.helps = member.service != self;
     w.local = local;
     w.record = record;
     w.seen = seen;
@@ -255,7 +263,8 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
     index = i + 1;
     ++watch_count;
     if (i >= watches_used) watches_used = i + 1;
-    if (!w.several_nodes) return i;
+    join_share(i);
+    if (!w.several_nodes || w.helps) return i;
     plan_notifications(i);
     take_held(i, wake);
     for (uint32_t p = 0; any_lost && p < limits.nodes_max * limits.services_per_node_max; ++p)
@@ -266,6 +275,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
 void ServiceEngine::State::drop_watch(uint32_t i) {
     Watch& w = watches[i];
     cancel_reads(i);
+    leave_share(i);
     watch_of[uint64_t{w.local.value} * memory.limits().records_max + w.record.value] = 0;
     w.used = false;
     --watch_count;
@@ -273,14 +283,14 @@ void ServiceEngine::State::drop_watch(uint32_t i) {
     while (watches_used > 0 && !watches[watches_used - 1].used) --watches_used;
 }
 
-// Looks for records that our ranks have published since the last time.
-void ServiceEngine::State::scan(WakeSet* wake) {
-    scan_needed = false;
+// Looks for records that a service process's ranks have published since the last time.
+void ServiceEngine::State::scan(ServiceId of, WakeSet* wake) {
+    if (of == self) scan_needed = false;
     const uint16_t ranks = memory.rank_count();
     for (uint16_t r = 0; r < ranks; ++r) {
         const LocalRank local{r};
         const RankSlot& slot = memory.rank(local);
-        if (load_relaxed(&slot.service) != self.value) continue;
+        if (load_relaxed(&slot.service) != of.value) continue;
         for (uint32_t word = 0; word * 64 < memory.limits().records_max; ++word) {
             for (uint64_t bits = slot.active[word].load(std::memory_order_acquire); bits != 0;
                  bits &= bits - 1) {
@@ -310,21 +320,22 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         s.since_frame = 0;
         if (s.next_frame(out)) return true;
     }
-    if (s.next_move(out) || s.next_offered(out) || s.next_read(out, wake) || s.next_import(out, wake))
-        return true;
+    s.retire_cancelled(wake);
+    if (s.next_move(out) || s.next_offered(out) || s.next_import(out, wake)) return true;
 
     ServiceSlot& slot = s.memory.service(s.self);
     const uint32_t events = slot.events.load(std::memory_order_seq_cst);
     if (events != s.scan_events || s.scan_needed) {
         s.scan_events = events;
         s.settled_some = true;  // by ranks, perhaps
-        s.scan(wake);
+        s.scan(s.self, wake);
         s.retry_stalled();
         const uint32_t dropped = s.memory.header().dropped_count.load(std::memory_order_seq_cst);
         if (dropped != s.dropped_seen) {
             s.dropped_seen = dropped;
             for (uint32_t i = 0; i < s.watches_used; ++i)
-                if (s.watches[i].used && s.watches[i].several_nodes && s.still(s.watches[i]))
+                if (s.watches[i].used && s.watches[i].several_nodes && !s.watches[i].helps &&
+                    s.still(s.watches[i]))
                     s.request_if_dropped(i);
         }
         s.take_parked(wake);
@@ -332,51 +343,18 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     }
     if (s.due_replies.count != 0) s.send_replies();
 
-    // Where every copy needs a slot, none is claimed before there is one.
-    const bool may_copy = !s.limits.staging_only || s.moves.room() != 0;
-    if (may_copy && s.next_landed(out)) return s.staged(out);
-    s.yielded = false;
-    const uint32_t watches = s.watches_used;  // dropping one may lower it
-    for (uint32_t k = 0; k < watches; ++k) {
-        const uint32_t i = (s.watch_round + k) % watches;
-        Watch& w = s.watches[i];
-        if (!w.used) continue;
-        if (!s.still(w)) {
-            s.drop_watch(i);
-            continue;
-        }
-        if (w.due_count != 0) s.send_notifications(i);
-        if (w.request_next < w.seen.size) s.send_requests(i);
-        if (w.lap_over && w.lap_events == events) continue;
-        if (s.yields && !w.several_nodes &&
-            s.memory.rank(w.local).waiting.load(std::memory_order_relaxed) != 0) {
-            s.yielded = true;
-            continue;
-        }
-        if (!may_copy) continue;
-        if (w.lap_over || w.incoming.idle_steps == 0) w.lap_events = events;
-        if (w.lap_over) w.incoming.idle_steps = 0;
-        w.lap_over = false;
-        *out = Action{};
-        if (s.claim(w, &out->copy)) {
-            out->kind = Action::Kind::kCopy;
-            s.watch_round = i + 1;
-            return s.staged(out);
-        }
-        w.lap_over = true;
+    if (s.next_turn(out, events, wake)) {
+        s.offer(wake);
+        return true;
     }
+    s.retire_cancelled(wake);
     // Acknowledgements and notifications go out in batches; now that there is nothing better to do, as they
     // are.
-    if (s.next_read(out, wake) || s.next_import(out, wake) || s.next_frame(out)) return true;
+    if (s.next_import(out, wake) || s.next_frame(out)) return true;
+    s.note_pause();
+    if (s.help(out, events, wake)) return true;
     s.tell_completions();
     return false;
-}
-
-bool ServiceEngine::State::claim(Watch& w, Copy* out) {
-    if (mover.claim_landing(w.local, w.record, &w.landing_chunk, out)) return true;
-    w.landing_chunk = 0;  // what was in others' hands may be free in the next lap
-    return load_relaxed(&memory.record(w.local, w.record).copies_itself) == 0 &&
-           mover.claim_incoming(w.local, w.record, &w.incoming, UINT32_MAX, out);
 }
 
 // The words are in this cache now; the rank's will be cold when it returns from its computation.
@@ -434,6 +412,10 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
                 ++counters_.late_of(m.notification.collective).received;
                 [[fallthrough]];
             case MessageKind::kHandOn:
+                if (m.notification.hops == kLent) {
+                    s.on_lent(m.notification, wake);
+                    break;
+                }
                 s.on_notification(m.notification, wake);
                 break;
             case MessageKind::kAcknowledge:
@@ -446,7 +428,7 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
                 s.on_region_request(header.sender, m.region);
                 break;
             case MessageKind::kRegion:
-                s.on_region(header.sender, m.region);
+                s.on_region(header.sender, m.region, wake);
                 break;
             case MessageKind::kWant:
                 s.on_want(m.relayed);
@@ -484,7 +466,7 @@ void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
     if (result == MoveResult::kMoved) counters_.bytes_between_nodes += read.bytes;
     s.settle_read(queued, read.claim_offset, read.bytes, result, wake);
     --s.queue[queued].in_flight;
-    s.finish_queued(queued);
+    s.finish_queued(queued, wake);
 }
 
 void ServiceEngine::finish_import(uint32_t id, ImportHandle region, bool ok, WakeSet* wake) {
@@ -522,7 +504,8 @@ void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
     s.lose_imports(lost, wake);
     s.leave_parents(lost.node);
     for (uint32_t i = 0; i < s.watches_used; ++i)
-        if (s.watches[i].used && s.watches[i].several_nodes && s.still(s.watches[i])) s.lose(i, lost, wake);
+        if (s.watches[i].used && s.watches[i].several_nodes && !s.watches[i].helps && s.still(s.watches[i]))
+            s.lose(i, lost, wake);
 }
 
 // What an operation expects of a lost peer ends in an error: its blocks will not come, and it will not read

@@ -27,6 +27,9 @@ struct ServiceLimits {
     uint32_t eager_max = 512;               // small blocks kept with their notifications; the others are read
     uint32_t frame_bytes = kFrameBytesMax;  // of a control message, at most kFrameBytesMax
     uint32_t eager_bytes = kEagerBytesMax;
+    // A service process that has moved so much without a pause lets idle ones of its node take of its work; a
+    // move counts as 4 KiB more than it moves. 0: never.
+    uint32_t help_bytes = 512 * 1024;
     // Staging memory of the service process: so many slots of so many bytes; 0: it has none.
     uint32_t staging_slots = 0, staging_slot_bytes = 64 * 1024;
     bool staging_only = false;  // the fabric moves nothing from one rank's memory into another's
@@ -71,6 +74,9 @@ struct ServiceCounters {
              stale_messages = 0, malformed_messages = 0, duplicates = 0, eager_blocks = 0, pool_full = 0,
              bytes_between_nodes = 0, bytes_staged = 0, staged_for_others = 0, bytes_relayed = 0,
              relays_refused = 0, relays_overdue = 0;
+    // Moves for ranks of other service processes of the node, which had too much to do; of those, from other
+    // nodes.
+    uint64_t taken = 0, taken_reads = 0;
     uint64_t reads_by_rank_max = 0;
     LateCounters late[kCollectives];
 

@@ -116,12 +116,17 @@ bool ServiceEngine::State::next_import(Action* out, WakeSet* wake) {
     return true;
 }
 
-void ServiceEngine::State::on_region(ServiceAddress from, const RegionMessage& r) {
+void ServiceEngine::State::on_region(ServiceAddress from, const RegionMessage& r, WakeSet* wake) {
     const uint64_t hash = key(from, r.owner, r.region, r.generation);
     for (uint32_t i = import_buckets[hash & (import_bucket_count - 1)]; i != kNone; i = imports[i].next) {
         Import& m = imports[i];
         if (!is(m, from, r.owner, r.region, r.generation)) continue;
         if (m.state != Import::State::kRequested || r.descriptor.size() > kDescriptorBytesMax) return;
+        if (r.descriptor.empty()) {  // the region is gone, and so are the operations that would read it
+            --imports_requested;
+            fail_import(i, wake);
+            return;
+        }
         m.descriptor = descriptors.take();  // there are as many as requests at a time
         DescriptorBytes& d = descriptors[m.descriptor];
         d.count = static_cast<uint32_t>(r.descriptor.size());
@@ -150,9 +155,7 @@ void ServiceEngine::State::import_done(uint32_t i, ImportHandle region, bool ok,
     m.state = Import::State::kReady;
     m.handle = region;
     while (m.waiting.count != 0) {
-        const uint32_t q = pop_front(queue.items, &m.waiting);
-        queue[q].place = QueuedRead::Place::kReady;
-        push_back(queue.items, &ready, q);
+        make_ready(pop_front(queue.items, &m.waiting));
     }
 }
 
@@ -166,8 +169,7 @@ void ServiceEngine::State::fail_import(uint32_t i, WakeSet* wake) {
             fail_queued(q, OperationError::kUnreadable, wake);
             continue;
         }
-        queue[q].place = QueuedRead::Place::kReady;
-        push_back(queue.items, &ready, q);
+        make_ready(q);
     }
 }
 

@@ -265,7 +265,9 @@ bool ServiceEngine::State::send_replies() {
                 m.region.descriptor = {reinterpret_cast<const std::byte*>(region.descriptor), bytes};
             current = region.generation.load(std::memory_order_acquire) == reply.generation;
         }
-        if (current && !add(reply.peer, m)) {
+        // Of a region that is gone there is nothing to tell but that: who asked need not wait any more.
+        if (!current) m.region.descriptor = {};
+        if (!add(reply.peer, m)) {
             push_back(replies.items, &due_replies, i);
             return false;
         }
@@ -277,7 +279,7 @@ bool ServiceEngine::State::send_replies() {
 // A peer has started anew and knows nothing: tell it again what it has not acknowledged.
 void ServiceEngine::State::resync(ServiceAddress with) {
     for (uint32_t i = 0; i < watches_used; ++i)
-        if (watches[i].used && still(watches[i])) rearm(i, &with);
+        if (watches[i].used && !watches[i].helps && still(watches[i])) rearm(i, &with);
     leave_parents(with.node);
     for (uint32_t i = 0; i < limits.imports_max; ++i) {
         if (imports[i].state != Import::State::kRequested || imports[i].origin != with) continue;

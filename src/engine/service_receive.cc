@@ -2,10 +2,16 @@
 // is read in turn, at most reads_max at a time; one that came early is held (alltoall family), or handed
 // around the node's service processes and parked where any of them takes it (allgather family; paper S0,
 // III.D.2).
+#include <algorithm>
+
 #include "engine/service_state.h"
 
 namespace longshore {
 namespace {
+
+// An operation has so many times as many places in the queue as it leaves free: one that comes new finds room
+// (dynamic thresholds, Choudhury and Hahne 1998).
+constexpr uint32_t kQueueShare = 4;
 
 bool range_over(const ChunkRange& chunks, uint64_t generation) {
     uint32_t from = 0;
@@ -297,13 +303,14 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     Watch& w = watches[i];
     OperationRecord& record = memory.record(w.local, w.record);
     if (test_bit(queued(i), n.source.value)) {
-        ++counters->duplicates;
+        counters->duplicates += !w.helps;
         return;
     }
     const ChunkRange chunks = arriving_chunks(memory, record, n.source);
     const bool settled = range_over(chunks, w.seen.generation);
     const bool failed = range_failed(chunks);
     if (!still(w) || (settled && chunks.count != 0)) {
+        if (w.helps) return;
         ++counters->duplicates;
         answer(n, failed);
         return;
@@ -312,11 +319,13 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     const Block block = geometry.arriving(n.source);
     const bool fits =
         geometry.is_source(n.source) && block.valid && block.bytes == n.bytes && chunks.chunk_bytes != 0;
-    const uint32_t q = fits ? queue.take() : kNone;
+    Share& share = share_pool[w.share];
+    const uint32_t q = fits && share.queued_count < kQueueShare * queue.room() ? queue.take() : kNone;
     const uint32_t kept = q != kNone ? keep_eager(n.eager) : kNone;
     const uint32_t import =
         q != kNone && kept == kNone ? import_for(n.origin, n.owner, n.region, n.region_generation) : kNone;
     if (!fits) {
+        if (w.helps) return;
         // Not the sizes that both sides agreed on: nothing is written.
         fail_block(i, n.source, OperationError::kTruncated, wake);
         answer(n, true);
@@ -328,6 +337,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         } else {
             queue.give(q);
         }
+        if (w.helps) return;
         ++counters->dropped;
         // Ask for it when there is room.
         if (n.source.value < w.request_next) w.request_next = n.source.value;
@@ -336,21 +346,22 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     QueuedRead& read = queue[q];
     read.watch = i;
     read.generation = w.seen.generation;
+    read.keeper = ServiceId{load_relaxed(&memory.rank(w.local).service)};
     read.n = n;
     read.n.eager = {};
     read.import = import;
     read.eager = kept;
     set_bit(queued(i), n.source.value);
     ++w.queued_count;
-    read.place = QueuedRead::Place::kReady;
+    ++share.queued_count;
     if (import == kNone) {
-        push_back(queue.items, &ready, q);
+        make_ready(q);
         return;
     }
     if (imports[import].users++ == 0) ++imports_used;
     begin_relay(q);
     if (imports[import].state == Import::State::kReady) {
-        push_back(queue.items, &ready, q);
+        make_ready(q);
     } else if (imports[import].state == Import::State::kFailed) {
         fail_queued(q, OperationError::kUnreadable, wake);
     } else {
@@ -359,14 +370,14 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
     }
 }
 
-bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
-    while (ready.count != 0 && reads.room() != 0) {
-        const uint32_t i = ready.head;
+bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
+    while (s.ready.count != 0 && reads.room() != 0) {
+        const uint32_t i = s.ready.head;
         QueuedRead& q = queue[i];
         const bool staged = !q.cancelled && q.import != kNone && is_staged(watches[q.watch]);
         if (staged && moves.room() == 0) return false;
         if (!q.cancelled && q.import != kNone && imports[q.import].state == Import::State::kFailed) {
-            pop_front(queue.items, &ready);
+            pop_front(queue.items, &s.ready);
             fail_queued(i, OperationError::kUnreadable, wake);
             continue;
         }
@@ -380,6 +391,7 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
                 MemoryRef at;
                 uint64_t bytes, claim_offset;
                 if (!take_chunk(i, c, &at, &bytes, &claim_offset)) continue;
+                charge(s, bytes);
                 const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
                 if (staged) {
                     stage_read(i, c, claim_offset, at, bytes);
@@ -404,10 +416,10 @@ bool ServiceEngine::State::next_read(Action* out, WakeSet* wake) {
                 return true;
             }
         }
-        pop_front(queue.items, &ready);
+        pop_front(queue.items, &s.ready);
         const bool asks = q.relay != kNone && relays[q.relay].asks;
         q.place = asks ? QueuedRead::Place::kAwaiting : QueuedRead::Place::kIssued;
-        finish_queued(i);
+        finish_queued(i, wake);
     }
     return false;
 }
@@ -443,6 +455,8 @@ void ServiceEngine::State::settle_read(uint32_t i, uint64_t claim_offset, uint64
     QueuedRead& q = queue[i];
     const Watch& w = watches[q.watch];
     ++counters->reads;
+    counters->taken += w.helps;
+    counters->taken_reads += w.helps;
     settled_some = true;
     const bool moved = result == MoveResult::kMoved;
     OperationRecord& record = memory.record(w.local, w.record);
@@ -480,12 +494,12 @@ void ServiceEngine::State::give_to_node(uint32_t i, Rank source, WakeSet* wake) 
     item.id = GroupId{memory.group(w.seen.group).id.load(std::memory_order_acquire)};
     item.sequence = w.seen.sequence;
     item.source = source;
-    push_back(landed_pool.items, &landed, l);
+    push_back(landed_pool.items, &share_pool[w.share].landed, l);
 }
 
-bool ServiceEngine::State::next_landed(Action* out) {
-    while (landed.count != 0) {
-        Landed& item = landed_pool[landed.head];
+bool ServiceEngine::State::next_landed(Share& s, Action* out) {
+    while (s.landed.count != 0) {
+        Landed& item = landed_pool[s.landed.head];
         const GroupEntry& group = memory.group(item.group);
         *out = Action{};
         out->kind = Action::Kind::kCopy;
@@ -494,7 +508,7 @@ bool ServiceEngine::State::next_landed(Action* out) {
             if (mover.claim_shared(item.group, item.sequence, item.source, item.local_next, &item.chunk,
                                    &out->copy))
                 return true;
-        landed_pool.give(pop_front(landed_pool.items, &landed));
+        landed_pool.give(pop_front(landed_pool.items, &s.landed));
     }
     return false;
 }
@@ -521,7 +535,7 @@ bool ServiceEngine::State::fail_block(uint32_t i, Rank source, OperationError er
 }
 
 // All its chunks are taken: is the block there?
-void ServiceEngine::State::finish_queued(uint32_t i) {
+void ServiceEngine::State::finish_queued(uint32_t i, WakeSet* wake) {
     QueuedRead& q = queue[i];
     const bool awaiting = q.place == QueuedRead::Place::kAwaiting;
     if ((q.place != QueuedRead::Place::kIssued && !awaiting) || q.in_flight != 0) return;
@@ -531,35 +545,35 @@ void ServiceEngine::State::finish_queued(uint32_t i) {
         const bool over = range_over(chunks, q.generation);
         if (awaiting && !over) return;
         q.failed |= still(w) && range_failed(chunks);
-        if (!over) {
+        if (!over && q.keeper == self) {
             // Some chunks are, or were, in the hands of another service process. Look again later.
             q.place = QueuedRead::Place::kStalled;
             push_back(queue.items, &stalled, i);
             return;
         }
     }
-    retire_queued(i);
+    retire_queued(i, wake);
 }
 
 void ServiceEngine::State::retry_stalled() {
     for (uint32_t n = stalled.count; n != 0; --n) {
         const uint32_t i = pop_front(queue.items, &stalled);
         queue[i].chunk = 0;
-        queue[i].place = QueuedRead::Place::kReady;
-        push_back(queue.items, &ready, i);
+        make_ready(i);
     }
 }
 
 // Its region could not be imported: nobody will read it.
 void ServiceEngine::State::fail_queued(uint32_t i, OperationError error, WakeSet* wake) {
     QueuedRead& q = queue[i];
-    if (q.generation == watches[q.watch].seen.generation)
+    // Who only helps leaves it to others, who may be able to.
+    if (q.generation == watches[q.watch].seen.generation && q.keeper == self)
         q.failed |= fail_block(q.watch, q.n.source, error, wake);
     q.place = QueuedRead::Place::kIssued;
-    finish_queued(i);
+    finish_queued(i, wake);
 }
 
-void ServiceEngine::State::retire_queued(uint32_t i) {
+void ServiceEngine::State::retire_queued(uint32_t i, WakeSet* wake) {
     QueuedRead& q = queue[i];
     if (q.relay != kNone) end_relay(i);
     if (q.import != kNone) unuse_import(q.import);
@@ -569,9 +583,13 @@ void ServiceEngine::State::retire_queued(uint32_t i) {
         Watch& w = watches[q.watch];
         clear_bit(queued(q.watch), q.n.source.value);
         --w.queued_count;
+        --share_pool[w.share].queued_count;
         q.cancelled = true;
     }
-    if (acknowledge(q.n, q.failed)) {
+    if (q.keeper != self) {
+        memory.ring_service(q.keeper, wake);
+        queue.give(i);
+    } else if (acknowledge(q.n, q.failed)) {
         queue.give(i);
     } else {
         q.place = QueuedRead::Place::kOver;
@@ -608,19 +626,22 @@ bool ServiceEngine::State::acknowledge(const Notification& n, bool failed) {
 
 void ServiceEngine::State::send_requests(uint32_t i) {
     Watch& w = watches[i];
-    // No more requests than there is room for what they bring; the next batch when that has come and gone.
-    if (request_credit == 0) {
-        if (queue.room() * 2 < queue.max || (requested && queue.in_use() != 0) || forget_pending ||
-            imports_used >= limits.imports_max)
+    Share& share = share_pool[w.share];
+    // No more requests than its operation may have room for what they bring; the next batch when that has
+    // come and gone.
+    if (share.request_credit == 0) {
+        const bool waiting = share.queued_count != 0;
+        if (queue.room() == 0 || (waiting && (share.requested || queue.room() * 2 < queue.max)) ||
+            forget_pending || imports_used >= limits.imports_max)
             return;
-        request_credit = queue.room() < limits.imports_max - imports_used ? queue.room()
-                                                                          : limits.imports_max - imports_used;
+        share.request_credit =
+            std::min(queue.room() - queue.room() / (kQueueShare + 1), limits.imports_max - imports_used);
     }
     const GroupEntry& group = memory.group(w.seen.group);
     const OperationRecord& record = memory.record(w.local, w.record);
     const Geometry geometry(memory, record, w.local);
     const bool shared = is_shared(w.seen.collective);
-    for (; w.request_next < w.seen.size && request_credit != 0; ++w.request_next) {
+    for (; w.request_next < w.seen.size && share.request_credit != 0; ++w.request_next) {
         const Rank source{w.request_next};
         const Member& member = memory.members(group)[source.value];
         if (member.node == memory.node() || !geometry.is_source(source) ||
@@ -642,8 +663,8 @@ void ServiceEngine::State::send_requests(uint32_t i) {
         m.request.source = source;
         m.request.destination = shared ? kToNode | memory.node().value : w.seen.rank.value;
         if (!add({member.node, member.service}, m)) return;
-        --request_credit;
-        requested = true;
+        --share.request_credit;
+        share.requested = true;
     }
 }
 
@@ -656,9 +677,8 @@ void ServiceEngine::State::cancel_reads(uint32_t i) {
         if (!test_bit(queued(i), queue[q].n.source.value)) continue;
         queue[q].cancelled = true;
         --w.queued_count;
-        if (queue[q].place != QueuedRead::Place::kAwaiting) continue;
-        queue[q].place = QueuedRead::Place::kReady;
-        push_back(queue.items, &ready, q);
+        --share_pool[w.share].queued_count;
+        if (queue[q].place == QueuedRead::Place::kAwaiting) make_ready(q);
     }
 }
 

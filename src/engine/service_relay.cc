@@ -59,7 +59,8 @@ void ServiceEngine::State::begin_relay(uint32_t i) {
     QueuedRead& q = queue[i];
     const Watch& w = watches[q.watch];
     const CollectiveRules& rules = rules_of(w.seen.collective);
-    if (!rules.is_shared || rules.givers != Who::kRoot || !is_staged(w) || staging_descriptor_bytes == 0)
+    if (w.helps || !rules.is_shared || rules.givers != Who::kRoot || !is_staged(w) ||
+        staging_descriptor_bytes == 0)
         return;
     const ChunkRange chunks = arriving_chunks(memory, memory.record(w.local, w.record), q.n.source);
     if (chunks.chunk_bytes > limits.staging_slot_bytes) return;
@@ -100,8 +101,7 @@ void ServiceEngine::State::go_alone(Relay* r) {
     QueuedRead& q = queue[r->queued];
     q.chunk = 0;
     if (q.place != QueuedRead::Place::kAwaiting) return;
-    q.place = QueuedRead::Place::kReady;
-    push_back(queue.items, &ready, r->queued);
+    make_ready(r->queued);
 }
 
 // A service process of the node knows nothing of us any more.
@@ -386,6 +386,7 @@ ServiceEngine::State::Took ServiceEngine::State::take_offer(Relay* r, uint32_t i
     MemoryRef to;
     uint64_t bytes, claim_offset;
     if (!take_chunk(r->queued, chunk, &to, &bytes, &claim_offset)) return Took::kNo;
+    charge(share_pool[w.share], bytes);
     const uint32_t move = stage_read(r->queued, chunk, claim_offset, to, bytes);
     moves[move].offered = i;
     if (!has_slot) end_offer(move);
@@ -404,10 +405,7 @@ void ServiceEngine::State::return_offer(uint32_t move) {
     QueuedRead& q = queue[i];
     --q.in_flight;
     q.chunk = 0;
-    if (q.place == QueuedRead::Place::kIssued) {
-        q.place = QueuedRead::Place::kReady;
-        push_back(queue.items, &ready, i);
-    }
+    if (q.place == QueuedRead::Place::kIssued) make_ready(i);
     go_alone(&relays[q.relay]);
 }
 

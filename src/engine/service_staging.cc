@@ -146,7 +146,7 @@ void ServiceEngine::State::end_move(uint32_t id, WakeSet* wake) {
     if (m.pin_count == 0) moves.give(id);
     if (i == kNone) return;
     --queue[i].in_flight;
-    finish_queued(i);
+    finish_queued(i, wake);
 }
 
 void ServiceEngine::State::settle_target(StagedMove& m, MoveResult result, WakeSet* wake) {

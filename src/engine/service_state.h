@@ -80,10 +80,28 @@ struct EagerBytes {
     std::byte bytes[kEagerBytesMax];
 };
 
+// What one operation has had of this service process, all its ranks together: who has had least is served
+// next (start-time fair queueing), so that a huge operation does not hold up a small one.
+struct Share {
+    uint32_t next = kNone;   // in State::shares
+    uint32_t chain = kNone;  // in its hash chain
+    OperationId operation;
+    uint64_t served = 0;     // bytes, counted from the level at which it came
+    uint32_t watch = kNone;  // in the ring of its watches: to look at next
+    uint32_t watch_count = 0;
+    uint32_t queued_count = 0;    // entries in the read queue
+    uint32_t request_credit = 0;  // requests to send before the queue is looked at again
+    bool requested = false;       // a batch of requests has gone out
+    List ready;                   // blocks to be read, in order
+    List landed;                  // shared blocks to be given to others of the node
+};
+
 // An operation of one of this service process's ranks.
 struct Watch {
     uint32_t next = kNone;
+    uint32_t share = kNone, share_next = kNone, share_previous = kNone;
     bool used = false;
+    bool helps = false;  // of a rank of another service process of the node: we only take of its work
     LocalRank local;
     RecordId record;
     RecordLook seen;
@@ -118,6 +136,8 @@ struct QueuedRead {
     uint32_t in_flight = 0;
     bool failed = false;
     bool cancelled = false;  // its operation is over already, its watch gone
+    bool lent = false;       // another service process has been told of it, too
+    ServiceId keeper;        // who answers for it: us, or who lent it to us
     uint32_t eager = kNone;  // the block itself, where it came along and there was room to keep it
     uint32_t relay = kNone;
 };
@@ -282,21 +302,31 @@ struct ServiceEngine::State {
     WorkerId worker;
 
     Pool<Watch> watches;
-    uint32_t* watch_of;         // [ranks_max][records_max]: watch + 1
-    uint64_t* due;              // [watches_max][words]: notifications to send, by destination rank or node
-    uint64_t* queued_bits;      // [watches_max][words]: sources whose block is in the read queue
-    uint32_t words;             // per watch
-    uint32_t watch_round = 0;   // round robin
+    uint32_t* watch_of;     // [ranks_max][records_max]: watch + 1
+    uint64_t* due;          // [watches_max][words]: notifications to send, by destination rank or node
+    uint64_t* queued_bits;  // [watches_max][words]: sources whose block is in the read queue
+    uint32_t words;         // per watch
+    Pool<Share> share_pool;
+    uint32_t shares = kNone;   // the one that has had least, and so on
+    uint32_t serving = kNone;  // the one at hand
+    uint32_t* share_buckets;
+    uint32_t share_bucket_count;
+    uint64_t level = 0;         // what whoever was served last had had before
     uint32_t watches_used = 0;  // highest in use + 1
     uint32_t watch_count = 0;
-    uint32_t scan_events = 0;  // doorbell count at the last scan for new records
+    uint32_t help_events = 0;            // doorbell count when there was nothing to do for others' ranks
+    bool help_over = false;              // ... if so
+    bool helping = false;                // taking turns for others' ranks
+    uint64_t run_bytes = 0;              // moved since there was nothing to do
+    uint64_t offer_at = 0, ring_at = 0;  // when others are to be asked for help next, or even woken for it
+    uint32_t scan_events = 0;            // doorbell count at the last scan for new records
     bool scan_needed = true;
     bool yields = false;        // to ranks that wait
     bool yielded = false;       // in the present lap over the watches
     bool settled_some = false;  // since completions were told
 
     Pool<QueuedRead> queue;
-    List ready, stalled;
+    List stalled, cancelled;  // blocks to be read are in their share's list
     Pool<ReadInFlight> reads;
     Pool<StagedMove> moves;  // one for each slot
     List moves_due;          // whose next fabric operation is to be posted
@@ -314,10 +344,7 @@ struct ServiceEngine::State {
     uint32_t staging_descriptor_bytes = 0;
     std::byte staging_descriptor[kDescriptorBytesMax];
     Pool<EagerBytes> eager;
-    uint32_t request_credit = 0;  // requests to send before the queue is looked at again
-    bool requested = false;       // a batch of requests has gone out
     Pool<Landed> landed_pool;
-    List landed;
     List unacknowledged;  // over, acknowledgement not yet in a frame
 
     Pool<Held> held;
@@ -376,8 +403,7 @@ struct ServiceEngine::State {
     bool add(ServiceAddress to, const Message& m);  // false: no room until a frame has gone
     bool next_frame(Action* out);
     const GroupEntry* find_group(GroupId id, GroupSlot* slot);
-    void scan(WakeSet* wake);
-    bool claim(Watch& w, Copy* out);
+    void scan(ServiceId of, WakeSet* wake);
     void tell_completions();
     void lose(uint32_t w, ServiceAddress lost, WakeSet* wake);
     uint32_t watch_record(LocalRank local, RecordId record, WakeSet* wake);
@@ -385,6 +411,30 @@ struct ServiceEngine::State {
     bool still(const Watch& w) const;
     uint64_t* due_bits(uint32_t w) { return due + uint64_t{w} * words; }
     uint64_t* queued(uint32_t w) { return queued_bits + uint64_t{w} * words; }
+
+    // --- service_turns.cc: whose turn it is
+    void join_share(uint32_t w);
+    void leave_share(uint32_t w);
+    void sort_in(uint32_t share);
+    void unlink_share(uint32_t share);
+    void drop_share(uint32_t share);
+    bool next_turn(Action* out, uint32_t events, WakeSet* wake);
+    bool serve(Share& s, Action* out, uint32_t events, WakeSet* wake);
+    void charge(Share& s, uint64_t bytes);
+    bool next_copy(Share& s, Action* out, uint32_t events);
+    bool claim(Watch& w, Copy* out);
+    void make_ready(uint32_t q);
+    void retire_cancelled(WakeSet* wake);
+
+    // --- service_balance.cc: between the service processes of a node
+    ServiceLoad load_of(ServiceId s) const;
+    void set_load(ServiceLoad load);
+    void note_pause();
+    void offer(WakeSet* wake);
+    void lend(ServiceId to);
+    uint32_t lend_of(Share& s, ServiceId to, uint32_t blocks_max);
+    void on_lent(const Notification& n, WakeSet* wake);
+    bool help(Action* out, uint32_t events, WakeSet* wake);
 
     // --- service_notify.cc: our ranks' blocks, told to others
     void plan_notifications(uint32_t w);
@@ -406,15 +456,15 @@ struct ServiceEngine::State {
     void take_parked(WakeSet* wake);
     void count_unparked(Collective collective, uint64_t since_ns);
     void enqueue(uint32_t w, const Notification& n, WakeSet* wake);
-    bool next_read(Action* out, WakeSet* wake);
+    bool next_read(Share& s, Action* out, WakeSet* wake);
     bool take_chunk(uint32_t q, uint32_t chunk, MemoryRef* to, uint64_t* bytes, uint64_t* claim_offset);
-    void finish_queued(uint32_t q);
+    void finish_queued(uint32_t q, WakeSet* wake);
     void give_to_node(uint32_t w, Rank source, WakeSet* wake);
-    bool next_landed(Action* out);
+    bool next_landed(Share& s, Action* out);
     void settle_read(uint32_t q, uint64_t claim_offset, uint64_t bytes, MoveResult result, WakeSet* wake);
     void fail_queued(uint32_t q, OperationError error, WakeSet* wake);
     bool fail_block(uint32_t w, Rank source, OperationError error, WakeSet* wake);
-    void retire_queued(uint32_t q);
+    void retire_queued(uint32_t q, WakeSet* wake);
     void retry_stalled();
     void answer(const Notification& n, bool failed);
     bool acknowledge(const Notification& n, bool failed);
@@ -479,7 +529,7 @@ struct ServiceEngine::State {
     uint32_t import_for(ServiceAddress origin, LocalRank owner, RegionId region, uint32_t generation);
     bool next_import(Action* out, WakeSet* wake);
     void ask_for(uint32_t i);
-    void on_region(ServiceAddress from, const RegionMessage& m);
+    void on_region(ServiceAddress from, const RegionMessage& m, WakeSet* wake);
     void import_done(uint32_t i, ImportHandle region, bool ok, WakeSet* wake);
     void unuse_import(uint32_t i);
     void lose_imports(ServiceAddress lost, WakeSet* wake);

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <map>
 
+#include "base/locality.h"
 #include "base/prng.h"
+#include "fabric/shm/seat.h"
 #include "host/context.h"
 
 namespace longshore {
@@ -20,6 +22,7 @@ struct Identity {
     uint64_t machine;  // equal for processes that can reach each other's memory and sockets
     uint64_t probe_address, probe_value;
     uint32_t pid, ok;
+    Seat seat;
 };
 struct NodeAnswer {
     NodeAddress address;
@@ -87,6 +90,7 @@ std::string place_ranks(ls_context& c) {
     c.node_count = std::max(1u, emulated);
     c.places.resize(c.size);
     std::vector<uint32_t> counts(c.node_count);
+    std::vector<std::vector<Seat>> seats(c.node_count);  // by local rank
     for (uint32_t r = 0; r < c.size; ++r) {
         const Identity who = received<Identity>(c, r);
         if (who.machine != first.machine)
@@ -97,13 +101,14 @@ std::string place_ranks(ls_context& c) {
             c.options.nodes_strided ? r % c.node_count : uint64_t{r} * c.node_count / c.size;
         c.places[r].node = static_cast<uint16_t>(node);
         c.places[r].local = static_cast<uint16_t>(counts[node]++);
+        seats[node].push_back(who.seat);
     }
     for (const uint32_t count : counts) {
         if (count > kRanksPerNodeMax) return "there are more than 512 ranks on a node";
     }
-    for (Place& place : c.places)
-        place.service =
-            static_cast<uint16_t>(uint64_t{place.local} * c.options.service_count / counts[place.node]);
+    std::vector<std::vector<uint16_t>> services;
+    for (const auto& node : seats) services.push_back(share_ranks(node, c.options.service_count));
+    for (Place& place : c.places) place.service = services[place.node][place.local];
     c.node = c.places[c.rank].node;
     c.local = c.places[c.rank].local;
     c.local_count = counts[c.node];
@@ -377,7 +382,7 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
         const auto pid = static_cast<uint32_t>(getpid());
         c->probe_value = mix64(now_ns() ^ pid);
         const Identity mine{machine_identity(), reinterpret_cast<uint64_t>(&c->probe_value), c->probe_value,
-                            pid, 1};
+                            pid, 1, seat_of_process(0)};
         if (!c->alive || start_exchange(*c, mine) != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
         *out = c.release();
         return static_cast<int>(LS_OK);

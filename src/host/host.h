@@ -165,7 +165,8 @@ typedef struct ls_service_stats {
     uint32_t node, service, incarnation, core; /* core: UINT32_MAX if it has none of its own */
     uint64_t busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
         notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes,
-        bytes_staged;
+        bytes_staged, bytes_relayed,
+        taken; /* of copies and reads: for ranks of another service process of the node that had too much to do */
     ls_late_counts late[LS_COLLECTIVE_COUNT]; /* by collective (index ls_collective) */
 } ls_service_stats;
 /* The service processes of this rank's node; returns how many there are, fills at most `max`. Call it on the lowest

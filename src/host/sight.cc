@@ -72,6 +72,8 @@ uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t 
                   get(slot.bytes_bounced),
                   get(slot.bytes_between_nodes),
                   get(slot.bytes_staged),
+                  get(slot.bytes_relayed),
+                  get(slot.taken),
                   {}};
         for (uint32_t i = 0; i < kCollectives; ++i) {
             const LateWords& late = slot.late[i];

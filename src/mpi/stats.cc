@@ -170,17 +170,20 @@ void append_service(std::string* out, const ls_service_stats& s) {
            static_cast<double>(s.busy_ns) * 1e-9, static_cast<double>(s.idle_ns) * 1e-9,
            static_cast<double>(s.cpu_ns) * 1e-9);
     append(out,
-           "\"copies\": %" PRIu64 ", \"reads\": %" PRIu64 ", \"late_arrivals\": %" PRIu64
-           ", \"handed_on\": %" PRIu64 ", \"rescued\": %" PRIu64 ", \"parked\": %" PRIu64 ", ",
-           s.copies, s.reads, late.late, late.handed_on, late.rescued, late.parked);
+           "\"copies\": %" PRIu64 ", \"reads\": %" PRIu64 ", \"taken\": %" PRIu64
+           ", \"late_arrivals\": %" PRIu64 ", \"handed_on\": %" PRIu64 ", \"rescued\": %" PRIu64
+           ", \"parked\": %" PRIu64 ", ",
+           s.copies, s.reads, s.taken, late.late, late.handed_on, late.rescued, late.parked);
     append(out,
            "\"messages_sent\": %" PRIu64 ", \"messages_refused\": %" PRIu64 ", \"stale_messages\": %" PRIu64
            ", \"notifications_resent\": %" PRIu64 ", ",
            s.messages_sent, s.messages_refused, s.stale_messages, s.notifications_resent);
     append(out,
            "\"bytes_mapped\": %" PRIu64 ", \"bytes_peer_copied\": %" PRIu64 ", \"bytes_bounced\": %" PRIu64
-           ", \"bytes_between_nodes\": %" PRIu64 ", \"bytes_staged\": %" PRIu64 ", ",
-           s.bytes_mapped, s.bytes_peer_copied, s.bytes_bounced, s.bytes_between_nodes, s.bytes_staged);
+           ", \"bytes_between_nodes\": %" PRIu64 ", \"bytes_staged\": %" PRIu64
+           ", \"bytes_relayed\": %" PRIu64 ", ",
+           s.bytes_mapped, s.bytes_peer_copied, s.bytes_bounced, s.bytes_between_nodes, s.bytes_staged,
+           s.bytes_relayed);
     append_late(out, s.late);
     *out += "}";
 }
@@ -203,10 +206,11 @@ CallCounts total_of(const Counts& counts) {
 std::string summary_json(const Counts& counts, const std::vector<ls_service_stats>& services) {
     const CallCounts total = total_of(counts);
     ls_late_counts by_collective[kCollectiveCount] = {};
-    uint64_t staged = 0;
+    uint64_t staged = 0, relayed = 0;
     for (const ls_service_stats& s : services) {
         for (int i = 0; i < kCollectiveCount; ++i) add_late(&by_collective[i], s.late[i]);
         staged += s.bytes_staged;
+        relayed += s.bytes_relayed;
     }
     const ls_late_counts late = late_total(by_collective);
     std::string out = "{\n";
@@ -226,8 +230,8 @@ std::string summary_json(const Counts& counts, const std::vector<ls_service_stat
            late.late, late.handed_on, late.parked, total.by_service, total.by_rank);
     append(&out,
            "  \"landed\": %" PRIu64 ",\n  \"written_by_service\": %" PRIu64 ",\n  \"staged\": %" PRIu64
-           ",\n  ",
-           total.landed, total.by_service + total.landed, staged);
+           ",\n  \"relayed\": %" PRIu64 ",\n  ",
+           total.landed, total.by_service + total.landed, staged, relayed);
     append_late(&out, by_collective);
     out += ",\n  \"services\": [";
     separator = "\n";

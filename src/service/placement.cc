@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "fabric/shm/seat.h"
+
 namespace longshore {
 namespace {
 
@@ -37,6 +39,14 @@ std::vector<int> parse_list(const char* text) {
     return cpus;
 }
 
+std::vector<int> cpus_near(const std::vector<pid_t>& ranks, uint32_t services, const std::vector<int>& open) {
+    std::vector<Seat> seats;
+    for (const pid_t rank : ranks) seats.push_back(rank == 0 ? Seat{} : seat_of_process(rank));
+    std::vector<SpareCpu> spare;
+    for (const int cpu : open) spare.push_back({cpu, seat_of_cpu(cpu)});
+    return choose_cpus(seats, services, spare);
+}
+
 }  // namespace
 
 std::vector<int> reset_affinity() {
@@ -64,7 +74,7 @@ std::vector<PlaceService> place_services(const ServiceParameters& parameters, co
     bool bound = !ranks.empty();
     for (const pid_t rank : ranks) {
         CpuMask mask;
-        if (!mask.get(rank)) continue;
+        if (rank == 0 || !mask.get(rank)) continue;
         const auto many =
             static_cast<size_t>(std::count_if(cpus.begin(), cpus.end(), [&](int c) { return mask.has(c); }));
         if (many >= cpus.size()) bound = false;
@@ -76,6 +86,10 @@ std::vector<PlaceService> place_services(const ServiceParameters& parameters, co
     for (auto cpu = cpus.rbegin(); cpu != cpus.rend(); ++cpu) {
         if (bound && !taken.has(*cpu)) open.push_back(*cpu);
     }
+    // Supervisors of emulated nodes do not see each other's ranks: each takes the next ones.
+    const bool alone = parameters.machine_ranks == parameters.rank_count;
+    const std::vector<int> near =
+        alone ? cpus_near(ranks, parameters.service_count, open) : std::vector<int>{};
     for (size_t s = 0; s < places.size(); ++s) {
         PlaceService& place = places[s];
         place.may_spin = ours + s < spare;
@@ -84,7 +98,7 @@ std::vector<PlaceService> place_services(const ServiceParameters& parameters, co
             place.core = listed[(ours + s) % listed.size()];
             place.only_idle = 0;
         } else if (strcmp(parameters.cores, "none") != 0 && place.may_spin && ours + s < open.size()) {
-            place.core = open[ours + s];
+            place.core = alone ? near[s] : open[ours + s];
         }
     }
     return places;

@@ -12,8 +12,8 @@ namespace longshore {
 // All CPUs this process may use, whatever the mask it was started with; its own mask afterwards.
 std::vector<int> reset_affinity();
 
-// `cpus`: from reset_affinity(). `ranks`: those of this node. For all service processes of the node, in
-// order.
+// `cpus`: from reset_affinity(). `ranks`: those of this node, by local rank; 0: gone. For all service
+// processes of the node, in order. Where the node has the machine to itself each runs near its ranks.
 std::vector<PlaceService> place_services(const ServiceParameters& parameters, const std::vector<int>& cpus,
                                          const std::vector<pid_t>& ranks);
 

@@ -17,6 +17,7 @@ constexpr uint64_t kYieldedWaitNs = 100'000;  // a rank that stops waiting does 
 constexpr uint64_t kYieldedWaitMaxNs = 3'200'000;
 constexpr size_t kRefusedMax = 256;
 constexpr int kActionsPerTurn = 32;
+constexpr uint64_t kBytesPerTurn = 256 * 1024;  // then messages are looked at: some are of small operations
 constexpr uint64_t kCopyBit = uint64_t{1} << 63;
 
 uint64_t cpu_ns() {
@@ -159,6 +160,8 @@ void ServiceLoop::publish(uint64_t now) {
     set(slot_.bytes_bounced, copier.bytes_bounced);
     set(slot_.bytes_between_nodes, engine.bytes_between_nodes);
     set(slot_.bytes_staged, engine.bytes_staged);
+    set(slot_.bytes_relayed, engine.bytes_relayed);
+    set(slot_.taken, engine.taken);
     for (uint32_t i = 0; i < kCollectives; ++i) {
         const LateCounters& late = engine.late[i];
         LateWords& words = slot_.late[i];
@@ -221,11 +224,13 @@ bool ServiceLoop::turn() {
     if (!refused_.empty()) worked |= send_refused();
     raise(true, now);
     const int actions_max = only_idle_ ? 1 : kActionsPerTurn;
-    for (int i = 0; i < actions_max; ++i) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < actions_max && bytes < kBytesPerTurn; ++i) {
         if (!kept_ && !engine_.next(&action_, &wake_)) break;
         kept_ = !carry_out(action_);
         if (kept_) break;
         worked = true;
+        bytes += action_.bytes + action_.copy.bytes;
     }
     if (!worked) raise(false, now);
     if (wake_.any()) {

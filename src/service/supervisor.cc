@@ -299,9 +299,9 @@ bool Supervisor::attach(Client& client, const AttachRequest& request) {
 }
 
 void Supervisor::place_all() {
-    std::vector<pid_t> ranks;
+    std::vector<pid_t> ranks(p_.rank_count);
     for (const auto& client : clients_) {
-        if (client->local_rank >= 0) ranks.push_back(client->pid);
+        if (client->local_rank >= 0) ranks[static_cast<size_t>(client->local_rank)] = client->pid;
     }
     places_ = place_services(p_, cpus_, ranks);
     for (size_t s = 0; s < services_.size(); ++s) {

@@ -102,6 +102,8 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
         o.staging_slots = static_cast<uint32_t>(r.between(2, 8));
         o.staging_slot_bytes = o.chunk_bytes;
     }
+    // A move counts 4 KiB: after how many of them.
+    if (version >= 6 && r.chance(700)) o.help_bytes = 4096 * one_of(r, {1, 3, 10});
     return o;
 }
 
@@ -200,6 +202,7 @@ std::string WorldOptions::text() const {
     put("staging_only", staging_only);
     put("staged", staged);
     put("broadcasts", broadcasts);
+    put("help_bytes", help_bytes);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
     return t;

@@ -9,9 +9,10 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 5;
+constexpr uint32_t kOptionsVersion = 6;
 // The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often;
-// version 3 has no staging, version 4 no worlds of broadcasts.
+// version 3 has no staging, version 4 no worlds of broadcasts; until version 5 no service process takes of
+// another's work.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
@@ -31,6 +32,7 @@ struct WorldOptions {
     uint32_t watches = 64, held = 64, queued = 64, imports = 64, reads = 4, eager = 512, eager_bytes = 64;
     uint32_t staging_slots = 0, staging_slot_bytes = 64;
     bool staging_only = false;
+    uint32_t help_bytes = 0;
     uint32_t copies_in_flight = 1;
     uint32_t block_bytes_max = 512;
     uint32_t actions_per_step = 1;

@@ -29,6 +29,7 @@ ServiceLimits ServiceActor::limits(const WorldOptions& o) {
     l.staging_slots = o.staging_slots;
     l.staging_slot_bytes = o.staging_slot_bytes;
     l.staging_only = o.staging_only;
+    l.help_bytes = o.help_bytes;
     if (o.ranks > 256) l.frame_bytes = 1536;  // one per peer, and every service process is everybody's peer
     return l;
 }
@@ -276,6 +277,8 @@ void ServiceActor::count_coverage() {
                     describe() + " notified again after a while: requests and greetings should have done it");
     v.duplicates |= c.duplicates != 0;
     v.staged |= c.bytes_staged != 0;
+    v.taken_copies |= c.taken != c.taken_reads;
+    v.taken_reads |= c.taken_reads != 0;
     for (uint32_t r = 0; r < memory_.rank_count(); ++r)
         for (const auto& landed : memory_.rank(LocalRank(static_cast<uint16_t>(r))).bytes_landed)
             v.landed |= landed.load() != 0;

@@ -291,6 +291,7 @@ Verdict World::run() {
 void World::judge_end() {
     for (auto& r : ranks_) r->judge_end();
     for (auto& s : services_) s->judge_end();
+    if (!options.large) judge_moved();
     for (uint32_t n = 0; n < options.nodes; ++n)
         for (uint32_t i = 0; i < options.parked && !is_lost(NodeId(static_cast<uint16_t>(n))); ++i)
             if (memory.node(n).parked(i).state.load() != 0)
@@ -299,6 +300,27 @@ void World::judge_end() {
         fabric.bytes_between_nodes != program.bytes_between_nodes)
         fail("bytes between nodes", "moved " + std::to_string(fabric.bytes_between_nodes) + ", must be " +
                                         std::to_string(program.bytes_between_nodes));
+}
+
+// Every byte of every block has been moved once, by whomever.
+void World::judge_moved() {
+    std::vector<uint64_t> due(ranks_.size());
+    for (const Operation& op : program.operations)
+        for (uint32_t d = 0; d < op.size; ++d)
+            for (uint32_t s = 0; s < op.size; ++s)
+                if (s != d) due[program.groups[op.group].members[d]] += op.bytes(s, d);
+    for (uint32_t r = 0; r < ranks_.size(); ++r) {
+        const Place& place = program.places[r];
+        if (is_lost(place.node)) continue;
+        const RankSlot& slot = memory.node(place.node.value).rank(place.local);
+        uint64_t moved = 0;
+        for (uint32_t c = 0; c < kCollectives; ++c)
+            moved += slot.bytes_by_service[c].load() + slot.bytes_by_rank[c].load();
+        const bool all = !options.unreadable && !options.import_fails && !node_lost_;
+        if (moved > due[r] || (all && moved != due[r]))
+            fail("moved once", "rank " + std::to_string(r) + " got " + std::to_string(moved) +
+                                   " bytes, must get " + std::to_string(due[r]));
+    }
 }
 
 std::string World::stuck() const {

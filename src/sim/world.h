@@ -68,6 +68,7 @@ class World {
     void control(uint64_t value);
     void lose_node();
     void judge_end();
+    void judge_moved();
     std::string stuck() const;
 
     bool is_lost(NodeId node) const { return node_lost_ && node.value + 1u == options.lost_node; }

@@ -108,6 +108,7 @@ std::vector<ServiceView> NodeView::services() const {
         view.cpu_ns = get(slot.cpu_ns);
         view.bytes_moved = get(slot.bytes_mapped) + get(slot.bytes_peer_copied) + get(slot.bytes_bounced);
         view.bytes_between_nodes = get(slot.bytes_between_nodes);
+        view.taken = get(slot.taken);
     }
     return all;
 }

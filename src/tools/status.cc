@@ -179,16 +179,16 @@ void print_job(const JobState& job, const std::vector<Process>& processes) {
     }
     fmt::print("JOB  {}\n     {} rank{} on {} node{}, since {}\n\n", program_of(job, 100), job.size,
                job.size == 1 ? "" : "s", job.node_count, job.node_count == 1 ? "" : "s", local_time(started));
-    fmt::print("  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>6} {:>9} {:>10} {:>10}\n", "NODE", "SP", "PID",
-               "STATE", "CORE", "STARTS", "BUSY", "CPU", "MOVED", "OVER NODES");
+    fmt::print("  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>6} {:>9} {:>10} {:>10} {:>7}\n", "NODE", "SP",
+               "PID", "STATE", "CORE", "STARTS", "BUSY", "CPU", "MOVED", "OVER NODES", "TAKEN");
     for (const NodeState& node : job.nodes) {
         for (const ServiceView& sp : node.services) {
             const double busy = seconds(sp.busy_ns), all = busy + seconds(sp.idle_ns);
-            fmt::print("  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>4.0f} % {:>7.2f} s {:>10} {:>10}\n",
+            fmt::print("  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>4.0f} % {:>7.2f} s {:>10} {:>10} {:>7}\n",
                        node.node, sp.service, sp.pid, state_of(sp.pid),
                        sp.core < 0 ? "-" : std::to_string(sp.core), sp.incarnation,
                        all > 0 ? 100 * busy / all : 0, seconds(sp.cpu_ns), bytes_text(sp.bytes_moved),
-                       bytes_text(sp.bytes_between_nodes));
+                       bytes_text(sp.bytes_between_nodes), sp.taken);
         }
     }
     fmt::print("\n  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>10} {:>10}\n", "NODE", "RANK", "PID", "STATE",
@@ -270,7 +270,8 @@ Json job_json(const JobState& job) {
                                        {"idle_s", seconds(sp.idle_ns)},
                                        {"cpu_s", seconds(sp.cpu_ns)},
                                        {"bytes_moved", sp.bytes_moved},
-                                       {"bytes_between_nodes", sp.bytes_between_nodes}});
+                                       {"bytes_between_nodes", sp.bytes_between_nodes},
+                                       {"moves_taken", sp.taken}});
         }
         for (const RankView& rank : node.ranks) {
             one["ranks"].push_back({{"rank", rank.rank ? Json(*rank.rank) : Json()},

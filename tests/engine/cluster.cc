@@ -1,5 +1,6 @@
 #include "cluster.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace longshore {
@@ -17,11 +18,13 @@ Cluster::Cluster(const Shape& shape) : shape_(shape) {
     const uint16_t node_count = static_cast<uint16_t>(shape.ranks_of_node.size());
     shape_.service_limits.nodes_max = node_count;
     shape_.service_limits.services_per_node_max = shape.services;
-    std::vector<Member> members;
+    std::vector<Member>& members = members_;
+    groups_.emplace_back();
     for (uint16_t n = 0; n < node_count; ++n)
         for (uint16_t r = 0; r < shape.ranks_of_node[n]; ++r)
             members.push_back(
                 {NodeId{n}, ServiceId{static_cast<uint16_t>(r % shape.services)}, LocalRank{r}, r});
+    for (uint32_t i = 0; i < members.size(); ++i) groups_[0].push_back(i);
     for (uint16_t n = 0; n < node_count; ++n) {
         nodes_.push_back(std::make_unique<Node>());
         Node& node = *nodes_.back();
@@ -55,6 +58,8 @@ Cluster::Cluster(const Shape& shape) : shape_(shape) {
                 LocalRank{r});
             places_.push_back(std::move(place));
         }
+        group_data_ = std::max(group_data_, node.memory.group(group()).data_bytes);
+        node.clock_ns.resize(shape.services);
         const std::vector<uint16_t> services(node_count, static_cast<uint16_t>(shape.services));
         for (uint16_t s = 0; s < shape.services; ++s) {
             WakeSet wake;
@@ -113,24 +118,29 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
     }
     Action a;
     if (!engine.next(&a, &wake)) return busy;
+    uint64_t bytes = 0;
     switch (a.kind) {
         case Action::Kind::kCopy:
             if (a.copy.bytes != 0)
-                memcpy(address(node, s, a.copy.to), address(node, s, a.copy.from), a.copy.bytes);
+                move(address(node, s, a.copy.to), address(node, s, a.copy.from), a.copy.bytes);
+            bytes = a.copy.bytes;
             engine.finish_copy(a.copy, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kRead:
-            memcpy(address(node, s, a.to), reinterpret_cast<uint8_t*>(a.region) + a.offset, a.bytes);
+            move(address(node, s, a.to), reinterpret_cast<uint8_t*>(a.region) + a.offset, a.bytes);
+            bytes = a.bytes;
             ++reads_between_nodes;
             bytes_between_nodes += a.bytes;
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kMove:
-            memcpy(address(node, s, a.to), address(node, s, a.from), a.bytes);
+            move(address(node, s, a.to), address(node, s, a.from), a.bytes);
+            bytes = a.bytes;
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kWrite:
-            memcpy(address(node, s, a.to), a.data.data(), a.data.size());
+            move(address(node, s, a.to), a.data.data(), a.data.size());
+            bytes = a.bytes;
             bytes_between_nodes += a.bytes;
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;
@@ -147,7 +157,76 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
         case Action::Kind::kForget:
             break;
     }
+    bytes_moved += bytes;
+    node.clock_ns[s] += kActionNs + bytes / kBytesPerNs;
     return true;
+}
+
+void Cluster::move(uint8_t* to, const void* from, uint64_t bytes) const {
+    if (shape_.move_bytes) memcpy(to, from, bytes);
+}
+
+bool Cluster::all_complete(const std::vector<std::pair<uint32_t, RecordId>>& records) {
+    return std::all_of(records.begin(), records.end(), [&](const auto& r) {
+        return places_[r.first].engine->poll(r.second) == Progress::kComplete;
+    });
+}
+
+uint64_t Cluster::now_ns() const {
+    uint64_t now = UINT64_MAX;
+    for (const auto& node : nodes_)
+        for (const uint64_t clock : node->clock_ns) now = std::min(now, clock);
+    return now;
+}
+
+bool Cluster::step_timed() {
+    constexpr uint64_t kIdleNs = 100;
+    // What others have sent by then has arrived.
+    uint32_t node = 0, service = 0;
+    for (uint32_t n = 0; n < nodes_.size(); ++n)
+        for (uint32_t s = 0; s < shape_.services; ++s)
+            if (nodes_[n]->clock_ns[s] < nodes_[node]->clock_ns[service]) node = n, service = s;
+    const bool busy = turn_of_service(node, service);
+    if (!busy) nodes_[node]->clock_ns[service] += kIdleNs;
+    return busy;
+}
+
+uint64_t Cluster::run_timed(const std::vector<std::pair<uint32_t, RecordId>>& until) {
+    constexpr uint32_t kIdleStepsMax = 1000;
+    for (uint32_t idle = 0; idle < kIdleStepsMax;) {
+        idle = step_timed() ? 0 : idle + 1;
+        if (all_complete(until)) return now_ns();
+    }
+    return 0;
+}
+
+GroupSlot Cluster::add_group(const std::vector<uint32_t>& ranks) {
+    const GroupSlot slot{static_cast<uint32_t>(groups_.size())};
+    groups_.push_back(ranks);
+    std::vector<Member> members;
+    std::vector<uint16_t> index(nodes_.size());
+    for (const uint32_t r : ranks) {
+        members.push_back(members_[r]);
+        members.back().local_index = index[places_[r].node]++;
+    }
+    uint64_t used = 0;
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+        if (index[n] == 0) continue;
+        const NodeMemory& memory = nodes_[n]->memory;
+        memory.create_group(slot, GroupId{77 + slot.value}, members.data(),
+                            static_cast<uint32_t>(members.size()), memory.group_data_begin() + group_data_);
+        used = std::max(used, memory.group(slot).data_bytes);
+    }
+    group_data_ += used;
+    return slot;
+}
+
+PostResult Cluster::post_in(GroupSlot group, uint32_t member, OperationArguments arguments,
+                            RecordId* record) {
+    WakeSet wake;
+    arguments.group = group;
+    arguments.rank = Rank{member};
+    return places_[groups_[group.value][member]].engine->post(arguments, true, record, &wake);
 }
 
 bool Cluster::run(const std::vector<std::pair<uint32_t, RecordId>>& until, uint32_t turns_max) {

@@ -1,5 +1,6 @@
-// A few nodes in one process, without faults or time: ranks and service processes take turns. For unit tests
-// of the engine; the simulator (src/sim) is the place for everything that can go wrong.
+// A few nodes in one process, without faults: ranks and service processes take turns, or service processes
+// alone run by clocks of their own (run_timed). For unit tests of the engine; the simulator (src/sim) is the
+// place for everything that can go wrong.
 #pragma once
 
 #include <deque>
@@ -21,6 +22,7 @@ class Cluster {
         ServiceLimits service_limits;
         bool cooperative = true;
         bool run_services = true;
+        bool move_bytes = true;  // else only the engine's part is done: memory need not be there
     };
     explicit Cluster(const Shape& shape);
 
@@ -28,16 +30,32 @@ class Cluster {
     // Registers a span of a rank's memory.
     MemoryRef add_region(uint32_t rank, void* base, uint64_t bytes);
     PostResult post(uint32_t rank, OperationArguments arguments, RecordId* record);
+    // Another group of these ranks, and an operation of its member number `member`.
+    GroupSlot add_group(const std::vector<uint32_t>& ranks);
+    PostResult post_in(GroupSlot group, uint32_t member, OperationArguments arguments, RecordId* record);
     // Takes turns until the given records (one per rank, or none) are complete; false after too many.
     bool run(const std::vector<std::pair<uint32_t, RecordId>>& until, uint32_t turns_max = 100000);
+    // Service processes alone, each as fast as its actions take (kActionNs and bytes at kBytesPerNs). Until
+    // the records are complete, and when that was; 0: never.
+    uint64_t run_timed(const std::vector<std::pair<uint32_t, RecordId>>& until);
+    bool step_timed();  // of whoever is behind
+    bool all_complete(const std::vector<std::pair<uint32_t, RecordId>>& records);
+    // The clock of whoever is behind.
+    uint64_t now_ns() const;
+    static constexpr uint64_t kActionNs = 500, kBytesPerNs = 8;
     void release(uint32_t rank, RecordId record);
     // Everything given back: records, arenas, watches, pools.
     bool clean();
 
     RankEngine& rank(uint32_t r) { return *places_[r].engine; }
     ServiceEngine& service(uint32_t node, uint32_t s) { return *nodes_[node]->services[s]; }
+    LocalRank local(uint32_t r) const { return places_[r].local; }
+    uint64_t arena_begin(uint32_t r) const {
+        return nodes_[places_[r].node]->memory.arena_begin(places_[r].local);
+    }
     GroupSlot group() const { return GroupSlot{0}; }
     uint64_t reads_between_nodes = 0, bytes_between_nodes = 0;
+    uint64_t bytes_moved = 0;  // by service processes
 
   private:
     struct Node {
@@ -47,6 +65,7 @@ class Cluster {
         std::vector<std::vector<uint8_t*>> regions;  // [local rank][region]
         std::vector<std::unique_ptr<uint64_t[]>> blocks;
         std::vector<std::unique_ptr<ServiceEngine>> services;
+        std::vector<uint64_t> clock_ns;                                 // of each
         std::vector<std::vector<uint8_t>> staging;                      // of each
         std::deque<std::pair<uint32_t, std::vector<std::byte>>> inbox;  // service, frame
     };
@@ -57,10 +76,14 @@ class Cluster {
     };
     uint8_t* address(Node& node, uint32_t service, const MemoryRef& at);
     bool turn_of_service(uint32_t node, uint32_t s);
+    void move(uint8_t* to, const void* from, uint64_t bytes) const;
 
     Shape shape_;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::vector<Place> places_;
+    std::vector<Member> members_;
+    std::vector<std::vector<uint32_t>> groups_;  // by slot
+    uint64_t group_data_ = 0;                    // used
 };
 
 }  // namespace longshore

@@ -1,0 +1,171 @@
+// ServiceEngine: whose turn it is. What there is to move (chunks between ranks of the node, blocks of other
+// nodes) is served by operation: the one that has had least of this service process comes next, by start-time
+// fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), and its ranks in turn. An operation of many ranks or
+// large blocks so gets no more than a small one that has just begun.
+#include "engine/service_state.h"
+
+namespace longshore {
+namespace {
+
+// However few bytes a move has, it costs about as much as so many.
+constexpr uint64_t kMoveCostBytes = 4096;
+
+uint32_t share_bucket(const OperationId& id, uint32_t count) {
+    return static_cast<uint32_t>(mix64(id.group.value ^ mix64(id.sequence))) & (count - 1);
+}
+
+}  // namespace
+
+// Into the list by what it has had; behind those that have had as much.
+void ServiceEngine::State::sort_in(uint32_t i) {
+    uint32_t* link = &shares;
+    while (*link != kNone && share_pool[*link].served <= share_pool[i].served) link = &share_pool[*link].next;
+    share_pool[i].next = *link;
+    *link = i;
+}
+
+void ServiceEngine::State::unlink_share(uint32_t i) {
+    uint32_t* link = &shares;
+    while (*link != i) link = &share_pool[*link].next;
+    *link = share_pool[i].next;
+}
+
+void ServiceEngine::State::join_share(uint32_t i) {
+    Watch& w = watches[i];
+    const OperationId id{GroupId{memory.group(w.seen.group).id.load(std::memory_order_acquire)},
+                         w.seen.sequence};
+    uint32_t& bucket = share_buckets[share_bucket(id, share_bucket_count)];
+    uint32_t k = bucket;
+    while (k != kNone && share_pool[k].operation != id) k = share_pool[k].chain;
+    if (k == kNone) {
+        k = share_pool.take();  // there are as many as watches
+        Share& s = share_pool[k];
+        s.operation = id;
+        s.served = level;
+        s.chain = bucket;
+        bucket = k;
+        sort_in(k);
+    }
+    Share& s = share_pool[k];
+    w.share = k;
+    if (s.watch_count++ == 0) {
+        s.watch = w.share_next = w.share_previous = i;
+        return;
+    }
+    // Last in the ring.
+    w.share_next = s.watch;
+    w.share_previous = watches[s.watch].share_previous;
+    watches[w.share_previous].share_next = watches[s.watch].share_previous = i;
+}
+
+void ServiceEngine::State::leave_share(uint32_t i) {
+    const Watch& w = watches[i];
+    Share& s = share_pool[w.share];
+    if (s.watch == i) s.watch = w.share_next;
+    watches[w.share_previous].share_next = w.share_next;
+    watches[w.share_next].share_previous = w.share_previous;
+    if (--s.watch_count != 0) return;
+    s.watch = kNone;
+    if (serving != w.share) drop_share(w.share);
+}
+
+// Nobody is left in it: its blocks to be read are cancelled, and what one of its ranks had for others they
+// have got, or its record would be there.
+void ServiceEngine::State::drop_share(uint32_t i) {
+    Share& s = share_pool[i];
+    while (s.ready.count != 0) push_back(queue.items, &cancelled, pop_front(queue.items, &s.ready));
+    while (s.landed.count != 0) landed_pool.give(pop_front(landed_pool.items, &s.landed));
+    unlink_share(i);
+    uint32_t* link = &share_buckets[share_bucket(s.operation, share_bucket_count)];
+    while (*link != i) link = &share_pool[*link].chain;
+    *link = s.chain;
+    share_pool.give(i);
+}
+
+// The next move of whoever has had least and has something to move.
+bool ServiceEngine::State::next_turn(Action* out, uint32_t events, WakeSet* wake) {
+    if (!helping) yielded = false;
+    for (uint32_t i = shares; i != kNone;) {
+        serving = i;
+        const bool served = serve(share_pool[i], out, events, wake);
+        serving = kNone;
+        const uint32_t next = share_pool[i].next;
+        if (share_pool[i].watch_count == 0) drop_share(i);
+        if (served) return true;
+        i = next;
+    }
+    return false;
+}
+
+bool ServiceEngine::State::serve(Share& s, Action* out, uint32_t events, WakeSet* wake) {
+    if (next_read(s, out, wake)) return true;
+    if (!next_copy(s, out, events)) return false;
+    charge(s, out->copy.bytes);
+    return staged(out);
+}
+
+// Who had nothing to do for a while has not saved it up.
+void ServiceEngine::State::charge(Share& s, uint64_t bytes) {
+    if (s.served > level) level = s.served;
+    s.served = level + bytes + kMoveCostBytes;
+    const uint32_t i = static_cast<uint32_t>(&s - share_pool.items);
+    unlink_share(i);
+    sort_in(i);
+    if (!helping) run_bytes += bytes + kMoveCostBytes;
+}
+
+bool ServiceEngine::State::next_copy(Share& s, Action* out, uint32_t events) {
+    // Where every copy needs a slot, none is claimed before there is one.
+    const bool may_copy = !limits.staging_only || moves.room() != 0;
+    if (may_copy && next_landed(s, out)) return true;
+    for (uint32_t left = s.watch_count; left != 0; --left) {
+        const uint32_t i = s.watch;
+        Watch& w = watches[i];
+        s.watch = w.share_next;
+        if (!still(w)) {
+            drop_watch(i);
+            continue;
+        }
+        if (w.due_count != 0) send_notifications(i);
+        if (w.request_next < w.seen.size) send_requests(i);
+        if (w.helps != helping || (w.lap_over && w.lap_events == events)) continue;
+        if (yields && !w.several_nodes && memory.rank(w.local).waiting.load(std::memory_order_relaxed) != 0) {
+            yielded |= !helping;
+            continue;
+        }
+        if (!may_copy) continue;
+        if (w.lap_over || w.incoming.idle_steps == 0) w.lap_events = events;
+        if (w.lap_over) w.incoming.idle_steps = 0;
+        w.lap_over = false;
+        *out = Action{};
+        out->kind = Action::Kind::kCopy;
+        if (claim(w, &out->copy)) return true;
+        w.lap_over = true;
+    }
+    return false;
+}
+
+bool ServiceEngine::State::claim(Watch& w, Copy* out) {
+    if (mover.claim_landing(w.local, w.record, &w.landing_chunk, out)) return true;
+    w.landing_chunk = 0;  // what was in others' hands may be free in the next lap
+    return load_relaxed(&memory.record(w.local, w.record).copies_itself) == 0 &&
+           mover.claim_incoming(w.local, w.record, &w.incoming, UINT32_MAX, out);
+}
+
+// A queued block may be read when its operation's turn comes; one whose operation is over is only
+// acknowledged.
+void ServiceEngine::State::make_ready(uint32_t q) {
+    queue[q].place = QueuedRead::Place::kReady;
+    push_back(queue.items, queue[q].cancelled ? &cancelled : &share_pool[watches[queue[q].watch].share].ready,
+              q);
+}
+
+void ServiceEngine::State::retire_cancelled(WakeSet* wake) {
+    while (cancelled.count != 0) {
+        const uint32_t q = pop_front(queue.items, &cancelled);
+        queue[q].place = QueuedRead::Place::kIssued;
+        finish_queued(q, wake);
+    }
+}
+
+}  // namespace longshore
