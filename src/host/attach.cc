@@ -381,8 +381,9 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
             c->alive.data()[0] = std::byte{1};
         const auto pid = static_cast<uint32_t>(getpid());
         c->probe_value = mix64(now_ns() ^ pid);
-        const Identity mine{machine_identity(), reinterpret_cast<uint64_t>(&c->probe_value), c->probe_value,
-                            pid, 1, seat_of_process(0)};
+        const Identity mine{
+            machine_identity(), reinterpret_cast<uint64_t>(&c->probe_value), c->probe_value, pid, 1,
+            seat_of_process(0)};
         if (!c->alive || start_exchange(*c, mine) != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
         *out = c.release();
         return static_cast<int>(LS_OK);
