@@ -36,7 +36,8 @@ class Fabric {
     virtual Post send(ServiceAddress to, std::span<const std::byte> message) = 0;
     // Between two ranks of this node, or one of them and the staging memory of this member (kStaging).
     virtual Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) = 0;
-    // From an imported region of another node, a rank's or staging memory, into a rank of this node, or into staging memory.
+    // From an imported region of another node, a rank's or staging memory, into a rank of this node, or into
+    // staging memory.
     virtual Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes,
                       uint64_t id) = 0;
     // From this process into a rank of this node; the bytes are borrowed until the event.
