@@ -350,6 +350,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     s.retire_cancelled(wake);
     // Acknowledgements and notifications go out in batches; now that there is nothing better to do, as they
     // are.
+    s.send_relay_messages();
     if (s.next_import(out, wake) || s.next_frame(out)) return true;
     s.note_pause();
     if (s.help(out, events, wake)) return true;

@@ -184,14 +184,27 @@ void ServiceActor::look_again() {
 }
 
 void ServiceActor::step() {
+    ServiceSlot& slot = memory_.service(self_.service);
+    SimFabric& fabric = world_.fabric.fabric(self_);
     for (uint32_t i = 0; i < world_.options.actions_per_step; ++i) {
+        // As a fabric sleeps: the engine is not asked once more.
+        if (falling_asleep_) {
+            falling_asleep_ = false;
+            if (slot.events.load() == events_seen_ && !fabric.arrived()) {
+                // A rank that stops waiting does not ring.
+                if (engine_->yielded()) look_again();
+                asleep_ = true;
+                return;
+            }
+            slot.sleeping.store(0);
+        }
         if (!take_events()) return;
         if (kept_) {
             if (!carry_out(*kept_)) return again(world_.options.step_ns * 4);
             kept_.reset();
             continue;
         }
-        const uint32_t seen = memory_.service(self_.service).events.load();
+        events_seen_ = slot.events.load();
         Action a;
         WakeSet wake;
         // At most so many copies at a time; reads are the engine's own business.
@@ -200,30 +213,14 @@ void ServiceActor::step() {
         const bool has = !full && engine_->next(&a, &wake);
         deliver(wake);
         if (!has && full) {
-            if (world_.fabric.fabric(self_).arrived()) return again(world_.options.step_ns);
+            if (fabric.arrived()) return again(world_.options.step_ns);
             asleep_ = true;  // its own completion wakes it
             return;
         }
         if (!has) {
-            ServiceSlot& slot = memory_.service(self_.service);
-            if (!falling_asleep_) {
-                falling_asleep_ = true;
-                slot.sleeping.store(1);
-                return again(world_.options.step_ns);
-            }
-            falling_asleep_ = false;
-            if (slot.events.load() != seen || world_.fabric.fabric(self_).arrived()) {
-                slot.sleeping.store(0);
-                return again(world_.options.step_ns);
-            }
-            // A rank that stops waiting does not ring.
-            if (engine_->yielded()) look_again();
-            asleep_ = true;
-            return;
-        }
-        if (falling_asleep_) {
-            falling_asleep_ = false;
-            memory_.service(self_.service).sleeping.store(0);
+            falling_asleep_ = true;
+            slot.sleeping.store(1);
+            return again(world_.options.step_ns);
         }
         world_.scheduler.note(static_cast<uint64_t>(a.kind) << 52 ^ a.bytes ^ a.copy.bytes);
         if (world_.verbose())

@@ -57,6 +57,7 @@ class ServiceActor {
     uint16_t incarnation_ = 0;
     uint64_t life_ = 0;  // changes whenever pending steps become void
     bool alive_ = false, asleep_ = false, falling_asleep_ = false;
+    uint32_t events_seen_ = 0;  // of the doorbell, before the engine was asked last
     uint32_t seen_events_ = 0;
     std::optional<Action> kept_;
     std::unordered_map<uint64_t, Copy> copies_;
