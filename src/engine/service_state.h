@@ -446,7 +446,7 @@ struct ServiceEngine::State {
     bool send_replies();
     void resync(ServiceAddress with);
 
-    // --- service_receive.cc: others' blocks, for our ranks
+    // --- service_arrival.cc: others' blocks, as we are told of them
     void on_notification(const Notification& n, WakeSet* wake);
     void place_shared(GroupSlot slot, const Notification& n, WakeSet* wake);
     bool ours(uint32_t w, GroupSlot slot, const Notification& n, WakeSet* wake);
@@ -455,6 +455,8 @@ struct ServiceEngine::State {
     void park(const Notification& n, WakeSet* wake);
     void take_parked(WakeSet* wake);
     void count_unparked(Collective collective, uint64_t since_ns);
+
+    // --- service_receive.cc: ... and read them
     void enqueue(uint32_t w, const Notification& n, WakeSet* wake);
     bool next_read(Share& s, Action* out, WakeSet* wake);
     bool take_chunk(uint32_t q, uint32_t chunk, MemoryRef* to, uint64_t* bytes, uint64_t* claim_offset);
