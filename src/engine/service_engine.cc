@@ -432,7 +432,7 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
                 s.on_region(header.sender, m.region, wake);
                 break;
             case MessageKind::kWant:
-                s.on_want(m.relayed);
+                s.on_want(m.relayed, 0);
                 break;
             case MessageKind::kOffer:
                 s.on_offer(header.sender, header.incarnation, m.relayed);

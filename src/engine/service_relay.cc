@@ -125,7 +125,8 @@ bool ServiceEngine::State::awaits(const QueuedRead& q, uint32_t chunk) const {
 
 // --- children
 
-void ServiceEngine::State::on_want(const Relayed& want) {
+// `ticks`: since it came.
+void ServiceEngine::State::on_want(const Relayed& want, uint32_t ticks) {
     if (!known(want.origin) || want.origin.node == memory.node()) {
         ++counters->malformed_messages;
         return;
@@ -164,6 +165,7 @@ void ServiceEngine::State::on_want(const Relayed& want) {
         return;
     }
     wants[held_as].want = want;
+    wants[held_as].ticks = ticks;
     push_back(wants.items, &held_wants, held_as);
 }
 
@@ -204,9 +206,7 @@ void ServiceEngine::State::answer_held_wants() {
         const uint32_t i = pop_front(wants.items, &held_wants);
         const HeldWant waiting = wants[i];
         wants.give(i);
-        on_want(waiting.want);
-        if (held_wants.tail != kNone && wants[held_wants.tail].want.ticket == waiting.want.ticket)
-            wants[held_wants.tail].ticks = waiting.ticks;
+        on_want(waiting.want, waiting.ticks);
     }
 }
 

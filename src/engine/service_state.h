@@ -504,7 +504,7 @@ struct ServiceEngine::State {
     void leave_parents(NodeId node);
     Relay* find_relay(const OperationId& operation, Rank source);
     bool awaits(const QueuedRead& q, uint32_t chunk) const;
-    void on_want(const Relayed& want);
+    void on_want(const Relayed& want, uint32_t ticks);
     bool adopt(Relay* r, const Relayed& want);
     void answer_held_wants();
     void offer_chunk(uint32_t move);
