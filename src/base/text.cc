@@ -6,7 +6,7 @@
 namespace longshore {
 namespace {
 
-constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kSuffixStep = 1024;
 constexpr size_t kShownBytesMax = 60;
 
 }  // namespace
@@ -51,8 +51,8 @@ std::optional<uint64_t> read_size(std::string_view text) {
 std::string show_size(uint64_t bytes) {
     constexpr std::array<const char*, 4> kSuffixes = {"", "K", "M", "G"};
     size_t suffix = 0;
-    while (bytes != 0 && bytes % kKiB == 0 && suffix + 1 < kSuffixes.size()) {
-        bytes /= kKiB;
+    while (bytes != 0 && bytes % kSuffixStep == 0 && suffix + 1 < kSuffixes.size()) {
+        bytes /= kSuffixStep;
         ++suffix;
     }
     return std::to_string(bytes) + kSuffixes[suffix];

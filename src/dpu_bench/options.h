@@ -1,11 +1,14 @@
 // The options that the command and the program share. The command hands them on to the program it starts.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "dpu_bench/plan.h"
+
+namespace CLI {
+class App;
+}
 
 namespace longshore::dpu_bench {
 

@@ -10,17 +10,17 @@
 namespace longshore {
 namespace {
 
-struct Case {
+struct BalanceCase {
     const char* name;
     std::vector<uint32_t> ranks_of_node;
     std::vector<uint32_t> busy;  // ranks that enter the operation: all served by service process 0
     Collective collective;
 };
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const BalanceCase& c, std::ostream* out) {
     *out << c.name;
 }
 
-class Balance : public testing::TestWithParam<Case> {
+class Balance : public testing::TestWithParam<BalanceCase> {
   protected:
     static constexpr uint64_t kBlock = 1000 * 1000;
 
@@ -104,10 +104,10 @@ TEST_P(Balance, IdleServiceProcessTakesWork) {
 
 INSTANTIATE_TEST_SUITE_P(
     , Balance,
-    testing::Values(Case{"Copies", {8}, {0, 2, 4, 6}, Collective::kAlltoall},
-                    Case{"Reads", {4, 4}, {0, 2, 4, 6}, Collective::kAlltoall},
-                    Case{"SharedReads", {4, 4}, {0, 2, 4, 6}, Collective::kAllgather},
-                    Case{"ManyReads", {8, 8}, {0, 2, 4, 6, 8, 10, 12, 14}, Collective::kAlltoall}),
+    testing::Values(BalanceCase{"Copies", {8}, {0, 2, 4, 6}, Collective::kAlltoall},
+                    BalanceCase{"Reads", {4, 4}, {0, 2, 4, 6}, Collective::kAlltoall},
+                    BalanceCase{"SharedReads", {4, 4}, {0, 2, 4, 6}, Collective::kAllgather},
+                    BalanceCase{"ManyReads", {8, 8}, {0, 2, 4, 6, 8, 10, 12, 14}, Collective::kAlltoall}),
     [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kHugeBytes = 64 * kMiB;  // that each rank gives and takes
 
-struct Case {
+struct FairnessCase {
     const char* name;
     std::vector<uint32_t> ranks_of_node;
     Collective huge, small;
@@ -24,11 +24,11 @@ struct Case {
     uint32_t queue = 8192;              // blocks that a service process can have in its queue
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const FairnessCase& c, std::ostream* out) {
     *out << c.name;
 }
 
-class Fairness : public testing::TestWithParam<Case> {
+class Fairness : public testing::TestWithParam<FairnessCase> {
   protected:
     using Records = std::vector<std::pair<uint32_t, RecordId>>;
 
@@ -127,20 +127,20 @@ TEST_P(Fairness, HugeIsNotStarvedBySmall) {
 INSTANTIATE_TEST_SUITE_P(
     , Fairness,
     testing::Values(
-        Case{"OneNode64KiB", {8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}},
-        Case{"OneNode1KiB", {8}, Collective::kAlltoall, Collective::kAlltoall, 1024, {}},
-        Case{"OneNodeTwoOfEightRanks", {8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {3, 5}},
-        Case{"OneNodeAllgather", {8}, Collective::kAllgather, Collective::kAllgather, 65536, {}},
-        Case{"TwoNodes64KiB", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}},
-        Case{"TwoNodes1KiB", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 1024, {}, true},
-        Case{"TwoNodesQueueFull", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}, false, 64},
-        Case{"TwoNodesAllgatherBesideAlltoall",
+        FairnessCase{"OneNode64KiB", {8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}},
+        FairnessCase{"OneNode1KiB", {8}, Collective::kAlltoall, Collective::kAlltoall, 1024, {}},
+        FairnessCase{"OneNodeTwoOfEightRanks", {8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {3, 5}},
+        FairnessCase{"OneNodeAllgather", {8}, Collective::kAllgather, Collective::kAllgather, 65536, {}},
+        FairnessCase{"TwoNodes64KiB", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}},
+        FairnessCase{"TwoNodes1KiB", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 1024, {}, true},
+        FairnessCase{"TwoNodesQueueFull", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}, false, 64},
+        FairnessCase{"TwoNodesAllgatherBesideAlltoall",
              {8, 8},
              Collective::kAlltoall,
              Collective::kAllgather,
              65536,
              {}},
-        Case{"TwoNodesAlltoallBesideAllgather",
+        FairnessCase{"TwoNodesAlltoallBesideAllgather",
              {8, 8},
              Collective::kAllgather,
              Collective::kAlltoall,
