@@ -38,7 +38,8 @@ uint64_t now_ns() {
 
 void drive_native() {
     int flag = 0;
-    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    if (shim().world == MPI_COMM_NULL) return;
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, shim().world, &flag, MPI_STATUS_IGNORE);
 }
 
 void say(LogLevel level, const std::string& line) {
@@ -240,6 +241,7 @@ bool attach() {
     CommExchange exchange(s.world);
     int rc = ls_context_start(&options, &exchange.api, &s.context);
     while (s.context && (rc == LS_OK || rc == LS_IN_PROGRESS)) {
+        exchange.drive();
         rc = ls_context_test(s.context);
         if (rc != LS_IN_PROGRESS) break;
         sched_yield();

@@ -71,8 +71,8 @@ class ContextLock {
 };
 
 uint64_t now_ns();
-// Lets MPI make progress: a peer in a rendezvous send arrives. PMPI_Iprobe on MPI_COMM_WORLD does on both
-// MPIs.
+// Lets MPI make progress: a peer in a rendezvous send arrives. On both MPIs PMPI_Iprobe does, but only if it
+// finds nothing: so it is asked for our own messages, of which there are none.
 void drive_native();
 // One line on stderr, if the user's log level shows it.
 void say(LogLevel level, const std::string& line);
