@@ -3,84 +3,110 @@
 namespace longshore::mpi {
 namespace {
 
-void lay_out_packed(Blocks* blocks, int size) {
-    int64_t at = 0;
+#ifdef OPEN_MPI
+constexpr bool kNullTypeIsWrong = true;
+#else
+constexpr bool kNullTypeIsWrong = false;  // not where there are no elements of it
+#endif
+
+bool read_layouts(const MPI_Datatype* types, int size, Blocks* blocks) {
+    if (!types) return false;
+    blocks->types = types;
+    blocks->layouts.resize(static_cast<size_t>(size));
     for (int i = 0; i < size; ++i) {
-        const int64_t bytes = blocks->counts[i] * static_cast<int64_t>(blocks->layout.element_bytes);
-        blocks->packed_counts.push_back(bytes);
-        blocks->packed_displacements.push_back(at);
-        at += bytes;
+        if (!layout_of(types[i], &blocks->layouts[static_cast<size_t>(i)]) &&
+            (kNullTypeIsWrong || blocks->counts[i] != 0))
+            return false;
     }
+    return true;
 }
 
-ls_vector vector_of(const Blocks& blocks) {
-    if (!blocks.layout.contiguous) return packed_vector_of(blocks);
-    return {blocks.counts, blocks.displacements, 0, blocks.layout.element_bytes};
+// The layouts are there.
+bool measure(int size, Blocks* blocks) {
+    for (int i = 0; i < size; ++i) {
+        const Layout& layout = blocks->layout_of(i);
+        uint64_t bytes = 0;
+        if (blocks->counts[i] < 0 ||
+            __builtin_mul_overflow(static_cast<uint64_t>(blocks->counts[i]), layout.element_bytes, &bytes) ||
+            __builtin_add_overflow(blocks->bytes, bytes, &blocks->bytes))
+            return false;
+        if (bytes == 0) continue;
+        // MPI_BOTTOM is a null pointer, so only data at its address make null an error.
+        if (layout.contiguous && !blocks->address_of(i)) return false;
+        blocks->contiguous = blocks->contiguous && layout.contiguous;
+    }
+    return blocks->bytes <= INT64_MAX;
+}
+
+bool begin(const void* buffer, Integers counts, Integers displacements, Blocks* blocks) {
+    blocks->buffer = buffer;
+    blocks->counts = counts;
+    blocks->displacements = displacements;
+    return counts.given() && displacements.given() && buffer != MPI_IN_PLACE;
+}
+
+// What the host library is to read: the program's own arrays where they say it, else, and for a persistent
+// operation, `own`, in bytes. Packed blocks stand one after another.
+ls_vector vector_of(const Operation& operation, const Blocks& blocks, int size, ByteVector* own) {
+    if (blocks.contiguous && !blocks.types && operation.call.form != Form::kPersistent)
+        return {blocks.counts.data(), blocks.displacements.data(), blocks.counts.is_64bit(),
+                blocks.layout.element_bytes};
+    int64_t at = 0;
+    own->clear();
+    for (int i = 0; i < size; ++i) {
+        const auto bytes = static_cast<int64_t>(blocks.bytes_of(i));
+        own->counts.push_back(bytes);
+        own->displacements.push_back(blocks.contiguous ? blocks.place_of(i) : at);
+        at += bytes;
+    }
+    return own->vector();
+}
+
+// Those of `count` blocks from `first` on that are not empty, in packed memory that begins at `packed`.
+void add_pieces(const Blocks& blocks, int first, int count, std::byte* packed, std::vector<Piece>* pieces) {
+    for (int i = 0; i < first; ++i) packed += blocks.bytes_of(i);
+    for (int i = first; i < first + count; ++i) {
+        const uint64_t bytes = blocks.bytes_of(i);
+        if (bytes > 0)
+            pieces->push_back(
+                {blocks.address_of(i), packed, static_cast<uint64_t>(blocks.counts[i]), blocks.layout_of(i)});
+        packed += bytes;
+    }
 }
 
 }  // namespace
 
-ls_vector packed_vector_of(const Blocks& blocks) {
-    return {blocks.packed_counts.data(), blocks.packed_displacements.data(), 1, 1};
-}
-
-bool blocks_of(const void* buffer, const int* counts, const int* displacements, MPI_Datatype type, int size,
+bool blocks_of(const void* buffer, Integers counts, Integers displacements, MPI_Datatype type, int size,
                Blocks* blocks) {
-    if (!counts || !displacements || buffer == MPI_IN_PLACE || !layout_of(type, &blocks->layout))
-        return false;
-    blocks->buffer = buffer;
-    blocks->counts = counts;
-    blocks->displacements = displacements;
-    for (int i = 0; i < size; ++i) {
-        if (counts[i] < 0) return false;
-        blocks->elements += static_cast<uint64_t>(counts[i]);
-    }
-    if (__builtin_mul_overflow(blocks->elements, blocks->layout.element_bytes, &blocks->bytes)) return false;
-    return buffer || blocks->bytes == 0 || !blocks->layout.contiguous;
+    return begin(buffer, counts, displacements, blocks) && layout_of(type, &blocks->layout) &&
+           measure(size, blocks);
 }
 
-void give_up_blocks(Blocks* blocks, int size, uint64_t lost_bytes) {
-    if (blocks->packed_counts.empty()) lay_out_packed(blocks, size);
-    for (int64_t& bytes : blocks->packed_counts)
-        if (bytes > 0) bytes += static_cast<int64_t>(lost_bytes);
-    for (int64_t& place : blocks->packed_displacements) place = 0;
+bool blocks_of(const void* buffer, Integers counts, Integers displacements, const MPI_Datatype* types,
+               int size, Blocks* blocks) {
+    return begin(buffer, counts, displacements, blocks) && read_layouts(types, size, blocks) &&
+           measure(size, blocks);
 }
 
-bool pack_block(const Blocks& blocks, int i, std::byte* memory) {
-    const auto index = static_cast<size_t>(i);
-    return pack(element_at(blocks.buffer, blocks.layout, blocks.displacements[i]),
-                static_cast<uint64_t>(blocks.counts[i]), blocks.layout,
-                memory + blocks.packed_displacements[index]);
+void stage_send(Operation* operation, const Blocks& blocks, int size) {
+    operation->arguments.send = blocks.buffer;
+    operation->arguments.send_vector = vector_of(*operation, blocks, size, &operation->send_bytes);
+    if (blocks.contiguous) return;
+    if (std::byte* packed = stage_packed_send(operation, blocks.bytes))
+        add_pieces(blocks, 0, size, packed, &operation->packed_first);
 }
 
-bool pack_blocks(const Blocks& blocks, int size, std::byte* memory) {
-    for (int i = 0; i < size; ++i)
-        if (blocks.counts[i] > 0 && !pack_block(blocks, i, memory)) return false;
-    return true;
+void stage_recv(Operation* operation, const Blocks& blocks, int size) {
+    operation->arguments.recv = const_cast<void*>(blocks.buffer);
+    operation->arguments.recv_vector = vector_of(*operation, blocks, size, &operation->recv_bytes);
+    if (blocks.contiguous) return;
+    if (std::byte* packed = stage_packed_recv(operation, blocks.bytes))
+        add_pieces(blocks, 0, size, packed, &operation->unpacked_last);
 }
 
-void stage_send(Operation* operation, Blocks* blocks, int size) {
-    operation->arguments.send = blocks->buffer;
-    if (!blocks->layout.contiguous) {
-        lay_out_packed(blocks, size);
-        stage_packed_send(operation, blocks->bytes,
-                          [&](std::byte* to) { return pack_blocks(*blocks, size, to); });
-    }
-    operation->arguments.send_vector = vector_of(*blocks);
-}
-
-void stage_recv(Operation* operation, Blocks* blocks, int size) {
-    operation->arguments.recv = const_cast<void*>(blocks->buffer);
-    if (!blocks->layout.contiguous) {
-        lay_out_packed(blocks, size);
-        if (blocks->bytes > 0) {
-            operation->unpack_to = const_cast<void*>(blocks->buffer);
-            operation->unpack_counts.assign(blocks->counts, blocks->counts + size);
-            operation->unpack_displacements.assign(blocks->displacements, blocks->displacements + size);
-            stage_packed_recv(operation, blocks->layout, blocks->bytes);
-        }
-    }
-    operation->arguments.recv_vector = vector_of(*blocks);
+void pack_in_place(Operation* operation, const Blocks& blocks, int first, int count) {
+    if (!operation->recv.memory) return;
+    add_pieces(blocks, first, count, operation->recv.memory, &operation->packed_first);
 }
 
 }  // namespace longshore::mpi

@@ -1,42 +1,46 @@
-// One side of a collective with a count per rank: what its arguments mean, and its blocks packed one after
-// the other.
+// One side of a collective with a count per rank: what its arguments mean.
 #pragma once
 
+#include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "mpi/collectives.h"
 
 namespace longshore::mpi {
 
+// The sides of an alltoallw have `types`: a type per block, and displacements in bytes. Of the others `types`
+// is null, and all blocks have `layout`.
 struct Blocks {
     const void* buffer = nullptr;
-    const int* counts = nullptr;
-    const int* displacements = nullptr;
-    uint64_t elements = 0;
-    size_t bytes = 0;
+    Integers counts, displacements;
+    const MPI_Datatype* types = nullptr;
     Layout layout;
-    // If packed: bytes per block and where they stand, one after the other.
-    std::vector<int64_t> packed_counts, packed_displacements;
+    std::vector<Layout> layouts;  // by block
+    size_t bytes = 0;
+    bool contiguous = true;  // every block that is not empty
+
+    const Layout& layout_of(int i) const { return types ? layouts[static_cast<size_t>(i)] : layout; }
+    uint64_t bytes_of(int i) const {
+        return static_cast<uint64_t>(counts[i]) * static_cast<uint64_t>(layout_of(i).element_bytes);
+    }
+    int64_t place_of(int i) const { return types ? displacements[i] : displacements[i] * layout.extent; }
+    void* address_of(int i) const {
+        return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(buffer) +
+                                       static_cast<uintptr_t>(place_of(i)));
+    }
 };
 
 // False if MPI would report an error.
-bool blocks_of(const void* buffer, const int* counts, const int* displacements, MPI_Datatype type, int size,
+bool blocks_of(const void* buffer, Integers counts, Integers displacements, MPI_Datatype type, int size,
                Blocks* blocks);
+bool blocks_of(const void* buffer, Integers counts, Integers displacements, const MPI_Datatype* types,
+               int size, Blocks* blocks);
 
 // As the functions of the same names for blocks of one size (collectives.h).
-void stage_send(Operation* operation, Blocks* blocks, int size);
-void stage_recv(Operation* operation, Blocks* blocks, int size);
-
-bool pack_block(const Blocks& blocks, int i, std::byte* memory);
-bool pack_blocks(const Blocks& blocks, int size, std::byte* memory);
-ls_vector packed_vector_of(const Blocks& blocks);
-// See give_up_data; empty blocks stay empty.
-void give_up_blocks(Blocks* blocks, int size, uint64_t lost_bytes);
-
-// The host library reads counts in ls_operation_start, so what was packed must live until then: in `Plan`.
-struct Plan {
-    Blocks send, recv;
-    Operation* operation = nullptr;
-};
+void stage_send(Operation* operation, const Blocks& blocks, int size);
+void stage_recv(Operation* operation, const Blocks& blocks, int size);
+// `count` blocks of the receive buffer, from `first` on, that are also sent.
+void pack_in_place(Operation* operation, const Blocks& blocks, int first, int count);
 
 }  // namespace longshore::mpi

@@ -1,11 +1,39 @@
-// What the plans of all collectives share: who may be offloaded, and what a (buffer, count, datatype) means.
+// The plans of the collectives, and what they share: who may be offloaded, and what a (buffer, count,
+// datatype) means. A plan checks the arguments of a call of any form: kNone and the operation, or why MPI
+// serves the call. While it may still refuse, nothing has been handed over, and MPI gets the call as it came.
 #pragma once
 
+#include "mpi/integers.h"
 #include "mpi/operation.h"
 #include "mpi/stats.h"
 #include "mpi/trace.h"
 
 namespace longshore::mpi {
+
+// alltoall or allgather.
+Reason plan_uniform(Call call, const void* sendbuf, int64_t sendcount, MPI_Datatype sendtype, void* recvbuf,
+                    int64_t recvcount, MPI_Datatype recvtype, MPI_Comm comm, Operation** out);
+Reason plan_bcast(Call call, void* buffer, int64_t count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                  Operation** out);
+Reason plan_alltoallv(Call call, const void* sendbuf, Integers sendcounts, Integers sdispls,
+                      MPI_Datatype sendtype, void* recvbuf, Integers recvcounts, Integers rdispls,
+                      MPI_Datatype recvtype, MPI_Comm comm, Operation** out);
+Reason plan_alltoallw(Call call, const void* sendbuf, Integers sendcounts, Integers sdispls,
+                      const MPI_Datatype sendtypes[], void* recvbuf, Integers recvcounts, Integers rdispls,
+                      const MPI_Datatype recvtypes[], MPI_Comm comm, Operation** out);
+Reason plan_allgatherv(Call call, const void* sendbuf, int64_t sendcount, MPI_Datatype sendtype,
+                       void* recvbuf, Integers recvcounts, Integers displs, MPI_Datatype recvtype,
+                       MPI_Comm comm, Operation** out);
+Reason plan_gather(Call call, const void* sendbuf, int64_t sendcount, MPI_Datatype sendtype, void* recvbuf,
+                   int64_t recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, Operation** out);
+Reason plan_gatherv(Call call, const void* sendbuf, int64_t sendcount, MPI_Datatype sendtype, void* recvbuf,
+                    Integers recvcounts, Integers displs, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                    Operation** out);
+Reason plan_scatter(Call call, const void* sendbuf, int64_t sendcount, MPI_Datatype sendtype, void* recvbuf,
+                    int64_t recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, Operation** out);
+Reason plan_scatterv(Call call, const void* sendbuf, Integers sendcounts, Integers displs,
+                     MPI_Datatype sendtype, void* recvbuf, int64_t recvcount, MPI_Datatype recvtype, int root,
+                     MPI_Comm comm, Operation** out);
 
 // kNone and the group of `comm`, or why MPI serves the call.
 Reason refusal(MPI_Comm comm, GroupRecord** group);
@@ -18,37 +46,20 @@ struct Block {
 };
 
 // False if MPI would report an error.
-bool block_of(const void* buffer, int count, MPI_Datatype type, Block* block);
+bool block_of(const void* buffer, int64_t count, MPI_Datatype type, Block* block);
+// The blocks of all ranks together; false if that is more than there is memory.
+bool whole_of(const Block& block, int size, size_t* bytes);
 
-// The send side packed, into memory of its own. `write` fills it and says whether that worked.
-template <class Write>
-void stage_packed_send(Operation* operation, size_t bytes, Write write) {
-    if (!operation->send.allocate(bytes)) {
-        operation->lost = MPI_ERR_NO_MEM;
-    } else if (!write(operation->send.memory)) {
-        operation->lost = MPI_ERR_OTHER;
-    }
-    operation->arguments.send = operation->send.memory;
-}
-
-// The receive side likewise: the operation unpacks with this layout when it completes.
-void stage_packed_recv(Operation* operation, const Layout& layout, size_t bytes);
+// Memory for the packed data of a side, which the arguments then name. Null if there is none: the data are
+// lost.
+std::byte* stage_packed_send(Operation* operation, size_t bytes);
+std::byte* stage_packed_recv(Operation* operation, size_t bytes);
 
 // `count` elements of one size, sent or received as they are, or packed.
 void stage_send(Operation* operation, const Block& block, uint64_t count, size_t bytes);
 void stage_recv(Operation* operation, const Block& block, uint64_t count, size_t bytes);
 // `count` elements of the receive buffer, from `first` on, that are also sent.
 void pack_in_place(Operation* operation, const Block& block, uint64_t first, uint64_t count);
-// The blocks of all ranks together; false if that is more than there is memory.
-bool whole_of(const Block& block, int size, size_t* bytes);
-
-// What a rank adds to the size of every block it sends or receives when its data are lost: no two ranks'
-// blocks fit then, so nobody touches the memory, all who exchange something with it get an error, and nobody
-// waits. A block that is sent is too large for a notification, too: the host library copies none of it.
-constexpr uint64_t kLostSend = (64 << 10) + 2;
-constexpr uint64_t kLostRecv = 1;
-// For the blocks of one size; and says so to the user.
-void give_up_data(Operation* operation);
 
 // A call of the families that MPI serves: counted, and in the trace while it lasts.
 class HostCall {

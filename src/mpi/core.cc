@@ -3,6 +3,7 @@
 
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
+#include "mpi/families.h"
 #include "mpi/select.h"
 #include "mpi/shim.h"
 #include "mpi/stats.h"
@@ -33,24 +34,7 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Graph_create] = address(entry::graph_create);
         entries[LONGSHORE_INDEX_MPI_Dist_graph_create] = address(entry::dist_graph_create);
         entries[LONGSHORE_INDEX_MPI_Dist_graph_create_adjacent] = address(entry::dist_graph_create_adjacent);
-        entries[LONGSHORE_INDEX_MPI_Alltoall] = address(entry::alltoall);
-        entries[LONGSHORE_INDEX_MPI_Alltoallv] = address(entry::alltoallv);
-        entries[LONGSHORE_INDEX_MPI_Allgather] = address(entry::allgather);
-        entries[LONGSHORE_INDEX_MPI_Allgatherv] = address(entry::allgatherv);
-        entries[LONGSHORE_INDEX_MPI_Bcast] = address(entry::bcast);
-        entries[LONGSHORE_INDEX_MPI_Gather] = address(entry::gather);
-        entries[LONGSHORE_INDEX_MPI_Gatherv] = address(entry::gatherv);
-        entries[LONGSHORE_INDEX_MPI_Scatter] = address(entry::scatter);
-        entries[LONGSHORE_INDEX_MPI_Scatterv] = address(entry::scatterv);
-        entries[LONGSHORE_INDEX_MPI_Ialltoall] = address(entry::ialltoall);
-        entries[LONGSHORE_INDEX_MPI_Ialltoallv] = address(entry::ialltoallv);
-        entries[LONGSHORE_INDEX_MPI_Iallgather] = address(entry::iallgather);
-        entries[LONGSHORE_INDEX_MPI_Iallgatherv] = address(entry::iallgatherv);
-        entries[LONGSHORE_INDEX_MPI_Ibcast] = address(entry::ibcast);
-        entries[LONGSHORE_INDEX_MPI_Igather] = address(entry::igather);
-        entries[LONGSHORE_INDEX_MPI_Igatherv] = address(entry::igatherv);
-        entries[LONGSHORE_INDEX_MPI_Iscatter] = address(entry::iscatter);
-        entries[LONGSHORE_INDEX_MPI_Iscatterv] = address(entry::iscatterv);
+        fill_families(entries);
         entries[LONGSHORE_INDEX_MPI_Wait] = address(told::wait);
         entries[LONGSHORE_INDEX_MPI_Waitall] = address(told::waitall);
         entries[LONGSHORE_INDEX_MPI_Waitany] = address(told::waitany);

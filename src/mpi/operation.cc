@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "mpi/give_up.h"
 #include "mpi/stats.h"
 #include "mpi/trace.h"
 #include "mpi/wait_errors.h"
@@ -87,33 +88,55 @@ union Forever {
 constinit Forever forever;
 constinit State& all = forever.state;
 
-bool unpack_blocks(Operation* operation) {
-    if (operation->unpack_counts.empty())
-        return unpack(operation->recv.memory, operation->unpack_count, operation->layout,
-                      operation->unpack_to);
-    const std::byte* from = operation->recv.memory;
-    for (size_t i = 0; i < operation->unpack_counts.size(); ++i) {
-        const auto count = static_cast<uint64_t>(operation->unpack_counts[i]);
-        void* to = element_at(operation->unpack_to, operation->layout, operation->unpack_displacements[i]);
-        if (!unpack(from, count, operation->layout, to)) return false;
-        from += count * operation->layout.element_bytes;
-    }
+bool pack_first(const Operation& operation) {
+    for (const Piece& piece : operation.packed_first)
+        if (!pack(piece.user, piece.count, piece.layout, piece.packed)) return false;
     return true;
 }
 
-// After the host library is through with it: the receive buffer gets its data, everything held is given back,
-// but for the Operation itself. Not under the lock: the MPI may call back.
-void complete(Operation* operation, int result) {
-    operation->error = operation->lost != MPI_SUCCESS ? operation->lost : error_of(result);
-    if (operation->error == MPI_SUCCESS && operation->unpack && !unpack_blocks(operation))
-        operation->error = MPI_ERR_OTHER;
-    if (operation->own_type) PMPI_Type_free(&operation->layout.type);
-    operation->own_type = false;
+bool unpack_last(const Operation& operation) {
+    for (const Piece& piece : operation.unpacked_last)
+        if (!unpack(piece.packed, piece.count, piece.layout, piece.user)) return false;
+    return true;
+}
+
+// The program may free its types while the call is open.
+void hold_types(Operation* operation, std::vector<Piece>* pieces) {
+    MPI_Datatype last = MPI_DATATYPE_NULL, copy = MPI_DATATYPE_NULL;
+    for (Piece& piece : *pieces) {
+        if (piece.layout.type != last) {
+            last = piece.layout.type;
+            if (PMPI_Type_dup(last, &copy) != MPI_SUCCESS) {
+                operation->lost = MPI_ERR_OTHER;
+                return;
+            }
+            operation->own_types.push_back(copy);
+        }
+        piece.layout.type = copy;
+    }
+}
+
+// Not under the lock: the MPI may call back.
+void free_data(Operation* operation) {
+    for (MPI_Datatype& type : operation->own_types) PMPI_Type_free(&type);
+    operation->own_types.clear();
+    if (!operation->send.memory && !operation->recv.memory) return;
     ContextLock lock;
-    ls_operation_free(operation->host);
-    operation->host = nullptr;
     operation->send.free();
     operation->recv.free();
+}
+
+// After the host library is through with it: the receive buffer gets its data, everything held is given back,
+// but for the Operation itself.
+void complete(Operation* operation, int result) {
+    operation->error = operation->lost != MPI_SUCCESS ? operation->lost : error_of(result);
+    if (operation->error == MPI_SUCCESS && !unpack_last(*operation)) operation->error = MPI_ERR_OTHER;
+    {
+        ContextLock lock;
+        ls_operation_free(operation->host);
+        operation->host = nullptr;
+    }
+    free_data(operation);
 }
 
 void recycle(Operation* operation) {
@@ -253,6 +276,19 @@ void Staging::free() {
     *this = Staging{};
 }
 
+void Operation::reset() {
+    host = nullptr;
+    group = nullptr;
+    open = reported = given_up = false;
+    error = lost = MPI_SUCCESS;
+    request = MPI_REQUEST_NULL;
+    packed_first.clear();
+    unpacked_last.clear();
+    arguments = {};
+    send_bytes.clear();
+    recv_bytes.clear();
+}
+
 Operation* new_operation(GroupRecord* group, Call call) {
     Operation* operation = nullptr;
     {
@@ -262,44 +298,36 @@ Operation* new_operation(GroupRecord* group, Call call) {
             all.recycled.pop_back();
         }
     }
-    if (operation) {
-        // Keeps what the vectors have allocated.
-        std::vector<int> counts = std::move(operation->unpack_counts);
-        std::vector<int> displacements = std::move(operation->unpack_displacements);
-        counts.clear();
-        displacements.clear();
-        *operation = Operation{};
-        operation->unpack_counts = std::move(counts);
-        operation->unpack_displacements = std::move(displacements);
-    } else {
+    if (operation)
+        operation->reset();
+    else
         operation = new Operation;
-    }
     retain(group);
     operation->group = group;
     operation->call = call;
-    operation->arguments.collective = collective_of(call);
-    operation->arguments.blocking = is_blocking(call);
+    operation->arguments.collective = call.collective();
+    operation->arguments.blocking = call.is_blocking();
     return operation;
-}
-
-void drop(Operation* operation) {
-    if (operation->own_type) PMPI_Type_free(&operation->layout.type);
-    {
-        ContextLock lock;
-        operation->send.free();
-        operation->recv.free();
-    }
-    recycle(operation);
 }
 
 namespace {
 
 // The sequence number is taken here: arguments are in order, nothing may go to MPI any more.
 int start(Operation* operation) {
+    if (operation->lost == MPI_SUCCESS && !pack_first(*operation)) operation->lost = MPI_ERR_OTHER;
+    if (operation->lost != MPI_SUCCESS && !operation->given_up) give_up_data(operation);
     ContextLock lock;
     int rc = ls_operation_start(operation->group->group, &operation->arguments, &operation->host);
     if (rc >= 0) count_offloaded(operation->call, operation->bytes, operation->arguments.algorithm);
     return rc;
+}
+
+// It has not started: so says the communicator's error handler.
+int drop(Operation* operation, int rc) {
+    const int error = raise_error(operation->group, error_of(rc));
+    free_data(operation);
+    recycle(operation);
+    return error;
 }
 
 }  // namespace
@@ -308,12 +336,7 @@ int run_blocking(Operation* operation) {
     note_blocking_begin(operation->call);
     const uint64_t begin = trace_wanted() ? now_ns() : 0;
     int rc = start(operation);
-    if (rc < 0) {
-        GroupRecord* group = operation->group;
-        int error = raise_error(group, error_of(rc));
-        drop(operation);
-        return error;
-    }
+    if (rc < 0) return drop(operation, rc);
     Waiter waiter(false);
     for (;;) {
         int moved = 0;
@@ -335,12 +358,9 @@ int run_blocking(Operation* operation) {
 }
 
 int start_request(Operation* operation, MPI_Request* request) {
-    int rc = start(operation);
-    if (rc < 0) {
-        int error = raise_error(operation->group, error_of(rc));
-        drop(operation);
-        return error;
-    }
+    hold_types(operation, &operation->unpacked_last);
+    const int rc = start(operation);
+    if (rc < 0) return drop(operation, rc);
     int error = start_polled
                     ? start_polled(on_query, on_free, on_cancel, on_native_poll, on_native_wait, operation,
                                    &operation->request)

@@ -20,6 +20,25 @@ struct Staging {
     void free();
 };
 
+// Elements that the MPI packs, or unpacks: in the program's memory, and packed in ours.
+struct Piece {
+    void* user;
+    std::byte* packed;
+    uint64_t count;
+    Layout layout;
+};
+
+// Counts and displacements in bytes, for the host library.
+struct ByteVector {
+    std::vector<int64_t> counts, displacements;
+
+    void clear() {
+        counts.clear();
+        displacements.clear();
+    }
+    ls_vector vector() const { return {counts.data(), displacements.data(), 1, 1}; }
+};
+
 struct Operation {
     ls_operation* host = nullptr;
     GroupRecord* group = nullptr;
@@ -33,21 +52,21 @@ struct Operation {
     // Why this rank could not stage its data. It takes part all the same, with blocks that fit nobody's: left
     // to MPI alone, it would keep its peers waiting.
     int lost = MPI_SUCCESS;
+    bool given_up = false;  // the arguments say so
 
     Staging send, recv;
-    // recv staged: unpack_count elements at unpack_to, or one run per rank at its displacement.
-    bool unpack = false, own_type = false;
-    Layout layout;
-    void* unpack_to = nullptr;
-    uint64_t unpack_count = 0;
-    std::vector<int> unpack_counts, unpack_displacements;
+    std::vector<Piece> packed_first;   // before it starts, into `send` or, if it is in place, `recv`
+    std::vector<Piece> unpacked_last;  // when it is complete, from `recv`
+    std::vector<MPI_Datatype> own_types;
 
     ls_arguments arguments{};
+    ByteVector send_bytes, recv_bytes;  // what the vectors of the arguments point to, if not to the program's
+
+    void reset();  // as new, with the memory of its vectors
 };
 
-// Recycled; references its group. Give it to run_blocking or start_request, or drop it.
+// Recycled; references its group. Give it to run_blocking or start_request.
 Operation* new_operation(GroupRecord* group, Call call);
-void drop(Operation* operation);
 
 // Both take `operation`. The return value is MPI's, already through the communicator's error handler.
 int run_blocking(Operation* operation);

@@ -4,7 +4,7 @@ namespace longshore::mpi {
 namespace {
 
 Selected selected_of(Call call) {
-    switch (collective_of(call)) {
+    switch (call.collective()) {
         case LS_ALLTOALL:
             return Selected::kAlltoall;
         case LS_ALLTOALLV:

@@ -77,8 +77,9 @@ void drive_native();
 // One line on stderr, if the user's log level shows it.
 void say(LogLevel level, const std::string& line);
 
-// The calls that may be offloaded, as the statistics count them: a blocking one, then its nonblocking twin.
-enum class Call : uint8_t {
+// The families of calls that may be offloaded: in the order of ls_collective, then those that the host
+// library knows by another's name.
+enum class Family : uint8_t {
     kAlltoall,
     kAlltoallv,
     kAllgather,
@@ -88,25 +89,29 @@ enum class Call : uint8_t {
     kGatherv,
     kScatter,
     kScatterv,
-    kIalltoall,
-    kIalltoallv,
-    kIallgather,
-    kIallgatherv,
-    kIbcast,
-    kIgather,
-    kIgatherv,
-    kIscatter,
-    kIscatterv,
+    kAlltoallw,  // an alltoallv of bytes
 };
-inline constexpr int kCallCount = 2 * LS_COLLECTIVE_COUNT;
+enum class Form : uint8_t { kBlocking, kNonblocking, kPersistent };
 inline constexpr int kCollectiveCount = LS_COLLECTIVE_COUNT;
+inline constexpr int kFamilyCount = kCollectiveCount + 1;
+inline constexpr int kCallCount = 3 * kFamilyCount;
+
+// One such call, as the statistics count it: under one name with counts of either size.
+struct Call {
+    Family family{};
+    Form form{};
+
+    // Blocking ones first.
+    constexpr int index() const { return static_cast<int>(form) * kFamilyCount + static_cast<int>(family); }
+    static constexpr Call at(int index) {
+        return {static_cast<Family>(index % kFamilyCount), static_cast<Form>(index / kFamilyCount)};
+    }
+    bool is_blocking() const { return form == Form::kBlocking; }
+    ls_collective collective() const {
+        return family == Family::kAlltoallw ? LS_ALLTOALLV : static_cast<ls_collective>(family);
+    }
+};
 const char* call_name(Call call);
-inline bool is_blocking(Call call) {
-    return static_cast<int>(call) < kCollectiveCount;
-}
-inline ls_collective collective_of(Call call) {
-    return static_cast<ls_collective>(static_cast<int>(call) % kCollectiveCount);
-}
 
 // Being polled by the MPI itself, for waits in code that we do not see (Open MPI; MPICH: see request.cc).
 void register_progress();

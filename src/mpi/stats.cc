@@ -34,43 +34,79 @@ constexpr int kWords = sizeof(Counts) / sizeof(uint64_t);
 std::atomic<uint64_t> words[kWords];
 
 std::atomic<uint64_t>& word(Call call, size_t offset_bytes) {
-    return words[(static_cast<size_t>(call) * sizeof(CallCounts) + offset_bytes) / sizeof(uint64_t)];
+    return words[(static_cast<size_t>(call.index()) * sizeof(CallCounts) + offset_bytes) / sizeof(uint64_t)];
 }
 
 void add(Call call, size_t offset_bytes, uint64_t value) {
     word(call, offset_bytes).fetch_add(value, std::memory_order_relaxed);
 }
 
-// Bytes that came, taken out for blocking calls; the rest belongs to the nonblocking twin.
-ls_collective_bytes blocking_bytes[kCollectiveCount];
-ls_collective_bytes before[kCollectiveCount];
+// Bytes that came, taken out for blocking calls (index Call); the rest belongs to the other calls of the
+// collective.
+ls_collective_bytes blocking_bytes[kFamilyCount];
+ls_collective_bytes before[kFamilyCount];
 
 bool wanted() {
     return !shim().stats_path.empty();
 }
 
-// If the nonblocking twin was never called, everything is the blocking call's and nobody need look in
+bool was_offloaded(Call call) {
+    return word(call, offsetof(CallCounts, offloaded)).load(std::memory_order_relaxed) != 0;
+}
+
+// If no other call of the collective was ever offloaded, everything is this one's and nobody need look in
 // between.
-bool has_twin(Call call) {
-    return word(static_cast<Call>(static_cast<int>(call) + kCollectiveCount), offsetof(CallCounts, offloaded))
-               .load(std::memory_order_relaxed) != 0;
+bool has_others(Call call) {
+    for (int i = 0; i < kCallCount; ++i) {
+        const Call other = Call::at(i);
+        if (i != call.index() && other.collective() == call.collective() && was_offloaded(other)) return true;
+    }
+    return false;
+}
+
+// The part of `whole` that is proportional to `part` of `sum`.
+uint64_t share(uint64_t whole, uint64_t part, uint64_t sum) {
+    if (sum == 0) return 0;
+    return static_cast<uint64_t>(static_cast<__uint128_t>(whole) * part / sum);
+}
+
+void give(CallCounts* to, const ls_collective_bytes& bytes, ls_collective_bytes* left) {
+    to->by_service = std::min(bytes.by_service, left->by_service);
+    to->by_rank = std::min(bytes.by_rank, left->by_rank);
+    to->landed = std::min(bytes.landed, left->landed);
+    left->by_service -= to->by_service;
+    left->by_rank -= to->by_rank;
+    left->landed -= to->landed;
+}
+
+// What blocking calls did not take goes to the other calls, which may be open at once: by the bytes that they
+// ask for.
+void share_out_rest(Counts* counts, int collective, ls_collective_bytes rest) {
+    uint64_t asked = 0;
+    for (int i = kFamilyCount; i < kCallCount; ++i)
+        if (Call::at(i).collective() == collective) asked += counts->call[i].bytes;
+    for (int i = kFamilyCount; i < kCallCount; ++i) {
+        CallCounts& own = counts->call[i];
+        if (Call::at(i).collective() != collective || own.offloaded == 0) continue;
+        const ls_collective_bytes its = {share(rest.by_service, own.bytes, asked),
+                                         share(rest.by_rank, own.bytes, asked),
+                                         share(rest.landed, own.bytes, asked)};
+        asked -= own.bytes;
+        give(&own, its, &rest);
+    }
 }
 
 void share_out(Counts* counts) {
     if (!shim().context) return;
     ls_collective_bytes came[kCollectiveCount] = {};
     ls_rank_bytes(shim().context, came);
-    for (int i = 0; i < kCollectiveCount; ++i) {
-        const ls_collective_bytes& blocking = has_twin(static_cast<Call>(i)) ? blocking_bytes[i] : came[i];
-        CallCounts& own = counts->call[i];
-        CallCounts& twin = counts->call[i + kCollectiveCount];
-        own.by_service = std::min(blocking.by_service, came[i].by_service);
-        own.by_rank = std::min(blocking.by_rank, came[i].by_rank);
-        own.landed = std::min(blocking.landed, came[i].landed);
-        twin.by_service = came[i].by_service - own.by_service;
-        twin.by_rank = came[i].by_rank - own.by_rank;
-        twin.landed = came[i].landed - own.landed;
+    for (int i = 0; i < kFamilyCount; ++i) {
+        const Call call = Call::at(i);
+        if (!was_offloaded(call)) continue;
+        ls_collective_bytes* left = &came[call.collective()];
+        give(&counts->call[i], has_others(call) ? blocking_bytes[i] : *left, left);
     }
+    for (int i = 0; i < kCollectiveCount; ++i) share_out_rest(counts, i, came[i]);
 }
 
 // The service processes of all nodes, on rank 0.
@@ -141,8 +177,7 @@ ls_late_counts late_total(const ls_late_counts (&late)[kCollectiveCount]) {
     return total;
 }
 
-// A service process does not know whether a rank's call blocks: both twins count under the blocking one's
-// name.
+// A service process knows collectives, not calls: all of a collective's count under the blocking one's name.
 void append_late(std::string* out, const ls_late_counts (&late)[kCollectiveCount]) {
     *out += "\"late\": {";
     const char* separator = "";
@@ -154,7 +189,7 @@ void append_late(std::string* out, const ls_late_counts (&late)[kCollectiveCount
                "%s\"%s\": {\"received\": %" PRIu64 ", \"late\": %" PRIu64 ", \"handed_on\": %" PRIu64
                ", \"rescued\": %" PRIu64 ", \"parked\": %" PRIu64 ", \"parked_ns\": %" PRIu64
                ", \"parked_longest_ns\": %" PRIu64 "}",
-               separator, call_name(static_cast<Call>(i)), one.received, one.late, one.handed_on, one.rescued,
+               separator, call_name(Call::at(i)), one.received, one.late, one.handed_on, one.rescued,
                one.parked, one.parked_ns, one.parked_longest_ns);
         separator = ", ";
     }
@@ -220,7 +255,7 @@ std::string summary_json(const Counts& counts, const std::vector<ls_service_stat
     for (int i = 0; i < kCallCount; ++i) {
         if (counts.call[i].calls == 0) continue;
         out += separator;
-        append_call(&out, static_cast<Call>(i), counts.call[i]);
+        append_call(&out, Call::at(i), counts.call[i]);
         separator = ",\n";
     }
     out += *separator ? "\n  },\n" : "  },\n";
@@ -276,34 +311,35 @@ void count_host(Call call, Reason reason) {
 }
 
 void note_blocking_begin(Call call) {
-    const int i = static_cast<int>(call);
-    if (!wanted() || !has_twin(call)) return;
+    if (!wanted() || !has_others(call)) return;
     ls_collective_bytes now[kCollectiveCount];
     ContextLock lock;
     ls_rank_bytes(shim().context, now);
-    before[i] = now[i];
+    before[call.index()] = now[call.collective()];
 }
 
 void note_blocking_end(Call call) {
-    const int i = static_cast<int>(call);
     if (!wanted()) return;
-    ls_collective_bytes now[kCollectiveCount];
+    ls_collective_bytes all[kCollectiveCount];
     ContextLock lock;
-    ls_rank_bytes(shim().context, now);
-    if (!has_twin(call)) {
-        blocking_bytes[i] = now[i];
+    ls_rank_bytes(shim().context, all);
+    const ls_collective_bytes& now = all[call.collective()];
+    ls_collective_bytes& own = blocking_bytes[call.index()];
+    if (!has_others(call)) {
+        own = now;
         return;
     }
-    blocking_bytes[i].by_service += now[i].by_service - before[i].by_service;
-    blocking_bytes[i].by_rank += now[i].by_rank - before[i].by_rank;
-    blocking_bytes[i].landed += now[i].landed - before[i].landed;
+    const ls_collective_bytes& then = before[call.index()];
+    own.by_service += now.by_service - then.by_service;
+    own.by_rank += now.by_rank - then.by_rank;
+    own.landed += now.landed - then.landed;
 }
 
 longshore_counters counters() {
     longshore_counters out{};
     for (int i = 0; i < kCallCount; ++i) {
-        out.offloaded += word(static_cast<Call>(i), offsetof(CallCounts, offloaded)).load();
-        out.host += word(static_cast<Call>(i), offsetof(CallCounts, host)).load();
+        out.offloaded += word(Call::at(i), offsetof(CallCounts, offloaded)).load();
+        out.host += word(Call::at(i), offsetof(CallCounts, host)).load();
     }
     ls_collective_bytes came[kCollectiveCount] = {};
     ContextLock lock;

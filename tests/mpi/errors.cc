@@ -51,6 +51,16 @@ int main(int argc, char** argv) {
     SAME(Alltoallv(s, b, p, MPI_INT, r, c, p, MPI_INT, w));
     SAME(Alltoallv(s, c, p, MPI_INT, r, b, p, MPI_INT, w));
     SAME(Ialltoallv(s, c, p, MPI_DATATYPE_NULL, r, c, p, MPI_INT, w, &q));
+    std::vector<MPI_Datatype> ints(n, MPI_INT), some_null(n, MPI_INT), null(n, MPI_DATATYPE_NULL);
+    some_null[n - 1] = MPI_DATATYPE_NULL;
+    std::vector<int> none(n, 0);
+    MPI_Datatype *t = ints.data(), *u = some_null.data(), *v = null.data();
+    int* z = none.data();
+    SAME(Alltoallw(s, b, p, t, r, c, p, t, w));
+    SAME(Alltoallw(s, c, p, t, r, b, p, t, w));
+    SAME(Alltoallw(s, c, p, u, r, c, p, u, w));
+    SAME(Alltoallw(s, z, p, v, r, z, p, v, w));  // no elements of no type: MPICH takes it
+    SAME(Ialltoallw(s, c, p, t, r, c, p, u, w, &q));
     SAME(Allgather(s, 1, MPI_INT, r, -1, MPI_INT, w));
     // Not a negative count in recvcounts: Open MPI 4.1.4 does not check it there, and crashes.
     SAME(Iallgatherv(s, -1, MPI_INT, r, c, p, MPI_INT, w, &q));

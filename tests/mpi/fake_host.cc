@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <vector>
 
 #include "host/host.h"
@@ -19,6 +20,52 @@ struct ls_group {
     int size, rank;
 };
 
+namespace {
+
+int64_t number(const ls_vector& vector, const void* array, int i) {
+    return vector.is_64bit ? static_cast<const int64_t*>(array)[i] : static_cast<const int32_t*>(array)[i];
+}
+
+// A v-collective's blocks, any distance apart: their places are in types.
+struct Spread {
+    std::vector<int> ones, zeros, bytes;
+    std::vector<MPI_Aint> places;
+    std::vector<MPI_Datatype> types;
+
+    Spread(const ls_vector& vector, int size)
+        : ones(static_cast<size_t>(size), 1), zeros(static_cast<size_t>(size), 0) {
+        const auto element = static_cast<int64_t>(vector.element_bytes);
+        for (int i = 0; i < size; ++i) {
+            bytes.push_back(static_cast<int>(number(vector, vector.counts, i) * element));
+            places.push_back(static_cast<MPI_Aint>(number(vector, vector.displacements, i) * element));
+        }
+    }
+    ~Spread() {
+        for (MPI_Datatype& type : types) PMPI_Type_free(&type);
+    }
+    Spread(const Spread&) = delete;
+    Spread& operator=(const Spread&) = delete;
+
+    void make_types() {
+        for (size_t i = 0; i < bytes.size(); ++i) {
+            MPI_Datatype type;
+            PMPI_Type_create_hindexed(1, &bytes[i], &places[i], MPI_BYTE, &type);
+            PMPI_Type_commit(&type);
+            types.push_back(type);
+        }
+    }
+    // The blocks one after another in `copy`, where they stand from now on.
+    void copy_out(const void* from, std::vector<char>* copy) {
+        for (size_t i = 0; i < bytes.size(); ++i) {
+            const char* block = static_cast<const char*>(from) + places[i];
+            places[i] = static_cast<MPI_Aint>(copy->size());
+            copy->insert(copy->end(), block, block + bytes[i]);
+        }
+    }
+};
+
+}  // namespace
+
 struct ls_operation {
     ls_group* group;
     ls_collective collective;
@@ -27,14 +74,11 @@ struct ls_operation {
     uint64_t bytes = 0;
     int fail = 0;
     std::vector<int> counts[2], places[2];
+    std::optional<Spread> from, to;
     std::vector<char> copy;
 };
 
 namespace {
-
-int64_t number(const ls_vector& vector, const void* array, int i) {
-    return vector.is_64bit ? static_cast<const int64_t*>(array)[i] : static_cast<const int32_t*>(array)[i];
-}
 
 void read_vector(const ls_vector& vector, int size, std::vector<int>* counts, std::vector<int>* places) {
     for (int i = 0; i < size; ++i) {
@@ -42,6 +86,21 @@ void read_vector(const ls_vector& vector, int size, std::vector<int>* counts, st
         places->push_back(
             static_cast<int>(number(vector, vector.displacements, i) * (int64_t)vector.element_bytes));
     }
+}
+
+// In place from a copy: neither MPI's own is right with every type there.
+void start_alltoallw(const ls_arguments& a, ls_operation* op) {
+    const int size = op->group->size;
+    Spread& from = op->from.emplace(a.in_place ? a.recv_vector : a.send_vector, size);
+    Spread& to = op->to.emplace(a.recv_vector, size);
+    if (a.in_place) from.copy_out(a.recv, &op->copy);
+    from.make_types();
+    to.make_types();
+    PMPI_Ialltoallw(a.in_place ? op->copy.data() : a.send, from.ones.data(), from.zeros.data(),
+                    from.types.data(), a.recv, to.ones.data(), to.zeros.data(), to.types.data(),
+                    op->group->comm, &op->request);
+    for (int i = 0; i < size; ++i)
+        if (i != op->group->rank) op->bytes += static_cast<uint64_t>(to.bytes[static_cast<size_t>(i)]);
 }
 
 }  // namespace
@@ -129,10 +188,7 @@ int ls_operation_start(ls_group* group, const ls_arguments* a, ls_operation** ou
             if (!is_root) op->bytes = a->recv_block_bytes;
             break;
         case LS_ALLTOALLV:
-            read_vector(a->recv_vector, n, &op->counts[1], &op->places[1]);
-            if (!a->in_place) read_vector(a->send_vector, n, &op->counts[0], &op->places[0]);
-            PMPI_Ialltoallv(send, op->counts[0].data(), op->places[0].data(), MPI_BYTE, a->recv,
-                            op->counts[1].data(), op->places[1].data(), MPI_BYTE, group->comm, &op->request);
+            start_alltoallw(*a, op);
             break;
         case LS_ALLGATHERV:
             read_vector(a->recv_vector, n, &op->counts[1], &op->places[1]);

@@ -100,7 +100,22 @@ offloaded_may_leave = {"one rank", "intercommunicator", "communicator not seen",
 
 # What odd and large jobs run.
 CORE_PROGRAMS = ("collectives", "rooted", "stress")
-PROGRAMS = ("collectives", "rooted", "datatypes", "waits", "errors", "communicators", "rendezvous", "unseen", "stress")
+PROGRAMS = ("collectives", "rooted", "datatypes", "alltoallw", "waits", "errors", "communicators", "rendezvous",
+            "unseen", "stress")
+# The calls of a program that are all offloaded, by the names that the statistics have for them.
+OFFLOADED = {"alltoallw": ("MPI_Alltoallw", "MPI_Ialltoallw", "MPI_Ialltoallv")}
+
+
+def all_offloaded(name, ranks):
+    def check(stats, _):
+        for call in OFFLOADED[name]:
+            counted = stats["collectives"].get(call, {"calls": 0, "offloaded": 0})
+            if counted["calls"] == 0 or counted["offloaded"] != counted["calls"]:
+                return f"not all offloaded: {call}: {counted}"
+            if counted["bytes_by_service"] + counted["bytes_by_rank"] == 0:
+                return f"brought nothing: {call}: {counted}"
+        return None
+    return check if ranks > 1 and name in OFFLOADED else None
 
 
 def programs(runner):
@@ -124,7 +139,8 @@ def programs(runner):
             if fake and ranks >= 4 and name == "collectives":
                 continue  # Open MPI 4.1.4's own MPI_Ialltoallv hangs in place with zero counts on 4 ranks
             words = [runner.program(name), *arguments.get(name, [])]
-            runner.run(f"{name}, {where}", [runner.launch(ranks, words, settings)], offloaded=ranks > 1)
+            runner.run(f"{name}, {where}", [runner.launch(ranks, words, settings)], offloaded=ranks > 1,
+                       check=all_offloaded(name, ranks))
 
 
 def uncooperative(runner):

@@ -1,0 +1,68 @@
+// The MPI's own functions that not every MPI has, declared whatever its mpi.h says: large counts came with MPI 4.0
+// (not to Open MPI), persistent collectives likewise (Open MPI 4 has them under MPIX_ names). Weak: null where the
+// MPI lacks one.
+#pragma once
+
+#include <mpi.h>
+
+namespace longshore::mpi {
+
+// The types of a family's functions, given that of the blocking one.
+template <class Blocking>
+struct FormTypes;
+template <class... Arguments>
+struct FormTypes<int(Arguments...)> {
+    using Nonblocking = int(Arguments..., MPI_Request*);
+    using Persistent = int(Arguments..., MPI_Info, MPI_Request*);
+};
+
+}  // namespace longshore::mpi
+
+extern "C" {
+
+#define WEAK __attribute__((weak))
+
+int PMPI_Alltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) WEAK;
+int PMPI_Alltoallv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                     MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                     const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm) WEAK;
+int PMPI_Alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                     const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[],
+                     const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) WEAK;
+int PMPI_Allgather_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) WEAK;
+int PMPI_Allgatherv_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                      const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                      MPI_Comm comm) WEAK;
+int PMPI_Bcast_c(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm) WEAK;
+int PMPI_Gather_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) WEAK;
+int PMPI_Gatherv_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                   const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root,
+                   MPI_Comm comm) WEAK;
+int PMPI_Scatter_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) WEAK;
+int PMPI_Scatterv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+                    MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                    int root, MPI_Comm comm) WEAK;
+
+#define DECLARE(Name, name)                                                                                  \
+    longshore::mpi::FormTypes<decltype(PMPI_##Name##_c)>::Nonblocking PMPI_I##name##_c WEAK;                 \
+    longshore::mpi::FormTypes<decltype(PMPI_##Name##_c)>::Persistent PMPI_##Name##_init_c WEAK;              \
+    longshore::mpi::FormTypes<decltype(PMPI_##Name)>::Persistent PMPI_##Name##_init WEAK;                    \
+    longshore::mpi::FormTypes<decltype(PMPI_##Name)>::Persistent PMPIX_##Name##_init WEAK;
+DECLARE(Alltoall, alltoall)
+DECLARE(Alltoallv, alltoallv)
+DECLARE(Alltoallw, alltoallw)
+DECLARE(Allgather, allgather)
+DECLARE(Allgatherv, allgatherv)
+DECLARE(Bcast, bcast)
+DECLARE(Gather, gather)
+DECLARE(Gatherv, gatherv)
+DECLARE(Scatter, scatter)
+DECLARE(Scatterv, scatterv)
+#undef DECLARE
+#undef WEAK
+
+}  // extern "C"
