@@ -1,28 +1,59 @@
 #include "mpi/families.h"
 
+#include <tuple>
+
 #include "mpi/collectives.h"
+#include "mpi/functions.h"
 
 namespace longshore::mpi {
 namespace {
 
+// --- a large-count form that this MPI lacks, of a call that it must serve: by the form with int, if all that
+// it is given fits there
+template <class Type>
+constexpr bool kIsArray = std::is_same_v<Type, const MPI_Count*> || std::is_same_v<Type, const MPI_Aint*>;
+
+template <class Type>
+bool fits(Type value) {
+    if constexpr (std::is_same_v<Type, MPI_Count>) return value == static_cast<int>(value);
+    return !kIsArray<Type>;  // which cannot be copied for as long as the call is open
+}
+
+template <class Type>
+auto narrow(Type value) {
+    if constexpr (std::is_same_v<Type, MPI_Count>)
+        return static_cast<int>(value);
+    else if constexpr (kIsArray<Type>)
+        return static_cast<const int*>(nullptr);
+    else
+        return value;
+}
+
+int refuse(MPI_Comm comm) {
+    PMPI_Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, MPI_ERR_OTHER);
+    return MPI_ERR_OTHER;
+}
+
 // The forms of a family, given the type of its blocking function. `plan` takes the same arguments
-// (collectives.h), `native` is the MPI's own function of that form.
+// (collectives.h); `native`, of number `index`, is the MPI's own function of that form, and `other` what
+// takes its place where the MPI lacks it.
 template <class Blocking>
 struct Forms;
 
 template <class... Arguments>
 struct Forms<int(Arguments...)> {
-    template <Family family, auto plan, auto native>
+    template <Family family, auto plan, int index, auto native, auto other = native>
     static int blocking(Arguments... arguments) {
         constexpr Call kCall{family, Form::kBlocking};
         Operation* operation = nullptr;
         const Reason reason = plan(kCall, arguments..., &operation);
         if (reason == Reason::kNone) return run_blocking(operation);
         HostCall host(kCall, reason);
-        return native(arguments...);
+        if (has_native<index, native>()) return native(arguments...);
+        return (fits(arguments) && ...) ? other(narrow(arguments)...) : refuse(comm_of(arguments...));
     }
 
-    template <Family family, auto plan, auto native>
+    template <Family family, auto plan, int index, auto native, auto other = native>
     static int nonblocking(Arguments... arguments, MPI_Request* request) {
         constexpr Call kCall{family, Form::kNonblocking};
         PostSpan span(kCall);
@@ -30,7 +61,13 @@ struct Forms<int(Arguments...)> {
         const Reason reason = plan(kCall, arguments..., &operation);
         if (reason == Reason::kNone) return start_request(operation, request);
         HostCall host(kCall, reason);
-        return native(arguments..., request);
+        if (has_native<index, native>()) return native(arguments..., request);
+        return (fits(arguments) && ...) ? other(narrow(arguments)..., request)
+                                        : refuse(comm_of(arguments...));
+    }
+
+    static MPI_Comm comm_of(Arguments... arguments) {
+        return std::get<sizeof...(Arguments) - 1>(std::tie(arguments...));
     }
 };
 
@@ -42,12 +79,23 @@ const void* address(Function* function) {
 }  // namespace
 
 void fill_families(const void* entries[LONGSHORE_ENTRY_COUNT]) {
-#define FAMILY(Name, name, plan)                                                                      \
-    {                                                                                                 \
-        using Of = Forms<decltype(PMPI_##Name)>;                                                      \
-        constexpr Family kFamily = Family::k##Name;                                                   \
-        entries[LONGSHORE_INDEX_MPI_##Name] = address(Of::blocking<kFamily, plan, PMPI_##Name>);      \
-        entries[LONGSHORE_INDEX_MPI_I##name] = address(Of::nonblocking<kFamily, plan, PMPI_I##name>); \
+#define ENTRY(form, Function, other)      \
+    entries[LONGSHORE_INDEX_##Function] = \
+        address(Of::form<kFamily, kPlan, LONGSHORE_INDEX_##Function, P##Function, other>);
+#define FAMILY(Name, name, plan)                              \
+    {                                                         \
+        constexpr Family kFamily = Family::k##Name;           \
+        constexpr auto kPlan = plan;                          \
+        {                                                     \
+            using Of = Forms<decltype(PMPI_##Name)>;          \
+            ENTRY(blocking, MPI_##Name, PMPI_##Name)          \
+            ENTRY(nonblocking, MPI_I##name, PMPI_I##name)     \
+        }                                                     \
+        {                                                     \
+            using Of = Forms<decltype(PMPI_##Name##_c)>;      \
+            ENTRY(blocking, MPI_##Name##_c, PMPI_##Name)      \
+            ENTRY(nonblocking, MPI_I##name##_c, PMPI_I##name) \
+        }                                                     \
     }
     FAMILY(Alltoall, alltoall, plan_uniform)
     FAMILY(Alltoallv, alltoallv, plan_alltoallv)
@@ -60,6 +108,7 @@ void fill_families(const void* entries[LONGSHORE_ENTRY_COUNT]) {
     FAMILY(Scatter, scatter, plan_scatter)
     FAMILY(Scatterv, scatterv, plan_scatterv)
 #undef FAMILY
+#undef ENTRY
 }
 
 }  // namespace longshore::mpi

@@ -1,6 +1,6 @@
-// The MPI's own functions that not every MPI has, declared whatever its mpi.h says: large counts came with MPI 4.0
-// (not to Open MPI), persistent collectives likewise (Open MPI 4 has them under MPIX_ names). Weak: null where the
-// MPI lacks one.
+// The MPI's own functions that not every MPI has, declared whatever its mpi.h says: large counts came with
+// MPI 4.0 (but not to Open MPI), persistent collectives likewise (Open MPI 4 has them under MPIX_ names).
+// Null where the MPI lacks one.
 #pragma once
 
 #include <mpi.h>
@@ -47,10 +47,10 @@ int PMPI_Scatterv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI
                     MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                     int root, MPI_Comm comm) WEAK;
 
-#define DECLARE(Name, name)                                                                                  \
-    longshore::mpi::FormTypes<decltype(PMPI_##Name##_c)>::Nonblocking PMPI_I##name##_c WEAK;                 \
-    longshore::mpi::FormTypes<decltype(PMPI_##Name##_c)>::Persistent PMPI_##Name##_init_c WEAK;              \
-    longshore::mpi::FormTypes<decltype(PMPI_##Name)>::Persistent PMPI_##Name##_init WEAK;                    \
+#define DECLARE(Name, name)                                                                     \
+    longshore::mpi::FormTypes<decltype(PMPI_##Name##_c)>::Nonblocking PMPI_I##name##_c WEAK;    \
+    longshore::mpi::FormTypes<decltype(PMPI_##Name##_c)>::Persistent PMPI_##Name##_init_c WEAK; \
+    longshore::mpi::FormTypes<decltype(PMPI_##Name)>::Persistent PMPI_##Name##_init WEAK;       \
     longshore::mpi::FormTypes<decltype(PMPI_##Name)>::Persistent PMPIX_##Name##_init WEAK;
 DECLARE(Alltoall, alltoall)
 DECLARE(Alltoallv, alltoallv)
@@ -63,6 +63,23 @@ DECLARE(Gatherv, gatherv)
 DECLARE(Scatter, scatter)
 DECLARE(Scatterv, scatterv)
 #undef DECLARE
+
+int PMPI_Request_get_status_all(int count, const MPI_Request requests[], int* flag,
+                                MPI_Status* statuses) WEAK;
+int PMPI_Request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
+                                MPI_Status* status) WEAK;
+int PMPI_Request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
+                                 MPI_Status* statuses) WEAK;
 #undef WEAK
 
 }  // extern "C"
+
+namespace longshore::mpi {
+
+// Whether this MPI has the function LONGSHORE_INDEX_<name>, which is `native`.
+template <int index, auto native>
+bool has_native() {
+    return native != nullptr;
+}
+
+}  // namespace longshore::mpi
