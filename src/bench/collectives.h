@@ -8,7 +8,8 @@
 
 namespace longshore::bench {
 
-// The calls of one contender: PMPI_ goes to the MPI library, MPI_ to the preloaded library if there is one.
+// The calls of one contender: PMPI_ goes to the MPI library (mpi/native.h), MPI_ to the preloaded library if there is
+// one.
 struct Calls {
     decltype(&PMPI_Ialltoallv) ialltoallv;
     decltype(&PMPI_Ialltoall) ialltoall;

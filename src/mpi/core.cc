@@ -4,6 +4,7 @@
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
 #include "mpi/families.h"
+#include "mpi/native.h"
 #include "mpi/select.h"
 #include "mpi/shim.h"
 #include "mpi/stats.h"
@@ -70,7 +71,10 @@ int set(const char* name, const char* value) {
 }  // namespace
 }  // namespace longshore::mpi
 
-extern "C" __attribute__((visibility("default"))) const longshore_core_api* longshore_core(void) {
+extern "C" __attribute__((visibility("default"))) const longshore_core_api* longshore_core_open(
+    uint32_t version, uint32_t entry_count, const void* const* natives) {
+    if (version != LONGSHORE_CORE_VERSION || entry_count != LONGSHORE_ENTRY_COUNT) return nullptr;
+    longshore::mpi::set_natives(natives);
     static const longshore::mpi::Table table;
     static const longshore_core_api api = {LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT, table.entries,
                                            longshore::mpi::get_counters, longshore::mpi::set};

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { LONGSHORE_CORE_VERSION = 1 };
+enum { LONGSHORE_CORE_VERSION = 2 };
 
 enum {
 #define LONGSHORE_ENTRY(name) LONGSHORE_INDEX_##name,
@@ -27,8 +27,11 @@ typedef struct longshore_core_api {
     int (*set)(const char* name, const char* value);
 } longshore_core_api;
 
-/* Exported by liblongshore-<flavour>.so. The answer lives as long as the core is loaded. */
-const longshore_core_api* longshore_core(void);
+/* Exported by liblongshore-<flavour>.so. The stub gives its version, its number of entries and the MPI's own
+ * PMPI_ functions, in the order of entry_points.inc, null for what the MPI does not have. Null if the two do
+ * not belong together; else the answer lives as long as the core is loaded. */
+const longshore_core_api* longshore_core_open(uint32_t version, uint32_t entry_count,
+                                              const void* const* natives);
 
 #ifdef __cplusplus
 }

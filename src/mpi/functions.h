@@ -5,6 +5,8 @@
 
 #include <mpi.h>
 
+#include "mpi/native.h"
+
 namespace longshore::mpi {
 
 // The types of a family's functions, given that of the blocking one.
@@ -79,7 +81,7 @@ namespace longshore::mpi {
 // Whether this MPI has the function LONGSHORE_INDEX_<name>, which is `native`.
 template <int index, auto native>
 bool has_native() {
-    return native != nullptr;
+    return native_has(index);
 }
 
 }  // namespace longshore::mpi

@@ -1,7 +1,11 @@
 /* liblongshore.so, what LD_PRELOAD names. No MPI in it: it loads into every program, and does nothing until
- * the first MPI call. Then it sees which MPI is mapped, opens the shim core made for it and fills the table
- * through which its MPI_ symbols jump (stub_trampolines.S); without a core, or with LONGSHORE_OFFLOAD=off,
- * the table leads to PMPI_. */
+ * the first MPI call. Then it sees which MPI is mapped, opens the shim core made for it and fills the tables
+ * through which its symbols jump (stub_trampolines.S).
+ *
+ * It shows MPI_X for those who call MPI and PMPI_X for those who come from there: the Fortran layers of the
+ * MPI, and tools that define an MPI_X of their own. Before us in the order of symbols a tool calls our
+ * PMPI_X; behind us our MPI_X hands the call to the tool's first. Without a core, or with
+ * LONGSHORE_OFFLOAD=off, both lead to where they would without us. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -14,8 +18,11 @@
 
 #include "mpi/core_api.h"
 
-__attribute__((visibility("hidden"))) extern const void* longshore_entries[LONGSHORE_ENTRY_COUNT];
-__attribute__((visibility("hidden"))) void longshore_resolve(void);
+#define HIDDEN __attribute__((visibility("hidden")))
+HIDDEN extern const void* longshore_calls[LONGSHORE_ENTRY_COUNT];   /* of MPI_X */
+HIDDEN extern const void* longshore_entries[LONGSHORE_ENTRY_COUNT]; /* of PMPI_X */
+HIDDEN void longshore_resolve(void);
+static const void* natives[LONGSHORE_ENTRY_COUNT]; /* the MPI's own PMPI_X */
 
 static const char* const kNames[LONGSHORE_ENTRY_COUNT] = {
 #define LONGSHORE_ENTRY(name) "P" #name,
@@ -38,13 +45,16 @@ struct search {
     int found;
 };
 
+static int is_mpi(const char* path) {
+    const char* name = base_name(path);
+    return strncmp(name, "libmpi.so", 9) == 0 || strncmp(name, "libmpich.so", 11) == 0 ||
+           strncmp(name, "libmpi_abi.so", 13) == 0;
+}
+
 static int look_at_object(struct dl_phdr_info* info, size_t size, void* user) {
     struct search* search = user;
     (void)size;
-    const char* name = base_name(info->dlpi_name);
-    if (strncmp(name, "libmpi.so", 9) != 0 && strncmp(name, "libmpich.so", 11) != 0 &&
-        strncmp(name, "libmpi_abi.so", 13) != 0)
-        return 0;
+    if (!is_mpi(info->dlpi_name)) return 0;
     if (strlen(info->dlpi_name) < sizeof search->path) {
         strcpy(search->path, info->dlpi_name);
         ++search->found;
@@ -95,9 +105,10 @@ static const longshore_core_api* open_core(const char* flavour) {
         fprintf(stderr, "longshore: cannot load the shim for this MPI, plain MPI is used: %s\n", dlerror());
         return NULL;
     }
-    const longshore_core_api* (*get)(void) =
-        (const longshore_core_api* (*)(void))dlsym(handle, "longshore_core");
-    const longshore_core_api* api = get ? get() : NULL;
+    typedef const longshore_core_api* open_function(uint32_t, uint32_t, const void* const*);
+    open_function* open = (open_function*)dlsym(handle, "longshore_core_open");
+    const longshore_core_api* api =
+        open ? open(LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT, natives) : NULL;
     if (!api || api->version != LONGSHORE_CORE_VERSION || api->entry_count != LONGSHORE_ENTRY_COUNT) {
         fprintf(stderr, "longshore: %s does not belong to this liblongshore.so, plain MPI is used\n", path);
         return NULL;
@@ -105,25 +116,41 @@ static const longshore_core_api* open_core(const char* flavour) {
     return api;
 }
 
-/* Somebody calls MPI_X and there is no MPI: only a program that found the symbol by name. */
-static int no_mpi(void) {
+/* Somebody calls a function and the process has none: only a program that found our symbol by name. */
+static int absent(void) {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&said))
-        fprintf(stderr, "longshore: an MPI function is called, but no MPI library is loaded\n");
+        fprintf(stderr, "longshore: an MPI function is called that no MPI library loaded here has\n");
     return 16; /* MPI_ERR_OTHER, in both MPIs */
+}
+
+/* Whether an MPI_X found behind us is not the MPI's own, where it is another name of PMPI_X. */
+static int is_a_tools(const void* function, const void* native) {
+    if (!function || function == native) return 0;
+    Dl_info info, of_native;
+    if (!dladdr(function, &info) || !info.dli_fname || is_mpi(info.dli_fname)) return 0;
+    return !native || !dladdr(native, &of_native) || info.dli_fbase != of_native.dli_fbase;
+}
+
+static void set(const void** place, const void* function) {
+    __atomic_store_n(place, function ? function : (const void*)absent, __ATOMIC_RELEASE);
 }
 
 static void fill(void) {
     char path[PATH_MAX];
     void* mpi = open_mpi(path, sizeof path);
+    for (int i = 0; i < LONGSHORE_ENTRY_COUNT; ++i) {
+        if (mpi) natives[i] = dlsym(mpi, kNames[i]);
+        if (!natives[i]) natives[i] = dlsym(RTLD_NEXT, kNames[i]);
+    }
     const char* flavour = mpi && offload_wanted() ? flavour_of(mpi, path) : NULL;
     core = flavour ? open_core(flavour) : NULL;
     for (int i = 0; i < LONGSHORE_ENTRY_COUNT; ++i) {
         const void* entry = core ? core->entries[i] : NULL;
-        if (!entry && mpi) entry = dlsym(mpi, kNames[i]);
-        if (!entry) entry = dlsym(RTLD_NEXT, kNames[i]);
-        if (!entry) entry = (const void*)no_mpi;
-        __atomic_store_n(&longshore_entries[i], entry, __ATOMIC_RELEASE);
+        const void* next = dlsym(RTLD_NEXT, kNames[i] + 1);
+        if (!next && mpi) next = dlsym(mpi, kNames[i] + 1);
+        set(&longshore_entries[i], entry ? entry : natives[i]);
+        set(&longshore_calls[i], entry && !is_a_tools(next, natives[i]) ? entry : next);
     }
 }
 

@@ -1,25 +1,14 @@
-/* The MPI_ symbols of the preloaded stub: one jump through a table each, so that every argument arrives as it was
- * given whatever the function's type. An entry of the table starts at its own "lazy" tail, which resolves the whole
- * table on the first MPI call of the process and then jumps again. */
+/* The symbols of the preloaded stub: one jump through a table each, MPI_X through longshore_calls and PMPI_X through
+ * longshore_entries. A place in a table starts at its function's own "lazy" tail, which fills the tables on the first
+ * MPI call of the process and then begins the function again. */
+#include "mpi/trampolines.h"
 
 #if defined(__x86_64__)
 
-.macro define_entry name
-    .text
-    .p2align 4
-    .globl \name
-    .type \name, @function
-\name:
+.macro lazy_tail name
     endbr64
-    jmp *(longshore_entries + 8 * entry_index)(%rip)
-.Llazy_\name:
-    endbr64
-    movl $entry_index, %eax
+    leaq .Lstart_\name(%rip), %rax
     jmp longshore_lazy
-    .size \name, . - \name
-    .section .data.rel.local, "aw", @progbits
-    .quad .Llazy_\name
-    .set entry_index, entry_index + 1
 .endm
 
 .macro define_lazy
@@ -41,29 +30,15 @@ longshore_lazy:
     popq %rsi
     popq %rdi
     popq %rax
-    leaq longshore_entries(%rip), %r11
-    jmp *(%r11, %rax, 8)
+    jmp *%rax
     .size longshore_lazy, . - longshore_lazy
 .endm
 
-#elif defined(__aarch64__)
+#else
 
-.macro define_entry name
-    .text
-    .p2align 4
-    .globl \name
-    .type \name, %function
-\name:
-    adrp x16, longshore_entries + 8 * entry_index
-    ldr x16, [x16, #:lo12:longshore_entries + 8 * entry_index]
-    br x16
-.Llazy_\name:
-    mov x17, #entry_index
+.macro lazy_tail name
+    adr x17, .Lstart_\name
     b longshore_lazy
-    .size \name, . - \name
-    .section .data.rel.local, "aw", %progbits
-    .quad .Llazy_\name
-    .set entry_index, entry_index + 1
 .endm
 
 .macro define_lazy
@@ -84,27 +59,41 @@ longshore_lazy:
     ldp x6, x7, [sp, #64]
     ldr x17, [sp, #80]
     ldp x29, x30, [sp], #96
-    adrp x16, longshore_entries
-    add x16, x16, #:lo12:longshore_entries
-    ldr x16, [x16, x17, lsl #3]
-    br x16
+    br x17
     .size longshore_lazy, . - longshore_lazy
 .endm
 
-#else
-#error "the stub has trampolines for x86_64 and aarch64 only"
 #endif
 
-    .section .data.rel.local, "aw", @progbits
+.macro begin_table table
+    .section .data.rel.local, "aw"
     .p2align 3
-    .globl longshore_entries
-    .hidden longshore_entries
-longshore_entries:
+    .globl \table
+    .hidden \table
+\table:
     .set entry_index, 0
+.endm
+
+.macro define_entry name, table
+    begin_entry \name
+    jump_through \table
+.Llazy_\name:
+    lazy_tail \name
+    .size \name, . - \name
+    .section .data.rel.local, "aw"
+    .quad .Llazy_\name
+    .set entry_index, entry_index + 1
+.endm
 
     .hidden longshore_resolve
-#define LONGSHORE_ENTRY(name) define_entry name
+    begin_table longshore_calls
+#define LONGSHORE_ENTRY(name) define_entry name, longshore_calls
 #include "mpi/entry_points.inc"
+#undef LONGSHORE_ENTRY
+    begin_table longshore_entries
+#define LONGSHORE_ENTRY(name) define_entry P##name, longshore_entries
+#include "mpi/entry_points.inc"
+#undef LONGSHORE_ENTRY
     define_lazy
 
     .section .note.GNU-stack, "", @progbits

@@ -1,5 +1,6 @@
 // Bad arguments give the MPI's own error class, with and without the shim, and leave the communicator usable.
-// The expected classes are asked of the MPI itself (PMPI_), so the test says: the same as without Longshore.
+// The expected classes are asked of the MPI itself (PMPI_, mpi/native.h), so the test says: the same as
+// without Longshore.
 #include <vector>
 
 #include "check.h"

@@ -149,7 +149,8 @@ void own_handler() {
     MPI_Comm_set_errhandler(failing, MPI_ERRORS_RETURN);
 }
 
-// In a wait that Longshore does not see the MPI itself tells, as it does for generalized requests.
+// In a wait that Longshore does not see (mpi/native.h) the MPI itself tells, as it does for generalized
+// requests.
 void unseen_wait() {
     MPI_Request one = start();
     CHECK(PMPI_Wait(&one, MPI_STATUS_IGNORE) != MPI_SUCCESS);

@@ -1,5 +1,5 @@
-// Waits that the shim does not see (PMPI_ called by the program, as Fortran and other libraries do): the
-// MPI's own progress engine polls us.
+// Waits that the shim does not see (PMPI_ is the MPI's own here, mpi/native.h, as where a library looks it up
+// in the MPI itself): the MPI's own progress engine polls us.
 #include <vector>
 
 #include "check.h"

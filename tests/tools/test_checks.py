@@ -1,6 +1,7 @@
 """check_purity.sh and check_symbols.sh find what they are there to find."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -60,10 +61,28 @@ class Symbols(Check):
     def test_skips_with_a_reason_when_not_built(self):
         self.assertIn("SKIP", self.check("check_symbols.sh", 77))
 
+    @staticmethod
+    def stub(*, without=""):
+        entries = re.findall(r"^LONGSHORE_ENTRY\((.*)\)$", (SOURCE / "src" / "mpi" / "entry_points.inc").read_text(), re.M)
+        names = [prefix + entry for entry in entries for prefix in ("", "P")]
+        return "".join(f'extern "C" int {name}() {{ return 0; }}\n'
+                       for name in [*names, "longshore_get_counters", "longshore_set"] if name != without)
+
     def test_a_good_guest_passes(self):
-        self.library("liblongshore.so", 'extern "C" int MPI_Alltoall() { return 0; }')
-        self.library("liblongshore-mpich.so", 'extern "C" int longshore_set() { return 0; }')
+        self.library("liblongshore.so", self.stub())
+        self.library("liblongshore-mpich.so", """extern "C" {
+            int PMPI_Comm_rank(); int longshore_core_open() { return PMPI_Comm_rank(); } }""")
         self.assertIn("2 libraries", self.check("check_symbols.sh", 0))
+
+    def test_finds_a_missing_entry(self):
+        self.library("liblongshore.so", self.stub(without="PMPI_Wait"))
+        self.assertIn("liblongshore.so does not export PMPI_Wait", self.check("check_symbols.sh", 1))
+
+    def test_finds_a_core_that_calls_the_stub(self):
+        self.library("liblongshore.so", self.stub())
+        self.library("liblongshore-mpich.so", """extern "C" {
+            int PMPI_Wait(); int longshore_core_open() { return PMPI_Wait(); } }""")
+        self.assertIn("liblongshore-mpich.so calls the stub's PMPI_Wait", self.check("check_symbols.sh", 1))
 
     def test_finds_other_names(self):
         self.library("liblongshore.so", "namespace longshore { void leak() {} }")
