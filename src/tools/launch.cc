@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -33,6 +34,16 @@ bool export_setting(const std::string& text) {
     }
     set_variable(full_name(text.substr(0, equals)), text.substr(equals + 1));
     return true;
+}
+
+// As ld.so reads LD_PRELOAD.
+bool is_listed(const std::string& list, const std::string& path) {
+    for (size_t at = 0; at < list.size();) {
+        const size_t end = std::min(list.find_first_of(" :", at), list.size());
+        if (list.compare(at, end - at, path) == 0) return true;
+        at = end + 1;
+    }
+    return false;
 }
 
 class UsageFormatter : public CLI::Formatter {
@@ -135,11 +146,12 @@ int export_shim() {
                    shim);
         return kNotReady;
     }
+    // Behind what is there: a library that looks for the next MPI_X finds ours. Tools that call PMPI_X work
+    // in either order.
     const char* before = getenv("LD_PRELOAD");
-    const bool alone = before == nullptr || *before == 0;
-    if (alone || !std::string(before).starts_with(shim)) {
-        set_variable("LD_PRELOAD", alone ? shim : shim + ":" + before);
-    }
+    const std::string preloaded = before ? before : "";
+    if (!is_listed(preloaded, shim))
+        set_variable("LD_PRELOAD", preloaded.empty() ? shim : preloaded + ":" + shim);
     return kOk;
 }
 

@@ -67,12 +67,12 @@ class Run(CommandTest):
         self.assertEqual(seen["LD_PRELOAD"], str(self.shim))
         self.assertFalse([name for name in seen if name.startswith("LONGSHORE_")])
 
-    def test_an_existing_preload_stays_behind_the_shim(self):
+    def test_an_existing_preload_stays_before_the_shim(self):
         other = self.root / "lib" / "other.so"
         shutil.copy(self.shim, other)
-        self.assertEqual(self.seen(LD_PRELOAD=str(other))["LD_PRELOAD"], f"{self.shim}:{other}")
-        twice = f"{self.shim}:{other}"
-        self.assertEqual(self.seen(LD_PRELOAD=twice)["LD_PRELOAD"], twice)
+        self.assertEqual(self.seen(LD_PRELOAD=str(other))["LD_PRELOAD"], f"{other}:{self.shim}")
+        for listed in (f"{self.shim}:{other}", f"{other}:{self.shim}", f"{other} {self.shim}"):
+            self.assertEqual(self.seen(LD_PRELOAD=listed)["LD_PRELOAD"], listed)
 
     def test_exit_codes(self):
         self.longshore("run", "sh", "-c", "exit 7", expect=7)
