@@ -14,6 +14,7 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
 FLAVOUR = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
+SHIM = BUILD / "lib" / "liblongshore.so"
 MARK = "LONGSHORE_INTERNAL_TEST_MARK"  # in the environment of everything a job starts
 
 
@@ -46,14 +47,14 @@ def mpirun(ranks):
 class Job:
     """One mpirun, started at once; its output goes to a file."""
 
-    def __init__(self, test, ranks, words, *, nodes=0, before=(), **settings):
+    def __init__(self, test, ranks, words, *, nodes=0, before=(), preload=(SHIM,), **settings):
         self.test = test
         self.begin = time.monotonic()
         kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         settings = {"LONGSHORE_SERVICE_PATH": str(test.longshored), MARK: test.folder.name,
                     **({"LONGSHORE_NODES_COUNT": str(nodes)} if nodes else {}), **settings}
         self.command = [*mpirun(ranks), *map(str, before), "env", *(f"{k}={v}" for k, v in settings.items()),
-                        f"LD_PRELOAD={BUILD / 'lib' / 'liblongshore.so'}", *map(str, words)]
+                        f"LD_PRELOAD={':'.join(map(str, preload))}", *map(str, words)]
         self.output_path = test.folder / f"output-{len(os.listdir(test.folder))}"
         with open(self.output_path, "wb") as output:
             self.process = subprocess.Popen(self.command, env=kept | {MARK: test.folder.name}, stdout=output,
