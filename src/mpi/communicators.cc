@@ -78,6 +78,7 @@ void make_group(MPI_Comm comm) {
             rc = ls_group_start(shim().context, &exchange.api, &record->group);
         }
         while (rc == LS_OK || rc == LS_IN_PROGRESS) {
+            exchange.drive();
             ContextLock lock;
             rc = ls_group_test(record->group);
             if (rc == LS_OK) break;

@@ -3,24 +3,32 @@
 #include <climits>
 
 namespace longshore::mpi {
-namespace {
 
-int start(void* user, const void* in, void* out, size_t bytes) {
+int CommExchange::start(void* user, const void* in, void* out, size_t bytes) {
     auto* exchange = static_cast<CommExchange*>(user);
     if (bytes > INT_MAX) return LS_ERR_LIMIT;
-    int rc = PMPI_Iallgather(in, static_cast<int>(bytes), MPI_BYTE, out, static_cast<int>(bytes), MPI_BYTE,
-                             exchange->comm, &exchange->request);
-    return rc == MPI_SUCCESS ? LS_OK : LS_ERR_UNAVAILABLE;
+    exchange->in_ = in;
+    exchange->out_ = out;
+    exchange->bytes_ = static_cast<int>(bytes);
+    exchange->state_ = LS_IN_PROGRESS;
+    return LS_OK;
 }
 
-int test(void* user) {
-    auto* exchange = static_cast<CommExchange*>(user);
-    int done = 0;
-    if (PMPI_Test(&exchange->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return LS_ERR_UNAVAILABLE;
-    return done ? LS_OK : LS_IN_PROGRESS;
+int CommExchange::test(void* user) {
+    return static_cast<CommExchange*>(user)->state_;
 }
 
-}  // namespace
+void CommExchange::drive() {
+    if (state_ != LS_IN_PROGRESS) return;
+    int done = 0, rc = MPI_SUCCESS;
+    if (request_ == MPI_REQUEST_NULL)
+        rc = PMPI_Iallgather(in_, bytes_, MPI_BYTE, out_, bytes_, MPI_BYTE, comm, &request_);
+    if (rc == MPI_SUCCESS) rc = PMPI_Test(&request_, &done, MPI_STATUS_IGNORE);
+    if (rc != MPI_SUCCESS)
+        state_ = LS_ERR_UNAVAILABLE;
+    else if (done)
+        state_ = LS_OK;
+}
 
 CommExchange::CommExchange(MPI_Comm over) : comm(over) {
     int rank = 0, size = 0;
