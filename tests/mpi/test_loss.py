@@ -35,7 +35,9 @@ class Loss(job.JobTest):
     def kill_at(self, seed, length_s, nodes, settings):
         draw = random.Random(seed)
         running = self.stress(seed, nodes=nodes, **settings)
-        self.wait_for(self.services, 20, lambda: f"a service process, seed {seed}\n{running.describe()}")
+        # On a busy machine the job may be over before this process gets a core to look.
+        self.wait_for(lambda: self.services() or running.process.poll() is not None, 20,
+                      lambda: f"a service process, seed {seed}\n{running.describe()}")
         moment = draw.uniform(0, 0.9 * length_s)
         time.sleep(moment)
         victims = self.services()
