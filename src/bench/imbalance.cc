@@ -18,7 +18,7 @@ namespace longshore::bench {
 namespace {
 
 constexpr double kAvoidableGoal = 0.65;  // of the host's
-constexpr int kVerifyRounds = 4;
+constexpr int kRoundsVerified = 4;
 constexpr int kOwnTimeShare = 4;  // of the time limit, at most, goes into the host's own time
 constexpr std::uint64_t kWarmupIterations = std::uint64_t(1) << 40;  // their delays are nobody else's
 
@@ -132,7 +132,7 @@ class ImbalanceRow {
     bool verify(const Contender& contender, std::uint64_t first_iteration) {
         std::optional<std::string> wrong;
         Marks unused;
-        for (int round = 0; round < kVerifyRounds; ++round) {
+        for (int round = 0; round < kRoundsVerified; ++round) {
             const std::uint64_t iteration = first_iteration + std::uint64_t(round);
             allgather_.fill(0, iteration);
             alltoall_.fill(0, iteration);

@@ -20,7 +20,7 @@ struct LateTimes {
     std::vector<double> whole, own;
 };
 
-void finish(const Calls& calls, MPI_Request& request) {
+void finish_if_open(const Calls& calls, MPI_Request& request) {
     if (request != MPI_REQUEST_NULL) calls.wait(&request, MPI_STATUS_IGNORE);
 }
 
@@ -29,7 +29,7 @@ double late_iteration(Exchange& exchange, const Calls& calls, int rank, int late
     if (rank == late_rank) sleep_us(late_us);
     const double entry = now_us();
     MPI_Request request = exchange.start(calls, 0);
-    finish(calls, request);
+    finish_if_open(calls, request);
     double last = now_us(), end = 0;
     PMPI_Allreduce(&last, &end, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     double late_entry = entry;
@@ -41,7 +41,7 @@ double own_iteration(Exchange& exchange, const Calls& calls) {
     PMPI_Barrier(MPI_COMM_WORLD);
     const double start = now_us();
     MPI_Request request = exchange.start(calls, 0);
-    finish(calls, request);
+    finish_if_open(calls, request);
     return max_over_ranks({now_us() - start})[0];
 }
 
