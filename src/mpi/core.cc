@@ -36,6 +36,8 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Dist_graph_create] = address(entry::dist_graph_create);
         entries[LONGSHORE_INDEX_MPI_Dist_graph_create_adjacent] = address(entry::dist_graph_create_adjacent);
         fill_families(entries);
+        entries[LONGSHORE_INDEX_MPI_Start] = address(entry::start);
+        entries[LONGSHORE_INDEX_MPI_Startall] = address(entry::startall);
         entries[LONGSHORE_INDEX_MPI_Wait] = address(told::wait);
         entries[LONGSHORE_INDEX_MPI_Waitall] = address(told::waitall);
         entries[LONGSHORE_INDEX_MPI_Waitany] = address(told::waitany);
@@ -45,6 +47,9 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Testany] = address(told::testany);
         entries[LONGSHORE_INDEX_MPI_Testsome] = address(told::testsome);
         entries[LONGSHORE_INDEX_MPI_Request_get_status] = address(told::request_get_status);
+        entries[LONGSHORE_INDEX_MPI_Request_get_status_all] = address(told::request_get_status_all);
+        entries[LONGSHORE_INDEX_MPI_Request_get_status_any] = address(told::request_get_status_any);
+        entries[LONGSHORE_INDEX_MPI_Request_get_status_some] = address(told::request_get_status_some);
         entries[LONGSHORE_INDEX_MPI_Request_free] = address(entry::request_free);
         entries[LONGSHORE_INDEX_MPI_Cancel] = address(entry::cancel);
     }

@@ -27,6 +27,8 @@ int dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[],
                                int outdegree, const int destinations[], const int destweights[],
                                MPI_Info info, int reorder, MPI_Comm* newcomm);
 
+int start(MPI_Request* request);
+int startall(int count, MPI_Request requests[]);
 int wait(MPI_Request* request, MPI_Status* status);
 int waitall(int count, MPI_Request requests[], MPI_Status statuses[]);
 int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status);
@@ -36,6 +38,11 @@ int testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[])
 int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status);
 int testsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]);
 int request_get_status(MPI_Request request, int* flag, MPI_Status* status);
+int request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]);
+int request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
+                           MPI_Status* status);
+int request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
+                            MPI_Status statuses[]);
 int request_free(MPI_Request* request);
 int cancel(MPI_Request* request);
 
@@ -53,5 +60,10 @@ int testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[])
 int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status);
 int testsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]);
 int request_get_status(MPI_Request request, int* flag, MPI_Status* status);
+int request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]);
+int request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
+                           MPI_Status* status);
+int request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
+                            MPI_Status statuses[]);
 
 }  // namespace longshore::mpi::told

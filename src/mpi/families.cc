@@ -4,6 +4,7 @@
 
 #include "mpi/collectives.h"
 #include "mpi/functions.h"
+#include "mpi/persistent.h"
 
 namespace longshore::mpi {
 namespace {
@@ -66,6 +67,18 @@ struct Forms<int(Arguments...)> {
                                         : refuse(comm_of(arguments...));
     }
 
+    template <Family family, auto plan, int index, auto native, auto other = native>
+    static int persistent(Arguments... arguments, MPI_Info info, MPI_Request* request) {
+        constexpr Call kCall{family, Form::kPersistent};
+        Operation* operation = nullptr;
+        const Reason reason = plan(kCall, arguments..., &operation);
+        if (reason == Reason::kNone) return make_persistent(operation, request);
+        HostCall host(kCall, reason);
+        if (has_native<index, native>()) return native(arguments..., info, request);
+        if (other == nullptr || !(fits(arguments) && ...)) return refuse(comm_of(arguments...));
+        return other(narrow(arguments)..., info, request);
+    }
+
     static MPI_Comm comm_of(Arguments... arguments) {
         return std::get<sizeof...(Arguments) - 1>(std::tie(arguments...));
     }
@@ -82,20 +95,23 @@ void fill_families(const void* entries[LONGSHORE_ENTRY_COUNT]) {
 #define ENTRY(form, Function, other)      \
     entries[LONGSHORE_INDEX_##Function] = \
         address(Of::form<kFamily, kPlan, LONGSHORE_INDEX_##Function, P##Function, other>);
-#define FAMILY(Name, name, plan)                              \
-    {                                                         \
-        constexpr Family kFamily = Family::k##Name;           \
-        constexpr auto kPlan = plan;                          \
-        {                                                     \
-            using Of = Forms<decltype(PMPI_##Name)>;          \
-            ENTRY(blocking, MPI_##Name, PMPI_##Name)          \
-            ENTRY(nonblocking, MPI_I##name, PMPI_I##name)     \
-        }                                                     \
-        {                                                     \
-            using Of = Forms<decltype(PMPI_##Name##_c)>;      \
-            ENTRY(blocking, MPI_##Name##_c, PMPI_##Name)      \
-            ENTRY(nonblocking, MPI_I##name##_c, PMPI_I##name) \
-        }                                                     \
+#define FAMILY(Name, name, plan)                                       \
+    {                                                                  \
+        constexpr Family kFamily = Family::k##Name;                    \
+        constexpr auto kPlan = plan;                                   \
+        {                                                              \
+            using Of = Forms<decltype(PMPI_##Name)>;                   \
+            ENTRY(blocking, MPI_##Name, PMPI_##Name)                   \
+            ENTRY(nonblocking, MPI_I##name, PMPI_I##name)              \
+            ENTRY(persistent, MPI_##Name##_init, PMPIX_##Name##_init)  \
+            ENTRY(persistent, MPIX_##Name##_init, PMPI_##Name##_init)  \
+        }                                                              \
+        {                                                              \
+            using Of = Forms<decltype(PMPI_##Name##_c)>;               \
+            ENTRY(blocking, MPI_##Name##_c, PMPI_##Name)               \
+            ENTRY(nonblocking, MPI_I##name##_c, PMPI_I##name)          \
+            ENTRY(persistent, MPI_##Name##_init_c, PMPI_##Name##_init) \
+        }                                                              \
     }
     FAMILY(Alltoall, alltoall, plan_uniform)
     FAMILY(Alltoallv, alltoallv, plan_alltoallv)

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "mpi/give_up.h"
+#include "mpi/persistent.h"
 #include "mpi/stats.h"
 #include "mpi/trace.h"
 #include "mpi/wait_errors.h"
@@ -100,22 +101,6 @@ bool unpack_last(const Operation& operation) {
     return true;
 }
 
-// The program may free its types while the call is open.
-void hold_types(Operation* operation, std::vector<Piece>* pieces) {
-    MPI_Datatype last = MPI_DATATYPE_NULL, copy = MPI_DATATYPE_NULL;
-    for (Piece& piece : *pieces) {
-        if (piece.layout.type != last) {
-            last = piece.layout.type;
-            if (PMPI_Type_dup(last, &copy) != MPI_SUCCESS) {
-                operation->lost = MPI_ERR_OTHER;
-                return;
-            }
-            operation->own_types.push_back(copy);
-        }
-        piece.layout.type = copy;
-    }
-}
-
 // Not under the lock: the MPI may call back.
 void free_data(Operation* operation) {
     for (MPI_Datatype& type : operation->own_types) PMPI_Type_free(&type);
@@ -127,7 +112,7 @@ void free_data(Operation* operation) {
 }
 
 // After the host library is through with it: the receive buffer gets its data, everything held is given back,
-// but for the Operation itself.
+// but for the Operation itself, and what a persistent one needs again.
 void complete(Operation* operation, int result) {
     operation->error = operation->lost != MPI_SUCCESS ? operation->lost : error_of(result);
     if (operation->error == MPI_SUCCESS && !unpack_last(*operation)) operation->error = MPI_ERR_OTHER;
@@ -136,7 +121,7 @@ void complete(Operation* operation, int result) {
         ls_operation_free(operation->host);
         operation->host = nullptr;
     }
-    free_data(operation);
+    if (!operation->is_persistent()) free_data(operation);
 }
 
 void recycle(Operation* operation) {
@@ -164,11 +149,7 @@ int on_query(void* extra, MPI_Status* status) {
 
 int on_free(void* extra) {
     auto* operation = static_cast<Operation*>(extra);
-    {
-        ContextLock lock;
-        all.requests.erase(operation);
-        all.request_count.fetch_sub(1, std::memory_order_relaxed);
-    }
+    remove_request(operation);
     recycle(operation);
     return MPI_SUCCESS;
 }
@@ -211,7 +192,10 @@ Progress finish_done(Progress progress, const Done& done) {
         Operation* operation = done.items[i].operation;
         complete(operation, done.items[i].result);
         operation->open = false;
-        PMPI_Grequest_complete(operation->request);
+        if (operation->is_persistent())
+            signal_persistent(*operation);
+        else
+            PMPI_Grequest_complete(operation->request);
         all.open_count.fetch_sub(1, std::memory_order_release);
         progress.completed = true;
     }
@@ -279,7 +263,7 @@ void Staging::free() {
 void Operation::reset() {
     host = nullptr;
     group = nullptr;
-    open = reported = given_up = false;
+    open = reported = given_up = active = false;
     error = lost = MPI_SUCCESS;
     request = MPI_REQUEST_NULL;
     packed_first.clear();
@@ -310,7 +294,20 @@ Operation* new_operation(GroupRecord* group, Call call) {
     return operation;
 }
 
-namespace {
+void hold_types(Operation* operation, std::vector<Piece>* pieces) {
+    MPI_Datatype last = MPI_DATATYPE_NULL, copy = MPI_DATATYPE_NULL;
+    for (Piece& piece : *pieces) {
+        if (piece.layout.type != last) {
+            last = piece.layout.type;
+            if (PMPI_Type_dup(last, &copy) != MPI_SUCCESS) {
+                operation->lost = MPI_ERR_OTHER;
+                return;
+            }
+            operation->own_types.push_back(copy);
+        }
+        piece.layout.type = copy;
+    }
+}
 
 // The sequence number is taken here: arguments are in order, nothing may go to MPI any more.
 int start(Operation* operation) {
@@ -322,11 +319,36 @@ int start(Operation* operation) {
     return rc;
 }
 
-// It has not started: so says the communicator's error handler.
-int drop(Operation* operation, int rc) {
-    const int error = raise_error(operation->group, error_of(rc));
+void drop(Operation* operation) {
     free_data(operation);
     recycle(operation);
+}
+
+void add_open(Operation* operation) {
+    ContextLock lock;
+    operation->open = true;
+    all.open.push_back(operation);
+    all.open_count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void add_request(Operation* operation) {
+    ContextLock lock;
+    all.requests.insert(operation);
+    all.request_count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void remove_request(Operation* operation) {
+    ContextLock lock;
+    all.requests.erase(operation);
+    all.request_count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+namespace {
+
+// It has not started: so says the communicator's error handler.
+int refuse(Operation* operation, int rc) {
+    const int error = raise_error(operation->group, error_of(rc));
+    drop(operation);
     return error;
 }
 
@@ -336,7 +358,7 @@ int run_blocking(Operation* operation) {
     note_blocking_begin(operation->call);
     const uint64_t begin = trace_wanted() ? now_ns() : 0;
     int rc = start(operation);
-    if (rc < 0) return drop(operation, rc);
+    if (rc < 0) return refuse(operation, rc);
     Waiter waiter(false);
     for (;;) {
         int moved = 0;
@@ -360,19 +382,15 @@ int run_blocking(Operation* operation) {
 int start_request(Operation* operation, MPI_Request* request) {
     hold_types(operation, &operation->unpacked_last);
     const int rc = start(operation);
-    if (rc < 0) return drop(operation, rc);
+    if (rc < 0) return refuse(operation, rc);
     int error = start_polled
                     ? start_polled(on_query, on_free, on_cancel, on_native_poll, on_native_wait, operation,
                                    &operation->request)
                     : PMPI_Grequest_start(on_query, on_free, on_cancel, operation, &operation->request);
     if (error != MPI_SUCCESS) return error;  // the operation goes on without a request: out of memory
     *request = operation->request;
-    ContextLock lock;
-    operation->open = true;
-    all.open.push_back(operation);
-    all.requests.insert(operation);
-    all.open_count.fetch_add(1, std::memory_order_relaxed);
-    all.request_count.fetch_add(1, std::memory_order_relaxed);
+    add_request(operation);
+    add_open(operation);
     return MPI_SUCCESS;
 }
 

@@ -62,15 +62,32 @@ struct Operation {
     ls_arguments arguments{};
     ByteVector send_bytes, recv_bytes;  // what the vectors of the arguments point to, if not to the program's
 
+    // Of a persistent request: the tag of its messages. `active`: started, and the program has not been given
+    // its result.
+    int tag = 0;
+    bool active = false;
+
+    bool is_persistent() const { return call.form == Form::kPersistent; }
     void reset();  // as new, with the memory of its vectors
 };
 
-// Recycled; references its group. Give it to run_blocking or start_request.
+// Recycled; references its group. Give it to run_blocking, start_request or make_persistent.
 Operation* new_operation(GroupRecord* group, Call call);
 
 // Both take `operation`. The return value is MPI's, already through the communicator's error handler.
 int run_blocking(Operation* operation);
 int start_request(Operation* operation, MPI_Request* request);
+
+// The parts of these, for other kinds of requests (persistent.h).
+// Hands it to the host library: LS_OK or an error, of which nobody has been told.
+int start(Operation* operation);
+void add_open(Operation* operation);
+void add_request(Operation* operation);
+void remove_request(Operation* operation);
+// The program may free its types: from now on they are our own.
+void hold_types(Operation* operation, std::vector<Piece>* pieces);
+// Gives back all that it has, and itself. It is not with the host library.
+void drop(Operation* operation);
 
 // Whether any operation is open: the only thing that a wait looks at when there is none.
 bool any_open();

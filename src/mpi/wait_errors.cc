@@ -4,6 +4,7 @@
 
 #include "mpi/entry.h"
 #include "mpi/operation.h"
+#include "mpi/persistent.h"
 
 namespace longshore::mpi {
 namespace {
@@ -30,6 +31,19 @@ class Failures {
         list_.push_back({group, error});
     }
 
+    // The MPI has just completed `request`: if it is a persistent one of ours, so has its operation.
+    void complete(MPI_Request request, MPI_Status* status) {
+        Operation* operation = any_persistent() ? find_operation(request) : nullptr;
+        if (!operation || !operation->active || operation->open) return;
+        operation->active = false;
+        look(*operation, status);
+    }
+    // Of one that may be complete: what its status says.
+    void look(MPI_Request request, MPI_Status* status) {
+        Operation* operation = any_persistent() ? find_operation(request) : nullptr;
+        if (operation && operation->active && !operation->open) look(*operation, status);
+    }
+
     // Each takes the MPI's answer and gives the program's. At most one request was completed:
     int tell(int rc, MPI_Status* status) {
         leave();
@@ -49,11 +63,12 @@ class Failures {
         raise_first();
         return MPI_ERR_IN_STATUS;
     }
-    // The request stays, and the call that completes it will tell.
-    int keep(int rc, MPI_Status* status) {
+    // The requests stay, and the call that completes them will tell. `statuses`: `count`, or null.
+    int keep(int rc, int count, MPI_Status statuses[]) {
         leave();
-        if (list_.empty() || status == MPI_STATUS_IGNORE) return rc;
-        if (const Failure* failure = unmark(status)) status->MPI_ERROR = failure->error;
+        if (list_.empty() || !statuses) return rc;
+        for (int i = 0; i < count; ++i)
+            if (const Failure* failure = unmark(&statuses[i])) statuses[i].MPI_ERROR = failure->error;
         return rc;
     }
 
@@ -64,6 +79,14 @@ class Failures {
     };
 
     void leave() { current_ = outer_; }
+
+    // As of a nonblocking operation.
+    void look(const Operation& operation, MPI_Status* status) {
+        MPI_Status nowhere;
+        if (!status) status = &nowhere;
+        status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+        if (operation.error != MPI_SUCCESS) add(operation.group, operation.error, status);
+    }
 
     const Failure* unmark(MPI_Status* status) const {
         if (status->MPI_SOURCE != kMark || status->MPI_TAG < 0 ||
@@ -96,61 +119,142 @@ bool tell_later(GroupRecord* group, int error, MPI_Status* status) {
 }
 
 namespace told {
+namespace {
+
+// Null where the program wants no status.
+MPI_Status* one(MPI_Status* status) {
+    return status == MPI_STATUS_IGNORE ? nullptr : status;
+}
+MPI_Status* nth(MPI_Status statuses[], int i) {
+    return statuses == MPI_STATUSES_IGNORE ? nullptr : &statuses[i];
+}
+
+// Whether the call has completed what it says it has, though some of it failed.
+bool has_answer(int rc) {
+    int error = rc;
+    if (rc != MPI_SUCCESS) PMPI_Error_class(rc, &error);
+    return error == MPI_SUCCESS || error == MPI_ERR_IN_STATUS;
+}
+
+// Of a call for all requests: one that failed may have left others pending.
+void complete_all(Failures* failures, int rc, int count, const MPI_Request requests[],
+                  MPI_Status statuses[]) {
+    if (!any_persistent() || !has_answer(rc)) return;
+    for (int i = 0; i < count; ++i) {
+        MPI_Status* status = nth(statuses, i);
+        if (rc == MPI_SUCCESS || (status && status->MPI_ERROR != MPI_ERR_PENDING))
+            failures->complete(requests[i], status);
+    }
+}
+
+void complete_some(Failures* failures, int rc, int count, const int indices[], const MPI_Request requests[],
+                   MPI_Status statuses[]) {
+    if (!any_persistent() || !has_answer(rc) || count == MPI_UNDEFINED) return;
+    for (int i = 0; i < count; ++i) failures->complete(requests[indices[i]], nth(statuses, i));
+}
+
+}  // namespace
 
 int wait(MPI_Request* request, MPI_Status* status) {
     if (!any_request()) return entry::wait(request, status);
     Failures failures;
-    return failures.tell(entry::wait(request, status), status);
+    const int rc = entry::wait(request, status);
+    if (rc == MPI_SUCCESS) failures.complete(*request, one(status));
+    return failures.tell(rc, status);
 }
 
 int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
     if (!any_request()) return entry::waitall(count, requests, statuses);
     Failures failures;
-    return failures.tell_several(entry::waitall(count, requests, statuses), count, statuses);
+    const int rc = entry::waitall(count, requests, statuses);
+    complete_all(&failures, rc, count, requests, statuses);
+    return failures.tell_several(rc, count, statuses);
 }
 
 int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
     if (!any_request()) return entry::waitany(count, requests, index, status);
     Failures failures;
-    return failures.tell(entry::waitany(count, requests, index, status), status);
+    const int rc = entry::waitany(count, requests, index, status);
+    if (rc == MPI_SUCCESS && *index != MPI_UNDEFINED) failures.complete(requests[*index], one(status));
+    return failures.tell(rc, status);
 }
 
 int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
     if (!any_request()) return entry::waitsome(incount, requests, outcount, indices, statuses);
     Failures failures;
     const int rc = entry::waitsome(incount, requests, outcount, indices, statuses);
+    complete_some(&failures, rc, *outcount, indices, requests, statuses);
     return failures.tell_several(rc, *outcount, statuses);
 }
 
 int test(MPI_Request* request, int* flag, MPI_Status* status) {
     if (!any_request()) return entry::test(request, flag, status);
     Failures failures;
-    return failures.tell(entry::test(request, flag, status), status);
+    const int rc = entry::test(request, flag, status);
+    if (rc == MPI_SUCCESS && *flag) failures.complete(*request, one(status));
+    return failures.tell(rc, status);
 }
 
 int testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
     if (!any_request()) return entry::testall(count, requests, flag, statuses);
     Failures failures;
-    return failures.tell_several(entry::testall(count, requests, flag, statuses), count, statuses);
+    const int rc = entry::testall(count, requests, flag, statuses);
+    if (*flag || rc != MPI_SUCCESS) complete_all(&failures, rc, count, requests, statuses);
+    return failures.tell_several(rc, count, statuses);
 }
 
 int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
     if (!any_request()) return entry::testany(count, requests, index, flag, status);
     Failures failures;
-    return failures.tell(entry::testany(count, requests, index, flag, status), status);
+    const int rc = entry::testany(count, requests, index, flag, status);
+    if (rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
+        failures.complete(requests[*index], one(status));
+    return failures.tell(rc, status);
 }
 
 int testsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
     if (!any_request()) return entry::testsome(incount, requests, outcount, indices, statuses);
     Failures failures;
     const int rc = entry::testsome(incount, requests, outcount, indices, statuses);
+    complete_some(&failures, rc, *outcount, indices, requests, statuses);
     return failures.tell_several(rc, *outcount, statuses);
 }
 
 int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
     if (!any_request()) return entry::request_get_status(request, flag, status);
     Failures failures;
-    return failures.keep(entry::request_get_status(request, flag, status), status);
+    const int rc = entry::request_get_status(request, flag, status);
+    if (rc == MPI_SUCCESS && *flag) failures.look(request, one(status));
+    return failures.keep(rc, 1, one(status));
+}
+
+int request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+    if (!any_request()) return entry::request_get_status_all(count, requests, flag, statuses);
+    Failures failures;
+    const int rc = entry::request_get_status_all(count, requests, flag, statuses);
+    for (int i = 0; rc == MPI_SUCCESS && *flag && i < count; ++i)
+        failures.look(requests[i], nth(statuses, i));
+    return failures.keep(rc, rc == MPI_SUCCESS && *flag ? count : 0, nth(statuses, 0));
+}
+
+int request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
+                           MPI_Status* status) {
+    if (!any_request()) return entry::request_get_status_any(count, requests, index, flag, status);
+    Failures failures;
+    const int rc = entry::request_get_status_any(count, requests, index, flag, status);
+    const bool some = rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED;
+    if (some) failures.look(requests[*index], one(status));
+    return failures.keep(rc, some, one(status));
+}
+
+int request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
+                            MPI_Status statuses[]) {
+    if (!any_request()) return entry::request_get_status_some(incount, requests, outcount, indices, statuses);
+    Failures failures;
+    const int rc = entry::request_get_status_some(incount, requests, outcount, indices, statuses);
+    const int count = rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED ? *outcount : 0;
+    for (int i = 0; i < count; ++i) failures.look(requests[indices[i]], nth(statuses, i));
+    return failures.keep(rc, count, nth(statuses, 0));
 }
 
 }  // namespace told

@@ -3,8 +3,11 @@
 // in ours.
 #include <cstring>
 
+#include "mpi/core_api.h"
 #include "mpi/entry.h"
+#include "mpi/functions.h"
 #include "mpi/operation.h"
+#include "mpi/persistent.h"
 #include "mpi/trace.h"
 #include "mpi/waiter.h"
 
@@ -53,6 +56,18 @@ int refuse_request(int error) {
 }  // namespace
 
 namespace entry {
+
+int start(MPI_Request* request) {
+    Operation* ours = find_operation(*request);
+    return ours && ours->is_persistent() ? start_persistent(ours) : PMPI_Start(request);
+}
+
+int startall(int count, MPI_Request requests[]) {
+    if (!any_persistent()) return PMPI_Startall(count, requests);
+    for (int i = 0; i < count; ++i)
+        if (const int error = start(&requests[i]); error != MPI_SUCCESS) return error;
+    return MPI_SUCCESS;
+}
 
 int wait(MPI_Request* request, MPI_Status* status) {
     if (!any_open()) return PMPI_Wait(request, status);
@@ -113,10 +128,34 @@ int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
     return PMPI_Request_get_status(request, flag, status);
 }
 
-// A nonblocking collective's request can be neither freed nor cancelled while it is active (MPI 4.0, 6.12).
+int request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+    progress_open();
+    if (!has_native<LONGSHORE_INDEX_MPI_Request_get_status_all, PMPI_Request_get_status_all>())
+        return refuse_request(MPI_ERR_OTHER);
+    return PMPI_Request_get_status_all(count, requests, flag, statuses);
+}
+
+int request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
+                           MPI_Status* status) {
+    progress_open();
+    if (!has_native<LONGSHORE_INDEX_MPI_Request_get_status_any, PMPI_Request_get_status_any>())
+        return refuse_request(MPI_ERR_OTHER);
+    return PMPI_Request_get_status_any(count, requests, index, flag, status);
+}
+
+int request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
+                            MPI_Status statuses[]) {
+    progress_open();
+    if (!has_native<LONGSHORE_INDEX_MPI_Request_get_status_some, PMPI_Request_get_status_some>())
+        return refuse_request(MPI_ERR_OTHER);
+    return PMPI_Request_get_status_some(incount, requests, outcount, indices, statuses);
+}
+
+// A collective's request can be neither freed nor cancelled while it is active (MPI 4.0, 6.12 and 6.13).
 int request_free(MPI_Request* request) {
-    if (find_operation(*request)) return refuse_request(MPI_ERR_REQUEST);
-    return PMPI_Request_free(request);
+    Operation* ours = find_operation(*request);
+    if (ours && ours->is_persistent()) return free_persistent(ours, request);
+    return ours ? refuse_request(MPI_ERR_REQUEST) : PMPI_Request_free(request);
 }
 
 int cancel(MPI_Request* request) {

@@ -16,9 +16,10 @@
 using longshore::mpi::FormTypes;
 
 extern "C" {
-#define DECLARE(Name, name)                                         \
-    decltype(PMPI_##Name##_c) MPI_##Name##_c __attribute__((weak)); \
-    FormTypes<decltype(PMPI_##Name##_c)>::Nonblocking MPI_I##name##_c __attribute__((weak));
+#define DECLARE(Name, name)                                                                  \
+    decltype(PMPI_##Name##_c) MPI_##Name##_c __attribute__((weak));                          \
+    FormTypes<decltype(PMPI_##Name##_c)>::Nonblocking MPI_I##name##_c __attribute__((weak)); \
+    FormTypes<decltype(PMPI_##Name##_c)>::Persistent MPI_##Name##_init_c __attribute__((weak));
 DECLARE(Alltoall, alltoall)
 DECLARE(Alltoallv, alltoallv)
 DECLARE(Alltoallw, alltoallw)
@@ -86,61 +87,48 @@ struct Side {
     unsigned char* block(int r) const { return memory + static_cast<size_t>(r) * step; }
 };
 
-int call(Kind kind, bool blocking, const Side& s, const Side& r, int root, MPI_Comm comm) {
+enum Form { kBlocking, kNonblocking, kPersistent };
+
+int start(Kind kind, Form form, const Side& s, const Side& r, int root, MPI_Comm comm, MPI_Request* q) {
     const void* from = s.memory;
     void* to = r.memory;
-    const MPI_Count *sc = s.counts.data(), *rc = r.counts.data();
+    const MPI_Count *scs = s.counts.data(), *rcs = r.counts.data(), sc = s.count, rc = r.count;
     const MPI_Aint *sp = s.places.data(), *rp = r.places.data();
     const MPI_Aint *sb = s.byte_places.data(), *rb = r.byte_places.data();
     const MPI_Datatype *sts = s.types.data(), *rts = r.types.data(), st = s.type, rt = r.type;
-    MPI_Request request = MPI_REQUEST_NULL, *q = &request;
-    int e = MPI_SUCCESS;
+    const MPI_Info info = MPI_INFO_NULL;
+#define CALL(Name, name, ...)                                           \
+    case k##Name:                                                       \
+        return form == kBlocking      ? MPI_##Name##_c(__VA_ARGS__)     \
+               : form == kNonblocking ? MPI_I##name##_c(__VA_ARGS__, q) \
+                                      : MPI_##Name##_init_c(__VA_ARGS__, info, q);
     switch (kind) {
-        case kAlltoall:
-            e = blocking ? MPI_Alltoall_c(from, s.count, st, to, r.count, rt, comm)
-                         : MPI_Ialltoall_c(from, s.count, st, to, r.count, rt, comm, q);
+        CALL(Alltoall, alltoall, from, sc, st, to, rc, rt, comm)
+        CALL(Alltoallv, alltoallv, from, scs, sp, st, to, rcs, rp, rt, comm)
+        CALL(Alltoallw, alltoallw, from, scs, sb, sts, to, rcs, rb, rts, comm)
+        CALL(Allgather, allgather, from, sc, st, to, rc, rt, comm)
+        CALL(Allgatherv, allgatherv, from, sc, st, to, rcs, rp, rt, comm)
+        CALL(Bcast, bcast, to, rc, rt, root, comm)
+        CALL(Gather, gather, from, sc, st, to, rc, rt, root, comm)
+        CALL(Gatherv, gatherv, from, sc, st, to, rcs, rp, rt, root, comm)
+        CALL(Scatter, scatter, from, sc, st, to, rc, rt, root, comm)
+        CALL(Scatterv, scatterv, from, scs, sp, st, to, rc, rt, root, comm)
+        case kKinds:
             break;
-        case kAlltoallv:
-            e = blocking ? MPI_Alltoallv_c(from, sc, sp, st, to, rc, rp, rt, comm)
-                         : MPI_Ialltoallv_c(from, sc, sp, st, to, rc, rp, rt, comm, q);
-            break;
-        case kAlltoallw:
-            e = blocking ? MPI_Alltoallw_c(from, sc, sb, sts, to, rc, rb, rts, comm)
-                         : MPI_Ialltoallw_c(from, sc, sb, sts, to, rc, rb, rts, comm, q);
-            break;
-        case kAllgather:
-            e = blocking ? MPI_Allgather_c(from, s.count, st, to, r.count, rt, comm)
-                         : MPI_Iallgather_c(from, s.count, st, to, r.count, rt, comm, q);
-            break;
-        case kAllgatherv:
-            e = blocking ? MPI_Allgatherv_c(from, s.count, st, to, rc, rp, rt, comm)
-                         : MPI_Iallgatherv_c(from, s.count, st, to, rc, rp, rt, comm, q);
-            break;
-        case kBcast:
-            e = blocking ? MPI_Bcast_c(to, r.count, rt, root, comm)
-                         : MPI_Ibcast_c(to, r.count, rt, root, comm, q);
-            break;
-        case kGather:
-            e = blocking ? MPI_Gather_c(from, s.count, st, to, r.count, rt, root, comm)
-                         : MPI_Igather_c(from, s.count, st, to, r.count, rt, root, comm, q);
-            break;
-        case kGatherv:
-            e = blocking ? MPI_Gatherv_c(from, s.count, st, to, rc, rp, rt, root, comm)
-                         : MPI_Igatherv_c(from, s.count, st, to, rc, rp, rt, root, comm, q);
-            break;
-        case kScatter:
-            e = blocking ? MPI_Scatter_c(from, s.count, st, to, r.count, rt, root, comm)
-                         : MPI_Iscatter_c(from, s.count, st, to, r.count, rt, root, comm, q);
-            break;
-        default:
-            e = blocking ? MPI_Scatterv_c(from, sc, sp, st, to, r.count, rt, root, comm)
-                         : MPI_Iscatterv_c(from, sc, sp, st, to, r.count, rt, root, comm, q);
     }
-    if (e == MPI_SUCCESS) e = MPI_Wait(q, MPI_STATUS_IGNORE);
-    return e;
+#undef CALL
+    return MPI_ERR_OTHER;
 }
 
-void check_call(Kind kind, bool blocking, const Side& send, const Side& recv, int bytes) {
+void call(Kind kind, Form form, const Side& send, const Side& recv, int root) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    CHECK(start(kind, form, send, recv, root, MPI_COMM_WORLD, &request) == MPI_SUCCESS);
+    if (form == kPersistent) CHECK(MPI_Start(&request) == MPI_SUCCESS);
+    CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    if (form == kPersistent) CHECK(MPI_Request_free(&request) == MPI_SUCCESS);
+}
+
+void check_call(Kind kind, Form form, const Side& send, const Side& recv, int bytes) {
     static int tag = 0;
     const int root = ++tag % size;
     const auto n = static_cast<uint64_t>(bytes);
@@ -149,7 +137,7 @@ void check_call(Kind kind, bool blocking, const Side& send, const Side& recv, in
         if (!rooted_send || rank == root) fill(send.block(r), n, rank, one_sent ? 0 : r, tag);
     for (int r = 0; r < (kind == kBcast || rooted_send ? 1 : size); ++r) memset(recv.block(r), 0xEE, n);
     if (kind == kBcast && rank == root) fill(recv.memory, n, root, 0, tag);
-    CHECK(call(kind, blocking, send, recv, root, MPI_COMM_WORLD) == MPI_SUCCESS);
+    call(kind, form, send, recv, root);
     const int to = to_each(kind) ? rank : 0;
     if (kind == kBcast || rooted_send) {
         CHECK(is_filled(recv.memory, n, root, to, tag));
@@ -170,13 +158,13 @@ void small() {
         std::vector<unsigned char> from(step * static_cast<size_t>(size)), to(from.size());
         const auto width = static_cast<size_t>(bytes);
         for (int k = 0; k < kKinds; ++k)
-            for (bool blocking : {true, false}) {
+            for (Form form : {kBlocking, kNonblocking, kPersistent}) {
                 const auto kind = static_cast<Kind>(k);
-                check_call(kind, blocking, {from.data(), MPI_BYTE, bytes, width, 1},
+                check_call(kind, form, {from.data(), MPI_BYTE, bytes, width, 1},
                            {to.data(), MPI_BYTE, bytes, width, 1}, bytes);
-                check_call(kind, blocking, {from.data(), holed, 1, step, bytes + kHole},
+                check_call(kind, form, {from.data(), holed, 1, step, bytes + kHole},
                            {to.data(), MPI_BYTE, bytes, width, 1}, bytes);
-                check_call(kind, blocking, {from.data(), MPI_BYTE, bytes, width, 1},
+                check_call(kind, form, {from.data(), MPI_BYTE, bytes, width, 1},
                            {to.data(), holed, 1, step, bytes + kHole}, bytes);
             }
         MPI_Type_free(&plain);
@@ -199,8 +187,8 @@ void far_apart(bool every_family) {
         const auto kind = static_cast<Kind>(k);
         if (!has_places(kind) || (!every_family && kind != kAlltoallv && kind != kAlltoallw)) continue;
         const bool one_sent = !to_each(kind), one_received = scatters(kind);
-        for (bool blocking : {true, false})
-            check_call(kind, blocking, one_sent ? near_side : far_send, one_received ? near_side : far_recv,
+        for (Form form : {kBlocking, kNonblocking, kPersistent})
+            check_call(kind, form, one_sent ? near_side : far_send, one_received ? near_side : far_recv,
                        kBytes);
     }
     munmap(memory, 2 * whole);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "check.h"
+#include "persistent.h"
 
 namespace {
 
@@ -98,6 +99,56 @@ void each_wait_for_one() {
     check_one(MPI_Wait(&one, &status), one);
 }
 
+MPI_Request persistent() {
+    MPI_Request request = MPI_REQUEST_NULL;
+    CHECK(INIT(Allgather)(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, next_buffer(), kBytes, MPI_BYTE, failing,
+                          MPI_INFO_NULL, &request) == MPI_SUCCESS);
+    return request;
+}
+
+// A persistent request stays, and can be started again; it is told of once each time.
+void each_wait_for_persistent() {
+    MPI_Request both[2] = {persistent(), persistent()};
+    MPI_Request& one = both[0];
+    const MPI_Request before = one;
+    const auto check = [&](int rc, int error) {
+        CHECK(class_of(rc) == error);
+        CHECK(one == before);
+        CHECK(MPI_Wait(&one, MPI_STATUS_IGNORE) == MPI_SUCCESS);  // inactive
+    };
+    MPI_Status statuses[2];
+    int flag = 0, index = -1, count = 0, indices[2], rc = MPI_SUCCESS;
+    CHECK(MPI_Start(&one) == MPI_SUCCESS);
+    check(MPI_Wait(&one, statuses), expected);
+    CHECK(statuses[0].MPI_SOURCE == MPI_UNDEFINED && statuses[0].MPI_TAG == MPI_UNDEFINED);
+    CHECK(MPI_Start(&one) == MPI_SUCCESS);
+    for (flag = 0; !flag;) rc = MPI_Test(&one, &flag, MPI_STATUS_IGNORE);
+    check(rc, expected);
+    CHECK(MPI_Start(&one) == MPI_SUCCESS);
+    for (flag = 0; !flag;) CHECK(MPI_Request_get_status(one, &flag, statuses) == MPI_SUCCESS);
+    CHECK(class_of(statuses[0].MPI_ERROR) == expected);
+    check(MPI_Waitany(1, &one, &index, statuses), expected);
+    CHECK(index == 0);
+    CHECK(MPI_Start(&one) == MPI_SUCCESS);
+    for (flag = 0; !flag;) rc = MPI_Testany(1, &one, &index, &flag, MPI_STATUS_IGNORE);
+    check(rc, expected);
+    for (bool ignore : {false, true}) {
+        CHECK(MPI_Startall(2, both) == MPI_SUCCESS);
+        check(MPI_Waitall(2, both, ignore ? MPI_STATUSES_IGNORE : statuses), MPI_ERR_IN_STATUS);
+        for (int i = 0; i < 2 && !ignore; ++i) CHECK(class_of(statuses[i].MPI_ERROR) == expected);
+    }
+    CHECK(MPI_Startall(2, both) == MPI_SUCCESS);
+    for (flag = 0; !flag;) rc = MPI_Testall(2, both, &flag, statuses);
+    check(rc, MPI_ERR_IN_STATUS);
+    CHECK(MPI_Startall(2, both) == MPI_SUCCESS);
+    for (int done = 0; done < 2; done += count) {
+        rc = MPI_Waitsome(2, both, &count, indices, statuses);
+        CHECK(class_of(rc) == MPI_ERR_IN_STATUS && count > 0);
+        for (int i = 0; i < count; ++i) CHECK(class_of(statuses[i].MPI_ERROR) == expected);
+    }
+    for (MPI_Request& request : both) CHECK(MPI_Request_free(&request) == MPI_SUCCESS);
+}
+
 void each_wait_for_several() {
     MPI_Status statuses[3];
     int flag = 0, count = 0, indices[2], rc = MPI_SUCCESS;
@@ -169,6 +220,19 @@ void take_part(int calls, bool blocking) {
     }
 }
 
+void take_part_persistently() {
+    MPI_Request both[2] = {persistent(), persistent()};
+    for (int i = 0; i < 4; ++i) {
+        CHECK(MPI_Start(&both[0]) == MPI_SUCCESS);
+        MPI_Wait(&both[0], MPI_STATUS_IGNORE);
+    }
+    for (int i = 0; i < 4; ++i) {
+        CHECK(MPI_Startall(2, both) == MPI_SUCCESS);
+        MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+    }
+    for (MPI_Request& request : both) CHECK(MPI_Request_free(&request) == MPI_SUCCESS);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -187,12 +251,14 @@ int main(int argc, char** argv) {
     if (fails) {
         each_wait_for_one();
         each_wait_for_several();
+        each_wait_for_persistent();
         own_handler();
         CHECK(world_calls == 0);
         unseen_wait();
     } else {
         take_part(7, true);
         take_part(11, false);
+        take_part_persistently();
         take_part(4, true);
         take_part(1, false);
     }

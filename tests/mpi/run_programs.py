@@ -100,14 +100,15 @@ offloaded_may_leave = {"one rank", "intercommunicator", "communicator not seen",
 
 # What odd and large jobs run.
 CORE_PROGRAMS = ("collectives", "rooted", "stress")
-PROGRAMS = ("collectives", "rooted", "datatypes", "alltoallw", "large_count", "waits", "errors", "communicators",
-            "rendezvous", "unseen", "stress")
+PROGRAMS = ("collectives", "rooted", "datatypes", "alltoallw", "large_count", "persistent", "waits", "errors",
+            "communicators", "rendezvous", "unseen", "stress")
 # The calls of a program that are all offloaded, by the names that the statistics have for them.
 FAMILIES = ("alltoall", "alltoallv", "alltoallw", "allgather", "allgatherv", "bcast", "gather", "gatherv", "scatter",
             "scatterv")
 OFFLOADED = {
     "alltoallw": ("MPI_Alltoallw", "MPI_Ialltoallw", "MPI_Ialltoallv"),
-    "large_count": [f"MPI_{form}" for name in FAMILIES for form in (name.capitalize(), "I" + name)],
+    "persistent": [f"MPI_{name.capitalize()}_init" for name in FAMILIES],
+    "large_count": [f"MPI_{form}" for name in FAMILIES for form in (name.capitalize(), "I" + name, name.capitalize() + "_init")],
 }
 
 
@@ -134,7 +135,8 @@ def programs(runner):
         settings = {"LONGSHORE_NODES_COUNT": nodes} if nodes else {}
         where = f"{ranks} ranks" + (f", {nodes} nodes" if nodes else "")
         arguments = {"collectives": [max_bytes], "rooted": [max_bytes], "stress": ["1", "60"],
-                     "large_count": [] if fake else ["far"]}
+                     "persistent": [f"MPI_{name.capitalize()}_init" for name in FAMILIES],
+    "large_count": [] if fake else ["far"]}
         for name in PROGRAMS:
             if ranks == 8 and (name in ("errors", "communicators", "unseen") or (mpich and fake)):
                 continue

@@ -1,0 +1,25 @@
+// Persistent collectives. MPI has no request of ours that it could start again, so the one that the program
+// holds is a persistent receive of nothing, from this rank itself, and the message is sent when the operation
+// is complete. All that can be done with requests the MPI itself then does right, in code that we do not see,
+// too. The operation is planned once; with the host library it is from each start until its end.
+#pragma once
+
+#include "mpi/operation.h"
+
+namespace longshore::mpi {
+
+// Takes `operation`. The return value is MPI's, already through the communicator's error handler, here and
+// below.
+int make_persistent(Operation* operation, MPI_Request* request);
+
+// Of requests of ours, started one after the other in the order of the program's calls.
+int start_persistent(Operation* operation);
+int free_persistent(Operation* operation, MPI_Request* request);
+
+// When it is complete: lets the MPI know.
+void signal_persistent(const Operation& operation);
+
+// Whether the program holds any.
+bool any_persistent();
+
+}  // namespace longshore::mpi
