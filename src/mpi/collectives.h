@@ -61,11 +61,13 @@ void stage_recv(Operation* operation, const Block& block, uint64_t count, size_t
 // `count` elements of the receive buffer, from `first` on, that are also sent.
 void pack_in_place(Operation* operation, const Block& block, uint64_t first, uint64_t count);
 
-// A call of the families that MPI serves: counted, and in the trace while it lasts.
+// A call of the families that MPI serves: counted, and in the trace while it lasts. `bytes()` tells what it
+// brings to this rank.
 class HostCall {
   public:
-    HostCall(Call call, Reason reason) : call_(call), begin_ns_(trace_wanted() ? now_ns() : 0) {
-        count_host(call, reason);
+    template <class Bytes>
+    HostCall(Call call, Reason reason, Bytes bytes) : call_(call), begin_ns_(trace_wanted() ? now_ns() : 0) {
+        count_host(call, reason, moves_bytes(reason) && stats_wanted() ? bytes() : 0);
     }
     ~HostCall() {
         if (begin_ns_) trace_span("mpi", call_name(call_), begin_ns_, now_ns());

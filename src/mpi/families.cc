@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "mpi/arriving.h"
 #include "mpi/collectives.h"
 #include "mpi/functions.h"
 #include "mpi/persistent.h"
@@ -36,47 +37,47 @@ int refuse(MPI_Comm comm) {
 }
 
 // The forms of a family, given the type of its blocking function. `plan` takes the same arguments
-// (collectives.h); `native`, of number `index`, is the MPI's own function of that form, and `other` what
-// takes its place where the MPI lacks it.
+// (collectives.h), and so does `arriving` (arriving.h); `native`, of number `index`, is the MPI's own
+// function of that form, and `other` what takes its place where the MPI lacks it.
 template <class Blocking>
 struct Forms;
 
 template <class... Arguments>
 struct Forms<int(Arguments...)> {
-    template <Family family, auto plan, int index, auto native, auto other = native>
+    template <Family family, auto plan, auto arriving, int index, auto native, auto other = native>
     static int blocking(Arguments... arguments) {
         constexpr Call kCall{family, Form::kBlocking};
         Operation* operation = nullptr;
         const Reason reason = plan(kCall, arguments..., &operation);
         if (reason == Reason::kNone) return run_blocking(operation);
-        HostCall host(kCall, reason);
-        if (has_native<index, native>()) return native(arguments...);
+        HostCall host(kCall, reason, [&] { return arriving(arguments...); });
+        if (native_has(index)) return native(arguments...);
         return (fits(arguments) && ...) ? other(narrow(arguments)...) : refuse(comm_of(arguments...));
     }
 
-    template <Family family, auto plan, int index, auto native, auto other = native>
+    template <Family family, auto plan, auto arriving, int index, auto native, auto other = native>
     static int nonblocking(Arguments... arguments, MPI_Request* request) {
         constexpr Call kCall{family, Form::kNonblocking};
         PostSpan span(kCall);
         Operation* operation = nullptr;
         const Reason reason = plan(kCall, arguments..., &operation);
         if (reason == Reason::kNone) return start_request(operation, request);
-        HostCall host(kCall, reason);
-        if (has_native<index, native>()) return native(arguments..., request);
+        HostCall host(kCall, reason, [&] { return arriving(arguments...); });
+        if (native_has(index)) return native(arguments..., request);
         return (fits(arguments) && ...) ? other(narrow(arguments)..., request)
                                         : refuse(comm_of(arguments...));
     }
 
-    template <Family family, auto plan, int index, auto native, auto other = native>
+    template <Family family, auto plan, auto arriving, int index, auto native, auto other = native>
     static int persistent(Arguments... arguments, MPI_Info info, MPI_Request* request) {
         constexpr Call kCall{family, Form::kPersistent};
         Operation* operation = nullptr;
         const Reason reason = plan(kCall, arguments..., &operation);
         if (reason == Reason::kNone) return make_persistent(operation, request);
-        HostCall host(kCall, reason);
-        if (has_native<index, native>()) return native(arguments..., info, request);
-        if (other == nullptr || !(fits(arguments) && ...)) return refuse(comm_of(arguments...));
-        return other(narrow(arguments)..., info, request);
+        HostCall host(kCall, reason, [&] { return arriving(arguments...); });
+        if (native_has(index)) return native(arguments..., info, request);
+        return (fits(arguments) && ...) ? other(narrow(arguments)..., info, request)
+                                        : refuse(comm_of(arguments...));
     }
 
     static MPI_Comm comm_of(Arguments... arguments) {
@@ -94,11 +95,12 @@ const void* address(Function* function) {
 void fill_families(const void* entries[LONGSHORE_ENTRY_COUNT]) {
 #define ENTRY(form, Function, other)      \
     entries[LONGSHORE_INDEX_##Function] = \
-        address(Of::form<kFamily, kPlan, LONGSHORE_INDEX_##Function, P##Function, other>);
-#define FAMILY(Name, name, plan)                                       \
+        address(Of::form<kFamily, kPlan, kArriving, LONGSHORE_INDEX_##Function, P##Function, other>);
+#define FAMILY(Name, name, arguments)                                  \
     {                                                                  \
         constexpr Family kFamily = Family::k##Name;                    \
-        constexpr auto kPlan = plan;                                   \
+        constexpr auto kPlan = plan_##arguments;                       \
+        constexpr auto kArriving = arriving_##arguments;               \
         {                                                              \
             using Of = Forms<decltype(PMPI_##Name)>;                   \
             ENTRY(blocking, MPI_##Name, PMPI_##Name)                   \
@@ -113,16 +115,16 @@ void fill_families(const void* entries[LONGSHORE_ENTRY_COUNT]) {
             ENTRY(persistent, MPI_##Name##_init_c, PMPI_##Name##_init) \
         }                                                              \
     }
-    FAMILY(Alltoall, alltoall, plan_uniform)
-    FAMILY(Alltoallv, alltoallv, plan_alltoallv)
-    FAMILY(Alltoallw, alltoallw, plan_alltoallw)
-    FAMILY(Allgather, allgather, plan_uniform)
-    FAMILY(Allgatherv, allgatherv, plan_allgatherv)
-    FAMILY(Bcast, bcast, plan_bcast)
-    FAMILY(Gather, gather, plan_gather)
-    FAMILY(Gatherv, gatherv, plan_gatherv)
-    FAMILY(Scatter, scatter, plan_scatter)
-    FAMILY(Scatterv, scatterv, plan_scatterv)
+    FAMILY(Alltoall, alltoall, uniform)
+    FAMILY(Alltoallv, alltoallv, alltoallv)
+    FAMILY(Alltoallw, alltoallw, alltoallw)
+    FAMILY(Allgather, allgather, uniform)
+    FAMILY(Allgatherv, allgatherv, allgatherv)
+    FAMILY(Bcast, bcast, bcast)
+    FAMILY(Gather, gather, gather)
+    FAMILY(Gatherv, gatherv, gatherv)
+    FAMILY(Scatter, scatter, scatter)
+    FAMILY(Scatterv, scatterv, scatterv)
 #undef FAMILY
 #undef ENTRY
 }

@@ -21,7 +21,7 @@ constexpr int kAlgorithmCount = 3;
 
 // All uint64_t, so that it adds up over ranks in one reduction.
 struct CallCounts {
-    uint64_t calls, offloaded, host, bytes, by_service, by_rank, landed;
+    uint64_t calls, offloaded, host, bytes, bytes_host, by_service, by_rank, landed;
     uint64_t reasons[kReasonCount];
     uint64_t algorithms[kAlgorithmCount];  // of those offloaded, by ls_algorithm
 };
@@ -45,10 +45,6 @@ void add(Call call, size_t offset_bytes, uint64_t value) {
 // collective.
 ls_collective_bytes blocking_bytes[kFamilyCount];
 ls_collective_bytes before[kFamilyCount];
-
-bool wanted() {
-    return !shim().stats_path.empty();
-}
 
 bool was_offloaded(Call call) {
     return word(call, offsetof(CallCounts, offloaded)).load(std::memory_order_relaxed) != 0;
@@ -146,9 +142,10 @@ void append_algorithms(std::string* out, Call call, const CallCounts& c) {
 void append_call(std::string* out, Call call, const CallCounts& c) {
     append(out,
            "    \"%s\": {\"calls\": %" PRIu64 ", \"offloaded\": %" PRIu64 ", \"host\": %" PRIu64
-           ", \"bytes\": %" PRIu64 ", \"bytes_by_service\": %" PRIu64 ", \"bytes_by_rank\": %" PRIu64
-           ", \"bytes_landed\": %" PRIu64 ", \"reasons\": {",
-           call_name(call), c.calls, c.offloaded, c.host, c.bytes, c.by_service, c.by_rank, c.landed);
+           ", \"bytes\": %" PRIu64 ", \"bytes_host\": %" PRIu64 ", \"bytes_by_service\": %" PRIu64
+           ", \"bytes_by_rank\": %" PRIu64 ", \"bytes_landed\": %" PRIu64 ", \"reasons\": {",
+           call_name(call), c.calls, c.offloaded, c.host, c.bytes, c.bytes_host, c.by_service, c.by_rank,
+           c.landed);
     const char* separator = "";
     for (int r = 0; r < kReasonCount; ++r) {
         if (c.reasons[r] == 0) continue;
@@ -230,6 +227,7 @@ CallCounts total_of(const Counts& counts) {
         total.offloaded += c.offloaded;
         total.host += c.host;
         total.bytes += c.bytes;
+        total.bytes_host += c.bytes_host;
         total.by_service += c.by_service;
         total.by_rank += c.by_rank;
         total.landed += c.landed;
@@ -304,14 +302,19 @@ void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm) {
     add(call, offsetof(CallCounts, algorithms) + sizeof(uint64_t) * static_cast<size_t>(algorithm), 1);
 }
 
-void count_host(Call call, Reason reason) {
+bool stats_wanted() {
+    return !shim().stats_path.empty();
+}
+
+void count_host(Call call, Reason reason, uint64_t bytes) {
     add(call, offsetof(CallCounts, calls), 1);
+    add(call, offsetof(CallCounts, bytes_host), bytes);
     add(call, offsetof(CallCounts, host), 1);
     add(call, offsetof(CallCounts, reasons) + sizeof(uint64_t) * static_cast<size_t>(reason), 1);
 }
 
 void note_blocking_begin(Call call) {
-    if (!wanted() || !has_others(call)) return;
+    if (!stats_wanted() || !has_others(call)) return;
     ls_collective_bytes now[kCollectiveCount];
     ContextLock lock;
     ls_rank_bytes(shim().context, now);
@@ -319,7 +322,7 @@ void note_blocking_begin(Call call) {
 }
 
 void note_blocking_end(Call call) {
-    if (!wanted()) return;
+    if (!stats_wanted()) return;
     ls_collective_bytes all[kCollectiveCount];
     ContextLock lock;
     ls_rank_bytes(shim().context, all);
@@ -352,7 +355,7 @@ longshore_counters counters() {
 }
 
 void write_stats() {
-    if (!wanted()) return;
+    if (!stats_wanted()) return;
     Counts mine{}, sum{};
     std::array<uint64_t, kWords> copy{};
     for (int i = 0; i < kWords; ++i) copy[static_cast<size_t>(i)] = words[i].load();

@@ -24,7 +24,12 @@ enum class Reason : uint8_t {
 inline constexpr int kReasonCount = 10;
 
 void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm);
-void count_host(Call call, Reason reason);
+void count_host(Call call, Reason reason, uint64_t bytes);
+// Whether a call left to MPI for this reason moves bytes that Longshore might have moved.
+inline bool moves_bytes(Reason reason) {
+    return reason != Reason::kOneRank && reason != Reason::kIntercomm && reason != Reason::kArguments;
+}
+bool stats_wanted();
 
 // Around a blocking offloaded call: what lands meanwhile is taken as its own.
 void note_blocking_begin(Call call);

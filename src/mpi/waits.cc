@@ -130,7 +130,7 @@ int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
 
 int request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
     progress_open();
-    if (!has_native<LONGSHORE_INDEX_MPI_Request_get_status_all, PMPI_Request_get_status_all>())
+    if (!native_has(LONGSHORE_INDEX_MPI_Request_get_status_all))
         return refuse_request(MPI_ERR_OTHER);
     return PMPI_Request_get_status_all(count, requests, flag, statuses);
 }
@@ -138,7 +138,7 @@ int request_get_status_all(int count, const MPI_Request requests[], int* flag, M
 int request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
                            MPI_Status* status) {
     progress_open();
-    if (!has_native<LONGSHORE_INDEX_MPI_Request_get_status_any, PMPI_Request_get_status_any>())
+    if (!native_has(LONGSHORE_INDEX_MPI_Request_get_status_any))
         return refuse_request(MPI_ERR_OTHER);
     return PMPI_Request_get_status_any(count, requests, index, flag, status);
 }
@@ -146,7 +146,7 @@ int request_get_status_any(int count, const MPI_Request requests[], int* index, 
 int request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
                             MPI_Status statuses[]) {
     progress_open();
-    if (!has_native<LONGSHORE_INDEX_MPI_Request_get_status_some, PMPI_Request_get_status_some>())
+    if (!native_has(LONGSHORE_INDEX_MPI_Request_get_status_some))
         return refuse_request(MPI_ERR_OTHER);
     return PMPI_Request_get_status_some(incount, requests, outcount, indices, statuses);
 }
