@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Real programs, unmodified, without and with Longshore: the results are the same, and what they say of themselves is
+that they are right. All are Debian's binaries or plain programs over Debian's libraries, which Debian builds with its
+default MPI, Open MPI. How much was offloaded is looked up in the statistics.
+
+    LONGSHORE_INTERNAL_TEST_BUILD=build test_applications.py [Test.name]
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
+HERE = pathlib.Path(__file__).resolve().parent
+LIMIT_S = 120
+OFFLOADED_BYTES_MIN = 0.95  # of the families' bytes on intracommunicators
+
+
+def mpirun(ranks):
+    as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+    return ["mpirun.openmpi", *as_root, "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
+            "-np", str(ranks)]
+
+
+class Applications(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="longshore-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.stats = self.folder / "stats.json"
+        self.seconds = {}
+
+    def need(self, program, package):
+        found = shutil.which(program)
+        if not found:
+            self.skipTest(f"no {program}: install Debian's package {package}")
+        return found
+
+    def run_one(self, how, ranks, words, inputs=(), **more):
+        """The output of one job in a folder of its own, and that folder. `how`: "host" or "longshore"."""
+        folder = self.folder / how
+        folder.mkdir()
+        for source, name in inputs:
+            shutil.copy(source, folder / name)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_") and k != "LD_PRELOAD"}
+        command = [*mpirun(ranks), *map(str, words)]
+        if how == "longshore":
+            command = [str(BUILD / "bin" / "longshore"), "run", "--stats", str(self.stats), "--", *command]
+        begin = time.monotonic()
+        done = subprocess.run(command, cwd=folder, env=kept | {"OMP_NUM_THREADS": "1"} | more, capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, timeout=LIMIT_S)
+        self.seconds[how] = time.monotonic() - begin
+        self.assertEqual(done.returncode, 0, " ".join(command) + "\n" + (done.stdout + done.stderr)[-4000:])
+        return done.stdout + done.stderr, folder
+
+    def run_both(self, *arguments, **more):
+        host, with_longshore = (self.run_one(how, *arguments, **more) for how in ("host", "longshore"))
+        print(f"    {self.seconds['host']:.1f} s without, {self.seconds['longshore']:.1f} s with Longshore", flush=True)
+        return host, with_longshore
+
+    def check_offloaded(self, *, calls_min):
+        with open(self.stats, encoding="utf-8") as file:
+            rows = json.load(file)["collectives"]
+        for name, row in rows.items():
+            if row["calls"]:
+                print(f"    {name}: {row['offloaded']} of {row['calls']} calls, {row['bytes']} bytes, "
+                      f"{row['bytes_host']} bytes left to MPI {row['reasons'] or ''}", flush=True)
+        offloaded = sum(row["offloaded"] for row in rows.values())
+        moved, left = (sum(row[key] for row in rows.values()) for key in ("bytes", "bytes_host"))
+        self.assertGreaterEqual(offloaded, calls_min)
+        self.assertGreater(moved, 0)
+        self.assertGreaterEqual(moved / (moved + left), OFFLOADED_BYTES_MIN)
+        self.assertFalse([name for name, row in rows.items() if "small" in row["reasons"]])
+        return rows
+
+    def test_hpcc(self):
+        hpcc = self.need("hpcc", "hpcc")
+        for _, folder in self.run_both(4, [hpcc], [(HERE / "hpccinf.txt", "hpccinf.txt")]):
+            self.assertIn("\nSuccess=1\n", (folder / "hpccoutf.txt").read_text())
+        self.check_offloaded(calls_min=100)
+
+    def test_cp2k(self):
+        cp2k = self.need("cp2k.psmp", "cp2k")
+        outputs = [output for output, _ in self.run_both(2, [cp2k, "water.inp"], [(HERE / "water.inp", "water.inp")],
+                                                         CP2K_DATA_DIR="/usr/share/cp2k")]
+        energies = [re.findall(r"ENERGY\| Total FORCE_EVAL.*?(-?\d+\.\d+)", output) for output in outputs]
+        self.assertEqual(len(energies[0]), 3, outputs[0][-2000:])
+        self.assertEqual(energies[0], energies[1])
+        for output in outputs:
+            self.assertIn("PROGRAM ENDED AT", output)
+        self.check_offloaded(calls_min=1000)
+
+    def test_mpi4py(self):
+        python = "/usr/bin/python3"  # Debian's, which has Debian's modules
+        if subprocess.run([python, "-c", "import mpi4py, numpy"], capture_output=True).returncode != 0:
+            self.skipTest("install Debian's packages python3-mpi4py and python3-numpy")
+        for output, _ in self.run_both(4, [python, HERE / "numpy_exchange.py"]):
+            self.assertIn("numpy exchange: ok", output)
+        self.check_offloaded(calls_min=100)
+
+    def test_fftw(self):
+        program = BUILD / "tests" / "applications" / "fftw_transforms"
+        if not program.exists():
+            self.skipTest("install Debian's package libfftw3-mpi-dev and build again")
+        outputs = [output for output, _ in self.run_both(4, [program])]
+        self.assertIn("fftw transforms: ok", outputs[1])
+        self.assertEqual(outputs[0], outputs[1])
+        rows = self.check_offloaded(calls_min=10)
+        self.assertTrue(rows["MPI_Alltoall"]["offloaded"] and rows["MPI_Alltoallv"]["offloaded"], rows)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
