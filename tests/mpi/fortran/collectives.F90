@@ -659,7 +659,7 @@ contains
         if (rank /= 0) return
         do i = 1, families
             print '(3a,i0)', 'called: MPI_', trim(names(i)), ' ', calls(i, 0)
-            print '(4a,i0)', 'called: MPI_I', achar(iachar(names(i)(1:1)) + 32), trim(names(i)(2:)) // ' ', calls(i, 1)
+            print '(3a,i0)', 'called: MPI_I', achar(iachar(names(i)(1:1)) + 32), trim(names(i)(2:)) // ' ', calls(i, 1)
         end do
         if (every_failure == 0) print '(a)', 'fortran: ok'
     end subroutine
