@@ -181,6 +181,16 @@ def variations(runner):
     runner.run("thread multiple", [runner.launch(2, [runner.program("communicators"), "multiple"], {})])
 
 
+def files(runner):
+    """MPI-IO, whose own calls come to the shim where they are PMPI_ ones."""
+    if runner.options.host == "fake":
+        return
+    words = [runner.program("files"), os.path.join(runner.folder.name, "file")]
+    runner.run("files, 2 ranks", [runner.launch(2, words, {})])
+    runner.run("files, 2 ranks, 2 nodes", [runner.launch(2, words, {"LONGSHORE_NODES_COUNT": 2})])
+    runner.run("files, thread multiple", [runner.launch(2, [*words, "multiple"], {})])
+
+
 def agreement(runner):
     collectives = [runner.program("collectives"), "1024"]
     shimmed, plain = runner.launch(1, collectives, {}), runner.launch(1, collectives, {}, preload=False)
@@ -406,11 +416,12 @@ def main():
     parser.add_argument("--host", required=True, choices=("fake", "real"))
     parser.add_argument("--mpirun", required=True)
     parser.add_argument("--only", choices=("programs", "uncooperative", "variations", "errors", "crossing", "late",
-                                           "agreement", "algorithms", "staging", "landing"))
+                                           "agreement", "algorithms", "staging", "landing", "files"))
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
-    for part in (programs, uncooperative, variations, errors, crossing, late, agreement, algorithms, staging, landing):
+    for part in (programs, uncooperative, variations, errors, crossing, late, agreement, algorithms, staging, landing,
+                 files):
         if runner.options.only in (None, part.__name__):
             part(runner)
     print(f"{runner.runs} runs, {runner.failures} failed, {time.monotonic() - begin:.0f} s")

@@ -25,7 +25,8 @@ class Profiler(job.JobTest):
     def run_job(self, program, preload, ranks=2, **settings):
         stats = self.folder / "stats.json"
         stats.unlink(missing_ok=True)
-        running = job.Job(self, ranks, [self.program(program), "1024"], preload=preload, LONGSHORE_STATS=stats, **settings)
+        running = job.Job(self, ranks, [self.program(program), "1024"], preload=preload, LONGSHORE_STATS=stats,
+                          **settings)
         self.assertEqual(running.wait(60), 0, running.describe())
         self.assertIn(": ok\n", running.output, running.describe())
         return running.output, json.loads(stats.read_text())["collectives"] if stats.exists() else {}

@@ -63,7 +63,8 @@ class Symbols(Check):
 
     @staticmethod
     def stub(*, without=""):
-        entries = re.findall(r"^LONGSHORE_ENTRY\((.*)\)$", (SOURCE / "src" / "mpi" / "entry_points.inc").read_text(), re.M)
+        listed = (SOURCE / "src" / "mpi" / "entry_points.inc").read_text()
+        entries = re.findall(r"^LONGSHORE_ENTRY\((.*)\)$", listed, re.M)
         names = [prefix + entry for entry in entries for prefix in ("", "P")]
         return "".join(f'extern "C" int {name}() {{ return 0; }}\n'
                        for name in [*names, "longshore_get_counters", "longshore_set"] if name != without)
