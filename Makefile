@@ -24,7 +24,7 @@ packages := openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran hpcc cp2k cp2
     g++ gfortran make pkg-config python3 python3-venv procps
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help deps build test test-main test-asan test-tsan test-mutants test-kill demo venv man format clean
+.PHONY: help compatibility deps build test test-main test-asan test-tsan test-mutants test-kill demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -97,6 +97,11 @@ man: build ## bring the settings in docs/man/longshore.1 up to date
 	    docs/man/longshore.1 >build/longshore.1 && cmp -s build/longshore.1 docs/man/longshore.1 || \
 	    cp build/longshore.1 docs/man/longshore.1
 	@echo 'man: docs/man/longshore.1 is up to date; read it with: man -l docs/man/longshore.1'
+
+compatibility: deps ## bring docs/compatibility.md up to date with the sources
+	$(quiet)python3 tests/compatibility/make.py >build/compatibility.md && \
+	    { cmp -s build/compatibility.md docs/compatibility.md || cp build/compatibility.md docs/compatibility.md; }
+	@echo 'compatibility: docs/compatibility.md is up to date'
 
 format: ## format the C and C++ sources
 	$(quiet)find src include tests examples -type f \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print0 | \
