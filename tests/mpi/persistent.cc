@@ -318,9 +318,9 @@ void every_wait() {
     for (int i = 0; i < 5; ++i) {
         for (flag = 0; !flag;) CHECK(MPI_Request_get_status(mix.requests[i], &flag, &status) == MPI_SUCCESS);
         mix.check_status(i, status);
-        // It is still to be completed.
+        // It is still to be completed. (For MPICH 5 a receive of its own is inactive by then.)
         for (flag = 0; !flag;) CHECK(MPI_Test(&mix.requests[i], &flag, &status) == MPI_SUCCESS);
-        mix.check_status(i, status);
+        if (i != 3) mix.check_status(i, status);
     }
     mix.check();
     mix.free_all();

@@ -136,6 +136,11 @@ void by_test() {
     for (int flag = 0; !flag;)
         CHECK(MPI_Testall(6, second.requests, &flag, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
     second.check_all();
+    Mix third;
+    MPI_Status statuses[6];
+    for (int flag = 0; !flag;) CHECK(MPI_Testall(6, third.requests, &flag, statuses) == MPI_SUCCESS);
+    for (int i = 1; i < 5; ++i) third.check_status(i, statuses[i]);
+    third.check_all();
 }
 
 void by_get_status() {
@@ -148,6 +153,82 @@ void by_get_status() {
         if (i < 5) mix.check_status(i, status);
         CHECK(MPI_Wait(&mix.requests[i], MPI_STATUS_IGNORE) == MPI_SUCCESS);
     }
+    mix.check_all();
+}
+
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+void by_get_status_of_several() {
+    Mix mix;
+    MPI_Status status, statuses[6];
+    int index = -1, flag = 0, count = 0, indices[6];
+    for (flag = 0; !flag;) CHECK(MPI_Request_get_status_all(6, mix.requests, &flag, statuses) == MPI_SUCCESS);
+    for (int i = 1; i < 5; ++i) mix.check_status(i, statuses[i]);
+    CHECK(MPI_Request_get_status_any(6, mix.requests, &index, &flag, &status) == MPI_SUCCESS && flag);
+    CHECK(index >= 1 && index < 6);
+    if (index < 5) mix.check_status(index, status);
+    CHECK(MPI_Request_get_status_some(6, mix.requests, &count, indices, statuses) == MPI_SUCCESS &&
+          count == 5);
+    for (int i = 0; i < count; ++i)
+        if (indices[i] < 5) mix.check_status(indices[i], statuses[i]);
+    CHECK(MPI_Waitall(6, mix.requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    mix.check_all();
+    Mix second;
+    for (int done = 0; done < 3;) {
+        // Each until it is complete, in whatever order.
+        CHECK(MPI_Request_get_status_any(6, second.requests, &index, &flag, MPI_STATUS_IGNORE) ==
+              MPI_SUCCESS);
+        if (!flag) continue;
+        CHECK(MPI_Wait(&second.requests[index], MPI_STATUS_IGNORE) == MPI_SUCCESS);
+        ++done;
+    }
+    for (count = 0; count == 0;)
+        CHECK(MPI_Request_get_status_some(6, second.requests, &count, indices, MPI_STATUSES_IGNORE) ==
+              MPI_SUCCESS);
+    CHECK(MPI_Waitall(6, second.requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    second.check_all();
+}
+#endif
+
+void check_empty(const MPI_Status& status) {
+    int count = -1, cancelled = -1;
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    MPI_Test_cancelled(&status, &cancelled);
+    CHECK(count == 0 && cancelled == 0 && status.MPI_SOURCE == MPI_ANY_SOURCE &&
+          status.MPI_TAG == MPI_ANY_TAG);
+}
+
+// Nothing to wait for, while collectives are open.
+void nothing() {
+    Mix mix;
+    MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    for (int count : {0, 2}) {
+        MPI_Status status, statuses[2];
+        int index = 0, flag = 0, done = 0, indices[2];
+        CHECK(MPI_Waitall(count, none, statuses) == MPI_SUCCESS);
+        for (int i = 0; i < count; ++i) check_empty(statuses[i]);
+        CHECK(MPI_Testall(count, none, &flag, statuses) == MPI_SUCCESS && flag);
+        for (int i = 0; i < count; ++i) check_empty(statuses[i]);
+        CHECK(MPI_Waitany(count, none, &index, &status) == MPI_SUCCESS && index == MPI_UNDEFINED);
+        check_empty(status);
+        flag = 0;
+        CHECK(MPI_Testany(count, none, &index, &flag, &status) == MPI_SUCCESS && flag &&
+              index == MPI_UNDEFINED);
+        check_empty(status);
+        CHECK(MPI_Waitsome(count, none, &done, indices, statuses) == MPI_SUCCESS && done == MPI_UNDEFINED);
+        CHECK(MPI_Testsome(count, none, &done, indices, statuses) == MPI_SUCCESS && done == MPI_UNDEFINED);
+    }
+    MPI_Status status;
+    int flag = 0;
+    CHECK(MPI_Wait(&none[0], &status) == MPI_SUCCESS);
+    check_empty(status);
+    CHECK(MPI_Test(&none[0], &flag, &status) == MPI_SUCCESS && flag);
+    check_empty(status);
+    flag = 0;
+    CHECK(MPI_Request_get_status(none[0], &flag, &status) == MPI_SUCCESS && flag);
+    check_empty(status);
+    MPI_Status statuses[6];
+    CHECK(MPI_Waitall(6, mix.requests, statuses) == MPI_SUCCESS);
+    check_empty(statuses[0]);
     mix.check_all();
 }
 
@@ -187,8 +268,13 @@ int main(int argc, char** argv) {
     by_waitsome(false, false);
     by_waitsome(false, true);
     by_waitsome(true, false);
+    by_waitsome(true, true);
     by_test();
     by_get_status();
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+    by_get_status_of_several();
+#endif
+    nothing();
     many_open();
     finish("waits");
 }
