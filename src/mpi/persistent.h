@@ -1,7 +1,8 @@
 // Persistent collectives. MPI has no request of ours that it could start again, so the one that the program
 // holds is a persistent receive of nothing, from this rank itself, and the message is sent when the operation
-// is complete. All that can be done with requests the MPI itself then does right, in code that we do not see,
-// too. The operation is planned once; with the host library it is from each start until its end.
+// is complete. All that can be done with requests the MPI itself then does right. (A wait in code that we do
+// not see ends with Open MPI, whose progress polls us; MPICH polls us for generalized requests only.) The
+// operation is planned once; with the host library it is from each start until its end.
 #pragma once
 
 #include "mpi/operation.h"
