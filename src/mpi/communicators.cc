@@ -1,4 +1,6 @@
 // Communicators: each one made by a call that all its members are in gets a group at once, agreed by them.
+#include <sched.h>
+
 #include "mpi/entry.h"
 #include "mpi/exchange.h"
 #include "mpi/group.h"
@@ -79,9 +81,12 @@ void make_group(MPI_Comm comm) {
         }
         while (rc == LS_OK || rc == LS_IN_PROGRESS) {
             exchange.drive();
-            ContextLock lock;
-            rc = ls_group_test(record->group);
+            {
+                ContextLock lock;
+                rc = ls_group_test(record->group);
+            }
             if (rc == LS_OK) break;
+            sched_yield();  // the supervisor has to answer
         }
         if (rc != LS_OK) {
             // All members were told the same.

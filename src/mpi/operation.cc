@@ -191,11 +191,12 @@ Progress finish_done(Progress progress, const Done& done) {
     for (size_t i = 0; i < done.count; ++i) {
         Operation* operation = done.items[i].operation;
         complete(operation, done.items[i].result);
-        operation->open = false;
+        const MPI_Request request = operation->request;
+        std::atomic_ref<bool>(operation->open).store(false, std::memory_order_release);
         if (operation->is_persistent())
             signal_persistent(*operation);
         else
-            PMPI_Grequest_complete(operation->request);
+            PMPI_Grequest_complete(request);
         all.open_count.fetch_sub(1, std::memory_order_release);
         progress.completed = true;
     }

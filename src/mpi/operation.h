@@ -2,6 +2,7 @@
 // that stands for it. Open nonblocking ones are on a list that every interposed wait and test works on.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "mpi/datatype.h"
@@ -44,7 +45,7 @@ struct Operation {
     GroupRecord* group = nullptr;
     Call call{};
     uint64_t bytes = 0;  // that arrive at this rank, its own block included
-    bool open = false;   // on the list of open operations
+    bool open = false;   // on the list of open operations; threads look at it with is_open()
     int error = MPI_SUCCESS;
     MPI_Request request = MPI_REQUEST_NULL;
     bool reported = false;  // said who is missing
@@ -70,6 +71,10 @@ struct Operation {
     bool is_persistent() const { return call.form == Form::kPersistent; }
     void reset();  // as new, with the memory of its vectors
 };
+
+inline bool is_open(Operation& operation) {
+    return std::atomic_ref<bool>(operation.open).load(std::memory_order_acquire);
+}
 
 // Recycled; references its group. Give it to run_blocking, start_request or make_persistent.
 Operation* new_operation(GroupRecord* group, Call call);

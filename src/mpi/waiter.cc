@@ -70,6 +70,7 @@ void Waiter::report(Operation* operation) {
     char line[256] = "";
     {
         ContextLock lock;
+        if (!operation->host) return;  // another thread has just found it complete
         ls_operation_describe(operation->host, line, sizeof line);
     }
     say(LogLevel::kWarn, std::string(call_name(operation->call)) + " on rank " + std::to_string(shim().rank) +

@@ -27,7 +27,7 @@ int wait_for(bool native, const char* name, Operation* first, Attempt attempt) {
             rc = attempt(&done);
             if (done || rc != MPI_SUCCESS) break;
         }
-        waiter.step(progress.moved, first && first->open ? first : nullptr);
+        waiter.step(progress.moved, first && is_open(*first) ? first : nullptr);
     }
     if (begin) trace_span("wait", name, begin, now_ns());
     return rc;
@@ -44,7 +44,7 @@ void wait_for_ours(int count, const MPI_Request requests[]) {
     Waiter waiter(false);
     for (int i = 0; i < count; ++i) {
         Operation* operation = find_operation(requests[i]);
-        while (operation && operation->open) waiter.step(progress_open().moved, operation);
+        while (operation && is_open(*operation)) waiter.step(progress_open().moved, operation);
     }
 }
 
@@ -73,7 +73,7 @@ int wait(MPI_Request* request, MPI_Status* status) {
     if (!any_open()) return PMPI_Wait(request, status);
     Operation* ours = find_operation(*request);
     return wait_for(!ours, "MPI_Wait", ours, [&](int* done) {
-        if (ours && ours->open) return MPI_SUCCESS;
+        if (ours && is_open(*ours)) return MPI_SUCCESS;
         return PMPI_Test(request, done, status);
     });
 }
