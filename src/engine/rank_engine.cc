@@ -321,6 +321,12 @@ uint32_t RankEngine::reap(WakeSet* wake) {
     return kept;
 }
 
+bool RankEngine::holds(GroupSlot group) const {
+    for (uint32_t i = 0; i < held_count_; ++i)
+        if (watch(RecordId{held_[i]}).self.group.value == group.value) return true;
+    return false;
+}
+
 void RankEngine::retire(RecordId id, WakeSet* wake) {
     Watch& w = watch(id);
     OperationRecord& r = memory_.record(self_, id);

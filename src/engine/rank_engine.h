@@ -60,6 +60,8 @@ class RankEngine {
     void release(RecordId record, WakeSet* wake);
     // Retires released records whose readers are done; returns how many are still held. Call it now and then.
     uint32_t reap(WakeSet* wake);
+    // Whether any of those is an operation of this group.
+    bool holds(GroupSlot group) const;
 
     // Around a wait in which the caller claims whatever its operations have to move: service processes that
     // share its core leave that to it. May be nested.

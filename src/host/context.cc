@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -75,18 +76,30 @@ void look_at_lives(ls_context& c, uint64_t now) {
     }
 }
 
-// Passes on its lines for the user.
-void hear_supervisor(ls_context& c) {
-    std::byte ignored[256];
-    size_t bytes = 0;
-    while (c.control) {
-        const Io io = receive_control(c, ignored, sizeof ignored, &bytes, nullptr);
-        if (io == Io::kClosed) c.control.reset();
-        if (io != Io::kOk) break;
+void take_answer(ls_context& c, const GroupJoinAnswer& answer) {
+    for (ls_group* group : c.groups) {
+        if (group->id != answer.id || group->answered) continue;
+        group->answered = true;
+        group->joined = answer.ok != 0;
+        group->slot = GroupSlot{answer.slot};
     }
 }
 
 }  // namespace
+
+void hear_supervisor(ls_context& c) {
+    alignas(8) std::byte packet[256];
+    static_assert(sizeof(GroupJoinAnswer) <= sizeof packet);
+    size_t bytes = 0;
+    while (c.control) {
+        const Io io = receive_control(c, packet, sizeof packet, &bytes, nullptr);
+        if (io == Io::kClosed) c.control.reset();
+        if (io != Io::kOk) break;
+        GroupJoinAnswer answer;
+        memcpy(&answer, packet, sizeof answer);
+        if (bytes == sizeof answer && answer.header.kind == ControlKind::kGroupJoined) take_answer(c, answer);
+    }
+}
 
 void free_retired_copies(ls_context& c) {
     std::erase_if(c.held_copies, [&](const ls_context::HeldCopy& copy) {
@@ -97,11 +110,15 @@ void free_retired_copies(ls_context& c) {
     });
 }
 
+bool is_held(const ls_group& group) {
+    return group.joined && group.context->engine && group.context->engine->holds(group.slot);
+}
+
 void drop_dying_groups(ls_context& c) {
-    if (c.engine->reap(&c.wake) != 0) return;
+    c.engine->reap(&c.wake);
     for (size_t i = 0; i < c.groups.size();) {
         ls_group* group = c.groups[i];
-        if (group->dying && group->open == 0) {
+        if (group->dying && group->open == 0 && !is_held(*group)) {
             drop_group(group);
         } else {
             ++i;
@@ -133,7 +150,9 @@ void ls_context_free(ls_context* context) {
     if (!is_forked(*context)) {
         hear_supervisor(*context);
         for (ls_group* group : context->groups) delete group;
-        delete context;  // closing the control socket detaches
+        // This detaches. Only closing it would not, where a forked child still has it.
+        if (context->control) shutdown(context->control.get(), SHUT_RDWR);
+        delete context;
         return;
     }
     // The descriptors are copies of the parent's; its mapping is not there in this child.

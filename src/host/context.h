@@ -68,9 +68,8 @@ struct ls_group {
     longshore::GroupSlot slot;
     uint32_t rank = 0, size = 0, told = 0;
     uint32_t nodes = 0, ranks_per_node = 0;  // with members; the most members on one
-    bool ok = true, joined = false, several_nodes = false, dying = false;
-    std::vector<longshore::Member> members;
-    std::vector<uint32_t> world;        // world rank of each member
+    bool ok = true, answered = false, joined = false, several_nodes = false, dying = false;
+    std::vector<longshore::Member> members;  // until all have joined; then they are in the node's memory
     std::deque<ls_operation*> waiting;  // started, not yet posted, in order
     uint32_t open = 0;
     uint64_t deadline_ns = 0;
@@ -146,12 +145,16 @@ void show_rank(ls_context& context);
 void show_waits(ls_context& context);
 // Tries to post what waits, oldest first in every group.
 void post_waiting(ls_context& context);
+// Takes what the supervisor has said: lines for the user, and answers to groups that join, of any thread.
+void hear_supervisor(ls_context& context);
 // Takes one packet from the supervisor; lines for the user are logged on the way. kAgain: none.
 Io receive_control(ls_context& context, void* buffer, size_t capacity, size_t* bytes,
                    std::vector<Fd>* descriptors);
 void attach_to_memory(ls_context& context, const AttachAnswer& answer, std::vector<Fd> descriptors);
 void drop_group(ls_group* group);
-// Those that were freed and of which no record is left: a stable send's record outlives its operation.
+// Whether a record of it is left: a stable send's outlives its operation.
+bool is_held(const ls_group& group);
+// Those that were freed and are not held.
 void drop_dying_groups(ls_context& context);
 // Runs `body`, in which only memory may run out; nothing is thrown beyond it.
 template <class Body>

@@ -36,7 +36,6 @@ bool place_members(ls_group& g) {
         const auto who = received<GroupIdentity>(g, r);
         if (!who.ok || who.world_rank >= c.size) return false;
         const Place& place = c.places[who.world_rank];
-        g.world.push_back(who.world_rank);
         g.members.push_back({NodeId{place.node}, ServiceId{place.service}, LocalRank{place.local},
                              local_counts[place.node]++});
         g.several_nodes |= place.node != c.node;
@@ -46,8 +45,12 @@ bool place_members(ls_group& g) {
     return g.members[g.rank].node.value == c.node && g.members[g.rank].local.value == c.local;
 }
 
-// Sends the rest of the join; false: try again later.
+// Sends the rest of the join; false: try again later. One group at a time: the supervisor puts the pieces of
+// one together.
 bool tell_members(ls_group& g) {
+    for (const ls_group* other : g.context->groups) {
+        if (other != &g && other->told > 0 && other->told < other->size) return false;
+    }
     while (g.told < g.size) {
         GroupJoinPiece piece;
         piece.id = g.id;
@@ -68,16 +71,12 @@ bool tell_members(ls_group& g) {
 bool turn_joining(ls_group& g) {
     if (!g.ok || !tell_members(g)) return !g.ok;
     if (!g.ok) return true;
-    GroupJoinAnswer answer;
-    size_t bytes = 0;
-    const Io io = receive_control(*g.context, &answer, sizeof answer, &bytes, nullptr);
-    if (io == Io::kAgain) {
-        if (now_ns() > g.deadline_ns) g.ok = false;
+    hear_supervisor(*g.context);
+    if (!g.answered) {
+        if (!g.context->control || now_ns() > g.deadline_ns) g.ok = false;
         return !g.ok;
     }
-    g.ok = io == Io::kOk && bytes == sizeof answer && answer.id == g.id && answer.ok;
-    g.joined = g.ok;
-    g.slot = GroupSlot{answer.slot};
+    g.ok = g.joined;
     return true;
 }
 
@@ -108,6 +107,7 @@ int step(ls_group& g) {
             g.state = State::kReady;
             g.out = {};
             g.in = {};
+            g.members = {};
             return LS_OK;
         case State::kReady:
             return LS_OK;
@@ -173,8 +173,6 @@ void ls_group_shape(const ls_group* group, uint32_t* nodes, uint32_t* ranks_per_
 void ls_group_free(ls_group* group) {
     if (group == nullptr || is_forked(*group->context)) return;
     group->dying = true;
-    // Records of stable sends outlive their operations: the group goes when they have been read.
-    if (group->open == 0 &&
-        (!group->context->engine || group->context->engine->reap(&group->context->wake) == 0))
-        drop_group(group);
+    if (group->context->engine) group->context->engine->reap(&group->context->wake);
+    if (group->open == 0 && !is_held(*group)) drop_group(group);
 }

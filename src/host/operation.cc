@@ -263,11 +263,22 @@ void ls_operation_free(ls_operation* operation) {
     if (group->dying) ls_group_free(group);
 }
 
+namespace {
+
+uint32_t world_rank(const ls_context& c, const Member& member) {
+    for (uint32_t r = 0; r < c.size; ++r)
+        if (c.places[r].node == member.node.value && c.places[r].local == member.local.value) return r;
+    return 0;
+}
+
+}  // namespace
+
 void ls_operation_describe(const ls_operation* operation, char* line, size_t bytes) {
     const ls_group& group = *operation->group;
     const ls_context& c = *group.context;
     const char* name = rules_of(operation->arguments.collective).name;
     const auto sequence = static_cast<unsigned long long>(operation->arguments.sequence);
+    const Member* members = c.memory.members(c.memory.group(group.slot));
     Rank missing;
     if (operation->state == ls_operation::State::kWaiting) {
         snprintf(line, bytes, "rank %u: %s %llu waits for older operations of its group", c.rank, name,
@@ -276,7 +287,7 @@ void ls_operation_describe(const ls_operation* operation, char* line, size_t byt
                c.engine->missing_rank(operation->record, &missing)) {
         snprintf(line, bytes,
                  "rank %u: %s %llu waits for rank %u (rank %u of its group), which has not entered", c.rank,
-                 name, sequence, group.world[missing.value], missing.value);
+                 name, sequence, world_rank(c, members[missing.value]), missing.value);
     } else if (operation->state == ls_operation::State::kPosted &&
                c.engine->others_hold_claims(operation->record)) {
         snprintf(line, bytes,
@@ -288,8 +299,8 @@ void ls_operation_describe(const ls_operation* operation, char* line, size_t byt
             line, bytes,
             "rank %u: %s %llu waits for the block of rank %u (rank %u of its group, on node %u), which has "
             "perhaps not entered",
-            c.rank, name, sequence, group.world[missing.value], missing.value,
-            group.members[missing.value].node.value);
+            c.rank, name, sequence, world_rank(c, members[missing.value]), missing.value,
+            members[missing.value].node.value);
     } else {
         snprintf(line, bytes, "rank %u: %s %llu waits until other ranks have read its block", c.rank, name,
                  sequence);

@@ -343,6 +343,30 @@ TEST(Guest, ApplicationSeesNoChild) {
     });
     EXPECT_TRUE(job.passed());
 }
+// A root that is through with its broadcast keeps the record until the others have come. Groups that come and
+// go meanwhile, more than a node has room for, must not wait for that.
+TEST(Groups, GoWhileARecordOfAnotherIsHeld) {
+    Job job(with(2, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        NEED(c.make_group());
+        ls_group* first = c.group;
+        uint8_t buffer[8] = {7};
+        ls_arguments a{};
+        a.collective = LS_BCAST;
+        a.recv = buffer;
+        a.recv_block_bytes = sizeof buffer;
+        if (c.rank == 0) NEED(c.run(a) == LS_OK);
+        for (int i = 0; i < 600; ++i) {
+            NEED(c.make_group());
+            ls_group_free(c.group);
+        }
+        c.group = first;
+        if (c.rank != 0) NEED(c.run(a) == LS_OK);
+        c.barrier();
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+}
 TEST(Guest, ForkedChildIsRefused) {
     Job job(with(2, 0, 1), [](RankClient& c) {
         if (!c.attach()) return 1;

@@ -76,5 +76,21 @@ TEST_F(GroupTableTest, TheDeadLookAtNothing) {
     EXPECT_TRUE(join(3));
 }
 
+// What a communicator costs a rank: its heap, and its share of what lies in the node's memory.
+TEST(GroupMemory, IsAtMost4KiBAnd64BytesForEachRank) {
+    constexpr uint64_t kHeapBytes = 1792;  // at most, whatever its size: growth.cc measures it
+    struct Shape {
+        uint32_t nodes, ranks_per_node;
+    };
+    for (const Shape& shape : {Shape{1, 2}, {1, 64}, {1, 512}, {2, 1}, {2, 64}, {8, 64}, {64, 8}, {256, 1}}) {
+        const uint32_t size = shape.nodes * shape.ranks_per_node;
+        const uint64_t node =
+            sizeof(GroupEntry) +
+            NodeMemory::group_bytes(NodeLimits{}, size, shape.ranks_per_node, shape.nodes > 1);
+        EXPECT_LE(kHeapBytes + node / shape.ranks_per_node, 4096 + 64 * uint64_t{size})
+            << shape.nodes << " nodes, " << shape.ranks_per_node << " ranks on each";
+    }
+}
+
 }  // namespace
 }  // namespace longshore
