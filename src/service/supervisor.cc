@@ -30,6 +30,7 @@ constexpr size_t kConnectionsMax = 4096;
 
 struct Client {
     Fd socket;
+    Fd process;  // readable when the rank is gone: a forked child may keep the connection open
     pid_t pid = 0;
     uint64_t since_ns = 0;
     int local_rank = -1;  // -1: has not attached
@@ -291,6 +292,7 @@ bool Supervisor::attach(Client& client, const AttachRequest& request) {
     slot.attached.store(1);
     client.local_rank = static_cast<int>(request.local_rank);
     client.pid = static_cast<pid_t>(request.pid);
+    client.process = Fd(static_cast<int>(syscall(SYS_pidfd_open, client.pid, 0)));
     ++attached_ever_, ++attached_now_;
     if (attached_ever_ == p_.rank_count) place_all();
     std::vector<int> give{memory_file_.get(), sight_file_.get()};
@@ -416,6 +418,8 @@ int Supervisor::run(const Fd& starter) {
         ready.push_back({listener_.get(), POLLIN, 0});
         ready.push_back({signals_.get(), POLLIN, 0});
         for (const auto& client : clients_) ready.push_back({client->socket.get(), POLLIN, 0});
+        const size_t sockets = 2, processes = ready.size();
+        for (const auto& client : clients_) ready.push_back({client->process.get(), POLLIN, 0});
         const size_t ranks_end = ready.size();
         for (const Service& service : services_) ready.push_back({service.control.get(), POLLIN, 0});
         if (attached_ever_ == 0) ready.push_back({starter.get(), 0, 0});
@@ -426,10 +430,11 @@ int Supervisor::run(const Fd& starter) {
         for (size_t s = 0; s < services_.size(); ++s) {
             if (ready[ranks_end + s].revents != 0) turn_service(services_[s]);
         }
-        size_t at = 2;
+        size_t at = 0;
         std::erase_if(clients_, [&](const auto& client) {
-            const bool look = ready[at++].revents != 0 || client->local_rank < 0;
-            if (!look || turn_client(*client)) return false;
+            const bool look = ready[sockets + at].revents != 0 || client->local_rank < 0;
+            const bool gone = ready[processes + at++].revents != 0;
+            if (!gone && (!look || turn_client(*client))) return false;
             forget(*client);
             return true;
         });
