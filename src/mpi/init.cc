@@ -271,6 +271,9 @@ void start(KeySpace* space) {
     s.started = true;
     s.pid = getpid();
     s.directory = absolute(own_directory());
+    // A job that another has started is left to MPI: cores and service processes are the first one's.
+    MPI_Comm parent = MPI_COMM_NULL;
+    if (PMPI_Comm_get_parent(&parent) != MPI_SUCCESS || parent != MPI_COMM_NULL) return;
     if (s.size > 1) {
         if (!space) {
             if (s.rank == 0)
