@@ -32,6 +32,41 @@ bool read_layout(MPI_Datatype type, Layout* layout) {
 
 bool in_order(MPI_Datatype type, int depth);
 
+// Do blocks follow one another without a gap, the first at 0? Units of the places are those of the lengths.
+template <class Place>
+bool consecutive(const Place* places, const int* lengths, bool one_length, int count, int64_t length_unit) {
+    int64_t next = 0;
+    for (int i = 0; i < count; ++i) {
+        const int64_t length = lengths[one_length ? 0 : i];
+        if (length != 0 && static_cast<int64_t>(places[i]) != next) return false;
+        next += length * length_unit;
+    }
+    return true;
+}
+
+// The arguments of the combiner as MPI_Type_get_contents gives them (MPI 4.0, 5.1.13).
+bool blocks_in_order(int combiner, const std::vector<int>& integer, const std::vector<MPI_Aint>& address,
+                     MPI_Datatype inner) {
+    Layout member;
+    if (!read_layout(inner, &member)) return false;
+    const auto bytes = static_cast<int64_t>(member.element_bytes);
+    const int count = integer[0];
+    switch (combiner) {
+        case MPI_COMBINER_HVECTOR:
+            return count <= 1 || address[0] == integer[1] * bytes;
+        case MPI_COMBINER_INDEXED:
+            return consecutive(&integer[1 + static_cast<size_t>(count)], &integer[1], false, count, 1);
+        case MPI_COMBINER_INDEXED_BLOCK:
+            return consecutive(&integer[2], &integer[1], true, count, 1);
+        case MPI_COMBINER_HINDEXED:
+            return consecutive(address.data(), &integer[1], false, count, bytes);
+        case MPI_COMBINER_HINDEXED_BLOCK:
+            return consecutive(address.data(), &integer[1], true, count, bytes);
+        default:
+            return false;
+    }
+}
+
 // A derived type whose outer measures say "no holes": are its members in the order of their addresses?
 bool derived_in_order(MPI_Datatype type, int combiner, int integers, int addresses, int types, int depth) {
     std::vector<int> integer(static_cast<size_t>(integers));
@@ -49,6 +84,16 @@ bool derived_in_order(MPI_Datatype type, int combiner, int integers, int address
             break;
         case MPI_COMBINER_VECTOR:
             result = (integer[0] <= 1 || integer[1] == integer[2]) && in_order(inner[0], depth + 1);
+            break;
+        case MPI_COMBINER_HVECTOR:
+        case MPI_COMBINER_INDEXED:
+        case MPI_COMBINER_INDEXED_BLOCK:
+        case MPI_COMBINER_HINDEXED:
+        case MPI_COMBINER_HINDEXED_BLOCK:
+            result = blocks_in_order(combiner, integer, address, inner[0]) && in_order(inner[0], depth + 1);
+            break;
+        case MPI_COMBINER_SUBARRAY:  // by its definition in the order of addresses
+            result = in_order(inner[0], depth + 1);
             break;
         case MPI_COMBINER_STRUCT: {
             MPI_Aint next = 0;
