@@ -19,12 +19,12 @@ endif
 say = @printf '\n== %s\n'
 
 packages := openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran hpcc cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py \
-    python3-numpy libcli11-dev libfmt-dev libspdlog-dev \
-    nlohmann-json3-dev libgtest-dev libbenchmark-dev libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build \
-    g++ gfortran make pkg-config python3 python3-venv procps
+    python3-numpy libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev \
+    libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps build test test-main test-asan test-tsan test-mutants test-kill demo venv man format clean
+.PHONY: help compatibility deps build test test-main test-asan test-tsan test-mutants test-kill test-stress demo venv man \
+    format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -77,6 +77,16 @@ test-kill: build ## kill a service process at 200 seeded moments of a job, with 
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
 	    LONGSHORE_INTERNAL_TEST_MOMENTS=$(or $(MOMENTS),200) LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
 	    python3 tests/mpi/test_loss.py || exit 1; done
+
+# Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2.
+test-stress: build ## random collectives on random communicators, with each MPI (OPERATIONS=1000000 SEED=1)
+	$(quiet)for flavour in openmpi mpich; do \
+	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-stress: SKIP: no $$flavour"; continue; }; \
+	    launch=(mpirun.mpich -np 2); [[ $$flavour == mpich ]] || \
+	    launch=(mpirun.openmpi $(if $(sudo),,--allow-run-as-root) --oversubscribe --mca mpi_yield_when_idle 1 -np 4); \
+	    "$${launch[@]}" env LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so LONGSHORE_NODES_COUNT=$(or $(NODES),2) \
+	    LONGSHORE_STATS=- LONGSHORE_INTERNAL_TEST_PROGRESS=1 build/tests/mpi/$$flavour/mpi_stress_$$flavour \
+	    $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; done
 
 demo: deps ## install what is missing, build, show what offload gains, with a picture (DEMO=quick for the short one)
 	$(quiet)$(MAKE) --no-print-directory build venv

@@ -1,42 +1,73 @@
-// Processes that are spawned, and the communicators that they share with those who spawned them: the MPI
-// serves these.
-//      spawn    on any number of ranks; spawns two more of itself
+// A job that starts another one: what runs between them and what runs in the new one is the MPI's, and right.
+//      spawn [count]
+#include <dlfcn.h>
+
 #include <vector>
 
 #include "check.h"
+#include "longshore.h"
+
+namespace {
+
+void check_allgather(MPI_Comm comm, int members, int first) {
+    int rank = 0;
+    MPI_Comm_rank(comm, &rank);
+    std::vector<int> all(static_cast<size_t>(members), -1), more = all;
+    const int mine = first + rank;
+    MPI_Request request;
+    MPI_Iallgather(&mine, 1, MPI_INT, more.data(), 1, MPI_INT, comm, &request);
+    MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, comm);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    int inter = 0;
+    MPI_Comm_test_inter(comm, &inter);
+    // Of an intercommunicator one hears the others, who count from somewhere else.
+    const int base = inter ? (first == 0 ? 1000 : 0) : first;
+    for (int r = 0; r < members; ++r)
+        CHECK(all[static_cast<size_t>(r)] == base + r && more[static_cast<size_t>(r)] == base + r);
+}
+
+void between(MPI_Comm others, bool child) {
+    int remote = 0, world = 0;
+    MPI_Comm_remote_size(others, &remote);
+    MPI_Comm_size(MPI_COMM_WORLD, &world);
+    check_allgather(others, remote, child ? 1000 : 0);
+    MPI_Comm together, twice;
+    MPI_Intercomm_merge(others, child, &together);
+    check_allgather(together, world + remote, 0);
+    MPI_Comm_dup(together, &twice);
+    check_allgather(twice, world + remote, 0);
+    MPI_Comm_free(&twice);
+    MPI_Comm_free(&together);
+    MPI_Comm_disconnect(&others);
+}
+
+// Whether anything of this process's job is offloaded; under Longshore only.
+void check_offload(bool expected) {
+    const auto get =
+        reinterpret_cast<decltype(&longshore_get_counters)>(dlsym(RTLD_DEFAULT, "longshore_get_counters"));
+    if (!get) return;
+    longshore_counters counters;
+    const bool on = get(&counters) == 0;
+    CHECK(on == expected && (counters.offloaded > 0) == expected);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
-    MPI_Comm parent, inter, merged, copy;
+    MPI_Comm parent, children;
     MPI_Comm_get_parent(&parent);
-    const bool spawned = parent != MPI_COMM_NULL;
-    constexpr int kSpawned = 2;
-    if (spawned)
-        inter = parent;
-    else
-        CHECK(MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, kSpawned, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter,
-                             MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
-    int rank = 0, size = 0, others = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    int size = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Comm_remote_size(inter, &others);
-    const int mine = spawned ? 100 + rank : rank;
-    std::vector<int> got(static_cast<size_t>(size + others));
-    const auto check = [&](MPI_Comm comm, int count, int first) {
-        CHECK(MPI_Allgather(&mine, 1, MPI_INT, got.data(), 1, MPI_INT, comm) == MPI_SUCCESS);
-        for (int i = 0; i < count; ++i) CHECK(got[static_cast<size_t>(i)] == first + i);
-    };
-    check(inter, others, spawned ? 0 : 100);
-    check(MPI_COMM_WORLD, size, spawned ? 100 : 0);
-    MPI_Intercomm_merge(inter, spawned, &merged);
-    MPI_Comm_dup(merged, &copy);
-    for (MPI_Comm comm : {merged, copy}) {
-        check(comm, spawned ? others : size, 0);
-        CHECK(got.back() == 100 + kSpawned - 1);
+    check_allgather(MPI_COMM_WORLD, size, 0);
+    if (parent == MPI_COMM_NULL) {
+        MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, argc > 1 ? atoi(argv[1]) : 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD,
+                       &children, MPI_ERRCODES_IGNORE);
+        between(children, false);
+    } else {
+        between(parent, true);
     }
-    MPI_Comm_free(&merged);
-    MPI_Comm_free(&copy);
-    MPI_Comm_disconnect(&inter);
-    if (spawned) return MPI_Finalize();
-    finish("spawn");
+    check_allgather(MPI_COMM_WORLD, size, 0);
+    check_offload(parent == MPI_COMM_NULL && size > 1);
+    finish(parent == MPI_COMM_NULL ? "spawn" : "spawned");
 }

@@ -1,105 +1,313 @@
-// A seeded random program: collectives of all kinds on several communicators, point-to-point, waits of all
-// forms in random order, random sleeps, every byte checked. The plan is drawn from the seed alike on all
-// ranks; what a rank does in between is its own.      stress [seed [steps]]
-#include <algorithm>
-#include <memory>
-#include <random>
-#include <vector>
+// A seeded random program: collectives of all families, blocking and not, on communicators that come and go,
+// messages between, random datatypes and sizes, ranks that are late, every way to wait; every byte is
+// checked. The plan is drawn from the seed alike on all ranks; what a rank does in between is its own.
+//      stress [seed [operations [native]]]
+// native: only what the MPI's own collectives can do, for a run in which they carry the calls.
+// LONGSHORE_INTERNAL_TEST_PROGRESS=1 shows how far it is.
+#include <ctime>
 
-#include "check.h"
+#include "stress_call.h"
+
+using namespace stress;
 
 namespace {
 
+constexpr size_t kCommsMax = 7;  // the last is the MPI's
+constexpr size_t kOpenMax = 60;  // MPICH 4.0.2 fails on more than 64 with statuses ignored
+
 int rank, size;
+bool native_only = false;
 
+// What a request stands for; shared by the two of a message.
 struct Open {
-    MPI_Comm comm;
-    int kind, bytes, tag, root, comm_rank, comm_size;
-    std::vector<unsigned char> send, recv;
-    std::vector<int> counts, places;
+    std::unique_ptr<Call> call;
+    Side side;  // of a message
+    bool receives = false;
+    int source = 0, tag = 0, count = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    std::vector<int> sum_of, sum;  // of a native reduction
 
-    MPI_Request start() {
-        MPI_Comm_rank(comm, &comm_rank);
-        MPI_Comm_size(comm, &comm_size);
-        root = tag % comm_size;
-        const auto n = static_cast<size_t>(comm_size), b = static_cast<size_t>(bytes);
-        counts.assign(n, bytes);
-        for (int r = 0; r < comm_size; ++r) places.push_back(r * bytes);
-        send.resize(n * b + 1);
-        recv.assign(n * b + 1, 0xEE);
-        const bool to_all = kind >= 2 && kind <= 6;
-        for (int r = 0; r < comm_size; ++r)
-            fill(send.data() + static_cast<size_t>(r) * b, b, comm_rank, to_all ? 0 : r, tag);
-        if (kind == 4 && comm_rank == root) fill(recv.data(), b, root, 0, tag);
-        MPI_Request request = MPI_REQUEST_NULL;
-        const int *c = counts.data(), *p = places.data();
-        if (kind == 0)
-            MPI_Ialltoall(send.data(), bytes, MPI_BYTE, recv.data(), bytes, MPI_BYTE, comm, &request);
-        if (kind == 1)
-            MPI_Ialltoallv(send.data(), c, p, MPI_BYTE, recv.data(), c, p, MPI_BYTE, comm, &request);
-        if (kind == 2)
-            MPI_Iallgather(send.data(), bytes, MPI_BYTE, recv.data(), bytes, MPI_BYTE, comm, &request);
-        if (kind == 3)
-            MPI_Iallgatherv(send.data(), bytes, MPI_BYTE, recv.data(), c, p, MPI_BYTE, comm, &request);
-        if (kind == 4) MPI_Ibcast(recv.data(), bytes, MPI_BYTE, root, comm, &request);
-        if (kind == 5)
-            MPI_Igather(send.data(), bytes, MPI_BYTE, recv.data(), bytes, MPI_BYTE, root, comm, &request);
-        if (kind == 6)
-            MPI_Igatherv(send.data(), bytes, MPI_BYTE, recv.data(), c, p, MPI_BYTE, root, comm, &request);
-        if (kind == 7)
-            MPI_Iscatter(send.data(), bytes, MPI_BYTE, recv.data(), bytes, MPI_BYTE, root, comm, &request);
-        if (kind == 8)
-            MPI_Iscatterv(send.data(), c, p, MPI_BYTE, recv.data(), bytes, MPI_BYTE, root, comm, &request);
-        return request;
-    }
-
-    void check() const {
-        const auto b = static_cast<size_t>(bytes);
-        if (kind == 4) CHECK(is_filled(recv.data(), b, root, 0, tag));
-        if (kind >= 7) CHECK(is_filled(recv.data(), b, root, comm_rank, tag));
-        const bool from_all = kind < 4 || ((kind == 5 || kind == 6) && comm_rank == root);
-        for (int r = 0; r < comm_size && from_all; ++r)
-            CHECK(is_filled(recv.data() + static_cast<size_t>(r) * b, b, r, kind >= 2 ? 0 : comm_rank, tag));
-        CHECK(recv.back() == 0xEE);
+    void check(const MPI_Status* status) {
+        if (call) return call->check();
+        if (!sum.empty()) CHECK(sum[0] == size * (size - 1) / 2);
+        if (!side.is_right()) {
+            fprintf(stderr, "stress: message %d is wrong at byte %td on rank %d\n", tag, side.first_wrong(),
+                    rank);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+        if (!receives || !status) return;
+        int elements = -1;
+        MPI_Get_count(status, side.type(), &elements);
+        CHECK(status->MPI_SOURCE == source && status->MPI_TAG == tag && elements == count);
     }
 };
 
-// Completes some of the open calls, by a form of waiting drawn by this rank alone.
-void complete_some(std::vector<std::unique_ptr<Open>>* open, std::vector<MPI_Request>* requests,
-                   std::mt19937* own) {
-    const int n = static_cast<int>(requests->size());
-    if (n == 0) return;
-    int index = MPI_UNDEFINED, count = 0, flag = 0;
-    std::vector<int> indices(static_cast<size_t>(n));
-    switch ((*own)() % 6) {
-        case 0:
-            MPI_Wait(&(*requests)[(*own)() % static_cast<unsigned>(n)], MPI_STATUS_IGNORE);
-            break;
-        case 1:
-            MPI_Waitany(n, requests->data(), &index, MPI_STATUS_IGNORE);
-            break;
-        case 2:
-            MPI_Waitsome(n, requests->data(), &count, indices.data(), MPI_STATUSES_IGNORE);
-            break;
-        case 3:
-            MPI_Waitall(n, requests->data(), MPI_STATUSES_IGNORE);
-            break;
-        case 4:
-            MPI_Testany(n, requests->data(), &index, &flag, MPI_STATUS_IGNORE);
-            break;
-        default: {
-            // MPICH 4.0.2 itself fails on more than 64 requests of several kinds whose statuses are ignored.
-            std::vector<MPI_Status> statuses(static_cast<size_t>(n));
-            MPI_Testall(n, requests->data(), &flag, statuses.data());
+class Stress {
+  public:
+    Stress(uint64_t seed, uint64_t operations)
+        : seed_(seed),
+          operations_(operations),
+          common_(mix(seed, 3, 0, 0)),
+          own_(mix(seed, 4, static_cast<uint64_t>(rank), 0)) {
+        comms_.push_back(std::make_shared<Comm>(MPI_COMM_WORLD, native_only));
+        for (size_t i = 1; i < kCommsMax; ++i) comms_.push_back(make_comm(i));
+    }
+
+    void run() {
+        for (; step_ < operations_; ++step_) {
+            show();
+            switch (below(&common_, 16)) {
+                case 0:
+                case 1:
+                    exchange();
+                    break;
+                case 2:
+                    if (below(&common_, 4) == 0) reduce();
+                    break;
+                case 3:
+                    if (below(&common_, 4) == 0) replace_comm();
+                    break;
+                default:
+                    break;
+            }
+            collective();
+            if (below(&own_, 256) == 0) usleep(static_cast<unsigned>(below(&own_, 2000)));
+            if (below(&own_, 3) == 0) complete_some();
+            while (open_.size() > kOpenMax) complete_some();
+        }
+        while (!open_.empty()) complete_some();
+        for (size_t i = 1; i < comms_.size(); ++i) free_comm(i);
+    }
+
+  private:
+    uint64_t label(uint64_t what) const { return mix(seed_, step_, what, 7); }
+
+    void collective() {
+        const Plan plan = Plan::draw(label(0), &common_);
+        const auto& comm = comms_[static_cast<size_t>(below(&common_, static_cast<int>(comms_.size())))];
+        if (comm->handle == MPI_COMM_NULL) return;
+        auto open = std::make_unique<Open>();
+        open->call = std::make_unique<Call>(plan, comm, &own_);
+        open->request = open->call->start();
+        if (plan.blocking)
+            open->call->check();
+        else
+            open_.push_back(std::move(open));
+    }
+
+    // Everybody sends to a neighbour near or far; types differ on the two sides.
+    void exchange() {
+        const auto unit = static_cast<Unit>(below(&common_, kUnits));
+        const int shift = below(&common_, size), granule = 1 + below(&common_, 4);
+        const int most = 1 << below(&common_, 14);
+        const int to = (rank + shift) % size, from = (rank - shift + size) % size;
+        const int tag = static_cast<int>(step_ % 30'000);
+        for (const bool receives : {true, false}) {
+            const int source = receives ? from : rank;
+            const uint64_t key = mix(label(1), static_cast<uint64_t>(source), 0, 0);
+            const int units = granule * static_cast<int>(key % static_cast<uint64_t>(most));
+            const int in_element = below(&own_, 2) ? granule : 1;
+            auto open = std::make_unique<Open>();
+            open->receives = receives;
+            open->source = from;
+            open->tag = tag;
+            open->count = units / in_element;
+            open->side.make(Type::random(unit, in_element, &own_), {{0, open->count}}, false);
+            if (receives) {
+                open->side.expect(0, key);
+                const int any = below(&own_, 4) == 0 ? MPI_ANY_SOURCE : from;
+                MPI_Irecv(open->side.buffer(), open->count, open->side.type(), any, tag, MPI_COMM_WORLD,
+                          &open->request);
+            } else {
+                open->side.put(0, key);
+                MPI_Isend(open->side.buffer(), open->count, open->side.type(), to, tag, MPI_COMM_WORLD,
+                          &open->request);
+            }
+            open_.push_back(std::move(open));
         }
     }
-    for (size_t i = requests->size(); i-- > 0;) {
-        if ((*requests)[i] != MPI_REQUEST_NULL) continue;
-        if ((*open)[i]) (*open)[i]->check();
-        requests->erase(requests->begin() + static_cast<std::ptrdiff_t>(i));
-        open->erase(open->begin() + static_cast<std::ptrdiff_t>(i));
+
+    // A nonblocking collective that is always the MPI's.
+    void reduce() {
+        auto open = std::make_unique<Open>();
+        open->sum_of = {rank};
+        open->sum = {-1};
+        MPI_Iallreduce(open->sum_of.data(), open->sum.data(), 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                       &open->request);
+        open_.push_back(std::move(open));
     }
-}
+
+    void free_comm(size_t i) {
+        if (comms_[i]->handle != MPI_COMM_NULL) MPI_Comm_free(&comms_[i]->handle);
+    }
+
+    // Calls on the one that goes may still be open.
+    void replace_comm() {
+        const auto i = static_cast<size_t>(1 + below(&common_, static_cast<int>(kCommsMax) - 1));
+        free_comm(i);
+        comms_[i] = make_comm(i);
+    }
+
+    // MPI_Comm_idup's is left to the MPI.
+    std::shared_ptr<Comm> make_comm(size_t place) {
+        const auto parents = static_cast<int>(std::min(comms_.size(), kCommsMax - 1));
+        const auto parent = comms_[static_cast<size_t>(below(&common_, parents))];
+        const bool native = native_only || place == kCommsMax - 1;
+        const int way = native && !native_only ? -1 : below(&common_, 8), drawn = below(&common_, 1 << 20);
+        MPI_Comm made = MPI_COMM_NULL;
+        const int me = parent->rank;
+        if (parent->handle != MPI_COMM_NULL) {
+            switch (way) {
+                case 0:
+                    MPI_Comm_split(parent->handle, me % 2 == drawn % 2 ? 0 : 1, -me, &made);
+                    break;
+                case 1:
+                    MPI_Comm_split(parent->handle, me == drawn % parent->size ? MPI_UNDEFINED : 1, me, &made);
+                    break;
+                case 2:
+                    made = cartesian_row(parent->handle, parent->size, drawn);
+                    break;
+                case 3:
+                    made = of_group(parent->handle, drawn);
+                    break;
+                case -1: {
+                    MPI_Request request;
+                    MPI_Comm_idup(parent->handle, &made, &request);
+                    MPI_Wait(&request, MPI_STATUS_IGNORE);
+                    break;
+                }
+                case 4:
+                    MPI_Comm_split_type(parent->handle, MPI_COMM_TYPE_SHARED, drawn % 2 ? me : -me,
+                                        MPI_INFO_NULL, &made);
+                    break;
+                default:
+                    MPI_Comm_dup(parent->handle, &made);
+            }
+        }
+        return std::make_shared<Comm>(made, native);
+    }
+
+    static MPI_Comm cartesian_row(MPI_Comm parent, int members, int drawn) {
+        MPI_Comm cart, row;
+        int dims[2] = {0, 0}, periods[2] = {drawn % 2, 0}, remain[2] = {drawn / 2 % 2, 1};
+        MPI_Dims_create(members, 2, dims);
+        MPI_Cart_create(parent, 2, dims, periods, 0, &cart);
+        MPI_Cart_sub(cart, remain, &row);
+        MPI_Comm_free(&cart);
+        return row;
+    }
+
+    // Every member but those of a random set, in the opposite order; only they call.
+    static MPI_Comm of_group(MPI_Comm parent, int drawn) {
+        MPI_Group all, some;
+        MPI_Comm_group(parent, &all);
+        int members = 0, mine = 0;
+        MPI_Group_size(all, &members);
+        std::vector<int> ranks;
+        for (int r = members - 1; r >= 0; --r)
+            if (r == drawn % members || (drawn >> (r % 16)) % 2 == 0) ranks.push_back(r);
+        MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+        MPI_Group_rank(some, &mine);
+        MPI_Comm made = MPI_COMM_NULL;
+        if (drawn % 3 == 0)
+            MPI_Comm_create(parent, some, &made);
+        else if (mine != MPI_UNDEFINED)
+            MPI_Comm_create_group(parent, some, 17, &made);
+        MPI_Group_free(&some);
+        MPI_Group_free(&all);
+        return made;
+    }
+
+    // Waits or tests, in a way drawn by this rank alone, for some of what is open, in any order, null
+    // requests among them.
+    void complete_some() {
+        if (open_.empty()) return;
+        std::shuffle(open_.begin(), open_.end(), own_);
+        const int n = 1 + below(&own_, static_cast<int>(open_.size()));
+        const auto count = static_cast<size_t>(n);
+        std::vector<MPI_Request> requests(count + 1, MPI_REQUEST_NULL);
+        for (size_t i = 0; i < count; ++i) requests[i] = open_[i]->request;
+        const bool ignore = below(&own_, 2) == 0;
+        std::vector<MPI_Status> statuses(count + 1);
+        std::vector<int> indices(count + 1, -1);
+        int done =
+            complete(n + 1, requests.data(), ignore ? MPI_STATUSES_IGNORE : statuses.data(), indices.data());
+        if (done == MPI_UNDEFINED) done = 0;
+        // Which status is whose: by index where the call gives one, else in place.
+        std::vector<const MPI_Status*> status(count, nullptr);
+        for (int i = 0; i < done && !ignore; ++i) {
+            const int at = indices[static_cast<size_t>(i)];
+            if (at >= 0 && at < n) status[static_cast<size_t>(at)] = &statuses[static_cast<size_t>(i)];
+        }
+        for (size_t i = count; i-- > 0;) {
+            if (requests[i] != MPI_REQUEST_NULL) continue;
+            open_[i]->check(status[i]);
+            open_[i]->side.free_type();
+            open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+    }
+
+    // How many have a status; `indices`: whose.
+    int complete(int n, MPI_Request* requests, MPI_Status* statuses, int* indices) {
+        int count = 0, flag = 1;
+        MPI_Status* const one = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses;
+        const auto all_in_place = [&] {
+            for (int i = 0; i < n; ++i) indices[i] = i;
+            return n;
+        };
+        indices[0] = below(&own_, n);
+        switch (below(&own_, 9)) {
+            case 0:
+                CHECK(MPI_Wait(&requests[indices[0]], one) == MPI_SUCCESS);
+                return 1;
+            case 1:
+                CHECK(MPI_Waitany(n, requests, indices, one) == MPI_SUCCESS);
+                return 1;
+            case 2:
+                CHECK(MPI_Waitsome(n, requests, &count, indices, statuses) == MPI_SUCCESS);
+                return count;
+            case 3:
+                CHECK(MPI_Waitall(n, requests, statuses) == MPI_SUCCESS);
+                return all_in_place();
+            case 4:
+                CHECK(MPI_Test(&requests[indices[0]], &flag, one) == MPI_SUCCESS);
+                return flag;
+            case 5:
+                CHECK(MPI_Testany(n, requests, indices, &flag, one) == MPI_SUCCESS);
+                return flag;
+            case 6:
+                CHECK(MPI_Testsome(n, requests, &count, indices, statuses) == MPI_SUCCESS);
+                return count;
+            case 7:
+                CHECK(MPI_Testall(n, requests, &flag, statuses) == MPI_SUCCESS);
+                return flag ? all_in_place() : 0;
+            default: {
+                const int at = indices[0];
+                CHECK(MPI_Request_get_status(requests[at], &flag, one) == MPI_SUCCESS);
+                if (flag) CHECK(MPI_Wait(&requests[at], one) == MPI_SUCCESS);
+                return flag;
+            }
+        }
+    }
+
+    void show() {
+        static const bool wanted = getenv("LONGSHORE_INTERNAL_TEST_PROGRESS") != nullptr;
+        if (!wanted || rank != 0 || step_ % 1000 != 0) return;
+        static const time_t begin = time(nullptr);
+        static time_t shown = 0;
+        if (time(nullptr) < shown + 5) return;
+        shown = time(nullptr);
+        printf("stress: %llu of %llu operations, %ld s\n", static_cast<unsigned long long>(step_),
+               static_cast<unsigned long long>(operations_), static_cast<long>(shown - begin));
+        fflush(stdout);
+    }
+
+    const uint64_t seed_, operations_;
+    uint64_t step_ = 0;
+    Random common_, own_;
+    std::vector<std::shared_ptr<Comm>> comms_;
+    std::vector<std::unique_ptr<Open>> open_;
+};
 
 }  // namespace
 
@@ -107,56 +315,14 @@ int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    const unsigned seed = argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 1;
-    const int steps = argc > 2 ? atoi(argv[2]) : 100;
+    const uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 1;
+    const uint64_t operations = argc > 2 ? strtoull(argv[2], nullptr, 10) : 100;
+    native_only = argc > 3 && strcmp(argv[3], "native") == 0;
     if (rank == 0) {
-        printf("stress: seed %u, %d steps\n", seed, steps);
+        printf("stress: seed %llu, %llu operations, %d ranks%s\n", static_cast<unsigned long long>(seed),
+               static_cast<unsigned long long>(operations), size, native_only ? ", native" : "");
         fflush(stdout);
     }
-    std::mt19937 common(seed), own(seed * 1000 + static_cast<unsigned>(rank));
-    std::vector<MPI_Comm> comms = {MPI_COMM_WORLD};
-    MPI_Comm comm;
-    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &comm);
-    comms.push_back(comm);
-    MPI_Comm_split(MPI_COMM_WORLD, rank / 2, -rank, &comm);
-    comms.push_back(comm);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    comms.push_back(comm);
-
-    std::vector<std::unique_ptr<Open>> open;
-    std::vector<MPI_Request> requests;
-    std::vector<int> tokens(static_cast<size_t>(2 * steps));
-    for (int step = 0; step < steps; ++step) {
-        constexpr int kSizes[] = {0, 1, 50, 1000, 5000, 70'000};
-        auto call = std::make_unique<Open>();
-        call->comm = comms[common() % comms.size()];
-        call->kind = static_cast<int>(common() % 9);
-        call->bytes = kSizes[common() % 6];
-        call->tag = step;
-        const bool wait_now = common() % 4 == 0, exchange = common() % 3 == 0;
-        MPI_Request request = call->start();
-        if (wait_now) {
-            MPI_Wait(&request, MPI_STATUS_IGNORE);
-            call->check();
-        } else {
-            requests.push_back(request);
-            open.push_back(std::move(call));
-        }
-        if (exchange) {
-            const auto at = static_cast<size_t>(2 * step);
-            tokens[at] = rank + step;
-            MPI_Request pair[2];
-            MPI_Irecv(&tokens[at + 1], 1, MPI_INT, (rank + 1) % size, step, MPI_COMM_WORLD, &pair[0]);
-            MPI_Isend(&tokens[at], 1, MPI_INT, (rank + size - 1) % size, step, MPI_COMM_WORLD, &pair[1]);
-            for (MPI_Request p : pair) {
-                requests.push_back(p);
-                open.push_back(nullptr);
-            }
-        }
-        if (own() % 8 == 0) usleep(own() % 500);
-        if (own() % 3 == 0) complete_some(&open, &requests, &own);
-    }
-    while (!requests.empty()) complete_some(&open, &requests, &own);
-    for (size_t i = 1; i < comms.size(); ++i) MPI_Comm_free(&comms[i]);
+    Stress(seed, operations).run();
     finish("stress");
 }

@@ -30,14 +30,6 @@ class Guest(job.JobTest):
         self.assertEqual((done.returncode, done.stdout), (0, "guest: ok\n"), done.stderr)
         self.assertGreater(self.offloaded(stats), 0, done.stderr)
 
-    def test_mpi_in_a_plugin(self):
-        # The program has no MPI, and the plug-in's is nobody else's (RTLD_LOCAL).
-        stats, folder = self.folder / "stats.json", job.BUILD / "tests" / "mpi"
-        running = job.Job(self, 2, [folder / "load_plugin", folder / job.FLAVOUR / "libmpi_plugin.so"],
-                          LONGSHORE_STATS=stats)
-        self.assertEqual(running.wait(30), 0, running.describe())
-        self.assertGreater(self.offloaded(stats), 0, running.describe())
-
     def test_pipe_ends(self):
         # The service processes must not hold the job's output open: cat ends when the ranks have.
         line = (f"'{job.BUILD}/bin/longshore' run --set service_path='{self.longshored}' -- "
