@@ -23,8 +23,8 @@ packages := openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran hpcc cp2k cp2
     libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps build test test-main test-asan test-tsan test-mutants test-kill test-stress demo venv man \
-    format clean
+.PHONY: help compatibility deps mpis build test test-main test-asan test-tsan test-mutants test-kill test-stress demo \
+    venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -41,12 +41,22 @@ deps: ## install the Debian packages that are missing
 	$(sudo) apt-get update -q && \
 	$(sudo) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$${missing[@]}"
 
+mpis: ## current MPIs (Open MPI 5, MPICH 5, the MPI-5 ABI) into build/mpi5, to build and test with
+	$(quiet)for mpi in openmpi mpich; do folder=build/mpi5/$$mpi; \
+	    if [[ -e $$folder/.installed ]]; then echo "mpis: $$folder is ready: $$mpi $$(<$$folder/.installed)"; continue; fi; \
+	    echo "mpis: installing $$mpi 5 into $$folder"; \
+	    rm -rf $$folder && python3 -m venv $$folder && \
+	    $$folder/bin/pip install -q --disable-pip-version-check "$$mpi==5.*" && \
+	    $$folder/bin/pip show $$mpi | sed -n 's/^Version: //p' >$$folder/.installed || \
+	    echo "mpis: WARNING: $$mpi 5 could not be installed (see above): it is neither built nor tested with"; done
+
 build: ## build everything into build/ (Release)
 	$(say) 'build: Release, into build/'
 	$(quiet)cmake --preset release $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build -j $(J) -- $(ninja_flags)
 
 test: deps ## install what is missing, build, run all tests, then the sanitizer builds and theirs
+	$(quiet)$(MAKE) --no-print-directory mpis
 	$(quiet)$(MAKE) --no-print-directory build
 	$(quiet)$(MAKE) --no-print-directory test-main
 	$(quiet)$(MAKE) --no-print-directory test-asan

@@ -443,8 +443,10 @@ void register_progress() {
         add(on_native_progress);
     // With MPI_THREAD_MULTIPLE MPICH holds its lock while it polls, and its own functions (we unpack,
     // complete) stop there on an assertion: waits that we do not see are then not polled.
-    if (!shim().multiple)
-        start_polled = reinterpret_cast<GrequestStartPolled>(dlsym(RTLD_DEFAULT, "PMPIX_Grequest_start"));
+    if (shim().multiple) return;
+    // The MPI-5 ABI library has no PMPIX_ form.
+    for (const char* name : {"PMPIX_Grequest_start", "MPIX_Grequest_start"})
+        if (!start_polled) start_polled = reinterpret_cast<GrequestStartPolled>(dlsym(RTLD_DEFAULT, name));
 }
 
 void unregister_progress() {

@@ -72,7 +72,7 @@ int startall(int count, MPI_Request requests[]) {
 int wait(MPI_Request* request, MPI_Status* status) {
     if (!any_open()) return PMPI_Wait(request, status);
     Operation* ours = find_operation(*request);
-    return wait_for(!ours, "MPI_Wait", ours, [&](int* done) {
+    return wait_for(!ours, "MPI_Wait", ours, [&](int* done) -> int {
         if (ours && is_open(*ours)) return MPI_SUCCESS;
         return PMPI_Test(request, done, status);
     });
