@@ -4,13 +4,11 @@
 // addresses in MPI_Init: put, barrier, get. The shim puts a key of its own *before* PMPI_Init and asks for
 // the others' *after* it: MPI's barrier, which every rank joins, shim or not, stands between. No wait of ours
 // is needed, and nothing can be left over:
-//   - hydra (MPICH): the PMI-1 wire protocol on the descriptor PMI_FD, lines of "cmd=... key=value ...". We
-//   speak only
-//     while MPI does not, and leave no answer unread. A missing key is answered at once.
-//   - PMIx (Open MPI): PMIx_Init/Put/Commit/Get from the libpmix that MPI opens too (PMIx_Init counts its
-//   users). It
-//     must be the launcher's own version, or it may not be the MPI's. Asked with pmix.immediate, a missing
-//     key is answered at once; without it the server waits 2 s for it.
+//   - hydra (MPICH): the PMI-1 wire protocol on the descriptor PMI_FD, lines of "cmd=... key=value ...". We speak
+//     only while MPI does not, and leave no answer unread. A missing key is answered at once.
+//   - PMIx (Open MPI): PMIx_Put when MPI calls PMIx_Commit (stub_pmix.c), afterwards PMIx_Init, which counts its
+//     users, and PMIx_Get: all of the library that MPI itself uses. Asked with pmix.immediate, a missing key is
+//     answered at once; without it the server waits 2 s for it.
 // Another launcher: the job is not offloaded and says so.
 #include "mpi/agreement.h"
 
@@ -51,6 +49,8 @@ class HydraKeySpace : public KeySpace {
                    "put_result") &&
                field("rc=") == "0";
     }
+
+    bool published() override { return !broken_; }
 
     bool has(uint32_t rank, const std::string& key) override {
         return ask("cmd=get kvsname=" + name_ + " key=" + own(key, rank) + "\n", "get_result") &&
@@ -114,25 +114,35 @@ constexpr uint16_t kPmixBool = 1;
 constexpr uint16_t kPmixString = 3;
 constexpr uint8_t kPmixGlobal = 3;
 
+// What waits for MPI's commit, and what it found there. Plain: MPI_Init is not called by two threads.
+struct PmixCommit {
+    std::string key, value;   // to be put; no key: nothing
+    void* library = nullptr;  // in which it was put
+};
+PmixCommit pmix_commit;
+
 class PmixKeySpace : public KeySpace {
   public:
     static std::unique_ptr<KeySpace> open() {
-        const char* version = getenv("PMIX_VERSION");
-        if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK") || !version) return nullptr;
-        auto space = std::unique_ptr<PmixKeySpace>(new PmixKeySpace);
-        return space->attach(version) ? std::move(space) : nullptr;
+        if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK")) return nullptr;
+        return std::make_unique<PmixKeySpace>();
     }
 
     ~PmixKeySpace() override {
+        pmix_commit = {};
         if (attached_) finalize_(nullptr, 0);
     }
 
     bool put(const std::string& key, const std::string& value) override {
-        std::string text = value;
-        PmixValue boxed{};
-        boxed.type = kPmixString;
-        boxed.data.string = text.data();
-        return put_(kPmixGlobal, key.c_str(), &boxed) == 0 && commit_() == 0;
+        pmix_commit = {key, value};
+        return true;
+    }
+
+    bool published() override {
+        void* library = pmix_commit.library;
+        attached_ = library && find(library, "PMIx_Init", &init_) && find(library, "PMIx_Get", &get_) &&
+                    find(library, "PMIx_Finalize", &finalize_) && init_(&self_, nullptr, 0) == 0;
+        return attached_;
     }
 
     bool has(uint32_t rank, const std::string& key) override {
@@ -151,37 +161,35 @@ class PmixKeySpace : public KeySpace {
         return rc == 0;
     }
 
-  private:
-    bool attach(const char* version) {
-        // Not closed again: MPI uses the same one.
-        void* library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
-        if (!library) return false;
-        const char* (*get_version)() = nullptr;
-        if (!find(library, "PMIx_Get_version", &get_version) || !find(library, "PMIx_Init", &init_) ||
-            !find(library, "PMIx_Put", &put_) || !find(library, "PMIx_Commit", &commit_) ||
-            !find(library, "PMIx_Get", &get_) || !find(library, "PMIx_Finalize", &finalize_))
-            return false;
-        if (!strstr(get_version(), version)) return false;
-        attached_ = init_(&self_, nullptr, 0) == 0;
-        return attached_;
-    }
-
     template <class Function>
     static bool find(void* library, const char* name, Function* out) {
         *out = reinterpret_cast<Function>(dlsym(library, name));
         return *out != nullptr;
     }
 
+  private:
     PmixProc self_{};
     bool attached_ = false;
     int (*init_)(PmixProc*, void*, size_t) = nullptr;
-    int (*put_)(uint8_t, const char*, PmixValue*) = nullptr;
-    int (*commit_)() = nullptr;
     int (*get_)(const PmixProc*, const char*, const PmixInfo*, size_t, PmixValue**) = nullptr;
     int (*finalize_)(const void*, size_t) = nullptr;
 };
 
 }  // namespace
+
+void before_pmix_commit(void* commit) {
+    Dl_info info{};
+    if (pmix_commit.key.empty() || !dladdr(commit, &info) || !info.dli_fname) return;
+    // Not closed again: MPI uses it.
+    void* library = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    int (*put)(uint8_t, const char*, PmixValue*) = nullptr;
+    if (!library || !PmixKeySpace::find(library, "PMIx_Put", &put)) return;
+    PmixValue boxed{};
+    boxed.type = kPmixString;
+    boxed.data.string = pmix_commit.value.data();
+    if (put(kPmixGlobal, pmix_commit.key.c_str(), &boxed) == 0) pmix_commit.library = library;
+    pmix_commit.key.clear();
+}
 
 std::unique_ptr<KeySpace> open_key_space() {
     if (auto space = HydraKeySpace::open()) return space;

@@ -12,12 +12,18 @@ namespace longshore::mpi {
 class KeySpace {
   public:
     virtual ~KeySpace() = default;
+    // Before PMPI_Init.
     virtual bool put(const std::string& key, const std::string& value) = 0;
-    // Whether `rank` has put `key`.
+    // After it: whether what was put is there for all to see.
+    virtual bool published() = 0;
+    // After it: whether `rank` has put `key`.
     virtual bool has(uint32_t rank, const std::string& key) = 0;
 };
 
 // Null if this process was not started by a launcher that we can talk to. Call before PMPI_Init.
 std::unique_ptr<KeySpace> open_key_space();
+
+// For core_api.h.
+void before_pmix_commit(void* commit);
 
 }  // namespace longshore::mpi

@@ -1,6 +1,7 @@
 // The one symbol that a shim core exports: the table of its functions, in the order of entry_points.inc.
 #include <cstring>
 
+#include "mpi/agreement.h"
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
 #include "mpi/families.h"
@@ -11,6 +12,17 @@
 
 namespace longshore::mpi {
 namespace {
+
+// By the header itself, so that a core under another's name is found out.
+#if defined(MPI_ABI_VERSION)
+constexpr const char* kFlavour = "abi";
+#elif defined(OPEN_MPI)
+constexpr const char* kFlavour = "openmpi";
+#elif defined(MPICH_VERSION)
+constexpr const char* kFlavour = "mpich";
+#else
+#error "an mpi.h of an unknown MPI"
+#endif
 
 template <class Function>
 const void* address(Function* function) {
@@ -81,7 +93,12 @@ extern "C" __attribute__((visibility("default"))) const longshore_core_api* long
     if (version != LONGSHORE_CORE_VERSION || entry_count != LONGSHORE_ENTRY_COUNT) return nullptr;
     longshore::mpi::set_natives(natives);
     static const longshore::mpi::Table table;
-    static const longshore_core_api api = {LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT, table.entries,
-                                           longshore::mpi::get_counters, longshore::mpi::set};
+    static const longshore_core_api api = {LONGSHORE_CORE_VERSION,
+                                           LONGSHORE_ENTRY_COUNT,
+                                           table.entries,
+                                           longshore::mpi::get_counters,
+                                           longshore::mpi::set,
+                                           longshore::mpi::kFlavour,
+                                           longshore::mpi::before_pmix_commit};
     return &api;
 }

@@ -348,7 +348,7 @@ int init_around(Native native) {
     int rc = native(&provided);
     if (rc != MPI_SUCCESS || initialized) return rc;
     shim().multiple = provided == MPI_THREAD_MULTIPLE;
-    start(space.get());
+    start(space && space->published() ? space.get() : nullptr);
     return rc;
 }
 

@@ -11,12 +11,15 @@
 #include <limits.h>
 #include <link.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mpi/core_api.h"
+#include "mpi/stub_pmix.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
 HIDDEN extern const void* longshore_calls[LONGSHORE_ENTRY_COUNT];   /* of MPI_X */
@@ -78,9 +81,13 @@ static void* open_mpi(char* path, size_t bytes) {
     return dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY | RTLD_GLOBAL);
 }
 
-/* The ABI that a core is built for, by the library's major version and a symbol of its own. */
+/* The ABI that a core is built for, by the library's major version and a symbol of its own. Open MPI 4 and 5
+ * share one, and MPICH 4, 5 and its relatives another. MPI 5 has defined one for all; its library has its own
+ * name. */
 static const char* flavour_of(void* mpi, const char* path) {
     const char* name = base_name(path);
+    if (strncmp(name, "libmpi_abi.so", 13) == 0)
+        return strcmp(name + 13, ".1") == 0 || strncmp(name + 13, ".1.", 3) == 0 ? "abi" : NULL;
     if (strstr(name, ".so.40") && dlsym(mpi, "ompi_mpi_comm_world")) return "openmpi";
     if (strstr(name, ".so.12") && dlsym(mpi, "MPIR_Dup_fn")) return "mpich";
     return NULL;
@@ -93,16 +100,46 @@ static int offload_wanted(void) {
     return !text || (strcmp(text, "off") != 0 && strcmp(text, "0") != 0);
 }
 
-static const longshore_core_api* open_core(const char* flavour) {
+/* Of a job's processes the first speaks for all, as far as launchers tell which one that is. */
+static int speaks(void) {
+    static const char* const kRanks[] = {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof kRanks / sizeof *kRanks; ++i) {
+        const char* rank = getenv(kRanks[i]);
+        if (rank) return strcmp(rank, "0") == 0;
+    }
+    return 1;
+}
+
+/* Why this job runs on plain MPI. */
+__attribute__((format(printf, 1, 2))) static void tell(const char* format, ...) {
+    if (!speaks()) return;
+    char line[2 * PATH_MAX + 256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "longshore: %s; the job runs with plain MPI\n", line);
+}
+
+/* The core for `flavour`, which the MPI at `mpi_path` has, or null after saying why there is none. */
+static const longshore_core_api* open_core(const char* flavour, const char* mpi_path) {
     Dl_info self;
+    if (!flavour) {
+        tell("there is no shim for this MPI, %s ('longshore doctor' lists what there is)", mpi_path);
+        return NULL;
+    }
     if (!dladdr((void*)&longshore_entries, &self) || !self.dli_fname) return NULL;
     char path[PATH_MAX];
     int directory = (int)(base_name(self.dli_fname) - self.dli_fname);
     int length = snprintf(path, sizeof path, "%.*sliblongshore-%s.so", directory, self.dli_fname, flavour);
     if (length < 0 || (size_t)length >= sizeof path) return NULL;
+    if (access(path, R_OK) != 0) {
+        tell("the shim for this MPI, %s, is not built: no %s", mpi_path, path);
+        return NULL;
+    }
     void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        fprintf(stderr, "longshore: cannot load the shim for this MPI, plain MPI is used: %s\n", dlerror());
+        tell("the shim does not fit this MPI, %s: %s", mpi_path, dlerror());
         return NULL;
     }
     typedef const longshore_core_api* open_function(uint32_t, uint32_t, const void* const*);
@@ -110,7 +147,11 @@ static const longshore_core_api* open_core(const char* flavour) {
     const longshore_core_api* api =
         open ? open(LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT, natives) : NULL;
     if (!api || api->version != LONGSHORE_CORE_VERSION || api->entry_count != LONGSHORE_ENTRY_COUNT) {
-        fprintf(stderr, "longshore: %s does not belong to this liblongshore.so, plain MPI is used\n", path);
+        tell("%s does not belong to this liblongshore.so", path);
+        return NULL;
+    }
+    if (strcmp(api->flavour, flavour) != 0) {
+        tell("%s is made for another kind of MPI (%s) than %s (%s)", path, api->flavour, mpi_path, flavour);
         return NULL;
     }
     return api;
@@ -143,8 +184,8 @@ static void fill(void) {
         if (mpi) natives[i] = dlsym(mpi, kNames[i]);
         if (!natives[i]) natives[i] = dlsym(RTLD_NEXT, kNames[i]);
     }
-    const char* flavour = mpi && offload_wanted() ? flavour_of(mpi, path) : NULL;
-    core = flavour ? open_core(flavour) : NULL;
+    core = mpi && offload_wanted() ? open_core(flavour_of(mpi, path), path) : NULL;
+    if (core) longshore_set_pmix_hook(core->before_pmix_commit);
     for (int i = 0; i < LONGSHORE_ENTRY_COUNT; ++i) {
         const void* entry = core ? core->entries[i] : NULL;
         const void* next = dlsym(RTLD_NEXT, kNames[i] + 1);
