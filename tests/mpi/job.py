@@ -38,10 +38,11 @@ def words_of(pid):
 
 def mpirun(ranks):
     """The words before the program."""
-    if FLAVOUR == "mpich":
-        return ["mpirun.mpich", "-np", str(ranks)]
+    program = os.environ.get("LONGSHORE_INTERNAL_TEST_MPIRUN", f"mpirun.{FLAVOUR}")
+    if not FLAVOUR.startswith("openmpi"):
+        return [program, "-np", str(ranks)]
     as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
-    return ["mpirun.openmpi", *as_root, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-np", str(ranks)]
+    return [program, *as_root, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-np", str(ranks)]
 
 
 class Job:
