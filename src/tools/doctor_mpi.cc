@@ -6,6 +6,7 @@
 
 #include "base/settings.h"
 #include "tools/doctor.h"
+#include "tools/mpi_library.h"
 #include "tools/paths.h"
 
 namespace longshore::tools {
@@ -20,35 +21,76 @@ std::string mpi_version(const std::string& mpirun) {
         return "Open MPI " + first.substr(first.rfind(' ') + 1);
     if (text.find("HYDRA") != text.npos) {
         const size_t start = text.find_first_of("0123456789", text.find("Version:"));
-        return "MPICH (Hydra " + text.substr(start, text.find_first_of(" \n", start) - start) + ")";
+        return "MPICH " + text.substr(start, text.find_first_of(" \n", start) - start);
     }
     return first.empty() ? "says nothing of its version" : first;
 }
 
-std::string join(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-    return text;
+// The cores that programs of this MPI need: its own, and the common ABI's where it has that library.
+std::vector<std::string> cores_for(const std::string& mpirun, const std::string& version) {
+    std::vector<std::string> cores;
+    if (version.starts_with("Open MPI")) cores.emplace_back("openmpi");
+    if (version.starts_with("MPICH")) cores.emplace_back("mpich");
+    const auto folder = std::filesystem::path(mpirun).parent_path().parent_path();
+    if (is_file((folder / "lib" / "libmpi_abi.so.1").string())) cores.emplace_back("abi");
+    return cores;
+}
+
+// An MPI, by its mpirun: the file, how to call it, and what it is called on the PATH or where it lies.
+struct FoundMpi {
+    std::string file, path, names;
+};
+
+// The same one may have several names. Some are not on the PATH: 'make mpis' puts them beside lib/.
+std::vector<FoundMpi> find_mpis() {
+    std::vector<FoundMpi> found;
+    const auto add = [&](const std::string& path, const std::string& name) {
+        std::error_code error;
+        const std::string file = std::filesystem::canonical(path, error).string();
+        if (error) return;
+        for (FoundMpi& one : found) {
+            if (one.file != file) continue;
+            one.names += ", " + name;
+            return;
+        }
+        found.push_back({file, path, name});
+    };
+    for (const char* name : {"mpirun", "mpirun.openmpi", "mpirun.mpich"}) add(find_program(name), name);
+    for (const char* name : {"openmpi", "mpich"}) {
+        const std::string path = root_folder() + "/mpi5/" + name + "/bin/mpirun";
+        add(path, path);
+    }
+    return found;
+}
+
+Check check_mpi(const FoundMpi& mpi) {
+    const std::string version = mpi_version(mpi.path);
+    std::string served, advice;
+    for (const std::string& core : cores_for(mpi.file, version)) {
+        served += (served.empty() ? "" : ", ") + core_file(core) + (has_core(core) ? "" : " (not built)");
+        if (core == "abi") served += " for programs of mpicc_abi";
+        if (advice.empty() && !has_core(core)) advice = core_advice(core);
+    }
+    if (served.empty()) {
+        served = "no shim";
+        advice = core_advice("");
+    }
+    const std::string text = fmt::format("{} ({}): {}", version, mpi.names, served);
+    if (advice.empty()) return {"mpi", Verdict::kOk, text, ""};
+    return {"mpi", Verdict::kWarn, text, "its programs run without offload; " + advice};
 }
 
 }  // namespace
 
 void check_mpis(Checks* checks) {
-    std::vector<std::string> found;
-    for (const char* name : {"mpirun.openmpi", "mpirun.mpich"}) {
-        const std::string path = find_program(name);
-        if (!path.empty()) found.push_back(fmt::format("{}: {}", name, mpi_version(path)));
-    }
-    const std::string plain = find_program("mpirun");
-    if (!plain.empty()) found.push_back(fmt::format("mpirun: {}", mpi_version(plain)));
+    const std::vector<FoundMpi> found = find_mpis();
+    for (const FoundMpi& mpi : found) checks->push_back(check_mpi(mpi));
     if (found.empty()) {
         checks->push_back({"mpi", Verdict::kFail, "no mpirun on your PATH",
                            "install Open MPI or MPICH ('make deps' does both), or load its module"});
-    } else if (plain.empty()) {
-        checks->push_back(
-            {"mpi", Verdict::kWarn, join(found), "there is no plain 'mpirun': name the one you want"});
-    } else {
-        checks->push_back({"mpi", Verdict::kOk, join(found), ""});
+    } else if (find_program("mpirun").empty()) {
+        checks->push_back({"mpi", Verdict::kWarn, "there is no plain 'mpirun' on your PATH",
+                           "name the one you want: longshore run mpirun.mpich ..."});
     }
 }
 
@@ -64,28 +106,19 @@ void check_parts(Checks* checks) {
         checks->push_back({"shim", Verdict::kFail, "does not load into /bin/true: " + ran.text.substr(0, 200),
                            "build Longshore again on this machine: 'make build'"});
     } else {
-        std::vector<std::string> cores;
+        std::string cores;
         std::error_code error;
         for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
             const std::string name = entry.path().filename().string();
             if (name.starts_with("liblongshore") && name.ends_with(".so") && name != "liblongshore.so") {
-                cores.push_back(name);
+                cores += (cores.empty() ? "" : ", ") + name;
             }
-        }
-        std::string without;
-        for (const std::string flavour : {"openmpi", "mpich"}) {
-            const bool served = is_file(folder + "/liblongshore-" + flavour + ".so");
-            if (!served && !find_program("mpirun." + flavour).empty()) without = flavour;
         }
         if (cores.empty()) {
             checks->push_back({"shim", Verdict::kFail, "liblongshore.so is there, but for no MPI",
                                "install an MPI with its headers, then 'make build'"});
-        } else if (!without.empty()) {
-            checks->push_back({"shim", Verdict::kWarn,
-                               "liblongshore.so with " + join(cores) + ", none for " + without,
-                               "its programs run without offload; install its headers, then 'make build'"});
         } else {
-            checks->push_back({"shim", Verdict::kOk, "liblongshore.so with " + join(cores), ""});
+            checks->push_back({"shim", Verdict::kOk, "liblongshore.so with " + cores, ""});
         }
     }
     const char* given = getenv("LONGSHORE_SERVICE_PATH");

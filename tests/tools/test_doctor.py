@@ -12,13 +12,22 @@ class Doctor(CommandTest):
         self.assertEqual(whole["ok"], expect == 0)
         return {check["name"]: check for check in whole["checks"]}
 
+    def mpis(self, **environment):
+        """Of each MPI its verdict, what was found and the advice."""
+        whole = json.loads(self.longshore("doctor", "--json", expect=None, **environment).stdout)
+        return [(one["verdict"], one["found"], one["advice"]) for one in whole["checks"] if one["name"] == "mpi"]
+
     def install_all(self):
         self.make_shim()
         for flavour in ["openmpi", "mpich"]:
             (self.root / "lib" / f"liblongshore-{flavour}.so").touch()
         write_program(self.root / "lib" / "longshored", "#!/bin/sh\n")
-        write_program(self.root / "tools" / "mpirun", "#!/bin/sh\necho 'mpirun (Open MPI) 9.8.7'\n")
-        return {"PATH": f"{self.root}/tools:/usr/bin:/bin"}
+        self.install_mpirun("tools/mpirun", "mpirun (Open MPI) 9.8.7")
+        return {"PATH": f"{self.root}/tools"}
+
+    def install_mpirun(self, path, version):
+        write_program(self.root / path, f"#!/bin/sh\necho '{version}'\n")
+        return self.root / path
 
     def test_missing_parts_fail_and_say_what_to_do(self):
         checks = self.checks(1)
@@ -31,7 +40,7 @@ class Doctor(CommandTest):
         if not self.kernel_is_able():
             self.skipTest("SKIP: this sandbox refuses what doctor checks")
         checks = self.checks(0, **environment)
-        self.assertIn("Open MPI 9.8.7", checks["mpi"]["found"])
+        self.assertEqual(checks["mpi"]["found"], "Open MPI 9.8.7 (mpirun): liblongshore-openmpi.so")
         self.assertIn("liblongshore-mpich.so", checks["shim"]["found"])
 
     def kernel_is_able(self):
@@ -48,14 +57,34 @@ class Doctor(CommandTest):
         self.shim.write_text("not a library")
         self.assertEqual(self.checks(1, **environment)["shim"]["verdict"], "fail")
 
+    def test_each_mpi_and_the_cores_that_serve_it(self):
+        environment = self.install_all()
+        # Beside the command, where 'make mpis' puts it, and with the library of the common ABI.
+        hydra = "HYDRA build details:\n    Version:            7.8.9"
+        current = self.install_mpirun("mpi5/mpich/bin/mpirun", hydra)
+        (self.root / "tools" / "mpirun.openmpi").symlink_to("mpirun")
+        self.install_mpirun("tools/mpirun.mpich", "Fast MPI 1.0")
+        self.assertEqual(self.mpis(**environment), [
+            ("ok", "Open MPI 9.8.7 (mpirun, mpirun.openmpi): liblongshore-openmpi.so", ""),
+            ("warn", "Fast MPI 1.0 (mpirun.mpich): no shim", "its programs run without offload; Longshore serves "
+             "Open MPI 4 and 5, MPICH 4 and 5, and the MPI-5 ABI"),
+            ("ok", f"MPICH 7.8.9 ({current}): liblongshore-mpich.so", "")])
+        (self.root / "mpi5" / "mpich" / "lib").mkdir()
+        (self.root / "mpi5" / "mpich" / "lib" / "libmpi_abi.so.1").touch()
+        both = f"MPICH 7.8.9 ({current}): liblongshore-mpich.so, liblongshore-abi.so"
+        verdict, found, advice = self.mpis(**environment)[-1]
+        self.assertEqual((verdict, found), ("warn", f"{both} (not built) for programs of mpicc_abi"))
+        self.assertIn("make mpis build", advice)
+        (self.root / "lib" / "liblongshore-abi.so").touch()
+        self.assertEqual(self.mpis(**environment)[-1], ("ok", f"{both} for programs of mpicc_abi", ""))
+
     def test_an_mpi_without_its_part_of_the_shim_is_a_warning(self):
         environment = self.install_all()
-        write_program(self.root / "tools" / "mpirun.mpich", "#!/bin/sh\n")
+        self.install_mpirun("tools/mpirun.mpich", "HYDRA build details:\n    Version: 7.8.9")
         (self.root / "lib" / "liblongshore-mpich.so").unlink()
-        whole = json.loads(self.longshore("doctor", "--json", expect=None, **environment).stdout)
-        check = next(check for check in whole["checks"] if check["name"] == "shim")
-        self.assertEqual(check["verdict"], "warn")
-        self.assertIn("none for mpich", check["found"])
+        verdict, found, advice = self.mpis(**environment)[-1]
+        self.assertEqual((verdict, found), ("warn", "MPICH 7.8.9 (mpirun.mpich): liblongshore-mpich.so (not built)"))
+        self.assertIn("without offload", advice)
 
     def test_bad_settings_fail(self):
         environment = self.install_all()
