@@ -46,7 +46,7 @@ mpis: ## current MPIs (Open MPI 5, MPICH 5, the MPI-5 ABI) into build/mpi5, to b
 	    if [[ -e $$folder/.installed ]]; then echo "mpis: $$folder is ready: $$mpi $$(<$$folder/.installed)"; continue; fi; \
 	    echo "mpis: installing $$mpi 5 into $$folder"; \
 	    rm -rf $$folder && python3 -m venv $$folder && \
-	    $$folder/bin/pip install -q --disable-pip-version-check "$$mpi==5.*" && \
+	    $$folder/bin/pip install -q --retries 1 --timeout 30 --disable-pip-version-check "$$mpi==5.*" && \
 	    $$folder/bin/pip show $$mpi | sed -n 's/^Version: //p' >$$folder/.installed || \
 	    echo "mpis: WARNING: $$mpi 5 could not be installed (see above): it is neither built nor tested with"; done
 

@@ -4,11 +4,13 @@
 // addresses in MPI_Init: put, barrier, get. The shim puts a key of its own *before* PMPI_Init and asks for
 // the others' *after* it: MPI's barrier, which every rank joins, shim or not, stands between. No wait of ours
 // is needed, and nothing can be left over:
-//   - hydra (MPICH): the PMI-1 wire protocol on the descriptor PMI_FD, lines of "cmd=... key=value ...". We speak
-//     only while MPI does not, and leave no answer unread. A missing key is answered at once.
-//   - PMIx (Open MPI): PMIx_Put when MPI calls PMIx_Commit (stub_pmix.c), afterwards PMIx_Init, which counts its
-//     users, and PMIx_Get: all of the library that MPI itself uses. Asked with pmix.immediate, a missing key is
-//     answered at once; without it the server waits 2 s for it.
+//   - hydra (MPICH): the PMI-1 wire protocol on the descriptor PMI_FD, lines of "cmd=... key=value ...". We
+//     speak only while MPI does not, and leave no answer unread. A missing key is answered at once. On one
+//     node MPICH 5 has its barrier in shared memory; its hydra shows what a node's ranks put at once, older
+//     ones only after a barrier of PMI: under those the own key is missing, too, and that is how we know.
+//   - PMIx (Open MPI): PMIx_Put when MPI calls PMIx_Commit (stub_pmix.c), afterwards PMIx_Init, which counts
+//     its users, and PMIx_Get: all of the library that MPI itself uses. Asked with pmix.immediate, a missing
+//     key is answered at once; without it the server waits 2 s for it.
 // Another launcher: the job is not offloaded and says so.
 #include "mpi/agreement.h"
 
@@ -50,7 +52,7 @@ class HydraKeySpace : public KeySpace {
                field("rc=") == "0";
     }
 
-    bool published() override { return !broken_; }
+    bool published(const std::string& key) override { return has(rank_, key); }
 
     bool has(uint32_t rank, const std::string& key) override {
         return ask("cmd=get kvsname=" + name_ + " key=" + own(key, rank) + "\n", "get_result") &&
@@ -138,7 +140,7 @@ class PmixKeySpace : public KeySpace {
         return true;
     }
 
-    bool published() override {
+    bool published(const std::string&) override {
         void* library = pmix_commit.library;
         attached_ = library && find(library, "PMIx_Init", &init_) && find(library, "PMIx_Get", &get_) &&
                     find(library, "PMIx_Finalize", &finalize_) && init_(&self_, nullptr, 0) == 0;

@@ -14,8 +14,8 @@ class KeySpace {
     virtual ~KeySpace() = default;
     // Before PMPI_Init.
     virtual bool put(const std::string& key, const std::string& value) = 0;
-    // After it: whether what was put is there for all to see.
-    virtual bool published() = 0;
+    // After it: whether the key, which this rank has put, is there for all to see.
+    virtual bool published(const std::string& key) = 0;
     // After it: whether `rank` has put `key`.
     virtual bool has(uint32_t rank, const std::string& key) = 0;
 };

@@ -278,7 +278,8 @@ void start(KeySpace* space) {
         if (!space) {
             if (s.rank == 0)
                 say(LogLevel::kWarn,
-                    "this launcher offers neither PMI-1 nor PMIx, so the ranks cannot agree: plain MPI");
+                    "the ranks cannot agree through this launcher (PMI-1 or PMIx, of the MPI's own version): "
+                    "plain MPI");
             return;
         }
         if (!(s.rank == 0 ? tell_decision(*space) : hear_decision(*space))) return;
@@ -348,7 +349,7 @@ int init_around(Native native) {
     int rc = native(&provided);
     if (rc != MPI_SUCCESS || initialized) return rc;
     shim().multiple = provided == MPI_THREAD_MULTIPLE;
-    start(space && space->published() ? space.get() : nullptr);
+    start(space && space->published(kPresentKey) ? space.get() : nullptr);
     return rc;
 }
 

@@ -455,6 +455,13 @@ def reduced(runner):
     mixed = "some ranks of this job run without Longshore"
     runner.run("mixed, rank 1 without", [shimmed, plain], offloaded=False, expect=mixed)
     runner.run("mixed, rank 0 without", [plain, shimmed], offloaded=False, expect=mixed)
+    later = runner.launch(1, ["sh", "-c", 'sleep 0.5; exec "$@"', "sh", *collectives], {})
+    runner.run("rank 0 starts later", [later, shimmed])
+    runner.run("rank 1 starts later", [shimmed, later])
+    if not runner.options.flavour.startswith("openmpi"):
+        # Two nodes to the MPI and its launcher, with a proxy each; one to us.
+        runner.run("two nodes of hydra", [["-launcher", "fork", "-hosts", "one,two", "-ppn", "1",
+                                           *runner.launch(2, collectives, {})]])
     runner.run("off on all", [runner.launch(2, collectives, {"LONGSHORE_OFFLOAD": "off"})], offloaded=False,
                reject="longshore:")
     runner.run("no memory to pack in", [runner.launch(2, [runner.program("no_memory")], {})])
