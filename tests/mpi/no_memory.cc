@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check.h"
+#include "persistent.h"
 
 extern "C" void* __libc_malloc(size_t bytes);
 
@@ -82,6 +83,7 @@ enum Kind {
     kGatherv,
     kScatter,
     kScatterv,
+    kAlltoallw,
     kKinds
 };
 bool gathers(Kind kind) {
@@ -92,12 +94,14 @@ bool scatters(Kind kind) {
 }
 // Every rank gets a block of its own.
 bool to_each(Kind kind) {
-    return kind <= kAlltoallv || scatters(kind);
+    return kind <= kAlltoallv || kind == kAlltoallw || scatters(kind);
 }
 enum Lost { kNothing, kSend, kRecv, kInPlace };
 
+enum Form { kBlocking, kNonblocking, kPersistent, kForms };
+
 // One call with blocks of `bytes`, in which this rank packs what `lost` names.
-int call(Kind kind, bool blocking, int bytes, Lost lost, int root, std::vector<unsigned char>* recv) {
+int call(Kind kind, Form form, int bytes, Lost lost, int root, std::vector<unsigned char>* recv) {
     constexpr int kHole = 3;
     MPI_Datatype holed = with_hole(bytes, kHole);
     const bool in_place = lost == kInPlace && kind != kBcast;
@@ -105,60 +109,61 @@ int call(Kind kind, bool blocking, int bytes, Lost lost, int root, std::vector<u
     const MPI_Datatype st = send_packed ? holed : MPI_BYTE, rt = recv_packed ? holed : MPI_BYTE;
     const int sc = send_packed ? 1 : bytes, rc = recv_packed ? 1 : bytes;
     const auto n = static_cast<size_t>(size), step = static_cast<size_t>(bytes + kHole);
+    const int send_step = send_packed ? bytes + kHole : bytes,
+              recv_step = recv_packed ? bytes + kHole : bytes;
     std::vector<unsigned char> send(n * step);
     recv->assign(n * step, 0xEE);
     for (size_t r = 0; r < n; ++r)
-        fill(send.data() + r * (send_packed ? step : static_cast<size_t>(bytes)),
-             static_cast<uint64_t>(bytes), rank, to_each(kind) ? static_cast<int>(r) : 0, 5);
+        fill(send.data() + r * static_cast<size_t>(send_step), static_cast<uint64_t>(bytes), rank,
+             to_each(kind) ? static_cast<int>(r) : 0, 5);
     if (kind == kBcast && rank == root) fill(recv->data(), static_cast<uint64_t>(bytes), root, 0, 5);
-    std::vector<int> scs(n, sc), rcs(n, rc), sds(n), rds(n);
+    std::vector<int> scs(n, sc), rcs(n, rc), sds(n), rds(n), sbs(n), rbs(n);
+    std::vector<MPI_Datatype> stypes(n, st), rtypes(n, rt);
     for (size_t r = 0; r < n; ++r) {
         sds[r] = static_cast<int>(r) * sc;
         rds[r] = static_cast<int>(r) * rc;
+        sbs[r] = static_cast<int>(r) * send_step;
+        rbs[r] = static_cast<int>(r) * recv_step;
     }
     const void* from = in_place ? MPI_IN_PLACE : static_cast<const void*>(send.data());
     void* to = recv->data();
     MPI_Request q = MPI_REQUEST_NULL;
+    const MPI_Info info = MPI_INFO_NULL;
     int e = MPI_SUCCESS;
     const int *s = scs.data(), *sd = sds.data(), *r = rcs.data(), *rd = rds.data();
+    const int *sb = sbs.data(), *rb = rbs.data();
+    const MPI_Datatype *sts = stypes.data(), *rts = rtypes.data();
+#define CALL(Name, name, ...)                                           \
+    case k##Name:                                                       \
+        e = form == kBlocking      ? MPI_##Name(__VA_ARGS__)            \
+            : form == kNonblocking ? MPI_I##name(__VA_ARGS__, &q)       \
+                                   : INIT(Name)(__VA_ARGS__, info, &q); \
+        break;
     switch (kind) {
-        case kAlltoall:
-            e = blocking ? MPI_Alltoall(from, sc, st, to, rc, rt, comm)
-                         : MPI_Ialltoall(from, sc, st, to, rc, rt, comm, &q);
+        CALL(Alltoall, alltoall, from, sc, st, to, rc, rt, comm)
+        CALL(Alltoallv, alltoallv, from, s, sd, st, to, r, rd, rt, comm)
+        CALL(Alltoallw, alltoallw, from, s, sb, sts, to, r, rb, rts, comm)
+        CALL(Allgather, allgather, from, sc, st, to, rc, rt, comm)
+        CALL(Allgatherv, allgatherv, from, sc, st, to, r, rd, rt, comm)
+        CALL(Bcast, bcast, to, rc, rt, root, comm)
+        CALL(Gather, gather, from, sc, st, to, rc, rt, root, comm)
+        CALL(Gatherv, gatherv, from, sc, st, to, r, rd, rt, root, comm)
+        CALL(Scatter, scatter, from, sc, st, to, rc, rt, root, comm)
+        CALL(Scatterv, scatterv, from, s, sd, st, to, rc, rt, root, comm)
+        case kKinds:
             break;
-        case kAlltoallv:
-            e = blocking ? MPI_Alltoallv(from, s, sd, st, to, r, rd, rt, comm)
-                         : MPI_Ialltoallv(from, s, sd, st, to, r, rd, rt, comm, &q);
-            break;
-        case kAllgather:
-            e = blocking ? MPI_Allgather(from, sc, st, to, rc, rt, comm)
-                         : MPI_Iallgather(from, sc, st, to, rc, rt, comm, &q);
-            break;
-        case kAllgatherv:
-            e = blocking ? MPI_Allgatherv(from, sc, st, to, r, rd, rt, comm)
-                         : MPI_Iallgatherv(from, sc, st, to, r, rd, rt, comm, &q);
-            break;
-        case kGather:
-            e = blocking ? MPI_Gather(from, sc, st, to, rc, rt, root, comm)
-                         : MPI_Igather(from, sc, st, to, rc, rt, root, comm, &q);
-            break;
-        case kGatherv:
-            e = blocking ? MPI_Gatherv(from, sc, st, to, r, rd, rt, root, comm)
-                         : MPI_Igatherv(from, sc, st, to, r, rd, rt, root, comm, &q);
-            break;
-        case kScatter:
-            e = blocking ? MPI_Scatter(from, sc, st, to, rc, rt, root, comm)
-                         : MPI_Iscatter(from, sc, st, to, rc, rt, root, comm, &q);
-            break;
-        case kScatterv:
-            e = blocking ? MPI_Scatterv(from, s, sd, st, to, rc, rt, root, comm)
-                         : MPI_Iscatterv(from, s, sd, st, to, rc, rt, root, comm, &q);
-            break;
-        default:
-            e = blocking ? MPI_Bcast(to, rc, rt, root, comm) : MPI_Ibcast(to, rc, rt, root, comm, &q);
     }
+#undef CALL
     refused_bytes[0] = refused_bytes[1] = 0;
-    if (!blocking) {
+    if (form == kPersistent) {
+        // It is lost once, for all starts.
+        CHECK(e == MPI_SUCCESS && MPI_Start(&q) == MPI_SUCCESS);
+        const int first = MPI_Wait(&q, MPI_STATUS_IGNORE);
+        CHECK(MPI_Start(&q) == MPI_SUCCESS);
+        e = MPI_Wait(&q, MPI_STATUS_IGNORE);
+        if (lost != kNothing) CHECK(class_of(first) == class_of(e));
+        CHECK(MPI_Request_free(&q) == MPI_SUCCESS);
+    } else if (form == kNonblocking) {
         CHECK(e == MPI_SUCCESS);
         e = MPI_Wait(&q, MPI_STATUS_IGNORE);
         CHECK(q == MPI_REQUEST_NULL);
@@ -167,7 +172,7 @@ int call(Kind kind, bool blocking, int bytes, Lost lost, int root, std::vector<u
     return class_of(e);
 }
 
-void one(Kind kind, bool blocking, int bytes, Lost lost, int loser, int root) {
+void one(Kind kind, Form form, int bytes, Lost lost, int loser, int root) {
     std::vector<unsigned char> recv;
     const bool lose = rank == loser;
     const int before = refusals;
@@ -175,7 +180,7 @@ void one(Kind kind, bool blocking, int bytes, Lost lost, int loser, int root) {
         refused_bytes[0] = static_cast<size_t>(bytes);
         refused_bytes[1] = static_cast<size_t>(bytes) * static_cast<size_t>(size);
     }
-    const int error = call(kind, blocking, bytes, lose ? lost : kNothing, root, &recv);
+    const int error = call(kind, form, bytes, lose ? lost : kNothing, root, &recv);
     if (lose) CHECK(refusals == before + 1);
     if (lose) CHECK(error == MPI_ERR_NO_MEM);
     const bool needs_it = gathers(kind)                      ? rank == root
@@ -183,8 +188,8 @@ void one(Kind kind, bool blocking, int bytes, Lost lost, int loser, int root) {
                                                              : true;
     if (!lose && needs_it) CHECK(error != MPI_SUCCESS);
     // The next one works.
-    CHECK(call(kind, blocking, bytes, kNothing, root, &recv) == MPI_SUCCESS);
-    const bool from_all = kind < kBcast || (gathers(kind) && rank == root);
+    CHECK(call(kind, form, bytes, kNothing, root, &recv) == MPI_SUCCESS);
+    const bool from_all = kind < kBcast || kind == kAlltoallw || (gathers(kind) && rank == root);
     for (int r = 0; r < size && from_all; ++r)
         CHECK(is_filled(recv.data() + static_cast<size_t>(r) * static_cast<size_t>(bytes),
                         static_cast<uint64_t>(bytes), r, to_each(kind) ? rank : 0, 5));
@@ -220,8 +225,8 @@ int main(int argc, char** argv) {
                     const bool of_root = lost == kInPlace || (gathers(kind) && lost == kRecv) ||
                                          (scatters(kind) && lost == kSend);
                     const int root = of_root ? loser : (loser + 1) % size;
-                    const bool blocking = (k + lost + (loser == 0) + (bytes == 75)) % 2 == 0;
-                    one(kind, blocking, bytes, lost, loser, root);
+                    const auto form = static_cast<Form>((k + lost + (loser == 0) + (bytes == 75)) % kForms);
+                    one(kind, form, bytes, lost, loser, root);
                 }
         hold.let_go();
     }

@@ -147,7 +147,7 @@ def programs(runner):
                      "persistent": [f"MPI_{name.capitalize()}_init" for name in FAMILIES],
     "large_count": [] if fake else ["far"]}
         for name in PROGRAMS:
-            if ranks == 8 and (name in ("errors", "communicators", "unseen") or (mpich and fake)):
+            if ranks == 8 and (name in (*OFFLOADED, "errors", "communicators", "unseen") or (mpich and fake)):
                 continue
             if ranks == 3 and name not in CORE_PROGRAMS:
                 continue
