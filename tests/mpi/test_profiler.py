@@ -48,18 +48,21 @@ class Profiler(job.JobTest):
                 calls = {name: count for name, count in seen(output).items() if name in collectives}
                 self.assertEqual(calls, {name: call["calls"] for name, call in collectives.items()})
 
-    # Which calls of a Fortran program reach a tool in C is the MPI's choice; the shim does not change it.
+    # Which calls of a Fortran program reach a tool in C is the MPI's choice, and the shim does not change it: with
+    # mpif.h MPICH's are MPI_ calls, Open MPI's PMPI_ ones.
     def test_fortran(self):
-        if not self.program("fortran_f08").exists():
+        if not self.program("fortran_mpifh").exists():
             self.skipTest("the Fortran programs are not built (no gfortran)")
         for way, (suffix, without, preload) in WAYS.items():
             with self.subTest(way=way):
-                program = "fortran_f08" + suffix
+                program = "fortran_mpifh" + suffix
                 alone, _ = self.run_job(program, without)
                 output, collectives = self.run_job(program, preload)
                 self.assertEqual(seen(output), seen(alone))
-                self.assertEqual({call["calls"] for call in collectives.values()},
-                                 {call["offloaded"] for call in collectives.values()}, collectives)
+                self.assertEqual("MPI_Bcast" in seen(output), job.FLAVOUR == "mpich")
+                self.assertTrue(collectives)
+                for name, call in collectives.items():
+                    self.assertEqual(call["calls"], call["offloaded"], name)
 
     def test_offload_is_off(self):
         for way, (suffix, without, preload) in C_WAYS.items():

@@ -7,7 +7,7 @@ program fortran_collectives
     implicit none
     INCLUDE_MPI
 
-    integer, parameter :: max_words = 40000, families = 9, styles = 11
+    integer, parameter :: max_words = 40000, families = 9
     integer, parameter :: alltoall = 1, alltoallv = 2, allgather = 3, allgatherv = 4, bcast = 5, gather = 6, &
                           gatherv = 7, scatter = 8, scatterv = 9
     character(len=10), parameter :: names(families) = [character(len=10) :: 'Alltoall', 'Alltoallv', 'Allgather', &
