@@ -44,10 +44,12 @@ void tell_mpi(const Words& words, bool quiet) {
                                         : core_file(use->library.core) + " is not built";
         fmt::print(stderr, "longshore: {} uses {} ({}) and {}, so it runs with plain MPI; {}\n", use->program,
                    use->library.name, use->library.file, missing, core_advice(use->library.core));
-    } else if (use && !quiet) {
+    } else if (quiet) {
+        return;
+    } else if (use) {
         fmt::print(stderr, "longshore: {} uses {} ({}): shim {}\n", use->program, use->library.name,
                    use->library.file, core_file(use->library.core));
-    } else if (!quiet) {
+    } else if (!find_program(words.front()).empty()) {
         fmt::print(stderr,
                    "longshore: no word of the command is a program linked to an MPI: found at run time\n");
     }

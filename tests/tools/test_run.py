@@ -87,6 +87,8 @@ class Uses(CommandTest):
             lines = self.says(*command)
             self.assertEqual(len(lines), 1)
             self.assertIn("found at run time", lines[0])
+        # Nothing will run: then only that is said.
+        self.assertRegex("".join(self.says("./nowhere")), r"^longshore: \./nowhere: not found; [^:]*$")
 
     def test_without_a_core(self):
         for file in ("libmpi.so.20", "libmpi_abi.so.1"):
