@@ -244,6 +244,24 @@ int ls_operation_test(ls_operation* operation, int* moved) {
     });
 }
 
+uint32_t ls_waiting(const ls_context* context) {
+    return context->waiting_count;
+}
+
+void ls_advance(ls_context* context) {
+    guarded([&]() -> int {
+        ls_context& c = *context;
+        if (is_forked(c) || c.waiting_count == 0) return LS_OK;
+        for (const auto& op : c.operations) {
+            if (op->state == ls_operation::State::kPosted && op->result == LS_IN_PROGRESS &&
+                c.engine->poll(op->record) == Progress::kComplete)
+                complete(c, *op);
+        }
+        post_waiting(c);
+        return LS_OK;
+    });
+}
+
 void ls_operation_free(ls_operation* operation) {
     if (operation == nullptr) return;
     ls_group* group = operation->group;

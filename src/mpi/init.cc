@@ -16,6 +16,7 @@
 #include "mpi/entry.h"
 #include "mpi/exchange.h"
 #include "mpi/group.h"
+#include "mpi/helper.h"
 #include "mpi/operation.h"
 #include "mpi/stats.h"
 #include "mpi/trace.h"
@@ -314,6 +315,7 @@ void wait_for_all() {
 void stop() {
     Shim& s = shim();
     const bool clean = !s.on || finish_open(s.settings.limit_s);
+    stop_helper();
     if (s.on) wait_for_all();
     if (s.agreed) {
         // What the job's end is for; before the context goes, which has the figures.
@@ -348,7 +350,7 @@ int init_around(Native native) {
     int provided = MPI_THREAD_SINGLE;
     int rc = native(&provided);
     if (rc != MPI_SUCCESS || initialized) return rc;
-    shim().multiple = provided == MPI_THREAD_MULTIPLE;
+    shim().multiple = shim().guarded = provided == MPI_THREAD_MULTIPLE;
     start(space && space->published(kPresentKey) ? space.get() : nullptr);
     return rc;
 }

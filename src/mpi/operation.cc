@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "mpi/give_up.h"
+#include "mpi/helper.h"
 #include "mpi/persistent.h"
 #include "mpi/stats.h"
 #include "mpi/trace.h"
@@ -224,6 +225,7 @@ using GrequestStartPolled = int (*)(MPI_Grequest_query_function*, MPI_Grequest_f
                                     MPI_Grequest_cancel_function*, GrequestPoll*, GrequestWait*, void*,
                                     MPI_Request*);
 GrequestStartPolled start_polled = nullptr;
+bool polled_always = false;  // in all of the MPI's calls that make progress
 
 int on_native_poll(void*, MPI_Status*) {
     on_native_progress();
@@ -326,10 +328,13 @@ void drop(Operation* operation) {
 }
 
 void add_open(Operation* operation) {
-    ContextLock lock;
-    operation->open = true;
-    all.open.push_back(operation);
-    all.open_count.fetch_add(1, std::memory_order_relaxed);
+    {
+        ContextLock lock;
+        operation->open = true;
+        all.open.push_back(operation);
+        all.open_count.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (!polled_always) help_if_behind();
 }
 
 void add_request(Operation* operation) {
@@ -440,7 +445,7 @@ int raise_error(GroupRecord* group, int error) {
 
 void register_progress() {
     if (auto add = reinterpret_cast<RegisterProgress>(dlsym(RTLD_DEFAULT, "opal_progress_register")))
-        add(on_native_progress);
+        polled_always = add(on_native_progress) == 0;
     // With MPI_THREAD_MULTIPLE MPICH holds its lock while it polls, and its own functions (we unpack,
     // complete) stop there on an assertion: waits that we do not see are then not polled.
     if (shim().multiple) return;

@@ -1,6 +1,6 @@
 // The shim core's state in one process, and what its files share. Only code under mpi/ includes mpi.h.
-// Threads: any, if the program asked for MPI_THREAD_MULTIPLE; then ContextLock guards the host context and
-// the lists of operations. It is never held across a PMPI_ call that can call back into the shim.
+// Threads: any, if the program asked for MPI_THREAD_MULTIPLE, and the helper (helper.h); then ContextLock
+// guards the host context and the lists of operations. It is never held across a PMPI_ call that can call back into the shim.
 #pragma once
 
 #include <mpi.h>
@@ -20,6 +20,7 @@ struct Shim {
     bool agreed = false;          // every rank has the shim: it may communicate on its own
     bool on = false;              // offload agreed by all ranks; equal on all of them
     bool multiple = false;        // MPI_THREAD_MULTIPLE
+    bool guarded = false;         // several threads may use the context: those, or the helper
     bool oversubscribed = false;  // more busy processes than cores: do not spin
     pid_t pid = 0;                // a forked child is not the rank
     int rank = 0, size = 0;
@@ -42,15 +43,15 @@ Shim& shim();
 // thread is inside the shim already.
 class ContextLock {
   public:
-    ContextLock() : held_(shim().multiple), depth_(depth()) {
+    ContextLock() : held_(shim().guarded), depth_(depth()) {
         ++depth_;
         if (held_) shim().mutex.lock();
     }
     struct TryOnly {};
     explicit ContextLock(TryOnly) : held_(false), depth_(depth()) {
         if (depth_++ > 0) return;
-        got_ = !shim().multiple || shim().mutex.try_lock();
-        held_ = got_ && shim().multiple;
+        got_ = !shim().guarded || shim().mutex.try_lock();
+        held_ = got_ && shim().guarded;
     }
     ~ContextLock() {
         if (held_) shim().mutex.unlock();

@@ -52,7 +52,7 @@ void Waiter::step(bool moved, Operation* operation) {
         sched_yield();
         return;
     }
-    if (shim().multiple) {
+    if (shim().guarded) {
         // The context's sleep would keep other threads out of it.
         timespec pause{0, static_cast<long>(sleep_ns_)};
         nanosleep(&pause, nullptr);

@@ -253,6 +253,27 @@ void many_open() {
         for (int r = 0; r < size; ++r) CHECK(got[static_cast<size_t>(i * size + r)] == r * 1000 + i);
 }
 
+// Many calls ahead in a receive of the MPI's own: who sends wants all of them first.
+void ahead_of_a_message() {
+    constexpr int kAhead = 40;
+    std::vector<MPI_Request> requests(kAhead);
+    std::vector<int> sent(kAhead), got(static_cast<size_t>(kAhead * size));
+    for (int i = 0; i < kAhead; ++i) {
+        const auto k = static_cast<size_t>(i);
+        sent[k] = rank * 1000 + i;
+        MPI_Iallgather(&sent[k], 1, MPI_INT, &got[k * static_cast<size_t>(size)], 1, MPI_INT, MPI_COMM_WORLD,
+                       &requests[k]);
+    }
+    int message = -1;
+    if (rank == 0 && size > 1) MPI_Recv(&message, 1, MPI_INT, 1, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank > 1) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Waitall(kAhead, requests.data(), MPI_STATUSES_IGNORE);
+    if (rank == 1) MPI_Send(&rank, 1, MPI_INT, 0, 6, MPI_COMM_WORLD);
+    if (rank < 2) MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < kAhead; ++i)
+        for (int r = 0; r < size; ++r) CHECK(got[static_cast<size_t>(i * size + r)] == r * 1000 + i);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -276,5 +297,6 @@ int main(int argc, char** argv) {
 #endif
     nothing();
     many_open();
+    ahead_of_a_message();
     finish("waits");
 }
