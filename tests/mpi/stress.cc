@@ -13,7 +13,7 @@ using namespace stress;
 namespace {
 
 constexpr size_t kCommsMax = 7;  // the last is the MPI's
-constexpr size_t kOpenMax = 60;  // MPICH 4.0.2 fails on more than 64 with statuses ignored
+constexpr size_t kOpenMax = 60;  // MPICH 4.0.2's MPI_Testall fails on more than 64 with statuses ignored
 
 int rank, size;
 bool native_only = false;

@@ -253,6 +253,35 @@ void many_open() {
         for (int r = 0; r < size; ++r) CHECK(got[static_cast<size_t>(i * size + r)] == r * 1000 + i);
 }
 
+// A long list, all messages at its end, with statuses ignored, while another call is open.
+void long_list(bool test) {
+    constexpr int kCalls = 64, kMessages = 4;
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    std::vector<int> got(static_cast<size_t>(kCalls * size)), early(static_cast<size_t>(size));
+    int sent[kMessages], received[kMessages];
+    MPI_Request other = MPI_REQUEST_NULL;
+    if (rank == 0) MPI_Iallgather(&rank, 1, MPI_INT, early.data(), 1, MPI_INT, MPI_COMM_WORLD, &other);
+    std::vector<MPI_Request> requests(kCalls + 2 * kMessages);
+    MPI_Request* next = requests.data();
+    for (int i = 0; i < kCalls; ++i)
+        MPI_Iallgather(&rank, 1, MPI_INT, &got[static_cast<size_t>(i * size)], 1, MPI_INT, comm, next++);
+    for (int i = 0; i < kMessages; ++i) {
+        sent[i] = rank + i;
+        MPI_Irecv(&received[i], 1, MPI_INT, (rank + 1) % size, i, comm, next++);
+        MPI_Isend(&sent[i], 1, MPI_INT, (rank + size - 1) % size, i, comm, next++);
+    }
+    const auto count = static_cast<int>(requests.size());
+    int done = 0;
+    while (test && !done) MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE);
+    if (!test) MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE);
+    for (int i = 0; i < kCalls * size; ++i) CHECK(got[static_cast<size_t>(i)] == i % size);
+    for (int i = 0; i < kMessages; ++i) CHECK(received[i] == (rank + 1) % size + i);
+    if (rank != 0) MPI_Iallgather(&rank, 1, MPI_INT, early.data(), 1, MPI_INT, MPI_COMM_WORLD, &other);
+    MPI_Wait(&other, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&comm);
+}
+
 // Many calls ahead in a receive of the MPI's own: who sends wants all of them first.
 void ahead_of_a_message() {
     constexpr int kAhead = 40;
@@ -298,5 +327,7 @@ int main(int argc, char** argv) {
     nothing();
     many_open();
     ahead_of_a_message();
+    for (bool test : {false, true})
+        if (size > 1) long_list(test);
     finish("waits");
 }
