@@ -151,9 +151,12 @@ class Stress {
     // MPI_Comm_idup's is left to the MPI.
     std::shared_ptr<Comm> make_comm(size_t place) {
         const auto parents = static_cast<int>(std::min(comms_.size(), kCommsMax - 1));
-        const auto parent = comms_[static_cast<size_t>(below(&common_, parents))];
+        const auto parent = comms_[below(&common_, 2) ? static_cast<size_t>(below(&common_, parents)) : 0];
         const bool native = native_only || place == kCommsMax - 1;
-        const int way = native && !native_only ? -1 : below(&common_, 8), drawn = below(&common_, 1 << 20);
+        const int drawn = below(&common_, 1 << 20);
+        int way = native && !native_only ? -1 : below(&common_, 8);
+        if (parent->size == 2 && way >= 0 && way < 4 && drawn % 4 != 0)
+            way = 5;  // of one rank there are enough
         MPI_Comm made = MPI_COMM_NULL;
         const int me = parent->rank;
         if (parent->handle != MPI_COMM_NULL) {
