@@ -12,7 +12,7 @@ extern char** environ;
 
 namespace {
 
-constexpr int kBytes = 300'000;  // several chunks
+constexpr int kBytes = 150'000;  // several chunks
 
 int rank, size;
 
@@ -37,6 +37,21 @@ struct Exchange {
     int tag_;
 };
 
+// More calls than a rank can have posted on a communicator.
+struct Many {
+    std::vector<Exchange> exchanges;
+
+    explicit Many(int tag) {
+        for (int i = 0; i < 12; ++i) exchanges.emplace_back(tag + i);
+    }
+    void start() {
+        for (Exchange& exchange : exchanges) exchange.start();
+    }
+    void finish() {
+        for (Exchange& exchange : exchanges) exchange.finish();
+    }
+};
+
 void one_call(int tag) {
     Exchange exchange(tag);
     exchange.start();
@@ -59,8 +74,8 @@ std::string output_of(const char* command) {
 
 // Each kind of child while calls are open: it must leave the job's service alone.
 void children() {
-    Exchange exchange(7);
-    if (rank % 2 == 0) exchange.start();
+    Many exchanges(7);
+    if (rank % 2 == 0) exchanges.start();
     CHECK(system("exit 3") == 3 << 8);
     CHECK(output_of("echo in a shell") == "in a shell\n");
     char shell[] = "sh", option[] = "-c", command[] = "exit 5";
@@ -83,8 +98,8 @@ void children() {
         exit(initialized && !finalized ? 6 : 1);
     }
     join(child, 6);
-    if (rank % 2 != 0) exchange.start();
-    exchange.finish();
+    if (rank % 2 != 0) exchanges.start();
+    exchanges.finish();
     one_call(8);
 }
 
@@ -114,7 +129,7 @@ int main(int argc, char** argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     one_call(1);
-    Exchange open(2);
+    Many open(2);
     if (how == "exit") {  // in the midst of a call, without MPI_Finalize
         if (rank != size - 1) open.start();
         exit(0);
