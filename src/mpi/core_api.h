@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { LONGSHORE_CORE_VERSION = 2 };
+enum { LONGSHORE_CORE_VERSION = 3 };
 
 enum {
 #define LONGSHORE_ENTRY(name) LONGSHORE_INDEX_##name,
