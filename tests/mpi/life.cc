@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
         static bool called = false;
         MPI_Comm_create_keyval(
             MPI_COMM_NULL_COPY_FN,
-            [](MPI_Comm, int, void*, void*) {
+            [](MPI_Comm, int, void*, void*) -> int {
                 one_call(5);
                 called = true;
                 return MPI_SUCCESS;

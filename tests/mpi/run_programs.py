@@ -448,7 +448,7 @@ def reduced(runner):
     for name in ("collectives", "unseen", "communicators"):
         runner.run(f"{name}, 2 ranks, 2 nodes", [runner.launch(2, [runner.program(name), *arguments.get(name, [])],
                                                               {"LONGSHORE_NODES_COUNT": 2})])
-    runner.run("thread multiple", [runner.launch(2, [runner.program("communicators"), "multiple"], {})])
+    runner.run("threads", [runner.launch(2, [runner.program("threads")], {})])
     collectives = [runner.program("collectives"), "1024"]
     runner.run("no cooperative wait", [runner.launch(2, collectives, {"LONGSHORE_WAIT_COOPERATIVE": "off"})])
     shimmed, plain = runner.launch(1, collectives, {}), runner.launch(1, collectives, {}, preload=False)
