@@ -44,7 +44,7 @@ class Applications(unittest.TestCase):
         return found
 
     def run_one(self, how, ranks, words, inputs=(), **more):
-        """The output of one job in a folder of its own, and that folder. `how`: "host" or "longshore"."""
+        """What one job printed in a folder of its own, and that folder. `how`: "host" or "longshore"."""
         folder = self.folder / how
         folder.mkdir()
         for source, name in inputs:
@@ -58,7 +58,7 @@ class Applications(unittest.TestCase):
                               text=True, stdin=subprocess.DEVNULL, timeout=LIMIT_S)
         self.seconds[how] = time.monotonic() - begin
         self.assertEqual(done.returncode, 0, " ".join(command) + "\n" + (done.stdout + done.stderr)[-4000:])
-        return done.stdout + done.stderr, folder
+        return done.stdout, folder
 
     def run_both(self, *arguments, **more):
         host, with_longshore = (self.run_one(how, *arguments, **more) for how in ("host", "longshore"))
