@@ -41,6 +41,22 @@ inline bool is_filled(const void* memory, uint64_t bytes, int source, int destin
     return true;
 }
 
+inline int class_of(int code) {
+    int result = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &result);
+    return result;
+}
+
+// `bytes` plain bytes, then a hole: packed by its rank.
+inline MPI_Datatype with_hole(int bytes, int hole) {
+    MPI_Datatype bytes_type, type;
+    MPI_Type_contiguous(bytes, MPI_BYTE, &bytes_type);
+    MPI_Type_create_resized(bytes_type, 0, bytes + hole, &type);
+    MPI_Type_commit(&type);
+    MPI_Type_free(&bytes_type);
+    return type;
+}
+
 inline void finish(const char* name) {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

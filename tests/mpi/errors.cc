@@ -9,12 +9,6 @@ namespace {
 
 int rank, size;
 
-int class_of(int code) {
-    int result = MPI_SUCCESS;
-    if (code != MPI_SUCCESS) MPI_Error_class(code, &result);
-    return result;
-}
-
 #define SAME(call)                                                                                  \
     do {                                                                                            \
         int ours_ = class_of(MPI_##call), native_ = class_of(PMPI_##call);                          \

@@ -14,12 +14,6 @@ constexpr int kOutside = 40 << 20;  // alltoallv: takes all that the shared memo
 
 int rank, size;
 
-int class_of(int code) {
-    int result = MPI_SUCCESS;
-    if (code != MPI_SUCCESS) MPI_Error_class(code, &result);
-    return result;
-}
-
 int one(bool v, bool blocking, int bytes, MPI_Comm comm) {
     static int tag = 0;
     ++tag;

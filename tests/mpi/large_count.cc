@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "check.h"
+#include "kinds.h"
 #include "mpi/functions.h"
 
 using longshore::mpi::FormTypes;
@@ -35,28 +36,8 @@ DECLARE(Scatterv, scatterv)
 
 namespace {
 
-enum Kind {
-    kAlltoall,
-    kAlltoallv,
-    kAlltoallw,
-    kAllgather,
-    kAllgatherv,
-    kBcast,
-    kGather,
-    kGatherv,
-    kScatter,
-    kScatterv,
-    kKinds
-};
-
 int rank, size;
 
-bool scatters(Kind kind) {
-    return kind == kScatter || kind == kScatterv;
-}
-bool to_each(Kind kind) {
-    return kind <= kAlltoallw || scatters(kind);
-}
 bool has_places(Kind kind) {
     return kind == kAlltoallv || kind == kAlltoallw || kind == kAllgatherv || kind == kGatherv ||
            kind == kScatterv;
@@ -192,12 +173,6 @@ void far_apart(bool every_family) {
                        kBytes);
     }
     munmap(memory, 2 * whole);
-}
-
-int class_of(int code) {
-    int result = MPI_SUCCESS;
-    if (code != MPI_SUCCESS) MPI_Error_class(code, &result);
-    return result;
 }
 
 // Calls that MPI serves.

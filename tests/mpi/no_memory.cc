@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check.h"
+#include "kinds.h"
 #include "persistent.h"
 
 extern "C" void* __libc_malloc(size_t bytes);
@@ -17,22 +18,6 @@ int refusals = 0;
 
 int rank, size;
 MPI_Comm comm;
-
-int class_of(int code) {
-    int result = MPI_SUCCESS;
-    if (code != MPI_SUCCESS) MPI_Error_class(code, &result);
-    return result;
-}
-
-// `bytes` plain bytes, then a hole: packed by its rank.
-MPI_Datatype with_hole(int bytes, int hole) {
-    MPI_Datatype bytes_type, type;
-    MPI_Type_contiguous(bytes, MPI_BYTE, &bytes_type);
-    MPI_Type_create_resized(bytes_type, 0, bytes + hole, &type);
-    MPI_Type_commit(&type);
-    MPI_Type_free(&bytes_type);
-    return type;
-}
 
 // Takes all the memory that the shim keeps for packing, on `loser`, until let_go: broadcasts which the root
 // does not enter before.
@@ -73,29 +58,7 @@ class Hold {
     MPI_Request requests_[kCount];
 };
 
-enum Kind {
-    kAlltoall,
-    kAlltoallv,
-    kAllgather,
-    kAllgatherv,
-    kBcast,
-    kGather,
-    kGatherv,
-    kScatter,
-    kScatterv,
-    kAlltoallw,
-    kKinds
-};
-bool gathers(Kind kind) {
-    return kind == kGather || kind == kGatherv;
-}
-bool scatters(Kind kind) {
-    return kind == kScatter || kind == kScatterv;
-}
 // Every rank gets a block of its own.
-bool to_each(Kind kind) {
-    return kind <= kAlltoallv || kind == kAlltoallw || scatters(kind);
-}
 enum Lost { kNothing, kSend, kRecv, kInPlace };
 
 enum Form { kBlocking, kNonblocking, kPersistent, kForms };

@@ -22,12 +22,6 @@ bool unreadable = false;
 MPI_Comm failing;  // everything on it fails
 int world_calls = 0, own_calls = 0, told_class = MPI_SUCCESS;
 
-int class_of(int code) {
-    int result = MPI_SUCCESS;
-    if (code != MPI_SUCCESS) MPI_Error_class(code, &result);
-    return result;
-}
-
 void on_world_error(MPI_Comm*, int*, ...) {
     ++world_calls;
 }
@@ -207,8 +201,8 @@ int on_failing_query(void*, MPI_Status* status) {
     return expected;
 }
 
-// In a wait that Longshore does not see (mpi/native.h) the MPI itself tells, as it does for any generalized request:
-// MPICH 5 returns no error where a handler has been called and came back, the others do.
+// In a wait that Longshore does not see (mpi/native.h) the MPI itself tells, as it does for any generalized
+// request: MPICH 5 returns no error where a handler has been called and came back, the others do.
 void unseen_wait() {
     MPI_Request any;
     MPI_Grequest_start(

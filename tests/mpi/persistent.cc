@@ -8,50 +8,11 @@
 #include <vector>
 
 #include "check.h"
+#include "kinds.h"
 
 namespace {
 
-enum Kind {
-    kAlltoall,
-    kAlltoallv,
-    kAlltoallw,
-    kAllgather,
-    kAllgatherv,
-    kBcast,
-    kGather,
-    kGatherv,
-    kScatter,
-    kScatterv,
-    kKinds
-};
-
 int rank, size;
-
-bool gathers(Kind kind) {
-    return kind == kGather || kind == kGatherv;
-}
-bool scatters(Kind kind) {
-    return kind == kScatter || kind == kScatterv;
-}
-bool to_each(Kind kind) {
-    return kind <= kAlltoallw || scatters(kind);
-}
-
-int class_of(int code) {
-    int result = MPI_SUCCESS;
-    if (code != MPI_SUCCESS) MPI_Error_class(code, &result);
-    return result;
-}
-
-// `bytes` plain bytes, then a hole.
-MPI_Datatype with_hole(int bytes, int hole) {
-    MPI_Datatype bytes_type, type;
-    MPI_Type_contiguous(bytes, MPI_BYTE, &bytes_type);
-    MPI_Type_create_resized(bytes_type, 0, bytes + hole, &type);
-    MPI_Type_commit(&type);
-    MPI_Type_free(&bytes_type);
-    return type;
-}
 
 // One persistent call with blocks of the same size on all ranks.
 class Collective {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "kinds.h"
 #include "stress_data.h"
 
 namespace stress {
@@ -31,19 +32,6 @@ struct Comm {
     }
 };
 
-enum Kind {
-    kAlltoall,
-    kAlltoallv,
-    kAllgather,
-    kAllgatherv,
-    kBcast,
-    kGather,
-    kGatherv,
-    kScatter,
-    kScatterv,
-    kKinds
-};
-
 // Drawn by all ranks alike.
 struct Plan {
     Kind kind{};
@@ -57,7 +45,8 @@ struct Plan {
     static Plan draw(uint64_t label, Random* common) {
         Plan plan;
         plan.label = label;
-        plan.kind = static_cast<Kind>(below(common, kKinds));
+        const auto kind = static_cast<int>(below(common, kKinds - 1));  // all but alltoallw
+        plan.kind = static_cast<Kind>(kind < kAlltoallw ? kind : kind + 1);
         plan.blocking = below(common, 3) == 0;
         plan.in_place = below(common, 4) == 0;
         plan.unit = static_cast<Unit>(below(common, kUnits));
@@ -85,15 +74,12 @@ class Call {
             plan_.in_place = false;
             if (plan_.unit == Unit::kMixed) plan_.unit = Unit::kDouble;
         }
-        const bool to_each = plan_.kind == kAlltoall || plan_.kind == kAlltoallv;
-        const bool scatters = plan_.kind == kScatter || plan_.kind == kScatterv;
-        const bool gathers = plan_.kind == kGather || plan_.kind == kGatherv;
-        if (to_each) {
-            plan_exchange();
-        } else if (scatters) {
+        if (scatters(plan_.kind)) {
             plan_scatter();
-        } else if (gathers || plan_.kind != kBcast) {
-            plan_gather(gathers);
+        } else if (to_each(plan_.kind)) {
+            plan_exchange();
+        } else if (plan_.kind != kBcast) {
+            plan_gather(gathers(plan_.kind));
         } else {
             make(&recv_, 1, [&](int) { return units(root_, kAll); });
             if (is_root_) recv_.put(0, key(root_, kAll));
