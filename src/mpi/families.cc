@@ -5,31 +5,11 @@
 #include "mpi/arriving.h"
 #include "mpi/collectives.h"
 #include "mpi/functions.h"
+#include "mpi/narrow.h"
 #include "mpi/persistent.h"
 
 namespace longshore::mpi {
 namespace {
-
-// --- a large-count form that this MPI lacks, of a call that it must serve: by the form with int, if all that
-// it is given fits there
-template <class Type>
-constexpr bool kIsArray = std::is_same_v<Type, const MPI_Count*> || std::is_same_v<Type, const MPI_Aint*>;
-
-template <class Type>
-bool fits(Type value) {
-    if constexpr (std::is_same_v<Type, MPI_Count>) return value == static_cast<int>(value);
-    return !kIsArray<Type>;  // which cannot be copied for as long as the call is open
-}
-
-template <class Type>
-auto narrow(Type value) {
-    if constexpr (std::is_same_v<Type, MPI_Count>)
-        return static_cast<int>(value);
-    else if constexpr (kIsArray<Type>)
-        return static_cast<const int*>(nullptr);
-    else
-        return value;
-}
 
 int refuse(MPI_Comm comm) {
     PMPI_Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, MPI_ERR_OTHER);
@@ -52,7 +32,7 @@ struct Forms<int(Arguments...)> {
         if (reason == Reason::kNone) return run_blocking(operation);
         HostCall host(kCall, reason, [&] { return arriving(arguments...); });
         if (native_has(index)) return native(arguments...);
-        return (fits(arguments) && ...) ? other(narrow(arguments)...) : refuse(comm_of(arguments...));
+        return narrow<family, other>(false, arguments...);
     }
 
     template <Family family, auto plan, auto arriving, int index, auto native, auto other = native>
@@ -64,8 +44,7 @@ struct Forms<int(Arguments...)> {
         if (reason == Reason::kNone) return start_request(operation, request);
         HostCall host(kCall, reason, [&] { return arriving(arguments...); });
         if (native_has(index)) return native(arguments..., request);
-        return (fits(arguments) && ...) ? other(narrow(arguments)..., request)
-                                        : refuse(comm_of(arguments...));
+        return narrow<family, other>(true, arguments..., request);
     }
 
     template <Family family, auto plan, auto arriving, int index, auto native, auto other = native>
@@ -76,12 +55,24 @@ struct Forms<int(Arguments...)> {
         if (reason == Reason::kNone) return make_persistent(operation, request);
         HostCall host(kCall, reason, [&] { return arriving(arguments...); });
         if (native_has(index)) return native(arguments..., info, request);
-        return (fits(arguments) && ...) ? other(narrow(arguments)..., info, request)
-                                        : refuse(comm_of(arguments...));
+        return narrow<family, other>(true, arguments..., info, request);
     }
 
-    static MPI_Comm comm_of(Arguments... arguments) {
-        return std::get<sizeof...(Arguments) - 1>(std::tie(arguments...));
+  private:
+    // What takes the place of a form that the MPI lacks; `more` follows the family's arguments.
+    template <Family family, auto other, class... More>
+    static int narrow(bool keep, Arguments... arguments, More... more) {
+        const auto all = std::tie(arguments...);
+        const MPI_Comm comm = std::get<sizeof...(Arguments) - 1>(all);
+        int root = 0;
+        if constexpr (std::is_same_v<std::tuple_element_t<sizeof...(Arguments) - 2, std::tuple<Arguments...>>,
+                                     int>)
+            root = std::get<sizeof...(Arguments) - 2>(all);
+        const bool in_place = std::get<0>(all) == MPI_IN_PLACE;
+        Narrow narrowed(arrays_read(family, in_place, root, comm), keep);
+        const std::tuple as_int{narrowed(arguments)...};  // braces: one after the other
+        if (!narrowed.fits()) return refuse(comm);
+        return std::apply([&](auto... each) -> int { return other(each..., more...); }, as_int);
     }
 };
 
@@ -105,7 +96,7 @@ void fill_families(const void* entries[LONGSHORE_ENTRY_COUNT]) {
             using Of = Forms<decltype(PMPI_##Name)>;                   \
             ENTRY(blocking, MPI_##Name, PMPI_##Name)                   \
             ENTRY(nonblocking, MPI_I##name, PMPI_I##name)              \
-            ENTRY(persistent, MPI_##Name##_init, PMPIX_##Name##_init)  \
+            ENTRY(persistent, MPI_##Name##_init, PMPI_##Name##_init)   \
             ENTRY(persistent, MPIX_##Name##_init, PMPI_##Name##_init)  \
         }                                                              \
         {                                                              \

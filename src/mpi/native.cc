@@ -12,11 +12,29 @@ int absent() {
     return 16;  // MPI_ERR_OTHER, in both MPIs
 }
 
+void share(int one, int other) {
+    if (!native_has(one)) longshore_natives[one] = longshore_natives[other];
+    if (!native_has(other)) longshore_natives[other] = longshore_natives[one];
+}
+
 }  // namespace
 
 void set_natives(const void* const* natives) {
     for (int i = 0; i < LONGSHORE_ENTRY_COUNT; ++i)
         longshore_natives[i] = natives[i] ? natives[i] : reinterpret_cast<const void*>(absent);
+        // Open MPI 4 has the persistent collectives under MPIX_ names only: one function, two names.
+#define TWO_NAMES(Name) share(LONGSHORE_INDEX_MPI_##Name##_init, LONGSHORE_INDEX_MPIX_##Name##_init);
+    TWO_NAMES(Alltoall)
+    TWO_NAMES(Alltoallv)
+    TWO_NAMES(Alltoallw)
+    TWO_NAMES(Allgather)
+    TWO_NAMES(Allgatherv)
+    TWO_NAMES(Bcast)
+    TWO_NAMES(Gather)
+    TWO_NAMES(Gatherv)
+    TWO_NAMES(Scatter)
+    TWO_NAMES(Scatterv)
+#undef TWO_NAMES
 }
 
 bool native_has(int index) {

@@ -139,27 +139,54 @@ int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
     return PMPI_Request_get_status(request, flag, status);
 }
 
+// MPI 4.1's forms for several requests; where the MPI lacks them, by the one for one.
 int request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
     progress_open();
-    if (!native_has(LONGSHORE_INDEX_MPI_Request_get_status_all))
-        return refuse_request(MPI_ERR_OTHER);
-    return PMPI_Request_get_status_all(count, requests, flag, statuses);
+    if (native_has(LONGSHORE_INDEX_MPI_Request_get_status_all))
+        return PMPI_Request_get_status_all(count, requests, flag, statuses);
+    *flag = 1;
+    for (int i = 0; i < count && *flag; ++i) {
+        MPI_Status* status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+        if (int rc = PMPI_Request_get_status(requests[i], flag, status); rc != MPI_SUCCESS) return rc;
+    }
+    return MPI_SUCCESS;
 }
 
 int request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
                            MPI_Status* status) {
     progress_open();
-    if (!native_has(LONGSHORE_INDEX_MPI_Request_get_status_any))
-        return refuse_request(MPI_ERR_OTHER);
-    return PMPI_Request_get_status_any(count, requests, index, flag, status);
+    if (native_has(LONGSHORE_INDEX_MPI_Request_get_status_any))
+        return PMPI_Request_get_status_any(count, requests, index, flag, status);
+    bool any = false;
+    for (int i = 0; i < count; ++i) {
+        if (requests[i] == MPI_REQUEST_NULL) continue;
+        any = true;
+        int rc = PMPI_Request_get_status(requests[i], flag, status);
+        *index = i;
+        if (rc != MPI_SUCCESS || *flag) return rc;
+    }
+    *index = MPI_UNDEFINED;
+    *flag = 0;
+    return any ? MPI_SUCCESS : PMPI_Request_get_status(MPI_REQUEST_NULL, flag, status);
 }
 
 int request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
                             MPI_Status statuses[]) {
     progress_open();
-    if (!native_has(LONGSHORE_INDEX_MPI_Request_get_status_some))
-        return refuse_request(MPI_ERR_OTHER);
-    return PMPI_Request_get_status_some(incount, requests, outcount, indices, statuses);
+    if (native_has(LONGSHORE_INDEX_MPI_Request_get_status_some))
+        return PMPI_Request_get_status_some(incount, requests, outcount, indices, statuses);
+    bool any = false;
+    *outcount = 0;
+    for (int i = 0; i < incount; ++i) {
+        if (requests[i] == MPI_REQUEST_NULL) continue;
+        any = true;
+        int done = 0;
+        MPI_Status* status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[*outcount];
+        if (int rc = PMPI_Request_get_status(requests[i], &done, status); rc != MPI_SUCCESS) return rc;
+        if (done) indices[(*outcount)++] = i;
+    }
+    if (!any) *outcount = MPI_UNDEFINED;
+    return MPI_SUCCESS;
 }
 
 // A collective's request can be neither freed nor cancelled while it is active (MPI 4.0, 6.12 and 6.13).

@@ -37,6 +37,7 @@ DECLARE(Scatterv, scatterv)
 namespace {
 
 int rank, size;
+MPI_Comm used = MPI_COMM_WORLD;
 
 bool has_places(Kind kind) {
     return kind == kAlltoallv || kind == kAlltoallw || kind == kAllgatherv || kind == kGatherv ||
@@ -103,7 +104,7 @@ int start(Kind kind, Form form, const Side& s, const Side& r, int root, MPI_Comm
 
 void call(Kind kind, Form form, const Side& send, const Side& recv, int root) {
     MPI_Request request = MPI_REQUEST_NULL;
-    CHECK(start(kind, form, send, recv, root, MPI_COMM_WORLD, &request) == MPI_SUCCESS);
+    CHECK(start(kind, form, send, recv, root, used, &request) == MPI_SUCCESS);
     if (form == kPersistent) CHECK(MPI_Start(&request) == MPI_SUCCESS);
     CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
     if (form == kPersistent) CHECK(MPI_Request_free(&request) == MPI_SUCCESS);
@@ -175,8 +176,14 @@ void far_apart(bool every_family) {
     munmap(memory, 2 * whole);
 }
 
-// Calls that MPI serves.
+// Calls that MPI serves: on a communicator that the shim does not see, and on one rank. Open MPI has no such
+// forms.
 void served_by_mpi() {
+    MPI_Request made;
+    MPI_Comm_idup(MPI_COMM_WORLD, &used, &made);
+    MPI_Wait(&made, MPI_STATUS_IGNORE);
+    small();
+    MPI_Comm_free(&used);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     unsigned char mine[8] = {1, 2, 3}, got[8] = {};
     const MPI_Count one[1] = {8};
@@ -184,11 +191,10 @@ void served_by_mpi() {
     CHECK(MPI_Allgather_c(mine, 8, MPI_BYTE, got, 8, MPI_BYTE, MPI_COMM_SELF) == MPI_SUCCESS);
     CHECK(memcmp(mine, got, 8) == 0);
     const int rc = MPI_Alltoallv_c(mine, one, none, MPI_BYTE, got, one, none, MPI_BYTE, MPI_COMM_SELF);
+    CHECK(rc == MPI_SUCCESS);
 #ifdef OPEN_MPI
-    CHECK(class_of(rc) == MPI_ERR_OTHER);
     CHECK(class_of(MPI_Bcast_c(mine, MPI_Count{1} << 31, MPI_BYTE, 0, MPI_COMM_SELF)) == MPI_ERR_OTHER);
 #else
-    CHECK(rc == MPI_SUCCESS);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     CHECK(class_of(MPI_Allgather_c(mine, -1, MPI_BYTE, got, 8, MPI_BYTE, MPI_COMM_WORLD)) == MPI_ERR_COUNT);
     MPI_Request q;

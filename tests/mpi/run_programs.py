@@ -119,7 +119,8 @@ def all_offloaded(name, ranks):
     def check(stats, _):
         for call in OFFLOADED[name]:
             counted = stats["collectives"].get(call, {"offloaded": 0, "reasons": {}})
-            if counted["offloaded"] == 0 or set(counted["reasons"]) - {"one rank", "argument"}:
+            # large_count also uses a communicator that the shim does not see.
+            if counted["offloaded"] == 0 or set(counted["reasons"]) - {"one rank", "argument", "communicator not seen"}:
                 return f"not all offloaded: {call}: {counted}"
             if counted["bytes_by_service"] + counted["bytes_by_rank"] == 0:
                 return f"brought nothing: {call}: {counted}"
