@@ -59,6 +59,16 @@ int test_all(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]
     return PMPI_Testall(count, requests, flag, own.data());
 }
 
+MPI_Status* nth(MPI_Status statuses[], int i) {
+    return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+}
+
+// MPICH 4.0.2 leaves parts of the status as they were.
+int look_at(MPI_Request request, int* done, MPI_Status* status) {
+    if (status != MPI_STATUS_IGNORE) *status = MPI_Status{};
+    return PMPI_Request_get_status(request, done, status);
+}
+
 int refuse_request(int error) {
     PMPI_Comm_call_errhandler(MPI_COMM_WORLD, error);
     return error;
@@ -146,8 +156,7 @@ int request_get_status_all(int count, const MPI_Request requests[], int* flag, M
         return PMPI_Request_get_status_all(count, requests, flag, statuses);
     *flag = 1;
     for (int i = 0; i < count && *flag; ++i) {
-        MPI_Status* status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
-        if (int rc = PMPI_Request_get_status(requests[i], flag, status); rc != MPI_SUCCESS) return rc;
+        if (int rc = look_at(requests[i], flag, nth(statuses, i)); rc != MPI_SUCCESS) return rc;
     }
     return MPI_SUCCESS;
 }
@@ -161,7 +170,7 @@ int request_get_status_any(int count, const MPI_Request requests[], int* index, 
     for (int i = 0; i < count; ++i) {
         if (requests[i] == MPI_REQUEST_NULL) continue;
         any = true;
-        int rc = PMPI_Request_get_status(requests[i], flag, status);
+        int rc = look_at(requests[i], flag, status);
         *index = i;
         if (rc != MPI_SUCCESS || *flag) return rc;
     }
@@ -181,8 +190,7 @@ int request_get_status_some(int incount, const MPI_Request requests[], int* outc
         if (requests[i] == MPI_REQUEST_NULL) continue;
         any = true;
         int done = 0;
-        MPI_Status* status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[*outcount];
-        if (int rc = PMPI_Request_get_status(requests[i], &done, status); rc != MPI_SUCCESS) return rc;
+        if (int rc = look_at(requests[i], &done, nth(statuses, *outcount)); rc != MPI_SUCCESS) return rc;
         if (done) indices[(*outcount)++] = i;
     }
     if (!any) *outcount = MPI_UNDEFINED;
