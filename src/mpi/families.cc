@@ -87,7 +87,7 @@ void fill_families(const void* entries[LONGSHORE_ENTRY_COUNT]) {
 #define ENTRY(form, Function, other)      \
     entries[LONGSHORE_INDEX_##Function] = \
         address(Of::form<kFamily, kPlan, kArriving, LONGSHORE_INDEX_##Function, P##Function, other>);
-#define FAMILY(Name, name, arguments)                                  \
+#define LONGSHORE_FAMILY(Name, name, arguments)                        \
     {                                                                  \
         constexpr Family kFamily = Family::k##Name;                    \
         constexpr auto kPlan = plan_##arguments;                       \
@@ -106,17 +106,8 @@ void fill_families(const void* entries[LONGSHORE_ENTRY_COUNT]) {
             ENTRY(persistent, MPI_##Name##_init_c, PMPI_##Name##_init) \
         }                                                              \
     }
-    FAMILY(Alltoall, alltoall, uniform)
-    FAMILY(Alltoallv, alltoallv, alltoallv)
-    FAMILY(Alltoallw, alltoallw, alltoallw)
-    FAMILY(Allgather, allgather, uniform)
-    FAMILY(Allgatherv, allgatherv, allgatherv)
-    FAMILY(Bcast, bcast, bcast)
-    FAMILY(Gather, gather, gather)
-    FAMILY(Gatherv, gatherv, gatherv)
-    FAMILY(Scatter, scatter, scatter)
-    FAMILY(Scatterv, scatterv, scatterv)
-#undef FAMILY
+#include "mpi/families.inc"
+#undef LONGSHORE_FAMILY
 #undef ENTRY
 }
 

@@ -47,22 +47,13 @@ int PMPI_Scatterv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI
                     MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                     int root, MPI_Comm comm);
 
-#define DECLARE(Name, name)                                                                \
+#define LONGSHORE_FAMILY(Name, name, arguments)                                            \
     longshore::mpi::FormTypes<decltype(PMPI_##Name##_c)>::Nonblocking PMPI_I##name##_c;    \
     longshore::mpi::FormTypes<decltype(PMPI_##Name##_c)>::Persistent PMPI_##Name##_init_c; \
     longshore::mpi::FormTypes<decltype(PMPI_##Name)>::Persistent PMPI_##Name##_init;       \
     longshore::mpi::FormTypes<decltype(PMPI_##Name)>::Persistent PMPIX_##Name##_init;
-DECLARE(Alltoall, alltoall)
-DECLARE(Alltoallv, alltoallv)
-DECLARE(Alltoallw, alltoallw)
-DECLARE(Allgather, allgather)
-DECLARE(Allgatherv, allgatherv)
-DECLARE(Bcast, bcast)
-DECLARE(Gather, gather)
-DECLARE(Gatherv, gatherv)
-DECLARE(Scatter, scatter)
-DECLARE(Scatterv, scatterv)
-#undef DECLARE
+#include "mpi/families.inc"
+#undef LONGSHORE_FAMILY
 
 int PMPI_Request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status* statuses);
 int PMPI_Request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,

@@ -23,18 +23,10 @@ void set_natives(const void* const* natives) {
     for (int i = 0; i < LONGSHORE_ENTRY_COUNT; ++i)
         longshore_natives[i] = natives[i] ? natives[i] : reinterpret_cast<const void*>(absent);
         // Open MPI 4 has the persistent collectives under MPIX_ names only: one function, two names.
-#define TWO_NAMES(Name) share(LONGSHORE_INDEX_MPI_##Name##_init, LONGSHORE_INDEX_MPIX_##Name##_init);
-    TWO_NAMES(Alltoall)
-    TWO_NAMES(Alltoallv)
-    TWO_NAMES(Alltoallw)
-    TWO_NAMES(Allgather)
-    TWO_NAMES(Allgatherv)
-    TWO_NAMES(Bcast)
-    TWO_NAMES(Gather)
-    TWO_NAMES(Gatherv)
-    TWO_NAMES(Scatter)
-    TWO_NAMES(Scatterv)
-#undef TWO_NAMES
+#define LONGSHORE_FAMILY(Name, name, arguments) \
+    share(LONGSHORE_INDEX_MPI_##Name##_init, LONGSHORE_INDEX_MPIX_##Name##_init);
+#include "mpi/families.inc"
+#undef LONGSHORE_FAMILY
 }
 
 bool native_has(int index) {

@@ -17,21 +17,12 @@
 using longshore::mpi::FormTypes;
 
 extern "C" {
-#define DECLARE(Name, name)                                                                  \
+#define LONGSHORE_FAMILY(Name, name, arguments)                                              \
     decltype(PMPI_##Name##_c) MPI_##Name##_c __attribute__((weak));                          \
     FormTypes<decltype(PMPI_##Name##_c)>::Nonblocking MPI_I##name##_c __attribute__((weak)); \
     FormTypes<decltype(PMPI_##Name##_c)>::Persistent MPI_##Name##_init_c __attribute__((weak));
-DECLARE(Alltoall, alltoall)
-DECLARE(Alltoallv, alltoallv)
-DECLARE(Alltoallw, alltoallw)
-DECLARE(Allgather, allgather)
-DECLARE(Allgatherv, allgatherv)
-DECLARE(Bcast, bcast)
-DECLARE(Gather, gather)
-DECLARE(Gatherv, gatherv)
-DECLARE(Scatter, scatter)
-DECLARE(Scatterv, scatterv)
-#undef DECLARE
+#include "mpi/families.inc"
+#undef LONGSHORE_FAMILY
 }
 
 namespace {
