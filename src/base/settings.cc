@@ -20,7 +20,8 @@ constexpr uint64_t kKiB = 1024;
 
 using Field = std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*,
                            std::string Settings::*, LogLevel Settings::*, NodesPlacement Settings::*,
-                           CoreChoice Settings::*, ForcedAlgorithms Settings::*, MemoryMode Settings::*>;
+                           CoreChoice Settings::*, ForcedAlgorithms Settings::*, MemoryMode Settings::*,
+                           MemoryAlias Settings::*>;
 
 struct Rule {
     Field field;
@@ -78,6 +79,11 @@ constexpr std::array kTable = {
     SettingInfo{"LONGSHORE_MEMORY_MODE", "auto", "", "auto, direct or staging",
         "How service processes move blocks: from rank to rank, or through staging memory; auto: the former where it "
         "is possible."},
+    SettingInfo{"LONGSHORE_MEMORY_ALIAS", "allocate", "", "off or allocate",
+        "Which memory of the ranks others of the node may map, so that blocks move without the system's help: none, or "
+        "blocks of malloc from 64 KiB on and all of MPI_Alloc_mem. Read by every rank."},
+    SettingInfo{"LONGSHORE_MEMORY_SHARED_BYTES_MAX", "0", "bytes per rank", "a size from 0 to 8192G; 0 is the machine's memory",
+        "The most of it; further blocks are ordinary ones. Read by every rank."},
     SettingInfo{"LONGSHORE_STAGING_BYTES", "16M", "bytes per service process", "a size from 64K to 128G",
         "Staging memory, for the staged algorithms and the memory mode; larger blocks go in pieces."},
     SettingInfo{"LONGSHORE_MEMORY_INACCESSIBLE", "0", "", "0 or 1",
@@ -107,15 +113,18 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::chunk_bytes, 4 * kKiB, kKiB * kKiB, true},
     Rule{&Settings::snapshot_bytes_max, 0, 1024 * kKiB * kKiB * kKiB},
     Rule{&Settings::memory_mode},
+    Rule{&Settings::memory_alias},
+    Rule{&Settings::memory_shared_bytes_max, 0, 8192 * kKiB * kKiB * kKiB},
     Rule{&Settings::staging_bytes, 64 * kKiB, 128 * kKiB * kKiB * kKiB},
     Rule{&Settings::memory_inaccessible},
 };
 // clang-format on
-static_assert(kTable.size() < 25, "the settings stay few: DESIGN, configuration");
+static_assert(kTable.size() <= 26, "the settings stay few");
 
 constexpr std::array<std::string_view, 4> kLogLevels = {"warn", "info", "debug", "trace"};
 constexpr std::array<std::string_view, 2> kPlacements = {"contiguous", "strided"};
 constexpr std::array<std::string_view, 3> kMemoryModes = {"auto", "direct", "staging"};
+constexpr std::array<std::string_view, 2> kMemoryAliases = {"off", "allocate"};
 
 // The members of the family kForcedAlgorithmsName, by Selected.
 constexpr std::array<const char*, kSelectedCount> kForcedNames = {
@@ -187,6 +196,10 @@ bool read_value(std::string_view text, const Rule& rule, NodesPlacement* placeme
 
 bool read_value(std::string_view text, const Rule& rule, MemoryMode* mode) {
     return read_choice(text, kMemoryModes, mode);
+}
+
+bool read_value(std::string_view text, const Rule& rule, MemoryAlias* alias) {
+    return read_choice(text, kMemoryAliases, alias);
 }
 
 bool read_cores(std::string_view range, std::vector<uint32_t>* cores) {
@@ -266,6 +279,10 @@ std::string show_value(const SettingInfo& info, NodesPlacement placement) {
 
 std::string show_value(const SettingInfo& info, MemoryMode mode) {
     return std::string(kMemoryModes[static_cast<size_t>(mode)]);
+}
+
+std::string show_value(const SettingInfo& info, MemoryAlias alias) {
+    return std::string(kMemoryAliases[static_cast<size_t>(alias)]);
 }
 
 std::string show_value(const SettingInfo& info, const CoreChoice& choice) {

@@ -46,7 +46,17 @@ typedef struct ls_exchange {
  * their own. Auto: directly where they can reach the ranks' memory. */
 typedef enum ls_memory_mode { LS_MEMORY_AUTO, LS_MEMORY_DIRECT, LS_MEMORY_STAGING } ls_memory_mode;
 
-/* Equal on all ranks (the caller has seen to it). Zero-initialise, then set; see src/base/settings.h for meanings. */
+/* Memory of the caller's that other processes of the node may map: one memfd, sealed against shrinking, mapped as a
+ * whole. Blocks in it are moved without the help of the system. */
+typedef struct ls_shared_memory {
+    int file;
+    uint64_t identity; /* its inode number; 0: there is none */
+    void* base;
+    size_t bytes;
+} ls_shared_memory;
+
+/* Equal on all ranks (the caller has seen to it), but for `shared`. Zero-initialise, then set; see
+ * src/base/settings.h for meanings. */
 typedef struct ls_options {
     uint32_t service_count, service_reads_max, service_spin_us, service_restarts_max;
     const char* service_path;  /* of longshored */
@@ -60,6 +70,7 @@ typedef struct ls_options {
     int memory_inaccessible;
     ls_memory_mode memory_mode;
     uint64_t staging_bytes; /* of each service process; 0: none, so that everything goes directly */
+    ls_shared_memory shared;
     /* One line for the user; level 0 warn, 1 info, 2 debug, 3 trace. May be null. */
     void (*log)(void* user, int level, const char* line);
     void* log_user;
@@ -158,6 +169,13 @@ typedef struct ls_collective_bytes {
 } ls_collective_bytes;
 /* What came to this rank so far, by collective (index ls_collective). */
 void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]);
+
+/* Bytes that this rank has moved itself: where it reaches both ends, by way of the system, and through a chunk of its
+ * own. */
+typedef struct ls_moved_bytes {
+    uint64_t mapped, peer_copied, bounced;
+} ls_moved_bytes;
+ls_moved_bytes ls_rank_moved(const ls_context* context);
 
 /* Notifications from other nodes that reached a service process, of one collective: how many, how many before a rank
  * that they could serve had entered, and what became of those. */

@@ -1,18 +1,25 @@
 #include "host/region_cache.h"
 
 #include "base/prng.h"
-#include "fabric/shm/region.h"
 
 namespace longshore {
+namespace {
+constexpr RegionId kSharedRegion{1};
+constexpr uint32_t kFirst = 2;
+}  // namespace
 
-RegionCache::RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time)
-    : memory_(memory), self_(self), pid_(pid), start_time_(start_time), entries_(1) {
+RegionCache::RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time,
+                         const ProcessSpan& whole)
+    : memory_(memory), self_(self), pid_(pid), start_time_(start_time), entries_(kFirst) {
     // Region 0 is in use from the start; it gets its descriptor, for those who do not map this memory.
     RegionEntry& arena = memory_.region(self_, kArenaRegion);
     arena.descriptor_bytes = kProcessSpanBytes;
     encode_span(
         {pid, start_time, reinterpret_cast<uint64_t>(memory.arena(self)), memory.limits().arena_bytes},
         reinterpret_cast<std::byte*>(arena.descriptor));
+    if (whole.bytes == 0) return;
+    entries_[kSharedRegion.value] = {whole.base, whole.bytes, 0, 1, true};
+    publish_region(memory.region(self, kSharedRegion), whole);
 }
 
 bool RegionCache::holds(const Entry& e, uint64_t address, uint64_t bytes) const {
@@ -29,10 +36,15 @@ bool RegionCache::acquire(const void* base, uint64_t bytes, MemoryRef* out) {
         out->offset = address - arena;
         return true;
     }
+    const Entry& whole = entries_[kSharedRegion.value];
+    if (holds(whole, address, bytes)) {
+        *out = {self_, kSharedRegion, address - whole.base};
+        return true;
+    }
     uint32_t& guess = guess_[mix64(address) % kGuesses];
     uint32_t found = guess != 0 && holds(entries_[guess], address, bytes) ? guess : 0;
     uint32_t victim = 0;
-    for (uint32_t i = 1; found == 0 && i < entries_.size(); ++i) {
+    for (uint32_t i = kFirst; found == 0 && i < entries_.size(); ++i) {
         const Entry& e = entries_[i];
         if (holds(e, address, bytes)) found = i;
         if (e.pins == 0 && (victim == 0 || e.last_use < entries_[victim].last_use)) victim = i;
@@ -75,12 +87,12 @@ void RegionCache::renew(uint32_t region, uint32_t pid, uint64_t address, uint64_
 }
 
 void RegionCache::release(RegionId region) {
-    if (region.value != 0 && entries_[region.value].pins > 0) --entries_[region.value].pins;
+    if (region.value >= kFirst && entries_[region.value].pins > 0) --entries_[region.value].pins;
 }
 
 void RegionCache::forget(const void* base, uint64_t bytes) {
     const auto address = reinterpret_cast<uint64_t>(base);
-    for (uint32_t i = 1; i < entries_.size(); ++i) {
+    for (uint32_t i = kFirst; i < entries_.size(); ++i) {
         Entry& e = entries_[i];
         if (!e.used || e.pins != 0 || e.base >= address + bytes || address >= e.base + e.bytes) continue;
         withdraw_region(memory_.region(self_, RegionId{i}));

@@ -5,13 +5,16 @@
 #include <vector>
 
 #include "engine/node_memory.h"
+#include "fabric/shm/region.h"
 
 namespace longshore {
 
 class RegionCache {
   public:
     RegionCache() = default;
-    RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time);
+    // `whole`: one region for good, all of the memory that this rank shares; 0 bytes: there is none.
+    RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time,
+                const ProcessSpan& whole);
 
     // A pinned region that holds the span; `out` is where it starts. False: all regions are pinned.
     bool acquire(const void* base, uint64_t bytes, MemoryRef* out);
@@ -36,7 +39,7 @@ class RegionCache {
     void renew(uint32_t region, uint32_t pid, uint64_t address, uint64_t bytes);
     static constexpr uint32_t kGuesses = 64;
     static constexpr uint32_t kUnpinnedMax = 256;  // more are kept only while all of these are pinned
-    std::vector<Entry> entries_;                   // by region; 0 is the arena
+    std::vector<Entry> entries_;                   // by region; 0 is the arena, 1 the shared memory
     uint32_t guess_[kGuesses] = {};                // a region that started at such an address, by hash
 };
 

@@ -46,6 +46,12 @@ void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECT
                   slot.bytes_landed[i].load(std::memory_order_relaxed)};
 }
 
+ls_moved_bytes ls_rank_moved(const ls_context* context) {
+    if (!context->copier || is_forked(*context)) return {};
+    const CopierCounters& c = context->copier->counters();
+    return {c.bytes_mapped, c.bytes_peer_copied, c.bytes_bounced};
+}
+
 uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t max) {
     if (!context->engine || is_forked(*context)) return 0;
     const uint32_t count = context->options.service_count;

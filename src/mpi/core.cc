@@ -64,6 +64,8 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Request_get_status_some] = address(told::request_get_status_some);
         entries[LONGSHORE_INDEX_MPI_Request_free] = address(entry::request_free);
         entries[LONGSHORE_INDEX_MPI_Cancel] = address(entry::cancel);
+        entries[LONGSHORE_INDEX_MPI_Alloc_mem] = address(entry::alloc_mem);
+        entries[LONGSHORE_INDEX_MPI_Free_mem] = address(entry::free_mem);
     }
 };
 
@@ -89,9 +91,10 @@ int set(const char* name, const char* value) {
 }  // namespace longshore::mpi
 
 extern "C" __attribute__((visibility("default"))) const longshore_core_api* longshore_core_open(
-    uint32_t version, uint32_t entry_count, const void* const* natives) {
-    if (version != LONGSHORE_CORE_VERSION || entry_count != LONGSHORE_ENTRY_COUNT) return nullptr;
-    longshore::mpi::set_natives(natives);
+    const longshore_stub_api* stub) {
+    if (stub->version != LONGSHORE_CORE_VERSION || stub->entry_count != LONGSHORE_ENTRY_COUNT) return nullptr;
+    longshore::mpi::set_natives(stub->natives);
+    longshore::mpi::shim().stub = stub;
     static const longshore::mpi::Table table;
     static const longshore_core_api api = {LONGSHORE_CORE_VERSION,
                                            LONGSHORE_ENTRY_COUNT,

@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 #include "longshore.h"
+#include "memory/heap.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { LONGSHORE_CORE_VERSION = 3 };
+enum { LONGSHORE_CORE_VERSION = 4 };
 
 enum {
 #define LONGSHORE_ENTRY(name) LONGSHORE_INDEX_##name,
@@ -30,11 +31,22 @@ typedef struct longshore_core_api {
     void (*before_pmix_commit)(void* commit);
 } longshore_core_api;
 
-/* Exported by liblongshore-<flavour>.so. The stub gives its version, its number of entries and the MPI's own
- * PMPI_ functions, in the order of entry_points.inc, null for what the MPI does not have. Null if the two do
- * not belong together; else the answer lives as long as the core is loaded. */
-const longshore_core_api* longshore_core_open(uint32_t version, uint32_t entry_count,
-                                              const void* const* natives);
+/* What the stub gives. */
+typedef struct longshore_stub_api {
+    uint32_t version, entry_count;
+    const void* const*
+        natives; /* the MPI's own PMPI_ functions, as above; null for what the MPI does not have */
+    /* The heap of large blocks (memory/heap.h). */
+    const longshore_heap* (*heap)(void);
+    void* (*allocate)(size_t bytes, size_t alignment, int zeroed);
+    void (*release)(void* block);
+    int (*holds)(const void* block);
+    longshore_heap_use (*used)(void);
+} longshore_stub_api;
+
+/* Exported by liblongshore-<flavour>.so. Null if the two do not belong together; else the answer lives as
+ * long as the core is loaded, and `stub` has to as well. */
+const longshore_core_api* longshore_core_open(const longshore_stub_api* stub);
 
 #ifdef __cplusplus
 }

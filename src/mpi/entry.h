@@ -46,6 +46,9 @@ int request_get_status_some(int incount, const MPI_Request requests[], int* outc
 int request_free(MPI_Request* request);
 int cancel(MPI_Request* request);
 
+int alloc_mem(MPI_Aint bytes, MPI_Info info, void* base);
+int free_mem(void* base);
+
 }  // namespace longshore::mpi::entry
 
 // The Wait and Test family as the program has it: the above, and what has failed is told (wait_errors.h).

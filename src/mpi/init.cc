@@ -241,6 +241,8 @@ bool attach() {
     options.memory_inaccessible = settings.memory_inaccessible;
     options.memory_mode = memory_mode(settings.memory_mode);
     options.staging_bytes = settings.staging_bytes;
+    const longshore_heap* heap = settings.memory_alias == MemoryAlias::kOff ? nullptr : s.stub->heap();
+    if (heap) options.shared = {heap->file, heap->identity, heap->base, heap->bytes};
     options.log = on_log;
 
     CommExchange exchange(s.world);

@@ -12,6 +12,7 @@
 
 #include "base/settings.h"
 #include "host/host.h"
+#include "mpi/core_api.h"
 
 namespace longshore::mpi {
 
@@ -29,6 +30,7 @@ struct Shim {
     ForcedAlgorithms forced;  // as the settings say, until the program says otherwise
     std::string directory;    // of this library
     std::string stats_path, trace_path;
+    const longshore_stub_api* stub = nullptr;
     ls_context* context = nullptr;
     MPI_Comm world = MPI_COMM_NULL;   // a duplicate of our own, errors return
     MPI_Comm self = MPI_COMM_NULL;    // likewise

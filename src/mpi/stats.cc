@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/text.h"
 #include "mpi/json.h"
 #include "mpi/select.h"
 
@@ -236,7 +237,28 @@ CallCounts total_of(const Counts& counts) {
     return total;
 }
 
-std::string summary_json(const Counts& counts, const std::vector<ls_service_stats>& services) {
+// How ranks reached each other's memory, and what they shared of their own. Added up over them.
+struct MemoryCounts {
+    uint64_t mapped, peer_copied, bounced;
+    uint64_t shared_bytes_max, refused;
+
+    static MemoryCounts mine() {
+        const ls_moved_bytes moved = shim().context ? ls_rank_moved(shim().context) : ls_moved_bytes{};
+        const longshore_heap_use use = shim().stub->used();
+        return {moved.mapped, moved.peer_copied, moved.bounced, use.live_bytes_max, use.refused};
+    }
+};
+
+void append_memory(std::string* out, const MemoryCounts& m) {
+    append(out,
+           "  \"memory\": {\"mapped_by_ranks\": %" PRIu64 ", \"peer_copied_by_ranks\": %" PRIu64
+           ", \"bounced_by_ranks\": %" PRIu64 ", \"shared_bytes_max\": %" PRIu64
+           ", \"shared_refused\": %" PRIu64 "},\n",
+           m.mapped, m.peer_copied, m.bounced, m.shared_bytes_max, m.refused);
+}
+
+std::string summary_json(const Counts& counts, const MemoryCounts& memory,
+                         const std::vector<ls_service_stats>& services) {
     const CallCounts total = total_of(counts);
     ls_late_counts by_collective[kCollectiveCount] = {};
     uint64_t staged = 0, relayed = 0;
@@ -263,8 +285,10 @@ std::string summary_json(const Counts& counts, const std::vector<ls_service_stat
            late.late, late.handed_on, late.parked, total.by_service, total.by_rank);
     append(&out,
            "  \"landed\": %" PRIu64 ",\n  \"written_by_service\": %" PRIu64 ",\n  \"staged\": %" PRIu64
-           ",\n  \"relayed\": %" PRIu64 ",\n  ",
+           ",\n  \"relayed\": %" PRIu64 ",\n",
            total.landed, total.by_service + total.landed, staged, relayed);
+    append_memory(&out, memory);
+    out += "  ";
     append_late(&out, by_collective);
     out += ",\n  \"services\": [";
     separator = "\n";
@@ -354,8 +378,23 @@ longshore_counters counters() {
     return out;
 }
 
+void say_what_was_not_shared() {
+    uint64_t mine = shim().stub->used().refused, all = 0;
+    PMPI_Reduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, 0, shim().world);
+    if (shim().rank != 0 || all == 0) return;
+    const uint64_t limit = shim().settings.memory_shared_bytes_max;
+    say(LogLevel::kWarn,
+        std::to_string(all) + " blocks did not fit into the shared memory of their ranks (" +
+            (limit ? "LONGSHORE_MEMORY_SHARED_BYTES_MAX=" + show_size(limit) : "all of the machine's") +
+            "): they are ordinary ones, which move more slowly");
+}
+
 void write_stats() {
+    if (shim().on) say_what_was_not_shared();
     if (!stats_wanted()) return;
+    MemoryCounts my_memory = MemoryCounts::mine(), memory{};
+    PMPI_Reduce(&my_memory, &memory, sizeof memory / sizeof(uint64_t), MPI_UINT64_T, MPI_SUM, 0,
+                shim().world);
     Counts mine{}, sum{};
     std::array<uint64_t, kWords> copy{};
     for (int i = 0; i < kWords; ++i) copy[static_cast<size_t>(i)] = words[i].load();
@@ -367,7 +406,7 @@ void write_stats() {
     if (shim().stats_path == "-")
         print_line(sum);
     else
-        write_file(shim().stats_path, summary_json(sum, services));
+        write_file(shim().stats_path, summary_json(sum, memory, services));
 }
 
 void write_file(const std::string& path, const std::string& text) {

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory/interpose.h"
 #include "mpi/core_api.h"
 #include "mpi/stub_pmix.h"
 
@@ -142,10 +143,14 @@ static const longshore_core_api* open_core(const char* flavour, const char* mpi_
         tell("the shim does not fit this MPI, %s: %s", mpi_path, dlerror());
         return NULL;
     }
-    typedef const longshore_core_api* open_function(uint32_t, uint32_t, const void* const*);
+    static const longshore_stub_api stub = {
+        LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT,   natives,
+        longshore_heap_get,     longshore_heap_allocate, longshore_heap_release,
+        longshore_heap_holds,   longshore_heap_used,
+    };
+    typedef const longshore_core_api* open_function(const longshore_stub_api*);
     open_function* open = (open_function*)dlsym(handle, "longshore_core_open");
-    const longshore_core_api* api =
-        open ? open(LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT, natives) : NULL;
+    const longshore_core_api* api = open ? open(&stub) : NULL;
     if (!api || api->version != LONGSHORE_CORE_VERSION || api->entry_count != LONGSHORE_ENTRY_COUNT) {
         tell("%s does not belong to this liblongshore.so", path);
         return NULL;
@@ -185,7 +190,10 @@ static void fill(void) {
         if (!natives[i]) natives[i] = dlsym(RTLD_NEXT, kNames[i]);
     }
     core = mpi && offload_wanted() ? open_core(flavour_of(mpi, path), path) : NULL;
-    if (core) longshore_set_pmix_hook(core->before_pmix_commit);
+    if (core) {
+        longshore_serve_large_blocks();
+        longshore_set_pmix_hook(core->before_pmix_commit);
+    }
     for (int i = 0; i < LONGSHORE_ENTRY_COUNT; ++i) {
         const void* entry = core ? core->entries[i] : NULL;
         const void* next = dlsym(RTLD_NEXT, kNames[i] + 1);
@@ -193,6 +201,14 @@ static void fill(void) {
         set(&longshore_entries[i], entry ? entry : natives[i]);
         set(&longshore_calls[i], entry && !is_a_tools(next, natives[i]) ? entry : next);
     }
+}
+
+/* A program that was linked to an MPI has its buffers shared from the start; one that opens an MPI later only
+ * those that it allocates then. */
+__attribute__((constructor)) static void begin(void) {
+    struct search search = {.found = 0};
+    dl_iterate_phdr(look_at_object, &search);
+    if (search.found == 1 && offload_wanted()) longshore_serve_large_blocks();
 }
 
 void longshore_resolve(void) {

@@ -244,6 +244,9 @@ void ls_set_cooperative(ls_context*, int) {}
 void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]) {
     memcpy(out, context->bytes, sizeof context->bytes);
 }
+ls_moved_bytes ls_rank_moved(const ls_context*) {
+    return {};
+}
 uint32_t ls_services(const ls_context*, ls_service_stats*, uint32_t) {
     return 0;
 }

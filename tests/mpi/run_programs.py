@@ -322,6 +322,35 @@ def errors(runner):
     runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal")
 
 
+def how_moved(**wanted):
+    """A check of how ranks reached each other's memory: the counts named, some or none."""
+    def check(stats, _):
+        memory = stats["memory"]
+        if any((memory[name] > 0) != some for name, some in wanted.items()):
+            return f"not {wanted}: {memory}"
+        return None
+    return check
+
+
+def memory(runner):
+    """Buffers whose memory comes and goes, shared ones and others; and shared memory that is used up."""
+    if runner.options.host == "fake":
+        return
+    for ranks, nodes, seed in ((2, 1, 1), (2, 2, 2), (4, 2, 3)):
+        words = [runner.program("memory"), str(seed), "400" if ranks == 2 else "100"]
+        settings = {"LONGSHORE_NODES_COUNT": nodes}
+        runner.run(f"memory, {ranks} ranks, {nodes} nodes", [runner.launch(ranks, words, settings)],
+                   check=how_moved(shared_bytes_max=True, shared_refused=False))
+    words = [runner.program("memory"), "4", "400"]
+    runner.run("memory, moved by service processes",
+               [runner.launch(2, words, {"LONGSHORE_WAIT_COOPERATIVE": "off"})], check=how_moved(mapped_by_ranks=False))
+    runner.run("memory, none of it shared", [runner.launch(2, [*words, "plain"], {"LONGSHORE_MEMORY_ALIAS": "off"})],
+               check=how_moved(peer_copied_by_ranks=True, shared_bytes_max=False))
+    runner.run("memory, shared memory used up", [runner.launch(2, [*words, "scarce"], {"LONGSHORE_MEMORY_SHARED_BYTES_MAX": "1M"})],
+               check=how_moved(peer_copied_by_ranks=True, mapped_by_ranks=True, shared_refused=True),
+               expect="did not fit into the shared memory of their ranks (LONGSHORE_MEMORY_SHARED_BYTES_MAX=1M)")
+
+
 def forced(among_all, others="staged"):
     """Every call by one algorithm; those of collectives whose blocks are shared have names of their own."""
     return {f"LONGSHORE_{name}_ALGORITHM": among_all if name in ("ALLGATHER", "ALLGATHERV", "BCAST") else others
@@ -480,13 +509,13 @@ def main():
     parser.add_argument("--mpirun", required=True)
     parser.add_argument("--only", choices=("programs", "uncooperative", "variations", "threads", "stress", "errors",
                                            "crossing", "late", "agreement", "algorithms", "staging", "landing",
-                                           "files"))
+                                           "files", "memory"))
     parser.add_argument("--reduced", action="store_true", help="few jobs, small ones")
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
     parts = (programs, uncooperative, variations, threads, stress, errors, crossing, late, agreement, algorithms,
-             staging, landing, files)
+             staging, landing, files, memory)
     for part in (reduced,) if runner.options.reduced else parts:
         if runner.options.only in (None, part.__name__):
             part(runner)

@@ -13,71 +13,62 @@ namespace {
 constexpr uint64_t kBounceBytes = 128 * 1024;  // 10 % faster than 64 KiB, and fits a level-2 cache
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kSlowBytesMin = 8 * 1024;
-constexpr size_t kKnownMax = 1024;
 }  // namespace
 
 NodeCopier::NodeCopier(const NodeMemory& memory, const Options& options)
     : memory_(memory), options_(options) {}
 
-bool NodeCopier::is_alive(const ProcessSpan& span) {
-    for (const Known& k : known_) {
-        if (k.pid == span.pid && k.start_time == span.start_time) return true;
-    }
-    if (process_start_time(span.pid) != span.start_time) return false;
-    if (known_.size() < kKnownMax) {
-        known_.push_back({span.pid, span.start_time});
-    } else {
-        known_[next_known_++ % kKnownMax] = {span.pid, span.start_time};
-    }
-    return true;
-}
-
-MoveResult NodeCopier::resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Place* out) {
+MoveResult NodeCopier::resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Where* out) {
     if (offset > span.bytes || bytes > span.bytes - offset) {
         ++counters_.refused;
         return MoveResult::kFailed;
     }
-    *out = {false, span.base + offset, span.pid};
-    return is_alive(span) ? MoveResult::kMoved : MoveResult::kNotPermitted;
+    *out = {span, offset, false};
+    return peers_.is_there(span) ? MoveResult::kMoved : MoveResult::kNotPermitted;
 }
 
-MoveResult NodeCopier::resolve(const MemoryRef& ref, uint64_t bytes, Place* out) {
+MoveResult NodeCopier::resolve(const MemoryRef& ref, uint64_t bytes, Where* out) {
     const NodeLimits& limits = memory_.limits();
-    if (ref.rank == kStaging) {
-        if (ref.offset > options_.staging.size() || bytes > options_.staging.size() - ref.offset) {
+    const auto within = [&](const std::byte* base, uint64_t size) {
+        if (ref.offset > size || bytes > size - ref.offset) {
             ++counters_.refused;
             return MoveResult::kFailed;
         }
-        *out = {true, reinterpret_cast<uint64_t>(options_.staging.data() + ref.offset), 0};
+        *out = {{.base = reinterpret_cast<uint64_t>(base), .bytes = size}, ref.offset, true};
         return MoveResult::kMoved;
-    }
+    };
+    if (ref.rank == kStaging) return within(options_.staging.data(), options_.staging.size());
     const bool own = options_.is_rank && ref.rank == options_.self;
     if (ref.rank.value >= limits.ranks_max || ref.region.value >= limits.regions_max) {
         ++counters_.refused;
         return MoveResult::kFailed;
     }
-    if (ref.region == kArenaRegion && (own || !options_.memory_inaccessible)) {
-        if (ref.offset > limits.arena_bytes || bytes > limits.arena_bytes - ref.offset) {
-            ++counters_.refused;
-            return MoveResult::kFailed;
-        }
-        *out = {true, reinterpret_cast<uint64_t>(memory_.arena(ref.rank) + ref.offset), 0};
-        return MoveResult::kMoved;
-    }
+    if (ref.region == kArenaRegion && (own || !options_.memory_inaccessible))
+        return within(memory_.arena(ref.rank), limits.arena_bytes);
     ProcessSpan span;
     if (!read_region(memory_.region(ref.rank, ref.region), &span)) {
         ++counters_.refused;
         return MoveResult::kFailed;
     }
-    if (own) {
-        if (ref.offset > span.bytes || bytes > span.bytes - ref.offset) {
-            ++counters_.refused;
-            return MoveResult::kFailed;
-        }
-        *out = {true, span.base + ref.offset, 0};
-        return MoveResult::kMoved;
-    }
+    if (own) return within(reinterpret_cast<const std::byte*>(span.base), span.bytes);
     return resolve_span(span, ref.offset, bytes, out);
+}
+
+// Memory that its process shares is here once it is mapped.
+NodeCopier::Place NodeCopier::place_of(const Where& where, uint64_t bytes, bool write) {
+    const ProcessSpan& span = where.span;
+    const uint64_t address = span.base + where.offset;
+    if (where.here) return {true, address, 0, bytes};
+    const SharedPart& shared = span.shared;
+    const Place away{false, address, span.pid, bytes};
+    if (shared.identity == 0 || options_.memory_inaccessible || where.offset >= shared.end) return away;
+    if (where.offset < shared.begin)
+        return {false, address, span.pid, std::min(bytes, shared.begin - where.offset)};
+    const uint64_t run = std::min(bytes, shared.end - where.offset);
+    const std::byte* mapped =
+        peers_.find_shared(span, where.offset, run, write, counters_.forbidden_error != 0);
+    if (mapped == nullptr) return {false, address, span.pid, run};
+    return {true, reinterpret_cast<uint64_t>(mapped), 0, run};
 }
 
 MoveResult NodeCopier::peer(const Place& remote, uint64_t here, uint64_t bytes, bool write) {
@@ -118,9 +109,10 @@ MoveResult NodeCopier::bounce(const Place& from, const Place& to, uint64_t bytes
     const uint64_t here = reinterpret_cast<uint64_t>(chunk_.get()) + from.address % kPageBytes + shift;
     for (uint64_t done = 0; done < bytes;) {
         const uint64_t part = std::min(bytes - done, kBounceBytes);
-        const Place chunk{true, here, 0};
-        MoveResult result = step({from.here, from.address + done, from.pid}, chunk, part);
-        if (result == MoveResult::kMoved) result = step(chunk, {to.here, to.address + done, to.pid}, part);
+        const Place chunk{true, here, 0, part};
+        MoveResult result = step({from.here, from.address + done, from.pid, part}, chunk, part);
+        if (result == MoveResult::kMoved)
+            result = step(chunk, {to.here, to.address + done, to.pid, part}, part);
         if (result != MoveResult::kMoved) return result;
         done += part;
     }
@@ -135,8 +127,7 @@ MoveResult NodeCopier::step(const Place& from, const Place& to, uint64_t bytes) 
     return MoveResult::kMoved;
 }
 
-MoveResult NodeCopier::move(const Place& from, const Place& to, uint64_t bytes) {
-    if (bytes == 0) return MoveResult::kMoved;
+MoveResult NodeCopier::move_run(const Place& from, const Place& to, uint64_t bytes) {
     const bool both_here = from.here && to.here, both_away = !from.here && !to.here;
     const bool overlap = both_here && from.address < to.address + bytes && to.address < from.address + bytes;
     const bool slow = bytes >= kSlowBytesMin && !overlap && copies_slowly(from.address, to.address);
@@ -149,8 +140,24 @@ MoveResult NodeCopier::move(const Place& from, const Place& to, uint64_t bytes) 
     return result;
 }
 
+MoveResult NodeCopier::move(Where from, Where to, uint64_t bytes) {
+    while (bytes != 0) {
+        const Place source = place_of(from, bytes, false);
+        const Place target = place_of(to, source.run, true);
+        const int forbidden = counters_.forbidden_error;
+        const MoveResult result = move_run(source, target, target.run);
+        // The system has just said that it moves nothing: what is shared can be reached all the same.
+        if (result == MoveResult::kNotPermitted && forbidden == 0 && counters_.forbidden_error != 0) continue;
+        if (result != MoveResult::kMoved) return result;
+        from.offset += target.run;
+        to.offset += target.run;
+        bytes -= target.run;
+    }
+    return MoveResult::kMoved;
+}
+
 MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes) {
-    Place source, target;
+    Where source, target;
     if (options_.staging_only && bytes != 0 && from.rank != kStaging && to.rank != kStaging) {
         ++counters_.refused;
         return MoveResult::kFailed;
@@ -161,7 +168,7 @@ MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t
 }
 
 MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
-    Place source, target;
+    Where source, target;
     if (options_.staging_only && bytes != 0 && to.rank != kStaging) {
         ++counters_.refused;
         return MoveResult::kFailed;
@@ -172,10 +179,11 @@ MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const Memo
 }
 
 MoveResult NodeCopier::write(std::span<const std::byte> from, const MemoryRef& to) {
-    Place target;
+    Where target;
     const MoveResult result = resolve(to, from.size(), &target);
     if (result != MoveResult::kMoved) return result;
-    return move({true, reinterpret_cast<uint64_t>(from.data()), 0}, target, from.size());
+    const Where source{{.base = reinterpret_cast<uint64_t>(from.data()), .bytes = from.size()}, 0, true};
+    return move(source, target, from.size());
 }
 
 }  // namespace longshore

@@ -1,16 +1,15 @@
-// Moves bytes between ranks of one machine: memcpy where both ends are mapped here, process_vm_readv or
-// _writev where one is, through a small chunk where none is. Used by service processes and by waiting ranks,
-// one thread each.
+// Moves bytes between ranks of one machine: memcpy where both ends are mapped here (the node's memory, what
+// ranks share of their own), process_vm_readv or _writev where one is, through a small chunk where none is.
+// Used by service processes and by waiting ranks, one thread each.
 #pragma once
 
 #include <stdlib.h>
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "engine/mover.h"
-#include "fabric/shm/region.h"
+#include "fabric/shm/peers.h"
 
 namespace longshore {
 
@@ -41,29 +40,33 @@ class NodeCopier {
     const CopierCounters& counters() const { return counters_; }
 
   private:
+    // One end of a move: `run` bytes from there on are reached alike.
     struct Place {
         bool here = false;
         uint64_t address = 0;
         uint32_t pid = 0;  // if not here
+        uint64_t run = 0;
     };
-    MoveResult resolve(const MemoryRef& ref, uint64_t bytes, Place* out);
-    MoveResult resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Place* out);
-    MoveResult move(const Place& from, const Place& to, uint64_t bytes);
+    // A span of a process, from an offset on.
+    struct Where {
+        ProcessSpan span;
+        uint64_t offset = 0;
+        bool here = false;  // it is this process
+    };
+    MoveResult resolve(const MemoryRef& ref, uint64_t bytes, Where* out);
+    MoveResult resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Where* out);
+    Place place_of(const Where& where, uint64_t bytes, bool write);
+    MoveResult move(Where from, Where to, uint64_t bytes);
+    MoveResult move_run(const Place& from, const Place& to, uint64_t bytes);
     MoveResult step(const Place& from, const Place& to, uint64_t bytes);
     MoveResult bounce(const Place& from, const Place& to, uint64_t bytes);
     static bool copies_slowly(uint64_t from, uint64_t to);
     MoveResult peer(const Place& remote, uint64_t here, uint64_t bytes, bool write);
-    bool is_alive(const ProcessSpan& span);
 
-    struct Known {
-        uint32_t pid;
-        uint64_t start_time;
-    };
     NodeMemory memory_;
     Options options_;
     CopierCounters counters_;
-    std::vector<Known> known_;  // processes whose identity was checked
-    size_t next_known_ = 0;
+    Peers peers_;
     struct Free {
         void operator()(void* memory) const { free(memory); }
     };

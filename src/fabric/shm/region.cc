@@ -9,7 +9,7 @@
 
 namespace longshore {
 namespace {
-constexpr uint32_t kSpanMagic = 0x4c535031;  // "1PSL"
+constexpr uint32_t kSpanMagic = 0x4c535032;  // "2PSL"
 }
 
 uint64_t process_start_time(uint32_t pid) {
@@ -27,21 +27,27 @@ uint64_t process_start_time(uint32_t pid) {
 }
 
 void encode_span(const ProcessSpan& span, std::byte* out) {
-    const uint32_t words[3] = {kSpanMagic, span.pid, 0};
-    const uint64_t longs[3] = {span.start_time, span.base, span.bytes};
+    const SharedPart& shared = span.shared;
+    const uint32_t words[4] = {kSpanMagic, span.pid, shared.file, 0};
+    const uint64_t longs[7] = {span.start_time, span.base,  span.bytes,        shared.identity,
+                               shared.begin,    shared.end, shared.file_offset};
+    static_assert(sizeof words + sizeof longs == kProcessSpanBytes);
     memcpy(out, words, sizeof words);
     memcpy(out + sizeof words, longs, sizeof longs);
 }
 
 bool decode_span(std::span<const std::byte> descriptor, ProcessSpan* out) {
-    uint32_t words[3];
-    uint64_t longs[3];
+    uint32_t words[4];
+    uint64_t longs[7];
     if (descriptor.size() != kProcessSpanBytes) return false;
     memcpy(words, descriptor.data(), sizeof words);
     memcpy(longs, descriptor.data() + sizeof words, sizeof longs);
-    *out = {words[1], longs[0], longs[1], longs[2]};
+    *out = {words[1], longs[0], longs[1], longs[2], {words[2], longs[3], longs[4], longs[5], longs[6]}};
+    const SharedPart& shared = out->shared;
     return words[0] == kSpanMagic && out->pid != 0 && static_cast<int32_t>(out->pid) > 0 &&
-           out->base + out->bytes >= out->base;
+           out->base + out->bytes >= out->base && static_cast<int32_t>(shared.file) >= 0 &&
+           shared.begin <= shared.end && shared.end <= out->bytes &&
+           shared.file_offset + (shared.end - shared.begin) >= shared.file_offset;
 }
 
 void publish_region(RegionEntry& entry, const ProcessSpan& span) {

@@ -1,0 +1,424 @@
+#define _GNU_SOURCE
+#include "memory/heap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Pages in extents, free ones in lists by size: two levels, as in TLSF (Masmano et al., ECRTS 2004). What
+ * describes an extent lies beside the heap, not in it: no overrun of a block reaches it, and no page is
+ * touched to keep books. */
+enum {
+    kPageBytes = 4096,
+    kPageShift = 12,
+    kSubBits = 3,
+    kSubs = 1 << kSubBits,
+    kClasses = 32,
+    kNone = 0, /* page 0 is never given out */
+};
+/* Freed pages that stay with the process, so that a loop that allocates and frees does not fault in anew. */
+static const uint32_t kKeptPagesMax = (256u << 20) / kPageBytes;
+
+enum { kInside = 0, kLive, kFree }; /* of an extent's first page; the pages behind it are inside */
+typedef struct extent {
+    uint32_t pages;          /* of the extent that begins here */
+    uint32_t before;         /* pages of the free extent that ends here, in its last page; else 0 */
+    uint32_t next, previous; /* in the list of free extents */
+    uint32_t state;
+    uint32_t dirty; /* free: at most so many of its pages have been touched since the system gave them */
+} extent;
+
+static struct {
+    pthread_mutex_t mutex;
+    longshore_heap heap;
+    extent* extents;     /* by page */
+    uint32_t page_count; /* of the reservation */
+    uint32_t top;        /* pages from here on have never been used */
+    uint32_t live, live_max, kept;
+    uint64_t refused;
+    uint32_t class_bits;
+    uint8_t sub_bits[kClasses];
+    uint32_t free_lists[kClasses][kSubs];
+    int opened; /* 1: there; -1: cannot be had, or not any more */
+    struct fork_page {
+        int copied; /* shared with the child */
+    } * fork_page;
+    int fork_pipe[2];
+} all = {.mutex = PTHREAD_MUTEX_INITIALIZER, .heap = {.file = -1}, .fork_pipe = {-1, -1}};
+
+static void* address_of(uint32_t page) {
+    return (char*)all.heap.base + ((size_t)page << kPageShift);
+}
+static uint32_t page_of(const void* block) {
+    return (uint32_t)((size_t)((const char*)block - (const char*)all.heap.base) >> kPageShift);
+}
+
+/* --- free lists */
+/* The class whose extents all have at least as many pages, if `up`; else the one that an extent of so many is
+ * in. */
+static void class_of(uint32_t pages, int up, uint32_t* class, uint32_t* sub) {
+    if (pages < kSubs) {
+        *class = 0;
+        *sub = pages;
+        return;
+    }
+    uint32_t high = 31u - (uint32_t)__builtin_clz(pages);
+    if (up) {
+        pages += (1u << (high - kSubBits)) - 1;
+        high = 31u - (uint32_t)__builtin_clz(pages);
+    }
+    *class = high - kSubBits + 1;
+    *sub = pages >> (high - kSubBits) & (kSubs - 1);
+}
+
+static void push_free(uint32_t first, uint32_t pages, uint32_t dirty) {
+    extent* e = &all.extents[first];
+    uint32_t class, sub;
+    class_of(pages, 0, &class, &sub);
+    uint32_t* head = &all.free_lists[class][sub];
+    *e = (extent){.pages = pages, .before = e->before, .next = *head, .state = kFree, .dirty = dirty};
+    all.extents[first + pages - 1].before = pages;
+    if (*head != kNone) all.extents[*head].previous = first;
+    *head = first;
+    all.class_bits |= 1u << class;
+    all.sub_bits[class] |= (uint8_t)(1u << sub);
+    all.kept += dirty;
+}
+
+static void remove_free(uint32_t first) {
+    extent* e = &all.extents[first];
+    uint32_t class, sub;
+    class_of(e->pages, 0, &class, &sub);
+    if (e->previous != kNone)
+        all.extents[e->previous].next = e->next;
+    else
+        all.free_lists[class][sub] = e->next;
+    if (e->next != kNone) all.extents[e->next].previous = e->previous;
+    if (all.free_lists[class][sub] == kNone) {
+        all.sub_bits[class] &= (uint8_t) ~(1u << sub);
+        if (all.sub_bits[class] == 0) all.class_bits &= ~(1u << class);
+    }
+    all.extents[first + e->pages - 1].before = 0;
+    all.kept -= e->dirty;
+    e->state = kInside;
+}
+
+/* Some free extent of at least so many pages; kNone if the lists have none. */
+static uint32_t find_free(uint32_t pages) {
+    uint32_t class, sub;
+    class_of(pages, 1, &class, &sub);
+    if (class >= kClasses) return kNone;
+    uint32_t bits = all.sub_bits[class] & (0xffu << sub);
+    if (bits == 0) {
+        uint32_t classes = class + 1 < kClasses ? all.class_bits & (~0u << (class + 1)) : 0;
+        if (classes == 0) return kNone;
+        class = (uint32_t)__builtin_ctz(classes);
+        bits = all.sub_bits[class];
+    }
+    return all.free_lists[class][__builtin_ctz(bits)];
+}
+
+/* --- extents */
+static void give_to_system(uint32_t first, uint32_t pages) {
+    /* By address, not by descriptor: the program may have closed that, and opened something else. */
+    madvise(address_of(first), (size_t)pages << kPageShift, MADV_REMOVE);
+}
+
+static uint32_t at_most(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+/* Back to the lists, together with free neighbours. */
+static void free_pages(uint32_t first, uint32_t pages, uint32_t dirty) {
+    const uint32_t before = all.extents[first - 1].before;
+    if (before != 0) {
+        first -= before;
+        pages += before;
+        dirty += all.extents[first].dirty;
+        remove_free(first);
+    }
+    const uint32_t next = first + pages;
+    if (next < all.top && all.extents[next].state == kFree) {
+        pages += all.extents[next].pages;
+        dirty += all.extents[next].dirty;
+        remove_free(next);
+    }
+    if (all.kept + dirty > kKeptPagesMax) {
+        give_to_system(first, pages);
+        dirty = 0;
+    }
+    push_free(first, pages, dirty);
+}
+
+/* So many pages, free of any list; *dirty: at most so many have been touched. */
+static uint32_t take_pages(uint32_t pages, uint32_t* dirty) {
+    const uint32_t tail = all.extents[all.top - 1].before; /* free ones that end where the untouched begin */
+    uint32_t first = find_free(pages);
+    if (first == kNone && tail >= pages) first = all.top - tail;
+    if (first != kNone) {
+        const uint32_t have = all.extents[first].pages;
+        *dirty = all.extents[first].dirty;
+        remove_free(first);
+        if (have > pages) push_free(first + pages, have - pages, at_most(*dirty, have - pages));
+        return first;
+    }
+    if (pages > tail + (all.page_count - all.top)) return kNone;
+    first = all.top - tail;
+    *dirty = tail != 0 ? all.extents[first].dirty : 0;
+    if (tail != 0) remove_free(first);
+    all.top = first + pages;
+    return first;
+}
+
+static void make_live(uint32_t first, uint32_t pages) {
+    all.extents[first].pages = pages;
+    all.extents[first].state = kLive;
+    all.live += pages;
+    if (all.live > all.live_max) all.live_max = all.live;
+}
+
+static uint32_t pages_of(size_t bytes) {
+    return bytes == 0 ? 1 : (uint32_t)((bytes + kPageBytes - 1) >> kPageShift);
+}
+
+void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed) {
+    if (__atomic_load_n(&all.opened, __ATOMIC_ACQUIRE) != 1 || bytes > all.heap.bytes ||
+        alignment > all.heap.bytes)
+        return NULL;
+    const uint32_t pages = pages_of(bytes);
+    const uint32_t slack = alignment > kPageBytes ? (uint32_t)(alignment >> kPageShift) - 1 : 0;
+    uint32_t dirty = 0;
+    pthread_mutex_lock(&all.mutex);
+    uint32_t first = pages + slack <= all.page_count ? take_pages(pages + slack, &dirty) : kNone;
+    if (first != kNone && slack != 0) {
+        const uintptr_t at = (uintptr_t)address_of(first);
+        const uint32_t skip = (uint32_t)(((at + alignment - 1) & ~(alignment - 1)) - at) >> kPageShift;
+        if (skip != 0) free_pages(first, skip, at_most(dirty, skip));
+        if (slack > skip) free_pages(first + skip + pages, slack - skip, at_most(dirty, slack - skip));
+        first += skip;
+    }
+    if (first != kNone)
+        make_live(first, pages);
+    else
+        ++all.refused;
+    pthread_mutex_unlock(&all.mutex);
+    if (first == kNone) return NULL;
+    if (zeroed && dirty != 0) memset(address_of(first), 0, (size_t)pages << kPageShift);
+    return address_of(first);
+}
+
+static extent* live_at(const void* block) {
+    extent* e = &all.extents[page_of(block)];
+    /* As glibc does where it sees that its caller has freed what he did not have. */
+    if (e->state != kLive || ((uintptr_t)block & (kPageBytes - 1)) != 0) abort();
+    return e;
+}
+
+void longshore_heap_release(void* block) {
+    const int error = errno; /* free() leaves it alone */
+    pthread_mutex_lock(&all.mutex);
+    extent* e = live_at(block);
+    const uint32_t pages = e->pages;
+    e->state = kInside;
+    all.live -= pages;
+    if (all.opened == 1)
+        free_pages(page_of(block), pages, pages);
+    else /* in a forked child, whose copy is private: nothing is taken from here any more */
+        madvise(block, (size_t)pages << kPageShift, MADV_DONTNEED);
+    pthread_mutex_unlock(&all.mutex);
+    errno = error;
+}
+
+size_t longshore_heap_usable(const void* block) {
+    pthread_mutex_lock(&all.mutex);
+    const size_t bytes = (size_t)live_at(block)->pages << kPageShift;
+    pthread_mutex_unlock(&all.mutex);
+    return bytes;
+}
+
+int longshore_heap_resize(void* block, size_t bytes) {
+    if (bytes > all.heap.bytes) return 0;
+    const uint32_t first = page_of(block), wanted = pages_of(bytes);
+    pthread_mutex_lock(&all.mutex);
+    extent* e = live_at(block);
+    int done = 1;
+    if (all.opened != 1) {
+        done = wanted <= e->pages;
+    } else if (wanted < e->pages) {
+        const uint32_t rest = e->pages - wanted;
+        e->pages = wanted;
+        all.live -= rest;
+        free_pages(first + wanted, rest, rest);
+    } else if (wanted > e->pages) {
+        const uint32_t more = wanted - e->pages, next = first + e->pages;
+        uint32_t have = next < all.top && all.extents[next].state == kFree ? all.extents[next].pages : 0;
+        if (have >= more) {
+            const uint32_t dirty = all.extents[next].dirty;
+            remove_free(next);
+            if (have > more) push_free(next + more, have - more, at_most(dirty, have - more));
+        } else if (next == all.top && more <= all.page_count - all.top) {
+            all.top += more;
+        } else {
+            done = 0;
+        }
+        if (done) {
+            all.live -= e->pages;
+            make_live(first, wanted);
+        }
+    }
+    pthread_mutex_unlock(&all.mutex);
+    return done;
+}
+
+int longshore_heap_holds(const void* block) {
+    const size_t offset = (size_t)((const char*)block - (const char*)all.heap.base);
+    return offset < all.heap.bytes; /* bytes is 0 until there is one */
+}
+
+longshore_heap_use longshore_heap_used(void) {
+    pthread_mutex_lock(&all.mutex);
+    const longshore_heap_use use = {(size_t)all.live << kPageShift, (size_t)all.kept << kPageShift,
+                                    (size_t)all.live_max << kPageShift, all.refused};
+    pthread_mutex_unlock(&all.mutex);
+    return use;
+}
+
+/* --- fork. A child must have its own copy, but these pages are shared: the child copies them at once, and
+ * the parent waits until it has. */
+static void before_fork(void) {
+    pthread_mutex_lock(&all.mutex);
+    all.fork_pipe[0] = all.fork_pipe[1] = -1;
+    if (all.opened != 1 || all.live == 0) return;
+    all.fork_page->copied = 0;
+    if (pipe2(all.fork_pipe, O_CLOEXEC) != 0) all.fork_pipe[0] = all.fork_pipe[1] = -1;
+}
+
+static void after_fork_in_parent(void) {
+    if (all.opened == 1 && all.live != 0) {
+        const int error = errno;
+        char byte;
+        if (all.fork_pipe[1] >= 0) {
+            /* Ends when the child has closed its end, be it because it is gone. */
+            close(all.fork_pipe[1]);
+            while (read(all.fork_pipe[0], &byte, 1) < 0 && errno == EINTR) {
+            }
+            close(all.fork_pipe[0]);
+        } else {
+            for (int i = 0; i < 10000 && !__atomic_load_n(&all.fork_page->copied, __ATOMIC_ACQUIRE); ++i)
+                usleep(1000);
+        }
+        errno = error;
+    }
+    pthread_mutex_unlock(&all.mutex);
+}
+
+/* Private pages in the place of shared ones. Untouched pages stay so where the file can tell which they are.
+ */
+static void copy_extent(uint32_t first, uint32_t pages, int file) {
+    char* const at = address_of(first);
+    const size_t bytes = (size_t)pages << kPageShift;
+    char* const copy =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (copy == MAP_FAILED) {
+        /* The next best: its writes are its own, and it may see some of the parent's later ones. */
+        mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file,
+             (off_t)((size_t)first << kPageShift));
+        return;
+    }
+    const off_t begin = (off_t)((size_t)first << kPageShift), end = begin + (off_t)bytes;
+    for (off_t data = begin; data < end;) {
+        off_t hole = end;
+        if (file >= 0) {
+            data = lseek(file, data, SEEK_DATA);
+            if (data < 0 || data >= end) break;
+            hole = lseek(file, data, SEEK_HOLE);
+            if (hole < 0 || hole > end) hole = end;
+        }
+        memcpy(copy + (data - begin), at + (data - begin), (size_t)(hole - data));
+        data = hole;
+    }
+    /* Not by libc's function: libraries that watch it (UCX 1.13) lose its last argument. */
+    syscall(SYS_mremap, copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+}
+
+static void after_fork_in_child(void) {
+    pthread_mutex_init(&all.mutex, NULL); /* its owner is a thread of the parent */
+    if (all.opened == 1) {
+        struct stat file;
+        const int ours = fstat(all.heap.file, &file) == 0 && file.st_ino == all.heap.identity;
+        for (uint32_t page = 1; page < all.top; page += all.extents[page].pages)
+            if (all.extents[page].state == kLive)
+                copy_extent(page, all.extents[page].pages, ours ? all.heap.file : -1);
+        all.opened = -1;
+        if (ours) close(all.heap.file);
+        all.heap.file = -1;
+        __atomic_store_n(&all.fork_page->copied, 1, __ATOMIC_RELEASE);
+    }
+    if (all.fork_pipe[0] >= 0) close(all.fork_pipe[0]);
+    if (all.fork_pipe[1] >= 0) close(all.fork_pipe[1]);
+}
+
+/* --- making it */
+/* Programs count on low descriptors: daemons close them, shells number them. */
+static int out_of_the_way(int file) {
+    const int high = fcntl(file, F_DUPFD_CLOEXEC, 800);
+    if (high < 0) return file;
+    close(file);
+    return high;
+}
+
+static int make_heap(size_t bytes) {
+    const size_t table = (bytes >> kPageShift) * sizeof(extent);
+    struct stat file;
+    int fd = memfd_create("longshore-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return 0;
+    fd = out_of_the_way(fd);
+    void* base = MAP_FAILED;
+    void* extents =
+        mmap(NULL, table, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* page = mmap(NULL, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (extents != MAP_FAILED && page != MAP_FAILED && ftruncate(fd, (off_t)bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 && fstat(fd, &file) == 0)
+        base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED || pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+        if (base != MAP_FAILED) munmap(base, bytes);
+        if (extents != MAP_FAILED) munmap(extents, table);
+        if (page != MAP_FAILED) munmap(page, kPageBytes);
+        close(fd);
+        return 0;
+    }
+    all.extents = extents;
+    all.fork_page = page;
+    all.page_count = (uint32_t)(bytes >> kPageShift);
+    all.top = 1;
+    all.heap = (longshore_heap){fd, file.st_ino, base, bytes};
+    return 1;
+}
+
+const longshore_heap* longshore_heap_open(size_t bytes_max) {
+    if (__atomic_load_n(&all.opened, __ATOMIC_ACQUIRE) == 0) {
+        const int error = errno;
+        const size_t pages_there = (size_t)sysconf(_SC_PHYS_PAGES);
+        size_t bytes = pages_there * (size_t)sysconf(_SC_PAGESIZE);
+        if (bytes_max != 0 && bytes_max < bytes) bytes = bytes_max;
+        if (bytes > (size_t)1 << 43) bytes = (size_t)1 << 43; /* pages are counted in 32 bits */
+        bytes &= ~(size_t)(kPageBytes - 1);
+        pthread_mutex_lock(&all.mutex);
+        if (all.opened == 0)
+            __atomic_store_n(&all.opened, bytes >= 2 * kPageBytes && make_heap(bytes) ? 1 : -1,
+                             __ATOMIC_RELEASE);
+        pthread_mutex_unlock(&all.mutex);
+        errno = error;
+    }
+    return longshore_heap_get();
+}
+
+const longshore_heap* longshore_heap_get(void) {
+    return __atomic_load_n(&all.opened, __ATOMIC_ACQUIRE) == 1 ? &all.heap : NULL;
+}

@@ -1,0 +1,48 @@
+/* Large blocks from memory that other processes of this user can map: one sparse memfd per process, mapped
+ * once. Whoever maps it too reads and writes a rank's buffers with plain loads and stores. Plain C, libc
+ * only: it lives in foreign processes, below malloc. Any thread. docs/decisions/0011-shared-allocations.md
+ * has the reasons. */
+#ifndef LONGSHORE_MEMORY_HEAP_H
+#define LONGSHORE_MEMORY_HEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where the heap lies; file -1: there is none. The same from longshore_heap_open() on. */
+typedef struct longshore_heap {
+    int file;          /* the memfd; the program may have closed it: compare `identity` */
+    uint64_t identity; /* its inode number */
+    void* base;
+    size_t bytes; /* reserved; taken from the system only where it is touched */
+} longshore_heap;
+
+/* Reserves the heap, once; later calls give the same. `bytes_max`: 0 is the machine's memory. Null: not
+ * possible, or taken back by a fork. */
+const longshore_heap* longshore_heap_open(size_t bytes_max);
+/* Null until it has been opened, and in a forked child. */
+const longshore_heap* longshore_heap_get(void);
+
+int longshore_heap_holds(const void* block);
+
+/* As posix_memalign and calloc: null if there is no room (errno as before). `alignment`: a power of two. */
+void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed);
+void longshore_heap_release(void* block);
+/* Bytes that fit in the block. */
+size_t longshore_heap_usable(const void* block);
+/* Whether the block has been made as large (or small) as that where it is. */
+int longshore_heap_resize(void* block, size_t bytes);
+
+typedef struct longshore_heap_use {
+    size_t live_bytes, kept_bytes, live_bytes_max; /* kept: freed, and not given back to the system */
+    uint64_t refused;                              /* allocations that did not fit */
+} longshore_heap_use;
+longshore_heap_use longshore_heap_used(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

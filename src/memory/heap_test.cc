@@ -1,0 +1,236 @@
+#include "memory/heap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "base/prng.h"
+
+namespace {
+
+constexpr size_t kMiB = 1u << 20;
+constexpr size_t kHeapBytes = 512 * kMiB;
+
+class Heap : public testing::Test {
+  protected:
+    void SetUp() override { ASSERT_NE(heap_, nullptr); }
+    void TearDown() override { EXPECT_EQ(longshore_heap_used().live_bytes, 0u); }
+    static char* allocate(size_t bytes, size_t alignment = 1, bool zeroed = false) {
+        return static_cast<char*>(longshore_heap_allocate(bytes, alignment, zeroed));
+    }
+    const longshore_heap* heap_ = longshore_heap_open(kHeapBytes);
+};
+
+uint8_t byte_of(uint64_t seed, size_t i) {
+    return static_cast<uint8_t>(longshore::mix64(seed + i / 4096) + i);
+}
+void fill(char* at, size_t bytes, uint64_t seed) {
+    for (size_t i = 0; i < bytes; i += 509) at[i] = static_cast<char>(byte_of(seed, i));
+}
+bool is_filled(const char* at, size_t bytes, uint64_t seed) {
+    for (size_t i = 0; i < bytes; i += 509)
+        if (static_cast<uint8_t>(at[i]) != byte_of(seed, i)) return false;
+    return true;
+}
+
+TEST_F(Heap, CanBeMappedByOthers) {
+    char* block = allocate(3 * kMiB);
+    fill(block, 3 * kMiB, 1);
+    struct stat status;
+    ASSERT_EQ(fstat(heap_->file, &status), 0);
+    EXPECT_EQ(status.st_ino, heap_->identity);
+    void* other = mmap(nullptr, heap_->bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, heap_->file, 0);
+    ASSERT_NE(other, MAP_FAILED);
+    EXPECT_TRUE(
+        is_filled(static_cast<char*>(other) + (block - static_cast<char*>(heap_->base)), 3 * kMiB, 1));
+    munmap(other, heap_->bytes);
+    longshore_heap_release(block);
+}
+
+TEST_F(Heap, KeepsItsFileOutOfTheWay) {
+    EXPECT_GE(heap_->file, 800);
+    EXPECT_NE(fcntl(heap_->file, F_GETFD) & FD_CLOEXEC, 0);
+    EXPECT_NE(ftruncate(heap_->file, 4096), 0) << "nobody can shrink it under a reader";
+}
+
+TEST_F(Heap, AlignsAsAsked) {
+    std::vector<char*> blocks;
+    for (size_t alignment = 1; alignment <= 64 * kMiB; alignment *= 2) {
+        blocks.push_back(allocate(100'000, alignment));
+        ASSERT_NE(blocks.back(), nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(blocks.back()) % alignment, 0u);
+    }
+    for (char* block : blocks) longshore_heap_release(block);
+}
+
+TEST_F(Heap, RefusesWhatDoesNotFitAndGoesOn) {
+    const uint64_t refused = longshore_heap_used().refused;
+    errno = 7;
+    EXPECT_EQ(allocate(kHeapBytes - 4096 + 1), nullptr);  // page 0 is never given out
+    EXPECT_EQ(longshore_heap_used().refused, refused + 1);
+    EXPECT_EQ(allocate(SIZE_MAX), nullptr);
+    EXPECT_EQ(allocate(4096, size_t{1} << 40), nullptr);
+    EXPECT_EQ(errno, 7);
+    char* all = allocate(kHeapBytes - 4096);
+    ASSERT_NE(all, nullptr);
+    EXPECT_EQ(allocate(4096), nullptr);
+    longshore_heap_release(all);
+    EXPECT_EQ(errno, 7);
+}
+
+TEST_F(Heap, ZeroedBlocksAreZeroHoweverOftenUsed) {
+    for (int round = 0; round < 20; ++round) {
+        char* block = allocate(2 * kMiB, 1, true);
+        for (size_t i = 0; i < 2 * kMiB; i += 8) ASSERT_EQ(*reinterpret_cast<uint64_t*>(block + i), 0u);
+        memset(block, 0xff, 2 * kMiB);
+        longshore_heap_release(block);
+    }
+}
+
+TEST_F(Heap, GivesMemoryBackWhenMuchIsFree) {
+    char* block = allocate(400 * kMiB);
+    for (size_t i = 0; i < 400 * kMiB; i += 4096) block[i] = 1;
+    longshore_heap_release(block);
+    EXPECT_LE(longshore_heap_used().kept_bytes, 256 * kMiB);
+    struct stat status;
+    ASSERT_EQ(fstat(heap_->file, &status), 0);
+    EXPECT_LE(static_cast<size_t>(status.st_blocks) * 512, 256 * kMiB);
+}
+
+TEST_F(Heap, GrowsAndShrinksInPlaceWhereItCan) {
+    char* block = allocate(kMiB);
+    fill(block, kMiB, 3);
+    ASSERT_TRUE(longshore_heap_resize(block, 8 * kMiB));
+    EXPECT_EQ(longshore_heap_usable(block), 8 * kMiB);
+    EXPECT_TRUE(is_filled(block, kMiB, 3));
+    char* behind = allocate(kMiB);
+    ASSERT_TRUE(longshore_heap_resize(block, kMiB));
+    EXPECT_TRUE(is_filled(block, kMiB, 3));
+    ASSERT_FALSE(longshore_heap_resize(block, 400 * kMiB) && behind > block);
+    longshore_heap_release(behind);
+    longshore_heap_release(block);
+}
+
+TEST_F(Heap, AChildHasItsOwnCopy) {
+    char* block = allocate(5 * kMiB);
+    char* sparse = allocate(100 * kMiB);
+    fill(block, 5 * kMiB, 11);
+    sparse[50 * kMiB] = 5;
+    for (const bool closed : {false, true}) {
+        // The program may close any descriptor, and open something else under its number.
+        const int kept = fcntl(heap_->file, F_DUPFD_CLOEXEC, 0),
+                  nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (closed) dup2(nothing, heap_->file);
+        int pipes[2];
+        ASSERT_EQ(pipe(pipes), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            char go;
+            // The parent has changed its own by now, and sees nothing of what is written here.
+            bool right = read(pipes[0], &go, 1) == 1 && is_filled(block, 5 * kMiB, 11) &&
+                         sparse[50 * kMiB] == 5 && sparse[kMiB] == 0;
+            fill(block, 5 * kMiB, 12);
+            right &= longshore_heap_get() == nullptr && longshore_heap_allocate(4096, 1, 0) == nullptr &&
+                     longshore_heap_holds(block) && longshore_heap_usable(block) == 5 * kMiB;
+            longshore_heap_release(block);
+            _exit(right ? 0 : 1);
+        }
+        fill(block, 5 * kMiB, 13);
+        ASSERT_EQ(write(pipes[1], "x", 1), 1);
+        int status = 0;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+        EXPECT_TRUE(is_filled(block, 5 * kMiB, 13));
+        fill(block, 5 * kMiB, 11);
+        dup3(kept, heap_->file, O_CLOEXEC);
+        for (int file : {pipes[0], pipes[1], kept, nothing}) close(file);
+    }
+    longshore_heap_release(sparse);
+    longshore_heap_release(block);
+}
+
+// The first child of this thread, seen from another one; 0: there is none yet.
+pid_t child_of(pid_t thread) {
+    char path[64], text[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", thread);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    const ssize_t got = read(file, text, sizeof text - 1);
+    close(file);
+    return got > 0 ? static_cast<pid_t>(atoi(text)) : 0;
+}
+
+TEST_F(Heap, AChildThatDiesWhileItCopiesHoldsNobodyUp) {
+    if (child_of(gettid()) < 0) GTEST_SKIP() << "this kernel does not list a thread's children";
+    char* block = allocate(300 * kMiB);
+    memset(block, 1, 300 * kMiB);
+    const pid_t self = gettid();
+    std::thread killer([&] {
+        pid_t child;
+        while ((child = child_of(self)) <= 0) usleep(100);
+        kill(child, SIGKILL);
+    });
+    const pid_t child = fork();  // returns when it has copied, or is gone
+    if (child == 0) pause();
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    killer.join();
+    longshore_heap_release(block);
+}
+
+// Two threads, blocks of any size and age, each checked before it goes.
+TEST_F(Heap, KeepsBlocksApart) {
+    const auto churn = [&](uint64_t seed) {
+        longshore::Prng prng(seed);
+        std::map<char*, std::pair<size_t, uint64_t>> blocks;
+        for (int i = 0; i < 4000; ++i) {
+            const uint64_t what = prng.below(10);
+            if (what < 5 && blocks.size() < 40) {
+                const size_t bytes = 1 + prng.below(prng.below(8) == 0 ? 8 * kMiB : 200'000);
+                const bool zeroed = prng.below(3) == 0;
+                char* block = allocate(bytes, prng.below(4) == 0 ? 1u << prng.below(20) : 1, zeroed);
+                if (block == nullptr) continue;
+                if (zeroed) {
+                    for (size_t k = 0; k < bytes; k += 997) ASSERT_EQ(block[k], 0);
+                }
+                fill(block, bytes, seed + i);
+                ASSERT_TRUE(blocks.try_emplace(block, bytes, seed + i).second);
+            } else if (!blocks.empty()) {
+                auto it = blocks.begin();
+                std::advance(it, static_cast<long>(prng.below(blocks.size())));
+                auto& [bytes, filled] = it->second;
+                ASSERT_TRUE(is_filled(it->first, bytes, filled)) << "seed " << seed << ", step " << i;
+                if (what < 7) {
+                    const size_t now = 1 + prng.below(2 * bytes);
+                    if (longshore_heap_resize(it->first, now)) {
+                        ASSERT_TRUE(is_filled(it->first, std::min(bytes, now), filled));
+                        bytes = now;
+                        fill(it->first, bytes, filled);
+                    }
+                } else {
+                    longshore_heap_release(it->first);
+                    blocks.erase(it);
+                }
+            }
+        }
+        for (auto& [block, what] : blocks) longshore_heap_release(block);
+    };
+    std::thread other(churn, 1000003);
+    churn(1);
+    other.join();
+}
+
+}  // namespace
