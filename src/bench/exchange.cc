@@ -73,13 +73,29 @@ int blocks_received(Pattern pattern, int rank, int ranks) {
     return rank == 0 ? ranks : 0;
 }
 
+std::size_t send_bytes(Pattern pattern, std::size_t bytes, int ranks) {
+    return is_to_each(pattern) ? bytes * std::size_t(ranks) : bytes;
+}
+
+std::size_t receive_bytes(Pattern pattern, std::size_t bytes, int rank, int ranks) {
+    return blocks_received(pattern, rank, ranks) == ranks ? bytes * std::size_t(ranks) : bytes;
+}
+
 }  // namespace
 
-GuardedBytes::GuardedBytes(std::size_t bytes) : bytes_(bytes) {
-    const std::size_t whole = (bytes + 2 * kGuardBytes + kPage - 1) / kPage * kPage;
-    memory_.reset(static_cast<std::uint8_t*>(std::aligned_alloc(kPage, whole)));
-    if (!memory_) throw std::bad_alloc();
-    std::memset(memory_.get(), kGuard, whole);
+// By malloc, as most programs take their memory.
+GuardedBytes::GuardedBytes(std::size_t bytes, std::uint8_t* place) : begin_(place), bytes_(bytes) {
+    if (!begin_) {
+        heap_.reset(static_cast<std::uint8_t*>(std::malloc(space_for(bytes) + kPage)));
+        if (!heap_) throw std::bad_alloc();
+        const auto address = reinterpret_cast<std::uintptr_t>(heap_.get());
+        begin_ = heap_.get() + (kPage - address % kPage) % kPage;
+    }
+    std::memset(begin_, kGuard, space_for(bytes));
+}
+
+std::size_t GuardedBytes::space_for(std::size_t bytes) {
+    return (bytes + 2 * kGuardBytes + kPage - 1) / kPage * kPage;
 }
 
 void GuardedBytes::Free::operator()(void* p) const {
@@ -88,7 +104,7 @@ void GuardedBytes::Free::operator()(void* p) const {
 
 bool GuardedBytes::guards_untouched() const {
     for (std::size_t i = 0; i < kGuardBytes; ++i)
-        if (memory_.get()[i] != kGuard || data()[bytes_ + i] != kGuard) return false;
+        if (begin_[i] != kGuard || data()[bytes_ + i] != kGuard) return false;
     return true;
 }
 
@@ -98,16 +114,27 @@ bool Exchange::fits(std::size_t bytes, int ranks) {
 
 Exchange::Exchange(const Collective& collective, std::size_t bytes, int rank, int ranks, int buffers,
                    MPI_Comm comm)
-    : collective_(collective), bytes_(bytes), rank_(rank), ranks_(ranks), comm_(comm) {
-    const bool all_sent = is_to_each(collective.pattern);
-    const bool all_received = blocks_received(collective.pattern, rank, ranks) == ranks;
+    : Exchange(collective, bytes, rank, ranks, buffers, comm, nullptr) {}
+
+Exchange::Exchange(const Collective& collective, std::size_t bytes, int rank, int ranks, int buffers,
+                   MPI_Comm comm, std::uint8_t* place)
+    : rank_(rank), ranks_(ranks), collective_(collective), bytes_(bytes), comm_(comm) {
     for (int peer = 0; peer < ranks; ++peer) {
         counts_.push_back(int(bytes));
         displacements_.push_back(int(bytes) * peer);
     }
-    for (int i = 0; i < buffers; ++i)
-        pairs_.push_back({GuardedBytes(all_sent ? bytes * std::size_t(ranks) : bytes),
-                          GuardedBytes(all_received ? bytes * std::size_t(ranks) : bytes)});
+    const std::size_t sent = send_bytes(collective.pattern, bytes, ranks);
+    const std::size_t received = receive_bytes(collective.pattern, bytes, rank, ranks);
+    for (int i = 0; i < buffers; ++i) {
+        std::uint8_t* receive_place = place ? place + GuardedBytes::space_for(sent) : nullptr;
+        pairs_.push_back({GuardedBytes(sent, place), GuardedBytes(received, receive_place)});
+        if (place) place += pair_space(collective, bytes, rank, ranks);
+    }
+}
+
+std::size_t Exchange::pair_space(const Collective& collective, std::size_t bytes, int rank, int ranks) {
+    return GuardedBytes::space_for(send_bytes(collective.pattern, bytes, ranks)) +
+           GuardedBytes::space_for(receive_bytes(collective.pattern, bytes, rank, ranks));
 }
 
 void Exchange::keep_only_pairs_with(int rank, bool root_only) {

@@ -11,11 +11,13 @@
 
 namespace longshore::bench {
 
-// Bytes with a guard zone on both sides, page aligned.
+// Bytes with a guard zone on both sides, page aligned: of the heap, or at `place`, which holds space_for them
+// and outlives this.
 class GuardedBytes {
   public:
-    explicit GuardedBytes(std::size_t bytes);
-    std::uint8_t* data() const { return memory_.get() + kGuardBytes; }
+    explicit GuardedBytes(std::size_t bytes, std::uint8_t* place = nullptr);
+    static std::size_t space_for(std::size_t bytes);
+    std::uint8_t* data() const { return begin_ + kGuardBytes; }
     std::size_t size() const { return bytes_; }
     bool guards_untouched() const;
 
@@ -24,7 +26,8 @@ class GuardedBytes {
     struct Free {
         void operator()(void* p) const;
     };
-    std::unique_ptr<std::uint8_t, Free> memory_;
+    std::unique_ptr<std::uint8_t, Free> heap_;
+    std::uint8_t* begin_;
     std::size_t bytes_;
 };
 
@@ -33,13 +36,14 @@ class Exchange {
     // Sizes whose displacements do not fit MPI's int are refused: see fits().
     Exchange(const Collective& collective, std::size_t bytes, int rank, int ranks, int buffers,
              MPI_Comm comm);
+    virtual ~Exchange() = default;
     static bool fits(std::size_t bytes, int ranks);
 
     // Alltoallv only: pairs that do not touch `rank` exchange nothing.
     void keep_only_pairs_with(int rank, bool root_only);
 
     // Starts the operation; a blocking one is complete on return, its request null.
-    MPI_Request start(const Calls& calls, int buffer);
+    virtual MPI_Request start(const Calls& calls, int buffer);
 
     // fill: writes the send blocks of `iteration` and poisons the receive buffer. check: what is wrong in the
     // whole receive buffer and around it, if anything.
@@ -52,16 +56,23 @@ class Exchange {
     // What this rank gets from other ranks in one operation.
     std::uint64_t bytes_from_others() const;
 
-  private:
+  protected:
     struct Pair {
         GuardedBytes send, receive;
     };
+    // The buffers one after another at `place`, if it is not null: pair_space for each pair.
+    Exchange(const Collective& collective, std::size_t bytes, int rank, int ranks, int buffers, MPI_Comm comm,
+             std::uint8_t* place);
+    static std::size_t pair_space(const Collective& collective, std::size_t bytes, int rank, int ranks);
+
+    int rank_, ranks_;
+    std::vector<Pair> pairs_;
+
+  private:
     const Collective& collective_;
     std::size_t bytes_;
-    int rank_, ranks_;
     MPI_Comm comm_;
     std::vector<int> counts_, displacements_;
-    std::vector<Pair> pairs_;
 };
 
 }  // namespace longshore::bench

@@ -56,8 +56,8 @@ int run_rows(Session& session, JsonLines& json) {
 }
 
 int run(const Options& options) {
-    Session session = make_session(options);
     const Machine machine = describe_machine();
+    Session session = make_session(options, machine);
     JsonLines json(session.root() ? options.json : "");
     if (session.root()) {
         print(machine);

@@ -25,7 +25,7 @@ struct Options {
     int warmup = 5;
     double time_limit_s = 3;  // per row
     int buffers = 1;
-    bool host = true, longshore = true;
+    bool host = true, longshore = true, copy_limit = false;
     std::vector<std::string> algorithms;  // further contenders: Longshore with this one forced
     bool cooperative = true;
     double late_ms = 0;

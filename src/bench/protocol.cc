@@ -58,9 +58,13 @@ struct Turn {
 
 class RowMeasurement {
   public:
-    RowMeasurement(Session& session, Computation& computation, Exchange& exchange, Row& row)
-        : session_(session), computation_(computation), exchange_(exchange), row_(row) {
-        for (const Contender& contender : session.contenders_for(exchange.collective()))
+    RowMeasurement(Session& session, Computation& computation, Buffers& buffers, Row& row)
+        : session_(session),
+          computation_(computation),
+          buffers_(buffers),
+          exchange_(buffers.own()),
+          row_(row) {
+        for (const Contender& contender : session.contenders_for(exchange_.collective()))
             row_.results.emplace_back().contender = contender;
     }
 
@@ -94,7 +98,7 @@ class RowMeasurement {
         for (Measured& measured : row_.results) {
             Turn turn;
             session_.use(measured.contender, exchange_.collective());
-            for (int i = 0; i < session_.options.warmup; ++i) pure_iteration(*measured.contender.calls, turn);
+            for (int i = 0; i < session_.options.warmup; ++i) pure_iteration(measured.contender, turn);
             append(measured.pure, max_over_ranks(turn.pure));
             slowest = std::max(slowest, median(measured.pure));
         }
@@ -139,12 +143,13 @@ class RowMeasurement {
         for (Measured& measured : row_.results) measured.compute_length = length;
     }
 
-    void pure_iteration(const Calls& calls, Turn& turn) {
+    void pure_iteration(const Contender& contender, Turn& turn) {
         const int buffer = next_buffer();
+        Exchange& exchange = buffers_.of(contender);
         barrier();
         const double start = now_us();
-        MPI_Request request = exchange_.start(calls, buffer);
-        if (request != MPI_REQUEST_NULL) finish(calls, request);
+        MPI_Request request = exchange.start(*contender.calls, buffer);
+        if (request != MPI_REQUEST_NULL) finish(*contender.calls, request);
         turn.pure.push_back(now_us() - start);
     }
 
@@ -171,15 +176,17 @@ class RowMeasurement {
         const Calls& calls = *measured.contender.calls;
         session_.use(measured.contender, exchange_.collective());
         Turn turn;
-        if (exchange_.collective().nonblocking) {
-            for (int i = 0; i < row_.iterations; ++i) pure_iteration(calls, turn);
+        if (measured.contender.is_limit) {
+            for (int i = 0; i < row_.iterations; ++i) pure_iteration(measured.contender, turn);
+        } else if (exchange_.collective().nonblocking) {
+            for (int i = 0; i < row_.iterations; ++i) pure_iteration(measured.contender, turn);
             if (session_.options.compute == Compute::kWork) compute_alone(turn);
             const longshore_counters before = session_.hooks.counters();
             for (int i = 0; i < row_.iterations; ++i) overall_iteration(calls, turn);
             count(measured, before);
         } else {
             const longshore_counters before = session_.hooks.counters();
-            for (int i = 0; i < row_.iterations; ++i) pure_iteration(calls, turn);
+            for (int i = 0; i < row_.iterations; ++i) pure_iteration(measured.contender, turn);
             count(measured, before);
         }
         turn.add_to(measured, session_.ranks);
@@ -214,7 +221,8 @@ class RowMeasurement {
 
     Session& session_;
     Computation& computation_;
-    Exchange& exchange_;
+    Buffers& buffers_;
+    Exchange& exchange_;  // of those that make calls
     Row& row_;
     int next_buffer_ = 0;
 };
@@ -242,6 +250,15 @@ bool verify_one_way(const Session& session, Exchange& exchange, const Contender&
 
 }  // namespace
 
+Buffers::Buffers(const Session& session, const Collective& collective, std::size_t bytes)
+    : own_(collective, bytes, session.rank, session.ranks, session.options.buffers, MPI_COMM_WORLD) {
+    for (const Contender& contender : session.contenders_for(collective))
+        if (contender.is_limit)
+            shared_ =
+                std::make_unique<LimitExchange>(collective, bytes, session.rank, session.ranks,
+                                                session.options.buffers, MPI_COMM_WORLD, session.crowded);
+}
+
 bool verify(const Session& session, Exchange& exchange, const Contender& contender,
             std::uint64_t first_iteration) {
     if (!verify_one_way(session, exchange, contender, first_iteration, false)) return false;
@@ -256,18 +273,17 @@ bool verify(const Session& session, Exchange& exchange, const Contender& contend
 
 std::optional<Row> measure_row(Session& session, Computation& computation, const Collective& collective,
                                std::size_t bytes) {
-    Exchange exchange(collective, bytes, session.rank, session.ranks, session.options.buffers,
-                      MPI_COMM_WORLD);
+    Buffers buffers(session, collective, bytes);
     const std::vector<Contender> contenders = session.contenders_for(collective);
     for (const Contender& contender : contenders)
-        if (!verify(session, exchange, contender, 0)) return std::nullopt;
+        if (!verify(session, buffers.of(contender), contender, 0)) return std::nullopt;
     Row row;
     row.collective = &collective;
     row.bytes = bytes;
-    RowMeasurement(session, computation, exchange, row).run();
+    RowMeasurement(session, computation, buffers, row).run();
     // Again afterwards: what was timed may have broken something.
     for (const Contender& contender : contenders)
-        if (!verify(session, exchange, contender, 1'000'000)) return std::nullopt;
+        if (!verify(session, buffers.of(contender), contender, 1'000'000)) return std::nullopt;
     return row;
 }
 

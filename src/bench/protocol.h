@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/compute.h"
+#include "bench/copy_limit.h"
 #include "bench/exchange.h"
 #include "bench/session.h"
 
@@ -36,6 +38,18 @@ struct Row {
     std::vector<double> t_sp;       // empty where it was not measured
     std::vector<Measured> results;  // one per contender
     double seconds = 0;
+};
+
+// Collective. What the contenders of a row exchange: the ranks' own memory, but for the copy limit.
+class Buffers {
+  public:
+    Buffers(const Session& session, const Collective& collective, std::size_t bytes);
+    Exchange& of(const Contender& contender) { return contender.is_limit ? *shared_ : own_; }
+    Exchange& own() { return own_; }
+
+  private:
+    Exchange own_;
+    std::unique_ptr<Exchange> shared_;  // null where nobody needs it
 };
 
 // Collective. Fails (on all ranks, after saying why) where a result is wrong: then nothing was timed.

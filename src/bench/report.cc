@@ -21,15 +21,24 @@ bool is_counted(const Measured& measured) {
 
 const Measured* host_of(const Row& row) {
     for (const Measured& measured : row.results)
-        if (!measured.contender.is_longshore) return &measured;
+        if (!measured.contender.is_longshore && !measured.contender.is_limit) return &measured;
     return nullptr;
 }
 
-// "1.53x" for Longshore beside the host: above 1 Longshore is slower.
+const Measured* limit_of(const Row& row) {
+    for (const Measured& measured : row.results)
+        if (measured.contender.is_limit) return &measured;
+    return nullptr;
+}
+
+// "1.53x" for one that takes half as long again as the reference.
+std::string against(const Measured* reference, const Measured& measured) {
+    if (!reference || reference == &measured) return "-";
+    return fmt::format("{:.2f}x", ratio(median(measured.pure), median(reference->pure)));
+}
+
 std::string against_host(const Row& row, const Measured& measured) {
-    const Measured* host = host_of(row);
-    if (!host || !measured.contender.is_longshore) return "-";
-    return fmt::format("{:.2f}x", ratio(median(measured.pure), median(host->pure)));
+    return against(measured.contender.is_longshore ? host_of(row) : nullptr, measured);
 }
 
 std::string service_share(const Measured& measured) {
@@ -45,7 +54,7 @@ double work_stretch(const Measured& measured) {
 
 // Of the names of the contenders.
 int name_width(const Options& options) {
-    std::size_t width = 9;
+    std::size_t width = options.copy_limit ? 10 : 9;
     for (const std::string& name : options.algorithms) width = std::max(width, name.size());
     return int(width);
 }
@@ -105,6 +114,7 @@ void print_header(const Collective& collective, const Options& options, int rank
     fmt::print("; times in us, over iterations, maximum of ranks\n");
     fmt::print("{:>6} {:<{}} {:>9} {:>9} {:>9} {:>9} {:>8}", "bytes", "contender", name_width(options),
                "pure min", "median", "p99", "max", "vs host");
+    if (options.copy_limit) fmt::print(" {:>8}", "vs limit");
     if (collective.nonblocking) {
         fmt::print(" {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8}", "t_sp", "/pure", "compute",
                    "overall", "overlap%", "post", "mean", "wait", "mean", "cpu");
@@ -120,6 +130,11 @@ void print_row(const Row& row, const Options& options) {
         fmt::print("{:>6} {:<{}} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>8}", short_size(row.bytes),
                    measured.contender.name, name_width(options), pure.min, pure.median, pure.p99, pure.max,
                    against_host(row, measured));
+        if (options.copy_limit) fmt::print(" {:>8}", against(limit_of(row), measured));
+        if (measured.contender.is_limit) {
+            fmt::print("\n");  // it computes nothing on the way
+            continue;
+        }
         if (row.collective->nonblocking) {
             const double t_sp = median(row.t_sp);
             fmt::print(" {:>9} {:>6}", row.t_sp.empty() ? "-" : fmt::format("{:.2f}", t_sp),
@@ -148,7 +163,9 @@ void write_row(const Row& row, const Options& options, JsonLines& json) {
                                  {"pure_us", measured.pure},
                                  {"pure_median_us", pure.median},
                                  {"pure_p99_us", pure.p99}};
-        if (row.collective->nonblocking) {
+        if (const Measured* limit = limit_of(row))
+            object["vs_limit"] = ratio(pure.median, median(limit->pure));
+        if (row.collective->nonblocking && !measured.contender.is_limit) {
             object["compute"] = to_string(options.compute);
             object["compute_length_us"] = measured.compute_length;
             object["t_sp_us"] = row.t_sp;

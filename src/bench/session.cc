@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "bench/copy_limit.h"
+
 namespace longshore::bench {
 
 double now_us() {
@@ -42,6 +44,7 @@ bool Hooks::set_algorithm(const Collective& collective, const char* name) const 
 std::vector<Contender> Session::contenders_for(const Collective& collective) const {
     std::vector<Contender> list;
     for (const Contender& contender : contenders) {
+        if (contender.is_limit && !LimitExchange::serves(collective)) continue;
         const char* algorithm = contender.algorithm;
         // An older library knows no algorithms, and needs none where none is forced.
         const bool forced = algorithm && *algorithm;
@@ -54,8 +57,8 @@ void Session::use(const Contender& contender, const Collective& collective) cons
     if (contender.algorithm) hooks.set_algorithm(collective, contender.algorithm);
 }
 
-Session make_session(const Options& options) {
-    Session session{options, 0, 1, {}, {}, false, {}};
+Session make_session(const Options& options, const Machine& machine) {
+    Session session{options, 0, 1, {}, {}, false, machine.ranks_here > machine.cores, {}};
     PMPI_Comm_rank(MPI_COMM_WORLD, &session.rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &session.ranks);
     const bool present = !any_rank(!session.hooks.present());
@@ -64,10 +67,14 @@ Session make_session(const Options& options) {
     if (wanted && !present) session.note = "Longshore is not preloaded: only the host is measured";
     if (wanted && present && !on)
         session.note = "Longshore is preloaded, but offload is off for this job: only the host is measured";
-    if (options.host || !on) session.contenders.push_back({"host", &kHostCalls, false});
+    const bool limit = options.copy_limit && machine.nodes == 1;
+    if (options.copy_limit && !limit)
+        session.note = "the ranks are on several machines: copy-limit is left out";
+    if (options.host || (!on && !limit)) session.contenders.push_back({"host", &kHostCalls, false});
     if (options.longshore && on) {
         session.contenders.push_back({"longshore", &kInterposedCalls, true, ""});
     }
+    if (limit) session.contenders.push_back({"copy-limit", &kHostCalls, false, nullptr, true});
     if (on) {
         for (const std::string& name : options.algorithms)
             session.contenders.push_back({name.c_str(), &kInterposedCalls, name != "mpi", name.c_str()});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/collectives.h"
+#include "bench/machine.h"
 #include "bench/options.h"
 #include "longshore.h"
 
@@ -39,6 +40,7 @@ struct Contender {
     const Calls* calls;
     bool is_longshore;
     const char* algorithm = nullptr;  // to be forced, "" for none; null: no call reaches the library
+    bool is_limit = false;            // copy_limit.h; makes no calls
 };
 
 struct Session {
@@ -47,7 +49,8 @@ struct Session {
     Hooks hooks;
     std::vector<Contender> contenders;
     bool cooperative_can_change = false;
-    std::string note;  // why a contender that was asked for is missing
+    bool crowded = false;  // more ranks than cores
+    std::string note;      // why a contender that was asked for is missing
 
     bool root() const { return rank == 0; }
     // Those that the collective has.
@@ -57,7 +60,7 @@ struct Session {
 };
 
 // Collective. Asks the library on every rank: the answer is the same on all.
-Session make_session(const Options& options);
+Session make_session(const Options& options, const Machine& machine);
 
 // Collective helpers over MPI_COMM_WORLD, past the preloaded library.
 std::vector<double> max_over_ranks(const std::vector<double>& mine);  // result on rank 0
