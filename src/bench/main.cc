@@ -58,7 +58,7 @@ int run_rows(Session& session, JsonLines& json) {
 int run(const Options& options) {
     const Machine machine = describe_machine();
     Session session = make_session(options, machine);
-    JsonLines json(session.root() ? options.json : "");
+    JsonLines json(session.root() ? options.json : "", options.json_append);
     if (session.root()) {
         print(machine);
         if (!session.note.empty()) fmt::print("# note    {}\n", session.note);
@@ -71,6 +71,9 @@ int run(const Options& options) {
             return run_late(session, machine.nodes, json);
         case Mode::kImbalance:
             return run_imbalance(session, machine.nodes, json);
+        case Mode::kCopyLimit:
+            if (const int status = run_copy_rates(session, machine.nodes, json); status != 0) return status;
+            return run_rows(session, json);
         case Mode::kRows:
             return run_rows(session, json);
     }

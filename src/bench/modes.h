@@ -9,6 +9,9 @@ namespace longshore::bench {
 // Cost of calls that are not offloaded: MPI_ against PMPI_, in ns.
 int run_overhead(const Session& session, JsonLines& json);
 
+// What one core copies by memcpy and by process_vm_readv and its kin, in GB/s.
+int run_copy_rates(const Session& session, int nodes, JsonLines& json);
+
 // One rank enters late: time from its entry to everyone's completion, against the time for moving its own
 // blocks.
 int run_late(Session& session, int nodes, JsonLines& json);

@@ -101,6 +101,13 @@ void complete_imbalance(bool collectives_given, bool sizes_given, Options& optio
         throw CLI::ValidationError("with --imbalance, --compute is sleep or spin");
 }
 
+void complete_copy_limit(bool collectives_given, bool sizes_given, bool contenders_given, Options& options) {
+    if (!collectives_given)
+        options.collectives = {"ialltoallv", "alltoallv", "iallgather", "allgather", "ibcast", "bcast"};
+    if (!sizes_given) options.sizes = powers_of_two(64 << 10, 4 << 20);
+    if (!contenders_given) options.copy_limit = true;
+}
+
 }  // namespace
 
 const char* to_string(Compute compute) {
@@ -121,7 +128,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     std::size_t min = 1, max = std::size_t(4) << 20;
     std::vector<std::string> contenders = {"host", "longshore"};
     std::string cooperative = "on";
-    bool overhead = false, imbalance = false, list = false;
+    bool copy_limit = false, overhead = false, imbalance = false, list = false;
     int vary = 0;
     const std::map<std::string, Compute> computes = {
         {"sleep", Compute::kSleep}, {"spin", Compute::kSpin}, {"work", Compute::kWork}};
@@ -156,13 +163,15 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->option_text("sleep|spin|work");
     app.add_option("--compute-us", options.compute_us, "length of computing, instead of 1.2 x t_sp")
         ->check(CLI::PositiveNumber);
-    app.add_option("--contenders", contenders,
-                   "host, longshore, copy-limit (one machine, for alltoall, allgather and bcast of every "
-                   "form: ranks copy out of memory that all have mapped, the least time any library could "
-                   "take), and Longshore with an algorithm forced: mpi, direct, staged, staged-flat, "
-                   "staged-hierarchical")
-        ->delimiter(',')
-        ->capture_default_str();
+    auto* contenders_option =
+        app.add_option(
+               "--contenders", contenders,
+               "host, longshore, copy-limit (one machine, for alltoall, allgather and bcast of every "
+               "form: ranks copy out of memory that all have mapped, the least time any library could "
+               "take), and Longshore with an algorithm forced: mpi, direct, staged, staged-flat, "
+               "staged-hierarchical")
+            ->delimiter(',')
+            ->capture_default_str();
     app.add_option("--cooperative", cooperative, "whether ranks that wait move blocks themselves")
         ->check(CLI::IsMember({"on", "off"}))
         ->capture_default_str();
@@ -185,23 +194,31 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->capture_default_str();
     app.add_option("--json", options.json,
                    "write machine, rows and all samples to this file, a JSON object per line");
+    app.add_flag("--json-append", options.json_append, "add to that file instead of writing it anew");
     app.add_option("--progress", options.progress, "on stderr; auto (default): bar on a terminal, else lines")
         ->transform(CLI::CheckedTransformer(styles, CLI::ignore_case))
         ->option_text("auto|bar|lines|none");
     app.add_flag("--list", list, "instead: print the names of the collectives, one a line");
+    auto* copy_limit_option = app.add_flag(
+        "--copy-limit", copy_limit,
+        "first what one core copies, by memcpy and by process_vm_readv and _writev; then the rows of "
+        "host, longshore and copy-limit, of six collectives at 64K to 4M if nothing else is said");
     auto* overhead_option = app.add_flag("--overhead", overhead,
-                                         "instead: cost of calls that are not offloaded, MPI_ against PMPI_");
+                                         "instead: cost of calls that are not offloaded, MPI_ against PMPI_")
+                                ->excludes(copy_limit_option);
     auto* late_option = app.add_option("--late", options.late_ms,
                                        "instead: the last rank enters that many ms late; time from its entry "
                                        "to everyone's completion, "
                                        "against the time for moving its own blocks")
                             ->check(CLI::PositiveNumber)
-                            ->excludes("--overhead");
+                            ->excludes(copy_limit_option)
+                            ->excludes(overhead_option);
     auto* imbalance_option =
         app.add_flag(
                "--imbalance", imbalance,
                "instead: some ranks enter an allgather late, an alltoall follows; time beyond waiting for "
                "the last to enter")
+            ->excludes(copy_limit_option)
             ->excludes(overhead_option)
             ->excludes(late_option);
     app.add_option("--seed", options.seed, "of who is late and by how much")
@@ -220,10 +237,11 @@ int parse(int argc, char** argv, bool speak, Options& options) {
             (overhead || imbalance || options.late_ms > 0))
             throw CLI::ValidationError(
                 "--overhead, --late and --imbalance take the contenders host and longshore only");
-        if (imbalance)
-            complete_imbalance(collectives_option->count() > 0,
-                               !options.sizes.empty() || min_option->count() + max_option->count() > 0,
-                               options);
+        const bool sizes_given = !options.sizes.empty() || min_option->count() + max_option->count() > 0;
+        if (imbalance) complete_imbalance(collectives_option->count() > 0, sizes_given, options);
+        if (copy_limit)
+            complete_copy_limit(collectives_option->count() > 0, sizes_given, contenders_option->count() > 0,
+                                options);
         if (options.sizes.empty()) options.sizes = powers_of_two(min, max);
         std::sort(options.sizes.begin(), options.sizes.end());
         if (options.sizes.empty()) throw CLI::ValidationError("no power of two between --min and --max");
@@ -243,6 +261,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     }
     options.cooperative = cooperative == "on";
     if (vary_option->count() > 0) options.buffers = vary > 0 ? vary : 4;
+    if (copy_limit) options.mode = Mode::kCopyLimit;
     if (overhead) options.mode = Mode::kOverhead;
     if (options.late_ms > 0) options.mode = Mode::kLate;
     if (imbalance) options.mode = Mode::kImbalance;

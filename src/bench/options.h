@@ -12,7 +12,7 @@ namespace longshore::bench {
 
 enum class Compute { kSleep, kSpin, kWork };
 enum class ProgressStyle { kAuto, kBar, kLines, kNone };
-enum class Mode { kRows, kOverhead, kLate, kImbalance };
+enum class Mode { kRows, kCopyLimit, kOverhead, kLate, kImbalance };
 
 struct Options {
     Mode mode = Mode::kRows;
@@ -32,6 +32,7 @@ struct Options {
     std::uint64_t seed = 1;          // --imbalance: of who is late, and by how much
     double late_share = kLateShare;  // of the ranks, in each iteration
     std::string json;
+    bool json_append = false;
     ProgressStyle progress = ProgressStyle::kAuto;
 };
 

@@ -68,9 +68,9 @@ std::string short_size(std::size_t bytes) {
     return fmt::format("{}", bytes);
 }
 
-JsonLines::JsonLines(const std::string& file_name) {
+JsonLines::JsonLines(const std::string& file_name, bool append) {
     if (file_name.empty()) return;
-    file_.open(file_name);
+    file_.open(file_name, append ? std::ios::app : std::ios::out);
     if (!file_) throw std::runtime_error(fmt::format("cannot write {}", file_name));
 }
 

@@ -17,7 +17,7 @@ std::string short_size(std::size_t bytes);
 // A JSON object per line; without a file name nothing is written.
 class JsonLines {
   public:
-    explicit JsonLines(const std::string& file_name);  // throws where the file cannot be opened
+    JsonLines(const std::string& file_name, bool append);  // throws where the file cannot be opened
     void write(const nlohmann::json& object);
 
   private:

@@ -31,19 +31,38 @@ int help(const CLI::App* command, const BenchOptions& options) {
     return kOk;
 }
 
-int bench(const CLI::App* command, const Words& words, const BenchOptions& options) {
-    if (options.help) return help(command, options);
-    const std::string flavour = choose_flavour("bench", kBenchProgram, options.mpi);
-    if (flavour.empty()) return kNotReady;
-    if (const int code = export_settings(options.launch); code != kOk) return code;
-    if (!options.host_only) {
-        if (const int code = export_shim(); code != kOk) return code;
-    }
+std::vector<std::string> launch_of(const std::string& flavour, const Words& words,
+                                   const BenchOptions& options) {
     std::vector<std::string> launch =
         mpirun_command(flavour, options.ranks != 0 ? options.ranks : default_ranks());
     launch.push_back(flavoured_program(kBenchProgram, flavour));
     launch.insert(launch.end(), words.begin(), words.end());
-    return execute(launch);
+    return launch;
+}
+
+// One launch for each MPI; their results go into one file.
+int copy_limit(const std::vector<std::string>& flavours, Words words, const BenchOptions& options) {
+    words.insert(words.begin(), "--copy-limit");
+    for (const std::string& flavour : flavours) {
+        if (flavour != flavours.front()) {
+            words.emplace_back("--json-append");
+            fmt::print("\n");
+        }
+        if (const int code = run_and_wait(launch_of(flavour, words, options)); code != kOk) return code;
+    }
+    return kOk;
+}
+
+int bench(const CLI::App* command, const Words& words, const BenchOptions& options) {
+    if (options.help) return help(command, options);
+    const std::vector<std::string> flavours = ready_flavours("bench", kBenchProgram, options.mpi);
+    if (flavours.empty()) return kNotReady;
+    if (const int code = export_settings(options.launch); code != kOk) return code;
+    if (!options.host_only) {
+        if (const int code = export_shim(); code != kOk) return code;
+    }
+    if (command->got_subcommand("copy-limit")) return copy_limit(flavours, words, options);
+    return execute(launch_of(flavours.front(), words, options));
 }
 
 }  // namespace
@@ -52,11 +71,17 @@ void add_bench(CLI::App& app, const Words* words, int* exit_code) {
     const auto options = std::make_shared<BenchOptions>();
     CLI::App* command =
         app.add_subcommand("bench", "Measure latency and overlap of collectives on this machine");
-    set_usage(command, "longshore bench [OPTIONS] [-- BENCH ARGUMENTS]");
+    set_usage(command, "longshore bench [copy-limit] [OPTIONS] [-- BENCH ARGUMENTS]");
     // Its own help flag: CLI11's would end before the benchmark can add its part.
     command->set_help_flag();
     command->add_flag("-h,--help", options->help, "show this help and that of the benchmark");
-    command->add_option("--mpi", options->mpi, "openmpi or mpich (default: the first that is there)")
+    command
+        ->add_subcommand("copy-limit",
+                         "what one core copies, and the least time a library could take: see below")
+        ->fallthrough();
+    command
+        ->add_option("--mpi", options->mpi,
+                     "openmpi or mpich (default: the first that is there; of copy-limit: both)")
         ->check(CLI::IsMember({"openmpi", "mpich"}))
         ->type_name("MPI");
     command
@@ -70,6 +95,10 @@ void add_bench(CLI::App& app, const Words* words, int* exit_code) {
   longshore bench --mpi mpich -n 4 --service 1
   longshore bench -n 4 --nodes 2 -- BENCH ARGUMENTS
   longshore bench --host-only -n 4
+  longshore bench copy-limit -n 2 -- --json limit.json
+
+copy-limit prints what one core copies by memcpy and by process_vm_readv, and then, with every MPI that is there, how
+far that MPI and Longshore are from ranks that copy out of memory they all have mapped.
 
 Exit code: that of mpirun; 2 bad option or setting; 125 an MPI, the benchmark or the shim is missing.)");
     command->callback([=] { *exit_code = bench(command, *words, *options); });

@@ -2,12 +2,9 @@
 // draws.
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -90,28 +87,6 @@ int complete(const CLI::App& command, DpuBenchOptions* options) {
         if (!reason.empty()) return usage_error(reason);
     }
     return kOk;
-}
-
-// Starts a command, its stdout going to `output` unless that is -1, and runs `meanwhile` before it waits for
-// the end. An interrupt from the terminal reaches the command too, and is its to obey: this process then
-// cleans up.
-int run_and_wait(const std::vector<std::string>& command, int output = -1,
-                 const std::function<void()>& meanwhile = {}) {
-    fflush(nullptr);
-    const auto before = signal(SIGINT, SIG_IGN);
-    const pid_t child = fork();
-    if (child == 0) {
-        signal(SIGINT, before);
-        if (output >= 0) dup2(output, STDOUT_FILENO);
-        _exit(execute(command));
-    }
-    if (output >= 0) close(output);
-    if (meanwhile) meanwhile();
-    int status = 0;
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    signal(SIGINT, before);
-    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
 }
 
 // One line on the terminal that is overwritten.

@@ -48,12 +48,20 @@ bool takes_value(const CLI::App* command, const std::string& word) {
     });
 }
 
+bool has_subcommand(const CLI::App* command, const std::string& word) {
+    const auto commands = command->get_subcommands([](const CLI::App*) { return true; });
+    return std::any_of(commands.begin(), commands.end(),
+                       [&](const CLI::App* one) { return one->get_name() == word; });
+}
+
 // A command to be started has options of its own, which CLI11 must not see: cuts it off the arguments. It
-// starts after "--", or at the first word that is neither an option nor an option's value.
+// starts after "--", or at the first word that is neither an option nor an option's value, nor the name of
+// one of the command's own subcommands.
 Words split_words(const CLI::App* command, std::vector<std::string>* arguments) {
     for (size_t i = 1; i < arguments->size(); ++i) {
         const std::string& word = (*arguments)[i];
         const bool mark = word == "--";
+        if (i == 1 && has_subcommand(command, word)) continue;
         if (!mark && word.starts_with('-') && word != "-") {
             if (takes_value(command, word)) ++i;
             continue;

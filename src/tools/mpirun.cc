@@ -27,12 +27,15 @@ std::string flavoured_program(const std::string& name, const std::string& flavou
     return root_folder() + "/bin/" + name + "-" + flavour;
 }
 
-std::string choose_flavour(const std::string& subcommand, const std::string& program,
-                           const std::string& wanted) {
+std::vector<std::string> ready_flavours(const std::string& subcommand, const std::string& program,
+                                        const std::string& wanted) {
+    std::vector<std::string> ready;
     for (const char* flavour : kFlavours) {
         if (!wanted.empty() && wanted != flavour) continue;
-        if (is_file(flavoured_program(program, flavour)) && !find_mpirun(flavour).empty()) return flavour;
+        if (is_file(flavoured_program(program, flavour)) && !find_mpirun(flavour).empty())
+            ready.emplace_back(flavour);
     }
+    if (!ready.empty()) return ready;
     for (const char* flavour : kFlavours) {
         if (!wanted.empty() && wanted != flavour) continue;
         const bool built = is_file(flavoured_program(program, flavour));
@@ -43,7 +46,13 @@ std::string choose_flavour(const std::string& subcommand, const std::string& pro
         fmt::print(stderr, "longshore {}: {}: {}\n", subcommand, flavour, missing);
     }
     fmt::print(stderr, "'make deps' installs both MPIs and 'make build' builds their benchmarks.\n");
-    return "";
+    return {};
+}
+
+std::string choose_flavour(const std::string& subcommand, const std::string& program,
+                           const std::string& wanted) {
+    const std::vector<std::string> ready = ready_flavours(subcommand, program, wanted);
+    return ready.empty() ? "" : ready.front();
 }
 
 unsigned default_ranks() {

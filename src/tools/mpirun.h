@@ -14,6 +14,11 @@ inline constexpr const char* kBenchProgram = "longshore-bench";
 // The program of that flavour, as `name`-openmpi beside this command.
 std::string flavoured_program(const std::string& name, const std::string& flavour);
 
+// The wanted flavour, or all, as far as both the program and an mpirun are there. Says what is missing only
+// where the list is empty.
+std::vector<std::string> ready_flavours(const std::string& subcommand, const std::string& program,
+                                        const std::string& wanted);
+
 // The wanted flavour, or the first, that has both the program and an mpirun; "" if there is none, and
 // `subcommand` has said why.
 std::string choose_flavour(const std::string& subcommand, const std::string& program,

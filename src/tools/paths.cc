@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,25 @@ int execute(const std::vector<std::string>& command) {
     const char* advice = failure == EACCES ? "; it must be a program with execute permission (chmod +x)" : "";
     fmt::print(stderr, "longshore: {}: cannot be executed: {}{}\n", command[0], reason, advice);
     return kNotExecutable;
+}
+
+int run_and_wait(const std::vector<std::string>& command, int output,
+                 const std::function<void()>& meanwhile) {
+    fflush(nullptr);
+    const auto before = signal(SIGINT, SIG_IGN);
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, before);
+        if (output >= 0) dup2(output, STDOUT_FILENO);
+        _exit(execute(command));
+    }
+    if (output >= 0) close(output);
+    if (meanwhile) meanwhile();
+    int status = 0;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    signal(SIGINT, before);
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
 }
 
 Output capture(const std::vector<std::string>& command, const std::vector<std::string>& environment) {

@@ -1,6 +1,7 @@
 // Where the parts of an installation lie, and starting other programs.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,12 @@ std::string find_program(const std::string& name);
 // Replaces this process. Comes back only when that fails: says why, and what to do, and returns the exit
 // code.
 int execute(const std::vector<std::string>& command);
+
+// Starts a command, its stdout going to `output` unless that is -1, and runs `meanwhile` before it waits for
+// the end; returns its exit code. An interrupt from the terminal reaches the command too, and is its to obey:
+// this process then cleans up.
+int run_and_wait(const std::vector<std::string>& command, int output = -1,
+                 const std::function<void()>& meanwhile = {});
 
 struct Output {
     int exit_code = -1;  // -1: did not run, or died of a signal

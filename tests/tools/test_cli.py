@@ -249,6 +249,25 @@ class Bench(CommandTest):
         words = self.bench("--mpi", "mpich", "-n3").stdout.split()
         self.assertEqual(words, ["mpich", str(self.shim), "-np", "3", str(self.root / "bin" / "longshore-bench-mpich")])
 
+    def test_copy_limit_launches_each_flavour(self):
+        self.make_bench("openmpi")
+        self.make_bench("mpich")
+        first, second = [line.split() for line in
+                         self.bench("copy-limit", "-n", 2, "--", "--json", "x").stdout.splitlines() if line]
+        self.assertEqual(first[0], "openmpi")
+        self.assertEqual(first[-4:], [str(self.root / "bin" / "longshore-bench-openmpi"), "--copy-limit", "--json", "x"])
+        self.assertEqual(second, ["mpich", str(self.shim), "-np", "2", str(self.root / "bin" / "longshore-bench-mpich"),
+                                  "--copy-limit", "--json", "x", "--json-append"])
+        one = self.bench("copy-limit", "--mpi", "mpich", "-n2").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in one], ["mpich"])
+        self.assertIn("copy-limit", self.bench("--help").stdout)
+
+    def test_copy_limit_stops_at_a_failure(self):
+        self.make_bench("openmpi")
+        self.make_bench("mpich")
+        write_program(self.tools / "mpirun.openmpi", "#!/bin/sh\nexit 3\n")
+        self.assertNotIn("mpich", self.bench("copy-limit", expect=3).stdout)
+
     def test_takes_the_flavour_that_is_there(self):
         self.make_bench("mpich")
         self.assertTrue(self.bench().stdout.startswith("mpich "))
