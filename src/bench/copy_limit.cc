@@ -80,6 +80,13 @@ LimitExchange::LimitExchange(const Collective& collective, std::size_t bytes, in
     touch_all();
 }
 
+void LimitExchange::renew(int buffer) {
+    const std::size_t space = pair_space(collective(), bytes(), rank_, ranks_);
+    std::uint8_t* place = part(rank_) + space * std::size_t(buffer);
+    if (madvise(place, space, MADV_REMOVE) != 0) fail("cannot renew shared memory");
+    pairs_[std::size_t(buffer)] = make_pair(place);
+}
+
 template <class Condition>
 void LimitExchange::wait_until(const Condition& condition) const {
     for (int looks = 1; !condition(); ++looks) {

@@ -52,6 +52,8 @@ class LimitExchange : private SharedMemory, public Exchange {
 
     // Complete on return, whether the collective is a nonblocking one or not.
     MPI_Request start(const Calls& calls, int buffer) override;
+    // At the same place in the others' maps, but with new pages, which they have not looked at.
+    void renew(int buffer) override;
 
   private:
     bool gives(int rank) const { return collective().pattern != Pattern::kOneToAll || rank == 0; }

@@ -1,6 +1,7 @@
 #include "bench/exchange.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <climits>
 #include <cstdlib>
@@ -14,7 +15,8 @@ namespace {
 constexpr std::uint8_t kGuard = 0xa5;
 constexpr std::uint8_t kPoison = 0x5b;
 constexpr std::size_t kPage = 4096;
-constexpr int kToAll = -1;  // destination of a block that goes to everyone
+constexpr int kHeapBlockMax = 32 << 20;  // the threshold that malloc's own adjustment ends at
+constexpr int kToAll = -1;               // destination of a block that goes to everyone
 
 std::uint64_t mix(std::uint64_t x) {  // splitmix64
     x += 0x9e3779b97f4a7c15u;
@@ -123,13 +125,36 @@ Exchange::Exchange(const Collective& collective, std::size_t bytes, int rank, in
         counts_.push_back(int(bytes));
         displacements_.push_back(int(bytes) * peer);
     }
-    const std::size_t sent = send_bytes(collective.pattern, bytes, ranks);
-    const std::size_t received = receive_bytes(collective.pattern, bytes, rank, ranks);
     for (int i = 0; i < buffers; ++i) {
-        std::uint8_t* receive_place = place ? place + GuardedBytes::space_for(sent) : nullptr;
-        pairs_.push_back({GuardedBytes(sent, place), GuardedBytes(received, receive_place)});
+        pairs_.push_back(make_pair(place));
         if (place) place += pair_space(collective, bytes, rank, ranks);
     }
+}
+
+Exchange::Pair Exchange::make_pair(std::uint8_t* place) const {
+    const std::size_t sent = send_bytes(collective_.pattern, bytes_, ranks_);
+    const std::size_t received = receive_bytes(collective_.pattern, bytes_, rank_, ranks_);
+    std::uint8_t* receive_place = place ? place + GuardedBytes::space_for(sent) : nullptr;
+    return {GuardedBytes(sent, place), GuardedBytes(received, receive_place)};
+}
+
+void keep_heap_settings() {
+    mallopt(M_MMAP_THRESHOLD, kHeapBlockMax);
+    mallopt(M_TRIM_THRESHOLD, 2 * kHeapBlockMax);
+}
+
+void Exchange::renew(int buffer) {
+    { const Pair old = std::move(pairs_[std::size_t(buffer)]); }
+    // Pages of their own from the system, given back when freed. Only here: what the MPI allocates meanwhile
+    // is not to suffer.
+    mallopt(M_MMAP_THRESHOLD, int(kPage));
+    pairs_[std::size_t(buffer)] = make_pair(nullptr);
+    mallopt(M_MMAP_THRESHOLD, kHeapBlockMax);
+}
+
+void Exchange::run(const Calls& calls, int buffer) {
+    MPI_Request request = start(calls, buffer);
+    if (request != MPI_REQUEST_NULL) calls.wait(&request, MPI_STATUS_IGNORE);
 }
 
 std::size_t Exchange::pair_space(const Collective& collective, std::size_t bytes, int rank, int ranks) {

@@ -31,6 +31,10 @@ class GuardedBytes {
     std::size_t bytes_;
 };
 
+// To be called before Exchange::renew: malloc then hands out nothing that was in use before, nor returns what
+// others free to the system more eagerly than it does by itself in a program that allocates large blocks.
+void keep_heap_settings();
+
 class Exchange {
   public:
     // Sizes whose displacements do not fit MPI's int are refused: see fits().
@@ -44,6 +48,12 @@ class Exchange {
 
     // Starts the operation; a blocking one is complete on return, its request null.
     virtual MPI_Request start(const Calls& calls, int buffer);
+    // Starts it and waits for it.
+    void run(const Calls& calls, int buffer);
+
+    // Frees the pair and allocates another, which the program has touched and nobody else. After
+    // keep_heap_settings().
+    virtual void renew(int buffer);
 
     // fill: writes the send blocks of `iteration` and poisons the receive buffer. check: what is wrong in the
     // whole receive buffer and around it, if anything.
@@ -64,6 +74,8 @@ class Exchange {
     Exchange(const Collective& collective, std::size_t bytes, int rank, int ranks, int buffers, MPI_Comm comm,
              std::uint8_t* place);
     static std::size_t pair_space(const Collective& collective, std::size_t bytes, int rank, int ranks);
+
+    Pair make_pair(std::uint8_t* place) const;  // of the heap if it is null
 
     int rank_, ranks_;
     std::vector<Pair> pairs_;

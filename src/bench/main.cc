@@ -65,6 +65,8 @@ int run(const Options& options) {
         json.write(to_json(machine));
     }
     switch (options.mode) {
+        case Mode::kFirstUse:
+            return run_first_use(session, json);
         case Mode::kOverhead:
             return run_overhead(session, json);
         case Mode::kLate:

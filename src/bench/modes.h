@@ -12,6 +12,9 @@ int run_overhead(const Session& session, JsonLines& json);
 // What one core copies by memcpy and by process_vm_readv and its kin, in GB/s.
 int run_copy_rates(const Session& session, int nodes, JsonLines& json);
 
+// Buffers that no collective has been given before, beside those that are used again and again.
+int run_first_use(Session& session, JsonLines& json);
+
 // One rank enters late: time from its entry to everyone's completion, against the time for moving its own
 // blocks.
 int run_late(Session& session, int nodes, JsonLines& json);

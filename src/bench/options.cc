@@ -101,11 +101,11 @@ void complete_imbalance(bool collectives_given, bool sizes_given, Options& optio
         throw CLI::ValidationError("with --imbalance, --compute is sleep or spin");
 }
 
-void complete_copy_limit(bool collectives_given, bool sizes_given, bool contenders_given, Options& options) {
+// What the modes for large blocks measure where nothing else is said.
+void choose_large_blocks(bool collectives_given, bool sizes_given, Options& options) {
     if (!collectives_given)
         options.collectives = {"ialltoallv", "alltoallv", "iallgather", "allgather", "ibcast", "bcast"};
     if (!sizes_given) options.sizes = powers_of_two(64 << 10, 4 << 20);
-    if (!contenders_given) options.copy_limit = true;
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     std::size_t min = 1, max = std::size_t(4) << 20;
     std::vector<std::string> contenders = {"host", "longshore"};
     std::string cooperative = "on";
-    bool copy_limit = false, overhead = false, imbalance = false, list = false;
+    bool copy_limit = false, first_use = false, overhead = false, imbalance = false, list = false;
     int vary = 0;
     const std::map<std::string, Compute> computes = {
         {"sleep", Compute::kSleep}, {"spin", Compute::kSpin}, {"work", Compute::kWork}};
@@ -199,28 +199,25 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->transform(CLI::CheckedTransformer(styles, CLI::ignore_case))
         ->option_text("auto|bar|lines|none");
     app.add_flag("--list", list, "instead: print the names of the collectives, one a line");
-    auto* copy_limit_option = app.add_flag(
+    CLI::App* modes = app.add_option_group("What else it can measure, one at a time");
+    modes->require_option(0, 1);
+    modes->add_flag(
         "--copy-limit", copy_limit,
         "first what one core copies, by memcpy and by process_vm_readv and _writev; then the rows of "
         "host, longshore and copy-limit, of six collectives at 64K to 4M if nothing else is said");
-    auto* overhead_option = app.add_flag("--overhead", overhead,
-                                         "instead: cost of calls that are not offloaded, MPI_ against PMPI_")
-                                ->excludes(copy_limit_option);
-    auto* late_option = app.add_option("--late", options.late_ms,
-                                       "instead: the last rank enters that many ms late; time from its entry "
-                                       "to everyone's completion, "
-                                       "against the time for moving its own blocks")
-                            ->check(CLI::PositiveNumber)
-                            ->excludes(copy_limit_option)
-                            ->excludes(overhead_option);
-    auto* imbalance_option =
-        app.add_flag(
-               "--imbalance", imbalance,
-               "instead: some ranks enter an allgather late, an alltoall follows; time beyond waiting for "
-               "the last to enter")
-            ->excludes(copy_limit_option)
-            ->excludes(overhead_option)
-            ->excludes(late_option);
+    modes->add_flag(
+        "--first-use", first_use,
+        "buffers that no collective has been given before, beside those used again and again, of the "
+        "same collectives and sizes if nothing else is said");
+    modes->add_flag("--overhead", overhead, "cost of calls that are not offloaded, MPI_ against PMPI_");
+    modes
+        ->add_option("--late", options.late_ms,
+                     "the last rank enters that many ms late; time from its entry to everyone's completion, "
+                     "against the time for moving its own blocks")
+        ->check(CLI::PositiveNumber);
+    auto* imbalance_option = modes->add_flag(
+        "--imbalance", imbalance,
+        "some ranks enter an allgather late, an alltoall follows; time beyond waiting for the last to enter");
     app.add_option("--seed", options.seed, "of who is late and by how much")
         ->needs(imbalance_option)
         ->capture_default_str();
@@ -239,9 +236,9 @@ int parse(int argc, char** argv, bool speak, Options& options) {
                 "--overhead, --late and --imbalance take the contenders host and longshore only");
         const bool sizes_given = !options.sizes.empty() || min_option->count() + max_option->count() > 0;
         if (imbalance) complete_imbalance(collectives_option->count() > 0, sizes_given, options);
-        if (copy_limit)
-            complete_copy_limit(collectives_option->count() > 0, sizes_given, contenders_option->count() > 0,
-                                options);
+        if (copy_limit || first_use)
+            choose_large_blocks(collectives_option->count() > 0, sizes_given, options);
+        if (copy_limit && contenders_option->count() == 0) options.copy_limit = true;
         if (options.sizes.empty()) options.sizes = powers_of_two(min, max);
         std::sort(options.sizes.begin(), options.sizes.end());
         if (options.sizes.empty()) throw CLI::ValidationError("no power of two between --min and --max");
@@ -262,6 +259,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     options.cooperative = cooperative == "on";
     if (vary_option->count() > 0) options.buffers = vary > 0 ? vary : 4;
     if (copy_limit) options.mode = Mode::kCopyLimit;
+    if (first_use) options.mode = Mode::kFirstUse;
     if (overhead) options.mode = Mode::kOverhead;
     if (options.late_ms > 0) options.mode = Mode::kLate;
     if (imbalance) options.mode = Mode::kImbalance;

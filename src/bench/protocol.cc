@@ -148,8 +148,7 @@ class RowMeasurement {
         Exchange& exchange = buffers_.of(contender);
         barrier();
         const double start = now_us();
-        MPI_Request request = exchange.start(*contender.calls, buffer);
-        if (request != MPI_REQUEST_NULL) finish(*contender.calls, request);
+        exchange.run(*contender.calls, buffer);
         turn.pure.push_back(now_us() - start);
     }
 
@@ -228,12 +227,13 @@ class RowMeasurement {
 };
 
 bool verify_one_way(const Session& session, Exchange& exchange, const Contender& contender,
-                    std::uint64_t first_iteration, bool politely) {
+                    std::uint64_t first_iteration, bool renewed, bool politely) {
     std::optional<std::string> wrong;
     session.use(contender, exchange.collective());
     for (int i = 0; i < kVerifyRounds * exchange.buffers(); ++i) {
         const std::uint64_t iteration = first_iteration + std::uint64_t(i);
         const int buffer = i % exchange.buffers();
+        if (renewed) exchange.renew(buffer);
         exchange.fill(buffer, iteration);
         barrier();
         MPI_Request request = exchange.start(*contender.calls, buffer);
@@ -260,12 +260,12 @@ Buffers::Buffers(const Session& session, const Collective& collective, std::size
 }
 
 bool verify(const Session& session, Exchange& exchange, const Contender& contender,
-            std::uint64_t first_iteration) {
-    if (!verify_one_way(session, exchange, contender, first_iteration, false)) return false;
+            std::uint64_t first_iteration, bool renewed) {
+    if (!verify_one_way(session, exchange, contender, first_iteration, renewed, false)) return false;
     if (!contender.is_longshore || !session.cooperative_can_change || !exchange.collective().nonblocking)
         return true;
     session.hooks.set_cooperative(false);
-    const bool right = verify_one_way(session, exchange, contender, first_iteration + 1000, true);
+    const bool right = verify_one_way(session, exchange, contender, first_iteration + 1000, renewed, true);
     barrier();
     session.hooks.set_cooperative(session.options.cooperative);
     return right;

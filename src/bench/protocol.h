@@ -46,6 +46,7 @@ class Buffers {
     Buffers(const Session& session, const Collective& collective, std::size_t bytes);
     Exchange& of(const Contender& contender) { return contender.is_limit ? *shared_ : own_; }
     Exchange& own() { return own_; }
+    const Exchange& own() const { return own_; }
 
   private:
     Exchange own_;
@@ -57,8 +58,8 @@ std::optional<Row> measure_row(Session& session, Computation& computation, const
                                std::size_t bytes);
 
 // Collective. Runs the exchange with fresh patterns and checks every byte; false on all ranks if one is
-// wrong.
+// wrong. `renewed`: each time with buffers that were never used before.
 bool verify(const Session& session, Exchange& exchange, const Contender& contender,
-            std::uint64_t first_iteration);
+            std::uint64_t first_iteration, bool renewed = false);
 
 }  // namespace longshore::bench

@@ -52,14 +52,13 @@ double work_stretch(const Measured& measured) {
     return ratio(median(measured.compute), median(measured.compute_alone));
 }
 
-// Of the names of the contenders.
+}  // namespace
+
 int name_width(const Options& options) {
     std::size_t width = options.copy_limit ? 10 : 9;
     for (const std::string& name : options.algorithms) width = std::max(width, name.size());
     return int(width);
 }
-
-}  // namespace
 
 std::string short_size(std::size_t bytes) {
     for (const auto& [unit, letter] :

@@ -14,6 +14,9 @@ namespace longshore::bench {
 // 64 -> "64", 65536 -> "64K"; sizes that are no whole number of a unit stay in bytes.
 std::string short_size(std::size_t bytes);
 
+// Of the column of the contenders' names.
+int name_width(const Options& options);
+
 // A JSON object per line; without a file name nothing is written.
 class JsonLines {
   public:
