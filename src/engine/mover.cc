@@ -195,6 +195,8 @@ void Mover::give_chunk(const GroupEntry& group, const Use& taker, const Use& giv
     out->from = from.at;
     out->to = to.at;
     if (out->doomed != 0) return;
+    out->working_set = 2 * uint64_t{group.local_count} * chunks.chunk_bytes *
+                       record.chunk_count.load(std::memory_order_relaxed);
     out->bytes = to.bytes - offset < chunks.chunk_bytes ? to.bytes - offset : chunks.chunk_bytes;
     out->from.offset += offset;
     out->to.offset += offset;

@@ -12,6 +12,7 @@ namespace longshore {
 struct Copy {
     MemoryRef from, to;
     uint64_t bytes = 0;
+    uint64_t working_set = 0;  // about what all of the operation reads and writes on this node
     // whose chunk it is
     LocalRank destination;
     RecordId record;

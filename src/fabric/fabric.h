@@ -35,7 +35,10 @@ class Fabric {
     // that is not connected yet is connected on the way (kAgain meanwhile).
     virtual Post send(ServiceAddress to, std::span<const std::byte> message) = 0;
     // Between two ranks of this node, or one of them and the staging memory of this member (kStaging).
-    virtual Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) = 0;
+    // `working_set`: bytes that the operation reads and writes on this node, 0: not known; for the choice of
+    // how to copy.
+    virtual Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
+                      uint64_t working_set = 0) = 0;
     // From an imported region of another node, a rank's or staging memory, into a rank of this node, or into
     // staging memory.
     virtual Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes,

@@ -115,7 +115,7 @@ bool work(ls_context& c, ls_operation& op) {
     Copy copy;
     if (!c.engine->claim(op.record, &copy)) return false;
     const uint64_t begin = c.trace.empty() ? 0 : now_ns();
-    const MoveResult result = c.copier->copy(copy.from, copy.to, copy.bytes);
+    const MoveResult result = c.copier->copy(copy.from, copy.to, copy.bytes, copy.working_set);
     c.engine->finish(copy, result, &c.wake);
     if (!c.trace.empty())
         c.trace[c.trace_written++ % c.trace.size()] = {begin, now_ns(), UINT32_MAX, 0, copy.bytes};

@@ -108,8 +108,8 @@ bool ServiceLoop::carry_out(const Action& action) {
             }
             const uint32_t index = free_copies_.back();
             copies_[index] = action.copy;
-            if (fabric_.copy(action.copy.from, action.copy.to, action.copy.bytes, kCopyBit | index) ==
-                Post::kAgain)
+            if (fabric_.copy(action.copy.from, action.copy.to, action.copy.bytes, kCopyBit | index,
+                             action.copy.working_set) == Post::kAgain)
                 return false;
             free_copies_.pop_back();
             trace(begin, 0, action.copy.bytes);

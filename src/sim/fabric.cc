@@ -238,7 +238,7 @@ Post SimFabric::start(Move move) {
     return Post::kAccepted;
 }
 
-Post SimFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+Post SimFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id, uint64_t) {
     Move m;
     m.from_node = self_.node;
     m.from_ref = from;

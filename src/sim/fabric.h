@@ -62,7 +62,8 @@ class SimFabric final : public Fabric {
   public:
     SimFabric(FabricWorld& world, ServiceAddress self, uint32_t index);
     Post send(ServiceAddress to, std::span<const std::byte> message) override;
-    Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
+              uint64_t working_set = 0) override;
     Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
     std::span<const std::byte> staging_descriptor() const override;

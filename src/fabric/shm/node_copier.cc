@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "fabric/shm/copy_bytes.h"
+
 namespace longshore {
 namespace {
 constexpr uint64_t kBounceBytes = 128 * 1024;  // 10 % faster than 64 KiB, and fits a level-2 cache
@@ -92,14 +94,7 @@ MoveResult NodeCopier::peer(const Place& remote, uint64_t here, uint64_t bytes, 
     return MoveResult::kMoved;
 }
 
-// `rep movsb`, which both the kernel and memcpy use for long copies, falls to a quarter or a tenth of its
-// speed on Zen 3 and later where the target is 1 to 63 bytes ahead of the source modulo the page size.
-bool NodeCopier::copies_slowly(uint64_t from, uint64_t to) {
-    const uint64_t ahead = (to - from) % kPageBytes;
-    return ahead > 0 && ahead < 64;
-}
-
-// Through a chunk of our own, placed so that neither of the two copies is a slow one.
+// Through a chunk of our own, placed so that neither of the kernel's copies is a slow one.
 MoveResult NodeCopier::bounce(const Place& from, const Place& to, uint64_t bytes) {
     if (!chunk_) {
         chunk_.reset(static_cast<std::byte*>(aligned_alloc(kPageBytes, kBounceBytes + 2 * kPageBytes)));
@@ -110,28 +105,29 @@ MoveResult NodeCopier::bounce(const Place& from, const Place& to, uint64_t bytes
     for (uint64_t done = 0; done < bytes;) {
         const uint64_t part = std::min(bytes - done, kBounceBytes);
         const Place chunk{true, here, 0, part};
-        MoveResult result = step({from.here, from.address + done, from.pid, part}, chunk, part);
+        MoveResult result = step({from.here, from.address + done, from.pid, part}, chunk, part, 0);
         if (result == MoveResult::kMoved)
-            result = step(chunk, {to.here, to.address + done, to.pid, part}, part);
+            result = step(chunk, {to.here, to.address + done, to.pid, part}, part, 0);
         if (result != MoveResult::kMoved) return result;
         done += part;
     }
     return MoveResult::kMoved;
 }
 
-MoveResult NodeCopier::step(const Place& from, const Place& to, uint64_t bytes) {
+MoveResult NodeCopier::step(const Place& from, const Place& to, uint64_t bytes, uint64_t working_set) {
     if (!from.here) return peer(from, to.address, bytes, false);
     if (!to.here) return peer(to, from.address, bytes, true);
     // A rank may give overlapping blocks of one buffer to itself.
-    memmove(reinterpret_cast<void*>(to.address), reinterpret_cast<const void*>(from.address), bytes);
+    copy_bytes(reinterpret_cast<std::byte*>(to.address), reinterpret_cast<const std::byte*>(from.address),
+               bytes, working_set, true);
     return MoveResult::kMoved;
 }
 
-MoveResult NodeCopier::move_run(const Place& from, const Place& to, uint64_t bytes) {
+MoveResult NodeCopier::move_run(const Place& from, const Place& to, uint64_t bytes, uint64_t working_set) {
     const bool both_here = from.here && to.here, both_away = !from.here && !to.here;
-    const bool overlap = both_here && from.address < to.address + bytes && to.address < from.address + bytes;
-    const bool slow = bytes >= kSlowBytesMin && !overlap && copies_slowly(from.address, to.address);
-    const MoveResult result = both_away || slow ? bounce(from, to, bytes) : step(from, to, bytes);
+    const bool slow = !both_here && bytes >= kSlowBytesMin && copies_slowly(from.address, to.address);
+    const MoveResult result =
+        both_away || slow ? bounce(from, to, bytes) : step(from, to, bytes, working_set);
     if (result == MoveResult::kMoved) {
         (both_here   ? counters_.bytes_mapped
          : both_away ? counters_.bytes_bounced
@@ -140,12 +136,12 @@ MoveResult NodeCopier::move_run(const Place& from, const Place& to, uint64_t byt
     return result;
 }
 
-MoveResult NodeCopier::move(Where from, Where to, uint64_t bytes) {
+MoveResult NodeCopier::move(Where from, Where to, uint64_t bytes, uint64_t working_set) {
     while (bytes != 0) {
         const Place source = place_of(from, bytes, false);
         const Place target = place_of(to, source.run, true);
         const int forbidden = counters_.forbidden_error;
-        const MoveResult result = move_run(source, target, target.run);
+        const MoveResult result = move_run(source, target, target.run, working_set);
         // The system has just said that it moves nothing: what is shared can be reached all the same.
         if (result == MoveResult::kNotPermitted && forbidden == 0 && counters_.forbidden_error != 0) continue;
         if (result != MoveResult::kMoved) return result;
@@ -156,7 +152,8 @@ MoveResult NodeCopier::move(Where from, Where to, uint64_t bytes) {
     return MoveResult::kMoved;
 }
 
-MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes) {
+MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
+                            uint64_t working_set) {
     Where source, target;
     if (options_.staging_only && bytes != 0 && from.rank != kStaging && to.rank != kStaging) {
         ++counters_.refused;
@@ -164,7 +161,7 @@ MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t
     }
     MoveResult result = resolve(from, bytes, &source);
     if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
-    return result == MoveResult::kMoved ? move(source, target, bytes) : result;
+    return result == MoveResult::kMoved ? move(source, target, bytes, working_set) : result;
 }
 
 MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
@@ -175,7 +172,7 @@ MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const Memo
     }
     MoveResult result = resolve_span(from, offset, bytes, &source);
     if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
-    return result == MoveResult::kMoved ? move(source, target, bytes) : result;
+    return result == MoveResult::kMoved ? move(source, target, bytes, 0) : result;
 }
 
 MoveResult NodeCopier::write(std::span<const std::byte> from, const MemoryRef& to) {
@@ -183,7 +180,7 @@ MoveResult NodeCopier::write(std::span<const std::byte> from, const MemoryRef& t
     const MoveResult result = resolve(to, from.size(), &target);
     if (result != MoveResult::kMoved) return result;
     const Where source{{.base = reinterpret_cast<uint64_t>(from.data()), .bytes = from.size()}, 0, true};
-    return move(source, target, from.size());
+    return move(source, target, from.size(), 0);
 }
 
 }  // namespace longshore

@@ -33,7 +33,8 @@ class NodeCopier {
     };
     NodeCopier(const NodeMemory& memory, const Options& options);
 
-    MoveResult copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes);
+    // `working_set` as copy_bytes() has it.
+    MoveResult copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t working_set = 0);
     // From a span of any process of this machine: how ranks of another emulated node are read.
     MoveResult read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes);
     MoveResult write(std::span<const std::byte> from, const MemoryRef& to);
@@ -56,11 +57,10 @@ class NodeCopier {
     MoveResult resolve(const MemoryRef& ref, uint64_t bytes, Where* out);
     MoveResult resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Where* out);
     Place place_of(const Where& where, uint64_t bytes, bool write);
-    MoveResult move(Where from, Where to, uint64_t bytes);
-    MoveResult move_run(const Place& from, const Place& to, uint64_t bytes);
-    MoveResult step(const Place& from, const Place& to, uint64_t bytes);
+    MoveResult move(Where from, Where to, uint64_t bytes, uint64_t working_set);
+    MoveResult move_run(const Place& from, const Place& to, uint64_t bytes, uint64_t working_set);
+    MoveResult step(const Place& from, const Place& to, uint64_t bytes, uint64_t working_set);
     MoveResult bounce(const Place& from, const Place& to, uint64_t bytes);
-    static bool copies_slowly(uint64_t from, uint64_t to);
     MoveResult peer(const Place& remote, uint64_t here, uint64_t bytes, bool write);
 
     NodeMemory memory_;

@@ -262,8 +262,9 @@ void ShmFabric::complete(uint64_t id, MoveResult result) {
     done_.push_back(event);
 }
 
-Post ShmFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id) {
-    complete(id, copier_.copy(from, to, bytes));
+Post ShmFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
+                     uint64_t working_set) {
+    complete(id, copier_.copy(from, to, bytes, working_set));
     return Post::kAccepted;
 }
 
