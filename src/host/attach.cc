@@ -345,14 +345,7 @@ void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd>
     const auto pid = static_cast<uint32_t>(getpid());
     RankSlot& slot = c.memory.rank(self);
     slot.service = c.places[c.rank].service;
-    const ls_shared_memory& shared = c.options.shared;
-    ProcessSpan whole{pid, process_start_time(pid)};
-    if (shared.identity != 0) {
-        whole.base = reinterpret_cast<uint64_t>(shared.base);
-        whole.bytes = shared.bytes;
-        whole.shared = {static_cast<uint32_t>(shared.file), shared.identity, 0, shared.bytes, 0};
-    }
-    c.regions = RegionCache(c.memory, self, pid, whole.start_time, whole);
+    c.regions = RegionCache(c.memory, self, pid, process_start_time(pid), c.options.shared);
     c.doorbell = std::make_unique<Doorbell>(c.memory, std::move(eventfds));
     c.copier = std::make_unique<NodeCopier>(
         c.memory, NodeCopier::Options{true, self, c.options.memory_inaccessible != 0});

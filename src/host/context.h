@@ -34,6 +34,7 @@ struct Plan {
     uint64_t recv_bytes = 0;
     bool copy_send = false;  // small: goes into the arena, and the caller's buffer is free at once
     bool snapshot = false;   // in place: the receive buffer is the send buffer
+    bool send_is_full = true, recv_is_full = true;  // no gaps between the blocks
     std::vector<BlockSpan> send_blocks, recv_blocks;
     std::vector<BlockSpan> copy_from;  // blocks of a packed copy, where they lie in `send`
 };
@@ -70,7 +71,7 @@ struct ls_group {
     uint32_t nodes = 0, ranks_per_node = 0;  // with members; the most members on one
     bool ok = true, answered = false, joined = false, several_nodes = false, dying = false;
     std::vector<longshore::Member> members;  // until all have joined; then they are in the node's memory
-    std::deque<ls_operation*> waiting;  // started, not yet posted, in order
+    std::deque<ls_operation*> waiting;       // started, not yet posted, in order
     uint32_t open = 0;
     uint64_t deadline_ns = 0;
 };

@@ -53,6 +53,10 @@ typedef struct ls_shared_memory {
     uint64_t identity; /* its inode number; 0: there is none */
     void* base;
     size_t bytes;
+    /* Null, or what makes a part of other memory shared where it is, in the same file: the bytes from *begin to *end of
+     * it, *offset in the file. 0: not possible. Nobody writes to it meanwhile, and it stays so. */
+    int (*adopt)(const void* base, size_t bytes, uint64_t* begin, uint64_t* end, uint64_t* offset);
+    uint32_t adopt_after; /* once others have moved so many times its bytes */
 } ls_shared_memory;
 
 /* Equal on all ranks (the caller has seen to it), but for `shared`. Zero-initialise, then set; see

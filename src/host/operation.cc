@@ -27,7 +27,9 @@ bool prepare(ls_context& c, ls_operation& op) {
     Plan& plan = op.plan;
     OperationArguments& a = op.arguments;
     const LocalRank self = c.engine->self();
-    if (!c.regions.acquire(plan.recv, plan.recv_bytes, &a.recv)) return false;
+    // A rank that waits at once writes its blocks itself; those that it gives others read.
+    const uint64_t written = op.ring_services && plan.recv_is_full ? plan.recv_bytes : 0;
+    if (!c.regions.acquire(plan.recv, plan.recv_bytes, written, &a.recv)) return false;
     a.send = {self, kArenaRegion, 0};
     bool have_send = plan.send_bytes == 0;
     if (!have_send && (plan.copy_send || plan.snapshot)) {
@@ -50,7 +52,9 @@ bool prepare(ls_context& c, ls_operation& op) {
         }
     }
     const auto* from = op.snapshot ? op.snapshot.data() : plan.send;
-    if (!have_send && !c.regions.acquire(from, plan.send_bytes, &a.send)) {
+    const uint64_t readers = is_shared(a.collective) ? op.group->ranks_per_node - 1 : 1;
+    const uint64_t read = op.snapshot || !plan.send_is_full ? 0 : plan.send_bytes * readers;
+    if (!have_send && !c.regions.acquire(from, plan.send_bytes, read, &a.send)) {
         c.regions.release(a.recv.region);
         op.snapshot.reset();
         return false;

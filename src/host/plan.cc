@@ -27,7 +27,7 @@ struct Extent {
 
 // The blocks of a v-collective: the smallest span that holds them, and where they lie in it.
 bool blocks_of(const ls_vector& v, const void* buffer, uint32_t size, std::vector<BlockSpan>* blocks,
-               Extent* extent) {
+               Extent* extent, bool* full) {
     const auto base = static_cast<int64_t>(reinterpret_cast<uintptr_t>(buffer));
     int64_t low = INT64_MAX, high = INT64_MIN;
     blocks->assign(size, BlockSpan{});
@@ -43,6 +43,7 @@ bool blocks_of(const ls_vector& v, const void* buffer, uint32_t size, std::vecto
             __builtin_add_overflow(begin, static_cast<int64_t>(bytes), &end))
             return false;
         (*blocks)[i] = {static_cast<uint64_t>(begin), bytes};
+        *full &= high == INT64_MIN || begin == high;
         low = std::min(low, begin);
         high = std::max(high, end);
     }
@@ -91,7 +92,8 @@ bool plan_recv(const Planning& p) {
     if (!p.takes || (p.a.in_place && p.rules.taken == Blocks::kOne)) return true;
     if (p.rules.by_vector && p.rules.taken == Blocks::kPerRank) {
         Extent received;
-        if (!blocks_of(p.a.recv_vector, recv, p.size, &p.plan->recv_blocks, &received)) return false;
+        if (!blocks_of(p.a.recv_vector, recv, p.size, &p.plan->recv_blocks, &received, &p.plan->recv_is_full))
+            return false;
         p.plan->recv = const_cast<std::byte*>(received.base);
         p.plan->recv_bytes = received.bytes;
         return true;
@@ -136,7 +138,8 @@ bool plan_blocks_sent(const Planning& p) {
         return true;
     }
     Extent sent;
-    if (!blocks_of(from_recv ? p.a.recv_vector : p.a.send_vector, send, p.size, &plan.send_blocks, &sent))
+    if (!blocks_of(from_recv ? p.a.recv_vector : p.a.send_vector, send, p.size, &plan.send_blocks, &sent,
+                   &plan.send_is_full))
         return false;
     plan.send = sent.base;
     plan.send_bytes = sent.bytes;
@@ -154,6 +157,7 @@ int make_plan(const ls_arguments& a, uint32_t rank, uint32_t size, uint64_t eage
     plan->send = plan->recv = nullptr;
     plan->send_bytes = plan->recv_bytes = 0;
     plan->copy_send = plan->snapshot = false;
+    plan->send_is_full = plan->recv_is_full = true;
     plan->send_blocks.clear();
     plan->recv_blocks.clear();
     plan->copy_from.clear();

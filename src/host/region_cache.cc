@@ -1,25 +1,36 @@
 #include "host/region_cache.h"
 
+#include <algorithm>
+
 #include "base/prng.h"
 
 namespace longshore {
 namespace {
 constexpr RegionId kSharedRegion{1};
 constexpr uint32_t kFirst = 2;
+constexpr uint64_t kAdoptBytesMin = 64 * 1024;
 }  // namespace
 
 RegionCache::RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time,
-                         const ProcessSpan& whole)
-    : memory_(memory), self_(self), pid_(pid), start_time_(start_time), entries_(kFirst) {
+                         const ls_shared_memory& shared)
+    : memory_(memory), self_(self), pid_(pid), start_time_(start_time), shared_(shared), entries_(kFirst) {
     // Region 0 is in use from the start; it gets its descriptor, for those who do not map this memory.
     RegionEntry& arena = memory_.region(self_, kArenaRegion);
     arena.descriptor_bytes = kProcessSpanBytes;
     encode_span(
         {pid, start_time, reinterpret_cast<uint64_t>(memory.arena(self)), memory.limits().arena_bytes},
         reinterpret_cast<std::byte*>(arena.descriptor));
-    if (whole.bytes == 0) return;
-    entries_[kSharedRegion.value] = {whole.base, whole.bytes, 0, 1, true};
-    publish_region(memory.region(self, kSharedRegion), whole);
+    if (shared.identity == 0) return;
+    Entry& whole = entries_[kSharedRegion.value];
+    whole.base = reinterpret_cast<uint64_t>(shared.base);
+    whole.bytes = shared.bytes;
+    whole.used = true;
+    publish_region(memory.region(self, kSharedRegion),
+                   {pid,
+                    start_time,
+                    whole.base,
+                    whole.bytes,
+                    {static_cast<uint32_t>(shared.file), shared.identity, 0, shared.bytes, 0}});
 }
 
 bool RegionCache::holds(const Entry& e, uint64_t address, uint64_t bytes) const {
@@ -27,7 +38,7 @@ bool RegionCache::holds(const Entry& e, uint64_t address, uint64_t bytes) const 
            bytes <= e.bytes - (address - e.base);
 }
 
-bool RegionCache::acquire(const void* base, uint64_t bytes, MemoryRef* out) {
+bool RegionCache::acquire(const void* base, uint64_t bytes, uint64_t moves, MemoryRef* out) {
     const auto address = reinterpret_cast<uint64_t>(base);
     const auto arena = reinterpret_cast<uint64_t>(memory_.arena(self_));
     *out = {self_, kArenaRegion, 0};
@@ -51,6 +62,10 @@ bool RegionCache::acquire(const void* base, uint64_t bytes, MemoryRef* out) {
     }
     if (found != 0) {
         Entry& e = entries_[found];
+        if (e.moved >= shared_.adopt_after * e.bytes && moves != 0 && e.pins == 0 && !e.adopted &&
+            bytes == e.bytes)
+            adopt(found);
+        e.moved += moves;
         ++e.pins;
         e.last_use = ++clock_;
         guess = found;
@@ -65,6 +80,8 @@ bool RegionCache::acquire(const void* base, uint64_t bytes, MemoryRef* out) {
     if (victim == 0) return false;
     guess = victim;
     renew(victim, pid_, address, bytes);
+    if (moves != 0 && shared_.adopt_after == 0) adopt(victim);
+    entries_[victim].moved = moves;
     *out = {self_, RegionId{victim}, 0};
     return true;
 }
@@ -82,8 +99,39 @@ bool RegionCache::acquire_nothing(uint64_t bytes, MemoryRef* out) {
 void RegionCache::renew(uint32_t region, uint32_t pid, uint64_t address, uint64_t bytes) {
     RegionEntry& shared = memory_.region(self_, RegionId{region});
     if (entries_[region].used) withdraw_region(shared);
-    publish_region(shared, {pid, start_time_, address, bytes});
-    entries_[region] = {address, bytes, ++clock_, 1, true};
+    publish_region(shared, {pid, start_time_, address, bytes, shared_part(address, bytes)});
+    Entry& e = entries_[region];
+    e = {};
+    e.base = address;
+    e.bytes = bytes;
+    e.last_use = ++clock_;
+    e.pins = 1;
+    e.used = true;
+}
+
+// What of the span was adopted as part of another.
+SharedPart RegionCache::shared_part(uint64_t address, uint64_t bytes) const {
+    for (const Adopted& a : adopted_) {
+        const uint64_t begin = std::max(a.begin, address), end = std::min(a.end, address + bytes);
+        if (begin < end)
+            return {static_cast<uint32_t>(shared_.file), shared_.identity, begin - address, end - address,
+                    a.file_offset + (begin - a.begin)};
+    }
+    return {};
+}
+
+// Nobody has the region in use: its memory is made shared where it is, and it is published anew.
+void RegionCache::adopt(uint32_t region) {
+    Entry& e = entries_[region];
+    e.adopted = true;
+    uint64_t begin = 0, end = 0, offset = 0;
+    if (shared_.adopt == nullptr || e.bytes < kAdoptBytesMin || shared_part(e.base, e.bytes).identity != 0 ||
+        shared_.adopt(reinterpret_cast<const void*>(e.base), e.bytes, &begin, &end, &offset) == 0)
+        return;
+    adopted_.push_back({e.base + begin, e.base + end, offset});
+    RegionEntry& shared = memory_.region(self_, RegionId{region});
+    withdraw_region(shared);
+    publish_region(shared, {pid_, start_time_, e.base, e.bytes, shared_part(e.base, e.bytes)});
 }
 
 void RegionCache::release(RegionId region) {

@@ -6,18 +6,21 @@
 
 #include "engine/node_memory.h"
 #include "fabric/shm/region.h"
+#include "host/host.h"
 
 namespace longshore {
 
 class RegionCache {
   public:
     RegionCache() = default;
-    // `whole`: one region for good, all of the memory that this rank shares; 0 bytes: there is none.
+    // `shared`: what this rank shares, in one region for good, and how it can share more.
     RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time,
-                const ProcessSpan& whole);
+                const ls_shared_memory& shared);
 
-    // A pinned region that holds the span; `out` is where it starts. False: all regions are pinned.
-    bool acquire(const void* base, uint64_t bytes, MemoryRef* out);
+    // A pinned region that holds the span; `out` is where it starts. False: all regions are pinned. `moves`:
+    // how many bytes others are about to move there, if it is full of data, so that none of its pages is
+    // written to meanwhile; else 0.
+    bool acquire(const void* base, uint64_t bytes, uint64_t moves, MemoryRef* out);
     // A pinned region of that many bytes that nobody can read: where there should be data and is none, so
     // that all who want it learn of it.
     bool acquire_nothing(uint64_t bytes, MemoryRef* out);
@@ -28,15 +31,23 @@ class RegionCache {
   private:
     struct Entry {
         uint64_t base = 0, bytes = 0, last_use = 0;
+        uint64_t moved = 0;  // by others
         uint32_t pins = 0;
-        bool used = false;
+        bool used = false, adopted = false;  // adopted: it was tried, for better or worse
+    };
+    struct Adopted {
+        uint64_t begin, end, file_offset;
     };
     NodeMemory memory_;
     LocalRank self_;
     uint32_t pid_ = 0;
     uint64_t start_time_ = 0, clock_ = 0;
+    ls_shared_memory shared_{};
+    std::vector<Adopted> adopted_;
     bool holds(const Entry& entry, uint64_t address, uint64_t bytes) const;
     void renew(uint32_t region, uint32_t pid, uint64_t address, uint64_t bytes);
+    void adopt(uint32_t region);
+    SharedPart shared_part(uint64_t address, uint64_t bytes) const;
     static constexpr uint32_t kGuesses = 64;
     static constexpr uint32_t kUnpinnedMax = 256;  // more are kept only while all of these are pinned
     std::vector<Entry> entries_;                   // by region; 0 is the arena, 1 the shared memory

@@ -25,7 +25,8 @@ enum {
 /* Freed pages that stay with the process, so that a loop that allocates and frees does not fault in anew. */
 static const uint32_t kKeptPagesMax = (256u << 20) / kPageBytes;
 
-enum { kInside = 0, kLive, kFree }; /* of an extent's first page; the pages behind it are inside */
+enum { kInside = 0, kLive, kFree, kAdopted }; /* of an extent's first page; the pages behind it are inside */
+enum { kAdoptedMax = 256 };
 typedef struct extent {
     uint32_t pages;          /* of the extent that begins here */
     uint32_t before;         /* pages of the free extent that ends here, in its last page; else 0 */
@@ -45,6 +46,11 @@ static struct {
     uint32_t class_bits;
     uint8_t sub_bits[kClasses];
     uint32_t free_lists[kClasses][kSubs];
+    struct adopted {
+        char* at;
+        uint32_t first, pages;
+    } adopted[kAdoptedMax]; /* mapped at `at`, too */
+    uint32_t adopted_count, adopted_pages;
     int opened; /* 1: there; -1: cannot be had, or not any more */
     struct fork_page {
         int copied; /* shared with the child */
@@ -284,9 +290,39 @@ int longshore_heap_holds(const void* block) {
 longshore_heap_use longshore_heap_used(void) {
     pthread_mutex_lock(&all.mutex);
     const longshore_heap_use use = {(size_t)all.live << kPageShift, (size_t)all.kept << kPageShift,
-                                    (size_t)all.live_max << kPageShift, all.refused};
+                                    (size_t)all.live_max << kPageShift,
+                                    (size_t)all.adopted_pages << kPageShift, all.refused};
     pthread_mutex_unlock(&all.mutex);
     return use;
+}
+
+int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
+    const int error = errno;
+    uint32_t dirty = 0;
+    int done = 0;
+    pthread_mutex_lock(&all.mutex);
+    const uint32_t count = (uint32_t)(bytes >> kPageShift);
+    uint32_t first = kNone;
+    if (all.opened == 1 && bytes < all.heap.bytes && all.adopted_count < kAdoptedMax)
+        first = take_pages(count, &dirty);
+    if (first != kNone) {
+        *offset = (size_t)first << kPageShift;
+        memcpy(address_of(first), pages, bytes);
+        /* By libc's function: whoever watches what is mapped (registration caches of networks) is told. */
+        done = mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                    all.heap.file, (off_t)*offset) == pages;
+        all.extents[first].pages = count;
+        if (done) {
+            all.extents[first].state = kAdopted;
+            all.adopted[all.adopted_count++] = (struct adopted){pages, first, count};
+            all.adopted_pages += count;
+        } else {
+            free_pages(first, count, count);
+        }
+    }
+    pthread_mutex_unlock(&all.mutex);
+    errno = error;
+    return done;
 }
 
 /* --- fork. A child must have its own copy, but these pages are shared: the child copies them at once, and
@@ -294,13 +330,13 @@ longshore_heap_use longshore_heap_used(void) {
 static void before_fork(void) {
     pthread_mutex_lock(&all.mutex);
     all.fork_pipe[0] = all.fork_pipe[1] = -1;
-    if (all.opened != 1 || all.live == 0) return;
+    if (all.opened != 1 || all.live + all.adopted_pages == 0) return;
     all.fork_page->copied = 0;
     if (pipe2(all.fork_pipe, O_CLOEXEC) != 0) all.fork_pipe[0] = all.fork_pipe[1] = -1;
 }
 
 static void after_fork_in_parent(void) {
-    if (all.opened == 1 && all.live != 0) {
+    if (all.opened == 1 && all.live + all.adopted_pages != 0) {
         const int error = errno;
         char byte;
         if (all.fork_pipe[1] >= 0) {
@@ -318,20 +354,19 @@ static void after_fork_in_parent(void) {
     pthread_mutex_unlock(&all.mutex);
 }
 
-/* Private pages in the place of shared ones. Untouched pages stay so where the file can tell which they are.
- */
-static void copy_extent(uint32_t first, uint32_t pages, int file) {
-    char* const at = address_of(first);
+/* Private pages at `at` in the place of shared ones. Untouched ones stay so where the file can tell which
+ * they are. */
+static void copy_pages(char* at, uint32_t first, uint32_t pages, int file) {
     const size_t bytes = (size_t)pages << kPageShift;
+    const off_t begin = (off_t)((size_t)first << kPageShift), end = begin + (off_t)bytes;
     char* const copy =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (copy == MAP_FAILED) {
         /* The next best: its writes are its own, and it may see some of the parent's later ones. */
-        mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file,
-             (off_t)((size_t)first << kPageShift));
+        if (file >= 0)
+            mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file, begin);
         return;
     }
-    const off_t begin = (off_t)((size_t)first << kPageShift), end = begin + (off_t)bytes;
     for (off_t data = begin; data < end;) {
         off_t hole = end;
         if (file >= 0) {
@@ -354,7 +389,10 @@ static void after_fork_in_child(void) {
         const int ours = fstat(all.heap.file, &file) == 0 && file.st_ino == all.heap.identity;
         for (uint32_t page = 1; page < all.top; page += all.extents[page].pages)
             if (all.extents[page].state == kLive)
-                copy_extent(page, all.extents[page].pages, ours ? all.heap.file : -1);
+                copy_pages(address_of(page), page, all.extents[page].pages, ours ? all.heap.file : -1);
+        for (uint32_t i = 0; i < all.adopted_count; ++i)
+            copy_pages(all.adopted[i].at, all.adopted[i].first, all.adopted[i].pages,
+                       ours ? all.heap.file : -1);
         all.opened = -1;
         if (ours) close(all.heap.file);
         all.heap.file = -1;

@@ -36,9 +36,15 @@ size_t longshore_heap_usable(const void* block);
 /* Whether the block has been made as large (or small) as that where it is. */
 int longshore_heap_resize(void* block, size_t bytes);
 
+/* Makes whole pages of ordinary memory shared where they are, with what is in them; *offset: where they lie
+ * in the file. Nobody may write to them meanwhile. 0: it is not possible, and nothing has changed. They stay
+ * so: the caller knows that they are never unmapped (adopt.h). */
+int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset);
+
 typedef struct longshore_heap_use {
     size_t live_bytes, kept_bytes, live_bytes_max; /* kept: freed, and not given back to the system */
-    uint64_t refused;                              /* allocations that did not fit */
+    size_t adopted_bytes;
+    uint64_t refused; /* allocations that did not fit */
 } longshore_heap_use;
 longshore_heap_use longshore_heap_used(void);
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "memory/adopt.h"
 
 namespace {
 
@@ -159,6 +160,66 @@ TEST_F(Heap, AChildHasItsOwnCopy) {
     }
     longshore_heap_release(sparse);
     longshore_heap_release(block);
+}
+
+alignas(4096) char static_data[8 * 4096];
+const char read_only_data[8 * 4096] = {1};
+
+TEST_F(Heap, AdoptedPagesKeepTheirContentsAndAChildHasItsOwn) {
+    fill(static_data, sizeof static_data, 21);
+    uint64_t begin = 0, end = 0, offset = 0;
+    // Only whole pages; what is before and behind them stays as it is.
+    ASSERT_TRUE(longshore_adopt(static_data + 100, 5 * 4096, &begin, &end, &offset));
+    EXPECT_EQ(begin, 3996u);
+    EXPECT_EQ(end, 3996u + 4 * 4096);
+    EXPECT_EQ(longshore_heap_used().adopted_bytes, 4u * 4096);
+    EXPECT_TRUE(is_filled(static_data, sizeof static_data, 21));
+    char* seen = static_cast<char*>(
+        mmap(nullptr, 4 * 4096, PROT_READ, MAP_SHARED, heap_->file, static_cast<off_t>(offset)));
+    ASSERT_NE(seen, MAP_FAILED);
+    fill(static_data, sizeof static_data, 22);
+    EXPECT_EQ(memcmp(seen, static_data + 4096, 4 * 4096), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool right = is_filled(static_data, sizeof static_data, 22);
+        fill(static_data, sizeof static_data, 23);
+        _exit(right && is_filled(static_data, sizeof static_data, 23) ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(is_filled(static_data, sizeof static_data, 22));
+    munmap(seen, 4 * 4096);
+}
+
+TEST_F(Heap, AdoptsOnlyWhatNobodyCanTakeAway) {
+    uint64_t begin = 0, end = 0, offset = 0;
+    const auto adopts = [&](const void* base, size_t bytes) {
+        return longshore_adopt(base, bytes, &begin, &end, &offset) != 0;
+    };
+    char on_the_stack[4 * 4096] = {};
+    EXPECT_FALSE(adopts(on_the_stack, sizeof on_the_stack));
+    char* block = static_cast<char*>(malloc(200'000));
+    EXPECT_FALSE(adopts(block, 200'000));
+    free(block);
+    void* mapped = mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_FALSE(adopts(mapped, 1 << 20));
+    munmap(mapped, 1 << 20);
+    EXPECT_FALSE(adopts(read_only_data, sizeof read_only_data));
+    char* shared = allocate(1 << 20);
+    EXPECT_FALSE(adopts(shared, 1 << 20)) << "it is shared";
+    longshore_heap_release(shared);
+    EXPECT_FALSE(adopts(static_data + 5 * 4096 + 1, 4096)) << "no whole page";
+    // As a registered page is: not for children, or locked.
+    char* const registered = static_data + 6 * 4096;
+    ASSERT_EQ(madvise(registered, 4096, MADV_DONTFORK), 0);
+    EXPECT_FALSE(adopts(registered, 4096));
+    ASSERT_EQ(madvise(registered, 4096, MADV_DOFORK), 0);
+    if (mlock(registered, 4096) == 0) {
+        EXPECT_FALSE(adopts(registered, 4096));
+        munlock(registered, 4096);
+    }
+    EXPECT_TRUE(adopts(registered, 4096));
 }
 
 // The first child of this thread, seen from another one; 0: there is none yet.

@@ -42,6 +42,8 @@ typedef struct longshore_stub_api {
     void (*release)(void* block);
     int (*holds)(const void* block);
     longshore_heap_use (*used)(void);
+    int (*adopt)(const void* base, size_t bytes, uint64_t* begin, uint64_t* end,
+                 uint64_t* offset); /* adopt.h */
 } longshore_stub_api;
 
 /* Exported by liblongshore-<flavour>.so. Null if the two do not belong together; else the answer lives as

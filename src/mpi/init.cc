@@ -242,7 +242,15 @@ bool attach() {
     options.memory_mode = memory_mode(settings.memory_mode);
     options.staging_bytes = settings.staging_bytes;
     const longshore_heap* heap = settings.memory_alias == MemoryAlias::kOff ? nullptr : s.stub->heap();
-    if (heap) options.shared = {heap->file, heap->identity, heap->base, heap->bytes};
+    if (heap) {
+        const bool adopts = settings.memory_alias == MemoryAlias::kAdopt;
+        options.shared = {heap->file,
+                          heap->identity,
+                          heap->base,
+                          heap->bytes,
+                          adopts ? s.stub->adopt : nullptr,
+                          settings.memory_adopt_after};
+    }
     options.log = on_log;
 
     CommExchange exchange(s.world);

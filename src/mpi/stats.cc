@@ -240,12 +240,13 @@ CallCounts total_of(const Counts& counts) {
 // How ranks reached each other's memory, and what they shared of their own. Added up over them.
 struct MemoryCounts {
     uint64_t mapped, peer_copied, bounced;
-    uint64_t shared_bytes_max, refused;
+    uint64_t shared_bytes_max, adopted, refused;
 
     static MemoryCounts mine() {
         const ls_moved_bytes moved = shim().context ? ls_rank_moved(shim().context) : ls_moved_bytes{};
         const longshore_heap_use use = shim().stub->used();
-        return {moved.mapped, moved.peer_copied, moved.bounced, use.live_bytes_max, use.refused};
+        return {moved.mapped,       moved.peer_copied, moved.bounced,
+                use.live_bytes_max, use.adopted_bytes, use.refused};
     }
 };
 
@@ -253,8 +254,8 @@ void append_memory(std::string* out, const MemoryCounts& m) {
     append(out,
            "  \"memory\": {\"mapped_by_ranks\": %" PRIu64 ", \"peer_copied_by_ranks\": %" PRIu64
            ", \"bounced_by_ranks\": %" PRIu64 ", \"shared_bytes_max\": %" PRIu64
-           ", \"shared_refused\": %" PRIu64 "},\n",
-           m.mapped, m.peer_copied, m.bounced, m.shared_bytes_max, m.refused);
+           ", \"adopted_bytes\": %" PRIu64 ", \"shared_refused\": %" PRIu64 "},\n",
+           m.mapped, m.peer_copied, m.bounced, m.shared_bytes_max, m.adopted, m.refused);
 }
 
 std::string summary_json(const Counts& counts, const MemoryCounts& memory,

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory/adopt.h"
 #include "memory/interpose.h"
 #include "mpi/core_api.h"
 #include "mpi/stub_pmix.h"
@@ -146,7 +147,7 @@ static const longshore_core_api* open_core(const char* flavour, const char* mpi_
     static const longshore_stub_api stub = {
         LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT,   natives,
         longshore_heap_get,     longshore_heap_allocate, longshore_heap_release,
-        longshore_heap_holds,   longshore_heap_used,
+        longshore_heap_holds,   longshore_heap_used,     longshore_adopt,
     };
     typedef const longshore_core_api* open_function(const longshore_stub_api*);
     open_function* open = (open_function*)dlsym(handle, "longshore_core_open");

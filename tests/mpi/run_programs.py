@@ -340,12 +340,17 @@ def memory(runner):
         words = [runner.program("memory"), str(seed), "400" if ranks == 2 else "100"]
         settings = {"LONGSHORE_NODES_COUNT": nodes}
         runner.run(f"memory, {ranks} ranks, {nodes} nodes", [runner.launch(ranks, words, settings)],
-                   check=how_moved(shared_bytes_max=True, shared_refused=False))
+                   check=how_moved(shared_bytes_max=True, shared_refused=False, adopted_bytes=False))
     words = [runner.program("memory"), "4", "400"]
     runner.run("memory, moved by service processes",
                [runner.launch(2, words, {"LONGSHORE_WAIT_COOPERATIVE": "off"})], check=how_moved(mapped_by_ranks=False))
     runner.run("memory, none of it shared", [runner.launch(2, [*words, "plain"], {"LONGSHORE_MEMORY_ALIAS": "off"})],
                check=how_moved(peer_copied_by_ranks=True, shared_bytes_max=False))
+    for ranks, nodes in ((2, 1), (3, 2)):
+        adopt = {"LONGSHORE_MEMORY_ALIAS": "adopt", "LONGSHORE_MEMORY_ADOPT_AFTER": 0, "LONGSHORE_NODES_COUNT": nodes}
+        runner.run(f"memory, adopted at once, {ranks} ranks, {nodes} nodes",
+                   [runner.launch(ranks, [runner.program("memory"), "5", "150"], adopt)],
+                   check=how_moved(adopted_bytes=True))
     runner.run("memory, shared memory used up", [runner.launch(2, [*words, "scarce"], {"LONGSHORE_MEMORY_SHARED_BYTES_MAX": "1M"})],
                check=how_moved(peer_copied_by_ranks=True, mapped_by_ranks=True, shared_refused=True),
                expect="did not fit into the shared memory of their ranks (LONGSHORE_MEMORY_SHARED_BYTES_MAX=1M)")
