@@ -24,13 +24,13 @@ defined() {
 entries=$(sed -n 's/^LONGSHORE_ENTRY(\(.*\))$/\1\nP\1/p' "$(dirname "$0")/../src/mpi/entry_points.inc" | sort)
 for library in "${libraries[@]}"; do
     name=$(basename "$library")
-    # Both names of every entry, two functions, PMIx_Commit, which tells the ranks of each other, and malloc and its
-    # kin; a core has one
-    # function, and its PMPI_ calls of entries do not go out to the stub, which shows those names, too.
+    # Both names of every entry, three functions, PMIx_Commit, which tells the ranks of each other, and malloc and its
+    # kin; a core has one function, and its PMPI_ calls of entries do not go out to the stub, which shows those names,
+    # too.
     shown=longshore_core_open
     if [[ $name == liblongshore.so ]]; then
-        shown=$(printf '%s\n' "$entries" PMIx_Commit longshore_get_counters longshore_set malloc calloc realloc \
-            reallocarray free posix_memalign memalign aligned_alloc valloc pvalloc malloc_usable_size | sort)
+        shown=$(printf '%s\n' "$entries" PMIx_Commit longshore_get_counters longshore_get_times longshore_set malloc calloc \
+            realloc reallocarray free posix_memalign memalign aligned_alloc valloc pvalloc malloc_usable_size | sort)
     else
         while read -r symbol; do
             offend "$name calls the stub's $symbol"

@@ -104,6 +104,8 @@ struct ls_context {
     longshore::RegionCache regions;
     longshore::WakeSet wake;
     bool cooperative = true;
+    bool breakdown = false;
+    ls_times last_times{};
     uint32_t waits = 0;  // begun and not ended
 
     uint64_t next_group = 1;
@@ -144,6 +146,8 @@ void free_retired_copies(ls_context& context);
 // For observers: who this rank is, and since when it waits for what (now and then, while it waits).
 void show_rank(ls_context& context);
 void show_waits(ls_context& context);
+// With the breakdown switched on: hands out what was noted of a record whose operation is over.
+void take_times(ls_context& context, RecordId record);
 // Tries to post what waits, oldest first in every group.
 void post_waiting(ls_context& context);
 // Takes what the supervisor has said: lines for the user, and answers to groups that join, of any thread.

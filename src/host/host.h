@@ -211,6 +211,16 @@ typedef struct ls_trace_event {
 /* Takes out up to `max` trace events of this rank (and, on the node's leader, of its service processes). */
 uint32_t ls_trace_take(ls_context* context, ls_trace_event* out, uint32_t max);
 
+/* When the blocks of one of this rank's operations moved, by CLOCK_MONOTONIC; 0: none did, or not on this node. */
+typedef struct ls_times {
+    uint64_t published_ns, first_copy_ns, landed_ns, read_ns;
+    uint64_t copies_by_ranks_ns, copies_by_services_ns; /* of the blocks that came in, all together */
+} ls_times;
+/* Whether that is kept, on all ranks of the node. No operation should be open. */
+void ls_set_breakdown(ls_context* context, int on);
+/* Of the operation that was last found complete since then. */
+void ls_last_times(const ls_context* context, ls_times* out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "fabric/shm/sight_times.h"
 #include "host/context.h"
 
 namespace longshore {
@@ -65,6 +66,11 @@ bool prepare(ls_context& c, ls_operation& op) {
     return true;
 }
 
+void note_published(ls_context& c, RecordId record) {
+    SightTimes* times = SightLayout::times(c.sight.data(), c.engine->self(), record);
+    if (times != nullptr) times->published_ns.store(now_ns(), std::memory_order_relaxed);
+}
+
 // False: not now.
 bool try_post(ls_context& c, ls_operation& op) {
     if (!op.prepared && !prepare(c, op)) return false;
@@ -73,6 +79,7 @@ bool try_post(ls_context& c, ls_operation& op) {
     if (c.engine->post(op.arguments, op.ring_services, &op.record, &c.wake) == PostResult::kLater)
         return false;
     op.state = ls_operation::State::kPosted;
+    if (c.breakdown) note_published(c, op.record);
     flush_wake(c);
     return true;
 }
@@ -104,6 +111,7 @@ void complete(ls_context& c, ls_operation& op) {
             break;
     }
     op.state = ls_operation::State::kComplete;
+    if (c.breakdown) take_times(c, op.record);
     const auto& record = c.memory.record(c.engine->self(), op.record);
     const uint64_t generation = record.generation.load(std::memory_order_relaxed);
     c.engine->release(op.record, &c.wake);
@@ -118,8 +126,9 @@ void complete(ls_context& c, ls_operation& op) {
 bool work(ls_context& c, ls_operation& op) {
     Copy copy;
     if (!c.engine->claim(op.record, &copy)) return false;
-    const uint64_t begin = c.trace.empty() ? 0 : now_ns();
+    const uint64_t begin = c.trace.empty() && !c.breakdown ? 0 : now_ns();
     const MoveResult result = c.copier->copy(copy.from, copy.to, copy.bytes, copy.working_set);
+    if (c.breakdown) note_copy(c.memory, c.sight.data(), copy, begin, now_ns(), true);
     c.engine->finish(copy, result, &c.wake);
     if (!c.trace.empty())
         c.trace[c.trace_written++ % c.trace.size()] = {begin, now_ns(), UINT32_MAX, 0, copy.bytes};

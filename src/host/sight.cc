@@ -32,9 +32,34 @@ void show_waits(ls_context& c) {
     }
 }
 
+void take_times(ls_context& c, RecordId record) {
+    c.last_times = {};
+    SightTimes* times = SightLayout::times(c.sight.data(), c.engine->self(), record);
+    if (times == nullptr) return;
+    const auto take = [](Atomic<uint64_t>& word) { return word.exchange(0, std::memory_order_relaxed); };
+    c.last_times = {take(times->published_ns),       take(times->first_copy_ns),
+                    take(times->landed_ns),          take(times->read_ns),
+                    take(times->copies_by_ranks_ns), take(times->copies_by_services_ns)};
+}
+
 }  // namespace longshore
 
 using namespace longshore;
+
+void ls_set_breakdown(ls_context* context, int on) {
+    ls_context& c = *context;
+    if (!c.engine || is_forked(c)) return;
+    c.breakdown = on != 0;
+    c.last_times = {};
+    // What is left of operations during which it was switched.
+    for (uint32_t id = 0; id < kTimedRecordsMax; ++id) take_times(c, RecordId{id});
+    c.last_times = {};
+    SightLayout::job(c.sight.data()).breakdown.store(c.breakdown, std::memory_order_relaxed);
+}
+
+void ls_last_times(const ls_context* context, ls_times* out) {
+    *out = context->last_times;
+}
 
 void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]) {
     for (uint32_t i = 0; i < kCollectives; ++i) out[i] = {};

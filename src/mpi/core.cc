@@ -79,11 +79,26 @@ int get_counters(longshore_counters* out) {
 
 int set(const char* name, const char* value) {
     if (!shim().on || !name || !value) return -1;
-    if (strcmp(name, "cooperative") != 0) return force_algorithm(name, value) ? 0 : -1;
+    const bool breakdown = strcmp(name, "breakdown") == 0;
+    if (!breakdown && strcmp(name, "cooperative") != 0) return force_algorithm(name, value) ? 0 : -1;
     const bool on = strcmp(value, "on") == 0;
     if (!on && strcmp(value, "off") != 0) return -1;
     ContextLock lock;
-    ls_set_cooperative(shim().context, on);
+    (breakdown ? ls_set_breakdown : ls_set_cooperative)(shim().context, on);
+    return 0;
+}
+
+int get_times(longshore_times* out) {
+    if (!out) return -1;
+    *out = longshore_times{};
+    if (!shim().on) return -1;
+    ls_times times{};
+    {
+        ContextLock lock;
+        ls_last_times(shim().context, &times);
+    }
+    *out = {times.published_ns, times.first_copy_ns,      times.landed_ns,
+            times.read_ns,      times.copies_by_ranks_ns, times.copies_by_services_ns};
     return 0;
 }
 
@@ -101,6 +116,7 @@ extern "C" __attribute__((visibility("default"))) const longshore_core_api* long
                                            table.entries,
                                            longshore::mpi::get_counters,
                                            longshore::mpi::set,
+                                           longshore::mpi::get_times,
                                            longshore::mpi::kFlavour,
                                            longshore::mpi::before_pmix_commit};
     return &api;

@@ -26,6 +26,7 @@ typedef struct longshore_core_api {
     const void* const* entries; /* in the order of entry_points.inc */
     int (*get_counters)(longshore_counters* out);
     int (*set)(const char* name, const char* value);
+    int (*get_times)(longshore_times* out);
     const char* flavour; /* the ABI that it was compiled for: openmpi, mpich or abi */
     /* Called before each of the process's PMIx_Commit, with the address of that of PMIx. */
     void (*before_pmix_commit)(void* commit);

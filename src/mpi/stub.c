@@ -228,6 +228,12 @@ __attribute__((visibility("default"))) int longshore_get_counters(longshore_coun
     return -1;
 }
 
+__attribute__((visibility("default"))) int longshore_get_times(longshore_times* out) {
+    if (atomic_load(&state) == kResolved && core) return core->get_times(out);
+    if (out) memset(out, 0, sizeof *out);
+    return -1;
+}
+
 __attribute__((visibility("default"))) int longshore_set(const char* name, const char* value) {
     return atomic_load(&state) == kResolved && core ? core->set(name, value) : -1;
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "fabric/shm/sight_times.h"
+
 namespace longshore {
 namespace {
 
@@ -99,7 +101,8 @@ bool ServiceLoop::send_refused() {
 }
 
 bool ServiceLoop::carry_out(const Action& action) {
-    const uint64_t begin = start_.parameters.trace ? now_ns() : 0;
+    const bool timed = keeps_times(sight_);
+    const uint64_t begin = start_.parameters.trace || timed ? now_ns() : 0;
     switch (action.kind) {
         case Action::Kind::kCopy: {
             if (free_copies_.empty()) {
@@ -111,6 +114,7 @@ bool ServiceLoop::carry_out(const Action& action) {
             if (fabric_.copy(action.copy.from, action.copy.to, action.copy.bytes, kCopyBit | index,
                              action.copy.working_set) == Post::kAgain)
                 return false;
+            if (timed) note_copy(memory_, sight_, action.copy, begin, now_ns(), false);
             free_copies_.pop_back();
             trace(begin, 0, action.copy.bytes);
             return true;

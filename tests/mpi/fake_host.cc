@@ -240,6 +240,10 @@ void ls_operation_describe(const ls_operation*, char* line, size_t bytes) {
     line[bytes - 1] = 0;
 }
 void ls_set_cooperative(ls_context*, int) {}
+void ls_set_breakdown(ls_context*, int) {}
+void ls_last_times(const ls_context*, ls_times* out) {
+    *out = {};
+}
 
 void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]) {
     memcpy(out, context->bytes, sizeof context->bytes);

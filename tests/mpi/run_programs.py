@@ -475,6 +475,13 @@ def landing(runner):
                                   settings | {"LONGSHORE_NODES_COUNT": nodes})], check=look(way))
 
 
+def times(runner):
+    """When blocks moved, of ranks on one node."""
+    if runner.options.host == "real":
+        for ranks in (2, 3):
+            runner.run(f"times, {ranks} ranks", [runner.launch(ranks, [runner.program("times")], {})])
+
+
 def reduced(runner):
     """For another release of an MPI that has been tested: two ranks, what depends on the MPI, each program once."""
     arguments = {"collectives": ["100000"], "rooted": ["100000"], "stress": ["1", "60"]}
@@ -514,13 +521,13 @@ def main():
     parser.add_argument("--mpirun", required=True)
     parser.add_argument("--only", choices=("programs", "uncooperative", "variations", "threads", "stress", "errors",
                                            "crossing", "late", "agreement", "algorithms", "staging", "landing",
-                                           "files", "memory"))
+                                           "files", "memory", "times"))
     parser.add_argument("--reduced", action="store_true", help="few jobs, small ones")
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
     parts = (programs, uncooperative, variations, threads, stress, errors, crossing, late, agreement, algorithms,
-             staging, landing, files, memory)
+             staging, landing, files, memory, times)
     for part in (reduced,) if runner.options.reduced else parts:
         if runner.options.only in (None, part.__name__):
             part(runner)

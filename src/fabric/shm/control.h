@@ -11,7 +11,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534333;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534334;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 
@@ -143,15 +143,27 @@ struct alignas(64) SightSlot {
 struct alignas(64) SightJob {
     Atomic<uint64_t> job;  // the same on all nodes of a job; 0: no rank has attached yet
     Atomic<uint32_t> size, wait_report_s;
+    Atomic<uint32_t> breakdown;  // not 0: SightTimes are kept
 };
 // A rank of the node: who it is in the job, and since when it waits for which of its records.
 struct SightWait {
     Atomic<uint64_t> generation;  // of the record; written last, cleared first
     Atomic<uint64_t> started_ns;
 };
+// When the blocks of an operation moved (sight_times.h), by CLOCK_MONOTONIC; 0: not yet. Of the record's
+// present use: its rank clears them when it has taken them.
+struct alignas(64) SightTimes {
+    Atomic<uint64_t> published_ns;
+    Atomic<uint64_t> first_copy_ns;  // the first chunk that came in or went out began to move
+    Atomic<uint64_t> landed_ns;      // the last that came in had
+    Atomic<uint64_t> read_ns;        // the last that went out had
+    Atomic<uint64_t> copies_by_ranks_ns, copies_by_services_ns;  // of those that came in, together
+};
+constexpr uint32_t kTimedRecordsMax = 256;  // records in use at once beyond that go without
 struct SightRank {
     alignas(64) Atomic<uint32_t> rank;  // + 1; 0: has not attached
     alignas(64) SightWait waits[kRecordsMax];
+    SightTimes times[kTimedRecordsMax];
 };
 struct SightLayout {
     static constexpr uint64_t kJobAt = 2048, kRanksAt = 4096;
@@ -165,6 +177,9 @@ struct SightLayout {
     static SightJob& job(std::byte* base) { return *reinterpret_cast<SightJob*>(base + kJobAt); }
     static SightRank& rank(std::byte* base, LocalRank r) {
         return reinterpret_cast<SightRank*>(base + kRanksAt)[r.value];
+    }
+    static SightTimes* times(std::byte* base, LocalRank r, RecordId id) {
+        return id.value < kTimedRecordsMax ? &rank(base, r).times[id.value] : nullptr;
     }
     static TraceEntry* trace(std::byte* base, ServiceId s) {
         return reinterpret_cast<TraceEntry*>(base + kTraceAt) + uint64_t{s.value} * kTraceEntries;
