@@ -65,6 +65,8 @@ int run(const Options& options) {
         json.write(to_json(machine));
     }
     switch (options.mode) {
+        case Mode::kBreakdown:
+            return run_breakdown(session, machine.nodes, json);
         case Mode::kFirstUse:
             return run_first_use(session, json);
         case Mode::kOverhead:

@@ -15,6 +15,9 @@ int run_copy_rates(const Session& session, int nodes, JsonLines& json);
 // Buffers that no collective has been given before, beside those that are used again and again.
 int run_first_use(Session& session, JsonLines& json);
 
+// Where the time of Longshore's operations goes.
+int run_breakdown(Session& session, int nodes, JsonLines& json);
+
 // One rank enters late: time from its entry to everyone's completion, against the time for moving its own
 // blocks.
 int run_late(Session& session, int nodes, JsonLines& json);

@@ -48,6 +48,15 @@ const char* const kFooter =
     "  work x    (--compute work) how much longer the same work takes with the operation in flight\n"
     "  vs limit  median of pure by that of copy-limit, which takes its turns in the same run\n"
     "  cpu       CPU time of all ranks together per operation, computing included\n"
+    "\n--breakdown: the call of the rank that took longest, in stages that follow each other:\n"
+    "  hand-over until the others can see its operation; peers: until the last of them has entered, or "
+    "blocks\n"
+    "            move; queue: until the first of its chunks moves; copy: until the last block has come (a "
+    "root: is read);\n"
+    "            ack: until the others have read its own; wake-up: until the call returns\n"
+    "  by ranks, by SPs: how long the copies of a rank's incoming blocks took, added up, by who made them; "
+    "of the\n"
+    "            rank where that was longest\n"
     "\n--imbalance: in each iteration some ranks, drawn by the seed, enter an allgather late; all go on to\n"
     "an alltoall at once. Delays are the same for host and Longshore: 15 to 50 % of the time of the host's\n"
     "allgather, measured first with every rank on time. Mean times per rank and iteration; unavoidable is\n"
@@ -128,7 +137,8 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     std::size_t min = 1, max = std::size_t(4) << 20;
     std::vector<std::string> contenders = {"host", "longshore"};
     std::string cooperative = "on";
-    bool copy_limit = false, first_use = false, overhead = false, imbalance = false, list = false;
+    bool copy_limit = false, first_use = false, breakdown = false, overhead = false, imbalance = false,
+         list = false;
     int vary = 0;
     const std::map<std::string, Compute> computes = {
         {"sleep", Compute::kSleep}, {"spin", Compute::kSpin}, {"work", Compute::kWork}};
@@ -209,6 +219,10 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         "--first-use", first_use,
         "buffers that no collective has been given before, beside those used again and again, of the "
         "same collectives and sizes if nothing else is said");
+    modes->add_flag(
+        "--breakdown", breakdown,
+        "where the time of Longshore's operations goes, of the same collectives and sizes if nothing else "
+        "is said");
     modes->add_flag("--overhead", overhead, "cost of calls that are not offloaded, MPI_ against PMPI_");
     modes
         ->add_option("--late", options.late_ms,
@@ -236,7 +250,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
                 "--overhead, --late and --imbalance take the contenders host and longshore only");
         const bool sizes_given = !options.sizes.empty() || min_option->count() + max_option->count() > 0;
         if (imbalance) complete_imbalance(collectives_option->count() > 0, sizes_given, options);
-        if (copy_limit || first_use)
+        if (copy_limit || first_use || breakdown)
             choose_large_blocks(collectives_option->count() > 0, sizes_given, options);
         if (copy_limit && contenders_option->count() == 0) options.copy_limit = true;
         if (options.sizes.empty()) options.sizes = powers_of_two(min, max);
@@ -260,6 +274,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     if (vary_option->count() > 0) options.buffers = vary > 0 ? vary : 4;
     if (copy_limit) options.mode = Mode::kCopyLimit;
     if (first_use) options.mode = Mode::kFirstUse;
+    if (breakdown) options.mode = Mode::kBreakdown;
     if (overhead) options.mode = Mode::kOverhead;
     if (options.late_ms > 0) options.mode = Mode::kLate;
     if (imbalance) options.mode = Mode::kImbalance;

@@ -12,7 +12,7 @@ namespace longshore::bench {
 
 enum class Compute { kSleep, kSpin, kWork };
 enum class ProgressStyle { kAuto, kBar, kLines, kNone };
-enum class Mode { kRows, kCopyLimit, kFirstUse, kOverhead, kLate, kImbalance };
+enum class Mode { kRows, kCopyLimit, kFirstUse, kBreakdown, kOverhead, kLate, kImbalance };
 
 struct Options {
     Mode mode = Mode::kRows;

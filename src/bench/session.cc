@@ -18,6 +18,7 @@ double now_us() {
 Hooks::Hooks() {
     get_counters_ = reinterpret_cast<decltype(get_counters_)>(dlsym(RTLD_DEFAULT, "longshore_get_counters"));
     set_ = reinterpret_cast<decltype(set_)>(dlsym(RTLD_DEFAULT, "longshore_set"));
+    get_times_ = reinterpret_cast<decltype(get_times_)>(dlsym(RTLD_DEFAULT, "longshore_get_times"));
 }
 
 bool Hooks::offload_on() const {
@@ -33,6 +34,16 @@ longshore_counters Hooks::counters() const {
 
 bool Hooks::set_cooperative(bool on) const {
     return set_ && set_("cooperative", on ? "on" : "off") == 0;
+}
+
+bool Hooks::set_breakdown(bool on) const {
+    return set_ && get_times_ && set_("breakdown", on ? "on" : "off") == 0;
+}
+
+longshore_times Hooks::times() const {
+    longshore_times result{};
+    if (get_times_) get_times_(&result);
+    return result;
 }
 
 bool Hooks::set_algorithm(const Collective& collective, const char* name) const {

@@ -30,9 +30,14 @@ class Hooks {
     // "": as the settings say. False where the collective has no such algorithm.
     bool set_algorithm(const Collective& collective, const char* name) const;
 
+    // Whether the library keeps times; false where it cannot.
+    bool set_breakdown(bool on) const;
+    longshore_times times() const;  // of the last operation; all zero without the library
+
   private:
     decltype(&longshore_get_counters) get_counters_ = nullptr;
     decltype(&longshore_set) set_ = nullptr;
+    decltype(&longshore_get_times) get_times_ = nullptr;
 };
 
 struct Contender {

@@ -6,6 +6,7 @@
 #include "tools/launch.h"
 #include "tools/mpirun.h"
 #include "tools/paths.h"
+#include "tools/pictures.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -15,7 +16,8 @@ struct BenchOptions {
     LaunchOptions launch;
     std::string mpi;
     unsigned ranks = 0;
-    bool host_only = false;
+    bool host_only = false, breakdown = false;
+    std::string plot;
     bool help = false;
 };
 
@@ -53,6 +55,27 @@ int copy_limit(const std::vector<std::string>& flavours, Words words, const Benc
     return kOk;
 }
 
+// The file that the benchmark is told to write, or "".
+std::string json_file(const Words& words) {
+    const std::string option = "--json";
+    for (size_t i = 0; i < words.size(); ++i) {
+        if (words[i] == option && i + 1 < words.size()) return words[i + 1];
+        if (words[i].starts_with(option + "=")) return words[i].substr(option.size() + 1);
+    }
+    return "";
+}
+
+int breakdown(const std::string& flavour, Words words, const BenchOptions& options) {
+    words.insert(words.begin(), "--breakdown");
+    if (options.plot.empty()) return execute(launch_of(flavour, words, options));
+    const std::string script = script_path("breakdown.py");
+    if (const int code = can_draw("bench", script); code != kOk) return code;
+    const ResultsFile results(json_file(words));
+    if (results.is_temporary()) words.insert(words.end(), {"--json", results.name()});
+    if (const int code = run_and_wait(launch_of(flavour, words, options)); code != kOk) return code;
+    return run_and_wait({find_python(), script, results.name(), "--output", options.plot});
+}
+
 int bench(const CLI::App* command, const Words& words, const BenchOptions& options) {
     if (options.help) return help(command, options);
     const std::vector<std::string> flavours = ready_flavours("bench", kBenchProgram, options.mpi);
@@ -62,6 +85,7 @@ int bench(const CLI::App* command, const Words& words, const BenchOptions& optio
         if (const int code = export_shim(); code != kOk) return code;
     }
     if (command->got_subcommand("copy-limit")) return copy_limit(flavours, words, options);
+    if (options.breakdown) return breakdown(flavours.front(), words, options);
     return execute(launch_of(flavours.front(), words, options));
 }
 
@@ -89,18 +113,25 @@ void add_bench(CLI::App& app, const Words* words, int* exit_code) {
         ->check(CLI::Range(1, 4096))
         ->type_name("RANKS");
     command->add_flag("--host-only", options->host_only, "the MPI alone, without Longshore, to compare with");
+    auto* breakdown_option =
+        command->add_flag("--breakdown", options->breakdown, "where the time of Longshore's operations goes");
+    command->add_option("--plot", options->plot, "... as a picture, too (PNG)")
+        ->needs(breakdown_option)
+        ->type_name("FILE");
     add_launch_options(command, &options->launch);
     command->footer(R"(Examples:
   longshore bench
   longshore bench --mpi mpich -n 4 --service 1
   longshore bench -n 4 --nodes 2 -- BENCH ARGUMENTS
   longshore bench --host-only -n 4
+  longshore bench -n 2 --breakdown --plot breakdown.png
   longshore bench copy-limit -n 2 -- --json limit.json
 
 copy-limit prints what one core copies by memcpy and by process_vm_readv, and then, with every MPI that is there, how
 far that MPI and Longshore are from ranks that copy out of memory they all have mapped.
 
-Exit code: that of mpirun; 2 bad option or setting; 125 an MPI, the benchmark or the shim is missing.)");
+Exit code: that of mpirun; 2 bad option or setting; 125 an MPI, the benchmark, the shim or
+matplotlib is missing.)");
     command->callback([=] { *exit_code = bench(command, *words, *options); });
 }
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -20,12 +19,14 @@
 #include "tools/launch.h"
 #include "tools/mpirun.h"
 #include "tools/paths.h"
+#include "tools/pictures.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
 namespace {
 
 constexpr const char* kProgram = "longshore-dpu-bench";
+constexpr const char* kPlotScript = "dpu_bench.py";
 constexpr int kBarWidth = 30;
 
 struct DpuBenchOptions {
@@ -196,59 +197,16 @@ int print_summary(const std::string& file_name, const std::string& formula) {
     return kOk;
 }
 
-// The virtual environment has matplotlib.
-std::string find_python() {
-    const std::string python = root_folder() + "/venv/bin/python";
-    return find_program(python).empty() ? "python3" : python;
-}
-
-std::string plot_script() {
-    return root_folder() + "/share/longshore/dpu_bench.py";
-}
-
-// Looked at before anything is measured. Returns kOk, or says what is missing and returns kNotReady.
-int can_draw() {
-    if (!is_file(plot_script())) {
-        fmt::print(stderr, "longshore dpu-bench: {} is not there; build it with 'make build'\n",
-                   plot_script());
-        return kNotReady;
-    }
-    if (capture({find_python(), "-c", "import matplotlib"}).exit_code == 0) return kOk;
-    fmt::print(stderr,
-               "longshore dpu-bench: pictures need matplotlib: 'make venv' installs it beside the build\n");
-    return kNotReady;
-}
-
 int sum_up(const std::string& results, const DpuBenchOptions& options) {
     const int code = print_summary(results, options.formula);
     if (code != kOk || options.plot.empty()) return code;
-    return run_and_wait(
-        {find_python(), plot_script(), results, "--output", options.plot, "--formula", options.formula});
+    return run_and_wait({find_python(), script_path(kPlotScript), results, "--output", options.plot,
+                         "--formula", options.formula});
 }
-
-// Where the results lie: the user's file, or one that goes away.
-class ResultsFile {
-  public:
-    explicit ResultsFile(const std::string& wanted) : name_(wanted), is_temporary_(wanted.empty()) {
-        if (!is_temporary_) return;
-        name_ = (std::filesystem::temp_directory_path() / "longshore-dpu-bench-XXXXXX").string();
-        if (const int file = mkstemp(name_.data()); file >= 0) close(file);
-    }
-    ~ResultsFile() {
-        if (is_temporary_) unlink(name_.c_str());
-    }
-    ResultsFile(const ResultsFile&) = delete;
-    ResultsFile& operator=(const ResultsFile&) = delete;
-    const std::string& name() const { return name_; }
-
-  private:
-    std::string name_;
-    bool is_temporary_;
-};
 
 int run_dpu_bench(const CLI::App& command, DpuBenchOptions options) {
     if (!options.plot.empty())
-        if (const int code = can_draw(); code != kOk) return code;
+        if (const int code = can_draw("dpu-bench", script_path(kPlotScript)); code != kOk) return code;
     if (!options.from.empty()) {
         if (is_file(options.from)) return sum_up(options.from, options);
         fmt::print(stderr, "longshore dpu-bench: {}: no such file; --json FILE writes one\n", options.from);

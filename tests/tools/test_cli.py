@@ -268,6 +268,28 @@ class Bench(CommandTest):
         write_program(self.tools / "mpirun.openmpi", "#!/bin/sh\nexit 3\n")
         self.assertNotIn("mpich", self.bench("copy-limit", expect=3).stdout)
 
+    def test_breakdown_is_handed_on(self):
+        self.make_bench("mpich")
+        words = self.bench("--breakdown", "-n2", "--", "--sizes", "1M").stdout.split()
+        self.assertEqual(words[-3:], ["--breakdown", "--sizes", "1M"])
+        self.bench("--plot", "picture.png", expect=2)
+
+    def test_breakdown_draws_what_was_written(self):
+        self.make_bench("mpich")
+        (self.root / "venv" / "bin").mkdir(parents=True)
+        write_program(self.root / "venv" / "bin" / "python", '#!/bin/sh\necho python "$@"\n')
+        self.assertIn("breakdown.py is not there", self.bench("--breakdown", "--plot", "p.png", expect=125).stderr)
+        script = self.root / "share" / "longshore" / "breakdown.py"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.touch()
+        measured, drawn = self.bench("--breakdown", "--plot", "p.png", "--", "--json", "r.json").stdout.splitlines()
+        self.assertTrue(measured.endswith("--breakdown --json r.json"))
+        self.assertEqual(drawn, f"python {script} r.json --output p.png")
+        measured, drawn = self.bench("--breakdown", "--plot", "p.png").stdout.splitlines()
+        file = measured.split("--json ")[1]
+        self.assertEqual(drawn, f"python {script} {file} --output p.png")
+        self.assertFalse(os.path.exists(file))
+
     def test_takes_the_flavour_that_is_there(self):
         self.make_bench("mpich")
         self.assertTrue(self.bench().stdout.startswith("mpich "))
