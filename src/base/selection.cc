@@ -7,18 +7,52 @@
 namespace longshore {
 namespace {
 
-// What holds without a file, in the same words as a file.
+// What holds without a file, in the same words as a file. Up to blocks of 4 KiB a call costs the MPI less
+// than it costs us to hand it over; from 8 KiB to 16 KiB on, by the MPI, it is the other way round. Where
+// ranks that wait in the MPI take the cores of others, nothing is small (docs/selection.md has the figures).
 constexpr std::string_view kBuiltIn = R"(
-# collective  ranks per node  nodes  bytes  algorithm
-alltoall                                    direct
-alltoallv                                   direct
-allgather                                   direct
-allgatherv                                  direct
-bcast                                       direct
-gather                                      direct
-gatherv                                     direct
-scatter                                     direct
-scatterv                                    direct
+# collective  crowded      ranks per node  bytes  algorithm
+alltoall    crowded no   ppn 1-2  bytes 0-16K   mpi
+alltoall    crowded no   ppn 1-2  bytes 16K-    direct
+alltoall    crowded no   ppn 3-8  bytes 0-64K   mpi
+alltoall    crowded no   ppn 3-8  bytes 64K-    direct
+alltoall    crowded no   ppn 9-   bytes 0-256K  mpi
+alltoall    crowded no   ppn 9-   bytes 256K-   direct
+alltoall    crowded yes                         direct
+alltoallv                                        direct
+allgather   crowded no   ppn 1-2  bytes 0-16K   mpi
+allgather   crowded no   ppn 1-2  bytes 16K-    direct
+allgather   crowded no   ppn 3-8  bytes 0-64K   mpi
+allgather   crowded no   ppn 3-8  bytes 64K-    direct
+allgather   crowded no   ppn 9-   bytes 0-256K  mpi
+allgather   crowded no   ppn 9-   bytes 256K-   direct
+allgather   crowded yes                         direct
+allgatherv  crowded no   ppn 1-2  bytes 0-16K   mpi
+allgatherv  crowded no   ppn 1-2  bytes 16K-    direct
+allgatherv  crowded no   ppn 3-8  bytes 0-64K   mpi
+allgatherv  crowded no   ppn 3-8  bytes 64K-    direct
+allgatherv  crowded no   ppn 9-   bytes 0-256K  mpi
+allgatherv  crowded no   ppn 9-   bytes 256K-   direct
+allgatherv  crowded yes                         direct
+bcast       crowded no            bytes 0-8K    mpi
+bcast       crowded no            bytes 8K-     direct
+bcast       crowded yes                         direct
+gather      crowded no   ppn 1-2  bytes 0-16K   mpi
+gather      crowded no   ppn 1-2  bytes 16K-    direct
+gather      crowded no   ppn 3-8  bytes 0-64K   mpi
+gather      crowded no   ppn 3-8  bytes 64K-    direct
+gather      crowded no   ppn 9-   bytes 0-256K  mpi
+gather      crowded no   ppn 9-   bytes 256K-   direct
+gather      crowded yes                         direct
+gatherv                                          direct
+scatter     crowded no   ppn 1-2  bytes 0-16K   mpi
+scatter     crowded no   ppn 1-2  bytes 16K-    direct
+scatter     crowded no   ppn 3-8  bytes 0-64K   mpi
+scatter     crowded no   ppn 3-8  bytes 64K-    direct
+scatter     crowded no   ppn 9-   bytes 0-256K  mpi
+scatter     crowded no   ppn 9-   bytes 256K-   direct
+scatter     crowded yes                         direct
+scatterv                                         direct
 )";
 
 constexpr std::array<const char*, kSelectedCount> kNames = {
@@ -89,6 +123,12 @@ bool read_bytes(std::string_view text, SelectionRange* range) {
     return true;
 }
 
+bool read_answer(std::string_view text, SelectionRange* range) {
+    const bool yes = text == "yes";
+    range->first = range->last = yes;
+    return yes || text == "no";
+}
+
 std::string show_counts(const SelectionRange& range) {
     std::string text = std::to_string(range.first);
     if (range.last == UINT64_MAX) return text + "-";
@@ -140,7 +180,7 @@ class Parser {
         const auto collective = find_selected(words[0].text);
         if (!collective) return fail(words[0].column, unknown_collective(words[0].text));
         SelectionRule rule;
-        std::array<bool, 3> seen{};
+        std::array<bool, kKeys.size()> seen{};
         size_t at = 1;
         for (; at < words.size(); at += 2) {
             const size_t key = key_of(words[at].text);
@@ -174,14 +214,16 @@ class Parser {
         if (key == kBytes && !has_bytes(collective))
             return fail(word.column, std::string(selected_name(collective)) +
                                          ": not all ranks know its sizes, so its rules take no bytes");
-        const char* form = key == kBytes ? "sizes such as 0-64K, 64K-1M or 1M- (below the second)"
-                                         : "numbers such as 1, 2-4 or 5-";
+        const char* form = key == kBytes     ? "sizes such as 0-64K, 64K-1M or 1M- (below the second)"
+                           : key == kCrowded ? "yes or no"
+                                             : "numbers such as 1, 2-4 or 5-";
         if (at + 1 == words.size())
             return fail(word.column + word.text.size(), "behind " + quoted(word.text) + " go " + form);
         const Word& range = words[at + 1];
-        const bool valid_range = key == kBytes   ? read_bytes(range.text, &rule->bytes)
-                                 : key == kNodes ? read_counts(range.text, &rule->nodes)
-                                                 : read_counts(range.text, &rule->ppn);
+        const bool valid_range = key == kBytes     ? read_bytes(range.text, &rule->bytes)
+                                 : key == kCrowded ? read_answer(range.text, &rule->crowded)
+                                 : key == kNodes   ? read_counts(range.text, &rule->nodes)
+                                                   : read_counts(range.text, &rule->ppn);
         if (valid_range) return true;
         return fail(range.column,
                     quoted(range.text) + " is not valid: behind " + quoted(word.text) + " go " + form);
@@ -209,52 +251,58 @@ class Parser {
             for (const Placed& placed : all)
                 if (placed.rule.ppn.contains(ppn)) here.push_back(placed);
             for (const uint64_t nodes : starts(here, [](const SelectionRule& r) { return r.nodes; }))
-                if (!check_bytes(collective, here, ppn, nodes)) return false;
+                for (const bool crowded : {false, true})
+                    if (!check_bytes(collective, here, {ppn, nodes, crowded})) return false;
         }
         return true;
     }
 
-    // Whether the rules for (ppn, nodes) cover every size once.
-    bool check_bytes(Selected collective, const std::vector<Placed>& rules, uint64_t ppn, uint64_t nodes) {
+    struct Point {
+        uint64_t ppn, nodes;
+        bool crowded;
+    };
+
+    // Whether the rules for a point cover every size there once.
+    bool check_bytes(Selected collective, const std::vector<Placed>& rules, const Point& at) {
         std::vector<const Placed*> row;
         for (const Placed& placed : rules)
-            if (placed.rule.nodes.contains(nodes)) row.push_back(&placed);
+            if (placed.rule.nodes.contains(at.nodes) && placed.rule.crowded.contains(at.crowded))
+                row.push_back(&placed);
         std::sort(row.begin(), row.end(),
                   [](const Placed* a, const Placed* b) { return a->rule.bytes.first < b->rule.bytes.first; });
         uint64_t next = 0;
         const Placed* before = nullptr;
         for (const Placed* placed : row) {
             const SelectionRange& bytes = placed->rule.bytes;
-            if (before != nullptr && (next == 0 || bytes.first < next))
-                return overlap(*before, *placed, ppn, nodes);
-            if (bytes.first > next) return hole(collective, ppn, nodes, {next, bytes.first - 1});
+            if (before != nullptr && (next == 0 || bytes.first < next)) return overlap(*before, *placed, at);
+            if (bytes.first > next) return hole(collective, at, {next, bytes.first - 1});
             next = bytes.last + 1;  // 0: nothing is left
             before = placed;
         }
-        if (before == nullptr || next != 0) return hole(collective, ppn, nodes, {next, UINT64_MAX});
+        if (before == nullptr || next != 0) return hole(collective, at, {next, UINT64_MAX});
         return true;
     }
 
-    bool overlap(const Placed& a, const Placed& b, uint64_t ppn, uint64_t nodes) {
+    bool overlap(const Placed& a, const Placed& b, const Point& at) {
         const Placed& first = a.line < b.line ? a : b;
         const Placed& second = a.line < b.line ? b : a;
         line_ = second.line;
         return fail(second.column,
-                    "overlaps the rule of line " + std::to_string(first.line) + ", at " + place(ppn, nodes) +
-                        ", " + show_size(std::max(a.rule.bytes.first, b.rule.bytes.first)) + " bytes");
+                    "overlaps the rule of line " + std::to_string(first.line) + ", at " + place(at) + ", " +
+                        show_size(std::max(a.rule.bytes.first, b.rule.bytes.first)) + " bytes");
     }
 
-    bool hole(Selected collective, uint64_t ppn, uint64_t nodes, const SelectionRange& bytes) {
+    bool hole(Selected collective, const Point& at, const SelectionRange& bytes) {
         const Placed& last = placed_[index(collective)].back();
         line_ = last.line;
-        std::string message =
-            std::string(selected_name(collective)) + " has no rule for " + place(ppn, nodes);
+        std::string message = std::string(selected_name(collective)) + " has no rule for " + place(at);
         if (has_bytes(collective)) message += ", bytes " + show_bytes(bytes);
         return fail(last.column, message);
     }
 
-    static std::string place(uint64_t ppn, uint64_t nodes) {
-        return "ppn " + std::to_string(ppn) + ", nodes " + std::to_string(nodes);
+    static std::string place(const Point& at) {
+        return "ppn " + std::to_string(at.ppn) + ", nodes " + std::to_string(at.nodes) +
+               (at.crowded ? ", crowded yes" : "");
     }
 
     static std::string unknown_collective(std::string_view text) {
@@ -267,8 +315,8 @@ class Parser {
         return std::string(selected_name(collective)) + " takes " + carrier_list(collective);
     }
 
-    static constexpr std::array<std::string_view, 3> kKeys = {"ppn", "nodes", "bytes"};
-    static constexpr size_t kNodes = 1, kBytes = 2;
+    static constexpr std::array<std::string_view, 4> kKeys = {"ppn", "nodes", "bytes", "crowded"};
+    static constexpr size_t kNodes = 1, kBytes = 2, kCrowded = 3;
     static size_t key_of(std::string_view text) {
         return static_cast<size_t>(std::find(kKeys.begin(), kKeys.end(), text) - kKeys.begin());
     }
@@ -278,11 +326,15 @@ class Parser {
     std::array<std::vector<Placed>, kSelectedCount> placed_;
 };
 
-using Row = std::array<std::string, 5>;
+using Row = std::array<std::string, 6>;
 
 Row row_of(Selected collective, const SelectionRule& rule) {
     const SelectionRule any;
-    return {selected_name(collective), rule.ppn == any.ppn ? "" : "ppn " + show_counts(rule.ppn),
+    return {selected_name(collective),
+            rule.crowded == any.crowded ? ""
+            : rule.crowded.first == 1   ? "crowded yes"
+                                        : "crowded no",
+            rule.ppn == any.ppn ? "" : "ppn " + show_counts(rule.ppn),
             rule.nodes == any.nodes ? "" : "nodes " + show_counts(rule.nodes),
             rule.bytes == any.bytes ? "" : "bytes " + show_bytes(rule.bytes),
             carrier_name(collective, rule.carrier)};
@@ -388,16 +440,17 @@ std::string format_selection(const Selection& selection) {
 }
 
 const SelectionRule* find_rule(const Selection& selection, Selected collective, uint64_t ranks_per_node,
-                               uint64_t nodes, uint64_t bytes) {
+                               uint64_t nodes, uint64_t bytes, bool crowded) {
     for (const SelectionRule& rule : selection.rules[index(collective)])
-        if (rule.bytes.contains(bytes) && rule.nodes.contains(nodes) && rule.ppn.contains(ranks_per_node))
+        if (rule.bytes.contains(bytes) && rule.nodes.contains(nodes) && rule.ppn.contains(ranks_per_node) &&
+            rule.crowded.contains(crowded))
             return &rule;
     return nullptr;
 }
 
 Carrier choose(const Selection& selection, Selected collective, uint64_t ranks_per_node, uint64_t nodes,
-               uint64_t bytes) {
-    const SelectionRule* rule = find_rule(selection, collective, ranks_per_node, nodes, bytes);
+               uint64_t bytes, bool crowded) {
+    const SelectionRule* rule = find_rule(selection, collective, ranks_per_node, nodes, bytes, crowded);
     return rule != nullptr ? rule->carrier : Carrier::kDirect;
 }
 

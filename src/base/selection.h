@@ -1,5 +1,5 @@
-// Which algorithm carries a collective: a table of rules (collective, ranks per node, nodes, bytes ->
-// algorithm), its text, and the look-up. Pure. Used inside foreign processes too, as settings.h.
+// Which algorithm carries a collective: a table of rules (collective, ranks per node, nodes, bytes,
+// crowded -> algorithm), its text, and the look-up. Pure. Used inside foreign processes too, as settings.h.
 // docs/selection.md describes the text.
 #pragma once
 
@@ -56,6 +56,7 @@ struct SelectionRule {
     SelectionRange ppn{1, UINT64_MAX};  // the largest number of the group's ranks on one node
     SelectionRange nodes{1, UINT64_MAX};
     SelectionRange bytes;
+    SelectionRange crowded{0, 1};  // whether ranks that wait in the MPI take the cores of others
     Carrier carrier = Carrier::kDirect;
 
     bool operator==(const SelectionRule&) const = default;
@@ -91,9 +92,9 @@ std::string format_rules(Selected collective, std::span<const SelectionRule> rul
 
 // The rule for a call; null only if the table is not complete. The rule lives as long as the table.
 const SelectionRule* find_rule(const Selection& selection, Selected collective, uint64_t ranks_per_node,
-                               uint64_t nodes, uint64_t bytes);
+                               uint64_t nodes, uint64_t bytes, bool crowded = false);
 Carrier choose(const Selection& selection, Selected collective, uint64_t ranks_per_node, uint64_t nodes,
-               uint64_t bytes);
+               uint64_t bytes, bool crowded = false);
 
 // Reads the table in a file (not pure) over `selection`, which is unchanged on an error. `error` is a
 // sentence that names the file and the place in it.

@@ -32,10 +32,11 @@ std::string refused(std::string_view text) {
 }
 
 size_t count_rules(const Selection& selection, Selected collective, uint64_t ppn, uint64_t nodes,
-                   uint64_t bytes) {
+                   uint64_t bytes, bool crowded) {
     const auto& rules = selection.rules[static_cast<size_t>(collective)];
     return static_cast<size_t>(std::count_if(rules.begin(), rules.end(), [&](const SelectionRule& rule) {
-        return rule.ppn.contains(ppn) && rule.nodes.contains(nodes) && rule.bytes.contains(bytes);
+        return rule.ppn.contains(ppn) && rule.nodes.contains(nodes) && rule.bytes.contains(bytes) &&
+               rule.crowded.contains(crowded);
     }));
 }
 
@@ -57,9 +58,11 @@ void expect_each_point_covered_once(const Selection& selection) {
         for (const uint64_t ppn : axes[0])
             for (const uint64_t nodes : axes[1])
                 for (const uint64_t bytes : axes[2])
-                    ASSERT_EQ(count_rules(selection, static_cast<Selected>(i), ppn, nodes, bytes), 1u)
-                        << selected_name(static_cast<Selected>(i)) << " " << ppn << " " << nodes << " "
-                        << bytes;
+                    for (const bool crowded : {false, true})
+                        ASSERT_EQ(
+                            count_rules(selection, static_cast<Selected>(i), ppn, nodes, bytes, crowded), 1u)
+                            << selected_name(static_cast<Selected>(i)) << " " << ppn << " " << nodes << " "
+                            << bytes << " " << crowded;
     }
 }
 
@@ -78,6 +81,39 @@ TEST(Selection, BuiltInTableIsComplete) {
     const Selection selection = built_in_selection();
     for (size_t i = 0; i < kSelectedCount; ++i) EXPECT_FALSE(selection.rules[i].empty());
     expect_each_point_covered_once(selection);
+}
+
+TEST(Selection, BuiltInTableLeavesSmallBlocksToTheMpi) {
+    const Selection selection = built_in_selection();
+    for (const auto collective : {Selected::kAlltoall, Selected::kAllgather, Selected::kAllgatherv,
+                                  Selected::kGather, Selected::kScatter}) {
+        for (const uint64_t ppn : {2, 3, 4, 8, 9, 32}) {
+            const uint64_t small = 4096 * ppn, large = 32768 * ppn;
+            EXPECT_EQ(choose(selection, collective, ppn, 1, small), kMpi) << ppn;
+            EXPECT_EQ(choose(selection, collective, ppn, 1, large), kDirect) << ppn;
+            EXPECT_EQ(choose(selection, collective, ppn, 1, small, true), kDirect) << ppn;
+        }
+    }
+    EXPECT_EQ(choose(selection, Selected::kBcast, 2, 1, 4096), kMpi);
+    EXPECT_EQ(choose(selection, Selected::kBcast, 2, 1, 8192), kDirect);
+    EXPECT_EQ(choose(selection, Selected::kBcast, 2, 1, 1, true), kDirect);
+    for (const auto collective : {Selected::kAlltoallv, Selected::kGatherv, Selected::kScatterv})
+        EXPECT_EQ(choose(selection, collective, 2, 1, 0), kDirect);
+}
+
+TEST(Selection, CrowdedIsACondition) {
+    const Selection selection = parsed(
+        "bcast crowded yes nodes 2- mpi\nbcast crowded yes nodes 1 direct\n"
+        "bcast crowded no staged-flat\n");
+    EXPECT_EQ(choose(selection, Selected::kBcast, 1, 2, 1, true), kMpi);
+    EXPECT_EQ(choose(selection, Selected::kBcast, 1, 1, 1, true), kDirect);
+    EXPECT_EQ(choose(selection, Selected::kBcast, 1, 2, 1, false), kStaged);
+    EXPECT_EQ(parsed(format_selection(selection)), selection);
+    EXPECT_EQ(refused("bcast crowded no mpi"),
+              "1:1: bcast has no rule for ppn 1, nodes 1, crowded yes, bytes 0-");
+    EXPECT_EQ(refused("bcast mpi\nbcast crowded yes mpi"),
+              "2:1: overlaps the rule of line 1, at ppn 1, nodes 1, crowded yes, 0 bytes");
+    EXPECT_EQ(refused("bcast crowded 1 mpi"), "1:15: '1' is not valid: behind 'crowded' go yes or no");
 }
 
 TEST(Selection, Chooses) {
@@ -112,7 +148,11 @@ TEST(Selection, FormatsInColumnsAndReadsItBack) {
               "bcast  ppn 1-4  nodes 2-  bytes 64K-    staged-flat\n"
               "bcast  ppn 5-   nodes 2-  bytes 64K-1M  staged-flat\n"
               "bcast  ppn 5-   nodes 2-  bytes 1M-     staged-hierarchical\n");
-    EXPECT_EQ(format_rules(Selected::kGather, built_in_selection().rules[5]), "gather  direct\n");
+    EXPECT_EQ(format_rules(Selected::kGatherv, built_in_selection().rules[6]), "gatherv  direct\n");
+    EXPECT_EQ(format_rules(Selected::kBcast, built_in_selection().rules[4]),
+              "bcast  crowded no   bytes 0-8K  mpi\n"
+              "bcast  crowded no   bytes 8K-   direct\n"
+              "bcast  crowded yes              direct\n");
 }
 
 TEST(Selection, SyntaxErrorsSayWhere) {
@@ -187,8 +227,9 @@ TEST(Selection, TheLongestTableFitsWhenWritten) {
     const SelectionRange widest{UINT64_MAX - 2, UINT64_MAX - 1};
     Selection selection;
     for (size_t i = 0; i < kSelectedCount; ++i)
-        selection.rules[i].assign(kSelectionRulesMax,
-                                  {widest, widest, widest, carriers_of(static_cast<Selected>(i)).back()});
+        selection.rules[i].assign(
+            kSelectionRulesMax,
+            {widest, widest, widest, {1, 1}, carriers_of(static_cast<Selected>(i)).back()});
     EXPECT_GT(format_selection(selection).size(), kSelectionBytesMax / 2) << "or it tests nothing";
     EXPECT_LE(format_selection(selection).size(), kSelectionBytesMax);
 }
@@ -201,8 +242,8 @@ std::vector<SelectionRule> random_rules(std::mt19937* random, bool with_bytes) {
         SelectionRule& one = rules[below(rules.size())];
         SelectionRule other = one;
         SelectionRange SelectionRule::*const axes[] = {&SelectionRule::ppn, &SelectionRule::nodes,
-                                                       &SelectionRule::bytes};
-        const auto axis = axes[below(with_bytes ? 3 : 2)];
+                                                       &SelectionRule::crowded, &SelectionRule::bytes};
+        const auto axis = axes[below(with_bytes ? 4 : 3)];
         const uint64_t from = (one.*axis).first;
         const uint64_t cut = from + 1 + below(axis == &SelectionRule::bytes ? uint64_t{1} << below(30) : 6);
         if (cut > (one.*axis).last) continue;
@@ -225,7 +266,8 @@ TEST(Selection, RandomTablesAreReadExactly) {
         EXPECT_EQ(selection.rules[i], rules);
         expect_each_point_covered_once(selection);
         for (const SelectionRule& rule : rules)
-            EXPECT_EQ(choose(selection, collective, rule.ppn.last, rule.nodes.first, rule.bytes.last),
+            EXPECT_EQ(choose(selection, collective, rule.ppn.last, rule.nodes.first, rule.bytes.last,
+                             rule.crowded.last != 0),
                       rule.carrier);
         std::vector<SelectionRule> twice = rules, without = rules;
         twice.push_back(rules[random() % rules.size()]);

@@ -188,6 +188,23 @@ bool more_busy_than_cores() {
     return busy > cores;
 }
 
+// Whether ranks that wait in the MPI keep the cores that others need: Open MPI's give them away where its
+// launcher knows that there are more ranks than cores.
+bool keeps_cores() {
+#ifdef OPEN_MPI
+    return false;
+#else
+    return local_ranks() > sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+}
+
+// On any machine of the job. Collective: the table of rules goes by it.
+bool is_crowded() {
+    int crowded = keeps_cores();
+    PMPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, shim().world);
+    return crowded != 0;
+}
+
 void on_log(void*, int level, const char* line) {
     say(static_cast<LogLevel>(level), line);
 }
@@ -305,6 +322,7 @@ void start(KeySpace* space) {
     if (s.size == 1 || !s.settings.offload || create_group_keyval(&s.keyval) != MPI_SUCCESS) return;
     if (!attach()) return;
     s.oversubscribed = more_busy_than_cores();
+    s.crowded = is_crowded();
     s.on = true;
     make_group(MPI_COMM_WORLD);
     make_group(MPI_COMM_SELF);

@@ -9,7 +9,7 @@ namespace longshore::mpi {
 // kNone and the algorithm, or why MPI serves the call. `bytes`: of alltoall, gather and scatter the block
 // times the size of the communicator, of allgather(v) all blocks together, of bcast the message; of the
 // others, which have no size that all ranks know, anything.
-Reason select(const GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algorithm);
+Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algorithm);
 
 const char* algorithm_name(Call call, ls_algorithm algorithm);
 

@@ -32,11 +32,13 @@ void require_cover(const Selection& selection, Prng* random) {
             const uint64_t ppn = std::max<uint64_t>(1, a.ppn.last + random->below(2));
             const uint64_t nodes = std::max<uint64_t>(1, b.nodes.last + random->below(2));
             const uint64_t bytes = c.bytes.last + random->below(2);
+            const bool crowded = random->below(2) != 0;
             const auto count = std::count_if(rules.begin(), rules.end(), [&](const SelectionRule& rule) {
-                return rule.ppn.contains(ppn) && rule.nodes.contains(nodes) && rule.bytes.contains(bytes);
+                return rule.ppn.contains(ppn) && rule.nodes.contains(nodes) && rule.bytes.contains(bytes) &&
+                       rule.crowded.contains(crowded);
             });
             require(count == 1);
-            require(find_rule(selection, static_cast<Selected>(i), ppn, nodes, bytes) != nullptr);
+            require(find_rule(selection, static_cast<Selected>(i), ppn, nodes, bytes, crowded) != nullptr);
         }
     }
 }

@@ -17,6 +17,18 @@ import time
 LIMIT_S = 60
 
 
+def forced(among_all, others):
+    """Every call by one algorithm; those of collectives whose blocks are shared have names of their own."""
+    return {f"LONGSHORE_{name}_ALGORITHM": among_all if name in ("ALLGATHER", "ALLGATHERV", "BCAST") else others
+            for name in ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER",
+                         "SCATTERV")}
+
+
+# What holds where a run says nothing else: small blocks are to be offloaded, too, which the built-in table leaves to the
+# MPI. A run that wants the table says so by BUILT_IN.
+DIRECT, BUILT_IN = forced("direct", "direct"), forced("", "")
+
+
 class Runner:
     def __init__(self, options):
         self.options = options
@@ -30,7 +42,7 @@ class Runner:
 
     def launch(self, ranks, words, settings, preload=True):
         """The words of one application context of an mpirun."""
-        variables = [f"{key}={value}" for key, value in settings.items()]
+        variables = [f"{key}={value}" for key, value in (DIRECT | settings).items()]
         if preload:
             variables.append(f"LD_PRELOAD={self.stub}")
         return ["-np", str(ranks), "env", *variables, *words]
@@ -161,6 +173,41 @@ def programs(runner):
                 words.append("native")  # for the reason above
             runner.run(f"{name}, {where}", [runner.launch(ranks, words, settings)], offloaded=ranks > 1,
                        check=left_unseen if name == "communicators" and ranks > 1 else all_offloaded(name, ranks))
+
+
+def shared_out(ranks, mpich):
+    """A check that small calls went to the MPI, unless that would keep the cores of other ranks, and large ones did not."""
+    crowded = mpich and ranks > os.cpu_count()
+
+    def check(stats, _):
+        small = {name: call["reasons"].get("small", 0) for name, call in stats["collectives"].items()}
+        for name, count in small.items():
+            collective = name.removeprefix("MPI_").removeprefix("I").removesuffix("_init").capitalize()
+            may = not crowded and collective in ("Alltoall", "Allgather", "Allgatherv", "Bcast", "Gather", "Scatter")
+            if count and not may:
+                return f"{name}: {count} calls were small"
+        if not crowded and not sum(small.values()):
+            return "no call was small"
+        return None
+    return check
+
+
+def built_in(runner):
+    """By the built-in table: some calls of a program go to the MPI and some do not, blocking and open at once. Only
+    programs that the MPIs can run alone: what they do in the others is wrong, or not there."""
+    mpich = not runner.options.flavour.startswith("openmpi")
+    if runner.options.host == "fake":
+        return
+    more = ("alltoallw", "persistent", "communicators", "rendezvous", "unseen")
+    shapes = [(2, 1, CORE_PROGRAMS + more), (2, 2, CORE_PROGRAMS), (4, 1, ("rooted", "stress")), (8, 4, ("stress",))]
+    arguments = {"collectives": ["100000"], "rooted": ["100000"], "stress": ["5", "150", "native"]}
+    for ranks, nodes, names in shapes:
+        for name in names:
+            words = [runner.program(name), *arguments.get(name, [])]
+            settings = BUILT_IN | {"LONGSHORE_NODES_COUNT": nodes}
+            runner.run(f"{name}, {ranks} ranks, {nodes} nodes, built-in table", [runner.launch(ranks, words, settings)],
+                       offloaded=None if name in ("communicators", "rendezvous") else True, more_left={"small"},
+                       check=shared_out(ranks, mpich) if name in CORE_PROGRAMS else None)
 
 
 def uncooperative(runner):
@@ -356,14 +403,8 @@ def memory(runner):
                expect="did not fit into the shared memory of their ranks (LONGSHORE_MEMORY_SHARED_BYTES_MAX=1M)")
 
 
-def forced(among_all, others="staged"):
-    """Every call by one algorithm; those of collectives whose blocks are shared have names of their own."""
-    return {f"LONGSHORE_{name}_ALGORITHM": among_all if name in ("ALLGATHER", "ALLGATHERV", "BCAST") else others
-            for name in ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER",
-                         "SCATTERV")}
-
-
-FLAT, HIERARCHICAL, STAGING = forced("staged-flat"), forced("staged-hierarchical"), {"LONGSHORE_MEMORY_MODE": "staging"}
+FLAT, HIERARCHICAL = forced("staged-flat", "staged"), forced("staged-hierarchical", "staged")
+STAGING = {"LONGSHORE_MEMORY_MODE": "staging"}
 # All that has no room in two slots goes in pieces, and what no slot is free for waits.
 SMALL = {"LONGSHORE_STAGING_BYTES": "64K", "LONGSHORE_CHUNK_BYTES": "1M"}
 
@@ -519,14 +560,14 @@ def main():
     parser.add_argument("--flavour", required=True, choices=("openmpi", "mpich", "openmpi5", "mpich5", "abi"))
     parser.add_argument("--host", required=True, choices=("fake", "real"))
     parser.add_argument("--mpirun", required=True)
-    parser.add_argument("--only", choices=("programs", "uncooperative", "variations", "threads", "stress", "errors",
+    parser.add_argument("--only", choices=("programs", "built_in", "uncooperative", "variations", "threads", "stress", "errors",
                                            "crossing", "late", "agreement", "algorithms", "staging", "landing",
                                            "files", "memory", "times"))
     parser.add_argument("--reduced", action="store_true", help="few jobs, small ones")
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
-    parts = (programs, uncooperative, variations, threads, stress, errors, crossing, late, agreement, algorithms,
+    parts = (programs, built_in, uncooperative, variations, threads, stress, errors, crossing, late, agreement, algorithms,
              staging, landing, files, memory, times)
     for part in (reduced,) if runner.options.reduced else parts:
         if runner.options.only in (None, part.__name__):
