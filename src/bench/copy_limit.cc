@@ -16,7 +16,7 @@ namespace longshore::bench {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr int kLooksBeforeYield = 64;
+constexpr int kLooksCrowded = 64, kLooksAlone = 4096;  // before others may run; the latter some microseconds
 
 std::size_t whole_pages(std::size_t bytes) {
     return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
@@ -74,7 +74,7 @@ LimitExchange::LimitExchange(const Collective& collective, std::size_t bytes, in
                              int buffers, MPI_Comm comm, bool crowded)
     : SharedMemory(std::size_t(buffers) * pair_space(collective, bytes, rank, ranks), comm),
       Exchange(collective, bytes, rank, ranks, buffers, comm, part(rank)),
-      crowded_(crowded),
+      looks_before_yield_(crowded ? kLooksCrowded : kLooksAlone),
       taken_(std::size_t(ranks)) {
     PMPI_Barrier(comm);  // each rank has written its own part: the pages lie where it runs
     touch_all();
@@ -89,9 +89,8 @@ void LimitExchange::renew(int buffer) {
 
 template <class Condition>
 void LimitExchange::wait_until(const Condition& condition) const {
-    for (int looks = 1; !condition(); ++looks) {
-        if (crowded_ && looks % kLooksBeforeYield == 0) sched_yield();
-    }
+    for (int looks = 1; !condition(); ++looks)
+        if (looks % looks_before_yield_ == 0) sched_yield();
 }
 
 void LimitExchange::copy_block(int buffer, int source) {

@@ -46,7 +46,7 @@ class LimitExchange : private SharedMemory, public Exchange {
     // The collectives that need no root but a broadcast's.
     static bool serves(const Collective& collective) { return collective.pattern <= Pattern::kOneToAll; }
 
-    // Collective. `crowded`: there are more ranks than cores, so those that wait must let others run.
+    // Collective. `crowded`: there are more ranks than cores, so those that wait let others run soon.
     LimitExchange(const Collective& collective, std::size_t bytes, int rank, int ranks, int buffers,
                   MPI_Comm comm, bool crowded);
 
@@ -61,7 +61,7 @@ class LimitExchange : private SharedMemory, public Exchange {
     template <class Condition>
     void wait_until(const Condition& condition) const;
 
-    const bool crowded_;
+    const int looks_before_yield_;
     std::uint64_t exchanges_ = 0;
     std::vector<char> taken_;  // by source, of the exchange under way
 };
