@@ -220,7 +220,9 @@ void print_breakdown_header(const Session& session, const Collective& collective
 }  // namespace
 
 int run_breakdown(Session& session, int nodes, JsonLines& json) {
-    if (nodes > 1 || any_rank(!session.hooks.set_breakdown(true))) {
+    const bool any = std::any_of(session.contenders.begin(), session.contenders.end(),
+                                 [](const Contender& one) { return one.is_longshore; });
+    if (!any || nodes > 1 || any_rank(!session.hooks.set_breakdown(true))) {
         if (session.root())
             fmt::print(stderr,
                        "longshore-bench: --breakdown needs Longshore preloaded and on, and all ranks on one "
