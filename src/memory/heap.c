@@ -411,6 +411,17 @@ static int out_of_the_way(int file) {
     return high;
 }
 
+/* Where ordinary memory gets huge pages unasked, this does as well, if the system lets shared memory have
+ * them. */
+static void want_huge_pages(void* base, size_t bytes) {
+    char text[64] = "";
+    const int file = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return;
+    if (read(file, text, sizeof text - 1) > 0 && strstr(text, "[always]") != NULL)
+        madvise(base, bytes, MADV_HUGEPAGE);
+    close(file);
+}
+
 static int make_heap(size_t bytes) {
     const size_t table = (bytes >> kPageShift) * sizeof(extent);
     struct stat file;
@@ -431,6 +442,7 @@ static int make_heap(size_t bytes) {
         close(fd);
         return 0;
     }
+    want_huge_pages(base, bytes);
     all.extents = extents;
     all.fork_page = page;
     all.page_count = (uint32_t)(bytes >> kPageShift);

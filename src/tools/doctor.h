@@ -26,6 +26,7 @@ void check_settings(Checks* checks);
 void check_machine(Checks* checks);
 void check_cores(Checks* checks);
 void check_peer_copy(Checks* checks);
+void check_shared_blocks(Checks* checks);
 void check_memory(Checks* checks);
 void check_limits(Checks* checks);
 void check_kernel_services(Checks* checks);

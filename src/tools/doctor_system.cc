@@ -120,6 +120,50 @@ int read_from_sibling(bool permit) {
     return failure;
 }
 
+// One child maps a memfd of another one's, by way of /proc, as ranks do with each other's large blocks.
+int map_from_sibling() {
+    constexpr uint64_t kMark = 0x6c6f6e6773686f72;
+    int ready[2];
+    if (pipe(ready) != 0) return errno;
+    const auto map = [](int file, int protection) {
+        return static_cast<uint64_t*>(mmap(nullptr, 4096, protection, MAP_SHARED, file, 0));
+    };
+    const pid_t source = fork();
+    if (source == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        const int file = static_cast<int>(syscall(SYS_memfd_create, "longshore-doctor", MFD_CLOEXEC));
+        if (file < 0 || ftruncate(file, 4096) != 0) _exit(1);
+        uint64_t* memory = map(file, PROT_READ | PROT_WRITE);
+        if (memory == MAP_FAILED) _exit(1);
+        *memory = kMark;
+        if (write(ready[1], &file, sizeof file) != sizeof file) _exit(1);
+        while (true) pause();
+    }
+    close(ready[1]);
+    int number = -1;
+    const bool started = source > 0 && read(ready[0], &number, sizeof number) == sizeof number;
+    close(ready[0]);
+    const int failure = !started ? EAGAIN : in_child([&] {
+        const int file = open(fmt::format("/proc/{}/fd/{}", source, number).c_str(), O_RDWR | O_CLOEXEC);
+        if (file < 0) return errno;
+        const uint64_t* memory = map(file, PROT_READ);
+        if (memory == MAP_FAILED) return errno;
+        return *memory == kMark ? 0 : EIO;
+    });
+    if (source > 0) {
+        kill(source, SIGKILL);
+        waitpid(source, nullptr, 0);
+    }
+    return failure;
+}
+
+// "always [madvise] never" means madvise.
+std::string chosen(const std::string& path) {
+    const std::string line = first_line(path);
+    const size_t begin = line.find('['), end = line.find(']');
+    return begin == line.npos || end == line.npos ? "unknown" : line.substr(begin + 1, end - begin - 1);
+}
+
 int try_memfd() {
     const int file = static_cast<int>(syscall(SYS_memfd_create, "longshore-doctor", MFD_CLOEXEC));
     if (file < 0) return errno;
@@ -273,6 +317,29 @@ void check_peer_copy(Checks* checks) {
          fmt::format("process_vm_readv between siblings: {}; {}", strerror(refusal), yama),
          "set kernel.yama.ptrace_scope to 0 or 1; in a container add --cap-add=SYS_PTRACE or a seccomp "
          "profile that allows process_vm_readv"});
+}
+
+void check_shared_blocks(Checks* checks) {
+    const int failure = map_from_sibling();
+    if (failure != 0) {
+        checks->push_back(
+            {"shared blocks", Verdict::kWarn,
+             fmt::format("ranks cannot map each other's large blocks: {}", strerror(failure)),
+             "allow /proc/PID/fd between processes of one user; until then blocks move by peer copy"});
+        return;
+    }
+    const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
+    const std::string ordinary = chosen(folder + "enabled"), shared = chosen(folder + "shmem_enabled");
+    const std::string found = fmt::format(
+        "ranks can map each other's large blocks; huge pages: {}, for shared memory: {}", ordinary, shared);
+    if (ordinary == "always" && (shared == "never" || shared == "deny")) {
+        checks->push_back(
+            {"shared blocks", Verdict::kWarn, found,
+             "large arrays lose their huge pages, which can slow down computing: echo advise > " + folder +
+                 "shmem_enabled (as root), or LONGSHORE_MEMORY_ALIAS=off"});
+        return;
+    }
+    checks->push_back({"shared blocks", Verdict::kOk, found, ""});
 }
 
 void check_memory(Checks* checks) {

@@ -98,7 +98,7 @@ class Doctor(CommandTest):
 
     def test_every_line_has_a_verdict(self):
         checks = self.checks(1)
-        for name in ["machine", "cores", "mpi", "shim", "longshored", "settings", "peer copy", "memfd", "memory",
+        for name in ["machine", "cores", "mpi", "shim", "longshored", "settings", "peer copy", "shared blocks", "memfd", "memory",
                      "limits", "unix sockets", "futex", "pidfd", "idle class"]:
             self.assertIn(checks[name]["verdict"], ["ok", "warn", "fail"])
             self.assertNotEqual(checks[name]["found"], "")

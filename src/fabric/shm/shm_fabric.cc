@@ -216,20 +216,28 @@ size_t ShmFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
     events_seen_ = rung;
     size_t count = collect(events);
     if (count == 0 && wait_ns > 0 && !was_rung) {
-        block(wait_ns);
-        turn_sockets();
+        const bool by_socket = block(wait_ns);
+        turn_sockets_if(by_socket);
         return collect(events);
     }
-    const uint64_t now = now_ns();
-    if (unsettled_ || now >= next_turn_ns_) {
-        next_turn_ns_ = now + kSocketTurnNs;
-        turn_sockets();
+    if (turn_sockets_if(false)) {
         if (count == 0) count = collect(events);
     }
     return count;
 }
 
-void ShmFabric::block(uint64_t wait_ns) {
+// Sockets are looked at when they have woken us, while a connection is on its way, and now and then.
+bool ShmFabric::turn_sockets_if(bool woken) {
+    const uint64_t now = now_ns();
+    if (!woken && !unsettled_ && now < next_turn_ns_) return false;
+    next_turn_ns_ = now + kSocketTurnNs;
+    turn_sockets();
+    return true;
+}
+
+// Whether a socket has ended the wait.
+bool ShmFabric::block(uint64_t wait_ns) {
+    bool by_socket = false;
     ServiceSlot& slot = options_.memory.service(options_.self.service);
     auto& bell = *reinterpret_cast<BellPage*>(bell_.data());
     if (unsettled_) wait_ns = std::min(wait_ns, kUnsettledWaitNs);
@@ -242,7 +250,9 @@ void ShmFabric::block(uint64_t wait_ns) {
         const int count = wait_epoll(epoll_.get(), ready, kEventsPerWait, wait_ns);
         for (int i = 0; i < count; ++i) {
             uint64_t rings;
-            if (ready[i].data.fd == own) [[maybe_unused]]
+            if (ready[i].data.fd != own) {
+                by_socket = true;
+            } else [[maybe_unused]]
                 const ssize_t got = ::read(own, &rings, sizeof rings);
         }
     }
@@ -250,6 +260,7 @@ void ShmFabric::block(uint64_t wait_ns) {
     bell.sleeping.store(0, std::memory_order_relaxed);
     // Before its caller looks at groups: while it slept they may have been replaced.
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    return by_socket;
 }
 
 // --- bytes

@@ -87,7 +87,8 @@ class ShmFabric : public Fabric {
     bool greet(Incoming& in);
     size_t collect(std::span<FabricEvent> events);
     bool anything_to_read() const;
-    void block(uint64_t wait_ns);
+    bool turn_sockets_if(bool woken);
+    bool block(uint64_t wait_ns);
     void refuse(const char* what);
     void complete(uint64_t id, MoveResult result);
 
