@@ -60,7 +60,7 @@ struct Settings {
     uint32_t wait_report_s = 30;  // 0: never
     uint32_t limit_s = 5;
 
-    uint64_t eager_bytes = 1024;
+    uint64_t eager_bytes = 16 * 1024;
     uint64_t chunk_bytes = 262144;
     uint64_t snapshot_bytes_max = uint64_t{256} << 20;
     MemoryMode memory_mode = MemoryMode::kAuto;

@@ -145,6 +145,9 @@ bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId
                 landed = landing_chunks(memory_, given, source);
             }
             have_giver = true;
+            // All of it is needed once the chunk is claimed.
+            for (size_t line = 0; line < sizeof given; line += 64)
+                __builtin_prefetch(reinterpret_cast<const std::byte*>(&given) + line);
         }
         if (landed.count == 0 && at.local == destination && source != seen.rank)
             return false;  // its reader is still reading
@@ -291,20 +294,21 @@ void Mover::finish(const Copy& copy, MoveResult result, WakeSet* wake) {
         memory_.ring_rank(copy.giver, wake);
     } else if (copy.is_landing) {
         announce_landing(memory_, copy.destination, copy.record, copy.generation, copy.source, wake);
-    } else if (announce_block(memory_, copy.destination, copy.record, copy.generation, copy.source, wake)) {
-        memory_.ring_rank(copy.giver, wake);
+    } else if (announce_block(memory_, copy.destination, copy.record, copy.generation, copy.source,
+                              is_self(copy.destination), wake)) {
+        if (!is_self(copy.giver)) memory_.ring_rank(copy.giver, wake);
     }
 }
 
 bool announce_block(const NodeMemory& memory, LocalRank destination, RecordId id, uint64_t generation,
-                    Rank source, WakeSet* wake) {
+                    Rank source, bool by_destination, WakeSet* wake) {
     OperationRecord& record = memory.record(destination, id);
     const ChunkRange chunks = incoming_chunks(memory, record, source);
     RecordLook seen;
     // A recycled record: its operation is over, and so is the block.
     const bool same = look(record, &seen) && seen.generation == generation;
     if (same && !range_settled(chunks, generation, std::memory_order_seq_cst)) return false;
-    memory.ring_rank(destination, wake);
+    if (!by_destination) memory.ring_rank(destination, wake);
     uint32_t local_index = 0;
     const GroupEntry* group = same ? group_of(memory, destination, seen, &local_index) : nullptr;
     if (group != nullptr && group->readers_offset != 0 && is_shared(seen.collective) &&

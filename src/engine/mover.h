@@ -69,6 +69,7 @@ class Mover {
     };
     void give_chunk(const GroupEntry& group, const Use& taker, const Use& giver, const ChunkRange& landed,
                     Rank source, uint32_t chunk, Copy* out);
+    bool is_self(LocalRank rank) const { return self_ == rank_worker(rank); }
     bool claim_landing_chunk(const Use& at, uint32_t chunk, Copy* out);
     bool claim_block(const GroupEntry& group, LocalRank destination, RecordId id, const RecordLook& seen,
                      Rank source, uint32_t* chunk, Copy* out);
@@ -83,9 +84,10 @@ bool find_giver(const NodeMemory& memory, const GroupEntry& group, uint64_t sequ
                 LocalRank* giver, RecordId* record);
 
 // After a chunk of destination's block from `source` was settled by a network read or a copy: once nothing of
-// the block is left to move, wakes who waits for it and returns true.
+// the block is left to move, wakes who waits for it and returns true. `by_destination`: its own rank did it,
+// and is awake.
 bool announce_block(const NodeMemory& memory, LocalRank destination, RecordId record, uint64_t generation,
-                    Rank source, WakeSet* wake);
+                    Rank source, bool by_destination, WakeSet* wake);
 
 // The same for a chunk of a landing: every rank of the node may want it.
 bool announce_landing(const NodeMemory& memory, LocalRank local, RecordId record, uint64_t generation,

@@ -40,7 +40,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x37304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x38304552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -85,16 +85,20 @@ enum class Algorithm : uint8_t {
 };
 constexpr uint32_t kAlgorithms = 3;
 
+// What peers write for every block, what the rank alone writes, and what nobody writes lie in cache lines of
+// their own: a small operation takes no longer than a few lines need from core to core.
 struct alignas(64) RankSlot {
     Atomic<uint32_t> events;  // futex word: counts what this rank may be waiting for
     Atomic<uint32_t> sleeping;
-    Atomic<uint32_t> attached;  // 1 while the process is there
+    alignas(64) Atomic<uint32_t> attached;  // 1 while the process is there
     Atomic<uint32_t> pid;
-    Atomic<uint32_t> waiting;     // not 0: it waits for its operations and moves blocks itself
-    uint16_t service;             // which of the node's service processes serves it; set with its first group
-    Atomic<uint64_t> active[64];  // a bit per record: published and not yet retired
+    uint16_t service;  // which of the node's service processes serves it; set with its first group
+    // By this rank alone:
+    alignas(64) Atomic<uint32_t> waiting;     // not 0: it waits for its operations and moves blocks itself
+    alignas(64) Atomic<uint64_t> active[64];  // a bit per record: published and not yet retired
     // Bytes that landed at this rank, self blocks not counted, by collective and by who moved them.
-    Atomic<uint64_t> bytes_by_service[kCollectives], bytes_by_rank[kCollectives];
+    alignas(64) Atomic<uint64_t> bytes_by_rank[kCollectives];
+    alignas(64) Atomic<uint64_t> bytes_by_service[kCollectives];
     // Bytes of landings in this rank's arena: written by service processes, to be copied by ranks, and then
     // counted above.
     Atomic<uint64_t> bytes_landed[kCollectives];
@@ -283,9 +287,11 @@ class NodeMemory {
         slot.events.fetch_add(1, std::memory_order_seq_cst);
         if (slot.sleeping.load(std::memory_order_seq_cst)) wake->rank(r);
     }
-    // A null `wake`: it may look when it next wakes by itself.
+    // A null `wake`: nothing has to be done by it. If it sleeps, it is not even told: all ranks of the node
+    // would write to one word for nothing.
     void ring_service(ServiceId s, WakeSet* wake) const {
         ServiceSlot& slot = service(s);
+        if (wake == nullptr && slot.sleeping.load(std::memory_order_relaxed)) return;
         slot.events.fetch_add(1, std::memory_order_seq_cst);
         if (wake != nullptr && slot.sleeping.load(std::memory_order_seq_cst)) wake->service(s);
     }

@@ -18,6 +18,7 @@ struct RankEngine::Watch {
     uint32_t local_index = 0;
     bool complete = false;
     bool sends_read = false;
+    bool lands = false;
 };
 
 namespace {
@@ -165,6 +166,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     w.landing_offset = landing;
     w.landing_bytes = landing_bytes;
     w.local_index = me.local_index;
+    w.lands = landing != 0;
 
     const uint64_t generation = ++generation_;
     LONGSHORE_CHECK(generation <= kGenerationMax);
@@ -239,8 +241,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     store_relaxed(&r.acknowledged_offset,
                   peers != 0 ? claims + (chunk_count + landing_count) * sizeof(ChunkWord) : 0);
     r.generation.store(generation, std::memory_order_release);
-    memory_.rank(self_).active[id.value / 64].fetch_or(uint64_t{1} << (id.value % 64),
-                                                       std::memory_order_release);
+    set_active(id, true);
     // Published: sequentially consistent, so that a peer that falls asleep now either sees it or is rung.
     ring.exchange(ring_entry(a.sequence, id.value + 1), std::memory_order_seq_cst);
 
@@ -257,14 +258,25 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     return PostResult::kPosted;
 }
 
+// Nobody else writes there.
+void RankEngine::set_active(RecordId id, bool active) {
+    Atomic<uint64_t>& word = memory_.rank(self_).active[id.value / 64];
+    const uint64_t bit = uint64_t{1} << (id.value % 64), before = word.load(std::memory_order_relaxed);
+    word.store(active ? before | bit : before & ~bit, std::memory_order_release);
+}
+
 bool RankEngine::claim(RecordId record, Copy* out) {
     Watch& w = watch(record);
     w.incoming.idle_steps = 0;
     w.outgoing.idle_steps = 0;
     uint32_t any = 0;
-    return mover_.claim_incoming(self_, record, &w.incoming, UINT32_MAX, out) ||
-           mover_.claim_outgoing(self_, record, &w.outgoing, UINT32_MAX, out) ||
-           mover_.claim_landing(self_, record, &any, out);
+    if (mover_.claim_incoming(self_, record, &w.incoming, UINT32_MAX, out)) return true;
+    // This rank is not waiting for stable blocks to be read, and who takes them reads them faster than this
+    // rank could write them there.
+    if (!load_relaxed(&memory_.record(self_, record).send_is_stable) &&
+        mover_.claim_outgoing(self_, record, &w.outgoing, UINT32_MAX, out))
+        return true;
+    return w.lands && mover_.claim_landing(self_, record, &any, out);
 }
 
 Progress RankEngine::poll(RecordId record) {
@@ -300,7 +312,9 @@ OperationError RankEngine::error(RecordId record) const {
 
 void RankEngine::release(RecordId record, WakeSet* wake) {
     LONGSHORE_CHECK(watch(record).complete);
-    if (is_free(record)) {
+    // Stable blocks are mostly still being read now; looking would only fetch their words from the readers.
+    if ((watch(record).sends_read || !load_relaxed(&memory_.record(self_, record).send_is_stable)) &&
+        is_free(record)) {
         retire(record, wake);
     } else {
         held_[held_count_++] = record.value;
@@ -333,8 +347,7 @@ void RankEngine::retire(RecordId id, WakeSet* wake) {
     const GroupEntry& group = memory_.group(w.self.group);
     memory_.ring(group, w.local_index, w.self.sequence)
         .store(ring_entry(w.self.sequence, kDone), std::memory_order_release);
-    memory_.rank(self_).active[id.value / 64].fetch_and(~(uint64_t{1} << (id.value % 64)),
-                                                        std::memory_order_release);
+    set_active(id, false);
     r.generation.store(0, std::memory_order_seq_cst);
     // A slower start of theirs may wait until this rank is past the operation.
     if (group.readers_offset != 0)

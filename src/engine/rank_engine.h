@@ -60,13 +60,14 @@ class RankEngine {
     void release(RecordId record, WakeSet* wake);
     // Retires released records whose readers are done; returns how many are still held. Call it now and then.
     uint32_t reap(WakeSet* wake);
+    uint32_t held_count() const { return held_count_; }
     // Whether any of those is an operation of this group.
     bool holds(GroupSlot group) const;
 
     // Around a wait in which the caller claims whatever its operations have to move: service processes that
     // share its core leave that to it. May be nested.
-    void begin_wait() { memory_.rank(self_).waiting.fetch_add(1, std::memory_order_relaxed); }
-    void end_wait() { memory_.rank(self_).waiting.fetch_sub(1, std::memory_order_relaxed); }
+    void begin_wait() { set_waiting(memory_.rank(self_).waiting.load(std::memory_order_relaxed) + 1); }
+    void end_wait() { set_waiting(memory_.rank(self_).waiting.load(std::memory_order_relaxed) - 1); }
 
     // Whether some chunk of this operation is claimed by a worker other than this rank (then sleeping is
     // right).
@@ -83,6 +84,8 @@ class RankEngine {
 
   private:
     struct Watch;
+    void set_waiting(uint32_t count) { memory_.rank(self_).waiting.store(count, std::memory_order_relaxed); }
+    void set_active(RecordId record, bool active);
     Watch& watch(RecordId record);
     const Watch& watch(RecordId record) const;
     bool sends_read(RecordId record);

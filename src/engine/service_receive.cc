@@ -193,7 +193,7 @@ void ServiceEngine::State::settle_read(uint32_t i, uint64_t claim_offset, uint64
         announce_landing(memory, w.local, w.record, q.generation, q.n.source, wake);
         return;
     }
-    const bool over = announce_block(memory, w.local, w.record, q.generation, q.n.source, wake);
+    const bool over = announce_block(memory, w.local, w.record, q.generation, q.n.source, false, wake);
     if (over && (q.n.destination & kToNode) != 0) give_to_node(q.watch, q.n.source, wake);
 }
 
@@ -245,7 +245,7 @@ bool ServiceEngine::State::fail_block(uint32_t i, Rank source, OperationError er
         }
     if (!failed) return false;
     announce_landing(memory, w.local, w.record, w.seen.generation, source, wake);
-    announce_block(memory, w.local, w.record, w.seen.generation, source, wake);
+    announce_block(memory, w.local, w.record, w.seen.generation, source, false, wake);
     memory.ring_all_services(wake);
     settled_some = true;
     return true;

@@ -121,6 +121,7 @@ struct ls_context {
 
     uint32_t events_seen = 0;
     uint64_t next_watch_ns = 0;
+    uint32_t idle_looks = 0;  // that found nothing to do
     struct Life {
         uint32_t gone = 0;  // the newest incarnation known to be gone
         uint64_t gone_since_ns = 0;

@@ -11,6 +11,9 @@
 namespace longshore {
 namespace {
 
+constexpr uint32_t kLooksPerClock = 8;
+constexpr uint32_t kHeldMax = 4;  // of the 8 places that a rank has in a group's ring
+
 void copy_out(const Plan& plan, std::byte* to) {
     if (plan.copy_from.empty()) {
         memcpy(to, plan.send, plan.send_bytes);
@@ -71,13 +74,24 @@ void note_published(ls_context& c, RecordId record) {
     if (times != nullptr) times->published_ns.store(now_ns(), std::memory_order_relaxed);
 }
 
+void reap(ls_context& c) {
+    c.engine->reap(&c.wake);
+    free_retired_copies(c);
+}
+
 // False: not now.
 bool try_post(ls_context& c, ls_operation& op) {
     if (!op.prepared && !prepare(c, op)) return false;
-    c.engine->reap(&c.wake);
-    free_retired_copies(c);
-    if (c.engine->post(op.arguments, op.ring_services, &op.record, &c.wake) == PostResult::kLater)
-        return false;
+    // What others have just begun to read is looked at later, once: its words are in their caches. Over
+    // several nodes others may wait until this rank is past an operation.
+    const bool reap_first = op.group->several_nodes || c.engine->held_count() >= kHeldMax;
+    if (reap_first) reap(c);
+    PostResult result = c.engine->post(op.arguments, op.ring_services, &op.record, &c.wake);
+    if (result == PostResult::kLater && !reap_first) {
+        reap(c);
+        result = c.engine->post(op.arguments, op.ring_services, &op.record, &c.wake);
+    }
+    if (result == PostResult::kLater) return false;
     op.state = ls_operation::State::kPosted;
     if (c.breakdown) note_published(c, op.record);
     flush_wake(c);
@@ -180,6 +194,8 @@ int test(ls_context& c, ls_operation& op, int* moved) {
     }
     if (moved != nullptr) *moved = worked;
     if (worked) return LS_IN_PROGRESS;
+    // Waits look again at once: reading the clock would be a good part of most looks.
+    if (op.waited_since_ns != 0 && ++c.idle_looks % kLooksPerClock != 0) return LS_IN_PROGRESS;
     const uint64_t now = now_ns();
     if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(c, now);
@@ -219,9 +235,11 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
             c.free_operations.push_back(c.operations.back().get());
         }
         ls_operation& op = *c.free_operations.back();
-        const int rc =
-            make_plan(*arguments, group->rank, group->size,
-                      std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax), &op.plan, &op.arguments);
+        // Between nodes a copy is only worth it where the block then goes inside the notification.
+        const uint64_t eager_bytes = group->several_nodes
+                                         ? std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax)
+                                         : c.options.eager_bytes;
+        const int rc = make_plan(*arguments, group->rank, group->size, eager_bytes, &op.plan, &op.arguments);
         if (rc != LS_OK) return rc;
         c.free_operations.pop_back();
         op.state = ls_operation::State::kWaiting;

@@ -14,6 +14,7 @@ constexpr uint64_t kSpinNs = 20'000;        // without anything moved, before th
 constexpr uint64_t kDriveBusyNs = 100'000;  // while there is work, MPI waits at most this long
 constexpr uint64_t kDriveSpinNs = 5'000;    // while spinning
 constexpr uint64_t kYieldNs = 50'000;       // more ranks than cores: first only let others run
+constexpr uint32_t kSpinsPerClock = 8;      // a look takes some 100 ns
 constexpr uint64_t kSleepFirstNs = 10'000;
 constexpr uint64_t kSleepMaxNs = 100'000;
 
@@ -28,6 +29,7 @@ Waiter::~Waiter() {
 }
 
 void Waiter::step(bool moved, Operation* operation) {
+    if (!moved && spinning_ && ++spins_ % kSpinsPerClock != 0) return;
     now_ns_ = now_ns();
     // Most waits find everything done: those do not even look at the clock.
     if (begin_ns_ == 0) {
@@ -35,6 +37,7 @@ void Waiter::step(bool moved, Operation* operation) {
         ContextLock lock;
         ls_begin_wait(shim().context);
     }
+    spinning_ = false;
     if (moved) {
         moved_ns_ = now_ns_;
         sleep_ns_ = kSleepFirstNs;
@@ -43,7 +46,7 @@ void Waiter::step(bool moved, Operation* operation) {
         driven_ns_ = now_ns_;
         return;
     }
-    const bool spin = !shim().oversubscribed && now_ns_ - moved_ns_ < kSpinNs;
+    const bool spin = spinning_ = !shim().oversubscribed && now_ns_ - moved_ns_ < kSpinNs;
     if (spin && now_ns_ - driven_ns_ < kDriveSpinNs) return;
     drive_native();
     driven_ns_ = now_ns_;

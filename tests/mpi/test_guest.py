@@ -25,7 +25,7 @@ class Guest(job.JobTest):
         stats = self.folder / "stats.json"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         words = [*job.mpirun(2), "env", "LD_PRELOAD=lib/liblongshore.so", f"LONGSHORE_STATS={stats}",
-                 self.program("guest")]
+                 *(f"{k}={v}" for k, v in job.DIRECT.items()), self.program("guest")]
         done = subprocess.run(words, env=environment, cwd=job.BUILD, capture_output=True, text=True, timeout=30)
         self.assertEqual((done.returncode, done.stdout), (0, "guest: ok\n"), done.stderr)
         self.assertGreater(self.offloaded(stats), 0, done.stderr)
