@@ -79,11 +79,10 @@ constexpr std::array kTable = {
     SettingInfo{"LONGSHORE_MEMORY_MODE", "auto", "", "auto, direct or staging",
         "How service processes move blocks: from rank to rank, or through staging memory; auto: the former where it "
         "is possible."},
-    SettingInfo{"LONGSHORE_MEMORY_ALIAS", "allocate", "", "off, allocate or adopt",
+    SettingInfo{"LONGSHORE_MEMORY_ALIAS", "allocate", "", "off, allocate, adopt or adopt-at-once",
         "Which memory of the ranks others of the node may map, so that blocks move without the system's help: none; "
-        "blocks of malloc from 64 KiB on and all of MPI_Alloc_mem; or static data of the program, too."},
-    SettingInfo{"LONGSHORE_MEMORY_ADOPT_AFTER", "14", "times its bytes", "a number from 0 to 1000000",
-        "With adopt: how much others move from or to static data before it is made shared where it is."},
+        "blocks of malloc from 64 KiB on and all of MPI_Alloc_mem; or static data of the program, too, once others "
+        "have moved many times its size."},
     SettingInfo{"LONGSHORE_MEMORY_SHARED_BYTES_MAX", "0", "bytes per rank", "a size from 0 to 8192G; 0 is the machine's memory",
         "The most of it; further blocks are ordinary ones."},
     SettingInfo{"LONGSHORE_STAGING_BYTES", "16M", "bytes per service process", "a size from 64K to 128G",
@@ -116,18 +115,17 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::snapshot_bytes_max, 0, 1024 * kKiB * kKiB * kKiB},
     Rule{&Settings::memory_mode},
     Rule{&Settings::memory_alias},
-    Rule{&Settings::memory_adopt_after, 0, 1000000},
     Rule{&Settings::memory_shared_bytes_max, 0, 8192 * kKiB * kKiB * kKiB},
     Rule{&Settings::staging_bytes, 64 * kKiB, 128 * kKiB * kKiB * kKiB},
     Rule{&Settings::memory_inaccessible},
 };
 // clang-format on
-static_assert(kTable.size() <= 27, "the settings stay few");
+static_assert(kTable.size() <= 26, "the settings stay few");
 
 constexpr std::array<std::string_view, 4> kLogLevels = {"warn", "info", "debug", "trace"};
 constexpr std::array<std::string_view, 2> kPlacements = {"contiguous", "strided"};
 constexpr std::array<std::string_view, 3> kMemoryModes = {"auto", "direct", "staging"};
-constexpr std::array<std::string_view, 3> kMemoryAliases = {"off", "allocate", "adopt"};
+constexpr std::array<std::string_view, 4> kMemoryAliases = {"off", "allocate", "adopt", "adopt-at-once"};
 
 // The members of the family kForcedAlgorithmsName, by Selected.
 constexpr std::array<const char*, kSelectedCount> kForcedNames = {

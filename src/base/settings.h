@@ -17,7 +17,7 @@ enum class LogLevel : uint8_t { kWarn, kInfo, kDebug, kTrace };
 enum class NodesPlacement : uint8_t { kContiguous, kStrided };
 enum class MemoryMode : uint8_t { kAuto, kDirect, kStaged };
 // Which memory of the ranks others of the node may map.
-enum class MemoryAlias : uint8_t { kOff, kAllocate, kAdopt };
+enum class MemoryAlias : uint8_t { kOff, kAllocate, kAdopt, kAdoptAtOnce };
 
 // Which cores the service processes run on.
 struct CoreChoice {
@@ -65,7 +65,6 @@ struct Settings {
     uint64_t snapshot_bytes_max = uint64_t{256} << 20;
     MemoryMode memory_mode = MemoryMode::kAuto;
     MemoryAlias memory_alias = MemoryAlias::kAllocate;
-    uint32_t memory_adopt_after = 14;
     uint64_t memory_shared_bytes_max = 0;  // of a rank; 0: the machine's memory
     uint64_t staging_bytes = uint64_t{16} << 20;
     bool memory_inaccessible = false;

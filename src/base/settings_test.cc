@@ -56,7 +56,6 @@ Settings all_changed() {
     settings.snapshot_bytes_max = uint64_t{1} << 40;
     settings.memory_mode = MemoryMode::kStaged;
     settings.memory_alias = MemoryAlias::kOff;
-    settings.memory_adopt_after = 3;
     settings.memory_shared_bytes_max = 1 << 30;
     settings.staging_bytes = 65536;
     settings.memory_inaccessible = true;
@@ -65,7 +64,7 @@ Settings all_changed() {
 
 TEST(SettingsTable, IsSmallAndWellFormed) {
     std::set<std::string> names;
-    EXPECT_LE(setting_table().size(), 27u);
+    EXPECT_LE(setting_table().size(), 26u);
     for (const SettingInfo& info : setting_table()) {
         EXPECT_TRUE(std::string_view(info.name).starts_with("LONGSHORE_")) << info.name;
         EXPECT_TRUE(names.insert(info.name).second) << info.name << " is there twice";

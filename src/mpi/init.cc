@@ -67,6 +67,10 @@ constexpr char kPresentKey[] = "longshore";
 constexpr int kDecisionTag = 32'000;  // below MPI's smallest MPI_TAG_UB (32767)
 constexpr uint64_t kDecisionLimitNs = 60'000'000'000;
 
+// Making a page shared where it is costs about as much as so many copies of it by way of the system cost more
+// than plain ones: never more than twice the better choice (docs/decisions/0011-shared-allocations.md).
+constexpr uint32_t kAdoptAfter = 14;
+
 enum Decision : int { kEveryRank = 1, kSomeRanks = 2 };
 
 void say_mixed() {
@@ -259,15 +263,9 @@ bool attach() {
     options.memory_mode = memory_mode(settings.memory_mode);
     options.staging_bytes = settings.staging_bytes;
     const longshore_heap* heap = settings.memory_alias == MemoryAlias::kOff ? nullptr : s.stub->heap();
-    if (heap) {
-        const bool adopts = settings.memory_alias == MemoryAlias::kAdopt;
-        options.shared = {heap->file,
-                          heap->identity,
-                          heap->base,
-                          heap->bytes,
-                          adopts ? s.stub->adopt : nullptr,
-                          settings.memory_adopt_after};
-    }
+    if (heap) options.shared = {heap->file, heap->identity, heap->base, heap->bytes, nullptr, 0};
+    if (heap && settings.memory_alias >= MemoryAlias::kAdopt) options.shared.adopt = s.stub->adopt;
+    if (settings.memory_alias == MemoryAlias::kAdopt) options.shared.adopt_after = kAdoptAfter;
     options.log = on_log;
 
     CommExchange exchange(s.world);

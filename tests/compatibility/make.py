@@ -28,6 +28,7 @@ SEEN = [
     (r"(Start|Startall)$", "starts offloaded and other persistent requests alike"),
     (r"(Wait|Test|Request_get_status)", "moves offloaded operations on; requests of both kinds may be mixed"),
     (r"Request_free$", "an error for a nonblocking collective that is active, as MPI says; else as ever"),
+    (r"(Alloc|Free)_mem$", "memory that ranks and service processes of the node map (info null; else the MPI's)"),
     (r"Cancel$", "an error for a collective, as MPI says; else as ever"),
 ]
 

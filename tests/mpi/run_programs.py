@@ -394,7 +394,7 @@ def memory(runner):
     runner.run("memory, none of it shared", [runner.launch(2, [*words, "plain"], {"LONGSHORE_MEMORY_ALIAS": "off"})],
                check=how_moved(peer_copied_by_ranks=True, shared_bytes_max=False))
     for ranks, nodes in ((2, 1), (3, 2)):
-        adopt = {"LONGSHORE_MEMORY_ALIAS": "adopt", "LONGSHORE_MEMORY_ADOPT_AFTER": 0, "LONGSHORE_NODES_COUNT": nodes}
+        adopt = {"LONGSHORE_MEMORY_ALIAS": "adopt-at-once", "LONGSHORE_NODES_COUNT": nodes}
         runner.run(f"memory, adopted at once, {ranks} ranks, {nodes} nodes",
                    [runner.launch(ranks, [runner.program("memory"), "5", "150"], adopt)],
                    check=how_moved(adopted_bytes=True))

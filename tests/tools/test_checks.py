@@ -54,6 +54,26 @@ class Purity(Check):
             self.assertIn(f"f.cc imports {wanted}", self.check("check_purity.sh", 1))
 
 
+# malloc and its kin, which must work: every program that the library is preloaded into uses them.
+ALLOCATION = """#include <stddef.h>
+extern "C" {
+void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void*, size_t), __libc_free(void*);
+void* __libc_memalign(size_t, size_t);
+void* malloc(size_t n) { return __libc_malloc(n); }
+void* calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
+void* realloc(void* p, size_t n) { return __libc_realloc(p, n); }
+void* reallocarray(void* p, size_t n, size_t m) { return __libc_realloc(p, n * m); }
+void free(void* p) { __libc_free(p); }
+void* memalign(size_t a, size_t n) { return __libc_memalign(a, n); }
+void* aligned_alloc(size_t a, size_t n) { return __libc_memalign(a, n); }
+int posix_memalign(void** p, size_t a, size_t n) { return (*p = __libc_memalign(a, n)) ? 0 : 12; }
+void* valloc(size_t n) { return __libc_memalign(4096, n); }
+void* pvalloc(size_t n) { return __libc_memalign(4096, n); }
+size_t malloc_usable_size(void*) { return 0; }
+}
+"""
+
+
 class Symbols(Check):
     def library(self, name, code, *flags):
         self.compile(code, self.build / "lib" / name, "-shared", "-nodefaultlibs", *flags, "-lc")
@@ -66,7 +86,7 @@ class Symbols(Check):
         listed = (SOURCE / "src" / "mpi" / "entry_points.inc").read_text()
         entries = re.findall(r"^LONGSHORE_ENTRY\((.*)\)$", listed, re.M)
         names = [prefix + entry for entry in entries for prefix in ("", "P")]
-        return "".join(f'extern "C" int {name}() {{ return 0; }}\n'
+        return ALLOCATION + "".join(f'extern "C" int {name}() {{ return 0; }}\n'
                        for name in [*names, "PMIx_Commit", "longshore_get_counters", "longshore_get_times",
                                     "longshore_set"]
                        if name != without)
