@@ -226,17 +226,21 @@ bool ServiceLoop::turn() {
         engine_.on_tick();
     }
     if (!refused_.empty()) worked |= send_refused();
-    raise(true, now);
+    // Not where it last found nothing but blocks of ranks that wait and move them themselves: each ring of
+    // theirs would make it take their core, twice, for a look.
+    if (!yielding_) raise(true, now);
     const int actions_max = only_idle_ ? 1 : kActionsPerTurn;
     uint64_t bytes = 0;
     for (int i = 0; i < actions_max && bytes < kBytesPerTurn; ++i) {
         if (!kept_ && !engine_.next(&action_, &wake_)) break;
+        raise(true, now);
         kept_ = !carry_out(action_);
         if (kept_) break;
         worked = true;
         bytes += action_.bytes + action_.copy.bytes;
     }
     if (!worked) raise(false, now);
+    yielding_ = !worked && engine_.yielded();
     if (wake_.any()) {
         fabric_.wake(wake_);
         wake_ = {};

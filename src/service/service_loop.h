@@ -57,6 +57,7 @@ class ServiceLoop {
     std::deque<Frame> refused_;  // frames a peer's ring had no room for, oldest first
     Action action_;
     bool only_idle_ = false;  // in the idle scheduling class, but for chunks it has claimed
+    bool yielding_ = false;   // the last turn left what there was to ranks that wait
     bool raised_ = false;
     uint64_t raised_at_ns_ = 0;
     uint64_t yielded_wait_ns_ = 0;
