@@ -1,0 +1,119 @@
+// What a small operation on one node does not do: each of these would fetch a cache line from another core,
+// or make a system call, for nothing.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "cluster.h"
+
+namespace longshore {
+namespace {
+
+constexpr uint64_t kBlock = 48;  // one chunk
+
+struct Pair {
+    explicit Pair(bool stable) : cluster(shape()) {
+        for (uint32_t r = 0; r < 2; ++r) {
+            arguments[r].group = cluster.group();
+            arguments[r].rank = Rank{r};
+            arguments[r].sequence = 1;
+            arguments[r].send_is_stable = stable;
+            arguments[r].send_block_bytes = arguments[r].recv_block_bytes = kBlock;
+            arguments[r].send = cluster.add_region(r, send[r], sizeof send[r]);
+            arguments[r].recv = cluster.add_region(r, recv[r], sizeof recv[r]);
+        }
+    }
+    static Cluster::Shape shape() {
+        Cluster::Shape s;
+        s.ranks_of_node = {2};
+        s.run_services = false;
+        return s;
+    }
+    const NodeMemory& memory() { return cluster.rank(0).memory(); }
+    RankSlot& slot(uint32_t r) { return memory().rank(cluster.local(r)); }
+    ServiceSlot& service() { return memory().service(ServiceId{0}); }
+    PostResult post(uint32_t r, bool ring_services = false) {
+        return cluster.rank(r).post(arguments[r], ring_services, &record[r], &wake);
+    }
+    // How many chunks rank r finds to move.
+    uint32_t move_all(uint32_t r) {
+        uint32_t count = 0;
+        for (Copy copy; cluster.rank(r).claim(record[r], &copy); ++count)
+            cluster.rank(r).finish(copy, MoveResult::kMoved, &wake);
+        return count;
+    }
+    bool complete(uint32_t r) { return cluster.rank(r).poll(record[r]) == Progress::kComplete; }
+
+    uint8_t send[2][2 * kBlock] = {}, recv[2][2 * kBlock] = {};
+    Cluster cluster;
+    OperationArguments arguments[2];
+    RecordId record[2];
+    WakeSet wake;
+};
+
+TEST(Small, StableBlocksAreFetchedNotPushed) {
+    Pair p(true);
+    ASSERT_EQ(p.post(0), PostResult::kPosted);
+    ASSERT_EQ(p.post(1), PostResult::kPosted);
+    EXPECT_EQ(p.move_all(0), 2u);  // its own, and the other's
+    EXPECT_TRUE(p.complete(0));
+    EXPECT_FALSE(p.complete(1));
+    EXPECT_EQ(p.move_all(1), 2u);
+    EXPECT_TRUE(p.complete(1));
+}
+
+TEST(Small, OthersArePushed) {
+    Pair p(false);
+    ASSERT_EQ(p.post(0), PostResult::kPosted);
+    ASSERT_EQ(p.post(1), PostResult::kPosted);
+    EXPECT_EQ(p.move_all(0), 3u);
+    EXPECT_EQ(p.move_all(1), 1u);
+    EXPECT_TRUE(p.complete(0) && p.complete(1));
+}
+
+TEST(Small, AStableRecordIsLookedAtInTheNextReap) {
+    Pair p(true);
+    ASSERT_EQ(p.post(0), PostResult::kPosted);
+    ASSERT_EQ(p.post(1), PostResult::kPosted);
+    p.move_all(0);
+    p.move_all(1);
+    for (uint32_t r = 0; r < 2; ++r) {
+        ASSERT_TRUE(p.complete(r));
+        p.cluster.rank(r).release(p.record[r], &p.wake);
+        EXPECT_EQ(p.cluster.rank(r).held_count(), 1u);
+    }
+    for (uint32_t r = 0; r < 2; ++r) EXPECT_EQ(p.cluster.rank(r).reap(&p.wake), 0u);
+    EXPECT_EQ(p.slot(0).active[0].load() | p.slot(1).active[0].load(), 0u);
+}
+
+TEST(Small, NobodyRingsItself) {
+    Pair p(true);
+    ASSERT_EQ(p.post(0), PostResult::kPosted);
+    ASSERT_EQ(p.post(1), PostResult::kPosted);
+    const uint32_t own = p.slot(0).events.load(), others = p.slot(1).events.load();
+    p.move_all(0);
+    EXPECT_EQ(p.slot(0).events.load(), own);
+    EXPECT_EQ(p.slot(1).events.load(), others + 1);  // its block has been read
+}
+
+TEST(Small, ASleepingServiceIsToldOnlyOfWhatItIsNeededFor) {
+    Pair p(true);
+    const uint32_t before = p.service().events.load();
+    p.service().sleeping.store(1);
+    ASSERT_EQ(p.post(0), PostResult::kPosted);
+    EXPECT_EQ(p.service().events.load(), before);
+    ASSERT_EQ(p.post(1, true), PostResult::kPosted);
+    EXPECT_EQ(p.service().events.load(), before + 1);
+    EXPECT_EQ(p.wake.services, 1u);
+}
+
+TEST(Small, OneThatIsAwakeIsTold) {
+    Pair p(true);
+    const uint32_t before = p.service().events.load();
+    ASSERT_EQ(p.post(0), PostResult::kPosted);
+    EXPECT_EQ(p.service().events.load(), before + 1);
+    EXPECT_EQ(p.wake.services, 0u);
+}
+
+}  // namespace
+}  // namespace longshore
