@@ -80,9 +80,7 @@ constexpr std::array kTable = {
         "How service processes move blocks: from rank to rank, or through staging memory; auto: the former where it "
         "is possible."},
     SettingInfo{"LONGSHORE_MEMORY_ALIAS", "allocate", "", "off, allocate, adopt or adopt-at-once",
-        "Which memory of the ranks others of the node may map, so that blocks move without the system's help: none; "
-        "blocks of malloc from 64 KiB on and all of MPI_Alloc_mem; or static data of the program, too, once others "
-        "have moved many times its size."},
+        "What ranks share, to move by plain copies: large blocks of malloc; adopt: static data that moves often, too."},
     SettingInfo{"LONGSHORE_MEMORY_SHARED_BYTES_MAX", "0", "bytes per rank", "a size from 0 to 8192G; 0 is the machine's memory",
         "The most of it; further blocks are ordinary ones."},
     SettingInfo{"LONGSHORE_STAGING_BYTES", "16M", "bytes per service process", "a size from 64K to 128G",
