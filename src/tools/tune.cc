@@ -17,6 +17,7 @@
 #include "tools/paths.h"
 #include "tools/tools.h"
 #include "tools/tune_measure.h"
+#include "tools/tune_sharing.h"
 #include "tools/tune_table.h"
 
 namespace longshore::tools {
@@ -360,6 +361,8 @@ void add_tune(CLI::App& app, int* exit_code) {
         ->type_name("FILE")
         ->excludes(output);
     command->add_flag("--quick", options->quick, "few sizes and samples: to try it, not to keep");
+    command->add_flag("--sharing", options->sharing,
+                      "instead: what it costs to share memory between ranks, and when it has paid");
     command->footer(
         R"(The table goes to stdout, progress and every figure to stderr. docs/selection.md explains both.
 
@@ -367,10 +370,11 @@ Examples:
   longshore tune -n 4 --nodes 1,2 -o algorithms
   longshore run --algorithms algorithms mpirun -np 4 ./program
   longshore tune -n 4 --nodes 1,2 --check algorithms
+  longshore tune --sharing
 
 Exit code: 0; 1 if nothing could be measured or written, or --check misses its goals; 2 bad option, setting or
 file; 125 an MPI, the benchmark or the shim is missing.)");
-    command->callback([=] { *exit_code = run(*options); });
+    command->callback([=] { *exit_code = options->sharing ? tune_sharing() : run(*options); });
 }
 
 }  // namespace longshore::tools

@@ -23,7 +23,7 @@ struct TuneOptions {
     int samples = 0;
     Objective objective = Objective::kLatency;
     std::string output, check;
-    bool quick = false;
+    bool quick = false, sharing = false;
 };
 
 // What a contender showed at one size: latency of the blocking and the nonblocking call (the geometric mean
