@@ -411,20 +411,22 @@ static int out_of_the_way(int file) {
     return high;
 }
 
-/* Where ordinary memory gets huge pages unasked, this does as well, if the system lets shared memory have
- * them. */
-static void want_huge_pages(void* base, size_t bytes) {
-    char text[64] = "";
-    const int file = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
-    if (file < 0) return;
-    if (read(file, text, sizeof text - 1) > 0 && strstr(text, "[always]") != NULL)
-        madvise(base, bytes, MADV_HUGEPAGE);
+/* Whether a file of the system holds the text. No stdio: it allocates. */
+static int says(const char* path, const char* text) {
+    char line[64] = "";
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    const int found = read(file, line, sizeof line - 1) > 0 && strstr(line, text) != NULL;
     close(file);
+    return found;
 }
 
 static int make_heap(size_t bytes) {
     const size_t table = (bytes >> kPageShift) * sizeof(extent);
     struct stat file;
+    /* Without overcommitment a page of a file that cannot be had is a SIGBUS, where malloc would have
+     * returned null. */
+    if (says("/proc/sys/vm/overcommit_memory", "2")) return 0;
     int fd = memfd_create("longshore-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return 0;
     fd = out_of_the_way(fd);
@@ -442,7 +444,9 @@ static int make_heap(size_t bytes) {
         close(fd);
         return 0;
     }
-    want_huge_pages(base, bytes);
+    /* Where ordinary memory gets huge pages unasked, this does as well, if the system lets shared memory have
+     * them. */
+    if (says("/sys/kernel/mm/transparent_hugepage/enabled", "[always]")) madvise(base, bytes, MADV_HUGEPAGE);
     all.extents = extents;
     all.fork_page = page;
     all.page_count = (uint32_t)(bytes >> kPageShift);

@@ -328,6 +328,13 @@ void check_shared_blocks(Checks* checks) {
              "allow /proc/PID/fd between processes of one user; until then blocks move by peer copy"});
         return;
     }
+    if (first_line("/proc/sys/vm/overcommit_memory") == "2") {
+        checks->push_back(
+            {"shared blocks", Verdict::kWarn,
+             "memory is never overcommitted (vm.overcommit_memory is 2), so large blocks are not shared",
+             "sysctl vm.overcommit_memory=0 (as root) lets them move by plain copies"});
+        return;
+    }
     const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
     const std::string ordinary = chosen(folder + "enabled"), shared = chosen(folder + "shmem_enabled");
     const std::string found = fmt::format(

@@ -317,6 +317,13 @@ class Bench(CommandTest):
         self.bench("--host-only")
 
 
+class Sharing(Case):
+    def test_tells_what_sharing_costs(self):
+        text = self.longshore("tune", "--sharing", expect=0).stdout
+        self.assertRegex(text, r"\d+\.\d  to copy from it, mapped\n")
+        self.assertRegex(text, "8 ranks: .* alltoalls|loses nothing")
+
+
 class Tune(CommandTest):
     """tests/mpi/test_tune.py runs it; here a benchmark that only lists its collectives."""
 
