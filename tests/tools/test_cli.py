@@ -317,7 +317,7 @@ class Bench(CommandTest):
         self.bench("--host-only")
 
 
-class Sharing(Case):
+class Sharing(CommandTest):
     def test_tells_what_sharing_costs(self):
         text = self.longshore("tune", "--sharing", expect=0).stdout
         self.assertRegex(text, r"\d+\.\d  to copy from it, mapped\n")
