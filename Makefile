@@ -23,7 +23,7 @@ packages := openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran hpcc cp2k cp2
     libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps mpis build test test-main test-asan test-tsan test-mutants test-kill test-stress demo \
+.PHONY: help compatibility deps mpis build test test-main test-asan test-tsan test-mutants test-kill test-stress test-alias demo \
     venv man format clean
 
 help: ## list the targets
@@ -97,6 +97,15 @@ test-stress: build ## random collectives on random communicators, with each MPI 
 	    "$${launch[@]}" env LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so LONGSHORE_NODES_COUNT=$(or $(NODES),2) \
 	    LONGSHORE_STATS=- LONGSHORE_INTERNAL_TEST_PROGRESS=1 build/tests/mpi/$$flavour/mpi_stress_$$flavour \
 	    $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; done
+
+# By default it is allocate: the other choices, with all that depends on it.
+test-alias: build ## the MPI programs and applications with every other choice of LONGSHORE_MEMORY_ALIAS
+	$(quiet)for alias in off adopt-at-once; do for flavour in openmpi mpich; do \
+	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-alias: SKIP: no $$flavour"; continue; }; \
+	    echo "== $$alias, $$flavour"; python3 tests/mpi/run_programs.py --build $(CURDIR)/build --flavour $$flavour \
+	    --host real --mpirun mpirun.$$flavour --set LONGSHORE_MEMORY_ALIAS=$$alias || exit 1; done; \
+	    LONGSHORE_INTERNAL_TEST_ALIAS=$$alias LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
+	    python3 tests/applications/test_applications.py || exit 1; done
 
 demo: deps ## install what is missing, build, show what offload gains, with a picture (DEMO=quick for the short one)
 	$(quiet)$(MAKE) --no-print-directory build venv

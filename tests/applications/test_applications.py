@@ -20,6 +20,7 @@ import unittest
 BUILD = pathlib.Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 120
+ALIAS = os.environ.get("LONGSHORE_INTERNAL_TEST_ALIAS")  # a choice of LONGSHORE_MEMORY_ALIAS to force
 # Small blocks are offloaded, too, which the built-in table leaves to the MPI.
 DIRECT = {f"LONGSHORE_{name}_ALGORITHM": "direct"
           for name in ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER",
@@ -59,6 +60,7 @@ class Applications(unittest.TestCase):
         if how == "longshore":
             more = more | DIRECT
         if how != "host":
+            more = more | ({"LONGSHORE_MEMORY_ALIAS": ALIAS} if ALIAS else {})
             command = [str(BUILD / "bin" / "longshore"), "run", "--stats", str(self.stats), "--", *command]
         begin = time.monotonic()
         done = subprocess.run(command, cwd=folder, env=kept | {"OMP_NUM_THREADS": "1"} | more, capture_output=True,

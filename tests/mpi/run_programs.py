@@ -62,6 +62,7 @@ class Runner:
             command += ([":"] if i else []) + context
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         environment["LONGSHORE_STATS"] = stats
+        environment.update(setting.split("=", 1) for setting in self.options.set)
         begin = time.monotonic()
         self.runs += 1
         try:
@@ -381,7 +382,7 @@ def how_moved(**wanted):
 
 def memory(runner):
     """Buffers whose memory comes and goes, shared ones and others; and shared memory that is used up."""
-    if runner.options.host == "fake":
+    if runner.options.host == "fake" or runner.options.set:
         return
     for ranks, nodes, seed in ((2, 1, 1), (2, 2, 2), (4, 2, 3)):
         words = [runner.program("memory"), str(seed), "400" if ranks == 2 else "100"]
@@ -564,6 +565,7 @@ def main():
                                            "crossing", "late", "agreement", "algorithms", "staging", "landing",
                                            "files", "memory", "times"))
     parser.add_argument("--reduced", action="store_true", help="few jobs, small ones")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="in the environment of all jobs")
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
