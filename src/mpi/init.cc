@@ -25,11 +25,8 @@ extern char** environ;
 
 namespace longshore::mpi {
 
-Shim& shim() {
-    alignas(Shim) static char room[sizeof(Shim)];
-    static Shim* instance = new (room) Shim;
-    return *instance;
-}
+// Before any other object of this library.
+__attribute__((init_priority(101))) ForeverShim the_shim;
 
 uint64_t now_ns() {
     timespec now{};

@@ -1,6 +1,7 @@
 // The shim core's state in one process, and what its files share. Only code under mpi/ includes mpi.h.
 // Threads: any, if the program asked for MPI_THREAD_MULTIPLE, and the helper (helper.h); then ContextLock
-// guards the host context and the lists of operations. It is never held across a PMPI_ call that can call back into the shim.
+// guards the host context and the lists of operations. It is never held across a PMPI_ call that can call
+// back into the shim.
 #pragma once
 
 #include <mpi.h>
@@ -39,8 +40,17 @@ struct Shim {
     std::mutex mutex;
 };
 
-// Never destroyed: MPI calls may come from atexit handlers.
-Shim& shim();
+// Never destroyed: MPI calls may come from atexit handlers. There from the start, and found without a call:
+// the calls that the MPI serves look here a dozen times.
+union ForeverShim {
+    Shim shim;
+    ForeverShim() : shim() {}
+    ~ForeverShim() {}
+};
+extern ForeverShim the_shim;
+inline Shim& shim() {
+    return the_shim.shim;
+}
 
 // Guards the context when several threads may call MPI; always tells register_progress()'s poll that this
 // thread is inside the shim already.
