@@ -195,7 +195,7 @@ int test(ls_context& c, ls_operation& op, int* moved) {
     if (moved != nullptr) *moved = worked;
     if (worked) return LS_IN_PROGRESS;
     // Waits look again at once: reading the clock would be a good part of most looks.
-    if (op.waited_since_ns != 0 && ++c.idle_looks % kLooksPerClock != 0) return LS_IN_PROGRESS;
+    if (++c.idle_looks % kLooksPerClock != 0) return LS_IN_PROGRESS;
     const uint64_t now = now_ns();
     if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(c, now);

@@ -14,7 +14,8 @@ constexpr uint64_t kSpinNs = 20'000;        // without anything moved, before th
 constexpr uint64_t kDriveBusyNs = 100'000;  // while there is work, MPI waits at most this long
 constexpr uint64_t kDriveSpinNs = 5'000;    // while spinning
 constexpr uint64_t kYieldNs = 50'000;       // more ranks than cores: first only let others run
-constexpr uint32_t kSpinsPerClock = 8;      // a look takes some 100 ns
+constexpr uint32_t kFirstLooks = 8;
+constexpr uint32_t kSpinsPerClock = 8;  // a look takes some 100 ns
 constexpr uint64_t kSleepFirstNs = 10'000;
 constexpr uint64_t kSleepMaxNs = 100'000;
 
@@ -29,9 +30,10 @@ Waiter::~Waiter() {
 }
 
 void Waiter::step(bool moved, Operation* operation) {
-    if (!moved && spinning_ && ++spins_ % kSpinsPerClock != 0) return;
+    // Short waits do not even look at the clock.
+    if (!moved && (begin_ns_ == 0 ? ++spins_ < kFirstLooks : spinning_ && ++spins_ % kSpinsPerClock != 0))
+        return;
     now_ns_ = now_ns();
-    // Most waits find everything done: those do not even look at the clock.
     if (begin_ns_ == 0) {
         begin_ns_ = moved_ns_ = driven_ns_ = now_ns_;
         ContextLock lock;
