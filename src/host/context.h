@@ -53,8 +53,9 @@ struct ls_operation {
     bool prepared = false, ring_services = false, reported = false;
     longshore::RecordId record;
     int result = LS_IN_PROGRESS;
-    uint64_t waited_since_ns = 0;              // 0: the caller has not waited yet
-    uint64_t lost_since_ns = 0;                // 0: no block has failed for want of a service process
+    uint32_t idle_looks = 0;       // that found nothing to do: each operation reads the clock now and then
+    uint64_t waited_since_ns = 0;  // 0: the caller has not waited yet
+    uint64_t lost_since_ns = 0;    // 0: no block has failed for want of a service process
     uint64_t copy_offset = 0, copy_bytes = 0;  // of the send blocks' copy in the arena
     longshore::Mapping snapshot;               // ... or outside it
 };
@@ -121,7 +122,6 @@ struct ls_context {
 
     uint32_t events_seen = 0;
     uint64_t next_watch_ns = 0;
-    uint32_t idle_looks = 0;  // that found nothing to do
     struct Life {
         uint32_t gone = 0;  // the newest incarnation known to be gone
         uint64_t gone_since_ns = 0;

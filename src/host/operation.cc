@@ -195,7 +195,7 @@ int test(ls_context& c, ls_operation& op, int* moved) {
     if (moved != nullptr) *moved = worked;
     if (worked) return LS_IN_PROGRESS;
     // Waits look again at once: reading the clock would be a good part of most looks.
-    if (++c.idle_looks % kLooksPerClock != 0) return LS_IN_PROGRESS;
+    if (++op.idle_looks % kLooksPerClock != 0) return LS_IN_PROGRESS;
     const uint64_t now = now_ns();
     if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(c, now);
@@ -248,6 +248,7 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
         op.ring_services = arguments->blocking == 0 || !c.cooperative;
         op.result = LS_IN_PROGRESS;
         op.waited_since_ns = op.lost_since_ns = 0;
+        op.idle_looks = 0;
         op.copy_bytes = 0;
         op.arguments.group = group->slot;
         op.arguments.rank = Rank{group->rank};

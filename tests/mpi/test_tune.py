@@ -36,7 +36,10 @@ class Tune(job.JobTest):
         for row in rows:
             # The turns only, without warming up.
             self.assertEqual(len(row["pure_us"]), 2 * row["iterations_per_turn"], row["contender"])
-            if row["contender"] not in ("host", "mpi"):
+            if row["contender"] == "longshore":  # 1K is small, by the built-in table, unless ranks keep others' cores
+                crowded = not job.FLAVOUR.startswith("openmpi") and os.cpu_count() < 2
+                self.assertEqual(row["offloaded_share_of_calls"], int(crowded))
+            elif row["contender"] not in ("host", "mpi"):
                 self.assertEqual(row["offloaded_share_of_calls"], 1, row["contender"])
         self.longshore("bench", "--", "--contenders", "host,stagde", code=2)
         self.longshore("bench", "--", "--contenders", "host,direct", "--overhead", code=2)
