@@ -27,13 +27,7 @@ allgather   crowded no   ppn 3-8  bytes 64K-    direct
 allgather   crowded no   ppn 9-   bytes 0-256K  mpi
 allgather   crowded no   ppn 9-   bytes 256K-   direct
 allgather   crowded yes                         direct
-allgatherv  crowded no   ppn 1-2  bytes 0-16K   mpi
-allgatherv  crowded no   ppn 1-2  bytes 16K-    direct
-allgatherv  crowded no   ppn 3-8  bytes 0-64K   mpi
-allgatherv  crowded no   ppn 3-8  bytes 64K-    direct
-allgatherv  crowded no   ppn 9-   bytes 0-256K  mpi
-allgatherv  crowded no   ppn 9-   bytes 256K-   direct
-allgatherv  crowded yes                         direct
+allgatherv                                       direct
 bcast       crowded no            bytes 0-8K    mpi
 bcast       crowded no            bytes 8K-     direct
 bcast       crowded yes                         direct

@@ -11,7 +11,7 @@ struct RankEngine::Watch {
     RecordLook self;
     CompletionCursor done;
     MoverCursor incoming, outgoing;
-    uint64_t span_offset = 0, span_bytes = 0;  // arrays, in the arena
+    uint32_t arrays = kNoArrays;
     uint64_t claims_offset = 0, claims_bytes = 0;
     uint64_t landing_offset = 0, landing_bytes = 0;  // in the arena; 0: none
     CompletionCursor landing_done;
@@ -19,6 +19,16 @@ struct RankEngine::Watch {
     bool complete = false;
     bool sends_read = false;
     bool lands = false;
+};
+
+// The arrays of an operation with blocks of their own: its blocks, then the table of first chunks; and how
+// they are cut into chunks. Used by records, and kept for further operations with the same blocks.
+struct RankEngine::Arrays {
+    uint64_t span = 0, span_bytes = 0;  // from the start of the node's memory
+    uint64_t send_bytes = 0, recv_bytes = 0;
+    uint64_t chunk_bytes = 0, chunk_count = 0;
+    uint64_t own_first = 0, own_end = 0;  // chunks of the rank's own block
+    uint32_t users = 0;
 };
 
 namespace {
@@ -51,10 +61,15 @@ uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes) {
     return (bytes + chunk_bytes - 1) / chunk_bytes;
 }
 
+uint64_t incoming_bytes(const OperationArguments& a, uint32_t source, bool lands) {
+    return a.self_in_place && source == a.rank.value && !lands ? 0 : a.recv_blocks[source].bytes;
+}
+
 }  // namespace
 
 size_t RankEngine::bytes_needed(const NodeLimits& limits) {
-    return align64(limits.records_max * sizeof(Watch)) + align64(2 * limits.records_max * sizeof(uint32_t));
+    return align64(limits.records_max * sizeof(Watch)) + align64(2 * limits.records_max * sizeof(Arrays)) +
+           align64(4 * limits.records_max * sizeof(uint32_t));
 }
 
 RankEngine::RankEngine(void* block, const NodeMemory& memory, LocalRank self)
@@ -67,10 +82,15 @@ RankEngine::RankEngine(void* block, const NodeMemory& memory, LocalRank self)
       claims_(memory, memory.claims_begin(self), memory.limits().claims_bytes) {
     const uint32_t n = memory.limits().records_max;
     watches_ = static_cast<Watch*>(block);
-    free_records_ = reinterpret_cast<uint32_t*>(static_cast<std::byte*>(block) + align64(n * sizeof(Watch)));
+    auto* const behind = static_cast<std::byte*>(block) + align64(n * sizeof(Watch));
+    all_arrays_ = reinterpret_cast<Arrays*>(behind);
+    free_records_ = reinterpret_cast<uint32_t*>(behind + align64(2 * n * sizeof(Arrays)));
     held_ = free_records_ + n;
+    free_arrays_ = held_ + n;
     for (uint32_t i = 0; i < n; ++i) free_records_[i] = n - 1 - i;
+    for (uint32_t i = 0; i < 2 * n; ++i) free_arrays_[i] = 2 * n - 1 - i;
     free_count_ = n;
+    free_arrays_count_ = 2 * n;
 }
 
 RankEngine::Watch& RankEngine::watch(RecordId record) {
@@ -78,6 +98,77 @@ RankEngine::Watch& RankEngine::watch(RecordId record) {
 }
 const RankEngine::Watch& RankEngine::watch(RecordId record) const {
     return watches_[record.value];
+}
+
+// How many chunks, of which size: large operations have larger ones, so that the claim words stay bounded.
+void RankEngine::cut_blocks(const OperationArguments& a, uint32_t size, bool lands, Arrays* cut) const {
+    const CollectiveRules& rules = rules_of(a.collective);
+    const bool takes = rules.takes(a.rank, a.root), one_block = rules.taken == Blocks::kOne;
+    const bool by_blocks = takes && a.recv_blocks != nullptr;
+    const bool keeps_one = one_block && a.self_in_place && a.rank == a.root;
+    const uint64_t chunks_max = memory_.limits().claims_bytes / sizeof(ChunkWord) / 8;
+    uint64_t per_block = 0;
+    for (cut->chunk_bytes = memory_.limits().chunk_bytes;; cut->chunk_bytes *= 2) {
+        if (by_blocks) {
+            cut->chunk_count = 0;
+            for (uint32_t s = 0; s < size; ++s)
+                cut->chunk_count += chunks_of(incoming_bytes(a, s, lands), cut->chunk_bytes);
+        } else {
+            per_block = takes && !keeps_one ? chunks_of(a.recv_block_bytes, cut->chunk_bytes) : 0;
+            cut->chunk_count = one_block ? per_block : per_block * size;
+        }
+        if (cut->chunk_count <= chunks_max || cut->chunk_bytes >= uint64_t{1} << 31 ||
+            (by_blocks ? cut->chunk_count <= size : per_block <= 1))
+            return;
+    }
+}
+
+// Writes the arrays that the operation needs, if it needs any. False: there is no room.
+bool RankEngine::make_arrays(const OperationArguments& a, uint32_t size, bool by_blocks, bool lands,
+                             const Arrays& cut, uint32_t* out) {
+    Arrays made = cut;
+    made.send_bytes = a.send_blocks != nullptr ? size * sizeof(BlockSpan) : 0;
+    made.recv_bytes = by_blocks ? size * sizeof(BlockSpan) : 0;
+    const uint64_t first_bytes = by_blocks ? (uint64_t{size} + 1) * sizeof(uint32_t) : 0;
+    made.span_bytes = made.send_bytes + made.recv_bytes + first_bytes;
+    if (made.span_bytes == 0) return true;
+    made.span = free_arrays_count_ == 0 ? 0 : arrays_.allocate(made.span_bytes);
+    if (made.span == 0) return false;
+    const auto copy_blocks = [&](uint64_t to, const BlockSpan* from) {
+        for (uint32_t i = 0; i < size; ++i) {
+            store_relaxed(&memory_.at<BlockSpan>(to)[i].offset, from[i].offset);
+            store_relaxed(&memory_.at<BlockSpan>(to)[i].bytes, from[i].bytes);
+        }
+    };
+    if (made.send_bytes != 0) copy_blocks(made.span, a.send_blocks);
+    if (by_blocks) {
+        copy_blocks(made.span + made.send_bytes, a.recv_blocks);
+        auto* const first = memory_.at<uint32_t>(made.span + made.send_bytes + made.recv_bytes);
+        uint32_t at = 0;
+        for (uint32_t s = 0; s < size; ++s) {
+            if (s == a.rank.value) made.own_first = at;
+            store_relaxed(&first[s], at);
+            at += static_cast<uint32_t>(chunks_of(incoming_bytes(a, s, lands), cut.chunk_bytes));
+            if (s == a.rank.value) made.own_end = at;
+        }
+        store_relaxed(&first[size], at);
+    }
+    *out = free_arrays_[--free_arrays_count_];
+    all_arrays_[*out] = made;
+    return true;
+}
+
+uint32_t RankEngine::keep_arrays(RecordId record) {
+    const uint32_t arrays = watch(record).arrays;
+    if (arrays != kNoArrays) ++all_arrays_[arrays].users;
+    return arrays;
+}
+
+void RankEngine::drop_arrays(uint32_t id) {
+    Arrays& arrays = all_arrays_[id];
+    if (--arrays.users != 0) return;
+    arrays_.release(arrays.span, arrays.span_bytes);
+    free_arrays_[free_arrays_count_++] = id;
 }
 
 PostResult RankEngine::post(const OperationArguments& a, bool ring_services, RecordId* out, WakeSet* wake) {
@@ -108,59 +199,48 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     const bool by_blocks = takes && a.recv_blocks != nullptr;
     const bool keeps_one = one_block && a.self_in_place && a.rank == a.root;  // and nothing comes in
 
-    // How many chunks, of which size: large operations have larger ones, so that the claim words stay
-    // bounded.
-    const uint64_t chunks_max = limits.claims_bytes / sizeof(ChunkWord) / 8;
-    uint64_t chunk_bytes = limits.chunk_bytes;
-    uint64_t chunk_count = 0, per_block = 0;
     // A shared block lands here for the whole node, a rank's own one too.
     const bool lands =
         rules.is_shared && a.algorithm == Algorithm::kStagedHierarchical && group.local_count > 1;
     const uint64_t landing_bytes = lands ? landing_bytes_of(a, size) : 0;
     const uint64_t landing =
         landing_bytes != 0 && landing_bytes <= landing_bytes_max(limits) ? arena_.allocate(landing_bytes) : 0;
-    const auto bytes_from = [&](uint32_t source) {
-        return a.self_in_place && source == a.rank.value && !lands ? 0 : a.recv_blocks[source].bytes;
-    };
-    for (;; chunk_bytes *= 2) {
-        if (by_blocks) {
-            chunk_count = 0;
-            for (uint32_t s = 0; s < size; ++s) chunk_count += chunks_of(bytes_from(s), chunk_bytes);
-        } else {
-            per_block = takes && !keeps_one ? chunks_of(a.recv_block_bytes, chunk_bytes) : 0;
-            chunk_count = one_block ? per_block : per_block * size;
-        }
-        if (chunk_count <= chunks_max || chunk_bytes >= uint64_t{1} << 31 ||
-            (by_blocks ? chunk_count <= size : per_block <= 1))
-            break;
-    }
+    Arrays cut;
+    if (a.arrays != kNoArrays)
+        cut = all_arrays_[a.arrays];
+    else
+        cut_blocks(a, size, lands, &cut);
+    const uint64_t chunk_bytes = cut.chunk_bytes, chunk_count = cut.chunk_count;
+    const uint64_t per_block = by_blocks || size == 0 ? 0 : one_block ? chunk_count : chunk_count / size;
 
-    // One span for the arrays: blocks, then the table of first chunks. Another for the words: chunks, then a
-    // word for whoever on another node has to acknowledge.
+    // One span for the words: chunks, then a word for whoever on another node has to acknowledge.
     const uint64_t peers = !several_nodes || !rules.gives(a.rank, a.root) ? 0
                            : rules.is_shared                              ? memory_.node_count()
                                                                           : size;
-    const uint64_t send_bytes = a.send_blocks != nullptr ? size * sizeof(BlockSpan) : 0;
-    const uint64_t recv_bytes = by_blocks ? size * sizeof(BlockSpan) : 0;
-    const uint64_t first_bytes = by_blocks ? (uint64_t{size} + 1) * sizeof(uint32_t) : 0;
-    const uint64_t span_bytes = send_bytes + recv_bytes + first_bytes;
     const uint64_t landing_count = landing == 0 ? 0
                                    : keeps_one  ? chunks_of(a.send_block_bytes, chunk_bytes)
                                                 : chunk_count;
     const uint64_t claims_bytes = (chunk_count + landing_count + peers) * sizeof(ChunkWord);
-    const uint64_t span = span_bytes != 0 ? arrays_.allocate(span_bytes) : 0;
     const uint64_t claims = claims_bytes != 0 ? claims_.allocate(claims_bytes) : 0;
-    if ((span_bytes != 0 && span == 0) || (claims_bytes != 0 && claims == 0)) {
-        if (span != 0) arrays_.release(span, span_bytes);
+    uint32_t arrays = a.arrays;
+    const bool has_arrays = arrays != kNoArrays || make_arrays(a, size, by_blocks, lands, cut, &arrays);
+    if (!has_arrays || (claims_bytes != 0 && claims == 0)) {
+        if (has_arrays && a.arrays == kNoArrays && arrays != kNoArrays) {
+            all_arrays_[arrays].users = 1;
+            drop_arrays(arrays);
+        }
         if (claims != 0) claims_.release(claims, claims_bytes);
         if (landing != 0) arena_.release(landing, landing_bytes);
         return PostResult::kLater;
     }
+    if (arrays != kNoArrays) {
+        ++all_arrays_[arrays].users;
+        cut = all_arrays_[arrays];
+    }
 
     const RecordId id{free_records_[--free_count_]};
     Watch& w = *new (&watches_[id.value]) Watch;
-    w.span_offset = span;
-    w.span_bytes = span_bytes;
+    w.arrays = arrays;
     w.claims_offset = claims;
     w.claims_bytes = claims_bytes;
     w.landing_offset = landing;
@@ -175,31 +255,10 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     // Nothing of the new use may be seen with the generation of the old one, which was cleared when it
     // retired.
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    const uint64_t send_blocks = span, recv_blocks = send_blocks + send_bytes;
-    const uint64_t first = recv_blocks + recv_bytes;
-    const auto copy_blocks = [&](uint64_t to, const BlockSpan* from) {
-        for (uint32_t i = 0; i < size; ++i) {
-            store_relaxed(&memory_.at<BlockSpan>(to)[i].offset, from[i].offset);
-            store_relaxed(&memory_.at<BlockSpan>(to)[i].bytes, from[i].bytes);
-        }
-    };
-    if (send_bytes != 0) copy_blocks(send_blocks, a.send_blocks);
-    uint64_t own_first = 0, own_end = 0;
-    if (by_blocks) {
-        copy_blocks(recv_blocks, a.recv_blocks);
-        uint32_t at = 0;
-        for (uint32_t s = 0; s < size; ++s) {
-            if (s == a.rank.value) own_first = at;
-            if (s == a.rank.value + 1) own_end = at;
-            store_relaxed(&memory_.at<uint32_t>(first)[s], at);
-            at += static_cast<uint32_t>(chunks_of(bytes_from(s), chunk_bytes));
-        }
-        store_relaxed(&memory_.at<uint32_t>(first)[size], at);
-        if (a.rank.value + 1 == size) own_end = at;
-    }
+    const uint64_t recv_blocks = cut.span + cut.send_bytes, first = recv_blocks + cut.recv_bytes;
     Atomic<ChunkWord>* words = memory_.at<Atomic<ChunkWord>>(claims);
     for (uint64_t i = 0; i < chunk_count; ++i) {
-        const bool in_place = a.self_in_place && (by_blocks    ? i >= own_first && i < own_end
+        const bool in_place = a.self_in_place && (by_blocks    ? i >= cut.own_first && i < cut.own_end
                                                   : !one_block ? i / per_block == a.rank.value
                                                                : false);
         words[i].store(chunk_word(generation, in_place ? ChunkState::kLanded : ChunkState::kFree),
@@ -236,7 +295,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     store_relaxed(&r.recv_offset, a.recv.offset);
     store_relaxed(&r.send_block_bytes, a.send_block_bytes);
     store_relaxed(&r.recv_block_bytes, a.recv_block_bytes);
-    store_relaxed(&r.send_blocks_offset, send_bytes != 0 ? send_blocks : 0);
+    store_relaxed(&r.send_blocks_offset, cut.send_bytes != 0 ? cut.span : 0);
     store_relaxed(&r.recv_blocks_offset, by_blocks ? recv_blocks : 0);
     store_relaxed(&r.acknowledged_offset,
                   peers != 0 ? claims + (chunk_count + landing_count) * sizeof(ChunkWord) : 0);
@@ -354,7 +413,7 @@ void RankEngine::retire(RecordId id, WakeSet* wake) {
         for (uint32_t i = 0; i < group.local_count; ++i)
             if (i != w.local_index)
                 memory_.ring_rank(memory_.members(group)[memory_.locals(group)[i]].local, wake);
-    if (w.span_offset != 0) arrays_.release(w.span_offset, w.span_bytes);
+    if (w.arrays != kNoArrays) drop_arrays(w.arrays);
     if (w.claims_offset != 0) claims_.release(w.claims_offset, w.claims_bytes);
     if (w.landing_offset != 0) arena_.release(w.landing_offset, w.landing_bytes);
     free_records_[free_count_++] = id.value;

@@ -12,6 +12,7 @@ namespace longshore {
 // One collective call of this rank. Buffers are registered regions; sizes are bytes. Where blocks have sizes
 // and places of their own (CollectiveRules::by_vector) they are given as arrays of `size`; the one block of a
 // buffer that holds no more is its first send_block_bytes or recv_block_bytes.
+constexpr uint32_t kNoArrays = UINT32_MAX;
 struct OperationArguments {
     GroupSlot group;
     Rank rank;              // of the caller in the group
@@ -26,6 +27,9 @@ struct OperationArguments {
     uint64_t send_block_bytes = 0, recv_block_bytes = 0;  // uniform
     const BlockSpan* send_blocks = nullptr;
     const BlockSpan* recv_blocks = nullptr;
+    // Of an earlier operation with the same blocks, from the same rank of a group of the same size
+    // (keep_arrays).
+    uint32_t arrays = kNoArrays;
 };
 
 enum class PostResult : uint8_t {
@@ -55,6 +59,10 @@ class RankEngine {
     // kComplete: receives have landed, send blocks are free, nobody reads the receive buffer. Stays complete.
     Progress poll(RecordId record);
     OperationError error(RecordId record) const;
+    // The operation's arrays of blocks stay, for further ones, until they are dropped. kNoArrays: it has
+    // none.
+    uint32_t keep_arrays(RecordId record);
+    void drop_arrays(uint32_t arrays);
     // The caller has taken note of completion. The record retires now, or in a later reap() if its (stable)
     // send blocks are still being read.
     void release(RecordId record, WakeSet* wake);
@@ -84,6 +92,10 @@ class RankEngine {
 
   private:
     struct Watch;
+    struct Arrays;
+    void cut_blocks(const OperationArguments& a, uint32_t size, bool lands, Arrays* cut) const;
+    bool make_arrays(const OperationArguments& a, uint32_t size, bool by_blocks, bool lands,
+                     const Arrays& cut, uint32_t* out);
     void set_waiting(uint32_t count) { memory_.rank(self_).waiting.store(count, std::memory_order_relaxed); }
     void set_active(RecordId record, bool active);
     Watch& watch(RecordId record);
@@ -101,6 +113,9 @@ class RankEngine {
     Watch* watches_ = nullptr;
     uint32_t* free_records_ = nullptr;
     uint32_t free_count_ = 0;
+    Arrays* all_arrays_ = nullptr;
+    uint32_t* free_arrays_ = nullptr;
+    uint32_t free_arrays_count_ = 0;
     uint32_t* held_ = nullptr;  // released, not yet retired
     uint32_t held_count_ = 0;
     uint64_t generation_ = 0;

@@ -42,6 +42,20 @@ struct Plan {
 int make_plan(const ls_arguments& arguments, uint32_t rank, uint32_t size, uint64_t eager_bytes, Plan* plan,
               OperationArguments* out);
 
+// What a plan was made of. Programs repeat their calls: one with the same arguments needs no new plan.
+class PlanKey {
+  public:
+    void remember(const ls_arguments& arguments, uint64_t group_id, uint32_t size, uint64_t eager_bytes);
+    bool matches(const ls_arguments& arguments, uint64_t group_id, uint32_t size, uint64_t eager_bytes) const;
+    void forget() { group_id_ = 0; }
+
+  private:
+    uint64_t group_id_ = 0;  // 0: nothing
+    uint64_t eager_bytes_ = 0;
+    ls_arguments arguments_{};
+    std::vector<std::byte> numbers_;  // counts and displacements
+};
+
 }  // namespace longshore
 
 struct ls_operation {
@@ -50,6 +64,8 @@ struct ls_operation {
     ls_group* group = nullptr;
     longshore::OperationArguments arguments;
     longshore::Plan plan;
+    longshore::PlanKey key;                  // of the plan
+    uint32_t arrays = longshore::kNoArrays;  // of the plan's blocks, kept in the node's memory
     bool prepared = false, ring_services = false, reported = false;
     longshore::RecordId record;
     int result = LS_IN_PROGRESS;

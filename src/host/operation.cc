@@ -12,6 +12,7 @@ namespace longshore {
 namespace {
 
 constexpr uint32_t kLooksPerClock = 8;
+constexpr size_t kPlansLookedAt = 8;
 constexpr uint32_t kHeldMax = 4;  // of the 8 places that a rank has in a group's ring
 
 void copy_out(const Plan& plan, std::byte* to) {
@@ -74,6 +75,30 @@ void note_published(ls_context& c, RecordId record) {
     if (times != nullptr) times->published_ns.store(now_ns(), std::memory_order_relaxed);
 }
 
+void forget_plan(ls_context& c, ls_operation& op) {
+    op.key.forget();
+    if (op.arrays != kNoArrays) c.engine->drop_arrays(op.arrays);
+    op.arrays = kNoArrays;
+}
+
+// One that is free, at best with a plan for these arguments. Null: there is none.
+ls_operation* take_operation(ls_context& c, const ls_group& group, const ls_arguments& arguments,
+                             uint64_t eager_bytes, bool* planned) {
+    if (c.free_operations.empty()) return nullptr;
+    // The newest ones: what is repeated comes round soon.
+    const size_t count = c.free_operations.size(), looked = std::min(count, kPlansLookedAt);
+    for (size_t i = 0; i < looked; ++i) {
+        ls_operation*& place = c.free_operations[count - 1 - i];
+        if (!place->key.matches(arguments, group.id, group.size, eager_bytes)) continue;
+        std::swap(place, c.free_operations.back());
+        *planned = true;
+        break;
+    }
+    // The oldest plan goes first.
+    if (!*planned) std::swap(c.free_operations.front(), c.free_operations.back());
+    return c.free_operations.back();
+}
+
 void reap(ls_context& c) {
     c.engine->reap(&c.wake);
     free_retired_copies(c);
@@ -86,12 +111,16 @@ bool try_post(ls_context& c, ls_operation& op) {
     // several nodes others may wait until this rank is past an operation.
     const bool reap_first = op.group->several_nodes || c.engine->held_count() >= kHeldMax;
     if (reap_first) reap(c);
+    op.arguments.arrays = op.arrays;
     PostResult result = c.engine->post(op.arguments, op.ring_services, &op.record, &c.wake);
-    if (result == PostResult::kLater && !reap_first) {
-        reap(c);
+    if (result == PostResult::kLater) {
+        // Make room, and try once more.
+        if (!reap_first) reap(c);
+        for (ls_operation* unused : c.free_operations) forget_plan(c, *unused);
         result = c.engine->post(op.arguments, op.ring_services, &op.record, &c.wake);
     }
     if (result == PostResult::kLater) return false;
+    if (op.arrays == kNoArrays) op.arrays = c.engine->keep_arrays(op.record);
     op.state = ls_operation::State::kPosted;
     if (c.breakdown) note_published(c, op.record);
     flush_wake(c);
@@ -230,17 +259,31 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
             arguments->algorithm < LS_DIRECT || arguments->algorithm > LS_STAGED_HIERARCHICAL ||
             arguments->root >= group->size)
             return LS_ERR_ARGUMENT;
-        if (c.free_operations.empty()) {
-            c.operations.push_back(std::make_unique<ls_operation>());
-            c.free_operations.push_back(c.operations.back().get());
-        }
-        ls_operation& op = *c.free_operations.back();
         // Between nodes a copy is only worth it where the block then goes inside the notification.
         const uint64_t eager_bytes = group->several_nodes
                                          ? std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax)
                                          : c.options.eager_bytes;
-        const int rc = make_plan(*arguments, group->rank, group->size, eager_bytes, &op.plan, &op.arguments);
-        if (rc != LS_OK) return rc;
+        if (c.free_operations.size() < kPlansLookedAt && c.operations.size() < kPlansLookedAt) {
+            c.operations.push_back(std::make_unique<ls_operation>());
+            c.free_operations.insert(c.free_operations.begin(), c.operations.back().get());
+        }
+        bool planned = false;
+        ls_operation* taken = take_operation(c, *group, *arguments, eager_bytes, &planned);
+        if (taken == nullptr) {
+            c.operations.push_back(std::make_unique<ls_operation>());
+            c.free_operations.push_back(taken = c.operations.back().get());
+        }
+        ls_operation& op = *taken;
+        if (planned) {
+            op.arguments.send_is_stable = false;
+        } else {
+            forget_plan(c, op);
+            const int rc =
+                make_plan(*arguments, group->rank, group->size, eager_bytes, &op.plan, &op.arguments);
+            if (rc != LS_OK) return rc;
+            if (!op.plan.send_blocks.empty() || !op.plan.recv_blocks.empty())
+                op.key.remember(*arguments, group->id, group->size, eager_bytes);
+        }
         c.free_operations.pop_back();
         op.state = ls_operation::State::kWaiting;
         op.group = group;

@@ -1,5 +1,7 @@
 // From the caller's arguments (counts and displacements in elements, addresses) to spans in bytes. Sums never
 // overflow: what does not fit is refused.
+#include <string.h>
+
 #include <algorithm>
 
 #include "host/context.h"
@@ -151,6 +153,62 @@ bool plan_blocks_sent(const Planning& p) {
 }
 
 }  // namespace
+
+namespace {
+
+// The arrays of a vector that the caller gave, each of `size` numbers.
+struct Numbers {
+    const void* at[4];
+    size_t bytes[4];
+
+    Numbers(const ls_arguments& a, uint32_t size) {
+        const ls_vector* vectors[2] = {&a.send_vector, &a.recv_vector};
+        for (int i = 0; i < 4; ++i) {
+            const ls_vector& v = *vectors[i / 2];
+            at[i] = i % 2 == 0 ? v.counts : v.displacements;
+            bytes[i] = at[i] == nullptr ? 0 : size * (v.is_64bit != 0 ? sizeof(int64_t) : sizeof(int32_t));
+        }
+    }
+    size_t total() const { return bytes[0] + bytes[1] + bytes[2] + bytes[3]; }
+};
+
+bool same_vector(const ls_vector& a, const ls_vector& b) {
+    return (a.counts == nullptr) == (b.counts == nullptr) && a.is_64bit == b.is_64bit &&
+           a.element_bytes == b.element_bytes;
+}
+
+}  // namespace
+
+void PlanKey::remember(const ls_arguments& a, uint64_t group_id, uint32_t size, uint64_t eager_bytes) {
+    const Numbers numbers(a, size);
+    numbers_.resize(numbers.total());
+    std::byte* to = numbers_.data();
+    for (int i = 0; i < 4; ++i) {
+        if (numbers.bytes[i] != 0) memcpy(to, numbers.at[i], numbers.bytes[i]);
+        to += numbers.bytes[i];
+    }
+    arguments_ = a;
+    eager_bytes_ = eager_bytes;
+    group_id_ = group_id;
+}
+
+bool PlanKey::matches(const ls_arguments& a, uint64_t group_id, uint32_t size, uint64_t eager_bytes) const {
+    const ls_arguments& b = arguments_;
+    if (group_id_ != group_id || eager_bytes_ != eager_bytes || a.collective != b.collective ||
+        a.algorithm != b.algorithm || a.send != b.send || a.recv != b.recv || a.in_place != b.in_place ||
+        a.root != b.root || a.send_block_bytes != b.send_block_bytes ||
+        a.recv_block_bytes != b.recv_block_bytes || !same_vector(a.send_vector, b.send_vector) ||
+        !same_vector(a.recv_vector, b.recv_vector))
+        return false;
+    const Numbers numbers(a, size);
+    if (numbers.total() != numbers_.size()) return false;
+    const std::byte* known = numbers_.data();
+    for (int i = 0; i < 4; ++i) {
+        if (numbers.bytes[i] != 0 && memcmp(known, numbers.at[i], numbers.bytes[i]) != 0) return false;
+        known += numbers.bytes[i];
+    }
+    return true;
+}
 
 int make_plan(const ls_arguments& a, uint32_t rank, uint32_t size, uint64_t eager_bytes, Plan* plan,
               OperationArguments* out) {

@@ -86,6 +86,42 @@ TEST(Small, AStableRecordIsLookedAtInTheNextReap) {
     EXPECT_EQ(p.slot(0).active[0].load() | p.slot(1).active[0].load(), 0u);
 }
 
+// Operations with the same blocks share what says where these are, as long as anybody keeps it.
+TEST(Small, RepeatedBlocksAreWrittenOnce) {
+    Pair p(true);
+    const BlockSpan blocks[2] = {{0, kBlock}, {kBlock, kBlock}};
+    uint32_t kept[2];
+    uint64_t place[2] = {};
+    for (uint64_t sequence = 1; sequence <= 20; ++sequence) {
+        for (uint32_t r = 0; r < 2; ++r) {
+            p.arguments[r].collective = Collective::kAlltoallv;
+            p.arguments[r].sequence = sequence;
+            p.arguments[r].send_blocks = p.arguments[r].recv_blocks = blocks;
+            p.cluster.rank(r).reap(&p.wake);
+            ASSERT_EQ(p.post(r), PostResult::kPosted);
+            const OperationRecord& record = p.memory().record(p.cluster.local(r), p.record[r]);
+            if (sequence == 1) {
+                kept[r] = p.cluster.rank(r).keep_arrays(p.record[r]);
+                ASSERT_NE(kept[r], kNoArrays);
+                p.arguments[r].arrays = kept[r];
+                place[r] = record.recv_blocks_offset;
+            }
+            EXPECT_EQ(record.recv_blocks_offset, place[r]);
+            EXPECT_EQ(record.chunk_count.load(), 2u);
+        }
+        EXPECT_EQ(p.move_all(0) + p.move_all(1), 4u);
+        for (uint32_t r = 0; r < 2; ++r) ASSERT_TRUE(p.complete(r));
+        for (uint32_t r = 0; r < 2; ++r) p.cluster.rank(r).release(p.record[r], &p.wake);
+    }
+    // Dropped while a record is still held, they go with it; others of the same size then take their place.
+    for (uint32_t r = 0; r < 2; ++r) p.cluster.rank(r).drop_arrays(kept[r]);
+    for (uint32_t r = 0; r < 2; ++r) EXPECT_EQ(p.cluster.rank(r).reap(&p.wake), 0u);
+    p.arguments[0].arrays = kNoArrays;
+    p.arguments[0].sequence = 21;
+    ASSERT_EQ(p.post(0), PostResult::kPosted);
+    EXPECT_EQ(p.memory().record(p.cluster.local(0), p.record[0]).recv_blocks_offset, place[0]);
+}
+
 TEST(Small, NobodyRingsItself) {
     Pair p(true);
     ASSERT_EQ(p.post(0), PostResult::kPosted);
