@@ -85,8 +85,8 @@ TEST(Selection, BuiltInTableIsComplete) {
 
 TEST(Selection, BuiltInTableLeavesSmallBlocksToTheMpi) {
     const Selection selection = built_in_selection();
-    for (const auto collective : {Selected::kAlltoall, Selected::kAllgather, Selected::kAllgatherv,
-                                  Selected::kGather, Selected::kScatter}) {
+    for (const auto collective :
+         {Selected::kAlltoall, Selected::kAllgather, Selected::kGather, Selected::kScatter}) {
         for (const uint64_t ppn : {2, 3, 4, 8, 9, 32}) {
             const uint64_t small = 4096 * ppn, large = 32768 * ppn;
             EXPECT_EQ(choose(selection, collective, ppn, 1, small), kMpi) << ppn;
@@ -97,7 +97,8 @@ TEST(Selection, BuiltInTableLeavesSmallBlocksToTheMpi) {
     EXPECT_EQ(choose(selection, Selected::kBcast, 2, 1, 4096), kMpi);
     EXPECT_EQ(choose(selection, Selected::kBcast, 2, 1, 8192), kDirect);
     EXPECT_EQ(choose(selection, Selected::kBcast, 2, 1, 1, true), kDirect);
-    for (const auto collective : {Selected::kAlltoallv, Selected::kGatherv, Selected::kScatterv})
+    for (const auto collective :
+         {Selected::kAlltoallv, Selected::kAllgatherv, Selected::kGatherv, Selected::kScatterv})
         EXPECT_EQ(choose(selection, collective, 2, 1, 0), kDirect);
 }
 

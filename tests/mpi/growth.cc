@@ -51,7 +51,10 @@ struct Bytes {
         bytes.process = anonymous_bytes("/proc/self");
         each_entry("/proc/self/fd", [&](const std::string& path) {
             struct stat about {};
-            if (link_of(path).find("memfd:longshore") != std::string::npos && stat(path.c_str(), &about) == 0)
+            const std::string link = link_of(path);
+            // Not the heap of large blocks: that is the program's.
+            if (link.find("memfd:longshore") != link.npos && link.find("longshore-heap") == link.npos &&
+                stat(path.c_str(), &about) == 0)
                 bytes.shared += about.st_blocks * 512;
         });
         each_entry("/proc", [&](const std::string& path) {

@@ -113,8 +113,9 @@ class Life(job.JobTest):
         stats = self.folder / "stats.json"
         running = subprocess.run(
             [*job.mpirun(2), self.program("spawn"), "2"], capture_output=True, text=True, timeout=LIMIT_S,
-            env=os.environ | {"LD_PRELOAD": str(job.BUILD / "lib" / "liblongshore.so"), job.MARK: self.folder.name,
-                              "LONGSHORE_SERVICE_PATH": str(self.longshored), "LONGSHORE_STATS": str(stats)})
+            env=os.environ | job.DIRECT | {
+                "LD_PRELOAD": str(job.BUILD / "lib" / "liblongshore.so"), job.MARK: self.folder.name,
+                "LONGSHORE_SERVICE_PATH": str(self.longshored), "LONGSHORE_STATS": str(stats)})
         self.assertEqual(running.returncode, 0, running.stdout + running.stderr)
         self.assertIn("spawn: ok", running.stdout)
         self.assertIn("spawned: ok", running.stdout)

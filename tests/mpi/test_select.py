@@ -54,7 +54,7 @@ class Select(job.JobTest):
     def built_in(self):
         """All blocks but one are small; small ones go to the MPI unless its waits keep the cores that others need."""
         crowded = not job.FLAVOUR.startswith("openmpi") and RANKS > os.cpu_count()
-        large = {"MPI_Ibcast", "MPI_Alltoallv"}
+        large = {"MPI_Ibcast", "MPI_Alltoallv", "MPI_Allgatherv"}
         return {name: {"direct" if crowded or name in large else "mpi": sum(call.values())}
                 for name, call in self.by_table().items()}
 
