@@ -22,11 +22,18 @@ constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14: before, 
 
 Peers::Peer* Peers::find(const ProcessSpan& span) {
     if (peers_.empty()) peers_.resize(kPlaces);
+    // Where all places that are looked at are taken, the first of them is: one beyond would never be found
+    // again.
     size_t at = span.pid % kPlaces;
-    for (size_t i = 0; i < kProbes; ++i, at = (at + 1) % kPlaces) {
-        Peer* const peer = peers_[at].get();
-        if (peer == nullptr) break;
-        if (peer->pid == span.pid && peer->start_time == span.start_time) return peer;
+    for (size_t i = 0; i < kProbes; ++i) {
+        const size_t place = (span.pid + i) % kPlaces;
+        const Peer* const peer = peers_[place].get();
+        if (peer != nullptr && peer->pid == span.pid && peer->start_time == span.start_time)
+            return peers_[place].get();
+        if (peer == nullptr) {
+            at = place;
+            break;
+        }
     }
     if (process_start_time(span.pid) != span.start_time) return nullptr;
     peers_[at] = std::make_unique<Peer>();
