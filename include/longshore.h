@@ -25,8 +25,9 @@ int longshore_get_counters(longshore_counters* out);
 
 /* Changes one setting of the calling rank while the job runs. Settings that may change:
  *   "cooperative"          "on" | "off"           whether a waiting rank moves blocks itself
- *   "breakdown"            "on" | "off"           whether longshore_get_times has something to tell; on all ranks of a
- *                                                 node, while none of their operations is open
+ *   "breakdown"            "on" | "off"           whether longshore_get_times has something to tell; on all ranks of
+ *                                                 the job, which is to have one node, while none of their
+ *                                                 operations is open
  *   "COLLECTIVE_algorithm" "mpi" | "direct" | ... forces one algorithm as LONGSHORE_COLLECTIVE_ALGORITHM does, for the
  *                                                 calls from now on; "" takes it back. The collective in lower case:
  *                                                 "bcast_algorithm". Every rank must say the same between the same

@@ -1,12 +1,9 @@
 #include "bench/compute.h"
 
-#include <sys/prctl.h>
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "bench/session.h"
+#include "bench/clock.h"
 
 namespace longshore::bench {
 
@@ -17,24 +14,6 @@ constexpr std::size_t kUnitDoubles = 64;                    // a unit: 64 of eac
 constexpr int kCalibrationsMax = 8;
 
 }  // namespace
-
-void sleep_us(double us) {
-    if (!(us > 0)) return;
-    const int slack_ns = prctl(PR_GET_TIMERSLACK);
-    prctl(PR_SET_TIMERSLACK, 1);
-    timespec length{};
-    length.tv_sec = time_t(us / 1e6);
-    length.tv_nsec = long(std::fmod(us, 1e6) * 1e3);
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &length, &length) != 0) {
-    }
-    if (slack_ns > 0) prctl(PR_SET_TIMERSLACK, slack_ns);
-}
-
-double cpu_us() {
-    timespec time{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return double(time.tv_sec) * 1e6 + double(time.tv_nsec) / 1e3;
-}
 
 Computation::Computation(Compute kind) : kind_(kind) {
     if (kind_ != Compute::kWork) return;

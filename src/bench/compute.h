@@ -8,13 +8,6 @@
 
 namespace longshore::bench {
 
-// Sleeps to a few microseconds: the kernel's timer slack (50 us by default) is taken away for the time of the
-// sleep only, because whatever else sleeps in this thread should sleep as it does in any program.
-void sleep_us(double us);
-
-// CPU time of this process, user and system, all threads; what getrusage tells, in finer steps.
-double cpu_us();
-
 class Computation {
   public:
     explicit Computation(Compute kind);

@@ -10,11 +10,17 @@
 #include <ctime>
 #include <fstream>
 
+#include "bench/clock.h"
+#include "bench/statistics.h"
+#include "bench/wake_up.h"
 #include "bench_commit.h"  // made by every build: kCommit
 
 namespace longshore::bench {
 
 namespace {
+
+constexpr double kLookUs = 1000;
+constexpr double kLateWakeUs = 200;  // hardware: 5 to 60 us, by how deep the core slept
 
 std::string cpu_model() {
     std::ifstream file("/proc/cpuinfo");
@@ -32,6 +38,13 @@ std::string kernel_version() {
     return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
 }
 
+// Of those in the set, but not `but`; -1: none.
+int first_core(const cpu_set_t& set, int but) {
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+        if (core != but && CPU_ISSET(core, &set)) return core;
+    return -1;
+}
+
 // Open MPI answers in one line, MPICH in many: the first says enough.
 std::string mpi_version() {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -41,6 +54,22 @@ std::string mpi_version() {
     line = line.substr(0, line.find('\n'));
     std::replace(line.begin(), line.end(), '\t', ' ');
     return line;
+}
+
+// Collective over the node. On its first rank; the others sleep, so that the core it wakes somebody on is idle.
+void measure_wake_up(MPI_Comm node, const cpu_set_t& mine, const cpu_set_t& together, Machine& machine) {
+    int rank_here = 0;
+    PMPI_Comm_rank(node, &rank_here);
+    const int core = first_core(mine, -1), other = first_core(together, core);
+    if (rank_here == 0 && core >= 0 && other >= 0) {
+        const Summary latencies = summarize(wake_up_latencies(core, other));
+        machine.wake_median = latencies.median;
+        machine.wake_p99 = latencies.p99;
+    }
+    MPI_Request measured = MPI_REQUEST_NULL;
+    PMPI_Ibarrier(node, &measured);
+    for (int done = 0; PMPI_Test(&measured, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;)
+        sleep_us(kLookUs);
 }
 
 }  // namespace
@@ -64,6 +93,7 @@ Machine describe_machine() {
     PMPI_Allreduce(&mine, &together, int(sizeof mine), MPI_BYTE, MPI_BOR, node);
     machine.cores_of_rank = CPU_COUNT(&mine);
     machine.cores = CPU_COUNT(&together);
+    measure_wake_up(node, mine, together, machine);
     PMPI_Comm_free(&node);
     const int first_here = rank_here == 0 ? 1 : 0;
     PMPI_Allreduce(&first_here, &machine.nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -77,6 +107,10 @@ void print(const Machine& machine) {
                    : "");
     fmt::print("# kernel  {}\n", machine.kernel);
     fmt::print("# mpi     {}\n", machine.mpi);
+    if (machine.wake_median > 0)
+        fmt::print("# wake-up of a process on an idle core: median {:.0f} us, p99 {:.0f} us{}\n", machine.wake_median,
+                   machine.wake_p99,
+                   machine.wake_p99 > kLateWakeUs ? ": late; times in which somebody slept say more about that" : "");
     fmt::print("# commit  {}\n", machine.commit);
     fmt::print("# date    {}\n", machine.date);
     fmt::print("# ranks   {} on {} node{}{}\n", machine.ranks, machine.nodes, machine.nodes == 1 ? "" : "s",
@@ -96,7 +130,9 @@ nlohmann::json to_json(const Machine& machine) {
             {"date", machine.date},
             {"ranks", machine.ranks},
             {"nodes", machine.nodes},
-            {"ranks_on_first_node", machine.ranks_here}};
+            {"ranks_on_first_node", machine.ranks_here},
+            {"wake_up_median_us", machine.wake_median},
+            {"wake_up_p99_us", machine.wake_p99}};
 }
 
 }  // namespace longshore::bench

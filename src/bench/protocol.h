@@ -36,6 +36,7 @@ struct Row {
     std::size_t bytes = 0;
     int iterations = 0;             // per turn, after the time limit
     std::vector<double> t_sp;       // empty where it was not measured
+    std::vector<double> t_sp_seen;  // ... until the ranks, which sleep between their looks, have seen it
     std::vector<Measured> results;  // one per contender
     double seconds = 0;
 };

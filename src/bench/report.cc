@@ -168,6 +168,7 @@ void write_row(const Row& row, const Options& options, JsonLines& json) {
             object["compute"] = to_string(options.compute);
             object["compute_length_us"] = measured.compute_length;
             object["t_sp_us"] = row.t_sp;
+            object["t_sp_seen_us"] = row.t_sp_seen;
             object["overall_us"] = measured.overall;
             object["exposed_us"] = measured.exposed;
             object["post_us"] = measured.post;

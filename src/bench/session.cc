@@ -3,17 +3,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 
 #include "bench/copy_limit.h"
 
 namespace longshore::bench {
-
-double now_us() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration<double, std::micro>(now).count();
-}
 
 Hooks::Hooks() {
     get_counters_ = reinterpret_cast<decltype(get_counters_)>(dlsym(RTLD_DEFAULT, "longshore_get_counters"));

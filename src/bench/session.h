@@ -9,14 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "bench/clock.h"
 #include "bench/collectives.h"
 #include "bench/machine.h"
 #include "bench/options.h"
 #include "longshore.h"
 
 namespace longshore::bench {
-
-double now_us();
 
 // The functions of longshore.h, where the preloaded library has them.
 class Hooks {

@@ -216,8 +216,9 @@ typedef struct ls_times {
     uint64_t published_ns, first_copy_ns, landed_ns, read_ns;
     uint64_t copies_by_ranks_ns, copies_by_services_ns; /* of the blocks that came in, all together */
 } ls_times;
-/* Whether that is kept, on all ranks of the node. No operation should be open. */
-void ls_set_breakdown(ls_context* context, int on);
+/* Whether that is kept, on all ranks of the node. No operation should be open. LS_ERR_UNAVAILABLE where the job has
+ * several nodes: blocks that cross leave no times. */
+int ls_set_breakdown(ls_context* context, int on);
 /* Of the operation that was last found complete since then. */
 void ls_last_times(const ls_context* context, ls_times* out);
 

@@ -46,15 +46,16 @@ void take_times(ls_context& c, RecordId record) {
 
 using namespace longshore;
 
-void ls_set_breakdown(ls_context* context, int on) {
+int ls_set_breakdown(ls_context* context, int on) {
     ls_context& c = *context;
-    if (!c.engine || is_forked(c)) return;
+    if (!c.engine || is_forked(c) || c.nodes.size() > 1) return LS_ERR_UNAVAILABLE;
     c.breakdown = on != 0;
     c.last_times = {};
     // What is left of operations during which it was switched.
     for (uint32_t id = 0; id < kTimedRecordsMax; ++id) take_times(c, RecordId{id});
     c.last_times = {};
     SightLayout::job(c.sight.data()).breakdown.store(c.breakdown, std::memory_order_relaxed);
+    return LS_OK;
 }
 
 void ls_last_times(const ls_context* context, ls_times* out) {

@@ -84,7 +84,8 @@ int set(const char* name, const char* value) {
     const bool on = strcmp(value, "on") == 0;
     if (!on && strcmp(value, "off") != 0) return -1;
     ContextLock lock;
-    (breakdown ? ls_set_breakdown : ls_set_cooperative)(shim().context, on);
+    if (breakdown) return ls_set_breakdown(shim().context, on) == LS_OK ? 0 : -1;
+    ls_set_cooperative(shim().context, on);
     return 0;
 }
 

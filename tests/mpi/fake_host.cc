@@ -240,7 +240,9 @@ void ls_operation_describe(const ls_operation*, char* line, size_t bytes) {
     line[bytes - 1] = 0;
 }
 void ls_set_cooperative(ls_context*, int) {}
-void ls_set_breakdown(ls_context*, int) {}
+int ls_set_breakdown(ls_context*, int) {
+    return LS_OK;
+}
 void ls_last_times(const ls_context*, ls_times* out) {
     *out = {};
 }
