@@ -10,6 +10,7 @@
 #include "bench/protocol.h"
 #include "bench/stages.h"
 #include "bench/statistics.h"
+#include "bench/turns.h"
 
 namespace longshore::bench {
 
@@ -64,15 +65,15 @@ class BreakdownRow {
     // False, on all ranks, where a result is wrong.
     bool run() {
         const double start = now_us();
-        const Options& options = session_.options;
         for (const Breakdown& result : results_)
             if (!verify(session_, exchange_, result.contender, 0)) return false;
-        choose_iterations();
-        for (int turn = 0; turn < options.samples; ++turn) {
-            for (std::size_t i = 0; i < results_.size(); ++i)
-                take_turn(results_[turn % 2 ? results_.size() - 1 - i : i]);
-            if (from_root(now_us() - start) > options.time_limit_s * 1e6) break;
-        }
+        iterations_ = iterations_of_turn(session_, results_.size(), [this](std::size_t which) {
+            const Contender& contender = results_[which].contender;
+            session_.use(contender, exchange_.collective());
+            for (int i = 0; i < session_.options.warmup; ++i) one_iteration(contender);
+        });
+        take_turns(session_, results_.size(), start,
+                   [this](std::size_t which, int) { take_turn(results_[which]); });
         seconds_ = (now_us() - start) / 1e6;
         return true;
     }
@@ -85,25 +86,12 @@ class BreakdownRow {
     Call one_iteration(const Contender& contender) {
         Call call;
         const int buffer = next_buffer_++ % exchange_.buffers();
-        PMPI_Barrier(MPI_COMM_WORLD);
+        session_.barrier();
         call.begin = now_ns();
         exchange_.run(*contender.calls, buffer);
         call.end = now_ns();
         call.times = session_.hooks.times();
         return call;
-    }
-
-    void choose_iterations() {
-        double longest = 0;
-        for (const Breakdown& result : results_) {
-            session_.use(result.contender, exchange_.collective());
-            const double start = now_us();
-            for (int i = 0; i < session_.options.warmup; ++i) one_iteration(result.contender);
-            longest = std::max(longest, (now_us() - start) / session_.options.warmup);
-        }
-        const int batches = session_.options.samples * int(results_.size());
-        iterations_ = int(from_root(affordable_iterations(session_.options.iterations, longest,
-                                                          session_.options.time_limit_s, batches)));
     }
 
     // Nothing that the ranks say to each other lies between the calls.
@@ -229,7 +217,7 @@ int run_breakdown(Session& session, int nodes, JsonLines& json) {
                        "machine\n");
         return 2;
     }
-    PMPI_Barrier(MPI_COMM_WORLD);
+    session.barrier();
     const Options& options = session.options;
     Progress progress(session.root() ? options.progress : ProgressStyle::kNone,
                       int(options.collectives.size() * options.sizes.size()));

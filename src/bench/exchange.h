@@ -65,6 +65,12 @@ class Exchange {
     std::size_t bytes() const { return bytes_; }
     // What this rank gets from other ranks in one operation.
     std::uint64_t bytes_from_others() const;
+    // What it gets in all, its own block included.
+    std::uint64_t bytes_received() const { return pairs_.front().receive.size(); }
+
+    // Fills the receive buffer from the send buffer by memcpy; what such a copy costs this core. Returns the
+    // bytes.
+    std::uint64_t copy_own(int buffer);
 
   protected:
     struct Pair {

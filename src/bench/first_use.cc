@@ -8,6 +8,7 @@
 #include "bench/modes.h"
 #include "bench/protocol.h"
 #include "bench/statistics.h"
+#include "bench/turns.h"
 
 namespace longshore::bench {
 
@@ -38,17 +39,15 @@ class FirstUseRow {
     // False, on all ranks, where a result is wrong.
     bool run() {
         const double start = now_us();
-        const Options& options = session_.options;
         if (!verify_all(0)) return false;
-        choose_iterations();
-        for (int turn = 0; turn < options.samples; ++turn) {
-            for (std::size_t i = 0; i < contenders_.size(); ++i) {
-                // Who goes first changes, so that nobody always follows the other.
-                const std::size_t which = turn % 2 ? contenders_.size() - 1 - i : i;
-                for (const Use use : kUses) take_turn(which, use);
-            }
-            if (from_root(now_us() - start) > options.time_limit_s * 1e6) break;
-        }
+        const auto warm_up = [this](std::size_t which) {
+            session_.use(contenders_[which], buffers_.own().collective());
+            for (int i = 0; i < session_.options.warmup; ++i) one_iteration(contenders_[which], Use::kFirst);
+        };
+        iterations_ = iterations_of_turn(session_, contenders_.size(), warm_up, int(std::size(kUses)));
+        take_turns(session_, contenders_.size(), start, [this](std::size_t which, int) {
+            for (const Use use : kUses) take_turn(which, use);
+        });
         if (!verify_all(1'000'000)) return false;
         seconds_ = (now_us() - start) / 1e6;
         return true;
@@ -71,24 +70,10 @@ class FirstUseRow {
         Exchange& exchange = buffers_.of(contender);
         const int buffer = next_buffer_++ % exchange.buffers();
         if (use == Use::kFirst) exchange.renew(buffer);
-        PMPI_Barrier(MPI_COMM_WORLD);
+        session_.barrier();
         const double start = now_us();
         exchange.run(*contender.calls, buffer);
         return now_us() - start;
-    }
-
-    void choose_iterations() {
-        const int warmup = session_.options.warmup;
-        double slowest = 0;
-        for (const Contender& contender : contenders_) {
-            session_.use(contender, buffers_.own().collective());
-            const double start = now_us();
-            for (int i = 0; i < warmup; ++i) one_iteration(contender, Use::kFirst);
-            slowest = std::max(slowest, (now_us() - start) / warmup);
-        }
-        const int batches = session_.options.samples * int(contenders_.size()) * int(std::size(kUses));
-        iterations_ = int(from_root(affordable_iterations(session_.options.iterations, slowest,
-                                                          session_.options.time_limit_s, batches)));
     }
 
     void take_turn(std::size_t which, Use use) {

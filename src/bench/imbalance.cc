@@ -12,6 +12,7 @@
 #include "bench/lateness.h"
 #include "bench/modes.h"
 #include "bench/statistics.h"
+#include "bench/turns.h"
 
 namespace longshore::bench {
 
@@ -56,20 +57,15 @@ class ImbalanceRow {
     // False, on all ranks, where a result is wrong.
     bool run() {
         const double start = now_us();
-        const Options& options = session_.options;
         measure_own_time();
         for (const Contender& contender : session_.contenders)
             if (!verify(contender, 0)) return false;
-        choose_iterations();
-        for (int turn = 0; turn < options.samples; ++turn) {
-            for (std::size_t k = 0; k < times_.size(); ++k) {
-                // Who goes first changes, so that nobody always follows the other.
-                const std::size_t which = turn % 2 ? times_.size() - 1 - k : k;
-                take_turn(which, std::uint64_t(turn) * std::uint64_t(iterations_));
-            }
-            ++turns_;
-            if (from_root(now_us() - start) > options.time_limit_s * 1e6) break;
-        }
+        iterations_ = iterations_of_turn(session_, times_.size(), [this](std::size_t which) {
+            iterate(session_.contenders[which], kWarmupIterations, session_.options.warmup);
+        });
+        turns_ = take_turns(session_, times_.size(), start, [this](std::size_t which, int turn) {
+            take_turn(which, std::uint64_t(turn) * std::uint64_t(iterations_));
+        });
         for (ContenderTimes& times : times_) {
             times.calls = sum_over_ranks(times.calls);
             times.offloaded = sum_over_ranks(times.offloaded);
@@ -97,7 +93,7 @@ class ImbalanceRow {
     double median_allgather(int iterations, int unused) {
         std::vector<double> mine;
         for (int i = 0; i < iterations + unused; ++i) {
-            PMPI_Barrier(MPI_COMM_WORLD);
+            session_.barrier();
             const double start = now_us();
             allgather_.start(kHostCalls, 0);
             if (i >= unused) mine.push_back(now_us() - start);
@@ -112,7 +108,7 @@ class ImbalanceRow {
     }
 
     void one_iteration(const Contender& contender, double late_us, Marks& marks) {
-        PMPI_Barrier(MPI_COMM_WORLD);
+        session_.barrier();
         be_late(late_us);
         marks.entry.push_back(now_us());
         allgather_.start(*contender.calls, 0);
@@ -145,18 +141,6 @@ class ImbalanceRow {
             wrong = fmt::format("WRONG RESULT: {} and alltoall of {} bytes by {}: {}",
                                 allgather_.collective().name, allgather_.bytes(), contender.name, *wrong);
         return !report_failure(session_, wrong ? wrong->c_str() : nullptr);
-    }
-
-    void choose_iterations() {
-        double slowest = 0;
-        for (const Contender& contender : session_.contenders) {
-            const double start = now_us();
-            iterate(contender, kWarmupIterations, session_.options.warmup);
-            slowest = std::max(slowest, (now_us() - start) / session_.options.warmup);
-        }
-        const int batches = session_.options.samples * int(session_.contenders.size());
-        iterations_ = int(from_root(affordable_iterations(session_.options.iterations, slowest,
-                                                          session_.options.time_limit_s, batches)));
     }
 
     void take_turn(std::size_t which, std::uint64_t first) {

@@ -56,7 +56,8 @@ std::string mpi_version() {
     return line;
 }
 
-// Collective over the node. On its first rank; the others sleep, so that the core it wakes somebody on is idle.
+// Collective over the node. On its first rank; the others sleep, so that the core it wakes somebody on is
+// idle.
 void measure_wake_up(MPI_Comm node, const cpu_set_t& mine, const cpu_set_t& together, Machine& machine) {
     int rank_here = 0;
     PMPI_Comm_rank(node, &rank_here);
@@ -108,9 +109,11 @@ void print(const Machine& machine) {
     fmt::print("# kernel  {}\n", machine.kernel);
     fmt::print("# mpi     {}\n", machine.mpi);
     if (machine.wake_median > 0)
-        fmt::print("# wake-up of a process on an idle core: median {:.0f} us, p99 {:.0f} us{}\n", machine.wake_median,
-                   machine.wake_p99,
-                   machine.wake_p99 > kLateWakeUs ? ": late; times in which somebody slept say more about that" : "");
+        fmt::print("# wake-up of a process on an idle core: median {:.0f} us, p99 {:.0f} us{}\n",
+                   machine.wake_median, machine.wake_p99,
+                   machine.wake_p99 > kLateWakeUs
+                       ? ": late; times in which somebody slept say more about that"
+                       : "");
     fmt::print("# commit  {}\n", machine.commit);
     fmt::print("# date    {}\n", machine.date);
     fmt::print("# ranks   {} on {} node{}{}\n", machine.ranks, machine.nodes, machine.nodes == 1 ? "" : "s",

@@ -1,41 +1,29 @@
 #include "bench/protocol.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 
 #include "bench/statistics.h"
+#include "bench/turns.h"
 
 namespace longshore::bench {
 
 namespace {
 
 constexpr double kPollSleepUs = 20;
-constexpr double kPollShare = 1.0 / 4;           // of the time gone by: so late a look may be
-constexpr double kFirstLookOverPure = 4;         // service processes alone
+constexpr double kPollShare = 1.0 / 4;    // of the time gone by: so late a look may be
+constexpr double kFirstLookOverPure = 4;  // service processes alone
 constexpr double kComputeOverOperation = 1.2;
 constexpr int kServiceIterationsMax = 10, kServiceWarmup = 5;
 constexpr int kVerifyRounds = 2;
-
-// With more ranks than cores, one that waits in the MPI's own barrier may keep its core from those who are to enter
-// it: what was measured then is the scheduler.
-void barrier(bool crowded) {
-    if (!crowded) {
-        PMPI_Barrier(MPI_COMM_WORLD);
-        return;
-    }
-    MPI_Request everybody = MPI_REQUEST_NULL;
-    PMPI_Ibarrier(MPI_COMM_WORLD, &everybody);
-    for (int done = 0; PMPI_Test(&everybody, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;) sched_yield();
-}
 
 void finish(const Calls& calls, MPI_Request& request) {
     calls.wait(&request, MPI_STATUS_IGNORE);
 }
 
-// Leaves the rank's core free while the operation is under way: looks first after `first_us`, then seldom, since under
-// a hypervisor each timer that ends a sleep takes about 20 us of the core.
+// Leaves the rank's core free while the operation is under way: looks first after `first_us`, then seldom,
+// since under a hypervisor each timer that ends a sleep takes about 20 us of the core.
 template <typename Test>
 void finish_politely(Test test, MPI_Request& request, double first_us) {
     const double start = now_us();
@@ -49,6 +37,13 @@ void polite_barrier() {
     MPI_Request everybody = MPI_REQUEST_NULL;
     PMPI_Ibarrier(MPI_COMM_WORLD, &everybody);
     finish_politely(PMPI_Test, everybody, kPollSleepUs);
+}
+
+std::vector<double> rates(const std::vector<double>& bytes, const std::vector<double>& us) {
+    std::vector<double> result;
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+        if (us[i] > 0) result.push_back(bytes[i] / us[i]);
+    return result;
 }
 
 void append(std::vector<double>& to, const std::vector<double>& from) {
@@ -96,15 +91,8 @@ class RowMeasurement {
             choose_compute_length(service_measured ? row_.t_sp_seen : row_.results.front().pure);
         }
         for (Measured& measured : row_.results) measured.pure.clear();  // those were for choosing only
-        const double limit_us = session_.options.time_limit_s * 1e6;
-        for (int turn = 0; turn < session_.options.samples; ++turn) {
-            for (std::size_t i = 0; i < row_.results.size(); ++i) {
-                // Who goes first changes, so that nobody always follows the other.
-                const std::size_t which = turn % 2 ? row_.results.size() - 1 - i : i;
-                take_turn(row_.results[which]);
-            }
-            if (from_root(now_us() - start) > limit_us) break;
-        }
+        take_turns(session_, row_.results.size(), start,
+                   [this](std::size_t which, int) { take_turn(row_.results[which]); });
         sum_counts();
         row_.seconds = (now_us() - start) / 1e6;
     }
@@ -135,8 +123,8 @@ class RowMeasurement {
         row_.iterations = int(from_root(row_.iterations));
     }
 
-    // On one node by what the library notes of each block: a rank that looks needs a core, and on a machine whose idle
-    // cores wake up late it sees the end late, too.
+    // On one node by what the library notes of each block: a rank that looks needs a core, and on a machine
+    // whose idle cores wake up late it sees the end late, too.
     bool measure_service_time() {
         const auto longshore = std::find_if(row_.results.begin(), row_.results.end(),
                                             [](const Measured& one) { return one.contender.is_longshore; });
@@ -145,10 +133,10 @@ class RowMeasurement {
         session_.hooks.set_cooperative(false);
         const bool noted = !any_rank(!session_.hooks.set_breakdown(true));
         const double first_look = kFirstLookOverPure * from_root(median(longshore->pure));
-        std::vector<double> moved, seen;
+        std::vector<double> moved, seen, copied, copied_us;
         // Ranks alone have moved these buffers so far: service processes map them in their first uses.
         for (int i = -kServiceWarmup; i < std::min(row_.iterations, kServiceIterationsMax); ++i) {
-            barrier(session_.crowded);
+            session_.barrier();
             const double start = now_us();
             MPI_Request request = exchange_.start(*longshore->contender.calls, next_buffer());
             finish_politely(longshore->contender.calls->test, request, first_look);
@@ -158,19 +146,38 @@ class RowMeasurement {
             if (i < 0) continue;
             seen.push_back(end - start);
             moved.push_back(double(std::max(times.landed_ns, times.read_ns)) / 1e3 - start);
+            copied_us.push_back(double(times.copies_by_services_ns) / 1e3);
+            copied.push_back(times.copies_by_services_ns > 0 ? double(exchange_.bytes_received()) : 0);
         }
-        barrier(session_.crowded);
+        session_.barrier();
         if (noted) session_.hooks.set_breakdown(false);
         session_.hooks.set_cooperative(session_.options.cooperative);
         row_.t_sp_seen = max_over_ranks(seen);
         row_.t_sp = noted ? max_over_ranks(moved) : row_.t_sp_seen;
+        if (noted) {
+            row_.service_rate = rates(mean_over_ranks(copied), mean_over_ranks(copied_us));
+            measure_memcpy(int(copied.size()));
+        }
         return true;
+    }
+
+    void measure_memcpy(int iterations) {
+        std::vector<double> bytes, us;
+        for (int i = -kServiceWarmup; i < iterations && session_.root(); ++i) {
+            const double start = now_us();
+            const auto copied = double(exchange_.copy_own((i + kServiceWarmup) % exchange_.buffers()));
+            if (i < 0) continue;
+            us.push_back(now_us() - start);
+            bytes.push_back(copied);
+        }
+        polite_barrier();
+        row_.memcpy_rate = rates(bytes, us);
     }
 
     void choose_compute_length(const std::vector<double>& operation) {
         const double wanted = session_.options.compute_us;
         const double length = from_root(wanted > 0 ? wanted : kComputeOverOperation * median(operation));
-        barrier(session_.crowded);
+        session_.barrier();
         computation_.prepare(length);
         for (Measured& measured : row_.results) measured.compute_length = length;
     }
@@ -178,7 +185,7 @@ class RowMeasurement {
     void pure_iteration(const Contender& contender, Turn& turn) {
         const int buffer = next_buffer();
         Exchange& exchange = buffers_.of(contender);
-        barrier(session_.crowded);
+        session_.barrier();
         const double start = now_us();
         exchange.run(*contender.calls, buffer);
         turn.pure.push_back(now_us() - start);
@@ -186,7 +193,7 @@ class RowMeasurement {
 
     void overall_iteration(const Calls& calls, Turn& turn) {
         const int buffer = next_buffer();
-        barrier(session_.crowded);
+        session_.barrier();
         const double cpu_start = cpu_us();
         const double start = now_us();
         MPI_Request request = exchange_.start(calls, buffer);
@@ -234,7 +241,7 @@ class RowMeasurement {
 
     void compute_alone(Turn& turn) {
         for (int i = 0; i < row_.iterations; ++i) {
-            barrier(session_.crowded);
+            session_.barrier();
             const double start = now_us();
             computation_.run();
             turn.compute_alone.push_back(now_us() - start);
@@ -267,7 +274,7 @@ bool verify_one_way(const Session& session, Exchange& exchange, const Contender&
         const int buffer = i % exchange.buffers();
         if (renewed) exchange.renew(buffer);
         exchange.fill(buffer, iteration);
-        barrier(session.crowded);
+        session.barrier();
         MPI_Request request = exchange.start(*contender.calls, buffer);
         if (politely) finish_politely(contender.calls->test, request, kPollSleepUs);
         if (request != MPI_REQUEST_NULL) finish(*contender.calls, request);
@@ -298,7 +305,7 @@ bool verify(const Session& session, Exchange& exchange, const Contender& contend
         return true;
     session.hooks.set_cooperative(false);
     const bool right = verify_one_way(session, exchange, contender, first_iteration + 1000, renewed, true);
-    barrier(session.crowded);
+    session.barrier();
     session.hooks.set_cooperative(session.options.cooperative);
     return right;
 }

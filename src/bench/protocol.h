@@ -37,6 +37,9 @@ struct Row {
     int iterations = 0;             // per turn, after the time limit
     std::vector<double> t_sp;       // empty where it was not measured
     std::vector<double> t_sp_seen;  // ... until the ranks, which sleep between their looks, have seen it
+    // Bytes per us, rank 0: of a service process while it copies, and of memcpy on one core alone, from a
+    // send buffer into a receive buffer of this row. Empty where it was not measured.
+    std::vector<double> service_rate, memcpy_rate;
     std::vector<Measured> results;  // one per contender
     double seconds = 0;
 };

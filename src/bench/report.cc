@@ -52,6 +52,11 @@ double work_stretch(const Measured& measured) {
     return ratio(median(measured.compute), median(measured.compute_alone));
 }
 
+std::string copy_percent(const Row& row) {
+    if (row.service_rate.empty() || row.memcpy_rate.empty()) return "-";
+    return fmt::format("{:.0f}", 100 * ratio(median(row.service_rate), median(row.memcpy_rate)));
+}
+
 }  // namespace
 
 int name_width(const Options& options) {
@@ -115,8 +120,8 @@ void print_header(const Collective& collective, const Options& options, int rank
                "pure min", "median", "p99", "max", "vs host");
     if (options.copy_limit) fmt::print(" {:>8}", "vs limit");
     if (collective.nonblocking) {
-        fmt::print(" {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8}", "t_sp", "/pure", "compute",
-                   "overall", "overlap%", "post", "mean", "wait", "mean", "cpu");
+        fmt::print(" {:>9} {:>6} {:>6} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8}", "t_sp", "/pure",
+                   "copy%", "compute", "overall", "overlap%", "post", "mean", "wait", "mean", "cpu");
         if (options.compute == Compute::kWork) fmt::print(" {:>7}", "work x");
     }
     fmt::print("  {}\n", "SP %");
@@ -138,6 +143,7 @@ void print_row(const Row& row, const Options& options) {
             const double t_sp = median(row.t_sp);
             fmt::print(" {:>9} {:>6}", row.t_sp.empty() ? "-" : fmt::format("{:.2f}", t_sp),
                        row.t_sp.empty() ? "-" : fmt::format("{:.2f}", ratio(t_sp, pure.median)));
+            fmt::print(" {:>6}", copy_percent(row));
             fmt::print(" {:>9.2f} {:>9.2f} {:>8.1f} {:>7.2f} {:>7.2f} {:>8.2f} {:>8.2f} {:>8.1f}",
                        median(measured.compute), median(measured.overall),
                        overlap_percent(median(measured.exposed), pure.median), median(measured.post),
@@ -169,6 +175,8 @@ void write_row(const Row& row, const Options& options, JsonLines& json) {
             object["compute_length_us"] = measured.compute_length;
             object["t_sp_us"] = row.t_sp;
             object["t_sp_seen_us"] = row.t_sp_seen;
+            object["service_bytes_per_us"] = row.service_rate;
+            object["memcpy_bytes_per_us"] = row.memcpy_rate;
             object["overall_us"] = measured.overall;
             object["exposed_us"] = measured.exposed;
             object["post_us"] = measured.post;

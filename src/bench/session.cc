@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <cstdio>
 
@@ -60,6 +61,17 @@ std::vector<Contender> Session::contenders_for(const Collective& collective) con
 
 void Session::use(const Contender& contender, const Collective& collective) const {
     if (contender.algorithm) hooks.set_algorithm(collective, contender.algorithm);
+}
+
+void Session::barrier() const {
+    if (!crowded) {
+        PMPI_Barrier(MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Request everybody = MPI_REQUEST_NULL;
+    PMPI_Ibarrier(MPI_COMM_WORLD, &everybody);
+    for (int done = 0; PMPI_Test(&everybody, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;)
+        sched_yield();
 }
 
 Session make_session(const Options& options, const Machine& machine) {

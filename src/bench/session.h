@@ -61,6 +61,10 @@ struct Session {
     std::vector<Contender> contenders_for(const Collective& collective) const;
     // To be called on all ranks before a contender's calls.
     void use(const Contender& contender, const Collective& collective) const;
+    // Collective, past the preloaded library. With more ranks than cores, one that waits in the MPI's own
+    // barrier may keep its core from those who are to enter it, and what was measured then is the scheduler:
+    // this one yields.
+    void barrier() const;
 };
 
 // Collective. Asks the library on every rank: the answer is the same on all.

@@ -171,118 +171,117 @@ void RankEngine::drop_arrays(uint32_t id) {
     free_arrays_[free_arrays_count_++] = id;
 }
 
-PostResult RankEngine::post(const OperationArguments& a, bool ring_services, RecordId* out, WakeSet* wake) {
-    const NodeLimits& limits = memory_.limits();
-    const GroupEntry& group = memory_.group(a.group);
-    const Member* members = memory_.members(group);
-    const Member& me = members[a.rank.value];
-    const uint32_t size = group.size;
-    LONGSHORE_CHECK(a.rank.value < size && me.node == memory_.node() && me.local == self_ && a.sequence > 0);
+// What post() finds out about an operation before it is written down.
+struct RankEngine::Posting {
+    uint32_t size = 0;
+    bool several_nodes = false;
+    bool by_blocks = false,
+         one_block = false;  // what comes in: blocks of their own sizes; one for all; else equal ones
+    bool keeps_one = false;  // in place, so that nothing comes in
+    bool lands = false;
+    Arrays cut;
+    uint32_t arrays = kNoArrays;
+    uint64_t per_block = 0;  // chunks, where blocks are equal
+    // Words: of chunks, of chunks of the landing, and for those who have to acknowledge.
+    uint64_t landing_count = 0, peers = 0;
+    uint64_t claims = 0, claims_bytes = 0, landing = 0, landing_bytes = 0;
+};
 
-    Atomic<uint64_t>& ring = memory_.ring(group, me.local_index, a.sequence);
-    const uint64_t before = ring.load(std::memory_order_relaxed);
-    if ((before != 0 && (before & kDone) != kDone) || free_count_ == 0) return PostResult::kLater;
+// Whether the ring has room for it.
+bool RankEngine::has_place(const OperationArguments& a, const GroupEntry& group, uint32_t local_index) const {
+    const uint64_t before = memory_.ring(group, local_index, a.sequence).load(std::memory_order_relaxed);
+    if ((before != 0 && (before & kDone) != kDone) || free_count_ == 0) return false;
+    if (group.local_count == group.size || a.sequence <= memory_.limits().operations_ahead_max) return true;
+    // The place of this operation in the table of readers must not be in use by a slower rank of the node.
+    RecordId ignored;
+    for (uint32_t i = 0; i < group.local_count; ++i)
+        if (entered(memory_, group, i, a.sequence - memory_.limits().operations_ahead_max, &ignored) !=
+            Entered::kOver)
+            return false;
+    return true;
+}
 
-    const bool several_nodes = group.local_count != size;
-    if (several_nodes && a.sequence > limits.operations_ahead_max) {
-        // The place of this operation in the table of readers must not be in use by a slower rank of the
-        // node.
-        RecordId ignored;
-        for (uint32_t i = 0; i < group.local_count; ++i)
-            if (entered(memory_, group, i, a.sequence - limits.operations_ahead_max, &ignored) !=
-                Entered::kOver)
-                return PostResult::kLater;
-    }
+// Cuts the operation into chunks and takes the memory that it needs. False: there is no room, nothing is
+// taken.
+bool RankEngine::lay_out(const OperationArguments& a, const GroupEntry& group, Posting* out) {
+    Posting& p = *out;
     const CollectiveRules& rules = rules_of(a.collective);
-    const bool takes = rules.takes(a.rank, a.root);
-    const bool one_block = rules.taken == Blocks::kOne;
-    const bool by_blocks = takes && a.recv_blocks != nullptr;
-    const bool keeps_one = one_block && a.self_in_place && a.rank == a.root;  // and nothing comes in
+    p.size = group.size;
+    p.several_nodes = group.local_count != p.size;
+    p.one_block = rules.taken == Blocks::kOne;
+    p.by_blocks = rules.takes(a.rank, a.root) && a.recv_blocks != nullptr;
+    p.keeps_one = p.one_block && a.self_in_place && a.rank == a.root;
 
     // A shared block lands here for the whole node, a rank's own one too.
-    const bool lands =
-        rules.is_shared && a.algorithm == Algorithm::kStagedHierarchical && group.local_count > 1;
-    const uint64_t landing_bytes = lands ? landing_bytes_of(a, size) : 0;
-    const uint64_t landing =
-        landing_bytes != 0 && landing_bytes <= landing_bytes_max(limits) ? arena_.allocate(landing_bytes) : 0;
-    Arrays cut;
+    p.lands = rules.is_shared && a.algorithm == Algorithm::kStagedHierarchical && group.local_count > 1;
+    p.landing_bytes = p.lands ? landing_bytes_of(a, p.size) : 0;
+    if (p.landing_bytes != 0 && p.landing_bytes <= landing_bytes_max(memory_.limits()))
+        p.landing = arena_.allocate(p.landing_bytes);
     if (a.arrays != kNoArrays)
-        cut = all_arrays_[a.arrays];
+        p.cut = all_arrays_[a.arrays];
     else
-        cut_blocks(a, size, lands, &cut);
-    const uint64_t chunk_bytes = cut.chunk_bytes, chunk_count = cut.chunk_count;
-    const uint64_t per_block = by_blocks || size == 0 ? 0 : one_block ? chunk_count : chunk_count / size;
+        cut_blocks(a, p.size, p.lands, &p.cut);
+    const uint64_t chunk_count = p.cut.chunk_count;
+    p.per_block = p.by_blocks || p.size == 0 ? 0 : p.one_block ? chunk_count : chunk_count / p.size;
 
-    // One span for the words: chunks, then a word for whoever on another node has to acknowledge.
-    const uint64_t peers = !several_nodes || !rules.gives(a.rank, a.root) ? 0
-                           : rules.is_shared                              ? memory_.node_count()
-                                                                          : size;
-    const uint64_t landing_count = landing == 0 ? 0
-                                   : keeps_one  ? chunks_of(a.send_block_bytes, chunk_bytes)
-                                                : chunk_count;
-    const uint64_t claims_bytes = (chunk_count + landing_count + peers) * sizeof(ChunkWord);
-    const uint64_t claims = claims_bytes != 0 ? claims_.allocate(claims_bytes) : 0;
-    uint32_t arrays = a.arrays;
-    const bool has_arrays = arrays != kNoArrays || make_arrays(a, size, by_blocks, lands, cut, &arrays);
-    if (!has_arrays || (claims_bytes != 0 && claims == 0)) {
-        if (has_arrays && a.arrays == kNoArrays && arrays != kNoArrays) {
-            all_arrays_[arrays].users = 1;
-            drop_arrays(arrays);
+    if (p.several_nodes && rules.gives(a.rank, a.root))
+        p.peers = rules.is_shared ? memory_.node_count() : p.size;
+    if (p.landing != 0)
+        p.landing_count = p.keeps_one ? chunks_of(a.send_block_bytes, p.cut.chunk_bytes) : chunk_count;
+    p.claims_bytes = (chunk_count + p.landing_count + p.peers) * sizeof(ChunkWord);
+    p.claims = p.claims_bytes != 0 ? claims_.allocate(p.claims_bytes) : 0;
+    p.arrays = a.arrays;
+    const bool has_arrays =
+        a.arrays != kNoArrays || make_arrays(a, p.size, p.by_blocks, p.lands, p.cut, &p.arrays);
+    if (!has_arrays || (p.claims_bytes != 0 && p.claims == 0)) {
+        if (has_arrays && a.arrays == kNoArrays && p.arrays != kNoArrays) {
+            all_arrays_[p.arrays].users = 1;
+            drop_arrays(p.arrays);
         }
-        if (claims != 0) claims_.release(claims, claims_bytes);
-        if (landing != 0) arena_.release(landing, landing_bytes);
-        return PostResult::kLater;
+        if (p.claims != 0) claims_.release(p.claims, p.claims_bytes);
+        if (p.landing != 0) arena_.release(p.landing, p.landing_bytes);
+        return false;
     }
-    if (arrays != kNoArrays) {
-        ++all_arrays_[arrays].users;
-        cut = all_arrays_[arrays];
+    if (p.arrays != kNoArrays) {
+        ++all_arrays_[p.arrays].users;
+        p.cut = all_arrays_[p.arrays];
     }
+    return true;
+}
 
-    const RecordId id{free_records_[--free_count_]};
-    Watch& w = *new (&watches_[id.value]) Watch;
-    w.arrays = arrays;
-    w.claims_offset = claims;
-    w.claims_bytes = claims_bytes;
-    w.landing_offset = landing;
-    w.landing_bytes = landing_bytes;
-    w.local_index = me.local_index;
-    w.lands = landing != 0;
-
-    const uint64_t generation = ++generation_;
-    LONGSHORE_CHECK(generation <= kGenerationMax);
-    w.self = {generation, a.sequence, a.group, a.rank, size, a.root, a.collective, a.algorithm};
-    OperationRecord& r = memory_.record(self_, id);
-    // Nothing of the new use may be seen with the generation of the old one, which was cleared when it
-    // retired.
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    const uint64_t recv_blocks = cut.span + cut.send_bytes, first = recv_blocks + cut.recv_bytes;
-    Atomic<ChunkWord>* words = memory_.at<Atomic<ChunkWord>>(claims);
+void RankEngine::write_words(const OperationArguments& a, const Posting& p, uint64_t generation) {
+    const uint64_t chunk_count = p.cut.chunk_count;
+    Atomic<ChunkWord>* words = memory_.at<Atomic<ChunkWord>>(p.claims);
     for (uint64_t i = 0; i < chunk_count; ++i) {
-        const bool in_place = a.self_in_place && (by_blocks    ? i >= cut.own_first && i < cut.own_end
-                                                  : !one_block ? i / per_block == a.rank.value
-                                                               : false);
+        const bool in_place = a.self_in_place && (p.by_blocks    ? i >= p.cut.own_first && i < p.cut.own_end
+                                                  : !p.one_block ? i / p.per_block == a.rank.value
+                                                                 : false);
         words[i].store(chunk_word(generation, in_place ? ChunkState::kLanded : ChunkState::kFree),
                        std::memory_order_relaxed);
     }
-    for (uint64_t i = 0; i < landing_count + peers; ++i)
+    for (uint64_t i = 0; i < p.landing_count + p.peers; ++i)
         words[chunk_count + i].store(chunk_word(generation, ChunkState::kFree), std::memory_order_relaxed);
+}
 
-    r.claims_offset.store(claims, std::memory_order_relaxed);
+void RankEngine::write_record(const OperationArguments& a, const Posting& p, OperationRecord& r) {
+    const uint64_t chunk_count = p.cut.chunk_count;
+    const uint64_t recv_blocks = p.cut.span + p.cut.send_bytes, first = recv_blocks + p.cut.recv_bytes;
+    r.claims_offset.store(p.claims, std::memory_order_relaxed);
     r.chunk_count.store(static_cast<uint32_t>(chunk_count), std::memory_order_relaxed);
-    r.landing_count.store(static_cast<uint32_t>(landing_count), std::memory_order_relaxed);
-    store_relaxed(&r.landing_offset, landing != 0 ? landing - memory_.arena_begin(self_) : 0);
-    store_relaxed(&r.copies_itself, static_cast<uint8_t>(a.copies_itself && lands));
-    r.chunks_per_block.store(by_blocks   ? 0
-                             : one_block ? kOneBlock | static_cast<uint32_t>(chunk_count)
-                                         : static_cast<uint32_t>(per_block),
+    r.landing_count.store(static_cast<uint32_t>(p.landing_count), std::memory_order_relaxed);
+    store_relaxed(&r.landing_offset, p.landing != 0 ? p.landing - memory_.arena_begin(self_) : 0);
+    store_relaxed(&r.copies_itself, static_cast<uint8_t>(a.copies_itself && p.lands));
+    r.chunks_per_block.store(p.by_blocks   ? 0
+                             : p.one_block ? kOneBlock | static_cast<uint32_t>(chunk_count)
+                                           : static_cast<uint32_t>(p.per_block),
                              std::memory_order_relaxed);
-    r.chunk_first_offset.store(by_blocks ? first : 0, std::memory_order_relaxed);
-    r.chunk_bytes.store(static_cast<uint32_t>(chunk_bytes), std::memory_order_relaxed);
+    r.chunk_first_offset.store(p.by_blocks ? first : 0, std::memory_order_relaxed);
+    r.chunk_bytes.store(static_cast<uint32_t>(p.cut.chunk_bytes), std::memory_order_relaxed);
     r.error.store(0, std::memory_order_relaxed);
     store_relaxed(&r.sequence, a.sequence);
     store_relaxed(&r.group_slot, a.group.value);
     store_relaxed(&r.rank, a.rank.value);
-    store_relaxed(&r.size, size);
+    store_relaxed(&r.size, p.size);
     store_relaxed(&r.root, a.root.value);
     store_relaxed(reinterpret_cast<uint8_t*>(&r.collective), static_cast<uint8_t>(a.collective));
     store_relaxed(reinterpret_cast<uint8_t*>(&r.algorithm), static_cast<uint8_t>(a.algorithm));
@@ -295,14 +294,45 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     store_relaxed(&r.recv_offset, a.recv.offset);
     store_relaxed(&r.send_block_bytes, a.send_block_bytes);
     store_relaxed(&r.recv_block_bytes, a.recv_block_bytes);
-    store_relaxed(&r.send_blocks_offset, cut.send_bytes != 0 ? cut.span : 0);
-    store_relaxed(&r.recv_blocks_offset, by_blocks ? recv_blocks : 0);
+    store_relaxed(&r.send_blocks_offset, p.cut.send_bytes != 0 ? p.cut.span : 0);
+    store_relaxed(&r.recv_blocks_offset, p.by_blocks ? recv_blocks : 0);
     store_relaxed(&r.acknowledged_offset,
-                  peers != 0 ? claims + (chunk_count + landing_count) * sizeof(ChunkWord) : 0);
+                  p.peers != 0 ? p.claims + (chunk_count + p.landing_count) * sizeof(ChunkWord) : 0);
+}
+
+PostResult RankEngine::post(const OperationArguments& a, bool ring_services, RecordId* out, WakeSet* wake) {
+    const GroupEntry& group = memory_.group(a.group);
+    const Member* members = memory_.members(group);
+    const Member& me = members[a.rank.value];
+    LONGSHORE_CHECK(a.rank.value < group.size && me.node == memory_.node() && me.local == self_ &&
+                    a.sequence > 0);
+    Posting p;
+    if (!has_place(a, group, me.local_index) || !lay_out(a, group, &p)) return PostResult::kLater;
+
+    const RecordId id{free_records_[--free_count_]};
+    Watch& w = *new (&watches_[id.value]) Watch;
+    w.arrays = p.arrays;
+    w.claims_offset = p.claims;
+    w.claims_bytes = p.claims_bytes;
+    w.landing_offset = p.landing;
+    w.landing_bytes = p.landing_bytes;
+    w.local_index = me.local_index;
+    w.lands = p.landing != 0;
+
+    const uint64_t generation = ++generation_;
+    LONGSHORE_CHECK(generation <= kGenerationMax);
+    w.self = {generation, a.sequence, a.group, a.rank, p.size, a.root, a.collective, a.algorithm};
+    OperationRecord& r = memory_.record(self_, id);
+    // Nothing of the new use may be seen with the generation of the old one, which was cleared when it
+    // retired.
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    write_words(a, p, generation);
+    write_record(a, p, r);
     r.generation.store(generation, std::memory_order_release);
     set_active(id, true);
     // Published: sequentially consistent, so that a peer that falls asleep now either sees it or is rung.
-    ring.exchange(ring_entry(a.sequence, id.value + 1), std::memory_order_seq_cst);
+    memory_.ring(group, me.local_index, a.sequence)
+        .exchange(ring_entry(a.sequence, id.value + 1), std::memory_order_seq_cst);
 
     const uint32_t* locals = memory_.locals(group);
     uint32_t services = 0;
@@ -312,7 +342,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
         services |= 1u << peer.service.value;
     }
     // Where the caller waits itself, service processes need not be woken for what stays on the node.
-    memory_.ring_services(services, ring_services || several_nodes ? wake : nullptr);
+    memory_.ring_services(services, ring_services || p.several_nodes ? wake : nullptr);
     *out = id;
     return PostResult::kPosted;
 }

@@ -257,7 +257,7 @@ bool ServiceLoop::turn() {
     }
     if (end - last_publish_ns_ > kPublishNs) publish(end);
     worked_ = worked;
-    return worked;
+    return wait_ns > 0;
 }
 
 }  // namespace longshore

@@ -27,7 +27,7 @@ class ServiceLoop {
         raised_ = false;
         engine_.yield_to_waiting_ranks(only_idle_);
     }
-    // One turn: events, then actions, then perhaps a sleep. Returns whether anything was done.
+    // One turn: perhaps a sleep, events, then actions. Returns whether it may have slept.
     bool turn();
 
   private:
