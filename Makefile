@@ -20,11 +20,12 @@ say = @printf '\n== %s\n'
 
 packages := openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran hpcc cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py \
     python3-numpy libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev \
-    libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps
+    libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps \
+    iproute2 util-linux
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps mpis build test test-main test-asan test-tsan test-mutants test-kill test-stress test-alias demo \
-    venv man format clean
+.PHONY: help compatibility deps mpis build test test-main test-asan test-tsan test-mutants test-kill test-stress test-alias \
+    test-cluster demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -106,6 +107,9 @@ test-alias: build ## the MPI programs and applications with every other choice o
 	    --host real --mpirun mpirun.$$flavour --set LONGSHORE_MEMORY_ALIAS=$$alias || exit 1; done; \
 	    LONGSHORE_INTERNAL_TEST_ALIAS=$$alias LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
 	    python3 tests/applications/test_applications.py || exit 1; done
+
+test-cluster: build ## jobs on several machines, which are namespaces of this one (needs root)
+	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/cluster/test_cluster.py -v
 
 demo: deps ## install what is missing, build, show what offload gains, with a picture (DEMO=quick for the short one)
 	$(quiet)$(MAKE) --no-print-directory build venv

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Several machines on one: nodes that share nothing but a network.
+
+Each node has its own network, host name, processes, /dev/shm and shared memory segments; files are common, as on a
+cluster. The nodes hang on a switch, which is in a namespace, too: nothing of the machine's own network is touched, and
+all is gone when the program ends, however it ends. Links can be held to a rate and a delay. mpirun runs on a head node,
+which has no ranks, and reaches the others by an agent as it would by ssh.
+
+    cluster.py --nodes 2 --ranks-per-node 2 -- PROGRAM ARGUMENTS
+    cluster.py --nodes 2 --rate 1gbit --count -- PROGRAM ARGUMENTS
+    cluster.py --nodes 2 --shell                     a shell on node0
+
+Needs root (or CAP_SYS_ADMIN and CAP_NET_ADMIN), iproute2 and util-linux.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PREFIX = "10.77.0"  # of addresses that nobody outside the namespaces sees
+OFFLOADS = ["tx", "rx", "sg", "tso", "gso", "gro"]  # packets of a wire's size: what is counted is what crosses
+BURST = "64kb"  # a larger one lets whole messages pass at no rate at all
+
+
+def missing():
+    """What keeps a cluster from being made here; empty: nothing."""
+    for tool in ("ip", "tc", "unshare", "nsenter"):
+        if shutil.which(tool) is None:
+            return f"{tool} is missing (Debian: iproute2, util-linux)"
+    # Root in a container may lack the capability all the same.
+    tried = subprocess.run(["unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "true"],
+                           capture_output=True, text=True, check=False)
+    return "" if tried.returncode == 0 else f"namespaces cannot be made: {tried.stderr.strip()}"
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def end_with_parent():
+    """In a child: killed when its parent ends, by whatever."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+class Machine:
+    """A set of namespaces, held by a process that sleeps in them and dies with this one."""
+
+    def __init__(self, name, folder, address=None):
+        self.name, self.address = name, address
+        ready = folder / f"{name}.ready"
+        # The shell is the first process of its namespace: when it is killed, the kernel kills the others.
+        script = "\n".join([
+            "set -e",
+            f"hostname {name}",
+            "mount --make-rprivate /",
+            "mount -t proc proc /proc",
+            "mount -t tmpfs tmpfs /dev/shm",
+            f"mount --bind {folder}/hosts /etc/hosts",
+            "ip link set lo up",
+            f"echo ready >{ready}",
+            "exec sleep infinity",
+        ])
+        os.mkfifo(ready)
+        self.holder = subprocess.Popen(
+            ["unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script],
+            stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=end_with_parent)
+        with open(ready, encoding="ascii") as file:
+            if file.read().strip() != "ready":
+                raise RuntimeError(f"{name} did not start")
+        self.pid = int(Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children").read_text().split()[0])
+
+    def enter(self):
+        """The words before a command that is to run there."""
+        return ["nsenter", "--target", str(self.pid), "--net", "--uts", "--ipc", "--mount", "--pid", "--"]
+
+    def enter_network(self):
+        """The words before a command that has its network and name, and sees the other machines' processes."""
+        return ["nsenter", "--target", str(self.pid), "--net", "--uts", "--"]
+
+    def run(self, *words):
+        return run(*self.enter(), *words)
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+
+
+class Cluster:
+    """Nodes node0, node1, ... with a link each to one switch. Use it in a with statement.
+
+    rate: of each link in each direction, as tc says it ("1gbit"); delay: as tc says it ("100us"). None: as they come.
+    """
+
+    def __init__(self, nodes, rate=None, delay=None):
+        self.folder = Path(tempfile.mkdtemp(prefix="longshore-cluster-"))
+        self.machines, self.nodes = [], []
+        try:
+            names = [f"node{i}" for i in range(nodes)] + ["head"]
+            addresses = {name: f"{PREFIX}.{i + 1}" for i, name in enumerate(names)}
+            (self.folder / "hosts").write_text(
+                "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items()))
+            self.switch = self._add("switch")
+            self.switch.run("ip", "link", "add", "bridge", "type", "bridge")
+            self.switch.run("ip", "link", "set", "bridge", "up")
+            for name in names:
+                machine = self._add(name, addresses[name])
+                # mpirun's own talk is not what is held back.
+                self._plug(machine, *((None, None) if name == "head" else (rate, delay)))
+            self.nodes, self.head = self.machines[1:-1], self.machines[-1]
+            self._write_agent()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _add(self, name, address=None):
+        self.machines.append(Machine(name, self.folder, address))
+        return self.machines[-1]
+
+    def _plug(self, node, rate, delay):
+        port = f"port-{node.name}"
+        run(*self.switch.enter_network(), "ip", "link", "add", port, "type", "veth", "peer", "name", "net0", "netns",
+            str(node.pid))
+        self.switch.run("ip", "link", "set", port, "master", "bridge", "up")
+        node.run("ip", "address", "add", f"{node.address}/24", "dev", "net0")
+        node.run("ip", "link", "set", "net0", "up")
+        for machine, device in ((self.switch, port), (node, "net0")):
+            if shutil.which("ethtool"):
+                machine.run("ethtool", "-K", device, *[word for name in OFFLOADS for word in (name, "off")])
+            if rate:
+                machine.run("tc", "qdisc", "add", "dev", device, "root", "handle", "1:", "tbf", "rate", rate,
+                            "burst", BURST, "latency", "200ms")
+        if delay:
+            parent = ["parent", "1:1"] if rate else ["root"]
+            node.run("tc", "qdisc", "add", "dev", "net0", *parent, "netem", "delay", delay)
+
+    def _write_agent(self):
+        """What mpirun starts instead of ssh: AGENT HOST COMMAND."""
+        cases = "".join(f"    {node.name}) exec {' '.join(node.enter())} sh -c \"$*\";;\n" for node in self.nodes)
+        self.agent = self.folder / "agent"
+        self.agent.write_text('#!/bin/sh\nhost=$1\nshift\ncase $host in\n' + cases +
+                              '    *) echo "no such node: $host" >&2; exit 255;;\nesac\n')
+        self.agent.chmod(0o755)
+
+    def mpirun(self, words, per_node, strided=False, options=()):
+        """The words that start `words` under Open MPI's mpirun, per_node ranks on each node."""
+        hosts = self.folder / "hostfile"
+        hosts.write_text("".join(f"{node.name} slots={per_node}\n" for node in self.nodes))
+        return [*self.head.enter_network(), "mpirun.openmpi", "--allow-run-as-root", "--hostfile", str(hosts),
+                "--mca", "plm_rsh_agent", str(self.agent), "--mca", "plm_rsh_no_tree_spawn", "1",
+                "--mca", "btl_tcp_if_include", "net0", "--mca", "oob_tcp_if_include", "net0",
+                "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none", "--map-by", "node" if strided else "slot",
+                "-np", str(per_node * len(self.nodes)), *options, *words]
+
+    def link_bytes(self):
+        """{node: (sent, received)} of the nodes' links since they were made, headers and all."""
+        counts = {}
+        for node in self.nodes:
+            stats = json.loads(node.run("ip", "-s", "-j", "link", "show", "net0"))[0]["stats64"]
+            counts[node.name] = (stats["tx"]["bytes"], stats["rx"]["bytes"])
+        return counts
+
+    def close(self):
+        for machine in reversed(self.machines):
+            machine.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=2, help="how many (default: 2)")
+    parser.add_argument("--ranks-per-node", type=int, default=2, metavar="N", help="ranks on each (default: 2)")
+    parser.add_argument("--strided", action="store_true", help="consecutive ranks on different nodes")
+    parser.add_argument("--rate", help="of each link, as tc has it: 1gbit")
+    parser.add_argument("--delay", help="of each link, as tc has it: 100us")
+    parser.add_argument("--count", action="store_true", help="afterwards: bytes on each link")
+    parser.add_argument("--shell", action="store_true", help="a shell on node0 instead of mpirun")
+    parser.add_argument("command", nargs="*", help="what the ranks run")
+    options = parser.parse_args()
+    if not options.shell and not options.command:
+        parser.error("nothing to run: give a program, or --shell")
+    if problem := missing():
+        sys.exit(f"cluster: {problem}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with Cluster(options.nodes, options.rate, options.delay) as cluster:
+        words = [*cluster.nodes[0].enter(), os.environ.get("SHELL", "sh")] if options.shell else \
+            cluster.mpirun(options.command, options.ranks_per_node, options.strided)
+        before = cluster.link_bytes()
+        status = subprocess.run(words, check=False).returncode
+        if options.count:
+            for name, (sent, received) in cluster.link_bytes().items():
+                print(f"{name}: sent {sent - before[name][0]}, received {received - before[name][1]} bytes")
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
