@@ -65,6 +65,7 @@ class Machine:
             f"hostname {name}",
             "mount --make-rprivate /",
             "mount -t proc proc /proc",
+            "mount -t sysfs sysfs /sys",  # its network devices, for libraries that look there
             "mount -t tmpfs tmpfs /dev/shm",
             f"mount --bind {folder}/hosts /etc/hosts",
             "ip link set lo up",
@@ -151,22 +152,30 @@ class Cluster:
             node.run("tc", "qdisc", "add", "dev", "net0", *parent, "netem", "delay", delay)
 
     def _write_agent(self):
-        """What mpirun starts instead of ssh: AGENT HOST COMMAND."""
+        """What mpirun starts instead of ssh: AGENT [OPTIONS] HOST COMMAND."""
         cases = "".join(f"    {node.name}) exec {' '.join(node.enter())} sh -c \"$*\";;\n" for node in self.nodes)
         self.agent = self.folder / "agent"
-        self.agent.write_text('#!/bin/sh\nhost=$1\nshift\ncase $host in\n' + cases +
+        self.agent.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\n'
+                              'host=$1\nshift\ncase $host in\n' + cases +
                               '    *) echo "no such node: $host" >&2; exit 255;;\nesac\n')
         self.agent.chmod(0o755)
 
-    def mpirun(self, words, per_node, strided=False, options=()):
-        """The words that start `words` under Open MPI's mpirun, per_node ranks on each node."""
-        hosts = self.folder / "hostfile"
+    def mpirun(self, words, per_node, strided=False, mpi="openmpi"):
+        """The words that start `words` under that MPI's mpirun, per_node ranks on each node."""
+        count = str(per_node * len(self.nodes))
+        hosts = self.folder / f"hosts-{mpi}"
+        start = [*self.head.enter_network(), f"mpirun.{mpi}"]
+        if mpi == "mpich":
+            # Its mpirun goes round the nodes as they are listed.
+            lines = [f"{node.name}:{1 if strided else per_node}" for node in self.nodes]
+            hosts.write_text("\n".join(lines) + "\n")
+            return [*start, "-launcher", "ssh", "-launcher-exec", str(self.agent), "-f", str(hosts), "-iface", "net0",
+                    "-np", count, *words]
         hosts.write_text("".join(f"{node.name} slots={per_node}\n" for node in self.nodes))
-        return [*self.head.enter_network(), "mpirun.openmpi", "--allow-run-as-root", "--hostfile", str(hosts),
-                "--mca", "plm_rsh_agent", str(self.agent), "--mca", "plm_rsh_no_tree_spawn", "1",
-                "--mca", "btl_tcp_if_include", "net0", "--mca", "oob_tcp_if_include", "net0",
-                "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none", "--map-by", "node" if strided else "slot",
-                "-np", str(per_node * len(self.nodes)), *options, *words]
+        return [*start, "--allow-run-as-root", "--hostfile", str(hosts), "--mca", "plm_rsh_agent", str(self.agent),
+                "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl_tcp_if_include", "net0",
+                "--mca", "oob_tcp_if_include", "net0", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none",
+                "--map-by", "node" if strided else "slot", "-np", count, *words]
 
     def link_bytes(self):
         """{node: (sent, received)} of the nodes' links since they were made, headers and all."""
@@ -186,6 +195,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=2, help="how many (default: 2)")
     parser.add_argument("--ranks-per-node", type=int, default=2, metavar="N", help="ranks on each (default: 2)")
+    parser.add_argument("--mpi", choices=("openmpi", "mpich"), default="openmpi", help="default: openmpi")
     parser.add_argument("--strided", action="store_true", help="consecutive ranks on different nodes")
     parser.add_argument("--rate", help="of each link, as tc has it: 1gbit")
     parser.add_argument("--delay", help="of each link, as tc has it: 100us")
@@ -200,7 +210,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with Cluster(options.nodes, options.rate, options.delay) as cluster:
         words = [*cluster.nodes[0].enter(), os.environ.get("SHELL", "sh")] if options.shell else \
-            cluster.mpirun(options.command, options.ranks_per_node, options.strided)
+            cluster.mpirun(options.command, options.ranks_per_node, options.strided, options.mpi)
         before = cluster.link_bytes()
         status = subprocess.run(words, check=False).returncode
         if options.count:

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cluster  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
+MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}.so").exists()]
 SKIPPED = 77
 MIB = 1 << 20
 
@@ -41,12 +42,13 @@ class TestCluster(unittest.TestCase):
                 self.assertLess(int(processes), 20)
 
     def test_ranks_are_contiguous_or_strided(self):
-        script = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname)"]
+        script = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK$PMI_RANK $(hostname)"]
         with cluster.Cluster(2) as nodes:
             for strided, expected in ((False, ["node0", "node0", "node1", "node1"]),
                                       (True, ["node0", "node1", "node0", "node1"])):
-                lines = sorted(launch(nodes, script, per_node=2, strided=strided).stdout.split("\n"))
-                self.assertEqual([line.split()[1] for line in lines if line], expected)
+                for mpi in MPIS:
+                    lines = sorted(launch(nodes, script, per_node=2, strided=strided, mpi=mpi).stdout.split("\n"))
+                    self.assertEqual([line.split()[1] for line in lines if line], expected)
 
     def test_links_are_held_to_their_rate_and_counted(self):
         with cluster.Cluster(2, rate="1gbit") as nodes, tempfile.NamedTemporaryFile() as results:
@@ -63,12 +65,13 @@ class TestCluster(unittest.TestCase):
                 self.assertGreater(received - before[name][1], 4 * MIB)
 
     def test_a_job_on_several_machines_runs_with_plain_mpi_and_says_so_once(self):
-        program = BUILD / "tests/mpi/openmpi/mpi_communicators_openmpi"
         with cluster.Cluster(2) as nodes:
-            done = launch(nodes, ["env", f"LD_PRELOAD={BUILD}/lib/liblongshore.so", str(program), "64"])
-            said = [line for line in done.stderr.splitlines() if line.startswith("longshore:")]
-            self.assertEqual(len(said), 1, done.stderr)
-            self.assertIn("plain MPI", said[0])
+            for mpi in MPIS:
+                program = BUILD / f"tests/mpi/{mpi}/mpi_communicators_{mpi}"
+                done = launch(nodes, ["env", f"LD_PRELOAD={BUILD}/lib/liblongshore.so", str(program), "64"], mpi=mpi)
+                said = [line for line in done.stderr.splitlines() if line.startswith("longshore:")]
+                self.assertEqual(len(said), 1, done.stderr)
+                self.assertIn("plain MPI", said[0])
 
     def test_nothing_is_left(self):
         with cluster.Cluster(2) as nodes:
