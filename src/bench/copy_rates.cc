@@ -7,9 +7,9 @@
 
 #include <cstring>
 
-#include "bench/compute.h"
 #include "bench/copy_limit.h"
 #include "bench/modes.h"
+#include "bench/polite.h"
 #include "bench/statistics.h"
 
 namespace longshore::bench {
@@ -19,7 +19,6 @@ namespace {
 constexpr std::size_t kRateSizes[] = {4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20};
 constexpr std::size_t kRateBytesMax = 32 << 20;
 constexpr double kSampleUs = 500;  // at least so long: the clock costs nothing then
-constexpr double kIdleSleepUs = 1000;
 
 struct PeerMemory {
     int process;
@@ -105,14 +104,6 @@ void measure(const Session& session, const Places& places, JsonLines& json) {
     }
 }
 
-void sleep_until_all_are_here() {
-    MPI_Request request = MPI_REQUEST_NULL;
-    PMPI_Ibarrier(MPI_COMM_WORLD, &request);
-    int here = 0;
-    for (PMPI_Test(&request, &here, MPI_STATUS_IGNORE); !here; PMPI_Test(&request, &here, MPI_STATUS_IGNORE))
-        sleep_us(kIdleSleepUs);
-}
-
 }  // namespace
 
 int run_copy_rates(const Session& session, int nodes, JsonLines& json) {
@@ -133,7 +124,7 @@ int run_copy_rates(const Session& session, int nodes, JsonLines& json) {
         shared.touch_all();
         measure(session, {from.data(), to.data(), shared.part(peer), memory}, json);
     }
-    sleep_until_all_are_here();
+    polite_barrier(MPI_COMM_WORLD);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bench/polite.h"
 #include "bench/statistics.h"
 #include "bench/turns.h"
 
@@ -11,8 +12,6 @@ namespace longshore::bench {
 
 namespace {
 
-constexpr double kPollSleepUs = 20;
-constexpr double kPollShare = 1.0 / 4;    // of the time gone by: so late a look may be
 constexpr double kFirstLookOverPure = 4;  // service processes alone
 constexpr double kComputeOverOperation = 1.2;
 constexpr int kServiceIterationsMax = 10, kServiceWarmup = 5;
@@ -20,23 +19,6 @@ constexpr int kVerifyRounds = 2;
 
 void finish(const Calls& calls, MPI_Request& request) {
     calls.wait(&request, MPI_STATUS_IGNORE);
-}
-
-// Leaves the rank's core free while the operation is under way: looks first after `first_us`, then seldom,
-// since under a hypervisor each timer that ends a sleep takes about 20 us of the core.
-template <typename Test>
-void finish_politely(Test test, MPI_Request& request, double first_us) {
-    const double start = now_us();
-    sleep_us(first_us);
-    for (int done = 0; test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;)
-        sleep_us(std::max(kPollSleepUs, kPollShare * (now_us() - start)));
-}
-
-// Ranks that are done leave their cores to the service processes that serve the others.
-void polite_barrier() {
-    MPI_Request everybody = MPI_REQUEST_NULL;
-    PMPI_Ibarrier(MPI_COMM_WORLD, &everybody);
-    finish_politely(PMPI_Test, everybody, kPollSleepUs);
 }
 
 std::vector<double> rates(const std::vector<double>& bytes, const std::vector<double>& us) {
@@ -142,7 +124,7 @@ class RowMeasurement {
             finish_politely(longshore->contender.calls->test, request, first_look);
             const double end = now_us();
             const longshore_times times = session_.hooks.times();
-            polite_barrier();
+            polite_barrier(MPI_COMM_WORLD);
             if (i < 0) continue;
             seen.push_back(end - start);
             moved.push_back(double(std::max(times.landed_ns, times.read_ns)) / 1e3 - start);
@@ -170,7 +152,7 @@ class RowMeasurement {
             us.push_back(now_us() - start);
             bytes.push_back(copied);
         }
-        polite_barrier();
+        polite_barrier(MPI_COMM_WORLD);
         row_.memcpy_rate = rates(bytes, us);
     }
 
@@ -276,7 +258,7 @@ bool verify_one_way(const Session& session, Exchange& exchange, const Contender&
         exchange.fill(buffer, iteration);
         session.barrier();
         MPI_Request request = exchange.start(*contender.calls, buffer);
-        if (politely) finish_politely(contender.calls->test, request, kPollSleepUs);
+        if (politely) finish_politely(contender.calls->test, request, 0);
         if (request != MPI_REQUEST_NULL) finish(*contender.calls, request);
         if (!wrong) wrong = exchange.check(buffer, iteration);
     }

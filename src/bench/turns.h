@@ -33,7 +33,7 @@ int iterations_of_turn(const Session& session, std::size_t contenders, const War
     for (std::size_t which = 0; which < contenders; ++which) {
         const double start = now_us();
         warm_up(which);
-        slowest = std::max(slowest, (now_us() - start) / std::max(options.warmup, 1));
+        slowest = std::max(slowest, (now_us() - start) / options.warmup);
     }
     const int batches = options.samples * int(contenders) * parts;
     return int(from_root(affordable_iterations(options.iterations, slowest, options.time_limit_s, batches)));

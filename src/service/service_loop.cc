@@ -257,7 +257,7 @@ bool ServiceLoop::turn() {
     }
     if (end - last_publish_ns_ > kPublishNs) publish(end);
     worked_ = worked;
-    return wait_ns > 0;
+    return wait_ns > 0 && !worked;
 }
 
 }  // namespace longshore

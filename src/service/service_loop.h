@@ -27,7 +27,7 @@ class ServiceLoop {
         raised_ = false;
         engine_.yield_to_waiting_ranks(only_idle_);
     }
-    // One turn: perhaps a sleep, events, then actions. Returns whether it may have slept.
+    // One turn: perhaps a sleep, events, then actions. Returns whether it slept and found nothing to do then.
     bool turn();
 
   private:

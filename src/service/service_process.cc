@@ -162,8 +162,8 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     settle();
     for (uint32_t turns = 0;; ++turns) {
         // A look at the supervisor's socket is a system call: each would keep a rank that posts now waiting.
-        const bool slept = loop.turn();
-        if (!slept && turns % 256 != 0) continue;
+        const bool idle = loop.turn();
+        if (!idle && turns % 256 != 0) continue;
         bool placed = false;
         if (!control.turn(&place, &placed)) return 0;
         if (placed) settle();
