@@ -38,6 +38,14 @@ struct ServiceLimits {
 // A fabric's name for an imported region.
 using ImportHandle = uint64_t;
 
+// A region of a rank of another node in one of its uses, or the staging memory of one of that node's service
+// processes (kStaging, its number, its incarnation).
+struct RegionName {
+    LocalRank rank;
+    RegionId region;
+    uint32_t generation = 0;
+};
+
 struct Action {
     enum class Kind : uint8_t {
         kCopy,    // move a claimed chunk between two ranks of this node; then finish_copy(copy, result)
@@ -56,6 +64,7 @@ struct Action {
     ImportHandle region = 0;         // kRead, kForget
     uint64_t offset = 0, bytes = 0;  // kRead, kMove, kWrite
     ServiceAddress peer;             // kSend: to; kImport: owner's service process
+    RegionName name;                 // kImport
     std::span<const std::byte>
         data;  // kSend, kImport: valid until the next call of next(); kWrite: until finish_read
 };

@@ -112,6 +112,7 @@ bool ServiceEngine::State::next_import(Action* out, WakeSet* wake) {
     out->kind = Action::Kind::kImport;
     out->id = i;
     out->peer = m.origin;
+    out->name = {m.owner, m.region, m.generation};
     out->data = {descriptors[m.descriptor].bytes, descriptors[m.descriptor].count};
     return true;
 }

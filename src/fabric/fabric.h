@@ -9,6 +9,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "engine/service_engine.h"
 
@@ -25,6 +26,14 @@ struct FabricEvent {
     ImportHandle region = 0;                 // kImported
     ServiceAddress peer;                     // kMessage: from; kPeerLost
     std::span<const std::byte> message;      // kMessage: valid until the next poll
+};
+
+struct FabricCounters {
+    uint64_t messages_sent = 0, messages_received = 0;
+    uint64_t refused = 0;  // connections and messages that were out of bounds or not entitled
+    uint64_t dropped = 0;  // messages to lost or unknown peers
+    // Of ranks' memory, by how it was reached: mapped here, by way of the system, through a chunk of our own.
+    uint64_t bytes_mapped = 0, bytes_peer_copied = 0, bytes_bounced = 0;
 };
 
 class Fabric {
@@ -49,14 +58,20 @@ class Fabric {
     // this member as its owner). It means nothing any more once this member's process is gone. Empty: there
     // is none.
     virtual std::span<const std::byte> staging_descriptor() const { return {}; }
-    // Makes a region of another node usable. The descriptor is borrowed for the call.
-    virtual Post import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) = 0;
+    // Makes a region of another node usable. `owner`: a service process of that node. Which of the name and
+    // the descriptor says where it is, is the fabric's business. The descriptor is borrowed for the call.
+    virtual Post import_region(ServiceAddress owner, const RegionName& name,
+                               std::span<const std::byte> descriptor, uint64_t id) = 0;
     virtual void forget_region(ImportHandle region) = 0;
     // At most events.size() events; waits up to wait_ns for the first, or for a ring of this member's
     // doorbell.
     virtual size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) = 0;
     // Wakes sleepers of this node.
     virtual void wake(const WakeSet& sleepers) = 0;
+
+    virtual FabricCounters counters() const { return {}; }
+    // What went wrong since the last call, for the user; empty if nothing did. Each cause is told once.
+    virtual std::string take_problem() { return {}; }
 };
 
 }  // namespace longshore

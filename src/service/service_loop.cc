@@ -134,7 +134,7 @@ bool ServiceLoop::carry_out(const Action& action) {
         case Action::Kind::kSend:
             return send(action);
         case Action::Kind::kImport:
-            return fabric_.import_region(action.peer, action.data, action.id) == Post::kAccepted;
+            return fabric_.import_region(action.peer, action.name, action.data, action.id) == Post::kAccepted;
         case Action::Kind::kForget:
             fabric_.forget_region(action.region);
             return true;
@@ -149,19 +149,19 @@ void ServiceLoop::publish(uint64_t now) {
         word.store(value, std::memory_order_relaxed);
     };
     const ServiceCounters& engine = engine_.counters();
-    const CopierCounters& copier = fabric_.copier_counters();
+    const FabricCounters fabric = fabric_.counters();
     set(slot_.busy_ns, busy_ns_);
     set(slot_.idle_ns, idle_ns_);
     set(slot_.cpu_ns, cpu_ns());
     set(slot_.copies, engine.copies);
     set(slot_.reads, engine.reads);
-    set(slot_.messages_sent, fabric_.counters().messages_sent);
-    set(slot_.messages_refused, fabric_.counters().refused + engine.malformed_messages);
+    set(slot_.messages_sent, fabric.messages_sent);
+    set(slot_.messages_refused, fabric.refused + engine.malformed_messages);
     set(slot_.stale_messages, engine.stale_messages);
     set(slot_.notifications_resent, engine.notifications_resent);
-    set(slot_.bytes_mapped, copier.bytes_mapped);
-    set(slot_.bytes_peer_copied, copier.bytes_peer_copied);
-    set(slot_.bytes_bounced, copier.bytes_bounced);
+    set(slot_.bytes_mapped, fabric.bytes_mapped);
+    set(slot_.bytes_peer_copied, fabric.bytes_peer_copied);
+    set(slot_.bytes_bounced, fabric.bytes_bounced);
     set(slot_.bytes_between_nodes, engine.bytes_between_nodes);
     set(slot_.bytes_staged, engine.bytes_staged);
     set(slot_.bytes_relayed, engine.bytes_relayed);

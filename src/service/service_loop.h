@@ -6,13 +6,12 @@
 
 #include "engine/service_engine.h"
 #include "fabric/shm/control.h"
-#include "fabric/shm/shm_fabric.h"
 
 namespace longshore {
 
 class ServiceLoop {
   public:
-    ServiceLoop(const StartService& start, const NodeMemory& memory, std::byte* sight, ShmFabric& fabric,
+    ServiceLoop(const StartService& start, const NodeMemory& memory, std::byte* sight, Fabric& fabric,
                 ServiceEngine& engine)
         : start_(start),
           memory_(memory),
@@ -47,7 +46,7 @@ class ServiceLoop {
     const StartService& start_;
     const NodeMemory memory_;
     std::byte* sight_;
-    ShmFabric& fabric_;
+    Fabric& fabric_;
     ServiceEngine& engine_;
     ServiceSlot& slot_;
     WakeSet wake_;

@@ -170,7 +170,7 @@ std::span<const std::byte> SimFabric::staging_descriptor() const {
     return staging_descriptor_;
 }
 
-SimFabric* SimFabric::staging_owner(const RegionName& name) {
+SimFabric* SimFabric::staging_owner(const RegionIdentity& name) {
     SimFabric& f = world_.fabric({NodeId{name.node}, ServiceId{static_cast<uint16_t>(name.region)}});
     return f.alive_ && f.life_ == name.generation ? &f : nullptr;
 }
@@ -358,15 +358,19 @@ void SimFabric::step(uint32_t slot) {
     arrive(std::move(a));
 }
 
-Post SimFabric::import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) {
+Post SimFabric::import_region(ServiceAddress owner, const RegionName& named,
+                              std::span<const std::byte> descriptor, uint64_t id) {
     if (refuse()) return Post::kAgain;
-    RegionName name;
+    RegionIdentity name;
     Arrival a;
     a.event.kind = FabricEvent::Kind::kImported;
     a.event.id = id;
     a.event.peer = owner;
     a.event.ok = read_descriptor(descriptor.data(), descriptor.size(), &name);
     if (!a.event.ok) world_.on_violation("a descriptor did not arrive as it was written");
+    if (a.event.ok && (name.rank != named.rank.value || name.region != named.region.value ||
+                       name.generation != named.generation))
+        world_.on_violation("a region was imported under another's name");
     Prng& random = world_.scheduler_.random;
     if (!world_.calm && random.chance(world_.options_.import_fails)) a.event.ok = false;
     if (world_.node_lost_[owner.node.value]) a.event.ok = false;

@@ -67,7 +67,8 @@ class SimFabric final : public Fabric {
     Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
     std::span<const std::byte> staging_descriptor() const override;
-    Post import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) override;
+    Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
+                       uint64_t id) override;
     void forget_region(ImportHandle region) override;
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
     void wake(const WakeSet& sleepers) override;
@@ -85,7 +86,7 @@ class SimFabric final : public Fabric {
         NodeId from_node;
         MemoryRef from_ref, to;
         uint64_t bytes = 0, id = 0;
-        RegionName name;  // reads: what the import was of
+        RegionIdentity name;  // reads: what the import was of
         MoveResult result = MoveResult::kMoved;
     };
     struct Arrival {
@@ -94,7 +95,7 @@ class SimFabric final : public Fabric {
     };
     struct Import {
         bool used = false;
-        RegionName name;
+        RegionIdentity name;
     };
     struct Flying {
         uint32_t number, epoch;
@@ -116,7 +117,7 @@ class SimFabric final : public Fabric {
     std::byte* resolve(NodeId node, const MemoryRef& ref, uint64_t bytes, std::string* wrong);
     void describe_staging();
     // Whose staging memory an import is of; null: of a process that is gone.
-    SimFabric* staging_owner(const RegionName& name);
+    SimFabric* staging_owner(const RegionIdentity& name);
     bool transfer(Move& m, uint64_t begin, uint64_t end);
     void arrive(Arrival arrival);
     void take_message(uint32_t peer, uint32_t number);

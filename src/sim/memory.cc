@@ -87,19 +87,19 @@ void Memory::write_descriptor(NodeId node, LocalRank rank, RegionId id, uint32_t
     RegionEntry& entry = nodes_[node.value].region(rank, id);
     Region& r = region(node, rank, id);
     if (id == kArenaRegion) r.generation = 1;
-    const RegionName name{node.value, rank.value, id.value, r.generation};
+    const RegionIdentity name{node.value, rank.value, id.value, r.generation};
     std::byte bytes[kDescriptorBytesMax];
     fill_descriptor(name, {bytes, descriptor_bytes});
     memcpy(entry.descriptor, bytes, descriptor_bytes);
     store_relaxed(&entry.descriptor_bytes, descriptor_bytes);
 }
 
-void fill_descriptor(const RegionName& name, std::span<std::byte> out) {
+void fill_descriptor(const RegionIdentity& name, std::span<std::byte> out) {
     memcpy(out.data(), &name, sizeof name);
     fill_pattern(out.data() + sizeof name, 5, 0, out.size() - sizeof name);
 }
 
-bool read_descriptor(const std::byte* bytes, uint64_t count, RegionName* out) {
+bool read_descriptor(const std::byte* bytes, uint64_t count, RegionIdentity* out) {
     if (count < sizeof *out) return false;
     memcpy(out, bytes, sizeof *out);
     return is_pattern(bytes + sizeof *out, 5, 0, count - sizeof *out);

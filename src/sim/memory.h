@@ -83,11 +83,11 @@ class Memory {
 };
 
 // What a descriptor says, in its first bytes; the rest is filling that must arrive unharmed.
-struct RegionName {
+struct RegionIdentity {
     uint16_t node = 0, rank = 0;
     uint32_t region = 0, generation = 0;
 };
-void fill_descriptor(const RegionName& name, std::span<std::byte> out);
-bool read_descriptor(const std::byte* bytes, uint64_t count, RegionName* out);
+void fill_descriptor(const RegionIdentity& name, std::span<std::byte> out);
+bool read_descriptor(const std::byte* bytes, uint64_t count, RegionIdentity* out);
 
 }  // namespace longshore::sim

@@ -167,7 +167,7 @@ bool ServiceActor::carry_out(const Action& a) {
             post = fabric.send(a.peer, a.data);
             break;
         case Action::Kind::kImport:
-            post = fabric.import_region(a.peer, a.data, a.id);
+            post = fabric.import_region(a.peer, a.name, a.data, a.id);
             break;
         case Action::Kind::kForget:
             fabric.forget_region(a.region);

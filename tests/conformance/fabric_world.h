@@ -30,7 +30,10 @@ class FabricWorld {
     // The bytes of a rank's region kUserRegion, as the rank sees them; kRegionBytes of them.
     static constexpr RegionId kUserRegion{1};
     virtual std::byte* bytes(NodeId node, LocalRank rank) = 0;
-    // A descriptor of that region, for import_region.
+    // The name and a descriptor of that region, for import_region.
+    RegionName name(NodeId node, LocalRank rank) {
+        return {rank, kUserRegion, memory(node).region(rank, kUserRegion).generation.load()};
+    }
     virtual std::vector<std::byte> descriptor(NodeId node, LocalRank rank) = 0;
     // The member is gone for good.
     virtual void lose(ServiceAddress member) = 0;
@@ -42,6 +45,8 @@ class FabricWorld {
     }
     // Whether members may be used by one thread each; else one thread has them all.
     virtual bool has_threads() const { return true; }
+    // Whether what is read from a node comes only while its members have turns.
+    virtual bool reads_need_turns() const { return false; }
     // How a member has moved bytes of ranks' memory, where the fabric counts it.
     struct Moved {
         bool mapping_allowed;
@@ -62,5 +67,8 @@ NamedWorld shm_inaccessible_world();
 NamedWorld shm_staging_world();
 NamedWorld sim_world();
 NamedWorld sim_staging_world();
+NamedWorld ucx_world();
+NamedWorld ucx_inaccessible_world();
+NamedWorld ucx_staging_world();
 
 }  // namespace longshore::test

@@ -34,7 +34,7 @@ void ShmFabric::connect(ServiceAddress peer, Outgoing& out) {
         return connection_refused(peer, out);
     out.writer = RingWriter(out.ring.data(), kMessageRingBytes);
     out.state = Outgoing::State::kConnecting;
-    watch(out.socket.get());
+    watch(out.socket.get(), true);
     unsettled_ = true;
 }
 
@@ -93,7 +93,7 @@ void ShmFabric::accept_incoming() {
         auto in = std::make_unique<Incoming>();
         in->socket = std::move(socket);
         in->since_ns = now_ns();
-        watch(in->socket.get());
+        watch(in->socket.get(), true);
         incoming_.push_back(std::move(in));
     }
 }

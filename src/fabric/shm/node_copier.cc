@@ -183,4 +183,20 @@ MoveResult NodeCopier::write(std::span<const std::byte> from, const MemoryRef& t
     return move(source, target, from.size(), 0);
 }
 
+MoveResult NodeCopier::fetch(const MemoryRef& from, std::span<std::byte> to) {
+    Where source;
+    const MoveResult result = resolve(from, to.size(), &source);
+    if (result != MoveResult::kMoved) return result;
+    const Where target{{.base = reinterpret_cast<uint64_t>(to.data()), .bytes = to.size()}, 0, true};
+    return move(source, target, to.size(), 0);
+}
+
+std::span<std::byte> NodeCopier::find_mapped(const MemoryRef& ref, uint64_t bytes, bool write) {
+    Where where;
+    if (resolve(ref, bytes, &where) != MoveResult::kMoved) return {};
+    const Place place = place_of(where, bytes, write);
+    if (!place.here || place.run != bytes) return {};
+    return {reinterpret_cast<std::byte*>(place.address), bytes};
+}
+
 }  // namespace longshore

@@ -21,6 +21,7 @@ constexpr size_t kEventsPerWait = 16;
 constexpr uint64_t kSocketTurnNs = 500'000;       // between looks at the sockets while busy
 constexpr uint64_t kUnsettledWaitNs = 2'000'000;  // the longest sleep while a connection is being made
 constexpr size_t kImportsMax = 1u << 20;
+constexpr uint64_t kOwnDescriptor = uint64_t{1} << 32;  // others' say nothing about our connections
 
 int wait_epoll(int epoll, epoll_event* events, int count, uint64_t wait_ns) {
     const timespec timeout{static_cast<time_t>(wait_ns / 1000000000u),
@@ -102,20 +103,34 @@ bool ShmFabric::start(std::string* error) {
         // Other nodes' service processes read it, where the system asks for permission.
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     }
-    if (!watch(listener_.get()) || !watch(doorbell_.eventfd(options_.self.service))) return fail("epoll");
+    if (!watch(listener_.get(), true) || !watch(doorbell_.eventfd(options_.self.service), true))
+        return fail("epoll");
     return true;
 }
 
 bool ShmFabric::watch(int fd) {
+    return watch(fd, false);
+}
+
+bool ShmFabric::watch(int fd, bool own) {
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.fd = fd;
+    event.data.u64 = static_cast<uint32_t>(fd) | (own ? kOwnDescriptor : 0);
     return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 void ShmFabric::refuse(const char* what) {
     ++counters_.refused;
     if (!std::exchange(told_refused_, true)) problem_ = std::string("refused ") + what;
+}
+
+FabricCounters ShmFabric::counters() const {
+    FabricCounters counters = counters_;
+    const CopierCounters& copied = copier_.counters();
+    counters.bytes_mapped = copied.bytes_mapped;
+    counters.bytes_peer_copied = copied.bytes_peer_copied;
+    counters.bytes_bounced = copied.bytes_bounced;
+    return counters;
 }
 
 std::string ShmFabric::take_problem() {
@@ -250,8 +265,8 @@ bool ShmFabric::block(uint64_t wait_ns) {
         const int count = wait_epoll(epoll_.get(), ready, kEventsPerWait, wait_ns);
         for (int i = 0; i < count; ++i) {
             uint64_t rings;
-            if (ready[i].data.fd != own) {
-                by_socket = true;
+            if (ready[i].data.u64 != (static_cast<uint32_t>(own) | kOwnDescriptor)) {
+                by_socket |= (ready[i].data.u64 & kOwnDescriptor) != 0;
             } else [[maybe_unused]]
                 const ssize_t got = ::read(own, &rings, sizeof rings);
         }
@@ -290,7 +305,8 @@ Post ShmFabric::write(std::span<const std::byte> from, const MemoryRef& to, uint
     return Post::kAccepted;
 }
 
-Post ShmFabric::import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) {
+Post ShmFabric::import_region(ServiceAddress owner, const RegionName& name,
+                              std::span<const std::byte> descriptor, uint64_t id) {
     FabricEvent event;
     event.kind = FabricEvent::Kind::kImported;
     event.id = id;

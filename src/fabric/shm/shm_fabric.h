@@ -36,12 +36,6 @@ struct ShmFabricOptions {
     bool staging_only = false;   // nothing goes from one rank's memory into another's
 };
 
-struct ShmFabricCounters {
-    uint64_t messages_sent = 0, messages_received = 0;
-    uint64_t refused = 0;  // connections and messages that were out of bounds or not entitled
-    uint64_t dropped = 0;  // messages to lost or unknown peers
-};
-
 class ShmFabric : public Fabric {
   public:
     // Null on failure; `error` says why.
@@ -56,17 +50,19 @@ class ShmFabric : public Fabric {
     std::span<const std::byte> staging_descriptor() const override {
         return {staging_descriptor_, staging_ ? sizeof staging_descriptor_ : 0};
     }
-    Post import_region(ServiceAddress owner, std::span<const std::byte> descriptor, uint64_t id) override;
+    Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
+                       uint64_t id) override;
     void forget_region(ImportHandle region) override;
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
     void wake(const WakeSet& sleepers) override { doorbell_.ring(sleepers); }
+    FabricCounters counters() const override;
+    std::string take_problem() override;
 
     // A further descriptor that ends a poll's wait when it is readable; borrowed.
     bool watch(int fd);
-    const ShmFabricCounters& counters() const { return counters_; }
-    const CopierCounters& copier_counters() const { return copier_.counters(); }
-    // What went wrong since the last call, for the user; empty if nothing did. Each cause is told once.
-    std::string take_problem();
+    // For a fabric that reaches further, and moves bytes of this node's ranks too.
+    NodeCopier& copier() { return copier_; }
+    std::span<std::byte> staging() const { return {staging_.data(), staging_ ? staging_.size() : 0}; }
 
     struct Outgoing;
     struct Incoming;
@@ -77,6 +73,7 @@ class ShmFabric : public Fabric {
   private:
     explicit ShmFabric(ShmFabricOptions options);
     bool start(std::string* error);
+    bool watch(int fd, bool own);
     Outgoing* find(ServiceAddress peer);
     void connect(ServiceAddress peer, Outgoing& out);
     void connection_refused(ServiceAddress peer, Outgoing& out);
@@ -97,7 +94,7 @@ class ShmFabric : public Fabric {
     Mapping staging_;
     std::byte staging_descriptor_[kProcessSpanBytes];
     NodeCopier copier_;
-    ShmFabricCounters counters_;
+    FabricCounters counters_;
     Fd listener_, epoll_, bell_file_;
     Mapping bell_;
     std::vector<std::vector<Outgoing>> outgoing_;  // by node, service

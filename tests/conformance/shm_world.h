@@ -1,0 +1,124 @@
+// The shared-memory fabric's world: members in the test's process, ranks in processes forked by it. A rank's
+// memory is shared with the test only so that the test can look; the fabric reaches it through the rank's
+// process.
+#pragma once
+
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fabric/shm/shm_fabric.h"
+#include "fabric_world.h"
+
+namespace longshore::test {
+
+class ShmWorld : public FabricWorld {
+  public:
+    static constexpr uint64_t kLimitNs = 200'000'000;
+    ShmWorld(bool inaccessible, bool staging_only)
+        : inaccessible_(inaccessible), staging_only_(staging_only) {
+        NodeLimits limits;
+        limits.ranks_max = kRanks;
+        limits.services_max = kServices;
+        limits.arena_bytes = kRegionBytes;
+        limits.claims_bytes = 1 << 16;
+        limits.groups_bytes = 1 << 16;
+        nodes_.resize(kNodes);
+        for (NodeAddress& node : nodes_) {
+            make_secret(&node.name, &node.token);
+            node.services = kServices;
+        }
+        for (uint16_t n = 0; n < kNodes; ++n) {
+            const uint64_t bytes = NodeLayout::of(limits).total_bytes;
+            files_[n] = make_memory_file("test-node", bytes);
+            mappings_[n] = Mapping::shared(files_[n].get(), bytes);
+            memories_[n] =
+                NodeMemory::create(mappings_[n].data(), limits, NodeId{n}, kNodes, kRanks, kServices);
+            for (uint16_t r = 0; r < kRanks; ++r) start_rank(n, r);
+        }
+        for (uint16_t n = 0; n < kNodes; ++n) {
+            int bells[kServices];
+            for (int& bell : bells) bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+            for (uint16_t s = 0; s < kServices; ++s) {
+                ShmFabricOptions options;
+                options.memory = memories_[n];
+                options.self = {NodeId{n}, ServiceId{s}};
+                options.nodes = nodes_;
+                for (const int bell : bells) options.doorbells.emplace_back(dup(bell));
+                options.limit_ns = kLimitNs;
+                options.memory_inaccessible = inaccessible;
+                options.staging_bytes = kStagingBytes;
+                options.staging_only = staging_only;
+                std::string error;
+                fabrics_[n][s] = ShmFabric::create(std::move(options), &error);
+                EXPECT_TRUE(fabrics_[n][s]) << error;
+            }
+            for (const int bell : bells) close(bell);
+        }
+    }
+    ~ShmWorld() override {
+        for (const auto& node : pids_) {
+            for (const pid_t pid : node) {
+                kill(pid, SIGKILL);
+                waitpid(pid, nullptr, 0);
+            }
+        }
+        for (const auto& node : regions_) {
+            for (std::byte* region : node) munmap(region, kRegionBytes);
+        }
+    }
+    Fabric& fabric(ServiceAddress m) override { return *fabrics_[m.node.value][m.service.value]; }
+    NodeMemory memory(NodeId node) override { return memories_[node.value]; }
+    std::byte* bytes(NodeId node, LocalRank rank) override { return regions_[node.value][rank.value]; }
+    std::vector<std::byte> descriptor(NodeId node, LocalRank rank) override {
+        std::vector<std::byte> out(kProcessSpanBytes);
+        encode_span(span(node.value, rank.value), out.data());
+        return out;
+    }
+    bool staging_only() const override { return staging_only_; }
+    void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
+    const std::vector<NodeAddress>& nodes() const { return nodes_; }
+    std::unique_ptr<ShmFabric> take_fabric(ServiceAddress m) {
+        return std::move(fabrics_[m.node.value][m.service.value]);
+    }
+
+    std::optional<Moved> moved(ServiceAddress m) override {
+        const FabricCounters c = fabric(m).counters();
+        return Moved{!inaccessible_, c.bytes_mapped, c.bytes_peer_copied + c.bytes_bounced};
+    }
+
+  private:
+    ProcessSpan span(uint16_t n, uint16_t r) const {
+        const auto pid = static_cast<uint32_t>(pids_[n][r]);
+        return {pid, process_start_time(pid), reinterpret_cast<uint64_t>(regions_[n][r]), kRegionBytes};
+    }
+    void start_rank(uint16_t n, uint16_t r) {
+        void* region = mmap(nullptr, kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        regions_[n][r] = static_cast<std::byte*>(region);
+        pids_[n][r] = fork();
+        if (pids_[n][r] == 0) {
+            for (;;) pause();
+        }
+        publish_region(memories_[n].region(LocalRank{r}, kUserRegion), span(n, r));
+        // The arena is in use from the start; as in the host library it gets its descriptor for those who
+        // must not look into the node's memory.
+        const auto pid = static_cast<uint32_t>(pids_[n][r]);
+        RegionEntry& arena = memories_[n].region(LocalRank{r}, kArenaRegion);
+        arena.descriptor_bytes = kProcessSpanBytes;
+        encode_span({pid, process_start_time(pid),
+                     reinterpret_cast<uint64_t>(memories_[n].arena(LocalRank{r})), kRegionBytes},
+                    reinterpret_cast<std::byte*>(arena.descriptor));
+    }
+    const bool inaccessible_, staging_only_;
+    std::vector<NodeAddress> nodes_;
+    Fd files_[kNodes];
+    Mapping mappings_[kNodes];
+    NodeMemory memories_[kNodes];
+    pid_t pids_[kNodes][kRanks] = {};
+    std::byte* regions_[kNodes][kRanks] = {};
+    std::unique_ptr<ShmFabric> fabrics_[kNodes][kServices];
+};
+
+}  // namespace longshore::test
