@@ -21,10 +21,10 @@ say = @printf '\n== %s\n'
 packages := openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran hpcc cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py \
     python3-numpy libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev \
     libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps \
-    iproute2 util-linux ccache
+    iproute2 util-linux ccache libucx-dev
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps mpis build test test-main test-asan test-tsan test-mutants test-kill test-stress test-alias \
+.PHONY: help compatibility deps mpis ucx build test test-main test-asan test-tsan test-mutants test-kill test-stress test-alias \
     test-cluster demo venv man format clean
 
 help: ## list the targets
@@ -51,13 +51,23 @@ mpis: ## current MPIs (Open MPI 5, MPICH 5, the MPI-5 ABI) into build/mpi5, to b
 	    $$folder/bin/pip show $$mpi | sed -n 's/^Version: //p' >$$folder/.installed || \
 	    echo "mpis: WARNING: $$mpi 5 could not be installed (see above): it is neither built nor tested with"; done
 
+# It comes with what libtool left behind, which would lead the linker elsewhere.
+ucx: ## a current UCX into build/ucx, to build and test with
+	$(quiet)folder=build/ucx; if [[ -e $$folder/.installed ]]; then echo "ucx: $$folder is ready: $$(<$$folder/.installed)"; exit 0; fi; \
+	echo "ucx: installing a current UCX into $$folder"; \
+	rm -rf $$folder && python3 -m venv $$folder && \
+	$$folder/bin/pip install -q --retries 1 --timeout 30 --disable-pip-version-check 'libucx-cu12==1.*' && \
+	find $$folder -name '*.la' -delete && \
+	$$folder/bin/pip show libucx-cu12 | sed -n 's/^Version: //p' >$$folder/.installed || \
+	echo "ucx: WARNING: a current UCX could not be installed (see above): it is neither built nor tested with"
+
 build: ## build everything into build/ (Release)
 	$(say) 'build: Release, into build/'
 	$(quiet)cmake --preset release $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build -j $(J) -- $(ninja_flags)
 
 test: deps ## install what is missing, build, run all tests, then the sanitizer builds and theirs
-	$(quiet)$(MAKE) --no-print-directory mpis
+	$(quiet)$(MAKE) --no-print-directory mpis ucx
 	$(quiet)$(MAKE) --no-print-directory build
 	$(quiet)$(MAKE) --no-print-directory test-main
 	$(quiet)$(MAKE) --no-print-directory test-asan

@@ -1,0 +1,152 @@
+// How connections to other nodes' service processes come and go.
+#include <algorithm>
+#include <utility>
+
+#include "fabric/ucx/peer.h"
+
+namespace longshore {
+namespace {
+constexpr uint64_t kLooksPerLimit = 16;
+}  // namespace
+
+UcxFabric::Peer* UcxFabric::find(ServiceAddress peer) {
+    if (peer.node.value >= peers_.size() || peer.node == options_.self.node) return nullptr;
+    auto& services = peers_[peer.node.value];
+    return peer.service.value < services.size() ? &services[peer.service.value] : nullptr;
+}
+
+std::string UcxFabric::name_of(const Peer& peer) const {
+    return "service process " + std::to_string(peer.at.service.value) + " of node " +
+           std::to_string(peer.at.node.value);
+}
+
+void UcxFabric::refuse(const char* what) {
+    ++counters_.refused;
+    if (!std::exchange(told_refused_, true)) problem_ = std::string("refused ") + what;
+}
+
+void UcxFabric::connect(Peer& peer) {
+    peer.endpoint = worker_->connect(peer.address);
+    peer.heard_ns = turned_ns_ = now_ns();
+    peer.state = Peer::State::kConnected;
+    if (peer.endpoint == nullptr) return break_off(peer, "has an address that UCX cannot use");
+    Packet packet;
+    packet.kind = PacketKind::kGreeting;
+    send_packet(peer, packet, worker_->address());
+}
+
+void UcxFabric::send_packet(Peer& peer, Packet packet, std::span<const std::byte> payload, uint64_t lent) {
+    packet.from = options_.self;
+    packet.to = peer.at;
+    packet.incarnation = options_.incarnation;
+    packet.token = options_.nodes[peer.at.node.value].token;
+    packet.taken = peer.told = peer.taken;
+    std::byte header[kPacketHeaderBytesMax];
+    if (!worker_->send(peer.endpoint, encode_packet(packet, header), payload, lent) && lent != 0)
+        on_sent(lent);
+}
+
+// The service process of this job that sends it, to this one. Null: refused.
+UcxFabric::Peer* UcxFabric::sender_of(const Packet& packet) {
+    Peer* const peer = find(packet.from);
+    if (peer != nullptr && packet.to == options_.self &&
+        same_token(packet.token, options_.nodes[options_.self.node.value].token))
+        return peer;
+    refuse("a message without the job's token");
+    return nullptr;
+}
+
+// Not of a former life, nor of a connection that is over.
+bool UcxFabric::is_current(const Peer& peer, const Packet& packet) const {
+    if (peer.state == Peer::State::kLost) return false;
+    if (packet.kind == PacketKind::kGreeting) return packet.incarnation >= peer.incarnation;
+    return peer.greeted && packet.incarnation == peer.incarnation && peer.state != Peer::State::kDown;
+}
+
+// A newer one takes the place of its former self, and finds our requests as its former self had them.
+void UcxFabric::greet(Peer& peer, const Packet& packet, std::span<const std::byte> address) {
+    if (packet.incarnation == peer.incarnation) {
+        if (peer.state == Peer::State::kDown) return;
+        if (std::exchange(peer.greeted, true)) return break_off(peer, "greets twice");
+    } else {
+        if (peer.endpoint != nullptr) worker_->close(std::exchange(peer.endpoint, nullptr));
+        const ServiceAddress at = peer.at;
+        requests_ -= static_cast<uint32_t>(peer.requests.size());
+        std::erase_if(frames_, [&](const Frame& frame) { return frame.from == at; });
+        peer = Peer{};
+        peer.at = at;
+        peer.incarnation = packet.incarnation;
+        peer.greeted = true;
+        peer.address.assign(address.begin(), address.end());
+    }
+    // Who talks to us is watched, although we may have nothing to say.
+    if (peer.state == Peer::State::kNone) connect(peer);
+    reissue(peer);
+}
+
+void UcxFabric::take_frame(Peer& peer, const Packet& packet, std::vector<std::byte> bytes) {
+    if (packet.sequence != peer.expected) return break_off(peer, "sends messages that are not in order");
+    if (peer.expected - peer.taken >= kWindow) return break_off(peer, "sends more messages than it may");
+    ++peer.expected;
+    frames_.push_back({peer.at, std::move(bytes)});
+}
+
+void UcxFabric::on_broken(UcxEndpoint* endpoint) {
+    for (auto& node : peers_) {
+        for (Peer& peer : node) peer.broken |= peer.endpoint == endpoint;
+    }
+}
+
+// Nothing comes from this connection any more.
+void UcxFabric::break_off(Peer& peer, const char* why) {
+    if (peer.state != Peer::State::kConnected) return;
+    if (peer.endpoint != nullptr) worker_->close(std::exchange(peer.endpoint, nullptr));
+    peer.state = Peer::State::kDown;
+    peer.broken = false;
+    peer.down_since_ns = turned_ns_;
+    requests_ -= static_cast<uint32_t>(peer.requests.size());
+    peer.requests.clear();
+    if (why == nullptr) return;
+    ++counters_.refused;
+    problem_ = name_of(peer) + " " + why + ": the connection is closed";
+}
+
+void UcxFabric::lose(Peer& peer) {
+    peer.state = Peer::State::kLost;
+    fail_reads(peer);
+    FabricEvent event;
+    event.kind = FabricEvent::Kind::kPeerLost;
+    event.peer = peer.at;
+    done_.push_back(event);
+}
+
+// UCX finds out that a process has ended, but not that a link has been cut.
+void UcxFabric::look_at_peers(uint64_t now) {
+    if (now - looked_ns_ < options_.limit_ns / kLooksPerLimit) {
+        return;
+    }
+    // Where we have not looked ourselves for long, others may have answered meanwhile.
+    const bool was_away = now - looked_ns_ > options_.limit_ns / 2;
+    looked_ns_ = now;
+    for (auto& node : peers_) {
+        for (Peer& peer : node) {
+            if (peer.broken) break_off(peer, nullptr);
+            if (peer.state == Peer::State::kDown && now - peer.down_since_ns >= options_.limit_ns) lose(peer);
+            if (peer.state != Peer::State::kConnected) continue;
+            if (was_away) peer.heard_ns = now;
+            const uint64_t silent = now - std::min(now, peer.heard_ns);
+            if (silent >= options_.limit_ns) {
+                break_off(peer, "does not answer");
+                lose(peer);
+            } else if (silent >= options_.limit_ns / 4 && now - peer.asked_ns >= options_.limit_ns / 4) {
+                peer.asked_ns = now;
+                Packet packet;
+                packet.kind = PacketKind::kAlive;
+                packet.asks = true;
+                send_packet(peer, packet);
+            }
+        }
+    }
+}
+
+}  // namespace longshore

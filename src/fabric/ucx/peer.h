@@ -1,0 +1,43 @@
+// What a UcxFabric knows about another service process, and about what is read there and from here.
+#pragma once
+
+#include "fabric/ucx/ucx_fabric.h"
+
+namespace longshore {
+
+// Bytes that are to come from another node.
+struct UcxFabric::Read {
+    bool used = false;
+    uint32_t serial = 0;  // tells one use from another
+    uint64_t id = 0;      // as posted
+    ServiceAddress owner;
+    RegionName region;
+    uint64_t offset = 0, bytes = 0, received = 0;
+    MemoryRef to;
+    MoveResult result = MoveResult::kMoved;
+};
+
+// Bytes that another service process reads here.
+struct UcxFabric::Request {
+    uint64_t id = 0;
+    RegionName region;
+    uint64_t offset = 0, bytes = 0, sent = 0;
+};
+
+struct UcxFabric::Peer {
+    // kDown: broken; its successor may come within the limit.
+    enum class State : uint8_t { kNone, kConnected, kDown, kLost };
+    State state = State::kNone;
+    ServiceAddress at;
+    UcxEndpoint* endpoint = nullptr;
+    bool broken = false;  // said by UCX, to be looked at
+    std::vector<std::byte> address;
+    uint32_t incarnation = 1;  // of the newest that has greeted, or is in the book
+    bool greeted = false;
+    uint32_t sent = 0, looked_at = 0;            // our frames: sent, and looked at over there
+    uint32_t expected = 0, taken = 0, told = 0;  // its frames: come, handed out here, and said to be
+    uint64_t heard_ns = 0, asked_ns = 0, down_since_ns = 0;
+    std::deque<Request> requests;
+};
+
+}  // namespace longshore

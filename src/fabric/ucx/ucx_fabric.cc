@@ -1,0 +1,223 @@
+#include "fabric/ucx/ucx_fabric.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fabric/ucx/peer.h"
+
+namespace longshore {
+namespace {
+constexpr int kProgressPerTurn = 64;
+constexpr size_t kImportsMax = 1u << 20;
+}  // namespace
+
+UcxFabric::UcxFabric(UcxFabricOptions options, std::unique_ptr<UcxWorker> worker,
+                     std::unique_ptr<ShmFabric> local)
+    : options_(std::move(options)), local_(std::move(local)), worker_(std::move(worker)) {
+    peers_.resize(options_.nodes.size());
+    for (uint16_t node = 0; node < peers_.size(); ++node) {
+        peers_[node].resize(options_.nodes[node].services);
+        for (uint16_t service = 0; service < peers_[node].size(); ++service) {
+            Peer& peer = peers_[node][service];
+            peer.at = {NodeId{node}, ServiceId{service}};
+            if (node < options_.book.size() && service < options_.book[node].size())
+                peer.address = std::move(options_.book[node][service]);
+        }
+    }
+    options_.book.clear();
+    worker_->set_listener(this);
+}
+
+UcxFabric::~UcxFabric() {
+    worker_->set_listener(nullptr);
+}
+
+std::unique_ptr<UcxFabric> UcxFabric::create(UcxFabricOptions options, std::unique_ptr<UcxWorker> worker,
+                                             std::unique_ptr<ShmFabric> local, std::string* error) {
+    if (!local->watch(worker->event_fd())) {
+        *error = std::string("cannot wait for the network: ") + strerror(errno);
+        return nullptr;
+    }
+    return std::unique_ptr<UcxFabric>(new UcxFabric(std::move(options), std::move(worker), std::move(local)));
+}
+
+FabricCounters UcxFabric::counters() const {
+    FabricCounters sum = local_->counters();
+    sum.messages_sent += counters_.messages_sent;
+    sum.messages_received += counters_.messages_received;
+    sum.refused += counters_.refused;
+    sum.dropped += counters_.dropped;
+    return sum;
+}
+
+std::string UcxFabric::take_problem() {
+    return problem_.empty() ? local_->take_problem() : std::exchange(problem_, {});
+}
+
+Post UcxFabric::send(ServiceAddress to, std::span<const std::byte> message) {
+    if (to.node == options_.self.node) return local_->send(to, message);
+    Peer* const peer = find(to);
+    if (peer == nullptr || peer->state == Peer::State::kLost || message.size() > kFrameBytesMax) {
+        ++counters_.dropped;
+        return Post::kAccepted;
+    }
+    if (peer->state == Peer::State::kNone) connect(*peer);
+    if (peer->state != Peer::State::kConnected || peer->sent - peer->looked_at >= kWindow)
+        return Post::kAgain;
+    Packet packet;
+    packet.kind = PacketKind::kFrame;
+    packet.sequence = peer->sent++;
+    send_packet(*peer, packet, message);
+    ++counters_.messages_sent;
+    return Post::kAccepted;
+}
+
+Post UcxFabric::import_region(ServiceAddress owner, const RegionName& name,
+                              std::span<const std::byte> descriptor, uint64_t id) {
+    FabricEvent event;
+    event.kind = FabricEvent::Kind::kImported;
+    event.id = id;
+    ProcessSpan span;
+    if (decode_span(descriptor, &span) && find(owner) != nullptr &&
+        (!free_imports_.empty() || imports_.size() < kImportsMax)) {
+        if (free_imports_.empty()) {
+            imports_.emplace_back();
+            event.region = imports_.size();
+        } else {
+            event.region = free_imports_.back();
+            free_imports_.pop_back();
+        }
+        imports_[event.region - 1] = {owner, name, true};
+        event.ok = true;
+    }
+    done_.push_back(event);
+    return Post::kAccepted;
+}
+
+void UcxFabric::forget_region(ImportHandle region) {
+    if (region - 1 >= imports_.size() || !imports_[region - 1].used) return;
+    imports_[region - 1].used = false;
+    free_imports_.push_back(region);
+}
+
+void UcxFabric::complete(uint64_t id, MoveResult result) {
+    FabricEvent event;
+    event.kind = FabricEvent::Kind::kMoved;
+    event.id = id;
+    event.result = result;
+    done_.push_back(event);
+}
+
+// Data goes to where it belongs at once, while UCX has it; what may lead to further calls of UCX waits, and
+// so does what comes right behind a greeting.
+void UcxFabric::on_message(std::span<const std::byte> header, std::span<const std::byte> payload) {
+    Packet packet;
+    if (!decode_packet(header, &packet))
+        return refuse("a message that is none of ours, or of another version");
+    Peer* const peer = sender_of(packet);
+    if (peer == nullptr) return;
+    peer->heard_ns = turned_ns_;
+    const uint64_t bytes_max = packet.kind == PacketKind::kReadData ? kPieceBytes : kFrameBytesMax;
+    if (payload.size() > bytes_max) {
+        peer->broken = true;
+        refuse("a message that is too long");
+    } else if (packet.kind == PacketKind::kReadData && is_current(*peer, packet)) {
+        take_data(*peer, packet, payload);
+    } else {
+        arrived_.push_back({packet, {payload.begin(), payload.end()}});
+    }
+}
+
+void UcxFabric::take(Arrived& arrived) {
+    const Packet& packet = arrived.packet;
+    Peer* const peer = find(packet.from);
+    if (!is_current(*peer, packet)) {
+        ++counters_.dropped;
+        return;
+    }
+    if (packet.kind != PacketKind::kGreeting) {
+        if (packet.taken - peer->looked_at > peer->sent - peer->looked_at)
+            return break_off(*peer, "counts more messages than it got");
+        peer->looked_at = packet.taken;
+    }
+    switch (packet.kind) {
+        case PacketKind::kGreeting:
+            greet(*peer, packet, arrived.payload);
+            break;
+        case PacketKind::kAlive:
+            if (packet.asks) {
+                Packet answer;
+                answer.kind = PacketKind::kAlive;
+                send_packet(*peer, answer);
+            }
+            break;
+        case PacketKind::kFrame:
+            take_frame(*peer, packet, std::move(arrived.payload));
+            break;
+        case PacketKind::kReadRequest:
+            take_request(*peer, packet);
+            break;
+        case PacketKind::kReadData:
+            take_data(*peer, packet, arrived.payload);
+            break;
+        case PacketKind::kTaken:
+            break;
+    }
+}
+
+void UcxFabric::turn() {
+    turned_ns_ = now_ns();
+    for (int i = 0; i < kProgressPerTurn && worker_->progress(); ++i) {
+    }
+    while (!arrived_.empty()) {
+        Arrived arrived = std::move(arrived_.front());
+        arrived_.pop_front();
+        take(arrived);
+    }
+    if (requests_ != 0) serve();
+    look_at_peers(turned_ns_);
+}
+
+size_t UcxFabric::collect(std::span<FabricEvent> events) {
+    size_t count = 0;
+    while (count < events.size() && !done_.empty()) {
+        events[count++] = done_.front();
+        done_.pop_front();
+    }
+    while (count < events.size() && !frames_.empty()) {
+        handed_out_.push_back(std::move(frames_.front()));
+        frames_.pop_front();
+        const Frame& frame = handed_out_.back();
+        FabricEvent& event = events[count++];
+        event = {};
+        event.kind = FabricEvent::Kind::kMessage;
+        event.peer = frame.from;
+        event.message = frame.bytes;
+        ++counters_.messages_received;
+        Peer& peer = *find(frame.from);
+        if (++peer.taken - peer.told < kWindow / 2 || peer.state != Peer::State::kConnected) continue;
+        Packet packet;
+        packet.kind = PacketKind::kTaken;
+        send_packet(peer, packet);
+    }
+    return count;
+}
+
+size_t UcxFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
+    handed_out_.clear();
+    turn();
+    size_t count = collect(events);
+    // Armed, UCX wakes who sleeps on the doorbell; until then it may have more to say.
+    if (count != 0 || (wait_ns != 0 && !worker_->arm())) wait_ns = 0;
+    if (wait_ns != 0) wait_ns = std::min(wait_ns, options_.limit_ns / 8);
+    count += local_->poll(events.subspan(count), wait_ns);
+    if (count == 0 && wait_ns != 0) {
+        turn();
+        count = collect(events);
+    }
+    return count;
+}
+
+}  // namespace longshore

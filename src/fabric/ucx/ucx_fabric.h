@@ -1,0 +1,141 @@
+// The fabric of service processes on several machines: what stays on a node goes by its ShmFabric, what does
+// not by UCX. A network need not reach memory without help: a read asks the service process at the source,
+// which sends the bytes from where its ranks' memory is mapped (or from a copy), and this one puts them where
+// they belong. So ranks need no progress, and the bytes cross the link once. Connections are made when first
+// needed, and kept. One thread.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/shm/shm_fabric.h"
+#include "fabric/ucx/packet.h"
+#include "fabric/ucx/worker.h"
+
+namespace longshore {
+
+// By node and service process: the addresses of their workers.
+using ServiceBook = std::vector<std::vector<std::vector<std::byte>>>;
+
+struct UcxFabricOptions {
+    NodeMemory memory;
+    ServiceAddress self;
+    uint32_t incarnation = 1;
+    std::vector<NodeAddress> nodes;  // by NodeId
+    ServiceBook book;
+    uint64_t limit_ns =
+        5'000'000'000;  // a peer that has not answered, or whose successor has not come, is lost
+    bool staging_only = false;
+};
+
+class UcxFabric : public Fabric, private UcxWorker::Listener {
+  public:
+    static constexpr uint32_t kWindow = 16;              // frames sent to a peer that it has not looked at
+    static constexpr uint64_t kPieceBytes = 128 * 1024;  // of what is read, in one message
+
+    // Null on failure; `error` says why.
+    static std::unique_ptr<UcxFabric> create(UcxFabricOptions options, std::unique_ptr<UcxWorker> worker,
+                                             std::unique_ptr<ShmFabric> local, std::string* error);
+    ~UcxFabric() override;
+
+    Post send(ServiceAddress to, std::span<const std::byte> message) override;
+    Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
+              uint64_t working_set = 0) override {
+        return local_->copy(from, to, bytes, id, working_set);
+    }
+    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override {
+        return local_->write(from, to, id);
+    }
+    std::span<const std::byte> staging_descriptor() const override { return local_->staging_descriptor(); }
+    Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
+                       uint64_t id) override;
+    void forget_region(ImportHandle region) override;
+    size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
+    void wake(const WakeSet& sleepers) override { local_->wake(sleepers); }
+    FabricCounters counters() const override;
+    std::string take_problem() override;
+
+  private:
+    struct Peer;
+    struct Read;
+    struct Request;
+    struct Import {
+        ServiceAddress owner;
+        RegionName name;
+        bool used = false;
+    };
+    struct Frame {
+        ServiceAddress from;
+        std::vector<std::byte> bytes;
+    };
+    struct Arrived {  // a packet to be looked at when UCX's callbacks are over
+        Packet packet;
+        std::vector<std::byte> payload;
+    };
+
+    UcxFabric(UcxFabricOptions options, std::unique_ptr<UcxWorker> worker, std::unique_ptr<ShmFabric> local);
+
+    // UcxWorker::Listener
+    void on_message(std::span<const std::byte> header, std::span<const std::byte> payload) override;
+    void on_sent(uint64_t lent) override;
+    void on_broken(UcxEndpoint* endpoint) override;
+
+    // ucx_fabric.cc: events
+    void turn();
+    size_t collect(std::span<FabricEvent> events);
+    void take(Arrived& arrived);
+    void complete(uint64_t id, MoveResult result);
+
+    // connections.cc: how they come and go
+    Peer* find(ServiceAddress peer);
+    void connect(Peer& peer);
+    void send_packet(Peer& peer, Packet packet, std::span<const std::byte> payload = {}, uint64_t lent = 0);
+    Peer* sender_of(const Packet& packet);
+    bool is_current(const Peer& peer, const Packet& packet) const;
+    void greet(Peer& peer, const Packet& packet, std::span<const std::byte> address);
+    void take_frame(Peer& peer, const Packet& packet, std::vector<std::byte> bytes);
+    void break_off(Peer& peer, const char* why);
+    void lose(Peer& peer);
+    void look_at_peers(uint64_t now);
+    void refuse(const char* what);
+    std::string name_of(const Peer& peer) const;
+
+    // reads.cc
+    void request(uint32_t read);
+    void reissue(Peer& peer);
+    void fail_reads(Peer& peer);
+    void take_data(Peer& peer, const Packet& packet, std::span<const std::byte> payload);
+    void end_read(uint32_t read);
+    void take_request(Peer& peer, const Packet& packet);
+    void serve();
+    bool serve(Peer& peer, Request& request);
+    MoveResult find_piece(const Request& request, uint64_t bytes, std::span<const std::byte>* piece,
+                          uint64_t* lent);
+
+    UcxFabricOptions options_;
+    std::unique_ptr<ShmFabric> local_;
+    std::unique_ptr<UcxWorker> worker_;
+    FabricCounters counters_;
+    std::vector<std::vector<Peer>> peers_;  // by node, service process
+    std::deque<Arrived> arrived_;
+    std::deque<Frame> frames_;       // to be handed out
+    std::vector<Frame> handed_out_;  // by the last poll
+    std::deque<FabricEvent> done_;
+    std::vector<Import> imports_;  // handle - 1
+    std::vector<uint64_t> free_imports_;
+    std::vector<Read> reads_;
+    std::vector<uint32_t> free_reads_;
+    std::vector<std::unique_ptr<std::byte[]>> pieces_;  // for memory that is not mapped here
+    std::vector<uint32_t> free_pieces_;
+    uint32_t pieces_sending_ = 0;
+    uint32_t requests_ = 0;  // of all peers, not yet answered
+    size_t next_served_ = 0;
+    uint64_t turned_ns_ = 0, looked_ns_ = 0;
+    std::string problem_;
+    bool told_refused_ = false;
+};
+
+}  // namespace longshore

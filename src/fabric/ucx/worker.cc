@@ -1,0 +1,215 @@
+#include "fabric/ucx/worker.h"
+
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace longshore {
+namespace {
+
+constexpr unsigned kMessageId = 0x4c53;
+constexpr int kProgressAtEnd = 10'000;
+
+std::string why(const char* what, ucs_status_t status) {
+    return std::string(what) + ": " + ucs_status_string(status);
+}
+
+}  // namespace
+
+struct UcxEndpoint {
+    UcxWorker* worker = nullptr;
+    ucp_ep_h ep = nullptr;
+    bool broken = false;
+};
+
+struct UcxWorker::Inside {
+    ucp_context_h context = nullptr;
+    ucp_worker_h worker = nullptr;
+    ucp_address_t* address = nullptr;
+    size_t address_bytes = 0;
+    std::vector<std::unique_ptr<UcxEndpoint>> endpoints;
+    std::vector<std::unique_ptr<UcxEndpoint>> closed;  // UCX may still name them until the worker goes
+    std::vector<void*> closing;
+};
+
+// A message on its way: UCX borrows the header until it has gone.
+struct UcxWorker::Sending {
+    UcxWorker* worker = nullptr;
+    uint64_t lent = 0;
+    std::byte header[kHeaderBytesMax];
+    std::vector<std::byte> copy;
+};
+
+struct UcxCalls {
+    static ucs_status_t on_message(void* user, const void* header, size_t header_bytes, void* data,
+                                   size_t bytes, const ucp_am_recv_param_t* param) {
+        auto* worker = static_cast<UcxWorker*>(user);
+        // A rendezvous is none of ours. It is not answered, so that its sender keeps its data.
+        if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
+        if (worker->listener_ != nullptr)
+            worker->listener_->on_message({static_cast<const std::byte*>(header), header_bytes},
+                                          {static_cast<const std::byte*>(data), bytes});
+        return UCS_OK;
+    }
+    static void on_sent(void* request, ucs_status_t, void* user) {
+        finish(static_cast<UcxWorker::Sending*>(user));
+        ucp_request_free(request);
+    }
+    static void on_error(void* user, ucp_ep_h, ucs_status_t) {
+        auto* endpoint = static_cast<UcxEndpoint*>(user);
+        if (std::exchange(endpoint->broken, true)) return;
+        if (endpoint->worker->listener_ != nullptr) endpoint->worker->listener_->on_broken(endpoint);
+    }
+    static void finish(UcxWorker::Sending* sending) {
+        UcxWorker& worker = *sending->worker;
+        --worker.sending_;
+        if (sending->lent != 0 && worker.listener_ != nullptr) worker.listener_->on_sent(sending->lent);
+        worker.free_.emplace_back(sending);
+    }
+};
+
+UcxWorker::UcxWorker() : inside_(std::make_unique<Inside>()) {}
+
+std::unique_ptr<UcxWorker> UcxWorker::create(std::string* error) {
+    std::unique_ptr<UcxWorker> worker(new UcxWorker);
+    if (!worker->start(error)) worker.reset();
+    return worker;
+}
+
+bool UcxWorker::start(std::string* error) {
+    const auto fail = [&](const char* what, ucs_status_t status) {
+        *error = why(what, status);
+        return false;
+    };
+    ucp_config_t* config = nullptr;
+    ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
+    if (status != UCS_OK) return fail("the UCX_ settings cannot be read", status);
+    ucp_params_t params{};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+    status = ucp_init(&params, config, &inside_->context);
+    ucp_config_release(config);
+    if (status != UCS_OK) return fail("UCX does not start", status);
+
+    ucp_worker_params_t worker_params{};
+    worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
+    status = ucp_worker_create(inside_->context, &worker_params, &inside_->worker);
+    if (status != UCS_OK)
+        return fail("UCX finds no network that it can use (see UCX_TLS, UCX_NET_DEVICES)", status);
+    ucp_am_handler_param_t handler{};
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                         UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+    handler.id = kMessageId;
+    handler.cb = UcxCalls::on_message;
+    handler.arg = this;
+    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+    status = ucp_worker_set_am_recv_handler(inside_->worker, &handler);
+    if (status != UCS_OK) return fail("UCX has no active messages", status);
+    status = ucp_worker_get_address(inside_->worker, &inside_->address, &inside_->address_bytes);
+    if (status != UCS_OK) return fail("UCX has no address", status);
+    status = ucp_worker_get_efd(inside_->worker, &event_fd_);
+    if (status != UCS_OK) return fail("UCX cannot wait for its network", status);
+    return true;
+}
+
+UcxWorker::~UcxWorker() {
+    listener_ = nullptr;
+    while (!inside_->endpoints.empty()) close(inside_->endpoints.back().get());
+    for (int i = 0; i < kProgressAtEnd && (sending_ != 0 || !inside_->closing.empty()); ++i) progress();
+    if (inside_->address != nullptr) ucp_worker_release_address(inside_->worker, inside_->address);
+    if (inside_->worker != nullptr) ucp_worker_destroy(inside_->worker);
+    if (inside_->context != nullptr) ucp_cleanup(inside_->context);
+}
+
+std::span<const std::byte> UcxWorker::address() const {
+    return {reinterpret_cast<const std::byte*>(inside_->address), inside_->address_bytes};
+}
+
+bool UcxWorker::arm() {
+    return ucp_worker_arm(inside_->worker) == UCS_OK;
+}
+
+bool UcxWorker::progress() {
+    const bool done = ucp_worker_progress(inside_->worker) != 0;
+    std::erase_if(inside_->closing, [](void* request) {
+        if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+        ucp_request_free(request);
+        return true;
+    });
+    return done;
+}
+
+UcxEndpoint* UcxWorker::connect(std::span<const std::byte> address) {
+    auto endpoint = std::make_unique<UcxEndpoint>();
+    endpoint->worker = this;
+    ucp_ep_params_t params{};
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = UcxCalls::on_error;
+    params.err_handler.arg = endpoint.get();
+    if (address.empty() || ucp_ep_create(inside_->worker, &params, &endpoint->ep) != UCS_OK) return nullptr;
+    inside_->endpoints.push_back(std::move(endpoint));
+    return inside_->endpoints.back().get();
+}
+
+void UcxWorker::close(UcxEndpoint* endpoint) {
+    const auto at = std::find_if(inside_->endpoints.begin(), inside_->endpoints.end(),
+                                 [&](const auto& e) { return e.get() == endpoint; });
+    LONGSHORE_CHECK(at != inside_->endpoints.end());
+    endpoint->broken = true;
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    void* const request = ucp_ep_close_nbx(endpoint->ep, &param);
+    if (UCS_PTR_IS_PTR(request)) inside_->closing.push_back(request);
+    inside_->closed.push_back(std::move(*at));
+    inside_->endpoints.erase(at);
+}
+
+bool UcxWorker::send(UcxEndpoint* endpoint, std::span<const std::byte> header,
+                     std::span<const std::byte> payload, uint64_t lent) {
+    LONGSHORE_CHECK(header.size() <= kHeaderBytesMax);
+    if (endpoint->broken) return false;
+    std::unique_ptr<Sending> sending;
+    if (free_.empty()) {
+        sending = std::make_unique<Sending>();
+        sending->worker = this;
+    } else {
+        sending = std::move(free_.back());
+        free_.pop_back();
+    }
+    sending->lent = lent;
+    memcpy(sending->header, header.data(), header.size());
+    if (lent == 0) {
+        sending->copy.assign(payload.begin(), payload.end());
+        payload = sending->copy;
+    }
+    ucp_request_param_t param{};
+    // Eager: a rendezvous would overtake or be overtaken.
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_AM_SEND_FLAG_EAGER;
+    param.cb.send = UcxCalls::on_sent;
+    param.user_data = sending.get();
+    ++sending_;
+    Sending* const at = sending.release();
+    const ucs_status_ptr_t request = ucp_am_send_nbx(endpoint->ep, kMessageId, at->header, header.size(),
+                                                     payload.data(), payload.size(), &param);
+    if (UCS_PTR_IS_PTR(request)) return true;
+    UcxCalls::finish(at);
+    return true;
+}
+
+std::string ucx_version() {
+    unsigned major = 0, minor = 0, release = 0;
+    ucp_get_version(&major, &minor, &release);
+    return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
+}  // namespace longshore

@@ -1,0 +1,76 @@
+// What is used of UCX, and all that includes its headers: one worker, endpoints to other workers, active
+// messages of a header and a payload. One thread. UCX's own messages are not checked here: a header may hold
+// anything.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace longshore {
+
+// The connection to another worker, until close() or until the worker goes.
+struct UcxEndpoint;
+
+class UcxWorker {
+  public:
+    static constexpr size_t kHeaderBytesMax = 128;
+
+    // Who is told what happens; calls come out of progress() alone, and must not call the worker again.
+    class Listener {
+      public:
+        virtual ~Listener() = default;
+        // A message of anybody who can reach this machine. Both parts are borrowed for the call.
+        virtual void on_message(std::span<const std::byte> header, std::span<const std::byte> payload) = 0;
+        // A payload lent to send() is the caller's again.
+        virtual void on_sent(uint64_t lent) = 0;
+        // Nothing goes to that endpoint any more. Once.
+        virtual void on_broken(UcxEndpoint* endpoint) = 0;
+    };
+
+    // Null on failure; `error` says why.
+    static std::unique_ptr<UcxWorker> create(std::string* error);
+    ~UcxWorker();
+    // Before the first progress().
+    void set_listener(Listener* listener) { listener_ = listener; }
+
+    // By which other workers connect; it names every network device that can be used.
+    std::span<const std::byte> address() const;
+    // Readable when there may be something to progress, once arm() has said true.
+    int event_fd() const { return event_fd_; }
+    // False: there is something to progress now.
+    bool arm();
+    // Whether anything was done.
+    bool progress();
+
+    // Null: the address means nothing here. Messages may be sent at once.
+    UcxEndpoint* connect(std::span<const std::byte> address);
+    void close(UcxEndpoint* endpoint);
+    // Messages to one endpoint arrive in order. The header is copied; so is the payload where `lent` is 0,
+    // else it is borrowed until on_sent(lent). False: the endpoint is broken, and nothing was taken.
+    bool send(UcxEndpoint* endpoint, std::span<const std::byte> header, std::span<const std::byte> payload,
+              uint64_t lent = 0);
+    // Messages that have not left yet.
+    size_t sending() const { return sending_; }
+
+  private:
+    UcxWorker();
+    bool start(std::string* error);
+    friend struct UcxCalls;  // the functions that UCX calls
+
+    struct Inside;
+    struct Sending;
+    std::unique_ptr<Inside> inside_;
+    Listener* listener_ = nullptr;
+    int event_fd_ = -1;
+    size_t sending_ = 0;
+    std::vector<std::unique_ptr<Sending>> free_;
+};
+
+// As the library that is loaded says it: "1.13.1".
+std::string ucx_version();
+
+}  // namespace longshore
