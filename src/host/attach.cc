@@ -26,7 +26,7 @@ struct Identity {
 };
 struct NodeAnswer {
     NodeAddress address;
-    uint32_t ok;
+    uint32_t ok, workers_bytes;
     char reason[kReasonBytes];
 };
 struct AttachOutcome {
@@ -38,6 +38,7 @@ namespace {
 
 constexpr uint64_t kStagingSlotsMin = 2, kStagingSlotsMax = 64;
 constexpr uint64_t kStagingUnit = 4096;
+constexpr uint32_t kNodesMax = 65535;
 
 uint64_t hash_text(uint64_t hash, const char* path, bool is_link) {
     char text[256] = {};
@@ -83,22 +84,37 @@ int fail(ls_context& c, const std::string& reason) {
     return LS_ERR_UNAVAILABLE;
 }
 
+// By rank, numbered in the order of their first ranks. Processes that cannot see each other are on two, be
+// they in containers of one.
+std::vector<uint32_t> machines_of_ranks(const ls_context& c) {
+    std::map<uint64_t, uint32_t> numbers;
+    std::vector<uint32_t> machines;
+    for (uint32_t r = 0; r < c.size; ++r)
+        machines.push_back(
+            numbers.try_emplace(received<Identity>(c, r).machine, static_cast<uint32_t>(numbers.size()))
+                .first->second);
+    return machines;
+}
+
 // Nodes, slots and service processes of all ranks, the same on all of them. Empty, or why not.
 std::string place_ranks(ls_context& c) {
-    const Identity first = received<Identity>(c, 0);
-    const uint32_t emulated = std::min(c.options.nodes_count, c.size);
-    c.node_count = std::max(1u, emulated);
+    const std::vector<uint32_t> machines = machines_of_ranks(c);
+    const uint32_t machine_count = *std::max_element(machines.begin(), machines.end()) + 1;
+    const uint32_t emulated = std::max(1u, std::min(c.options.nodes_count, c.size));
+    if (machine_count > kNodesMax) return "there are more than 65535 machines";
+    if (machine_count > 1 && emulated > 1)
+        log_line(c, c.rank == 0 ? 0 : 2,
+                 "LONGSHORE_NODES_COUNT is for one machine: the nodes are the machines");
+    c.network = machine_count > 1 || (emulated > 1 && c.options.network_always != 0);
+    c.node_count = machine_count > 1 ? machine_count : emulated;
     c.places.resize(c.size);
     std::vector<uint32_t> counts(c.node_count);
     std::vector<std::vector<Seat>> seats(c.node_count);  // by local rank
     for (uint32_t r = 0; r < c.size; ++r) {
         const Identity who = received<Identity>(c, r);
-        if (who.machine != first.machine)
-            return "the ranks are on several machines (or in containers that cannot see each other); this "
-                   "version serves "
-                   "one";
-        const uint64_t node =
-            c.options.nodes_strided ? r % c.node_count : uint64_t{r} * c.node_count / c.size;
+        const uint64_t node = machine_count > 1         ? machines[r]
+                              : c.options.nodes_strided ? r % c.node_count
+                                                        : uint64_t{r} * c.node_count / c.size;
         c.places[r].node = static_cast<uint16_t>(node);
         c.places[r].local = static_cast<uint16_t>(counts[node]++);
         seats[node].push_back(who.seat);
@@ -112,6 +128,8 @@ std::string place_ranks(ls_context& c) {
     c.node = c.places[c.rank].node;
     c.local = c.places[c.rank].local;
     c.local_count = counts[c.node];
+    c.machine_ranks = machine_count > 1 ? c.local_count : c.size;
+    c.services_before = machine_count > 1 ? 0 : c.node * c.options.service_count;
     const uint32_t next = (c.local + 1) % c.local_count;
     for (uint32_t r = 0; r < c.size; ++r) {
         if (c.places[r].node != c.node || c.places[r].local != next) continue;
@@ -158,7 +176,9 @@ SupervisorParameters parameters_of(const ls_context& c) {
     p.node_count = static_cast<uint16_t>(c.node_count);
     p.rank_count = static_cast<uint16_t>(c.local_count);
     p.service_count = static_cast<uint16_t>(c.options.service_count);
-    p.machine_ranks = c.size;
+    p.machine_ranks = c.machine_ranks;
+    p.services_before = c.services_before;
+    p.network = c.network;
     p.spin_us = c.options.service_spin_us;
     p.restarts_max = c.options.service_restarts_max;
     p.limit_s = c.options.limit_s;
@@ -184,6 +204,25 @@ void probe_neighbour(ls_context& c) {
     }
 }
 
+bool tell_workers(ls_context& c) {
+    for (; c.workers_told < c.workers.size(); ++c.workers_told) {
+        const std::vector<std::byte>& all = c.workers[c.workers_told];
+        NodeWorkers workers;
+        workers.node = c.workers_told;
+        workers.bytes = static_cast<uint32_t>(all.size());
+        std::vector<std::byte> packet(sizeof workers + all.size());
+        memcpy(packet.data(), &workers, sizeof workers);
+        memcpy(packet.data() + sizeof workers, all.data(), all.size());
+        const Io io = send_packet(c.control, packet.data(), packet.size());
+        if (io == Io::kAgain) return false;
+        if (io == Io::kClosed) {
+            c.problem = "the supervisor of the service processes is gone";
+            return true;
+        }
+    }
+    return true;
+}
+
 // Sends what has not been sent of the job's addresses; false: try again later.
 bool tell_nodes(ls_context& c) {
     while (c.nodes_told < c.nodes.size()) {
@@ -202,7 +241,7 @@ bool tell_nodes(ls_context& c) {
         }
         c.nodes_told += piece.count;
     }
-    return true;
+    return tell_workers(c);
 }
 
 void ask_to_attach(ls_context& c) {
@@ -253,6 +292,38 @@ bool turn_attaching(ls_context& c) {
     return c.local != 0 || tell_nodes(c);
 }
 
+// The supervisors' addresses, and how many bytes each node's service processes have. Empty, or what went
+// wrong on some node.
+std::string take_addresses(ls_context& c) {
+    c.nodes.resize(c.node_count);
+    if (c.network) c.workers.resize(c.node_count);
+    for (uint32_t r = 0; r < c.size; ++r) {
+        const auto answer = received<NodeAnswer>(c, r);
+        if (!answer.ok) return answer.reason;
+        if (c.places[r].local != 0) continue;
+        c.nodes[c.places[r].node] = answer.address;
+        if (answer.workers_bytes > kWorkersBytesMax) return "the network's addresses are too long";
+        if (c.network) c.workers[c.places[r].node].resize(answer.workers_bytes);
+    }
+    return "";
+}
+
+// Where the network reaches each node's service processes: as many bytes of all as the longest has.
+int start_workers_exchange(ls_context& c) {
+    size_t longest = 1;
+    for (const auto& all : c.workers) longest = std::max(longest, all.size());
+    c.out.assign(longest, std::byte{0});
+    std::copy(c.own_workers.begin(), c.own_workers.end(), c.out.begin());
+    c.in.assign(longest * c.size, std::byte{0});
+    return c.exchange.start(c.exchange.user, c.out.data(), c.in.data(), longest);
+}
+
+int start_attaching(ls_context& c) {
+    c.state = ls_context::State::kAttaching;
+    c.deadline_ns = now_ns() + c.options.limit_s * 1'000'000'000ull;
+    return LS_IN_PROGRESS;
+}
+
 int step(ls_context& c) {
     using State = ls_context::State;
     switch (c.state) {
@@ -267,26 +338,33 @@ int step(ls_context& c) {
             NodeAnswer mine{};
             if (c.local == 0 && c.problem.empty()) {
                 SupervisorReady ready;
-                if (c.starter.test(&ready, &c.problem) == ServiceStarter::State::kPending)
+                if (c.starter.test(&ready, &c.own_workers, &c.problem) == ServiceStarter::State::kPending)
                     return LS_IN_PROGRESS;
-                mine.address = {ready.name, ready.token, static_cast<uint16_t>(c.options.service_count)};
+                mine.address = {ready.name, ready.token, static_cast<uint16_t>(c.options.service_count), {}};
+                gethostname(mine.address.host, sizeof mine.address.host - 1);
             }
+            mine.workers_bytes = static_cast<uint32_t>(c.own_workers.size());
             mine.ok = c.problem.empty();
             set_text(mine.reason, c.problem);
             c.state = State::kAddresses;
             return start_exchange(c, mine) == LS_OK ? LS_IN_PROGRESS
                                                     : fail(c, "the exchange between ranks failed");
         }
-        case State::kAddresses:
-            c.nodes.resize(c.node_count);
+        case State::kAddresses: {
+            std::string problem = take_addresses(c);
+            if (!problem.empty()) return fail(c, problem);
+            if (!c.network) return start_attaching(c);
+            c.state = State::kWorkers;
+            return start_workers_exchange(c) == LS_OK ? LS_IN_PROGRESS
+                                                      : fail(c, "the exchange between ranks failed");
+        }
+        case State::kWorkers:
             for (uint32_t r = 0; r < c.size; ++r) {
-                const auto answer = received<NodeAnswer>(c, r);
-                if (!answer.ok) return fail(c, answer.reason);
-                if (c.places[r].local == 0) c.nodes[c.places[r].node] = answer.address;
+                if (c.places[r].local != 0) continue;
+                std::vector<std::byte>& all = c.workers[c.places[r].node];
+                memcpy(all.data(), c.in.data() + r * c.out.size(), all.size());
             }
-            c.state = State::kAttaching;
-            c.deadline_ns = now_ns() + c.options.limit_s * 1'000'000'000ull;
-            return LS_IN_PROGRESS;
+            return start_attaching(c);
         case State::kAttaching: {
             if (!turn_attaching(c)) return LS_IN_PROGRESS;
             AttachOutcome mine{};
@@ -313,7 +391,7 @@ int step(ls_context& c) {
 
 bool exchanging(const ls_context& c) {
     return c.state == ls_context::State::kIdentity || c.state == ls_context::State::kAddresses ||
-           c.state == ls_context::State::kAgreeing;
+           c.state == ls_context::State::kWorkers || c.state == ls_context::State::kAgreeing;
 }
 
 }  // namespace

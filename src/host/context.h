@@ -94,7 +94,16 @@ struct ls_group {
 };
 
 struct ls_context {
-    enum class State : uint8_t { kIdentity, kStarting, kAddresses, kAttaching, kAgreeing, kReady, kFailed };
+    enum class State : uint8_t {
+        kIdentity,
+        kStarting,
+        kAddresses,
+        kWorkers,
+        kAttaching,
+        kAgreeing,
+        kReady,
+        kFailed
+    };
     State state = State::kIdentity;
     ls_options options{};
     std::string service_path, service_cores, error;
@@ -104,12 +113,17 @@ struct ls_context {
 
     std::vector<longshore::Place> places;  // by world rank
     std::vector<longshore::NodeAddress> nodes;
+    std::vector<std::vector<std::byte>> workers;  // by node: where the network reaches its service processes
+    std::vector<std::byte> own_workers;           // this node's, on its leader
+    bool network = false;                         // nodes reach each other over a network only
     uint32_t rank = 0, size = 0, node = 0, node_count = 1, local = 0, local_count = 1;
     uint32_t neighbour_pid = 0;
     uint64_t neighbour_probe = 0, neighbour_value = 0, probe_value = 0;
     longshore::ServiceStarter starter;
     uint64_t deadline_ns = 0;
-    uint32_t nodes_told = 0;
+    uint32_t nodes_told = 0, workers_told = 0;
+    uint32_t machine_ranks = 1,
+             services_before = 0;  // of this machine: ranks; service processes of nodes before
     bool asked = false, answered = false;
 
     longshore::Fd control, memory_file;

@@ -67,6 +67,7 @@ typedef struct ls_options {
     const char* service_cores; /* "auto", "none" or a list */
     uint32_t nodes_count;      /* emulated nodes; 0: as the machines are */
     int nodes_strided;
+    int network_always; /* between emulated nodes, too (for tests) */
     int wait_cooperative;
     uint32_t wait_report_s, limit_s;
     uint64_t eager_bytes, chunk_bytes;

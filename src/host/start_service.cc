@@ -17,6 +17,7 @@ constexpr int kFarFd = 64;
 // Shared with the children until they exec: they run in this process's memory while the caller is suspended.
 struct Launch {
     const char* path;
+    char* const* environment;
     int parameters_fd, ready_fd;
     std::byte* inner_stack;
     int error;
@@ -47,10 +48,21 @@ int exec_supervisor(void* argument) {
     sigprocmask(SIG_SETMASK, &none, nullptr);
     char program[] = "longshored:", role[] = "supervisor";
     char* const arguments[] = {program, role, nullptr};
-    char* const environment[] = {nullptr};
-    execve(launch->path, arguments, environment);
+    execve(launch->path, arguments, launch->environment);
     launch->error = errno;
     _exit(127);
+}
+
+// What the user says about the network is for the library that service processes load.
+std::vector<char*> network_settings() {
+    std::vector<char*> settings;
+    for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+        for (const char* prefix : {"UCX_", "LONGSHORE_INTERNAL_NETWORK="}) {
+            if (strncmp(*at, prefix, strlen(prefix)) == 0) settings.push_back(*at);
+        }
+    }
+    settings.push_back(nullptr);
+    return settings;
 }
 
 int leave_family(void* argument) {
@@ -88,7 +100,8 @@ bool ServiceStarter::start(const char* path, const SupervisorParameters& paramet
         return false;
     }
     const Mapping stacks = Mapping::anonymous(2 * kStackBytes);
-    Launch launch{path, theirs.get(), ready_end.get(), stacks.data() + kStackBytes, 0};
+    std::vector<char*> environment = network_settings();
+    Launch launch{path, environment.data(), theirs.get(), ready_end.get(), stacks.data() + kStackBytes, 0};
     if (!stacks) {
         *error += strerror(ENOMEM);
         return false;
@@ -113,21 +126,29 @@ bool ServiceStarter::start(const char* path, const SupervisorParameters& paramet
     return true;
 }
 
-ServiceStarter::State ServiceStarter::test(SupervisorReady* ready, std::string* error) {
-    const ssize_t got = read(ready_.get(), ready, sizeof *ready);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-        if (now_ns() < deadline_ns_) return State::kPending;
-        *error = "longshored did not answer in time";
+ServiceStarter::State ServiceStarter::test(SupervisorReady* ready, std::vector<std::byte>* workers,
+                                           std::string* error) {
+    const auto fail = [&](const std::string& why) {
+        *error = why;
         return State::kFailed;
-    }
-    if (got == sizeof *ready && ready->header.magic == kControlMagic) {
-        if (ready->ok) return State::kReady;
+    };
+    std::byte buffer[4096];
+    ssize_t got = 0;
+    while ((got = read(ready_.get(), buffer, sizeof buffer)) > 0)
+        heard_.insert(heard_.end(), buffer, buffer + got);
+    const bool waits = got < 0 && (errno == EAGAIN || errno == EINTR);
+    if (heard_.size() >= sizeof *ready) {
+        memcpy(static_cast<void*>(ready), heard_.data(), sizeof *ready);
+        if (ready->header.magic != kControlMagic) return fail("longshored is of another build");
         ready->reason[sizeof ready->reason - 1] = 0;
-        *error = std::string("longshored: ") + ready->reason;
-        return State::kFailed;
+        if (!ready->ok) return fail(std::string("longshored: ") + ready->reason);
+        if (heard_.size() - sizeof *ready == ready->workers_bytes) {
+            workers->assign(heard_.begin() + sizeof *ready, heard_.end());
+            return State::kReady;
+        }
     }
-    *error = "longshored ended before it was ready (is it of the same build?)";
-    return State::kFailed;
+    if (!waits) return fail("longshored ended before it was ready (is it of the same build?)");
+    return now_ns() < deadline_ns_ ? State::kPending : fail("longshored did not answer in time");
 }
 
 }  // namespace longshore

@@ -250,6 +250,8 @@ bool attach() {
     options.service_cores = cores.c_str();
     options.nodes_count = settings.nodes_count;
     options.nodes_strided = settings.nodes_placement == NodesPlacement::kStrided;
+    const char* network = getenv("LONGSHORE_INTERNAL_NETWORK_ALWAYS");
+    options.network_always = network != nullptr && *network == '1';
     options.wait_cooperative = settings.wait_cooperative;
     options.wait_report_s = settings.wait_report_s;
     options.limit_s = settings.limit_s;

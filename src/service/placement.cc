@@ -65,8 +65,7 @@ std::vector<int> reset_affinity() {
 std::vector<PlaceService> place_services(const ServiceParameters& parameters, const std::vector<int>& cpus,
                                          const std::vector<pid_t>& ranks) {
     std::vector<PlaceService> places(parameters.service_count);
-    const size_t ours =
-        size_t{parameters.node} * parameters.service_count;  // service processes placed before
+    const size_t ours = parameters.services_before;
     const std::vector<int> listed = parse_list(parameters.cores);
     // A rank that may run anywhere shows nothing; one that is bound shows which cores are taken.
     CpuMask taken;
@@ -88,7 +87,8 @@ std::vector<PlaceService> place_services(const ServiceParameters& parameters, co
     // Supervisors of emulated nodes do not see each other's ranks: each takes the next ones.
     const bool alone = parameters.machine_ranks == parameters.rank_count;
     // Ranks that are bound leave the other cores to us, however many share theirs.
-    const size_t unneeded = cpus.size() > parameters.machine_ranks ? cpus.size() - parameters.machine_ranks : 0;
+    const size_t unneeded =
+        cpus.size() > parameters.machine_ranks ? cpus.size() - parameters.machine_ranks : 0;
     const size_t spare = alone ? std::max(unneeded, open.size()) : unneeded;
     const std::vector<int> near =
         alone ? cpus_near(ranks, parameters.service_count, open) : std::vector<int>{};

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "fabric/network.h"
 #include "service/placement.h"
 #include "service/service_loop.h"
 
@@ -27,14 +28,32 @@ class Control {
                (memcpy(start, buffer_, sizeof *start), start->header.magic == kControlMagic) &&
                start->header.kind == ControlKind::kStartService;
     }
-    // Until the job's nodes are known. False: the supervisor has gone.
-    bool wait_for_nodes(std::vector<NodeAddress>* nodes, PlaceService* place) {
-        while (nodes->empty() || filled_ < nodes->size()) {
+    // Until the job's nodes are known, and with a network where it reaches them. False: the supervisor has
+    // gone.
+    bool wait_for_nodes(std::vector<NodeAddress>* nodes, ServiceBook* book, PlaceService* place) {
+        while (nodes->empty() || filled_ < nodes->size() ||
+               (book != nullptr && book->size() < nodes->size())) {
             size_t bytes = 0;
             if (!receive_next(buffer_, &bytes, nullptr)) return false;
-            take(bytes, nodes, place);
+            if (is(ControlKind::kNodeWorkers, bytes)) {
+                if (book == nullptr || !take_workers(bytes, *nodes, book)) return false;
+            } else {
+                take(bytes, nodes, place);
+            }
         }
         return true;
+    }
+    // By which the network reaches this process, or why not.
+    void report_worker(std::span<const std::byte> address, const std::string& error) {
+        WorkerReport report;
+        report.ok = error.empty() && address.size() <= kAddressBytesMax;
+        report.bytes = report.ok ? static_cast<uint32_t>(address.size()) : 0;
+        (error.empty() ? "the network's addresses are too long; use fewer devices (UCX_NET_DEVICES)" : error)
+            .copy(report.reason, sizeof report.reason - 1);
+        std::vector<std::byte> packet(sizeof report + report.bytes);
+        memcpy(packet.data(), &report, sizeof report);
+        if (report.ok) memcpy(packet.data() + sizeof report, address.data(), address.size());
+        send_packet(socket_, packet.data(), packet.size());
     }
     // What there is to take now. False: the supervisor has gone.
     bool turn(PlaceService* place, bool* placed) {
@@ -62,6 +81,22 @@ class Control {
             pollfd ready{socket_.get(), POLLIN, 0};
             poll(&ready, 1, -1);
         }
+    }
+    bool is(ControlKind kind, size_t bytes) const {
+        ControlHeader header;
+        memcpy(&header, buffer_, sizeof header);
+        return bytes >= sizeof header && header.kind == kind;
+    }
+    // They come in the order of the nodes, which are known by then.
+    bool take_workers(size_t bytes, const std::vector<NodeAddress>& nodes, ServiceBook* book) {
+        NodeWorkers workers;
+        if (bytes < sizeof workers) return false;
+        memcpy(&workers, buffer_, sizeof workers);
+        book->emplace_back();
+        return workers.node + 1 == book->size() && workers.node < nodes.size() &&
+               bytes == sizeof workers + workers.bytes &&
+               split_addresses({buffer_ + sizeof workers, workers.bytes}, nodes[workers.node].services,
+                               &book->back());
     }
     // Returns whether it was a place.
     bool take(size_t bytes, std::vector<NodeAddress>* nodes, PlaceService* place) {
@@ -98,6 +133,33 @@ std::string no_staging(const ServiceLimits& limits) {
            "(LONGSHORE_STAGING_BYTES, for each service process), or allow more memory";
 }
 
+std::unique_ptr<Network> open_network(std::string* error) {
+    char path[4096] = {};
+    if (readlink("/proc/self/exe", path, sizeof path - 1) <= 0) path[0] = 0;
+    const std::string program = path;
+    const NetworkPart* part = load_network(find_network(program.substr(0, program.rfind('/') + 1)), error);
+    std::unique_ptr<Network> network = part != nullptr ? part->open(error) : nullptr;
+    if (!network && error->empty()) *error = "the network between machines cannot be used";
+    return network;
+}
+
+// `local` alone, where the job's nodes are all of this machine.
+std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory& memory,
+                                    const ServiceLimits& limits, const std::vector<NodeAddress>& nodes,
+                                    ServiceBook book, Network* network, std::unique_ptr<ShmFabric> local,
+                                    std::string* error) {
+    if (network == nullptr || !local) return local;
+    NetworkOptions options;
+    options.memory = memory;
+    options.self = {NodeId{start.parameters.node}, ServiceId{start.service}};
+    options.incarnation = start.incarnation;
+    options.nodes = nodes;
+    options.book = std::move(book);
+    options.limit_ns = start.parameters.limit_s * 1'000'000'000ull;
+    options.staging_only = limits.staging_only;
+    return network->make_fabric(std::move(options), std::move(local), error);
+}
+
 int serve(Control& control, const StartService& start, std::vector<Fd> descriptors) {
     const ServiceId self{start.service};
     const uint32_t services = start.parameters.service_count;
@@ -115,9 +177,17 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     slot.pid.store(static_cast<uint32_t>(getpid()));
     slot.incarnation.store(start.incarnation);
 
+    std::unique_ptr<Network> network;
+    if (start.parameters.network) {
+        std::string error;
+        network = open_network(&error);
+        control.report_worker(network ? network->address() : std::span<const std::byte>{}, error);
+        if (!network) return 1;
+    }
     std::vector<NodeAddress> nodes;
+    ServiceBook book;
     PlaceService place;
-    if (!control.wait_for_nodes(&nodes, &place)) return 0;
+    if (!control.wait_for_nodes(&nodes, network ? &book : nullptr, &place)) return 0;
 
     ShmFabricOptions options;
     options.memory = memory;
@@ -131,8 +201,8 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     options.staging_bytes = uint64_t{limits.staging_slots} * limits.staging_slot_bytes;
     options.staging_only = limits.staging_only;
     std::string error;
-    const std::unique_ptr<ShmFabric> fabric = ShmFabric::create(std::move(options), &error);
-    if (fabric && !fabric->has_staging()) {
+    std::unique_ptr<ShmFabric> local = ShmFabric::create(std::move(options), &error);
+    if (local && !local->has_staging()) {
         // Emulated nodes share a machine: one of their service processes says it for all.
         if (limits.staging_slots != 0 && start.parameters.node == 0 && start.service == 0 &&
             start.incarnation == 1)
@@ -141,7 +211,10 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
         limits.staging_only = false;
     }
     const Mapping block = Mapping::anonymous(ServiceEngine::bytes_needed(memory.limits(), limits));
-    if (!fabric || !block || !fabric->watch(control.fd())) {
+    const bool watched = local && local->watch(control.fd());
+    const std::unique_ptr<Fabric> fabric =
+        make_fabric(start, memory, limits, nodes, std::move(book), network.get(), std::move(local), &error);
+    if (!fabric || !block || !watched) {
         control.report("a service process could not start: " + (error.empty() ? strerror(errno) : error));
         return 1;
     }

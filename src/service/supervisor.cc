@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 
+#include "fabric/network.h"
 #include "service/group_table.h"
 #include "service/placement.h"
 
@@ -52,6 +53,8 @@ class Supervisor {
     explicit Supervisor(const ServiceParameters& parameters) : p_(parameters) {}
     bool start(SupervisorReady* ready);
     int run(const Fd& starter);
+    // Where the network reaches this node's service processes.
+    std::span<const std::byte> own_workers() const { return own_workers_; }
 
   private:
     bool make_memory();
@@ -63,6 +66,10 @@ class Supervisor {
     bool handle(Client& client, size_t bytes);
     bool attach(Client& client, const AttachRequest& request);
     bool take_nodes(const AddressBookPiece& piece, size_t bytes);
+    bool take_workers(const NodeWorkers& workers, size_t bytes);
+    bool hear_workers(SupervisorReady* ready);
+    bool knows_nodes() const;
+    void tell_services();
     bool join_group(Client& client, const GroupJoinPiece& piece, size_t bytes);
     void forget(Client& client);
     void turn_service(Service& service);
@@ -83,6 +90,8 @@ class Supervisor {
     std::vector<std::unique_ptr<Client>> clients_;
     std::vector<NodeAddress> nodes_;
     uint32_t nodes_filled_ = 0;
+    std::vector<std::vector<std::byte>> workers_;  // by node, where there is a network
+    std::vector<std::byte> own_workers_;
     std::vector<PlaceService> places_;
     std::vector<int> cpus_;
     uint32_t attached_ever_ = 0, attached_now_ = 0, restarts_ = 0;
@@ -133,10 +142,44 @@ bool Supervisor::start(SupervisorReady* ready) {
     for (uint16_t s = 0; s < p_.service_count; ++s) {
         if (!start_service(s)) return fail("a service process could not start");
     }
+    if (p_.network && !hear_workers(ready)) return false;
+    ready->workers_bytes = static_cast<uint32_t>(own_workers_.size());
     ready->name = name_;
     ready->token = token_;
     ready->ok = 1;
     return true;
+}
+
+// Until each service process has said where the network reaches it. A restarted one says so to its peers.
+bool Supervisor::hear_workers(SupervisorReady* ready) {
+    const uint64_t end = now_ns() + p_.limit_s * 1'000'000'000ull;
+    workers_.resize(p_.node_count);
+    for (uint16_t s = 0; s < services_.size(); ++s) {
+        Service& service = services_[s];
+        WorkerReport report;
+        size_t bytes = 0;
+        Io io = Io::kAgain;
+        while ((io = receive_packet(service.control, buffer_, sizeof buffer_, &bytes, nullptr)) ==
+                   Io::kAgain &&
+               now_ns() < end) {
+            pollfd told{service.control.get(), POLLIN, 0};
+            poll(&told, 1, 100);
+        }
+        if (io == Io::kOk && bytes >= sizeof report) memcpy(&report, buffer_, sizeof report);
+        report.reason[sizeof report.reason - 1] = 0;
+        if (!report.ok || bytes != sizeof report + report.bytes) {
+            snprintf(ready->reason, sizeof ready->reason, "%s",
+                     report.reason[0] != 0 ? report.reason
+                                           : "a service process did not reach the network in time");
+            return false;
+        }
+        append_address({buffer_ + sizeof report, report.bytes}, &own_workers_);
+    }
+    if (own_workers_.size() <= kWorkersBytesMax) return true;
+    snprintf(
+        ready->reason, sizeof ready->reason,
+        "the network's addresses are too long; use fewer devices (UCX_NET_DEVICES) or service processes");
+    return false;
 }
 
 bool Supervisor::start_service(uint16_t s) {
@@ -151,7 +194,6 @@ bool Supervisor::start_service(uint16_t s) {
     snprintf(node_text, sizeof node_text, "%u", p_.node);
     char program[] = "longshored:", role[] = "sp", node_word[] = "node";
     char* const arguments[] = {program, role, service_text, node_word, node_text, nullptr};
-    char* const environment[] = {nullptr};
     const pid_t pid = fork();
     if (pid < 0) return false;
     if (pid == 0) {
@@ -160,7 +202,7 @@ bool Supervisor::start_service(uint16_t s) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, nullptr);
         if (dup2(theirs.get(), kServiceControlFd) < 0) _exit(127);
-        execve(path, arguments, environment);
+        execve(path, arguments, environ);
         _exit(127);
     }
     Service& service = services_[s];
@@ -179,11 +221,26 @@ bool Supervisor::start_service(uint16_t s) {
     for (const Fd& fd : eventfds_) give.push_back(fd.get());
     if (send_packet(service.control, &start, sizeof start, give) != Io::kOk) return false;
     send_packet(service.control, &places_[s], sizeof places_[s]);
-    return nodes_filled_ == 0 || nodes_filled_ < nodes_.size() || send_nodes(service);
+    return !knows_nodes() || send_nodes(service);
+}
+
+bool Supervisor::knows_nodes() const {
+    if (nodes_filled_ == 0 || nodes_filled_ < nodes_.size()) return false;
+    return !p_.network ||
+           std::none_of(workers_.begin(), workers_.end(), [](const auto& w) { return w.empty(); });
 }
 
 bool Supervisor::send_nodes(const Service& service) {
     std::vector<std::byte> packet;
+    // Its receiver does nothing but wait for this.
+    const auto send = [&] {
+        for (int tries = 0; send_packet(service.control, packet.data(), packet.size()) != Io::kOk; ++tries) {
+            if (tries == 100) return false;
+            pollfd ready{service.control.get(), POLLOUT, 0};
+            poll(&ready, 1, 10);
+        }
+        return true;
+    };
     for (uint32_t first = 0; first < nodes_.size(); first += kAddressesPerPiece) {
         AddressBookPiece piece;
         piece.total = static_cast<uint32_t>(nodes_.size());
@@ -192,12 +249,16 @@ bool Supervisor::send_nodes(const Service& service) {
         packet.resize(sizeof piece + piece.count * sizeof(NodeAddress));
         memcpy(packet.data(), &piece, sizeof piece);
         memcpy(packet.data() + sizeof piece, &nodes_[first], piece.count * sizeof(NodeAddress));
-        // Its receiver does nothing but wait for this.
-        for (int tries = 0; send_packet(service.control, packet.data(), packet.size()) != Io::kOk; ++tries) {
-            if (tries == 100) return false;
-            pollfd ready{service.control.get(), POLLOUT, 0};
-            poll(&ready, 1, 10);
-        }
+        if (!send()) return false;
+    }
+    for (uint32_t node = 0; node < workers_.size(); ++node) {
+        NodeWorkers workers;
+        workers.node = node;
+        workers.bytes = static_cast<uint32_t>(workers_[node].size());
+        packet.resize(sizeof workers + workers.bytes);
+        memcpy(packet.data(), &workers, sizeof workers);
+        memcpy(packet.data() + sizeof workers, workers_[node].data(), workers.bytes);
+        if (!send()) return false;
     }
     return true;
 }
@@ -245,11 +306,13 @@ void Supervisor::reap_services() {
 }
 
 void Supervisor::turn_service(Service& service) {
-    ProblemReport report;
     size_t bytes = 0;
     while (service.control &&
-           receive_packet(service.control, &report, sizeof report, &bytes, nullptr) == Io::kOk) {
-        if (bytes != sizeof report || report.header.kind != ControlKind::kProblem) continue;
+           receive_packet(service.control, buffer_, sizeof buffer_, &bytes, nullptr) == Io::kOk) {
+        ProblemReport report;
+        if (bytes != sizeof report) continue;
+        memcpy(&report, buffer_, sizeof report);
+        if (report.header.kind != ControlKind::kProblem) continue;
         report.text[sizeof report.text - 1] = 0;
         tell_leader(report.text);
     }
@@ -320,10 +383,24 @@ bool Supervisor::take_nodes(const AddressBookPiece& piece, size_t bytes) {
     memcpy(static_cast<void*>(&nodes_[piece.first]), buffer_ + sizeof piece,
            piece.count * sizeof(NodeAddress));
     nodes_filled_ += piece.count;
-    if (nodes_filled_ < piece.total) return true;
+    tell_services();
+    return true;
+}
+
+// Once all is known.
+void Supervisor::tell_services() {
+    if (!knows_nodes()) return;
     for (const Service& service : services_) {
         if (service.control) send_nodes(service);
     }
+}
+
+bool Supervisor::take_workers(const NodeWorkers& workers, size_t bytes) {
+    if (!p_.network || knows_nodes() || workers.node >= workers_.size() || workers.bytes == 0 ||
+        workers.bytes > kWorkersBytesMax || bytes != sizeof workers + workers.bytes)
+        return false;
+    workers_[workers.node].assign(buffer_ + sizeof workers, buffer_ + bytes);
+    tell_services();
     return true;
 }
 
@@ -370,6 +447,12 @@ bool Supervisor::handle(Client& client, size_t bytes) {
             if (bytes < sizeof piece || client.local_rank != 0) return false;
             memcpy(&piece, buffer_, sizeof piece);
             return take_nodes(piece, bytes);
+        }
+        case ControlKind::kNodeWorkers: {
+            NodeWorkers workers;
+            if (bytes < sizeof workers || client.local_rank != 0) return false;
+            memcpy(&workers, buffer_, sizeof workers);
+            return take_workers(workers, bytes);
         }
         case ControlKind::kGroupJoin: {
             GroupJoinPiece piece;
@@ -477,7 +560,11 @@ int run_supervisor() {
     fcntl(kReadyFd, F_SETFD, FD_CLOEXEC);
     Supervisor supervisor(parameters.service);
     const bool started = supervisor.start(&ready);
-    const bool told = write(answer.get(), &ready, sizeof ready) == sizeof ready;
+    const std::span<const std::byte> workers =
+        started ? supervisor.own_workers() : std::span<const std::byte>{};
+    const bool told =
+        write(answer.get(), &ready, sizeof ready) == sizeof ready &&
+        write(answer.get(), workers.data(), workers.size()) == static_cast<ssize_t>(workers.size());
     return started && told ? supervisor.run(answer) : 1;
 }
 

@@ -21,7 +21,7 @@ class UcxWorld : public ShmWorld {
         }
         for (uint16_t n = 0; n < kNodes; ++n) {
             for (uint16_t s = 0; s < kServices; ++s) {
-                UcxFabricOptions options;
+                NetworkOptions options;
                 options.memory = memory(NodeId{n});
                 options.self = {NodeId{n}, ServiceId{s}};
                 options.nodes = nodes();

@@ -11,7 +11,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534334;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534335;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 
@@ -27,6 +27,9 @@ enum class ControlKind : uint32_t {
     kProblem,       // from the supervisor or a service process: a line for the user
     kStartService,  // supervisor to its service process, with descriptors
     kPlace,         // supervisor to its service process: where to run
+    kWorker,        // service process of a job on several nodes: by which the network reaches it
+    kNodeWorkers,   // rank 0 of the node; those of all service processes of a node, passed on to service
+                    // processes
 };
 
 struct ControlHeader {
@@ -57,6 +60,13 @@ struct AddressBookPiece {
 };
 constexpr uint32_t kAddressesPerPiece = 256;
 
+// The addresses follow (fabric/network.h: append_address).
+struct NodeWorkers {
+    ControlHeader header{kControlMagic, ControlKind::kNodeWorkers};
+    uint32_t node = 0, bytes = 0;
+};
+constexpr uint32_t kWorkersBytesMax = 40 * 1024;  // of a node
+
 struct GroupJoinPiece {
     ControlHeader header{kControlMagic, ControlKind::kGroupJoin};
     uint64_t id = 0;
@@ -85,7 +95,9 @@ struct ServiceParameters {
     uint16_t node = 0, node_count = 1, rank_count = 1, service_count = 1;
     uint32_t machine_ranks = 1;  // ranks of the job on this machine, all emulated nodes together
     uint32_t spin_us = 1000, restarts_max = 16, limit_s = 5;
+    uint32_t services_before = 0;  // of this machine's nodes before this one
     uint8_t memory_inaccessible = 0, trace = 0;
+    uint8_t network = 0;  // nodes reach each other over a network only
     char cores[1024] = "auto";
 };
 
@@ -95,6 +107,13 @@ struct StartService {
     uint16_t service = 0, incarnation = 1;
     uint32_t supervisor_pid = 0;
     uint64_t memory_bytes = 0, sight_bytes = 0;
+};
+
+// The address follows.
+struct WorkerReport {
+    ControlHeader header{kControlMagic, ControlKind::kWorker};
+    uint32_t ok = 0, bytes = 0;
+    char reason[kReasonBytes] = {};
 };
 
 struct PlaceService {
@@ -116,6 +135,7 @@ struct SupervisorReady {
     SocketName name;
     Token token{};
     char reason[kReasonBytes] = {};
+    uint32_t workers_bytes = 0;  // follow: where the network reaches the node's service processes
 };
 constexpr int kParameterFd = 3, kReadyFd = 4;
 constexpr int kServiceControlFd = 3;

@@ -22,6 +22,7 @@ struct NodeAddress {
     SocketName name;
     Token token{};
     uint16_t services = 0;
+    char host[64] = {};  // for the user
 };
 
 struct ShmFabricOptions {

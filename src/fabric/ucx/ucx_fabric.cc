@@ -13,7 +13,7 @@ constexpr int kProgressPerTurn = 64;
 constexpr size_t kImportsMax = 1u << 20;
 }  // namespace
 
-UcxFabric::UcxFabric(UcxFabricOptions options, std::unique_ptr<UcxWorker> worker,
+UcxFabric::UcxFabric(NetworkOptions options, std::unique_ptr<UcxWorker> worker,
                      std::unique_ptr<ShmFabric> local)
     : options_(std::move(options)), local_(std::move(local)), worker_(std::move(worker)) {
     peers_.resize(options_.nodes.size());
@@ -34,7 +34,7 @@ UcxFabric::~UcxFabric() {
     worker_->set_listener(nullptr);
 }
 
-std::unique_ptr<UcxFabric> UcxFabric::create(UcxFabricOptions options, std::unique_ptr<UcxWorker> worker,
+std::unique_ptr<UcxFabric> UcxFabric::create(NetworkOptions options, std::unique_ptr<UcxWorker> worker,
                                              std::unique_ptr<ShmFabric> local, std::string* error) {
     if (!local->watch(worker->event_fd())) {
         *error = std::string("cannot wait for the network: ") + strerror(errno);

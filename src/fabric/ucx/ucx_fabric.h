@@ -10,25 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "fabric/shm/shm_fabric.h"
+#include "fabric/network.h"
 #include "fabric/ucx/packet.h"
 #include "fabric/ucx/worker.h"
 
 namespace longshore {
-
-// By node and service process: the addresses of their workers.
-using ServiceBook = std::vector<std::vector<std::vector<std::byte>>>;
-
-struct UcxFabricOptions {
-    NodeMemory memory;
-    ServiceAddress self;
-    uint32_t incarnation = 1;
-    std::vector<NodeAddress> nodes;  // by NodeId
-    ServiceBook book;
-    uint64_t limit_ns =
-        5'000'000'000;  // a peer that has not answered, or whose successor has not come, is lost
-    bool staging_only = false;
-};
 
 class UcxFabric : public Fabric, private UcxWorker::Listener {
   public:
@@ -36,7 +22,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     static constexpr uint64_t kPieceBytes = 128 * 1024;  // of what is read, in one message
 
     // Null on failure; `error` says why.
-    static std::unique_ptr<UcxFabric> create(UcxFabricOptions options, std::unique_ptr<UcxWorker> worker,
+    static std::unique_ptr<UcxFabric> create(NetworkOptions options, std::unique_ptr<UcxWorker> worker,
                                              std::unique_ptr<ShmFabric> local, std::string* error);
     ~UcxFabric() override;
 
@@ -76,7 +62,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
         std::vector<std::byte> payload;
     };
 
-    UcxFabric(UcxFabricOptions options, std::unique_ptr<UcxWorker> worker, std::unique_ptr<ShmFabric> local);
+    UcxFabric(NetworkOptions options, std::unique_ptr<UcxWorker> worker, std::unique_ptr<ShmFabric> local);
 
     // UcxWorker::Listener
     void on_message(std::span<const std::byte> header, std::span<const std::byte> payload) override;
@@ -115,7 +101,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     MoveResult find_piece(const Request& request, uint64_t bytes, std::span<const std::byte>* piece,
                           uint64_t* lent);
 
-    UcxFabricOptions options_;
+    NetworkOptions options_;
     std::unique_ptr<ShmFabric> local_;
     std::unique_ptr<UcxWorker> worker_;
     FabricCounters counters_;

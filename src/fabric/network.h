@@ -1,0 +1,65 @@
+// What carries messages and bytes between machines. It needs a library that a job on one machine does not, so
+// it is a part of its own (liblongshore-ucx.so, beside longshored or in ../lib), which a service process
+// loads when its job has several nodes.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/shm/shm_fabric.h"
+
+namespace longshore {
+
+// By node and service process: where the network reaches them.
+using ServiceBook = std::vector<std::vector<std::vector<std::byte>>>;
+
+struct NetworkOptions {
+    NodeMemory memory;
+    ServiceAddress self;
+    uint32_t incarnation = 1;
+    std::vector<NodeAddress> nodes;  // by NodeId
+    ServiceBook book;
+    uint64_t limit_ns =
+        5'000'000'000;  // a peer that has not answered, or whose successor has not come, is lost
+    bool staging_only = false;
+};
+
+// A service process's end of the network, from before it knows its peers.
+class Network {
+  public:
+    virtual ~Network() = default;
+    // By which others reach it.
+    virtual std::span<const std::byte> address() const = 0;
+    // A fabric that uses `local` for what stays on the node. Once. Null on failure; `error` says why.
+    virtual std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
+                                                std::string* error) = 0;
+};
+
+// What the part exports under kNetworkSymbol. Both sides are of one build: `build` says so.
+struct NetworkPart {
+    const char* build;
+    size_t layout;             // of what is handed over
+    const char* (*library)();  // which it uses, and its version: "UCX 1.13.1"
+    std::unique_ptr<Network> (*open)(std::string* error);
+};
+constexpr const char* kNetworkSymbol = "longshore_network";
+constexpr const char* kNetworkFile = "liblongshore-ucx.so";
+
+// The part's file for a program in `directory` (which ends with a slash); LONGSHORE_INTERNAL_NETWORK names
+// another. Empty: there is none.
+std::string find_network(const std::string& directory);
+// Null: it cannot be loaded, or is not of this build; `error` says why and what to do.
+const NetworkPart* load_network(const std::string& file, std::string* error);
+
+// The addresses of a node's service processes in one piece, and back. False: not `count` of them.
+void append_address(std::span<const std::byte> address, std::vector<std::byte>* all);
+bool split_addresses(std::span<const std::byte> all, size_t count, std::vector<std::vector<std::byte>>* out);
+constexpr size_t kAddressBytesMax = 4000;  // of one service process
+
+// Which build of this project the caller is of.
+const char* build_name();
+constexpr size_t kNetworkLayout = sizeof(ShmFabric) * 4096 + sizeof(NetworkOptions);
+
+}  // namespace longshore
