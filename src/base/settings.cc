@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "LONGSHORE_";
 constexpr std::string_view kInternalPrefix = "LONGSHORE_INTERNAL_";
+constexpr std::string_view kUcxPrefix = "LONGSHORE_UCX_";  // UCX reads them, in service processes
 constexpr size_t kNameBytesMax =
     64;  // a longer name is never a misspelt setting: no suggestion is looked for
 constexpr size_t kTextBytesMax = 4095;  // PATH_MAX without its final zero
@@ -18,10 +19,10 @@ constexpr size_t kCoresMax = 1024;
 constexpr uint64_t kCoreMax = 65535;
 constexpr uint64_t kKiB = 1024;
 
-using Field = std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*,
-                           std::string Settings::*, LogLevel Settings::*, NodesPlacement Settings::*,
-                           CoreChoice Settings::*, ForcedAlgorithms Settings::*, MemoryMode Settings::*,
-                           MemoryAlias Settings::*>;
+using Field =
+    std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*, std::string Settings::*,
+                 LogLevel Settings::*, NodesPlacement Settings::*, CoreChoice Settings::*,
+                 ForcedAlgorithms Settings::*, MemoryMode Settings::*, MemoryAlias Settings::*>;
 
 struct Rule {
     Field field;
@@ -389,7 +390,9 @@ bool parse_settings(const char* const* environment, Settings* settings, std::vec
         bool valid = true;
         for (; environment != nullptr && *environment != nullptr; ++environment) {
             const std::string_view entry(*environment);
-            if (!entry.starts_with(kPrefix) || entry.starts_with(kInternalPrefix)) continue;
+            if (!entry.starts_with(kPrefix) || entry.starts_with(kInternalPrefix) ||
+                entry.starts_with(kUcxPrefix))
+                continue;
             const size_t equals = entry.find('=');
             if (equals == entry.npos) continue;  // not a variable, and getenv would not see it either
             const std::string_view name = entry.substr(0, equals);

@@ -99,8 +99,8 @@ std::string setting_value(const Settings& settings, const SettingInfo& info);
 
 // Reads the LONGSHORE_ variables of `environment` (null-terminated, as environ) over the defaults into
 // `settings`. An empty value means the default; a bad one leaves the default and adds an error, as does an
-// unknown name. Names that start with LONGSHORE_INTERNAL_ are skipped. True if there was no error; `errors`
-// may be null.
+// unknown name. Names that start with LONGSHORE_INTERNAL_ are skipped, and so are those with LONGSHORE_UCX_,
+// which UCX reads in service processes. True if there was no error; `errors` may be null.
 bool parse_settings(const char* const* environment, Settings* settings, std::vector<SettingError>* errors);
 
 // Sets one value by its full name, over what is there. On an error `settings` is unchanged.

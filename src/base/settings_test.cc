@@ -202,6 +202,8 @@ TEST(SettingsParse, UnknownNamesGetASuggestion) {
 TEST(SettingsParse, InternalNamesAreSkipped) {
     EXPECT_TRUE(parse({"LONGSHORE_INTERNAL_TOKEN=1234", "LONGSHORE_INTERNAL_=x"}).valid);
     EXPECT_FALSE(parse({"LONGSHORE_INTERNALTOKEN=1234"}).valid);
+    EXPECT_TRUE(parse({"LONGSHORE_UCX_TLS=tcp", "LONGSHORE_UCX_NET_DEVICES=ib0"}).valid);
+    EXPECT_FALSE(parse({"LONGSHORE_UCXTLS=tcp"}).valid);
 }
 
 TEST(SettingsParse, MessagesAreOneShortLine) {

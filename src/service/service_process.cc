@@ -48,7 +48,8 @@ class Control {
         WorkerReport report;
         report.ok = error.empty() && address.size() <= kAddressBytesMax;
         report.bytes = report.ok ? static_cast<uint32_t>(address.size()) : 0;
-        (error.empty() ? "the network's addresses are too long; use fewer devices (UCX_NET_DEVICES)" : error)
+        (error.empty() ? "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)"
+                       : error)
             .copy(report.reason, sizeof report.reason - 1);
         std::vector<std::byte> packet(sizeof report + report.bytes);
         memcpy(packet.data(), &report, sizeof report);

@@ -176,9 +176,9 @@ bool Supervisor::hear_workers(SupervisorReady* ready) {
         append_address({buffer_ + sizeof report, report.bytes}, &own_workers_);
     }
     if (own_workers_.size() <= kWorkersBytesMax) return true;
-    snprintf(
-        ready->reason, sizeof ready->reason,
-        "the network's addresses are too long; use fewer devices (UCX_NET_DEVICES) or service processes");
+    snprintf(ready->reason, sizeof ready->reason,
+             "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES) or service "
+             "processes");
     return false;
 }
 

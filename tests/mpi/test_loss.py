@@ -75,6 +75,13 @@ class Loss(job.JobTest):
     def test_service_two_nodes(self):
         self.moments(2, MOMENTS // 2)
 
+    def test_service_over_a_network(self):
+        network = job.BUILD / "lib/liblongshore-ucx.so"
+        if not network.exists():
+            self.skipTest("built without UCX")
+        self.moments(2, max(1, MOMENTS // 4), timed=1, LONGSHORE_INTERNAL_NETWORK_ALWAYS="1",
+                     LONGSHORE_INTERNAL_NETWORK=str(network), LONGSHORE_UCX_TLS="tcp,self")
+
     def test_service_with_staging_memory(self):
         self.moments(2, max(1, MOMENTS // 4), timed=1, LONGSHORE_MEMORY_MODE="staging",
                      **{f"LONGSHORE_{name}_ALGORITHM": "staged-hierarchical"

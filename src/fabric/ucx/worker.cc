@@ -86,7 +86,9 @@ bool UcxWorker::start(std::string* error) {
         return false;
     };
     ucp_config_t* config = nullptr;
-    ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
+    // UCX_... is for the application's UCX, too; LONGSHORE_UCX_... is for this one alone, and comes before
+    // it.
+    ucs_status_t status = ucp_config_read("LONGSHORE", nullptr, &config);
     if (status != UCS_OK) return fail("the UCX_ settings cannot be read", status);
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -100,7 +102,8 @@ bool UcxWorker::start(std::string* error) {
     worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
     status = ucp_worker_create(inside_->context, &worker_params, &inside_->worker);
     if (status != UCS_OK)
-        return fail("UCX finds no network that it can use (see UCX_TLS, UCX_NET_DEVICES)", status);
+        return fail("UCX finds no network that it can use (LONGSHORE_UCX_TLS, LONGSHORE_UCX_NET_DEVICES)",
+                    status);
     ucp_am_handler_param_t handler{};
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                          UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
