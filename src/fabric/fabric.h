@@ -30,7 +30,7 @@ struct FabricEvent {
 
 struct FabricCounters {
     uint64_t messages_sent = 0, messages_received = 0;
-    uint64_t refused = 0;  // connections and messages that were out of bounds or not entitled
+    uint64_t refused = 0;  // connections, messages and moves that were out of bounds or not entitled
     uint64_t dropped = 0;  // messages to lost or unknown peers
     // Of ranks' memory, by how it was reached: mapped here, by way of the system, through a chunk of our own.
     uint64_t bytes_mapped = 0, bytes_peer_copied = 0, bytes_bounced = 0;

@@ -1,48 +1,6 @@
-// The world of the fabric between machines: that of the shared-memory fabric, with UCX between its two nodes.
-#include "fabric/ucx/ucx_fabric.h"
-#include "shm_world.h"
+#include "ucx_world.h"
 
 namespace longshore::test {
-namespace {
-
-class UcxWorld : public ShmWorld {
-  public:
-    UcxWorld(bool inaccessible, bool staging_only) : ShmWorld(inaccessible, staging_only) {
-        std::unique_ptr<UcxWorker> workers[kNodes][kServices];
-        ServiceBook book(kNodes);
-        std::string error;
-        for (uint16_t n = 0; n < kNodes; ++n) {
-            for (uint16_t s = 0; s < kServices; ++s) {
-                workers[n][s] = UcxWorker::create(&error);
-                EXPECT_TRUE(workers[n][s]) << error;
-                const auto address = workers[n][s]->address();
-                book[n].emplace_back(address.begin(), address.end());
-            }
-        }
-        for (uint16_t n = 0; n < kNodes; ++n) {
-            for (uint16_t s = 0; s < kServices; ++s) {
-                NetworkOptions options;
-                options.memory = memory(NodeId{n});
-                options.self = {NodeId{n}, ServiceId{s}};
-                options.nodes = nodes();
-                options.book = book;
-                options.limit_ns = kLimitNs;
-                options.staging_only = staging_only;
-                fabrics_[n][s] = UcxFabric::create(std::move(options), std::move(workers[n][s]),
-                                                   take_fabric(options.self), &error);
-                EXPECT_TRUE(fabrics_[n][s]) << error;
-            }
-        }
-    }
-    Fabric& fabric(ServiceAddress m) override { return *fabrics_[m.node.value][m.service.value]; }
-    void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
-    bool reads_need_turns() const override { return true; }
-
-  private:
-    std::unique_ptr<UcxFabric> fabrics_[kNodes][kServices];
-};
-
-}  // namespace
 
 NamedWorld ucx_world() {
     return {"ucx", [] { return std::make_unique<UcxWorld>(false, false); }};

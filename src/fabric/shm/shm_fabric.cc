@@ -127,6 +127,7 @@ void ShmFabric::refuse(const char* what) {
 FabricCounters ShmFabric::counters() const {
     FabricCounters counters = counters_;
     const CopierCounters& copied = copier_.counters();
+    counters.refused += copied.refused;
     counters.bytes_mapped = copied.bytes_mapped;
     counters.bytes_peer_copied = copied.bytes_peer_copied;
     counters.bytes_bounced = copied.bytes_bounced;

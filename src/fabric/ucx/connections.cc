@@ -16,8 +16,10 @@ UcxFabric::Peer* UcxFabric::find(ServiceAddress peer) {
 }
 
 std::string UcxFabric::name_of(const Peer& peer) const {
-    return "service process " + std::to_string(peer.at.service.value) + " of node " +
-           std::to_string(peer.at.node.value);
+    const char* host = options_.nodes[peer.at.node.value].host;
+    std::string name = "service process " + std::to_string(peer.at.service.value) + " of node " +
+                       std::to_string(peer.at.node.value);
+    return *host != 0 ? name + " (" + host + ")" : name;
 }
 
 void UcxFabric::refuse(const char* what) {
@@ -136,7 +138,7 @@ void UcxFabric::look_at_peers(uint64_t now) {
             if (was_away) peer.heard_ns = now;
             const uint64_t silent = now - std::min(now, peer.heard_ns);
             if (silent >= options_.limit_ns) {
-                break_off(peer, "does not answer");
+                break_off(peer, "has not answered for as long as LONGSHORE_LIMIT_S says");
                 lose(peer);
             } else if (silent >= options_.limit_ns / 4 && now - peer.asked_ns >= options_.limit_ns / 4) {
                 peer.asked_ns = now;

@@ -75,7 +75,15 @@ bool decode_packet(std::span<const std::byte> header, Packet* out) {
         case PacketKind::kTaken:
             break;
         case PacketKind::kAlive:
-            out->asks = r.get<uint8_t>() != 0;
+            switch (r.get<uint8_t>()) {
+                case 0:
+                    break;
+                case 1:
+                    out->asks = true;
+                    break;
+                default:
+                    return false;
+            }
             break;
         case PacketKind::kFrame:
             out->sequence = r.get<uint32_t>();

@@ -1,0 +1,54 @@
+// What comes over a network before anybody knows from whom: headers of packets; and what supervisors pass on:
+// addresses and descriptors of memory. What is taken for one is written back as it was.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "fabric/network.h"
+#include "fabric/shm/region.h"
+#include "fabric/ucx/packet.h"
+
+namespace {
+
+using namespace longshore;
+
+void require(bool condition) {
+    if (!condition) abort();
+}
+
+void try_packet(std::span<const std::byte> bytes) {
+    Packet packet;
+    if (!decode_packet(bytes, &packet)) return;
+    std::byte header[kPacketHeaderBytesMax];
+    const std::span<const std::byte> again = encode_packet(packet, header);
+    require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+}
+
+void try_addresses(std::span<const std::byte> bytes, size_t count) {
+    std::vector<std::vector<std::byte>> addresses;
+    if (!split_addresses(bytes, count, &addresses)) return;
+    require(addresses.size() == count);
+    std::vector<std::byte> again;
+    for (const auto& address : addresses) append_address(address, &again);
+    require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+}
+
+void try_span(std::span<const std::byte> bytes) {
+    ProcessSpan span;
+    if (!decode_span(bytes, &span)) return;
+    require(span.base + span.bytes >= span.base && span.shared.end <= span.bytes);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    // A copy of its own size, so that a sanitizer sees every byte beyond it.
+    const std::unique_ptr<std::byte[]> copy(new std::byte[size]);
+    if (size != 0) memcpy(copy.get(), data, size);
+    const std::span<const std::byte> bytes(copy.get(), size);
+    try_packet(bytes);
+    for (size_t count = 0; count < 4; ++count) try_addresses(bytes, count);
+    try_span(bytes);
+    return 0;
+}

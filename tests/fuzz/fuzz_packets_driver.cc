@@ -1,0 +1,91 @@
+// Stands in for libFuzzer: seeded packets, address lists and descriptors, well formed and then mutated.
+//      fuzz_packets [seconds] [seed]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "base/prng.h"
+#include "fabric/network.h"
+#include "fabric/shm/region.h"
+#include "fabric/ucx/packet.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+using namespace longshore;
+using Bytes = std::vector<std::byte>;
+
+Bytes make_packet(Prng* random) {
+    Packet p;
+    p.kind = static_cast<PacketKind>(1 + random->below(6));
+    p.from = {NodeId{static_cast<uint16_t>(random->below(3))},
+              ServiceId{static_cast<uint16_t>(random->below(3))}};
+    p.incarnation = static_cast<uint32_t>(random->below(3));
+    p.taken = static_cast<uint32_t>(random->next());
+    p.asks = random->chance(500);
+    p.sequence = static_cast<uint32_t>(random->next());
+    p.id = random->next();
+    p.region = {LocalRank{static_cast<uint16_t>(random->next())},
+                RegionId{static_cast<uint32_t>(random->next())}, 1};
+    p.offset = random->next() >> random->below(64);
+    p.bytes = random->next() >> random->below(64);
+    p.result = static_cast<MoveResult>(random->below(3));
+    std::byte header[kPacketHeaderBytesMax];
+    const auto bytes = encode_packet(p, header);
+    return {bytes.begin(), bytes.end()};
+}
+
+Bytes make_addresses(Prng* random) {
+    Bytes all;
+    for (uint64_t count = random->below(4); count > 0; --count)
+        append_address(Bytes(random->below(300), static_cast<std::byte>(random->next())), &all);
+    return all;
+}
+
+Bytes make_span(Prng* random) {
+    Bytes out(kProcessSpanBytes);
+    const uint64_t bytes = random->next() >> random->below(64);
+    encode_span({1 + static_cast<uint32_t>(random->below(9)), 7, random->next() >> random->below(64), bytes},
+                out.data());
+    return out;
+}
+
+void damage(Prng* random, Bytes* bytes) {
+    for (uint64_t changes = random->below(5); changes > 0; --changes) {
+        const size_t at = random->below(bytes->size() + 1);
+        switch (random->below(3)) {
+            case 0:
+                bytes->insert(bytes->begin() + static_cast<ptrdiff_t>(at),
+                              static_cast<std::byte>(random->next()));
+                break;
+            case 1:
+                bytes->resize(at);
+                break;
+            default:
+                if (at < bytes->size()) (*bytes)[at] = static_cast<std::byte>(random->next());
+        }
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const double seconds = argc > 1 ? atof(argv[1]) : 3;
+    const uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
+    printf("fuzz_packets: seed %llu\n", static_cast<unsigned long long>(seed));
+    fflush(stdout);
+    Prng random(seed);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    uint64_t runs = 0;
+    for (; runs % 1024 != 0 || std::chrono::steady_clock::now() < end; ++runs) {
+        Bytes bytes = runs % 3 == 0   ? make_packet(&random)
+                      : runs % 3 == 1 ? make_addresses(&random)
+                                      : make_span(&random);
+        damage(&random, &bytes);
+        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    }
+    printf("fuzz_packets: %llu inputs\n", static_cast<unsigned long long>(runs));
+}
