@@ -10,9 +10,10 @@ if ((${#objects[@]} == 0)); then
     exit 1
 fi
 
+# aarch64_* are libgcc's atomics, which take the processor's own instructions where it has them;
 # glibcxx_assert_fail is the abort of the library's own assertions, cxa_pure_virtual that of a call to nowhere.
 allowed='^(mem(cpy|move|set|cmp|chr)|abort|__assert_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__cxa_pure_virtual'
-allowed+='|_ZSt21__glibcxx_assert_fail.*|_ZTVN10__cxxabiv1.*)$'
+allowed+='|__aarch64_(cas|swp|ld(add|clr|set|eor))[1-8]_[a-z_]+|_ZSt21__glibcxx_assert_fail.*|_ZTVN10__cxxabiv1.*)$'
 
 # What one object of the engine imports from another is its own.
 defined=$(nm -P --defined-only "${objects[@]}" | awk 'NF > 1 { print $1 }' | sort -u)
