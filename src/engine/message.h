@@ -42,6 +42,7 @@ enum class MessageKind : uint8_t {
     kPass,
     kTaken
 };
+constexpr uint32_t kMessageKinds = static_cast<uint32_t>(MessageKind::kTaken);
 
 // Not handed on but lent: whoever sends it keeps it, too, and what is not taken of it he reads himself.
 constexpr uint8_t kLent = kServicesPerNodeMax + 1;
