@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""The guest of guest.py itself, and what needs an RDMA device, run in it.
+
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Exit code 77, with the reason, where no guest can be started.
+
+To add a test: a method of a class derived from GuestTest, with self.run_there([...]). All of them share one guest, which
+boots once.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import guest  # noqa: E402
+
+SKIPPED = 77
+LIMIT_S = 120  # what runs in two seconds here takes twenty there, and longer on a machine with other things to do
+PING_PONG = ["ibv_rc_pingpong", "--ib-dev", guest.DEVICE, "--gid-idx", "1", "--events", "--chk", "--iters", "200"]
+
+
+class GuestTest(unittest.TestCase):
+    """A test whose commands run in the guest that all of them share."""
+
+    shared = None
+    to_close = contextlib.ExitStack()
+
+    @classmethod
+    def machine(cls):
+        """The guest: as booted by the first test that asks; by the next one, if it has ended since."""
+        if GuestTest.shared is None or GuestTest.shared.process.poll() is not None:
+            GuestTest.to_close.close()
+            (GuestTest.shared,) = GuestTest.to_close.enter_context(guest.boot())
+        return GuestTest.shared
+
+    def run_there(self, words, limit_s=LIMIT_S, status=0, **how):
+        """The finished command, which must have exited with `status`."""
+        return self.check(self.machine().start(words, limit_s, **how), status)
+
+    def check(self, running, status=0):
+        done = running.wait()
+        self.assertEqual(done.returncode, status, f"{done.args}\n{done.stdout}\n{done.stderr}")
+        return done
+
+
+def tearDownModule():
+    GuestTest.to_close.close()
+
+
+class TestGuest(GuestTest):
+    def test_a_command_brings_back_its_exit_code_output_and_files(self):
+        machine = self.machine()
+        script = f"echo out; echo err >&2; echo \"$A $(pwd)\" >{machine.results}/file; exit 7"
+        done = self.run_there(["sh", "-c", script], status=7, environment={"A": "it's"}, cwd="/usr")
+        self.assertEqual((done.stdout, done.stderr), ("out\n", "err\n"))
+        self.assertEqual((machine.results / "file").read_text(encoding="utf-8"), "it's /usr\n")
+
+    def test_this_machines_files_are_there_and_cannot_be_changed(self):
+        here = Path(__file__).resolve()
+        before = here.read_bytes()
+        done = self.run_there(["sh", "-c", f"echo changed >{here}; cat {here}; hostname"])
+        self.assertEqual(done.stdout, "changed\nguest0\n")
+        self.assertEqual(here.read_bytes(), before)
+
+    def test_commands_run_side_by_side(self):
+        machine = self.machine()
+        waiting = machine.start(["sh", "-c", "while ! [ -e /tmp/beside ]; do sleep 0.1; done; echo seen"])
+        self.run_there(["touch", "/tmp/beside"])
+        self.assertEqual(self.check(waiting).stdout, "seen\n")
+
+    def test_a_command_that_takes_too_long_is_stopped(self):
+        with self.assertRaises(subprocess.TimeoutExpired) as late:
+            self.machine().run(["sh", "-c", "echo before; sleep 1000"], limit_s=2)
+        self.assertEqual(late.exception.stdout, "before\n")
+        self.run_there(["true"])
+
+    def test_it_has_an_rdma_device(self):
+        shown = self.run_there(["ibv_devinfo"]).stdout
+        self.assertRegex(shown, r"hca_id:\s+rxe0")
+        self.assertRegex(shown, r"state:\s+PORT_ACTIVE")
+
+    def test_two_processes_exchange_verified_messages_over_it(self):
+        server = self.machine().start(PING_PONG)
+        time.sleep(1)
+        self.run_there([*PING_PONG, self.machine().address])
+        self.assertIn("200 iters", self.check(server).stdout)
+
+
+class TestTwoGuests(GuestTest):
+    def test_they_exchange_verified_messages_over_their_link(self):
+        with guest.boot(2) as (first, second):
+            server = first.start(PING_PONG)
+            time.sleep(1)
+            self.check(second.start([*PING_PONG, first.address]))
+            self.assertIn("200 iters", self.check(server).stdout)
+            # RoCE 2 goes round what counts for a network device as UDP; the link's own counters have it.
+            received = Path("/sys/class/net/net0/statistics/rx_bytes")
+            self.assertGreater(int(self.check(first.start(["cat", received])).stdout), 200 * 4096)
+
+
+class TestEnd(unittest.TestCase):
+    def test_a_guest_that_ends_is_told_of_with_its_console(self):
+        with guest.boot() as (machine,):
+            folder, pid = machine.folder, machine.process.pid
+            crash = machine.start(["sh", "-c", "echo c >/proc/sysrq-trigger"])
+            with self.assertRaisesRegex(guest.GuestError, "has ended(.|\n)*sysrq"):
+                crash.wait()
+        self.assertFalse(folder.exists())
+        self.assertFalse(Path(f"/proc/{pid}").exists())
+
+    def test_it_ends_with_a_program_that_is_killed(self):
+        script = ("import guest, time\n"
+                  "machine = guest.Guest()\n"
+                  "print(machine.process.pid, machine.folder, flush=True)\n"
+                  "time.sleep(60)")
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
+                              cwd=Path(__file__).resolve().parent) as program:
+            pid, folder = program.stdout.readline().split()
+            program.kill()
+        end = time.monotonic() + 10
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertFalse(Path(f"/proc/{pid}").exists())
+        subprocess.run(["rm", "-r", folder], check=True)
+
+    def test_a_boot_that_fails_is_tried_once_more(self):
+        class Dead(guest.Guest):
+            made = 0
+
+            def _words(self, *arguments):
+                Dead.made += 1
+                return ["sh", "-c", "echo no such emulator >&2; exit 1"]
+
+        alive, guest.Guest = guest.Guest, Dead
+        self.addCleanup(setattr, guest, "Guest", alive)
+        with self.assertRaisesRegex(guest.GuestError, "no such emulator"):
+            with guest.boot():
+                pass
+        self.assertEqual(Dead.made, 2)
+
+
+if __name__ == "__main__":
+    if problem := guest.missing():
+        print(f"SKIP: no guest can be started here: {problem}")
+        sys.exit(SKIPPED)
+    unittest.main(verbosity=2 if os.isatty(1) else 1)
