@@ -88,7 +88,7 @@ bool ServiceEngine::State::next_import(Action* out, WakeSet* wake) {
         if (m.state == Import::State::kRequest && peer(m.origin).lost) {
             pop_front(import_links, &to_request);
             m.listed = false;
-            fail_import(i, wake);
+            fail_import(i, OperationError::kServiceLost, wake);
             continue;
         }
         Message request;
@@ -125,7 +125,7 @@ void ServiceEngine::State::on_region(ServiceAddress from, const RegionMessage& r
         if (m.state != Import::State::kRequested || r.descriptor.size() > kDescriptorBytesMax) return;
         if (r.descriptor.empty()) {  // the region is gone, and so are the operations that would read it
             --imports_requested;
-            fail_import(i, wake);
+            fail_import(i, OperationError::kUnreadable, wake);
             return;
         }
         m.descriptor = descriptors.take();  // there are as many as requests at a time
@@ -150,7 +150,7 @@ void ServiceEngine::State::import_done(uint32_t i, ImportHandle region, bool ok,
     descriptors.give(m.descriptor);
     --imports_requested;
     if (!ok) {
-        fail_import(i, wake);
+        fail_import(i, OperationError::kUnreadable, wake);
         return;
     }
     m.state = Import::State::kReady;
@@ -161,13 +161,13 @@ void ServiceEngine::State::import_done(uint32_t i, ImportHandle region, bool ok,
 }
 
 // What waits for it will not be read.
-void ServiceEngine::State::fail_import(uint32_t i, WakeSet* wake) {
+void ServiceEngine::State::fail_import(uint32_t i, OperationError error, WakeSet* wake) {
     Import& m = imports[i];
     m.state = Import::State::kFailed;
     while (m.waiting.count != 0) {
         const uint32_t q = pop_front(queue.items, &m.waiting);
         if (!queue[q].cancelled) {
-            fail_queued(q, OperationError::kUnreadable, wake);
+            fail_queued(q, error, wake);
             continue;
         }
         make_ready(q);
@@ -180,7 +180,7 @@ void ServiceEngine::State::lose_imports(ServiceAddress lost, WakeSet* wake) {
         if (m.origin != lost) continue;
         if (m.state != Import::State::kRequest && m.state != Import::State::kRequested) continue;
         if (m.state == Import::State::kRequested) --imports_requested;
-        fail_import(i, wake);
+        fail_import(i, OperationError::kServiceLost, wake);
     }
 }
 

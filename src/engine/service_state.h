@@ -535,7 +535,7 @@ struct ServiceEngine::State {
     void import_done(uint32_t i, ImportHandle region, bool ok, WakeSet* wake);
     void unuse_import(uint32_t i);
     void lose_imports(ServiceAddress lost, WakeSet* wake);
-    void fail_import(uint32_t i, WakeSet* wake);
+    void fail_import(uint32_t i, OperationError error, WakeSet* wake);
     uint32_t keep_eager(std::span<const std::byte> bytes);
     void drop_eager(uint32_t* e);
 };

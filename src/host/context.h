@@ -157,7 +157,7 @@ struct ls_context {
         uint64_t gone_since_ns = 0;
     };
     std::vector<Life> lives;  // by service process
-    bool service_gone = false;
+    bool service_gone = false, said_why = false;
 
     std::vector<ls_trace_event> trace;  // a ring
     uint64_t trace_written = 0, trace_taken = 0;

@@ -138,6 +138,20 @@ void let_go(ls_context& c, ls_operation& op) {
     }
 }
 
+// An operation fails for want of a service process. Once: the caller may end the job at the first.
+void say_why(ls_context& c) {
+    if (std::exchange(c.said_why, true)) return;
+    std::string line = "a collective cannot be finished: ";
+    bool known = false;
+    for (uint16_t s = 0; s < c.lives.size() && !known; ++s) {
+        const SightProblem& problem = SightLayout::problem(c.sight.data(), ServiceId{s});
+        known = problem.count.load(std::memory_order_acquire) != 0;
+        if (known) line.append(problem.text, strnlen(problem.text, sizeof problem.text));
+    }
+    if (!known) line += "a service process of this node is gone, and none takes its place";
+    log_line(c, 0, line.c_str());
+}
+
 void complete(ls_context& c, ls_operation& op) {
     switch (c.engine->error(op.record)) {
         case OperationError::kNone:
@@ -151,6 +165,7 @@ void complete(ls_context& c, ls_operation& op) {
             break;
         case OperationError::kServiceLost:
             op.result = LS_ERR_SERVICE;
+            say_why(c);
             break;
     }
     op.state = ls_operation::State::kComplete;
@@ -229,7 +244,10 @@ int test(ls_context& c, ls_operation& op, int* moved) {
     if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(c, now);
     report_waiting(c, op, now);
-    if (is_service_lost(c, op, now)) op.result = LS_ERR_SERVICE;
+    if (is_service_lost(c, op, now)) {
+        op.result = LS_ERR_SERVICE;
+        say_why(c);
+    }
     return op.result;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "fabric/shm/sight_times.h"
 
@@ -61,10 +62,27 @@ void ServiceLoop::handle(const FabricEvent& event) {
             engine_.finish_import(static_cast<uint32_t>(event.id), event.region, event.ok, &wake_);
             break;
         case FabricEvent::Kind::kPeerLost:
+            note_problem();
             std::erase_if(refused_, [&](const Frame& f) { return f.to == event.peer; });
             engine_.on_peer_lost(event.peer, &wake_);
             break;
     }
+}
+
+// Before operations fail because of it: their ranks say why.
+void ServiceLoop::note_problem() {
+    std::string problem = fabric_.take_problem();
+    if (problem.empty()) return;
+    SightProblem& seen = SightLayout::problem(sight_, ServiceId{start_.service});
+    memset(seen.text, 0, sizeof seen.text);
+    problem.copy(seen.text, sizeof seen.text - 1);
+    seen.count.fetch_add(1, std::memory_order_release);
+    problem_ = std::move(problem);
+}
+
+std::string ServiceLoop::take_problem() {
+    note_problem();
+    return std::exchange(problem_, {});
 }
 
 // Frames to one peer stay in order; a peer whose ring is full does not hold up what is for others.

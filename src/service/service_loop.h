@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "engine/service_engine.h"
@@ -28,6 +29,8 @@ class ServiceLoop {
     }
     // One turn: perhaps a sleep, events, then actions. Returns whether it slept and found nothing to do then.
     bool turn();
+    // What went wrong since the last call, for the user.
+    std::string take_problem();
 
   private:
     struct Frame {
@@ -40,6 +43,7 @@ class ServiceLoop {
     bool send(const Action& action);
     bool send_refused();
     void publish(uint64_t now);
+    void note_problem();
     void raise(bool raised, uint64_t now_ns);
     void trace(uint64_t begin, uint64_t kind, uint64_t value);
 
@@ -65,6 +69,7 @@ class ServiceLoop {
     uint64_t spin_ns_ = 0, last_work_ns_ = 0, last_tick_ns_ = 0, last_publish_ns_ = 0, mark_ns_ = 0;
     bool unpublished_ = true;  // something was done since counters were published
     uint64_t busy_ns_ = 0, idle_ns_ = 0;
+    std::string problem_;
 };
 
 }  // namespace longshore

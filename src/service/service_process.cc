@@ -43,6 +43,11 @@ class Control {
         }
         return true;
     }
+    void wait_for_end() {
+        size_t bytes = 0;
+        while (receive_next(buffer_, &bytes, nullptr)) {
+        }
+    }
     // By which the network reaches this process, or why not.
     void report_worker(std::span<const std::byte> address, const std::string& error) {
         WorkerReport report;
@@ -183,7 +188,11 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
         std::string error;
         network = open_network(&error);
         control.report_worker(network ? network->address() : std::span<const std::byte>{}, error);
-        if (!network) return 1;
+        if (!network) {
+            // What is told is lost if this end closes first, with something unread.
+            control.wait_for_end();
+            return 1;
+        }
     }
     std::vector<NodeAddress> nodes;
     ServiceBook book;
@@ -241,7 +250,7 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
         bool placed = false;
         if (!control.turn(&place, &placed)) return 0;
         if (placed) settle();
-        const std::string problem = fabric->take_problem();
+        const std::string problem = loop.take_problem();
         if (!problem.empty()) control.report(problem);
     }
 }

@@ -159,6 +159,11 @@ struct alignas(64) SightSlot {
     Atomic<uint32_t> core;  // + 1; 0: none of its own
     Atomic<uint64_t> trace_written;
 };
+// Why a service process cannot go on with what it was to do; for ranks whose operations fail because of it.
+struct alignas(64) SightProblem {
+    Atomic<uint32_t> count;  // of problems so far; the text is the last one's
+    char text[kReasonBytes - sizeof(uint32_t)];
+};
 // Written by every rank of the node alike when it attaches.
 struct alignas(64) SightJob {
     Atomic<uint64_t> job;  // the same on all nodes of a job; 0: no rank has attached yet
@@ -186,13 +191,17 @@ struct SightRank {
     SightTimes times[kTimedRecordsMax];
 };
 struct SightLayout {
-    static constexpr uint64_t kJobAt = 2048, kRanksAt = 4096;
+    static constexpr uint64_t kJobAt = 2048, kProblemsAt = 4096;
+    static constexpr uint64_t kRanksAt = kProblemsAt + kServicesPerNodeMax * sizeof(SightProblem);
     static constexpr uint64_t kTraceAt = kRanksAt + kRanksPerNodeMax * sizeof(SightRank);
     static constexpr uint64_t total_bytes(uint32_t services, bool trace) {
         return kTraceAt + (trace ? uint64_t{services} * kTraceEntries * sizeof(TraceEntry) : 0);
     }
     static SightSlot& slot(std::byte* base, ServiceId s) {
         return reinterpret_cast<SightSlot*>(base)[s.value];
+    }
+    static SightProblem& problem(std::byte* base, ServiceId s) {
+        return reinterpret_cast<SightProblem*>(base + kProblemsAt)[s.value];
     }
     static SightJob& job(std::byte* base) { return *reinterpret_cast<SightJob*>(base + kJobAt); }
     static SightRank& rank(std::byte* base, LocalRank r) {

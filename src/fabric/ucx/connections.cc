@@ -115,11 +115,13 @@ void UcxFabric::break_off(Peer& peer, const char* why) {
 
 void UcxFabric::lose(Peer& peer) {
     peer.state = Peer::State::kLost;
-    fail_reads(peer);
+    if (problem_.empty()) problem_ = name_of(peer) + " is gone, and none has taken its place";
+    // Before the reads that fail because of it: theirs would be said to be a fault of the memory.
     FabricEvent event;
     event.kind = FabricEvent::Kind::kPeerLost;
     event.peer = peer.at;
     done_.push_back(event);
+    fail_reads(peer);
 }
 
 // UCX finds out that a process has ended, but not that a link has been cut.
