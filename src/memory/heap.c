@@ -458,11 +458,14 @@ static int make_heap(size_t bytes) {
 const longshore_heap* longshore_heap_open(size_t bytes_max) {
     if (__atomic_load_n(&all.opened, __ATOMIC_ACQUIRE) == 0) {
         const int error = errno;
-        const size_t pages_there = (size_t)sysconf(_SC_PHYS_PAGES);
-        size_t bytes = pages_there * (size_t)sysconf(_SC_PAGESIZE);
+        const size_t pages_there = (size_t)sysconf(_SC_PHYS_PAGES), page = (size_t)sysconf(_SC_PAGESIZE);
+        size_t bytes = pages_there * page;
         if (bytes_max != 0 && bytes_max < bytes) bytes = bytes_max;
         if (bytes > (size_t)1 << 43) bytes = (size_t)1 << 43; /* pages are counted in 32 bits */
         bytes &= ~(size_t)(kPageBytes - 1);
+        /* Larger ones (Arm has kernels with 64 KiB) cannot be given back, nor zeroed, one of ours at a time.
+         */
+        if (page != kPageBytes) bytes = 0;
         pthread_mutex_lock(&all.mutex);
         if (all.opened == 0)
             __atomic_store_n(&all.opened, bytes >= 2 * kPageBytes && make_heap(bytes) ? 1 : -1,
