@@ -10,7 +10,7 @@
 namespace longshore {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kAliasBytes = 4096;  // of the processor, whatever the kernel's pages
 constexpr uint64_t kSlowBytesMin = 8 * 1024;
 constexpr uint64_t kStreamBytesMin = 4 * 1024;  // of one copy
 constexpr uint64_t kCacheBytesUnknown = 32u << 20;
@@ -52,6 +52,8 @@ void copy_wide(std::byte* to, const std::byte* from, uint64_t bytes) {
 
 #else
 
+// Libc's own is as good: the processors that we know see a long run of stores, and write it past their
+// caches.
 template <bool kStream>
 void copy_wide(std::byte* to, const std::byte* from, uint64_t bytes) {
     memcpy(to, from, bytes);
@@ -70,8 +72,12 @@ uint64_t cache_bytes() {
 }
 
 bool copies_slowly(uint64_t from, uint64_t to) {
-    const uint64_t ahead = (to - from) % kPageBytes;
+#if defined(__x86_64__)
+    const uint64_t ahead = (to - from) % kAliasBytes;
     return ahead > 0 && ahead < 64;
+#else
+    return false;
+#endif
 }
 
 void copy_bytes(std::byte* to, const std::byte* from, uint64_t bytes, uint64_t working_set,

@@ -42,12 +42,18 @@ TEST(CopyBytes, OverlappingSpansMoveAsMemmoveDoes) {
     }
 }
 
+// On other processors nothing is slow, and no copy takes the long way round for it.
 TEST(CopyBytes, KnowsSlowDistances) {
+#if defined(__x86_64__)
+    constexpr bool kSlow = true;
+#else
+    constexpr bool kSlow = false;
+#endif
     EXPECT_FALSE(copies_slowly(4096, 4096));
-    EXPECT_TRUE(copies_slowly(4096, 4097));
-    EXPECT_TRUE(copies_slowly(4096, 8192 + 63));
+    EXPECT_EQ(copies_slowly(4096, 4097), kSlow);
+    EXPECT_EQ(copies_slowly(4096, 8192 + 63), kSlow);
     EXPECT_FALSE(copies_slowly(4096, 8192 + 64));
-    EXPECT_TRUE(copies_slowly(100, 101));
+    EXPECT_EQ(copies_slowly(100, 101), kSlow);
     EXPECT_FALSE(copies_slowly(101, 100));
 }
 
