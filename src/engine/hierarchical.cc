@@ -103,8 +103,10 @@ bool announce_landing(const NodeMemory& memory, LocalRank local, RecordId id, ui
     if (!look(record, &seen) || seen.generation != generation ||
         seen.group.value >= memory.limits().groups_max)
         return true;
-    uint32_t from = 0;
-    if (!block_settled(landing_chunks(memory, record, source), generation, &from)) return false;
+    // As in announce_block: of two workers that land the last two chunks, at least one sees both landed. An
+    // acquiring load may run ahead of the exchange before it (on Arm, from Armv8.3 on).
+    if (!range_settled(landing_chunks(memory, record, source), generation, std::memory_order_seq_cst))
+        return false;
     const GroupEntry& group = memory.group(seen.group);
     for (uint32_t i = 0; i < group.local_count; ++i)
         memory.ring_rank(memory.members(group)[memory.locals(group)[i]].local, wake);

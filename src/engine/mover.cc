@@ -61,14 +61,6 @@ const GroupEntry* group_of(const NodeMemory& memory, LocalRank local, const Reco
     return &group;
 }
 
-bool range_settled(const ChunkRange& chunks, uint64_t generation, std::memory_order order) {
-    for (uint32_t i = 0; i < chunks.count; ++i) {
-        const ChunkWord word = chunks.words[i].load(order);
-        if (chunk_generation(word) == generation && !chunk_settled(word)) return false;
-    }
-    return true;
-}
-
 void wake_ranks_of(const NodeMemory& memory, const GroupEntry& group, WakeSet* wake) {
     const uint32_t* locals = memory.locals(group);
     for (uint32_t i = 0; i < group.local_count; ++i)
@@ -93,6 +85,14 @@ bool block_settled(const ChunkRange& chunks, uint64_t generation, uint32_t* from
         const ChunkWord word = chunks.words[*from].load(std::memory_order_acquire);
         if (chunk_generation(word) == generation && !chunk_settled(word)) return false;
         ++*from;
+    }
+    return true;
+}
+
+bool range_settled(const ChunkRange& chunks, uint64_t generation, std::memory_order order) {
+    for (uint32_t i = 0; i < chunks.count; ++i) {
+        const ChunkWord word = chunks.words[i].load(order);
+        if (chunk_generation(word) == generation && !chunk_settled(word)) return false;
     }
     return true;
 }

@@ -110,6 +110,9 @@ Entered entered(const NodeMemory& memory, const GroupEntry& group, uint32_t loca
 // already.
 bool block_settled(const ChunkRange& chunks, uint64_t generation, uint32_t* from);
 
+// The same, all of it, by loads of the given order.
+bool range_settled(const ChunkRange& chunks, uint64_t generation, std::memory_order order);
+
 // Frees all claims that a gone worker held, in the records of every rank of the node. Returns how many.
 uint32_t free_lost_claims(const NodeMemory& memory, WorkerId gone, WakeSet* wake);
 

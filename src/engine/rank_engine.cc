@@ -323,9 +323,6 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     LONGSHORE_CHECK(generation <= kGenerationMax);
     w.self = {generation, a.sequence, a.group, a.rank, p.size, a.root, a.collective, a.algorithm};
     OperationRecord& r = memory_.record(self_, id);
-    // Nothing of the new use may be seen with the generation of the old one, which was cleared when it
-    // retired.
-    __atomic_thread_fence(__ATOMIC_RELEASE);
     write_words(a, p, generation);
     write_record(a, p, r);
     r.generation.store(generation, std::memory_order_release);
@@ -438,6 +435,8 @@ void RankEngine::retire(RecordId id, WakeSet* wake) {
         .store(ring_entry(w.self.sequence, kDone), std::memory_order_release);
     set_active(id, false);
     r.generation.store(0, std::memory_order_seq_cst);
+    // Nothing that is written now, into the record or what it pointed to, may be seen with its generation.
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     // A slower start of theirs may wait until this rank is past the operation.
     if (group.readers_offset != 0)
         for (uint32_t i = 0; i < group.local_count; ++i)

@@ -219,7 +219,9 @@ const GroupEntry* ServiceEngine::State::find_group(GroupId id, GroupSlot* slot) 
     return &memory.group(*slot);
 }
 
+// Also whether what was read of the record before belongs to it: those reads stay above.
 bool ServiceEngine::State::still(const Watch& w) const {
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return memory.record(w.local, w.record).generation.load(std::memory_order_acquire) == w.seen.generation;
 }
 

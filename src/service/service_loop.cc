@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "fabric/shm/sight_times.h"
@@ -264,7 +265,10 @@ bool ServiceLoop::turn() {
         wake_ = {};
     }
     // Before the next turn looks at anything: the supervisor reuses a group's memory by it (group_table.cc).
-    slot_.heartbeat.fetch_add(1, std::memory_order_seq_cst);
+    // A store and a fence, not an addition: on Arm, what is read after an addition may be read before others
+    // see the sum.
+    slot_.heartbeat.store(slot_.heartbeat.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     const uint64_t end = now_ns();
     (worked ? busy_ns_ : idle_ns_) += end - mark_ns_;
     mark_ns_ = end;
