@@ -22,11 +22,12 @@ packages := openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran hpcc cp2k cp2
     python3-numpy libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev \
     libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps \
     iproute2 util-linux ccache libucx-dev libibverbs-dev ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static
+packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help compatibility deps mpis ucx build test test-main test-asan test-tsan test-mutants test-kill test-stress test-alias \
-    test-cluster test-rdma test-aarch64 demo venv man format clean
+    test-cluster test-rdma test-aarch64 test-fuzz demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -130,6 +131,16 @@ test-aarch64: deps ## build the service side for 64-bit Arm, a DPU's cores, and 
 	$(quiet)cmake --build build/aarch64 -j $(J) -- $(ninja_flags)
 	$(quiet)ctest --test-dir build/aarch64 -j 2 --timeout 300 --no-tests=error $(ctest_flags) \
 	    --output-log build/aarch64/ctest.log
+
+# What it has found of use is kept in build/fuzz/corpus for the next time.
+test-fuzz: packages += $(packages_fuzz)
+test-fuzz: deps ## fuzz every decoder with libFuzzer, so many seconds each (SECONDS=600)
+	$(quiet)cmake --preset fuzz $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
+	$(quiet)cmake --build build/fuzz -j $(J) --target fuzz_frames fuzz_packets fuzz_selection -- $(ninja_flags)
+	$(quiet)for decoder in frames selection; do \
+	    mkdir -p build/fuzz/corpus/$$decoder; echo "== fuzz_$$decoder"; \
+	    build/fuzz/bin/fuzz_$$decoder -max_total_time=$(or $(SECONDS),600) -max_len=16384 -print_final_stats=1 \
+	    -verbosity=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$decoder || exit 1; done
 
 test-cluster: build ## jobs on several machines, which are namespaces of this one (needs root)
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/cluster/test_cluster.py -v

@@ -24,21 +24,27 @@ void add_frame(Prng& r, std::vector<uint8_t>* out) {
     std::byte frame[kFrameBytesMax], eager[kEagerBytesMax] = {};
     FrameWriter writer;
     FrameHeader header;
-    header.sender = {NodeId(static_cast<uint16_t>(r.chance(900) ? 1 : number(r))),
+    header.sender = {NodeId(static_cast<uint16_t>(r.chance(900) ? r.between(1, 2) : number(r))),
                      ServiceId(static_cast<uint16_t>(r.below(2)))};
-    header.incarnation = static_cast<uint32_t>(number(r));
+    header.incarnation = static_cast<uint32_t>(r.chance(900) ? 1 : number(r));
     writer.start(frame, sizeof frame, header);
     for (uint64_t n = r.below(8); n > 0; --n) {
         Message m;
-        m.kind = static_cast<MessageKind>(r.between(1, 7));
-        const OperationId operation{GroupId{r.chance(900) ? 1 : number(r)}, number(r)};
-        const Rank source{static_cast<uint32_t>(number(r))};
-        const uint32_t destination = static_cast<uint32_t>(number(r)) | (r.chance(500) ? kToNode : 0);
+        m.kind = static_cast<MessageKind>(r.between(1, kMessageKinds));
+        OperationId operation{GroupId{r.chance(900) ? r.between(1, 2) : number(r)},
+                              r.chance(900) ? r.between(1, 6) : number(r)};
+        Rank source{static_cast<uint32_t>(number(r))};
+        uint32_t destination = static_cast<uint32_t>(number(r)) | (r.chance(500) ? kToNode : 0);
+        if (r.chance(400)) {  // the broadcast
+            operation = {GroupId{1}, 3};
+            source = Rank{1};
+            destination = kToNode;
+        }
         const uint64_t bytes = r.chance(800) ? 40 : number(r);
         m.notification = {operation,
                           source,
                           destination,
-                          header.sender,
+                          {header.sender.node, ServiceId(static_cast<uint16_t>(r.below(2)))},
                           LocalRank(static_cast<uint16_t>(number(r))),
                           RegionId{static_cast<uint32_t>(number(r))},
                           static_cast<uint32_t>(number(r)),
@@ -50,11 +56,21 @@ void add_frame(Prng& r, std::vector<uint8_t>* out) {
         if (bytes <= kEagerBytesMax && r.chance(500)) m.notification.eager = {eager, bytes};
         m.acknowledgement = {operation, source, destination, r.chance(200)};
         m.request = {operation, source, destination};
-        m.region = {LocalRank(static_cast<uint16_t>(number(r))),
+        m.region = {r.chance(400) ? kStaging : LocalRank(static_cast<uint16_t>(number(r))),
                     RegionId{static_cast<uint32_t>(number(r))},
                     static_cast<uint32_t>(number(r)),
                     {}};
         if (m.kind == MessageKind::kRegion) m.region.descriptor = {eager, r.below(320)};
+        m.relayed.operation = operation;
+        m.relayed.source = source;
+        m.relayed.origin = header.sender;
+        m.relayed.hops = static_cast<uint8_t>(number(r));
+        // The target is in its second incarnation, and counts what it asks for.
+        m.relayed.ticket = r.chance(900) ? uint64_t{2} << 32 | r.below(3) : number(r);
+        m.relayed.slot = r.chance(900) ? static_cast<uint32_t>(r.below(3)) : Relayed::kNoSlot;
+        m.relayed.serial = static_cast<uint32_t>(number(r));
+        m.relayed.offset = r.chance(900) ? 16 * r.below(4) : number(r);
+        m.relayed.bytes = r.chance(900) ? 16 : number(r);
         if (!writer.add(m)) break;
     }
     const auto whole = writer.finish();
@@ -65,7 +81,7 @@ void add_frame(Prng& r, std::vector<uint8_t>* out) {
             bytes[r.below(bytes.size())] ^= static_cast<uint8_t>(r.next());
     if (r.chance(100)) bytes.resize(r.below(bytes.size() + 1));
     out->push_back(static_cast<uint8_t>(bytes.size()));
-    out->push_back(static_cast<uint8_t>(bytes.size() >> 8));
+    out->push_back(static_cast<uint8_t>(bytes.size() >> 8 | (r.chance(500) ? 128 : 0)));
     out->insert(out->end(), bytes.begin(), bytes.end());
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 
 #include "engine/rank_engine.h"
 #include "engine/service_engine.h"
@@ -27,30 +28,28 @@ struct Node {
         limits.ranks_max = 2;
         limits.services_max = 2;
         limits.groups_max = 2;
-        limits.operations_ahead_max = 2;
-        limits.records_max = 4;
+        limits.operations_ahead_max = 8;
+        limits.records_max = 8;
         limits.regions_max = 2;
         limits.parked_max = 4;
         limits.chunk_bytes = 16;
         limits.claims_bytes = limits.arena_bytes = limits.groups_bytes = 4096;
-        service_limits.nodes_max = 2;
+        service_limits.nodes_max = 3;
         service_limits.services_per_node_max = 2;
         service_limits.watches_max = 4;
         service_limits.group_size_max = 8;
         service_limits.reads_queued_max = 4;
         service_limits.held_max = 4;
         service_limits.imports_max = 4;
-        service_limits.staging_slots = 2;
-        service_limits.staging_slot_bytes = 8;
+        service_limits.staging_slots = 3;
         bytes = allocate(NodeLayout::of(limits).total_bytes);
         rank_block = allocate(RankEngine::bytes_needed(limits));
         service_block = allocate(ServiceEngine::bytes_needed(limits, service_limits));
     }
     // Whether it lies in the arena of a rank, or in staging memory.
-    bool has(const MemoryRef& at, uint64_t byte_count) const {
-        const uint64_t end = at.rank == kStaging
-                                 ? uint64_t{service_limits.staging_slots} * service_limits.staging_slot_bytes
-                                 : limits.arena_bytes;
+    bool has(const MemoryRef& at, uint64_t byte_count, uint32_t slot_bytes) const {
+        const uint64_t end =
+            at.rank == kStaging ? uint64_t{service_limits.staging_slots} * slot_bytes : limits.arena_bytes;
         return at.region == kArenaRegion && at.offset <= end && byte_count <= end - at.offset;
     }
     static std::byte* allocate(size_t n) {
@@ -60,81 +59,133 @@ struct Node {
     }
 };
 
-}  // namespace
+RecordId post(RankEngine& rank, uint32_t group, uint64_t sequence, Collective collective, Algorithm algorithm,
+              WakeSet* wake) {
+    OperationArguments a;
+    a.group = GroupSlot{group};
+    a.rank = Rank{0};
+    a.root = Rank{1};
+    a.sequence = sequence;
+    a.algorithm = algorithm;
+    a.collective = collective;
+    a.send = {LocalRank{0}, kArenaRegion, 1024};
+    a.recv = {LocalRank{0}, kArenaRegion, 2048};
+    a.send_block_bytes = a.recv_block_bytes = kBlockBytes;
+    RecordId record;
+    if (rank.post(a, true, &record, wake) != PostResult::kPosted) abort();
+    return record;
+}
 
-// Input: frames, each behind two bytes of length.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    static Node node;
+NodeMemory make_memory(const Node& node) {
     memset(node.bytes, 0, NodeLayout::of(node.limits).total_bytes);
-    memset(node.rank_block, 0, RankEngine::bytes_needed(node.limits));
-    memset(node.service_block, 0, ServiceEngine::bytes_needed(node.limits, node.service_limits));
-    const NodeMemory memory = NodeMemory::create(node.bytes, node.limits, NodeId{0}, 2, 2, 2);
+    const NodeMemory memory = NodeMemory::create(node.bytes, node.limits, NodeId{0}, 3, 2, 2);
     const Member members[] = {{NodeId{0}, ServiceId{0}, LocalRank{0}, 0},
                               {NodeId{1}, ServiceId{0}, LocalRank{0}, 0},
-                              {NodeId{0}, ServiceId{1}, LocalRank{1}, 1}};
-    memory.create_group(GroupSlot{0}, GroupId{1}, members, 3, memory.group_data_begin());
+                              {NodeId{0}, ServiceId{1}, LocalRank{1}, 1},
+                              {NodeId{2}, ServiceId{0}, LocalRank{0}, 0}};
+    memory.create_group(GroupSlot{0}, GroupId{1}, members, 4, memory.group_data_begin());
+    // Of the second group no other rank is here: its broadcast can end.
+    const Member others[] = {members[0], members[1], members[3]};
+    memory.create_group(GroupSlot{1}, GroupId{2}, others, 3,
+                        memory.group_data_begin() + NodeMemory::group_bytes(node.limits, 4, 2, true));
+    return memory;
+}
+
+// Up to 64 actions of the engine, each ended at once. False: it has had its share of this input.
+bool run_engine(ServiceEngine& engine, const Node& node, uint32_t slot_bytes, uint32_t* actions,
+                WakeSet* wake) {
+    Action a;
+    for (uint32_t i = 0; i < 64 && engine.next(&a, wake); ++i) {
+        if (++*actions > kActionsMax) return false;
+        switch (a.kind) {
+            case Action::Kind::kCopy:
+                engine.finish_copy(a.copy, MoveResult::kMoved, wake);
+                break;
+            case Action::Kind::kMove:
+                if (!node.has(a.from, a.bytes, slot_bytes)) abort();
+                [[fallthrough]];
+            case Action::Kind::kRead:
+            case Action::Kind::kWrite:
+                if (!node.has(a.to, a.bytes, slot_bytes)) abort();
+                engine.finish_read(a.id, *actions % 7 ? MoveResult::kMoved : MoveResult::kFailed, wake);
+                break;
+            case Action::Kind::kImport:
+                engine.finish_import(a.id, 1, *actions % 3 != 0, wake);
+                break;
+            case Action::Kind::kSend:
+                if (a.data.size() > kFrameBytesMax) abort();
+                break;
+            case Action::Kind::kForget:
+                break;
+        }
+    }
+    return true;
+}
+
+// The next frame of the input: 12 bits of length, and one that says that its header's version and length are
+// to be put right, so that what mutates it need not. In a copy of its own size: a sanitizer sees every byte
+// beyond it.
+std::span<const std::byte> next_frame(const uint8_t** data, size_t* size,
+                                      std::unique_ptr<std::byte[]>* copy) {
+    const uint8_t* const at = *data;
+    const size_t n = std::min<size_t>(at[0] | (at[1] & 15) << 8, *size - 2);
+    copy->reset(new std::byte[n]);
+    memcpy(copy->get(), at + 2, n);
+    if ((at[1] & 128) != 0 && n >= kFrameHeaderBytes) {
+        const uint8_t begin[] = {kWireVersion, kCollectivesService, static_cast<uint8_t>(n),
+                                 static_cast<uint8_t>(n >> 8)};
+        memcpy(copy->get(), begin, sizeof begin);
+    }
+    *data += 2 + n;
+    *size -= 2 + n;
+    return {copy->get(), n};
+}
+
+}  // namespace
+
+// Input: frames, each behind two bytes.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    static Node node;
+    memset(node.rank_block, 0, RankEngine::bytes_needed(node.limits));
+    memset(node.service_block, 0, ServiceEngine::bytes_needed(node.limits, node.service_limits));
+    const NodeMemory memory = make_memory(node);
     WakeSet wake;
     RankEngine rank(node.rank_block, memory, LocalRank{0});
-    for (uint64_t sequence = 1; sequence <= 2; ++sequence) {
-        OperationArguments a;
-        a.group = GroupSlot{0};
-        a.rank = Rank{0};
-        a.sequence = sequence;
-        a.algorithm = static_cast<Algorithm>(size % kAlgorithms);
-        a.collective = sequence == 1 ? Collective::kAllgather : Collective::kAlltoall;
-        a.send = {LocalRank{0}, kArenaRegion, 1024};
-        a.recv = {LocalRank{0}, kArenaRegion, 2048};
-        a.send_block_bytes = a.recv_block_bytes = kBlockBytes;
-        RecordId record;
-        if (rank.post(a, true, &record, &wake) != PostResult::kPosted) abort();
-    }
+    const auto any = static_cast<Algorithm>(size % kAlgorithms);
+    post(rank, 0, 1, Collective::kAllgather, any, &wake);
+    post(rank, 0, 2, Collective::kAlltoall, any, &wake);
+    post(rank, 0, 3, Collective::kBcast, Algorithm::kStaged, &wake);  // round a ring of service processes
+    const RecordId ends = post(rank, 1, 1, Collective::kBcast, Algorithm::kDirect, &wake);
     ServiceLimits limits = node.service_limits;
     limits.staging_only = size / kAlgorithms % 2 != 0;
+    limits.staging_slot_bytes = size / kAlgorithms % 4 < 2 ? 8 : 16;  // chunks in pieces, or relayed
     ServiceEngine engine(node.service_block, memory, ServiceId{0}, 2, limits, &wake);
-    const uint16_t counts[] = {2, 2};
+    const uint16_t counts[] = {2, 2, 2};
     engine.set_peers(counts);
-    uint32_t actions = 0;
-    for (;;) {
-        Action a;
-        for (uint32_t i = 0; i < 64 && engine.next(&a, &wake); ++i) {
-            if (++actions > kActionsMax) return 0;
-            switch (a.kind) {
-                case Action::Kind::kCopy:
-                    engine.finish_copy(a.copy, MoveResult::kMoved, &wake);
-                    break;
-                case Action::Kind::kMove:
-                    if (!node.has(a.from, a.bytes)) abort();
-                    [[fallthrough]];
-                case Action::Kind::kRead:
-                case Action::Kind::kWrite:
-                    if (!node.has(a.to, a.bytes)) abort();
-                    engine.finish_read(a.id, actions % 7 ? MoveResult::kMoved : MoveResult::kFailed, &wake);
-                    break;
-                case Action::Kind::kImport:
-                    engine.finish_import(a.id, 1, actions % 3 != 0, &wake);
-                    break;
-                case Action::Kind::kSend:
-                    if (a.data.size() > kFrameBytesMax) abort();
-                    break;
-                case Action::Kind::kForget:
-                    break;
-            }
-        }
+    const std::byte descriptor[8] = {};
+    engine.set_staging_descriptor(descriptor);
+    bool ended = false;
+    for (uint32_t actions = 0, frames = 0;;) {
+        if (!run_engine(engine, node, limits.staging_slot_bytes, &actions, &wake)) return 0;
         if (size < 2) break;
-        const size_t n = std::min<size_t>(data[0] | (data[1] & 15) << 8, size - 2);
-        // A copy of its own size, so that a sanitizer sees every byte beyond it.
-        std::unique_ptr<std::byte[]> frame(new std::byte[n]);
-        memcpy(frame.get(), data + 2, n);
+        std::unique_ptr<std::byte[]> copy;
+        const auto frame = next_frame(&data, &size, &copy);
         FrameReader reader;
         FrameHeader header;
-        if (reader.start({frame.get(), n}, &header)) {
+        if (reader.start(frame, &header)) {
             Message m;
             while (reader.next(&m) == FrameReader::Result::kMessage) {
             }
         }
-        engine.on_frame({frame.get(), n}, &wake);
-        data += 2 + n;
-        size -= 2 + n;
+        engine.on_frame(frame, &wake);
+        if (++frames == 4) {  // what came for them before was early
+            post(rank, 0, 4, Collective::kAlltoall, any, &wake);
+            post(rank, 0, 5, Collective::kAllgather, any, &wake);
+        }
+        if (!ended && rank.poll(ends) == Progress::kComplete) {
+            ended = true;
+            rank.release(ends, &wake);
+        }
     }
     engine.on_tick();
     return 0;
