@@ -137,7 +137,7 @@ test-fuzz: packages += $(packages_fuzz)
 test-fuzz: deps ## fuzz every decoder with libFuzzer, so many seconds each (SECONDS=600)
 	$(quiet)cmake --preset fuzz $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/fuzz -j $(J) --target fuzz_frames fuzz_packets fuzz_selection -- $(ninja_flags)
-	$(quiet)for decoder in frames selection; do \
+	$(quiet)for decoder in frames packets selection; do \
 	    mkdir -p build/fuzz/corpus/$$decoder; echo "== fuzz_$$decoder"; \
 	    build/fuzz/bin/fuzz_$$decoder -max_total_time=$(or $(SECONDS),600) -max_len=16384 -print_final_stats=1 \
 	    -verbosity=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$decoder || exit 1; done
