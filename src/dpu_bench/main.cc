@@ -14,7 +14,7 @@
 namespace longshore::dpu_bench {
 namespace {
 
-constexpr int kFailed = 1, kUsage = 2;
+constexpr int kFailed = 1, kUsage = 2, kNotReady = 125;
 
 struct Arguments {
     Options options;
@@ -83,9 +83,27 @@ Compute choose(Compute wanted, const Ranks& ranks) {
     return ranks.crowded() ? Compute::kSleep : Compute::kWork;
 }
 
+// The mover, joined with those of all ranks. Nothing if some rank has none; the reason is printed.
+std::unique_ptr<Mover> join_movers(const Options& options, const Ranks& ranks) {
+    std::unique_ptr<Mover> mover;
+    std::vector<std::uint8_t> contact;
+    std::optional<std::string> failure;
+    try {
+        mover = make_mover(options.mover, options.device);
+        contact = mover->open(ranks.rank(), ranks.shape().ranks());
+    } catch (const std::runtime_error& error) {
+        failure = error.what();
+    }
+    if (ranks.any_failure(failure)) return nullptr;
+    mover->join(ranks.exchange(contact));
+    ranks.meet();
+    return mover;
+}
+
 int run(const Arguments& arguments, const Ranks& ranks) {
     const Options& options = arguments.options;
-    const std::unique_ptr<Mover> mover = make_process_vm_mover();
+    const std::unique_ptr<Mover> mover = join_movers(options, ranks);
+    if (!mover) return kNotReady;
     if (mover->one_machine_only() && !ranks.on_one_machine()) {
         if (ranks.is_root())
             fmt::print(stderr,

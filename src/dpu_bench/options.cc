@@ -84,6 +84,15 @@ void add_options(CLI::App* command, Options* options) {
                      "what hosts do meanwhile: work, sleep, or auto: sleep only where ranks outnumber cores")
         ->transform(CLI::CheckedTransformer(by_name(computes)).description(""))
         ->type_name("HOW");
+    command
+        ->add_option("--mover", options->mover,
+                     "what moves the data: process_vm, within one machine (default), or verbs, by RDMA")
+        ->transform(CLI::CheckedTransformer(by_name(kMoverKinds)).description(""))
+        ->type_name("WHICH");
+    command
+        ->add_option("--device", options->device,
+                     "the RDMA device of verbs, and its port (default: the first active one)")
+        ->type_name("NAME[:PORT]");
     command->add_flag("--allow-equal", options->allow_equal, "let there be as many workers as hosts");
     command->add_option("--json", options->json, "write the results there, a JSON object per line")
         ->type_name("FILE");
@@ -98,6 +107,8 @@ void finish_options(Options* options) {
     std::sort(options->sizes.begin(), options->sizes.end());
     if (options->sizes.front() == 0 || options->sizes.back() > kSizeLimit)
         throw CLI::ValidationError("--sizes: from 1 byte to 1 GiB");
+    if (!options->device.empty() && options->mover != MoverKind::kVerbs)
+        throw CLI::ValidationError("--device: only --mover verbs uses one");
     const bool possible =
         std::any_of(options->patterns.begin(), options->patterns.end(), [&](Pattern pattern) {
             return std::any_of(options->assignments.begin(), options->assignments.end(),
@@ -117,7 +128,9 @@ std::vector<std::string> to_arguments(const Options& options) {
         "--warmup",      std::to_string(options.warmup),
         "--runs",        std::to_string(options.runs),
         "--compute",     to_string(options.compute),
+        "--mover",       to_string(options.mover),
     };
+    if (!options.device.empty()) words.insert(words.end(), {"--device", options.device});
     if (options.allow_equal) words.emplace_back("--allow-equal");
     if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
     return words;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "dpu_bench/mover.h"
 #include "dpu_bench/plan.h"
 
 namespace CLI {
@@ -24,6 +25,8 @@ struct Options {
     int iterations = 1000, warmup = 10, runs = 4;
     double time_limit_s = 1;  // of one timed loop; 0: none
     Compute compute = Compute::kAuto;
+    MoverKind mover = MoverKind::kProcessVm;
+    std::string device;  // of verbs; "": the first active one
     bool allow_equal = false;
     std::string json;
 };

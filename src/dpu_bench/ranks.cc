@@ -99,6 +99,13 @@ Ranks::~Ranks() {
     MPI_Comm_free(&all_);
 }
 
+std::vector<std::uint8_t> Ranks::exchange(const std::vector<std::uint8_t>& mine) const {
+    std::vector<std::uint8_t> all(mine.size() * std::size_t(shape_.ranks()));
+    meet();
+    MPI_Allgather(mine.data(), int(mine.size()), MPI_BYTE, all.data(), int(mine.size()), MPI_BYTE, all_);
+    return all;
+}
+
 std::vector<RegionHandle> Ranks::exchange(const RegionHandle& mine) const {
     std::vector<std::uint64_t> addresses(std::size_t(shape_.ranks())), keys(addresses.size());
     meet();

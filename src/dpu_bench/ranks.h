@@ -54,6 +54,8 @@ class Ranks {
 
     // What follows meets first: a blocking collective of MPI polls for those who are late.
 
+    // As many bytes of every rank, one rank's behind the other's.
+    std::vector<std::uint8_t> exchange(const std::vector<std::uint8_t>& mine) const;
     // Addresses and keys go round: two allgathers.
     std::vector<RegionHandle> exchange(const RegionHandle& mine) const;
 

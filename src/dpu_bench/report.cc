@@ -67,7 +67,7 @@ void print_settings(const Session& session) {
     const Shape& shape = session.ranks.shape();
     fmt::print("# shape   {}; {} emulated node{}, {} per node\n", shape_text(shape), options.nodes,
                options.nodes == 1 ? "" : "s", per_node(shape, options.nodes));
-    fmt::print("# mover   {}\n", session.mover.name());
+    fmt::print("# mover   {}\n", session.mover.description());
     fmt::print("# hosts   compute by {}\n", session.compute == Compute::kWork
                                                 ? "arithmetic"
                                                 : "sleeping, which leaves the workers the cores");

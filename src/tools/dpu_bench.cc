@@ -67,13 +67,17 @@ std::vector<int> default_workers(const DpuBenchOptions& options) {
     return counts;
 }
 
-// Completes the options. Returns kOk, or says what is wrong and returns kUsage.
+// Completes the options. Returns kOk, or says what is wrong and returns an exit code.
 int complete(const CLI::App& command, DpuBenchOptions* options) {
     if (options->quick) make_quick(command, options);
     try {
         dpu_bench::finish_options(&options->shared);
     } catch (const CLI::ValidationError& error) {
         return usage_error(error.what());
+    }
+    if (const std::string reason = dpu_bench::why_not_built(options->shared.mover); !reason.empty()) {
+        fmt::print(stderr, "longshore dpu-bench: {}\n", reason);
+        return kNotReady;
     }
     if (options->shared.nodes > options->hosts)
         return usage_error(
@@ -259,13 +263,14 @@ void add_dpu_bench(CLI::App& app, int* exit_code) {
   longshore dpu-bench --quick
   longshore dpu-bench --hosts 8 --nodes 2 --wpn 1,2 --json results.jsonl --plot pictures
   longshore dpu-bench --mpi mpich --workers 1,2,3 --hosts 4 --patterns bcast --sizes 1M
+  longshore dpu-bench --quick --mover verbs --device mlx5_0:1
   longshore dpu-bench --from results.jsonl --plot pictures --formula median
 
 Workers are the highest ranks: at most half of all, and fewer than the hosts. docs/dpu-bench.md tells what is
 measured and gives the formulas; the paper's runs are --hosts 64 --nodes 8 --time-limit 0.
 
 Exit code: 0 done; 1 wrong data or no results; 2 bad option or number of workers; 125 a part is missing
-(matplotlib too, for --plot); otherwise that of mpirun.)");
+(matplotlib for --plot, an RDMA device for --mover verbs); otherwise that of mpirun.)");
     command->callback([=] { *exit_code = run_dpu_bench(*command, *options); });
 }
 

@@ -109,9 +109,20 @@ class Refusals(unittest.TestCase):
 
     def test_mistakes(self):
         for words in (["--assignments", "block", "--patterns", "allgather-multi"], ["--nodes", 9, "--hosts", 8],
-                      ["--sizes", "0"], ["--patterns", "alltoall"], ["--workers", 1, "--wpn", 1]):
+                      ["--sizes", "0"], ["--patterns", "alltoall"], ["--workers", 1, "--wpn", 1],
+                      ["--mover", "shm"], ["--quick", "--device", "rxe0"]):
             self.assertEqual(command(*words).returncode, 2, words)
         self.assertEqual(command("--from", "/no/such/file").returncode, 1)
+
+
+class Verbs(unittest.TestCase):
+    def test_without_a_device_it_is_refused_once_and_said_what_to_do(self):
+        if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
+            self.skipTest("there is an RDMA device here")
+        done = command("--quick", "--mover", "verbs")
+        self.assertEqual(done.returncode, 125, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, "there is no RDMA device here .*--mover process_vm|install libibverbs-dev")
+        self.assertEqual(done.stderr.count("longshore dpu-bench: there is no"), 1 - done.stderr.count("libibverbs-dev"))
 
 
 class WrongData(unittest.TestCase):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A guest with an RDMA device, on a machine without one: QEMU emulates the processor, Linux the device (Soft-RoCE).
 
-The guest sees this machine's files as they are, so what was built here runs there unchanged; what it writes is gone with
-it, but for its folder of results. It is root, has the device rxe0 on its network device net0 (address 10.78.0.1), and
-ends with the program that started it, however that ends. Two guests can be joined by a link (10.78.0.1 and 10.78.0.2).
+The guest sees this machine's files as they are, so what was built here runs there unchanged; what it writes is gone
+with it, but for its folder of results. It is root, has the device rxe0 on its network device net0 (address 10.78.0.1),
+and ends with the program that started it, however that ends. Two can be joined by a link (10.78.0.1 and 10.78.0.2).
 
     guest.py -- COMMAND ARGUMENTS                          in the current folder
     guest.py --results FOLDER -- sh -c 'ibv_devinfo >FOLDER/devices'
@@ -200,8 +200,8 @@ class Guest:
     def _write_files(self, folders, link):
         agent = self.folder / "agent"
         addresses = "".join(f"{address(i)} guest{i}\\n" for i in range(2))
-        agent.write_text(filled(AGENT, name=self.name, addresses=addresses, link=link, address=self.address, device=DEVICE,
-                                folder=self.folder), encoding="utf-8")
+        agent.write_text(filled(AGENT, name=self.name, addresses=addresses, link=link, address=self.address,
+                                device=DEVICE, folder=self.folder), encoding="utf-8")
         mounts = "\n".join(f"p9 folder{i} {shlex.quote(f'/root{path}')} rw" for i, path in enumerate(folders))
         root = self.folder / "root"
         for name in ("bin", "proc", "files", "changes", "root"):
@@ -282,8 +282,9 @@ class Guest:
 def start_all(count, stack, **how):
     """Guests that are ready, closed with `stack`. Those of a link boot side by side."""
     deadline = time.monotonic() + BOOT_LIMIT_S
-    link = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="longshore-link-"))) / "link" if count > 1 else None
-    guests = []
+    guests, link = [], None
+    if count > 1:
+        link = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="longshore-link-"))) / "link"
     for i in range(count):
         while i > 0 and not link.exists():  # the first one listens, the second one calls once
             if time.monotonic() > deadline or guests[0].process.poll() is not None:

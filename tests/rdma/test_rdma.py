@@ -3,11 +3,12 @@
 
 LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Exit code 77, with the reason, where no guest can be started.
 
-To add a test: a method of a class derived from GuestTest, with self.run_there([...]). All of them share one guest, which
-boots once.
+To add a test: a method of a class derived from GuestTest, with self.run_there([...]). All of them share one guest,
+which boots once.
 """
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -18,9 +19,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import guest  # noqa: E402
 
+BUILD = guest.BUILD
+MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"bin/longshore-dpu-bench-{mpi}").exists()]
 SKIPPED = 77
+# MPICH's UCX would use the device as well; with more spinning processes than cores, its start then takes a minute.
+MPI_WITHOUT_DEVICE = {"UCX_TLS": "self,sm"}
 LIMIT_S = 120  # what runs in two seconds here takes twenty there, and longer on a machine with other things to do
 PING_PONG = ["ibv_rc_pingpong", "--ib-dev", guest.DEVICE, "--gid-idx", "1", "--events", "--chk", "--iters", "200"]
+PING_PONG_PORT = 18515
 
 
 class GuestTest(unittest.TestCase):
@@ -40,6 +46,14 @@ class GuestTest(unittest.TestCase):
     def run_there(self, words, limit_s=LIMIT_S, status=0, **how):
         """The finished command, which must have exited with `status`."""
         return self.check(self.machine().start(words, limit_s, **how), status)
+
+    def ping_pong(self, first, second):
+        """200 messages to and fro, the data verified."""
+        server = first.start(PING_PONG, LIMIT_S)
+        listens = f"until ss -Hltn sport = :{PING_PONG_PORT} | grep -q .; do sleep 0.1; done"
+        self.check(first.start(["sh", "-c", listens]))
+        for running in (second.start([*PING_PONG, first.address], LIMIT_S), server):
+            self.assertIn("200 iters", self.check(running).stdout)
 
     def check(self, running, status=0):
         done = running.wait()
@@ -84,22 +98,53 @@ class TestGuest(GuestTest):
         self.assertRegex(shown, r"state:\s+PORT_ACTIVE")
 
     def test_two_processes_exchange_verified_messages_over_it(self):
-        server = self.machine().start(PING_PONG)
-        time.sleep(1)
-        self.run_there([*PING_PONG, self.machine().address])
-        self.assertIn("200 iters", self.check(server).stdout)
+        self.ping_pong(self.machine(), self.machine())
 
 
 class TestTwoGuests(GuestTest):
     def test_they_exchange_verified_messages_over_their_link(self):
         with guest.boot(2) as (first, second):
-            server = first.start(PING_PONG)
-            time.sleep(1)
-            self.check(second.start([*PING_PONG, first.address]))
-            self.assertIn("200 iters", self.check(server).stdout)
+            self.ping_pong(first, second)
             # RoCE 2 goes round what counts for a network device as UDP; the link's own counters have it.
             received = Path("/sys/class/net/net0/statistics/rx_bytes")
             self.assertGreater(int(self.check(first.start(["cat", received])).stdout), 200 * 4096)
+
+
+class TestVerbsMover(GuestTest):
+    def test_its_own_tests(self):
+        """Among them: it reads and writes the memory of a process that is stopped."""
+        program = BUILD / "bin/dpu_bench_verbs_mover_test"
+        if not program.exists():
+            self.skipTest("it is not built: no GoogleTest")
+        self.assertNotIn("SKIPPED", self.run_there([program]).stdout)
+
+    def run_dpu_bench(self, mpi, *words):
+        """The rows; the command verifies every byte."""
+        results = self.machine().results / f"{mpi}.jsonl"
+        done = self.run_there([BUILD / "bin/longshore", "dpu-bench", "--mpi", mpi, "--mover", "verbs", "--nodes", 1,
+                               "--assignments", "cyclic", "--sizes", 70000, "--iterations", 2, "--warmup", 1,
+                               "--runs", 1, "--json", results, *words], environment=MPI_WITHOUT_DEVICE)
+        self.assertIn(f"# mover   verbs, {guest.DEVICE} port 1, ::ffff:{self.machine().address}\n", done.stdout)
+        rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+        return [row for row in rows if row["type"] == "row"]
+
+    def test_dpu_bench_moves_every_pattern_by_it(self):
+        rows = self.run_dpu_bench("openmpi", "--hosts", 3, "--workers", 2)
+        self.assertEqual([row["pattern"] for row in rows], ["bcast", "gather", "allgather-leader", "allgather-multi"])
+        self.assertEqual({row["mover"] for row in rows}, {"verbs"})
+
+    def test_dpu_bench_on_mpich_and_on_a_device_by_name(self):
+        if "mpich" not in MPIS:
+            self.skipTest("no MPICH")
+        rows = self.run_dpu_bench("mpich", "--hosts", 2, "--workers", 1, "--patterns", "gather", "--device",
+                                  f"{guest.DEVICE}:1")
+        self.assertEqual([(row["pattern"], row["mover"]) for row in rows], [("gather", "verbs")])
+
+    def test_dpu_bench_refuses_a_device_that_is_not_there(self):
+        done = self.run_there([BUILD / "bin/longshore", "dpu-bench", "--mpi", MPIS[0], "--quick", "--hosts", 2,
+                               "--workers", 1, "--mover", "verbs", "--device", "mlx5_7"], status=125,
+                              environment=MPI_WITHOUT_DEVICE)
+        self.assertEqual(done.stderr.count(f"there is no RDMA device mlx5_7 here, but {guest.DEVICE}"), 1, done.stderr)
 
 
 class TestEnd(unittest.TestCase):
