@@ -40,6 +40,7 @@ BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", Path(__file__).reso
 QEMU = "qemu-system-x86_64"
 NETWORK = "10.78.0"
 DEVICE = "rxe0"
+SHELL_PORT = 2222
 CORES, MEMORY_MIB = 2, 2048
 BOOT_LIMIT_S = 120
 RUN_LIMIT_S = 60
@@ -101,8 +102,11 @@ chroot /root /bin/sh @agent@
 poweroff -f
 """
 
-# Reads "NUMBER SECONDS" from a serial line, runs FOLDER/NUMBER/script for so long at most, answers "NUMBER STATUS".
+# Gives the other guest's mpirun a shell. Reads "NUMBER SECONDS" from a serial line, runs FOLDER/NUMBER/script for so
+# long at most, answers "NUMBER STATUS".
 AGENT = """
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+busybox nc -ll -p @port@ -e sh &
 exec 3<>/dev/ttyS1
 stty raw -echo <&3
 hostname @name@
@@ -201,7 +205,7 @@ class Guest:
         agent = self.folder / "agent"
         addresses = "".join(f"{address(i)} guest{i}\\n" for i in range(2))
         agent.write_text(filled(AGENT, name=self.name, addresses=addresses, link=link, address=self.address,
-                                device=DEVICE, folder=self.folder), encoding="utf-8")
+                                device=DEVICE, folder=self.folder, port=SHELL_PORT), encoding="utf-8")
         mounts = "\n".join(f"p9 folder{i} {shlex.quote(f'/root{path}')} rw" for i, path in enumerate(folders))
         root = self.folder / "root"
         for name in ("bin", "proc", "files", "changes", "root"):
@@ -308,6 +312,21 @@ def boot(count=1, **how):
             stack.close()
             guests = start_all(count, stack, **how)
         yield guests
+
+
+def mpirun(guests, words, ranks):
+    """The words for the first guest that start `words` under Open MPI with so many ranks on each guest in turn."""
+    hosts, agent = guests[0].folder / "hosts", guests[0].folder / "start-there"
+    hosts.write_text("".join(f"{guest.name} slots={count}\n" for guest, count in zip(guests, ranks)), encoding="ascii")
+    # What it starts instead of ssh: AGENT [OPTIONS] HOST COMMAND.
+    agent.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1\nshift\n'
+                     f'echo "$*" | exec busybox nc $host {SHELL_PORT}\n', encoding="ascii")
+    agent.chmod(0o755)
+    return ["mpirun.openmpi", "--allow-run-as-root", "--hostfile", hosts, "--mca", "plm_rsh_agent", agent,
+            "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "self,vader,tcp",
+            "--mca", "btl_tcp_if_include", "net0", "--mca", "oob_tcp_if_include", "net0",
+            "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none", "--map-by", "slot",
+            "-np", str(sum(ranks)), *words]
 
 
 def shell_words():

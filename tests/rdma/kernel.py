@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = "linux-image-amd64"  # depends on the current one; the "cloud" flavour has no RDMA
-MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "dummy", "virtio_net", "crc32_generic", "rdma_rxe", "ib_uverbs",
-           "rdma_ucm")
+MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "dummy", "virtio_net", "crc32_generic", "rdma_rxe",
+           "ib_uverbs", "rdma_ucm")
 LIMIT_S = 240  # for each step of the download
 
 
