@@ -9,16 +9,14 @@ namespace longshore::test {
 class UcxWorld : public ShmWorld {
   public:
     UcxWorld(bool inaccessible, bool staging_only) : ShmWorld(inaccessible, staging_only) {
-        std::unique_ptr<UcxWorker> workers[kNodes][kServices];
+        UcxEnd ends[kNodes][kServices];
         ServiceBook& book = book_;
         book.resize(kNodes);
         std::string error;
         for (uint16_t n = 0; n < kNodes; ++n) {
             for (uint16_t s = 0; s < kServices; ++s) {
-                workers[n][s] = UcxWorker::create(&error);
-                EXPECT_TRUE(workers[n][s]) << error;
-                const auto address = workers[n][s]->address();
-                book[n].emplace_back(address.begin(), address.end());
+                EXPECT_TRUE(ends[n][s].open(&error)) << error;
+                book[n].push_back(ends[n][s].address);
             }
         }
         for (uint16_t n = 0; n < kNodes; ++n) {
@@ -30,7 +28,7 @@ class UcxWorld : public ShmWorld {
                 options.book = book;
                 options.limit_ns = kLimitNs;
                 options.staging_only = staging_only;
-                fabrics_[n][s] = UcxFabric::create(std::move(options), std::move(workers[n][s]),
+                fabrics_[n][s] = UcxFabric::create(std::move(options), std::move(ends[n][s]),
                                                    take_fabric(options.self), &error);
                 EXPECT_TRUE(fabrics_[n][s]) << error;
             }

@@ -28,13 +28,23 @@ void UcxFabric::refuse(const char* what) {
 }
 
 void UcxFabric::connect(Peer& peer) {
-    peer.endpoint = worker_->connect(peer.address);
     peer.heard_ns = turned_ns_ = now_ns();
     peer.state = Peer::State::kConnected;
-    if (peer.endpoint == nullptr) return break_off(peer, "has an address that UCX cannot use");
+    std::vector<std::vector<std::byte>> addresses;
+    if (split_addresses(peer.address, 2, &addresses)) {
+        peer.talk = end_.talk->connect(addresses[0]);
+        peer.data = end_.data->connect(addresses[1]);
+    }
+    if (peer.talk == nullptr || peer.data == nullptr)
+        return break_off(peer, "has an address that UCX cannot use");
     Packet packet;
     packet.kind = PacketKind::kGreeting;
-    send_packet(peer, packet, worker_->address());
+    send_packet(peer, packet, end_.address);
+}
+
+void UcxFabric::disconnect(Peer& peer) {
+    if (peer.talk != nullptr) end_.talk->close(std::exchange(peer.talk, nullptr));
+    if (peer.data != nullptr) end_.data->close(std::exchange(peer.data, nullptr));
 }
 
 void UcxFabric::send_packet(Peer& peer, Packet packet, std::span<const std::byte> payload, uint64_t lent) {
@@ -42,10 +52,14 @@ void UcxFabric::send_packet(Peer& peer, Packet packet, std::span<const std::byte
     packet.to = peer.at;
     packet.incarnation = options_.incarnation;
     packet.token = options_.nodes[peer.at.node.value].token;
-    packet.taken = peer.told = peer.taken;
+    // What is counted is in order on the way of messages only.
+    const bool is_data = packet.kind == PacketKind::kReadData;
+    if (!is_data) packet.taken = peer.told = peer.taken;
     std::byte header[kPacketHeaderBytesMax];
-    if (!worker_->send(peer.endpoint, encode_packet(packet, header), payload, lent) && lent != 0)
-        on_sent(lent);
+    const auto bytes = encode_packet(packet, header);
+    const bool sent = is_data ? end_.data->send(peer.data, bytes, payload, lent)
+                              : end_.talk->send(peer.talk, bytes, payload, lent);
+    if (!sent && lent != 0) on_sent(lent);
 }
 
 // The service process of this job that sends it, to this one. Null: refused.
@@ -62,7 +76,9 @@ UcxFabric::Peer* UcxFabric::sender_of(const Packet& packet) {
 bool UcxFabric::is_current(const Peer& peer, const Packet& packet) const {
     if (peer.state == Peer::State::kLost) return false;
     if (packet.kind == PacketKind::kGreeting) return packet.incarnation >= peer.incarnation;
-    return peer.greeted && packet.incarnation == peer.incarnation && peer.state != Peer::State::kDown;
+    // Data has a way of its own, and may come before the greeting of who was asked for it.
+    return (peer.greeted || packet.kind == PacketKind::kReadData) && packet.incarnation == peer.incarnation &&
+           peer.state != Peer::State::kDown;
 }
 
 // A newer one takes the place of its former self, and finds our requests as its former self had them.
@@ -71,7 +87,7 @@ void UcxFabric::greet(Peer& peer, const Packet& packet, std::span<const std::byt
         if (peer.state == Peer::State::kDown) return;
         if (std::exchange(peer.greeted, true)) return break_off(peer, "greets twice");
     } else {
-        if (peer.endpoint != nullptr) worker_->close(std::exchange(peer.endpoint, nullptr));
+        disconnect(peer);
         const ServiceAddress at = peer.at;
         requests_ -= static_cast<uint32_t>(peer.requests.size());
         std::erase_if(frames_, [&](const Frame& frame) { return frame.from == at; });
@@ -95,14 +111,14 @@ void UcxFabric::take_frame(Peer& peer, const Packet& packet, std::vector<std::by
 
 void UcxFabric::on_broken(UcxEndpoint* endpoint) {
     for (auto& node : peers_) {
-        for (Peer& peer : node) peer.broken |= peer.endpoint == endpoint;
+        for (Peer& peer : node) peer.broken |= peer.talk == endpoint || peer.data == endpoint;
     }
 }
 
 // Nothing comes from this connection any more.
 void UcxFabric::break_off(Peer& peer, const char* why) {
     if (peer.state != Peer::State::kConnected) return;
-    if (peer.endpoint != nullptr) worker_->close(std::exchange(peer.endpoint, nullptr));
+    disconnect(peer);
     peer.state = Peer::State::kDown;
     peer.broken = false;
     peer.down_since_ns = turned_ns_;

@@ -7,15 +7,15 @@ namespace {
 
 class UcxNetwork : public Network {
   public:
-    explicit UcxNetwork(std::unique_ptr<UcxWorker> worker) : worker_(std::move(worker)) {}
-    std::span<const std::byte> address() const override { return worker_->address(); }
+    explicit UcxNetwork(UcxEnd end) : end_(std::move(end)) {}
+    std::span<const std::byte> address() const override { return end_.address; }
     std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                         std::string* error) override {
-        return UcxFabric::create(std::move(options), std::move(worker_), std::move(local), error);
+        return UcxFabric::create(std::move(options), std::move(end_), std::move(local), error);
     }
 
   private:
-    std::unique_ptr<UcxWorker> worker_;
+    UcxEnd end_;
 };
 
 const char* library() {
@@ -24,8 +24,8 @@ const char* library() {
 }
 
 std::unique_ptr<Network> open_network(std::string* error) {
-    std::unique_ptr<UcxWorker> worker = UcxWorker::create(error);
-    return worker ? std::make_unique<UcxNetwork>(std::move(worker)) : nullptr;
+    UcxEnd end;
+    return end.open(error) ? std::make_unique<UcxNetwork>(std::move(end)) : nullptr;
 }
 
 }  // namespace

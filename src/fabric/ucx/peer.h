@@ -29,7 +29,7 @@ struct UcxFabric::Peer {
     enum class State : uint8_t { kNone, kConnected, kDown, kLost };
     State state = State::kNone;
     ServiceAddress at;
-    UcxEndpoint* endpoint = nullptr;
+    UcxEndpoint *talk = nullptr, *data = nullptr;
     bool broken = false;  // said by UCX, to be looked at
     std::vector<std::byte> address;
     uint32_t incarnation = 1;  // of the newest that has greeted, or is in the book

@@ -13,9 +13,17 @@ constexpr int kProgressPerTurn = 64;
 constexpr size_t kImportsMax = 1u << 20;
 }  // namespace
 
-UcxFabric::UcxFabric(NetworkOptions options, std::unique_ptr<UcxWorker> worker,
-                     std::unique_ptr<ShmFabric> local)
-    : options_(std::move(options)), local_(std::move(local)), worker_(std::move(worker)) {
+bool UcxEnd::open(std::string* error) {
+    for (std::unique_ptr<UcxWorker>* worker : {&talk, &data}) {
+        *worker = UcxWorker::create(error);
+        if (!*worker) return false;
+        append_address((*worker)->address(), &address);
+    }
+    return true;
+}
+
+UcxFabric::UcxFabric(NetworkOptions options, UcxEnd end, std::unique_ptr<ShmFabric> local)
+    : options_(std::move(options)), local_(std::move(local)), end_(std::move(end)) {
     peers_.resize(options_.nodes.size());
     for (uint16_t node = 0; node < peers_.size(); ++node) {
         peers_[node].resize(options_.nodes[node].services);
@@ -27,20 +35,22 @@ UcxFabric::UcxFabric(NetworkOptions options, std::unique_ptr<UcxWorker> worker,
         }
     }
     options_.book.clear();
-    worker_->set_listener(this);
+    end_.talk->set_listener(this);
+    end_.data->set_listener(this);
 }
 
 UcxFabric::~UcxFabric() {
-    worker_->set_listener(nullptr);
+    end_.talk->set_listener(nullptr);
+    end_.data->set_listener(nullptr);
 }
 
-std::unique_ptr<UcxFabric> UcxFabric::create(NetworkOptions options, std::unique_ptr<UcxWorker> worker,
+std::unique_ptr<UcxFabric> UcxFabric::create(NetworkOptions options, UcxEnd end,
                                              std::unique_ptr<ShmFabric> local, std::string* error) {
-    if (!local->watch(worker->event_fd())) {
+    if (!local->watch(end.talk->event_fd()) || !local->watch(end.data->event_fd())) {
         *error = std::string("cannot wait for the network: ") + strerror(errno);
         return nullptr;
     }
-    return std::unique_ptr<UcxFabric>(new UcxFabric(std::move(options), std::move(worker), std::move(local)));
+    return std::unique_ptr<UcxFabric>(new UcxFabric(std::move(options), std::move(end), std::move(local)));
 }
 
 FabricCounters UcxFabric::counters() const {
@@ -137,7 +147,7 @@ void UcxFabric::take(Arrived& arrived) {
         ++counters_.dropped;
         return;
     }
-    if (packet.kind != PacketKind::kGreeting) {
+    if (packet.kind != PacketKind::kGreeting && packet.kind != PacketKind::kReadData) {
         if (packet.taken - peer->looked_at > peer->sent - peer->looked_at)
             return break_off(*peer, "counts more messages than it got");
         peer->looked_at = packet.taken;
@@ -169,7 +179,9 @@ void UcxFabric::take(Arrived& arrived) {
 
 void UcxFabric::turn() {
     turned_ns_ = now_ns();
-    for (int i = 0; i < kProgressPerTurn && worker_->progress(); ++i) {
+    for (UcxWorker* worker : {end_.talk.get(), end_.data.get()}) {
+        for (int i = 0; i < kProgressPerTurn && worker->progress(); ++i) {
+        }
     }
     while (!arrived_.empty()) {
         Arrived arrived = std::move(arrived_.front());
@@ -210,7 +222,7 @@ size_t UcxFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
     turn();
     size_t count = collect(events);
     // Armed, UCX wakes who sleeps on the doorbell; until then it may have more to say.
-    if (count != 0 || (wait_ns != 0 && !worker_->arm())) wait_ns = 0;
+    if (count != 0 || (wait_ns != 0 && !(end_.talk->arm() && end_.data->arm()))) wait_ns = 0;
     if (wait_ns != 0) wait_ns = std::min(wait_ns, options_.limit_ns / 8);
     count += local_->poll(events.subspan(count), wait_ns);
     if (count == 0 && wait_ns != 0) {

@@ -16,13 +16,24 @@
 
 namespace longshore {
 
+// A service process's end of the network: one worker for what is said, one for the data of reads. On a
+// connection that both share, as TCP has it, what is asked for would wait behind what is being sent, and
+// links in both directions would be idle in turn.
+struct UcxEnd {
+    std::unique_ptr<UcxWorker> talk, data;
+    // By which others reach both.
+    std::vector<std::byte> address;
+    // False: it cannot be had; `error` says why.
+    bool open(std::string* error);
+};
+
 class UcxFabric : public Fabric, private UcxWorker::Listener {
   public:
     static constexpr uint32_t kWindow = 16;              // frames sent to a peer that it has not looked at
     static constexpr uint64_t kPieceBytes = 128 * 1024;  // of what is read, in one message
 
     // Null on failure; `error` says why.
-    static std::unique_ptr<UcxFabric> create(NetworkOptions options, std::unique_ptr<UcxWorker> worker,
+    static std::unique_ptr<UcxFabric> create(NetworkOptions options, UcxEnd end,
                                              std::unique_ptr<ShmFabric> local, std::string* error);
     ~UcxFabric() override;
 
@@ -62,7 +73,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
         std::vector<std::byte> payload;
     };
 
-    UcxFabric(NetworkOptions options, std::unique_ptr<UcxWorker> worker, std::unique_ptr<ShmFabric> local);
+    UcxFabric(NetworkOptions options, UcxEnd end, std::unique_ptr<ShmFabric> local);
 
     // UcxWorker::Listener
     void on_message(std::span<const std::byte> header, std::span<const std::byte> payload) override;
@@ -78,6 +89,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     // connections.cc: how they come and go
     Peer* find(ServiceAddress peer);
     void connect(Peer& peer);
+    void disconnect(Peer& peer);
     void send_packet(Peer& peer, Packet packet, std::span<const std::byte> payload = {}, uint64_t lent = 0);
     Peer* sender_of(const Packet& packet);
     bool is_current(const Peer& peer, const Packet& packet) const;
@@ -103,7 +115,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
 
     NetworkOptions options_;
     std::unique_ptr<ShmFabric> local_;
-    std::unique_ptr<UcxWorker> worker_;
+    UcxEnd end_;
     FabricCounters counters_;
     std::vector<std::vector<Peer>> peers_;  // by node, service process
     std::deque<Arrived> arrived_;
