@@ -20,6 +20,7 @@ using Checks = std::vector<Check>;
 // doctor_mpi.cc
 void check_mpis(Checks* checks);
 void check_parts(Checks* checks);
+void check_network(Checks* checks);
 void check_settings(Checks* checks);
 
 // doctor_system.cc

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/settings.h"
+#include "fabric/network.h"
 #include "tools/doctor.h"
 #include "tools/mpi_library.h"
 #include "tools/paths.h"
@@ -110,7 +111,8 @@ void check_parts(Checks* checks) {
         std::error_code error;
         for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
             const std::string name = entry.path().filename().string();
-            if (name.starts_with("liblongshore") && name.ends_with(".so") && name != "liblongshore.so") {
+            if (name.starts_with("liblongshore") && name.ends_with(".so") && name != "liblongshore.so" &&
+                !name.starts_with("liblongshore-ucx")) {
                 cores += (cores.empty() ? "" : ", ") + name;
             }
         }
@@ -132,6 +134,28 @@ void check_parts(Checks* checks) {
     checks->push_back({"longshored", Verdict::kFail,
                        named ? std::string(given) + " is not an executable file" : "missing",
                        named ? "correct or unset LONGSHORE_SERVICE_PATH" : kBuild});
+}
+
+void check_network(Checks* checks) {
+    const auto warn = [&](const std::string& found, const char* advice) {
+        checks->push_back({"network", Verdict::kWarn, found, advice});
+    };
+    const std::string file = find_network(root_folder() + "/bin/");
+    if (file.empty())
+        return warn("built without UCX: a job on several machines runs with plain MPI",
+                    "install UCX with its headers (Debian: libucx-dev), or configure with "
+                    "LONGSHORE_UCX_ROOT, and build");
+    std::string error;
+    const NetworkPart* part = load_network(file, &error);
+    if (part == nullptr) return warn(error, "build Longshore again on this machine: 'make build'");
+    const std::unique_ptr<Network> network = part->open(&error);
+    if (!network)
+        return warn(std::string(part->library()) + ": " + error, "see LONGSHORE_UCX_TLS and ucx_info -d");
+    checks->push_back({"network", Verdict::kOk,
+                       std::string(part->library()) +
+                           " between machines: the data goes from service process to service "
+                           "process, and needs no progress by the ranks",
+                       ""});
 }
 
 void check_settings(Checks* checks) {

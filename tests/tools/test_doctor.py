@@ -43,6 +43,17 @@ class Doctor(CommandTest):
         self.assertEqual(checks["mpi"]["found"], "Open MPI 9.8.7 (mpirun): liblongshore-openmpi.so")
         self.assertIn("liblongshore-mpich.so", checks["shim"]["found"])
 
+    def test_the_network_is_wanted_but_not_needed(self):
+        environment = self.install_all()
+        network = self.checks(0, **environment)["network"]
+        self.assertEqual(network["verdict"], "warn")
+        self.assertIn("plain MPI", network["found"])
+        self.assertIn("LONGSHORE_UCX_ROOT", network["advice"])
+        part = self.root / "lib" / "liblongshore-ucx.so"
+        part.write_text("not a library")
+        self.assertEqual(self.checks(0, **environment)["network"]["verdict"], "warn")
+        self.assertNotIn("ucx", self.checks(0, **environment)["shim"]["found"])
+
     def kernel_is_able(self):
         whole = json.loads(self.longshore("doctor", "--json", expect=None).stdout)
         checks = {check["name"]: check for check in whole["checks"]}
