@@ -39,24 +39,25 @@ class ShmWorld : public FabricWorld {
             for (uint16_t r = 0; r < kRanks; ++r) start_rank(n, r);
         }
         for (uint16_t n = 0; n < kNodes; ++n) {
-            int bells[kServices];
-            for (int& bell : bells) bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-            for (uint16_t s = 0; s < kServices; ++s) {
-                ShmFabricOptions options;
-                options.memory = memories_[n];
-                options.self = {NodeId{n}, ServiceId{s}};
-                options.nodes = nodes_;
-                for (const int bell : bells) options.doorbells.emplace_back(dup(bell));
-                options.limit_ns = kLimitNs;
-                options.memory_inaccessible = inaccessible;
-                options.staging_bytes = kStagingBytes;
-                options.staging_only = staging_only;
-                std::string error;
-                fabrics_[n][s] = ShmFabric::create(std::move(options), &error);
-                EXPECT_TRUE(fabrics_[n][s]) << error;
-            }
-            for (const int bell : bells) close(bell);
+            for (Fd& bell : bells_[n]) bell = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+            for (uint16_t s = 0; s < kServices; ++s) start({NodeId{n}, ServiceId{s}}, 1);
         }
+    }
+    // A life of a member, its first or a further one when the one before has gone.
+    void start(ServiceAddress m, uint32_t incarnation) {
+        ShmFabricOptions options;
+        options.memory = memories_[m.node.value];
+        options.self = m;
+        options.incarnation = incarnation;
+        options.nodes = nodes_;
+        for (const Fd& bell : bells_[m.node.value]) options.doorbells.emplace_back(dup(bell.get()));
+        options.limit_ns = kLimitNs;
+        options.memory_inaccessible = inaccessible_;
+        options.staging_bytes = kStagingBytes;
+        options.staging_only = staging_only_;
+        std::string error;
+        fabrics_[m.node.value][m.service.value] = ShmFabric::create(std::move(options), &error);
+        EXPECT_TRUE(fabrics_[m.node.value][m.service.value]) << error;
     }
     ~ShmWorld() override {
         for (const auto& node : pids_) {
@@ -113,7 +114,7 @@ class ShmWorld : public FabricWorld {
     }
     const bool inaccessible_, staging_only_;
     std::vector<NodeAddress> nodes_;
-    Fd files_[kNodes];
+    Fd files_[kNodes], bells_[kNodes][kServices];
     Mapping mappings_[kNodes];
     NodeMemory memories_[kNodes];
     pid_t pids_[kNodes][kRanks] = {};

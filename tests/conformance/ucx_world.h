@@ -8,31 +8,29 @@ namespace longshore::test {
 
 class UcxWorld : public ShmWorld {
   public:
-    UcxWorld(bool inaccessible, bool staging_only) : ShmWorld(inaccessible, staging_only) {
+    UcxWorld(bool inaccessible, bool staging_only, uint64_t limit_ns = kLimitNs)
+        : ShmWorld(inaccessible, staging_only), limit_ns_(limit_ns) {
         UcxEnd ends[kNodes][kServices];
-        ServiceBook& book = book_;
-        book.resize(kNodes);
+        book_.resize(kNodes);
         std::string error;
         for (uint16_t n = 0; n < kNodes; ++n) {
-            for (uint16_t s = 0; s < kServices; ++s) {
-                EXPECT_TRUE(ends[n][s].open(&error)) << error;
-                book[n].push_back(ends[n][s].address);
+            for (UcxEnd& end : ends[n]) {
+                EXPECT_TRUE(end.open(&error)) << error;
+                book_[n].push_back(end.address);
             }
         }
         for (uint16_t n = 0; n < kNodes; ++n) {
-            for (uint16_t s = 0; s < kServices; ++s) {
-                NetworkOptions options;
-                options.memory = memory(NodeId{n});
-                options.self = {NodeId{n}, ServiceId{s}};
-                options.nodes = nodes();
-                options.book = book;
-                options.limit_ns = kLimitNs;
-                options.staging_only = staging_only;
-                fabrics_[n][s] = UcxFabric::create(std::move(options), std::move(ends[n][s]),
-                                                   take_fabric(options.self), &error);
-                EXPECT_TRUE(fabrics_[n][s]) << error;
-            }
+            for (uint16_t s = 0; s < kServices; ++s)
+                open({NodeId{n}, ServiceId{s}}, 1, std::move(ends[n][s]));
         }
+    }
+    // Its former self has been lost.
+    void restart(ServiceAddress m, uint32_t incarnation) {
+        UcxEnd end;
+        std::string error;
+        EXPECT_TRUE(end.open(&error)) << error;
+        start(m, incarnation);
+        open(m, incarnation, std::move(end));
     }
     Fabric& fabric(ServiceAddress m) override { return *fabrics_[m.node.value][m.service.value]; }
     void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
@@ -41,6 +39,21 @@ class UcxWorld : public ShmWorld {
     const ServiceBook& book() const { return book_; }
 
   private:
+    void open(ServiceAddress m, uint32_t incarnation, UcxEnd end) {
+        NetworkOptions options;
+        options.memory = memory(m.node);
+        options.self = m;
+        options.incarnation = incarnation;
+        options.nodes = nodes();
+        options.book = book_;
+        options.limit_ns = limit_ns_;
+        options.staging_only = staging_only();
+        std::string error;
+        auto& fabric = fabrics_[m.node.value][m.service.value];
+        fabric = UcxFabric::create(std::move(options), std::move(end), take_fabric(m), &error);
+        EXPECT_TRUE(fabric) << error;
+    }
+    const uint64_t limit_ns_;
     ServiceBook book_;
     std::unique_ptr<UcxFabric> fabrics_[kNodes][kServices];
 };

@@ -1,0 +1,108 @@
+// What the fabric between machines does beyond the contracts of all fabrics: credits, and successors.
+#include <string.h>
+
+#include <chrono>
+#include <functional>
+
+#include "ucx_world.h"
+
+namespace longshore::test {
+namespace {
+
+constexpr ServiceAddress kA{NodeId{0}, ServiceId{0}}, kB{NodeId{1}, ServiceId{0}};
+constexpr LocalRank kRank0{0}, kRank1{1};
+constexpr uint64_t kLimitNs =
+    20'000'000'000;  // so that nothing here is mended by asking whether a peer is there
+
+class UcxFabricTest : public testing::Test {
+  protected:
+    // False: not within 5 s.
+    bool turn_until(const std::function<bool()>& done) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        while (!done()) {
+            if (std::chrono::steady_clock::now() > end) return false;
+            turn();
+        }
+        return true;
+    }
+    void turn() {
+        for (const ServiceAddress at : {kA, kB}) {
+            if (lost_ && at == kB) continue;
+            FabricEvent events[8];
+            const size_t count = world_.fabric(at).poll(events, 0);
+            for (size_t i = 0; i < count; ++i) {
+                const FabricEvent& e = events[i];
+                messages_ += e.kind == FabricEvent::Kind::kMessage;
+                moved_ += e.kind == FabricEvent::Kind::kMoved && e.result == MoveResult::kMoved;
+                failed_ += e.kind == FabricEvent::Kind::kMoved && e.result != MoveResult::kMoved;
+                lost_told_ += e.kind == FabricEvent::Kind::kPeerLost;
+                if (e.kind == FabricEvent::Kind::kImported) region_ = e.region;
+            }
+        }
+    }
+    bool send(ServiceAddress from, ServiceAddress to) {
+        const uint32_t before = messages_;
+        std::byte byte{};
+        return turn_until([&] {
+                   return world_.fabric(from).send(to, {&byte, 1}) == Post::kAccepted;
+               }) &&
+               turn_until([&] { return messages_ > before; });
+    }
+    void import_from_b() {
+        ASSERT_EQ(world_.fabric(kA).import_region(kB, world_.name(kB.node, kRank1),
+                                                  world_.descriptor(kB.node, kRank1), 1),
+                  Post::kAccepted);
+        ASSERT_TRUE(turn_until([&] { return region_ != 0; }));
+    }
+    void read(uint64_t bytes) {
+        ASSERT_EQ(world_.fabric(kA).read(region_, 0, {kRank0, FabricWorld::kUserRegion, 0}, bytes, 2),
+                  Post::kAccepted);
+    }
+    UcxWorld world_{false, false, kLimitNs};
+    ImportHandle region_ = 0;
+    uint32_t messages_ = 0, moved_ = 0, failed_ = 0, lost_told_ = 0;
+    bool lost_ = false;
+};
+
+// The data of reads has a connection of its own: what it would say of messages is not in their order.
+TEST_F(UcxFabricTest, MessagesGoOnBesideReads) {
+    import_from_b();
+    for (uint32_t i = 1; i <= 10 * UcxFabric::kWindow; ++i) {
+        ASSERT_TRUE(send(kA, kB)) << i;
+        read(1000);
+        ASSERT_TRUE(turn_until([&] { return moved_ == i; })) << i;
+    }
+}
+
+TEST_F(UcxFabricTest, ASuccessorGivesWhatWasAskedOfItsFormerSelf) {
+    import_from_b();
+    ASSERT_TRUE(send(kA, kB));
+    ASSERT_TRUE(send(kB, kA));
+    memset(world_.bytes(kB.node, kRank1), 0x6b, 500000);
+    world_.lose(kB);
+    lost_ = true;
+    read(500000);
+    for (int i = 0; i < 100; ++i) turn();
+    EXPECT_EQ(moved_ + failed_, 0u);
+    world_.restart(kB, 2);
+    lost_ = false;
+    ASSERT_TRUE(send(kB, kA));
+    EXPECT_TRUE(turn_until([&] { return moved_ == 1; }));
+    EXPECT_EQ(memcmp(world_.bytes(kA.node, kRank0), world_.bytes(kB.node, kRank1), 500000), 0);
+    EXPECT_EQ(failed_ + lost_told_, 0u);
+    ASSERT_TRUE(send(kA, kB));
+}
+
+// What a former self has said is not taken for its successor's.
+TEST_F(UcxFabricTest, EveryLifeIsKnownByItsNumber) {
+    for (uint32_t life = 2; life < 6; ++life) {
+        ASSERT_TRUE(send(kB, kA));
+        ASSERT_TRUE(send(kA, kB));
+        world_.lose(kB);
+        world_.restart(kB, life);
+    }
+    EXPECT_TRUE(send(kB, kA));
+}
+
+}  // namespace
+}  // namespace longshore::test
