@@ -138,17 +138,23 @@ void let_go(ls_context& c, ls_operation& op) {
     }
 }
 
-// An operation fails for want of a service process. Once: the caller may end the job at the first.
+// What a service process of this node has said it cannot go on for; empty: nothing.
+std::string problem_of_services(const ls_context& c) {
+    for (uint16_t s = 0; s < c.lives.size(); ++s) {
+        const SightProblem& problem = SightLayout::problem(c.sight.data(), ServiceId{s});
+        if (problem.count.load(std::memory_order_acquire) != 0)
+            return {problem.text, strnlen(problem.text, sizeof problem.text)};
+    }
+    return {};
+}
+
+// An operation fails for want of a service process. Said once: the caller may end the job at the first.
 void say_why(ls_context& c) {
     if (std::exchange(c.said_why, true)) return;
-    std::string line = "a collective cannot be finished: ";
-    bool known = false;
-    for (uint16_t s = 0; s < c.lives.size() && !known; ++s) {
-        const SightProblem& problem = SightLayout::problem(c.sight.data(), ServiceId{s});
-        known = problem.count.load(std::memory_order_acquire) != 0;
-        if (known) line.append(problem.text, strnlen(problem.text, sizeof problem.text));
-    }
-    if (!known) line += "a service process of this node is gone, and none takes its place";
+    const std::string problem = problem_of_services(c);
+    const std::string line =
+        "a collective cannot be finished: " +
+        (problem.empty() ? "a service process of this node is gone, and none takes its place" : problem);
     log_line(c, 0, line.c_str());
 }
 
@@ -158,7 +164,9 @@ void complete(ls_context& c, ls_operation& op) {
             op.result = LS_OK;
             break;
         case OperationError::kUnreadable:
-            op.result = LS_ERR_MEMORY;
+            // What is lost on the way looks like memory that cannot be read.
+            op.result = problem_of_services(c).empty() ? LS_ERR_MEMORY : LS_ERR_SERVICE;
+            if (op.result == LS_ERR_SERVICE) say_why(c);
             break;
         case OperationError::kTruncated:
             op.result = LS_ERR_TRUNCATED;
