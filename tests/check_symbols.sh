@@ -24,11 +24,6 @@ defined() {
 entries=$(sed -n 's/^LONGSHORE_ENTRY(\(.*\))$/\1\nP\1/p' "$(dirname "$0")/../src/mpi/entry_points.inc" | sort)
 for library in "${libraries[@]}"; do
     name=$(basename "$library")
-    # Service processes load it, not applications: it may need UCX, and shows one name.
-    if [[ $name == liblongshore-ucx*.so ]]; then
-        [[ $(defined "$library") == longshore_network ]] || offend "$name exports something else than longshore_network"
-        continue
-    fi
     # Both names of every entry, three functions, PMIx_Commit, which tells the ranks of each other, and malloc and its
     # kin; a core has one function, and its PMPI_ calls of entries do not go out to the stub, which shows those names,
     # too.
@@ -51,6 +46,12 @@ for library in "${libraries[@]}"; do
         offend "$name needs $needed"
     done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
         grep -vE '^(libc|libpthread|libdl|ld-linux[^.]*)\.so' || true)
+done
+
+# Service processes load these, not applications: they may need UCX, and show one name.
+for library in "$build"/lib/longshore-ucx*.so; do
+    [[ $(defined "$library") == longshore_network ]] ||
+        offend "$(basename "$library") exports something else than longshore_network"
 done
 
 # $1: the library; the rest: a program without MPI.

@@ -1,5 +1,5 @@
 // What carries messages and bytes between machines. It needs a library that a job on one machine does not, so
-// it is a part of its own (liblongshore-ucx.so, beside longshored or in ../lib), which a service process
+// it is a part of its own (longshore-ucx.so, beside longshored or in ../lib), which a service process
 // loads when its job has several nodes.
 #pragma once
 
@@ -45,7 +45,7 @@ struct NetworkPart {
     std::unique_ptr<Network> (*open)(std::string* error);
 };
 constexpr const char* kNetworkSymbol = "longshore_network";
-constexpr const char* kNetworkFile = "liblongshore-ucx.so";
+constexpr const char* kNetworkFile = "longshore-ucx.so";
 
 // The part's file for a program in `directory` (which ends with a slash); LONGSHORE_INTERNAL_NETWORK names
 // another. Empty: there is none.

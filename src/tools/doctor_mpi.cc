@@ -111,8 +111,7 @@ void check_parts(Checks* checks) {
         std::error_code error;
         for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
             const std::string name = entry.path().filename().string();
-            if (name.starts_with("liblongshore") && name.ends_with(".so") && name != "liblongshore.so" &&
-                !name.starts_with("liblongshore-ucx")) {
+            if (name.starts_with("liblongshore") && name.ends_with(".so") && name != "liblongshore.so") {
                 cores += (cores.empty() ? "" : ", ") + name;
             }
         }

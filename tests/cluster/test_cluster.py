@@ -102,7 +102,7 @@ class TestCluster(unittest.TestCase):
         shutil.rmtree(folder)
 
 
-@unittest.skipUnless((BUILD / "lib/liblongshore-ucx.so").exists(), "built without UCX")
+@unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
 class TestJobs(unittest.TestCase):
     """Unmodified MPI programs across machines."""
 

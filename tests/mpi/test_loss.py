@@ -76,7 +76,7 @@ class Loss(job.JobTest):
         self.moments(2, MOMENTS // 2)
 
     def test_service_over_a_network(self):
-        network = job.BUILD / "lib/liblongshore-ucx.so"
+        network = job.BUILD / "lib/longshore-ucx.so"
         if not network.exists():
             self.skipTest("built without UCX")
         self.moments(2, max(1, MOMENTS // 4), timed=1, LONGSHORE_INTERNAL_NETWORK_ALWAYS="1",

@@ -49,7 +49,7 @@ class Doctor(CommandTest):
         self.assertEqual(network["verdict"], "warn")
         self.assertIn("plain MPI", network["found"])
         self.assertIn("LONGSHORE_UCX_ROOT", network["advice"])
-        part = self.root / "lib" / "liblongshore-ucx.so"
+        part = self.root / "lib" / "longshore-ucx.so"
         part.write_text("not a library")
         self.assertEqual(self.checks(0, **environment)["network"]["verdict"], "warn")
         self.assertNotIn("ucx", self.checks(0, **environment)["shim"]["found"])

@@ -1,4 +1,4 @@
-// liblongshore-ucx.so: what of UCX a service process loads.
+// longshore-ucx.so: what of UCX a service process loads.
 #include "fabric/network.h"
 #include "fabric/ucx/ucx_fabric.h"
 
