@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include "base/types.h"
+
 namespace longshore {
 
 // Writes fields into a buffer. ok(): all had room.
@@ -72,5 +74,17 @@ class Reader {
     std::span<const std::byte> rest_;
     bool ok_ = true;
 };
+
+inline void put_address(Writer& w, const ServiceAddress& a) {
+    w.put(a.node.value);
+    w.put(a.service.value);
+}
+
+inline ServiceAddress get_address(Reader& r) {
+    ServiceAddress a;
+    a.node = NodeId{r.get<uint16_t>()};
+    a.service = ServiceId{r.get<uint16_t>()};
+    return a;
+}
 
 }  // namespace longshore

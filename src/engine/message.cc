@@ -21,18 +21,6 @@ OperationId get_operation(Reader& r) {
     return id;
 }
 
-void put_address(Writer& w, const ServiceAddress& a) {
-    w.put(a.node.value);
-    w.put(a.service.value);
-}
-
-ServiceAddress get_address(Reader& r) {
-    ServiceAddress a;
-    a.node = NodeId{r.get<uint16_t>()};
-    a.service = ServiceId{r.get<uint16_t>()};
-    return a;
-}
-
 }  // namespace
 
 void FrameWriter::start(std::byte* buffer, size_t capacity, const FrameHeader& header) {

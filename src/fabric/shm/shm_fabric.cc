@@ -18,9 +18,8 @@ namespace {
 
 constexpr size_t kMessagesPerPoll = 16;
 constexpr size_t kEventsPerWait = 16;
-constexpr uint64_t kSocketTurnNs = 500'000;       // between looks at the sockets while busy
-constexpr uint64_t kUnsettledWaitNs = 2'000'000;  // the longest sleep while a connection is being made
-constexpr size_t kImportsMax = 1u << 20;
+constexpr uint64_t kSocketTurnNs = 500'000;             // between looks at the sockets while busy
+constexpr uint64_t kUnsettledWaitNs = 2'000'000;        // the longest sleep while a connection is being made
 constexpr uint64_t kOwnDescriptor = uint64_t{1} << 32;  // others' say nothing about our connections
 
 int wait_epoll(int epoll, epoll_event* events, int count, uint64_t wait_ns) {
@@ -296,8 +295,8 @@ Post ShmFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
 }
 
 Post ShmFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
-    const bool known = from - 1 < imports_.size() && imports_[from - 1].pid != 0;
-    complete(id, known ? copier_.read(imports_[from - 1], offset, to, bytes) : MoveResult::kFailed);
+    const ProcessSpan* span = imports_.find(from);
+    complete(id, span != nullptr ? copier_.read(*span, offset, to, bytes) : MoveResult::kFailed);
     return Post::kAccepted;
 }
 
@@ -312,25 +311,10 @@ Post ShmFabric::import_region(ServiceAddress owner, const RegionName& name,
     event.kind = FabricEvent::Kind::kImported;
     event.id = id;
     ProcessSpan span;
-    if (decode_span(descriptor, &span) && (!free_imports_.empty() || imports_.size() < kImportsMax)) {
-        if (free_imports_.empty()) {
-            imports_.push_back(span);
-            event.region = imports_.size();
-        } else {
-            event.region = free_imports_.back();
-            free_imports_.pop_back();
-            imports_[event.region - 1] = span;
-        }
-        event.ok = true;
-    }
+    if (decode_span(descriptor, &span)) event.region = imports_.add(span);
+    event.ok = event.region != 0;
     done_.push_back(event);
     return Post::kAccepted;
-}
-
-void ShmFabric::forget_region(ImportHandle region) {
-    if (region - 1 >= imports_.size() || imports_[region - 1].pid == 0) return;
-    imports_[region - 1].pid = 0;
-    free_imports_.push_back(region);
 }
 
 }  // namespace longshore

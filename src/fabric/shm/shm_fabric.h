@@ -11,6 +11,7 @@
 
 #include "base/ring.h"
 #include "fabric/fabric.h"
+#include "fabric/import_table.h"
 #include "fabric/shm/doorbell.h"
 #include "fabric/shm/node_copier.h"
 #include "fabric/shm/socket.h"
@@ -53,7 +54,7 @@ class ShmFabric : public Fabric {
     }
     Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
                        uint64_t id) override;
-    void forget_region(ImportHandle region) override;
+    void forget_region(ImportHandle region) override { imports_.forget(region); }
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
     void wake(const WakeSet& sleepers) override { doorbell_.ring(sleepers); }
     FabricCounters counters() const override;
@@ -102,8 +103,7 @@ class ShmFabric : public Fabric {
     std::vector<std::unique_ptr<Incoming>> incoming_;
     size_t next_incoming_ = 0;
     std::deque<FabricEvent> done_;
-    std::vector<ProcessSpan> imports_;  // handle - 1; pid 0: free
-    std::vector<uint64_t> free_imports_;
+    ImportTable<ProcessSpan> imports_;
     std::unique_ptr<std::byte[]> messages_;  // what the last poll handed out
     uint32_t events_seen_ = 0;
     uint64_t next_turn_ns_ = 0;

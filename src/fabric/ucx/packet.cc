@@ -4,22 +4,6 @@
 #include "base/little_endian.h"
 
 namespace longshore {
-namespace {
-
-void put_address(Writer& w, const ServiceAddress& a) {
-    w.put(a.node.value);
-    w.put(a.service.value);
-}
-
-ServiceAddress get_address(Reader& r) {
-    ServiceAddress a;
-    a.node = NodeId{r.get<uint16_t>()};
-    a.service = ServiceId{r.get<uint16_t>()};
-    return a;
-}
-
-}  // namespace
-
 std::span<const std::byte> encode_packet(const Packet& p, std::span<std::byte, kPacketHeaderBytesMax> out) {
     Writer w(out.data(), out.size());
     w.put(kPacketMagic);

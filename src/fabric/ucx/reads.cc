@@ -15,14 +15,13 @@ constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies
 // --- this side reads
 
 Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
-    const bool known = from - 1 < imports_.size() && imports_[from - 1].used;
+    const Import* const import = imports_.find(from);
     const bool around = options_.staging_only && bytes != 0 && to.rank != kStaging;
-    if (!known || around || bytes > kBytesMax) {
+    if (import == nullptr || around || bytes > kBytesMax) {
         complete(id, MoveResult::kFailed);
         return Post::kAccepted;
     }
-    const Import& import = imports_[from - 1];
-    Peer& peer = *find(import.owner);
+    Peer& peer = *find(import->owner);
     if (peer.state == Peer::State::kLost || bytes == 0) {
         complete(id, bytes == 0 ? MoveResult::kMoved : MoveResult::kFailed);
         return Post::kAccepted;
@@ -37,8 +36,8 @@ Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
     Read& read = reads_[at];
     read.used = true;
     read.id = id;
-    read.owner = import.owner;
-    read.region = import.name;
+    read.owner = import->owner;
+    read.region = import->name;
     read.offset = offset;
     read.bytes = bytes;
     read.to = to;

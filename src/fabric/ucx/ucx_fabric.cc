@@ -10,7 +10,6 @@
 namespace longshore {
 namespace {
 constexpr int kProgressPerTurn = 64;
-constexpr size_t kImportsMax = 1u << 20;
 }  // namespace
 
 bool UcxEnd::open(std::string* error) {
@@ -90,26 +89,10 @@ Post UcxFabric::import_region(ServiceAddress owner, const RegionName& name,
     event.kind = FabricEvent::Kind::kImported;
     event.id = id;
     ProcessSpan span;
-    if (decode_span(descriptor, &span) && find(owner) != nullptr &&
-        (!free_imports_.empty() || imports_.size() < kImportsMax)) {
-        if (free_imports_.empty()) {
-            imports_.emplace_back();
-            event.region = imports_.size();
-        } else {
-            event.region = free_imports_.back();
-            free_imports_.pop_back();
-        }
-        imports_[event.region - 1] = {owner, name, true};
-        event.ok = true;
-    }
+    if (decode_span(descriptor, &span) && find(owner) != nullptr) event.region = imports_.add({owner, name});
+    event.ok = event.region != 0;
     done_.push_back(event);
     return Post::kAccepted;
-}
-
-void UcxFabric::forget_region(ImportHandle region) {
-    if (region - 1 >= imports_.size() || !imports_[region - 1].used) return;
-    imports_[region - 1].used = false;
-    free_imports_.push_back(region);
 }
 
 void UcxFabric::complete(uint64_t id, MoveResult result) {

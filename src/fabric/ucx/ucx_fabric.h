@@ -49,7 +49,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     std::span<const std::byte> staging_descriptor() const override { return local_->staging_descriptor(); }
     Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
                        uint64_t id) override;
-    void forget_region(ImportHandle region) override;
+    void forget_region(ImportHandle region) override { imports_.forget(region); }
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
     void wake(const WakeSet& sleepers) override { local_->wake(sleepers); }
     FabricCounters counters() const override;
@@ -62,7 +62,6 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     struct Import {
         ServiceAddress owner;
         RegionName name;
-        bool used = false;
     };
     struct Frame {
         ServiceAddress from;
@@ -122,8 +121,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     std::deque<Frame> frames_;       // to be handed out
     std::vector<Frame> handed_out_;  // by the last poll
     std::deque<FabricEvent> done_;
-    std::vector<Import> imports_;  // handle - 1
-    std::vector<uint64_t> free_imports_;
+    ImportTable<Import> imports_;
     std::vector<Read> reads_;
     std::vector<uint32_t> free_reads_;
     std::vector<std::unique_ptr<std::byte[]>> pieces_;  // for memory that is not mapped here
