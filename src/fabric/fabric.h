@@ -26,6 +26,29 @@ struct FabricEvent {
     ImportHandle region = 0;                 // kImported
     ServiceAddress peer;                     // kMessage: from; kPeerLost
     std::span<const std::byte> message;      // kMessage: valid until the next poll
+
+    static FabricEvent moved(uint64_t id, MoveResult result) {
+        FabricEvent event;
+        event.kind = Kind::kMoved;
+        event.id = id;
+        event.result = result;
+        return event;
+    }
+    // Handle 0: it could not be imported.
+    static FabricEvent imported(uint64_t id, ImportHandle region) {
+        FabricEvent event;
+        event.kind = Kind::kImported;
+        event.id = id;
+        event.region = region;
+        event.ok = region != 0;
+        return event;
+    }
+    static FabricEvent lost(ServiceAddress peer) {
+        FabricEvent event;
+        event.kind = Kind::kPeerLost;
+        event.peer = peer;
+        return event;
+    }
 };
 
 struct FabricCounters {

@@ -53,10 +53,7 @@ void ShmFabric::connection_refused(ServiceAddress peer, Outgoing& out) {
     if (now - out.down_since_ns < options_.limit_ns) return;
     out.state = Outgoing::State::kLost;
     out.probing = false;
-    FabricEvent event;
-    event.kind = FabricEvent::Kind::kPeerLost;
-    event.peer = peer;
-    done_.push_back(event);
+    done_.push_back(FabricEvent::lost(peer));
 }
 
 void ShmFabric::turn_outgoing(ServiceAddress peer, Outgoing& out) {

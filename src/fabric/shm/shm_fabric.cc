@@ -281,11 +281,7 @@ bool ShmFabric::block(uint64_t wait_ns) {
 // --- bytes
 
 void ShmFabric::complete(uint64_t id, MoveResult result) {
-    FabricEvent event;
-    event.kind = FabricEvent::Kind::kMoved;
-    event.id = id;
-    event.result = result;
-    done_.push_back(event);
+    done_.push_back(FabricEvent::moved(id, result));
 }
 
 Post ShmFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
@@ -307,13 +303,8 @@ Post ShmFabric::write(std::span<const std::byte> from, const MemoryRef& to, uint
 
 Post ShmFabric::import_region(ServiceAddress owner, const RegionName& name,
                               std::span<const std::byte> descriptor, uint64_t id) {
-    FabricEvent event;
-    event.kind = FabricEvent::Kind::kImported;
-    event.id = id;
     ProcessSpan span;
-    if (decode_span(descriptor, &span)) event.region = imports_.add(span);
-    event.ok = event.region != 0;
-    done_.push_back(event);
+    done_.push_back(FabricEvent::imported(id, decode_span(descriptor, &span) ? imports_.add(span) : 0));
     return Post::kAccepted;
 }
 

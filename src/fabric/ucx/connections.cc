@@ -133,10 +133,7 @@ void UcxFabric::lose(Peer& peer) {
     peer.state = Peer::State::kLost;
     if (problem_.empty()) problem_ = name_of(peer) + " is gone, and none has taken its place";
     // Before the reads that fail because of it: theirs would be said to be a fault of the memory.
-    FabricEvent event;
-    event.kind = FabricEvent::Kind::kPeerLost;
-    event.peer = peer.at;
-    done_.push_back(event);
+    done_.push_back(FabricEvent::lost(peer.at));
     fail_reads(peer);
 }
 

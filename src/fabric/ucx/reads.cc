@@ -181,7 +181,7 @@ MoveResult UcxFabric::find_piece(const Request& request, uint64_t bytes, std::sp
         return MoveResult::kFailed;
     }
     const MemoryRef from{region.rank, region.region, offset};
-    *piece = local_->copier().find_mapped(from, bytes, false);
+    *piece = local_->copier().find_mapped(from, bytes);
     if (!piece->empty()) return MoveResult::kMoved;
     if (free_pieces_.empty()) {
         free_pieces_.push_back(static_cast<uint32_t>(pieces_.size()));

@@ -85,22 +85,14 @@ Post UcxFabric::send(ServiceAddress to, std::span<const std::byte> message) {
 
 Post UcxFabric::import_region(ServiceAddress owner, const RegionName& name,
                               std::span<const std::byte> descriptor, uint64_t id) {
-    FabricEvent event;
-    event.kind = FabricEvent::Kind::kImported;
-    event.id = id;
     ProcessSpan span;
-    if (decode_span(descriptor, &span) && find(owner) != nullptr) event.region = imports_.add({owner, name});
-    event.ok = event.region != 0;
-    done_.push_back(event);
+    const bool known = decode_span(descriptor, &span) && find(owner) != nullptr;
+    done_.push_back(FabricEvent::imported(id, known ? imports_.add({owner, name}) : 0));
     return Post::kAccepted;
 }
 
 void UcxFabric::complete(uint64_t id, MoveResult result) {
-    FabricEvent event;
-    event.kind = FabricEvent::Kind::kMoved;
-    event.id = id;
-    event.result = result;
-    done_.push_back(event);
+    done_.push_back(FabricEvent::moved(id, result));
 }
 
 // Data goes to where it belongs at once, while UCX has it; what may lead to further calls of UCX waits, and
