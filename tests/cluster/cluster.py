@@ -108,7 +108,7 @@ class Cluster:
     """
 
     def __init__(self, nodes, rate=None, delay=None, offloads=False):
-        self.folder = Path(tempfile.mkdtemp(prefix="longshore-cluster-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="longshore-test-cluster-"))
         self.machines, self.nodes, self.offloads = [], [], offloads
         try:
             names = [f"node{i}" for i in range(nodes)] + ["head"]

@@ -23,9 +23,11 @@ class Hostile : public testing::Test {
         std::vector<std::vector<std::byte>> addresses;
         EXPECT_TRUE(split_addresses(world_.book()[0][0], 2, &addresses));
         if (stranger_) endpoint_ = stranger_->connect(addresses[0]);
+        if (stranger_) data_endpoint_ = stranger_->connect(addresses[1]);
         append_address(stranger_->address(), &address_);
         append_address(stranger_->address(), &address_);
         EXPECT_NE(endpoint_, nullptr);
+        EXPECT_NE(data_endpoint_, nullptr);
     }
     // Whatever the stranger sends is looked at.
     void turn(int times = 20) {
@@ -58,6 +60,15 @@ class Hostile : public testing::Test {
         std::byte header[kPacketHeaderBytesMax];
         ASSERT_TRUE(stranger_->send(endpoint_, encode_packet(packet, header), payload));
     }
+    // A piece of what A is asked to have read, lent until A has answered.
+    void offer(uint64_t id, uint64_t bytes, bool with_token = true) {
+        Packet packet = from_other(PacketKind::kReadData);
+        packet.id = id;
+        if (!with_token) packet.token[3] = static_cast<uint8_t>(packet.token[3] + 1);
+        std::byte header[kPacketHeaderBytesMax];
+        ASSERT_TRUE(stranger_->offer(data_endpoint_, encode_packet(packet, header),
+                                     std::span(piece_).first(bytes), 1));
+    }
     // A reads of B as if nothing had happened.
     void expect_service() {
         Fabric& a = world_.fabric(kA);
@@ -82,7 +93,8 @@ class Hostile : public testing::Test {
     }
     UcxWorld world_;
     std::unique_ptr<UcxWorker> stranger_;
-    UcxEndpoint* endpoint_ = nullptr;
+    UcxEndpoint *endpoint_ = nullptr, *data_endpoint_ = nullptr;
+    std::vector<std::byte> piece_ = std::vector<std::byte>(1u << 20, std::byte{0x77});
     std::vector<std::byte> address_;  // as a service process would give it
     uint64_t messages_ = 0;
 };
@@ -134,6 +146,37 @@ TEST_F(Hostile, AReadBeyondARegionMovesNothing) {
     packet.offset = 0;
     send(packet);
     EXPECT_TRUE(turn_until_refused(refused)) << refused << world_.fabric(kA).take_problem();
+    expect_service();
+}
+
+TEST_F(Hostile, AnOfferWithoutTheTokenIsNotTaken) {
+    offer(0, 100000, false);
+    EXPECT_TRUE(turn_until_refused(0));
+    expect_service();
+}
+
+TEST_F(Hostile, AnOfferThatNobodyAskedForIsDeclined) {
+    offer(12345, 100000);
+    EXPECT_TRUE(turn_until(&FabricCounters::dropped, 0));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (stranger_->sending() != 0 && std::chrono::steady_clock::now() < end) turn(1);
+    EXPECT_EQ(stranger_->sending(), 0u);
+    expect_service();
+}
+
+TEST_F(Hostile, AnOfferOfMoreThanWasAskedForIsNotTaken) {
+    Fabric& a = world_.fabric(kA);
+    ASSERT_EQ(a.import_region(kOther, world_.name(kB.node, kRank1), world_.descriptor(kB.node, kRank1), 1),
+              Post::kAccepted);
+    FabricEvent event;
+    ASSERT_EQ(a.poll({&event, 1}, 0), 1u);
+    memset(world_.bytes(kA.node, kRank0), 0, FabricWorld::kRegionBytes);
+    ASSERT_EQ(a.read(event.region, 0, {kRank0, FabricWorld::kUserRegion, 0}, 100000, 2), Post::kAccepted);
+    const uint64_t first_read = uint64_t{1} << 32;
+    offer(first_read, 200000);
+    EXPECT_TRUE(turn_until_refused(0));
+    for (uint64_t i = 0; i < FabricWorld::kRegionBytes; ++i)
+        ASSERT_EQ(world_.bytes(kA.node, kRank0)[i], std::byte{0}) << i;
     expect_service();
 }
 

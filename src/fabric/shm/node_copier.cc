@@ -191,12 +191,12 @@ MoveResult NodeCopier::fetch(const MemoryRef& from, std::span<std::byte> to) {
     return move(source, target, to.size(), 0);
 }
 
-std::span<const std::byte> NodeCopier::find_mapped(const MemoryRef& ref, uint64_t bytes) {
+std::span<std::byte> NodeCopier::find_mapped(const MemoryRef& ref, uint64_t bytes, bool write) {
     Where where;
     if (resolve(ref, bytes, &where) != MoveResult::kMoved) return {};
-    const Place place = place_of(where, bytes, false);
+    const Place place = place_of(where, bytes, write);
     if (!place.here || place.run != bytes) return {};
-    return {reinterpret_cast<const std::byte*>(place.address), bytes};
+    return {reinterpret_cast<std::byte*>(place.address), bytes};
 }
 
 }  // namespace longshore

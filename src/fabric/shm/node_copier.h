@@ -39,8 +39,8 @@ class NodeCopier {
     MoveResult read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes);
     MoveResult write(std::span<const std::byte> from, const MemoryRef& to);
     MoveResult fetch(const MemoryRef& from, std::span<std::byte> to);
-    // Where such bytes of a rank can be read in this process; empty: they are not mapped here, or not in one piece.
-    std::span<const std::byte> find_mapped(const MemoryRef& ref, uint64_t bytes);
+    // Where such bytes of a rank lie in this process; empty: they are not mapped here, or not in one piece.
+    std::span<std::byte> find_mapped(const MemoryRef& ref, uint64_t bytes, bool write);
     const CopierCounters& counters() const { return counters_; }
 
   private:

@@ -57,8 +57,9 @@ void UcxFabric::send_packet(Peer& peer, Packet packet, std::span<const std::byte
     if (!is_data) packet.taken = peer.told = peer.taken;
     std::byte header[kPacketHeaderBytesMax];
     const auto bytes = encode_packet(packet, header);
-    const bool sent = is_data ? end_.data->send(peer.data, bytes, payload, lent)
-                              : end_.talk->send(peer.talk, bytes, payload, lent);
+    const bool sent = !is_data                          ? end_.talk->send(peer.talk, bytes, payload, lent)
+                      : payload.size() > kOfferBytesMin ? end_.data->offer(peer.data, bytes, payload, lent)
+                                                        : end_.data->send(peer.data, bytes, payload, lent);
     if (!sent && lent != 0) on_sent(lent);
 }
 

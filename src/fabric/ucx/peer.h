@@ -17,6 +17,15 @@ struct UcxFabric::Read {
     MoveResult result = MoveResult::kMoved;
 };
 
+// A piece of a read that was offered, and is on its way.
+struct UcxFabric::Taking {
+    ServiceAddress owner;
+    uint64_t read = 0;  // as asked for
+    uint64_t offset = 0, bytes = 0;
+    uint32_t piece = kNoPiece;  // to where, if the rank's memory is not mapped here
+    static constexpr uint32_t kNoPiece = UINT32_MAX;
+};
+
 // Bytes that another service process reads here.
 struct UcxFabric::Request {
     uint64_t id = 0;

@@ -71,42 +71,95 @@ void UcxFabric::reissue(Peer& peer) {
 }
 
 void UcxFabric::fail_reads(Peer& peer) {
-    for (uint32_t at = 0; at < reads_.size(); ++at) {
-        if (!reads_[at].used || reads_[at].owner != peer.at) continue;
-        reads_[at].result = MoveResult::kFailed;
-        end_read(at);
+    for (Read& read : reads_) {
+        if (!read.used || read.owner != peer.at) continue;
+        read.result = MoveResult::kFailed;
+        end_read(read);
     }
 }
 
-void UcxFabric::end_read(uint32_t at) {
-    Read& read = reads_[at];
+void UcxFabric::end_read(Read& read) {
     read.used = false;
-    free_reads_.push_back(at);
+    free_reads_.push_back(static_cast<uint32_t>(&read - reads_.data()));
     complete(read.id, read.result);
 }
 
-// Pieces come in order. What does not fit what was asked for is not written anywhere.
+// Null: not what that peer is asked for now.
+UcxFabric::Read* UcxFabric::find_read(const Peer& peer, uint64_t id) {
+    const auto at = static_cast<uint32_t>(id);
+    if (at < reads_.size() && reads_[at].used && reads_[at].owner == peer.at && reads_[at].serial == id >> 32)
+        return &reads_[at];
+    ++counters_.dropped;
+    return nullptr;
+}
+
+// What does not fit what was asked for is not written anywhere.
+bool UcxFabric::expects(Peer& peer, const Read& read, uint64_t offset, uint64_t bytes) {
+    if (bytes != 0 && offset <= read.bytes && bytes <= read.bytes - offset &&
+        bytes <= read.bytes - read.received)
+        return true;
+    peer.broken = true;
+    refuse("bytes that were not asked for");
+    return false;
+}
+
+// Pieces that are sent may overtake those that are offered.
+void UcxFabric::note_received(Read& read, uint64_t bytes) {
+    read.received += bytes;
+    if (read.received == read.bytes) end_read(read);
+}
+
 void UcxFabric::take_data(Peer& peer, const Packet& packet, std::span<const std::byte> payload) {
-    const auto at = static_cast<uint32_t>(packet.id);
-    if (at >= reads_.size() || !reads_[at].used || reads_[at].owner != peer.at ||
-        reads_[at].serial != packet.id >> 32) {
-        ++counters_.dropped;
-        return;
-    }
-    Read& read = reads_[at];
+    Read* const read = find_read(peer, packet.id);
+    if (read == nullptr) return;
     if (packet.result != MoveResult::kMoved) {
-        read.result = packet.result;
-        return end_read(at);
+        read->result = packet.result;
+        return end_read(*read);
     }
-    if (packet.offset != read.received || payload.empty() || payload.size() > read.bytes - read.received) {
-        peer.broken = true;
-        return refuse("bytes that were not asked for");
+    if (!expects(peer, *read, packet.offset, payload.size())) return;
+    if (read->result == MoveResult::kMoved)
+        read->result = local_->copier().write(
+            payload, {read->to.rank, read->to.region, read->to.offset + packet.offset});
+    note_received(*read, payload.size());
+}
+
+// To where it belongs, if that is mapped here, else by way of a piece of ours.
+void UcxFabric::take_offer(Peer& peer, const Packet& packet, uint64_t bytes, UcxOffer offer) {
+    Read* const read = find_read(peer, packet.id);
+    if (read == nullptr || bytes > kPieceBytes || !expects(peer, *read, packet.offset, bytes))
+        return end_.data->decline(offer);
+    if (free_takings_.empty()) {
+        free_takings_.push_back(static_cast<uint32_t>(takings_.size()));
+        takings_.emplace_back();
     }
-    if (read.result == MoveResult::kMoved)
-        read.result =
-            local_->copier().write(payload, {read.to.rank, read.to.region, read.to.offset + read.received});
-    read.received += payload.size();
-    if (read.received == read.bytes) end_read(at);
+    const uint32_t at = free_takings_.back();
+    free_takings_.pop_back();
+    Taking& taking = takings_[at];
+    taking = {peer.at, packet.id, packet.offset, bytes, Taking::kNoPiece};
+    std::span<std::byte> to = local_->copier().find_mapped(
+        {read->to.rank, read->to.region, read->to.offset + packet.offset}, bytes, true);
+    if (to.empty()) {
+        taking.piece = borrow_piece();
+        to = {pieces_[taking.piece].get(), bytes};
+    }
+    end_.data->take(offer, to, at);
+}
+
+void UcxFabric::on_taken(uint64_t id, bool ok) {
+    const Taking taking = takings_[id];
+    free_takings_.push_back(static_cast<uint32_t>(id));
+    Peer& peer = *find(taking.owner);
+    Read* const read = find_read(peer, taking.read);
+    if (read != nullptr && ok) {
+        if (taking.piece != Taking::kNoPiece && read->result == MoveResult::kMoved)
+            read->result =
+                local_->copier().write({pieces_[taking.piece].get(), taking.bytes},
+                                       {read->to.rank, read->to.region, read->to.offset + taking.offset});
+        note_received(*read, taking.bytes);
+    } else if (read != nullptr) {
+        peer.broken = true;  // the successor will be asked
+    }
+    if (taking.piece != Taking::kNoPiece) free_pieces_.push_back(taking.piece);
 }
 
 // --- others read
@@ -156,6 +209,16 @@ bool UcxFabric::serve(Peer& peer, Request& request) {
     return last;
 }
 
+uint32_t UcxFabric::borrow_piece() {
+    if (free_pieces_.empty()) {
+        free_pieces_.push_back(static_cast<uint32_t>(pieces_.size()));
+        pieces_.push_back(std::make_unique_for_overwrite<std::byte[]>(kPieceBytes));
+    }
+    const uint32_t at = free_pieces_.back();
+    free_pieces_.pop_back();
+    return at;
+}
+
 // Where the bytes are: as they lie, if they are mapped here, else in a copy of ours.
 MoveResult UcxFabric::find_piece(const Request& request, uint64_t bytes, std::span<const std::byte>* piece,
                                  uint64_t* lent) {
@@ -181,17 +244,15 @@ MoveResult UcxFabric::find_piece(const Request& request, uint64_t bytes, std::sp
         return MoveResult::kFailed;
     }
     const MemoryRef from{region.rank, region.region, offset};
-    *piece = local_->copier().find_mapped(from, bytes);
+    *piece = local_->copier().find_mapped(from, bytes, false);
     if (!piece->empty()) return MoveResult::kMoved;
-    if (free_pieces_.empty()) {
-        free_pieces_.push_back(static_cast<uint32_t>(pieces_.size()));
-        pieces_.push_back(std::make_unique_for_overwrite<std::byte[]>(kPieceBytes));
-    }
-    const uint32_t at = free_pieces_.back();
+    const uint32_t at = borrow_piece();
     const std::span<std::byte> copy{pieces_[at].get(), bytes};
     const MoveResult result = local_->copier().fetch(from, copy);
-    if (result != MoveResult::kMoved) return result;
-    free_pieces_.pop_back();
+    if (result != MoveResult::kMoved) {
+        free_pieces_.push_back(at);
+        return result;
+    }
     *piece = copy;
     *lent = at + 1;
     return MoveResult::kMoved;

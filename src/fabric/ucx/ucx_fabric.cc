@@ -104,7 +104,7 @@ void UcxFabric::on_message(std::span<const std::byte> header, std::span<const st
     Peer* const peer = sender_of(packet);
     if (peer == nullptr) return;
     peer->heard_ns = turned_ns_;
-    const uint64_t bytes_max = packet.kind == PacketKind::kReadData ? kPieceBytes : kFrameBytesMax;
+    const uint64_t bytes_max = packet.kind == PacketKind::kReadData ? kOfferBytesMin : kFrameBytesMax;
     if (payload.size() > bytes_max) {
         peer->broken = true;
         refuse("a message that is too long");
@@ -115,13 +115,29 @@ void UcxFabric::on_message(std::span<const std::byte> header, std::span<const st
     }
 }
 
+// An offer that is none of the job's is not answered: its sender keeps its data.
+void UcxFabric::on_offer(std::span<const std::byte> header, uint64_t bytes, UcxOffer offer) {
+    Packet packet;
+    if (!decode_packet(header, &packet) || packet.kind != PacketKind::kReadData)
+        return refuse("an offer that is none of ours, or of another version");
+    Peer* const peer = sender_of(packet);
+    if (peer == nullptr) return;
+    peer->heard_ns = turned_ns_;
+    Arrived& arrived = arrived_.emplace_back();
+    arrived.packet = packet;
+    arrived.offer = offer;
+    arrived.offered = bytes;
+}
+
 void UcxFabric::take(Arrived& arrived) {
     const Packet& packet = arrived.packet;
     Peer* const peer = find(packet.from);
     if (!is_current(*peer, packet)) {
+        if (arrived.offer != nullptr) end_.data->decline(arrived.offer);
         ++counters_.dropped;
         return;
     }
+    if (arrived.offer != nullptr) return take_offer(*peer, packet, arrived.offered, arrived.offer);
     if (packet.kind != PacketKind::kGreeting && packet.kind != PacketKind::kReadData) {
         if (packet.taken - peer->looked_at > peer->sent - peer->looked_at)
             return break_off(*peer, "counts more messages than it got");

@@ -1,8 +1,8 @@
 // The fabric of service processes on several machines: what stays on a node goes by its ShmFabric, what does
 // not by UCX. A network need not reach memory without help: a read asks the service process at the source,
-// which sends the bytes from where its ranks' memory is mapped (or from a copy), and this one puts them where
-// they belong. So ranks need no progress, and the bytes cross the link once. Connections are made when first
-// needed, and kept. One thread.
+// which sends or offers the bytes from where its ranks' memory is mapped (or from a copy), and this one says
+// where they belong. So ranks need no progress, and the bytes cross the link once. Connections are made when
+// first needed, and kept. One thread.
 #pragma once
 
 #include <deque>
@@ -29,8 +29,9 @@ struct UcxEnd {
 
 class UcxFabric : public Fabric, private UcxWorker::Listener {
   public:
-    static constexpr uint32_t kWindow = 16;              // frames sent to a peer that it has not looked at
-    static constexpr uint64_t kPieceBytes = 128 * 1024;  // of what is read, in one message
+    static constexpr uint32_t kWindow = 16;                // frames sent to a peer that it has not looked at
+    static constexpr uint64_t kPieceBytes = 256 * 1024;    // of what is read, in one message
+    static constexpr uint64_t kOfferBytesMin = 64 * 1024;  // less is quicker sent than offered
 
     // Null on failure; `error` says why.
     static std::unique_ptr<UcxFabric> create(NetworkOptions options, UcxEnd end,
@@ -59,6 +60,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     struct Peer;
     struct Read;
     struct Request;
+    struct Taking;
     struct Import {
         ServiceAddress owner;
         RegionName name;
@@ -70,12 +72,16 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     struct Arrived {  // a packet to be looked at when UCX's callbacks are over
         Packet packet;
         std::vector<std::byte> payload;
+        UcxOffer offer = nullptr;
+        uint64_t offered = 0;  // bytes
     };
 
     UcxFabric(NetworkOptions options, UcxEnd end, std::unique_ptr<ShmFabric> local);
 
     // UcxWorker::Listener
     void on_message(std::span<const std::byte> header, std::span<const std::byte> payload) override;
+    void on_offer(std::span<const std::byte> header, uint64_t bytes, UcxOffer offer) override;
+    void on_taken(uint64_t id, bool ok) override;
     void on_sent(uint64_t lent) override;
     void on_broken(UcxEndpoint* endpoint) override;
 
@@ -104,11 +110,16 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     void request(uint32_t read);
     void reissue(Peer& peer);
     void fail_reads(Peer& peer);
+    Read* find_read(const Peer& peer, uint64_t id);
+    bool expects(Peer& peer, const Read& read, uint64_t offset, uint64_t bytes);
     void take_data(Peer& peer, const Packet& packet, std::span<const std::byte> payload);
-    void end_read(uint32_t read);
+    void take_offer(Peer& peer, const Packet& packet, uint64_t bytes, UcxOffer offer);
+    void note_received(Read& read, uint64_t bytes);
+    void end_read(Read& read);
     void take_request(Peer& peer, const Packet& packet);
     void serve();
     bool serve(Peer& peer, Request& request);
+    uint32_t borrow_piece();
     MoveResult find_piece(const Request& request, uint64_t bytes, std::span<const std::byte>* piece,
                           uint64_t* lent);
 
@@ -124,6 +135,8 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     ImportTable<Import> imports_;
     std::vector<Read> reads_;
     std::vector<uint32_t> free_reads_;
+    std::vector<Taking> takings_;
+    std::vector<uint32_t> free_takings_;
     std::vector<std::unique_ptr<std::byte[]>> pieces_;  // for memory that is not mapped here
     std::vector<uint32_t> free_pieces_;
     uint32_t pieces_sending_ = 0;

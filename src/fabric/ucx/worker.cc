@@ -44,16 +44,28 @@ struct UcxWorker::Sending {
     std::vector<std::byte> copy;
 };
 
+struct UcxWorker::Taking {
+    UcxWorker* worker = nullptr;
+    uint64_t id = 0, bytes = 0;
+};
+
 struct UcxCalls {
     static ucs_status_t on_message(void* user, const void* header, size_t header_bytes, void* data,
                                    size_t bytes, const ucp_am_recv_param_t* param) {
-        auto* worker = static_cast<UcxWorker*>(user);
-        // A rendezvous is none of ours. It is not answered, so that its sender keeps its data.
-        if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
-        if (worker->listener_ != nullptr)
-            worker->listener_->on_message({static_cast<const std::byte*>(header), header_bytes},
-                                          {static_cast<const std::byte*>(data), bytes});
+        auto* const listener = static_cast<UcxWorker*>(user)->listener_;
+        if (listener == nullptr) return UCS_OK;
+        const std::span head{static_cast<const std::byte*>(header), header_bytes};
+        if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+            listener->on_offer(head, bytes, data);
+            return UCS_INPROGRESS;
+        }
+        listener->on_message(head, {static_cast<const std::byte*>(data), bytes});
         return UCS_OK;
+    }
+    static void on_taken(void* request, ucs_status_t status, size_t bytes, void* user) {
+        auto* taking = static_cast<UcxWorker::Taking*>(user);
+        finish(taking, status == UCS_OK && bytes == taking->bytes);
+        ucp_request_free(request);
     }
     static void on_sent(void* request, ucs_status_t, void* user) {
         finish(static_cast<UcxWorker::Sending*>(user));
@@ -69,6 +81,11 @@ struct UcxCalls {
         --worker.sending_;
         if (sending->lent != 0 && worker.listener_ != nullptr) worker.listener_->on_sent(sending->lent);
         worker.free_.emplace_back(sending);
+    }
+    static void finish(UcxWorker::Taking* taking, bool ok) {
+        UcxWorker& worker = *taking->worker;
+        if (worker.listener_ != nullptr) worker.listener_->on_taken(taking->id, ok);
+        worker.free_takings_.emplace_back(taking);
     }
 };
 
@@ -177,7 +194,7 @@ void UcxWorker::close(UcxEndpoint* endpoint) {
 }
 
 bool UcxWorker::send(UcxEndpoint* endpoint, std::span<const std::byte> header,
-                     std::span<const std::byte> payload, uint64_t lent) {
+                     std::span<const std::byte> payload, uint64_t lent, bool offered) {
     LONGSHORE_CHECK(header.size() <= kHeaderBytesMax);
     if (endpoint->broken) return false;
     std::unique_ptr<Sending> sending;
@@ -195,9 +212,9 @@ bool UcxWorker::send(UcxEndpoint* endpoint, std::span<const std::byte> header,
         payload = sending->copy;
     }
     ucp_request_param_t param{};
-    // Eager: a rendezvous would overtake or be overtaken.
+    // Never as UCX would choose: a rendezvous may overtake or be overtaken.
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = UCP_AM_SEND_FLAG_EAGER;
+    param.flags = offered ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
     param.cb.send = UcxCalls::on_sent;
     param.user_data = sending.get();
     ++sending_;
@@ -207,6 +224,33 @@ bool UcxWorker::send(UcxEndpoint* endpoint, std::span<const std::byte> header,
     if (UCS_PTR_IS_PTR(request)) return true;
     UcxCalls::finish(at);
     return true;
+}
+
+void UcxWorker::take(UcxOffer offer, std::span<std::byte> to, uint64_t id) {
+    std::unique_ptr<Taking> taking;
+    if (free_takings_.empty()) {
+        taking = std::make_unique<Taking>();
+        taking->worker = this;
+    } else {
+        taking = std::move(free_takings_.back());
+        free_takings_.pop_back();
+    }
+    taking->id = id;
+    taking->bytes = to.size();
+    ucp_request_param_t param{};
+    param.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.memory_type = UCS_MEMORY_TYPE_HOST;
+    param.cb.recv_am = UcxCalls::on_taken;
+    param.user_data = taking.get();
+    Taking* const at = taking.release();
+    const ucs_status_ptr_t request =
+        ucp_am_recv_data_nbx(inside_->worker, offer, to.data(), to.size(), &param);
+    if (!UCS_PTR_IS_PTR(request)) UcxCalls::finish(at, request == nullptr);
+}
+
+void UcxWorker::decline(UcxOffer offer) {
+    ucp_am_data_release(inside_->worker, offer);
 }
 
 std::string ucx_version() {

@@ -1,6 +1,7 @@
 // What is used of UCX, and all that includes its headers: one worker, endpoints to other workers, active
-// messages of a header and a payload. One thread. UCX's own messages are not checked here: a header may hold
-// anything.
+// messages of a header and a payload. A large payload is offered: it stays with its sender until the receiver
+// says where it wants it, and UCX brings it there by the best way that the network has, without copies on the
+// way. One thread. UCX's own messages are not checked here: a header may hold anything.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +15,24 @@ namespace longshore {
 
 // The connection to another worker, until close() or until the worker goes.
 struct UcxEndpoint;
+// A payload that waits at its sender.
+using UcxOffer = void*;
 
 class UcxWorker {
   public:
     static constexpr size_t kHeaderBytesMax = 128;
 
-    // Who is told what happens; calls come out of progress() alone, and must not call the worker again.
+    // Who is told what happens; calls come out of progress(), send() and take(), and must not call the worker
+    // again.
     class Listener {
       public:
         virtual ~Listener() = default;
         // A message of anybody who can reach this machine. Both parts are borrowed for the call.
         virtual void on_message(std::span<const std::byte> header, std::span<const std::byte> payload) = 0;
+        // A message whose payload is to be taken or declined later.
+        virtual void on_offer(std::span<const std::byte> header, uint64_t bytes, UcxOffer offer) = 0;
+        // What was offered is there; not `ok`: it will not come.
+        virtual void on_taken(uint64_t id, bool ok) = 0;
         // A payload lent to send() is the caller's again.
         virtual void on_sent(uint64_t lent) = 0;
         // Nothing goes to that endpoint any more. Once.
@@ -52,22 +60,38 @@ class UcxWorker {
     // Messages to one endpoint arrive in order. The header is copied; so is the payload where `lent` is 0,
     // else it is borrowed until on_sent(lent). False: the endpoint is broken, and nothing was taken.
     bool send(UcxEndpoint* endpoint, std::span<const std::byte> header, std::span<const std::byte> payload,
-              uint64_t lent = 0);
+              uint64_t lent = 0) {
+        return send(endpoint, header, payload, lent, false);
+    }
+    // As send(), but the payload, of 1 byte or more, is borrowed until it was taken or declined. Offers do
+    // not keep to the order of messages.
+    bool offer(UcxEndpoint* endpoint, std::span<const std::byte> header, std::span<const std::byte> payload,
+               uint64_t lent) {
+        return send(endpoint, header, payload, lent, true);
+    }
+    // Brings all of it to `to`, which is as large and borrowed until on_taken(id). Not called by the
+    // listener.
+    void take(UcxOffer offer, std::span<std::byte> to, uint64_t id);
+    void decline(UcxOffer offer);
     // Messages that have not left yet.
     size_t sending() const { return sending_; }
 
   private:
     UcxWorker();
     bool start(std::string* error);
+    bool send(UcxEndpoint* endpoint, std::span<const std::byte> header, std::span<const std::byte> payload,
+              uint64_t lent, bool offered);
     friend struct UcxCalls;  // the functions that UCX calls
 
     struct Inside;
     struct Sending;
+    struct Taking;
     std::unique_ptr<Inside> inside_;
     Listener* listener_ = nullptr;
     int event_fd_ = -1;
     size_t sending_ = 0;
     std::vector<std::unique_ptr<Sending>> free_;
+    std::vector<std::unique_ptr<Taking>> free_takings_;
 };
 
 // As the library that is loaded says it: "1.13.1".
