@@ -3,9 +3,11 @@
 // process.
 #pragma once
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +80,23 @@ class ShmWorld : public FabricWorld {
         encode_span(span(node.value, rank.value), out.data());
         return out;
     }
+    // The rank's region can be mapped by others from now on; so far it only could be copied from and to.
+    void share(NodeId node, LocalRank rank) {
+        RegionEntry& entry = memories_[node.value].region(rank, kUserRegion);
+        struct stat status {};
+        ASSERT_EQ(fstat(region_files_[node.value][rank.value].get(), &status), 0);
+        ProcessSpan shared = span(node.value, rank.value);
+        shared.shared = {static_cast<uint32_t>(region_files_[node.value][rank.value].get()), status.st_ino, 0,
+                         kRegionBytes, 0};
+        withdraw_region(entry);
+        publish_region(entry, shared);
+    }
+    // Its pages go back to the system; others take their place, of zeros.
+    void give_back(NodeId node, LocalRank rank) {
+        ASSERT_EQ(fallocate(region_files_[node.value][rank.value].get(),
+                            FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kRegionBytes),
+                  0);
+    }
     bool staging_only() const override { return staging_only_; }
     void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
     const std::vector<NodeAddress>& nodes() const { return nodes_; }
@@ -96,7 +115,9 @@ class ShmWorld : public FabricWorld {
         return {pid, process_start_time(pid), reinterpret_cast<uint64_t>(regions_[n][r]), kRegionBytes};
     }
     void start_rank(uint16_t n, uint16_t r) {
-        void* region = mmap(nullptr, kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        region_files_[n][r] = make_memory_file("test-region", kRegionBytes);
+        void* region =
+            mmap(nullptr, kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, region_files_[n][r].get(), 0);
         regions_[n][r] = static_cast<std::byte*>(region);
         pids_[n][r] = fork();
         if (pids_[n][r] == 0) {
@@ -114,7 +135,7 @@ class ShmWorld : public FabricWorld {
     }
     const bool inaccessible_, staging_only_;
     std::vector<NodeAddress> nodes_;
-    Fd files_[kNodes], bells_[kNodes][kServices];
+    Fd files_[kNodes], region_files_[kNodes][kRanks], bells_[kNodes][kServices];
     Mapping mappings_[kNodes];
     NodeMemory memories_[kNodes];
     pid_t pids_[kNodes][kRanks] = {};

@@ -74,6 +74,26 @@ TEST_F(UcxFabricTest, MessagesGoOnBesideReads) {
     }
 }
 
+// A rank's memory is mapped here, and the rank may give pages of it back and get others: a network card that
+// remembered where they were would read, and write, what is nobody's any more.
+TEST_F(UcxFabricTest, PagesThatWereGivenBackAreNotRemembered) {
+    world_.share(kA.node, kRank0);
+    world_.share(kB.node, kRank1);
+    import_from_b();
+    constexpr uint64_t kBytes = FabricWorld::kRegionBytes;
+    for (uint32_t round = 1; round <= 8; ++round) {
+        if (round % 3 == 0) world_.give_back(kB.node, kRank1);
+        if (round % 4 == 0) world_.give_back(kA.node, kRank0);
+        memset(world_.bytes(kB.node, kRank1), static_cast<int>(round), kBytes);
+        memset(world_.bytes(kA.node, kRank0), 0xee, kBytes);
+        read(kBytes);
+        ASSERT_TRUE(turn_until([&] { return moved_ == round; })) << round;
+        ASSERT_EQ(memcmp(world_.bytes(kA.node, kRank0), world_.bytes(kB.node, kRank1), kBytes), 0) << round;
+    }
+    // By the way that it is about: as the memory is mapped, without copies by the system.
+    EXPECT_EQ(world_.fabric(kB).counters().bytes_bounced, 0u);
+}
+
 TEST_F(UcxFabricTest, ASuccessorGivesWhatWasAskedOfItsFormerSelf) {
     import_from_b();
     ASSERT_TRUE(send(kA, kB));
