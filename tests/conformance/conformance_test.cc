@@ -343,7 +343,7 @@ TEST_P(Contract, NoWakeUpIsLostInAMillionRings) {
 // LONGSHORE_UCX_WORLDS: this program is to try the fabric between machines; else it tries the others.
 #ifdef LONGSHORE_UCX_WORLDS
 INSTANTIATE_TEST_SUITE_P(Fabrics, Contract,
-                         testing::Values(ucx_world(), ucx_inaccessible_world(), ucx_staging_world()),
+                         testing::Values(ucx_world(), ucx_inaccessible_world(), ucx_staging_world(), host_world()),
                          [](const auto& named) { return std::string(named.param.name); });
 #else
 INSTANTIATE_TEST_SUITE_P(Fabrics, Contract,

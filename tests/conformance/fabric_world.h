@@ -70,5 +70,6 @@ NamedWorld sim_staging_world();
 NamedWorld ucx_world();
 NamedWorld ucx_inaccessible_world();
 NamedWorld ucx_staging_world();
+NamedWorld host_world();
 
 }  // namespace longshore::test

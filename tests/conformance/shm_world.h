@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,6 +122,7 @@ class ShmWorld : public FabricWorld {
         regions_[n][r] = static_cast<std::byte*>(region);
         pids_[n][r] = fork();
         if (pids_[n][r] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             for (;;) pause();
         }
         publish_region(memories_[n].region(LocalRank{r}, kUserRegion), span(n, r));

@@ -1,5 +1,7 @@
 #include "ucx_world.h"
 
+#include "host_world.h"
+
 namespace longshore::test {
 
 NamedWorld ucx_world() {
@@ -10,6 +12,10 @@ NamedWorld ucx_inaccessible_world() {
 }
 NamedWorld ucx_staging_world() {
     return {"ucx_staging", [] { return std::make_unique<UcxWorld>(true, true); }};
+}
+
+NamedWorld host_world() {
+    return {"host", [] { return std::make_unique<HostWorld>(); }};
 }
 
 }  // namespace longshore::test

@@ -38,6 +38,13 @@ class UcxWorld : public ShmWorld {
 
     const ServiceBook& book() const { return book_; }
 
+  protected:
+    std::unique_ptr<UcxFabric> take_network(ServiceAddress m) {
+        return std::move(fabrics_[m.node.value][m.service.value]);
+    }
+    // What its network ends in.
+    ShmFabric* local(ServiceAddress m) { return locals_[m.node.value][m.service.value]; }
+
   private:
     void open(ServiceAddress m, uint32_t incarnation, UcxEnd end) {
         NetworkOptions options;
@@ -50,12 +57,15 @@ class UcxWorld : public ShmWorld {
         options.staging_only = staging_only();
         std::string error;
         auto& fabric = fabrics_[m.node.value][m.service.value];
-        fabric = UcxFabric::create(std::move(options), std::move(end), take_fabric(m), &error);
+        std::unique_ptr<ShmFabric> on_node = take_fabric(m);
+        locals_[m.node.value][m.service.value] = on_node.get();
+        fabric = UcxFabric::create(std::move(options), std::move(end), std::move(on_node), &error);
         EXPECT_TRUE(fabric) << error;
     }
     const uint64_t limit_ns_;
     ServiceBook book_;
     std::unique_ptr<UcxFabric> fabrics_[kNodes][kServices];
+    ShmFabric* locals_[kNodes][kServices] = {};
 };
 
 }  // namespace longshore::test

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
 #include "fabric/ucx/packet.h"
@@ -40,6 +41,14 @@ void try_span(std::span<const std::byte> bytes) {
     require(span.base + span.bytes >= span.base && span.shared.end <= span.bytes);
 }
 
+void try_host_region(std::span<const std::byte> bytes) {
+    HostRegion region;
+    if (!decode_host_region(bytes, &region)) return;
+    require(region.address + region.bytes >= region.address);
+    const std::vector<std::byte> again = encode_host_region(region);
+    require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -50,5 +59,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     try_packet(bytes);
     for (size_t count = 0; count < 4; ++count) try_addresses(bytes, count);
     try_span(bytes);
+    try_host_region(bytes);
     return 0;
 }

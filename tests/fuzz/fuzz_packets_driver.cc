@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
 #include "fabric/ucx/packet.h"
@@ -53,6 +54,15 @@ Bytes make_span(Prng* random) {
     return out;
 }
 
+Bytes make_host_region(Prng* random) {
+    HostRegion region;
+    region.node = NodeId{static_cast<uint16_t>(random->below(3))};
+    region.address = random->next() >> random->below(64);
+    region.bytes = random->next() >> random->below(64);
+    region.key.assign(1 + random->below(kHostKeyBytesMax), static_cast<std::byte>(random->next()));
+    return encode_host_region(region);
+}
+
 void damage(Prng* random, Bytes* bytes) {
     for (uint64_t changes = random->below(5); changes > 0; --changes) {
         const size_t at = random->below(bytes->size() + 1);
@@ -81,9 +91,8 @@ int main(int argc, char** argv) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     uint64_t runs = 0;
     for (; runs % 1024 != 0 || std::chrono::steady_clock::now() < end; ++runs) {
-        Bytes bytes = runs % 3 == 0   ? make_packet(&random)
-                      : runs % 3 == 1 ? make_addresses(&random)
-                                      : make_span(&random);
+        constexpr Bytes (*kMakers[])(Prng*) = {make_packet, make_addresses, make_span, make_host_region};
+        Bytes bytes = kMakers[runs % 4](&random);
         damage(&random, &bytes);
         LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
     }

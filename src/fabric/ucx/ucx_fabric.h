@@ -82,6 +82,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     void on_message(std::span<const std::byte> header, std::span<const std::byte> payload) override;
     void on_offer(std::span<const std::byte> header, uint64_t bytes, UcxOffer offer) override;
     void on_taken(uint64_t id, bool ok) override;
+    void on_reached(uint64_t, bool) override {}
     void on_sent(uint64_t lent) override;
     void on_broken(UcxEndpoint* endpoint) override;
 

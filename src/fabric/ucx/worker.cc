@@ -15,6 +15,7 @@ namespace {
 
 constexpr unsigned kMessageId = 0x4c53;
 constexpr int kProgressAtEnd = 10'000;
+constexpr size_t kKeyPaddingBytes = 4096;
 
 // A network card reaches memory by its pages as they were when it was registered. Ranks whose memory is
 // mapped here may give pages back and get others, of which nobody tells this process: nothing may stay
@@ -38,6 +39,14 @@ struct UcxEndpoint {
     bool broken = false;
 };
 
+struct UcxOpening {
+    ucp_mem_h memory = nullptr;
+};
+
+struct UcxKey {
+    ucp_rkey_h key = nullptr;
+};
+
 struct UcxWorker::Inside {
     ucp_context_h context = nullptr;
     ucp_worker_h worker = nullptr;
@@ -46,6 +55,7 @@ struct UcxWorker::Inside {
     std::vector<std::unique_ptr<UcxEndpoint>> endpoints;
     std::vector<std::unique_ptr<UcxEndpoint>> closed;  // UCX may still name them until the worker goes
     std::vector<void*> closing;
+    std::vector<std::unique_ptr<UcxOpening>> openings;
 };
 
 // A message on its way: UCX borrows the header until it has gone.
@@ -61,7 +71,22 @@ struct UcxWorker::Taking {
     uint64_t id = 0, bytes = 0;
 };
 
+struct UcxWorker::Reaching {
+    UcxWorker* worker = nullptr;
+    uint64_t id = 0;
+};
+
 struct UcxCalls {
+    static ucs_status_t listen(UcxWorker* worker) {
+        ucp_am_handler_param_t handler{};
+        handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                             UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+        handler.id = kMessageId;
+        handler.cb = on_message;
+        handler.arg = worker;
+        handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+        return ucp_worker_set_am_recv_handler(worker->inside_->worker, &handler);
+    }
     static ucs_status_t on_message(void* user, const void* header, size_t header_bytes, void* data,
                                    size_t bytes, const ucp_am_recv_param_t* param) {
         auto* const listener = static_cast<UcxWorker*>(user)->listener_;
@@ -83,6 +108,10 @@ struct UcxCalls {
         finish(static_cast<UcxWorker::Sending*>(user));
         ucp_request_free(request);
     }
+    static void on_reached(void* request, ucs_status_t status, void* user) {
+        finish(static_cast<UcxWorker::Reaching*>(user), status == UCS_OK);
+        ucp_request_free(request);
+    }
     static void on_error(void* user, ucp_ep_h, ucs_status_t) {
         auto* endpoint = static_cast<UcxEndpoint*>(user);
         if (std::exchange(endpoint->broken, true)) return;
@@ -99,17 +128,34 @@ struct UcxCalls {
         if (worker.listener_ != nullptr) worker.listener_->on_taken(taking->id, ok);
         worker.free_takings_.emplace_back(taking);
     }
+    static void finish(UcxWorker::Reaching* reaching, bool ok) {
+        UcxWorker& worker = *reaching->worker;
+        if (worker.listener_ != nullptr) worker.listener_->on_reached(reaching->id, ok);
+        worker.free_reachings_.emplace_back(reaching);
+    }
+    // Of each kind as many as were ever needed at once.
+    template <class T>
+    static std::unique_ptr<T> borrow(UcxWorker* worker, std::vector<std::unique_ptr<T>>* free) {
+        if (free->empty()) {
+            auto fresh = std::make_unique<T>();
+            fresh->worker = worker;
+            return fresh;
+        }
+        std::unique_ptr<T> used = std::move(free->back());
+        free->pop_back();
+        return used;
+    }
 };
 
 UcxWorker::UcxWorker() : inside_(std::make_unique<Inside>()) {}
 
-std::unique_ptr<UcxWorker> UcxWorker::create(std::string* error) {
+std::unique_ptr<UcxWorker> UcxWorker::create(std::string* error, Use use) {
     std::unique_ptr<UcxWorker> worker(new UcxWorker);
-    if (!worker->start(error)) worker.reset();
+    if (!worker->start(use, error)) worker.reset();
     return worker;
 }
 
-bool UcxWorker::start(std::string* error) {
+bool UcxWorker::start(Use use, std::string* error) {
     const auto fail = [&](const char* what, ucs_status_t status) {
         *error = why(what, status);
         return false;
@@ -123,7 +169,7 @@ bool UcxWorker::start(std::string* error) {
     ucp_config_modify(config, "RCACHE_ENABLE", "n");
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+    params.features = (use == Use::kMemory ? UCP_FEATURE_RMA : UCP_FEATURE_AM) | UCP_FEATURE_WAKEUP;
     status = ucp_init(&params, config, &inside_->context);
     ucp_config_release(config);
     if (status != UCS_OK) return fail("UCX does not start", status);
@@ -135,15 +181,8 @@ bool UcxWorker::start(std::string* error) {
     if (status != UCS_OK)
         return fail("UCX finds no network that it can use (LONGSHORE_UCX_TLS, LONGSHORE_UCX_NET_DEVICES)",
                     status);
-    ucp_am_handler_param_t handler{};
-    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                         UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-    handler.id = kMessageId;
-    handler.cb = UcxCalls::on_message;
-    handler.arg = this;
-    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-    status = ucp_worker_set_am_recv_handler(inside_->worker, &handler);
-    if (status != UCS_OK) return fail("UCX has no active messages", status);
+    if (use == Use::kMessages && (status = UcxCalls::listen(this)) != UCS_OK)
+        return fail("UCX has no active messages", status);
     status = ucp_worker_get_address(inside_->worker, &inside_->address, &inside_->address_bytes);
     if (status != UCS_OK) return fail("UCX has no address", status);
     status = ucp_worker_get_efd(inside_->worker, &event_fd_);
@@ -154,6 +193,7 @@ bool UcxWorker::start(std::string* error) {
 UcxWorker::~UcxWorker() {
     listener_ = nullptr;
     while (!inside_->endpoints.empty()) close(inside_->endpoints.back().get());
+    while (!inside_->openings.empty()) close_memory(inside_->openings.back().get());
     for (int i = 0; i < kProgressAtEnd && (sending_ != 0 || !inside_->closing.empty()); ++i) progress();
     if (inside_->address != nullptr) ucp_worker_release_address(inside_->worker, inside_->address);
     if (inside_->worker != nullptr) ucp_worker_destroy(inside_->worker);
@@ -211,14 +251,7 @@ bool UcxWorker::send(UcxEndpoint* endpoint, std::span<const std::byte> header,
                      std::span<const std::byte> payload, uint64_t lent, bool offered) {
     LONGSHORE_CHECK(header.size() <= kHeaderBytesMax);
     if (endpoint->broken) return false;
-    std::unique_ptr<Sending> sending;
-    if (free_.empty()) {
-        sending = std::make_unique<Sending>();
-        sending->worker = this;
-    } else {
-        sending = std::move(free_.back());
-        free_.pop_back();
-    }
+    std::unique_ptr<Sending> sending = UcxCalls::borrow(this, &free_);
     sending->lent = lent;
     memcpy(sending->header, header.data(), header.size());
     if (lent == 0) {
@@ -241,14 +274,7 @@ bool UcxWorker::send(UcxEndpoint* endpoint, std::span<const std::byte> header,
 }
 
 void UcxWorker::take(UcxOffer offer, std::span<std::byte> to, uint64_t id) {
-    std::unique_ptr<Taking> taking;
-    if (free_takings_.empty()) {
-        taking = std::make_unique<Taking>();
-        taking->worker = this;
-    } else {
-        taking = std::move(free_takings_.back());
-        free_takings_.pop_back();
-    }
+    std::unique_ptr<Taking> taking = UcxCalls::borrow(this, &free_takings_);
     taking->id = id;
     taking->bytes = to.size();
     ucp_request_param_t param{};
@@ -265,6 +291,86 @@ void UcxWorker::take(UcxOffer offer, std::span<std::byte> to, uint64_t id) {
 
 void UcxWorker::decline(UcxOffer offer) {
     ucp_am_data_release(inside_->worker, offer);
+}
+
+UcxOpening* UcxWorker::open_memory(std::span<std::byte> memory, std::vector<std::byte>* key,
+                                   std::string* error) {
+    ucp_mem_map_params_t params{};
+    params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+    params.address = memory.data();
+    params.length = memory.size();
+    auto opening = std::make_unique<UcxOpening>();
+    ucs_status_t status = ucp_mem_map(inside_->context, &params, &opening->memory);
+    if (status != UCS_OK) {
+        *error = why("memory cannot be registered with the network (ulimit -l)", status);
+        return nullptr;
+    }
+    UcxOpening* const at = inside_->openings.emplace_back(std::move(opening)).get();
+    void* packed = nullptr;
+    size_t bytes = 0;
+    status = ucp_rkey_pack(inside_->context, at->memory, &packed, &bytes);
+    if (status != UCS_OK) {
+        *error = why("the network gives no key to memory", status);
+        close_memory(at);
+        return nullptr;
+    }
+    const auto* const first = static_cast<const std::byte*>(packed);
+    key->assign(first, first + bytes);
+    ucp_rkey_buffer_release(packed);
+    return at;
+}
+
+void UcxWorker::close_memory(UcxOpening* opening) {
+    ucp_mem_unmap(inside_->context, opening->memory);
+    std::erase_if(inside_->openings, [&](const auto& o) { return o.get() == opening; });
+}
+
+UcxKey* UcxWorker::import_key(UcxEndpoint* endpoint, std::span<const std::byte> key) {
+    // UCX is not told how long it is: what it reads behind its end is nothing.
+    std::vector<std::byte> padded(key.size() + kKeyPaddingBytes);
+    std::copy(key.begin(), key.end(), padded.begin());
+    auto imported = std::make_unique<UcxKey>();
+    if (endpoint->broken || key.empty() ||
+        ucp_ep_rkey_unpack(endpoint->ep, padded.data(), &imported->key) != UCS_OK)
+        return nullptr;
+    return imported.release();
+}
+
+void UcxWorker::forget_key(UcxKey* key) {
+    ucp_rkey_destroy(key->key);
+    delete key;
+}
+
+void UcxWorker::get(UcxEndpoint* endpoint, UcxKey* key, uint64_t from, std::span<std::byte> to, uint64_t id) {
+    auto reaching = UcxCalls::borrow(this, &free_reachings_);
+    reaching->id = id;
+    Reaching* const at = reaching.release();
+    if (endpoint->broken) return UcxCalls::finish(at, false);
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param.cb.send = UcxCalls::on_reached;
+    param.user_data = at;
+    const ucs_status_ptr_t request = ucp_get_nbx(endpoint->ep, to.data(), to.size(), from, key->key, &param);
+    if (!UCS_PTR_IS_PTR(request)) UcxCalls::finish(at, request == nullptr);
+}
+
+// The end of a put says that the memory here is free again, that of the flush behind it that the bytes are
+// there.
+void UcxWorker::put(UcxEndpoint* endpoint, UcxKey* key, std::span<const std::byte> from, uint64_t to,
+                    uint64_t id) {
+    auto reaching = UcxCalls::borrow(this, &free_reachings_);
+    reaching->id = id;
+    Reaching* const at = reaching.release();
+    if (endpoint->broken) return UcxCalls::finish(at, false);
+    ucp_request_param_t param{};
+    const ucs_status_ptr_t sent = ucp_put_nbx(endpoint->ep, from.data(), from.size(), to, key->key, &param);
+    if (UCS_PTR_IS_PTR(sent)) ucp_request_free(sent);
+    if (UCS_PTR_IS_ERR(sent)) return UcxCalls::finish(at, false);
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param.cb.send = UcxCalls::on_reached;
+    param.user_data = at;
+    const ucs_status_ptr_t flushed = ucp_ep_flush_nbx(endpoint->ep, &param);
+    if (!UCS_PTR_IS_PTR(flushed)) UcxCalls::finish(at, flushed == nullptr);
 }
 
 std::string ucx_version() {

@@ -1,7 +1,9 @@
 // What is used of UCX, and all that includes its headers: one worker, endpoints to other workers, active
 // messages of a header and a payload. A large payload is offered: it stays with its sender until the receiver
 // says where it wants it, and UCX brings it there by the best way that the network has, without copies on the
-// way. One thread. UCX's own messages are not checked here: a header may hold anything.
+// way. And memory that a worker opens to others can be read and written by who has its key, by the network
+// alone where that can (RDMA), else with the help of the worker's progress. One thread. UCX's own messages
+// are not checked here: a header may hold anything.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +19,9 @@ namespace longshore {
 struct UcxEndpoint;
 // A payload that waits at its sender.
 using UcxOffer = void*;
+// Memory that is open to others, and what one of those needs to reach it.
+struct UcxOpening;
+struct UcxKey;
 
 class UcxWorker {
   public:
@@ -35,12 +40,16 @@ class UcxWorker {
         virtual void on_taken(uint64_t id, bool ok) = 0;
         // A payload lent to send() is the caller's again.
         virtual void on_sent(uint64_t lent) = 0;
+        // A get() has its bytes here, those of a put() are there; not `ok`: nobody knows how far it came.
+        virtual void on_reached(uint64_t id, bool ok) = 0;
         // Nothing goes to that endpoint any more. Once.
         virtual void on_broken(UcxEndpoint* endpoint) = 0;
     };
 
+    // What a worker is for: messages, or to reach memory.
+    enum class Use : uint8_t { kMessages, kMemory };
     // Null on failure; `error` says why.
-    static std::unique_ptr<UcxWorker> create(std::string* error);
+    static std::unique_ptr<UcxWorker> create(std::string* error, Use use = Use::kMessages);
     ~UcxWorker();
     // Before the first progress().
     void set_listener(Listener* listener) { listener_ = listener; }
@@ -73,12 +82,25 @@ class UcxWorker {
     // listener.
     void take(UcxOffer offer, std::span<std::byte> to, uint64_t id);
     void decline(UcxOffer offer);
+
+    // For Use::kMemory. Opens memory to whoever gets the key, which means nothing to others than peers of
+    // this worker; until close_memory() or until the worker goes. Null: not possible.
+    UcxOpening* open_memory(std::span<std::byte> memory, std::vector<std::byte>* key, std::string* error);
+    void close_memory(UcxOpening* opening);
+    // Null: not a key of the worker that the endpoint leads to.
+    UcxKey* import_key(UcxEndpoint* endpoint, std::span<const std::byte> key);
+    // Nothing is under way with it.
+    void forget_key(UcxKey* key);
+    // From and to memory as addressed by who has opened it. Ends in on_reached(id), perhaps before it
+    // returns; bytes here are borrowed until then.
+    void get(UcxEndpoint* endpoint, UcxKey* key, uint64_t from, std::span<std::byte> to, uint64_t id);
+    void put(UcxEndpoint* endpoint, UcxKey* key, std::span<const std::byte> from, uint64_t to, uint64_t id);
     // Messages that have not left yet.
     size_t sending() const { return sending_; }
 
   private:
     UcxWorker();
-    bool start(std::string* error);
+    bool start(Use use, std::string* error);
     bool send(UcxEndpoint* endpoint, std::span<const std::byte> header, std::span<const std::byte> payload,
               uint64_t lent, bool offered);
     friend struct UcxCalls;  // the functions that UCX calls
@@ -86,12 +108,14 @@ class UcxWorker {
     struct Inside;
     struct Sending;
     struct Taking;
+    struct Reaching;
     std::unique_ptr<Inside> inside_;
     Listener* listener_ = nullptr;
     int event_fd_ = -1;
     size_t sending_ = 0;
     std::vector<std::unique_ptr<Sending>> free_;
     std::vector<std::unique_ptr<Taking>> free_takings_;
+    std::vector<std::unique_ptr<Reaching>> free_reachings_;
 };
 
 // As the library that is loaded says it: "1.13.1".

@@ -1,0 +1,261 @@
+#include "fabric/dpu/host_fabric.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fabric/shm/system.h"
+
+namespace longshore {
+namespace {
+constexpr ImportHandle kOnHost = ImportHandle{1} << 63;  // a handle of our own
+constexpr size_t kKeysMax = 1024;                        // of an agent, kept for the next use
+constexpr int kProgressPerTurn = 64;
+}  // namespace
+
+HostFabric::HostFabric(HostOptions options, std::unique_ptr<Fabric> inner, ShmFabric* local,
+                       std::unique_ptr<UcxWorker> worker)
+    : options_(std::move(options)),
+      inner_(std::move(inner)),
+      local_(local),
+      worker_(std::move(worker)),
+      agents_(options_.agents.size()) {
+    worker_->set_listener(this);
+}
+
+std::unique_ptr<HostFabric> HostFabric::create(HostOptions options, std::unique_ptr<Fabric> inner,
+                                               ShmFabric* local, std::string* error) {
+    auto worker = UcxWorker::create(error, UcxWorker::Use::kMemory);
+    if (!worker) return nullptr;
+    if (!local->watch(worker->event_fd())) {
+        *error = std::string("cannot wait for the network: ") + strerror(errno);
+        return nullptr;
+    }
+    return std::unique_ptr<HostFabric>(
+        new HostFabric(std::move(options), std::move(inner), local, std::move(worker)));
+}
+
+HostFabric::~HostFabric() {
+    worker_->set_listener(nullptr);
+    for (Agent& agent : agents_) {
+        for (auto& [bytes, key] : agent.keys) worker_->forget_key(key.key);
+    }
+}
+
+FabricCounters HostFabric::counters() const {
+    FabricCounters sum = inner_->counters();
+    sum.refused += refused_;
+    return sum;
+}
+
+std::string HostFabric::take_problem() {
+    return problem_.empty() ? inner_->take_problem() : std::exchange(problem_, {});
+}
+
+Post HostFabric::end(uint64_t id, MoveResult result) {
+    done_.push_back(FabricEvent::moved(id, result));
+    return Post::kAccepted;
+}
+
+// --- where things are
+
+HostFabric::Place HostFabric::find(const MemoryRef& ref, uint64_t bytes) {
+    Place place;
+    const auto within = [&](std::span<std::byte> all) {
+        place.ok = place.here = ref.offset <= all.size() && bytes <= all.size() - ref.offset;
+        if (place.ok) place.bytes = all.subspan(ref.offset, bytes);
+    };
+    const NodeLimits& limits = options_.memory.limits();
+    uint32_t generation = 0;
+    if (ref.rank == kStaging) {
+        within(local_->staging());
+    } else if (ref.rank.value >= limits.ranks_max || ref.region.value >= limits.regions_max) {
+        place.ok = false;
+    } else if (ref.region == kArenaRegion) {
+        within({options_.memory.arena(ref.rank), limits.arena_bytes});
+    } else if (read_host_region(options_.memory.region(ref.rank, ref.region), &place.region, &generation)) {
+        // A rank's memory is on the host of its own node, whatever its descriptor says.
+        place.ok = place.region.node == options_.node && ref.offset <= place.region.bytes &&
+                   bytes <= place.region.bytes - ref.offset;
+        place.address = place.region.address + ref.offset;
+    }
+    if (!place.ok) ++refused_;
+    return place;
+}
+
+// Null: its agent is lost, or has no address that means anything here.
+HostFabric::Agent* HostFabric::reach(NodeId node) {
+    if (node.value >= agents_.size()) return nullptr;
+    Agent& agent = agents_[node.value];
+    if (agent.lost || agent.broken) return nullptr;
+    if (agent.endpoint == nullptr) agent.endpoint = worker_->connect(options_.agents[node.value]);
+    return agent.endpoint != nullptr ? &agent : nullptr;
+}
+
+HostFabric::Key* HostFabric::find_key(Agent& agent, const std::vector<std::byte>& key) {
+    const auto found = agent.keys.find(key);
+    if (found != agent.keys.end()) return &found->second;
+    if (agent.keys.size() >= kKeysMax) {
+        std::erase_if(agent.keys, [&](auto& entry) {
+            if (entry.second.used == 0) worker_->forget_key(entry.second.key);
+            return entry.second.used == 0;
+        });
+    }
+    UcxKey* const imported = worker_->import_key(agent.endpoint, key);
+    return imported != nullptr ? &agent.keys.emplace(key, Key{imported, 0}).first->second : nullptr;
+}
+
+// --- moving
+
+HostFabric::Move* HostFabric::begin(const HostRegion& region, uint64_t id, uint64_t* at) {
+    Agent* const agent = reach(region.node);
+    Key* const key = agent != nullptr ? find_key(*agent, region.key) : nullptr;
+    if (key == nullptr) {
+        if (problem_.empty())
+            problem_ = "the memory of node " + std::to_string(region.node.value) + " cannot be reached";
+        end(id, MoveResult::kFailed);
+        return nullptr;
+    }
+    if (free_moves_.empty()) {
+        free_moves_.push_back(moves_.size());
+        moves_.emplace_back();
+    }
+    *at = free_moves_.back();
+    free_moves_.pop_back();
+    ++key->used;
+    if (agent->moving++ == 0) agent->progress_ns = now_ns();
+    moves_[*at] = {id, region.node.value, key};
+    return &moves_[*at];
+}
+
+void HostFabric::get(const HostRegion& region, uint64_t address, std::span<std::byte> to, uint64_t id) {
+    uint64_t at = 0;
+    if (const Move* move = begin(region, id, &at))
+        worker_->get(agents_[move->node].endpoint, move->key->key, address, to, at);
+}
+
+void HostFabric::put(const HostRegion& region, std::span<const std::byte> from, uint64_t address,
+                     uint64_t id) {
+    uint64_t at = 0;
+    if (const Move* move = begin(region, id, &at))
+        worker_->put(agents_[move->node].endpoint, move->key->key, from, address, at);
+}
+
+void HostFabric::on_reached(uint64_t move, bool ok) {
+    const Move ended = moves_[move];
+    free_moves_.push_back(move);
+    --ended.key->used;
+    Agent& agent = agents_[ended.node];
+    --agent.moving;
+    agent.progress_ns = now_ns();
+    end(ended.id, ok ? MoveResult::kMoved : MoveResult::kFailed);
+}
+
+Post HostFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
+                      uint64_t working_set) {
+    if (bytes == 0) return end(id, MoveResult::kMoved);
+    const Place source = find(from, bytes), target = find(to, bytes);
+    // Neither card nor agent moves anything from one rank to another by itself.
+    if (!source.ok || !target.ok || (from.rank != kStaging && to.rank != kStaging))
+        return end(id, MoveResult::kFailed);
+    if (source.here && target.here) return inner_->copy(from, to, bytes, id, working_set);
+    if (source.here) {
+        put(target.region, source.bytes, target.address, id);
+    } else {
+        get(source.region, source.address, target.bytes, id);
+    }
+    return Post::kAccepted;
+}
+
+Post HostFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+    if ((from & kOnHost) == 0) return inner_->read(from, offset, to, bytes, id);
+    const HostRegion* const region = imports_.find(from & ~kOnHost);
+    if (region != nullptr && bytes == 0) return end(id, MoveResult::kMoved);
+    const Place target = find(to, bytes);
+    if (region == nullptr || !target.ok || to.rank != kStaging || offset > region->bytes ||
+        bytes > region->bytes - offset)
+        return end(id, MoveResult::kFailed);
+    get(*region, region->address + offset, target.bytes, id);
+    return Post::kAccepted;
+}
+
+Post HostFabric::write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) {
+    if (from.empty()) return end(id, MoveResult::kMoved);
+    const Place target = find(to, from.size());
+    if (!target.ok) return end(id, MoveResult::kFailed);
+    if (target.here) return inner_->write(from, to, id);
+    put(target.region, from, target.address, id);
+    return Post::kAccepted;
+}
+
+Post HostFabric::import_region(ServiceAddress owner, const RegionName& name,
+                               std::span<const std::byte> descriptor, uint64_t id) {
+    HostRegion region;
+    if (!decode_host_region(descriptor, &region)) return inner_->import_region(owner, name, descriptor, id);
+    const bool known = region.node == owner.node && owner.node.value < agents_.size();
+    const ImportHandle handle = known ? imports_.add(region) : 0;
+    done_.push_back(FabricEvent::imported(id, handle != 0 ? handle | kOnHost : 0));
+    return Post::kAccepted;
+}
+
+void HostFabric::forget_region(ImportHandle region) {
+    if ((region & kOnHost) != 0) {
+        imports_.forget(region & ~kOnHost);
+    } else {
+        inner_->forget_region(region);
+    }
+}
+
+// --- turns
+
+void HostFabric::on_broken(UcxEndpoint* endpoint) {
+    for (Agent& agent : agents_) agent.broken |= agent.endpoint == endpoint;
+}
+
+// UCX ends what is under way with it.
+void HostFabric::lose(Agent& agent) {
+    agent.lost = true;
+    problem_ = "the agent of node " + std::to_string(&agent - agents_.data()) +
+               " is gone: its ranks' memory cannot be reached";
+    worker_->close(std::exchange(agent.endpoint, nullptr));
+}
+
+void HostFabric::look_at_agents(uint64_t now) {
+    for (Agent& agent : agents_) {
+        const bool silent = agent.moving != 0 && now - std::min(now, agent.progress_ns) >= options_.limit_ns;
+        if (!agent.lost && (agent.broken || silent)) lose(agent);
+    }
+}
+
+bool HostFabric::turn() {
+    for (int i = 0; i < kProgressPerTurn && worker_->progress(); ++i) {
+    }
+    look_at_agents(now_ns());
+    return !done_.empty();
+}
+
+size_t HostFabric::collect(std::span<FabricEvent> events) {
+    size_t count = 0;
+    while (count < events.size() && !done_.empty()) {
+        events[count++] = done_.front();
+        done_.pop_front();
+    }
+    return count;
+}
+
+size_t HostFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
+    turn();
+    size_t count = collect(events);
+    if (count != 0 || (wait_ns != 0 && !worker_->arm())) wait_ns = 0;
+    if (wait_ns != 0) wait_ns = std::min(wait_ns, options_.limit_ns / 8);
+    count += inner_->poll(events.subspan(count), wait_ns);
+    if (count == 0 && wait_ns != 0) {
+        turn();
+        count = collect(events);
+    }
+    return count;
+}
+
+}  // namespace longshore

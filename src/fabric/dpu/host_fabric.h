@@ -1,0 +1,115 @@
+// The fabric of service processes on a DPU. Their node's records lie in the DPU's memory, but not the buffers
+// of the ranks: those are on the host, where its agent has opened them to the network. What is between such a
+// buffer and staging memory of a member is a get or a put, and so is what is read of another node's ranks:
+// from their host, past its DPU. All else is the business of the fabric behind this one. One thread.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/dpu/host_region.h"
+#include "fabric/fabric.h"
+#include "fabric/import_table.h"
+#include "fabric/shm/shm_fabric.h"
+#include "fabric/ucx/worker.h"
+
+namespace longshore {
+
+struct HostOptions {
+    NodeMemory memory;
+    NodeId node;
+    // By node: where the network reaches its host's agent.
+    std::vector<std::vector<std::byte>> agents;
+    // An agent with which nothing has come to its end for so long is lost.
+    uint64_t limit_ns = 5'000'000'000;
+};
+
+class HostFabric : public Fabric, private UcxWorker::Listener {
+  public:
+    // `inner`: between members; it ends in `local`, which has the staging memory and lives as long. Null on
+    // failure; `error` says why.
+    static std::unique_ptr<HostFabric> create(HostOptions options, std::unique_ptr<Fabric> inner,
+                                              ShmFabric* local, std::string* error);
+    ~HostFabric() override;
+
+    Post send(ServiceAddress to, std::span<const std::byte> message) override {
+        return inner_->send(to, message);
+    }
+    Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
+              uint64_t working_set = 0) override;
+    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
+    std::span<const std::byte> staging_descriptor() const override { return inner_->staging_descriptor(); }
+    Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
+                       uint64_t id) override;
+    void forget_region(ImportHandle region) override;
+    size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
+    void wake(const WakeSet& sleepers) override { inner_->wake(sleepers); }
+    FabricCounters counters() const override;
+    std::string take_problem() override;
+
+  private:
+    struct Key {
+        UcxKey* key = nullptr;
+        uint32_t used = 0;  // by moves under way
+    };
+    struct Agent {
+        UcxEndpoint* endpoint = nullptr;
+        bool lost = false, broken = false;
+        uint32_t moving = 0;
+        uint64_t progress_ns = 0;  // when a move began with none under way, or the last one ended
+        std::map<std::vector<std::byte>, Key> keys;
+    };
+    struct Move {
+        uint64_t id = 0;
+        uint16_t node = 0;
+        Key* key = nullptr;
+    };
+    // Where bytes are: here, or on a host.
+    struct Place {
+        bool ok = false, here = false;
+        std::span<std::byte> bytes;
+        HostRegion region;
+        uint64_t address = 0;
+    };
+
+    HostFabric(HostOptions options, std::unique_ptr<Fabric> inner, ShmFabric* local,
+               std::unique_ptr<UcxWorker> worker);
+    // UcxWorker::Listener
+    void on_message(std::span<const std::byte>, std::span<const std::byte>) override {}
+    void on_offer(std::span<const std::byte>, uint64_t, UcxOffer) override {}
+    void on_taken(uint64_t, bool) override {}
+    void on_sent(uint64_t) override {}
+    void on_reached(uint64_t move, bool ok) override;
+    void on_broken(UcxEndpoint* endpoint) override;
+
+    Place find(const MemoryRef& ref, uint64_t bytes);
+    Agent* reach(NodeId node);
+    Key* find_key(Agent& agent, const std::vector<std::byte>& key);
+    // The move to be filled in; null: the host cannot be reached, and the move has failed.
+    Move* begin(const HostRegion& region, uint64_t id, uint64_t* at);
+    void get(const HostRegion& region, uint64_t address, std::span<std::byte> to, uint64_t id);
+    void put(const HostRegion& region, std::span<const std::byte> from, uint64_t address, uint64_t id);
+    void lose(Agent& agent);
+    void look_at_agents(uint64_t now);
+    bool turn();
+    size_t collect(std::span<FabricEvent> events);
+    Post end(uint64_t id, MoveResult result);
+
+    HostOptions options_;
+    std::unique_ptr<Fabric> inner_;
+    ShmFabric* local_;
+    std::unique_ptr<UcxWorker> worker_;
+    std::vector<Agent> agents_;
+    ImportTable<HostRegion> imports_;
+    std::vector<Move> moves_;
+    std::vector<uint64_t> free_moves_;
+    std::deque<FabricEvent> done_;
+    uint64_t refused_ = 0;
+    std::string problem_;
+};
+
+}  // namespace longshore

@@ -1,0 +1,94 @@
+// The world of the fabric on a DPU: members that are told nothing of where their ranks are but the keys to
+// their memory, and an agent on the host of each node that has opened it, with a thread of its own.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <thread>
+
+#include "fabric/dpu/host_fabric.h"
+#include "ucx_world.h"
+
+namespace longshore::test {
+
+class HostWorld : public UcxWorld {
+  public:
+    static constexpr uint64_t kAgentLimitNs = 5'000'000'000;
+    explicit HostWorld(uint64_t agent_limit_ns = kAgentLimitNs) : UcxWorld(false, true) {
+        HostOptions options;
+        options.limit_ns = agent_limit_ns;
+        for (uint16_t n = 0; n < kNodes; ++n) {
+            std::string error;
+            agents_[n].worker = UcxWorker::create(&error, UcxWorker::Use::kMemory);
+            EXPECT_TRUE(agents_[n].worker) << error;
+            for (uint16_t r = 0; r < kRanks; ++r) open_memory(NodeId{n}, LocalRank{r});
+            const auto address = agents_[n].worker->address();
+            options.agents.emplace_back(address.begin(), address.end());
+            agents_[n].thread = std::thread([this, n] { serve(agents_[n]); });
+        }
+        for (uint16_t n = 0; n < kNodes; ++n) {
+            for (uint16_t s = 0; s < kServices; ++s) {
+                const ServiceAddress m{NodeId{n}, ServiceId{s}};
+                options.memory = memory(m.node);
+                options.node = m.node;
+                std::string error;
+                fabrics_[n][s] = HostFabric::create(options, take_network(m), local(m), &error);
+                EXPECT_TRUE(fabrics_[n][s]) << error;
+            }
+        }
+    }
+    ~HostWorld() override {
+        for (const NodeId node : {NodeId{0}, NodeId{1}}) end_agent(node);
+    }
+    Fabric& fabric(ServiceAddress m) override { return *fabrics_[m.node.value][m.service.value]; }
+    void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
+    std::vector<std::byte> descriptor(NodeId node, LocalRank rank) override {
+        return encode_host_region(regions_[node.value][rank.value]);
+    }
+    // How bytes are counted on the way is the network's business.
+    std::optional<Moved> moved(ServiceAddress) override { return std::nullopt; }
+    void end_agent(NodeId node) {
+        stop_agent(node);
+        agents_[node.value].worker.reset();
+    }
+    // It is there, but does nothing any more.
+    void stop_agent(NodeId node) {
+        Agent& agent = agents_[node.value];
+        agent.over = true;
+        if (agent.thread.joinable()) agent.thread.join();
+    }
+
+  private:
+    struct Agent {
+        std::unique_ptr<UcxWorker> worker;
+        std::thread thread;
+        std::atomic<bool> over{false};
+    };
+    void open_memory(NodeId node, LocalRank rank) {
+        HostRegion& region = regions_[node.value][rank.value];
+        std::string error;
+        EXPECT_NE(
+            agents_[node.value].worker->open_memory({bytes(node, rank), kRegionBytes}, &region.key, &error),
+            nullptr)
+            << error;
+        region.node = node;
+        region.address = reinterpret_cast<uint64_t>(bytes(node, rank));
+        region.bytes = kRegionBytes;
+        RegionEntry& entry = memory(node).region(rank, kUserRegion);
+        withdraw_region(entry);
+        EXPECT_TRUE(publish_host_region(entry, region));
+    }
+    static void serve(Agent& agent) {
+        while (!agent.over) {
+            if (agent.worker->progress() || !agent.worker->arm()) continue;
+            pollfd network{agent.worker->event_fd(), POLLIN, 0};
+            poll(&network, 1, 5);
+        }
+    }
+    Agent agents_[kNodes];
+    HostRegion regions_[kNodes][kRanks];
+    std::unique_ptr<HostFabric> fabrics_[kNodes][kServices];
+};
+
+}  // namespace longshore::test

@@ -1,0 +1,115 @@
+// What the fabric on a DPU does beyond the contracts of all fabrics: agents that go, and descriptors that
+// lie.
+#include <string.h>
+
+#include <chrono>
+
+#include "host_world.h"
+
+namespace longshore::test {
+namespace {
+
+constexpr ServiceAddress kA{NodeId{0}, ServiceId{0}}, kB{NodeId{1}, ServiceId{0}};
+constexpr LocalRank kRank0{0}, kRank1{1};
+constexpr RegionId kUser = FabricWorld::kUserRegion;
+constexpr MemoryRef kSlot{kStaging, RegionId{0}, 0};
+constexpr uint64_t kBytes = 5000;
+
+class HostFabricTest : public testing::Test {
+  protected:
+    // The event of that id, within 10 s.
+    FabricEvent finish(uint64_t id) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (std::chrono::steady_clock::now() < end) {
+            FabricEvent event;
+            if (world_.fabric(kA).poll({&event, 1}, 1'000'000) == 1 && event.id == id) return event;
+        }
+        ADD_FAILURE() << "no event of " << id;
+        return {};
+    }
+    ImportHandle import_from_b() {
+        EXPECT_EQ(world_.fabric(kA).import_region(kB, world_.name(kB.node, kRank1),
+                                                  world_.descriptor(kB.node, kRank1), 77),
+                  Post::kAccepted);
+        return finish(77).region;
+    }
+    explicit HostFabricTest(uint64_t agent_limit_ns = HostWorld::kAgentLimitNs) : world_(agent_limit_ns) {}
+    HostWorld world_;
+};
+
+class ImpatientHostFabricTest : public HostFabricTest {
+  protected:
+    ImpatientHostFabricTest() : HostFabricTest(500'000'000) {}
+};
+
+TEST_F(HostFabricTest, FromOneHostToTheOtherByWayOfStaging) {
+    for (uint64_t i = 0; i < kBytes; ++i) world_.bytes(kB.node, kRank1)[i] = static_cast<std::byte>(i * 7);
+    const ImportHandle region = import_from_b();
+    ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, 1), Post::kAccepted);
+    EXPECT_EQ(finish(1).result, MoveResult::kMoved);
+    ASSERT_EQ(world_.fabric(kA).copy(kSlot, {kRank0, kUser, 100}, kBytes, 2), Post::kAccepted);
+    EXPECT_EQ(finish(2).result, MoveResult::kMoved);
+    EXPECT_EQ(memcmp(world_.bytes(kA.node, kRank0) + 100, world_.bytes(kB.node, kRank1), kBytes), 0);
+}
+
+TEST_F(HostFabricTest, AnAgentThatGoesFailsWhatIsAskedOfItAlone) {
+    const ImportHandle region = import_from_b();
+    ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, 1), Post::kAccepted);
+    EXPECT_EQ(finish(1).result, MoveResult::kMoved);
+    world_.end_agent(kB.node);
+    for (uint64_t id = 2; id < 5; ++id) {
+        ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, id), Post::kAccepted);
+        EXPECT_EQ(finish(id).result, MoveResult::kFailed) << id;
+    }
+    EXPECT_NE(world_.fabric(kA).take_problem().find("node 1"), std::string::npos);
+    ASSERT_EQ(world_.fabric(kA).copy({kRank0, kUser, 0}, kSlot, kBytes, 9), Post::kAccepted);
+    EXPECT_EQ(finish(9).result, MoveResult::kMoved);
+}
+
+// Only where the network needs the agent's help (TCP): with RDMA nobody would notice.
+TEST_F(ImpatientHostFabricTest, AnAgentThatHelpsNoMoreIsLostWithinTheLimit) {
+    const ImportHandle region = import_from_b();
+    ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, 1), Post::kAccepted);
+    ASSERT_EQ(finish(1).result, MoveResult::kMoved);
+    world_.stop_agent(kB.node);
+    const auto begin = std::chrono::steady_clock::now();
+    for (uint64_t id = 2; id < 5; ++id)
+        ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, id), Post::kAccepted);
+    for (uint64_t id = 2; id < 5; ++id) EXPECT_EQ(finish(id).result, MoveResult::kFailed) << id;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+}
+
+TEST_F(HostFabricTest, ARegionOfAnotherNodeIsNotItsRanks) {
+    HostRegion lie;
+    ASSERT_TRUE(decode_host_region(world_.descriptor(kB.node, kRank0), &lie));
+    RegionEntry& entry = world_.memory(kA.node).region(kRank0, kUser);
+    withdraw_region(entry);
+    ASSERT_TRUE(publish_host_region(entry, lie));
+    memset(world_.bytes(kB.node, kRank0), 0x11, kBytes);
+    ASSERT_EQ(world_.fabric(kA).copy(kSlot, {kRank0, kUser, 0}, kBytes, 1), Post::kAccepted);
+    EXPECT_EQ(finish(1).result, MoveResult::kFailed);
+    EXPECT_EQ(world_.bytes(kB.node, kRank0)[17], std::byte{0x11});
+    ASSERT_EQ(world_.fabric(kA).import_region(kB, world_.name(kB.node, kRank1),
+                                              world_.descriptor(kA.node, kRank1), 2),
+              Post::kAccepted);
+    EXPECT_FALSE(finish(2).ok);
+}
+
+TEST_F(HostFabricTest, DescriptorsAreRefusedUnlessWhole) {
+    const std::vector<std::byte> whole = world_.descriptor(kB.node, kRank1);
+    HostRegion region;
+    EXPECT_TRUE(decode_host_region(whole, &region));
+    for (size_t bytes = 0; bytes < whole.size(); ++bytes)
+        EXPECT_FALSE(decode_host_region(std::span(whole).first(bytes), &region)) << bytes;
+    std::vector<std::byte> longer = whole;
+    longer.push_back(std::byte{0});
+    EXPECT_FALSE(decode_host_region(longer, &region));
+    ASSERT_TRUE(decode_host_region(whole, &region));
+    region.address = ~uint64_t{0} - 10;
+    EXPECT_FALSE(decode_host_region(encode_host_region(region), &region));
+    region.key.assign(kHostKeyBytesMax + 1, std::byte{1});
+    EXPECT_TRUE(encode_host_region(region).empty());
+}
+
+}  // namespace
+}  // namespace longshore::test
