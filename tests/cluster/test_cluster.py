@@ -25,13 +25,14 @@ MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}
 COLLECTIVES = ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER", "SCATTERV")
 OFFLOADED = "collective calls offloaded"  # the statistics say so at the end
 SKIPPED = 77
+TESTS = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 
 
-def launch(nodes, words, per_node=1, **how):
+def launch(nodes, words, per_node=1, folder=None, **how):
     mpich = how.get("mpi") == "mpich"
     try:
-        done = subprocess.run(nodes.mpirun(words, per_node, **how), capture_output=True, text=True,
+        done = subprocess.run(nodes.mpirun(words, per_node, **how), capture_output=True, text=True, cwd=folder,
                               timeout=30 if mpich else 120, check=False)
     except subprocess.TimeoutExpired as late:
         # MPICH 4.0.2 with UCX over TCP hangs in every 20th MPI_Finalize here, with and without Longshore, whose part of
@@ -49,11 +50,19 @@ def launch(nodes, words, per_node=1, **how):
     return done
 
 
+FORCED = {f"LONGSHORE_{name}_ALGORITHM": "direct" for name in COLLECTIVES}
+
+
 def offloaded(program, *arguments, **settings):
     """The words that run an MPI program with its collectives carried by service processes, whatever its sizes."""
-    forced = {f"LONGSHORE_{name}_ALGORITHM": "direct" for name in COLLECTIVES}
-    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **forced, **settings}
+    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **FORCED, **settings}
     return ["env", *(f"{name}={value}" for name, value in chosen.items()), str(program), *map(str, arguments)]
+
+
+def longshore_run(stats, *words):
+    """The same by the command, as a user has it; the statistics go to a file."""
+    settings = [word for name, value in FORCED.items() for word in ("--set", f"{name}={value}")]
+    return [str(BUILD / "bin/longshore"), "run", "--quiet", "--stats", str(stats), *settings, "--", *map(str, words)]
 
 
 def program(name, mpi):
@@ -138,6 +147,13 @@ class TestJobs(unittest.TestCase):
                         done = launch(nodes, offloaded(program("collectives", mpi), 65536),
                                       per_node=2 if mpi == "openmpi" else 1, strided=strided, mpi=mpi)
                         self.check(done, "collectives: ok")
+
+    def test_sixteen_ranks(self):
+        """Where cores are so few that the limit is no sign of a link that is cut: who has to answer waits for a core."""
+        for count, per_node, strided in ((4, 4, True), (2, 8, False)):
+            with self.subTest(nodes=count, strided=strided), cluster.Cluster(count, offloads=True) as nodes:
+                words = offloaded(program("collectives", "openmpi"), 4096, LONGSHORE_LIMIT_S=60)
+                self.check(launch(nodes, words, per_node=per_node, strided=strided), "collectives: ok")
 
     def test_random_programs(self):
         with cluster.Cluster(2) as nodes:
@@ -229,6 +245,70 @@ class TestJobs(unittest.TestCase):
                 said = [line for line in done.stderr.splitlines() if "plain MPI" in line]
                 self.assertEqual(len(said), 1, done.stderr)
                 self.assertIn("/nowhere.so", said[0])
+
+
+@unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
+class TestApplications(unittest.TestCase):
+    """Real programs under `longshore run` on 2 and 4 nodes, two ranks on each. Links with large packets: what the
+    programs do by themselves, like hpcc's tests of bandwidth, then takes a third of the time."""
+
+    SHAPES = ((2, False), (2, True), (4, False), (4, True))
+
+    def run_all(self, shapes, words, check, prepare=lambda folder, ranks: None):
+        """In each shape, then check(ranks, output, folder) and what the statistics say."""
+        for count, strided in shapes:
+            with self.subTest(nodes=count, strided=strided), cluster.Cluster(count, offloads=True) as nodes, \
+                    tempfile.TemporaryDirectory(prefix="longshore-test-") as folder:
+                prepare(Path(folder), 2 * count)
+                stats = Path(folder) / "stats.json"
+                done = launch(nodes, longshore_run(stats, *words), per_node=2, strided=strided, folder=folder)
+                check(2 * count, done.stdout, Path(folder))
+                self.check_carried(json.loads(stats.read_text(encoding="utf-8")), count)
+
+    def check_carried(self, stats, count):
+        """By service processes, all of it, and that of every node has read from others."""
+        self.assertEqual(stats["nodes"], count)
+        for name, row in stats["collectives"].items():
+            self.assertEqual(row["calls"], row["offloaded"] + row["reasons"].get("one rank", 0), name)
+        self.assertGreater(sum(row["offloaded"] for row in stats["collectives"].values()), 100)
+        read = {node: sum(row["bytes_between_nodes"] for row in stats["services"] if row["node"] == node)
+                for node in range(count)}
+        self.assertGreater(min(read.values()), 100_000, read)
+        print(f"    {sum(row['offloaded'] for row in stats['collectives'].values())} calls; "
+              f"{sum(read.values()) / 1e6:.1f} MB read from other nodes", file=sys.stderr)
+
+    @unittest.skipUnless(shutil.which("hpcc"), "no hpcc: install Debian's package hpcc")
+    def test_hpcc(self):
+        given = (TESTS / "applications/hpccinf.txt").read_text(encoding="ascii")
+
+        def prepare(folder, ranks):
+            # No smaller: hpcc allows errors in 1 % of the table of its random access, and on 4 nodes it has a few tens of
+            # them, with and without Longshore: more than 1 % of a table for a matrix of 100.
+            text = re.sub(r"^2(?= +columns of ranks$)", str(ranks // 2), given, flags=re.M)
+            (folder / "hpccinf.txt").write_text(text, encoding="ascii")
+
+        def check(ranks, _, folder):
+            out = (folder / "hpccoutf.txt").read_text(encoding="ascii")
+            self.assertIn(f"\nCommWorldProcs={ranks}\n", out)
+            self.assertIn("\nSuccess=1\n", out)
+            # Each part's own verdict: random access, PTRANS and HPL.
+            self.assertEqual(re.findall(r"Found \d+ errors in \d+ locations \((\w+)\)", out), 4 * ["passed"])
+            self.assertEqual(re.findall(r"(\d+) tests completed and (\w+) residual", out),
+                             [("5", "passed"), ("0", "failed"), ("1", "passed"), ("0", "failed")])
+
+        # Not (4, False), too: it takes as long as both with 2 nodes.
+        self.run_all(self.SHAPES[:2] + self.SHAPES[3:], ["hpcc"], check, prepare)
+
+    @unittest.skipUnless((BUILD / "bin/fft_openmpi").exists(), "examples/fft is not built")
+    def test_fft(self):
+        sums = set()
+
+        def check(_, out, __):
+            self.assertIn("all checks passed", out)
+            sums.add(re.search(r"checksum: (\w+)", out)[1])
+
+        self.run_all(self.SHAPES, [BUILD / "bin/fft_openmpi", "--size", "32", "--repeats", "2"], check)
+        self.assertEqual(len(sums), 1)  # to the last bit, on however many ranks
 
 
 @contextlib.contextmanager
