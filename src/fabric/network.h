@@ -21,8 +21,8 @@ struct NetworkOptions {
     uint32_t incarnation = 1;
     std::vector<NodeAddress> nodes;  // by NodeId
     ServiceBook book;
-    uint64_t limit_ns =
-        5'000'000'000;  // a peer that has not answered, or whose successor has not come, is lost
+    uint64_t limit_ns = 5'000'000'000;  // a peer whose successor has not come for so long is lost; so is one
+                                        // silent for six times that
     bool staging_only = false;
 };
 

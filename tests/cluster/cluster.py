@@ -22,8 +22,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+CPUSETS = Path("/sys/fs/cgroup/cpuset")
 PREFIX = "10.77.0"  # of addresses that nobody outside the namespaces sees
 OFFLOADS = ["tx", "rx", "sg", "tso", "gso", "gro"]  # packets of a wire's size: what is counted is what crosses
 BURST = "64kb"  # a larger one lets whole messages pass at no rate at all
@@ -53,11 +55,21 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
+def remove_group(group):
+    """Once the last of its processes, which have been killed, are gone."""
+    for _ in range(100):
+        try:
+            return group.rmdir()
+        except OSError:
+            time.sleep(0.05)
+    return None
+
+
 class Machine:
     """A set of namespaces, held by a process that sleeps in them and dies with this one."""
 
     def __init__(self, name, folder, address=None):
-        self.name, self.address = name, address
+        self.name, self.address, self.cores = name, address, []
         ready = folder / f"{name}.ready"
         # The shell is the first process of its namespace: when it is killed, the kernel kills the others.
         script = "\n".join([
@@ -85,7 +97,7 @@ class Machine:
 
     def enter(self):
         """The words before a command that is to run there."""
-        return ["nsenter", "--target", str(self.pid), "--net", "--uts", "--ipc", "--mount", "--pid", "--"]
+        return [*self.cores, "nsenter", "--target", str(self.pid), "--net", "--uts", "--ipc", "--mount", "--pid", "--"]
 
     def enter_network(self):
         """The words before a command that has its network and name, and sees the other machines' processes."""
@@ -104,12 +116,13 @@ class Cluster:
 
     rate: of each link in each direction, as tc says it ("1gbit"); delay: as tc says it ("100us"). None: as they come.
     offloads: packets of up to 64 KB, which cost little time of a core; without them, of a wire's size, so that what is
-    counted is what crosses: then two cores are busy with packets at 1 Gb/s in both directions.
+    counted is what crosses: then two cores are busy with packets at 1 Gb/s in both directions. own_cores: no core is two
+    nodes', as on machines; needs as many cores as nodes, and cgroup cpusets.
     """
 
-    def __init__(self, nodes, rate=None, delay=None, offloads=False):
+    def __init__(self, nodes, rate=None, delay=None, offloads=False, own_cores=False):
         self.folder = Path(tempfile.mkdtemp(prefix="longshore-test-cluster-"))
-        self.machines, self.nodes, self.offloads = [], [], offloads
+        self.machines, self.nodes, self.groups, self.offloads = [], [], [], offloads
         try:
             names = [f"node{i}" for i in range(nodes)] + ["head"]
             addresses = {name: f"{PREFIX}.{i + 1}" for i, name in enumerate(names)}
@@ -123,6 +136,8 @@ class Cluster:
                 # mpirun's own talk is not what is held back.
                 self._plug(machine, *((None, None) if name == "head" else (rate, delay)))
             self.nodes, self.head = self.machines[1:-1], self.machines[-1]
+            if own_cores:
+                self._share_cores()
             self._write_agent()
         except BaseException:
             self.close()
@@ -154,6 +169,23 @@ class Cluster:
         if delay:
             parent = ["parent", "1:1"] if rate else ["root"]
             node.run("tc", "qdisc", "add", "dev", "net0", *parent, "netem", "delay", delay)
+
+    def _share_cores(self):
+        """By cpusets, not by affinity alone: service processes look for spare cores beyond what their ranks are bound to."""
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < len(self.nodes):
+            raise RuntimeError(f"{len(self.nodes)} nodes cannot have cores of their own of {len(cores)}")
+        share = len(cores) // len(self.nodes)
+        for i, node in enumerate(self.nodes):
+            group = CPUSETS / f"{self.folder.name}-{node.name}"
+            group.mkdir()
+            self.groups.append(group)
+            (group / "cpuset.mems").write_text((CPUSETS / "cpuset.mems").read_text())
+            (group / "cpuset.cpus").write_text(",".join(map(str, cores[i * share:(i + 1) * share])))
+            enter = self.folder / f"enter-{node.name}"
+            enter.write_text(f'#!/bin/sh\necho $$ >{group}/tasks && exec "$@"\n')
+            enter.chmod(0o755)
+            node.cores = [str(enter)]
 
     def _write_agent(self):
         """What mpirun starts instead of ssh: AGENT [OPTIONS] HOST COMMAND."""
@@ -192,6 +224,8 @@ class Cluster:
     def close(self):
         for machine in reversed(self.machines):
             machine.close()
+        for group in self.groups:
+            remove_group(group)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -204,6 +238,7 @@ def main():
     parser.add_argument("--rate", help="of each link, as tc has it: 1gbit")
     parser.add_argument("--delay", help="of each link, as tc has it: 100us")
     parser.add_argument("--offloads", action="store_true", help="large packets: for times, not for counts of bytes")
+    parser.add_argument("--own-cores", action="store_true", help="no core is two nodes'")
     parser.add_argument("--count", action="store_true", help="afterwards: bytes on each link")
     parser.add_argument("--shell", action="store_true", help="a shell on node0 instead of mpirun")
     parser.add_argument("command", nargs="*", help="what the ranks run")
@@ -213,7 +248,7 @@ def main():
     if problem := missing():
         sys.exit(f"cluster: {problem}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with Cluster(options.nodes, options.rate, options.delay, options.offloads) as cluster:
+    with Cluster(options.nodes, options.rate, options.delay, options.offloads, options.own_cores) as cluster:
         words = [*cluster.nodes[0].enter(), os.environ.get("SHELL", "sh")] if options.shell else \
             cluster.mpirun(options.command, options.ranks_per_node, options.strided, options.mpi)
         before = cluster.link_bytes()

@@ -220,7 +220,7 @@ class TestJobs(unittest.TestCase):
                   "a = numpy.zeros(1 << 20, dtype=numpy.int8); b = numpy.zeros_like(a); print('begun', flush=True)\n"
                   "while True: MPI.COMM_WORLD.Alltoall(a, b)")
         with cluster.Cluster(2) as nodes:
-            words = nodes.mpirun(offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=2), 2)
+            words = nodes.mpirun(offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=1), 2)
             with start(words, stderr=subprocess.STDOUT) as job:
                 self.assertTrue(job.stdout.readline().startswith("begun"))
                 time.sleep(1)
@@ -235,7 +235,7 @@ class TestJobs(unittest.TestCase):
             self.assertIn("(node1)", out)
             self.assertIn("MPI_ERR_OTHER", out)
             self.assertLess(took, 10, out)
-            print(f"the ranks had ended {took:.1f} s after the cut, with a limit of 2 s", file=sys.stderr)
+            print(f"the ranks had ended {took:.1f} s after the cut, with a limit of 1 s", file=sys.stderr)
 
     def test_without_a_network_all_ranks_run_plain_mpi_and_say_so_once(self):
         with cluster.Cluster(2) as nodes:

@@ -7,6 +7,9 @@
 namespace longshore {
 namespace {
 constexpr uint64_t kLooksPerLimit = 16;
+// A service process may wait seconds for a core that ranks keep busy: to take that for a cut link would end a
+// job that is only slow.
+constexpr uint64_t kLimitsOfSilence = 6;
 }  // namespace
 
 UcxFabric::Peer* UcxFabric::find(ServiceAddress peer) {
@@ -153,8 +156,8 @@ void UcxFabric::look_at_peers(uint64_t now) {
             if (peer.state != Peer::State::kConnected) continue;
             if (was_away) peer.heard_ns = now;
             const uint64_t silent = now - std::min(now, peer.heard_ns);
-            if (silent >= options_.limit_ns) {
-                break_off(peer, "has not answered for as long as LONGSHORE_LIMIT_S says");
+            if (silent >= kLimitsOfSilence * options_.limit_ns) {
+                break_off(peer, "has not answered for six times as long as LONGSHORE_LIMIT_S says");
                 lose(peer);
             } else if (silent >= options_.limit_ns / 4 && now - peer.asked_ns >= options_.limit_ns / 4) {
                 peer.asked_ns = now;
