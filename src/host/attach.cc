@@ -13,7 +13,9 @@
 
 #include "base/locality.h"
 #include "base/prng.h"
+#include "engine/message.h"
 #include "fabric/shm/seat.h"
+#include "fabric/ucx/packet.h"
 #include "host/context.h"
 
 namespace longshore {
@@ -437,6 +439,17 @@ void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd>
 }  // namespace longshore
 
 using namespace longshore;
+
+// Of the structs that travel as they are, and of messages by their versions.
+uint64_t ls_layout() {
+    uint64_t hash = 1;
+    for (const uint64_t part :
+         {uint64_t{kControlMagic}, uint64_t{kWireVersion}, uint64_t{kPacketVersion},
+          uint64_t{sizeof(Identity)}, uint64_t{sizeof(NodeAnswer)}, uint64_t{sizeof(AttachOutcome)},
+          uint64_t{sizeof(Member)}, uint64_t{sizeof(ServiceParameters)}, uint64_t{sizeof(OperationRecord)}})
+        hash = mix64(hash ^ part);
+    return hash;
+}
 
 int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_context** out) {
     *out = nullptr;

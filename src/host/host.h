@@ -85,6 +85,8 @@ typedef struct ls_options {
 int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_context** out);
 int ls_context_test(ls_context* context);
 const char* ls_context_error(const ls_context* context);
+/* Of what ranks and nodes tell each other. All ranks of a job must have the same: see to it before ls_context_start. */
+uint64_t ls_layout(void);
 /* Detaches. No operation may be open, on any rank: a node's services go when its last rank has gone, and others may
  * still wait for what they have to say. So meet first (a barrier of the caller's). Local. */
 void ls_context_free(ls_context* context);

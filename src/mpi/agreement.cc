@@ -52,11 +52,17 @@ class HydraKeySpace : public KeySpace {
                field("rc=") == "0";
     }
 
-    bool published(const std::string& key) override { return has(rank_, key); }
+    bool published(const std::string& key) override {
+        std::string value;
+        return get(rank_, key, &value);
+    }
 
-    bool has(uint32_t rank, const std::string& key) override {
-        return ask("cmd=get kvsname=" + name_ + " key=" + own(key, rank) + "\n", "get_result") &&
-               field("rc=") == "0";
+    bool get(uint32_t rank, const std::string& key, std::string* value) override {
+        if (!ask("cmd=get kvsname=" + name_ + " key=" + own(key, rank) + "\n", "get_result") ||
+            field("rc=") != "0")
+            return false;
+        *value = field("value=");
+        return true;
     }
 
   private:
@@ -147,18 +153,19 @@ class PmixKeySpace : public KeySpace {
         return attached_;
     }
 
-    bool has(uint32_t rank, const std::string& key) override {
+    bool get(uint32_t rank, const std::string& key, std::string* value) override {
         PmixProc peer = self_;
         peer.rank = rank;
         PmixInfo immediate{};
         strcpy(immediate.key, "pmix.immediate");
         immediate.value.type = kPmixBool;
         immediate.value.data.flag = true;
-        PmixValue* value = nullptr;
-        int rc = get_(&peer, key.c_str(), &immediate, 1, &value);
-        if (rc == 0 && value && value->type == kPmixString) {
-            free(value->data.string);
-            free(value);
+        PmixValue* found = nullptr;
+        int rc = get_(&peer, key.c_str(), &immediate, 1, &found);
+        if (rc == 0 && found && found->type == kPmixString) {
+            *value = found->data.string;
+            free(found->data.string);
+            free(found);
         }
         return rc == 0;
     }

@@ -16,8 +16,8 @@ class KeySpace {
     virtual bool put(const std::string& key, const std::string& value) = 0;
     // After it: whether the key, which this rank has put, is there for all to see.
     virtual bool published(const std::string& key) = 0;
-    // After it: whether `rank` has put `key`.
-    virtual bool has(uint32_t rank, const std::string& key) = 0;
+    // After it: whether `rank` has put `key`, and what.
+    virtual bool get(uint32_t rank, const std::string& key, std::string* value) = 0;
 };
 
 // Null if this process was not started by a launcher that we can talk to. Call before PMPI_Init.

@@ -12,6 +12,7 @@
 #include <new>
 #include <vector>
 
+#include "base/prng.h"
 #include "mpi/agreement.h"
 #include "mpi/entry.h"
 #include "mpi/exchange.h"
@@ -68,29 +69,66 @@ constexpr uint64_t kDecisionLimitNs = 60'000'000'000;
 // than plain ones: never more than twice the better choice (docs/decisions/0011-shared-allocations.md).
 constexpr uint32_t kAdoptAfter = 14;
 
-enum Decision : int { kEveryRank = 1, kSomeRanks = 2 };
+enum Decision : int { kEveryRank = 1, kSomeRanks = 2, kOtherBuilds = 3 };
 
 void say_mixed() {
     say(LogLevel::kWarn, "some ranks of this job run without Longshore: plain MPI for all");
 }
 
+// What ranks exchange from here on, settings first, is understood by the same build alone. The key and the
+// decision are what every build must understand.
+std::string own_build() {
+    if (const char* other = getenv("LONGSHORE_INTERNAL_BUILD")) return other;
+    char text[64];
+    snprintf(text, sizeof text, "%s-%08x", LONGSHORE_VERSION,
+             static_cast<uint32_t>(mix64(ls_layout() ^ sizeof(Settings)) >> 32));
+    return text;
+}
+
+// What a rank puts under kPresentKey: BUILD@HOST.
+std::string own_presence() {
+    char host[256] = {};
+    gethostname(host, sizeof host - 1);
+    return own_build() + "@" + host;
+}
+
+void say_other_build(int rank, const std::string& presence) {
+    const size_t at = presence.find('@');
+    const std::string host = at == presence.npos ? "" : " (" + presence.substr(at + 1) + ")";
+    say(LogLevel::kWarn, "rank " + std::to_string(rank) + host + " runs another build of Longshore, " +
+                             presence.substr(0, at) + ", than rank 0, " + own_build() +
+                             ": plain MPI for all; put the same one on all nodes");
+}
+
 // Rank 0 asks the key space who is there and tells those; they are all still in MPI_Init, so on
 // MPI_COMM_WORLD a receive from rank 0 matches nothing else, and nothing is sent to a rank without the shim.
 bool tell_decision(KeySpace& space) {
+    const std::string own = own_build();
     std::vector<int> present;
-    for (int r = 1; r < shim().size; ++r)
-        if (space.has(static_cast<uint32_t>(r), kPresentKey)) present.push_back(r);
-    int decision = static_cast<int>(present.size()) == shim().size - 1 ? kEveryRank : kSomeRanks;
+    int other = 0;  // the first rank of another build; 0: none
+    std::string presence, other_presence;
+    for (int r = 1; r < shim().size; ++r) {
+        if (!space.get(static_cast<uint32_t>(r), kPresentKey, &presence)) continue;
+        present.push_back(r);
+        if (other != 0 || presence.substr(0, presence.find('@')) == own) continue;
+        other = r;
+        other_presence = presence;
+    }
+    int decision = static_cast<int>(present.size()) < shim().size - 1 ? kSomeRanks
+                   : other != 0                                       ? kOtherBuilds
+                                                                      : kEveryRank;
     for (int r : present) PMPI_Send(&decision, 1, MPI_INT, r, kDecisionTag, MPI_COMM_WORLD);
-    if (decision != kEveryRank) say_mixed();
+    if (decision == kSomeRanks) say_mixed();
+    if (decision == kOtherBuilds) say_other_build(other, other_presence);
     return decision == kEveryRank;
 }
 
 bool hear_decision(KeySpace& space) {
-    if (!space.has(0, kPresentKey)) {
+    std::string presence;
+    if (!space.get(0, kPresentKey, &presence)) {
         // Rank 0 cannot say it; the first rank after a row of ranks without the shim does.
         const auto before = static_cast<uint32_t>(shim().rank) - 1;
-        if (before == 0 || !space.has(before, kPresentKey)) say_mixed();
+        if (before == 0 || !space.get(before, kPresentKey, &presence)) say_mixed();
         return false;
     }
     // Rank 0 is there and will answer, unless it did not see us, and then nobody is offloaded: hence a limit
@@ -370,7 +408,7 @@ int init_around(Native native) {
     std::unique_ptr<KeySpace> space;
     if (!initialized) {
         space = open_key_space();
-        if (space && !space->put(kPresentKey, "1")) space = nullptr;
+        if (space && !space->put(kPresentKey, own_presence())) space = nullptr;
     }
     int provided = MPI_THREAD_SINGLE;
     int rc = native(&provided);

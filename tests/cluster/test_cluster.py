@@ -247,6 +247,16 @@ class TestJobs(unittest.TestCase):
                 self.assertIn("/nowhere.so", said[0])
 
 
+    def test_with_another_build_on_a_node_all_ranks_run_plain_mpi_and_say_so_once(self):
+        other = 'test $(hostname) != node1 || export LONGSHORE_INTERNAL_BUILD=0.0.9-test; exec "$@"'
+        with cluster.Cluster(2) as nodes:
+            for mpi in MPIS:
+                done = launch(nodes, ["sh", "-c", other, "sh", *offloaded(program("communicators", mpi), 64)], mpi=mpi)
+                said = [line for line in done.stderr.splitlines() if "plain MPI" in line]
+                self.assertEqual(len(said), 1, done.stderr)
+                self.assertRegex(said[0], r"rank 1 \(node1\) runs another build of Longshore, 0\.0\.9-test, than rank 0, \d")
+
+
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
 class TestApplications(unittest.TestCase):
     """Real programs under `longshore run` on 2 and 4 nodes, two ranks on each. Links with large packets: what the

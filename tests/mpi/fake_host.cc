@@ -117,6 +117,9 @@ int ls_context_test(ls_context*) {
 const char* ls_context_error(const ls_context*) {
     return "the fake was told to be unavailable";
 }
+uint64_t ls_layout() {
+    return 1;
+}
 void ls_context_free(ls_context* context) {
     delete context;
 }

@@ -277,6 +277,10 @@ def agreement(runner):
     mixed = "some ranks of this job run without Longshore"
     runner.run("mixed, rank 1 without", [shimmed, plain], offloaded=False, expect=mixed)
     runner.run("mixed, rank 0 without", [plain, shimmed], offloaded=False, expect=mixed)
+    other_build = runner.launch(1, collectives, {"LONGSHORE_INTERNAL_BUILD": "0.0.9-test"})
+    runner.run("another build on rank 1", [shimmed, other_build], offloaded=False,
+               expect="another build of Longshore, 0.0.9-test")
+    runner.run("another build on rank 0", [other_build, shimmed], offloaded=False, expect="than rank 0, 0.0.9-test")
     runner.run("mixed, the middle without", [shimmed, plain, shimmed], offloaded=False, expect=mixed)
     runner.run("off on all", [runner.launch(2, collectives, {"LONGSHORE_OFFLOAD": "off"})], offloaded=False,
                reject="longshore:")
@@ -539,6 +543,10 @@ def reduced(runner):
     mixed = "some ranks of this job run without Longshore"
     runner.run("mixed, rank 1 without", [shimmed, plain], offloaded=False, expect=mixed)
     runner.run("mixed, rank 0 without", [plain, shimmed], offloaded=False, expect=mixed)
+    other_build = runner.launch(1, collectives, {"LONGSHORE_INTERNAL_BUILD": "0.0.9-test"})
+    runner.run("another build on rank 1", [shimmed, other_build], offloaded=False,
+               expect="another build of Longshore, 0.0.9-test")
+    runner.run("another build on rank 0", [other_build, shimmed], offloaded=False, expect="than rank 0, 0.0.9-test")
     later = runner.launch(1, ["sh", "-c", 'sleep 0.5; exec "$@"', "sh", *collectives], {})
     runner.run("rank 0 starts later", [later, shimmed])
     runner.run("rank 1 starts later", [shimmed, later])
