@@ -381,6 +381,10 @@ int step(ls_context& c) {
                 const auto outcome = received<AttachOutcome>(c, r);
                 if (!outcome.ok) return fail(c, outcome.reason);
             }
+            // As much as all ranks have said: with many of them, not a little.
+            c.in = std::vector<std::byte>();
+            c.out = std::vector<std::byte>();
+            c.workers.clear();
             c.state = State::kReady;
             return LS_OK;
         case State::kReady:
