@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cluster  # noqa: E402
+import ranks  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}.so").exists()]
@@ -246,6 +247,20 @@ class TestJobs(unittest.TestCase):
                 self.assertEqual(len(said), 1, done.stderr)
                 self.assertIn("/nowhere.so", said[0])
 
+
+    @unittest.skipUnless("mpich" in MPIS, "no shim for MPICH")
+    def test_ranks_that_no_mpirun_has_started(self):
+        """`longshore run` needs nothing of a launcher but what the MPI itself does."""
+        words = longshore_run("-", program("collectives", "mpich"), 4096)
+        for told, expected in ((["MPI_LOCALNRANKS"], OFFLOADED), ([], "the ranks cannot agree through this launcher")):
+            with self.subTest(told=told), cluster.Cluster(2) as nodes:
+                codes, said = ranks.run(nodes.nodes, words, 1, 15, told)
+                self.assertEqual(said.count(expected), 1, said)
+                if OFFLOADED in said and None in codes:
+                    print("note: MPICH hangs in its own MPI_Finalize", file=sys.stderr)
+                    continue
+                self.assertEqual(codes, [0, 0], said)
+                self.assertIn("collectives: ok", said)
 
     def test_with_another_build_on_a_node_all_ranks_run_plain_mpi_and_say_so_once(self):
         other = 'test $(hostname) != node1 || export LONGSHORE_INTERNAL_BUILD=0.0.9-test; exec "$@"'
