@@ -19,12 +19,15 @@ constexpr size_t kKeyPaddingBytes = 4096;
 
 // A network card reaches memory by its pages as they were when it was registered. Ranks whose memory is
 // mapped here may give pages back and get others, of which nobody tells this process: nothing may stay
-// registered when it has been sent or taken. Before UCX 1.14 a setting of the transport alone says so, and
-// one that the transport is not there to read would be complained of.
+// registered when it has been sent or taken. Before UCX 1.14 a setting of the transport alone says so, which
+// is read without our prefix, and one that the transport is not there to read would be complained of.
 void forbid_old_registrations() {
+    unsigned major = 0, minor = 0, release = 0;
+    ucp_get_version(&major, &minor, &release);
+    if (major > 1 || minor >= 14) return;
     std::error_code none;
     if (!std::filesystem::is_empty("/sys/class/infiniband", none) && !none)
-        setenv("LONGSHORE_UCX_IB_REG_METHODS", "direct", 1);
+        setenv("UCX_IB_REG_METHODS", "direct", 1);
 }
 
 std::string why(const char* what, ucs_status_t status) {
