@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include <functional>
@@ -14,6 +15,14 @@
 #include "fabric/fabric.h"
 
 namespace longshore::test {
+
+// How many times slower than others the machine is: an emulated one. Limits of time are as many times longer,
+// and what is done many times is done as many times less.
+inline uint32_t slowness() {
+    static const char* const text = getenv("LONGSHORE_INTERNAL_TEST_SLOWNESS");
+    static const uint32_t times = text != nullptr ? static_cast<uint32_t>(strtoul(text, nullptr, 10)) : 1;
+    return times != 0 ? times : 1;
+}
 
 class FabricWorld {
   public:

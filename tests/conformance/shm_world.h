@@ -54,7 +54,7 @@ class ShmWorld : public FabricWorld {
         options.incarnation = incarnation;
         options.nodes = nodes_;
         for (const Fd& bell : bells_[m.node.value]) options.doorbells.emplace_back(dup(bell.get()));
-        options.limit_ns = kLimitNs;
+        options.limit_ns = kLimitNs * slowness();
         options.memory_inaccessible = inaccessible_;
         options.staging_bytes = kStagingBytes;
         options.staging_only = staging_only_;

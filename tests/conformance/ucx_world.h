@@ -9,7 +9,7 @@ namespace longshore::test {
 class UcxWorld : public ShmWorld {
   public:
     UcxWorld(bool inaccessible, bool staging_only, uint64_t limit_ns = kLimitNs)
-        : ShmWorld(inaccessible, staging_only), limit_ns_(limit_ns) {
+        : ShmWorld(inaccessible, staging_only), limit_ns_(limit_ns * slowness()) {
         UcxEnd ends[kNodes][kServices];
         book_.resize(kNodes);
         std::string error;

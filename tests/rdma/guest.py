@@ -163,6 +163,7 @@ class Guest:
 
     def __init__(self, number=0, link=None, writable=(), shell=False):
         self.number, self.name, self.address = number, f"guest{number}", address(number)
+        self.link = link
         self.folder = Path(tempfile.mkdtemp(prefix="longshore-guest-")).resolve()
         self.results = self.folder / "results"
         self.results.mkdir()
@@ -185,7 +186,7 @@ class Guest:
         words = [QEMU, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(CORES), "-m", str(MEMORY_MIB),
                  "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                  "-kernel", str(root / "kernel"), "-initrd", str(self.folder / "initial"),
-                 "-append", "console=ttyS0 quiet panic=-1",
+                 "-append", "console=ttyS0 quiet panic=-1 tsc=reliable",
                  "-serial", f"file:{self.folder / 'log'}",
                  "-chardev", f"socket,id=agent,fd={line}", "-serial", "chardev:agent"]
         if shell:

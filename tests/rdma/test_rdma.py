@@ -10,6 +10,7 @@ which boots once.
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -25,6 +26,16 @@ SKIPPED = 77
 # MPICH's UCX would use the device as well; with more spinning processes than cores, its start then takes a minute.
 MPI_WITHOUT_DEVICE = {"UCX_TLS": "self,sm"}
 LIMIT_S = 120  # what runs in two seconds here takes twenty there, and longer on a machine with other things to do
+# UCX by reliable connections on the device and by nothing else. UCX 1.13 connects by the device's IPv6 address, not by
+# its IPv4 one, and reads IB_GID_INDEX without the prefix LONGSHORE_ only.
+BY_RC = {"UCX_TLS": "rc", "UCX_NET_DEVICES": f"{guest.DEVICE}:1", "UCX_IB_GID_INDEX": "0"}
+SLOWNESS = "20"  # of the fabric's tests there
+JOB = BUILD / "tests/mpi/openmpi/mpi_collectives_openmpi"
+JOB_BY_RC = {"LONGSHORE_UCX_TLS": BY_RC["UCX_TLS"], "LONGSHORE_UCX_NET_DEVICES": BY_RC["UCX_NET_DEVICES"],
+             "UCX_IB_GID_INDEX": BY_RC["UCX_IB_GID_INDEX"], "LONGSHORE_LIMIT_S": "60"} | {
+    f"LONGSHORE_{name}_ALGORITHM": "direct" for name in ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST")}
+PATH_MTU = 4096
+MIB = 1 << 20
 PING_PONG = ["ibv_rc_pingpong", "--ib-dev", guest.DEVICE, "--gid-idx", "1", "--events", "--chk", "--iters", "200"]
 PING_PONG_PORT = 18515
 
@@ -54,6 +65,34 @@ class GuestTest(unittest.TestCase):
         self.check(first.start(["sh", "-c", listens]))
         for running in (second.start([*PING_PONG, first.address], LIMIT_S), server):
             self.assertIn("200 iters", self.check(running).stdout)
+
+    def counters(self, machine):
+        """The device's own, by name."""
+        folder = f"/sys/class/infiniband/{guest.DEVICE}/ports/1/hw_counters"
+        shown = self.check(machine.start(["grep", "-r", "", folder])).stdout
+        return {path.rsplit("/", 1)[1]: int(count) for path, count in (line.split(":") for line in shown.split())}
+
+    def packets(self, machine, before):
+        """(packets that the device has sent since, sends among what it was asked for)"""
+        after = self.counters(machine)
+        return after["sent_pkts"] - before["sent_pkts"], after["rdma_sends"] - before["rdma_sends"]
+
+    def check_job(self, machine, words, settings):
+        """Starts it: every byte is right, every call carried, and what crossed between its two nodes did so by RDMA."""
+        stats, before = machine.results / "stats.json", self.counters(machine)
+        stats.unlink(missing_ok=True)
+        words = ["env", *(f"{name}={value}" for name, value in settings.items()), f"LONGSHORE_STATS={stats}", *words]
+        self.assertIn("collectives: ok", self.check(machine.start(words, LIMIT_S)).stdout)
+        sent, sends = self.packets(machine, before)
+        told = json.loads(stats.read_text(encoding="utf-8"))
+        self.assertEqual((told["ranks"], told["nodes"]), (4, 2))
+        for name, counts in told["collectives"].items():
+            self.assertEqual((counts["offloaded"], counts["host"]), (counts["calls"], 0), name)
+        crossed = {service["node"]: service["bytes_between_nodes"] for service in told["services"]}
+        self.assertEqual(sorted(crossed), [0, 1])
+        self.assertGreater(min(crossed.values()), MIB // 2)
+        self.assertGreater(sent * PATH_MTU, crossed[0] if machine.link else sum(crossed.values()))
+        self.assertGreater(sent, 1.2 * sends)  # see TestFabric
 
     def check(self, running, status=0):
         done = running.wait()
@@ -129,6 +168,14 @@ class TestTwoGuests(GuestTest):
         self.assertRegex(done.stdout, "# gather, cyclic: (.|\n)*\n +1M +2 ")
         self.assertGreater(self.received() - before, 4 << 20)  # a block to the root: verified, warm-up, twice
 
+    def test_an_mpi_job(self):
+        """Two ranks on each; Open MPI itself uses TCP."""
+        if not JOB.exists() or not (BUILD / "lib/longshore-ucx.so").exists():
+            self.skipTest("no Open MPI, or no UCX")
+        words = guest.mpirun([self.first, self.second], ["env", f"LD_PRELOAD={BUILD}/lib/liblongshore.so",
+                             *(f"{name}={value}" for name, value in JOB_BY_RC.items()), JOB, "65536"], [2, 2])
+        self.check_job(self.first, words, {})
+
 
 class TestVerbsMover(GuestTest):
     def test_its_own_tests(self):
@@ -165,6 +212,46 @@ class TestVerbsMover(GuestTest):
                                "--workers", 1, "--mover", "verbs", "--device", "mlx5_7"], status=125,
                               environment=MPI_WITHOUT_DEVICE)
         self.assertEqual(done.stderr.count(f"there is no RDMA device mlx5_7 here, but {guest.DEVICE}"), 1, done.stderr)
+
+
+class TestFabric(GuestTest):
+    """The fabric between machines, with UCX on the device."""
+
+    def run_fabric(self, name, *words):
+        program = BUILD / f"bin/ucx_{name}_test_system"
+        if not program.exists():
+            self.skipTest(f"{program.name} is not built: no UCX, or no GoogleTest")
+        before = self.counters(self.machine())
+        environment = BY_RC | {"UCX_LOG_LEVEL": "info", "LONGSHORE_INTERNAL_TEST_SLOWNESS": SLOWNESS}
+        shown = self.run_there([program, *words], 2 * LIMIT_S, environment=environment).stdout
+        connections = re.findall(r"ep_cfg\[\d+\]: (.*)", shown)
+        self.assertTrue(connections, shown)
+        for connection in connections:
+            self.assertIn(f"am(rc_verbs/{guest.DEVICE}:1)", connection)
+        sent, sends = self.packets(self.machine(), before)
+        # Acknowledgements, and messages of several packets: datagrams, by which it connects, have neither.
+        self.assertGreater(sent, 1.2 * sends)
+        self.assertNotIn("SKIPPED", shown)
+        return int(re.search(r"\[  PASSED  \] (\d+) test", shown)[1])
+
+    def test_contracts_of_a_fabric(self):
+        """Those that concern other nodes, and waiting."""
+        cases = ("Message*/ucx", "ReadFromAnotherNode/ucx", "ReadFromAnotherNode/ucx_staging", "PollWaits*/ucx", "LostPeer*/ucx")
+        words = "--gtest_filter=" + ":".join(f"*.{case}" for case in cases)
+        self.assertEqual(self.run_fabric("conformance", words), len(cases))
+
+    def test_credits_and_successors(self):
+        self.assertGreaterEqual(self.run_fabric("fabric"), 3)
+
+    def test_an_mpi_job_of_two_nodes(self):
+        """Emulated ones: their service processes talk by UCX alone."""
+        if not JOB.exists() or not (BUILD / "lib/longshore-ucx.so").exists():
+            self.skipTest("no Open MPI, or no UCX")
+        words = [BUILD / "bin/longshore", "run", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml",
+                 "ob1", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none", "-np", "4",
+                 JOB, "65536"]
+        settings = JOB_BY_RC | {"LONGSHORE_NODES_COUNT": "2", "LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1"}
+        self.check_job(self.machine(), words, settings)
 
 
 class TestEnd(unittest.TestCase):
