@@ -236,7 +236,8 @@ class TestFabric(GuestTest):
 
     def test_contracts_of_a_fabric(self):
         """Those that concern other nodes, and waiting."""
-        cases = ("Message*/ucx", "ReadFromAnotherNode/ucx", "ReadFromAnotherNode/ucx_staging", "PollWaits*/ucx", "LostPeer*/ucx")
+        cases = ("Message*/ucx", "ReadFromAnotherNode/ucx", "ReadFromAnotherNode/ucx_staging", "PollWaits*/ucx",
+                 "LostPeer*/ucx")
         words = "--gtest_filter=" + ":".join(f"*.{case}" for case in cases)
         self.assertEqual(self.run_fabric("conformance", words), len(cases))
 
@@ -247,9 +248,9 @@ class TestFabric(GuestTest):
         """Emulated ones: their service processes talk by UCX alone."""
         if not JOB.exists() or not (BUILD / "lib/longshore-ucx.so").exists():
             self.skipTest("no Open MPI, or no UCX")
-        words = [BUILD / "bin/longshore", "run", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml",
-                 "ob1", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none", "-np", "4",
-                 JOB, "65536"]
+        words = [BUILD / "bin/longshore", "run", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe",
+                 "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "1",
+                 "--bind-to", "none", "-np", "4", JOB, "65536"]
         settings = JOB_BY_RC | {"LONGSHORE_NODES_COUNT": "2", "LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1"}
         self.check_job(self.machine(), words, settings)
 
