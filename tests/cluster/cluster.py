@@ -175,6 +175,8 @@ class Cluster:
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) < len(self.nodes):
             raise RuntimeError(f"{len(self.nodes)} nodes cannot have cores of their own of {len(cores)}")
+        if not CPUSETS.is_dir():
+            raise RuntimeError(f"nodes cannot have cores of their own: there is no {CPUSETS} (cgroup v1)")
         share = len(cores) // len(self.nodes)
         for i, node in enumerate(self.nodes):
             group = CPUSETS / f"{self.folder.name}-{node.name}"
