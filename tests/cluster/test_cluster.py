@@ -37,9 +37,9 @@ def launch(nodes, words, per_node=1, folder=None, **how):
                               timeout=30 if mpich else 120, check=False)
     except subprocess.TimeoutExpired as late:
         # MPICH 4.0.2 with UCX over TCP hangs in every 20th MPI_Finalize here, with and without Longshore, whose part of
-        # it is over when it has told its statistics.
+        # it is over when it has told its statistics, or has left the job to plain MPI.
         said = (late.stderr or b"").decode()
-        if not mpich or OFFLOADED not in said:
+        if not mpich or (OFFLOADED not in said and "plain MPI" not in said):
             raise
         print("note: MPICH hangs in its own MPI_Finalize", file=sys.stderr)
         for node in nodes.nodes:
@@ -256,8 +256,8 @@ class TestJobs(unittest.TestCase):
             with self.subTest(told=told), cluster.Cluster(2) as nodes:
                 codes, said = ranks.run(nodes.nodes, words, 1, 15, told)
                 self.assertEqual(said.count(expected), 1, said)
-                if OFFLOADED in said and None in codes:
-                    print("note: MPICH hangs in its own MPI_Finalize", file=sys.stderr)
+                if None in codes:
+                    print("note: MPICH hangs by itself, see launch()", file=sys.stderr)
                     continue
                 self.assertEqual(codes, [0, 0], said)
                 self.assertIn("collectives: ok", said)
