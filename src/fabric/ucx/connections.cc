@@ -34,9 +34,9 @@ void UcxFabric::connect(Peer& peer) {
     peer.heard_ns = turned_ns_ = now_ns();
     peer.state = Peer::State::kConnected;
     std::vector<std::vector<std::byte>> addresses;
-    if (split_addresses(peer.address, 2, &addresses)) {
+    if (split_addresses(peer.address, 1, &addresses)) {
         peer.talk = end_.talk->connect(addresses[0]);
-        peer.data = end_.data->connect(addresses[1]);
+        peer.data = end_.data->connect(addresses[0]);
     }
     if (peer.talk == nullptr || peer.data == nullptr)
         return break_off(peer, "has an address that UCX cannot use");

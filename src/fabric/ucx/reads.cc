@@ -127,7 +127,7 @@ void UcxFabric::take_data(Peer& peer, const Packet& packet, std::span<const std:
 void UcxFabric::take_offer(Peer& peer, const Packet& packet, uint64_t bytes, UcxOffer offer) {
     Read* const read = find_read(peer, packet.id);
     if (read == nullptr || bytes > kPieceBytes || !expects(peer, *read, packet.offset, bytes))
-        return end_.data->decline(offer);
+        return end_.talk->decline(offer);
     if (free_takings_.empty()) {
         free_takings_.push_back(static_cast<uint32_t>(takings_.size()));
         takings_.emplace_back();
@@ -142,7 +142,7 @@ void UcxFabric::take_offer(Peer& peer, const Packet& packet, uint64_t bytes, Ucx
         taking.piece = borrow_piece();
         to = {pieces_[taking.piece].get(), bytes};
     }
-    end_.data->take(offer, to, at);
+    end_.talk->take(offer, to, at);
 }
 
 void UcxFabric::on_taken(uint64_t id, bool ok) {

@@ -16,8 +16,8 @@ bool UcxEnd::open(std::string* error) {
     for (std::unique_ptr<UcxWorker>* worker : {&talk, &data}) {
         *worker = UcxWorker::create(error);
         if (!*worker) return false;
-        append_address((*worker)->address(), &address);
     }
+    append_address(talk->address(), &address);
     return true;
 }
 
@@ -133,7 +133,7 @@ void UcxFabric::take(Arrived& arrived) {
     const Packet& packet = arrived.packet;
     Peer* const peer = find(packet.from);
     if (!is_current(*peer, packet)) {
-        if (arrived.offer != nullptr) end_.data->decline(arrived.offer);
+        if (arrived.offer != nullptr) end_.talk->decline(arrived.offer);
         ++counters_.dropped;
         return;
     }

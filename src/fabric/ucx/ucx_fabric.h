@@ -16,12 +16,14 @@
 
 namespace longshore {
 
-// A service process's end of the network: one worker for what is said, one for the data of reads. On a
-// connection that both share, as TCP has it, what is asked for would wait behind what is being sent, and
-// links in both directions would be idle in turn.
+// A service process's end of the network. What is said goes from `talk` to the peer's `talk`; data leaves by
+// `data`, and comes to the peer's `talk`, too. So there are three connections between two of them: one for
+// what is said, and one for the data of each direction. On one that they share, as TCP has it, a request
+// would wait behind data that is being sent, and so would the word that an offered piece may come: links in
+// both directions would be idle in turn.
 struct UcxEnd {
     std::unique_ptr<UcxWorker> talk, data;
-    // By which others reach both.
+    // By which others reach it.
     std::vector<std::byte> address;
     // False: it cannot be had; `error` says why.
     bool open(std::string* error);
