@@ -12,7 +12,7 @@ namespace longshore {
 namespace {
 constexpr ImportHandle kOnHost = ImportHandle{1} << 63;  // a handle of our own
 constexpr size_t kKeysMax = 1024;                        // of an agent, kept for the next use
-constexpr int kProgressPerTurn = 64;
+constexpr int kStepsPerTurn = 64;
 }  // namespace
 
 HostFabric::HostFabric(HostOptions options, std::unique_ptr<Fabric> inner, ShmFabric* local,
@@ -230,7 +230,7 @@ void HostFabric::look_at_agents(uint64_t now) {
 }
 
 bool HostFabric::turn() {
-    for (int i = 0; i < kProgressPerTurn && worker_->progress(); ++i) {
+    for (int i = 0; i < kStepsPerTurn && worker_->progress(); ++i) {
     }
     look_at_agents(now_ns());
     return !done_.empty();
