@@ -30,16 +30,18 @@ void UcxFabric::refuse(const char* what) {
     if (!std::exchange(told_refused_, true)) problem_ = std::string("refused ") + what;
 }
 
+UcxEndpoint* UcxFabric::reach(UcxWorker& worker, const Peer& peer) {
+    std::vector<std::vector<std::byte>> addresses;
+    return split_addresses(peer.address, 1, &addresses) ? worker.connect(addresses[0]) : nullptr;
+}
+
+// That for data is made when there are some: UCX 1.13 stops on an assertion of its own where a connection is
+// closed that has not been set up.
 void UcxFabric::connect(Peer& peer) {
     peer.heard_ns = turned_ns_ = now_ns();
     peer.state = Peer::State::kConnected;
-    std::vector<std::vector<std::byte>> addresses;
-    if (split_addresses(peer.address, 1, &addresses)) {
-        peer.talk = end_.talk->connect(addresses[0]);
-        peer.data = end_.data->connect(addresses[0]);
-    }
-    if (peer.talk == nullptr || peer.data == nullptr)
-        return break_off(peer, "has an address that UCX cannot use");
+    peer.talk = reach(*end_.talk, peer);
+    if (peer.talk == nullptr) return break_off(peer, "has an address that UCX cannot use");
     Packet packet;
     packet.kind = PacketKind::kGreeting;
     send_packet(peer, packet, end_.address);
@@ -58,11 +60,17 @@ void UcxFabric::send_packet(Peer& peer, Packet packet, std::span<const std::byte
     // What is counted is in order on the way of messages only.
     const bool is_data = packet.kind == PacketKind::kReadData;
     if (!is_data) packet.taken = peer.told = peer.taken;
+    if (is_data && peer.data == nullptr && peer.talk != nullptr) {
+        peer.data = reach(*end_.data, peer);
+        peer.broken |= peer.data == nullptr;
+    }
+    UcxWorker& worker = is_data ? *end_.data : *end_.talk;
+    UcxEndpoint* const way = is_data ? peer.data : peer.talk;
     std::byte header[kPacketHeaderBytesMax];
     const auto bytes = encode_packet(packet, header);
-    const bool sent = !is_data                          ? end_.talk->send(peer.talk, bytes, payload, lent)
-                      : payload.size() > kOfferBytesMin ? end_.data->offer(peer.data, bytes, payload, lent)
-                                                        : end_.data->send(peer.data, bytes, payload, lent);
+    const bool offered = is_data && payload.size() > kOfferBytesMin;
+    const bool sent = way != nullptr && (offered ? worker.offer(way, bytes, payload, lent)
+                                                 : worker.send(way, bytes, payload, lent));
     if (!sent && lent != 0) on_sent(lent);
 }
 

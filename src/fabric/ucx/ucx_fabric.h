@@ -96,6 +96,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
 
     // connections.cc: how they come and go
     Peer* find(ServiceAddress peer);
+    UcxEndpoint* reach(UcxWorker& worker, const Peer& peer);
     void connect(Peer& peer);
     void disconnect(Peer& peer);
     void send_packet(Peer& peer, Packet packet, std::span<const std::byte> payload = {}, uint64_t lent = 0);
