@@ -68,14 +68,13 @@ HostFabric::Place HostFabric::find(const MemoryRef& ref, uint64_t bytes) {
         if (place.ok) place.bytes = all.subspan(ref.offset, bytes);
     };
     const NodeLimits& limits = options_.memory.limits();
-    uint32_t generation = 0;
     if (ref.rank == kStaging) {
         within(local_->staging());
     } else if (ref.rank.value >= limits.ranks_max || ref.region.value >= limits.regions_max) {
         place.ok = false;
     } else if (ref.region == kArenaRegion) {
         within({options_.memory.arena(ref.rank), limits.arena_bytes});
-    } else if (read_host_region(options_.memory.region(ref.rank, ref.region), &place.region, &generation)) {
+    } else if (read_host_region(options_.memory.region(ref.rank, ref.region), &place.region)) {
         // A rank's memory is on the host of its own node, whatever its descriptor says.
         place.ok = place.region.node == options_.node && ref.offset <= place.region.bytes &&
                    bytes <= place.region.bytes - ref.offset;
@@ -229,11 +228,10 @@ void HostFabric::look_at_agents(uint64_t now) {
     }
 }
 
-bool HostFabric::turn() {
+void HostFabric::turn() {
     for (int i = 0; i < kStepsPerTurn && worker_->progress(); ++i) {
     }
     look_at_agents(now_ns());
-    return !done_.empty();
 }
 
 size_t HostFabric::collect(std::span<FabricEvent> events) {

@@ -95,7 +95,7 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
     void put(const HostRegion& region, std::span<const std::byte> from, uint64_t address, uint64_t id);
     void lose(Agent& agent);
     void look_at_agents(uint64_t now);
-    bool turn();
+    void turn();
     size_t collect(std::span<FabricEvent> events);
     Post end(uint64_t id, MoveResult result);
 

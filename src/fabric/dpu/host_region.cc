@@ -46,15 +46,15 @@ bool publish_host_region(RegionEntry& entry, const HostRegion& region) {
     return true;
 }
 
-bool read_host_region(const RegionEntry& entry, HostRegion* out, uint32_t* generation) {
-    *generation = entry.generation.load(std::memory_order_acquire);
+bool read_host_region(const RegionEntry& entry, HostRegion* out) {
+    const uint32_t generation = entry.generation.load(std::memory_order_acquire);
     const uint32_t bytes = entry.descriptor_bytes;
-    if (*generation % 2 == 0 || bytes > kDescriptorBytesMax) return false;
+    if (generation % 2 == 0 || bytes > kDescriptorBytesMax) return false;
     std::byte descriptor[kDescriptorBytesMax];
     memcpy(descriptor, entry.descriptor, bytes);
     const uint64_t region_bytes = entry.bytes;
     std::atomic_thread_fence(std::memory_order_acquire);
-    return entry.generation.load(std::memory_order_relaxed) == *generation &&
+    return entry.generation.load(std::memory_order_relaxed) == generation &&
            decode_host_region({descriptor, bytes}, out) && out->bytes == region_bytes;
 }
 

@@ -28,6 +28,6 @@ bool decode_host_region(std::span<const std::byte> descriptor, HostRegion* out);
 // The owner's side: makes a free entry (even generation) describe the region. False: the key is too long.
 bool publish_host_region(RegionEntry& entry, const HostRegion& region);
 // Anybody's side. False: not in use, not one of these, or changed while it was read.
-bool read_host_region(const RegionEntry& entry, HostRegion* out, uint32_t* generation);
+bool read_host_region(const RegionEntry& entry, HostRegion* out);
 
 }  // namespace longshore
