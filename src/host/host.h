@@ -59,7 +59,14 @@ typedef struct ls_shared_memory {
     uint32_t adopt_after; /* once others have moved so many times its bytes */
 } ls_shared_memory;
 
-/* Equal on all ranks (the caller has seen to it), but for `shared`. Zero-initialise, then set; see
+/* The caller is a stand-in on a DPU (src/dpu): the rank, and its memory, are on another machine. */
+typedef struct ls_host {
+    uint64_t machine; /* the same for the ranks of a machine, and for no others */
+    const void* agent; /* by which the network reaches the agent there; of the machine's first rank */
+    size_t agent_bytes;
+} ls_host;
+
+/* Equal on all ranks (the caller has seen to it), but for `shared` and `host`. Zero-initialise, then set; see
  * src/base/settings.h for meanings. */
 typedef struct ls_options {
     uint32_t service_count, service_reads_max, service_spin_us, service_restarts_max;
@@ -76,6 +83,8 @@ typedef struct ls_options {
     ls_memory_mode memory_mode;
     uint64_t staging_bytes; /* of each service process; 0: none, so that everything goes directly */
     ls_shared_memory shared;
+    const ls_host* host; /* null: the caller is the rank itself; else copied */
+    const char* dpu;     /* where a DPU carries this rank's operations, HOST[:PORT]; null: none does */
     /* One line for the user; level 0 warn, 1 info, 2 debug, 3 trace. May be null. */
     void (*log)(void* user, int level, const char* line);
     void* log_user;

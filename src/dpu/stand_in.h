@@ -1,0 +1,21 @@
+// A rank's stand-in: a process on the DPU that posts in the node's memory here what its rank on the host asks
+// for, and tells it when that is complete. It is what host/host.h calls a rank: the exchanges it needs are
+// made by the rank.
+#pragma once
+
+#include <string>
+
+#include "session/session.h"
+#include "session/stream.h"
+
+namespace longshore {
+
+struct StandInOptions {
+    std::string service_path;  // of longshored
+};
+
+// Serves one rank until it goes. `hello` was checked by the caller; nothing was answered yet. Returns the
+// exit status.
+int run_stand_in(SessionStream stream, const SessionHello& hello, const StandInOptions& options);
+
+}  // namespace longshore

@@ -1,0 +1,129 @@
+// What a rank and its stand-in on a DPU say to each other, over one TCP connection. The two may be of
+// different machines and architectures: every field is little-endian and has its place, and everything is
+// checked by its receiver. A frame is a length, a kind and a body; the first of each side is kHello and
+// kWelcome.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace longshore {
+
+constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
+constexpr uint16_t kSessionVersion = 1;         // changes with any of what follows
+constexpr uint16_t kSessionPort = 7521;         // where longshored listens unless it is told otherwise
+
+enum class SessionKind : uint16_t {
+    // of the rank
+    kHello = 1,   // who it is
+    kExchanged,   // what all members gave: the answer to kExchange
+    kOpened,      // a region of its memory that the network can reach
+    kGroupStart,  // and kGroupFree: as host/host.h has them
+    kGroupFree,
+    kPost,      // an operation, which begins at once
+    kDescribe,  // what does it wait for? The answer is a line for the user
+    kAskStats,
+    // of the stand-in
+    kWelcome = 64,  // or why not
+    kExchange,      // give this to all members of the job or group, and get theirs
+    kReady,         // the job or a group is there, or cannot be
+    kDone,          // an operation is complete
+    kLine,          // for the user
+    kStats,
+};
+
+// A rank's first words.
+struct SessionHello {
+    uint64_t job = 0;                 // the same on all ranks of a job, and of no other
+    std::array<uint8_t, 16> token{};  // by which the job's ranks are known
+    uint64_t host = 0;                // the same for the ranks of a machine
+    uint32_t rank = 0, size = 0;      // in the job
+    uint32_t service_count = 0, service_reads_max = 0, service_spin_us = 0, service_restarts_max = 0,
+             limit_s = 0;
+    uint64_t eager_bytes = 0, chunk_bytes = 0, staging_bytes = 0;
+    std::string cores;  // of the DPU: "auto", "none" or a list
+    std::vector<std::byte>
+        agent;  // of the machine's first rank: by which the network reaches the agent there
+};
+struct SessionWelcome {
+    bool ok = false;
+    std::string reason;
+};
+
+// `id`: 0 is the job, else a group. `over`: not the bytes of an exchange, but that it failed.
+struct SessionExchange {
+    uint32_t id = 0;
+    bool ok = true;
+    std::vector<std::byte> bytes;
+};
+struct SessionReady {
+    uint32_t id = 0;
+    bool ok = false;
+    uint32_t node = 0, nodes = 0,
+             ranks_per_node = 0;  // of the job: where this rank is, how many; of a group: its shape
+    bool leader = false;          // of its node
+    std::string reason;
+};
+
+struct SessionOpened {
+    uint32_t region = 0;
+    uint64_t address = 0, bytes = 0;  // as the key has it
+    std::vector<std::byte> key;       // at most kHostKeyBytesMax (fabric/dpu/host_region.h)
+};
+
+struct SessionGroup {
+    uint32_t id = 0, rank = 0, size = 0;
+};
+
+struct SessionSpan {
+    uint64_t offset = 0, bytes = 0;
+};
+// The engine's view of an operation (engine/rank_engine.h): regions and offsets, and small data themselves.
+struct SessionPost {
+    uint32_t operation = 0, group = 0;
+    uint8_t collective = 0, algorithm = 0;
+    bool self_in_place = false;
+    uint32_t root = 0;
+    uint64_t send_block_bytes = 0, recv_block_bytes = 0;
+    uint64_t send_bytes = 0, recv_bytes = 0;  // of all blocks, with the gaps between them
+    uint32_t send_region = 0,
+             recv_region = 0;  // 0: there is none; data go with the message, or there are none
+    uint64_t send_offset = 0, recv_offset = 0;
+    std::vector<SessionSpan> send_blocks, recv_blocks;
+    std::vector<std::byte> data;  // what is sent, if it is small
+};
+struct SessionDone {
+    uint32_t operation = 0;
+    int32_t result = 0;  // LS_OK or LS_ERR_*
+};
+struct SessionLine {
+    uint8_t level = 0;
+    std::string text;
+};
+
+// False: not one of these, of another version, or not whole.
+bool decode(std::span<const std::byte> body, SessionHello* out);
+bool decode(std::span<const std::byte> body, SessionWelcome* out);
+bool decode(std::span<const std::byte> body, SessionExchange* out);
+bool decode(std::span<const std::byte> body, SessionReady* out);
+bool decode(std::span<const std::byte> body, SessionOpened* out);
+bool decode(std::span<const std::byte> body, SessionGroup* out);
+bool decode(std::span<const std::byte> body, SessionPost* out);
+bool decode(std::span<const std::byte> body, SessionDone* out);
+bool decode(std::span<const std::byte> body, SessionLine* out);
+
+std::vector<std::byte> encode(const SessionHello& message);
+std::vector<std::byte> encode(const SessionWelcome& message);
+std::vector<std::byte> encode(const SessionExchange& message);
+std::vector<std::byte> encode(const SessionReady& message);
+std::vector<std::byte> encode(const SessionOpened& message);
+std::vector<std::byte> encode(const SessionGroup& message);
+std::vector<std::byte> encode(const SessionPost& message);
+std::vector<std::byte> encode(const SessionDone& message);
+std::vector<std::byte> encode(const SessionLine& message);
+
+}  // namespace longshore
