@@ -17,6 +17,7 @@
 #include "fabric/shm/seat.h"
 #include "fabric/ucx/packet.h"
 #include "host/context.h"
+#include "host/far.h"
 
 namespace longshore {
 
@@ -52,13 +53,6 @@ uint64_t hash_text(uint64_t hash, const char* path, bool is_link) {
     }
     for (ssize_t i = 0; i < got; ++i) hash = mix64(hash ^ static_cast<unsigned char>(text[i]));
     return mix64(hash + 1);
-}
-
-uint64_t machine_identity() {
-    uint64_t hash = hash_text(1, "/proc/sys/kernel/random/boot_id", false);
-    for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/user"})
-        hash = hash_text(hash, space, true);
-    return mix64(hash ^ geteuid());
 }
 
 void set_text(char* out, const std::string& text) {
@@ -402,6 +396,13 @@ bool exchanging(const ls_context& c) {
 
 }  // namespace
 
+uint64_t machine_identity() {
+    uint64_t hash = hash_text(1, "/proc/sys/kernel/random/boot_id", false);
+    for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/user"})
+        hash = hash_text(hash, space, true);
+    return mix64(hash ^ geteuid());
+}
+
 void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd> descriptors) {
     const uint32_t services = c.options.service_count;
     if (answer.services != services || descriptors.size() != 2 + services ||
@@ -474,6 +475,14 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
         c->alive = Mapping::anonymous(4096);
         if (c->alive && madvise(c->alive.data(), 4096, MADV_WIPEONFORK) == 0)
             c->alive.data()[0] = std::byte{1};
+        if (options->dpu != nullptr) {
+            c->dpu = options->dpu;
+            c->options.dpu = c->dpu.c_str();
+            c->far = std::make_unique<Far>(*c);
+            if (!c->alive || c->far->start() != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
+            *out = c.release();
+            return static_cast<int>(LS_OK);
+        }
         const auto pid = static_cast<uint32_t>(getpid());
         c->probe_value = mix64(now_ns() ^ pid);
         const Identity mine{
@@ -489,6 +498,7 @@ int ls_context_test(ls_context* context) {
     return guarded([&] {
         ls_context& c = *context;
         if (is_forked(c)) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        if (c.far) return c.far->test();
         if (exchanging(c)) {
             const int rc = c.exchange.test(c.exchange.user);
             if (rc == LS_IN_PROGRESS) return rc;

@@ -1,5 +1,7 @@
 #include "host/context.h"
 
+#include "host/far.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -141,12 +143,20 @@ void look_around(ls_context& c, uint64_t now) {
 
 using namespace longshore;
 
+ls_context::ls_context() = default;
+ls_context::~ls_context() = default;
+
 const char* ls_context_error(const ls_context* context) {
     return context->error.c_str();
 }
 
 void ls_context_free(ls_context* context) {
     if (context == nullptr) return;
+    if (context->far) {
+        // A forked child's connection is a copy of the parent's: it is closed, and nothing is said.
+        delete context;
+        return;
+    }
     if (!is_forked(*context)) {
         hear_supervisor(*context);
         for (ls_group* group : context->groups) delete group;
@@ -161,10 +171,19 @@ void ls_context_free(ls_context* context) {
 }
 
 void ls_sleep(ls_context* context, uint64_t timeout_ns) {
-    if (is_forked(*context) || !context->engine) return;
+    if (is_forked(*context)) return;
+    if (context->far) return context->far->sleep(timeout_ns);
+    if (!context->engine) return;
     // What happened since the last sleep ended may not have been looked at yet: then this one ends at once.
     context->events_seen =
         sleep_rank(context->memory.rank(context->engine->self()), context->events_seen, timeout_ns);
+}
+
+void ls_wake(ls_context* context) {
+    if (is_forked(*context) || !context->engine) return;
+    WakeSet sleeper;
+    context->memory.ring_rank(context->engine->self(), &sleeper);
+    if (sleeper.any()) context->doorbell->ring(sleeper);
 }
 
 void ls_begin_wait(ls_context* context) {

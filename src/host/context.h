@@ -42,6 +42,11 @@ struct Plan {
 int make_plan(const ls_arguments& arguments, uint32_t rank, uint32_t size, uint64_t eager_bytes, Plan* plan,
               OperationArguments* out);
 
+// Packs blocks one after another: where they come from, and where they are in the copy. Returns its bytes.
+uint64_t pack(std::vector<BlockSpan>* blocks, std::vector<BlockSpan>* from);
+// What is sent, into as many bytes as the plan says.
+void copy_out(const Plan& plan, std::byte* to);
+
 // What a plan was made of. Programs repeat their calls: one with the same arguments needs no new plan.
 class PlanKey {
   public:
@@ -64,6 +69,7 @@ struct ls_operation {
     ls_group* group = nullptr;
     longshore::OperationArguments arguments;
     longshore::Plan plan;
+    std::vector<std::byte> data;  // of a stand-in: what is sent, if it came with the operation
     longshore::PlanKey key;                  // of the plan
     uint32_t arrays = longshore::kNoArrays;  // of the plan's blocks, kept in the node's memory
     bool prepared = false, ring_services = false, reported = false;
@@ -93,7 +99,14 @@ struct ls_group {
     uint64_t deadline_ns = 0;
 };
 
+namespace longshore {
+class Far;
+}
+
 struct ls_context {
+    ls_context();
+    ~ls_context();
+
     enum class State : uint8_t {
         kIdentity,
         kStarting,
@@ -106,7 +119,7 @@ struct ls_context {
     };
     State state = State::kIdentity;
     ls_options options{};
-    std::string service_path, service_cores, error;
+    std::string service_path, service_cores, dpu, error;
     ls_exchange exchange{};
     std::vector<std::byte> out, in;  // of the exchange in progress
     std::string problem;             // of this rank, until all know
@@ -125,6 +138,8 @@ struct ls_context {
     uint32_t machine_ranks = 1,
              services_before = 0;  // of this machine: ranks; service processes of nodes before
     bool asked = false, answered = false;
+
+    std::unique_ptr<longshore::Far> far;  // a DPU carries this rank's operations, and most of what follows is unused
 
     longshore::Fd control, memory_file;
     longshore::Mapping mapping, sight, engine_block, alive;  // alive: its first byte is 0 in a forked child
@@ -166,6 +181,8 @@ struct ls_context {
 
 namespace longshore {
 
+// Equal for processes that can reach each other's memory and sockets.
+uint64_t machine_identity();
 void log_line(const ls_context& context, int level, const char* line);
 bool is_forked(const ls_context& context);
 // Sends what the engine wants woken.

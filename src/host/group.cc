@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "host/context.h"
+#include "host/far.h"
 
 namespace longshore {
 namespace {
@@ -138,7 +139,9 @@ int ls_group_start(ls_context* context, const ls_exchange* exchange_of_group, ls
     *out = nullptr;
     return guarded([&] {
         ls_context& c = *context;
-        if (is_forked(c) || c.state != ls_context::State::kReady) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        if (is_forked(c)) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        if (c.far) return c.far->start_group(*exchange_of_group, out);
+        if (c.state != ls_context::State::kReady) return static_cast<int>(LS_ERR_UNAVAILABLE);
         drop_dying_groups(c);
         auto g = std::make_unique<ls_group>();
         g->context = context;
@@ -156,6 +159,7 @@ int ls_group_start(ls_context* context, const ls_exchange* exchange_of_group, ls
 int ls_group_test(ls_group* group) {
     return guarded([&] {
         if (is_forked(*group->context)) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        if (group->context->far) return group->context->far->test_group(*group);
         if (group->state == ls_group::State::kPlacing || group->state == ls_group::State::kAgreeing) {
             const int rc = group->exchange.test(group->exchange.user);
             if (rc == LS_IN_PROGRESS) return rc;
@@ -172,6 +176,7 @@ void ls_group_shape(const ls_group* group, uint32_t* nodes, uint32_t* ranks_per_
 
 void ls_group_free(ls_group* group) {
     if (group == nullptr || is_forked(*group->context)) return;
+    if (group->context->far) return group->context->far->free_group(group);
     group->dying = true;
     if (group->context->engine) group->context->engine->reap(&group->context->wake);
     if (group->open == 0 && !is_held(*group)) drop_group(group);

@@ -168,6 +168,8 @@ void ls_release(ls_context* context, void* memory, size_t bytes);
 
 /* Waits until something may have changed for this rank, at most timeout_ns. */
 void ls_sleep(ls_context* context, uint64_t timeout_ns);
+/* Ends the wait of another thread in ls_sleep, or its next one. */
+void ls_wake(ls_context* context);
 /* Around a wait in which ls_operation_test is called again and again for everything that is open: service processes
  * without a core of their own then leave this rank's blocks on its node to it. May be nested; no effect without
  * cooperative wait. */

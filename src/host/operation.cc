@@ -7,6 +7,8 @@
 
 #include "fabric/shm/sight_times.h"
 #include "host/context.h"
+#include "host/far.h"
+#include "host/stand_in_post.h"
 
 namespace longshore {
 namespace {
@@ -15,20 +17,30 @@ constexpr uint32_t kLooksPerClock = 8;
 constexpr size_t kPlansLookedAt = 8;
 constexpr uint32_t kHeldMax = 4;  // of the 8 places that a rank has in a group's ring
 
-void copy_out(const Plan& plan, std::byte* to) {
-    if (plan.copy_from.empty()) {
-        memcpy(to, plan.send, plan.send_bytes);
-        return;
+void set_blocks(ls_operation& op) {
+    op.arguments.send_blocks = op.plan.send_blocks.empty() ? nullptr : op.plan.send_blocks.data();
+    op.arguments.recv_blocks = op.plan.recv_blocks.empty() ? nullptr : op.plan.recv_blocks.data();
+    op.prepared = true;
+}
+
+// A stand-in's: the buffers are on the host, in regions that are published. False: not now.
+bool prepare_here(ls_context& c, ls_operation& op) {
+    if (!op.data.empty()) {
+        op.copy_offset = c.engine->arena().allocate(op.data.size());
+        if (op.copy_offset == 0) return false;
+        op.copy_bytes = op.data.size();
+        memcpy(c.mapping.data() + op.copy_offset, op.data.data(), op.data.size());
+        op.arguments.send = {c.engine->self(), kArenaRegion,
+                             op.copy_offset - c.memory.arena_begin(c.engine->self())};
+        op.arguments.send_is_stable = true;
     }
-    for (size_t i = 0; i < plan.copy_from.size(); ++i) {
-        if (plan.copy_from[i].bytes != 0)
-            memcpy(to + plan.send_blocks[i].offset, plan.send + plan.copy_from[i].offset,
-                   plan.copy_from[i].bytes);
-    }
+    set_blocks(op);
+    return true;
 }
 
 // Registers the buffers and copies what must be copied. False: not now.
 bool prepare(ls_context& c, ls_operation& op) {
+    if (c.options.host != nullptr) return prepare_here(c, op);
     Plan& plan = op.plan;
     OperationArguments& a = op.arguments;
     const LocalRank self = c.engine->self();
@@ -64,9 +76,7 @@ bool prepare(ls_context& c, ls_operation& op) {
         op.snapshot.reset();
         return false;
     }
-    a.send_blocks = plan.send_blocks.empty() ? nullptr : plan.send_blocks.data();
-    a.recv_blocks = plan.recv_blocks.empty() ? nullptr : plan.recv_blocks.data();
-    op.prepared = true;
+    set_blocks(op);
     return true;
 }
 
@@ -130,6 +140,7 @@ bool try_post(ls_context& c, ls_operation& op) {
 void let_go(ls_context& c, ls_operation& op) {
     if (!op.prepared) return;
     op.prepared = false;
+    if (c.options.host != nullptr) return;
     c.regions.release(op.arguments.recv.region);
     c.regions.release(op.arguments.send.region);
     if (op.snapshot) {
@@ -261,6 +272,70 @@ int test(ls_context& c, ls_operation& op, int* moved) {
 
 }  // namespace
 
+namespace {
+
+ls_operation& add_operation(ls_context& c, bool next) {
+    c.operations.push_back(std::make_unique<ls_operation>());
+    ls_operation* added = c.operations.back().get();
+    c.free_operations.insert(next ? c.free_operations.end() : c.free_operations.begin(), added);
+    return *added;
+}
+
+// The last of the free operations, which is planned, is the group's next.
+void begin(ls_group& group, ls_operation& op, bool ring_services) {
+    ls_context& c = *group.context;
+    c.free_operations.pop_back();
+    op.state = ls_operation::State::kWaiting;
+    op.group = &group;
+    op.prepared = op.reported = false;
+    op.ring_services = ring_services;
+    op.result = LS_IN_PROGRESS;
+    op.waited_since_ns = op.lost_since_ns = 0;
+    op.idle_looks = 0;
+    op.copy_bytes = 0;
+    op.arguments.group = group.slot;
+    op.arguments.rank = Rank{group.rank};
+    op.arguments.copies_itself = c.cooperative;
+    op.arguments.sequence = ++group.sequence;
+    ++group.open;
+    ++c.waiting_count;
+    if (c.waiting_count == 1 && try_post(c, op)) {
+        --c.waiting_count;
+    } else {
+        group.waiting.push_back(&op);
+        post_waiting(c);
+    }
+}
+
+}  // namespace
+
+bool publish_region_of_rank(ls_context& c, RegionId region, HostRegion description) {
+    if (!c.engine || region == kArenaRegion || region.value >= c.memory.limits().regions_max) return false;
+    RegionEntry& entry = c.memory.region(c.engine->self(), region);
+    if (entry.generation.load(std::memory_order_relaxed) % 2 != 0) withdraw_region(entry);
+    description.node = NodeId{static_cast<uint16_t>(c.node)};
+    return publish_host_region(entry, description);
+}
+
+int start_for_rank(ls_group* group, const OperationArguments& arguments, Plan plan,
+                   std::vector<std::byte> data, ls_operation** out) {
+    *out = nullptr;
+    return guarded([&]() -> int {
+        ls_context& c = *group->context;
+        if (group->state != ls_group::State::kReady) return LS_ERR_UNAVAILABLE;
+        if (c.free_operations.empty()) add_operation(c, true);
+        ls_operation& op = *c.free_operations.back();
+        forget_plan(c, op);
+        op.plan = std::move(plan);
+        op.data = std::move(data);
+        op.arguments = arguments;
+        op.arguments.send.rank = op.arguments.recv.rank = c.engine->self();
+        begin(*group, op, true);
+        *out = &op;
+        return LS_OK;
+    });
+}
+
 void post_waiting(ls_context& c) {
     for (ls_group* group : c.groups) {
         while (!group->waiting.empty()) {
@@ -280,26 +355,22 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
     *out = nullptr;
     return guarded([&]() -> int {
         ls_context& c = *group->context;
-        if (is_forked(c) || group->state != ls_group::State::kReady) return LS_ERR_UNAVAILABLE;
+        if (is_forked(c)) return LS_ERR_UNAVAILABLE;
+        if (group->state != ls_group::State::kReady) return LS_ERR_UNAVAILABLE;
         if (static_cast<uint32_t>(arguments->collective) >= LS_COLLECTIVE_COUNT ||
             arguments->algorithm < LS_DIRECT || arguments->algorithm > LS_STAGED_HIERARCHICAL ||
             arguments->root >= group->size)
             return LS_ERR_ARGUMENT;
+        if (c.far) return c.far->start_operation(*group, *arguments, out);
         // Between nodes a copy is only worth it where the block then goes inside the notification.
         const uint64_t eager_bytes = group->several_nodes
                                          ? std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax)
                                          : c.options.eager_bytes;
-        if (c.free_operations.size() < kPlansLookedAt && c.operations.size() < kPlansLookedAt) {
-            c.operations.push_back(std::make_unique<ls_operation>());
-            c.free_operations.insert(c.free_operations.begin(), c.operations.back().get());
-        }
+        if (c.free_operations.size() < kPlansLookedAt && c.operations.size() < kPlansLookedAt)
+            add_operation(c, false);
         bool planned = false;
         ls_operation* taken = take_operation(c, *group, *arguments, eager_bytes, &planned);
-        if (taken == nullptr) {
-            c.operations.push_back(std::make_unique<ls_operation>());
-            c.free_operations.push_back(taken = c.operations.back().get());
-        }
-        ls_operation& op = *taken;
+        ls_operation& op = taken != nullptr ? *taken : add_operation(c, true);
         if (planned) {
             op.arguments.send_is_stable = false;
         } else {
@@ -310,27 +381,7 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
             if (!op.plan.send_blocks.empty() || !op.plan.recv_blocks.empty())
                 op.key.remember(*arguments, group->id, group->size, eager_bytes);
         }
-        c.free_operations.pop_back();
-        op.state = ls_operation::State::kWaiting;
-        op.group = group;
-        op.prepared = op.reported = false;
-        op.ring_services = arguments->blocking == 0 || !c.cooperative;
-        op.result = LS_IN_PROGRESS;
-        op.waited_since_ns = op.lost_since_ns = 0;
-        op.idle_looks = 0;
-        op.copy_bytes = 0;
-        op.arguments.group = group->slot;
-        op.arguments.rank = Rank{group->rank};
-        op.arguments.copies_itself = c.cooperative;
-        op.arguments.sequence = ++group->sequence;
-        ++group->open;
-        ++c.waiting_count;
-        if (c.waiting_count == 1 && try_post(c, op)) {
-            --c.waiting_count;
-        } else {
-            group->waiting.push_back(&op);
-            post_waiting(c);
-        }
+        begin(*group, op, arguments->blocking == 0 || !c.cooperative);
         *out = &op;
         return LS_OK;
     });
@@ -341,7 +392,7 @@ int ls_operation_test(ls_operation* operation, int* moved) {
     return guarded([&]() -> int {
         ls_context& c = *operation->group->context;
         if (is_forked(c)) return LS_ERR_UNAVAILABLE;
-        return test(c, *operation, moved);
+        return c.far ? c.far->test_operation(*operation) : test(c, *operation, moved);
     });
 }
 
@@ -352,7 +403,7 @@ uint32_t ls_waiting(const ls_context* context) {
 void ls_advance(ls_context* context) {
     guarded([&]() -> int {
         ls_context& c = *context;
-        if (is_forked(c) || c.waiting_count == 0) return LS_OK;
+        if (is_forked(c) || c.waiting_count == 0) return LS_OK;  // for a DPU none ever waits here
         for (const auto& op : c.operations) {
             if (op->state == ls_operation::State::kPosted && op->result == LS_IN_PROGRESS &&
                 c.engine->poll(op->record) == Progress::kComplete)
@@ -368,6 +419,7 @@ void ls_operation_free(ls_operation* operation) {
     ls_group* group = operation->group;
     ls_context& c = *group->context;
     if (is_forked(c)) return;
+    if (c.far) return c.far->free_operation(operation);
     if (operation->state == ls_operation::State::kWaiting) {
         std::erase(group->waiting, operation);
         --c.waiting_count;
@@ -395,6 +447,7 @@ uint32_t world_rank(const ls_context& c, const Member& member) {
 void ls_operation_describe(const ls_operation* operation, char* line, size_t bytes) {
     const ls_group& group = *operation->group;
     const ls_context& c = *group.context;
+    if (c.far) return c.far->describe(*operation, line, bytes);
     const char* name = rules_of(operation->arguments.collective).name;
     const auto sequence = static_cast<unsigned long long>(operation->arguments.sequence);
     const Member* members = c.memory.members(c.memory.group(group.slot));

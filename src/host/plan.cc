@@ -57,17 +57,6 @@ bool blocks_of(const ls_vector& v, const void* buffer, uint32_t size, std::vecto
     return true;
 }
 
-// Packs blocks one after another: where they come from, and where they are in the copy.
-uint64_t pack(std::vector<BlockSpan>* blocks, std::vector<BlockSpan>* from) {
-    *from = *blocks;
-    uint64_t at = 0;
-    for (BlockSpan& block : *blocks) {
-        block.offset = at;
-        at += block.bytes;
-    }
-    return at;
-}
-
 bool all_small(const std::vector<BlockSpan>& blocks, uint64_t eager_bytes) {
     uint64_t sum = 0;
     for (const BlockSpan& block : blocks) {
@@ -208,6 +197,28 @@ bool PlanKey::matches(const ls_arguments& a, uint64_t group_id, uint32_t size, u
         known += numbers.bytes[i];
     }
     return true;
+}
+
+uint64_t pack(std::vector<BlockSpan>* blocks, std::vector<BlockSpan>* from) {
+    *from = *blocks;
+    uint64_t at = 0;
+    for (BlockSpan& block : *blocks) {
+        block.offset = at;
+        at += block.bytes;
+    }
+    return at;
+}
+
+void copy_out(const Plan& plan, std::byte* to) {
+    if (plan.copy_from.empty()) {
+        memcpy(to, plan.send, plan.send_bytes);
+        return;
+    }
+    for (size_t i = 0; i < plan.copy_from.size(); ++i) {
+        if (plan.copy_from[i].bytes != 0)
+            memcpy(to + plan.send_blocks[i].offset, plan.send + plan.copy_from[i].offset,
+                   plan.copy_from[i].bytes);
+    }
 }
 
 int make_plan(const ls_arguments& a, uint32_t rank, uint32_t size, uint64_t eager_bytes, Plan* plan,

@@ -3,6 +3,7 @@
 
 #include "base/prng.h"
 #include "host/context.h"
+#include "host/far.h"
 
 namespace longshore {
 
@@ -63,6 +64,7 @@ void ls_last_times(const ls_context* context, ls_times* out) {
 }
 
 void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]) {
+    if (context->far) return context->far->rank_bytes(out);
     for (uint32_t i = 0; i < kCollectives; ++i) out[i] = {};
     if (!context->engine || is_forked(*context)) return;
     const RankSlot& slot = context->memory.rank(context->engine->self());
@@ -79,6 +81,7 @@ ls_moved_bytes ls_rank_moved(const ls_context* context) {
 }
 
 uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t max) {
+    if (context->far && !is_forked(*context)) return context->far->services(out, max);
     if (!context->engine || is_forked(*context)) return 0;
     const uint32_t count = context->options.service_count;
     for (uint32_t s = 0; s < std::min(count, max); ++s) {

@@ -75,6 +75,8 @@ struct SessionOpened {
     std::vector<std::byte> key;       // at most kHostKeyBytesMax (fabric/dpu/host_region.h)
 };
 
+constexpr uint32_t kFarRegionsMax = 4096;  // of a rank, from 1 on; this one itself is never opened
+
 struct SessionGroup {
     uint32_t id = 0, rank = 0, size = 0;
 };
@@ -98,7 +100,8 @@ struct SessionPost {
 };
 struct SessionDone {
     uint32_t operation = 0;
-    int32_t result = 0;  // LS_OK or LS_ERR_*
+    int32_t result = 0;        // LS_OK or LS_ERR_*
+    uint64_t bytes_moved = 0;  // that came to this rank so far by operations of this collective
 };
 struct SessionLine {
     uint8_t level = 0;

@@ -1,0 +1,402 @@
+#include "dpu/stand_in.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+#include "host/stand_in_post.h"
+
+namespace longshore {
+namespace {
+
+constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
+constexpr uint64_t kStagingBytesUsual = uint64_t{16} << 20;
+constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
+constexpr uint32_t kServicesMax = 256;
+
+// An exchange that the rank makes with the others.
+struct RankExchange {
+    SessionStream* stream = nullptr;
+    uint32_t id = 0, size = 0;
+    void* out = nullptr;
+    size_t bytes = 0;
+    int state = LS_OK;
+
+    static int start(void* user, const void* in, void* out, size_t bytes) {
+        auto& self = *static_cast<RankExchange*>(user);
+        self.out = out;
+        self.bytes = bytes;
+        self.state = LS_IN_PROGRESS;
+        SessionExchange give;
+        give.id = self.id;
+        const auto* first = static_cast<const std::byte*>(in);
+        give.bytes.assign(first, first + bytes);
+        self.stream->send(SessionKind::kExchange, give);
+        return LS_OK;
+    }
+    static int test(void* user) { return static_cast<RankExchange*>(user)->state; }
+    void take(const SessionExchange& all) {
+        if (state != LS_IN_PROGRESS) return;
+        state = all.ok && all.bytes.size() == bytes * size ? LS_OK : LS_ERR_UNAVAILABLE;
+        if (state == LS_OK) memcpy(out, all.bytes.data(), all.bytes.size());
+    }
+    ls_exchange api(uint32_t rank) { return {this, rank, size, &start, &test}; }
+};
+
+// Ends the sleep of this process's rank when something arrives for it.
+class Watcher {
+  public:
+    Watcher(int fd, ls_context* context) : thread_([this, fd, context] { watch(fd, context); }) {}
+    ~Watcher() {
+        over_ = true;
+        armed_.release();
+        thread_.detach();  // it may be in poll(), and the process is about to end
+    }
+    void arm() {
+        if (!waits_.exchange(true)) armed_.release();
+    }
+
+  private:
+    void watch(int fd, ls_context* context) {
+        for (;;) {
+            armed_.acquire();
+            if (over_) return;
+            pollfd ready{fd, POLLIN, 0};
+            poll(&ready, 1, -1);
+            waits_ = false;
+            ls_wake(context);
+        }
+    }
+    std::binary_semaphore armed_{0};
+    std::atomic<bool> waits_{false}, over_{false};
+    std::thread thread_;
+};
+
+class StandIn {
+  public:
+    StandIn(SessionStream stream, const SessionHello& hello, const StandInOptions& options)
+        : stream_(std::move(stream)), hello_(hello), options_(options) {}
+    int run();
+
+  private:
+    struct Group {
+        uint32_t id = 0, rank = 0;
+        ls_group* group = nullptr;
+        bool settled = false;  // the rank was told
+        RankExchange exchange;
+    };
+    struct Open {
+        uint32_t id = 0;
+        ls_operation* operation = nullptr;
+        uint8_t collective = 0;
+    };
+    bool start();
+    bool hear();
+    bool take(SessionKind kind, std::span<const std::byte> body);
+    bool take_exchanged(const SessionExchange& exchange);
+    bool start_group(const SessionGroup& message);
+    void free_group(uint32_t id);
+    bool post(SessionPost post);
+    bool step();
+    bool test_operations();
+    void tell_stats();
+    void rest();
+    Group* find_group(uint32_t id);
+    static void log(void* user, int level, const char* line);
+
+    SessionStream stream_;
+    const SessionHello& hello_;
+    const StandInOptions& options_;
+    ls_host host_{};
+    RankExchange exchange_;
+    ls_context* context_ = nullptr;
+    bool settled_ = false, ready_ = false, broken_ = false;
+    std::vector<std::unique_ptr<Group>> groups_;
+    std::vector<Open> open_;
+    std::unique_ptr<Watcher> watcher_;
+};
+
+void StandIn::log(void* user, int level, const char* line) {
+    static_cast<StandIn*>(user)->stream_.send(SessionKind::kLine,
+                                              SessionLine{static_cast<uint8_t>(level), line});
+}
+
+bool StandIn::start() {
+    stream_.send(SessionKind::kWelcome, SessionWelcome{true, ""});
+    host_ = {hello_.host, hello_.agent.data(), hello_.agent.size()};
+    ls_options o{};
+    o.service_count = hello_.service_count;
+    o.service_reads_max = hello_.service_reads_max;
+    o.service_spin_us = hello_.service_spin_us;
+    o.service_restarts_max = hello_.service_restarts_max;
+    o.service_path = options_.service_path.c_str();
+    o.service_cores = hello_.cores.c_str();
+    o.limit_s = hello_.limit_s;
+    o.eager_bytes = hello_.eager_bytes;
+    o.chunk_bytes = hello_.chunk_bytes;
+    o.memory_mode = LS_MEMORY_STAGING;
+    o.staging_bytes =
+        std::min(hello_.staging_bytes != 0 ? hello_.staging_bytes : kStagingBytesUsual, kStagingBytesMax);
+    o.host = &host_;
+    o.log = &log;
+    o.log_user = this;
+    exchange_ = {&stream_, 0, hello_.size};
+    const ls_exchange api = exchange_.api(hello_.rank);
+    return ls_context_start(&o, &api, &context_) == LS_OK;
+}
+
+StandIn::Group* StandIn::find_group(uint32_t id) {
+    const auto found =
+        std::find_if(groups_.begin(), groups_.end(), [&](const auto& g) { return g->id == id; });
+    return found != groups_.end() ? found->get() : nullptr;
+}
+
+bool StandIn::take_exchanged(const SessionExchange& exchange) {
+    if (exchange.id == 0) {
+        exchange_.take(exchange);
+    } else if (Group* group = find_group(exchange.id)) {
+        group->exchange.take(exchange);
+    }
+    return true;
+}
+
+bool StandIn::start_group(const SessionGroup& message) {
+    if (!ready_ || find_group(message.id) != nullptr || message.size > hello_.size) return false;
+    auto group = std::make_unique<Group>();
+    group->id = message.id;
+    group->rank = message.rank;
+    group->exchange = {&stream_, message.id, message.size};
+    const ls_exchange api = group->exchange.api(message.rank);
+    if (ls_group_start(context_, &api, &group->group) != LS_OK) {
+        SessionReady failed;
+        failed.id = message.id;
+        failed.reason = "a group cannot be made";
+        stream_.send(SessionKind::kReady, failed);
+        group->settled = true;
+    }
+    groups_.push_back(std::move(group));
+    return true;
+}
+
+void StandIn::free_group(uint32_t id) {
+    Group* group = find_group(id);
+    if (group == nullptr) return;
+    ls_group_free(group->group);
+    std::erase_if(groups_, [&](const auto& g) { return g.get() == group; });
+}
+
+// Whether a side of an operation is what its collective has there, and lies within what was given.
+bool is_sound(Blocks blocks, bool by_vector, bool there, uint32_t size, const std::vector<SessionSpan>& spans,
+              uint64_t bytes) {
+    const bool has_spans = there && by_vector && blocks == Blocks::kPerRank;
+    if (spans.size() != (has_spans ? size : 0)) return false;
+    return std::all_of(spans.begin(), spans.end(), [&](const SessionSpan& span) {
+        return span.bytes == 0 || (span.offset <= bytes && span.bytes <= bytes - span.offset);
+    });
+}
+
+void copy_spans(const std::vector<SessionSpan>& from, std::vector<BlockSpan>* to) {
+    for (const SessionSpan& span : from) to->push_back({span.offset, span.bytes});
+}
+
+// False: no rank of ours sends this.
+bool StandIn::post(SessionPost post) {
+    const Group* group = find_group(post.group);
+    if (group == nullptr || post.collective >= kCollectives ||
+        post.algorithm > static_cast<uint8_t>(Algorithm::kStaged))
+        return false;
+    const uint32_t size = group->exchange.size;
+    const CollectiveRules& rules = rules_of(static_cast<Collective>(post.collective));
+    if (post.root >= size || post.send_region > kFarRegionsMax || post.recv_region > kFarRegionsMax)
+        return false;
+    const bool gives = rules.gives(Rank{group->rank}, Rank{post.root}),
+               takes = rules.takes(Rank{group->rank}, Rank{post.root});
+    if (!is_sound(rules.given, rules.by_vector, gives, size, post.send_blocks, post.send_bytes) ||
+        !is_sound(rules.taken, rules.by_vector, takes, size, post.recv_blocks, post.recv_bytes))
+        return false;
+    if (post.send_region == 0 ? post.data.size() != post.send_bytes : !post.data.empty()) return false;
+    if (post.recv_region == 0 && post.recv_bytes != 0) return false;
+    OperationArguments a;
+    a.collective = static_cast<Collective>(post.collective);
+    a.algorithm = static_cast<Algorithm>(post.algorithm);
+    a.root = Rank{post.root};
+    a.self_in_place = post.self_in_place;
+    a.send_block_bytes = post.send_block_bytes;
+    a.recv_block_bytes = post.recv_block_bytes;
+    a.send = {{}, RegionId{post.send_region}, post.send_offset};
+    a.recv = {{}, RegionId{post.recv_region}, post.recv_offset};
+    Plan plan;
+    plan.send_bytes = post.send_bytes;
+    plan.recv_bytes = post.recv_bytes;
+    copy_spans(post.send_blocks, &plan.send_blocks);
+    copy_spans(post.recv_blocks, &plan.recv_blocks);
+    ls_operation* operation = nullptr;
+    const int rc = start_for_rank(group->group, a, std::move(plan), std::move(post.data), &operation);
+    if (rc == LS_OK) {
+        open_.push_back({post.operation, operation, post.collective});
+    } else {
+        stream_.send(SessionKind::kDone, SessionDone{post.operation, rc, 0});
+    }
+    return true;
+}
+
+void StandIn::tell_stats() {
+    std::vector<ls_service_stats> all;
+    if (ls_is_node_leader(context_)) {
+        all.resize(kServicesMax);
+        all.resize(std::min(kServicesMax, ls_services(context_, all.data(), kServicesMax)));
+    }
+    stream_.send(SessionKind::kStats, std::as_bytes(std::span(all)));
+}
+
+bool StandIn::take(SessionKind kind, std::span<const std::byte> body) {
+    switch (kind) {
+        case SessionKind::kExchanged: {
+            SessionExchange exchange;
+            return decode(body, &exchange) && take_exchanged(exchange);
+        }
+        case SessionKind::kOpened: {
+            SessionOpened opened;
+            return decode(body, &opened) && opened.region < kFarRegionsMax &&
+                   publish_region_of_rank(*context_, RegionId{opened.region},
+                                          {NodeId{0}, opened.address, opened.bytes, opened.key});
+        }
+        case SessionKind::kGroupStart: {
+            SessionGroup group;
+            return decode(body, &group) && start_group(group);
+        }
+        case SessionKind::kGroupFree: {
+            SessionGroup group;
+            if (!decode(body, &group)) return false;
+            free_group(group.id);
+            return true;
+        }
+        case SessionKind::kPost: {
+            SessionPost operation;
+            return decode(body, &operation) && post(std::move(operation));
+        }
+        case SessionKind::kDescribe: {
+            SessionDone about;
+            if (!decode(body, &about)) return false;
+            for (const Open& open : open_) {
+                if (open.id != about.operation) continue;
+                char line[256];
+                ls_operation_describe(open.operation, line, sizeof line);
+                log(this, 0, line);
+            }
+            return true;
+        }
+        case SessionKind::kAskStats:
+            tell_stats();
+            return true;
+        default:
+            return false;
+    }
+}
+
+bool StandIn::hear() {
+    SessionKind kind{};
+    std::span<const std::byte> body;
+    bool heard = false;
+    while (!broken_ && stream_.receive(&kind, &body)) {
+        heard = true;
+        broken_ = !take(kind, body);
+    }
+    if (broken_)
+        stream_.send(SessionKind::kLine,
+                     SessionLine{0, "a stand-in on the DPU was told what no rank says, and ends"});
+    return heard;
+}
+
+// The job, then its groups, until the rank was told of each.
+bool StandIn::step() {
+    bool moved = false;
+    if (!settled_) {
+        const int rc = ls_context_test(context_);
+        if (rc == LS_IN_PROGRESS) return false;
+        settled_ = true;
+        ready_ = rc == LS_OK;
+        SessionReady ready;
+        ready.ok = ready_;
+        ready.reason = ready_ ? "" : ls_context_error(context_);
+        ready.node = ls_node(context_);
+        ready.nodes = ls_node_count(context_);
+        ready.leader = ls_is_node_leader(context_) != 0;
+        stream_.send(SessionKind::kReady, ready);
+        if (ready_) watcher_ = std::make_unique<Watcher>(stream_.fd(), context_);
+        return true;
+    }
+    for (const auto& group : groups_) {
+        if (group->settled) continue;
+        const int rc = ls_group_test(group->group);
+        if (rc == LS_IN_PROGRESS) continue;
+        moved = group->settled = true;
+        SessionReady ready;
+        ready.id = group->id;
+        ready.ok = rc == LS_OK;
+        if (!ready.ok) ready.reason = "a group cannot be made";
+        if (ready.ok) ls_group_shape(group->group, &ready.nodes, &ready.ranks_per_node);
+        stream_.send(SessionKind::kReady, ready);
+    }
+    return moved;
+}
+
+bool StandIn::test_operations() {
+    const size_t before = open_.size();
+    std::erase_if(open_, [&](const Open& open) {
+        const int result = ls_operation_test(open.operation, nullptr);
+        if (result == LS_IN_PROGRESS) return false;
+        ls_collective_bytes bytes[LS_COLLECTIVE_COUNT];
+        ls_rank_bytes(context_, bytes);
+        stream_.send(SessionKind::kDone, SessionDone{open.id, result, bytes[open.collective].by_service});
+        ls_operation_free(open.operation);
+        return true;
+    });
+    return open_.size() != before;
+}
+
+void StandIn::rest() {
+    const bool settling =
+        !ready_ || std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return !g->settled; });
+    if (!ready_) {
+        pollfd rank{stream_.fd(), POLLIN, 0};
+        poll(&rank, 1, 1);
+        return;
+    }
+    watcher_->arm();
+    ls_sleep(context_, settling || !stream_.flushed() ? kShortRestNs : kRestNs);
+}
+
+int StandIn::run() {
+    if (!start()) {
+        stream_.send(SessionKind::kReady,
+                     SessionReady{0, false, 0, 0, 0, false, "no memory, or settings that mean nothing here"});
+        return 1;
+    }
+    while (!broken_) {
+        // What a rank that has gone still said is of no use to anybody.
+        const bool heard = hear();
+        if (!stream_.open()) break;
+        const bool moved = step() | test_operations();
+        stream_.flush();
+        if (!heard && !moved) rest();
+    }
+    // With operations open their memory may be read and written still: the process's end tells the
+    // supervisor.
+    if (open_.empty() && settled_) ls_context_free(context_);
+    return broken_ ? 1 : 0;
+}
+
+}  // namespace
+
+int run_stand_in(SessionStream stream, const SessionHello& hello, const StandInOptions& options) {
+    return StandIn(std::move(stream), hello, options).run();
+}
+
+}  // namespace longshore
