@@ -38,6 +38,13 @@ const NetworkPart* load_network(const std::string& file, std::string* error) {
     return network;
 }
 
+const NetworkPart* load_own_network(std::string* error) {
+    char path[4096] = {};
+    if (readlink("/proc/self/exe", path, sizeof path - 1) <= 0) path[0] = 0;
+    const std::string program = path;
+    return load_network(find_network(program.substr(0, program.rfind('/') + 1)), error);
+}
+
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all) {
     std::byte length[2];
     Writer(length, sizeof length).put(static_cast<uint16_t>(address.size()));

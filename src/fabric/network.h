@@ -1,6 +1,6 @@
 // What carries messages and bytes between machines. It needs a library that a job on one machine does not, so
 // it is a part of its own (longshore-ucx.so, beside longshored or in ../lib), which a service process
-// loads when its job has several nodes.
+// loads when its job has several nodes, or runs on a DPU, and the agent on that DPU's host.
 #pragma once
 
 #include <memory>
@@ -24,6 +24,9 @@ struct NetworkOptions {
     uint64_t limit_ns = 5'000'000'000;  // a peer whose successor has not come for so long is lost; so is one
                                         // silent for six times that
     bool staging_only = false;
+    // By node: where the network reaches the agent that has opened its ranks' memory. Empty: service
+    // processes share memory with their ranks.
+    std::vector<std::vector<std::byte>> agents;
 };
 
 // A service process's end of the network, from before it knows its peers.
@@ -37,12 +40,34 @@ class Network {
                                                 std::string* error) = 0;
 };
 
+struct UcxOpening;
+
+// Opens memory of this process to whom the network lets in (fabric/dpu has who reads and writes it). Where
+// the network cannot do that alone, its progress carries out what others ask for. One thread.
+class MemoryAgent {
+  public:
+    virtual ~MemoryAgent() = default;
+    // By which others reach it.
+    virtual std::span<const std::byte> address() const = 0;
+    // Readable when there may be something to progress, once arm() has said true.
+    virtual int event_fd() const = 0;
+    // False: there is something to progress now.
+    virtual bool arm() = 0;
+    // Whether anything was done.
+    virtual bool progress() = 0;
+    // Until close_memory(); `key` is what others need. Null: not possible; `error` says why.
+    virtual UcxOpening* open_memory(std::span<std::byte> memory, std::vector<std::byte>* key,
+                                    std::string* error) = 0;
+    virtual void close_memory(UcxOpening* opening) = 0;
+};
+
 // What the part exports under kNetworkSymbol. Both sides are of one build: `build` says so.
 struct NetworkPart {
     const char* build;
     size_t layout;             // of what is handed over
     const char* (*library)();  // which it uses, and its version: "UCX 1.13.1"
     std::unique_ptr<Network> (*open)(std::string* error);
+    std::unique_ptr<MemoryAgent> (*open_agent)(std::string* error);
 };
 constexpr const char* kNetworkSymbol = "longshore_network";
 constexpr const char* kNetworkFile = "longshore-ucx.so";
@@ -52,6 +77,8 @@ constexpr const char* kNetworkFile = "longshore-ucx.so";
 std::string find_network(const std::string& directory);
 // Null: it cannot be loaded, or is not of this build; `error` says why and what to do.
 const NetworkPart* load_network(const std::string& file, std::string* error);
+// That of the program that runs.
+const NetworkPart* load_own_network(std::string* error);
 
 // The addresses of a node's service processes in one piece, and back. False: not `count` of them.
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all);

@@ -57,6 +57,11 @@ typedef struct ls_shared_memory {
      * it, *offset in the file. 0: not possible. Nobody writes to it meanwhile, and it stays so. */
     int (*adopt)(const void* base, size_t bytes, uint64_t* begin, uint64_t* end, uint64_t* offset);
     uint32_t adopt_after; /* once others have moved so many times its bytes */
+    /* All null, or blocks of that memory, of any thread; allocate gives null if there is no room. */
+    void* (*allocate)(size_t bytes);
+    void (*release)(void* block);
+    /* From then on what is freed is not given back to the system (memory/heap.h). */
+    void (*keep)(void);
 } ls_shared_memory;
 
 /* The caller is a stand-in on a DPU (src/dpu): the rank, and its memory, are on another machine. */

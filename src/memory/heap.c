@@ -42,6 +42,7 @@ static struct {
     uint32_t page_count; /* of the reservation */
     uint32_t top;        /* pages from here on have never been used */
     uint32_t live, live_max, kept;
+    int keeps_all; /* pages are not given back */
     uint64_t refused;
     uint32_t class_bits;
     uint8_t sub_bits[kClasses];
@@ -155,7 +156,7 @@ static void free_pages(uint32_t first, uint32_t pages, uint32_t dirty) {
         dirty += all.extents[next].dirty;
         remove_free(next);
     }
-    if (all.kept + dirty > kKeptPagesMax) {
+    if (all.kept + dirty > kKeptPagesMax && !all.keeps_all) {
         give_to_system(first, pages);
         dirty = 0;
     }
@@ -294,6 +295,12 @@ longshore_heap_use longshore_heap_used(void) {
                                     (size_t)all.adopted_pages << kPageShift, all.refused};
     pthread_mutex_unlock(&all.mutex);
     return use;
+}
+
+void longshore_heap_keep(void) {
+    pthread_mutex_lock(&all.mutex);
+    all.keeps_all = 1;
+    pthread_mutex_unlock(&all.mutex);
 }
 
 int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {

@@ -36,6 +36,11 @@ size_t longshore_heap_usable(const void* block);
 /* Whether the block has been made as large (or small) as that where it is. */
 int longshore_heap_resize(void* block, size_t bytes);
 
+/* From now on pages are never given back to the system: freed blocks are used again as ever, and what has
+ * been touched stays. For memory that a network's card reads and writes: its pages are those from when it was
+ * registered, and if they went, others would come in their place, of which the card knows nothing. */
+void longshore_heap_keep(void);
+
 /* Makes whole pages of ordinary memory shared where they are, with what is in them; *offset: where they lie
  * in the file. Nobody may write to them meanwhile. 0: it is not possible, and nothing has changed. They stay
  * so: the caller knows that they are never unmapped (adopt.h). */

@@ -111,6 +111,34 @@ TEST_F(Heap, GivesMemoryBackWhenMuchIsFree) {
     EXPECT_LE(static_cast<size_t>(status.st_blocks) * 512, 256 * kMiB);
 }
 
+// What was touched stays where it was, and is what the next blocks are made of.
+void keep_all(int file) {
+    constexpr size_t kBytes = 400 * kMiB;
+    const auto there = [&] {
+        struct stat status {};
+        return fstat(file, &status) == 0 ? static_cast<size_t>(status.st_blocks) * 512 : 0;
+    };
+    longshore_heap_keep();
+    for (int round = 0; round < 2; ++round) {
+        auto* block = static_cast<char*>(longshore_heap_allocate(kBytes, 1, round));
+        if (block == nullptr) _exit(2);
+        for (size_t i = 0; i < kBytes; i += 4096) {
+            if (round == 1 && block[i] != 0) _exit(3);
+            block[i] = 1;
+        }
+        longshore_heap_release(block);
+        if (there() < kBytes || longshore_heap_used().kept_bytes < kBytes) _exit(4);
+    }
+    if (there() > kBytes + kMiB) _exit(5);
+    _exit(0);
+}
+
+// In a process of its own: there is no way back.
+TEST_F(Heap, GivesNothingBackOnceItIsToldToKeep) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(keep_all(heap_->file), testing::ExitedWithCode(0), "");
+}
+
 TEST_F(Heap, GrowsAndShrinksInPlaceWhereItCan) {
     char* block = allocate(kMiB);
     fill(block, kMiB, 3);

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { LONGSHORE_CORE_VERSION = 4 };
+enum { LONGSHORE_CORE_VERSION = 5 };
 
 enum {
 #define LONGSHORE_ENTRY(name) LONGSHORE_INDEX_##name,
@@ -45,6 +45,7 @@ typedef struct longshore_stub_api {
     longshore_heap_use (*used)(void);
     int (*adopt)(const void* base, size_t bytes, uint64_t* begin, uint64_t* end,
                  uint64_t* offset); /* adopt.h */
+    void (*keep)(void);
 } longshore_stub_api;
 
 /* Exported by liblongshore-<flavour>.so. Null if the two do not belong together; else the answer lives as

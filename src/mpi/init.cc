@@ -268,6 +268,18 @@ ls_memory_mode memory_mode(MemoryMode mode) {
     __builtin_unreachable();
 }
 
+ls_shared_memory shared_memory(const longshore_stub_api& stub, const longshore_heap& heap) {
+    ls_shared_memory shared{};
+    shared.file = heap.file;
+    shared.identity = heap.identity;
+    shared.base = heap.base;
+    shared.bytes = heap.bytes;
+    shared.allocate = [](size_t bytes) { return shim().stub->allocate(bytes, 1, 0); };
+    shared.release = stub.release;
+    shared.keep = stub.keep;
+    return shared;
+}
+
 // Collective. All ranks return the same.
 bool attach() {
     Shim& s = shim();
@@ -300,7 +312,7 @@ bool attach() {
     options.memory_mode = memory_mode(settings.memory_mode);
     options.staging_bytes = settings.staging_bytes;
     const longshore_heap* heap = settings.memory_alias == MemoryAlias::kOff ? nullptr : s.stub->heap();
-    if (heap) options.shared = {heap->file, heap->identity, heap->base, heap->bytes, nullptr, 0};
+    if (heap) options.shared = shared_memory(*s.stub, *heap);
     if (heap && settings.memory_alias >= MemoryAlias::kAdopt) options.shared.adopt = s.stub->adopt;
     if (settings.memory_alias == MemoryAlias::kAdopt) options.shared.adopt_after = kAdoptAfter;
     options.log = on_log;

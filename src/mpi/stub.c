@@ -148,6 +148,7 @@ static const longshore_core_api* open_core(const char* flavour, const char* mpi_
         LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT,   natives,
         longshore_heap_get,     longshore_heap_allocate, longshore_heap_release,
         longshore_heap_holds,   longshore_heap_used,     longshore_adopt,
+        longshore_heap_keep,
     };
     typedef const longshore_core_api* open_function(const longshore_stub_api*);
     open_function* open = (open_function*)dlsym(handle, "longshore_core_open");

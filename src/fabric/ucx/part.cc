@@ -1,4 +1,5 @@
-// longshore-ucx.so: what of UCX a service process loads.
+// longshore-ucx.so: what of UCX a service process loads, and an agent.
+#include "fabric/dpu/host_fabric.h"
 #include "fabric/network.h"
 #include "fabric/ucx/ucx_fabric.h"
 
@@ -11,11 +12,37 @@ class UcxNetwork : public Network {
     std::span<const std::byte> address() const override { return end_.address; }
     std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                         std::string* error) override {
-        return UcxFabric::create(std::move(options), std::move(end_), std::move(local), error);
+        HostOptions host;
+        host.memory = options.memory;
+        host.node = options.self.node;
+        host.agents = std::move(options.agents);
+        host.limit_ns = options.limit_ns;
+        ShmFabric* const last = local.get();
+        std::unique_ptr<Fabric> between =
+            UcxFabric::create(std::move(options), std::move(end_), std::move(local), error);
+        if (!between || host.agents.empty()) return between;
+        return HostFabric::create(std::move(host), std::move(between), last, error);
     }
 
   private:
     UcxEnd end_;
+};
+
+class UcxAgent : public MemoryAgent {
+  public:
+    explicit UcxAgent(std::unique_ptr<UcxWorker> worker) : worker_(std::move(worker)) {}
+    std::span<const std::byte> address() const override { return worker_->address(); }
+    int event_fd() const override { return worker_->event_fd(); }
+    bool arm() override { return worker_->arm(); }
+    bool progress() override { return worker_->progress(); }
+    UcxOpening* open_memory(std::span<std::byte> memory, std::vector<std::byte>* key,
+                            std::string* error) override {
+        return worker_->open_memory(memory, key, error);
+    }
+    void close_memory(UcxOpening* opening) override { worker_->close_memory(opening); }
+
+  private:
+    std::unique_ptr<UcxWorker> worker_;
 };
 
 const char* library() {
@@ -28,9 +55,15 @@ std::unique_ptr<Network> open_network(std::string* error) {
     return end.open(error) ? std::make_unique<UcxNetwork>(std::move(end)) : nullptr;
 }
 
+std::unique_ptr<MemoryAgent> open_agent(std::string* error) {
+    auto worker = UcxWorker::create(error, UcxWorker::Use::kMemory);
+    return worker ? std::make_unique<UcxAgent>(std::move(worker)) : nullptr;
+}
+
 }  // namespace
 }  // namespace longshore
 
 extern "C" __attribute__((visibility("default"))) const longshore::NetworkPart longshore_network;
 const longshore::NetworkPart longshore_network = {longshore::build_name(), longshore::kNetworkLayout,
-                                                  longshore::library, longshore::open_network};
+                                                  longshore::library, longshore::open_network,
+                                                  longshore::open_agent};
