@@ -61,6 +61,8 @@ constexpr std::array kTable = {
         "Where service processes run: on spare cores, not bound, or on the CPUs listed."},
     SettingInfo{"LONGSHORE_SERVICE_RESTARTS_MAX", "16", "per node", "a number from 0 to 1000",
         "How often a lost service process is started again before offload is switched off."},
+    SettingInfo{"LONGSHORE_DPU", "", "", "HOST[:PORT] of the host's DPU (%h: the host's name), host=HOST[:PORT],..., @FILE, or empty",
+        "Where service processes run on DPUs: which serves which host; @FILE has lines of a host and its DPU."},
     SettingInfo{"LONGSHORE_NODES_COUNT", "0", "nodes", "a number from 0 to 1024; 0 takes the real nodes",
         "Treat the ranks of one machine as if they ran on this many nodes (for tests)."},
     SettingInfo{"LONGSHORE_NODES_PLACEMENT", "contiguous", "", "contiguous or strided",
@@ -104,6 +106,7 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::service_path},
     Rule{&Settings::service_cores},
     Rule{&Settings::service_restarts_max, 0, 1000},
+    Rule{&Settings::dpu},
     Rule{&Settings::nodes_count, 0, 1024},
     Rule{&Settings::nodes_placement},
     Rule{&Settings::wait_cooperative},
@@ -119,7 +122,7 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::memory_inaccessible},
 };
 // clang-format on
-static_assert(kTable.size() <= 26, "the settings stay few");
+static_assert(kTable.size() <= 27, "the settings stay few");
 
 constexpr std::array<std::string_view, 4> kLogLevels = {"warn", "info", "debug", "trace"};
 constexpr std::array<std::string_view, 2> kPlacements = {"contiguous", "strided"};

@@ -52,6 +52,7 @@ struct Settings {
     std::string service_path;  // empty: longshored beside the shim
     CoreChoice service_cores;
     uint32_t service_restarts_max = 16;
+    std::string dpu;  // which DPU serves which host (base/dpu_map.h); empty: service processes run on the hosts
 
     uint32_t nodes_count = 0;  // 0: the real nodes
     NodesPlacement nodes_placement = NodesPlacement::kContiguous;

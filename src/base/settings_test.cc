@@ -46,6 +46,7 @@ Settings all_changed() {
     settings.service_path = "/opt/longshored";
     settings.service_cores = {CoreChoice::Kind::kList, {3, 2, 65535}};
     settings.service_restarts_max = 0;
+    settings.dpu = "node0=dpu0:7521,node1=[fe80::1%tmfifo_net0]";
     settings.nodes_count = 7;
     settings.nodes_placement = NodesPlacement::kStrided;
     settings.wait_cooperative = false;
@@ -64,7 +65,7 @@ Settings all_changed() {
 
 TEST(SettingsTable, IsSmallAndWellFormed) {
     std::set<std::string> names;
-    EXPECT_LE(setting_table().size(), 26u);
+    EXPECT_LE(setting_table().size(), 27u);
     for (const SettingInfo& info : setting_table()) {
         EXPECT_TRUE(std::string_view(info.name).starts_with("LONGSHORE_")) << info.name;
         EXPECT_TRUE(names.insert(info.name).second) << info.name << " is there twice";
