@@ -241,7 +241,7 @@ bool StandIn::post(SessionPost post) {
     if (rc == LS_OK) {
         open_.push_back({post.operation, operation, post.collective});
     } else {
-        stream_.send(SessionKind::kDone, SessionDone{post.operation, rc, 0});
+        stream_.send(SessionKind::kFinished, SessionDone{post.operation, rc, 0});
     }
     return true;
 }
@@ -354,7 +354,7 @@ bool StandIn::test_operations() {
         if (result == LS_IN_PROGRESS) return false;
         ls_collective_bytes bytes[LS_COLLECTIVE_COUNT];
         ls_rank_bytes(context_, bytes);
-        stream_.send(SessionKind::kDone, SessionDone{open.id, result, bytes[open.collective].by_service});
+        stream_.send(SessionKind::kFinished, SessionDone{open.id, result, bytes[open.collective].by_service});
         ls_operation_free(open.operation);
         return true;
     });

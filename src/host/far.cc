@@ -132,20 +132,24 @@ int Far::step() {
     switch (state_) {
         case State::kIdentity: {
             place_ranks();
-            if (c_.options.shared.identity == 0 || c_.options.shared.allocate == nullptr) {
+            if (c_.options.dpu_problem != nullptr) {
+                c_.problem = c_.options.dpu_problem;
+            } else if (c_.options.shared.identity == 0 || c_.options.shared.allocate == nullptr) {
                 c_.problem = "ranks on a DPU need shared memory (LONGSHORE_MEMORY_ALIAS=allocate)";
             } else if (leads_) {
-                starter_.start(c_.service_path.c_str(), c_.options.limit_s, &c_.problem);
+                c_.starter.start_agent(c_.service_path.c_str(), c_.options.limit_s, &c_.problem);
             }
             state_ = State::kAgent;
             return LS_IN_PROGRESS;
         }
         case State::kAgent: {
             AgentPlace mine{};
+            ServiceReady agent;
             if (leads_ && c_.problem.empty() &&
-                starter_.test(&mine.name, &mine.token, &agent_address_, &c_.problem) ==
-                    AgentStarter::State::kPending)
+                c_.starter.test(&agent, &agent_address_, &c_.problem) == ServiceStarter::State::kPending)
                 return LS_IN_PROGRESS;
+            mine.name = agent.name;
+            mine.token = agent.token;
             mine.ok = c_.problem.empty();
             c_.problem.copy(mine.reason, sizeof mine.reason - 1);
             state_ = State::kAgents;
@@ -277,7 +281,7 @@ void Far::hear(SessionKind kind, std::span<const std::byte> body) {
             if (ok) hear_ready(ready);
             break;
         }
-        case SessionKind::kDone: {
+        case SessionKind::kFinished: {
             SessionDone done;
             ok = decode(body, &done) && done.operation < operations_.size() &&
                  operations_[done.operation]->state == ls_operation::State::kPosted && done.result <= 0;

@@ -90,7 +90,6 @@ class Far {
     uint64_t job_ = 0;
     Token token_{};
     std::vector<std::byte> agent_address_;
-    AgentStarter starter_;
     AgentClient agent_;
     Fd connecting_;
     SessionStream stream_;

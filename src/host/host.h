@@ -89,7 +89,8 @@ typedef struct ls_options {
     uint64_t staging_bytes; /* of each service process; 0: none, so that everything goes directly */
     ls_shared_memory shared;
     const ls_host* host; /* null: the caller is the rank itself; else copied */
-    const char* dpu;     /* where a DPU carries this rank's operations, HOST[:PORT]; null: none does */
+    const char* dpu;     /* where a DPU carries this rank's operations, HOST[:PORT]; null: none does, on any host */
+    const char* dpu_problem; /* not null: why nobody knows that of this host */
     /* One line for the user; level 0 warn, 1 info, 2 debug, 3 trace. May be null. */
     void (*log)(void* user, int level, const char* line);
     void* log_user;

@@ -12,6 +12,7 @@
 #include <new>
 #include <vector>
 
+#include "base/dpu_map.h"
 #include "base/prng.h"
 #include "mpi/agreement.h"
 #include "mpi/entry.h"
@@ -316,6 +317,13 @@ bool attach() {
     if (heap && settings.memory_alias >= MemoryAlias::kAdopt) options.shared.adopt = s.stub->adopt;
     if (settings.memory_alias == MemoryAlias::kAdopt) options.shared.adopt_after = kAdoptAfter;
     options.log = on_log;
+    std::string dpu, problem;
+    if (!settings.dpu.empty()) {
+        char host[256] = {};
+        gethostname(host, sizeof host - 1);
+        if (!find_dpu(settings.dpu, host, &dpu, &problem)) options.dpu_problem = problem.c_str();
+        options.dpu = dpu.c_str();
+    }
 
     CommExchange exchange(s.world);
     int rc = ls_context_start(&options, &exchange.api, &s.context);

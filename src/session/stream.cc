@@ -35,7 +35,7 @@ SessionStream::SessionStream(Fd socket, uint32_t limit_s) : socket_(std::move(so
 
 void SessionStream::send(SessionKind kind, std::span<const std::byte> body) {
     if (!socket_) return;
-    std::byte header[kFrameHeaderBytes];
+    std::byte header[kSessionHeaderBytes];
     Writer w(header, sizeof header);
     w.put(static_cast<uint32_t>(body.size()));
     w.put(static_cast<uint16_t>(kind));
@@ -65,8 +65,8 @@ bool SessionStream::flush() {
 bool SessionStream::receive(SessionKind* kind, std::span<const std::byte>* body, size_t bytes_max) {
     for (;;) {
         const size_t have = end_ - begin_;
-        size_t want = kFrameHeaderBytes;
-        if (have >= kFrameHeaderBytes) {
+        size_t want = kSessionHeaderBytes;
+        if (have >= kSessionHeaderBytes) {
             Reader r({in_.data() + begin_, have});
             const auto bytes = r.get<uint32_t>();
             *kind = SessionKind{r.get<uint16_t>()};
@@ -76,7 +76,7 @@ bool SessionStream::receive(SessionKind* kind, std::span<const std::byte>* body,
             }
             want += bytes;
             if (have >= want) {
-                *body = {in_.data() + begin_ + kFrameHeaderBytes, bytes};
+                *body = {in_.data() + begin_ + kSessionHeaderBytes, bytes};
                 begin_ += want;
                 return true;
             }

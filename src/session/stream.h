@@ -12,9 +12,9 @@
 
 namespace longshore {
 
-constexpr size_t kFrameHeaderBytes = 8;       // length of the body, kind, zero
+constexpr size_t kSessionHeaderBytes = 8;       // length of the body, kind, zero
 constexpr size_t kHelloBytesMax = 16 * 1024;  // of a frame from whom nothing is known yet
-constexpr size_t kFrameBytesMax = size_t{1} << 30;
+constexpr size_t kSessionBytesMax = size_t{1} << 30;
 
 class SessionStream {
   public:
@@ -39,7 +39,7 @@ class SessionStream {
 
     // The next frame, of at most `bytes_max`; its body is borrowed until the next call. False: there is none
     // yet, or the connection is over (open() tells).
-    bool receive(SessionKind* kind, std::span<const std::byte>* body, size_t bytes_max = kFrameBytesMax);
+    bool receive(SessionKind* kind, std::span<const std::byte>* body, size_t bytes_max = kSessionBytesMax);
 
   private:
     Fd socket_;
