@@ -1,8 +1,10 @@
-// longshored: started by the first rank of a node (supervisor), and by itself (sp). Not by hand.
+// longshored: started by the first rank of a node (supervisor), and by itself (sp); by hand, or by the
+// system, only where it is the standing service of a DPU (listen).
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "dpu/listen.h"
 #include "service/service_process.h"
 #include "service/supervisor.h"
 
@@ -10,8 +12,12 @@ int main(int argc, char** argv) {
     prctl(PR_SET_NAME, "longshored");
     if (argc >= 2 && strcmp(argv[1], "supervisor") == 0) return longshore::run_supervisor();
     if (argc >= 2 && strcmp(argv[1], "sp") == 0) return longshore::run_service_process();
+    if (argc >= 2 && strcmp(argv[1], "listen") == 0) {
+        argv[1] = argv[0];  // as it is named in messages about options
+        return longshore::run_listen(argc - 1, argv + 1);
+    }
     fprintf(stderr,
             "longshored serves the collectives of MPI programs. It is started by the program itself: "
-            "see 'longshore run --help'.\n");
+            "see 'longshore run --help'. For a DPU see 'longshored listen --help'.\n");
     return 2;
 }

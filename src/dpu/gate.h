@@ -1,0 +1,69 @@
+// The standing service of a DPU (`longshored listen`): takes the connections of ranks, and starts a stand-in,
+// a process of its own, for each that says who it is and may come. One thread. What a stranger sends costs it
+// some KB and a limited time, and other jobs nothing.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dpu/gate_config.h"
+#include "dpu/gate_jobs.h"
+#include "dpu/hello.h"
+#include "session/stream.h"
+
+namespace longshore {
+
+class Gate {
+  public:
+    // In the new process: serves the rank, to which nothing was answered yet. Returns the exit status.
+    using StandIn = std::function<int(SessionStream, const SessionHello&)>;
+    // At SIGHUP; false, and why: the old configuration stays. May be empty.
+    using Reread = std::function<bool(GateConfig*, std::string*)>;
+
+    Gate(GateConfig config, StandIn stand_in, Reread reread);
+    ~Gate();
+    bool listen(std::string* error);
+    uint16_t port() const { return port_; }
+    // Until SIGTERM or SIGINT. Stand-ins that are there go on. Returns the exit status.
+    int run();
+
+  private:
+    struct Connection;
+    struct RefusalLog {
+        uint64_t shown_ns = 0;
+        uint64_t hidden = 0;
+    };
+
+    bool take_signals();
+    bool turn_signals();
+    void accept_all(const Fd& listener);
+    void meet(Fd socket, const IpAddress& address);
+    void turn(Connection& connection);
+    void start_stand_in(Connection& connection);
+    void become_stand_in(Connection& connection);
+    void refuse(Connection& connection, const GateRefusal& refusal);
+    void count_refusal(const IpAddress& address, const GateRefusal& refusal);
+    void show_hidden_refusals();
+    void reap();
+    void read_config_again();
+    void show_counters() const;
+    int wait_ms() const;
+
+    GateConfig config_;
+    StandIn stand_in_;
+    Reread reread_;
+    uint16_t port_ = 0;
+    std::vector<Fd> listeners_;
+    Fd signals_;
+    std::vector<std::unique_ptr<Connection>> connections_;
+    GateJobs jobs_;
+    RefusalLog log_;
+    uint64_t rest_until_ns_ = 0;  // no connection can be taken until then: there are no descriptors
+    uint64_t accepted_ = 0, started_ = 0;
+    std::array<uint64_t, kGateCauses> refused_{};
+};
+
+}  // namespace longshore

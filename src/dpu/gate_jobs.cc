@@ -1,0 +1,101 @@
+#include "dpu/gate_jobs.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "fabric/shm/socket.h"
+
+namespace longshore {
+namespace {
+
+constexpr size_t kAddressesShownMax = 8;
+
+GateRefusal over_limit(const char* name, uint32_t limit, const char* what) {
+    return {GateCause::kLimit,
+            std::string(name) + " of the DPU's service is " + std::to_string(limit) + ": " + what};
+}
+
+std::string show_end(int status) {
+    if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
+    return "exit status " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace
+
+const char* gate_cause_name(GateCause cause) {
+    constexpr const char* kNames[kGateCauses] = {"network", "limit", "slow",  "stranger", "version",
+                                                 "broken",  "value", "token", "rank",     "no process"};
+    return kNames[static_cast<size_t>(cause)];
+}
+
+std::string job_name(uint64_t job) {
+    char text[17];
+    snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(job));
+    return text;
+}
+
+std::optional<GateRefusal> GateJobs::refuse(const SessionHello& hello, const GateConfig& config) const {
+    const auto found = jobs_.find(hello.job);
+    if (found == jobs_.end()) {
+        if (jobs_.size() >= config.jobs_max)
+            return over_limit("jobs_max", config.jobs_max, "so many other jobs are there");
+        return std::nullopt;
+    }
+    const Job& job = found->second;
+    if (!same_token(job.token, hello.token)) return GateRefusal{GateCause::kToken, "not this job's token"};
+    if (job.size != hello.size)
+        return GateRefusal{GateCause::kRank, "the job has " + std::to_string(job.size) + " ranks, not " +
+                                                 std::to_string(hello.size)};
+    if (std::binary_search(job.ranks.begin(), job.ranks.end(), hello.rank))
+        return GateRefusal{GateCause::kRank,
+                           "rank " + std::to_string(hello.rank) + " of the job is there already"};
+    if (job.ranks.size() >= config.ranks_per_job_max)
+        return over_limit("ranks_per_job_max", config.ranks_per_job_max,
+                          "so many ranks of the job are there");
+    return std::nullopt;
+}
+
+bool GateJobs::add(pid_t stand_in, const SessionHello& hello, const IpAddress& address) {
+    stand_ins_[stand_in] = {hello.job, hello.rank, address};
+    const auto [at, first] = jobs_.try_emplace(hello.job);
+    Job& job = at->second;
+    if (first) job.token = hello.token, job.size = hello.size;
+    ++job.ranks_ever;
+    job.ranks.insert(std::lower_bound(job.ranks.begin(), job.ranks.end(), hello.rank), hello.rank);
+    if (std::find(job.addresses.begin(), job.addresses.end(), address) == job.addresses.end() &&
+        job.addresses.size() <= kAddressesShownMax)
+        job.addresses.push_back(address);
+    return first;
+}
+
+std::optional<std::string> GateJobs::remove(pid_t stand_in, int status) {
+    const auto found = stand_ins_.find(stand_in);
+    if (found == stand_ins_.end()) return std::nullopt;
+    const StandIn gone = found->second;
+    stand_ins_.erase(found);
+    const auto at = jobs_.find(gone.job);
+    Job& job = at->second;
+    job.ranks.erase(std::lower_bound(job.ranks.begin(), job.ranks.end(), gone.rank));
+    if (status != 0 && job.failed++ == 0)
+        job.first_failure = "rank " + std::to_string(gone.rank) + ": " + show_end(status);
+    if (!job.ranks.empty()) return std::nullopt;
+    std::string line = "job " + job_name(gone.job) + " closed: " + std::to_string(job.ranks_ever) + " of " +
+                       std::to_string(job.size) + " ranks, from";
+    for (size_t i = 0; i < std::min(job.addresses.size(), kAddressesShownMax); ++i)
+        line += (i == 0 ? " " : ", ") + show(job.addresses[i]);
+    if (job.addresses.size() > kAddressesShownMax) line += " and others";
+    if (job.failed != 0)
+        line +=
+            "; " + std::to_string(job.failed) + " of their stand-ins failed, first of " + job.first_failure;
+    jobs_.erase(at);
+    return line;
+}
+
+size_t GateJobs::ranks_of(const IpAddress& address) const {
+    return static_cast<size_t>(std::count_if(stand_ins_.begin(), stand_ins_.end(),
+                                             [&](const auto& one) { return one.second.address == address; }));
+}
+
+}  // namespace longshore

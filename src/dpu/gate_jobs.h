@@ -1,0 +1,52 @@
+// The jobs that have stand-ins here, and who may join them. The first rank of a job says what its token and
+// size are; the last stand-in that goes takes the job with it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dpu/gate_config.h"
+#include "dpu/gate_refusal.h"
+#include "session/session.h"
+
+namespace longshore {
+
+class GateJobs {
+  public:
+    // Why this rank may not join; nothing: it may. Who does not have the token learns nothing else of the
+    // job.
+    std::optional<GateRefusal> refuse(const SessionHello& hello, const GateConfig& config) const;
+    // A rank that was not refused. True: it is the first of its job.
+    bool add(pid_t stand_in, const SessionHello& hello, const IpAddress& address);
+    // A process has ended. Nothing: it is no stand-in, or others of its job go on; else a line about the job.
+    std::optional<std::string> remove(pid_t stand_in, int status);
+
+    size_t jobs() const { return jobs_.size(); }
+    size_t ranks() const { return stand_ins_.size(); }
+    size_t ranks_of(const IpAddress& address) const;
+
+  private:
+    struct Job {
+        std::array<uint8_t, 16> token{};
+        uint32_t size = 0, ranks_ever = 0, failed = 0;
+        std::string first_failure;
+        std::vector<uint32_t> ranks;       // that are here, sorted
+        std::vector<IpAddress> addresses;  // from which ranks came
+    };
+    struct StandIn {
+        uint64_t job = 0;
+        uint32_t rank = 0;
+        IpAddress address;
+    };
+    std::map<uint64_t, Job> jobs_;
+    std::map<pid_t, StandIn> stand_ins_;
+};
+
+std::string job_name(uint64_t job);
+
+}  // namespace longshore

@@ -1,0 +1,525 @@
+// The standing service, by sockets, from friends and strangers.
+#include "dpu/gate.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <regex>
+#include <thread>
+
+#include "base/little_endian.h"
+
+namespace longshore {
+namespace {
+
+constexpr int kWaitMs = 10'000;
+constexpr uint64_t kMillisecondNs = 1'000'000;
+
+SessionHello hello_of(uint64_t job, uint32_t rank, uint32_t size = 4, uint8_t token = 7) {
+    SessionHello hello;
+    hello.job = job;
+    hello.token.fill(token);
+    hello.rank = rank;
+    hello.size = size;
+    hello.service_count = 1;
+    hello.service_reads_max = 4;
+    hello.service_spin_us = 1000;
+    hello.service_restarts_max = 16;
+    hello.limit_s = 5;
+    hello.eager_bytes = 16384;
+    hello.chunk_bytes = 262144;
+    hello.staging_bytes = 1 << 24;
+    hello.cores = "auto";
+    return hello;
+}
+
+bool wait_for(const std::function<bool()>& look) {
+    for (const uint64_t end = now_ns() + kWaitMs * kMillisecondNs; now_ns() < end;) {
+        if (look()) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return look();
+}
+
+// A connection to the service, and what is said there.
+class Client {
+  public:
+    explicit Client(uint16_t port, const char* from = "127.0.0.1") {
+        Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in own{}, there{};
+        own.sin_family = there.sin_family = AF_INET;
+        inet_pton(AF_INET, from, &own.sin_addr);
+        inet_pton(AF_INET, "127.0.0.1", &there.sin_addr);
+        there.sin_port = htons(port);
+        EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
+        EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&there), sizeof there), 0) << strerror(errno);
+        stream_ = SessionStream(std::move(fd), 10);
+    }
+    Client(uint16_t port, const SessionHello& hello, const char* from = "127.0.0.1") : Client(port, from) {
+        stream_.send(SessionKind::kHello, hello);
+    }
+    void send_raw(std::span<const std::byte> bytes) {
+        EXPECT_EQ(::send(stream_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(bytes.size()));
+    }
+    void send_raw(const std::string& text) { send_raw(std::as_bytes(std::span(text))); }
+    void end_sending() { shutdown(stream_.fd(), SHUT_WR); }
+    void close() { stream_.close(); }
+
+    // "welcome", the reason why not, or "nothing".
+    std::string answer() {
+        SessionWelcome welcome;
+        if (!hear(SessionKind::kWelcome)) return "nothing";
+        if (!decode(body_, &welcome)) return "not decoded";
+        return welcome.ok ? "welcome" : welcome.reason;
+    }
+    // The stand-in says so once more.
+    bool is_served() {
+        stream_.send(SessionKind::kDescribe, std::span<const std::byte>());
+        return hear(SessionKind::kLine);
+    }
+    bool is_closed() {
+        return wait_for([&] {
+            SessionKind kind;
+            std::span<const std::byte> body;
+            stream_.receive(&kind, &body);
+            return !stream_.open();
+        });
+    }
+
+  private:
+    bool hear(SessionKind wanted) {
+        SessionKind kind{};
+        bool heard = false;
+        wait_for([&] {
+            heard = stream_.receive(&kind, &body_);
+            return heard || !stream_.open();
+        });
+        return heard && kind == wanted;
+    }
+    SessionStream stream_;
+    std::span<const std::byte> body_;
+};
+
+// A stand-in that welcomes its rank and answers each of its messages; one of job 13 dies of a signal instead.
+int serve(SessionStream stream, const SessionHello& hello) {
+    SessionWelcome welcome;
+    welcome.ok = true;
+    stream.send(SessionKind::kWelcome, welcome);
+    while (stream.open()) {
+        pollfd ready{stream.fd(), POLLIN, 0};
+        poll(&ready, 1, -1);
+        SessionKind kind;
+        std::span<const std::byte> body;
+        while (stream.receive(&kind, &body)) {
+            if (hello.job == 13) kill(getpid(), SIGKILL);
+            stream.send(SessionKind::kLine, SessionLine{});
+        }
+    }
+    return 0;
+}
+
+// A program whose log is read: either the service with the stand-in above, or longshored itself.
+class Service {
+  public:
+    explicit Service(GateConfig config, Gate::Reread reread = {}) {
+        config.address = "127.0.0.1";
+        config.port = 0;
+        begin([&] {
+            Gate gate(config, serve, std::move(reread));
+            std::string error;
+            return gate.listen(&error) ? gate.run() : 1;
+        });
+        find_port();
+    }
+    explicit Service(std::vector<std::string> words) {
+        begin([&] {
+            std::vector<char*> arguments{const_cast<char*>(LONGSHORED_PATH), const_cast<char*>("listen")};
+            for (std::string& word : words) arguments.push_back(word.data());
+            arguments.push_back(nullptr);
+            dup2(STDERR_FILENO, STDOUT_FILENO);
+            return execv(LONGSHORED_PATH, arguments.data());
+        });
+    }
+    ~Service() {
+        if (pid_ > 0) {
+            kill(pid_, SIGKILL);
+            end();
+        }
+    }
+    void find_port() {
+        std::smatch found;
+        ASSERT_TRUE(
+            wait_for([&] { return std::regex_search(log(), std::regex("listening at 127.0.0.1:\\d+\n")); }));
+        const std::string text = log();
+        std::regex_search(text, found, std::regex("listening at 127.0.0.1:(\\d+)\n"));
+        port_ = static_cast<uint16_t>(std::stoi(found[1]));
+    }
+    uint16_t port() const { return port_; }
+    void signal(int number) const { kill(pid_, number); }
+    int end() {
+        int status = -1;
+        waitpid(pid_, &status, 0);
+        pid_ = 0;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    }
+    const std::string& log() {
+        char text[4096];
+        for (ssize_t got; (got = read(log_.get(), text, sizeof text)) > 0;)
+            said_.append(text, static_cast<size_t>(got));
+        return said_;
+    }
+    bool says(const std::string& text) {
+        return wait_for([&] { return log().find(text) != std::string::npos; });
+    }
+
+  private:
+    template <class Run>
+    void begin(Run run) {
+        int ends[2];
+        ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+        pid_ = fork();
+        if (pid_ == 0) {
+            dup2(ends[1], STDERR_FILENO);
+            _exit(run());
+        }
+        close(ends[1]);
+        log_.reset(ends[0]);
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    }
+    Fd log_;
+    std::string said_;
+    pid_t pid_ = 0;
+    uint16_t port_ = 0;
+};
+
+std::string frame(uint32_t length, uint16_t kind, std::span<const std::byte> body) {
+    std::string out(kFrameHeaderBytes + body.size(), '\0');
+    Writer w(reinterpret_cast<std::byte*>(out.data()), out.size());
+    w.put(length);
+    w.put(kind);
+    w.put(uint16_t{0});
+    w.put_bytes(body);
+    return out;
+}
+
+std::string hello_frame(std::span<const std::byte> body) {
+    return frame(static_cast<uint32_t>(body.size()), static_cast<uint16_t>(SessionKind::kHello), body);
+}
+
+std::string answer_to(const Service& service, const std::string& bytes) {
+    Client client(service.port());
+    client.send_raw(bytes);
+    const std::string answer = client.answer();
+    EXPECT_TRUE(client.is_closed());
+    return answer;
+}
+
+TEST(Gate, RanksAreWelcomedAndServed) {
+    Service service{GateConfig{}};
+    std::vector<std::unique_ptr<Client>> ranks;
+    for (uint32_t rank = 0; rank < 4; ++rank)
+        ranks.push_back(std::make_unique<Client>(service.port(), hello_of(1, rank)));
+    for (auto& rank : ranks) EXPECT_EQ(rank->answer(), "welcome");
+    for (auto& rank : ranks) EXPECT_TRUE(rank->is_served());
+    EXPECT_TRUE(service.says("job 0000000000000001 opened: 4 ranks; rank 0 from 127.0.0.1\n"));
+    ranks.clear();
+    EXPECT_TRUE(service.says("job 0000000000000001 closed: 4 of 4 ranks, from 127.0.0.1\n"));
+}
+
+TEST(Gate, AHelloThatComesInPiecesIsOne) {
+    Service service{GateConfig{}};
+    Client client(service.port());
+    for (const char byte : hello_frame(encode(hello_of(1, 0)))) client.send_raw(std::string(1, byte));
+    EXPECT_EQ(client.answer(), "welcome");
+    EXPECT_TRUE(client.is_served());
+}
+
+// What follows a hello is for the stand-in.
+TEST(Gate, NothingBehindAHelloIsLost) {
+    Service service{GateConfig{}};
+    Client client(service.port());
+    client.send_raw(hello_frame(encode(hello_of(1, 0))) +
+                    frame(0, static_cast<uint16_t>(SessionKind::kDescribe), {}));
+    EXPECT_EQ(client.answer(), "welcome");
+    EXPECT_TRUE(client.is_served());
+}
+
+TEST(Gate, StrangersAreTurnedAwayAndOthersUnharmed) {
+    Service service{GateConfig{}};
+    Client friendly(service.port(), hello_of(1, 0));
+    ASSERT_EQ(friendly.answer(), "welcome");
+    auto body = encode(hello_of(2, 0));
+    const std::string good = hello_frame(body);
+    const std::span<const std::byte> half(body.data(), body.size() / 2);
+    EXPECT_EQ(answer_to(service, "GET / HTTP/1.1\r\n\r\n"), "this is not a rank of a job with Longshore");
+    EXPECT_EQ(answer_to(service, frame(0, static_cast<uint16_t>(SessionKind::kPost), {})),
+              "this is not a rank of a job with Longshore");
+    EXPECT_EQ(answer_to(service, hello_frame({})), "this is not a rank of a job with Longshore");
+    EXPECT_EQ(answer_to(service, hello_frame(half)), "the first message is not whole");
+    EXPECT_EQ(answer_to(service, hello_frame(body).append(1, 'x').replace(
+                                     0, 1, 1, static_cast<char>(body.size() + 1))),
+              "the first message is not whole");
+    EXPECT_EQ(answer_to(service, frame(kHelloBytesMax + 1, static_cast<uint16_t>(SessionKind::kHello), body)),
+              "a first message of 16385 bytes");
+    EXPECT_EQ(answer_to(service, frame(UINT32_MAX, static_cast<uint16_t>(SessionKind::kHello), {})),
+              "a first message of 4294967295 bytes");
+    body[4] = std::byte{kSessionVersion + 1};
+    EXPECT_EQ(answer_to(service, hello_frame(body)),
+              "the rank speaks version " + std::to_string(kSessionVersion + 1) +
+                  " of the protocol, this service version " + std::to_string(kSessionVersion) +
+                  ": install the same Longshore on both");
+    body[0] ^= std::byte{1};
+    EXPECT_EQ(answer_to(service, hello_frame(body)), "this is not a rank of a job with Longshore");
+    {
+        Client client(service.port());
+        client.send_raw(good.substr(0, good.size() - 1));
+        client.end_sending();
+        EXPECT_EQ(client.answer(), "it ended before it had said who it is");
+        EXPECT_TRUE(client.is_closed());
+        Client silent(service.port());
+        silent.close();
+    }
+    EXPECT_TRUE(friendly.is_served());
+    service.signal(SIGUSR1);
+    EXPECT_TRUE(service.says("1 jobs, 1 ranks"));
+    EXPECT_TRUE(service.says(
+        "refused: network 0, limit 0, slow 0, stranger 4, version 1, broken 6, value 0, token 0, "
+        "rank 0, no process 0\n"))
+        << service.log();
+}
+
+TEST(Gate, ValuesThatNoRankHasAreRefused) {
+    Service service{GateConfig{}};
+    const auto answer = [&](auto change) {
+        SessionHello hello = hello_of(1, 0);
+        change(hello);
+        return Client(service.port(), hello).answer();
+    };
+    EXPECT_EQ(answer([](auto& h) { h.rank = 4; }), "there is no rank 4 of 4");
+    EXPECT_NE(answer([](auto& h) { h.size = 0; }), "welcome");
+    EXPECT_EQ(answer([](auto& h) { h.service_count = 17; }),
+              "LONGSHORE_SERVICE_COUNT=17 is not valid: it must be a number from 1 to 16");
+    for (const auto& change : std::vector<std::function<void(SessionHello&)>>{
+             [](auto& h) { h.service_reads_max = 0; }, [](auto& h) { h.service_spin_us = 1000001; },
+             [](auto& h) { h.service_restarts_max = 1001; }, [](auto& h) { h.limit_s = 0; },
+             [](auto& h) { h.eager_bytes = 65537; }, [](auto& h) { h.chunk_bytes = 5000; },
+             [](auto& h) { h.staging_bytes = uint64_t{1} << 40; }, [](auto& h) { h.cores = "2,x"; }})
+        EXPECT_NE(answer(change).find(" is not valid: it must be "), std::string::npos);
+    EXPECT_EQ(answer([](auto&) {}), "welcome");
+}
+
+TEST(Gate, WhoSaysNothingIsNotWaitedForLong) {
+    GateConfig config;
+    config.limit_s = 1;
+    Service service(config);
+    Client silent(service.port()), slow(service.port());
+    slow.send_raw(hello_frame(encode(hello_of(1, 0))).substr(0, 20));
+    // A stand-in that was started meanwhile does not keep their connections.
+    Client friendly(service.port(), hello_of(1, 0));
+    EXPECT_EQ(friendly.answer(), "welcome");
+    const uint64_t begin = now_ns();
+    for (Client* client : {&silent, &slow}) {
+        EXPECT_EQ(client->answer(), "it did not say who it is in time (limit_s)");
+        EXPECT_TRUE(client->is_closed());
+    }
+    EXPECT_GT(now_ns() - begin, 500 * kMillisecondNs);
+    EXPECT_LT(now_ns() - begin, 5000 * kMillisecondNs);
+    EXPECT_TRUE(friendly.is_served());
+}
+
+TEST(Gate, AJobIsForThoseWithItsToken) {
+    Service service{GateConfig{}};
+    Client first(service.port(), hello_of(1, 0));
+    ASSERT_EQ(first.answer(), "welcome");
+    EXPECT_EQ(Client(service.port(), hello_of(1, 1, 4, 8)).answer(), "not this job's token");
+    // Not even what a job's ranks may hear.
+    EXPECT_EQ(Client(service.port(), hello_of(1, 0, 8, 8)).answer(), "not this job's token");
+    EXPECT_EQ(Client(service.port(), hello_of(1, 1, 5)).answer(), "the job has 4 ranks, not 5");
+    EXPECT_EQ(Client(service.port(), hello_of(1, 0)).answer(), "rank 0 of the job is there already");
+    Client second(service.port(), hello_of(1, 1)), other(service.port(), hello_of(2, 0, 4, 8));
+    EXPECT_EQ(second.answer(), "welcome");
+    EXPECT_EQ(other.answer(), "welcome");
+    for (Client* client : {&first, &second, &other}) EXPECT_TRUE(client->is_served());
+}
+
+TEST(Gate, AJobIsForgottenWithItsLastRank) {
+    Service service{GateConfig{}};
+    {
+        Client first(service.port(), hello_of(1, 0)), second(service.port(), hello_of(1, 1));
+        EXPECT_EQ(first.answer(), "welcome");
+        EXPECT_EQ(second.answer(), "welcome");
+        first.close();
+        // A rank that is gone may come again while others of its job are there, but with its token only.
+        EXPECT_TRUE(wait_for([&] { return Client(service.port(), hello_of(1, 0)).answer() == "welcome"; }));
+        EXPECT_EQ(Client(service.port(), hello_of(1, 0, 2, 9)).answer(), "not this job's token");
+    }
+    EXPECT_TRUE(service.says("job 0000000000000001 closed"));
+    Client later(service.port(), hello_of(1, 0, 2, 9));
+    EXPECT_EQ(later.answer(), "welcome");
+    EXPECT_TRUE(later.is_served());
+}
+
+TEST(Gate, AStandInThatDiesHarmsItsRankAlone) {
+    Service service{GateConfig{}};
+    Client friendly(service.port(), hello_of(1, 0)), unlucky(service.port(), hello_of(13, 0)),
+        second(service.port(), hello_of(13, 1));
+    EXPECT_EQ(friendly.answer(), "welcome");
+    EXPECT_EQ(unlucky.answer(), "welcome");
+    EXPECT_EQ(second.answer(), "welcome");
+    EXPECT_FALSE(unlucky.is_served());
+    EXPECT_TRUE(unlucky.is_closed());
+    second.close();
+    EXPECT_TRUE(service.says(
+        "job 000000000000000d closed: 2 of 4 ranks, from 127.0.0.1; 1 of their stand-ins failed, first "
+        "of rank 0: signal 9\n"))
+        << service.log();
+    EXPECT_TRUE(friendly.is_served());
+}
+
+TEST(Gate, LimitsAreKeptAndNamed) {
+    GateConfig config;
+    config.jobs_max = 2;
+    config.ranks_max = 5;
+    config.ranks_per_job_max = 2;
+    config.ranks_per_address_max = 4;
+    Service service(config);
+    const auto refusal = [&](const SessionHello& hello, const char* from = "127.0.0.1") {
+        const std::string answer = Client(service.port(), hello, from).answer();
+        return answer.substr(0, answer.find(' '));
+    };
+    Client a0(service.port(), hello_of(1, 0)), a1(service.port(), hello_of(1, 1));
+    EXPECT_EQ(a0.answer(), "welcome");
+    EXPECT_EQ(a1.answer(), "welcome");
+    EXPECT_EQ(refusal(hello_of(1, 2)), "ranks_per_job_max");
+    Client b0(service.port(), hello_of(2, 0));
+    EXPECT_EQ(b0.answer(), "welcome");
+    EXPECT_EQ(refusal(hello_of(3, 0)), "jobs_max");
+    Client b1(service.port(), hello_of(2, 1));
+    EXPECT_EQ(b1.answer(), "welcome");
+    EXPECT_EQ(refusal(hello_of(2, 2)), "ranks_per_address_max");
+    // One that has said nothing yet counts, too.
+    Client silent(service.port(), "127.0.0.2");
+    EXPECT_TRUE(wait_for([&] { return refusal(hello_of(2, 2), "127.0.0.3") == "ranks_max"; }));
+    silent.close();
+    b0.close();
+    b1.close();
+    EXPECT_TRUE(service.says("job 0000000000000002 closed"));
+    EXPECT_EQ(Client(service.port(), hello_of(3, 0)).answer(), "welcome");
+    EXPECT_TRUE(a0.is_served());
+    EXPECT_TRUE(a1.is_served());
+}
+
+TEST(Gate, OnlyNetworksThatAreAllowedMayCome) {
+    GateConfig config;
+    config.allow = {read_ip_network("127.1.0.0/16").value(), read_ip_network("::1").value()};
+    Service service(config);
+    Client friendly(service.port(), hello_of(1, 0), "127.1.2.3");
+    EXPECT_EQ(friendly.answer(), "welcome");
+    EXPECT_EQ(Client(service.port(), hello_of(1, 1), "127.2.0.1").answer(),
+              "`allow` of the DPU's service has no network with this address");
+    EXPECT_TRUE(service.says("refused 127.2.0.1 (network)"));
+    EXPECT_TRUE(friendly.is_served());
+}
+
+TEST(Gate, AConfigurationIsReadAgainUnlessItIsWrong) {
+    const std::string path = "/tmp/longshore-test-gate-" + std::to_string(getpid());
+    const auto write = [&](const char* text) {
+        FILE* file = fopen(path.c_str(), "we");
+        fputs(text, file);
+        fclose(file);
+    };
+    Service service{GateConfig{}, [&](GateConfig* config, std::string* error) {
+                        return load_gate_config(path, config, error);
+                    }};
+    Client before(service.port(), hello_of(1, 0));
+    EXPECT_EQ(before.answer(), "welcome");
+    write("allow = 127.0.0.2\n");
+    service.signal(SIGHUP);
+    EXPECT_TRUE(service.says("the configuration was read again"));
+    EXPECT_NE(Client(service.port(), hello_of(2, 0)).answer(), "welcome");
+    write("allow =\nranks_mux = 3\n");
+    service.signal(SIGHUP);
+    EXPECT_TRUE(service.says("the configuration stays as it was: " + path +
+                             ": line 2: there is no setting \"ranks_mux\""));
+    EXPECT_NE(Client(service.port(), hello_of(2, 0)).answer(), "welcome");
+    EXPECT_EQ(Client(service.port(), hello_of(2, 0), "127.0.0.2").answer(), "welcome");
+    EXPECT_TRUE(before.is_served()) << "who is there may stay";
+    unlink(path.c_str());
+}
+
+TEST(Gate, JobsOutliveTheService) {
+    Service service{GateConfig{}};
+    Client rank(service.port(), hello_of(1, 0));
+    EXPECT_EQ(rank.answer(), "welcome");
+    service.signal(SIGTERM);
+    EXPECT_EQ(service.end(), 0);
+    EXPECT_NE(service.log().find("ends; 1 ranks of 1 jobs go on\n"), std::string::npos);
+    EXPECT_TRUE(rank.is_served());
+}
+
+TEST(Gate, ManyRefusalsAreAFewLines) {
+    Service service{GateConfig{}};
+    const uint64_t begin = now_ns();
+    constexpr int kRefusals = 300;
+    for (int i = 0; i < kRefusals; ++i) EXPECT_NE(Client(service.port(), hello_of(1, 9)).answer(), "welcome");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    const uint64_t seconds = (now_ns() - begin) / (1000 * kMillisecondNs);
+    uint64_t lines = 0, told = 0;
+    std::smatch found;
+    std::string log = service.log();
+    for (; std::regex_search(log, found, std::regex("refused (?:(\\d+) more|127)[^\n]*\n"));
+         log = found.suffix()) {
+        ++lines;
+        told += found[1].matched ? std::stoul(found[1]) : 1;
+    }
+    EXPECT_EQ(told, kRefusals) << service.log();
+    EXPECT_LE(lines, 2 * (seconds + 1)) << service.log();
+}
+
+// --- the program
+
+TEST(Listen, TheProgramListensAndRefusesStrangers) {
+    Service service(std::vector<std::string>{"--address", "127.0.0.1", "--port", "0"});
+    service.find_port();
+    EXPECT_EQ(answer_to(service, "GET / HTTP/1.1\r\n\r\n"), "this is not a rank of a job with Longshore");
+    Client rank(service.port(), hello_of(1, 0));
+    EXPECT_EQ(rank.answer(), "welcome");
+    service.signal(SIGTERM);
+    EXPECT_EQ(service.end(), 0);
+    rank.close();
+}
+
+TEST(Listen, TheProgramSaysWhatIsWrong) {
+    const std::pair<std::vector<std::string>, std::string> cases[] = {
+        {{"--config", "/nowhere.conf"}, "longshored listen: /nowhere.conf: No such file or directory\n"},
+        {{"--port", "x"}, "longshored listen: --port = x: it must be a number from 0 to 65535\n"},
+        {{"--prot", "1"}, "See 'longshored listen --help'.\n"},
+        {{"now"}, "longshored listen: what is 'now'?\n"},
+    };
+    for (const auto& [words, said] : cases) {
+        Service service(words);
+        EXPECT_EQ(service.end(), 2);
+        EXPECT_NE(service.log().find(said), std::string::npos) << service.log();
+    }
+    GateConfig config;
+    config.port = 99;
+    Service check(std::vector<std::string>{"--check", "--port", "99"});
+    EXPECT_EQ(check.end(), 0);
+    EXPECT_EQ(check.log(), show(config));
+    Service taken(std::vector<std::string>{"--address", "127.0.0.1", "--port", "0"});
+    taken.find_port();
+    Service late(std::vector<std::string>{"--address", "127.0.0.1", "--port", std::to_string(taken.port())});
+    EXPECT_EQ(late.end(), 1);
+    EXPECT_NE(late.log().find("Address already in use"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace longshore

@@ -1,0 +1,38 @@
+// A rank's first frame as it arrives from somebody of whom nothing is known: nothing after it is read,
+// nothing of it is believed.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+
+#include "dpu/gate_refusal.h"
+#include "session/session.h"
+#include "session/stream.h"
+
+namespace longshore {
+
+class HelloReader {
+  public:
+    // Takes from the socket what is there of the frame, and nothing that follows it.
+    enum class State : uint8_t { kPartial, kWhole, kRefused };
+    State read(int socket);
+
+    const SessionHello& hello() const { return hello_; }     // kWhole
+    const GateRefusal& refusal() const { return refusal_; }  // kRefused
+
+  private:
+    State refuse(GateCause cause, std::string reason);
+    State check_header();
+    State check_body();
+
+    std::array<std::byte, kFrameHeaderBytes + kHelloBytesMax> bytes_;
+    size_t filled_ = 0, wanted_ = kFrameHeaderBytes;
+    SessionHello hello_;
+    GateRefusal refusal_;
+};
+
+// Whether its values are ones that a rank can have: those of the settings, and its rank.
+std::optional<GateRefusal> check_values(const SessionHello& hello);
+
+}  // namespace longshore
