@@ -106,6 +106,8 @@ struct ls_context {
     };
     State state = State::kIdentity;
     ls_options options{};
+    ls_host host{};                // what options.host points to, if anything
+    std::vector<std::byte> agent;  // and what host.agent does
     std::string service_path, service_cores, error;
     ls_exchange exchange{};
     std::vector<std::byte> out, in;  // of the exchange in progress

@@ -1,0 +1,335 @@
+// The agent of a machine whose service processes are on a DPU: a real one, asked by ranks as they do, and
+// reached over the network.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <memory>
+
+#include "client.h"
+#include "fabric/dpu/host_region.h"
+#include "fabric/shm/agent_control.h"
+#include "fabric/ucx/worker.h"
+#include "host/agent_client.h"
+#include "running_agent.h"
+
+namespace longshore::test {
+namespace {
+
+// A service process's way to memory that an agent has opened.
+class Reacher : private UcxWorker::Listener {
+  public:
+    explicit Reacher(const std::vector<std::byte>& address) {
+        worker_ = UcxWorker::create(&error_, UcxWorker::Use::kMemory);
+        if (!worker_) return;
+        worker_->set_listener(this);
+        endpoint_ = worker_->connect(address);
+    }
+    bool reaches() const { return endpoint_ != nullptr; }
+    bool get(const OpenedMemory& opened, uint64_t offset, std::span<std::byte> to) {
+        return move(opened,
+                    [&](UcxKey* key) { worker_->get(endpoint_, key, opened.address + offset, to, ++id_); });
+    }
+    bool put(const OpenedMemory& opened, std::span<const std::byte> from, uint64_t offset) {
+        return move(opened,
+                    [&](UcxKey* key) { worker_->put(endpoint_, key, from, opened.address + offset, ++id_); });
+    }
+
+  private:
+    bool move(const OpenedMemory& opened, const auto& begin) {
+        UcxKey* const key = worker_->import_key(endpoint_, opened.key);
+        if (key == nullptr) return false;
+        begin(key);
+        const uint64_t end = now_ns() + 10'000'000'000;
+        while (reached_ != id_ && now_ns() < end) worker_->progress();
+        const bool moved = reached_ == id_ && ok_;
+        worker_->forget_key(key);
+        return moved;
+    }
+    void on_message(std::span<const std::byte>, std::span<const std::byte>) override {}
+    void on_offer(std::span<const std::byte>, uint64_t, UcxOffer) override {}
+    void on_taken(uint64_t, bool) override {}
+    void on_sent(uint64_t) override {}
+    void on_reached(uint64_t id, bool ok) override { reached_ = id, ok_ = ok; }
+    void on_broken(UcxEndpoint*) override {}
+
+    std::string error_;
+    std::unique_ptr<UcxWorker> worker_;
+    UcxEndpoint* endpoint_ = nullptr;
+    uint64_t id_ = 0, reached_ = 0;
+    bool ok_ = false;
+};
+
+class AgentTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_EQ(agent_.error, "");
+        ASSERT_TRUE(heap_.memory);
+    }
+    bool connect(AgentClient& client, std::string* error) {
+        return client.connect(agent_.ready.name, agent_.ready.token, heap_.file.get(), kHeapBytes, kLimitS,
+                              error);
+    }
+    // A connection on which anything can be said.
+    Fd raw_connection() {
+        Fd socket = connect_to(agent_.ready.name);
+        EXPECT_TRUE(socket);
+        return socket;
+    }
+    AgentHello hello() const {
+        AgentHello hello;
+        hello.token = agent_.ready.token;
+        hello.memory_bytes = kHeapBytes;
+        return hello;
+    }
+    static Io answer_on(const Fd& socket, AgentAnswer* answer) {
+        alignas(8) std::byte buffer[kAgentPacketBytesMax];
+        pollfd ready{socket.get(), POLLIN, 0};
+        poll(&ready, 1, 5000);
+        size_t bytes = 0;
+        const Io io = receive_packet(socket, buffer, sizeof buffer, &bytes, nullptr);
+        if (io == Io::kOk) memcpy(static_cast<void*>(answer), buffer, std::min(bytes, sizeof *answer));
+        return io;
+    }
+    static bool is_closed(const Fd& socket) {
+        AgentAnswer answer;
+        return answer_on(socket, &answer) == Io::kClosed;
+    }
+    // One that has said hello.
+    Fd greeted() {
+        Fd socket = raw_connection();
+        const AgentHello first = hello();
+        const int file = heap_.file.get();
+        EXPECT_EQ(send_packet(socket, &first, sizeof first, {&file, 1}), Io::kOk);
+        AgentAnswer answer;
+        EXPECT_EQ(answer_on(socket, &answer), Io::kOk);
+        EXPECT_EQ(answer.ok, 1u) << answer.reason;
+        return socket;
+    }
+
+    RunningAgent agent_;
+    Heap heap_;
+};
+
+TEST_F(AgentTest, BytesOfARankAreGotAndPutThroughItsKey) {
+    AgentClient rank;
+    std::string error;
+    ASSERT_TRUE(connect(rank, &error)) << error;
+    constexpr uint64_t kAt = 5 << 20, kBytes = 300'000;
+    OpenedMemory opened;
+    ASSERT_TRUE(rank.open(kAt, kBytes, &opened, &error)) << error;
+    EXPECT_EQ(opened.bytes, kBytes);
+    EXPECT_LE(opened.key.size(), kHostKeyBytesMax);
+    const auto there = some_bytes(kBytes, 1), put = some_bytes(1000, 2);
+    memcpy(heap_.memory.data() + kAt, there.data(), kBytes);
+
+    Reacher reacher(agent_.address);
+    ASSERT_TRUE(reacher.reaches());
+    std::vector<std::byte> got(kBytes);
+    ASSERT_TRUE(reacher.get(opened, 0, got));
+    EXPECT_EQ(got, there);
+    ASSERT_TRUE(reacher.put(opened, put, 4000));
+    EXPECT_EQ(memcmp(heap_.memory.data() + kAt + 4000, put.data(), put.size()), 0);
+    EXPECT_EQ(memcmp(heap_.memory.data() + kAt, there.data(), 4000), 0);
+
+    OpenedMemory other;
+    ASSERT_TRUE(rank.open(0, kHeapBytes, &other, &error)) << error;
+    EXPECT_NE(other.id, opened.id);
+    rank.close(opened.id);
+    ASSERT_TRUE(reacher.get(other, kAt + 4000, {got.data(), put.size()}));
+    EXPECT_EQ(memcmp(got.data(), put.data(), put.size()), 0);
+}
+
+TEST_F(AgentTest, GoesWithTheLastRank) {
+    auto first = std::make_unique<AgentClient>(), second = std::make_unique<AgentClient>();
+    std::string error;
+    ASSERT_TRUE(connect(*first, &error) && connect(*second, &error)) << error;
+    agent_.give_up();
+    first.reset();
+    EXPECT_FALSE(agent_.ends_within(300));
+    OpenedMemory opened;
+    EXPECT_TRUE(second->open(0, 4096, &opened, &error)) << error;
+    second.reset();
+    EXPECT_TRUE(agent_.ends_within(5000));
+}
+
+// Its connection lives on in a child that it has forked.
+TEST_F(AgentTest, ARankThatDiesIsNoticedAlthoughItsChildLives) {
+    int pipes[2];
+    ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+    const pid_t rank = fork();
+    if (rank == 0) {
+        AgentClient client;
+        std::string error;
+        if (!connect(client, &error)) _exit(1);
+        const pid_t child = fork();
+        if (child == 0) {
+            char byte;
+            close(pipes[1]);
+            (void)!read(pipes[0], &byte, 1);  // until the test closes its end
+            _exit(0);
+        }
+        _exit(child > 0 ? 0 : 1);
+    }
+    int status = 1;
+    ASSERT_EQ(waitpid(rank, &status, 0), rank);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(agent_.ends_within(5000));
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+TEST_F(AgentTest, GoesWithWhoStartedItIfNobodyHasCome) {
+    agent_.give_up();
+    EXPECT_TRUE(agent_.ends_within(5000));
+}
+
+TEST(Agent, GoesIfNobodyComes) {
+    const RunningAgent agent(1);
+    ASSERT_EQ(agent.error, "");
+    EXPECT_FALSE(agent.ends_within(1000));
+    EXPECT_TRUE(agent.ends_within(5000));
+}
+
+// What is still under way to its memory when a rank goes must not end the agent of the others.
+TEST_F(AgentTest, OutlivesWhatIsAskedOfARankThatHasGone) {
+    AgentClient stays;
+    auto goes = std::make_unique<AgentClient>();
+    std::string error;
+    ASSERT_TRUE(connect(stays, &error) && connect(*goes, &error)) << error;
+    OpenedMemory of_it, of_other;
+    const auto bytes = some_bytes(5000, 3);
+    ASSERT_TRUE(goes->open(0, 1 << 20, &of_it, &error) && stays.open(0, 1 << 20, &of_other, &error)) << error;
+    Reacher reacher(agent_.address);
+    ASSERT_TRUE(reacher.put(of_it, bytes, 0));
+    EXPECT_EQ(memcmp(heap_.memory.data(), bytes.data(), bytes.size()), 0);
+    memset(heap_.memory.data(), 0, bytes.size());
+    goes.reset();
+    usleep(200'000);
+    reacher.put(of_it, bytes, 0);  // where to is nobody's business
+    EXPECT_EQ(heap_.memory.data()[1], std::byte{0});
+    std::vector<std::byte> got(bytes.size(), std::byte{1});
+    EXPECT_TRUE(Reacher(agent_.address).get(of_other, 0, got));
+    EXPECT_EQ(got[1], std::byte{0});
+}
+
+TEST_F(AgentTest, RefusesWhoDoesNotKnowTheToken) {
+    AgentClient rank;
+    Token wrong = agent_.ready.token;
+    wrong[3] ^= 1;
+    std::string error;
+    EXPECT_FALSE(rank.connect(agent_.ready.name, wrong, heap_.file.get(), kHeapBytes, kLimitS, &error));
+    EXPECT_NE(error, "");
+    OpenedMemory opened;
+    EXPECT_FALSE(rank.open(0, 4096, &opened, &error));
+}
+
+TEST_F(AgentTest, RefusesWhatIsNoSharedMemory) {
+    std::string error;
+    AgentClient rank;
+    const auto gives = [&](int file, uint64_t bytes) {
+        return rank.connect(agent_.ready.name, agent_.ready.token, file, bytes, kLimitS, &error);
+    };
+    const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+    const Fd growing(memfd_create("test-growing", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(ftruncate(growing.get(), kHeapBytes), 0);
+    for (const int file : {null.get(), growing.get(), -1}) {
+        EXPECT_FALSE(gives(file, kHeapBytes));
+        EXPECT_NE(error.find("cannot be handed on"), std::string::npos) << error;
+    }
+    EXPECT_FALSE(gives(heap_.file.get(), kHeapBytes + 4096));
+    EXPECT_FALSE(gives(heap_.file.get(), 0));
+    EXPECT_TRUE(gives(heap_.file.get(), kHeapBytes)) << error;
+    // Nor does the agent take its client's word for it.
+    for (const int file : {null.get(), growing.get()}) {
+        const Fd socket = raw_connection();
+        const AgentHello first = hello();
+        ASSERT_EQ(send_packet(socket, &first, sizeof first, {&file, 1}), Io::kOk);
+        AgentAnswer answer;
+        ASSERT_EQ(answer_on(socket, &answer), Io::kOk);
+        EXPECT_EQ(answer.ok, 0u);
+        EXPECT_NE(std::string(answer.reason), "");
+        EXPECT_TRUE(is_closed(socket));
+    }
+}
+
+TEST_F(AgentTest, ClosesOnWhoDoesNotKeepToTheProtocol) {
+    AgentClient rank;
+    std::string error;
+    ASSERT_TRUE(connect(rank, &error)) << error;
+    OpenedMemory opened;
+    EXPECT_FALSE(rank.open(0, kHeapBytes + 1, &opened, &error));
+    EXPECT_FALSE(rank.open(kHeapBytes, 1, &opened, &error));
+    EXPECT_FALSE(rank.open(4096, UINT64_MAX - 100, &opened, &error));
+    EXPECT_FALSE(rank.open(0, 0, &opened, &error));
+    EXPECT_TRUE(rank.open(kHeapBytes - 1, 1, &opened, &error)) << error;
+
+    const auto closed_after = [&](const auto& packet, size_t bytes, const Fd& socket) {
+        EXPECT_EQ(send_packet(socket, &packet, bytes), Io::kOk);
+        return is_closed(socket);
+    };
+    const auto request = [](uint32_t id, uint64_t offset, uint64_t bytes) {
+        AgentOpen open;
+        open.id = id, open.offset = offset, open.bytes = bytes;
+        return open;
+    };
+    constexpr size_t kWhole = sizeof(AgentOpen);
+    EXPECT_TRUE(closed_after(request(1, 0, kHeapBytes + 1), kWhole, greeted()));
+    EXPECT_TRUE(closed_after(request(1, kHeapBytes + 1, 1), kWhole, greeted()));
+    EXPECT_TRUE(closed_after(request(1, 4096, UINT64_MAX - 100), kWhole, greeted()));
+    EXPECT_TRUE(closed_after(request(1, 0, 0), kWhole, greeted()));
+    EXPECT_TRUE(closed_after(request(0, 0, 1), kWhole, greeted())) << "0 is not for openings";
+    EXPECT_TRUE(closed_after(request(1, 0, 1), kWhole - 1, greeted()));
+    EXPECT_TRUE(closed_after(request(1, 0, 1), 4, greeted()));
+    EXPECT_TRUE(closed_after(request(1, 0, 1), kWhole, raw_connection())) << "without a hello";
+    AgentClose unknown;
+    unknown.id = 7;
+    EXPECT_TRUE(closed_after(unknown, sizeof unknown, greeted()));
+    AgentOpen other = request(1, 0, 1);
+    other.header.magic ^= 1;
+    EXPECT_TRUE(closed_after(other, kWhole, greeted()));
+    EXPECT_TRUE(closed_after(hello(), sizeof(AgentHello), greeted())) << "a second hello";
+
+    const Fd twice = greeted();
+    const AgentOpen same = request(1, 0, 4096);
+    AgentAnswer answer;
+    ASSERT_EQ(send_packet(twice, &same, kWhole), Io::kOk);
+    ASSERT_EQ(answer_on(twice, &answer), Io::kOk);
+    EXPECT_EQ(answer.ok, 1u);
+    EXPECT_TRUE(closed_after(same, kWhole, twice)) << "an id that is in use";
+
+    ASSERT_TRUE(rank.open(0, 1, &opened, &error)) << "the others have nothing to do with it: " << error;
+}
+
+TEST_F(AgentTest, OneThatSaysNothingIsNotWaitedFor) {
+    const Fd silent = raw_connection();
+    EXPECT_TRUE(is_closed(silent));
+}
+
+TEST_F(AgentTest, SleepsWhenThereIsNothingToDo) {
+    AgentClient rank;
+    std::string error;
+    ASSERT_TRUE(connect(rank, &error)) << error;
+    const auto agents = find_services("agent");
+    ASSERT_FALSE(agents.empty());
+    const auto ticks = [&] {
+        uint64_t sum = 0;
+        for (const pid_t pid : agents) {
+            std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+            std::string word;
+            for (int i = 1; i <= 15 && stat >> word; ++i) {
+                if (i >= 14) sum += strtoul(word.c_str(), nullptr, 10);
+            }
+        }
+        return sum;
+    };
+    const uint64_t before = ticks();
+    usleep(1'000'000);
+    EXPECT_LE(ticks() - before, 5u) << "hundredths of a second, of one";
+}
+
+}  // namespace
+}  // namespace longshore::test
