@@ -167,8 +167,7 @@ void plan_staging(const ls_options& options, ServiceLimits* limits) {
     limits->staging_slots = static_cast<uint32_t>(slots);
     limits->staging_slot_bytes =
         static_cast<uint32_t>(std::clamp<uint64_t>(bytes, kStagingUnit, uint64_t{1} << 31));
-    limits->staging_only = options.memory_mode == LS_MEMORY_STAGING ||
-                           (options.memory_mode == LS_MEMORY_AUTO && options.memory_inaccessible);
+    limits->staging_only = stages_everything(options);
 }
 
 SupervisorParameters parameters_of(const ls_context& c) {
@@ -434,6 +433,12 @@ bool exchanging(const ls_context& c) {
 }
 
 }  // namespace
+
+bool stages_everything(const ls_options& options) {
+    return options.staging_bytes != 0 &&
+           (options.memory_mode == LS_MEMORY_STAGING ||
+            (options.memory_mode == LS_MEMORY_AUTO && options.memory_inaccessible));
+}
 
 // Of one DPU that serves two hosts each is a machine of its own.
 uint64_t machine_identity(const ls_options& options) {

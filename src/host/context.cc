@@ -1,12 +1,12 @@
 #include "host/context.h"
 
-#include "host/far.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+
+#include "host/far.h"
 
 namespace longshore {
 namespace {

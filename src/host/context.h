@@ -69,7 +69,7 @@ struct ls_operation {
     ls_group* group = nullptr;
     longshore::OperationArguments arguments;
     longshore::Plan plan;
-    std::vector<std::byte> data;  // of a stand-in: what is sent, if it came with the operation
+    std::vector<std::byte> data;             // of a stand-in: what is sent, if it came with the operation
     longshore::PlanKey key;                  // of the plan
     uint32_t arrays = longshore::kNoArrays;  // of the plan's blocks, kept in the node's memory
     bool prepared = false, ring_services = false, reported = false;
@@ -141,7 +141,8 @@ struct ls_context {
              services_before = 0;  // of this machine: ranks; service processes of nodes before
     bool asked = false, answered = false;
 
-    std::unique_ptr<longshore::Far> far;  // a DPU carries this rank's operations, and most of what follows is unused
+    std::unique_ptr<longshore::Far>
+        far;  // a DPU carries this rank's operations, and most of what follows is unused
 
     longshore::Fd control, memory_file;
     longshore::Mapping mapping, sight, engine_block, alive;  // alive: its first byte is 0 in a forked child
@@ -183,6 +184,8 @@ struct ls_context {
 
 namespace longshore {
 
+// No block goes directly from rank to rank.
+bool stages_everything(const ls_options& options);
 // Equal for processes that can reach each other's memory and sockets.
 uint64_t machine_identity(const ls_options& options);
 void log_line(const ls_context& context, int level, const char* line);

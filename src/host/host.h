@@ -220,6 +220,9 @@ typedef struct ls_service_stats {
 uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t max);
 int ls_is_node_leader(const ls_context* context);
 uint32_t ls_node(const ls_context* context);
+/* How service processes reach the ranks' memory, the same on all ranks: "direct" (mapped, or by way of the system),
+ * "staged" (through staging memory of theirs), or "dpu" (from another machine, with keys of the network). */
+const char* ls_memory_reach(const ls_context* context);
 uint32_t ls_node_count(const ls_context* context);
 
 typedef struct ls_trace_event {

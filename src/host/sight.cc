@@ -123,6 +123,10 @@ uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t 
 int ls_is_node_leader(const ls_context* context) {
     return context->local == 0;
 }
+const char* ls_memory_reach(const ls_context* context) {
+    if (context->far) return "dpu";
+    return stages_everything(context->options) ? "staged" : "direct";
+}
 uint32_t ls_node(const ls_context* context) {
     return context->node;
 }

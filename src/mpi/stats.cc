@@ -258,10 +258,12 @@ struct MemoryCounts {
 
 void append_memory(std::string* out, const MemoryCounts& m) {
     append(out,
-           "  \"memory\": {\"mapped_by_ranks\": %" PRIu64 ", \"peer_copied_by_ranks\": %" PRIu64
-           ", \"bounced_by_ranks\": %" PRIu64 ", \"shared_bytes_max\": %" PRIu64
-           ", \"adopted_bytes\": %" PRIu64 ", \"shared_refused\": %" PRIu64 "},\n",
-           m.mapped, m.peer_copied, m.bounced, m.shared_bytes_max, m.adopted, m.refused);
+           "  \"memory\": {\"reach\": \"%s\", \"mapped_by_ranks\": %" PRIu64
+           ", \"peer_copied_by_ranks\": %" PRIu64 ", \"bounced_by_ranks\": %" PRIu64
+           ", \"shared_bytes_max\": %" PRIu64 ", \"adopted_bytes\": %" PRIu64 ", \"shared_refused\": %" PRIu64
+           "},\n",
+           shim().context ? ls_memory_reach(shim().context) : "none", m.mapped, m.peer_copied, m.bounced,
+           m.shared_bytes_max, m.adopted, m.refused);
 }
 
 std::string summary_json(const Counts& counts, const MemoryCounts& memory,

@@ -8,7 +8,6 @@ LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import tempfile
@@ -30,7 +29,7 @@ class Service:
         # pylint: disable=consider-using-with
         self.log = tempfile.NamedTemporaryFile("w+", prefix="longshore-test-dpu-")
         self.process = subprocess.Popen([BUILD / "bin/longshored", "listen", "--address", "127.0.0.1", "--port", "0", *options],
-                                        stdout=self.log, stderr=self.log)
+                                        stdout=self.log, stderr=self.log, start_new_session=True)
         end = time.monotonic() + 10
         while not (found := re.search(r"listening at \S*:(\d+)", self.said())):
             if time.monotonic() > end or self.process.poll() is not None:
@@ -97,6 +96,159 @@ class TestDpu(unittest.TestCase):
                     with self.subTest(mpi=mpi, seed=seed, **more):
                         self.check(run(mpi, 4 if mpi == "openmpi" else 2, "stress", seed, 300, LONGSHORE_DPU=dpu.address, **more),
                                    "stress: ok")
+
+    def test_programs_with_buffers_of_every_kind(self):
+        """In place, with gaps, on the stack, datatypes that are packed, persistent requests, freed communicators."""
+        with Service() as dpu:
+            for mpi in MPIS:
+                ranks = 4 if mpi == "openmpi" else 2
+                for name in ("in_place", "rooted", "datatypes", "persistent", "communicators", "waits"):
+                    with self.subTest(mpi=mpi, program=name):
+                        self.check(run(mpi, ranks, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
+
+    def test_the_statistics_say_how_memory_was_reached(self):
+        with Service() as dpu, tempfile.NamedTemporaryFile() as file:
+            done = run(MPIS[0], 2, "collectives", 65536, LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
+            self.assertEqual(stats["memory"]["reach"], "dpu")
+            self.assertEqual(len(stats["services"]), 1)
+            self.assertGreater(stats["services"][0]["copies"], 0)
+            self.assertEqual(stats["services"][0]["bytes_mapped"], 0)
+
+    def test_a_dpu_that_is_not_there_leaves_the_job_to_plain_mpi(self):
+        with Service() as dpu:
+            gone = dpu.address
+        for address, why in ((gone, "cannot be reached"), ("no.such.host.invalid", "cannot be reached"),
+                             ("node7=127.0.0.1", "LONGSHORE_DPU")):
+            with self.subTest(address=address):
+                done = run(MPIS[0], 2, "collectives", 4096, LONGSHORE_DPU=address)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("collectives: ok", done.stdout)
+                said = [line for line in done.stderr.split("\n") if "plain MPI" in line]
+                self.assertEqual(len(said), 1, done.stderr)
+                self.assertIn(why, said[0])
+
+    def test_two_jobs_at_once_and_the_service_stays(self):
+        with Service() as dpu:
+            jobs = [subprocess.Popen(words(MPIS[0], 2, "stress", seed, 300, LONGSHORE_DPU=dpu.address), text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE) for seed in (5, 6)]
+            for job in jobs:
+                out, err = job.communicate(timeout=LIMIT_S)
+                self.check(subprocess.CompletedProcess(job.args, job.returncode, out, err), "stress: ok")
+            self.assertIsNone(dpu.process.poll())
+            # What belonged to the jobs has gone with them.
+            end = time.monotonic() + 10
+            while (left := dpu.stand_ins()) and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertEqual(left, [])
+            self.assertEqual(dpu.said().count("opened"), 2)
+            self.assertEqual(dpu.said().count("closed"), 2)
+
+    def job(self, dpu, **settings):
+        """Collectives without end, of one process group."""
+        return subprocess.Popen(words(MPIS[0], 2, "stress", 1, 100000000, LONGSHORE_DPU=dpu.address, LONGSHORE_LIMIT_S=2, **settings),
+                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def wait_for_stand_ins(self, dpu, count=2):
+        end = time.monotonic() + 20
+        while len(dpu.stand_ins()) < count and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(1)
+        self.assertEqual(len(dpu.stand_ins()), count)
+
+    def ends_in_an_error(self, job, limit_s=30):
+        try:
+            said, _ = job.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+            self.fail("the job hangs")
+        self.assertNotEqual(job.returncode, 0)
+        return said
+
+    def test_a_stand_in_that_is_lost_ends_the_job_in_an_mpi_error(self):
+        with Service() as dpu, self.job(dpu) as job:
+            self.wait_for_stand_ins(dpu)
+            os.kill(dpu.stand_ins()[0], signal.SIGKILL)
+            self.assertIn("has closed the connection", self.ends_in_an_error(job))
+
+    def test_a_service_process_that_is_lost_is_started_again(self):
+        with Service() as dpu, self.job(dpu) as job:
+            self.wait_for_stand_ins(dpu)
+            for _ in range(3):
+                for pid in service_processes(dpu):
+                    os.kill(pid, signal.SIGKILL)
+                time.sleep(1)
+            self.assertIsNone(job.poll(), job.stdout.read() if job.poll() is not None else "")
+            os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+
+    def test_an_agent_that_is_lost_ends_the_job_in_an_mpi_error(self):
+        with Service() as dpu, self.job(dpu) as job:
+            self.wait_for_stand_ins(dpu)
+            for pid in agents(job.pid):
+                os.kill(pid, signal.SIGKILL)
+            self.assertIn("a collective cannot be finished", self.ends_in_an_error(job, limit_s=60))
+
+    def test_a_job_goes_on_when_the_standing_service_ends(self):
+        with Service() as dpu, self.job(dpu) as job:
+            self.wait_for_stand_ins(dpu)
+            dpu.process.terminate()
+            dpu.process.wait()
+            time.sleep(2)
+            self.assertIsNone(job.poll())
+            os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+
+    def test_ranks_that_are_killed_leave_nothing(self):
+        with Service() as dpu, self.job(dpu) as job:
+            self.wait_for_stand_ins(dpu)
+            started = service_processes(dpu)
+            self.assertTrue(started)
+            os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+            end = time.monotonic() + 20
+            while (dpu.stand_ins() or any(map(is_alive, started))) and time.monotonic() < end:
+                time.sleep(0.1)
+            self.assertEqual(dpu.stand_ins(), [])
+            self.assertFalse([pid for pid in started if is_alive(pid)])
+
+
+def is_alive(pid):
+    try:
+        return not re.search(r"^State:\s+Z", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.MULTILINE)
+    except OSError:
+        return False
+
+
+def longshoreds(role):
+    """{pid: the whole status} of longshored processes in a role."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            line = (folder / "cmdline").read_bytes().split(b"\0")
+            if line[0] == b"longshored:" and line[1] == role:
+                found[int(folder.name)] = (folder / "status").read_text(encoding="ascii")
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def session_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[3])
+
+
+def service_processes(dpu):
+    """A supervisor stays in the session of the stand-in that started it, and so do its service processes."""
+    session = session_of(dpu.process.pid)
+    return [pid for pid in longshoreds(b"sp") if session_of(pid) == session]
+
+
+def agents(session):
+    return [pid for pid in longshoreds(b"agent") if session_of(pid) == session]
 
 
 if __name__ == "__main__":

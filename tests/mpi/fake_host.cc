@@ -265,6 +265,9 @@ int ls_is_node_leader(const ls_context*) {
 uint32_t ls_node(const ls_context*) {
     return 0;
 }
+const char* ls_memory_reach(const ls_context*) {
+    return "direct";
+}
 uint32_t ls_node_count(const ls_context*) {
     return 1;
 }
