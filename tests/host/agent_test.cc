@@ -40,7 +40,7 @@ class Reacher : private UcxWorker::Listener {
 
   private:
     bool move(const OpenedMemory& opened, const auto& begin) {
-        UcxKey* const key = worker_->import_key(endpoint_, opened.key);
+        UcxKey* const key = reaches() ? worker_->import_key(endpoint_, opened.key) : nullptr;
         if (key == nullptr) return false;
         begin(key);
         const uint64_t end = now_ns() + 10'000'000'000;
