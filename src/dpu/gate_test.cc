@@ -201,7 +201,7 @@ class Service {
 };
 
 std::string frame(uint32_t length, uint16_t kind, std::span<const std::byte> body) {
-    std::string out(kFrameHeaderBytes + body.size(), '\0');
+    std::string out(kSessionHeaderBytes + body.size(), '\0');
     Writer w(reinterpret_cast<std::byte*>(out.data()), out.size());
     w.put(length);
     w.put(kind);

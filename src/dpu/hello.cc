@@ -21,14 +21,14 @@ HelloReader::State HelloReader::read(int socket) {
         if (got <= 0) return refuse(GateCause::kBroken, "it ended before it had said who it is");
         filled_ += static_cast<size_t>(got);
         if (filled_ < wanted_) continue;
-        if (wanted_ > kFrameHeaderBytes) return check_body();
+        if (wanted_ > kSessionHeaderBytes) return check_body();
         if (const State state = check_header(); state == State::kRefused) return state;
-        if (wanted_ == kFrameHeaderBytes) return check_body();  // an empty one
+        if (wanted_ == kSessionHeaderBytes) return check_body();  // an empty one
     }
 }
 
 HelloReader::State HelloReader::check_header() {
-    Reader r({bytes_.data(), kFrameHeaderBytes});
+    Reader r({bytes_.data(), kSessionHeaderBytes});
     const auto length = r.get<uint32_t>();
     const auto kind = r.get<uint16_t>();
     const auto zero = r.get<uint16_t>();
@@ -36,12 +36,12 @@ HelloReader::State HelloReader::check_header() {
         return refuse(GateCause::kStranger, "this is not a rank of a job with Longshore");
     if (length > kHelloBytesMax)
         return refuse(GateCause::kBroken, "a first message of " + std::to_string(length) + " bytes");
-    wanted_ = kFrameHeaderBytes + length;
+    wanted_ = kSessionHeaderBytes + length;
     return State::kPartial;
 }
 
 HelloReader::State HelloReader::check_body() {
-    const std::span<const std::byte> body(&bytes_[kFrameHeaderBytes], wanted_ - kFrameHeaderBytes);
+    const std::span<const std::byte> body(&bytes_[kSessionHeaderBytes], wanted_ - kSessionHeaderBytes);
     if (decode(body, &hello_)) {
         if (const auto refusal = check_values(hello_)) return refuse(refusal->cause, refusal->reason);
         return State::kWhole;

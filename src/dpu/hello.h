@@ -26,8 +26,8 @@ class HelloReader {
     State check_header();
     State check_body();
 
-    std::array<std::byte, kFrameHeaderBytes + kHelloBytesMax> bytes_;
-    size_t filled_ = 0, wanted_ = kFrameHeaderBytes;
+    std::array<std::byte, kSessionHeaderBytes + kHelloBytesMax> bytes_;
+    size_t filled_ = 0, wanted_ = kSessionHeaderBytes;
     SessionHello hello_;
     GateRefusal refusal_;
 };
