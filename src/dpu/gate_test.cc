@@ -296,6 +296,30 @@ TEST(Gate, StrangersAreTurnedAwayAndOthersUnharmed) {
         << service.log();
 }
 
+// Without a rank, a job or a stand-in.
+TEST(Gate, WhetherARankCouldComeIsAnswered) {
+    GateConfig config;
+    config.allow = {read_ip_network("127.0.0.1").value()};
+    Service service(config);
+    const auto ask = [&](const char* from, std::byte version) {
+        auto body = encode(hello_of(1, 0));
+        body.resize(kSessionQuestionBytes);
+        body[4] = version;
+        Client client(service.port(), from);
+        client.send_raw(hello_frame(body));
+        const std::string answer = client.answer();
+        EXPECT_TRUE(client.is_closed());
+        return answer.substr(0, answer.find(' '));
+    };
+    EXPECT_EQ(ask("127.0.0.1", std::byte{kSessionVersion}), "welcome");
+    EXPECT_EQ(ask("127.0.0.1", std::byte{kSessionVersion + 1}), "the");
+    EXPECT_EQ(ask("127.0.0.2", std::byte{kSessionVersion}), "`allow`");
+    service.signal(SIGUSR1);
+    EXPECT_TRUE(service.says("0 jobs, 0 ranks")) << service.log();
+    EXPECT_TRUE(service.says(
+        "and 0 ranks ever; refused: network 1, limit 0, slow 0, stranger 0, version 1, broken 0"));
+}
+
 TEST(Gate, ValuesThatNoRankHasAreRefused) {
     Service service{GateConfig{}};
     const auto answer = [&](auto change) {
