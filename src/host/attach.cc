@@ -14,6 +14,7 @@
 #include "base/locality.h"
 #include "base/prng.h"
 #include "engine/message.h"
+#include "fabric/network.h"
 #include "fabric/shm/seat.h"
 #include "fabric/ucx/packet.h"
 #include "host/context.h"
@@ -22,7 +23,8 @@
 namespace longshore {
 
 struct Identity {
-    uint64_t machine;  // equal for processes that can reach each other's memory and sockets
+    uint64_t machine;   // equal for processes that can reach each other's memory and sockets
+    uint64_t computer;  // likewise; where ranks are on other machines, that of those who stand in for them
     uint64_t probe_address, probe_value;
     uint32_t pid, ok;
     Seat seat;
@@ -42,6 +44,7 @@ namespace {
 constexpr uint64_t kStagingSlotsMin = 2, kStagingSlotsMax = 64;
 constexpr uint64_t kStagingUnit = 4096;
 constexpr uint32_t kNodesMax = 65535;
+constexpr uint64_t kHostStagingBytes = uint64_t{16} << 20;  // where none are asked for
 
 uint64_t hash_text(uint64_t hash, const char* path, bool is_link) {
     char text[256] = {};
@@ -53,6 +56,13 @@ uint64_t hash_text(uint64_t hash, const char* path, bool is_link) {
     }
     for (ssize_t i = 0; i < got; ++i) hash = mix64(hash ^ static_cast<unsigned char>(text[i]));
     return mix64(hash + 1);
+}
+
+uint64_t computer_identity() {
+    uint64_t hash = hash_text(1, "/proc/sys/kernel/random/boot_id", false);
+    for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/user"})
+        hash = hash_text(hash, space, true);
+    return mix64(hash ^ geteuid());
 }
 
 void set_text(char* out, const std::string& text) {
@@ -92,16 +102,28 @@ std::vector<uint32_t> machines_of_ranks(const ls_context& c) {
     return machines;
 }
 
+// What else of the job is where this rank is: emulated nodes, or those of the hosts that a DPU serves.
+void share_computer(ls_context& c) {
+    const uint64_t here = received<Identity>(c, c.rank).computer;
+    c.machine_ranks = c.services_before = 0;
+    for (uint32_t r = 0; r < c.size; ++r) {
+        if (received<Identity>(c, r).computer != here) continue;
+        ++c.machine_ranks;
+        if (c.places[r].local == 0 && c.places[r].node < c.node) c.services_before += c.options.service_count;
+    }
+}
+
 // Nodes, slots and service processes of all ranks, the same on all of them. Empty, or why not.
 std::string place_ranks(ls_context& c) {
     const std::vector<uint32_t> machines = machines_of_ranks(c);
     const uint32_t machine_count = *std::max_element(machines.begin(), machines.end()) + 1;
-    const uint32_t emulated = std::max(1u, std::min(c.options.nodes_count, c.size));
+    const bool hosts = c.options.host != nullptr;
+    const uint32_t emulated = hosts ? 1 : std::max(1u, std::min(c.options.nodes_count, c.size));
     if (machine_count > kNodesMax) return "there are more than 65535 machines";
     if (machine_count > 1 && emulated > 1)
         log_line(c, c.rank == 0 ? 0 : 2,
                  "LONGSHORE_NODES_COUNT is for one machine: the nodes are the machines");
-    c.network = machine_count > 1 || (emulated > 1 && c.options.network_always != 0);
+    c.network = hosts || machine_count > 1 || (emulated > 1 && c.options.network_always != 0);
     c.node_count = machine_count > 1 ? machine_count : emulated;
     c.places.resize(c.size);
     std::vector<uint32_t> counts(c.node_count);
@@ -124,8 +146,7 @@ std::string place_ranks(ls_context& c) {
     c.node = c.places[c.rank].node;
     c.local = c.places[c.rank].local;
     c.local_count = counts[c.node];
-    c.machine_ranks = machine_count > 1 ? c.local_count : c.size;
-    c.services_before = machine_count > 1 ? 0 : c.node * c.options.service_count;
+    share_computer(c);
     const uint32_t next = (c.local + 1) % c.local_count;
     for (uint32_t r = 0; r < c.size; ++r) {
         if (c.places[r].node != c.node || c.places[r].local != next) continue;
@@ -175,6 +196,7 @@ SupervisorParameters parameters_of(const ls_context& c) {
     p.machine_ranks = c.machine_ranks;
     p.services_before = c.services_before;
     p.network = c.network;
+    p.host_agents = c.options.host != nullptr;
     p.spin_us = c.options.service_spin_us;
     p.restarts_max = c.options.service_restarts_max;
     p.limit_s = c.options.limit_s;
@@ -261,7 +283,7 @@ void ask_to_attach(ls_context& c) {
 bool turn_attaching(ls_context& c) {
     if (!c.asked) {
         c.asked = true;
-        probe_neighbour(c);
+        if (c.options.host == nullptr) probe_neighbour(c);
         if (c.problem.empty()) ask_to_attach(c);
     }
     if (!c.problem.empty()) return true;
@@ -277,7 +299,7 @@ bool turn_attaching(ls_context& c) {
         }
         if (io == Io::kClosed || bytes != sizeof answer || !answer.ok) {
             c.problem = "the supervisor of the service processes refused this rank";
-        } else if (answer.probe_error != 0) {
+        } else if (answer.probe_error != 0 && c.options.host == nullptr) {
             c.problem = forbidden(answer.probe_error);
         } else {
             attach_to_memory(c, answer, std::move(descriptors));
@@ -327,15 +349,20 @@ int step(ls_context& c) {
             std::string problem = place_ranks(c);
             if (!problem.empty()) return fail(c, problem);
             c.state = State::kStarting;
-            if (c.local == 0) c.starter.start(c.service_path.c_str(), parameters_of(c), &c.problem);
+            if (c.local == 0 && c.options.host != nullptr &&
+                (c.agent.empty() || c.agent.size() > kAddressBytesMax))
+                c.problem = "there is no address of the agent of the ranks' machine, or one that is too long";
+            else if (c.local == 0)
+                c.starter.start(c.service_path.c_str(), parameters_of(c), &c.problem);
             return LS_IN_PROGRESS;
         }
         case State::kStarting: {
             NodeAnswer mine{};
             if (c.local == 0 && c.problem.empty()) {
-                SupervisorReady ready;
+                ServiceReady ready;
                 if (c.starter.test(&ready, &c.own_workers, &c.problem) == ServiceStarter::State::kPending)
                     return LS_IN_PROGRESS;
+                if (c.options.host != nullptr) append_address(c.agent, &c.own_workers);
                 mine.address = {ready.name, ready.token, static_cast<uint16_t>(c.options.service_count), {}};
                 gethostname(mine.address.host, sizeof mine.address.host - 1);
             }
@@ -389,6 +416,18 @@ int step(ls_context& c) {
     return LS_ERR_UNAVAILABLE;
 }
 
+// The caller stands in for a rank that is on another machine: nothing moves but through staging memory, and
+// not by this process.
+void take_host(ls_context& c, const ls_host& host) {
+    const auto* const agent = static_cast<const std::byte*>(host.agent);
+    c.agent.assign(agent, agent + host.agent_bytes);
+    c.host = {host.machine, c.agent.data(), c.agent.size()};
+    c.options.host = &c.host;
+    c.options.memory_mode = LS_MEMORY_STAGING;
+    if (c.options.staging_bytes == 0) c.options.staging_bytes = kHostStagingBytes;
+    c.cooperative = false;
+}
+
 bool exchanging(const ls_context& c) {
     return c.state == ls_context::State::kIdentity || c.state == ls_context::State::kAddresses ||
            c.state == ls_context::State::kWorkers || c.state == ls_context::State::kAgreeing;
@@ -396,11 +435,10 @@ bool exchanging(const ls_context& c) {
 
 }  // namespace
 
-uint64_t machine_identity() {
-    uint64_t hash = hash_text(1, "/proc/sys/kernel/random/boot_id", false);
-    for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/user"})
-        hash = hash_text(hash, space, true);
-    return mix64(hash ^ geteuid());
+// Of one DPU that serves two hosts each is a machine of its own.
+uint64_t machine_identity(const ls_options& options) {
+    const uint64_t computer = computer_identity();
+    return options.host != nullptr ? mix64(computer ^ mix64(options.host->machine + 1)) : computer;
 }
 
 void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd> descriptors) {
@@ -467,6 +505,7 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
         c->rank = exchange->rank;
         c->size = exchange->size;
         c->cooperative = options->wait_cooperative != 0;
+        if (options->host != nullptr) take_host(*c, *options->host);
         if (c->options.service_count == 0 || c->options.service_count > kServicesPerNodeMax || c->size == 0 ||
             c->rank >= c->size || c->options.chunk_bytes == 0 || c->options.chunk_bytes > UINT32_MAX)
             return static_cast<int>(LS_ERR_ARGUMENT);
@@ -485,9 +524,13 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
         }
         const auto pid = static_cast<uint32_t>(getpid());
         c->probe_value = mix64(now_ns() ^ pid);
-        const Identity mine{
-            machine_identity(), reinterpret_cast<uint64_t>(&c->probe_value), c->probe_value, pid, 1,
-            seat_of_process(0)};
+        const Identity mine{machine_identity(*options),
+                            computer_identity(),
+                            reinterpret_cast<uint64_t>(&c->probe_value),
+                            c->probe_value,
+                            pid,
+                            1,
+                            seat_of_process(0)};
         if (!c->alive || start_exchange(*c, mine) != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
         *out = c.release();
         return static_cast<int>(LS_OK);

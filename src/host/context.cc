@@ -199,7 +199,7 @@ void ls_end_wait(ls_context* context) {
 }
 
 void ls_set_cooperative(ls_context* context, int on) {
-    context->cooperative = on != 0;
+    context->cooperative = on != 0 && context->options.host == nullptr;
 }
 
 void* ls_allocate(ls_context* context, size_t bytes) {

@@ -119,6 +119,8 @@ struct ls_context {
     };
     State state = State::kIdentity;
     ls_options options{};
+    ls_host host{};                // what options.host points to, if anything
+    std::vector<std::byte> agent;  // and what host.agent does
     std::string service_path, service_cores, dpu, error;
     ls_exchange exchange{};
     std::vector<std::byte> out, in;  // of the exchange in progress
@@ -182,7 +184,7 @@ struct ls_context {
 namespace longshore {
 
 // Equal for processes that can reach each other's memory and sockets.
-uint64_t machine_identity();
+uint64_t machine_identity(const ls_options& options);
 void log_line(const ls_context& context, int level, const char* line);
 bool is_forked(const ls_context& context);
 // Sends what the engine wants woken.

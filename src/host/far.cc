@@ -59,7 +59,7 @@ Far::~Far() {
 
 int Far::start() {
     Identity mine{};
-    machine_ = mine.machine = machine_identity();
+    machine_ = mine.machine = machine_identity(c_.options);
     if (getrandom(&mine.job, sizeof mine.job, 0) != sizeof mine.job ||
         getrandom(mine.token.data(), mine.token.size(), 0) != static_cast<ssize_t>(mine.token.size()))
         return LS_ERR_UNAVAILABLE;

@@ -215,7 +215,7 @@ bool work(ls_context& c, ls_operation& op) {
 
 // A service process that this needs has been gone for too long and has no successor.
 bool is_service_lost(const ls_context& c, ls_operation& op, uint64_t now) {
-    if (!op.group->several_nodes) return false;
+    if (!op.group->several_nodes && c.options.host == nullptr) return false;
     // On another node: its blocks have failed. What is still missing may be that of ranks that have given up
     // for the same reason, and will never enter.
     const bool failed = op.state == ls_operation::State::kPosted &&
@@ -246,7 +246,10 @@ int test(ls_context& c, ls_operation& op, int* moved) {
     if (op.state == ls_operation::State::kPosted) {
         // Looked at first: after a computation there is usually nothing left to do.
         bool complete_now = c.engine->poll(op.record) == Progress::kComplete;
-        if (!complete_now && (c.cooperative || c.service_gone || op.arguments.copies_itself)) {
+        // What stands in for a rank has not its memory.
+        const bool may_move =
+            c.options.host == nullptr && (c.cooperative || c.service_gone || op.arguments.copies_itself);
+        if (!complete_now && may_move) {
             worked = work(c, op);
             if (worked) complete_now = c.engine->poll(op.record) == Progress::kComplete;
         }

@@ -16,7 +16,7 @@ constexpr int kFarFd = 64;
 
 // Shared with the children until they exec: they run in this process's memory while the caller is suspended.
 struct Launch {
-    const char* path;
+    const char *path, *role;
     char* const* environment;
     int parameters_fd, ready_fd;
     std::byte* inner_stack;
@@ -24,7 +24,7 @@ struct Launch {
 };
 
 // Only what is safe between fork and exec. The signal table and descriptors are this child's own.
-int exec_supervisor(void* argument) {
+int exec_role(void* argument) {
     auto* launch = static_cast<Launch*>(argument);
     struct sigaction plain {};
     plain.sa_handler = SIG_DFL;
@@ -46,14 +46,14 @@ int exec_supervisor(void* argument) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    char program[] = "longshored:", role[] = "supervisor";
-    char* const arguments[] = {program, role, nullptr};
+    char program[] = "longshored:";
+    char* const arguments[] = {program, const_cast<char*>(launch->role), nullptr};
     execve(launch->path, arguments, launch->environment);
     launch->error = errno;
     _exit(127);
 }
 
-// What the user says about the network is for the library that service processes load.
+// What the user says about the network is for the library that service processes and agents load.
 std::vector<char*> network_settings() {
     std::vector<char*> settings;
     for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
@@ -71,7 +71,7 @@ int leave_family(void* argument) {
     // session of the rank: the kernel shares out processor time by session first (autogroup), and a service
     // process that takes only idle time must be compared with the ranks themselves.
     setpgid(0, 0);
-    if (clone(exec_supervisor, launch->inner_stack + kStackBytes, CLONE_VM | CLONE_VFORK, argument) < 0)
+    if (clone(exec_role, launch->inner_stack + kStackBytes, CLONE_VM | CLONE_VFORK, argument) < 0)
         launch->error = errno;
     _exit(0);
 }
@@ -79,6 +79,19 @@ int leave_family(void* argument) {
 }  // namespace
 
 bool ServiceStarter::start(const char* path, const SupervisorParameters& parameters, std::string* error) {
+    static_assert(sizeof parameters < 65536, "fits a pipe, so that writing it does not block");
+    return start(path, "supervisor", std::as_bytes(std::span(&parameters, 1)), parameters.service.limit_s,
+                 error);
+}
+
+bool ServiceStarter::start_agent(const char* path, uint32_t limit_s, std::string* error) {
+    AgentParameters parameters;
+    parameters.limit_s = limit_s;
+    return start(path, "agent", std::as_bytes(std::span(&parameters, 1)), limit_s, error);
+}
+
+bool ServiceStarter::start(const char* path, const char* role, std::span<const std::byte> parameters,
+                           uint32_t limit_s, std::string* error) {
     int down[2], up[2];
     *error = std::string("cannot start ") + path + ": ";
     if (pipe2(down, O_CLOEXEC) != 0) {
@@ -93,15 +106,15 @@ bool ServiceStarter::start(const char* path, const SupervisorParameters& paramet
     ready_ = Fd(up[0]);
     Fd ready_end(up[1]);
     fcntl(ready_.get(), F_SETFL, O_NONBLOCK);
-    static_assert(sizeof parameters < 65536, "fits a pipe, so that writing it does not block");
-    if (write(parameter_end.get(), &parameters, sizeof parameters) !=
-        static_cast<ssize_t>(sizeof parameters)) {
+    if (write(parameter_end.get(), parameters.data(), parameters.size()) !=
+        static_cast<ssize_t>(parameters.size())) {
         *error += strerror(errno);
         return false;
     }
     const Mapping stacks = Mapping::anonymous(2 * kStackBytes);
     std::vector<char*> environment = network_settings();
-    Launch launch{path, environment.data(), theirs.get(), ready_end.get(), stacks.data() + kStackBytes, 0};
+    Launch launch{path, role, environment.data(), theirs.get(), ready_end.get(), stacks.data() + kStackBytes,
+                  0};
     if (!stacks) {
         *error += strerror(ENOMEM);
         return false;
@@ -121,12 +134,12 @@ bool ServiceStarter::start(const char* path, const SupervisorParameters& paramet
         *error += strerror(child < 0 ? clone_error : launch.error);
         return false;
     }
-    deadline_ns_ = now_ns() + parameters.service.limit_s * 1'000'000'000ull;
+    deadline_ns_ = now_ns() + limit_s * 1'000'000'000ull;
     error->clear();
     return true;
 }
 
-ServiceStarter::State ServiceStarter::test(SupervisorReady* ready, std::vector<std::byte>* workers,
+ServiceStarter::State ServiceStarter::test(ServiceReady* ready, std::vector<std::byte>* address,
                                            std::string* error) {
     const auto fail = [&](const std::string& why) {
         *error = why;
@@ -142,8 +155,8 @@ ServiceStarter::State ServiceStarter::test(SupervisorReady* ready, std::vector<s
         if (ready->header.magic != kControlMagic) return fail("longshored is of another build");
         ready->reason[sizeof ready->reason - 1] = 0;
         if (!ready->ok) return fail(std::string("longshored: ") + ready->reason);
-        if (heard_.size() - sizeof *ready == ready->workers_bytes) {
-            workers->assign(heard_.begin() + sizeof *ready, heard_.end());
+        if (heard_.size() - sizeof *ready == ready->address_bytes) {
+            address->assign(heard_.begin() + sizeof *ready, heard_.end());
             return State::kReady;
         }
     }

@@ -1,24 +1,29 @@
-// Starts a node's supervisor as a process of its own: not a child of this one, with nothing of this one's
-// descriptors, signals or terminal, and of its environment only what sets up the network. Does not block but
-// for the exec itself.
+// Starts longshored, a node's supervisor or a machine's agent, as a process of its own: not a child of this
+// one, with nothing of this one's descriptors, signals or terminal, and of its environment only what sets up
+// the network. Does not block but for the exec itself.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "fabric/shm/control.h"
+#include "fabric/shm/agent_control.h"
 
 namespace longshore {
 
+// What it has started ends with it, unless somebody has attached or connected by then.
 class ServiceStarter {
   public:
     // False: it could not be started; `error` names the cause.
     bool start(const char* path, const SupervisorParameters& parameters, std::string* error);
+    bool start_agent(const char* path, uint32_t limit_s, std::string* error);
     enum class State : uint8_t { kPending, kReady, kFailed };
-    // `workers`: where the network reaches its service processes (fabric/network.h).
-    State test(SupervisorReady* ready, std::vector<std::byte>* workers, std::string* error);
+    // `address`: where the network reaches the agent; of a supervisor, its service processes (append_address
+    // in fabric/network.h).
+    State test(ServiceReady* ready, std::vector<std::byte>* address, std::string* error);
 
   private:
+    bool start(const char* path, const char* role, std::span<const std::byte> parameters, uint32_t limit_s,
+               std::string* error);
     Fd ready_;
     std::vector<std::byte> heard_;
     uint64_t deadline_ns_ = 0;

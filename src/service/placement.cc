@@ -69,9 +69,11 @@ std::vector<PlaceService> place_services(const ServiceParameters& parameters, co
     const std::vector<int> listed = parse_list(parameters.cores);
     // A rank that may run anywhere shows nothing; one that is bound shows which cores are taken.
     CpuMask taken;
+    const bool ranks_elsewhere = parameters.host_agents != 0;  // what stands in for them here sleeps
     bool bound = !ranks.empty();
     for (const pid_t rank : ranks) {
         CpuMask mask;
+        if (ranks_elsewhere) break;
         if (rank == 0 || !mask.get(rank)) continue;
         const auto many =
             static_cast<size_t>(std::count_if(cpus.begin(), cpus.end(), [&](int c) { return mask.has(c); }));
@@ -87,8 +89,8 @@ std::vector<PlaceService> place_services(const ServiceParameters& parameters, co
     // Supervisors of emulated nodes do not see each other's ranks: each takes the next ones.
     const bool alone = parameters.machine_ranks == parameters.rank_count;
     // Ranks that are bound leave the other cores to us, however many share theirs.
-    const size_t unneeded =
-        cpus.size() > parameters.machine_ranks ? cpus.size() - parameters.machine_ranks : 0;
+    const size_t needed = ranks_elsewhere ? 0 : parameters.machine_ranks;
+    const size_t unneeded = cpus.size() > needed ? cpus.size() - needed : 0;
     const size_t spare = alone ? std::max(unneeded, open.size()) : unneeded;
     const std::vector<int> near =
         alone ? cpus_near(ranks, parameters.service_count, open) : std::vector<int>{};

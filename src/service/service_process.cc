@@ -22,6 +22,13 @@ class Control {
   public:
     explicit Control(int fd) : socket_(fd) {}
 
+    // By node: where the network reaches others.
+    struct Book {
+        ServiceBook services;
+        bool has_agents = false;
+        std::vector<std::vector<std::byte>> agents;
+    };
+
     bool wait_for_start(StartService* start, std::vector<Fd>* descriptors) {
         size_t bytes = 0;
         return receive_next(buffer_, &bytes, descriptors) && bytes == sizeof *start &&
@@ -30,9 +37,9 @@ class Control {
     }
     // Until the job's nodes are known, and with a network where it reaches them. False: the supervisor has
     // gone.
-    bool wait_for_nodes(std::vector<NodeAddress>* nodes, ServiceBook* book, PlaceService* place) {
+    bool wait_for_nodes(std::vector<NodeAddress>* nodes, Book* book, PlaceService* place) {
         while (nodes->empty() || filled_ < nodes->size() ||
-               (book != nullptr && book->size() < nodes->size())) {
+               (book != nullptr && book->services.size() < nodes->size())) {
             size_t bytes = 0;
             if (!receive_next(buffer_, &bytes, nullptr)) return false;
             if (is(ControlKind::kNodeWorkers, bytes)) {
@@ -94,15 +101,22 @@ class Control {
         return bytes >= sizeof header && header.kind == kind;
     }
     // They come in the order of the nodes, which are known by then.
-    bool take_workers(size_t bytes, const std::vector<NodeAddress>& nodes, ServiceBook* book) {
+    bool take_workers(size_t bytes, const std::vector<NodeAddress>& nodes, Book* book) {
         NodeWorkers workers;
         if (bytes < sizeof workers) return false;
         memcpy(&workers, buffer_, sizeof workers);
-        book->emplace_back();
-        return workers.node + 1 == book->size() && workers.node < nodes.size() &&
-               bytes == sizeof workers + workers.bytes &&
-               split_addresses({buffer_ + sizeof workers, workers.bytes}, nodes[workers.node].services,
-                               &book->back());
+        std::vector<std::vector<std::byte>> all;
+        if (workers.node != book->services.size() || workers.node >= nodes.size() ||
+            bytes != sizeof workers + workers.bytes ||
+            !split_addresses({buffer_ + sizeof workers, workers.bytes},
+                             size_t{nodes[workers.node].services} + book->has_agents, &all))
+            return false;
+        if (book->has_agents) {
+            book->agents.push_back(std::move(all.back()));
+            all.pop_back();
+        }
+        book->services.push_back(std::move(all));
+        return true;
     }
     // Returns whether it was a place.
     bool take(size_t bytes, std::vector<NodeAddress>* nodes, PlaceService* place) {
@@ -140,10 +154,7 @@ std::string no_staging(const ServiceLimits& limits) {
 }
 
 std::unique_ptr<Network> open_network(std::string* error) {
-    char path[4096] = {};
-    if (readlink("/proc/self/exe", path, sizeof path - 1) <= 0) path[0] = 0;
-    const std::string program = path;
-    const NetworkPart* part = load_network(find_network(program.substr(0, program.rfind('/') + 1)), error);
+    const NetworkPart* part = load_own_network(error);
     std::unique_ptr<Network> network = part != nullptr ? part->open(error) : nullptr;
     if (!network && error->empty()) *error = "the network between machines cannot be used";
     return network;
@@ -152,15 +163,20 @@ std::unique_ptr<Network> open_network(std::string* error) {
 // `local` alone, where the job's nodes are all of this machine.
 std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory& memory,
                                     const ServiceLimits& limits, const std::vector<NodeAddress>& nodes,
-                                    ServiceBook book, Network* network, std::unique_ptr<ShmFabric> local,
+                                    Control::Book book, Network* network, std::unique_ptr<ShmFabric> local,
                                     std::string* error) {
     if (network == nullptr || !local) return local;
+    if (book.has_agents && limits.staging_slots == 0) {
+        *error = "there is no staging memory, and without it nothing comes from the host";
+        return nullptr;
+    }
     NetworkOptions options;
     options.memory = memory;
     options.self = {NodeId{start.parameters.node}, ServiceId{start.service}};
     options.incarnation = start.incarnation;
     options.nodes = nodes;
-    options.book = std::move(book);
+    options.book = std::move(book.services);
+    options.agents = std::move(book.agents);
     options.limit_ns = start.parameters.limit_s * 1'000'000'000ull;
     options.staging_only = limits.staging_only;
     return network->make_fabric(std::move(options), std::move(local), error);
@@ -195,7 +211,8 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
         }
     }
     std::vector<NodeAddress> nodes;
-    ServiceBook book;
+    Control::Book book;
+    book.has_agents = start.parameters.host_agents != 0;
     PlaceService place;
     if (!control.wait_for_nodes(&nodes, network ? &book : nullptr, &place)) return 0;
 

@@ -22,6 +22,7 @@
 #include "fabric/network.h"
 #include "service/group_table.h"
 #include "service/placement.h"
+#include "service/starter.h"
 
 namespace longshore {
 namespace {
@@ -51,7 +52,7 @@ struct Service {
 class Supervisor {
   public:
     explicit Supervisor(const ServiceParameters& parameters) : p_(parameters) {}
-    bool start(SupervisorReady* ready);
+    bool start(ServiceReady* ready);
     int run(const Fd& starter);
     // Where the network reaches this node's service processes.
     std::span<const std::byte> own_workers() const { return own_workers_; }
@@ -67,7 +68,7 @@ class Supervisor {
     bool attach(Client& client, const AttachRequest& request);
     bool take_nodes(const AddressBookPiece& piece, size_t bytes);
     bool take_workers(const NodeWorkers& workers, size_t bytes);
-    bool hear_workers(SupervisorReady* ready);
+    bool hear_workers(ServiceReady* ready);
     bool knows_nodes() const;
     void tell_services();
     bool join_group(Client& client, const GroupJoinPiece& piece, size_t bytes);
@@ -117,7 +118,7 @@ bool Supervisor::make_memory() {
     return true;
 }
 
-bool Supervisor::start(SupervisorReady* ready) {
+bool Supervisor::start(ServiceReady* ready) {
     const auto fail = [&](const char* what) {
         set_reason(ready->reason, what);
         return false;
@@ -143,15 +144,13 @@ bool Supervisor::start(SupervisorReady* ready) {
         if (!start_service(s)) return fail("a service process could not start");
     }
     if (p_.network && !hear_workers(ready)) return false;
-    ready->workers_bytes = static_cast<uint32_t>(own_workers_.size());
     ready->name = name_;
     ready->token = token_;
-    ready->ok = 1;
     return true;
 }
 
 // Until each service process has said where the network reaches it. A restarted one says so to its peers.
-bool Supervisor::hear_workers(SupervisorReady* ready) {
+bool Supervisor::hear_workers(ServiceReady* ready) {
     const uint64_t end = now_ns() + p_.limit_s * 1'000'000'000ull;
     workers_.resize(p_.node_count);
     for (uint16_t s = 0; s < services_.size(); ++s) {
@@ -529,43 +528,23 @@ int Supervisor::run(const Fd& starter) {
     return 0;
 }
 
-bool read_parameters(SupervisorParameters* parameters) {
-    size_t have = 0;
-    while (have < sizeof *parameters) {
-        const ssize_t got =
-            read(kParameterFd, reinterpret_cast<char*>(parameters) + have, sizeof *parameters - have);
-        if (got <= 0) return false;
-        have += static_cast<size_t>(got);
-    }
-    const ServiceParameters& p = parameters->service;
-    return parameters->header.magic == kControlMagic && p.service_count >= 1 &&
-           p.service_count <= p.node_limits.services_max && p.service_count <= kServicesPerNodeMax &&
-           p.rank_count >= 1 && p.rank_count <= p.node_limits.ranks_max && p.node < p.node_count;
+bool is_possible(const ServiceParameters& p) {
+    return p.service_count >= 1 && p.service_count <= p.node_limits.services_max &&
+           p.service_count <= kServicesPerNodeMax && p.rank_count >= 1 &&
+           p.rank_count <= p.node_limits.ranks_max && p.node < p.node_count;
 }
 
 }  // namespace
 
 int run_supervisor() {
-    signal(SIGPIPE, SIG_IGN);
     SupervisorParameters parameters;
-    if (!read_parameters(&parameters)) return 2;
-    close(kParameterFd);
-    const sched_param normal{};
-    sched_setscheduler(0, SCHED_OTHER, &normal);
-    SupervisorReady ready;
-    ready.header = {kControlMagic, ControlKind::kAttached};
-    // The ready pipe must not live on in the service processes: its end tells the starter that this one is
-    // gone.
-    Fd answer(kReadyFd);
-    fcntl(kReadyFd, F_SETFD, FD_CLOEXEC);
+    Starter starter;
+    if (!starter.read_parameters(&parameters, sizeof parameters) || !is_possible(parameters.service))
+        return 2;
+    ServiceReady ready;
     Supervisor supervisor(parameters.service);
-    const bool started = supervisor.start(&ready);
-    const std::span<const std::byte> workers =
-        started ? supervisor.own_workers() : std::span<const std::byte>{};
-    const bool told =
-        write(answer.get(), &ready, sizeof ready) == sizeof ready &&
-        write(answer.get(), workers.data(), workers.size()) == static_cast<ssize_t>(workers.size());
-    return started && told ? supervisor.run(answer) : 1;
+    ready.ok = supervisor.start(&ready);
+    return starter.tell(ready, supervisor.own_workers()) && ready.ok ? supervisor.run(starter.pipe()) : 1;
 }
 
 }  // namespace longshore

@@ -1,5 +1,6 @@
-// What comes over a network before anybody knows from whom: headers of packets; and what supervisors pass on:
-// addresses and descriptors of memory. What is taken for one is written back as it was.
+// What comes over a network before anybody knows from whom: headers of packets, what ranks and their
+// stand-ins on a DPU say; and what supervisors pass on: addresses and descriptors of memory. What is taken
+// for one is written back as it was.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
 #include "fabric/ucx/packet.h"
+#include "session/session.h"
 
 namespace {
 
@@ -49,6 +51,28 @@ void try_host_region(std::span<const std::byte> bytes) {
     require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
 }
 
+// Truth has more than one spelling (anything but 1 is false), so what is written back need only mean the
+// same.
+template <class Message>
+void try_message(std::span<const std::byte> bytes) {
+    Message message, again;
+    if (!decode(bytes, &message)) return;
+    const std::vector<std::byte> written = encode(message);
+    require(written.size() == bytes.size() && decode(written, &again) && encode(again) == written);
+}
+
+void try_messages(std::span<const std::byte> bytes) {
+    try_message<SessionHello>(bytes);
+    try_message<SessionWelcome>(bytes);
+    try_message<SessionExchange>(bytes);
+    try_message<SessionReady>(bytes);
+    try_message<SessionOpened>(bytes);
+    try_message<SessionGroup>(bytes);
+    try_message<SessionPost>(bytes);
+    try_message<SessionDone>(bytes);
+    try_message<SessionLine>(bytes);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -60,5 +84,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (size_t count = 0; count < 4; ++count) try_addresses(bytes, count);
     try_span(bytes);
     try_host_region(bytes);
+    try_messages(bytes);
     return 0;
 }

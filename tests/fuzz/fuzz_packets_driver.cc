@@ -1,9 +1,12 @@
-// Stands in for libFuzzer: seeded packets, address lists and descriptors, well formed and then mutated.
+// Stands in for libFuzzer: seeded packets, address lists, descriptors and messages, well formed and then
+// mutated.
 //      fuzz_packets [seconds] [seed]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "base/prng.h"
@@ -11,6 +14,7 @@
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
 #include "fabric/ucx/packet.h"
+#include "session/session.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -63,6 +67,49 @@ Bytes make_host_region(Prng* random) {
     return encode_host_region(region);
 }
 
+Bytes some(Prng* random, uint64_t at_most) {
+    return Bytes(random->below(at_most), static_cast<std::byte>(random->next()));
+}
+
+Bytes make_hello(Prng* random) {
+    SessionHello m;
+    m.job = random->next();
+    m.size = 1 + static_cast<uint32_t>(random->below(9));
+    m.rank = static_cast<uint32_t>(random->below(m.size + 1));
+    m.cores.assign(random->below(20), 'a');
+    m.agent = some(random, 300);
+    return encode(m);
+}
+
+Bytes make_post(Prng* random) {
+    SessionPost m;
+    m.collective = static_cast<uint8_t>(random->below(12));
+    m.send_bytes = random->next() >> random->below(64);
+    m.recv_bytes = random->next() >> random->below(64);
+    m.send_blocks.resize(random->below(5), {random->next(), random->next()});
+    m.recv_blocks.resize(random->below(5));
+    m.data = some(random, 100);
+    return encode(m);
+}
+
+Bytes make_message(Prng* random) {
+    switch (random->below(6)) {
+        case 0:
+            return encode(SessionExchange{static_cast<uint32_t>(random->next()), true, some(random, 100)});
+        case 1:
+            return encode(SessionReady{1, true, 0, 1, 2, false, "why"});
+        case 2:
+            return encode(
+                SessionOpened{1, random->next(), random->next() >> random->below(64), some(random, 300)});
+        case 3:
+            return encode(SessionGroup{static_cast<uint32_t>(random->below(3)), 0, 2});
+        case 4:
+            return encode(SessionDone{1, -2, random->next()});
+        default:
+            return encode(SessionWelcome{random->chance(500), std::string(random->below(40), 'w')});
+    }
+}
+
 void damage(Prng* random, Bytes* bytes) {
     for (uint64_t changes = random->below(5); changes > 0; --changes) {
         const size_t at = random->below(bytes->size() + 1);
@@ -91,8 +138,9 @@ int main(int argc, char** argv) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     uint64_t runs = 0;
     for (; runs % 1024 != 0 || std::chrono::steady_clock::now() < end; ++runs) {
-        constexpr Bytes (*kMakers[])(Prng*) = {make_packet, make_addresses, make_span, make_host_region};
-        Bytes bytes = kMakers[runs % 4](&random);
+        constexpr Bytes (*kMakers[])(Prng*) = {make_packet, make_addresses, make_span,   make_host_region,
+                                               make_hello,  make_post,      make_message};
+        Bytes bytes = kMakers[runs % std::size(kMakers)](&random);
         damage(&random, &bytes);
         LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
     }

@@ -86,6 +86,7 @@ bool RankClient::attach() {
     o.memory_inaccessible = options_.inaccessible;
     o.memory_mode = options_.memory_mode;
     o.staging_bytes = options_.staging_bytes;
+    o.host = host;
     o.log = say;
     o.log_user = this;
     int rc = ls_context_start(&o, &exchange_, &context);

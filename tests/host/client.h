@@ -47,6 +47,7 @@ class RankClient {
     uint32_t rank, size;
     ls_context* context = nullptr;
     ls_group* group = nullptr;
+    const ls_host* host = nullptr;  // of the options
 
   private:
     int start_exchange(const void* in, void* out, size_t bytes);

@@ -76,6 +76,15 @@ TEST_F(PlacementTest, TakesIdleTimeWhereRanksMayUseAllCores) {
     EXPECT_EQ(place.core, -1);
 }
 
+// Who stands in for ranks of a host sleeps.
+TEST_F(PlacementTest, OnADpuAllCoresAreFree) {
+    parameters_.host_agents = 1;
+    const PlaceService place = this->place(cpus_);
+    EXPECT_TRUE(place.may_spin);
+    EXPECT_FALSE(place.only_idle);
+    EXPECT_NE(place.core, -1);
+}
+
 TEST_F(PlacementTest, OfSeveralEmulatedNodesNoneKnowsWhatTheOthersRanksMayUse) {
     parameters_.machine_ranks = 2 * parameters_.rank_count;
     parameters_.node_count = 2;

@@ -11,7 +11,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534335;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534336;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 
@@ -97,7 +97,8 @@ struct ServiceParameters {
     uint32_t spin_us = 1000, restarts_max = 16, limit_s = 5;
     uint32_t services_before = 0;  // of this machine's nodes before this one
     uint8_t memory_inaccessible = 0, trace = 0;
-    uint8_t network = 0;  // nodes reach each other over a network only
+    uint8_t network = 0;      // nodes reach each other over a network only
+    uint8_t host_agents = 0;  // ranks are on other machines: behind each node's workers comes its agent
     char cores[1024] = "auto";
 };
 
@@ -123,19 +124,20 @@ struct PlaceService {
     uint8_t only_idle = 0;  // take only time that nobody else wants
 };
 
-// --- starting a supervisor: the starter writes this into descriptor 3, and reads the answer from
-// descriptor 4.
+// --- starting longshored, as a supervisor or an agent (agent_control.h): the starter writes its parameters
+// into descriptor 3, and reads the answer from descriptor 4.
 struct SupervisorParameters {
     ControlHeader header;
     ServiceParameters service;
 };
-struct SupervisorReady {
-    ControlHeader header;
+struct ServiceReady {
+    ControlHeader header{kControlMagic, ControlKind::kAttached};
     uint32_t ok = 0;
     SocketName name;
     Token token{};
     char reason[kReasonBytes] = {};
-    uint32_t workers_bytes = 0;  // follow: where the network reaches the node's service processes
+    uint32_t address_bytes =
+        0;  // follow: where the network reaches the node's service processes, or the agent
 };
 constexpr int kParameterFd = 3, kReadyFd = 4;
 constexpr int kServiceControlFd = 3;

@@ -190,7 +190,8 @@ void UcxFabric::serve() {
 
 // Sends the next piece. True: it was the last.
 bool UcxFabric::serve(Peer& peer, Request& request) {
-    const uint64_t bytes = std::min(request.bytes - request.sent, kPieceBytes);
+    const uint64_t bytes_max = end_.data->has_rdma() ? kPieceBytes : kOfferBytesMin;
+    const uint64_t bytes = std::min(request.bytes - request.sent, bytes_max);
     std::span<const std::byte> piece;
     uint64_t lent = 0;
     Packet packet;

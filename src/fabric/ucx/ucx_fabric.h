@@ -31,8 +31,10 @@ struct UcxEnd {
 
 class UcxFabric : public Fabric, private UcxWorker::Listener {
   public:
-    static constexpr uint32_t kWindow = 16;                // frames sent to a peer that it has not looked at
-    static constexpr uint64_t kPieceBytes = 256 * 1024;    // of what is read, in one message
+    static constexpr uint32_t kWindow = 16;  // frames sent to a peer that it has not looked at
+    // Of what is read, in one message. A card moves what is offered without copies on the way; else large
+    // pieces would only wait for each other.
+    static constexpr uint64_t kPieceBytes = 256 * 1024;
     static constexpr uint64_t kOfferBytesMin = 64 * 1024;  // less is quicker sent than offered
 
     // Null on failure; `error` says why.

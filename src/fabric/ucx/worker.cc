@@ -1,5 +1,6 @@
 #include "fabric/ucx/worker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
@@ -28,6 +29,20 @@ void forbid_old_registrations() {
     std::error_code none;
     if (!std::filesystem::is_empty("/sys/class/infiniband", none) && !none)
         setenv("UCX_IB_REG_METHODS", "direct", 1);
+}
+
+// Whether a transport reads and writes others' memory by its card: reliable connections (rc), or dynamic ones
+// (dc). UCX tells by name alone what it has.
+bool finds_rdma(ucp_context_h context) {
+    char* text = nullptr;
+    size_t bytes = 0;
+    FILE* const file = open_memstream(&text, &bytes);
+    if (file == nullptr) return false;
+    ucp_context_print_info(context, file);
+    fclose(file);
+    const std::string resources = text;
+    free(text);
+    return resources.find(" rc_") != resources.npos || resources.find(" dc_") != resources.npos;
 }
 
 std::string why(const char* what, ucs_status_t status) {
@@ -176,6 +191,7 @@ bool UcxWorker::start(Use use, std::string* error) {
     status = ucp_init(&params, config, &inside_->context);
     ucp_config_release(config);
     if (status != UCS_OK) return fail("UCX does not start", status);
+    has_rdma_ = finds_rdma(inside_->context);
 
     ucp_worker_params_t worker_params{};
     worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;

@@ -56,6 +56,8 @@ class UcxWorker {
 
     // By which other workers connect; it names every network device that can be used.
     std::span<const std::byte> address() const;
+    // Some way that it has can move bytes between memories by the network's card alone.
+    bool has_rdma() const { return has_rdma_; }
     // Readable when there may be something to progress, once arm() has said true.
     int event_fd() const { return event_fd_; }
     // False: there is something to progress now.
@@ -112,6 +114,7 @@ class UcxWorker {
     std::unique_ptr<Inside> inside_;
     Listener* listener_ = nullptr;
     int event_fd_ = -1;
+    bool has_rdma_ = false;
     size_t sending_ = 0;
     std::vector<std::unique_ptr<Sending>> free_;
     std::vector<std::unique_ptr<Taking>> free_takings_;

@@ -1,0 +1,57 @@
+// What a rank and the agent of its machine say to each other: as fabric/shm/control.h has it, of one build
+// and one machine, and everything checked by its receiver. A connection whose rank does not keep to this is
+// closed.
+#pragma once
+
+#include "fabric/shm/control.h"
+
+namespace longshore {
+
+// The starter writes this into descriptor 3, and reads ServiceReady from descriptor 4.
+struct AgentParameters {
+    ControlHeader header;
+    uint32_t limit_s = 5;
+};
+
+enum class AgentKind : uint32_t {
+    kHello = 1,  // rank: who it is, with the descriptor of its memory; answered
+    kOpen,       // rank; answered
+    kClose,      // rank
+    kAnswer,
+};
+
+struct AgentHeader {
+    uint32_t magic = kControlMagic;
+    AgentKind kind = AgentKind::kHello;
+};
+
+struct AgentHello {
+    AgentHeader header{kControlMagic, AgentKind::kHello};
+    Token token{};
+    uint64_t memory_bytes = 0;  // of the memfd
+};
+
+// `id`: the rank's, of an opening that it has not got. Bytes from `offset` of the memfd.
+struct AgentOpen {
+    AgentHeader header{kControlMagic, AgentKind::kOpen};
+    uint32_t id = 0;
+    uint64_t offset = 0, bytes = 0;
+};
+struct AgentClose {
+    AgentHeader header{kControlMagic, AgentKind::kClose};
+    uint32_t id = 0;
+};
+
+// The key follows.
+struct AgentAnswer {
+    AgentHeader header{kControlMagic, AgentKind::kAnswer};
+    uint32_t id = 0;  // of what was opened; 0: to the hello
+    uint32_t ok = 0, key_bytes = 0;
+    uint64_t address = 0;  // in the agent
+    char reason[kReasonBytes] = {};
+};
+
+constexpr uint32_t kAgentOpeningsMax = 16384;  // of one rank
+constexpr size_t kAgentPacketBytesMax = 2048;
+
+}  // namespace longshore

@@ -1,0 +1,109 @@
+#include "host/agent_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "fabric/shm/agent_control.h"
+
+namespace longshore {
+
+AgentClient::~AgentClient() {
+    // Only closing it would not end it, where a forked child still has it.
+    if (socket_ && pid_ == getpid()) shutdown(socket_.get(), SHUT_RDWR);
+}
+
+bool AgentClient::connect(const SocketName& name, const Token& token, int memory_file, uint64_t memory_bytes,
+                          uint64_t limit_s, std::string* error) {
+    if (memory_bytes == 0 || !is_memory_file(memory_file, memory_bytes, nullptr)) {
+        *error = "the shared memory of this rank cannot be handed on: its descriptor " +
+                 std::to_string(memory_file) + " is closed, or something else by now";
+        return false;
+    }
+    Fd socket = connect_to(name);
+    if (!socket || !peer_is_same_user(socket, nullptr)) {
+        *error = std::string("cannot reach the agent of this machine: ") + strerror(socket ? EPERM : errno);
+        return false;
+    }
+    socket_ = std::move(socket);
+    pid_ = getpid();
+    memory_bytes_ = memory_bytes;
+    limit_ns_ = limit_s * 1'000'000'000ull;
+    AgentHello hello;
+    hello.token = token;
+    hello.memory_bytes = memory_bytes;
+    return ask(&hello, sizeof hello, {memory_file}, 0, nullptr, error);
+}
+
+bool AgentClient::open(uint64_t offset, uint64_t bytes, OpenedMemory* out, std::string* error) {
+    if (bytes == 0 || offset > memory_bytes_ || bytes > memory_bytes_ - offset) {
+        *error = "no piece of the shared memory of this rank";
+        return false;
+    }
+    AgentOpen request;
+    request.id = ++last_id_;
+    request.offset = offset;
+    request.bytes = bytes;
+    *out = {request.id, 0, bytes, {}};
+    return ask(&request, sizeof request, {}, request.id, out, error);
+}
+
+void AgentClient::close(uint32_t id) {
+    AgentClose request;
+    request.id = id;
+    const uint64_t end = now_ns() + limit_ns_;
+    while (socket_ && send_packet(socket_, &request, sizeof request) == Io::kAgain && wait(POLLOUT, end)) {
+    }
+}
+
+// False: the time is over.
+bool AgentClient::wait(short events, uint64_t end_ns) const {
+    const uint64_t now = now_ns();
+    if (now >= end_ns) return false;
+    pollfd ready{socket_.get(), events, 0};
+    poll(&ready, 1, static_cast<int>(std::min<uint64_t>((end_ns - now) / 1'000'000 + 1, 1000)));
+    return true;
+}
+
+bool AgentClient::ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint32_t id,
+                      OpenedMemory* out, std::string* error) {
+    const uint64_t end = now_ns() + limit_ns_;
+    const auto fail = [&](const char* why) {
+        *error = why;
+        socket_.reset();
+        return false;
+    };
+    constexpr const char *kLate = "the agent of this machine does not answer in time",
+                         *kGone = "the agent of this machine is gone, or has refused this rank";
+    Io io = socket_ ? Io::kAgain : Io::kClosed;
+    while (io == Io::kAgain && (io = send_packet(socket_, packet, bytes, descriptors)) == Io::kAgain) {
+        if (!wait(POLLOUT, end)) return fail(kLate);
+    }
+    if (io == Io::kClosed) return fail(kGone);
+    alignas(8) std::byte buffer[kAgentPacketBytesMax];
+    size_t got = 0;
+    while ((io = receive_packet(socket_, buffer, sizeof buffer, &got, nullptr)) == Io::kAgain) {
+        if (!wait(POLLIN, end)) return fail(kLate);
+    }
+    AgentAnswer answer;
+    if (io == Io::kClosed || got < sizeof answer) return fail(kGone);
+    memcpy(static_cast<void*>(&answer), buffer, sizeof answer);
+    if (answer.header.magic != kControlMagic || answer.header.kind != AgentKind::kAnswer || answer.id != id ||
+        got != sizeof answer + answer.key_bytes)
+        return fail("the agent of this machine does not keep to the protocol");
+    answer.reason[sizeof answer.reason - 1] = 0;
+    if (!answer.ok) {
+        *error = std::string("the agent of this machine: ") + answer.reason;
+        return false;
+    }
+    if (out != nullptr) {
+        out->address = answer.address;
+        out->key.assign(buffer + sizeof answer, buffer + got);
+    }
+    return true;
+}
+
+}  // namespace longshore

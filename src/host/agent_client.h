@@ -1,0 +1,50 @@
+// A rank's side of the agent of its machine (service/agent.h), which opens its memory to the network. Calls
+// wait for the agent's answer: it is beside the rank, and answers at once. One call at a time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fabric/shm/socket.h"
+
+namespace longshore {
+
+// A piece of memory that the network reaches by its address in the agent, with the agent's key.
+struct OpenedMemory {
+    uint32_t id = 0;
+    uint64_t address = 0, bytes = 0;
+    std::vector<std::byte> key;
+};
+
+class AgentClient {
+  public:
+    AgentClient() = default;
+    AgentClient(const AgentClient&) = delete;
+    AgentClient& operator=(const AgentClient&) = delete;
+    // Leaves: what is open is closed. In a forked child it does nothing to its parent's connection.
+    ~AgentClient();
+
+    // Once. `memory_file`: of a memfd of that size that nobody can shrink; needed for the call only.
+    // `limit_s`: for this call's answer, and each later one's. False: `error` says why.
+    bool connect(const SocketName& name, const Token& token, int memory_file, uint64_t memory_bytes,
+                 uint64_t limit_s, std::string* error);
+    // The bytes from `offset` of the file, at least 1, until close(). Pieces may overlap.
+    bool open(uint64_t offset, uint64_t bytes, OpenedMemory* out, std::string* error);
+    void close(uint32_t id);
+
+  private:
+    bool ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint32_t id,
+             OpenedMemory* out, std::string* error);
+    bool wait(short events, uint64_t end_ns) const;
+
+    Fd socket_;
+    pid_t pid_ = 0;
+    uint64_t memory_bytes_ = 0, limit_ns_ = 0;
+    uint32_t last_id_ = 0;
+};
+
+}  // namespace longshore
