@@ -100,7 +100,7 @@ TEST(DpuMap, SurvivesRandomText) {
         std::string text;
         for (size_t i = random() % 12; i > 0; --i) text += letters[random() % letters.size()];
         std::string address, error;
-        if (find_dpu(text, "n7", &address, &error)) EXPECT_TRUE(is_dpu_address(address)) << text;
+        EXPECT_EQ(find_dpu(text, "n7", &address, &error), is_dpu_address(address)) << text;
     }
 }
 
