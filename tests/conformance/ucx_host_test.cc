@@ -66,6 +66,25 @@ TEST_F(HostFabricTest, AnAgentThatGoesFailsWhatIsAskedOfItAlone) {
     EXPECT_EQ(finish(9).result, MoveResult::kMoved);
 }
 
+// So it is at the end of every job.
+TEST_F(HostFabricTest, NobodyIsToldOfAnAgentThatGoesUntilItIsNeeded) {
+    const ImportHandle region = import_from_b();
+    ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, 1), Post::kAccepted);
+    EXPECT_EQ(finish(1).result, MoveResult::kMoved);
+    world_.end_agent(kB.node);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+    FabricEvent event;
+    while (std::chrono::steady_clock::now() < end)
+        EXPECT_EQ(world_.fabric(kA).poll({&event, 1}, 1'000'000), 0u);
+    EXPECT_EQ(world_.fabric(kA).take_problem(), "");
+    for (uint64_t id = 2; id < 4; ++id) {
+        ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, id), Post::kAccepted);
+        EXPECT_EQ(finish(id).result, MoveResult::kFailed);
+        const bool told = world_.fabric(kA).take_problem().find("node 1") != std::string::npos;
+        EXPECT_EQ(told, id == 2) << "once";
+    }
+}
+
 // Only where the network needs the agent's help (TCP): with RDMA nobody would notice.
 TEST_F(ImpatientHostFabricTest, AnAgentThatHelpsNoMoreIsLostWithinTheLimit) {
     const ImportHandle region = import_from_b();

@@ -112,8 +112,7 @@ HostFabric::Move* HostFabric::begin(const HostRegion& region, uint64_t id, uint6
     Agent* const agent = reach(region.node);
     Key* const key = agent != nullptr ? find_key(*agent, region.key) : nullptr;
     if (key == nullptr) {
-        if (problem_.empty())
-            problem_ = "the memory of node " + std::to_string(region.node.value) + " cannot be reached";
+        if (region.node.value < agents_.size()) complain(agents_[region.node.value]);
         end(id, MoveResult::kFailed);
         return nullptr;
     }
@@ -148,6 +147,7 @@ void HostFabric::on_reached(uint64_t move, bool ok) {
     --ended.key->used;
     Agent& agent = agents_[ended.node];
     --agent.moving;
+    agent.failed |= !ok;
     agent.progress_ns = now_ns();
     end(ended.id, ok ? MoveResult::kMoved : MoveResult::kFailed);
 }
@@ -213,11 +213,18 @@ void HostFabric::on_broken(UcxEndpoint* endpoint) {
     for (Agent& agent : agents_) agent.broken |= agent.endpoint == endpoint;
 }
 
+void HostFabric::complain(Agent& agent) {
+    if (std::exchange(agent.told, true)) return;
+    const std::string name = "node " + std::to_string(&agent - agents_.data());
+    problem_ = agent.lost ? "the agent of " + name + " is gone: its ranks' memory cannot be reached"
+                          : "the memory of " + name + " cannot be reached";
+}
+
 // UCX ends what is under way with it.
 void HostFabric::lose(Agent& agent) {
     agent.lost = true;
-    problem_ = "the agent of node " + std::to_string(&agent - agents_.data()) +
-               " is gone: its ranks' memory cannot be reached";
+    // At the end of a job agents go before all service processes have: that is nobody's business.
+    if (agent.moving != 0 || agent.failed) complain(agent);
     worker_->close(std::exchange(agent.endpoint, nullptr));
 }
 

@@ -58,7 +58,7 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
     };
     struct Agent {
         UcxEndpoint* endpoint = nullptr;
-        bool lost = false, broken = false;
+        bool lost = false, broken = false, failed = false, told = false;
         uint32_t moving = 0;
         uint64_t progress_ns = 0;  // when a move began with none under way, or the last one ended
         std::map<std::vector<std::byte>, Key> keys;
@@ -93,6 +93,7 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
     Move* begin(const HostRegion& region, uint64_t id, uint64_t* at);
     void get(const HostRegion& region, uint64_t address, std::span<std::byte> to, uint64_t id);
     void put(const HostRegion& region, std::span<const std::byte> from, uint64_t address, uint64_t id);
+    void complain(Agent& agent);
     void lose(Agent& agent);
     void look_at_agents(uint64_t now);
     void turn();

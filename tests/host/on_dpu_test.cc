@@ -1,0 +1,147 @@
+// A job whose ranks' memory is reached through agents, as where service processes are on a DPU: each process
+// stands in for itself, and posts operations on memory that it has not.
+#include <gtest/gtest.h>
+
+#include "client.h"
+#include "fabric/dpu/host_region.h"
+#include "fabric/network.h"
+#include "host/agent_client.h"
+#include "host/context.h"
+#include "running_agent.h"
+
+namespace longshore::test {
+namespace {
+
+struct Machines {
+    struct {
+        ServiceReady ready;
+        std::byte address[kAddressBytesMax];
+        size_t address_bytes;
+    } agents[2];
+};
+
+struct Case {
+    uint32_t ranks, machines;
+};
+
+constexpr uint64_t kBlock = 200'000;
+constexpr RegionId kHeapRegion{40};
+
+#define NEED(condition, why)                                                                          \
+    do {                                                                                              \
+        if (!(condition)) {                                                                           \
+            fprintf(stderr, "  [rank %u] line %d: %s\n", c.rank, __LINE__, std::string(why).c_str()); \
+            return 1;                                                                                 \
+        }                                                                                             \
+    } while (0)
+
+int finish(RankClient& c, RecordId record) {
+    const uint64_t end = now_ns() + 20'000'000'000;
+    while (c.context->engine->poll(record) != Progress::kComplete) {
+        NEED(now_ns() < end, "timed out");
+        ls_sleep(c.context, 1'000'000);
+    }
+    NEED(c.context->engine->error(record) == OperationError::kNone, "it failed");
+    c.context->engine->release(record, &c.context->wake);
+    flush_wake(*c.context);
+    return 0;
+}
+
+int exchange_all(RankClient& c, const Heap& heap) {
+    const LocalRank self = c.context->engine->self();
+    for (uint32_t round = 1; round <= 3; ++round) {
+        std::byte* const send = heap.memory.data();
+        std::byte* const recv = send + (8 << 20);
+        for (uint32_t r = 0; r < c.size; ++r) {
+            const auto block = some_bytes(kBlock, c.rank * 16 + r * 3 + round);
+            memcpy(send + r * kBlock, block.data(), kBlock);
+        }
+        memset(recv, 0, c.size * kBlock);
+        OperationArguments a;
+        a.group = c.group->slot;
+        a.rank = Rank{c.rank};
+        a.sequence = round;
+        a.send = {self, kHeapRegion, 0};
+        a.recv = {self, kHeapRegion, 8 << 20};
+        a.send_block_bytes = a.recv_block_bytes = kBlock;
+        RecordId record;
+        NEED(c.context->engine->post(a, true, &record, &c.context->wake) == PostResult::kPosted, "no room");
+        flush_wake(*c.context);
+        if (finish(c, record) != 0) return 1;
+        for (uint32_t r = 0; r < c.size; ++r) {
+            const auto block = some_bytes(kBlock, r * 16 + c.rank * 3 + round);
+            NEED(memcmp(recv + r * kBlock, block.data(), kBlock) == 0, "wrong bytes");
+        }
+    }
+    return 0;
+}
+
+int stand_in(RankClient& c, Machines& machines, uint32_t count) {
+    auto& agent = machines.agents[c.rank % count];
+    std::string error;
+    std::unique_ptr<RunningAgent> own;
+    if (c.rank < count) {
+        own = std::make_unique<RunningAgent>();
+        NEED(own->error.empty(), own->error);
+        agent.ready = own->ready;
+        agent.address_bytes = own->address.size();
+        memcpy(agent.address, own->address.data(), own->address.size());
+    }
+    c.barrier();
+    const Heap heap;
+    AgentClient client;
+    OpenedMemory opened;
+    NEED(client.connect(agent.ready.name, agent.ready.token, heap.file.get(), kHeapBytes, kLimitS, &error) &&
+             client.open(0, kHeapBytes, &opened, &error),
+         error);
+    const ls_host host{c.rank % count + 1, c.rank < count ? agent.address : nullptr,
+                       c.rank < count ? agent.address_bytes : 0};
+    c.host = &host;
+    NEED(c.attach(), c.error());
+    NEED(ls_node_count(c.context) == count, "not as many nodes as machines");
+    NEED(c.make_group(), c.error());
+    const NodeId node{static_cast<uint16_t>(ls_node(c.context))};
+    NEED(publish_host_region(c.context->memory.region(c.context->engine->self(), kHeapRegion),
+                             {node, opened.address, opened.bytes, opened.key}),
+         "the key is too long");
+    c.barrier();
+    const int result = exchange_all(c, heap);
+    c.barrier();
+    return result;
+}
+
+class OnDpu : public testing::TestWithParam<Case> {};
+
+TEST_P(OnDpu, BytesGoFromHostToHost) {
+    Mapping shared =
+        Mapping::shared(make_memory_file("test-machines", sizeof(Machines)).get(), sizeof(Machines));
+    auto& machines = *reinterpret_cast<Machines*>(shared.data());
+    JobOptions options;
+    options.ranks = GetParam().ranks;
+    // What a stand-in must not do it does not, whatever it is told.
+    options.cooperative = true;
+    Job job(options, [&](RankClient& c) { return stand_in(c, machines, GetParam().machines); });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, OnDpu, testing::Values(Case{1, 1}, Case{2, 1}, Case{2, 2}, Case{4, 2}),
+                         [](const auto& c) {
+                             return std::to_string(c.param.ranks) + "on" + std::to_string(c.param.machines);
+                         });
+
+TEST(OnDpuAlone, WithoutAnAgentThereIsNoJob) {
+    JobOptions options;
+    options.ranks = 2;
+    Job job(options, [](RankClient& c) {
+        const ls_host host{1, nullptr, 0};
+        c.host = &host;
+        NEED(!c.attach(), "attached");
+        NEED(c.error().find("agent") != std::string::npos, c.error());
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+}
+
+}  // namespace
+}  // namespace longshore::test
