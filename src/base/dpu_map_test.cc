@@ -100,7 +100,8 @@ TEST(DpuMap, SurvivesRandomText) {
         std::string text;
         for (size_t i = random() % 12; i > 0; --i) text += letters[random() % letters.size()];
         std::string address, error;
-        if (find_dpu(text, "n7", &address, &error)) EXPECT_TRUE(is_dpu_address(address)) << text;
+        const bool found = find_dpu(text, "n7", &address, &error);
+        EXPECT_EQ(found, is_dpu_address(address)) << text;
     }
 }
 

@@ -46,7 +46,7 @@ struct Gate::Connection {
     SessionStream stream;
     IpAddress address;
     uint64_t until_ns = 0;
-    bool leaving = false;  // was told why not; only its end is waited for
+    bool leaving = false;  // has its answer; only its end is waited for
     HelloReader reader;
 };
 
@@ -236,6 +236,9 @@ void Gate::turn(Connection& connection) {
         case HelloReader::State::kRefused:
             refuse(connection, connection.reader.refusal());
             break;
+        case HelloReader::State::kQuestion:
+            answer(connection, {true, ""});
+            break;
         case HelloReader::State::kWhole:
             if (const auto refusal = jobs_.refuse(connection.reader.hello(), config_)) {
                 refuse(connection, *refusal);
@@ -246,22 +249,24 @@ void Gate::turn(Connection& connection) {
     }
 }
 
-// Says why, and gives the other side a moment to read it: data that arrive at a closed socket would take it
-// away again.
-void Gate::refuse(Connection& connection, const GateRefusal& refusal) {
-    count_refusal(connection.address, refusal);
-    SessionWelcome welcome;
-    welcome.reason = refusal.reason;
+// The last that it hears from here. It gets a moment to read it: data that arrive at a closed socket would
+// take it away again.
+void Gate::answer(Connection& connection, const SessionWelcome& welcome) {
     connection.stream.send(SessionKind::kWelcome, welcome);
     const auto leaving =
         std::count_if(connections_.begin(), connections_.end(), [](const auto& one) { return one->leaving; });
-    // Whoever may not come at all is not waited for.
-    if (!connection.stream.open() || refusal.cause == GateCause::kNetwork ||
-        leaving >= static_cast<ptrdiff_t>(kLeavingMax))
-        return connection.stream.close();
+    if (leaving >= static_cast<ptrdiff_t>(kLeavingMax)) connection.stream.close();
+    if (!connection.stream.open()) return;
     shutdown(connection.stream.fd(), SHUT_WR);
     connection.leaving = true;
     connection.until_ns = now_ns() + kLeaveNs;
+}
+
+void Gate::refuse(Connection& connection, const GateRefusal& refusal) {
+    count_refusal(connection.address, refusal);
+    answer(connection, {false, refusal.reason});
+    // Whoever may not come at all is not waited for.
+    if (refusal.cause == GateCause::kNetwork) connection.stream.close();
 }
 
 void Gate::count_refusal(const IpAddress& address, const GateRefusal& refusal) {

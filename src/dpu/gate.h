@@ -44,6 +44,7 @@ class Gate {
     void turn(Connection& connection);
     void start_stand_in(Connection& connection);
     void become_stand_in(Connection& connection);
+    void answer(Connection& connection, const SessionWelcome& welcome);
     void refuse(Connection& connection, const GateRefusal& refusal);
     void count_refusal(const IpAddress& address, const GateRefusal& refusal);
     void show_hidden_refusals();

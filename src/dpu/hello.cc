@@ -56,6 +56,7 @@ HelloReader::State HelloReader::check_body() {
                                                " of the protocol, this service version " +
                                                std::to_string(kSessionVersion) +
                                                ": install the same Longshore on both");
+    if (body.size() == kSessionQuestionBytes) return State::kQuestion;
     if (const auto refusal = check_values(hello_);
         hello_.size != 0 && refusal && refusal->cause == GateCause::kRank)
         return refuse(refusal->cause, refusal->reason);

@@ -15,7 +15,7 @@ namespace longshore {
 class HelloReader {
   public:
     // Takes from the socket what is there of the frame, and nothing that follows it.
-    enum class State : uint8_t { kPartial, kWhole, kRefused };
+    enum class State : uint8_t { kPartial, kWhole, kQuestion, kRefused };
     State read(int socket);
 
     const SessionHello& hello() const { return hello_; }     // kWhole

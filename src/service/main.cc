@@ -1,6 +1,6 @@
 // longshored: started by the first rank of a node (supervisor) or of a machine whose service processes are on
-// a DPU (agent), and by itself (sp); by hand, or by the system, only where it is the standing service of a DPU
-// (listen).
+// a DPU (agent), and by itself (sp); by hand, or by the system, only where it is the standing service of a
+// DPU (listen).
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>

@@ -31,7 +31,7 @@ enum class SessionKind : uint16_t {
     kWelcome = 64,  // or why not
     kExchange,      // give this to all members of the job or group, and get theirs
     kReady,         // the job or a group is there, or cannot be
-    kFinished,          // an operation is complete
+    kFinished,      // an operation is complete
     kLine,          // for the user
     kStats,
 };

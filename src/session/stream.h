@@ -12,7 +12,9 @@
 
 namespace longshore {
 
-constexpr size_t kSessionHeaderBytes = 8;       // length of the body, kind, zero
+constexpr size_t kSessionHeaderBytes = 8;  // length of the body, kind, zero
+// Of a hello: one that ends here asks only whether a rank could come.
+constexpr size_t kSessionQuestionBytes = 6;
 constexpr size_t kHelloBytesMax = 16 * 1024;  // of a frame from whom nothing is known yet
 constexpr size_t kSessionBytesMax = size_t{1} << 30;
 

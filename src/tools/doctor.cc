@@ -60,8 +60,8 @@ void print_json(const Checks& checks) {
 int doctor(bool json) {
     Checks checks;
     for (const auto check :
-         {check_machine, check_cores, check_mpis, check_parts, check_network, check_settings, check_peer_copy,
-          check_shared_blocks, check_memory, check_limits, check_kernel_services}) {
+         {check_machine, check_cores, check_mpis, check_parts, check_network, check_settings, check_dpu,
+          check_peer_copy, check_shared_blocks, check_memory, check_limits, check_kernel_services}) {
         check(&checks);
     }
     if (json) {

@@ -23,6 +23,9 @@ void check_parts(Checks* checks);
 void check_network(Checks* checks);
 void check_settings(Checks* checks);
 
+// doctor_dpu.cc: nothing without LONGSHORE_DPU
+void check_dpu(Checks* checks);
+
 // doctor_system.cc
 void check_machine(Checks* checks);
 void check_cores(Checks* checks);

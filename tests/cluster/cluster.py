@@ -9,6 +9,10 @@ which has no ranks, and reaches the others by an agent as it would by ssh.
     cluster.py --nodes 2 --ranks-per-node 2 -- PROGRAM ARGUMENTS
     cluster.py --nodes 2 --rate 1gbit --count -- PROGRAM ARGUMENTS
     cluster.py --nodes 2 --shell                     a shell on node0
+    cluster.py --nodes 2 --dpus -- PROGRAM ARGUMENTS
+
+With --dpus each node has a second machine, dpu0, dpu1, ..., on the same switch, in which `longshored listen` runs; the ranks
+are told of it (LONGSHORE_DPU). A node and its DPU share no more than two nodes do.
 
 Needs root (or CAP_SYS_ADMIN and CAP_NET_ADMIN), iproute2 and util-linux.
 """
@@ -26,8 +30,10 @@ import time
 from pathlib import Path
 
 CPUSETS = Path("/sys/fs/cgroup/cpuset")
+PORT = 7521  # of the service on a DPU
 PREFIX = "10.77.0"  # of addresses that nobody outside the namespaces sees
 OFFLOADS = ["tx", "rx", "sg", "tso", "gso", "gro"]  # packets of a wire's size: what is counted is what crosses
+BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 BURST = "64kb"  # a larger one lets whole messages pass at no rate at all
 
 
@@ -111,20 +117,61 @@ class Machine:
         self.holder.wait()
 
 
+class Listener:
+    """`longshored listen` in a machine of its own. It ends with that machine, jobs and all."""
+
+    def __init__(self, machine, folder, config=""):
+        self.machine, self.log_path, self.config_path = machine, folder / f"{machine.name}.log", folder / f"{machine.name}.conf"
+        self.write_config(config)
+        with open(self.log_path, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([*machine.enter(), str(BUILD / "bin/longshored"), "listen", "--config",
+                                             str(self.config_path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        end = time.monotonic() + 10
+        while "listening at" not in self.log():
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.close()
+                raise RuntimeError(f"longshored does not listen in {machine.name}: {self.log().strip()}")
+            time.sleep(0.02)
+
+    @property
+    def address(self):
+        return f"{self.machine.name}:{PORT}"
+
+    @property
+    def pid(self):
+        """Of longshored, as it is outside: what was started is what has entered the machine for it."""
+        return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
+
+    def write_config(self, config):
+        """Of lines as longshored.conf has them; read at the start, and at SIGHUP."""
+        self.config_path.write_text(f"address = {self.machine.address}\nport = {PORT}\n{config}\n")
+
+    def log(self):
+        return self.log_path.read_text(encoding="utf-8")
+
+    def close(self):
+        try:
+            os.kill(self.pid, signal.SIGKILL)  # what was started waits for it
+        except (OSError, IndexError):
+            self.process.kill()  # it has ended, or has not begun
+        self.process.wait()
+
+
 class Cluster:
     """Nodes node0, node1, ... with a link each to one switch. Use it in a with statement.
 
     rate: of each link in each direction, as tc says it ("1gbit"); delay: as tc says it ("100us"). None: as they come.
     offloads: packets of up to 64 KB, which cost little time of a core; without them, of a wire's size, so that what is
     counted is what crosses: then two cores are busy with packets at 1 Gb/s in both directions. own_cores: no core is two
-    nodes', as on machines; needs as many cores as nodes, and cgroup cpusets.
+    nodes', as on machines; needs as many cores as nodes, and cgroup cpusets. dpus: each node has one, `dpus` in their order,
+    with a service that `dpu_config` configures.
     """
 
-    def __init__(self, nodes, rate=None, delay=None, offloads=False, own_cores=False):
+    def __init__(self, nodes, rate=None, delay=None, offloads=False, own_cores=False, dpus=False, dpu_config=""):
         self.folder = Path(tempfile.mkdtemp(prefix="longshore-test-cluster-"))
-        self.machines, self.nodes, self.groups, self.offloads = [], [], [], offloads
+        self.machines, self.nodes, self.dpus, self.groups, self.offloads = [], [], [], [], offloads
         try:
-            names = [f"node{i}" for i in range(nodes)] + ["head"]
+            names = [f"node{i}" for i in range(nodes)] + ["head"] + [f"dpu{i}" for i in range(nodes if dpus else 0)]
             addresses = {name: f"{PREFIX}.{i + 1}" for i, name in enumerate(names)}
             (self.folder / "hosts").write_text(
                 "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items()))
@@ -135,9 +182,12 @@ class Cluster:
                 machine = self._add(name, addresses[name])
                 # mpirun's own talk is not what is held back.
                 self._plug(machine, *((None, None) if name == "head" else (rate, delay)))
-            self.nodes, self.head = self.machines[1:-1], self.machines[-1]
+            self.nodes, self.head = self.machines[1:nodes + 1], self.machines[nodes + 1]
             if own_cores:
                 self._share_cores()
+            for machine in self.machines[nodes + 2:]:
+                self.dpus.append(Listener(machine, self.folder, dpu_config))
+            self.settings = {"LONGSHORE_DPU": self._write_map()} if dpus else {}
             self._write_agent()
         except BaseException:
             self.close()
@@ -189,6 +239,12 @@ class Cluster:
             enter.chmod(0o755)
             node.cores = [str(enter)]
 
+    def _write_map(self):
+        """Which DPU serves which node, as a setting."""
+        path = self.folder / "dpus"
+        path.write_text("# host dpu\n" + "".join(f"{node.name} {dpu.address}\n" for node, dpu in zip(self.nodes, self.dpus)))
+        return f"@{path}"
+
     def _write_agent(self):
         """What mpirun starts instead of ssh: AGENT [OPTIONS] HOST COMMAND."""
         cases = "".join(f"    {node.name}) exec {' '.join(node.enter())} sh -c \"$*\";;\n" for node in self.nodes)
@@ -224,6 +280,8 @@ class Cluster:
         return counts
 
     def close(self):
+        for dpu in self.dpus:
+            dpu.close()
         for machine in reversed(self.machines):
             machine.close()
         for group in self.groups:
@@ -241,6 +299,7 @@ def main():
     parser.add_argument("--delay", help="of each link, as tc has it: 100us")
     parser.add_argument("--offloads", action="store_true", help="large packets: for times, not for counts of bytes")
     parser.add_argument("--own-cores", action="store_true", help="no core is two nodes'")
+    parser.add_argument("--dpus", action="store_true", help="a DPU for each node")
     parser.add_argument("--count", action="store_true", help="afterwards: bytes on each link")
     parser.add_argument("--shell", action="store_true", help="a shell on node0 instead of mpirun")
     parser.add_argument("command", nargs="*", help="what the ranks run")
@@ -250,9 +309,11 @@ def main():
     if problem := missing():
         sys.exit(f"cluster: {problem}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with Cluster(options.nodes, options.rate, options.delay, options.offloads, options.own_cores) as cluster:
-        words = [*cluster.nodes[0].enter(), os.environ.get("SHELL", "sh")] if options.shell else \
-            cluster.mpirun(options.command, options.ranks_per_node, options.strided, options.mpi)
+    with Cluster(options.nodes, options.rate, options.delay, options.offloads, options.own_cores, options.dpus) as cluster:
+        # By env: no mpirun hands on what it was not told to.
+        set_all = ["env", *(f"{name}={value}" for name, value in cluster.settings.items())] if cluster.settings else []
+        words = [*cluster.nodes[0].enter(), *set_all, os.environ.get("SHELL", "sh")] if options.shell else \
+            cluster.mpirun([*set_all, *options.command], options.ranks_per_node, options.strided, options.mpi)
         before = cluster.link_bytes()
         status = subprocess.run(words, check=False).returncode
         if options.count:

@@ -54,6 +54,11 @@ def launch(nodes, words, per_node=1, folder=None, **how):
 FORCED = {f"LONGSHORE_{name}_ALGORITHM": "direct" for name in COLLECTIVES}
 
 
+def on_dpus(nodes, words):
+    """Words that know the DPUs of a cluster which has them: for launch(nodes, on_dpus(nodes, offloaded(...)))."""
+    return ["env", *(f"{name}={value}" for name, value in nodes.settings.items()), *words]
+
+
 def offloaded(program, *arguments, **settings):
     """The words that run an MPI program with its collectives carried by service processes, whatever its sizes."""
     chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **FORCED, **settings}
@@ -125,6 +130,64 @@ class TestCluster(unittest.TestCase):
             time.sleep(0.05)
         self.assertFalse([pid for pid in pids if Path(f"/proc/{pid}").exists()])
         shutil.rmtree(folder)
+
+
+HOSTILE = """import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10) as service:
+    service.sendall(bytes.fromhex(sys.argv[3]))
+    said = b""
+    while part := service.recv(4096):
+        said += part
+print(said[8:].decode(errors="replace"))
+"""
+
+
+class TestDpus(unittest.TestCase):
+    """Each node has a machine beside it, in which the standing service runs."""
+
+    def in_node(self, nodes, node, *words, **settings):
+        """What a command prints on a node that knows its DPU; its exit code may be any."""
+        given = [f"{name}={value}" for name, value in (nodes.settings | settings).items()]
+        return subprocess.run([*node.enter(), "env", *given, *map(str, words)], capture_output=True, text=True, timeout=60,
+                              check=False).stdout
+
+    def dpu_check(self, nodes, node, **settings):
+        checks = json.loads(self.in_node(nodes, node, BUILD / "bin/longshore", "doctor", "--json", **settings))["checks"]
+        return next((check["verdict"], check["found"]) for check in checks if check["name"] == "dpu")
+
+    def test_each_node_reaches_its_own(self):
+        with cluster.Cluster(2, dpus=True) as nodes:
+            for i, node in enumerate(nodes.nodes):
+                self.assertEqual(self.dpu_check(nodes, node), ("ok", f"dpu{i}:7521 answers, and takes ranks of node{i}"))
+            seen = self.in_node(nodes, nodes.nodes[0], "sh", "-c", "cat /proc/[0-9]*/cmdline")
+            self.assertNotIn("longshored", seen)
+            self.assertEqual(self.dpu_check(nodes, nodes.nodes[0], LONGSHORE_DPU="%h")[0], "fail")
+
+    def test_who_is_not_of_its_host_is_refused_and_the_service_goes_on(self):
+        # node0 and node1 are the first two machines with an address.
+        with cluster.Cluster(2, dpus=True, dpu_config=f"allow = {cluster.PREFIX}.1") as nodes:
+            dpu = nodes.dpus[0]
+            service = dpu.pid
+            # A frame, a rank's first, that is cut off; and what is none.
+            for said, node, answer in ((b"\x7f\0\0\0\1\0\0\0SSSL", 1, "`allow` of the DPU's service has no network"),
+                                       (b"GET / HTTP/1.1\r\n\r\n", 0, "this is not a rank of a job with Longshore"),
+                                       (b"\0\0\0\x7f\1\0\0\0", 0, "a first message of 2130706432 bytes")):
+                heard = self.in_node(nodes, nodes.nodes[node], sys.executable, "-c", HOSTILE, "dpu0", cluster.PORT, said.hex())
+                self.assertIn(answer, heard)
+            self.assertEqual(self.dpu_check(nodes, nodes.nodes[0])[0], "ok")
+            self.assertIn("`allow`", self.dpu_check(nodes, nodes.nodes[1])[1])
+            self.assertIn(f"refused {cluster.PREFIX}.2 (network)", dpu.log())
+            dpu.write_config(f"allow = {cluster.PREFIX}.0/24")
+            os.kill(service, signal.SIGHUP)
+            wait_for(lambda: "read again" in dpu.log(), dpu.process)
+            self.assertEqual(self.dpu_check(nodes, nodes.nodes[1], LONGSHORE_DPU="dpu0")[0], "ok")
+            self.assertEqual(dpu.pid, service)
+
+    def test_nothing_is_left_of_them(self):
+        with cluster.Cluster(1, dpus=True) as nodes:
+            folder, pids = nodes.folder, [nodes.dpus[0].pid, nodes.dpus[0].process.pid]
+        self.assertFalse(folder.exists())
+        self.assertFalse([pid for pid in pids if Path(f"/proc/{pid}").exists()])
 
 
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")

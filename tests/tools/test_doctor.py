@@ -1,9 +1,13 @@
 """longshore doctor: its verdicts, its exit code, its JSON."""
 
 import json
+import pathlib
+import socket
+import subprocess
+import threading
 import unittest
 
-from support import CommandTest, write_program
+from support import COMMAND, CommandTest, write_program
 
 
 class Doctor(CommandTest):
@@ -106,6 +110,51 @@ class Doctor(CommandTest):
         environment = self.install_all()
         checks = self.checks(1, LONGSHORE_SERVICE_PATH="/nowhere/longshored", **environment)
         self.assertIn("LONGSHORE_SERVICE_PATH", checks["longshored"]["advice"])
+
+    def dpu(self, setting, **environment):
+        checks = json.loads(self.longshore("doctor", "--json", expect=None, LONGSHORE_DPU=setting, **environment).stdout)
+        return {check["name"]: check for check in checks["checks"]}["dpu"]
+
+    def test_a_dpu_is_asked_where_one_is_named(self):
+        self.assertNotIn("dpu", self.checks(1))
+        check = self.dpu("nobody=dpu")
+        self.assertEqual(check["verdict"], "fail")
+        self.assertIn("names no DPU for the host", check["found"])
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            at = f"127.0.0.1:{listener.getsockname()[1]}"
+            # It takes the connection and says nothing.
+            self.assertEqual(self.dpu(at, LONGSHORE_LIMIT_S="1")["found"], f"{at}: no answer within 1 s (LONGSHORE_LIMIT_S)")
+        check = self.dpu(at)
+        self.assertEqual((check["verdict"], check["found"]), ("fail", f"{at}: Connection refused"))
+        self.assertIn("longshored listen", check["advice"])
+
+    def test_what_is_no_dpu_is_told_from_one(self):
+        for said in (b"SSH-2.0-OpenSSH_9.2\r\n", b""):
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                def answer():
+                    with listener.accept()[0] as connection:
+                        connection.sendall(said)
+                        connection.shutdown(socket.SHUT_WR)
+                        connection.recv(100)
+                server = threading.Thread(target=answer)
+                server.start()
+                check = self.dpu(f"127.0.0.1:{listener.getsockname()[1]}")
+                server.join()
+            self.assertIn("no longshored of this version", check["found"])
+            self.assertIn("install the same Longshore", check["advice"])
+
+    def test_a_dpu_that_takes_ranks(self):
+        program = pathlib.Path(COMMAND).parent / "longshored"
+        for allow, verdict in (("127.0.0.0/8", "ok"), ("10.0.0.0/8", "fail")):
+            config = self.root / "longshored.conf"
+            config.write_text(f"address = 127.0.0.1\nport = 0\nallow = {allow}\n")
+            with subprocess.Popen([program, "listen", "--config", config], stderr=subprocess.PIPE, text=True) as service:
+                port = service.stderr.readline().rsplit(":", 1)[1].strip()
+                check = self.dpu(f"127.0.0.1:{port}")
+                service.terminate()
+                service.communicate(timeout=10)
+            self.assertEqual(check["verdict"], verdict, check)
+            self.assertIn("takes ranks of" if verdict == "ok" else "`allow` of the DPU's service", check["found"])
 
     def test_every_line_has_a_verdict(self):
         checks = self.checks(1)
