@@ -19,6 +19,7 @@
 #include "fabric/ucx/packet.h"
 #include "host/context.h"
 #include "host/far.h"
+#include "host/job_exchange.h"
 
 namespace longshore {
 
@@ -67,20 +68,6 @@ uint64_t computer_identity() {
 
 void set_text(char* out, const std::string& text) {
     text.copy(out, kReasonBytes - 1);
-}
-
-template <class T>
-int start_exchange(ls_context& c, const T& mine) {
-    c.out.assign(sizeof(T), std::byte{0});
-    memcpy(c.out.data(), static_cast<const void*>(&mine), sizeof(T));
-    c.in.assign(sizeof(T) * c.size, std::byte{0});
-    return c.exchange.start(c.exchange.user, c.out.data(), c.in.data(), sizeof(T));
-}
-template <class T>
-T received(const ls_context& c, uint32_t rank) {
-    T value;
-    memcpy(static_cast<void*>(&value), c.in.data() + rank * sizeof(T), sizeof(T));
-    return value;
 }
 
 int fail(ls_context& c, const std::string& reason) {

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "base/prng.h"
+#include "host/job_exchange.h"
 
 namespace longshore {
 
@@ -31,21 +31,6 @@ namespace {
 constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kStatsLimitNs = 2 * kSecondNs;
 
-template <class T>
-bool start_exchange(ls_context& c, const T& mine) {
-    c.out.assign(sizeof mine, std::byte{0});
-    memcpy(c.out.data(), static_cast<const void*>(&mine), sizeof mine);
-    c.in.assign(sizeof mine * c.size, std::byte{0});
-    return c.exchange.start(c.exchange.user, c.out.data(), c.in.data(), sizeof mine) == LS_OK;
-}
-
-template <class T>
-T received(const ls_context& c, uint32_t rank) {
-    T value;
-    memcpy(static_cast<void*>(&value), c.in.data() + rank * sizeof value, sizeof value);
-    return value;
-}
-
 std::string on_dpu(const ls_context& c, const std::string& what) {
     return "the DPU at " + std::string(c.options.dpu) + " " + what;
 }
@@ -63,7 +48,7 @@ int Far::start() {
     if (getrandom(&mine.job, sizeof mine.job, 0) != sizeof mine.job ||
         getrandom(mine.token.data(), mine.token.size(), 0) != static_cast<ssize_t>(mine.token.size()))
         return LS_ERR_UNAVAILABLE;
-    return start_exchange(c_, mine) ? LS_OK : LS_ERR_UNAVAILABLE;
+    return start_exchange(c_, mine);
 }
 
 int Far::fail(const std::string& reason) {
@@ -153,7 +138,8 @@ int Far::step() {
             mine.ok = c_.problem.empty();
             c_.problem.copy(mine.reason, sizeof mine.reason - 1);
             state_ = State::kAgents;
-            return start_exchange(c_, mine) ? LS_IN_PROGRESS : fail("the exchange between ranks failed");
+            return start_exchange(c_, mine) == LS_OK ? LS_IN_PROGRESS
+                                                     : fail("the exchange between ranks failed");
         }
         case State::kAgents:
             return connect();
@@ -222,14 +208,18 @@ void Far::lose(const std::string& why) {
     stream_.close();
     if (state_ == State::kSession) return steps_.fail(why);
     for (ls_group* group : c_.groups) static_cast<FarGroup*>(group)->steps.fail(why);
-    bool open = false;
+    why_lost_ = why;
     for (const auto& op : operations_) {
         if (op->state != ls_operation::State::kPosted) continue;
-        open = true;
+        say_lost();
         finish(*op, LS_ERR_SERVICE);
     }
-    if (open) log_line(c_, 0, ("a collective cannot be finished: " + why).c_str());
-    why_lost_ = why;
+}
+
+// Once, and only where something fails for it: a job may be over before its DPU is.
+void Far::say_lost() {
+    if (!std::exchange(said_lost_, true))
+        log_line(c_, 0, ("a collective cannot be finished: " + why_lost_).c_str());
 }
 
 FarExchange* Far::steps_of(uint32_t id) {

@@ -69,6 +69,7 @@ class Far {
     void hear(SessionKind kind, std::span<const std::byte> body);
     void hear_ready(const SessionReady& ready);
     void lose(const std::string& why);
+    void say_lost();
     FarExchange* steps_of(uint32_t id);
 
     bool is_shared(const void* base, uint64_t bytes) const;
@@ -93,7 +94,7 @@ class Far {
     AgentClient agent_;
     Fd connecting_;
     SessionStream stream_;
-    bool welcomed_ = false, lost_ = false, stats_there_ = false;
+    bool welcomed_ = false, lost_ = false, said_lost_ = false, stats_there_ = false;
     std::string why_lost_;
     FarExchange steps_;
     std::vector<FarRegion> regions_{1};

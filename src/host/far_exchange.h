@@ -26,7 +26,9 @@ class FarExchange {
     int test(SessionStream* stream);
     const std::string& reason() const { return reason_; }
     // Since when it is the stand-in's turn; 0: it is not.
-    uint64_t waits_since_ns() const { return state_ == State::kIdle ? idle_since_ns_ : 0; }
+    uint64_t waits_since_ns() const {
+        return state_ == State::kIdle && want_ == Want::kNothing && !failed_ ? idle_since_ns_ : 0;
+    }
 
   private:
     enum class State : uint8_t { kIdle, kTelling, kGiving, kOver };

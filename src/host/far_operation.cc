@@ -149,7 +149,10 @@ static void copy_back(const FarOperation& op) {
 // --- operations
 
 int Far::start_operation(ls_group& group, const ls_arguments& given, ls_operation** out) {
-    if (lost_) return LS_ERR_SERVICE;
+    if (lost_) {
+        say_lost();
+        return LS_ERR_SERVICE;
+    }
     ls_arguments arguments = given;
     // There is no memory that the ranks of a host share with its DPU.
     if (arguments.algorithm == LS_STAGED_HIERARCHICAL) arguments.algorithm = LS_STAGED;

@@ -5,6 +5,7 @@ nothing of the ranks' memory is reached but through the network. tests/cluster h
 LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -30,9 +31,9 @@ class Service:
         self.log = tempfile.NamedTemporaryFile("w+", prefix="longshore-test-dpu-")
         self.process = subprocess.Popen([BUILD / "bin/longshored", "listen", "--address", "127.0.0.1", "--port", "0", *options],
                                         stdout=self.log, stderr=self.log, start_new_session=True)
-        end = time.monotonic() + 10
+        limit = time.monotonic() + 10
         while not (found := re.search(r"listening at \S*:(\d+)", self.said())):
-            if time.monotonic() > end or self.process.poll() is not None:
+            if time.monotonic() > limit or self.process.poll() is not None:
                 raise AssertionError(f"the service did not start: {self.said()}")
             time.sleep(0.02)
         self.address = f"127.0.0.1:{found[1]}"
@@ -114,7 +115,7 @@ class TestDpu(unittest.TestCase):
             self.assertEqual(stats["memory"]["reach"], "dpu")
             self.assertEqual(len(stats["services"]), 1)
             self.assertGreater(stats["services"][0]["copies"], 0)
-            self.assertEqual(stats["services"][0]["bytes_mapped"], 0)
+            self.assertEqual(stats["services"][0]["bytes_peer_copied"], 0)
 
     def test_a_dpu_that_is_not_there_leaves_the_job_to_plain_mpi(self):
         with Service() as dpu:
@@ -138,21 +139,28 @@ class TestDpu(unittest.TestCase):
                 self.check(subprocess.CompletedProcess(job.args, job.returncode, out, err), "stress: ok")
             self.assertIsNone(dpu.process.poll())
             # What belonged to the jobs has gone with them.
-            end = time.monotonic() + 10
-            while (left := dpu.stand_ins()) and time.monotonic() < end:
+            limit = time.monotonic() + 10
+            while (left := dpu.stand_ins()) and time.monotonic() < limit:
                 time.sleep(0.05)
             self.assertEqual(left, [])
             self.assertEqual(dpu.said().count("opened"), 2)
             self.assertEqual(dpu.said().count("closed"), 2)
 
+    @contextlib.contextmanager
     def job(self, dpu, **settings):
         """Collectives without end, of one process group."""
-        return subprocess.Popen(words(MPIS[0], 2, "stress", 1, 100000000, LONGSHORE_DPU=dpu.address, LONGSHORE_LIMIT_S=2, **settings),
-                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        # pylint: disable=consider-using-with
+        job = subprocess.Popen(words(MPIS[0], 2, "stress", 1, 100000000, LONGSHORE_DPU=dpu.address, LONGSHORE_LIMIT_S=2,
+                                     **settings),
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            yield job
+        finally:
+            end(job)
 
     def wait_for_stand_ins(self, dpu, count=2):
-        end = time.monotonic() + 20
-        while len(dpu.stand_ins()) < count and time.monotonic() < end:
+        limit = time.monotonic() + 20
+        while len(dpu.stand_ins()) < count and time.monotonic() < limit:
             time.sleep(0.05)
         time.sleep(1)
         self.assertEqual(len(dpu.stand_ins()), count)
@@ -161,8 +169,6 @@ class TestDpu(unittest.TestCase):
         try:
             said, _ = job.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.communicate()
             self.fail("the job hangs")
         self.assertNotEqual(job.returncode, 0)
         return said
@@ -177,18 +183,18 @@ class TestDpu(unittest.TestCase):
         with Service() as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu)
             for _ in range(3):
-                for pid in service_processes(dpu):
-                    os.kill(pid, signal.SIGKILL)
+                started = service_processes(dpu)
+                self.assertEqual(len(started), 1)
+                os.kill(started[0], signal.SIGKILL)
                 time.sleep(1)
             self.assertIsNone(job.poll(), job.stdout.read() if job.poll() is not None else "")
-            os.killpg(job.pid, signal.SIGKILL)
-            job.communicate()
 
     def test_an_agent_that_is_lost_ends_the_job_in_an_mpi_error(self):
         with Service() as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu)
-            for pid in agents(job.pid):
-                os.kill(pid, signal.SIGKILL)
+            started = agents(job.pid)
+            self.assertEqual(len(started), 1)
+            os.kill(started[0], signal.SIGKILL)
             self.assertIn("a collective cannot be finished", self.ends_in_an_error(job, limit_s=60))
 
     def test_a_job_goes_on_when_the_standing_service_ends(self):
@@ -198,21 +204,28 @@ class TestDpu(unittest.TestCase):
             dpu.process.wait()
             time.sleep(2)
             self.assertIsNone(job.poll())
-            os.killpg(job.pid, signal.SIGKILL)
-            job.communicate()
 
     def test_ranks_that_are_killed_leave_nothing(self):
         with Service() as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu)
             started = service_processes(dpu)
             self.assertTrue(started)
-            os.killpg(job.pid, signal.SIGKILL)
-            job.communicate()
-            end = time.monotonic() + 20
-            while (dpu.stand_ins() or any(map(is_alive, started))) and time.monotonic() < end:
+            end(job)
+            limit = time.monotonic() + 20
+            while (dpu.stand_ins() or any(map(is_alive, started))) and time.monotonic() < limit:
                 time.sleep(0.1)
             self.assertEqual(dpu.stand_ins(), [])
             self.assertFalse([pid for pid in started if is_alive(pid)])
+
+
+def end(job):
+    """All of it; mpirun's ranks have process groups of their own."""
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if folder.name.isdigit() and session_of(int(folder.name)) == job.pid and int(folder.name) not in agents(job.pid):
+                os.kill(int(folder.name), signal.SIGKILL)
+    if not job.stdout.closed:
+        job.communicate()
 
 
 def is_alive(pid):
@@ -243,8 +256,8 @@ def session_of(pid):
 
 def service_processes(dpu):
     """A supervisor stays in the session of the stand-in that started it, and so do its service processes."""
-    session = session_of(dpu.process.pid)
-    return [pid for pid in longshoreds(b"sp") if session_of(pid) == session]
+    sessions = {session_of(pid) for pid in dpu.stand_ins()}
+    return [pid for pid in longshoreds(b"sp") if session_of(pid) in sessions]
 
 
 def agents(session):
