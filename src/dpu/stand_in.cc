@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -52,11 +53,14 @@ struct RankExchange {
 // Ends the sleep of this process's rank when something arrives for it.
 class Watcher {
   public:
-    Watcher(int fd, ls_context* context) : thread_([this, fd, context] { watch(fd, context); }) {}
+    Watcher(int fd, ls_context* context)
+        : end_(eventfd(0, EFD_CLOEXEC)), thread_([this, fd, context] { watch(fd, context); }) {}
+    // Before the context goes: the thread wakes who sleeps there.
     ~Watcher() {
         over_ = true;
+        eventfd_write(end_.get(), 1);
         armed_.release();
-        thread_.detach();  // it may be in poll(), and the process is about to end
+        thread_.join();
     }
     void arm() {
         if (!waits_.exchange(true)) armed_.release();
@@ -67,14 +71,15 @@ class Watcher {
         for (;;) {
             armed_.acquire();
             if (over_) return;
-            pollfd ready{fd, POLLIN, 0};
-            poll(&ready, 1, -1);
+            pollfd ready[] = {{fd, POLLIN, 0}, {end_.get(), POLLIN, 0}};
+            poll(ready, 2, end_ ? -1 : 100);
             waits_ = false;
-            ls_wake(context);
+            if (!over_) ls_wake(context);
         }
     }
-    std::binary_semaphore armed_{0};
+    std::counting_semaphore<2> armed_{0};
     std::atomic<bool> waits_{false}, over_{false};
+    const Fd end_;
     std::thread thread_;
 };
 
@@ -246,7 +251,9 @@ bool StandIn::post(SessionPost post) {
     return true;
 }
 
+// As they are in memory: the rank may be of another architecture.
 void StandIn::tell_stats() {
+    static_assert(sizeof(ls_service_stats) == 16 + 16 * 8 + LS_COLLECTIVE_COUNT * sizeof(ls_late_counts));
     std::vector<ls_service_stats> all;
     if (ls_is_node_leader(context_)) {
         all.resize(kServicesMax);
@@ -387,6 +394,7 @@ int StandIn::run() {
         stream_.flush();
         if (!heard && !moved) rest();
     }
+    watcher_.reset();
     // With operations open their memory may be read and written still: the process's end tells the
     // supervisor.
     if (open_.empty() && settled_) ls_context_free(context_);

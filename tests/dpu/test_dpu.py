@@ -26,12 +26,12 @@ LIMIT_S = 120
 class Service:
     """A standing service on loopback."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, longshored=BUILD / "bin/longshored", limit_s=10):
         # pylint: disable=consider-using-with
         self.log = tempfile.NamedTemporaryFile("w+", prefix="longshore-test-dpu-")
-        self.process = subprocess.Popen([BUILD / "bin/longshored", "listen", "--address", "127.0.0.1", "--port", "0", *options],
+        self.process = subprocess.Popen([longshored, "listen", "--address", "127.0.0.1", "--port", "0", *options],
                                         stdout=self.log, stderr=self.log, start_new_session=True)
-        limit = time.monotonic() + 10
+        limit = time.monotonic() + limit_s
         while not (found := re.search(r"listening at \S*:(\d+)", self.said())):
             if time.monotonic() > limit or self.process.poll() is not None:
                 raise AssertionError(f"the service did not start: {self.said()}")
@@ -70,8 +70,7 @@ def run(*arguments, **settings):
     return subprocess.run(words(*arguments, **settings), capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
-@unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
-class TestDpu(unittest.TestCase):
+class Checks(unittest.TestCase):
     def check(self, done, verdict):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(verdict, done.stdout, done.stderr)
@@ -82,6 +81,19 @@ class TestDpu(unittest.TestCase):
         # What moves is moved by the DPU alone.
         self.assertEqual(float(said[3]), 0, done.stderr)
 
+    def check_statistics(self, dpu, **settings):
+        with tempfile.NamedTemporaryFile() as file:
+            done = run(MPIS[0], 2, "collectives", 65536, LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name, **settings)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
+            self.assertEqual(stats["memory"]["reach"], "dpu")
+            self.assertEqual(len(stats["services"]), 1)
+            self.assertGreater(stats["services"][0]["copies"], 0)
+            self.assertEqual(stats["services"][0]["bytes_peer_copied"], 0)
+
+
+@unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
+class TestDpu(Checks):
     def test_every_collective(self):
         with Service() as dpu:
             for mpi in MPIS:
@@ -108,14 +120,8 @@ class TestDpu(unittest.TestCase):
                         self.check(run(mpi, ranks, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
 
     def test_the_statistics_say_how_memory_was_reached(self):
-        with Service() as dpu, tempfile.NamedTemporaryFile() as file:
-            done = run(MPIS[0], 2, "collectives", 65536, LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
-            self.assertEqual(stats["memory"]["reach"], "dpu")
-            self.assertEqual(len(stats["services"]), 1)
-            self.assertGreater(stats["services"][0]["copies"], 0)
-            self.assertEqual(stats["services"][0]["bytes_peer_copied"], 0)
+        with Service() as dpu:
+            self.check_statistics(dpu)
 
     def test_a_dpu_that_is_not_there_leaves_the_job_to_plain_mpi(self):
         with Service() as dpu:
@@ -145,6 +151,7 @@ class TestDpu(unittest.TestCase):
             self.assertEqual(left, [])
             self.assertEqual(dpu.said().count("opened"), 2)
             self.assertEqual(dpu.said().count("closed"), 2)
+            self.assertNotIn("failed", dpu.said())
 
     @contextlib.contextmanager
     def job(self, dpu, **settings):
