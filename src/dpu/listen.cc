@@ -2,7 +2,6 @@
 
 #include <getopt.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "dpu/gate.h"
 #include "dpu/stand_in.h"
+#include "fabric/shm/system.h"
 
 namespace longshore {
 namespace {
@@ -100,9 +100,7 @@ int run_listen(int count, char** arguments) {
         return 0;
     }
     StandInOptions stand_in;
-    char path[4096] = {};
-    // Read now: the file may be replaced while the service goes on.
-    stand_in.service_path = readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "/proc/self/exe";
+    stand_in.service_path = own_program();  // read now: the file may be replaced while the service goes on
     Gate gate(
         std::move(config),
         [=](SessionStream stream, const SessionHello& hello) {

@@ -20,7 +20,7 @@ struct Launch {
     char* const* environment;
     int parameters_fd, ready_fd;
     std::byte* inner_stack;
-    int error;
+    int exit_signal, error;
 };
 
 // Only what is safe between fork and exec. The signal table and descriptors are this child's own.
@@ -71,7 +71,8 @@ int leave_family(void* argument) {
     // session of the rank: the kernel shares out processor time by session first (autogroup), and a service
     // process that takes only idle time must be compared with the ranks themselves.
     setpgid(0, 0);
-    if (clone(exec_role, launch->inner_stack + kStackBytes, CLONE_VM | CLONE_VFORK, argument) < 0)
+    if (clone(exec_role, launch->inner_stack + kStackBytes, CLONE_VM | CLONE_VFORK | launch->exit_signal,
+              argument) < 0)
         launch->error = errno;
     _exit(0);
 }
@@ -114,7 +115,7 @@ bool ServiceStarter::start(const char* path, const char* role, std::span<const s
     const Mapping stacks = Mapping::anonymous(2 * kStackBytes);
     std::vector<char*> environment = network_settings();
     Launch launch{path, role, environment.data(), theirs.get(), ready_end.get(), stacks.data() + kStackBytes,
-                  0};
+                  0,    0};
     if (!stacks) {
         *error += strerror(ENOMEM);
         return false;
@@ -122,11 +123,18 @@ bool ServiceStarter::start(const char* path, const char* role, std::span<const s
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    // No exit signal: the application gets no SIGCHLD, and its wait(-1) does not see this child.
-    const int child = clone(leave_family, stacks.data() + kStackBytes, CLONE_VM | CLONE_VFORK, &launch);
+    // No exit signal: the application gets no SIGCHLD, and its wait(-1) does not see this child. An emulator
+    // of user programs may know only children that have one.
+    const auto start_child = [&](int exit_signal) {
+        launch.exit_signal = exit_signal;
+        return clone(leave_family, stacks.data() + kStackBytes, CLONE_VM | CLONE_VFORK | exit_signal,
+                     &launch);
+    };
+    int child = start_child(0);
+    if (child < 0 && errno == EINVAL) child = start_child(SIGCHLD);
     const int clone_error = errno;
     if (child > 0) {
-        while (waitpid(child, nullptr, __WCLONE) < 0 && errno == EINTR) {
+        while (waitpid(child, nullptr, __WALL) < 0 && errno == EINTR) {
         }
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

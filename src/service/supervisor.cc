@@ -185,9 +185,8 @@ bool Supervisor::start_service(uint16_t s) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return false;
     Fd ours(ends[0]), theirs(ends[1]);
-    char path[4096] = {};
-    if (readlink("/proc/self/exe", path, sizeof path - 1) <= 0 || access(path, X_OK) != 0)
-        strcpy(path, "/proc/self/exe");
+    std::string path = own_program();
+    if (access(path.c_str(), X_OK) != 0) path = "/proc/self/exe";
     char service_text[8], node_text[8];
     snprintf(service_text, sizeof service_text, "%u", s);
     snprintf(node_text, sizeof node_text, "%u", p_.node);
@@ -201,7 +200,7 @@ bool Supervisor::start_service(uint16_t s) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, nullptr);
         if (dup2(theirs.get(), kServiceControlFd) < 0) _exit(127);
-        execve(path, arguments, environ);
+        execve(path.c_str(), arguments, environ);
         _exit(127);
     }
     Service& service = services_[s];

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -33,6 +34,13 @@ bool is_pending(int error) {
 }
 
 }  // namespace
+
+std::string own_program() {
+    if (const char* runs_it = getenv("LONGSHORE_INTERNAL_PROGRAM"); runs_it != nullptr && *runs_it != 0)
+        return runs_it;
+    char path[4096] = {};
+    return readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "/proc/self/exe";
+}
 
 Fd make_memory_file(const char* name, uint64_t bytes) {
     Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));

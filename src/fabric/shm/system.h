@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 namespace longshore {
@@ -87,6 +88,10 @@ Fd make_memory_file(const char* name, uint64_t bytes);
 // Whether a descriptor from another process is such a memfd of exactly (0: any size, told in *bytes) that
 // size.
 bool is_memory_file(int fd, uint64_t expected_bytes, uint64_t* bytes);
+
+// The file of this program, to start it again in another role. Under an emulator of user programs it is no
+// program of this machine: LONGSHORE_INTERNAL_PROGRAM then names what runs it here.
+std::string own_program();
 
 inline uint64_t now_ns() {
     timespec t;
