@@ -26,7 +26,7 @@ packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps mpis ucx build test test-main test-asan test-tsan test-mutants test-kill test-stress test-alias \
+.PHONY: help compatibility deps mpis ucx ucx-aarch64 build test test-main test-asan test-tsan test-mutants test-kill test-stress test-alias \
     test-cluster test-rdma test-aarch64 test-fuzz demo venv man format clean
 
 help: ## list the targets
@@ -62,6 +62,25 @@ ucx: ## a current UCX into build/ucx, to build and test with
 	find $$folder -name '*.la' -delete && \
 	$$folder/bin/pip show libucx-cu12 | sed -n 's/^Version: //p' >$$folder/.installed || \
 	echo "ucx: WARNING: a current UCX could not be installed (see above): it is neither built nor tested with"
+
+# With the C library and all else that a program needs there, as one folder that QEMU takes for the root. apt keeps what it
+# knows of that architecture there, too: the system's own lists and packages stay as they are.
+packages_ucx_aarch64 := libucx0 libucx-dev libibverbs1 ibverbs-providers librdmacm1 libnl-3-200 libnl-route-3-200 libnuma1 \
+    libgomp1 libstdc++6 libgcc-s1 libc6
+ucx-aarch64: ## Debian's UCX for 64-bit Arm into build/ucx-aarch64, for 'make test-aarch64'
+	$(quiet)folder=$(CURDIR)/build/ucx-aarch64; \
+	if [[ -e $$folder/.installed ]]; then echo "ucx-aarch64: $$folder is ready: $$(<$$folder/.installed)"; exit 0; fi; \
+	echo "ucx-aarch64: unpacking Debian's UCX for 64-bit Arm into $$folder"; \
+	rm -rf $$folder && mkdir -p $$folder/apt/{lists,cache/archives,packages}/partial && : >$$folder/apt/status && \
+	options="-q -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o APT::Sandbox::User=root -o Acquire::Retries=1 \
+	    -o Dir::State::Lists=$$folder/apt/lists -o Dir::State::status=$$folder/apt/status -o Dir::Cache=$$folder/apt/cache \
+	    -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false" && \
+	apt-get $$options update && (cd $$folder/apt/packages && apt-get $$options download $(packages_ucx_aarch64)) && \
+	printf '%s\n' $$folder/apt/packages/*.deb | xargs -I{} dpkg-deb -x {} $$folder && \
+	version=$$(dpkg-deb -f $$folder/apt/packages/libucx0_*.deb Version) && rm -rf $$folder/apt && \
+	echo "$$version" >$$folder/.installed || \
+	{ echo "ucx-aarch64: SKIP: the packages could not be had (see above): the part between machines is neither built for Arm" \
+	    "nor tested there"; rm -rf $$folder; }
 
 build: ## build everything into build/ (Release)
 	$(say) 'build: Release, into build/'
@@ -125,12 +144,16 @@ test-alias: build ## the MPI programs and applications with every other choice o
 # than Arm (seen with 7.2; https://gitlab.com/qemu-project/qemu/-/issues/4872): a sequentially consistent load may pass a
 # sequentially consistent store before it. Exchanges and fences are in order, and the code that is tested rests on those.
 test-aarch64: packages += $(packages_aarch64)
-test-aarch64: deps ## build the service side for 64-bit Arm, a DPU's cores, and run its unit tests under QEMU
+test-aarch64: deps ucx-aarch64 ## build the service side for 64-bit Arm, a DPU's cores, and run its tests under QEMU
 	$(say) 'test: the service side on 64-bit Arm, emulated, in build/aarch64'
 	$(quiet)cmake --preset aarch64 $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/aarch64 -j $(J) -- $(ninja_flags)
 	$(quiet)ctest --test-dir build/aarch64 -j 2 --timeout 300 --no-tests=error $(ctest_flags) \
 	    --output-log build/aarch64/ctest.log
+	$(quiet)[[ -e build/aarch64/lib/longshore-ucx.so ]] || \
+	    { echo 'test-aarch64: SKIP: no UCX for Arm (see above): no jobs whose DPU is an emulated one'; exit 0; }; \
+	$(MAKE) --no-print-directory build && PYTHONDONTWRITEBYTECODE=1 LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
+	    python3 tests/dpu/test_dpu_aarch64.py
 
 # What it has found of use is kept in build/fuzz/corpus for the next time.
 test-fuzz: packages += $(packages_fuzz)
