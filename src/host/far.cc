@@ -188,7 +188,7 @@ int Far::test() {
 // A stand-in that is asked for nothing by others answers soon.
 void Far::look_at_patience(const FarExchange& steps) {
     const uint64_t since = steps.waits_since_ns();
-    if (since != 0 && !lost_ && now_ns() - since > 4 * c_.options.limit_s * kSecondNs)
+    if (since != 0 && !lost_ && now_ns() - since > 6 * c_.options.limit_s * kSecondNs)
         lose(on_dpu(c_, "did not answer in time"));
 }
 
