@@ -358,8 +358,9 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
     *out = nullptr;
     return guarded([&]() -> int {
         ls_context& c = *group->context;
-        if (is_forked(c)) return LS_ERR_UNAVAILABLE;
-        if (group->state != ls_group::State::kReady) return LS_ERR_UNAVAILABLE;
+        // What a stand-in has in its own memory is nobody's: it starts what its rank has planned.
+        if (is_forked(c) || c.options.host != nullptr) return LS_ERR_UNAVAILABLE;
+        if (!c.far && group->state != ls_group::State::kReady) return LS_ERR_UNAVAILABLE;
         if (static_cast<uint32_t>(arguments->collective) >= LS_COLLECTIVE_COUNT ||
             arguments->algorithm < LS_DIRECT || arguments->algorithm > LS_STAGED_HIERARCHICAL ||
             arguments->root >= group->size)

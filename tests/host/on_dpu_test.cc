@@ -6,8 +6,9 @@
 #include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "host/agent_client.h"
-#include "host/context.h"
+#include "host/stand_in_post.h"
 #include "running_agent.h"
+#include "session/session.h"
 
 namespace longshore::test {
 namespace {
@@ -77,18 +78,32 @@ int exchange_all(RankClient& c, const Heap& heap) {
     return 0;
 }
 
-// Nobody reaches what a stand-in itself has, and it must not move that either, whatever it is told.
+// Nobody reaches what a stand-in itself has: it must not be given, and nothing must be moved by this process
+// where a region of its rank's cannot be reached, whatever it is told.
 int move_nothing(RankClient& c, uint64_t posted) {
     std::vector<std::byte> send(c.size * kBlock, std::byte{1}), recv(c.size * kBlock);
-    ls_arguments a{};
-    a.collective = LS_ALLTOALL;
-    a.send = send.data();
-    a.recv = recv.data();
-    a.send_block_bytes = a.recv_block_bytes = kBlock;
+    ls_arguments own{};
+    own.collective = LS_ALLTOALL;
+    own.send = send.data();
+    own.recv = recv.data();
+    own.send_block_bytes = own.recv_block_bytes = kBlock;
     ls_set_cooperative(c.context, 1);
+    NEED(c.run(own) == LS_ERR_UNAVAILABLE, "its own memory was taken");
     c.group->sequence = posted;
-    NEED(c.run(a) == LS_ERR_MEMORY, "it was moved");
-    NEED(recv == std::vector<std::byte>(recv.size()), "some of it was moved");
+    OperationArguments a;
+    a.send.region = a.recv.region = RegionId{kFarRegionsMax};
+    a.send_block_bytes = a.recv_block_bytes = kBlock;
+    Plan plan;
+    plan.send_bytes = plan.recv_bytes = c.size * kBlock;
+    ls_operation* operation = nullptr;
+    NEED(start_for_rank(c.group, a, plan, {}, &operation) == LS_OK, "it was not posted");
+    int result = LS_IN_PROGRESS;
+    for (const uint64_t end = now_ns() + 10'000'000'000; result == LS_IN_PROGRESS && now_ns() < end;) {
+        result = ls_operation_test(operation, nullptr);
+        ls_sleep(c.context, 1'000'000);
+    }
+    NEED(result < 0, "it was moved, or waits for ever");
+    ls_operation_free(operation);
     return 0;
 }
 
