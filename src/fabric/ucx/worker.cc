@@ -185,8 +185,8 @@ bool UcxWorker::start(Use use, std::string* error) {
     ucs_status_t status = ucp_config_read("LONGSHORE", nullptr, &config);
     if (status != UCS_OK) return fail("the UCX_ settings cannot be read", status);
     ucp_config_modify(config, "RCACHE_ENABLE", "n");
-    // Who has opened memory need not run while it is read and written. Asked now and then whether it is still
-    // there it would have to answer: what is put would wait for that.
+    // Who has opened memory need not run while it is read and written, so it is not asked now and then whether
+    // it is still there: one that is lost is noticed by what does not come to its end.
     if (use == Use::kMemory) ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf");
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
