@@ -17,8 +17,7 @@
 
 namespace longshore {
 
-struct Identity;       // what ranks tell each other first
-struct NodeAnswer;     // then the leader of each node
+struct NodeAnswer;     // what the leader of each node tells
 struct AttachOutcome;  // then everybody
 
 // Where a rank of the job is.
