@@ -153,7 +153,8 @@ const char* ls_context_error(const ls_context* context) {
 void ls_context_free(ls_context* context) {
     if (context == nullptr) return;
     if (context->far) {
-        // A forked child's connection is a copy of the parent's: it is closed, and nothing is said.
+        // A forked child's connection is a copy of the parent's: only the copy is closed.
+        if (!is_forked(*context)) context->far->leave();
         delete context;
         return;
     }

@@ -54,7 +54,7 @@ int Far::start() {
 int Far::fail(const std::string& reason) {
     state_ = State::kFailed;
     c_.error = reason;
-    stream_.close();
+    stream_.end();
     return LS_ERR_UNAVAILABLE;
 }
 
@@ -205,7 +205,7 @@ void Far::turn() {
 
 void Far::lose(const std::string& why) {
     lost_ = true;
-    stream_.close();
+    stream_.end();
     if (state_ == State::kSession) return steps_.fail(why);
     for (ls_group* group : c_.groups) static_cast<FarGroup*>(group)->steps.fail(why);
     why_lost_ = why;
@@ -322,6 +322,11 @@ uint32_t Far::services(ls_service_stats* out, uint32_t max) {
 
 void Far::rank_bytes(ls_collective_bytes out[LS_COLLECTIVE_COUNT]) const {
     for (int i = 0; i < LS_COLLECTIVE_COUNT; ++i) out[i] = {bytes_moved_[i], 0, 0};
+}
+
+void Far::leave() {
+    stream_.flush();
+    stream_.end();
 }
 
 // --- groups

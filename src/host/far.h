@@ -49,6 +49,8 @@ class Far {
     void free_operation(ls_operation* operation);
     void describe(const ls_operation& operation, char* line, size_t bytes);
 
+    // This ends the stand-in. Only closing would not, where a forked child still has the connection.
+    void leave();
     // What has arrived, and what waits to be sent.
     void turn();
     void sleep(uint64_t timeout_ns);

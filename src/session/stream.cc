@@ -33,6 +33,11 @@ SessionStream::SessionStream(Fd socket, uint32_t limit_s) : socket_(std::move(so
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
 }
 
+void SessionStream::end() {
+    if (socket_) shutdown(socket_.get(), SHUT_RDWR);
+    close();
+}
+
 void SessionStream::send(SessionKind kind, std::span<const std::byte> body) {
     if (!socket_) return;
     std::byte header[kSessionHeaderBytes];

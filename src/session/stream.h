@@ -25,7 +25,9 @@ class SessionStream {
     explicit SessionStream(Fd socket, uint32_t limit_s);
     bool open() const { return static_cast<bool>(socket_); }
     int fd() const { return socket_.get(); }
+    // For this process; end(): for all who hold it, a forked child for one.
     void close() { socket_.reset(); }
+    void end();
     // The socket, with nothing read or waiting; for who hands it on.
     Fd take_socket() { return std::move(socket_); }
 

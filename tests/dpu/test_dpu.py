@@ -178,6 +178,22 @@ class TestDpu(Checks):
         self.assertNotEqual(job.returncode, 0)
         return said  # mpirun does not always hand on the last of it
 
+    def test_a_child_that_outlives_its_rank_does_not_keep_the_stand_in(self):
+        script = ("from mpi4py import MPI; import numpy, os, time\n"
+                  "a = numpy.zeros(1 << 16, dtype=numpy.int8); b = numpy.zeros_like(a); MPI.COMM_WORLD.Alltoall(a, b)\n"
+                  "if os.fork() == 0:\n    null = os.open('/dev/null', os.O_RDWR)\n    for fd in range(3): os.dup2(null, fd)\n"
+                  "    os.setsid(); time.sleep(15); os._exit(0)\n"
+                  "MPI.COMM_WORLD.Alltoall(a, b); MPI.Finalize(); print('over', flush=True)")
+        with Service() as dpu:
+            chosen = words(MPIS[0], 2, "late", LONGSHORE_DPU=dpu.address)[:-1]
+            done = subprocess.run([*chosen, "/usr/bin/python3", "-c", script], capture_output=True, text=True, timeout=LIMIT_S,
+                                  check=False)
+            self.check(done, "over")
+            limit = time.monotonic() + 8
+            while dpu.stand_ins() and time.monotonic() < limit:
+                time.sleep(0.05)
+            self.assertEqual(dpu.stand_ins(), [])
+
     def test_a_stand_in_that_is_lost_ends_the_job_in_an_mpi_error(self):
         with Service() as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu)
