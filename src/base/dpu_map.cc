@@ -1,12 +1,10 @@
 #include "base/dpu_map.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 #include <set>
 
+#include "base/file.h"
 #include "base/text.h"
 
 namespace longshore {
@@ -102,18 +100,10 @@ bool find_in_list(std::string_view list, DpuRows* rows, std::string* error) {
 }
 
 bool read_map(const std::string& path, std::string* text, std::string* error) {
-    FILE* file = fopen(path.c_str(), "re");
-    if (file == nullptr) {
-        *error = path + ": " + strerror(errno);
-        return false;
-    }
-    text->resize(kMapBytesMax + 1);  // one more, so that a longer file is seen to be
-    text->resize(fread(text->data(), 1, text->size(), file));
-    const int failure = ferror(file) != 0 ? errno : 0;
-    fclose(file);
-    if (failure != 0) *error = path + ": " + strerror(failure);
-    if (text->size() > kMapBytesMax) *error = path + ": is longer than " + show_size(kMapBytesMax) + " bytes";
-    return failure == 0 && text->size() <= kMapBytesMax;
+    if (!read_file(path, kMapBytesMax, text, error)) return false;
+    if (text->size() <= kMapBytesMax) return true;
+    *error = path + ": is longer than " + show_size(kMapBytesMax) + " bytes";
+    return false;
 }
 
 std::string_view next_word(std::string_view* line) {

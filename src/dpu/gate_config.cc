@@ -1,13 +1,10 @@
 #include "dpu/gate_config.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include <algorithm>
 #include <optional>
 #include <set>
 
+#include "base/file.h"
 #include "base/text.h"
 
 namespace longshore {
@@ -127,17 +124,10 @@ bool parse_gate_config(std::string_view text, GateConfig* config, std::string* e
 }
 
 bool load_gate_config(const std::string& path, GateConfig* config, std::string* error) {
-    FILE* file = fopen(path.c_str(), "re");
-    if (file == nullptr) {
-        *error = path + ": " + strerror(errno);
-        return false;
-    }
-    std::string text(kConfigBytesMax + 1, '\0');  // one more, so that a longer file is seen to be
-    text.resize(fread(text.data(), 1, text.size(), file));
-    const int failure = ferror(file) != 0 ? errno : 0;
-    fclose(file);
-    if (failure != 0 || text.size() > kConfigBytesMax) {
-        *error = path + ": " + (failure != 0 ? strerror(failure) : "is longer than 64 KiB");
+    std::string text;
+    if (!read_file(path, kConfigBytesMax, &text, error)) return false;
+    if (text.size() > kConfigBytesMax) {
+        *error = path + ": is longer than 64 KiB";
         return false;
     }
     if (parse_gate_config(text, config, error)) return true;

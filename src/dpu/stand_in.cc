@@ -17,7 +17,6 @@ namespace longshore {
 namespace {
 
 constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
-constexpr uint64_t kStagingBytesUsual = uint64_t{16} << 20;
 constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
 constexpr uint32_t kServicesMax = 256;
 
@@ -104,8 +103,9 @@ class StandIn {
     bool start();
     bool hear();
     bool take(SessionKind kind, std::span<const std::byte> body);
-    bool take_exchanged(const SessionExchange& exchange);
+    void take_exchanged(const SessionExchange& exchange);
     bool start_group(const SessionGroup& message);
+    void settle(Group& group, bool ok);
     void free_group(uint32_t id);
     bool post(SessionPost post);
     bool step();
@@ -145,9 +145,7 @@ bool StandIn::start() {
     o.limit_s = hello_.limit_s;
     o.eager_bytes = hello_.eager_bytes;
     o.chunk_bytes = hello_.chunk_bytes;
-    o.memory_mode = LS_MEMORY_STAGING;
-    o.staging_bytes =
-        std::min(hello_.staging_bytes != 0 ? hello_.staging_bytes : kStagingBytesUsual, kStagingBytesMax);
+    o.staging_bytes = std::min(hello_.staging_bytes, kStagingBytesMax);
     o.host = &host_;
     o.log = &log;
     o.log_user = this;
@@ -162,13 +160,12 @@ StandIn::Group* StandIn::find_group(uint32_t id) {
     return found != groups_.end() ? found->get() : nullptr;
 }
 
-bool StandIn::take_exchanged(const SessionExchange& exchange) {
+void StandIn::take_exchanged(const SessionExchange& exchange) {
     if (exchange.id == 0) {
         exchange_.take(exchange);
     } else if (Group* group = find_group(exchange.id)) {
         group->exchange.take(exchange);
     }
-    return true;
 }
 
 bool StandIn::start_group(const SessionGroup& message) {
@@ -178,15 +175,22 @@ bool StandIn::start_group(const SessionGroup& message) {
     group->rank = message.rank;
     group->exchange = {&stream_, message.id, message.size};
     const ls_exchange api = group->exchange.api(message.rank);
-    if (ls_group_start(context_, &api, &group->group) != LS_OK) {
-        SessionReady failed;
-        failed.id = message.id;
-        failed.reason = "a group cannot be made";
-        stream_.send(SessionKind::kReady, failed);
-        group->settled = true;
-    }
+    if (ls_group_start(context_, &api, &group->group) != LS_OK) settle(*group, false);
     groups_.push_back(std::move(group));
     return true;
+}
+
+void StandIn::settle(Group& group, bool ok) {
+    group.settled = true;
+    SessionReady ready;
+    ready.id = group.id;
+    ready.ok = ok;
+    if (ok) {
+        ls_group_shape(group.group, &ready.nodes, &ready.ranks_per_node);
+    } else {
+        ready.reason = "a group cannot be made";
+    }
+    stream_.send(SessionKind::kReady, ready);
 }
 
 void StandIn::free_group(uint32_t id) {
@@ -197,17 +201,13 @@ void StandIn::free_group(uint32_t id) {
 }
 
 // Whether a side of an operation is what its collective has there, and lies within what was given.
-bool is_sound(Blocks blocks, bool by_vector, bool there, uint32_t size, const std::vector<SessionSpan>& spans,
+bool is_sound(Blocks blocks, bool by_vector, bool there, uint32_t size, const std::vector<BlockSpan>& spans,
               uint64_t bytes) {
     const bool has_spans = there && by_vector && blocks == Blocks::kPerRank;
     if (spans.size() != (has_spans ? size : 0)) return false;
-    return std::all_of(spans.begin(), spans.end(), [&](const SessionSpan& span) {
+    return std::all_of(spans.begin(), spans.end(), [&](const BlockSpan& span) {
         return span.bytes == 0 || (span.offset <= bytes && span.bytes <= bytes - span.offset);
     });
-}
-
-void copy_spans(const std::vector<SessionSpan>& from, std::vector<BlockSpan>* to) {
-    for (const SessionSpan& span : from) to->push_back({span.offset, span.bytes});
 }
 
 // False: no rank of ours sends this.
@@ -239,8 +239,8 @@ bool StandIn::post(SessionPost post) {
     Plan plan;
     plan.send_bytes = post.send_bytes;
     plan.recv_bytes = post.recv_bytes;
-    copy_spans(post.send_blocks, &plan.send_blocks);
-    copy_spans(post.recv_blocks, &plan.recv_blocks);
+    plan.send_blocks = std::move(post.send_blocks);
+    plan.recv_blocks = std::move(post.recv_blocks);
     ls_operation* operation = nullptr;
     const int rc = start_for_rank(group->group, a, std::move(plan), std::move(post.data), &operation);
     if (rc == LS_OK) {
@@ -266,7 +266,9 @@ bool StandIn::take(SessionKind kind, std::span<const std::byte> body) {
     switch (kind) {
         case SessionKind::kExchanged: {
             SessionExchange exchange;
-            return decode(body, &exchange) && take_exchanged(exchange);
+            if (!decode(body, &exchange)) return false;
+            take_exchanged(exchange);
+            return true;
         }
         case SessionKind::kOpened: {
             SessionOpened opened;
@@ -343,13 +345,8 @@ bool StandIn::step() {
         if (group->settled) continue;
         const int rc = ls_group_test(group->group);
         if (rc == LS_IN_PROGRESS) continue;
-        moved = group->settled = true;
-        SessionReady ready;
-        ready.id = group->id;
-        ready.ok = rc == LS_OK;
-        if (!ready.ok) ready.reason = "a group cannot be made";
-        if (ready.ok) ls_group_shape(group->group, &ready.nodes, &ready.ranks_per_node);
-        stream_.send(SessionKind::kReady, ready);
+        settle(*group, rc == LS_OK);
+        moved = true;
     }
     return moved;
 }
@@ -369,15 +366,16 @@ bool StandIn::test_operations() {
 }
 
 void StandIn::rest() {
-    const bool settling =
-        !ready_ || std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return !g->settled; });
     if (!ready_) {
         pollfd rank{stream_.fd(), POLLIN, 0};
         poll(&rank, 1, 1);
         return;
     }
+    // What the supervisor answers, and room in the socket, wake nobody here.
+    const bool soon = !stream_.flushed() ||
+                      std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return !g->settled; });
     watcher_->arm();
-    ls_sleep(context_, settling || !stream_.flushed() ? kShortRestNs : kRestNs);
+    ls_sleep(context_, soon ? kShortRestNs : kRestNs);
 }
 
 int StandIn::run() {

@@ -18,13 +18,6 @@ constexpr size_t kRegionsKept = 64;  // more only while all of them are in use
 constexpr uint32_t kNoRegion = kFarRegionsMax;
 enum Side { kSent, kReceived };
 
-std::vector<SessionSpan> spans_of(const std::vector<BlockSpan>& blocks) {
-    std::vector<SessionSpan> spans;
-    spans.reserve(blocks.size());
-    for (const BlockSpan& block : blocks) spans.push_back({block.offset, block.bytes});
-    return spans;
-}
-
 }  // namespace
 
 // --- regions
@@ -185,8 +178,8 @@ int Far::start_operation(ls_group& group, const ls_arguments& given, ls_operatio
     post.recv_block_bytes = op.arguments.recv_block_bytes;
     post.send_bytes = op.plan.send_bytes;
     post.recv_bytes = op.plan.recv_bytes;
-    post.send_blocks = spans_of(op.plan.send_blocks);
-    post.recv_blocks = spans_of(op.plan.recv_blocks);
+    post.send_blocks = op.plan.send_blocks;
+    post.recv_blocks = op.plan.recv_blocks;
     stream_.send(SessionKind::kPost, post);
     *out = &op;
     return LS_OK;

@@ -27,9 +27,9 @@ class Body {
     Body& put_text(const std::string& text) {
         return put_bytes(std::as_bytes(std::span(text).first(std::min(text.size(), kTextBytesMax))));
     }
-    Body& put_spans(const std::vector<SessionSpan>& spans) {
+    Body& put_spans(const std::vector<BlockSpan>& spans) {
         put(static_cast<uint32_t>(spans.size()));
-        for (const SessionSpan& span : spans) put(span.offset).put(span.bytes);
+        for (const BlockSpan& span : spans) put(span.offset).put(span.bytes);
         return *this;
     }
     std::vector<std::byte> take() { return std::move(bytes_); }
@@ -49,11 +49,11 @@ std::string get_text(Reader& r) {
 }
 
 // No more of them than there are bytes for.
-bool get_spans(Reader& r, std::vector<SessionSpan>* spans) {
+bool get_spans(Reader& r, std::vector<BlockSpan>* spans) {
     const auto count = r.get<uint32_t>();
-    if (count > kSpansMax || r.rest().size() / sizeof(SessionSpan) < count) return false;
+    if (count > kSpansMax || r.rest().size() / sizeof(BlockSpan) < count) return false;
     spans->resize(count);
-    for (SessionSpan& span : *spans) {
+    for (BlockSpan& span : *spans) {
         span.offset = r.get<uint64_t>();
         span.bytes = r.get<uint64_t>();
     }

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/node_memory.h"
+
 namespace longshore {
 
 constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
@@ -54,7 +56,7 @@ struct SessionWelcome {
     std::string reason;
 };
 
-// `id`: 0 is the job, else a group. `over`: not the bytes of an exchange, but that it failed.
+// `id`: 0 is the job, else a group. Not `ok`: there are no bytes, the exchange has failed.
 struct SessionExchange {
     uint32_t id = 0;
     bool ok = true;
@@ -81,9 +83,6 @@ struct SessionGroup {
     uint32_t id = 0, rank = 0, size = 0;
 };
 
-struct SessionSpan {
-    uint64_t offset = 0, bytes = 0;
-};
 // The engine's view of an operation (engine/rank_engine.h): regions and offsets, and small data themselves.
 struct SessionPost {
     uint32_t operation = 0, group = 0;
@@ -95,7 +94,7 @@ struct SessionPost {
     uint32_t send_region = 0,
              recv_region = 0;  // 0: there is none; data go with the message, or there are none
     uint64_t send_offset = 0, recv_offset = 0;
-    std::vector<SessionSpan> send_blocks, recv_blocks;
+    std::vector<BlockSpan> send_blocks, recv_blocks;
     std::vector<std::byte> data;  // what is sent, if it is small
 };
 struct SessionDone {

@@ -203,10 +203,14 @@ class TestDpu(Checks):
     def test_a_service_process_that_is_lost_is_started_again(self):
         with Service() as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu)
+            killed = set()
             for _ in range(3):
-                started = service_processes(dpu)
+                limit = time.monotonic() + 10
+                while not (started := set(service_processes(dpu)) - killed) and time.monotonic() < limit:
+                    time.sleep(0.05)
                 self.assertEqual(len(started), 1)
-                os.kill(started[0], signal.SIGKILL)
+                os.kill(*started, signal.SIGKILL)
+                killed |= started
                 time.sleep(1)
             self.assertIsNone(job.poll(), job.stdout.read() if job.poll() is not None else "")
 
