@@ -68,7 +68,7 @@ void UcxFabric::send_packet(Peer& peer, Packet packet, std::span<const std::byte
     UcxEndpoint* const way = is_data ? peer.data : peer.talk;
     std::byte header[kPacketHeaderBytesMax];
     const auto bytes = encode_packet(packet, header);
-    const bool offered = is_data && payload.size() > kOfferBytesMin;
+    const bool offered = is_data && payload.size() > kSentBytesMax;
     const bool sent = way != nullptr && (offered ? worker.offer(way, bytes, payload, lent)
                                                  : worker.send(way, bytes, payload, lent));
     if (!sent && lent != 0) on_sent(lent);

@@ -126,7 +126,7 @@ void UcxFabric::take_data(Peer& peer, const Packet& packet, std::span<const std:
 // To where it belongs, if that is mapped here, else by way of a piece of ours.
 void UcxFabric::take_offer(Peer& peer, const Packet& packet, uint64_t bytes, UcxOffer offer) {
     Read* const read = find_read(peer, packet.id);
-    if (read == nullptr || bytes > kPieceBytes || !expects(peer, *read, packet.offset, bytes))
+    if (read == nullptr || bytes > kOfferedBytesMax || !expects(peer, *read, packet.offset, bytes))
         return end_.talk->decline(offer);
     if (free_takings_.empty()) {
         free_takings_.push_back(static_cast<uint32_t>(takings_.size()));
@@ -190,7 +190,7 @@ void UcxFabric::serve() {
 
 // Sends the next piece. True: it was the last.
 bool UcxFabric::serve(Peer& peer, Request& request) {
-    const uint64_t bytes_max = end_.data->has_rdma() ? kPieceBytes : kOfferBytesMin;
+    const uint64_t bytes_max = end_.data->has_rdma() ? kOfferedBytesMax : kSentBytesMax;
     const uint64_t bytes = std::min(request.bytes - request.sent, bytes_max);
     std::span<const std::byte> piece;
     uint64_t lent = 0;
@@ -213,7 +213,7 @@ bool UcxFabric::serve(Peer& peer, Request& request) {
 uint32_t UcxFabric::borrow_piece() {
     if (free_pieces_.empty()) {
         free_pieces_.push_back(static_cast<uint32_t>(pieces_.size()));
-        pieces_.push_back(std::make_unique_for_overwrite<std::byte[]>(kPieceBytes));
+        pieces_.push_back(std::make_unique_for_overwrite<std::byte[]>(kOfferedBytesMax));
     }
     const uint32_t at = free_pieces_.back();
     free_pieces_.pop_back();

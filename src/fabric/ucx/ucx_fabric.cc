@@ -104,7 +104,7 @@ void UcxFabric::on_message(std::span<const std::byte> header, std::span<const st
     Peer* const peer = sender_of(packet);
     if (peer == nullptr) return;
     peer->heard_ns = turned_ns_;
-    const uint64_t bytes_max = packet.kind == PacketKind::kReadData ? kOfferBytesMin : kFrameBytesMax;
+    const uint64_t bytes_max = packet.kind == PacketKind::kReadData ? kSentBytesMax : kFrameBytesMax;
     if (payload.size() > bytes_max) {
         peer->broken = true;
         refuse("a message that is too long");

@@ -33,9 +33,10 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
   public:
     static constexpr uint32_t kWindow = 16;  // frames sent to a peer that it has not looked at
     // Of what is read, in one message. A card moves what is offered without copies on the way; else large
-    // pieces would only wait for each other.
-    static constexpr uint64_t kPieceBytes = 256 * 1024;
-    static constexpr uint64_t kOfferBytesMin = 64 * 1024;  // less is quicker sent than offered
+    // pieces would only wait for each other, and one that is longer with its header than UCX's segments for
+    // TCP (64 KiB) comes in two, which UCX puts together in memory of its own before anybody sees it.
+    static constexpr uint64_t kOfferedBytesMax = 256 * 1024;
+    static constexpr uint64_t kSentBytesMax = 60 * 1024;  // as much is quicker sent than offered
 
     // Null on failure; `error` says why.
     static std::unique_ptr<UcxFabric> create(NetworkOptions options, UcxEnd end,
