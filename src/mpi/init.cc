@@ -361,8 +361,8 @@ void start(KeySpace* space) {
         if (!space) {
             if (s.rank == 0)
                 say(LogLevel::kWarn,
-                    "the ranks cannot agree through this launcher (PMI-1 or PMIx, of the MPI's own version): "
-                    "plain MPI");
+                    "the ranks cannot agree through this launcher, which must speak PMIx to Open MPI, or PMI-1 to "
+                    "MPICH as MPICH's own mpiexec does: plain MPI");
             return;
         }
         if (!(s.rank == 0 ? tell_decision(*space) : hear_decision(*space))) return;

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Jobs that Slurm starts, on two machines which are namespaces of this one, as its users start them.
+
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Exit code 77, with the reason, where there is no Slurm or no cluster.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import cluster  # noqa: E402
+import slurm  # noqa: E402
+from test_cluster import BUILD, SKIPPED, longshore_run, program  # noqa: E402
+
+# Open MPI's ranks yield where its mpirun says so; Slurm does not.
+SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle": "1", "LONGSHORE_LIMIT_S": "20"}
+# MPICH 4.0.2 hangs in its own MPI_Finalize now and then; its successor was not seen to.
+MPIEXEC = BUILD / "mpi5/mpich/bin/mpiexec"
+MPICH_PROGRAM = BUILD / "tests/mpi/mpich5/mpi_collectives_mpich5"
+
+
+@unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
+class TestSlurm(unittest.TestCase):
+    def start(self, words, stats):
+        """What `longshore run` started under Slurm, and its statistics."""
+        with cluster.Cluster(2, offloads=True) as nodes, slurm.Slurm(nodes) as batch:
+            settings = [f"{name}={value}" for name, value in SETTINGS.items()]
+            done = subprocess.run([*batch.enter(), *settings, *words], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done, json.loads(Path(stats).read_text(encoding="utf-8")) if Path(stats).stat().st_size else None
+
+    def check_offloaded(self, words, ranks=4):
+        with tempfile.NamedTemporaryFile() as stats:
+            done, said = self.start(words(stats.name), stats.name)
+        self.assertIn("collectives: ok", done.stdout)
+        self.assertEqual((said["ranks"], said["nodes"]), (ranks, 2))
+        self.assertGreater(sum(each["offloaded"] for each in said["collectives"].values()), 0)
+        self.assertGreater(sum(each["bytes_between_nodes"] for each in said["services"]), 0)
+
+    def test_srun(self):
+        """As its users start Open MPI: no daemon of the MPI's, ranks told by PMIx who they are."""
+        self.check_offloaded(lambda stats: longshore_run(
+            stats, "srun", "-N", 2, "--ntasks-per-node=2", "--mpi=pmix", program("collectives", "openmpi"), 65536))
+
+    def test_mpirun_in_an_allocation(self):
+        """Open MPI's mpirun asks Slurm for its nodes, and has srun start its daemons there."""
+        self.check_offloaded(lambda stats: ["salloc", "-Q", "-N", "2", "--ntasks-per-node=2", *longshore_run(
+            stats, "mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none", program("collectives", "openmpi"), 65536)])
+
+    @unittest.skipUnless(MPICH_PROGRAM.exists(), "no MPICH 5 (make mpis)")
+    def test_mpiexec_in_an_allocation(self):
+        """So does MPICH's."""
+        self.check_offloaded(lambda stats: ["salloc", "-Q", "-N", "2", "--ntasks-per-node=1", *longshore_run(
+            stats, MPIEXEC, "-iface", "net0", "-n", 2, MPICH_PROGRAM, 65536)], ranks=2)
+
+    @unittest.skipUnless(MPICH_PROGRAM.exists(), "no MPICH 5 (make mpis)")
+    def test_pmi2_is_plain_mpi_and_said_once(self):
+        """There the ranks cannot find out whether all of them have Longshore."""
+        with tempfile.NamedTemporaryFile() as stats:
+            done, said = self.start(longshore_run(stats.name, "srun", "-N", 2, "--ntasks-per-node=1", "--mpi=pmi2",
+                                                  MPICH_PROGRAM, 65536), stats.name)
+        self.assertIn("collectives: ok", done.stdout)
+        self.assertEqual(done.stderr.count("the ranks cannot agree through this launcher"), 1, done.stderr)
+        self.assertIsNone(said)
+
+
+if __name__ == "__main__":
+    if problem := cluster.missing() or slurm.missing():
+        print(f"SKIP: no jobs under Slurm: {problem}")
+        sys.exit(SKIPPED)
+    unittest.main()
