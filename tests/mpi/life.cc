@@ -155,6 +155,7 @@ int main(int argc, char** argv) {
     } else if (how == "leaves a child and exits") {
         leave_a_child(argv[2]);
         MPI_Barrier(MPI_COMM_WORLD);
+        usleep(500'000);  // so that the test sees service processes before they go
         _exit(0);
     } else if (how == "attribute") {  // callbacks of MPI_COMM_SELF run in MPI_Finalize, and may still use MPI
         int keyval = 0;
