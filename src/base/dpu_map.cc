@@ -30,8 +30,9 @@ bool is_ipv6(std::string_view text) {
            address.find_first_not_of("0123456789abcdefABCDEF:.") == address.npos;
 }
 
-bool is_port(std::string_view text) {
+bool read_port(std::string_view text, uint16_t* out) {
     const std::optional<uint64_t> port = read_number(text);
+    if (port && *port <= kPortMax) *out = static_cast<uint16_t>(*port);
     return port && *port >= 1 && *port <= kPortMax;
 }
 
@@ -142,15 +143,20 @@ std::string_view short_host_name(std::string_view host) {
     return host.substr(0, host.find('.'));
 }
 
+bool split_dpu_address(std::string_view text, DpuAddress* out) {
+    const bool bracket = text.starts_with('[');
+    const size_t end = bracket ? text.find(']') : std::min(text.find(':'), text.size());
+    if (end == text.npos) return false;
+    out->host = text.substr(bracket, end - bracket);
+    out->port = 0;
+    const std::string_view rest = text.substr(end + bracket);
+    return (bracket ? is_ipv6(out->host) : is_host_name(out->host)) &&
+           (rest.empty() || (rest[0] == ':' && read_port(rest.substr(1), &out->port)));
+}
+
 bool is_dpu_address(std::string_view text) {
-    if (text.starts_with('[')) {
-        const size_t end = text.find(']');
-        if (end == text.npos || !is_ipv6(text.substr(1, end - 1))) return false;
-        const std::string_view rest = text.substr(end + 1);
-        return rest.empty() || (rest[0] == ':' && is_port(rest.substr(1)));
-    }
-    const size_t colon = text.find(':');
-    return is_host_name(text.substr(0, colon)) && (colon == text.npos || is_port(text.substr(colon + 1)));
+    DpuAddress parts;
+    return split_dpu_address(text, &parts);
 }
 
 bool find_dpu(const std::string& setting, const std::string& host, std::string* address, std::string* error) {

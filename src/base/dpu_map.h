@@ -6,6 +6,7 @@
 // Used inside foreign processes too: no exception leaves these functions.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,12 @@ namespace longshore {
 // "node7" of "node7.cluster.example".
 std::string_view short_host_name(std::string_view host);
 
-// Whether `text` is HOST[:PORT] as above, without %h.
+// HOST[:PORT] as above, without %h, in its parts, without brackets. False: it is none.
+struct DpuAddress {
+    std::string_view host;
+    uint16_t port = 0;  // 0: it says none
+};
+bool split_dpu_address(std::string_view text, DpuAddress* out);
 bool is_dpu_address(std::string_view text);
 
 // The address of `host`'s DPU, as it is written. False, and why: there is none, or the setting is not valid.

@@ -361,7 +361,8 @@ void start(KeySpace* space) {
         if (!space) {
             if (s.rank == 0)
                 say(LogLevel::kWarn,
-                    "the ranks cannot agree through this launcher, which must speak PMIx to Open MPI, or PMI-1 to "
+                    "the ranks cannot agree through this launcher, which must speak PMIx to Open MPI, or "
+                    "PMI-1 to "
                     "MPICH as MPICH's own mpiexec does: plain MPI");
             return;
         }

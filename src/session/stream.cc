@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/dpu_map.h"
 #include "base/little_endian.h"
 
 namespace longshore {
@@ -108,16 +109,12 @@ bool SessionStream::receive(SessionKind* kind, std::span<const std::byte>* body,
 }
 
 Fd start_connecting(const char* address, const char** reason) {
-    const std::string text = address;
-    std::string host = text, port = std::to_string(kSessionPort);
-    const size_t bracket = text.rfind(']'), colon = text.rfind(':');
-    const bool has_port =
-        colon != text.npos && (bracket != text.npos ? colon > bracket : text.find(':') == colon);
-    if (has_port) {
-        host = text.substr(0, colon);
-        port = text.substr(colon + 1);
+    DpuAddress parts;
+    if (!split_dpu_address(address, &parts)) {
+        *reason = "not HOST[:PORT]";
+        return {};
     }
-    if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+    const std::string host(parts.host), port = std::to_string(parts.port != 0 ? parts.port : kSessionPort);
     addrinfo hints{}, *found = nullptr;
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """kill -9 at seeded moments: of a service process, of a rank, of mpirun; service processes that are stopped, or killed
 until none is started again. LONGSHORE_INTERNAL_TEST_MOMENTS: how many
-moments for the service processes (default 10), LONGSHORE_INTERNAL_TEST_SEED: the first seed (default 1)."""
+moments for the service processes (default 6), LONGSHORE_INTERNAL_TEST_SEED: the first seed (default 1)."""
 
 import os
 import random
@@ -11,7 +11,7 @@ import time
 
 import job
 
-MOMENTS = int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "10"))
+MOMENTS = int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "6"))
 SEED = int(os.environ.get("LONGSHORE_INTERNAL_TEST_SEED", "1"))
 RANKS = 4
 STEPS = 1000  # of tests/mpi/stress.cc

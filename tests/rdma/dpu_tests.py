@@ -149,3 +149,16 @@ class TestDpu(GuestTest):
             self.signal("CONT", agent)
             (folder / "end").touch()
             self.assertIn("stopped: ok", self.check(job).stdout)
+
+    def test_an_agent_that_is_killed_ends_the_job_in_an_mpi_error(self):
+        """Its memory's registration goes with it: the device refuses what is asked for, and nobody waits for it."""
+        with self.service() as dpu:
+            before = self.sent()
+            job = self.start(2, dpu, "stress", 1, 1_000_000, LONGSHORE_LIMIT_S=10)
+            self.wait_until(lambda: self.sent() > before + 200, "its memory is read and written")
+            self.signal("KILL", self.pids("agent"))
+            killed = time.monotonic()
+            done = job.wait()
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            self.assertRegex(done.stdout + done.stderr, "MPI_ERR_OTHER|a collective cannot be finished")
+            self.assertLess(time.monotonic() - killed, 60, "seconds, with a limit of 10")
