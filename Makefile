@@ -144,7 +144,7 @@ test-alias: build ## the MPI programs and applications with every other choice o
 # than Arm (seen with 7.2; https://gitlab.com/qemu-project/qemu/-/issues/4872): a sequentially consistent load may pass a
 # sequentially consistent store before it. Exchanges and fences are in order, and the code that is tested rests on those.
 test-aarch64: packages += $(packages_aarch64)
-test-aarch64: deps ucx-aarch64 ## build the service side for 64-bit Arm, a DPU's cores, and run its tests under QEMU
+test-aarch64: deps ucx-aarch64 ## build the service side for 64-bit Arm, a DPU's cores, and run its tests under QEMU (ARM=quick: fewer jobs)
 	$(say) 'test: the service side on 64-bit Arm, emulated, in build/aarch64'
 	$(quiet)cmake --preset aarch64 $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/aarch64 -j $(J) -- $(ninja_flags)
@@ -153,7 +153,7 @@ test-aarch64: deps ucx-aarch64 ## build the service side for 64-bit Arm, a DPU's
 	$(quiet)[[ -e build/aarch64/lib/longshore-ucx.so ]] || \
 	    { echo 'test-aarch64: SKIP: no UCX for Arm (see above): no jobs whose DPU is an emulated one'; exit 0; }; \
 	$(MAKE) --no-print-directory build && PYTHONDONTWRITEBYTECODE=1 LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
-	    python3 tests/dpu/test_dpu_aarch64.py
+	    python3 tests/dpu/test_dpu_aarch64.py $(if $(filter quick,$(ARM)),TestDpuOfArm.test_every_collective)
 
 # What it has found of use is kept in build/fuzz/corpus for the next time.
 test-fuzz: packages += $(packages_fuzz)
