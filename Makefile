@@ -166,10 +166,11 @@ test-fuzz: deps ## fuzz every decoder with libFuzzer, so many seconds each (SECO
 	    -verbosity=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$decoder || exit 1; done
 
 test-cluster: build ## jobs on several machines, which are namespaces of this one (needs root)
-	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/cluster/test_cluster.py -v
+	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/cluster/test_cluster.py -v && \
+	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/cluster/test_slurm.py -v
 
 test-rdma: build ## what needs an RDMA device, in an emulated guest that has one (Soft-RoCE)
-	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/rdma/test_rdma.py -v || { status=$$?; \
+	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/rdma/test_rdma.py -v || { status=$$?; \
 	    ((status == 77)) || exit $$status; }
 
 demo: deps ## install what is missing, build, show what offload gains, with a picture (DEMO=quick for the short one)
