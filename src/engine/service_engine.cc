@@ -21,6 +21,8 @@ uint32_t power_of_two(uint32_t n) {
     return p;
 }
 
+}  // namespace
+
 // Hands out parts of one block; with a null base it only counts.
 class Carver {
   public:
@@ -38,8 +40,6 @@ class Carver {
     std::byte* base_;
     uint64_t used_ = 0;
 };
-
-}  // namespace
 
 // Defined here so that it can name the private State.
 struct ServiceLayout {
