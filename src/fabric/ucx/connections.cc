@@ -40,6 +40,7 @@ UcxEndpoint* UcxFabric::reach(UcxWorker& worker, const Peer& peer) {
 void UcxFabric::connect(Peer& peer) {
     peer.heard_ns = turned_ns_ = now_ns();
     peer.state = Peer::State::kConnected;
+    watching_ = true;
     peer.talk = reach(*end_.talk, peer);
     if (peer.talk == nullptr) return break_off(peer, "has an address that UCX cannot use");
     Packet packet;
@@ -157,8 +158,10 @@ void UcxFabric::look_at_peers(uint64_t now) {
     // Where we have not looked ourselves for long, others may have answered meanwhile.
     const bool was_away = now - looked_ns_ > options_.limit_ns / 2;
     looked_ns_ = now;
+    watching_ = false;
     for (auto& node : peers_) {
         for (Peer& peer : node) {
+            watching_ |= peer.state != Peer::State::kNone && peer.state != Peer::State::kLost;
             if (peer.broken) break_off(peer, nullptr);
             if (peer.state == Peer::State::kDown && now - peer.down_since_ns >= options_.limit_ns) lose(peer);
             if (peer.state != Peer::State::kConnected) continue;

@@ -150,6 +150,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     uint32_t requests_ = 0;  // of all peers, not yet answered
     size_t next_served_ = 0;
     uint64_t turned_ns_ = 0, looked_ns_ = 0;
+    bool watching_ = false;  // some peer is to be looked at now and then
     std::string problem_;
     bool told_refused_ = false;
 };
