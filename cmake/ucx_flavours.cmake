@@ -1,6 +1,7 @@
 # The UCX that the fabric between machines is built with: for each an interface target ucx_<flavour>. `system` is a
 # site's own (LONGSHORE_UCX_ROOT, its prefix) or what pkg-config finds; `current` is the release that 'make ucx' installs,
 # to build and test with a newer one than a distribution's. Without any the rest is built all the same: one machine.
+# LONGSHORE_UCX_EXPORTING_FLAVOURS: those that know exported memory (UCX 1.15), by which a DPU can have aliases of a host's.
 set(LONGSHORE_UCX_FLAVOURS "")
 set(LONGSHORE_UCX_ROOT "" CACHE PATH "Prefix of the UCX to use, with include/ and lib/ (empty: as pkg-config finds it)")
 set(LONGSHORE_CURRENT_UCX_FOLDER ${CMAKE_SOURCE_DIR}/build/ucx CACHE PATH "Where 'make ucx' has put a current UCX")
@@ -43,3 +44,24 @@ file(GLOB LONGSHORE_CURRENT_UCX LIST_DIRECTORIES true ${LONGSHORE_CURRENT_UCX_FO
 if(NOT CMAKE_CROSSCOMPILING AND LONGSHORE_CURRENT_UCX AND EXISTS ${LONGSHORE_CURRENT_UCX_FOLDER}/.installed)
     longshore_add_ucx(current ${LONGSHORE_CURRENT_UCX})
 endif()
+
+include(CheckCXXSourceCompiles)
+include(CMakePushCheckState)
+set(LONGSHORE_UCX_EXPORTING_FLAVOURS "")
+cmake_push_check_state()
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+foreach(flavour ${LONGSHORE_UCX_FLAVOURS})
+    get_target_property(CMAKE_REQUIRED_INCLUDES ucx_${flavour} INTERFACE_INCLUDE_DIRECTORIES)
+    if(NOT CMAKE_REQUIRED_INCLUDES)
+        set(CMAKE_REQUIRED_INCLUDES ${LONGSHORE_UCX_INCLUDE_DIRS})  # as pkg-config has them
+    endif()
+    check_cxx_source_compiles("#include <ucp/api/ucp.h>
+        int flags[] = {UCP_FEATURE_EXPORTED_MEMH, UCP_MEMH_PACK_FLAG_EXPORT, UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER};"
+        LONGSHORE_UCX_EXPORTS_${flavour})
+    if(LONGSHORE_UCX_EXPORTS_${flavour})
+        target_compile_definitions(ucx_${flavour} INTERFACE LONGSHORE_UCX_EXPORTS)
+        list(APPEND LONGSHORE_UCX_EXPORTING_FLAVOURS ${flavour})
+    endif()
+endforeach()
+unset(CMAKE_TRY_COMPILE_TARGET_TYPE)
+cmake_pop_check_state()

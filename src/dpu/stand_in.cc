@@ -134,7 +134,8 @@ void StandIn::log(void* user, int level, const char* line) {
 
 bool StandIn::start() {
     stream_.send(SessionKind::kWelcome, SessionWelcome{true, ""});
-    host_ = {hello_.host, hello_.agent.data(), hello_.agent.size()};
+    host_ = {hello_.host,         hello_.agent.data(), hello_.agent.size(),
+             hello_.probe.data(), hello_.probe.size(), hello_.no_probe.c_str()};
     ls_options o{};
     o.service_count = hello_.service_count;
     o.service_reads_max = hello_.service_reads_max;
@@ -146,6 +147,7 @@ bool StandIn::start() {
     o.eager_bytes = hello_.eager_bytes;
     o.chunk_bytes = hello_.chunk_bytes;
     o.staging_bytes = std::min(hello_.staging_bytes, kStagingBytesMax);
+    o.memory_mode = static_cast<ls_memory_mode>(std::min<uint8_t>(hello_.memory_mode, LS_MEMORY_STAGING));
     o.host = &host_;
     o.log = &log;
     o.log_user = this;
@@ -273,8 +275,9 @@ bool StandIn::take(SessionKind kind, std::span<const std::byte> body) {
         case SessionKind::kOpened: {
             SessionOpened opened;
             return decode(body, &opened) && opened.region < kFarRegionsMax &&
-                   publish_region_of_rank(*context_, RegionId{opened.region},
-                                          {NodeId{0}, opened.address, opened.bytes, opened.key});
+                   publish_region_of_rank(
+                       *context_, RegionId{opened.region},
+                       {NodeId{0}, opened.address, opened.bytes, opened.key, opened.exported});
         }
         case SessionKind::kGroupStart: {
             SessionGroup group;
@@ -337,6 +340,7 @@ bool StandIn::step() {
         ready.node = ls_node(context_);
         ready.nodes = ls_node_count(context_);
         ready.leader = ls_is_node_leader(context_) != 0;
+        ready.aliases = context_->aliases;
         stream_.send(SessionKind::kReady, ready);
         if (ready_) watcher_ = std::make_unique<Watcher>(stream_.fd(), context_);
         return true;
@@ -380,8 +384,8 @@ void StandIn::rest() {
 
 int StandIn::run() {
     if (!start()) {
-        stream_.send(SessionKind::kReady,
-                     SessionReady{0, false, 0, 0, 0, false, "no memory, or settings that mean nothing here"});
+        stream_.send(SessionKind::kReady, SessionReady{0, false, 0, 0, 0, false, false,
+                                                       "no memory, or settings that mean nothing here"});
         return 1;
     }
     while (!broken_) {

@@ -40,7 +40,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x38304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x39304552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -105,7 +105,7 @@ struct alignas(64) RankSlot {
 };
 constexpr uint32_t kRecordsMax = 64 * 64;
 
-constexpr uint32_t kDescriptorBytesMax = 320;
+constexpr uint32_t kDescriptorBytesMax = 544;
 // Region 0 is the rank's own arena in this memory. Others are spans of the process's memory; the descriptor
 // is made and read by the fabric alone.
 struct RegionEntry {

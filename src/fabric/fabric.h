@@ -72,7 +72,7 @@ class Fabric {
     virtual Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
                       uint64_t working_set = 0) = 0;
     // From an imported region of another node, a rank's or staging memory, into a rank of this node, or into
-    // staging memory.
+    // staging memory. Where ranks are on another machine, from staging memory into such alone.
     virtual Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes,
                       uint64_t id) = 0;
     // From this process into a rank of this node; the bytes are borrowed until the event.

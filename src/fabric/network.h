@@ -27,6 +27,7 @@ struct NetworkOptions {
     // By node: where the network reaches the agent that has opened its ranks' memory. Empty: service
     // processes share memory with their ranks.
     std::vector<std::vector<std::byte>> agents;
+    bool aliases = false;  // of that memory: bytes go from host to host, past service processes
 };
 
 // A service process's end of the network, from before it knows its peers.
@@ -35,6 +36,9 @@ class Network {
     virtual ~Network() = default;
     // By which others reach it.
     virtual std::span<const std::byte> address() const = 0;
+    // Whether memory that an agent exports can have an alias here: empty, or why not. `region`: a descriptor
+    // of some (fabric/dpu/host_region.h). Before make_fabric().
+    virtual std::string try_alias(std::span<const std::byte> region) = 0;
     // A fabric that uses `local` for what stays on the node. Once. Null on failure; `error` says why.
     virtual std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                                 std::string* error) = 0;
@@ -59,6 +63,9 @@ class MemoryAgent {
     virtual UcxOpening* open_memory(std::span<std::byte> memory, std::vector<std::byte>* key,
                                     std::string* error) = 0;
     virtual void close_memory(UcxOpening* opening) = 0;
+    // What others make an alias of it from. False: not possible, or the agent was opened without.
+    virtual bool export_memory(const UcxOpening* opening, std::vector<std::byte>* exported,
+                               std::string* error) = 0;
 };
 
 // What the part exports under kNetworkSymbol. Both sides are of one build: `build` says so.
@@ -67,7 +74,7 @@ struct NetworkPart {
     size_t layout;             // of what is handed over
     const char* (*library)();  // which it uses, and its version: "UCX 1.13.1"
     std::unique_ptr<Network> (*open)(std::string* error);
-    std::unique_ptr<MemoryAgent> (*open_agent)(std::string* error);
+    std::unique_ptr<MemoryAgent> (*open_agent)(bool exports, std::string* error);
 };
 constexpr const char* kNetworkSymbol = "longshore_network";
 constexpr const char* kNetworkFile = "longshore-ucx.so";

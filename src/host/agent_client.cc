@@ -38,7 +38,7 @@ bool AgentClient::connect(const SocketName& name, const Token& token, int memory
     return ask(&hello, sizeof hello, {memory_file}, 0, nullptr, error);
 }
 
-bool AgentClient::open(uint64_t offset, uint64_t bytes, OpenedMemory* out, std::string* error) {
+bool AgentClient::open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemory* out, std::string* error) {
     if (bytes == 0 || offset > memory_bytes_ || bytes > memory_bytes_ - offset) {
         *error = "no piece of the shared memory of this rank";
         return false;
@@ -47,7 +47,8 @@ bool AgentClient::open(uint64_t offset, uint64_t bytes, OpenedMemory* out, std::
     request.id = ++last_id_;
     request.offset = offset;
     request.bytes = bytes;
-    *out = {request.id, 0, bytes, {}};
+    request.exports = exports;
+    *out = {request.id, 0, bytes, {}, {}};
     return ask(&request, sizeof request, {}, request.id, out, error);
 }
 
@@ -92,7 +93,7 @@ bool AgentClient::ask(const void* packet, size_t bytes, const std::vector<int>& 
     if (io == Io::kClosed || got < sizeof answer) return fail(kGone);
     memcpy(static_cast<void*>(&answer), buffer, sizeof answer);
     if (answer.header.magic != kControlMagic || answer.header.kind != AgentKind::kAnswer || answer.id != id ||
-        got != sizeof answer + answer.key_bytes)
+        got != sizeof answer + uint64_t{answer.key_bytes} + answer.exported_bytes)
         return fail("the agent of this machine does not keep to the protocol");
     answer.reason[sizeof answer.reason - 1] = 0;
     if (!answer.ok) {
@@ -101,7 +102,9 @@ bool AgentClient::ask(const void* packet, size_t bytes, const std::vector<int>& 
     }
     if (out != nullptr) {
         out->address = answer.address;
-        out->key.assign(buffer + sizeof answer, buffer + got);
+        const std::byte* const key = buffer + sizeof answer;
+        out->key.assign(key, key + answer.key_bytes);
+        out->exported.assign(key + answer.key_bytes, key + answer.key_bytes + answer.exported_bytes);
     }
     return true;
 }

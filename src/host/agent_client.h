@@ -18,6 +18,7 @@ struct OpenedMemory {
     uint32_t id = 0;
     uint64_t address = 0, bytes = 0;
     std::vector<std::byte> key;
+    std::vector<std::byte> exported;  // for an alias of it (fabric/dpu/host_region.h); empty: there is none
 };
 
 class AgentClient {
@@ -32,8 +33,9 @@ class AgentClient {
     // `limit_s`: for this call's answer, and each later one's. False: `error` says why.
     bool connect(const SocketName& name, const Token& token, int memory_file, uint64_t memory_bytes,
                  uint64_t limit_s, std::string* error);
-    // The bytes from `offset` of the file, at least 1, until close(). Pieces may overlap.
-    bool open(uint64_t offset, uint64_t bytes, OpenedMemory* out, std::string* error);
+    // The bytes from `offset` of the file, at least 1, until close(). Pieces may overlap. `exports`: for
+    // aliases, too.
+    bool open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemory* out, std::string* error);
     void close(uint32_t id);
 
   private:

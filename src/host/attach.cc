@@ -22,7 +22,7 @@ namespace longshore {
 
 struct NodeAnswer {
     NodeAddress address;
-    uint32_t ok, workers_bytes;
+    uint32_t ok, workers_bytes, aliases;
     char reason[kReasonBytes];
 };
 struct AttachOutcome {
@@ -85,6 +85,7 @@ SupervisorParameters parameters_of(const ls_context& c) {
     p.services_before = c.services_before;
     p.network = c.network;
     p.host_agents = c.options.host != nullptr;
+    p.probe = c.probe;
     p.spin_us = c.options.service_spin_us;
     p.restarts_max = c.options.service_restarts_max;
     p.limit_s = c.options.limit_s;
@@ -136,6 +137,7 @@ bool tell_nodes(ls_context& c) {
         piece.total = static_cast<uint32_t>(c.nodes.size());
         piece.first = c.nodes_told;
         piece.count = std::min(kAddressesPerPiece, piece.total - piece.first);
+        piece.aliases = c.aliases;
         std::vector<std::byte> packet(sizeof piece + piece.count * sizeof(NodeAddress));
         memcpy(packet.data(), &piece, sizeof piece);
         memcpy(packet.data() + sizeof piece, &c.nodes[piece.first], piece.count * sizeof(NodeAddress));
@@ -214,6 +216,24 @@ std::string take_addresses(ls_context& c) {
     return "";
 }
 
+// Whether service processes on DPUs have aliases of their ranks' memory: where all nodes can, else nowhere.
+// Empty, or why what was asked for cannot be had; the same on all ranks.
+std::string agree_on_aliases(ls_context& c) {
+    if (c.options.host == nullptr || c.far_mode == LS_MEMORY_STAGING) return "";
+    for (uint32_t r = 0; r < c.size; ++r) {
+        const auto answer = received<NodeAnswer>(c, r);
+        if (c.places[r].local != 0 || answer.aliases != 0) continue;
+        const std::string why = "memory of node " + std::to_string(c.places[r].node) +
+                                " has no alias on its DPU: " + answer.reason;
+        if (c.far_mode == LS_MEMORY_DIRECT) return "LONGSHORE_MEMORY_MODE=direct: " + why;
+        log_line(c, c.rank == 0 ? 1 : 2, ("service processes stage all bytes: " + why).c_str());
+        return "";
+    }
+    c.aliases = true;
+    c.options.memory_mode = LS_MEMORY_DIRECT;
+    return "";
+}
+
 // Where the network reaches each node's service processes: as many bytes of all as the longest has.
 int start_workers_exchange(ls_context& c) {
     size_t longest = 1;
@@ -251,18 +271,21 @@ int step(ls_context& c) {
                 if (c.starter.test(&ready, &c.own_workers, &c.problem) == ServiceStarter::State::kPending)
                     return LS_IN_PROGRESS;
                 if (c.options.host != nullptr) append_address(c.agent, &c.own_workers);
+                mine.aliases = ready.aliases;
+                set_text(mine.reason, c.probe.bytes != 0 ? ready.reason : c.no_probe);
                 mine.address = {ready.name, ready.token, static_cast<uint16_t>(c.options.service_count), {}};
                 gethostname(mine.address.host, sizeof mine.address.host - 1);
             }
             mine.workers_bytes = static_cast<uint32_t>(c.own_workers.size());
             mine.ok = c.problem.empty();
-            set_text(mine.reason, c.problem);
+            if (!mine.ok) set_text(mine.reason, c.problem);
             c.state = State::kAddresses;
             return start_exchange(c, mine) == LS_OK ? LS_IN_PROGRESS
                                                     : fail(c, "the exchange between ranks failed");
         }
         case State::kAddresses: {
             std::string problem = take_addresses(c);
+            if (problem.empty()) problem = agree_on_aliases(c);
             if (!problem.empty()) return fail(c, problem);
             if (!c.network) return start_attaching(c);
             c.state = State::kWorkers;
@@ -304,13 +327,18 @@ int step(ls_context& c) {
     return LS_ERR_UNAVAILABLE;
 }
 
-// The caller stands in for a rank that is on another machine: nothing moves but through staging memory, and
-// not by this process.
+// The caller stands in for a rank that is on another machine: unless aliases are agreed on, nothing moves but
+// through staging memory; and nothing by this process.
 void take_host(ls_context& c, const ls_host& host) {
     const auto* const agent = static_cast<const std::byte*>(host.agent);
     c.agent.assign(agent, agent + host.agent_bytes);
-    c.host = {host.machine, c.agent.data(), c.agent.size()};
+    c.host = {host.machine, c.agent.data(), c.agent.size(), nullptr, 0, nullptr};
     c.options.host = &c.host;
+    c.far_mode = c.options.memory_mode;
+    c.no_probe = host.no_probe != nullptr ? host.no_probe : "";
+    if (c.far_mode != LS_MEMORY_STAGING &&
+        !c.probe.set({static_cast<const std::byte*>(host.probe), host.probe_bytes}))
+        c.no_probe = "what its agent exports is too long";
     c.options.memory_mode = LS_MEMORY_STAGING;
     if (c.options.staging_bytes == 0) c.options.staging_bytes = kHostStagingBytes;
     c.cooperative = false;
@@ -368,7 +396,7 @@ void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd>
     // wants it learns that it cannot be had, and waits for nothing.
     if (c.options.host != nullptr)
         publish_host_region(c.memory.region(self, RegionId{kFarRegionsMax}),
-                            {NodeId{UINT16_MAX}, 0, INT64_MAX, {std::byte{0}}});
+                            {NodeId{UINT16_MAX}, 0, INT64_MAX, {std::byte{0}}, {}});
     show_rank(c);
 }
 

@@ -130,6 +130,12 @@ struct ls_context {
     std::vector<std::vector<std::byte>> workers;  // by node: where the network reaches its service processes
     std::vector<std::byte> own_workers;           // this node's, on its leader
     bool network = false;                         // nodes reach each other over a network only
+    // Of a job on DPUs: what was asked for, whether ranks' memory has aliases there, and on a node's leader
+    // what tells whether it can have.
+    ls_memory_mode far_mode = LS_MEMORY_AUTO;
+    bool aliases = false;
+    longshore::ExportProbe probe;
+    std::string no_probe;
     uint32_t rank = 0, size = 0, node = 0, node_count = 1, local = 0, local_count = 1;
     uint32_t neighbour_pid = 0;
     uint64_t neighbour_probe = 0, neighbour_value = 0, probe_value = 0;

@@ -109,7 +109,13 @@ void Far::say_hello() {
     hello.chunk_bytes = o.chunk_bytes;
     hello.staging_bytes = o.staging_bytes;
     hello.cores = c_.service_cores;
-    if (leads_) hello.agent = agent_address_;
+    hello.memory_mode = static_cast<uint8_t>(o.memory_mode);
+    if (leads_) {
+        hello.agent = agent_address_;
+        const auto probe = probe_.get();
+        hello.probe.assign(probe.begin(), probe.end());
+        hello.no_probe = no_probe_;
+    }
     stream_.send(SessionKind::kHello, hello);
 }
 
@@ -122,7 +128,8 @@ int Far::step() {
             } else if (c_.options.shared.identity == 0 || c_.options.shared.allocate == nullptr) {
                 c_.problem = "ranks on a DPU need shared memory (LONGSHORE_MEMORY_ALIAS=allocate)";
             } else if (leads_) {
-                c_.starter.start_agent(c_.service_path.c_str(), c_.options.limit_s, &c_.problem);
+                c_.starter.start_agent(c_.service_path.c_str(), c_.options.limit_s,
+                                       c_.options.memory_mode != LS_MEMORY_STAGING, &c_.problem);
             }
             state_ = State::kAgent;
             return LS_IN_PROGRESS;
@@ -135,6 +142,8 @@ int Far::step() {
                 return LS_IN_PROGRESS;
             mine.name = agent.name;
             mine.token = agent.token;
+            probe_ = agent.probe;
+            no_probe_ = agent.reason;
             mine.ok = c_.problem.empty();
             c_.problem.copy(mine.reason, sizeof mine.reason - 1);
             state_ = State::kAgents;
@@ -239,6 +248,7 @@ void Far::hear_ready(const SessionReady& ready) {
         c_.node = ready.node;
         c_.node_count = ready.nodes;
         c_.local = ready.leader ? 0 : 1;
+        c_.aliases = ready.aliases;
         return;
     }
     for (ls_group* group : c_.groups) {

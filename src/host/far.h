@@ -93,6 +93,8 @@ class Far {
     uint64_t job_ = 0;
     Token token_{};
     std::vector<std::byte> agent_address_;
+    ExportProbe probe_;
+    std::string no_probe_;
     AgentClient agent_;
     Fd connecting_;
     SessionStream stream_;

@@ -64,12 +64,13 @@ bool Far::pin(const void* base, uint64_t bytes, uint32_t* region, uint64_t* offs
     OpenedMemory opened;
     std::string error;
     regions_[place] = {};
-    if (!agent_.open(begin, end - begin, &opened, &error)) {
+    if (!agent_.open(begin, end - begin, c_.aliases, &opened, &error)) {
         log_line(c_, 0, ("a buffer cannot be opened to the network: " + error).c_str());
         return false;
     }
     regions_[place] = {heap + begin, heap + end, ++clock_, 1, opened.id, true};
-    stream_.send(SessionKind::kOpened, SessionOpened{place, opened.address, opened.bytes, opened.key});
+    stream_.send(SessionKind::kOpened,
+                 SessionOpened{place, opened.address, opened.bytes, opened.key, opened.exported});
     *region = place;
     *offset = address - heap - begin;
     return true;

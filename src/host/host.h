@@ -43,7 +43,7 @@ typedef struct ls_exchange {
 } ls_exchange;
 
 /* How service processes move blocks: from one rank's memory into another's, or all of them through staging memory of
- * their own. Auto: directly where they can reach the ranks' memory. */
+ * their own. Auto: directly where they can reach the ranks' memory; on a DPU, where all can make aliases of it. */
 typedef enum ls_memory_mode { LS_MEMORY_AUTO, LS_MEMORY_DIRECT, LS_MEMORY_STAGING } ls_memory_mode;
 
 /* Memory of the caller's that other processes of the node may map: one memfd, sealed against shrinking, mapped as a
@@ -69,6 +69,9 @@ typedef struct ls_host {
     uint64_t machine; /* the same for the ranks of a machine, and for no others */
     const void* agent; /* by which the network reaches the agent there; of the machine's first rank */
     size_t agent_bytes;
+    const void* probe; /* memory that the agent has exported, to try whether it can have an alias; likewise */
+    size_t probe_bytes;
+    const char* no_probe; /* why there is none; may be null */
 } ls_host;
 
 /* Equal on all ranks (the caller has seen to it), but for `shared` and `host`. Zero-initialise, then set; see
@@ -221,7 +224,8 @@ uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t 
 int ls_is_node_leader(const ls_context* context);
 uint32_t ls_node(const ls_context* context);
 /* How service processes reach the ranks' memory, the same on all ranks: "direct" (mapped, or by way of the system),
- * "staged" (through staging memory of theirs), or "dpu" (from another machine, with keys of the network). */
+ * "staged" (through staging memory of theirs), "dpu" (from another machine, with keys of the network, and through
+ * staging memory), or "dpu-alias" (from another machine, whose memory has aliases there). */
 const char* ls_memory_reach(const ls_context* context);
 uint32_t ls_node_count(const ls_context* context);
 

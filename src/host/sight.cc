@@ -124,7 +124,7 @@ int ls_is_node_leader(const ls_context* context) {
     return context->local == 0;
 }
 const char* ls_memory_reach(const ls_context* context) {
-    if (context->far) return "dpu";
+    if (context->far || context->options.host != nullptr) return context->aliases ? "dpu-alias" : "dpu";
     return stages_everything(context->options) ? "staged" : "direct";
 }
 uint32_t ls_node(const ls_context* context) {

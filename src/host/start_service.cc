@@ -85,9 +85,10 @@ bool ServiceStarter::start(const char* path, const SupervisorParameters& paramet
                  error);
 }
 
-bool ServiceStarter::start_agent(const char* path, uint32_t limit_s, std::string* error) {
+bool ServiceStarter::start_agent(const char* path, uint32_t limit_s, bool exports, std::string* error) {
     AgentParameters parameters;
     parameters.limit_s = limit_s;
+    parameters.exports = exports;
     return start(path, "agent", std::as_bytes(std::span(&parameters, 1)), limit_s, error);
 }
 

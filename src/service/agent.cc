@@ -25,6 +25,7 @@ constexpr uint64_t kSilentLimitNs = 2'000'000'000;  // a connection that does no
 constexpr size_t kAgentConnectionsMax = 4096;
 constexpr int kStepsPerTurn = 64, kPacketsPerTurn = 64;
 constexpr int kLookMs = 500;  // at what nothing wakes for
+constexpr size_t kProbeBytes = 4096;
 
 class Agent {
   public:
@@ -42,6 +43,8 @@ class Agent {
         std::unordered_map<uint32_t, UcxOpening*> openings;
     };
 
+    bool open_network(std::string* error, std::string* why_not);
+    bool make_probe(std::string* error);
     bool watch(const Fd& fd);
     void accept_clients();
     void turn_clients();
@@ -50,7 +53,8 @@ class Agent {
     bool greet(Client& client, const AgentHello& hello, const std::vector<Fd>& descriptors);
     bool open(Client& client, const AgentOpen& request);
     bool close(Client& client, const AgentClose& request);
-    bool reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key);
+    bool reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key = {},
+               std::span<const std::byte> exported = {});
     void forget(Client& client);
 
     AgentParameters p_;
@@ -58,6 +62,8 @@ class Agent {
     SocketName name_;
     Token token_{};
     Fd listener_, clients_ready_;
+    Mapping probed_;
+    ExportProbe probe_;
     std::vector<std::unique_ptr<Client>> clients_;
     std::vector<Mapping> left_;  // where the memory of ranks was that have gone
     uint32_t ranks_ever_ = 0, ranks_now_ = 0;
@@ -76,10 +82,8 @@ bool Agent::start(ServiceReady* ready) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    std::string error;
-    const NetworkPart* part = load_own_network(&error);
-    if (part != nullptr) network_ = part->open_agent(&error);
-    if (!network_) return fail(error);
+    std::string error, why_not;
+    if (!open_network(&error, &why_not)) return fail(error);
     if (address().size() > kAddressBytesMax)
         return fail("the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)");
     if (!make_secret(&name_, &token_)) return fail("no random numbers");
@@ -89,6 +93,38 @@ bool Agent::start(ServiceReady* ready) {
         return fail(std::string("cannot listen: ") + strerror(errno));
     ready->name = name_;
     ready->token = token_;
+    ready->probe = probe_;
+    why_not.copy(ready->reason, sizeof ready->reason - 1);
+    return true;
+}
+
+// One that exports memory if it is to and can; else `why_not`.
+bool Agent::open_network(std::string* error, std::string* why_not) {
+    const NetworkPart* const part = load_own_network(error);
+    if (part == nullptr) return false;
+    if (p_.exports != 0 && ((network_ = part->open_agent(true, why_not)) == nullptr || !make_probe(why_not)))
+        network_.reset();
+    if (!network_) network_ = part->open_agent(false, error);
+    return network_ != nullptr;
+}
+
+bool Agent::make_probe(std::string* error) {
+    HostRegion region;
+    const Fd file = make_memory_file("longshore-probe", kProbeBytes);
+    probed_ = Mapping::shared(file.get(), kProbeBytes);
+    if (!probed_) {
+        *error = "no memory to try it with";
+        return false;
+    }
+    region.address = reinterpret_cast<uint64_t>(probed_.data());
+    region.bytes = kProbeBytes;
+    const UcxOpening* const opening =
+        network_->open_memory({probed_.data(), kProbeBytes}, &region.key, error);
+    if (opening == nullptr || !network_->export_memory(opening, &region.exported, error)) return false;
+    const std::vector<std::byte> descriptor = encode_host_region(region);
+    *error = "the network's keys are too long";
+    if (descriptor.empty() || !probe_.set(descriptor)) return false;
+    error->clear();
     return true;
 }
 
@@ -114,11 +150,14 @@ void Agent::accept_clients() {
     }
 }
 
-bool Agent::reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key) {
+bool Agent::reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key,
+                  std::span<const std::byte> exported) {
     answer.key_bytes = static_cast<uint32_t>(key.size());
-    std::vector<std::byte> packet(sizeof answer + key.size());
+    answer.exported_bytes = static_cast<uint32_t>(exported.size());
+    std::vector<std::byte> packet(sizeof answer + key.size() + exported.size());
     memcpy(packet.data(), &answer, sizeof answer);
     std::copy(key.begin(), key.end(), packet.begin() + sizeof answer);
+    std::copy(exported.begin(), exported.end(), packet.end() - static_cast<ptrdiff_t>(exported.size()));
     return send_packet(client.socket, packet.data(), packet.size()) == Io::kOk;
 }
 
@@ -127,7 +166,7 @@ bool Agent::greet(Client& client, const AgentHello& hello, const std::vector<Fd>
     AgentAnswer answer;
     const auto refuse = [&](const std::string& why) {
         why.copy(answer.reason, sizeof answer.reason - 1);
-        reply(client, answer, {});
+        reply(client, answer);
         return false;
     };
     if (descriptors.size() != 1 || hello.memory_bytes == 0 ||
@@ -137,7 +176,7 @@ bool Agent::greet(Client& client, const AgentHello& hello, const std::vector<Fd>
     if (!client.memory) return refuse(std::string("a rank's memory cannot be mapped: ") + strerror(errno));
     ++ranks_ever_, ++ranks_now_;
     answer.ok = 1;
-    return reply(client, answer, {});
+    return reply(client, answer);
 }
 
 bool Agent::open(Client& client, const AgentOpen& request) {
@@ -161,12 +200,15 @@ bool Agent::open(Client& client, const AgentOpen& request) {
     }
     if (opening == nullptr) {
         error.copy(answer.reason, sizeof answer.reason - 1);
-        return reply(client, answer, {});
+        return reply(client, answer);
     }
     client.openings[request.id] = opening;
     answer.ok = 1;
     answer.address = reinterpret_cast<uint64_t>(memory.data());
-    return reply(client, answer, key);
+    // Without, the memory can be reached all the same.
+    std::vector<std::byte> exported;
+    if (request.exports != 0) network_->export_memory(opening, &exported, &error);
+    return reply(client, answer, key, exported);
 }
 
 bool Agent::close(Client& client, const AgentClose& request) {

@@ -25,7 +25,7 @@ class Control {
     // By node: where the network reaches others.
     struct Book {
         ServiceBook services;
-        bool has_agents = false;
+        bool has_agents = false, aliases = false;
         std::vector<std::vector<std::byte>> agents;
     };
 
@@ -48,6 +48,7 @@ class Control {
                 take(bytes, nodes, place);
             }
         }
+        if (book != nullptr) book->aliases = aliases_;
         return true;
     }
     void wait_for_end() {
@@ -55,13 +56,17 @@ class Control {
         while (receive_next(buffer_, &bytes, nullptr)) {
         }
     }
-    // By which the network reaches this process, or why not.
-    void report_worker(std::span<const std::byte> address, const std::string& error) {
+    // By which the network reaches this process, or why not; and why it can make no aliases.
+    void report_worker(std::span<const std::byte> address, const std::string& error,
+                       const std::string& no_alias) {
         WorkerReport report;
         report.ok = error.empty() && address.size() <= kAddressBytesMax;
         report.bytes = report.ok ? static_cast<uint32_t>(address.size()) : 0;
-        (error.empty() ? "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)"
-                       : error)
+        report.aliases = no_alias.empty();
+        (report.ok ? no_alias
+         : error.empty()
+             ? "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)"
+             : error)
             .copy(report.reason, sizeof report.reason - 1);
         std::vector<std::byte> packet(sizeof report + report.bytes);
         memcpy(packet.data(), &report, sizeof report);
@@ -138,11 +143,13 @@ class Control {
         memcpy(static_cast<void*>(nodes->data() + piece.first), buffer_ + sizeof piece,
                piece.count * sizeof(NodeAddress));
         filled_ += piece.count;
+        aliases_ = piece.aliases != 0;
         return false;
     }
 
     Fd socket_;
     size_t filled_ = 0;
+    bool aliases_ = false;
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
 
@@ -166,7 +173,7 @@ std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory&
                                     Control::Book book, Network* network, std::unique_ptr<ShmFabric> local,
                                     std::string* error) {
     if (network == nullptr || !local) return local;
-    if (book.has_agents && limits.staging_slots == 0) {
+    if (book.has_agents && !book.aliases && limits.staging_slots == 0) {
         *error = "there is no staging memory, and without it nothing comes from the host";
         return nullptr;
     }
@@ -177,6 +184,7 @@ std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory&
     options.nodes = nodes;
     options.book = std::move(book.services);
     options.agents = std::move(book.agents);
+    options.aliases = book.aliases;
     options.limit_ns = start.parameters.limit_s * 1'000'000'000ull;
     options.staging_only = limits.staging_only;
     return network->make_fabric(std::move(options), std::move(local), error);
@@ -201,9 +209,12 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
 
     std::unique_ptr<Network> network;
     if (start.parameters.network) {
-        std::string error;
+        std::string error, no_alias = "there is no memory to try it with";
         network = open_network(&error);
-        control.report_worker(network ? network->address() : std::span<const std::byte>{}, error);
+        // Once it is settled nobody asks again.
+        if (network && start.parameters.probe.bytes != 0 && start.incarnation == 1)
+            no_alias = network->try_alias(start.parameters.probe.get());
+        control.report_worker(network ? network->address() : std::span<const std::byte>{}, error, no_alias);
         if (!network) {
             // What is told is lost if this end closes first, with something unread.
             control.wait_for_end();
@@ -225,6 +236,7 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     options.limit_ns = start.parameters.limit_s * 1'000'000'000ull;
     options.memory_inaccessible = start.parameters.memory_inaccessible != 0;
     ServiceLimits limits = start.parameters.service_limits;
+    if (book.aliases) limits.staging_only = false;
     options.staging_bytes = uint64_t{limits.staging_slots} * limits.staging_slot_bytes;
     options.staging_only = limits.staging_only;
     std::string error;

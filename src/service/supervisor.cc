@@ -90,7 +90,7 @@ class Supervisor {
     std::vector<Service> services_;
     std::vector<std::unique_ptr<Client>> clients_;
     std::vector<NodeAddress> nodes_;
-    uint32_t nodes_filled_ = 0;
+    uint32_t nodes_filled_ = 0, aliases_ = 0;
     std::vector<std::vector<std::byte>> workers_;  // by node, where there is a network
     std::vector<std::byte> own_workers_;
     std::vector<PlaceService> places_;
@@ -153,6 +153,7 @@ bool Supervisor::start(ServiceReady* ready) {
 bool Supervisor::hear_workers(ServiceReady* ready) {
     const uint64_t end = now_ns() + p_.limit_s * 1'000'000'000ull;
     workers_.resize(p_.node_count);
+    bool aliases = p_.probe.bytes != 0;
     for (uint16_t s = 0; s < services_.size(); ++s) {
         Service& service = services_[s];
         WorkerReport report;
@@ -173,7 +174,11 @@ bool Supervisor::hear_workers(ServiceReady* ready) {
             return false;
         }
         append_address({buffer_ + sizeof report, report.bytes}, &own_workers_);
+        if (!aliases || report.aliases != 0) continue;
+        aliases = false;
+        memcpy(ready->reason, report.reason, sizeof ready->reason);
     }
+    ready->aliases = aliases;
     if (own_workers_.size() <= kWorkersBytesMax) return true;
     snprintf(ready->reason, sizeof ready->reason,
              "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES) or service "
@@ -244,6 +249,7 @@ bool Supervisor::send_nodes(const Service& service) {
         piece.total = static_cast<uint32_t>(nodes_.size());
         piece.first = first;
         piece.count = std::min(kAddressesPerPiece, piece.total - first);
+        piece.aliases = aliases_;
         packet.resize(sizeof piece + piece.count * sizeof(NodeAddress));
         memcpy(packet.data(), &piece, sizeof piece);
         memcpy(packet.data() + sizeof piece, &nodes_[first], piece.count * sizeof(NodeAddress));
@@ -381,6 +387,7 @@ bool Supervisor::take_nodes(const AddressBookPiece& piece, size_t bytes) {
     memcpy(static_cast<void*>(&nodes_[piece.first]), buffer_ + sizeof piece,
            piece.count * sizeof(NodeAddress));
     nodes_filled_ += piece.count;
+    aliases_ = piece.aliases;
     tell_services();
     return true;
 }

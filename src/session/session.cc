@@ -73,7 +73,8 @@ std::vector<std::byte> encode(const SessionHello& m) {
     b.put(m.host).put(m.rank).put(m.size);
     b.put(m.service_count).put(m.service_reads_max).put(m.service_spin_us).put(m.service_restarts_max);
     b.put(m.limit_s).put(m.eager_bytes).put(m.chunk_bytes).put(m.staging_bytes);
-    return b.put_text(m.cores).put_bytes(m.agent).take();
+    b.put_text(m.cores).put(m.memory_mode);
+    return b.put_bytes(m.agent).put_bytes(m.probe).put_text(m.no_probe).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionHello* out) {
@@ -90,7 +91,10 @@ bool decode(std::span<const std::byte> body, SessionHello* out) {
     for (uint64_t* field : {&out->eager_bytes, &out->chunk_bytes, &out->staging_bytes})
         *field = r.get<uint64_t>();
     out->cores = get_text(r);
+    out->memory_mode = r.get<uint8_t>();
     out->agent = get_bytes(r);
+    out->probe = get_bytes(r);
+    out->no_probe = get_text(r);
     return whole(r) && out->rank < out->size;
 }
 
@@ -121,7 +125,7 @@ bool decode(std::span<const std::byte> body, SessionExchange* out) {
 std::vector<std::byte> encode(const SessionReady& m) {
     Body b;
     b.put(m.id).put(uint8_t{m.ok}).put(m.node).put(m.nodes).put(m.ranks_per_node).put(uint8_t{m.leader});
-    return b.put_text(m.reason).take();
+    return b.put(uint8_t{m.aliases}).put_text(m.reason).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionReady* out) {
@@ -132,12 +136,13 @@ bool decode(std::span<const std::byte> body, SessionReady* out) {
     out->nodes = r.get<uint32_t>();
     out->ranks_per_node = r.get<uint32_t>();
     out->leader = r.get<uint8_t>() == 1;
+    out->aliases = r.get<uint8_t>() == 1;
     out->reason = get_text(r);
     return whole(r);
 }
 
 std::vector<std::byte> encode(const SessionOpened& m) {
-    return Body().put(m.region).put(m.address).put(m.bytes).put_bytes(m.key).take();
+    return Body().put(m.region).put(m.address).put(m.bytes).put_bytes(m.key).put_bytes(m.exported).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionOpened* out) {
@@ -146,6 +151,7 @@ bool decode(std::span<const std::byte> body, SessionOpened* out) {
     out->address = r.get<uint64_t>();
     out->bytes = r.get<uint64_t>();
     out->key = get_bytes(r);
+    out->exported = get_bytes(r);
     return whole(r) && !out->key.empty() && out->bytes <= UINT64_MAX - out->address;
 }
 

@@ -16,7 +16,7 @@
 namespace longshore {
 
 constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
-constexpr uint16_t kSessionVersion = 1;         // changes with any of what follows
+constexpr uint16_t kSessionVersion = 2;         // changes with any of what follows
 constexpr uint16_t kSessionPort = 7521;         // where longshored listens unless it is told otherwise
 
 enum class SessionKind : uint16_t {
@@ -47,9 +47,12 @@ struct SessionHello {
     uint32_t service_count = 0, service_reads_max = 0, service_spin_us = 0, service_restarts_max = 0,
              limit_s = 0;
     uint64_t eager_bytes = 0, chunk_bytes = 0, staging_bytes = 0;
-    std::string cores;  // of the DPU: "auto", "none" or a list
-    std::vector<std::byte>
-        agent;  // of the machine's first rank: by which the network reaches the agent there
+    std::string cores;        // of the DPU: "auto", "none" or a list
+    uint8_t memory_mode = 0;  // ls_memory_mode of host/host.h
+    // Of the machine's first rank: by which the network reaches the agent there, memory of it that it has
+    // exported (a descriptor, fabric/dpu/host_region.h), or why there is none.
+    std::vector<std::byte> agent, probe;
+    std::string no_probe;
 };
 struct SessionWelcome {
     bool ok = false;
@@ -68,6 +71,7 @@ struct SessionReady {
     uint32_t node = 0, nodes = 0,
              ranks_per_node = 0;  // of the job: where this rank is, how many; of a group: its shape
     bool leader = false;          // of its node
+    bool aliases = false;         // of the job: ranks' memory has them on DPUs
     std::string reason;
 };
 
@@ -75,6 +79,7 @@ struct SessionOpened {
     uint32_t region = 0;
     uint64_t address = 0, bytes = 0;  // as the key has it
     std::vector<std::byte> key;       // at most kHostKeyBytesMax (fabric/dpu/host_region.h)
+    std::vector<std::byte> exported;  // at most kExportedBytesMax
 };
 
 constexpr uint32_t kFarRegionsMax = 4096;  // of a rank, from 1 on; this one itself is never opened

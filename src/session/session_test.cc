@@ -80,8 +80,11 @@ TEST(Session, MessagesComeBackAsTheyWere) {
     EXPECT_EQ(post.data, some_bytes(17));
     EXPECT_EQ(there_and_back(SessionWelcome{false, "no"}).reason, "no");
     EXPECT_FALSE(there_and_back(SessionExchange{9, false, some_bytes(3)}).ok);
-    EXPECT_EQ(there_and_back(SessionReady{1, true, 2, 3, 4, true, ""}).ranks_per_node, 4u);
-    EXPECT_EQ(there_and_back(SessionOpened{1, 4096, 8192, some_bytes(20)}).address, 4096u);
+    EXPECT_EQ(there_and_back(SessionReady{1, true, 2, 3, 4, true, true, ""}).ranks_per_node, 4u);
+    const SessionOpened opened = there_and_back(SessionOpened{1, 4096, 8192, some_bytes(20), some_bytes(30)});
+    EXPECT_EQ(opened.address, 4096u);
+    EXPECT_EQ(opened.key, some_bytes(20));
+    EXPECT_EQ(opened.exported, some_bytes(30));
     EXPECT_EQ(there_and_back(SessionGroup{1, 2, 3}).rank, 2u);
     EXPECT_EQ(there_and_back(SessionDone{1, -3, 77}).result, -3);
     EXPECT_EQ(there_and_back(SessionLine{2, "a line"}).text, "a line");
@@ -105,7 +108,7 @@ TEST(Session, WhatMeansNothingIsRefused) {
     SessionHello hello = a_hello();
     hello.rank = hello.size;
     EXPECT_FALSE(decode(encode(hello), &hello));
-    SessionOpened opened{1, ~uint64_t{0} - 5, 100, some_bytes(8)};
+    SessionOpened opened{1, ~uint64_t{0} - 5, 100, some_bytes(8), {}};
     EXPECT_FALSE(decode(encode(opened), &opened));
     SessionGroup group{0, 0, 1};  // 0 is the job
     EXPECT_FALSE(decode(encode(group), &group));

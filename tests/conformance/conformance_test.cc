@@ -56,12 +56,16 @@ class Contract : public testing::TestWithParam<NamedWorld> {
     // Bytes from one rank of node 0 to the other, or through an import, as this fabric does it: at once, or
     // in pieces through member A's staging memory. The first result that is not kMoved ends it.
     MoveResult copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes) {
-        return transfer(to, bytes, [&](const MemoryRef& at, uint64_t done, uint64_t piece) {
-            return world_->fabric(kA).copy({from.rank, from.region, from.offset + done}, at, piece, kId);
-        });
+        return transfer(
+            to, bytes, world_->staging_only(), [&](const MemoryRef& at, uint64_t done, uint64_t piece) {
+                return world_->fabric(kA).copy({from.rank, from.region, from.offset + done}, at, piece, kId);
+            });
     }
     MoveResult read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
-        return transfer(to, bytes, [&](const MemoryRef& at, uint64_t done, uint64_t piece) {
+        return read(from, offset, to, bytes, world_->staging_only());
+    }
+    MoveResult read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, bool staged) {
+        return transfer(to, bytes, staged, [&](const MemoryRef& at, uint64_t done, uint64_t piece) {
             return world_->fabric(kA).read(from, offset + done, at, piece, kId);
         });
     }
@@ -70,8 +74,8 @@ class Contract : public testing::TestWithParam<NamedWorld> {
   private:
     static constexpr uint64_t kId = 4711;
     template <class Fetch>
-    MoveResult transfer(const MemoryRef& to, uint64_t bytes, const Fetch& fetch) {
-        if (!world_->staging_only()) {
+    MoveResult transfer(const MemoryRef& to, uint64_t bytes, bool staged, const Fetch& fetch) {
+        if (!staged) {
             EXPECT_EQ(fetch(to, 0, bytes), Post::kAccepted);
             return finish(kA, kId).result;
         }
@@ -190,11 +194,12 @@ TEST_P(Contract, StagingMemoryOfAnotherNodeIsReadAsARegion) {
     const FabricEvent imported = finish(kA, 2);
     ASSERT_TRUE(imported.ok);
     memset(world_->bytes(kA.node, kRank1), 0x11, 1001);
-    EXPECT_EQ(read(imported.region, 100, {kRank1, kUser, 0}, 1000), MoveResult::kMoved);
+    const bool staged = world_->from_staging_to_staging_only();
+    EXPECT_EQ(read(imported.region, 100, {kRank1, kUser, 0}, 1000, staged), MoveResult::kMoved);
     EXPECT_EQ(world_->bytes(kA.node, kRank1)[0], std::byte{0x5a});
     EXPECT_EQ(world_->bytes(kA.node, kRank1)[999], std::byte{0x5a});
     EXPECT_EQ(world_->bytes(kA.node, kRank1)[1000], std::byte{0x11});
-    EXPECT_EQ(read(imported.region, FabricWorld::kStagingBytes - 3, {kRank1, kUser, 0}, 4),
+    EXPECT_EQ(read(imported.region, FabricWorld::kStagingBytes - 3, {kRank1, kUser, 0}, 4, staged),
               MoveResult::kFailed);
 }
 
@@ -345,8 +350,12 @@ TEST_P(Contract, NoWakeUpIsLostInAMillionRings) {
     ringer.join();
 }
 
-// LONGSHORE_UCX_WORLDS: this program is to try the fabric between machines; else it tries the others.
-#ifdef LONGSHORE_UCX_WORLDS
+// LONGSHORE_UCX_WORLDS: this program is to try the fabric between machines; LONGSHORE_ALIAS_WORLD: that on a
+// DPU whose hosts' memory has aliases; else it tries the others.
+#ifdef LONGSHORE_ALIAS_WORLD
+INSTANTIATE_TEST_SUITE_P(Fabrics, Contract, testing::Values(host_alias_world()),
+                         [](const auto& named) { return std::string(named.param.name); });
+#elif defined LONGSHORE_UCX_WORLDS
 INSTANTIATE_TEST_SUITE_P(Fabrics, Contract,
                          testing::Values(ucx_world(), ucx_inaccessible_world(), ucx_staging_world(),
                                          host_world()),

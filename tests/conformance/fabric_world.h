@@ -33,6 +33,8 @@ class FabricWorld {
     static constexpr uint64_t kStagingBytes = 1 << 16;  // of each member
     // Whether bytes go from one rank to another through that memory only.
     virtual bool staging_only() const { return false; }
+    // Whether those in the staging memory of another node's member come here through it only.
+    virtual bool from_staging_to_staging_only() const { return staging_only(); }
 
     virtual Fabric& fabric(ServiceAddress member) = 0;
     virtual NodeMemory memory(NodeId node) = 0;
@@ -80,5 +82,6 @@ NamedWorld ucx_world();
 NamedWorld ucx_inaccessible_world();
 NamedWorld ucx_staging_world();
 NamedWorld host_world();
+NamedWorld host_alias_world();
 
 }  // namespace longshore::test

@@ -15,12 +15,15 @@ namespace longshore::test {
 class HostWorld : public UcxWorld {
   public:
     static constexpr uint64_t kAgentLimitNs = 5'000'000'000;
-    explicit HostWorld(uint64_t agent_limit_ns = kAgentLimitNs) : UcxWorld(false, true) {
+    explicit HostWorld(uint64_t agent_limit_ns = kAgentLimitNs, bool aliases = false)
+        : UcxWorld(false, !aliases), aliases_(aliases) {
         HostOptions options;
         options.limit_ns = agent_limit_ns;
+        options.aliases = aliases;
         for (uint16_t n = 0; n < kNodes; ++n) {
             std::string error;
-            agents_[n].worker = UcxWorker::create(&error, UcxWorker::Use::kMemory);
+            agents_[n].worker =
+                UcxWorker::create(&error, aliases ? UcxWorker::Use::kAliases : UcxWorker::Use::kMemory);
             EXPECT_TRUE(agents_[n].worker) << error;
             for (uint16_t r = 0; r < kRanks; ++r) open_memory(NodeId{n}, LocalRank{r});
             const auto address = agents_[n].worker->address();
@@ -41,6 +44,7 @@ class HostWorld : public UcxWorld {
     ~HostWorld() override {
         for (const NodeId node : {NodeId{0}, NodeId{1}}) end_agent(node);
     }
+    bool from_staging_to_staging_only() const override { return true; }
     Fabric& fabric(ServiceAddress m) override { return *fabrics_[m.node.value][m.service.value]; }
     void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
     std::vector<std::byte> descriptor(NodeId node, LocalRank rank) override {
@@ -48,6 +52,13 @@ class HostWorld : public UcxWorld {
     }
     // How bytes are counted on the way is the network's business.
     std::optional<Moved> moved(ServiceAddress) override { return std::nullopt; }
+    // What is said of a rank's region, to be published anew.
+    HostRegion& region(NodeId node, LocalRank rank) { return regions_[node.value][rank.value]; }
+    void publish(NodeId node, LocalRank rank) {
+        RegionEntry& entry = memory(node).region(rank, kUserRegion);
+        withdraw_region(entry);
+        EXPECT_TRUE(publish_host_region(entry, region(node, rank)));
+    }
     void end_agent(NodeId node) {
         stop_agent(node);
         agents_[node.value].worker.reset();
@@ -67,17 +78,18 @@ class HostWorld : public UcxWorld {
     };
     void open_memory(NodeId node, LocalRank rank) {
         HostRegion& region = regions_[node.value][rank.value];
+        UcxWorker& agent = *agents_[node.value].worker;
         std::string error;
-        EXPECT_NE(
-            agents_[node.value].worker->open_memory({bytes(node, rank), kRegionBytes}, &region.key, &error),
-            nullptr)
-            << error;
+        const UcxOpening* const opening =
+            agent.open_memory({bytes(node, rank), kRegionBytes}, &region.key, &error);
+        EXPECT_NE(opening, nullptr) << error;
+        if (aliases_) {
+            EXPECT_TRUE(agent.export_memory(opening, &region.exported, &error)) << error;
+        }
         region.node = node;
         region.address = reinterpret_cast<uint64_t>(bytes(node, rank));
         region.bytes = kRegionBytes;
-        RegionEntry& entry = memory(node).region(rank, kUserRegion);
-        withdraw_region(entry);
-        EXPECT_TRUE(publish_host_region(entry, region));
+        publish(node, rank);
     }
     static void serve(Agent& agent) {
         while (!agent.over) {
@@ -86,6 +98,7 @@ class HostWorld : public UcxWorld {
             poll(&network, 1, 5);
         }
     }
+    const bool aliases_;
     Agent agents_[kNodes];
     HostRegion regions_[kNodes][kRanks];
     std::unique_ptr<HostFabric> fabrics_[kNodes][kServices];

@@ -51,6 +51,14 @@ void try_host_region(std::span<const std::byte> bytes) {
     require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
 }
 
+void try_exported(std::span<const std::byte> bytes) {
+    ExportedMemory memory;
+    if (!decode_exported(bytes, &memory)) return;
+    require(!memory.handle.empty() && memory.handle.size() < bytes.size());
+    const std::vector<std::byte> again = encode_exported(memory);
+    require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+}
+
 // Truth has more than one spelling (anything but 1 is false), so what is written back need only mean the
 // same.
 template <class Message>
@@ -84,6 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (size_t count = 0; count < 4; ++count) try_addresses(bytes, count);
     try_span(bytes);
     try_host_region(bytes);
+    try_exported(bytes);
     try_messages(bytes);
     return 0;
 }

@@ -58,12 +58,21 @@ Bytes make_span(Prng* random) {
     return out;
 }
 
+Bytes make_exported(Prng* random) {
+    ExportedMemory memory;
+    memory.ucx_major = 1;
+    memory.ucx_minor = static_cast<uint8_t>(random->next());
+    memory.handle.assign(random->below(kExportedBytesMax), static_cast<std::byte>(random->next()));
+    return encode_exported(memory);
+}
+
 Bytes make_host_region(Prng* random) {
     HostRegion region;
     region.node = NodeId{static_cast<uint16_t>(random->below(3))};
     region.address = random->next() >> random->below(64);
     region.bytes = random->next() >> random->below(64);
     region.key.assign(1 + random->below(kHostKeyBytesMax), static_cast<std::byte>(random->next()));
+    region.exported = make_exported(random);
     return encode_host_region(region);
 }
 
@@ -77,7 +86,9 @@ Bytes make_hello(Prng* random) {
     m.size = 1 + static_cast<uint32_t>(random->below(9));
     m.rank = static_cast<uint32_t>(random->below(m.size + 1));
     m.cores.assign(random->below(20), 'a');
+    m.memory_mode = static_cast<uint8_t>(random->below(4));
     m.agent = some(random, 300);
+    m.probe = make_host_region(random);
     return encode(m);
 }
 
@@ -97,10 +108,10 @@ Bytes make_message(Prng* random) {
         case 0:
             return encode(SessionExchange{static_cast<uint32_t>(random->next()), true, some(random, 100)});
         case 1:
-            return encode(SessionReady{1, true, 0, 1, 2, false, "why"});
+            return encode(SessionReady{1, true, 0, 1, 2, false, true, "why"});
         case 2:
-            return encode(
-                SessionOpened{1, random->next(), random->next() >> random->below(64), some(random, 300)});
+            return encode(SessionOpened{1, random->next(), random->next() >> random->below(64),
+                                        some(random, 300), make_exported(random)});
         case 3:
             return encode(SessionGroup{static_cast<uint32_t>(random->below(3)), 0, 2});
         case 4:
@@ -138,8 +149,8 @@ int main(int argc, char** argv) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     uint64_t runs = 0;
     for (; runs % 1024 != 0 || std::chrono::steady_clock::now() < end; ++runs) {
-        constexpr Bytes (*kMakers[])(Prng*) = {make_packet, make_addresses, make_span,   make_host_region,
-                                               make_hello,  make_post,      make_message};
+        constexpr Bytes (*kMakers[])(Prng*) = {make_packet,   make_addresses, make_span, make_host_region,
+                                               make_exported, make_hello,     make_post, make_message};
         Bytes bytes = kMakers[runs % std::size(kMakers)](&random);
         damage(&random, &bytes);
         LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());

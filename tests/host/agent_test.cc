@@ -120,7 +120,7 @@ TEST_F(AgentTest, BytesOfARankAreGotAndPutThroughItsKey) {
     ASSERT_TRUE(connect(rank, &error)) << error;
     constexpr uint64_t kAt = 5 << 20, kBytes = 300'000;
     OpenedMemory opened;
-    ASSERT_TRUE(rank.open(kAt, kBytes, &opened, &error)) << error;
+    ASSERT_TRUE(rank.open(kAt, kBytes, false, &opened, &error)) << error;
     EXPECT_EQ(opened.bytes, kBytes);
     EXPECT_LE(opened.key.size(), kHostKeyBytesMax);
     const auto there = some_bytes(kBytes, 1), put = some_bytes(1000, 2);
@@ -136,7 +136,7 @@ TEST_F(AgentTest, BytesOfARankAreGotAndPutThroughItsKey) {
     EXPECT_EQ(memcmp(heap_.memory.data() + kAt, there.data(), 4000), 0);
 
     OpenedMemory other;
-    ASSERT_TRUE(rank.open(0, kHeapBytes, &other, &error)) << error;
+    ASSERT_TRUE(rank.open(0, kHeapBytes, false, &other, &error)) << error;
     EXPECT_NE(other.id, opened.id);
     rank.close(opened.id);
     ASSERT_TRUE(reacher.get(other, kAt + 4000, {got.data(), put.size()}));
@@ -151,7 +151,7 @@ TEST_F(AgentTest, GoesWithTheLastRank) {
     first.reset();
     EXPECT_FALSE(agent_.ends_within(300));
     OpenedMemory opened;
-    EXPECT_TRUE(second->open(0, 4096, &opened, &error)) << error;
+    EXPECT_TRUE(second->open(0, 4096, false, &opened, &error)) << error;
     second.reset();
     EXPECT_TRUE(agent_.ends_within(5000));
 }
@@ -202,7 +202,9 @@ TEST_F(AgentTest, OutlivesWhatIsAskedOfARankThatHasGone) {
     ASSERT_TRUE(connect(stays, &error) && connect(*goes, &error)) << error;
     OpenedMemory of_it, of_other;
     const auto bytes = some_bytes(5000, 3);
-    ASSERT_TRUE(goes->open(0, 1 << 20, &of_it, &error) && stays.open(0, 1 << 20, &of_other, &error)) << error;
+    ASSERT_TRUE(goes->open(0, 1 << 20, false, &of_it, &error) &&
+                stays.open(0, 1 << 20, false, &of_other, &error))
+        << error;
     Reacher reacher(agent_.address);
     ASSERT_TRUE(reacher.put(of_it, bytes, 0));
     EXPECT_EQ(memcmp(heap_.memory.data(), bytes.data(), bytes.size()), 0);
@@ -224,7 +226,7 @@ TEST_F(AgentTest, RefusesWhoDoesNotKnowTheToken) {
     EXPECT_FALSE(rank.connect(agent_.ready.name, wrong, heap_.file.get(), kHeapBytes, kLimitS, &error));
     EXPECT_NE(error, "");
     OpenedMemory opened;
-    EXPECT_FALSE(rank.open(0, 4096, &opened, &error));
+    EXPECT_FALSE(rank.open(0, 4096, false, &opened, &error));
 }
 
 TEST_F(AgentTest, RefusesWhatIsNoSharedMemory) {
@@ -261,11 +263,11 @@ TEST_F(AgentTest, ClosesOnWhoDoesNotKeepToTheProtocol) {
     std::string error;
     ASSERT_TRUE(connect(rank, &error)) << error;
     OpenedMemory opened;
-    EXPECT_FALSE(rank.open(0, kHeapBytes + 1, &opened, &error));
-    EXPECT_FALSE(rank.open(kHeapBytes, 1, &opened, &error));
-    EXPECT_FALSE(rank.open(4096, UINT64_MAX - 100, &opened, &error));
-    EXPECT_FALSE(rank.open(0, 0, &opened, &error));
-    EXPECT_TRUE(rank.open(kHeapBytes - 1, 1, &opened, &error)) << error;
+    EXPECT_FALSE(rank.open(0, kHeapBytes + 1, false, &opened, &error));
+    EXPECT_FALSE(rank.open(kHeapBytes, 1, false, &opened, &error));
+    EXPECT_FALSE(rank.open(4096, UINT64_MAX - 100, false, &opened, &error));
+    EXPECT_FALSE(rank.open(0, 0, false, &opened, &error));
+    EXPECT_TRUE(rank.open(kHeapBytes - 1, 1, false, &opened, &error)) << error;
 
     const auto closed_after = [&](const auto& packet, size_t bytes, const Fd& socket) {
         EXPECT_EQ(send_packet(socket, &packet, bytes), Io::kOk);
@@ -301,7 +303,8 @@ TEST_F(AgentTest, ClosesOnWhoDoesNotKeepToTheProtocol) {
     EXPECT_EQ(answer.ok, 1u);
     EXPECT_TRUE(closed_after(same, kWhole, twice)) << "an id that is in use";
 
-    ASSERT_TRUE(rank.open(0, 1, &opened, &error)) << "the others have nothing to do with it: " << error;
+    ASSERT_TRUE(rank.open(0, 1, false, &opened, &error))
+        << "the others have nothing to do with it: " << error;
 }
 
 TEST_F(AgentTest, OneThatSaysNothingIsNotWaitedFor) {

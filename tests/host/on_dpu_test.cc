@@ -123,17 +123,21 @@ int stand_in(RankClient& c, Machines& machines, uint32_t count) {
     AgentClient client;
     OpenedMemory opened;
     NEED(client.connect(agent.ready.name, agent.ready.token, heap.file.get(), kHeapBytes, kLimitS, &error) &&
-             client.open(0, kHeapBytes, &opened, &error),
+             client.open(0, kHeapBytes, false, &opened, &error),
          error);
-    const ls_host host{c.rank % count + 1, c.rank < count ? agent.address : nullptr,
-                       c.rank < count ? agent.address_bytes : 0};
+    const ls_host host{c.rank % count + 1,
+                       c.rank < count ? agent.address : nullptr,
+                       c.rank < count ? agent.address_bytes : 0,
+                       nullptr,
+                       0,
+                       nullptr};
     c.host = &host;
     NEED(c.attach(), c.error());
     NEED(ls_node_count(c.context) == count, "not as many nodes as machines");
     NEED(c.make_group(), c.error());
     const NodeId node{static_cast<uint16_t>(ls_node(c.context))};
     NEED(publish_host_region(c.context->memory.region(c.context->engine->self(), kHeapRegion),
-                             {node, opened.address, opened.bytes, opened.key}),
+                             {node, opened.address, opened.bytes, opened.key, opened.exported}),
          "the key is too long");
     c.barrier();
     int result = exchange_all(c, heap);
@@ -164,7 +168,7 @@ TEST(OnDpuAlone, WithoutAnAgentThereIsNoJob) {
     JobOptions options;
     options.ranks = 2;
     Job job(options, [](RankClient& c) {
-        const ls_host host{1, nullptr, 0};
+        const ls_host host{1, nullptr, 0, nullptr, 0, nullptr};
         c.host = &host;
         NEED(!c.attach(), "attached");
         NEED(c.error().find("agent") != std::string::npos, c.error());

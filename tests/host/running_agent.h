@@ -18,8 +18,9 @@ constexpr uint64_t kHeapBytes = 64 << 20;  // sparse
 // One that is ready: where it is, and whether it still runs.
 class RunningAgent {
   public:
-    explicit RunningAgent(uint32_t limit_s = kLimitS) : starter_(std::make_unique<ServiceStarter>()) {
-        if (!starter_->start_agent(LONGSHORED_PATH, limit_s, &error)) return;
+    explicit RunningAgent(uint32_t limit_s = kLimitS, bool exports = true)
+        : starter_(std::make_unique<ServiceStarter>()) {
+        if (!starter_->start_agent(LONGSHORED_PATH, limit_s, exports, &error)) return;
         ServiceStarter::State state = ServiceStarter::State::kPending;
         while ((state = starter_->test(&ready, &address, &error)) == ServiceStarter::State::kPending)
             usleep(1000);

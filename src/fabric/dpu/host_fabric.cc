@@ -12,6 +12,7 @@ namespace longshore {
 namespace {
 constexpr ImportHandle kOnHost = ImportHandle{1} << 63;  // a handle of our own
 constexpr size_t kKeysMax = 1024;                        // of an agent, kept for the next use
+constexpr size_t kAliasesMax = 4096;                     // likewise, of all ranks of the node
 constexpr int kStepsPerTurn = 64;
 }  // namespace
 
@@ -26,8 +27,11 @@ HostFabric::HostFabric(HostOptions options, std::unique_ptr<Fabric> inner, ShmFa
 }
 
 std::unique_ptr<HostFabric> HostFabric::create(HostOptions options, std::unique_ptr<Fabric> inner,
-                                               ShmFabric* local, std::string* error) {
-    auto worker = UcxWorker::create(error, UcxWorker::Use::kMemory);
+                                               ShmFabric* local, std::string* error,
+                                               std::unique_ptr<UcxWorker> worker) {
+    if (!worker)
+        worker =
+            UcxWorker::create(error, options.aliases ? UcxWorker::Use::kAliases : UcxWorker::Use::kMemory);
     if (!worker) return nullptr;
     if (!local->watch(worker->event_fd())) {
         *error = std::string("cannot wait for the network: ") + strerror(errno);
@@ -42,11 +46,13 @@ HostFabric::~HostFabric() {
     for (Agent& agent : agents_) {
         for (auto& [bytes, key] : agent.keys) worker_->forget_key(key.key);
     }
+    worker_.reset();  // before what its last gets and puts have of ours
 }
 
 FabricCounters HostFabric::counters() const {
     FabricCounters sum = inner_->counters();
     sum.refused += refused_;
+    sum.bytes_bounced += bytes_bounced_;
     return sum;
 }
 
@@ -74,7 +80,10 @@ HostFabric::Place HostFabric::find(const MemoryRef& ref, uint64_t bytes) {
         place.ok = false;
     } else if (ref.region == kArenaRegion) {
         within({options_.memory.arena(ref.rank), limits.arena_bytes});
-    } else if (read_host_region(options_.memory.region(ref.rank, ref.region), &place.region)) {
+    } else if (read_host_region(options_.memory.region(ref.rank, ref.region), &place.region,
+                                &place.generation)) {
+        place.rank = ref.rank;
+        place.id = ref.region;
         // A rank's memory is on the host of its own node, whatever its descriptor says.
         place.ok = place.region.node == options_.node && ref.offset <= place.region.bytes &&
                    bytes <= place.region.bytes - ref.offset;
@@ -106,6 +115,33 @@ HostFabric::Key* HostFabric::find_key(Agent& agent, const std::vector<std::byte>
     return imported != nullptr ? &agent.keys.emplace(key, Key{imported, 0}).first->second : nullptr;
 }
 
+// One that cannot be made is not tried again and again: the next generation of the region is another.
+HostFabric::Alias* HostFabric::find_alias(const Place& place) {
+    const auto found = aliases_.find({place.rank.value, place.id.value, place.generation});
+    if (found != aliases_.end()) return found->second.alias != nullptr ? &found->second : nullptr;
+    const bool full = aliases_.size() >= kAliasesMax;
+    std::erase_if(aliases_, [&](auto& entry) {
+        const auto& [rank, region, generation] = entry.first;
+        const bool former = rank == place.rank.value && region == place.id.value;
+        if ((!full && !former) || entry.second.used != 0) return false;
+        if (entry.second.alias != nullptr) worker_->forget_alias(entry.second.alias);
+        return true;
+    });
+    std::string error = "its agent could not export it";
+    Alias made;
+    if (!place.region.exported.empty())
+        made.alias =
+            worker_->import_alias(place.region.exported, place.region.address, place.region.bytes, &error);
+    Alias& alias =
+        aliases_.emplace(std::tuple{place.rank.value, place.id.value, place.generation}, made).first->second;
+    if (alias.alias != nullptr) return &alias;
+    ++refused_;
+    if (!std::exchange(told_of_alias_, true))
+        problem_ = "some memory of node " + std::to_string(options_.node.value) +
+                   " has no alias, and its bytes take the way through a service process: " + error;
+    return nullptr;
+}
+
 // --- moving
 
 HostFabric::Move* HostFabric::begin(const HostRegion& region, uint64_t id, uint64_t* at) {
@@ -124,7 +160,7 @@ HostFabric::Move* HostFabric::begin(const HostRegion& region, uint64_t id, uint6
     free_moves_.pop_back();
     ++key->used;
     if (agent->moving++ == 0) agent->progress_ns = now_ns();
-    moves_[*at] = {id, region.node.value, key};
+    moves_[*at] = {id, region.node.value, key, nullptr, nullptr};
     return &moves_[*at];
 }
 
@@ -134,21 +170,48 @@ void HostFabric::get(const HostRegion& region, uint64_t address, std::span<std::
         worker_->get(agents_[move->node].endpoint, move->key->key, address, to, at);
 }
 
-void HostFabric::put(const HostRegion& region, std::span<const std::byte> from, uint64_t address,
-                     uint64_t id) {
+void HostFabric::put(const HostRegion& region, std::span<const std::byte> from, uint64_t address, uint64_t id,
+                     std::unique_ptr<Bounce> bounce) {
     uint64_t at = 0;
-    if (const Move* move = begin(region, id, &at))
-        worker_->put(agents_[move->node].endpoint, move->key->key, from, address, at);
+    Move* const move = begin(region, id, &at);
+    if (move == nullptr) return;
+    move->bounce = std::move(bounce);
+    worker_->put(agents_[move->node].endpoint, move->key->key, from, address, at);
+}
+
+void HostFabric::get_to_host(const HostRegion& region, uint64_t address, const Place& to, uint64_t bytes,
+                             uint64_t id) {
+    uint64_t at = 0;
+    Move* const move = begin(region, id, &at);
+    if (move == nullptr) return;
+    move->alias = find_alias(to);
+    std::span<std::byte> there{reinterpret_cast<std::byte*>(to.address), bytes};
+    if (move->alias != nullptr) {
+        ++move->alias->used;
+    } else {
+        move->bounce = std::make_unique<Bounce>(Bounce{to.region, to.address, {}, false});
+        move->bounce->bytes.resize(bytes);
+        there = move->bounce->bytes;
+    }
+    worker_->get(agents_[move->node].endpoint, move->key->key, address, there, at,
+                 move->alias != nullptr ? move->alias->alias : nullptr);
 }
 
 void HostFabric::on_reached(uint64_t move, bool ok) {
-    const Move ended = moves_[move];
+    Move ended = std::move(moves_[move]);
     free_moves_.push_back(move);
     --ended.key->used;
+    if (ended.alias != nullptr) --ended.alias->used;
     Agent& agent = agents_[ended.node];
     --agent.moving;
     agent.failed |= !ok;
     agent.progress_ns = now_ns();
+    if (ok && ended.bounce && !ended.bounce->fetched) {
+        ended.bounce->fetched = true;
+        half_way_.emplace_back(ended.id, std::move(ended.bounce));
+        return;
+    }
+    if (ok && ended.bounce) bytes_bounced_ += ended.bounce->bytes.size();
     end(ended.id, ok ? MoveResult::kMoved : MoveResult::kFailed);
 }
 
@@ -156,14 +219,16 @@ Post HostFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes
                       uint64_t working_set) {
     if (bytes == 0) return end(id, MoveResult::kMoved);
     const Place source = find(from, bytes), target = find(to, bytes);
-    // Neither card nor agent moves anything from one rank to another by itself.
-    if (!source.ok || !target.ok || (from.rank != kStaging && to.rank != kStaging))
+    // Without aliases neither card nor agent moves anything from one rank to another by itself.
+    if (!source.ok || !target.ok || (!options_.aliases && from.rank != kStaging && to.rank != kStaging))
         return end(id, MoveResult::kFailed);
     if (source.here && target.here) return inner_->copy(from, to, bytes, id, working_set);
     if (source.here) {
         put(target.region, source.bytes, target.address, id);
-    } else {
+    } else if (target.here) {
         get(source.region, source.address, target.bytes, id);
+    } else {
+        get_to_host(source.region, source.address, target, bytes, id);
     }
     return Post::kAccepted;
 }
@@ -173,10 +238,14 @@ Post HostFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, u
     const HostRegion* const region = imports_.find(from & ~kOnHost);
     if (region != nullptr && bytes == 0) return end(id, MoveResult::kMoved);
     const Place target = find(to, bytes);
-    if (region == nullptr || !target.ok || to.rank != kStaging || offset > region->bytes ||
-        bytes > region->bytes - offset)
+    if (region == nullptr || !target.ok || (!options_.aliases && to.rank != kStaging) ||
+        offset > region->bytes || bytes > region->bytes - offset)
         return end(id, MoveResult::kFailed);
-    get(*region, region->address + offset, target.bytes, id);
+    if (target.here) {
+        get(*region, region->address + offset, target.bytes, id);
+    } else {
+        get_to_host(*region, region->address + offset, target, bytes, id);
+    }
     return Post::kAccepted;
 }
 
@@ -193,6 +262,7 @@ Post HostFabric::import_region(ServiceAddress owner, const RegionName& name,
                                std::span<const std::byte> descriptor, uint64_t id) {
     HostRegion region;
     if (!decode_host_region(descriptor, &region)) return inner_->import_region(owner, name, descriptor, id);
+    region.exported = {};  // it is for its own node's
     const bool known = region.node == owner.node && owner.node.value < agents_.size();
     const ImportHandle handle = known ? imports_.add(region) : 0;
     done_.push_back(FabricEvent::imported(id, handle != 0 ? handle | kOnHost : 0));
@@ -237,6 +307,12 @@ void HostFabric::look_at_agents(uint64_t now) {
 
 void HostFabric::turn() {
     for (int i = 0; i < kStepsPerTurn && worker_->progress(); ++i) {
+    }
+    while (!half_way_.empty()) {
+        auto [id, bounce] = std::move(half_way_.front());
+        half_way_.pop_front();
+        const Bounce& b = *bounce;
+        put(b.to, b.bytes, b.address, id, std::move(bounce));
     }
     look_at_agents(now_ns());
 }

@@ -1,13 +1,17 @@
 // The fabric of service processes on a DPU. Their node's records lie in the DPU's memory, but not the buffers
 // of the ranks: those are on the host, where its agent has opened them to the network. What is between such a
 // buffer and staging memory of a member is a get or a put, and so is what is read of another node's ranks:
-// from their host, past its DPU. All else is the business of the fabric behind this one. One thread.
+// from their host, past its DPU. Where buffers of the own host have aliases, a get brings bytes there from
+// any host's by the cards alone; else nothing goes from rank to rank. All else is the business of the fabric
+// behind this one. One thread.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "fabric/dpu/host_region.h"
@@ -23,16 +27,18 @@ struct HostOptions {
     NodeId node;
     // By node: where the network reaches its host's agent.
     std::vector<std::vector<std::byte>> agents;
+    bool aliases = false;  // bytes may go from one rank's memory into another's
     // An agent with which nothing has come to its end for so long is lost.
     uint64_t limit_ns = 5'000'000'000;
 };
 
 class HostFabric : public Fabric, private UcxWorker::Listener {
   public:
-    // `inner`: between members; it ends in `local`, which has the staging memory and lives as long. Null on
-    // failure; `error` says why.
+    // `inner`: between members; it ends in `local`, which has the staging memory and lives as long. `worker`:
+    // one for this use; null: it makes one. Null on failure; `error` says why.
     static std::unique_ptr<HostFabric> create(HostOptions options, std::unique_ptr<Fabric> inner,
-                                              ShmFabric* local, std::string* error);
+                                              ShmFabric* local, std::string* error,
+                                              std::unique_ptr<UcxWorker> worker = nullptr);
     ~HostFabric() override;
 
     Post send(ServiceAddress to, std::span<const std::byte> message) override {
@@ -63,10 +69,23 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
         uint64_t progress_ns = 0;  // when a move began with none under way, or the last one ended
         std::map<std::vector<std::byte>, Key> keys;
     };
+    struct Alias {
+        UcxAlias* alias = nullptr;  // null: it cannot be made
+        uint32_t used = 0;          // by moves under way
+    };
+    // The way of bytes from host to host where there is no alias: through memory of this process.
+    struct Bounce {
+        HostRegion to;
+        uint64_t address = 0;
+        std::vector<std::byte> bytes;
+        bool fetched = false;
+    };
     struct Move {
         uint64_t id = 0;
         uint16_t node = 0;
         Key* key = nullptr;
+        Alias* alias = nullptr;
+        std::unique_ptr<Bounce> bounce;
     };
     // Where bytes are: here, or on a host.
     struct Place {
@@ -74,6 +93,9 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
         std::span<std::byte> bytes;
         HostRegion region;
         uint64_t address = 0;
+        LocalRank rank;
+        RegionId id;
+        uint32_t generation = 0;
     };
 
     HostFabric(HostOptions options, std::unique_ptr<Fabric> inner, ShmFabric* local,
@@ -89,10 +111,15 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
     Place find(const MemoryRef& ref, uint64_t bytes);
     Agent* reach(NodeId node);
     Key* find_key(Agent& agent, const std::vector<std::byte>& key);
+    // Null: there is none.
+    Alias* find_alias(const Place& place);
     // The move to be filled in; null: the host cannot be reached, and the move has failed.
     Move* begin(const HostRegion& region, uint64_t id, uint64_t* at);
     void get(const HostRegion& region, uint64_t address, std::span<std::byte> to, uint64_t id);
-    void put(const HostRegion& region, std::span<const std::byte> from, uint64_t address, uint64_t id);
+    void put(const HostRegion& region, std::span<const std::byte> from, uint64_t address, uint64_t id,
+             std::unique_ptr<Bounce> bounce = nullptr);
+    void get_to_host(const HostRegion& region, uint64_t address, const Place& to, uint64_t bytes,
+                     uint64_t id);
     void complain(Agent& agent);
     void lose(Agent& agent);
     void look_at_agents(uint64_t now);
@@ -106,10 +133,14 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
     std::unique_ptr<UcxWorker> worker_;
     std::vector<Agent> agents_;
     ImportTable<HostRegion> imports_;
+    // By rank, region and its generation: an alias is of memory as it was opened once.
+    std::map<std::tuple<uint16_t, uint32_t, uint32_t>, Alias> aliases_;
     std::vector<Move> moves_;
     std::vector<uint64_t> free_moves_;
+    std::deque<std::pair<uint64_t, std::unique_ptr<Bounce>>> half_way_;  // with the id of the move
     std::deque<FabricEvent> done_;
-    uint64_t refused_ = 0;
+    uint64_t refused_ = 0, bytes_bounced_ = 0;
+    bool told_of_alias_ = false;
     std::string problem_;
 };
 

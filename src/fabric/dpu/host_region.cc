@@ -7,12 +7,43 @@
 namespace longshore {
 namespace {
 constexpr uint32_t kMagic = 0x5248534c;  // "LSHR"
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
+constexpr uint8_t kExportedVersion = 1;
+
+// The largest of each.
+static_assert(4 + 1 + 2 + 8 + 8 + 2 + kHostKeyBytesMax + 2 + kExportedBytesMax <= kDescriptorBytesMax);
+
+void assign(std::vector<std::byte>* out, std::span<const std::byte> bytes) {
+    out->assign(bytes.begin(), bytes.end());
+}
 }  // namespace
+
+std::vector<std::byte> encode_exported(const ExportedMemory& memory) {
+    std::byte buffer[kExportedBytesMax];
+    Writer w(buffer, sizeof buffer);
+    w.put(kExportedVersion);
+    w.put(memory.ucx_major);
+    w.put(memory.ucx_minor);
+    w.put(memory.ucx_release);
+    w.put(static_cast<uint16_t>(memory.handle.size()));
+    w.put_bytes(memory.handle);
+    const bool fits = w.ok() && !memory.handle.empty() && memory.handle.size() <= kExportedBytesMax;
+    return fits ? std::vector<std::byte>(buffer, buffer + w.used()) : std::vector<std::byte>();
+}
+
+bool decode_exported(std::span<const std::byte> bytes, ExportedMemory* out) {
+    Reader r(bytes);
+    if (bytes.size() > kExportedBytesMax || r.get<uint8_t>() != kExportedVersion) return false;
+    out->ucx_major = r.get<uint8_t>();
+    out->ucx_minor = r.get<uint8_t>();
+    out->ucx_release = r.get<uint8_t>();
+    assign(&out->handle, r.get_bytes(r.get<uint16_t>()));
+    return r.ok() && r.rest().empty() && !out->handle.empty();
+}
 
 std::vector<std::byte> encode_host_region(const HostRegion& region) {
     std::byte buffer[kDescriptorBytesMax];
-    if (region.key.size() > kHostKeyBytesMax) return {};
+    if (region.key.size() > kHostKeyBytesMax || region.exported.size() > kExportedBytesMax) return {};
     Writer w(buffer, sizeof buffer);
     w.put(kMagic);
     w.put(kVersion);
@@ -21,6 +52,8 @@ std::vector<std::byte> encode_host_region(const HostRegion& region) {
     w.put(region.bytes);
     w.put(static_cast<uint16_t>(region.key.size()));
     w.put_bytes(region.key);
+    w.put(static_cast<uint16_t>(region.exported.size()));
+    w.put_bytes(region.exported);
     return w.ok() ? std::vector<std::byte>(buffer, buffer + w.used()) : std::vector<std::byte>();
 }
 
@@ -30,10 +63,10 @@ bool decode_host_region(std::span<const std::byte> descriptor, HostRegion* out) 
     out->node = NodeId{r.get<uint16_t>()};
     out->address = r.get<uint64_t>();
     out->bytes = r.get<uint64_t>();
-    const auto key = r.get_bytes(r.get<uint16_t>());
-    out->key.assign(key.begin(), key.end());
-    return r.ok() && r.rest().empty() && !key.empty() && key.size() <= kHostKeyBytesMax &&
-           out->bytes <= UINT64_MAX - out->address;
+    assign(&out->key, r.get_bytes(r.get<uint16_t>()));
+    assign(&out->exported, r.get_bytes(r.get<uint16_t>()));
+    return r.ok() && r.rest().empty() && !out->key.empty() && out->key.size() <= kHostKeyBytesMax &&
+           out->exported.size() <= kExportedBytesMax && out->bytes <= UINT64_MAX - out->address;
 }
 
 bool publish_host_region(RegionEntry& entry, const HostRegion& region) {
@@ -46,10 +79,11 @@ bool publish_host_region(RegionEntry& entry, const HostRegion& region) {
     return true;
 }
 
-bool read_host_region(const RegionEntry& entry, HostRegion* out) {
+bool read_host_region(const RegionEntry& entry, HostRegion* out, uint32_t* read_generation) {
     const uint32_t generation = entry.generation.load(std::memory_order_acquire);
     const uint32_t bytes = entry.descriptor_bytes;
     if (generation % 2 == 0 || bytes > kDescriptorBytesMax) return false;
+    if (read_generation != nullptr) *read_generation = generation;
     std::byte descriptor[kDescriptorBytesMax];
     memcpy(descriptor, entry.descriptor, bytes);
     const uint64_t region_bytes = entry.bytes;

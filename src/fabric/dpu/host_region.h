@@ -1,6 +1,7 @@
 // A memory region's descriptor where service processes are on a DPU: where the host's agent has the memory of
-// a rank, and the key by which the network lets others in. Made by the host's side; it travels between
-// machines, so that it is little-endian and versioned.
+// a rank, the key by which the network lets others in, and where there are aliases what service processes of
+// the host's own DPU make one from. Made by the host's side; it travels between machines, so that it is
+// little-endian and versioned.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +17,32 @@ struct HostRegion {
     NodeId node;  // whose agent has opened it
     uint64_t address = 0, bytes = 0;
     std::vector<std::byte> key;
+    std::vector<std::byte> exported;  // an ExportedMemory; empty: there is none
 };
 
 constexpr size_t kHostKeyBytesMax = 256;
+constexpr size_t kExportedBytesMax = 256;
 
-// Empty: the key is too long.
+// What UCX says of memory that it exports, and which UCX says so: what another one would make of it nobody
+// knows.
+struct ExportedMemory {
+    uint8_t ucx_major = 0, ucx_minor = 0, ucx_release = 0;
+    std::vector<std::byte> handle;
+};
+// Empty: the handle is too long, or there is none.
+std::vector<std::byte> encode_exported(const ExportedMemory& memory);
+// False: not one of these, of another version, or not whole.
+bool decode_exported(std::span<const std::byte> bytes, ExportedMemory* out);
+
+// Empty: the key or what is exported is too long.
 std::vector<std::byte> encode_host_region(const HostRegion& region);
 // False: not one of these, of another version, or a region that wraps.
 bool decode_host_region(std::span<const std::byte> descriptor, HostRegion* out);
 
-// The owner's side: makes a free entry (even generation) describe the region. False: the key is too long.
+// The owner's side: makes a free entry (even generation) describe the region. False: as encode_host_region().
 bool publish_host_region(RegionEntry& entry, const HostRegion& region);
-// Anybody's side. False: not in use, not one of these, or changed while it was read.
-bool read_host_region(const RegionEntry& entry, HostRegion* out);
+// Anybody's side; `generation` is that of the entry. False: not in use, not one of these, or changed while it
+// was read.
+bool read_host_region(const RegionEntry& entry, HostRegion* out, uint32_t* generation = nullptr);
 
 }  // namespace longshore

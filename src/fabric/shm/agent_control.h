@@ -11,6 +11,7 @@ namespace longshore {
 struct AgentParameters {
     ControlHeader header;
     uint32_t limit_s = 5;
+    uint32_t exports = 0;  // not 0: memory is to be exported, if it can be
 };
 
 enum class AgentKind : uint32_t {
@@ -36,17 +37,18 @@ struct AgentOpen {
     AgentHeader header{kControlMagic, AgentKind::kOpen};
     uint32_t id = 0;
     uint64_t offset = 0, bytes = 0;
+    uint32_t exports = 0;  // not 0: it is to be exported, too
 };
 struct AgentClose {
     AgentHeader header{kControlMagic, AgentKind::kClose};
     uint32_t id = 0;
 };
 
-// The key follows.
+// The key follows, then what is exported.
 struct AgentAnswer {
     AgentHeader header{kControlMagic, AgentKind::kAnswer};
     uint32_t id = 0;  // of what was opened; 0: to the hello
-    uint32_t ok = 0, key_bytes = 0;
+    uint32_t ok = 0, key_bytes = 0, exported_bytes = 0;
     uint64_t address = 0;  // in the agent
     char reason[kReasonBytes] = {};
 };

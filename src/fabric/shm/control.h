@@ -3,7 +3,9 @@
 // same machine, so structs travel as they are. Everything is checked by its receiver.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "engine/node_memory.h"
 #include "engine/service_engine.h"
@@ -11,9 +13,25 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534336;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534337;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
+
+// A descriptor (fabric/dpu/host_region.h) of memory of an agent's own, opened and exported like that of
+// ranks: who can make an alias of it can of theirs. Empty: there is none.
+struct ExportProbe {
+    uint32_t bytes = 0;
+    std::byte descriptor[kDescriptorBytesMax] = {};
+    std::span<const std::byte> get() const {
+        return {descriptor, std::min<size_t>(bytes, sizeof descriptor)};
+    }
+    bool set(std::span<const std::byte> from) {
+        if (from.size() > sizeof descriptor) return false;
+        bytes = static_cast<uint32_t>(from.size());
+        std::copy(from.begin(), from.end(), descriptor);
+        return true;
+    }
+};
 
 enum class ControlKind : uint32_t {
     kAttach = 1,  // rank: who it is; answer kAttached with descriptors
@@ -57,6 +75,7 @@ struct AttachAnswer {
 struct AddressBookPiece {
     ControlHeader header{kControlMagic, ControlKind::kAddressBook};
     uint32_t total = 0, first = 0, count = 0;
+    uint32_t aliases = 0;  // not 0: on all nodes service processes have aliases of their ranks' memory
 };
 constexpr uint32_t kAddressesPerPiece = 256;
 
@@ -99,6 +118,7 @@ struct ServiceParameters {
     uint8_t memory_inaccessible = 0, trace = 0;
     uint8_t network = 0;      // nodes reach each other over a network only
     uint8_t host_agents = 0;  // ranks are on other machines: behind each node's workers comes its agent
+    ExportProbe probe;        // of this node's, if it is to be tried whether there can be aliases
     char cores[1024] = "auto";
 };
 
@@ -114,7 +134,8 @@ struct StartService {
 struct WorkerReport {
     ControlHeader header{kControlMagic, ControlKind::kWorker};
     uint32_t ok = 0, bytes = 0;
-    char reason[kReasonBytes] = {};
+    uint32_t aliases = 0;            // not 0: it can make them
+    char reason[kReasonBytes] = {};  // why not, the one or the other
 };
 
 struct PlaceService {
@@ -135,7 +156,9 @@ struct ServiceReady {
     uint32_t ok = 0;
     SocketName name;
     Token token{};
-    char reason[kReasonBytes] = {};
+    char reason[kReasonBytes] = {};  // why not; if it is: why there can be no aliases
+    ExportProbe probe;               // of an agent that exports memory
+    uint32_t aliases = 0;            // not 0: all service processes of the node can make them
     uint32_t address_bytes =
         0;  // follow: where the network reaches the node's service processes, or the agent
 };

@@ -1,4 +1,6 @@
 // longshore-ucx.so: what of UCX a service process loads, and an agent.
+#include <utility>
+
 #include "fabric/dpu/host_fabric.h"
 #include "fabric/network.h"
 #include "fabric/ucx/ucx_fabric.h"
@@ -10,6 +12,20 @@ class UcxNetwork : public Network {
   public:
     explicit UcxNetwork(UcxEnd end) : end_(std::move(end)) {}
     std::span<const std::byte> address() const override { return end_.address; }
+    std::string try_alias(std::span<const std::byte> region) override {
+        HostRegion some;
+        if (!decode_host_region(region, &some)) return "there is no memory to try it with";
+        std::string error;
+        memory_ = UcxWorker::create(&error, UcxWorker::Use::kAliases);
+        UcxAlias* const alias =
+            memory_ ? memory_->import_alias(some.exported, some.address, some.bytes, &error) : nullptr;
+        if (alias != nullptr) {
+            memory_->forget_alias(alias);
+            return "";
+        }
+        memory_.reset();
+        return error;
+    }
     std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                         std::string* error) override {
         HostOptions host;
@@ -17,15 +33,18 @@ class UcxNetwork : public Network {
         host.node = options.self.node;
         host.agents = std::move(options.agents);
         host.limit_ns = options.limit_ns;
+        host.aliases = options.aliases;
         ShmFabric* const last = local.get();
         std::unique_ptr<Fabric> between =
             UcxFabric::create(std::move(options), std::move(end_), std::move(local), error);
         if (!between || host.agents.empty()) return between;
-        return HostFabric::create(std::move(host), std::move(between), last, error);
+        if (!host.aliases) memory_.reset();
+        return HostFabric::create(std::move(host), std::move(between), last, error, std::move(memory_));
     }
 
   private:
     UcxEnd end_;
+    std::unique_ptr<UcxWorker> memory_;  // where an alias could be made
 };
 
 class UcxAgent : public MemoryAgent {
@@ -40,6 +59,10 @@ class UcxAgent : public MemoryAgent {
         return worker_->open_memory(memory, key, error);
     }
     void close_memory(UcxOpening* opening) override { worker_->close_memory(opening); }
+    bool export_memory(const UcxOpening* opening, std::vector<std::byte>* exported,
+                       std::string* error) override {
+        return worker_->export_memory(opening, exported, error);
+    }
 
   private:
     std::unique_ptr<UcxWorker> worker_;
@@ -55,8 +78,8 @@ std::unique_ptr<Network> open_network(std::string* error) {
     return end.open(error) ? std::make_unique<UcxNetwork>(std::move(end)) : nullptr;
 }
 
-std::unique_ptr<MemoryAgent> open_agent(std::string* error) {
-    auto worker = UcxWorker::create(error, UcxWorker::Use::kMemory);
+std::unique_ptr<MemoryAgent> open_agent(bool exports, std::string* error) {
+    auto worker = UcxWorker::create(error, exports ? UcxWorker::Use::kAliases : UcxWorker::Use::kMemory);
     return worker ? std::make_unique<UcxAgent>(std::move(worker)) : nullptr;
 }
 

@@ -10,6 +10,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "fabric/dpu/host_region.h"
+
+// LONGSHORE_UCX_EXPORTS: this UCX can export memory (cmake/ucx_flavours.cmake finds that out).
 
 namespace longshore {
 namespace {
@@ -18,14 +21,25 @@ constexpr unsigned kMessageId = 0x4c53;
 constexpr int kProgressAtEnd = 10'000;
 constexpr size_t kKeyPaddingBytes = 4096;
 
+// Of the library that is loaded.
+struct UcxVersion {
+    UcxVersion() {
+        unsigned parts[3] = {};
+        ucp_get_version(&parts[0], &parts[1], &parts[2]);
+        major = static_cast<uint8_t>(parts[0]);
+        minor = static_cast<uint8_t>(parts[1]);
+        release = static_cast<uint8_t>(parts[2]);
+    }
+    uint8_t major = 0, minor = 0, release = 0;
+};
+
 // A network card reaches memory by its pages as they were when it was registered. Ranks whose memory is
 // mapped here may give pages back and get others, of which nobody tells this process: nothing may stay
 // registered when it has been sent or taken. Before UCX 1.14 a setting of the transport alone says so, which
 // is read without our prefix, and one that the transport is not there to read would be complained of.
 void forbid_old_registrations() {
-    unsigned major = 0, minor = 0, release = 0;
-    ucp_get_version(&major, &minor, &release);
-    if (major > 1 || minor >= 14) return;
+    const UcxVersion version;
+    if (version.major > 1 || version.minor >= 14) return;
     std::error_code none;
     if (!std::filesystem::is_empty("/sys/class/infiniband", none) && !none)
         setenv("UCX_IB_REG_METHODS", "direct", 1);
@@ -49,6 +63,19 @@ std::string why(const char* what, ucs_status_t status) {
     return std::string(what) + ": " + ucs_status_string(status);
 }
 
+#ifndef LONGSHORE_UCX_EXPORTS
+const std::string kNoExports = "built with UCX " + std::to_string(UCP_API_MAJOR) + "." +
+                               std::to_string(UCP_API_MINOR) + ", which exports no memory: 1.15 or newer can";
+#endif
+
+uint64_t features_of(UcxWorker::Use use) {
+    uint64_t features = use == UcxWorker::Use::kMessages ? UCP_FEATURE_AM : UCP_FEATURE_RMA;
+#ifdef LONGSHORE_UCX_EXPORTS
+    if (use == UcxWorker::Use::kAliases) features |= UCP_FEATURE_EXPORTED_MEMH;
+#endif
+    return features | UCP_FEATURE_WAKEUP;
+}
+
 }  // namespace
 
 struct UcxEndpoint {
@@ -65,6 +92,10 @@ struct UcxKey {
     ucp_rkey_h key = nullptr;
 };
 
+struct UcxAlias {
+    ucp_mem_h memory = nullptr;
+};
+
 struct UcxWorker::Inside {
     ucp_context_h context = nullptr;
     ucp_worker_h worker = nullptr;
@@ -74,6 +105,7 @@ struct UcxWorker::Inside {
     std::vector<std::unique_ptr<UcxEndpoint>> closed;  // UCX may still name them until the worker goes
     std::vector<void*> closing;
     std::vector<std::unique_ptr<UcxOpening>> openings;
+    std::vector<std::unique_ptr<UcxAlias>> aliases;
 };
 
 // A message on its way: UCX borrows the header until it has gone.
@@ -174,6 +206,12 @@ std::unique_ptr<UcxWorker> UcxWorker::create(std::string* error, Use use) {
 }
 
 bool UcxWorker::start(Use use, std::string* error) {
+#ifndef LONGSHORE_UCX_EXPORTS
+    if (use == Use::kAliases) {
+        *error = kNoExports;
+        return false;
+    }
+#endif
     const auto fail = [&](const char* what, ucs_status_t status) {
         *error = why(what, status);
         return false;
@@ -185,12 +223,12 @@ bool UcxWorker::start(Use use, std::string* error) {
     ucs_status_t status = ucp_config_read("LONGSHORE", nullptr, &config);
     if (status != UCS_OK) return fail("the UCX_ settings cannot be read", status);
     ucp_config_modify(config, "RCACHE_ENABLE", "n");
-    // Who has opened memory need not run while it is read and written, so it is not asked now and then whether
-    // it is still there: one that is lost is noticed by what does not come to its end.
-    if (use == Use::kMemory) ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf");
+    // Who has opened memory need not run while it is read and written, so it is not asked now and then
+    // whether it is still there: one that is lost is noticed by what does not come to its end.
+    if (use != Use::kMessages) ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf");
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features = (use == Use::kMemory ? UCP_FEATURE_RMA : UCP_FEATURE_AM) | UCP_FEATURE_WAKEUP;
+    params.features = features_of(use);
     status = ucp_init(&params, config, &inside_->context);
     ucp_config_release(config);
     if (status != UCS_OK) return fail("UCX does not start", status);
@@ -219,6 +257,8 @@ UcxWorker::~UcxWorker() {
     for (int i = 0; i < kProgressAtEnd && (sending_ != 0 || !inside_->closing.empty()); ++i) progress();
     if (inside_->address != nullptr) ucp_worker_release_address(inside_->worker, inside_->address);
     if (inside_->worker != nullptr) ucp_worker_destroy(inside_->worker);
+    // What was under way to them has ended.
+    while (!inside_->aliases.empty()) forget_alias(inside_->aliases.back().get());
     if (inside_->context != nullptr) ucp_cleanup(inside_->context);
 }
 
@@ -347,6 +387,77 @@ void UcxWorker::close_memory(UcxOpening* opening) {
     std::erase_if(inside_->openings, [&](const auto& o) { return o.get() == opening; });
 }
 
+bool UcxWorker::export_memory(const UcxOpening* opening, std::vector<std::byte>* exported,
+                              std::string* error) {
+#ifdef LONGSHORE_UCX_EXPORTS
+    ucp_memh_pack_params_t params{};
+    params.field_mask = UCP_MEMH_PACK_PARAM_FIELD_FLAGS;
+    params.flags = UCP_MEMH_PACK_FLAG_EXPORT;
+    void* packed = nullptr;
+    size_t bytes = 0;
+    const ucs_status_t status = ucp_memh_pack(opening->memory, &params, &packed, &bytes);
+    if (status != UCS_OK) {
+        *error = why(("UCX " + ucx_version() + " exports no memory with what it finds here").c_str(), status);
+        return false;
+    }
+    const UcxVersion version;
+    const auto* const first = static_cast<const std::byte*>(packed);
+    *exported = encode_exported({version.major, version.minor, version.release, {first, first + bytes}});
+    const ucp_memh_buffer_release_params_t none{};
+    ucp_memh_buffer_release(packed, &none);
+    if (exported->empty())
+        *error =
+            "what UCX says of exported memory is too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)";
+    return !exported->empty();
+#else
+    *error = kNoExports;
+    return false;
+#endif
+}
+
+UcxAlias* UcxWorker::import_alias(std::span<const std::byte> exported, uint64_t address, uint64_t bytes,
+                                  std::string* error) {
+#ifdef LONGSHORE_UCX_EXPORTS
+    ExportedMemory memory;
+    const UcxVersion here;
+    if (!decode_exported(exported, &memory)) {
+        *error = "it is exported in a form that is not known here";
+        return nullptr;
+    }
+    if (memory.ucx_major != here.major || memory.ucx_minor != here.minor) {
+        *error = "it is exported by UCX " + std::to_string(memory.ucx_major) + "." +
+                 std::to_string(memory.ucx_minor) + ", and UCX " + ucx_version() + " is here";
+        return nullptr;
+    }
+    memory.handle.resize(memory.handle.size() + kKeyPaddingBytes);  // as with keys
+    ucp_mem_map_params_t params{};
+    params.field_mask = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER;
+    params.exported_memh_buffer = memory.handle.data();
+    auto alias = std::make_unique<UcxAlias>();
+    const ucs_status_t status = ucp_mem_map(inside_->context, &params, &alias->memory);
+    if (status != UCS_OK) {
+        *error = why(("UCX " + ucx_version() + " does not take it with what it finds here").c_str(), status);
+        return nullptr;
+    }
+    UcxAlias* const at = inside_->aliases.emplace_back(std::move(alias)).get();
+    ucp_mem_attr_t is{};
+    is.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH;
+    ucp_mem_query(at->memory, &is);
+    const auto begin = reinterpret_cast<uint64_t>(is.address);
+    if (address >= begin && address - begin <= is.length && bytes <= is.length - (address - begin)) return at;
+    *error = "it is not of the memory that it is said to be";
+    forget_alias(at);
+#else
+    *error = kNoExports;
+#endif
+    return nullptr;
+}
+
+void UcxWorker::forget_alias(UcxAlias* alias) {
+    ucp_mem_unmap(inside_->context, alias->memory);
+    std::erase_if(inside_->aliases, [&](const auto& a) { return a.get() == alias; });
+}
+
 UcxKey* UcxWorker::import_key(UcxEndpoint* endpoint, std::span<const std::byte> key) {
     // UCX is not told how long it is: what it reads behind its end is nothing.
     std::vector<std::byte> padded(key.size() + kKeyPaddingBytes);
@@ -363,7 +474,8 @@ void UcxWorker::forget_key(UcxKey* key) {
     delete key;
 }
 
-void UcxWorker::get(UcxEndpoint* endpoint, UcxKey* key, uint64_t from, std::span<std::byte> to, uint64_t id) {
+void UcxWorker::get(UcxEndpoint* endpoint, UcxKey* key, uint64_t from, std::span<std::byte> to, uint64_t id,
+                    const UcxAlias* alias) {
     auto reaching = UcxCalls::borrow(this, &free_reachings_);
     reaching->id = id;
     Reaching* const at = reaching.release();
@@ -372,6 +484,10 @@ void UcxWorker::get(UcxEndpoint* endpoint, UcxKey* key, uint64_t from, std::span
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     param.cb.send = UcxCalls::on_reached;
     param.user_data = at;
+    if (alias != nullptr) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+        param.memh = alias->memory;
+    }
     const ucs_status_ptr_t request = ucp_get_nbx(endpoint->ep, to.data(), to.size(), from, key->key, &param);
     if (!UCS_PTR_IS_PTR(request)) UcxCalls::finish(at, request == nullptr);
 }
@@ -396,9 +512,8 @@ void UcxWorker::put(UcxEndpoint* endpoint, UcxKey* key, std::span<const std::byt
 }
 
 std::string ucx_version() {
-    unsigned major = 0, minor = 0, release = 0;
-    ucp_get_version(&major, &minor, &release);
-    return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+    const UcxVersion v;
+    return std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.release);
 }
 
 }  // namespace longshore

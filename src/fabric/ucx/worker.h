@@ -2,8 +2,9 @@
 // messages of a header and a payload. A large payload is offered: it stays with its sender until the receiver
 // says where it wants it, and UCX brings it there by the best way that the network has, without copies on the
 // way. And memory that a worker opens to others can be read and written by who has its key, by the network
-// alone where that can (RDMA), else with the help of the worker's progress. One thread. UCX's own messages
-// are not checked here: a header may hold anything.
+// alone where that can (RDMA), else with the help of the worker's progress. Where cards can, and UCX is 1.15
+// or newer, that memory can also stand for memory of a worker elsewhere (an alias), so that its card moves
+// bytes there by itself. One thread. UCX's own messages are not checked here: a header may hold anything.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,8 @@ using UcxOffer = void*;
 // Memory that is open to others, and what one of those needs to reach it.
 struct UcxOpening;
 struct UcxKey;
+// Memory of another process that stands for memory of this one.
+struct UcxAlias;
 
 class UcxWorker {
   public:
@@ -46,8 +49,9 @@ class UcxWorker {
         virtual void on_broken(UcxEndpoint* endpoint) = 0;
     };
 
-    // What a worker is for: messages, or to reach memory.
-    enum class Use : uint8_t { kMessages, kMemory };
+    // What a worker is for: messages, or to reach memory, or to do that by aliases, too. The last is asked
+    // for only where it may succeed: UCX then takes no way that registers no memory.
+    enum class Use : uint8_t { kMessages, kMemory, kAliases };
     // Null on failure; `error` says why.
     static std::unique_ptr<UcxWorker> create(std::string* error, Use use = Use::kMessages);
     ~UcxWorker();
@@ -85,17 +89,27 @@ class UcxWorker {
     void take(UcxOffer offer, std::span<std::byte> to, uint64_t id);
     void decline(UcxOffer offer);
 
-    // For Use::kMemory. Opens memory to whoever gets the key, which means nothing to others than peers of
-    // this worker; until close_memory() or until the worker goes. Null: not possible.
+    // But for Use::kMessages. Opens memory to whoever gets the key, which means nothing to others than peers
+    // of this worker; until close_memory() or until the worker goes. Null: not possible.
     UcxOpening* open_memory(std::span<std::byte> memory, std::vector<std::byte>* key, std::string* error);
     void close_memory(UcxOpening* opening);
+    // For Use::kAliases: what others make an alias of it from (an ExportedMemory of
+    // fabric/dpu/host_region.h). False: not possible.
+    bool export_memory(const UcxOpening* opening, std::vector<std::byte>* exported, std::string* error);
+    // Until forget_alias(), with nothing under way, or until the worker goes. Null: it was not made by the
+    // same UCX, is not of all these bytes, or no card of this machine can take it.
+    UcxAlias* import_alias(std::span<const std::byte> exported, uint64_t address, uint64_t bytes,
+                           std::string* error);
+    void forget_alias(UcxAlias* alias);
     // Null: not a key of the worker that the endpoint leads to.
     UcxKey* import_key(UcxEndpoint* endpoint, std::span<const std::byte> key);
     // Nothing is under way with it.
     void forget_key(UcxKey* key);
     // From and to memory as addressed by who has opened it. Ends in on_reached(id), perhaps before it
-    // returns; bytes here are borrowed until then.
-    void get(UcxEndpoint* endpoint, UcxKey* key, uint64_t from, std::span<std::byte> to, uint64_t id);
+    // returns; bytes here are borrowed until then. With an alias `to` is within it, as its owner addresses
+    // it.
+    void get(UcxEndpoint* endpoint, UcxKey* key, uint64_t from, std::span<std::byte> to, uint64_t id,
+             const UcxAlias* alias = nullptr);
     void put(UcxEndpoint* endpoint, UcxKey* key, std::span<const std::byte> from, uint64_t to, uint64_t id);
     // Messages that have not left yet.
     size_t sending() const { return sending_; }
