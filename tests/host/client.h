@@ -42,6 +42,7 @@ class RankClient {
     int run(const ls_arguments& arguments);  // start, wait, free: its result
     int wait(ls_operation* operation, uint64_t limit_s = 30);
     void barrier();
+    const JobOptions& options() const { return options_; }
 
     SharedState* shared;
     uint32_t rank, size;

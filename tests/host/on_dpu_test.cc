@@ -21,9 +21,20 @@ struct Machines {
     } agents[2];
 };
 
+// Where aliases of hosts' memory can be had: test equipment takes the place of cards (tests/dpu), as parts of
+// longshored in LONGSHORE_INTERNAL_TEST_PARTS. kSecondCannot: not by the service processes of machine 1.
+enum class Cards : uint8_t { kNone, kAll, kSecondCannot };
+
 struct Case {
     uint32_t ranks, machines;
+    Cards cards = Cards::kNone;
 };
+
+void take_part(const char* name) {
+    const char* const folder = getenv("LONGSHORE_INTERNAL_TEST_PARTS");
+    if (folder != nullptr)
+        setenv("LONGSHORE_INTERNAL_NETWORK", (std::string(folder) + "/" + name + ".so").c_str(), 1);
+}
 
 constexpr uint64_t kBlock = 200'000;
 constexpr uint32_t kRounds = 3;
@@ -107,8 +118,21 @@ int move_nothing(RankClient& c, uint64_t posted) {
     return 0;
 }
 
-int stand_in(RankClient& c, Machines& machines, uint32_t count) {
+// How service processes of this node have moved the bytes, which is told by its leader.
+int look_at_counters(RankClient& c, bool aliases) {
+    ls_service_stats stats[1]{};
+    if (!ls_is_node_leader(c.context)) return 0;
+    NEED(ls_services(c.context, stats, 1) == 1, "no service process");
+    NEED((stats[0].bytes_staged == 0) == aliases, "bytes went through staging memory, or should have");
+    NEED(stats[0].bytes_bounced == 0, "bytes went through a service process");
+    NEED(!aliases || c.size == 1 || stats[0].copies + stats[0].reads != 0, "who moved them?");
+    return 0;
+}
+
+int stand_in(RankClient& c, Machines& machines, const Case& job) {
+    const uint32_t count = job.machines;
     auto& agent = machines.agents[c.rank % count];
+    if (job.cards != Cards::kNone) take_part("ucx-exports");
     std::string error;
     std::unique_ptr<RunningAgent> own;
     if (c.rank < count) {
@@ -117,22 +141,38 @@ int stand_in(RankClient& c, Machines& machines, uint32_t count) {
         agent.ready = own->ready;
         agent.address_bytes = own->address.size();
         memcpy(agent.address, own->address.data(), own->address.size());
+        NEED((own->ready.probe.bytes != 0) == (job.cards != Cards::kNone), own->ready.reason);
+        NEED((own->ready.probe.bytes != 0) == (own->ready.reason[0] == 0), "it does not say why");
     }
     c.barrier();
     const Heap heap;
     AgentClient client;
     OpenedMemory opened;
-    NEED(client.connect(agent.ready.name, agent.ready.token, heap.file.get(), kHeapBytes, kLimitS, &error) &&
-             client.open(0, kHeapBytes, false, &opened, &error),
+    NEED(client.connect(agent.ready.name, agent.ready.token, heap.file.get(), kHeapBytes, kLimitS, &error),
          error);
-    const ls_host host{c.rank % count + 1,
-                       c.rank < count ? agent.address : nullptr,
-                       c.rank < count ? agent.address_bytes : 0,
-                       nullptr,
-                       0,
-                       nullptr};
+    ls_host host{};
+    host.machine = c.rank % count + 1;
+    if (c.rank < count)
+        host = {host.machine,
+                agent.address,
+                agent.address_bytes,
+                agent.ready.probe.descriptor,
+                agent.ready.probe.bytes,
+                agent.ready.reason};
     c.host = &host;
+    if (job.cards == Cards::kSecondCannot && c.rank % count == 1) take_part("ucx-imports-none");
+    const bool aliases = job.cards == Cards::kAll;
+    if (c.options().memory_mode == LS_MEMORY_DIRECT && !aliases) {
+        NEED(!c.attach(), "attached, and has what cannot be had");
+        NEED(c.error().find("LONGSHORE_MEMORY_MODE=direct") != std::string::npos, c.error());
+        NEED(job.cards == Cards::kNone || c.error().find("node 1") != std::string::npos, c.error());
+        return 0;
+    }
     NEED(c.attach(), c.error());
+    NEED(c.context->aliases == aliases, "aliases where there should be none, or the other way round");
+    NEED(std::string(ls_memory_reach(c.context)) == (aliases ? "dpu-alias" : "dpu"), "it is said otherwise");
+    NEED(client.open(0, kHeapBytes, c.context->aliases, &opened, &error), error);
+    NEED(opened.exported.empty() == !aliases, "not exported as asked for");
     NEED(ls_node_count(c.context) == count, "not as many nodes as machines");
     NEED(c.make_group(), c.error());
     const NodeId node{static_cast<uint16_t>(ls_node(c.context))};
@@ -141,28 +181,54 @@ int stand_in(RankClient& c, Machines& machines, uint32_t count) {
          "the key is too long");
     c.barrier();
     int result = exchange_all(c, heap);
+    if (result == 0) result = look_at_counters(c, aliases);
     if (result == 0) result = move_nothing(c, kRounds);
     c.barrier();
     return result;
 }
 
-class OnDpu : public testing::TestWithParam<Case> {};
+class OnDpu : public testing::TestWithParam<Case> {
+  protected:
+    void SetUp() override {
+        const bool wants = GetParam().cards != Cards::kNone;
+        if (wants && getenv("LONGSHORE_INTERNAL_TEST_PARTS") == nullptr)
+            GTEST_SKIP() << "this UCX exports no memory";
+        if (wants && access("/proc/1/map_files", X_OK) != 0)
+            GTEST_SKIP() << "/proc/PID/map_files is not for this user";
+    }
+    static void run(ls_memory_mode mode) {
+        Mapping shared =
+            Mapping::shared(make_memory_file("test-machines", sizeof(Machines)).get(), sizeof(Machines));
+        auto& machines = *reinterpret_cast<Machines*>(shared.data());
+        JobOptions options;
+        options.ranks = GetParam().ranks;
+        options.memory_mode = mode;
+        Job job(options, [&](RankClient& c) { return stand_in(c, machines, GetParam()); });
+        EXPECT_TRUE(job.passed());
+        EXPECT_TRUE(wait_until_gone(5));
+    }
+};
 
 TEST_P(OnDpu, BytesGoFromHostToHost) {
-    Mapping shared =
-        Mapping::shared(make_memory_file("test-machines", sizeof(Machines)).get(), sizeof(Machines));
-    auto& machines = *reinterpret_cast<Machines*>(shared.data());
-    JobOptions options;
-    options.ranks = GetParam().ranks;
-    Job job(options, [&](RankClient& c) { return stand_in(c, machines, GetParam().machines); });
-    EXPECT_TRUE(job.passed());
-    EXPECT_TRUE(wait_until_gone(5));
+    run(LS_MEMORY_AUTO);
 }
 
-INSTANTIATE_TEST_SUITE_P(Jobs, OnDpu, testing::Values(Case{1, 1}, Case{2, 1}, Case{2, 2}, Case{4, 2}),
-                         [](const auto& c) {
-                             return std::to_string(c.param.ranks) + "on" + std::to_string(c.param.machines);
-                         });
+TEST_P(OnDpu, WhereAliasesAreAskedForAndCannotBeHadThereIsNoJob) {
+    run(LS_MEMORY_DIRECT);
+}
+
+std::string name_of(const testing::TestParamInfo<Case>& c) {
+    const char* const cards = c.param.cards == Cards::kNone  ? ""
+                              : c.param.cards == Cards::kAll ? "WithCards"
+                                                             : "OneWithoutCard";
+    return std::to_string(c.param.ranks) + "on" + std::to_string(c.param.machines) + cards;
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, OnDpu,
+                         testing::Values(Case{1, 1}, Case{2, 1}, Case{2, 2}, Case{4, 2},
+                                         Case{2, 1, Cards::kAll}, Case{4, 2, Cards::kAll},
+                                         Case{4, 2, Cards::kSecondCannot}),
+                         name_of);
 
 TEST(OnDpuAlone, WithoutAnAgentThereIsNoJob) {
     JobOptions options;
