@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fabric/dpu/host_region.h"
+#include "fabric/dpu/probe.h"
 #include "fabric/network.h"
 #include "fabric/shm/agent_control.h"
 #include "service/placement.h"
@@ -25,7 +26,6 @@ constexpr uint64_t kSilentLimitNs = 2'000'000'000;  // a connection that does no
 constexpr size_t kAgentConnectionsMax = 4096;
 constexpr int kStepsPerTurn = 64, kPacketsPerTurn = 64;
 constexpr int kLookMs = 500;  // at what nothing wakes for
-constexpr size_t kProbeBytes = 4096;
 
 class Agent {
   public:
@@ -44,7 +44,6 @@ class Agent {
     };
 
     bool open_network(std::string* error, std::string* why_not);
-    bool make_probe(std::string* error);
     bool watch(const Fd& fd);
     void accept_clients();
     void turn_clients();
@@ -102,30 +101,11 @@ bool Agent::start(ServiceReady* ready) {
 bool Agent::open_network(std::string* error, std::string* why_not) {
     const NetworkPart* const part = load_own_network(error);
     if (part == nullptr) return false;
-    if (p_.exports != 0 && ((network_ = part->open_agent(true, why_not)) == nullptr || !make_probe(why_not)))
-        network_.reset();
+    if (p_.exports != 0) network_ = part->open_agent(true, why_not);
+    if (network_ && !probe_.set(make_export_probe(*network_, &probed_, why_not))) probe_ = {};
+    if (probe_.bytes == 0) network_.reset();
     if (!network_) network_ = part->open_agent(false, error);
     return network_ != nullptr;
-}
-
-bool Agent::make_probe(std::string* error) {
-    HostRegion region;
-    const Fd file = make_memory_file("longshore-probe", kProbeBytes);
-    probed_ = Mapping::shared(file.get(), kProbeBytes);
-    if (!probed_) {
-        *error = "no memory to try it with";
-        return false;
-    }
-    region.address = reinterpret_cast<uint64_t>(probed_.data());
-    region.bytes = kProbeBytes;
-    const UcxOpening* const opening =
-        network_->open_memory({probed_.data(), kProbeBytes}, &region.key, error);
-    if (opening == nullptr || !network_->export_memory(opening, &region.exported, error)) return false;
-    const std::vector<std::byte> descriptor = encode_host_region(region);
-    *error = "the network's keys are too long";
-    if (descriptor.empty() || !probe_.set(descriptor)) return false;
-    error->clear();
-    return true;
 }
 
 bool Agent::watch(const Fd& fd) {

@@ -7,8 +7,10 @@
 
 #include "base/dpu_map.h"
 #include "base/settings.h"
+#include "fabric/dpu/probe.h"
 #include "session/stream.h"
 #include "tools/doctor.h"
+#include "tools/paths.h"
 
 namespace longshore::tools {
 namespace {
@@ -46,6 +48,29 @@ std::string ask(const std::string& address, uint32_t limit_s, bool* stranger) {
                      : fmt::format("no answer within {} s (LONGSHORE_LIMIT_S)", limit_s);
 }
 
+// How service processes there would reach memory of this host. False: not as it is asked for.
+bool try_reach(MemoryMode mode, std::string* found) {
+    const char* const staged = "bytes go through memory of its service processes: ";
+    if (mode == MemoryMode::kStaged) {
+        *found = std::string(staged) + "LONGSHORE_MEMORY_MODE=staging";
+        return true;
+    }
+    std::string error;
+    const NetworkPart* const part = load_network(find_network(root_folder() + "/bin/"), &error);
+    const std::unique_ptr<MemoryAgent> agent = part != nullptr ? part->open_agent(true, &error) : nullptr;
+    Mapping page;
+    if (agent && !make_export_probe(*agent, &page, &error).empty()) {
+        *found = fmt::format(
+            "{} exports memory here: where all DPUs of a job can make aliases of it, which is found out when "
+            "it starts, cards move bytes from host to host, else they go through memory of its service "
+            "processes",
+            part->library());
+        return true;
+    }
+    *found = staged + error;
+    return mode == MemoryMode::kAuto;
+}
+
 }  // namespace
 
 void check_dpu(Checks* checks) {
@@ -59,9 +84,13 @@ void check_dpu(Checks* checks) {
         return checks->push_back({"dpu", Verdict::kFail, error, "correct or unset LONGSHORE_DPU"});
     bool stranger = false;
     const std::string problem = ask(address, settings.limit_s, &stranger);
-    if (problem.empty())
-        return checks->push_back(
-            {"dpu", Verdict::kOk, fmt::format("{} answers, and takes ranks of {}", address, host), ""});
+    if (problem.empty()) {
+        std::string reach;
+        const bool ok = try_reach(settings.memory_mode, &reach);
+        return checks->push_back({"dpu", ok ? Verdict::kOk : Verdict::kFail,
+                                  fmt::format("{} answers, and takes ranks of {}; {}", address, host, reach),
+                                  ok ? "" : "LONGSHORE_MEMORY_MODE=auto: direct cannot be had"});
+    }
     checks->push_back(
         {"dpu", Verdict::kFail, fmt::format("{}: {}", address, problem),
          stranger ? "install the same Longshore on the DPU as here"

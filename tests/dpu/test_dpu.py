@@ -81,15 +81,19 @@ class Checks(unittest.TestCase):
         # What moves is moved by the DPU alone.
         self.assertEqual(float(said[3]), 0, done.stderr)
 
-    def check_statistics(self, dpu, **settings):
+    def check_statistics(self, dpu, reach="dpu", mpi=None, ranks=2, **settings):
+        """All collectives; what the first service process has counted, and what was said."""
         with tempfile.NamedTemporaryFile() as file:
-            done = run(MPIS[0], 2, "collectives", 65536, LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name, **settings)
+            done = run(mpi or MPIS[0], ranks, "collectives", 65536, LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name,
+                       **settings)
             self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("collectives: ok", done.stdout)
             stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
-            self.assertEqual(stats["memory"]["reach"], "dpu")
-            self.assertEqual(len(stats["services"]), 1)
+            self.assertEqual(stats["memory"]["reach"], reach)
+            self.assertEqual(len(stats["services"]), int(settings.get("LONGSHORE_SERVICE_COUNT", 1)))
             self.assertGreater(stats["services"][0]["copies"], 0)
             self.assertEqual(stats["services"][0]["bytes_peer_copied"], 0)
+            return stats["services"][0], done.stderr
 
 
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
@@ -241,6 +245,101 @@ class TestDpu(Checks):
                 time.sleep(0.1)
             self.assertEqual(dpu.stand_ins(), [])
             self.assertFalse([pid for pid in started if is_alive(pid)])
+
+
+def may_map_files():
+    try:
+        return any(os.open(f"/proc/self/map_files/{name}", os.O_RDONLY) for name in os.listdir("/proc/self/map_files")[:1])
+    except OSError:
+        return False
+
+
+@unittest.skipUnless((BUILD / "tests/dpu/ucx-exports.so").exists(), "built without a UCX that exports memory")
+@unittest.skipUnless(may_map_files(), "test equipment maps what others have, which this user may not")
+class TestAliases(Checks):
+    """Cards that bring bytes from host to host by themselves: test equipment takes their place (exported_memory.cc)."""
+
+    @contextlib.contextmanager
+    def service(self, part="ucx-exports", there=None):
+        """Everything takes that part, and service processes perhaps another."""
+        before = os.environ.get("LONGSHORE_INTERNAL_NETWORK")
+        def take(name):
+            os.environ["LONGSHORE_INTERNAL_NETWORK"] = str(BUILD / f"tests/dpu/{name}.so")
+        try:
+            take(there or part)
+            with Service() as dpu:
+                take(part)
+                yield dpu
+        finally:
+            del os.environ["LONGSHORE_INTERNAL_NETWORK"]
+            if before is not None:
+                os.environ["LONGSHORE_INTERNAL_NETWORK"] = before
+
+    def test_every_collective_goes_from_host_to_host(self):
+        with self.service() as dpu:
+            for mpi in MPIS:
+                for more in ({}, {"LONGSHORE_MEMORY_MODE": "direct"}, {"LONGSHORE_SERVICE_COUNT": 2}):
+                    with self.subTest(mpi=mpi, **more):
+                        service, said = self.check_statistics(dpu, "dpu-alias", mpi, 4 if mpi == "openmpi" else 2, **more)
+                        self.assertEqual(service["bytes_staged"], 0)
+                        self.assertEqual(service["bytes_bounced"], 0)
+                        self.assertNotIn("alias", said)
+
+    def test_random_programs_and_buffers_of_every_kind(self):
+        with self.service() as dpu:
+            for seed in (1, 2):
+                with self.subTest(seed=seed):
+                    self.check(run(MPIS[0], 4, "stress", seed, 100, LONGSHORE_DPU=dpu.address), "stress: ok")
+            for name in ("in_place", "rooted", "datatypes", "persistent", "communicators"):
+                with self.subTest(program=name):
+                    self.check(run(MPIS[0], 2, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
+
+    def test_where_no_alias_can_be_made_all_is_staged(self):
+        for there, why in (("ucx-imports-none", "UCX 1.*makes none"), ("ucx-exports", "LONGSHORE_MEMORY_MODE")):
+            with self.subTest(there=there), self.service(there=there) as dpu:
+                more = {"LONGSHORE_MEMORY_MODE": "staging"} if there == "ucx-exports" else {"LONGSHORE_LOG": "info"}
+                service, said = self.check_statistics(dpu, **more)
+                self.assertGreater(service["bytes_staged"], 0)
+                self.assertEqual(service["bytes_bounced"], 0)
+                if there != "ucx-exports":
+                    self.assertRegex(said, f"no alias on its DPU: {why}")
+
+    def test_a_host_that_cannot_export_says_why(self):
+        before = os.environ.get("LONGSHORE_INTERNAL_NETWORK")
+        with Service() as dpu:
+            self.assertIsNone(before)
+            _, said = self.check_statistics(dpu, LONGSHORE_LOG="info")
+            self.assertRegex(said, r"no alias on its DPU: .*UCX \d.* exports no memory")
+
+    def test_aliases_that_are_asked_for_in_vain_leave_the_job_to_plain_mpi(self):
+        with self.service(there="ucx-imports-none") as dpu:
+            done = run(MPIS[0], 2, "late", LONGSHORE_DPU=dpu.address, LONGSHORE_MEMORY_MODE="direct")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = [line for line in done.stderr.split("\n") if "plain MPI" in line]
+            self.assertEqual(len(said), 1, done.stderr)
+            self.assertIn("LONGSHORE_MEMORY_MODE=direct: memory of node 0 has no alias on its DPU", said[0])
+
+    def test_pieces_without_an_alias_come_through_a_service_process(self):
+        """What was tried could be exported and taken; what ranks have cannot."""
+        for parts in ({"there": "ucx-imports-one"}, {"part": "ucx-exports-one", "there": "ucx-exports"}):
+            with self.subTest(**parts), self.service(**parts) as dpu:
+                service, said = self.check_statistics(dpu, "dpu-alias")
+                self.assertEqual(service["bytes_staged"], 0)
+                self.assertGreater(service["bytes_bounced"], 0)
+                self.assertEqual(said.count("has no alias"), 1, said)
+
+    def test_a_service_process_that_is_lost_is_started_again(self):
+        with self.service() as dpu:
+            job = subprocess.Popen(words(MPIS[0], 2, "stress", 3, 400, LONGSHORE_DPU=dpu.address), text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            limit = time.monotonic() + 20
+            while not (started := service_processes(dpu)) and time.monotonic() < limit:
+                time.sleep(0.02)
+            time.sleep(0.5)
+            os.kill(started[0], signal.SIGKILL)
+            out, err = job.communicate(timeout=LIMIT_S)
+            self.check(subprocess.CompletedProcess(job.args, job.returncode, out, err), "stress: ok")
+            self.assertIn("it is started again", err)
 
 
 def end(job):

@@ -156,6 +156,25 @@ class Doctor(CommandTest):
             self.assertEqual(check["verdict"], verdict, check)
             self.assertIn("takes ranks of" if verdict == "ok" else "`allow` of the DPU's service", check["found"])
 
+    def test_how_a_dpu_would_reach_memory(self):
+        build = pathlib.Path(COMMAND).parent.parent
+        parts = [(build / "lib/longshore-ucx.so", "", "exports no memory"), (build / "tests/dpu/ucx-exports.so", "exports memory here", "")]
+        with subprocess.Popen([build / "bin/longshored", "listen", "--address", "127.0.0.1", "--port", "0"],
+                              stderr=subprocess.PIPE, text=True) as service:
+            at = f"127.0.0.1:{service.stderr.readline().rsplit(':', 1)[1].strip()}"
+            for part, can, cannot in filter(lambda row: row[0].exists(), parts):
+                for mode in ("auto", "direct", "staging"):
+                    with self.subTest(part=part.name, mode=mode):
+                        check = self.dpu(at, LONGSHORE_INTERNAL_NETWORK=str(part), LONGSHORE_MEMORY_MODE=mode,
+                                         LONGSHORE_UCX_TLS="tcp,self")
+                        self.assertIn("takes ranks of", check["found"])
+                        self.assertEqual(check["verdict"], "fail" if mode == "direct" and cannot else "ok", check)
+                        self.assertIn("LONGSHORE_MEMORY_MODE=staging" if mode == "staging" else can or cannot, check["found"])
+                        if mode == "auto" and cannot:
+                            self.assertRegex(check["found"], r"UCX \d+\.\d+")
+            service.terminate()
+            service.communicate(timeout=10)
+
     def test_every_line_has_a_verdict(self):
         checks = self.checks(1)
         for name in ["machine", "cores", "mpi", "shim", "longshored", "settings", "peer copy", "shared blocks", "memfd", "memory",

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <utility>
 
 #include "base/check.h"
@@ -45,17 +46,23 @@ void forbid_old_registrations() {
         setenv("UCX_IB_REG_METHODS", "direct", 1);
 }
 
-// Whether a transport reads and writes others' memory by its card: reliable connections (rc), or dynamic ones
-// (dc). UCX tells by name alone what it has.
-bool finds_rdma(ucp_context_h context) {
+// UCX tells in words alone what it has.
+std::string info_of(ucp_context_h context) {
     char* text = nullptr;
     size_t bytes = 0;
     FILE* const file = open_memstream(&text, &bytes);
-    if (file == nullptr) return false;
+    if (file == nullptr) return "";
     ucp_context_print_info(context, file);
     fclose(file);
-    const std::string resources = text;
+    std::string info = text;
     free(text);
+    return info;
+}
+
+// Whether a transport reads and writes others' memory by its card: reliable connections (rc), or dynamic ones
+// (dc).
+bool finds_rdma(ucp_context_h context) {
+    const std::string resources = info_of(context);
     return resources.find(" rc_") != resources.npos || resources.find(" dc_") != resources.npos;
 }
 
@@ -63,7 +70,20 @@ std::string why(const char* what, ucs_status_t status) {
     return std::string(what) + ": " + ucs_status_string(status);
 }
 
-#ifndef LONGSHORE_UCX_EXPORTS
+#ifdef LONGSHORE_UCX_EXPORTS
+// Its name, and what it has found: "UCX 1.22.0 with memory domains self, tcp".
+std::string domains_of(ucp_context_h context) {
+    std::istringstream info(info_of(context));
+    std::string text;
+    for (std::string line; std::getline(info, line);) {
+        std::istringstream words(line);
+        std::string hash, kind, number, colon, component, index, name;
+        words >> hash >> kind >> number >> colon >> component >> index >> name;
+        if (kind == "md") text += (text.empty() ? " with memory domains " : ", ") + name;
+    }
+    return "UCX " + ucx_version() + text;
+}
+#else
 const std::string kNoExports = "built with UCX " + std::to_string(UCP_API_MAJOR) + "." +
                                std::to_string(UCP_API_MINOR) + ", which exports no memory: 1.15 or newer can";
 #endif
@@ -397,7 +417,7 @@ bool UcxWorker::export_memory(const UcxOpening* opening, std::vector<std::byte>*
     size_t bytes = 0;
     const ucs_status_t status = ucp_memh_pack(opening->memory, &params, &packed, &bytes);
     if (status != UCS_OK) {
-        *error = why(("UCX " + ucx_version() + " exports no memory with what it finds here").c_str(), status);
+        *error = why((domains_of(inside_->context) + " exports no memory").c_str(), status);
         return false;
     }
     const UcxVersion version;
@@ -436,7 +456,7 @@ UcxAlias* UcxWorker::import_alias(std::span<const std::byte> exported, uint64_t 
     auto alias = std::make_unique<UcxAlias>();
     const ucs_status_t status = ucp_mem_map(inside_->context, &params, &alias->memory);
     if (status != UCS_OK) {
-        *error = why(("UCX " + ucx_version() + " does not take it with what it finds here").c_str(), status);
+        *error = why((domains_of(inside_->context) + " makes none").c_str(), status);
         return nullptr;
     }
     UcxAlias* const at = inside_->aliases.emplace_back(std::move(alias)).get();
