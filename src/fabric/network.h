@@ -36,9 +36,6 @@ class Network {
     virtual ~Network() = default;
     // By which others reach it.
     virtual std::span<const std::byte> address() const = 0;
-    // Whether memory that an agent exports can have an alias here: empty, or why not. `region`: a descriptor
-    // of some (fabric/dpu/host_region.h). Before make_fabric().
-    virtual std::string try_alias(std::span<const std::byte> region) = 0;
     // A fabric that uses `local` for what stays on the node. Once. Null on failure; `error` says why.
     virtual std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                                 std::string* error) = 0;
@@ -75,6 +72,9 @@ struct NetworkPart {
     const char* (*library)();  // which it uses, and its version: "UCX 1.13.1"
     std::unique_ptr<Network> (*open)(std::string* error);
     std::unique_ptr<MemoryAgent> (*open_agent)(bool exports, std::string* error);
+    // Whether memory that an agent exports can have an alias here: empty, or why not. `region`: a descriptor
+    // of some (fabric/dpu/host_region.h). With some cards UCX ends the process.
+    std::string (*try_alias)(std::span<const std::byte> region);
 };
 constexpr const char* kNetworkSymbol = "longshore_network";
 constexpr const char* kNetworkFile = "longshore-ucx.so";

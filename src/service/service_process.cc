@@ -1,11 +1,14 @@
 #include "service/service_process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -160,6 +163,35 @@ std::string no_staging(const ServiceLimits& limits) {
            "(LONGSHORE_STAGING_BYTES, for each service process), or allow more memory";
 }
 
+// Whether this process could have aliases of memory like that: empty, or why not. A child tries it: with some
+// cards UCX ends who does. Nothing of the network is open yet.
+std::string try_alias(std::span<const std::byte> region, uint32_t limit_s) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return strerror(errno);
+    const Fd hears(ends[0]);
+    Fd tells(ends[1]);
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        std::string error;
+        const NetworkPart* const part = load_own_network(&error);
+        if (part != nullptr) error = part->try_alias(region);
+        const std::string said = error.empty() ? "yes" : error.substr(0, kReasonBytes);
+        _exit(write(tells.get(), said.data(), said.size()) != static_cast<ssize_t>(said.size()));
+    }
+    tells.reset();
+    char said[kReasonBytes + 1] = {};
+    pollfd told{hears.get(), POLLIN, 0};
+    // The supervisor waits for twice as long.
+    const bool heard = child > 0 && poll(&told, 1, static_cast<int>(limit_s * 500)) == 1 &&
+                       read(hears.get(), said, kReasonBytes) > 0;
+    if (child > 0) {
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+    }
+    return !heard ? "UCX does not come back from the attempt" : strcmp(said, "yes") == 0 ? "" : said;
+}
+
 std::unique_ptr<Network> open_network(std::string* error) {
     const NetworkPart* part = load_own_network(error);
     std::unique_ptr<Network> network = part != nullptr ? part->open(error) : nullptr;
@@ -210,10 +242,10 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     std::unique_ptr<Network> network;
     if (start.parameters.network) {
         std::string error, no_alias = "there is no memory to try it with";
-        network = open_network(&error);
         // Once it is settled nobody asks again.
-        if (network && start.parameters.probe.bytes != 0 && start.incarnation == 1)
-            no_alias = network->try_alias(start.parameters.probe.get());
+        if (start.parameters.probe.bytes != 0 && start.incarnation == 1)
+            no_alias = try_alias(start.parameters.probe.get(), start.parameters.limit_s);
+        network = open_network(&error);
         control.report_worker(network ? network->address() : std::span<const std::byte>{}, error, no_alias);
         if (!network) {
             // What is told is lost if this end closes first, with something unread.

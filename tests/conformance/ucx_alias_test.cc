@@ -19,7 +19,7 @@ class AliasTest : public testing::Test {
   protected:
     void SetUp() override {
         if (!can_map_files()) GTEST_SKIP() << "/proc/PID/map_files is not for this user";
-        exported_memory_rules = {UINT32_MAX, UINT32_MAX};
+        exported_memory_rules = {kAll, kAll};
         world_ = std::make_unique<HostWorld>(HostWorld::kAgentLimitNs, true);
         aliases_before_ = aliases_made;
         gets_before_ = gets_to_aliases;
@@ -93,17 +93,17 @@ TEST_F(AliasTest, ARegionThatIsOpenedAnewGetsANewAlias) {
 }
 
 TEST_F(AliasTest, WhereAnAliasCannotBeMadeBytesComeAllTheSame) {
-    exported_memory_rules.imports = 0;
+    exported_memory_rules.imports = kNone;
     expect_bounced(1);
     EXPECT_NE(fabric().take_problem().find("no alias"), std::string::npos);
     // Nor is it tried again for the same memory, or said again.
-    exported_memory_rules.imports = UINT32_MAX;
+    exported_memory_rules.imports = kAll;
     expect_bounced(0);
-    exported_memory_rules.imports = 0;
+    exported_memory_rules.imports = kNone;
     world_->publish(kA.node, kRank1);
     expect_bounced(1);
     EXPECT_EQ(fabric().take_problem(), "");
-    exported_memory_rules.imports = UINT32_MAX;
+    exported_memory_rules.imports = kAll;
     world_->publish(kA.node, kRank1);
     gets_before_ = gets_to_aliases;
     move_both_ways();

@@ -124,8 +124,7 @@ ucs_status_t __wrap_ucp_memh_pack(ucp_mem_h memory, const ucp_memh_pack_params_t
         params->flags != UCP_MEMH_PACK_FLAG_EXPORT || found == opened.end() ||
         !able.contains(context_of[memory]))
         abort();
-    if (exported_memory_rules.exports == 0) return UCS_ERR_UNSUPPORTED;
-    --exported_memory_rules.exports;
+    if (found->second.bytes > exported_memory_rules.exports) return UCS_ERR_UNSUPPORTED;
     *bytes = sizeof found->second;
     *packed = malloc(*bytes);
     memcpy(*packed, &found->second, *bytes);
@@ -149,9 +148,9 @@ ucs_status_t __wrap_ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_
     Record record;
     memcpy(&record, params->exported_memh_buffer, sizeof record);
     Alias alias;
-    if (record.magic != kMagic || exported_memory_rules.imports == 0 || !map_alias(record, &alias))
+    if (exported_memory_rules.imports == kAborts) abort();
+    if (record.magic != kMagic || record.bytes > exported_memory_rules.imports || !map_alias(record, &alias))
         return UCS_ERR_UNREACHABLE;
-    --exported_memory_rules.imports;
     ucp_mem_map_params_t own{};
     own.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
     own.address = alias.here;

@@ -1,7 +1,7 @@
 # Test equipment where no card can export memory: exported_memory.cc.
 
-# `target`, which has UCX linked in, does as if there were such a card; in each process that many exports succeed, and
-# that many imports.
+# `target`, which has UCX linked in, does as if there were such a card; exports and imports succeed of pieces of so many
+# bytes (exported_memory.h).
 function(longshore_export_memory target exports imports)
     target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/dpu/exported_memory.cc)
     target_compile_definitions(${target} PRIVATE LONGSHORE_TEST_EXPORTS=${exports} LONGSHORE_TEST_IMPORTS=${imports})
@@ -10,8 +10,7 @@ function(longshore_export_memory target exports imports)
     endforeach()
 endfunction()
 
-# Parts of longshored of that kind (LONGSHORE_INTERNAL_NETWORK takes one): all succeeds; no import does; the first alone,
-# of what an agent gives to try it; the first export alone.
+# Parts of longshored of that kind (LONGSHORE_INTERNAL_NETWORK takes one). 4096: what an agent gives to try it, alone.
 function(longshore_exporting_part name exports imports)
     list(GET LONGSHORE_UCX_EXPORTING_FLAVOURS 0 flavour)
     add_library(${name} MODULE ${CMAKE_SOURCE_DIR}/src/fabric/ucx/part.cc)
@@ -22,8 +21,9 @@ function(longshore_exporting_part name exports imports)
     longshore_export_memory(${name} ${exports} ${imports})
 endfunction()
 if(LONGSHORE_UCX_EXPORTING_FLAVOURS)
-    longshore_exporting_part(ucx-exports 0xffffffff 0xffffffff)
-    longshore_exporting_part(ucx-imports-none 0xffffffff 0)
-    longshore_exporting_part(ucx-imports-one 0xffffffff 1)
-    longshore_exporting_part(ucx-exports-one 1 0xffffffff)
+    longshore_exporting_part(ucx-exports kAll kAll)
+    longshore_exporting_part(ucx-exports-probe 4096 kAll)
+    longshore_exporting_part(ucx-imports-none kAll kNone)
+    longshore_exporting_part(ucx-imports-probe kAll 4096)
+    longshore_exporting_part(ucx-imports-abort kAll kAborts)
 endif()

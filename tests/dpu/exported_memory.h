@@ -5,9 +5,11 @@
 
 namespace longshore::test {
 
-// How many more may succeed in this process.
+// Of how many bytes a piece may be to succeed in this process.
+constexpr uint64_t kAll = UINT64_MAX, kNone = 0;
+constexpr uint64_t kAborts = 1;  // the process ends, as it does with some cards
 struct ExportedMemoryRules {
-    uint32_t exports, imports;
+    uint64_t exports, imports;
 };
 extern ExportedMemoryRules exported_memory_rules;
 extern uint64_t aliases_made, gets_to_aliases;

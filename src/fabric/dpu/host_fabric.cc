@@ -27,11 +27,9 @@ HostFabric::HostFabric(HostOptions options, std::unique_ptr<Fabric> inner, ShmFa
 }
 
 std::unique_ptr<HostFabric> HostFabric::create(HostOptions options, std::unique_ptr<Fabric> inner,
-                                               ShmFabric* local, std::string* error,
-                                               std::unique_ptr<UcxWorker> worker) {
-    if (!worker)
-        worker =
-            UcxWorker::create(error, options.aliases ? UcxWorker::Use::kAliases : UcxWorker::Use::kMemory);
+                                               ShmFabric* local, std::string* error) {
+    auto worker =
+        UcxWorker::create(error, options.aliases ? UcxWorker::Use::kAliases : UcxWorker::Use::kMemory);
     if (!worker) return nullptr;
     if (!local->watch(worker->event_fd())) {
         *error = std::string("cannot wait for the network: ") + strerror(errno);

@@ -34,11 +34,10 @@ struct HostOptions {
 
 class HostFabric : public Fabric, private UcxWorker::Listener {
   public:
-    // `inner`: between members; it ends in `local`, which has the staging memory and lives as long. `worker`:
-    // one for this use; null: it makes one. Null on failure; `error` says why.
+    // `inner`: between members; it ends in `local`, which has the staging memory and lives as long. Null on
+    // failure; `error` says why.
     static std::unique_ptr<HostFabric> create(HostOptions options, std::unique_ptr<Fabric> inner,
-                                              ShmFabric* local, std::string* error,
-                                              std::unique_ptr<UcxWorker> worker = nullptr);
+                                              ShmFabric* local, std::string* error);
     ~HostFabric() override;
 
     Post send(ServiceAddress to, std::span<const std::byte> message) override {

@@ -1,6 +1,4 @@
 // longshore-ucx.so: what of UCX a service process loads, and an agent.
-#include <utility>
-
 #include "fabric/dpu/host_fabric.h"
 #include "fabric/network.h"
 #include "fabric/ucx/ucx_fabric.h"
@@ -12,20 +10,6 @@ class UcxNetwork : public Network {
   public:
     explicit UcxNetwork(UcxEnd end) : end_(std::move(end)) {}
     std::span<const std::byte> address() const override { return end_.address; }
-    std::string try_alias(std::span<const std::byte> region) override {
-        HostRegion some;
-        if (!decode_host_region(region, &some)) return "there is no memory to try it with";
-        std::string error;
-        memory_ = UcxWorker::create(&error, UcxWorker::Use::kAliases);
-        UcxAlias* const alias =
-            memory_ ? memory_->import_alias(some.exported, some.address, some.bytes, &error) : nullptr;
-        if (alias != nullptr) {
-            memory_->forget_alias(alias);
-            return "";
-        }
-        memory_.reset();
-        return error;
-    }
     std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                         std::string* error) override {
         HostOptions host;
@@ -38,13 +22,11 @@ class UcxNetwork : public Network {
         std::unique_ptr<Fabric> between =
             UcxFabric::create(std::move(options), std::move(end_), std::move(local), error);
         if (!between || host.agents.empty()) return between;
-        if (!host.aliases) memory_.reset();
-        return HostFabric::create(std::move(host), std::move(between), last, error, std::move(memory_));
+        return HostFabric::create(std::move(host), std::move(between), last, error);
     }
 
   private:
     UcxEnd end_;
-    std::unique_ptr<UcxWorker> memory_;  // where an alias could be made
 };
 
 class UcxAgent : public MemoryAgent {
@@ -83,10 +65,19 @@ std::unique_ptr<MemoryAgent> open_agent(bool exports, std::string* error) {
     return worker ? std::make_unique<UcxAgent>(std::move(worker)) : nullptr;
 }
 
+std::string try_alias(std::span<const std::byte> region) {
+    HostRegion some;
+    if (!decode_host_region(region, &some)) return "there is no memory to try it with";
+    std::string error;
+    const auto worker = UcxWorker::create(&error, UcxWorker::Use::kAliases);
+    if (worker && worker->import_alias(some.exported, some.address, some.bytes, &error) != nullptr) return "";
+    return error;
+}
+
 }  // namespace
 }  // namespace longshore
 
 extern "C" __attribute__((visibility("default"))) const longshore::NetworkPart longshore_network;
 const longshore::NetworkPart longshore_network = {longshore::build_name(), longshore::kNetworkLayout,
-                                                  longshore::library, longshore::open_network,
-                                                  longshore::open_agent};
+                                                  longshore::library,      longshore::open_network,
+                                                  longshore::open_agent,   longshore::try_alias};
