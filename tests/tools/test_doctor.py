@@ -158,7 +158,8 @@ class Doctor(CommandTest):
 
     def test_how_a_dpu_would_reach_memory(self):
         build = pathlib.Path(COMMAND).parent.parent
-        parts = [(build / "lib/longshore-ucx.so", "", "exports no memory"), (build / "tests/dpu/ucx-exports.so", "exports memory here", "")]
+        parts = [(build / "lib/longshore-ucx.so", "", "exports no memory"),
+                 (build / "tests/dpu/ucx-exports.so", "exports memory here", "")]
         with subprocess.Popen([build / "bin/longshored", "listen", "--address", "127.0.0.1", "--port", "0"],
                               stderr=subprocess.PIPE, text=True) as service:
             at = f"127.0.0.1:{service.stderr.readline().rsplit(':', 1)[1].strip()}"
