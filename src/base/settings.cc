@@ -80,8 +80,7 @@ constexpr std::array kTable = {
     SettingInfo{"LONGSHORE_SNAPSHOT_BYTES_MAX", "256M", "bytes", "a size from 0 to 1024G",
         "A larger MPI_Alltoall in place is left to MPI, because its outgoing blocks must be copied first."},
     SettingInfo{"LONGSHORE_MEMORY_MODE", "auto", "", "auto, direct or staging",
-        "How service processes move blocks: from rank to rank, or through staging memory; auto: the former where it "
-        "is possible, on DPUs where all can have aliases of host memory."},
+        "How blocks move: from rank to rank, or through staging memory; auto: the former where that is possible."},
     SettingInfo{"LONGSHORE_MEMORY_ALIAS", "allocate", "", "off, allocate, adopt or adopt-at-once",
         "What ranks share, to move by plain copies: large blocks of malloc; adopt: static data that moves often, too."},
     SettingInfo{"LONGSHORE_MEMORY_SHARED_BYTES_MAX", "0", "bytes per rank", "a size from 0 to 8192G; 0 is the machine's memory",

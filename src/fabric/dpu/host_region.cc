@@ -8,7 +8,6 @@ namespace longshore {
 namespace {
 constexpr uint32_t kMagic = 0x5248534c;  // "LSHR"
 constexpr uint8_t kVersion = 2;
-constexpr uint8_t kExportedVersion = 1;
 
 // The largest of each.
 static_assert(4 + 1 + 2 + 8 + 8 + 2 + kHostKeyBytesMax + 2 + kExportedBytesMax <= kDescriptorBytesMax);
@@ -17,29 +16,6 @@ void assign(std::vector<std::byte>* out, std::span<const std::byte> bytes) {
     out->assign(bytes.begin(), bytes.end());
 }
 }  // namespace
-
-std::vector<std::byte> encode_exported(const ExportedMemory& memory) {
-    std::byte buffer[kExportedBytesMax];
-    Writer w(buffer, sizeof buffer);
-    w.put(kExportedVersion);
-    w.put(memory.ucx_major);
-    w.put(memory.ucx_minor);
-    w.put(memory.ucx_release);
-    w.put(static_cast<uint16_t>(memory.handle.size()));
-    w.put_bytes(memory.handle);
-    const bool fits = w.ok() && !memory.handle.empty() && memory.handle.size() <= kExportedBytesMax;
-    return fits ? std::vector<std::byte>(buffer, buffer + w.used()) : std::vector<std::byte>();
-}
-
-bool decode_exported(std::span<const std::byte> bytes, ExportedMemory* out) {
-    Reader r(bytes);
-    if (bytes.size() > kExportedBytesMax || r.get<uint8_t>() != kExportedVersion) return false;
-    out->ucx_major = r.get<uint8_t>();
-    out->ucx_minor = r.get<uint8_t>();
-    out->ucx_release = r.get<uint8_t>();
-    assign(&out->handle, r.get_bytes(r.get<uint16_t>()));
-    return r.ok() && r.rest().empty() && !out->handle.empty();
-}
 
 std::vector<std::byte> encode_host_region(const HostRegion& region) {
     std::byte buffer[kDescriptorBytesMax];

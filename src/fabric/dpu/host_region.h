@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/node_memory.h"
+#include "fabric/ucx/exported_memory.h"
 
 namespace longshore {
 
@@ -21,18 +22,6 @@ struct HostRegion {
 };
 
 constexpr size_t kHostKeyBytesMax = 256;
-constexpr size_t kExportedBytesMax = 256;
-
-// What UCX says of memory that it exports, and which UCX says so: what another one would make of it nobody
-// knows.
-struct ExportedMemory {
-    uint8_t ucx_major = 0, ucx_minor = 0, ucx_release = 0;
-    std::vector<std::byte> handle;
-};
-// Empty: the handle is too long, or there is none.
-std::vector<std::byte> encode_exported(const ExportedMemory& memory);
-// False: not one of these, of another version, or not whole.
-bool decode_exported(std::span<const std::byte> bytes, ExportedMemory* out);
 
 // Empty: the key or what is exported is too long.
 std::vector<std::byte> encode_host_region(const HostRegion& region);

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/dpu/host_region.h"
+#include "fabric/ucx/exported_memory.h"
 
 // LONGSHORE_UCX_EXPORTS: this UCX can export memory (cmake/ucx_flavours.cmake finds that out).
 

@@ -94,7 +94,7 @@ class UcxWorker {
     UcxOpening* open_memory(std::span<std::byte> memory, std::vector<std::byte>* key, std::string* error);
     void close_memory(UcxOpening* opening);
     // For Use::kAliases: what others make an alias of it from (an ExportedMemory of
-    // fabric/dpu/host_region.h). False: not possible.
+    // exported_memory.h). False: not possible.
     bool export_memory(const UcxOpening* opening, std::vector<std::byte>* exported, std::string* error);
     // Until forget_alias(), with nothing under way, or until the worker goes. Null: it was not made by the
     // same UCX, is not of all these bytes, or no card of this machine can take it.
