@@ -34,7 +34,8 @@ PORT = 7521  # of the service on a DPU
 PREFIX = "10.77.0"  # of addresses that nobody outside the namespaces sees
 OFFLOADS = ["tx", "rx", "sg", "tso", "gso", "gro"]  # packets of a wire's size: what is counted is what crosses
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
-BURST = "64kb"  # a larger one lets whole messages pass at no rate at all
+# A larger one lets whole messages pass at no rate at all; a smaller one than two packets halves the rate.
+BURST, BURST_OF_LARGE_PACKETS = "64kb", "128kb"
 
 
 def missing():
@@ -215,7 +216,7 @@ class Cluster:
                 machine.run("ethtool", "-K", device, *[word for name in OFFLOADS for word in (name, "off")])
             if rate:
                 machine.run("tc", "qdisc", "add", "dev", device, "root", "handle", "1:", "tbf", "rate", rate,
-                            "burst", BURST, "latency", "200ms")
+                            "burst", BURST_OF_LARGE_PACKETS if self.offloads else BURST, "latency", "200ms")
         if delay:
             parent = ["parent", "1:1"] if rate else ["root"]
             node.run("tc", "qdisc", "add", "dev", "net0", *parent, "netem", "delay", delay)
