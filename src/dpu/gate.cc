@@ -303,10 +303,11 @@ void Gate::start_stand_in(Connection& connection) {
     connection.stream.close();
 }
 
-// There is no PR_SET_PDEATHSIG, and a session of its own: jobs outlive the service, which can be restarted
-// under them.
+// There is no PR_SET_PDEATHSIG, and a process group of its own: jobs outlive the service, which can be
+// restarted under them. No session of its own: the kernel shares out cores by session first, and processes
+// that spin in one of them were seen to keep those of others from any core for seconds.
 void Gate::become_stand_in(Connection& connection) {
-    setsid();
+    setpgid(0, 0);
     const SessionHello hello = connection.reader.hello();
     SessionStream stream(connection.stream.take_socket(), hello.limit_s);
     listeners_.clear();

@@ -29,8 +29,10 @@ class Service:
     def __init__(self, *options, longshored=BUILD / "bin/longshored", limit_s=10):
         # pylint: disable=consider-using-with
         self.log = tempfile.NamedTemporaryFile("w+", prefix="longshore-test-dpu-")
+        # In the session of the ranks: here it shares their cores, which the kernel shares out by session first, and ranks
+        # that spin keep those of another from any for seconds.
         self.process = subprocess.Popen([longshored, "listen", "--address", "127.0.0.1", "--port", "0", *options],
-                                        stdout=self.log, stderr=self.log, start_new_session=True)
+                                        stdout=self.log, stderr=self.log, process_group=0)
         limit = time.monotonic() + limit_s
         while not (found := re.search(r"listening at \S*:(\d+)", self.said())):
             if time.monotonic() > limit or self.process.poll() is not None:
