@@ -362,8 +362,7 @@ void start(KeySpace* space) {
             if (s.rank == 0)
                 say(LogLevel::kWarn,
                     "the ranks cannot agree through this launcher, which must speak PMIx to Open MPI, or "
-                    "PMI-1 to "
-                    "MPICH as MPICH's own mpiexec does: plain MPI");
+                    "PMI-1 to MPICH as MPICH's own mpiexec does: plain MPI");
             return;
         }
         if (!(s.rank == 0 ? tell_decision(*space) : hear_decision(*space))) return;
