@@ -30,6 +30,14 @@ struct OperationId {
     constexpr auto operator<=>(const OperationId&) const = default;
 };
 
+// A block of an operation, by who gives it and who takes it: a rank of the group, or a node (kToNode).
+struct BlockName {
+    OperationId operation;
+    Rank source;
+    uint32_t destination = 0;
+    constexpr bool operator==(const BlockName&) const = default;
+};
+
 struct ServiceAddress {
     NodeId node;
     ServiceId service;

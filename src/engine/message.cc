@@ -9,6 +9,10 @@ namespace {
 constexpr uint32_t kHops = 256 / kCollectives;
 static_assert(kServicesPerNodeMax < kHops && kLent < kHops);
 
+// As the length of an eager block: it is none, and comes along.
+constexpr uint16_t kAlong = 0xffff;
+static_assert(kEagerBytesMax < kAlong);
+
 void put_operation(Writer& w, const OperationId& id) {
     w.put(id.group.value);
     w.put(id.sequence);
@@ -54,7 +58,7 @@ bool FrameWriter::add(const Message& m) {
             w.put(n.offset);
             w.put(n.bytes);
             w.put(static_cast<uint8_t>(static_cast<uint32_t>(n.collective) * kHops + n.hops % kHops));
-            w.put(static_cast<uint16_t>(n.eager.size()));
+            w.put(static_cast<uint16_t>(n.along ? kAlong : n.eager.size()));
             w.put_bytes(n.eager);
             break;
         }
@@ -146,7 +150,9 @@ FrameReader::Result FrameReader::next(Message* out) {
             if (hops / kHops >= kCollectives) return Result::kMalformed;
             n.hops = hops % kHops;
             n.collective = static_cast<Collective>(hops / kHops);
-            const uint16_t eager = r.get<uint16_t>();
+            uint16_t eager = r.get<uint16_t>();
+            n.along = eager == kAlong;
+            if (n.along) eager = 0;
             if (eager > kEagerBytesMax || (eager != 0 && eager != n.bytes)) return Result::kMalformed;
             n.eager = r.get_bytes(eager);
             break;

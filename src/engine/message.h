@@ -13,7 +13,7 @@
 namespace longshore {
 
 constexpr size_t kFrameBytesMax = 4096;
-constexpr uint8_t kWireVersion = 3;
+constexpr uint8_t kWireVersion = 4;
 constexpr uint8_t kCollectivesService = 1;  // the first service on the channel
 constexpr uint32_t kEagerBytesMax = 1024;
 
@@ -57,11 +57,14 @@ struct Notification {
     RegionId region;
     uint32_t region_generation = 0;
     uint64_t offset = 0, bytes = 0;
-    uint8_t hops = 0;  // kHandOn: service processes of the node that could not serve it, or kLent
+    bool along = false;  // kNotify: the block is sent along, not to be asked for (Action::Kind::kSendAlong)
+    uint8_t hops = 0;    // kHandOn: service processes of the node that could not serve it, or kLent
     // For the counters only. It comes along because who hands a notification on or parks it may never see the
     // operation entered; the records, not this, say what the operation is.
     Collective collective = Collective::kAlltoall;
     std::span<const std::byte> eager;  // the block itself where it is small; borrowed from the frame
+
+    BlockName block() const { return {operation, source, destination}; }
 };
 
 struct Acknowledgement {

@@ -58,8 +58,9 @@ uint32_t ServiceEngine::State::lend_of(Share& s, ServiceId to, uint32_t blocks_m
         if (before == kNone || queue[before].next == kNone) break;
         const uint32_t i = queue[before].next;
         QueuedRead& q = queue[i];
-        // What a relay awaits comes from elsewhere, and what it reads is for others, too.
-        if (q.lent || q.cancelled || q.keeper != self || q.import == kNone || q.relay != kNone) {
+        // What a relay awaits comes from elsewhere, and what it reads is for others, too; what was sent along
+        // is on its way to here.
+        if (q.lent || q.cancelled || q.keeper != self || q.import == kNone || q.relay != kNone || q.n.along) {
             before = i;
             continue;
         }

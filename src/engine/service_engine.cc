@@ -9,7 +9,7 @@ namespace longshore {
 namespace {
 
 constexpr uint32_t kGroupCacheSize = 1024;
-constexpr uint32_t kRepliesMax = 256;
+constexpr uint32_t kRepliesMax = 256, kAlongsMax = 64;
 constexpr uint32_t kLandedMax = 1024;
 constexpr uint32_t kActionsPerFrame = 16;
 constexpr uint32_t kRelaysMax = 64, kOfferedMax = 4096, kPassesMax = 256;
@@ -66,6 +66,7 @@ struct ServiceLayout {
         t.node_bits = c.take<uint64_t>(t.words);
         pool(&t.eager, l.eager_max);
         pool(&t.held, l.held_max);
+        pool(&t.alongs, kAlongsMax);
         pool(&t.replies, kRepliesMax);
         t.watch_of = c.take<uint32_t>(uint64_t{node.ranks_max} * node.records_max);
         t.due = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
@@ -178,6 +179,7 @@ bool ServiceEngine::State::add(ServiceAddress to, const Message& m) {
 
 bool ServiceEngine::State::next_frame(Action* out) {
     if (!frames_pending) return false;
+    if (next_along(out)) return true;  // before the frame that tells of it
     const uint32_t n = limits.nodes_max * limits.services_per_node_max;
     for (uint32_t i = 0; i < n; ++i) {
         const uint32_t at = (flush_round + i) % n;
@@ -484,6 +486,7 @@ void ServiceEngine::on_tick() {
         if (++w.resend_ticks < w.resend_after) continue;
         w.resend_ticks = 0;
         if (w.resend_after < 128) w.resend_after *= 2;
+        w.repeats = true;
         s.rearm(i, nullptr);
         counters_.notifications_resent += w.due_count;
     }

@@ -33,6 +33,7 @@ struct ServiceLimits {
     // Staging memory of the service process: so many slots of so many bytes; 0: it has none.
     uint32_t staging_slots = 0, staging_slot_bytes = 64 * 1024;
     bool staging_only = false;  // the fabric moves nothing from one rank's memory into another's
+    bool sends_along = false;   // it carries out kSendAlong
 };
 
 // A fabric's name for an imported region.
@@ -46,15 +47,22 @@ struct RegionName {
     uint32_t generation = 0;
 };
 
+// Where the first byte of a read lies in its block, which was sent along (kSendAlong).
+struct AlongPart {
+    BlockName block;
+    uint64_t offset = 0;
+};
+
 struct Action {
     enum class Kind : uint8_t {
-        kCopy,    // move a claimed chunk between two ranks of this node; then finish_copy(copy, result)
-        kRead,    // read from another node's rank into one of ours; then finish_read(read_id, result)
-        kMove,    // between a rank of this node and our staging memory; then finish_read(id, result)
-        kWrite,   // eager bytes of a notification into a rank's memory; then finish_read(id, result)
-        kSend,    // a frame to another service process
-        kImport,  // make sense of another rank's region descriptor; later finish_import(...)
-        kForget,  // an imported region is not needed any more
+        kCopy,       // move a claimed chunk between two ranks of this node; then finish_copy(copy, result)
+        kRead,       // read from another node's rank into one of ours; then finish_read(read_id, result)
+        kMove,       // between a rank of this node and our staging memory; then finish_read(id, result)
+        kWrite,      // eager bytes of a notification into a rank's memory; then finish_read(id, result)
+        kSend,       // a frame to another service process
+        kSendAlong,  // a block that the next frame to `peer` tells it of: it will be read there. A hint.
+        kImport,     // make sense of another rank's region descriptor; later finish_import(...)
+        kForget,     // an imported region is not needed any more
     };
     Kind kind = Kind::kCopy;
     Copy copy;                       // kCopy
@@ -62,9 +70,11 @@ struct Action {
     MemoryRef from;                  // kMove
     MemoryRef to;                    // kRead (or our staging memory), kMove, kWrite
     ImportHandle region = 0;         // kRead, kForget
-    uint64_t offset = 0, bytes = 0;  // kRead, kMove, kWrite
-    ServiceAddress peer;             // kSend: to; kImport: owner's service process
-    RegionName name;                 // kImport
+    uint64_t offset = 0, bytes = 0;  // kRead, kMove, kWrite, kSendAlong
+    ServiceAddress peer;             // kSend, kSendAlong: to; kImport: owner's service process
+    RegionName name;                 // kImport; kSendAlong: of a rank of ours
+    AlongPart part;                  // kSendAlong; kRead, where `along`
+    bool along = false;              // kRead: the block was to be sent along, and may be here
     std::span<const std::byte>
         data;  // kSend, kImport: valid until the next call of next(); kWrite: until finish_read
 };

@@ -35,6 +35,7 @@ void ServiceEngine::State::rearm(uint32_t i, const ServiceAddress* only) {
     const Geometry geometry(memory, record, w.local);
     if (!w.several_nodes || !geometry.is_source(w.seen.rank)) return;
     const bool shared = is_shared(w.seen.collective);
+    w.repeats |= only != nullptr;
     uint64_t* bits = due_bits(i);
     for (uint32_t m = 0; m < w.seen.size; ++m) {
         const Member& member = memory.members(group)[m];
@@ -106,6 +107,40 @@ void ServiceEngine::State::request_if_dropped(uint32_t i) {
     w.request_next = 0;
 }
 
+// Whether the block need not be asked for: told for the first time, to the service process that reads it, and
+// read in one piece. Of an allgather's any of a node's may be that; a broadcast's comes from several nodes.
+bool ServiceEngine::State::goes_along(const Watch& w, ServiceAddress to, const Notification& n) const {
+    if (!limits.sends_along || w.repeats || !n.eager.empty() || is_staged(w)) return false;
+    if (is_shared(n.collective)) return n.collective != Collective::kBcast && services_of[to.node.value] == 1;
+    return true;
+}
+
+void ServiceEngine::State::send_along(ServiceAddress to, const Notification& n) {
+    const uint32_t i = alongs.take();
+    DueAlong& due = alongs[i];
+    due.to = to;
+    due.block = n.block();
+    due.region = {n.owner, n.region, n.region_generation};
+    due.offset = n.offset;
+    due.bytes = n.bytes;
+    push_back(alongs.items, &due_alongs, i);
+}
+
+bool ServiceEngine::State::next_along(Action* out) {
+    const uint32_t i = pop_front(alongs.items, &due_alongs);
+    if (i == kNone) return false;
+    const DueAlong& due = alongs[i];
+    *out = Action{};
+    out->kind = Action::Kind::kSendAlong;
+    out->peer = due.to;
+    out->part.block = due.block;
+    out->name = due.region;
+    out->offset = due.offset;
+    out->bytes = due.bytes;
+    alongs.give(i);
+    return true;
+}
+
 // Returns whether something was sent.
 bool ServiceEngine::State::send_notifications(uint32_t i) {
     Watch& w = watches[i];
@@ -157,7 +192,9 @@ bool ServiceEngine::State::send_notifications(uint32_t i) {
             n.eager = {memory.arena(n.owner) + n.offset, static_cast<size_t>(n.bytes)};
             ++counters->eager_blocks;
         }
+        n.along = alongs.room() != 0 && goes_along(w, to, n);
         if (!add(to, m)) return sent != 0;
+        if (n.along) send_along(to, n);
         ++counters->notifications;
         clear_bit(bits, w.due_next);
         --w.due_count;
@@ -225,6 +262,7 @@ void ServiceEngine::State::on_request(const Request& r, WakeSet* wake) {
         test_bit(due_bits(i), bit))
         return;
     if (!to_node && geometry.outgoing(Rank{bit}).bytes == 0) return;
+    w.repeats = true;
     set_bit(due_bits(i), bit);
     ++w.due_count;
     w.unacknowledged = true;

@@ -129,6 +129,8 @@ bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
                     out->kind = Action::Kind::kRead;
                     out->region = imports[q.import].handle;
                     out->offset = q.n.offset + offset;
+                    out->along = q.n.along;
+                    out->part = {q.n.block(), offset};
                 }
                 return true;
             }

@@ -119,6 +119,7 @@ struct Watch {
     uint32_t request_next = 0;  // sources from here on to be asked for a notification; size: none
     uint32_t resend_ticks = 0, resend_after = 4;
     bool unacknowledged = false;  // something was notified and not acknowledged yet
+    bool repeats = false;         // ... and perhaps not for the first time
 };
 
 // A notification whose destination rank has entered: its block is to be read.
@@ -276,6 +277,15 @@ struct DuePass {
     uint64_t ticket = 0;
 };
 
+// A block of one of our ranks that goes out with its notification.
+struct DueAlong {
+    uint32_t next = kNone;
+    ServiceAddress to;
+    BlockName block;
+    RegionName region;
+    uint64_t offset = 0, bytes = 0;
+};
+
 struct RegionReply {
     uint32_t next = kNone;
     ServiceAddress peer;
@@ -367,6 +377,8 @@ struct ServiceEngine::State {
     ImportHandle forget = 0;         // evicted, to be told to the fabric
     bool forget_pending = false;
 
+    Pool<DueAlong> alongs;
+    List due_alongs;
     Pool<RegionReply> replies;
     List due_replies;
 
@@ -439,6 +451,9 @@ struct ServiceEngine::State {
     // --- service_notify.cc: our ranks' blocks, told to others
     void plan_notifications(uint32_t w);
     bool send_notifications(uint32_t w);
+    bool goes_along(const Watch& w, ServiceAddress to, const Notification& n) const;
+    void send_along(ServiceAddress to, const Notification& n);
+    bool next_along(Action* out);
     void rearm(uint32_t w, const ServiceAddress* only);
     void on_acknowledge(const Acknowledgement& a, WakeSet* wake);
     void on_request(const Request& r, WakeSet* wake);

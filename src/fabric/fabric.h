@@ -73,8 +73,18 @@ class Fabric {
                       uint64_t working_set = 0) = 0;
     // From an imported region of another node, a rank's or staging memory, into a rank of this node, or into
     // staging memory. Where ranks are on another machine, from staging memory into such alone.
-    virtual Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes,
-                      uint64_t id) = 0;
+    // `part`: what these bytes are of a block that its source may have sent along; null: of none.
+    virtual Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
+                      const AlongPart* part = nullptr) = 0;
+    // Whether send_along() does anything.
+    virtual bool sends_along() const { return false; }
+    // A block of a rank of this node will be read at `to`, which is told so next: it need not wait to be
+    // asked for. A hint: a read whose block has not come asks all the same. What a read there gets is
+    // as the bytes are while the block has not been read.
+    virtual void send_along(ServiceAddress to, const BlockName& block, const RegionName& region,
+                            uint64_t offset, uint64_t bytes) {
+        (void)to, (void)block, (void)region, (void)offset, (void)bytes;
+    }
     // From this process into a rank of this node; the bytes are borrowed until the event.
     virtual Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) = 0;
     // The descriptor by which other nodes' members import the staging memory of this one (import_region, with

@@ -139,8 +139,8 @@ bool ServiceLoop::carry_out(const Action& action) {
             return true;
         }
         case Action::Kind::kRead:
-            if (fabric_.read(action.region, action.offset, action.to, action.bytes, action.id) ==
-                Post::kAgain)
+            if (fabric_.read(action.region, action.offset, action.to, action.bytes, action.id,
+                             action.along ? &action.part : nullptr) == Post::kAgain)
                 return false;
             trace(begin, 1, action.bytes);
             return true;
@@ -152,6 +152,9 @@ bool ServiceLoop::carry_out(const Action& action) {
             return fabric_.write(action.data, action.to, action.id) == Post::kAccepted;
         case Action::Kind::kSend:
             return send(action);
+        case Action::Kind::kSendAlong:
+            fabric_.send_along(action.peer, action.part.block, action.name, action.offset, action.bytes);
+            return true;
         case Action::Kind::kImport:
             return fabric_.import_region(action.peer, action.name, action.data, action.id) == Post::kAccepted;
         case Action::Kind::kForget:

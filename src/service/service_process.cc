@@ -289,6 +289,7 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
         control.report("a service process could not start: " + (error.empty() ? strerror(errno) : error));
         return 1;
     }
+    limits.sends_along = fabric->sends_along();
     WakeSet wake;
     ServiceEngine engine(block.data(), memory, self, start.incarnation, limits, &wake);
     std::vector<uint16_t> counts;

@@ -14,6 +14,7 @@ constexpr uint64_t happening(Happening h, uint64_t slot, uint64_t life) {
 }
 constexpr uint32_t kAgainRunMax = 20;
 constexpr size_t kArrivalsMax = 1 << 20;
+constexpr size_t kAlongMax = 16;
 constexpr uint64_t kPollNs = 1000;      // of a poll where the fabric owns the clock
 constexpr uint64_t kNoticeNs = 300000;  // until a loss is noticed
 
@@ -108,6 +109,7 @@ bool FabricWorld::kill(uint32_t dead) {
     f.arrived_.clear();
     f.importing_.clear();
     f.imports_.clear();
+    f.along_.clear();
     for (uint32_t i = 0; i < count(); ++i) {
         // What is under way to it or from it may still arrive, late, or not.
         for (SimFabric::Link* link : {&f.links_[i], &fabrics_[i]->links_[dead]}) {
@@ -268,7 +270,8 @@ MoveResult SimFabric::reach(NodeId node, const MemoryRef& ref) {
                                : MoveResult::kMoved;
 }
 
-Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
+                     const AlongPart* part) {
     Move m;
     m.from_import = true;
     const bool around = bytes != 0 && world_.options_.staging_only && to.rank != kStaging;
@@ -288,7 +291,34 @@ Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
         world_.memory_.region(m.from_node, m.from_ref.rank, m.from_ref.region).unreadable)
         m.result = MoveResult::kFailed;
     if (around) m.result = MoveResult::kFailed;
+    for (const Along& along : along_) {
+        if (part == nullptr || along.block != part->block) continue;
+        if (part->offset > along.bytes->size() || bytes > along.bytes->size() - part->offset) {
+            world_.on_violation("a read beyond what was sent along");
+            break;
+        }
+        m.along = along.bytes;
+        m.from = along.bytes->data() + part->offset;
+        m.from_import = false;
+        ++world_.reads_along;
+        break;
+    }
     return start(m);
+}
+
+// Its bytes of now: to give them to a read later must be as good as to read then.
+void SimFabric::send_along(ServiceAddress to, const BlockName& block, const RegionName& region,
+                           uint64_t offset, uint64_t bytes) {
+    if (world_.calm || !world_.scheduler_.random.chance(world_.options_.along)) return;
+    const Region& r = world_.memory_.region(self_.node, region.rank, region.region);
+    if (r.generation != region.generation || r.unreadable) return;
+    std::string wrong;
+    const std::byte* from = resolve(self_.node, {region.rank, region.region, offset}, bytes, &wrong);
+    if (from == nullptr) return;  // its operation has ended meanwhile: in an error, or by a repetition
+    SimFabric& there = world_.fabric(to);
+    if (there.alive_)
+        there.along_.push_back({block, std::make_shared<std::vector<std::byte>>(from, from + bytes)});
+    if (there.along_.size() > kAlongMax) there.along_.pop_front();
 }
 
 Post SimFabric::write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) {

@@ -43,7 +43,7 @@ class FabricWorld {
     std::function<void(uint32_t, bool)> on_stage = [](uint32_t, bool) {};
     std::function<void(const std::string&)> on_violation = [](const std::string&) {};
 
-    uint64_t bytes_between_nodes = 0;
+    uint64_t bytes_between_nodes = 0, reads_along = 0;
     bool owns_clock = false;  // nobody else lets time pass: poll() does
     bool calm = false;        // faults have stopped
 
@@ -64,7 +64,10 @@ class SimFabric final : public Fabric {
     Post send(ServiceAddress to, std::span<const std::byte> message) override;
     Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
               uint64_t working_set = 0) override;
-    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
+              const AlongPart* part = nullptr) override;
+    void send_along(ServiceAddress to, const BlockName& block, const RegionName& region, uint64_t offset,
+                    uint64_t bytes) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
     std::span<const std::byte> staging_descriptor() const override;
     Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
@@ -86,8 +89,13 @@ class SimFabric final : public Fabric {
         NodeId from_node;
         MemoryRef from_ref, to;
         uint64_t bytes = 0, id = 0;
-        RegionIdentity name;  // reads: what the import was of
+        RegionIdentity name;                                  // reads: what the import was of
+        std::shared_ptr<const std::vector<std::byte>> along;  // reads: their block, which came along
         MoveResult result = MoveResult::kMoved;
+    };
+    struct Along {
+        BlockName block;
+        std::shared_ptr<const std::vector<std::byte>> bytes;
     };
     struct Arrival {
         FabricEvent event;
@@ -138,6 +146,7 @@ class SimFabric final : public Fabric {
     std::vector<std::pair<uint64_t, Arrival>> importing_;
     std::vector<Link> links_;
     std::deque<Arrival> arrived_;
+    std::deque<Along> along_;
     std::vector<std::vector<std::byte>> lent_;  // messages of the last poll
 };
 

@@ -104,6 +104,7 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     }
     // A move counts 4 KiB: after how many of them.
     if (version >= 6 && r.chance(700)) o.help_bytes = 4096 * one_of(r, {1, 3, 10});
+    if (version >= 7 && o.nodes > 1 && r.chance(300)) o.along = one_of(r, {300, 1000});
     return o;
 }
 
@@ -203,6 +204,7 @@ std::string WorldOptions::text() const {
     put("staged", staged);
     put("broadcasts", broadcasts);
     put("help_bytes", help_bytes);
+    put("along", along);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
     return t;

@@ -9,10 +9,10 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 6;
+constexpr uint32_t kOptionsVersion = 7;
 // The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often;
 // version 3 has no staging, version 4 no worlds of broadcasts; until version 5 no service process takes of
-// another's work.
+// another's work, until version 6 nothing is sent along.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
@@ -33,6 +33,7 @@ struct WorldOptions {
     uint32_t staging_slots = 0, staging_slot_bytes = 64;
     bool staging_only = false;
     uint32_t help_bytes = 0;
+    uint32_t along = 0;  // of blocks that are sent along come, per mille; 0: none is sent
     uint32_t copies_in_flight = 1;
     uint32_t block_bytes_max = 512;
     uint32_t actions_per_step = 1;

@@ -30,6 +30,7 @@ ServiceLimits ServiceActor::limits(const WorldOptions& o) {
     l.staging_slot_bytes = o.staging_slot_bytes;
     l.staging_only = o.staging_only;
     l.help_bytes = o.help_bytes;
+    l.sends_along = o.along != 0;
     if (o.ranks > 256) l.frame_bytes = 1536;  // one per peer, and every service process is everybody's peer
     return l;
 }
@@ -155,7 +156,7 @@ bool ServiceActor::carry_out(const Action& a) {
             if (post == Post::kAccepted) copies_.emplace(kCopyBit + copy_number_++, a.copy);
             break;
         case Action::Kind::kRead:
-            post = fabric.read(a.region, a.offset, a.to, a.bytes, a.id);
+            post = fabric.read(a.region, a.offset, a.to, a.bytes, a.id, a.along ? &a.part : nullptr);
             break;
         case Action::Kind::kMove:
             post = fabric.copy(a.from, a.to, a.bytes, a.id);
@@ -165,6 +166,9 @@ bool ServiceActor::carry_out(const Action& a) {
             break;
         case Action::Kind::kSend:
             post = fabric.send(a.peer, a.data);
+            break;
+        case Action::Kind::kSendAlong:
+            fabric.send_along(a.peer, a.part.block, a.name, a.offset, a.bytes);
             break;
         case Action::Kind::kImport:
             post = fabric.import_region(a.peer, a.name, a.data, a.id);

@@ -283,6 +283,7 @@ Verdict World::run() {
     coverage.worlds = 1;
     coverage.crowded_worlds = options.ranks > 8 && options.nodes > 2;
     coverage.events = scheduler.count();
+    coverage.along = fabric.reads_along != 0;
     coverage.bytes_between_nodes = fabric.bytes_between_nodes;
     verdict_.coverage = coverage;
     return verdict_;

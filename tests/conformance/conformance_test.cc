@@ -237,6 +237,36 @@ TEST_P(Contract, NothingGoesAroundTheStagingMemory) {
     EXPECT_EQ(world_->bytes(kNode0, kRank1)[50], std::byte{0x22});
 }
 
+// Whether a fabric sends blocks along or does not, they are read in parts as if nothing had been said.
+TEST_P(Contract, ABlockThatIsSentAlongIsRead) {
+    if (world_->staging_only()) GTEST_SKIP() << "what is staged is not sent along";
+    constexpr uint64_t kBytes = 200'000, kAt = 1000;
+    std::byte* const from = world_->bytes(kNode1, kRank1);
+    std::byte* const to = world_->bytes(kNode0, kRank0);
+    for (uint64_t i = 0; i < kBytes; ++i) from[kAt + i] = static_cast<std::byte>(i * 7 / 3);
+    const BlockName block{{GroupId{7}, 3}, Rank{2}, 1};
+    ASSERT_EQ(world_->fabric(kA).import_region(kB, world_->name(kNode1, kRank1),
+                                               world_->descriptor(kNode1, kRank1), 9),
+              Post::kAccepted);
+    const FabricEvent imported = finish(kA, 9);
+    ASSERT_TRUE(imported.ok);
+    for (uint64_t round = 0; round < 3; ++round) {
+        memset(to, 0xee, FabricWorld::kRegionBytes);
+        if (round != 0) world_->fabric(kB).send_along(kA, block, world_->name(kNode1, kRank1), kAt, kBytes);
+        for (const auto& [begin, end] :
+             {std::pair{0ul, 70'001ul}, {70'001ul, 70'002ul}, {70'002ul, kBytes}}) {
+            const AlongPart part{block, begin};
+            ASSERT_EQ(world_->fabric(kA).read(imported.region, kAt + begin, {kRank0, kUser, 10 + begin},
+                                              end - begin, 1, &part),
+                      Post::kAccepted);
+            ASSERT_EQ(finish(kA, 1).result, MoveResult::kMoved);
+        }
+        EXPECT_EQ(memcmp(to + 10, from + kAt, kBytes), 0) << round;
+        EXPECT_EQ(to[9], std::byte{0xee});
+        EXPECT_EQ(to[10 + kBytes], std::byte{0xee});
+    }
+}
+
 // Every kind of move, between every kind of region: where ranks' memory is inaccessible to a service process,
 // none of it goes through a mapping.
 TEST_P(Contract, BytesGoTheWayTheyMay) {

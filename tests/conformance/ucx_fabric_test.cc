@@ -124,5 +124,142 @@ TEST_F(UcxFabricTest, EveryLifeIsKnownByItsNumber) {
     EXPECT_TRUE(send(kB, kA));
 }
 
+// --- blocks that are sent along. Where they lie is not where their reads say: only what came along is right.
+
+class UcxAlongTest : public UcxFabricTest {
+  protected:
+    static constexpr uint64_t kBytes = 300'000, kAt = 400'000;
+    void SetUp() override {
+        import_from_b();
+        ASSERT_TRUE(send(kA, kB));
+        ASSERT_TRUE(send(kB, kA));
+        if (!world_.fabric(kB).sends_along()) GTEST_SKIP() << "the network's card moves what is asked for";
+        std::byte* const from = world_.bytes(kB.node, kRank1);
+        memset(from, 0x01, kAt);
+        for (uint64_t i = 0; i < kBytes; ++i) from[kAt + i] = static_cast<std::byte>(i / 251);
+        memset(world_.bytes(kA.node, kRank0), 0xee, FabricWorld::kRegionBytes);
+    }
+    static BlockName block(uint64_t sequence) { return {{GroupId{5}, sequence}, Rank{3}, 0}; }
+    void send_along(uint64_t sequence, uint64_t bytes = kBytes) {
+        world_.fabric(kB).send_along(kA, block(sequence), world_.name(kB.node, kRank1), kAt, bytes);
+    }
+    void read_part(uint64_t sequence, uint64_t begin, uint64_t end, uint64_t id = 2) {
+        const AlongPart part{block(sequence), begin};
+        ASSERT_EQ(world_.fabric(kA).read(region_, begin, {kRank0, FabricWorld::kUserRegion, begin},
+                                         end - begin, id, &part),
+                  Post::kAccepted);
+    }
+    void turn_for(std::chrono::milliseconds time) {
+        const auto end = std::chrono::steady_clock::now() + time;
+        while (std::chrono::steady_clock::now() < end) turn();
+    }
+    bool came_along(uint64_t bytes = kBytes) {
+        return memcmp(world_.bytes(kA.node, kRank0), world_.bytes(kB.node, kRank1) + kAt, bytes) == 0;
+    }
+    bool was_asked_for(uint64_t bytes) {
+        return memcmp(world_.bytes(kA.node, kRank0), world_.bytes(kB.node, kRank1), bytes) == 0;
+    }
+};
+
+TEST_F(UcxAlongTest, WhatCameBeforeItsReadsIsKept) {
+    send_along(1);
+    turn_for(std::chrono::milliseconds(50));
+    // Its source may write there as soon as it has been read; nobody has.
+    read_part(1, 100'001, kBytes);
+    read_part(1, 0, 100'000);
+    read_part(1, 100'000, 100'001);
+    EXPECT_TRUE(turn_until([&] { return moved_ == 3; }));
+    EXPECT_TRUE(came_along());
+}
+
+TEST_F(UcxAlongTest, WhatComesAfterItsReadsGoesToWhereTheyWantIt) {
+    // B has had no turn: A is told, but nothing has left yet.
+    send_along(1);
+    FabricEvent events[8];
+    for (int i = 0; i < 1000; ++i) ASSERT_EQ(world_.fabric(kA).poll(events, 0), 0u);
+    read_part(1, 0, 65'537);
+    read_part(1, 65'537, kBytes);
+    EXPECT_TRUE(turn_until([&] { return moved_ == 2; }));
+    EXPECT_TRUE(came_along());
+}
+
+TEST_F(UcxAlongTest, WhatWasNotSentAlongIsAskedFor) {
+    send_along(1);
+    read_part(2, 0, 1000);
+    EXPECT_TRUE(turn_until([&] { return moved_ == 1; }));
+    EXPECT_TRUE(was_asked_for(1000));
+}
+
+// More than the window is not sent, until what was sent has been read.
+TEST_F(UcxAlongTest, TheWindowEndsAndOpensAgain) {
+    constexpr uint64_t kWindow = 4u << 20;  // of four service processes
+    uint64_t sequence = 0, sent = 0;
+    for (; sent + kBytes <= kWindow; sent += kBytes) send_along(++sequence);
+    send_along(sequence + 1);
+    turn_for(std::chrono::milliseconds(50));
+    read_part(sequence + 1, 0, 1000);
+    ASSERT_TRUE(turn_until([&] { return moved_ == 1; }));
+    EXPECT_TRUE(was_asked_for(1000));
+    for (uint64_t i = 1; i <= sequence; ++i) {
+        read_part(i, 0, kBytes);
+        ASSERT_TRUE(turn_until([&] { return moved_ == 1 + i; })) << i;
+        EXPECT_TRUE(came_along()) << i;
+        memset(world_.bytes(kA.node, kRank0), 0xee, kBytes);
+    }
+    ASSERT_TRUE(send(kA, kB));  // with this it is told
+    send_along(100);
+    turn_for(std::chrono::milliseconds(50));
+    read_part(100, 0, kBytes);
+    ASSERT_TRUE(turn_until([&] { return moved_ == 2 + sequence; }));
+    EXPECT_TRUE(came_along());
+}
+
+// By another service process, perhaps: nobody says so.
+TEST_F(UcxAlongTest, WhatNobodyReadsIsDroppedAfterAWhile) {
+    for (uint64_t sequence = 1; sequence <= 13; ++sequence) send_along(sequence);
+    turn_for(std::chrono::milliseconds(3000));  // a look at peers now and then, and a second
+    ASSERT_TRUE(send(kA, kB));
+    read_part(1, 0, 1000);
+    ASSERT_TRUE(turn_until([&] { return moved_ == 1; }));
+    EXPECT_TRUE(was_asked_for(1000));
+    send_along(20);
+    turn_for(std::chrono::milliseconds(50));
+    read_part(20, 0, kBytes);
+    ASSERT_TRUE(turn_until([&] { return moved_ == 2; }));
+    EXPECT_TRUE(came_along());
+}
+
+// Its reads go on as if it had not been sent, and end as they would have.
+TEST_F(UcxAlongTest, WhatCannotBeSentIsAskedFor) {
+    RegionName gone = world_.name(kB.node, kRank1);
+    ++gone.generation;
+    world_.fabric(kB).send_along(kA, block(1), gone, kAt, kBytes);
+    FabricEvent events[8];
+    for (int i = 0; i < 1000; ++i) ASSERT_EQ(world_.fabric(kA).poll(events, 0), 0u);
+    read_part(1, 0, 5000);
+    ASSERT_TRUE(turn_until([&] { return moved_ == 1; }));
+    EXPECT_TRUE(was_asked_for(5000));
+    read_part(1, 5000, 6000);
+    ASSERT_TRUE(turn_until([&] { return moved_ == 2; }));
+    EXPECT_TRUE(was_asked_for(6000));
+}
+
+TEST_F(UcxAlongTest, ASuccessorIsAskedForTheRest) {
+    send_along(1);
+    FabricEvent events[8];
+    for (int i = 0; i < 1000; ++i) ASSERT_EQ(world_.fabric(kA).poll(events, 0), 0u);
+    read_part(1, 0, kBytes);
+    world_.lose(kB);
+    lost_ = true;
+    for (int i = 0; i < 100; ++i) turn();
+    EXPECT_EQ(moved_ + failed_, 0u);
+    world_.restart(kB, 2);
+    lost_ = false;
+    ASSERT_TRUE(send(kB, kA));
+    EXPECT_TRUE(turn_until([&] { return moved_ == 1; }));
+    EXPECT_TRUE(was_asked_for(kBytes));
+    EXPECT_EQ(failed_ + lost_told_, 0u);
+}
+
 }  // namespace
 }  // namespace longshore::test

@@ -154,6 +154,7 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
             engine.finish_import(a.id, reinterpret_cast<ImportHandle>(base), true, &wake);
             break;
         }
+        case Action::Kind::kSendAlong:
         case Action::Kind::kForget:
             break;
     }

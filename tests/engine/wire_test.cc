@@ -47,6 +47,7 @@ Message notify() {
                       0x81828384,
                       0x9192939495969798,
                       0x0102030405060708,
+                      true,
                       16,
                       Collective::kAllgatherv,
                       {}};
@@ -66,10 +67,11 @@ std::vector<Case> cases() {
                                  " a4 a3 a2 a1  b4 b3 b2 b1  c2 c1 d2 d1  e2 e1  f4 f3 f2 f1  84 83 82 81 "
                                  " 98 97 96 95 94 93 92 91  08 07 06 05 04 03 02 01 ";
     all.push_back({"hello", {}, "01"});
-    all.push_back({"notify", notify(), "02" + notified + " 64  00 00"});  // 3 * 28 + 16
+    all.push_back({"notify", notify(), "02" + notified + " 64  ff ff"});  // 3 * 28 + 16
     Message m = notify();
     m.notification.destination = kToNode | 5;
     m.notification.bytes = sizeof kEager;
+    m.notification.along = false;
     m.notification.hops = 0;
     m.notification.collective = Collective::kAlltoall;
     m.notification.eager = kEager;
@@ -79,6 +81,7 @@ std::vector<Case> cases() {
                        " 98 97 96 95 94 93 92 91  05 00 00 00 00 00 00 00  00  05 00  80 ff 00 7f 01"});
     m = notify();
     m.kind = MessageKind::kHandOn;
+    m.notification.along = false;
     m.notification.hops = 1;
     m.notification.collective = Collective::kScatterv;
     all.push_back({"hand on", m, "03" + notified + " e1  00 00"});  // 8 * 28 + 1
@@ -160,6 +163,7 @@ void expect_same(const Message& a, const Message& b) {
     EXPECT_EQ(n.region_generation, o.region_generation);
     EXPECT_EQ(n.offset, o.offset);
     EXPECT_EQ(n.bytes, o.bytes);
+    EXPECT_EQ(n.along, o.along);
     EXPECT_EQ(n.hops, o.hops);
     EXPECT_EQ(n.collective, o.collective);
     expect_same_bytes(n.eager, o.eager);
@@ -186,9 +190,9 @@ void expect_same(const Message& a, const Message& b) {
     EXPECT_EQ(r.bytes, s.bytes);
 }
 
-// Version 3, service 1, length, node 0xa1a2, service process 0xb1b2, incarnation.
+// Version 4, service 1, length, node 0xa1a2, service process 0xb1b2, incarnation.
 Bytes frame_of(const Bytes& messages) {
-    Bytes frame = bytes_of("03 01 00 00  a2 a1  b2 b1  c4 c3 c2 c1");
+    Bytes frame = bytes_of("04 01 00 00  a2 a1  b2 b1  c4 c3 c2 c1");
     frame.insert(frame.end(), messages.begin(), messages.end());
     frame[2] = static_cast<std::byte>(frame.size() % 256);
     frame[3] = static_cast<std::byte>(frame.size() / 256);
@@ -212,7 +216,7 @@ void expect_decoded(const Bytes& frame, const std::vector<Case>& all) {
     FrameReader reader;
     FrameHeader header;
     ASSERT_TRUE(reader.start(frame, &header));
-    EXPECT_EQ(header.version, 3);
+    EXPECT_EQ(header.version, 4);
     EXPECT_EQ(header.service, 1);
     EXPECT_EQ(header.length, frame.size());
     EXPECT_EQ(header.sender, kHeader.sender);
@@ -252,12 +256,12 @@ TEST(Wire, AFrameIsItsMessagesOneAfterTheOther) {
 }
 
 TEST(Wire, AnEmptyFrameIsItsHeader) {
-    EXPECT_EQ(encode({}), bytes_of("03 01 0c 00  a2 a1  b2 b1  c4 c3 c2 c1"));
+    EXPECT_EQ(encode({}), bytes_of("04 01 0c 00  a2 a1  b2 b1  c4 c3 c2 c1"));
 }
 
 // Others' wires: refused before anything of them is read.
 TEST(Wire, OtherVersionsAndServicesAreNotRead) {
-    for (const char* header : {"02 01 0d 00", "04 01 0d 00", "03 00 0d 00", "03 02 0d 00", "03 01 0c 00"}) {
+    for (const char* header : {"03 01 0d 00", "05 01 0d 00", "04 00 0d 00", "04 02 0d 00", "04 01 0c 00"}) {
         Bytes frame = frame_of(bytes_of("01"));
         const Bytes begin = bytes_of(header);
         std::copy(begin.begin(), begin.end(), frame.begin());

@@ -50,6 +50,7 @@ void add_frame(Prng& r, std::vector<uint8_t>* out) {
                           static_cast<uint32_t>(number(r)),
                           number(r),
                           bytes,
+                          r.chance(300),
                           static_cast<uint8_t>(number(r)),
                           static_cast<Collective>(r.below(kCollectives)),
                           {}};

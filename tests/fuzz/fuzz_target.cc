@@ -42,6 +42,7 @@ struct Node {
         service_limits.held_max = 4;
         service_limits.imports_max = 4;
         service_limits.staging_slots = 3;
+        service_limits.sends_along = true;
         bytes = allocate(NodeLayout::of(limits).total_bytes);
         rank_block = allocate(RankEngine::bytes_needed(limits));
         service_block = allocate(ServiceEngine::bytes_needed(limits, service_limits));
@@ -114,6 +115,9 @@ bool run_engine(ServiceEngine& engine, const Node& node, uint32_t slot_bytes, ui
                 break;
             case Action::Kind::kSend:
                 if (a.data.size() > kFrameBytesMax) abort();
+                break;
+            case Action::Kind::kSendAlong:
+                if (!node.has({a.name.rank, a.name.region, a.offset}, a.bytes, slot_bytes)) abort();
                 break;
             case Action::Kind::kForget:
                 break;

@@ -231,7 +231,8 @@ Post HostFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes
     return Post::kAccepted;
 }
 
-Post HostFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+Post HostFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
+                      const AlongPart*) {
     if ((from & kOnHost) == 0) return inner_->read(from, offset, to, bytes, id);
     const HostRegion* const region = imports_.find(from & ~kOnHost);
     if (region != nullptr && bytes == 0) return end(id, MoveResult::kMoved);

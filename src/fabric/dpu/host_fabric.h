@@ -45,7 +45,8 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
     }
     Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
               uint64_t working_set = 0) override;
-    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
+              const AlongPart* part = nullptr) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
     std::span<const std::byte> staging_descriptor() const override { return inner_->staging_descriptor(); }
     Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,

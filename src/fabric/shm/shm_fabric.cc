@@ -290,7 +290,8 @@ Post ShmFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
     return Post::kAccepted;
 }
 
-Post ShmFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+Post ShmFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
+                     const AlongPart*) {
     const ProcessSpan* span = imports_.find(from);
     complete(id, span != nullptr ? copier_.read(*span, offset, to, bytes) : MoveResult::kFailed);
     return Post::kAccepted;

@@ -47,7 +47,8 @@ class ShmFabric : public Fabric {
     Post send(ServiceAddress to, std::span<const std::byte> message) override;
     Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
               uint64_t working_set = 0) override;
-    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) override;
+    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
+              const AlongPart* part = nullptr) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
     std::span<const std::byte> staging_descriptor() const override {
         return {staging_descriptor_, staging_ ? sizeof staging_descriptor_ : 0};

@@ -59,17 +59,20 @@ void UcxFabric::send_packet(Peer& peer, Packet packet, std::span<const std::byte
     packet.incarnation = options_.incarnation;
     packet.token = options_.nodes[peer.at.node.value].token;
     // What is counted is in order on the way of messages only.
-    const bool is_data = packet.kind == PacketKind::kReadData;
-    if (!is_data) packet.taken = peer.told = peer.taken;
-    if (is_data && peer.data == nullptr && peer.talk != nullptr) {
+    const bool data = is_data(packet.kind);
+    if (!data) {
+        packet.taken = peer.told = peer.taken;
+        packet.used = peer.used;
+    }
+    if (data && peer.data == nullptr && peer.talk != nullptr) {
         peer.data = reach(*end_.data, peer);
         peer.broken |= peer.data == nullptr;
     }
-    UcxWorker& worker = is_data ? *end_.data : *end_.talk;
-    UcxEndpoint* const way = is_data ? peer.data : peer.talk;
+    UcxWorker& worker = data ? *end_.data : *end_.talk;
+    UcxEndpoint* const way = data ? peer.data : peer.talk;
     std::byte header[kPacketHeaderBytesMax];
     const auto bytes = encode_packet(packet, header);
-    const bool offered = is_data && payload.size() > kSentBytesMax;
+    const bool offered = data && payload.size() > kSentBytesMax;
     const bool sent = way != nullptr && (offered ? worker.offer(way, bytes, payload, lent)
                                                  : worker.send(way, bytes, payload, lent));
     if (!sent && lent != 0) on_sent(lent);
@@ -90,7 +93,7 @@ bool UcxFabric::is_current(const Peer& peer, const Packet& packet) const {
     if (peer.state == Peer::State::kLost) return false;
     if (packet.kind == PacketKind::kGreeting) return packet.incarnation >= peer.incarnation;
     // Data has a way of its own, and may come before the greeting of who was asked for it.
-    return (peer.greeted || packet.kind == PacketKind::kReadData) && packet.incarnation == peer.incarnation &&
+    return (peer.greeted || is_data(packet.kind)) && packet.incarnation == peer.incarnation &&
            peer.state != Peer::State::kDown;
 }
 
@@ -102,7 +105,8 @@ void UcxFabric::greet(Peer& peer, const Packet& packet, std::span<const std::byt
     } else {
         disconnect(peer);
         const ServiceAddress at = peer.at;
-        requests_ -= static_cast<uint32_t>(peer.requests.size());
+        requests_ -= static_cast<uint32_t>(peer.to_serve());
+        drop_all_coming(peer);
         std::erase_if(frames_, [&](const Frame& frame) { return frame.from == at; });
         peer = Peer{};
         peer.at = at;
@@ -135,8 +139,10 @@ void UcxFabric::break_off(Peer& peer, const char* why) {
     peer.state = Peer::State::kDown;
     peer.broken = false;
     peer.down_since_ns = turned_ns_;
-    requests_ -= static_cast<uint32_t>(peer.requests.size());
+    requests_ -= static_cast<uint32_t>(peer.to_serve());
     peer.requests.clear();
+    peer.along.clear();
+    drop_all_coming(peer);
     if (why == nullptr) return;
     ++counters_.refused;
     problem_ = name_of(peer) + " " + why + ": the connection is closed";
@@ -165,6 +171,7 @@ void UcxFabric::look_at_peers(uint64_t now) {
             if (peer.broken) break_off(peer, nullptr);
             if (peer.state == Peer::State::kDown && now - peer.down_since_ns >= options_.limit_ns) lose(peer);
             if (peer.state != Peer::State::kConnected) continue;
+            drop_old_coming(peer, now);
             if (was_away) peer.heard_ns = now;
             const uint64_t silent = now - std::min(now, peer.heard_ns);
             if (silent >= kLimitsOfSilence * options_.limit_ns) {

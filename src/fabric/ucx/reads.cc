@@ -14,7 +14,8 @@ constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies
 
 // --- this side reads
 
-Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id) {
+Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
+                     const AlongPart* part) {
     const Import* const import = imports_.find(from);
     const bool around = options_.staging_only && bytes != 0 && to.rank != kStaging;
     if (import == nullptr || around || bytes > kBytesMax) {
@@ -41,6 +42,9 @@ Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
     read.offset = offset;
     read.bytes = bytes;
     read.to = to;
+    read.received = 0;
+    read.result = MoveResult::kMoved;
+    if (part != nullptr && take_from_along(peer, at, *part)) return Post::kAccepted;
     if (peer.state == Peer::State::kNone) connect(peer);
     request(at);
     return Post::kAccepted;
@@ -167,7 +171,7 @@ void UcxFabric::on_taken(uint64_t id, bool ok) {
 void UcxFabric::take_request(Peer& peer, const Packet& packet) {
     if (peer.requests.size() >= kRequestsMax || packet.bytes == 0 || packet.bytes > kBytesMax)
         return break_off(peer, "asks for more than it may");
-    peer.requests.push_back({packet.id, packet.region, packet.offset, packet.bytes, 0});
+    peer.requests.push_back({packet.id, packet.region, packet.offset, packet.bytes, 0, false});
     ++requests_;
 }
 
@@ -177,11 +181,13 @@ void UcxFabric::serve() {
     for (size_t idle = 0; idle < nodes && requests_ != 0; ++next_served_) {
         bool served = false;
         for (Peer& peer : peers_[next_served_ % nodes]) {
-            if (peer.requests.empty()) continue;
+            if (peer.to_serve() == 0) continue;
             if (pieces_sending_ >= kPiecesSendingMax) return;
             served = true;
-            if (!serve(peer, peer.requests.front())) continue;
-            peer.requests.pop_front();
+            // What is asked for is missed; what goes along may not be, yet.
+            std::deque<Request>& requests = peer.requests.empty() ? peer.along : peer.requests;
+            if (!serve(peer, requests.front())) continue;
+            requests.pop_front();
             --requests_;
         }
         idle = served ? 0 : idle + 1;
@@ -195,7 +201,7 @@ bool UcxFabric::serve(Peer& peer, Request& request) {
     std::span<const std::byte> piece;
     uint64_t lent = 0;
     Packet packet;
-    packet.kind = PacketKind::kReadData;
+    packet.kind = request.along ? PacketKind::kAlongData : PacketKind::kReadData;
     packet.id = request.id;
     packet.offset = request.sent;
     packet.result = find_piece(request, bytes, &piece, &lent);

@@ -22,7 +22,10 @@ bool UcxEnd::open(std::string* error) {
 }
 
 UcxFabric::UcxFabric(NetworkOptions options, UcxEnd end, std::unique_ptr<ShmFabric> local)
-    : options_(std::move(options)), local_(std::move(local)), end_(std::move(end)) {
+    : options_(std::move(options)),
+      along_window_(along_window(options_)),
+      local_(std::move(local)),
+      end_(std::move(end)) {
     peers_.resize(options_.nodes.size());
     for (uint16_t node = 0; node < peers_.size(); ++node) {
         peers_[node].resize(options_.nodes[node].services);
@@ -104,12 +107,15 @@ void UcxFabric::on_message(std::span<const std::byte> header, std::span<const st
     Peer* const peer = sender_of(packet);
     if (peer == nullptr) return;
     peer->heard_ns = turned_ns_;
-    const uint64_t bytes_max = packet.kind == PacketKind::kReadData ? kSentBytesMax : kFrameBytesMax;
+    const uint64_t bytes_max = is_data(packet.kind) ? kSentBytesMax : kFrameBytesMax;
     if (payload.size() > bytes_max) {
         peer->broken = true;
         refuse("a message that is too long");
     } else if (packet.kind == PacketKind::kReadData && is_current(*peer, packet)) {
         take_data(*peer, packet, payload);
+    } else if (packet.kind == PacketKind::kAlongData && packet.result == MoveResult::kMoved &&
+               is_current(*peer, packet)) {
+        take_along_data(*peer, packet, payload);
     } else {
         arrived_.push_back({packet, {payload.begin(), payload.end()}});
     }
@@ -138,10 +144,12 @@ void UcxFabric::take(Arrived& arrived) {
         return;
     }
     if (arrived.offer != nullptr) return take_offer(*peer, packet, arrived.offered, arrived.offer);
-    if (packet.kind != PacketKind::kGreeting && packet.kind != PacketKind::kReadData) {
-        if (packet.taken - peer->looked_at > peer->sent - peer->looked_at)
+    if (packet.kind != PacketKind::kGreeting && !is_data(packet.kind)) {
+        if (packet.taken - peer->looked_at > peer->sent - peer->looked_at ||
+            packet.used - peer->along_used > peer->along_sent - peer->along_used)
             return break_off(*peer, "counts more messages than it got");
         peer->looked_at = packet.taken;
+        peer->along_used = packet.used;
     }
     switch (packet.kind) {
         case PacketKind::kGreeting:
@@ -163,6 +171,12 @@ void UcxFabric::take(Arrived& arrived) {
         case PacketKind::kReadData:
             take_data(*peer, packet, arrived.payload);
             break;
+        case PacketKind::kAlong:
+            take_along(*peer, packet);
+            break;
+        case PacketKind::kAlongData:
+            take_along_data(*peer, packet, arrived.payload);
+            break;
         case PacketKind::kTaken:
             break;
     }
@@ -171,7 +185,11 @@ void UcxFabric::take(Arrived& arrived) {
 void UcxFabric::turn() {
     turned_ns_ = now_ns();
     for (UcxWorker* worker : {end_.talk.get(), end_.data.get()}) {
-        for (int i = 0; i < kProgressPerTurn && worker->progress(); ++i) {
+        // What a message leads to is not kept waiting by the data behind it.
+        const bool all = worker == end_.data.get();
+        for (int i = 0;
+             i < kProgressPerTurn && (all || (arrived_.empty() && done_.empty())) && worker->progress();
+             ++i) {
         }
     }
     while (!arrived_.empty()) {
