@@ -78,9 +78,9 @@ class Fabric {
                       const AlongPart* part = nullptr) = 0;
     // Whether send_along() does anything.
     virtual bool sends_along() const { return false; }
-    // A block of a rank of this node will be read at `to`, which is told so next: it need not wait to be
-    // asked for. A hint: a read whose block has not come asks all the same. What a read there gets is
-    // as the bytes are while the block has not been read.
+    // A block of a rank of this node will be read at `to`, which the next message there says: it goes behind
+    // that, and need not wait to be asked for. A hint: a read whose block does not come so asks all the same.
+    // What a read gets is as the bytes are while the block has not been read.
     virtual void send_along(ServiceAddress to, const BlockName& block, const RegionName& region,
                             uint64_t offset, uint64_t bytes) {
         (void)to, (void)block, (void)region, (void)offset, (void)bytes;

@@ -252,7 +252,18 @@ TEST_P(Contract, ABlockThatIsSentAlongIsRead) {
     ASSERT_TRUE(imported.ok);
     for (uint64_t round = 0; round < 3; ++round) {
         memset(to, 0xee, FabricWorld::kRegionBytes);
-        if (round != 0) world_->fabric(kB).send_along(kA, block, world_->name(kNode1, kRank1), kAt, kBytes);
+        if (round != 0) {
+            world_->fabric(kB).send_along(kA, block, world_->name(kNode1, kRank1), kAt, kBytes);
+            bool sent = false, told = false;
+            EXPECT_TRUE(poll_until(
+                {kA, kB},
+                [&](ServiceAddress, const FabricEvent& e) { told |= e.kind == FabricEvent::Kind::kMessage; },
+                [&] {
+                    const auto message = std::as_bytes(std::span("told"));
+                    sent = sent || world_->fabric(kB).send(kA, message) == Post::kAccepted;
+                    return told;
+                }));
+        }
         for (const auto& [begin, end] :
              {std::pair{0ul, 70'001ul}, {70'001ul, 70'002ul}, {70'002ul, kBytes}}) {
             const AlongPart part{block, begin};

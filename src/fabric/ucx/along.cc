@@ -12,7 +12,8 @@ namespace longshore {
 namespace {
 // Of what is sent along to one service process: by all others, and by one.
 constexpr uint64_t kWindowOfAll = 16u << 20, kWindowMax = 4u << 20;
-constexpr uint64_t kBlocksMax = 64;  // of one other
+constexpr uint64_t kBlocksMax = 64;    // of one other
+constexpr uint64_t kPartOfWindow = 4;  // of longer blocks the way of a request is a small part of the time
 constexpr uint64_t kAgeMaxNs = 1'000'000'000;
 }  // namespace
 
@@ -40,7 +41,7 @@ void UcxFabric::send_along(ServiceAddress to, const BlockName& block, const Regi
     if (peer == nullptr || bytes == 0 || !sends_along()) return;
     if (peer->state == Peer::State::kNone) connect(*peer);
     const uint64_t cost = along_cost(bytes);
-    if (peer->state != Peer::State::kConnected ||
+    if (peer->state != Peer::State::kConnected || bytes > along_window_ / kPartOfWindow ||
         cost > along_window_ - (peer->along_sent - peer->along_used))
         return;
     peer->along_sent += cost;
@@ -50,8 +51,14 @@ void UcxFabric::send_along(ServiceAddress to, const BlockName& block, const Regi
     packet.block = block;
     packet.bytes = bytes;
     send_packet(*peer, packet);
-    peer->along.push_back({packet.id, region, offset, bytes, 0, true});
-    ++requests_;
+    peer->held_back.push_back({packet.id, region, offset, bytes, 0, true});
+}
+
+// The frame that tells of them has gone: before it they would be in its way.
+void UcxFabric::release_along(Peer& peer) {
+    requests_ += static_cast<uint32_t>(peer.held_back.size());
+    peer.requests.insert(peer.requests.end(), peer.held_back.begin(), peer.held_back.end());
+    peer.held_back.clear();
 }
 
 // --- others'

@@ -105,7 +105,7 @@ void UcxFabric::greet(Peer& peer, const Packet& packet, std::span<const std::byt
     } else {
         disconnect(peer);
         const ServiceAddress at = peer.at;
-        requests_ -= static_cast<uint32_t>(peer.to_serve());
+        requests_ -= static_cast<uint32_t>(peer.requests.size());
         drop_all_coming(peer);
         std::erase_if(frames_, [&](const Frame& frame) { return frame.from == at; });
         peer = Peer{};
@@ -139,9 +139,9 @@ void UcxFabric::break_off(Peer& peer, const char* why) {
     peer.state = Peer::State::kDown;
     peer.broken = false;
     peer.down_since_ns = turned_ns_;
-    requests_ -= static_cast<uint32_t>(peer.to_serve());
+    requests_ -= static_cast<uint32_t>(peer.requests.size());
     peer.requests.clear();
-    peer.along.clear();
+    peer.held_back.clear();
     drop_all_coming(peer);
     if (why == nullptr) return;
     ++counters_.refused;

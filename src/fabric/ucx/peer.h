@@ -63,13 +63,12 @@ struct UcxFabric::Peer {
     uint32_t sent = 0, looked_at = 0;            // our frames: sent, and looked at over there
     uint32_t expected = 0, taken = 0, told = 0;  // its frames: come, handed out here, and said to be
     uint64_t heard_ns = 0, asked_ns = 0, down_since_ns = 0;
-    std::deque<Request> requests, along;
+    std::deque<Request> requests;
+    std::vector<Request> held_back;  // to be sent along, behind the next frame
     uint64_t along_count = 0;
     uint64_t along_sent = 0, along_used = 0;  // of ours, as along_cost() has it: sent, and used over there
     std::vector<Coming> coming;
     uint64_t coming_cost = 0, used = 0;  // of its: to be used, and used, or dropped
-
-    size_t to_serve() const { return requests.size() + along.size(); }
 };
 
 }  // namespace longshore

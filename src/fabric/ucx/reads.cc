@@ -6,7 +6,7 @@
 namespace longshore {
 namespace {
 constexpr size_t kReadsMax = 1u << 16;
-constexpr size_t kRequestsMax = 256;      // of a peer
+constexpr size_t kRequestsMax = 256;      // of a peer, and blocks that are sent along to it
 constexpr uint64_t kBytesMax = 1u << 31;  // of a read
 constexpr uint32_t kPiecesSendingMax = 32;
 constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies where its rank has it
@@ -181,13 +181,11 @@ void UcxFabric::serve() {
     for (size_t idle = 0; idle < nodes && requests_ != 0; ++next_served_) {
         bool served = false;
         for (Peer& peer : peers_[next_served_ % nodes]) {
-            if (peer.to_serve() == 0) continue;
+            if (peer.requests.empty()) continue;
             if (pieces_sending_ >= kPiecesSendingMax) return;
             served = true;
-            // What is asked for is missed; what goes along may not be, yet.
-            std::deque<Request>& requests = peer.requests.empty() ? peer.along : peer.requests;
-            if (!serve(peer, requests.front())) continue;
-            requests.pop_front();
+            if (!serve(peer, peer.requests.front())) continue;
+            peer.requests.pop_front();
             --requests_;
         }
         idle = served ? 0 : idle + 1;

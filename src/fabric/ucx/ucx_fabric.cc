@@ -82,6 +82,7 @@ Post UcxFabric::send(ServiceAddress to, std::span<const std::byte> message) {
     packet.kind = PacketKind::kFrame;
     packet.sequence = peer->sent++;
     send_packet(*peer, packet, message);
+    release_along(*peer);
     ++counters_.messages_sent;
     return Post::kAccepted;
 }

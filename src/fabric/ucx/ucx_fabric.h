@@ -138,6 +138,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     // along.cc
     static uint64_t along_window(const NetworkOptions& options);
     uint64_t along_cost(uint64_t bytes) const;
+    void release_along(Peer& peer);
     Coming* find_coming(Peer& peer, uint64_t id);
     void take_along(Peer& peer, const Packet& packet);
     void take_along_data(Peer& peer, const Packet& packet, std::span<const std::byte> payload);
