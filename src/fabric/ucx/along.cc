@@ -12,8 +12,9 @@ namespace longshore {
 namespace {
 // Of what is sent along to one service process: by all others, and by one.
 constexpr uint64_t kWindowOfAll = 16u << 20, kWindowMax = 4u << 20;
-constexpr uint64_t kBlocksMax = 64;    // of one other
-constexpr uint64_t kPartOfWindow = 4;  // of longer blocks the way of a request is a small part of the time
+constexpr uint64_t kBlocksMax = 64;       // of one other
+constexpr uint64_t kCostMin = 16 * 1024;  // all together at most 1,024: each is mapped by itself
+constexpr uint64_t kPartOfWindow = 4;     // of longer blocks the way of a request is a small part of the time
 constexpr uint64_t kAgeMaxNs = 1'000'000'000;
 }  // namespace
 
@@ -28,9 +29,9 @@ uint64_t UcxFabric::along_window(const NetworkOptions& options) {
     return std::min(kWindowMax, kWindowOfAll / std::max<uint64_t>(1, all));
 }
 
-// Small blocks count as more than they are: there are at most kBlocksMax of them.
+// Small blocks count as more than they are: there are at most kBlocksMax of them, and each takes a piece.
 uint64_t UcxFabric::along_cost(uint64_t bytes) const {
-    return std::max(bytes, along_window_ / kBlocksMax);
+    return std::max({bytes, along_window_ / kBlocksMax, kCostMin});
 }
 
 // --- ours
