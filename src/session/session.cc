@@ -43,9 +43,11 @@ std::vector<std::byte> get_bytes(Reader& r) {
     return {bytes.begin(), bytes.end()};
 }
 
+// One that is longer than anybody writes ends the reading.
 std::string get_text(Reader& r) {
-    const auto bytes = r.get_bytes(r.get<uint32_t>());
-    return {reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kTextBytesMax)};
+    const size_t size = r.get<uint32_t>();
+    const auto bytes = r.get_bytes(size <= kTextBytesMax ? size : SIZE_MAX);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // No more of them than there are bytes for.

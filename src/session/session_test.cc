@@ -120,6 +120,18 @@ TEST(Session, WhatMeansNothingIsRefused) {
     EXPECT_FALSE(decode(post, &out));
 }
 
+// Found by fuzzing: they were cut, and what was read was not what had been written.
+TEST(Session, TextsThatAreTooLongAreCutByTheirWriterAlone) {
+    SessionLine out;
+    std::vector<std::byte> line = encode(SessionLine{1, std::string(5000, 'a')});
+    ASSERT_TRUE(decode(line, &out));
+    EXPECT_EQ(out.text, std::string(4096, 'a'));
+    line.push_back(std::byte{'a'});
+    const uint32_t size = 4097;
+    memcpy(line.data() + 1, &size, sizeof size);
+    EXPECT_FALSE(decode(line, &out));
+}
+
 class StreamTest : public testing::Test {
   protected:
     StreamTest() {
