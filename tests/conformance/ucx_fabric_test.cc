@@ -52,6 +52,18 @@ class UcxFabricTest : public testing::Test {
                }) &&
                turn_until([&] { return messages_ > before; });
     }
+    void lose_b() {
+        world_.lose(kB);
+        lost_ = true;
+    }
+    // Its successor; until then nothing has ended.
+    void restart_b() {
+        for (int i = 0; i < 100; ++i) turn();
+        EXPECT_EQ(moved_ + failed_, 0u);
+        world_.restart(kB, 2);
+        lost_ = false;
+        ASSERT_TRUE(send(kB, kA));
+    }
     void import_from_b() {
         ASSERT_EQ(world_.fabric(kA).import_region(kB, world_.name(kB.node, kRank1),
                                                   world_.descriptor(kB.node, kRank1), 1),
@@ -103,14 +115,9 @@ TEST_F(UcxFabricTest, ASuccessorGivesWhatWasAskedOfItsFormerSelf) {
     ASSERT_TRUE(send(kA, kB));
     ASSERT_TRUE(send(kB, kA));
     memset(world_.bytes(kB.node, kRank1), 0x6b, 500000);
-    world_.lose(kB);
-    lost_ = true;
+    lose_b();
     read(500000);
-    for (int i = 0; i < 100; ++i) turn();
-    EXPECT_EQ(moved_ + failed_, 0u);
-    world_.restart(kB, 2);
-    lost_ = false;
-    ASSERT_TRUE(send(kB, kA));
+    restart_b();
     EXPECT_TRUE(turn_until([&] { return moved_ == 1; }));
     EXPECT_EQ(memcmp(world_.bytes(kA.node, kRank0), world_.bytes(kB.node, kRank1), 500000), 0);
     EXPECT_EQ(failed_ + lost_told_, 0u);
@@ -264,13 +271,8 @@ TEST_F(UcxAlongTest, ASuccessorIsAskedForTheRest) {
     send_along(1);
     tell();
     read_part(1, 0, kBytes);
-    world_.lose(kB);
-    lost_ = true;
-    for (int i = 0; i < 100; ++i) turn();
-    EXPECT_EQ(moved_ + failed_, 0u);
-    world_.restart(kB, 2);
-    lost_ = false;
-    ASSERT_TRUE(send(kB, kA));
+    lose_b();
+    restart_b();
     EXPECT_TRUE(turn_until([&] { return moved_ == 1; }));
     EXPECT_TRUE(was_asked_for(kBytes));
     EXPECT_EQ(failed_ + lost_told_, 0u);
