@@ -31,17 +31,15 @@ class UcxFabricTest : public testing::Test {
         }
     }
     void turn(ServiceAddress at) {
-        {
-            FabricEvent events[8];
-            const size_t count = world_.fabric(at).poll(events, 0);
-            for (size_t i = 0; i < count; ++i) {
-                const FabricEvent& e = events[i];
-                messages_ += e.kind == FabricEvent::Kind::kMessage;
-                moved_ += e.kind == FabricEvent::Kind::kMoved && e.result == MoveResult::kMoved;
-                failed_ += e.kind == FabricEvent::Kind::kMoved && e.result != MoveResult::kMoved;
-                lost_told_ += e.kind == FabricEvent::Kind::kPeerLost;
-                if (e.kind == FabricEvent::Kind::kImported) region_ = e.region;
-            }
+        FabricEvent events[8];
+        const size_t count = world_.fabric(at).poll(events, 0);
+        for (size_t i = 0; i < count; ++i) {
+            const FabricEvent& e = events[i];
+            messages_ += e.kind == FabricEvent::Kind::kMessage;
+            moved_ += e.kind == FabricEvent::Kind::kMoved && e.result == MoveResult::kMoved;
+            failed_ += e.kind == FabricEvent::Kind::kMoved && e.result != MoveResult::kMoved;
+            lost_told_ += e.kind == FabricEvent::Kind::kPeerLost;
+            if (e.kind == FabricEvent::Kind::kImported) region_ = e.region;
         }
     }
     bool send(ServiceAddress from, ServiceAddress to) {
