@@ -22,7 +22,8 @@ constexpr uint64_t kKiB = 1024;
 using Field =
     std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*, std::string Settings::*,
                  LogLevel Settings::*, NodesPlacement Settings::*, CoreChoice Settings::*,
-                 ForcedAlgorithms Settings::*, MemoryMode Settings::*, MemoryAlias Settings::*>;
+                 ForcedAlgorithms Settings::*, MemoryMode Settings::*, MemoryAlias Settings::*,
+                 NetworkCarrier Settings::*, NetworkSecurity Settings::*, PortRange Settings::*>;
 
 struct Rule {
     Field field;
@@ -73,6 +74,14 @@ constexpr std::array kTable = {
         "After how long a wait says on stderr which ranks are missing."},
     SettingInfo{"LONGSHORE_LIMIT_S", "5", "s", "a number from 1 to 3600",
         "How long what must answer (attaching, transfers, service processes) may take."},
+    SettingInfo{"LONGSHORE_NETWORK", "auto", "", "auto, tcp or ucx",
+        "What carries data between machines; auto: UCX where all nodes have RDMA devices, else TCP."},
+    SettingInfo{"LONGSHORE_NETWORK_SECURITY", "handshake", "", "handshake or tls",
+        "TCP: who connects proves to be of the job; tls: and everything is encrypted."},
+    SettingInfo{"LONGSHORE_NETWORK_PORTS", "any", "", "any, a port, or ports such as 20000-20999",
+        "TCP: where service processes listen, one port each."},
+    SettingInfo{"LONGSHORE_NETWORK_INTERFACES", "", "", "names such as eth0,ib0, or empty for all",
+        "TCP: the network interfaces to use."},
     SettingInfo{"LONGSHORE_EAGER_BYTES", "16K", "bytes", "a size from 0 to 64K",
         "Blocks up to this size go through the node's shared memory, and those up to 1K inside the notification."},
     SettingInfo{"LONGSHORE_CHUNK_BYTES", "256K", "bytes", "a power of two from 4K to 1M",
@@ -111,6 +120,10 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::wait_cooperative},
     Rule{&Settings::wait_report_s, 0, 86400},
     Rule{&Settings::limit_s, 1, 3600},
+    Rule{&Settings::network},
+    Rule{&Settings::network_security},
+    Rule{&Settings::network_ports},
+    Rule{&Settings::network_interfaces},
     Rule{&Settings::eager_bytes, 0, 64 * kKiB},
     Rule{&Settings::chunk_bytes, 4 * kKiB, kKiB * kKiB, true},
     Rule{&Settings::snapshot_bytes_max, 0, 1024 * kKiB * kKiB * kKiB},
@@ -121,12 +134,15 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::memory_inaccessible},
 };
 // clang-format on
-static_assert(kTable.size() <= 27, "the settings stay few");
+static_assert(kTable.size() <= 31, "the settings stay few");
 
 constexpr std::array<std::string_view, 4> kLogLevels = {"warn", "info", "debug", "trace"};
 constexpr std::array<std::string_view, 2> kPlacements = {"contiguous", "strided"};
 constexpr std::array<std::string_view, 3> kMemoryModes = {"auto", "direct", "staging"};
 constexpr std::array<std::string_view, 4> kMemoryAliases = {"off", "allocate", "adopt", "adopt-at-once"};
+
+constexpr std::array<std::string_view, 3> kNetworks = {"auto", "tcp", "ucx"};
+constexpr std::array<std::string_view, 2> kSecurities = {"handshake", "tls"};
 
 // The members of the family kForcedAlgorithmsName, by Selected.
 constexpr std::array<const char*, kSelectedCount> kForcedNames = {
@@ -202,6 +218,27 @@ bool read_value(std::string_view text, const Rule& rule, MemoryMode* mode) {
 
 bool read_value(std::string_view text, const Rule& rule, MemoryAlias* alias) {
     return read_choice(text, kMemoryAliases, alias);
+}
+
+bool read_value(std::string_view text, const Rule& rule, NetworkCarrier* carrier) {
+    return read_choice(text, kNetworks, carrier);
+}
+
+bool read_value(std::string_view text, const Rule& rule, NetworkSecurity* security) {
+    return read_choice(text, kSecurities, security);
+}
+
+bool read_value(std::string_view text, const Rule& rule, PortRange* ports) {
+    if (text == "any") {
+        *ports = {};
+        return true;
+    }
+    const size_t dash = text.find('-');
+    const std::optional<uint64_t> first = read_number(text.substr(0, dash));
+    const std::optional<uint64_t> last = dash == text.npos ? first : read_number(text.substr(dash + 1));
+    if (!first || !last || *first == 0 || *first > *last || *last > UINT16_MAX) return false;
+    *ports = {static_cast<uint16_t>(*first), static_cast<uint16_t>(*last)};
+    return true;
 }
 
 bool read_cores(std::string_view range, std::vector<uint32_t>* cores) {
@@ -285,6 +322,20 @@ std::string show_value(const SettingInfo& info, MemoryMode mode) {
 
 std::string show_value(const SettingInfo& info, MemoryAlias alias) {
     return std::string(kMemoryAliases[static_cast<size_t>(alias)]);
+}
+
+std::string show_value(const SettingInfo& info, NetworkCarrier carrier) {
+    return std::string(kNetworks[static_cast<size_t>(carrier)]);
+}
+
+std::string show_value(const SettingInfo& info, NetworkSecurity security) {
+    return std::string(kSecurities[static_cast<size_t>(security)]);
+}
+
+std::string show_value(const SettingInfo& info, PortRange ports) {
+    if (ports.first == 0) return "any";
+    const std::string first = std::to_string(ports.first);
+    return ports.last == ports.first ? first : first + "-" + std::to_string(ports.last);
 }
 
 std::string show_value(const SettingInfo& info, const CoreChoice& choice) {

@@ -17,6 +17,17 @@ enum class LogLevel : uint8_t { kWarn, kInfo, kDebug, kTrace };
 enum class NodesPlacement : uint8_t { kContiguous, kStrided };
 enum class MemoryMode : uint8_t { kAuto, kDirect, kStaged };
 // Which memory of the ranks others of the node may map.
+// What carries messages and bytes between machines (fabric/network_settings.h), and how it is closed to others.
+enum class NetworkCarrier : uint8_t { kAuto, kTcp, kUcx };
+enum class NetworkSecurity : uint8_t { kHandshake, kTls };
+
+// TCP ports from `first` to `last`; 0: any that is free.
+struct PortRange {
+    uint16_t first = 0, last = 0;
+
+    bool operator==(const PortRange&) const = default;
+};
+
 enum class MemoryAlias : uint8_t { kOff, kAllocate, kAdopt, kAdoptAtOnce };
 
 // Which cores the service processes run on.
@@ -60,6 +71,11 @@ struct Settings {
     bool wait_cooperative = true;
     uint32_t wait_report_s = 30;  // 0: never
     uint32_t limit_s = 5;
+
+    NetworkCarrier network = NetworkCarrier::kAuto;
+    NetworkSecurity network_security = NetworkSecurity::kHandshake;
+    PortRange network_ports;
+    std::string network_interfaces;  // empty: all
 
     uint64_t eager_bytes = 16 * 1024;
     uint64_t chunk_bytes = 262144;

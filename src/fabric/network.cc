@@ -1,5 +1,6 @@
 #include "fabric/network.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +10,20 @@
 
 namespace longshore {
 
+namespace {
+const char* file_of(NetworkKind kind) {
+    return kind == NetworkKind::kTcp ? "longshore-tcp.so" : "longshore-ucx.so";
+}
+}  // namespace
+
 const char* build_name() {
     return LONGSHORE_BUILD;
 }
 
-std::string find_network(const std::string& directory) {
+std::string find_network(NetworkKind kind, const std::string& directory) {
     if (const char* file = getenv("LONGSHORE_INTERNAL_NETWORK"); file != nullptr && *file != 0) return file;
     for (const char* folder : {"../lib/", ""}) {
-        std::string file = directory + folder + kNetworkFile;
+        std::string file = directory + folder + file_of(kind);
         if (access(file.c_str(), R_OK) == 0) return file;
     }
     return "";
@@ -28,8 +35,7 @@ const NetworkPart* load_network(const std::string& file, std::string* error) {
         return nullptr;
     };
     if (file.empty())
-        return fail(std::string(kNetworkFile) +
-                    " is not there (build with UCX: libucx-dev or LONGSHORE_UCX_ROOT)");
+        return fail("its part is not there (built without OpenSSL or UCX: libssl-dev, libucx-dev)");
     void* const part = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (part == nullptr) return fail(dlerror());
     const auto* network = static_cast<const NetworkPart*>(dlsym(part, kNetworkSymbol));
@@ -38,11 +44,82 @@ const NetworkPart* load_network(const std::string& file, std::string* error) {
     return network;
 }
 
-const NetworkPart* load_own_network(std::string* error) {
+const NetworkPart* load_own_network(NetworkKind kind, std::string* error) {
     char path[4096] = {};
     if (readlink("/proc/self/exe", path, sizeof path - 1) <= 0) path[0] = 0;
     const std::string program = path;
-    return load_network(find_network(program.substr(0, program.rfind('/') + 1)), error);
+    return load_network(find_network(kind, program.substr(0, program.rfind('/') + 1)), error);
+}
+
+bool has_rdma_device() {
+    DIR* const devices = opendir("/sys/class/infiniband");
+    if (devices == nullptr) return false;
+    bool found = false;
+    while (const dirent* entry = readdir(devices)) found |= entry->d_name[0] != '.';
+    closedir(devices);
+    return found;
+}
+
+namespace {
+
+std::unique_ptr<Network> open_kind(NetworkKind kind, const NetworkSettings& settings, std::string* error) {
+    const NetworkPart* const part = load_own_network(kind, error);
+    std::unique_ptr<Network> network = part != nullptr ? part->open(settings, error) : nullptr;
+    if (!network && error->empty()) *error = "the network between machines cannot be used";
+    return network;
+}
+
+// UCX for those who all have RDMA, else TCP. An address holds both, and the one of UCX is empty where there
+// is none.
+class EitherNetwork : public Network {
+  public:
+    EitherNetwork(std::unique_ptr<Network> tcp, std::unique_ptr<Network> ucx)
+        : tcp_(std::move(tcp)), ucx_(std::move(ucx)) {
+        append_address(tcp_->address(), &address_);
+        append_address(ucx_ ? ucx_->address() : std::span<const std::byte>{}, &address_);
+    }
+    std::span<const std::byte> address() const override { return address_; }
+    std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
+                                        std::string* error) override {
+        ServiceBook tcp, ucx;
+        bool rdma = true;
+        for (const auto& node : options.book) {
+            tcp.emplace_back(), ucx.emplace_back();
+            for (const auto& service : node) {
+                std::vector<std::vector<std::byte>> both;
+                if (!split_addresses(service, 2, &both)) {
+                    *error = "the address of a service process is none";
+                    return nullptr;
+                }
+                rdma &= !both[1].empty();
+                tcp.back().push_back(std::move(both[0]));
+                ucx.back().push_back(std::move(both[1]));
+            }
+        }
+        options.book = std::move(rdma ? ucx : tcp);
+        // What is not used listens no longer.
+        (rdma ? tcp_ : ucx_).reset();
+        return (rdma ? ucx_ : tcp_)->make_fabric(std::move(options), std::move(local), error);
+    }
+
+  private:
+    std::unique_ptr<Network> tcp_, ucx_;
+    std::vector<std::byte> address_;
+};
+
+}  // namespace
+
+std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool for_host_memory,
+                                          std::string* error) {
+    const char* const forced = getenv("LONGSHORE_INTERNAL_NETWORK");
+    if (for_host_memory || settings.choice == NetworkChoice::kUcx || (forced != nullptr && *forced != 0))
+        return open_kind(NetworkKind::kUcx, settings, error);
+    std::unique_ptr<Network> tcp = open_kind(NetworkKind::kTcp, settings, error);
+    if (!tcp || settings.choice == NetworkChoice::kTcp) return tcp;
+    std::string no_ucx;
+    std::unique_ptr<Network> ucx =
+        has_rdma_device() ? open_kind(NetworkKind::kUcx, settings, &no_ucx) : nullptr;
+    return std::make_unique<EitherNetwork>(std::move(tcp), std::move(ucx));
 }
 
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all) {

@@ -1,6 +1,7 @@
-// What carries messages and bytes between machines. It needs a library that a job on one machine does not, so
-// it is a part of its own (longshore-ucx.so, beside longshored or in ../lib), which a service process
-// loads when its job has several nodes, or runs on a DPU, and the agent on that DPU's host.
+// What carries messages and bytes between machines. It needs libraries that a job on one machine does not, so
+// it comes in parts of their own (longshore-tcp.so, longshore-ucx.so; beside longshored or in ../lib), of
+// which a service process loads one when its job has several nodes, or runs on a DPU, and the agent on that
+// DPU's host.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/network_settings.h"
 #include "fabric/shm/shm_fabric.h"
 
 namespace longshore {
@@ -24,6 +26,7 @@ struct NetworkOptions {
     uint64_t limit_ns = 5'000'000'000;  // a peer whose successor has not come for so long is lost; so is one
                                         // silent for six times that
     bool staging_only = false;
+    bool tls = false;
     // By node: where the network reaches the agent that has opened its ranks' memory. Empty: service
     // processes share memory with their ranks.
     std::vector<std::vector<std::byte>> agents;
@@ -70,22 +73,30 @@ struct NetworkPart {
     const char* build;
     size_t layout;             // of what is handed over
     const char* (*library)();  // which it uses, and its version: "UCX 1.13.1"
-    std::unique_ptr<Network> (*open)(std::string* error);
+    std::unique_ptr<Network> (*open)(const NetworkSettings& settings, std::string* error);
     std::unique_ptr<MemoryAgent> (*open_agent)(bool exports, std::string* error);
     // Whether memory that an agent exports can have an alias here: empty, or why not. `region`: a descriptor
     // of some (fabric/dpu/host_region.h). With some cards UCX ends the process.
     std::string (*try_alias)(std::span<const std::byte> region);
 };
 constexpr const char* kNetworkSymbol = "longshore_network";
-constexpr const char* kNetworkFile = "longshore-ucx.so";
+enum class NetworkKind : uint8_t { kTcp, kUcx };
 
 // The part's file for a program in `directory` (which ends with a slash); LONGSHORE_INTERNAL_NETWORK names
-// another. Empty: there is none.
-std::string find_network(const std::string& directory);
+// another, whatever the kind. Empty: there is none.
+std::string find_network(NetworkKind kind, const std::string& directory);
 // Null: it cannot be loaded, or is not of this build; `error` says why and what to do.
 const NetworkPart* load_network(const std::string& file, std::string* error);
 // That of the program that runs.
-const NetworkPart* load_own_network(std::string* error);
+const NetworkPart* load_own_network(NetworkKind kind, std::string* error);
+
+// A network card of this machine reaches others' memory by itself, by the word of the system.
+bool has_rdma_device();
+// The network of a service process: with NetworkChoice::kAuto those that this machine has, of which
+// make_fabric() takes the best that all service processes have. `for_host_memory`: ranks' memory is on other
+// machines, which takes UCX. Null: `error` says why.
+std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool for_host_memory,
+                                          std::string* error);
 
 // The addresses of a node's service processes in one piece, and back. False: not `count` of them.
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all);

@@ -91,6 +91,12 @@ SupervisorParameters parameters_of(const ls_context& c) {
     p.limit_s = c.options.limit_s;
     p.memory_inaccessible = c.options.memory_inaccessible != 0;
     p.trace = c.options.trace != 0;
+    p.network_settings.choice = static_cast<NetworkChoice>(c.options.network);
+    p.network_settings.tls = c.options.network_tls != 0;
+    p.network_settings.port_first = c.options.network_port_first;
+    p.network_settings.port_last = c.options.network_port_last;
+    snprintf(p.network_settings.interfaces, sizeof p.network_settings.interfaces, "%s",
+             c.network_interfaces.c_str());
     snprintf(p.cores, sizeof p.cores, "%s", c.service_cores.c_str());
     return out;
 }
@@ -422,6 +428,7 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
         c->options = *options;
         c->service_path = options->service_path ? options->service_path : "";
         c->service_cores = options->service_cores ? options->service_cores : "auto";
+        c->network_interfaces = options->network_interfaces ? options->network_interfaces : "";
         c->exchange = *exchange;
         c->rank = exchange->rank;
         c->size = exchange->size;

@@ -120,7 +120,7 @@ struct ls_context {
     ls_options options{};
     ls_host host{};                // what options.host points to, if anything
     std::vector<std::byte> agent;  // and what host.agent does
-    std::string service_path, service_cores, dpu, error;
+    std::string service_path, service_cores, network_interfaces, dpu, error;
     ls_exchange exchange{};
     std::vector<std::byte> out, in;  // of the exchange in progress
     std::string problem;             // of this rank, until all know

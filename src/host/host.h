@@ -89,6 +89,11 @@ typedef struct ls_options {
     int trace; /* keep trace events */
     int memory_inaccessible;
     ls_memory_mode memory_mode;
+    /* Between machines. */
+    enum { LS_NETWORK_AUTO, LS_NETWORK_TCP, LS_NETWORK_UCX } network;
+    int network_tls;                                 /* TCP: not 0: what crosses the network is encrypted */
+    uint16_t network_port_first, network_port_last; /* TCP: where service processes listen; 0: anywhere */
+    const char* network_interfaces;                  /* TCP: "eth0,ib0"; null or empty: all */
     uint64_t staging_bytes; /* of each service process; 0: none, so that everything goes directly */
     ls_shared_memory shared;
     const ls_host* host; /* null: the caller is the rank itself; else copied */

@@ -312,6 +312,11 @@ bool attach() {
     options.memory_inaccessible = settings.memory_inaccessible;
     options.memory_mode = memory_mode(settings.memory_mode);
     options.staging_bytes = settings.staging_bytes;
+    options.network = static_cast<decltype(options.network)>(settings.network);
+    options.network_tls = settings.network_security == NetworkSecurity::kTls;
+    options.network_port_first = settings.network_ports.first;
+    options.network_port_last = settings.network_ports.last;
+    options.network_interfaces = settings.network_interfaces.c_str();
     const longshore_heap* heap = settings.memory_alias == MemoryAlias::kOff ? nullptr : s.stub->heap();
     if (heap) options.shared = shared_memory(*s.stub, *heap);
     if (heap && settings.memory_alias >= MemoryAlias::kAdopt) options.shared.adopt = s.stub->adopt;

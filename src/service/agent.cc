@@ -99,7 +99,7 @@ bool Agent::start(ServiceReady* ready) {
 
 // One that exports memory if it is to and can; else `why_not`.
 bool Agent::open_network(std::string* error, std::string* why_not) {
-    const NetworkPart* const part = load_own_network(error);
+    const NetworkPart* const part = load_own_network(NetworkKind::kUcx, error);
     if (part == nullptr) return false;
     if (p_.exports != 0) network_ = part->open_agent(true, why_not);
     if (network_ && !probe_.set(make_export_probe(*network_, &probed_, why_not))) probe_ = {};

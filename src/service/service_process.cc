@@ -174,7 +174,7 @@ std::string try_alias(std::span<const std::byte> region, uint32_t limit_s) {
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         std::string error;
-        const NetworkPart* const part = load_own_network(&error);
+        const NetworkPart* const part = load_own_network(NetworkKind::kUcx, &error);
         if (part != nullptr) error = part->try_alias(region);
         const std::string said = error.empty() ? "yes" : error.substr(0, kReasonBytes);
         _exit(write(tells.get(), said.data(), said.size()) != static_cast<ssize_t>(said.size()));
@@ -190,13 +190,6 @@ std::string try_alias(std::span<const std::byte> region, uint32_t limit_s) {
         waitpid(child, nullptr, 0);
     }
     return !heard ? "UCX does not come back from the attempt" : strcmp(said, "yes") == 0 ? "" : said;
-}
-
-std::unique_ptr<Network> open_network(std::string* error) {
-    const NetworkPart* part = load_own_network(error);
-    std::unique_ptr<Network> network = part != nullptr ? part->open(error) : nullptr;
-    if (!network && error->empty()) *error = "the network between machines cannot be used";
-    return network;
 }
 
 // `local` alone, where the job's nodes are all of this machine.
@@ -219,6 +212,7 @@ std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory&
     options.aliases = book.aliases;
     options.limit_ns = start.parameters.limit_s * 1'000'000'000ull;
     options.staging_only = limits.staging_only;
+    options.tls = start.parameters.network_settings.tls != 0;
     return network->make_fabric(std::move(options), std::move(local), error);
 }
 
@@ -245,7 +239,8 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
         // Once it is settled nobody asks again.
         if (start.parameters.probe.bytes != 0 && start.incarnation == 1)
             no_alias = try_alias(start.parameters.probe.get(), start.parameters.limit_s);
-        network = open_network(&error);
+        network =
+            open_own_network(start.parameters.network_settings, start.parameters.host_agents != 0, &error);
         control.report_worker(network ? network->address() : std::span<const std::byte>{}, error, no_alias);
         if (!network) {
             // What is told is lost if this end closes first, with something unread.

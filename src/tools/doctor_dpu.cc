@@ -56,7 +56,7 @@ bool try_reach(MemoryMode mode, std::string* found) {
         return true;
     }
     std::string error;
-    const NetworkPart* const part = load_network(find_network(root_folder() + "/bin/"), &error);
+    const NetworkPart* const part = load_network(find_network(NetworkKind::kUcx, root_folder() + "/bin/"), &error);
     const std::unique_ptr<MemoryAgent> agent = part != nullptr ? part->open_agent(true, &error) : nullptr;
     Mapping page;
     if (agent && !make_export_probe(*agent, &page, &error).empty()) {

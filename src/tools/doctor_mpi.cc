@@ -139,17 +139,32 @@ void check_network(Checks* checks) {
     const auto warn = [&](const std::string& found, const char* advice) {
         checks->push_back({"network", Verdict::kWarn, found, advice});
     };
-    const std::string file = find_network(root_folder() + "/bin/");
+    Settings settings;
+    parse_settings(environ, &settings, nullptr);
+    const bool rdma = has_rdma_device();
+    const bool ucx =
+        settings.network == NetworkCarrier::kUcx || (settings.network == NetworkCarrier::kAuto && rdma);
+    const std::string file =
+        find_network(ucx ? NetworkKind::kUcx : NetworkKind::kTcp, root_folder() + "/bin/");
     if (file.empty())
-        return warn("built without UCX: a job on several machines runs with plain MPI",
-                    "install UCX with its headers (Debian: libucx-dev), or configure with "
-                    "LONGSHORE_UCX_ROOT, and build");
+        return warn(
+            ucx ? "there is RDMA, but Longshore was built without UCX"
+                : "built without OpenSSL: a job on several machines runs with plain MPI",
+            ucx ? "install UCX with its headers (Debian: libucx-dev), or configure with LONGSHORE_UCX_ROOT, "
+                  "and build; until then TCP is used (LONGSHORE_NETWORK=tcp)"
+                : "install OpenSSL 3 with its headers (Debian: libssl-dev), and build");
     std::string error;
     const NetworkPart* part = load_network(file, &error);
     if (part == nullptr) return warn(error, "build Longshore again on this machine: 'make build'");
-    const std::unique_ptr<Network> network = part->open(&error);
+    NetworkSettings network_settings;
+    network_settings.port_first = settings.network_ports.first;
+    network_settings.port_last = settings.network_ports.last;
+    settings.network_interfaces.copy(network_settings.interfaces, sizeof network_settings.interfaces - 1);
+    const std::unique_ptr<Network> network = part->open(network_settings, &error);
     if (!network)
-        return warn(std::string(part->library()) + ": " + error, "see LONGSHORE_UCX_TLS and ucx_info -d");
+        return warn(std::string(part->library()) + ": " + error,
+                    ucx ? "see LONGSHORE_UCX_TLS and ucx_info -d"
+                        : "see LONGSHORE_NETWORK_PORTS and LONGSHORE_NETWORK_INTERFACES");
     checks->push_back({"network", Verdict::kOk,
                        std::string(part->library()) +
                            " between machines: the data goes from service process to service "

@@ -391,10 +391,15 @@ TEST_P(Contract, NoWakeUpIsLostInAMillionRings) {
     ringer.join();
 }
 
-// LONGSHORE_UCX_WORLDS: this program is to try the fabric between machines; LONGSHORE_ALIAS_WORLD: that on a
-// DPU whose hosts' memory has aliases; else it tries the others.
+// LONGSHORE_TCP_WORLDS and LONGSHORE_UCX_WORLDS: this program is to try that fabric between machines;
+// LONGSHORE_ALIAS_WORLD: that on a DPU whose hosts' memory has aliases; else it tries the others.
 #ifdef LONGSHORE_ALIAS_WORLD
 INSTANTIATE_TEST_SUITE_P(Fabrics, Contract, testing::Values(host_alias_world()),
+                         [](const auto& named) { return std::string(named.param.name); });
+#elif defined LONGSHORE_TCP_WORLDS
+INSTANTIATE_TEST_SUITE_P(Fabrics, Contract,
+                         testing::Values(tcp_world(), tcp_inaccessible_world(), tcp_staging_world(),
+                                         tcp_tls_world()),
                          [](const auto& named) { return std::string(named.param.name); });
 #elif defined LONGSHORE_UCX_WORLDS
 INSTANTIATE_TEST_SUITE_P(Fabrics, Contract,

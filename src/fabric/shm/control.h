@@ -9,11 +9,12 @@
 
 #include "engine/node_memory.h"
 #include "engine/service_engine.h"
+#include "fabric/network_settings.h"
 #include "fabric/shm/shm_fabric.h"
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534337;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534338;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 
@@ -118,6 +119,7 @@ struct ServiceParameters {
     uint8_t memory_inaccessible = 0, trace = 0;
     uint8_t network = 0;      // nodes reach each other over a network only
     uint8_t host_agents = 0;  // ranks are on other machines: behind each node's workers comes its agent
+    NetworkSettings network_settings;
     ExportProbe probe;        // of this node's, if it is to be tried whether there can be aliases
     char cores[1024] = "auto";
 };

@@ -227,33 +227,20 @@ uint32_t UcxFabric::borrow_piece() {
 // Where the bytes are: as they lie, if they are mapped here, else in a copy of ours.
 MoveResult UcxFabric::find_piece(const Request& request, uint64_t bytes, std::span<const std::byte>* piece,
                                  uint64_t* lent) {
-    const RegionName& region = request.region;
     const uint64_t offset = request.offset + request.sent;
     if (offset < request.offset) return MoveResult::kFailed;
     *lent = kMapped;
-    if (region.rank == kStaging) {
-        const std::span<std::byte> staging = local_->staging();
-        if (region.region.value != options_.self.service.value || region.generation != options_.incarnation ||
-            offset > staging.size() || bytes > staging.size() - offset) {
-            refuse("a read outside staging memory");
-            return MoveResult::kFailed;
-        }
-        *piece = staging.subspan(offset, bytes);
-        return MoveResult::kMoved;
-    }
-    const NodeMemory& memory = options_.memory;
-    if (region.rank.value >= memory.rank_count() || region.region.value >= memory.limits().regions_max ||
-        memory.region(region.rank, region.region).generation.load(std::memory_order_acquire) !=
-            region.generation) {
+    const char* why = nullptr;
+    const MoveResult found = source_.find(request.region, offset, bytes, piece, &why);
+    if (why != nullptr) {
+        refuse(why);
+    } else if (found != MoveResult::kMoved) {
         ++counters_.refused;
-        return MoveResult::kFailed;
     }
-    const MemoryRef from{region.rank, region.region, offset};
-    *piece = local_->copier().find_mapped(from, bytes, false);
-    if (!piece->empty()) return MoveResult::kMoved;
+    if (found != MoveResult::kMoved || !piece->empty()) return found;
     const uint32_t at = borrow_piece();
     const std::span<std::byte> copy{pieces_[at].get(), bytes};
-    const MoveResult result = local_->copier().fetch(from, copy);
+    const MoveResult result = source_.fetch(request.region, offset, copy);
     if (result != MoveResult::kMoved) {
         free_pieces_.push_back(at);
         return result;

@@ -25,6 +25,7 @@ UcxFabric::UcxFabric(NetworkOptions options, UcxEnd end, std::unique_ptr<ShmFabr
     : options_(std::move(options)),
       along_window_(along_window(options_)),
       local_(std::move(local)),
+      source_(options_.memory, *local_, options_.self.service, options_.incarnation),
       end_(std::move(end)) {
     peers_.resize(options_.nodes.size());
     for (uint16_t node = 0; node < peers_.size(); ++node) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fabric/network.h"
+#include "fabric/region_source.h"
 #include "fabric/ucx/packet.h"
 #include "fabric/ucx/worker.h"
 
@@ -155,6 +156,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     NetworkOptions options_;
     const uint64_t along_window_;
     std::unique_ptr<ShmFabric> local_;
+    RegionSource source_;
     UcxEnd end_;
     FabricCounters counters_;
     std::vector<std::vector<Peer>> peers_;  // by node, service process

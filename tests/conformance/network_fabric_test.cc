@@ -4,17 +4,29 @@
 #include <chrono>
 #include <functional>
 
+// LONGSHORE_TCP_WORLDS: the fabric over TCP, else the one over UCX.
+#ifdef LONGSHORE_TCP_WORLDS
+#include "tcp_world.h"
+#else
 #include "ucx_world.h"
+#endif
 
 namespace longshore::test {
 namespace {
 
+#ifdef LONGSHORE_TCP_WORLDS
+using World = TcpWorld;
+#else
+using World = UcxWorld;
+#endif
+
 constexpr ServiceAddress kA{NodeId{0}, ServiceId{0}}, kB{NodeId{1}, ServiceId{0}};
 constexpr LocalRank kRank0{0}, kRank1{1};
 constexpr uint64_t kLimitNs =
-    20'000'000'000;  // so that nothing here is mended by asking whether a peer is there
+    20'000'000'000;               // so that nothing here is mended by asking whether a peer is there
+constexpr uint32_t kFrames = 16;  // UCX: sent to a peer that has not looked at them yet
 
-class UcxFabricTest : public testing::Test {
+class NetworkFabricTest : public testing::Test {
   protected:
     // False: not within 5 s (of a machine that is not slow).
     bool turn_until(const std::function<bool()>& done) {
@@ -72,16 +84,16 @@ class UcxFabricTest : public testing::Test {
         ASSERT_EQ(world_.fabric(kA).read(region_, 0, {kRank0, FabricWorld::kUserRegion, 0}, bytes, 2),
                   Post::kAccepted);
     }
-    UcxWorld world_{false, false, kLimitNs};
+    World world_{false, false, kLimitNs};
     ImportHandle region_ = 0;
     uint32_t messages_ = 0, moved_ = 0, failed_ = 0, lost_told_ = 0;
     bool lost_ = false;
 };
 
 // The data of reads has a connection of its own: what it would say of messages is not in their order.
-TEST_F(UcxFabricTest, MessagesGoOnBesideReads) {
+TEST_F(NetworkFabricTest, MessagesGoOnBesideReads) {
     import_from_b();
-    for (uint32_t i = 1; i <= 10 * UcxFabric::kWindow; ++i) {
+    for (uint32_t i = 1; i <= 10 * kFrames; ++i) {
         ASSERT_TRUE(send(kA, kB)) << i;
         read(1000);
         ASSERT_TRUE(turn_until([&] { return moved_ == i; })) << i;
@@ -90,7 +102,7 @@ TEST_F(UcxFabricTest, MessagesGoOnBesideReads) {
 
 // A rank's memory is mapped here, and the rank may give pages of it back and get others: a network card that
 // remembered where they were would read, and write, what is nobody's any more.
-TEST_F(UcxFabricTest, PagesThatWereGivenBackAreNotRemembered) {
+TEST_F(NetworkFabricTest, PagesThatWereGivenBackAreNotRemembered) {
     world_.share(kA.node, kRank0);
     world_.share(kB.node, kRank1);
     import_from_b();
@@ -108,7 +120,7 @@ TEST_F(UcxFabricTest, PagesThatWereGivenBackAreNotRemembered) {
     EXPECT_EQ(world_.fabric(kB).counters().bytes_bounced, 0u);
 }
 
-TEST_F(UcxFabricTest, ASuccessorGivesWhatWasAskedOfItsFormerSelf) {
+TEST_F(NetworkFabricTest, ASuccessorGivesWhatWasAskedOfItsFormerSelf) {
     import_from_b();
     ASSERT_TRUE(send(kA, kB));
     ASSERT_TRUE(send(kB, kA));
@@ -123,7 +135,7 @@ TEST_F(UcxFabricTest, ASuccessorGivesWhatWasAskedOfItsFormerSelf) {
 }
 
 // What a former self has said is not taken for its successor's.
-TEST_F(UcxFabricTest, EveryLifeIsKnownByItsNumber) {
+TEST_F(NetworkFabricTest, EveryLifeIsKnownByItsNumber) {
     for (uint32_t life = 2; life < 6; ++life) {
         ASSERT_TRUE(send(kB, kA));
         ASSERT_TRUE(send(kA, kB));
@@ -135,7 +147,7 @@ TEST_F(UcxFabricTest, EveryLifeIsKnownByItsNumber) {
 
 // --- blocks that are sent along. Where they lie is not where their reads say: only what came along is right.
 
-class UcxAlongTest : public UcxFabricTest {
+class SentAhead : public NetworkFabricTest {
   protected:
     static constexpr uint64_t kBytes = 300'000, kAt = 400'000;
     void SetUp() override {
@@ -179,7 +191,7 @@ class UcxAlongTest : public UcxFabricTest {
     }
 };
 
-TEST_F(UcxAlongTest, WhatCameBeforeItsReadsIsKept) {
+TEST_F(SentAhead, WhatCameBeforeItsReadsIsKept) {
     send_along(1);
     tell();
     turn_for(std::chrono::milliseconds(50));
@@ -191,7 +203,7 @@ TEST_F(UcxAlongTest, WhatCameBeforeItsReadsIsKept) {
     EXPECT_TRUE(came_along());
 }
 
-TEST_F(UcxAlongTest, WhatComesAfterItsReadsGoesToWhereTheyWantIt) {
+TEST_F(SentAhead, WhatComesAfterItsReadsGoesToWhereTheyWantIt) {
     send_along(1);
     tell();
     read_part(1, 0, 65'537);
@@ -200,7 +212,7 @@ TEST_F(UcxAlongTest, WhatComesAfterItsReadsGoesToWhereTheyWantIt) {
     EXPECT_TRUE(came_along());
 }
 
-TEST_F(UcxAlongTest, WhatWasNotSentAlongIsAskedFor) {
+TEST_F(SentAhead, WhatWasNotSentAlongIsAskedFor) {
     send_along(1);
     tell();
     read_part(2, 0, 1000);
@@ -209,7 +221,7 @@ TEST_F(UcxAlongTest, WhatWasNotSentAlongIsAskedFor) {
 }
 
 // More than the window is not sent, until what was sent has been read.
-TEST_F(UcxAlongTest, TheWindowEndsAndOpensAgain) {
+TEST_F(SentAhead, TheWindowEndsAndOpensAgain) {
     constexpr uint64_t kWindow = 4u << 20;  // of four service processes
     uint64_t sequence = 0, sent = 0;
     for (; sent + kBytes <= kWindow; sent += kBytes) send_along(++sequence);
@@ -235,7 +247,7 @@ TEST_F(UcxAlongTest, TheWindowEndsAndOpensAgain) {
 }
 
 // By another service process, perhaps: nobody says so.
-TEST_F(UcxAlongTest, WhatNobodyReadsIsDroppedAfterAWhile) {
+TEST_F(SentAhead, WhatNobodyReadsIsDroppedAfterAWhile) {
     for (uint64_t sequence = 1; sequence <= 13; ++sequence) send_along(sequence);
     tell();
     turn_for(std::chrono::milliseconds(3000));  // a look at peers now and then, and a second
@@ -252,7 +264,7 @@ TEST_F(UcxAlongTest, WhatNobodyReadsIsDroppedAfterAWhile) {
 }
 
 // Its reads go on as if it had not been sent, and end as they would have.
-TEST_F(UcxAlongTest, WhatCannotBeSentIsAskedFor) {
+TEST_F(SentAhead, WhatCannotBeSentIsAskedFor) {
     RegionName gone = world_.name(kB.node, kRank1);
     ++gone.generation;
     world_.fabric(kB).send_along(kA, block(1), gone, kAt, kBytes);
@@ -265,7 +277,7 @@ TEST_F(UcxAlongTest, WhatCannotBeSentIsAskedFor) {
     EXPECT_TRUE(was_asked_for(6000));
 }
 
-TEST_F(UcxAlongTest, ASuccessorIsAskedForTheRest) {
+TEST_F(SentAhead, ASuccessorIsAskedForTheRest) {
     send_along(1);
     tell();
     read_part(1, 0, kBytes);

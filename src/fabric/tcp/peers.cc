@@ -1,0 +1,242 @@
+// How streams to other nodes' service processes come and go.
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fabric/tcp/peer.h"
+
+namespace longshore {
+namespace {
+constexpr uint64_t kLooksPerLimit = 16;
+// A service process may wait seconds for a core that ranks keep busy before it answers a new stream: to take
+// that for a cut link would end a job that is only slow.
+constexpr uint64_t kLimitsToConnect = 6;
+constexpr uint64_t kDialWaitMinNs = 5'000'000, kDialWaitMaxNs = 500'000'000;
+}  // namespace
+
+TcpFabric::Peer* TcpFabric::find(ServiceAddress peer) {
+    if (peer.node.value >= peers_.size() || peer.node == options_.self.node) return nullptr;
+    auto& services = peers_[peer.node.value];
+    return peer.service.value < services.size() ? &services[peer.service.value] : nullptr;
+}
+
+std::string TcpFabric::name_of(const Peer& peer) const {
+    const char* host = options_.nodes[peer.at.node.value].host;
+    std::string name = "service process " + std::to_string(peer.at.service.value) + " of node " +
+                       std::to_string(peer.at.node.value);
+    return *host != 0 ? name + " (" + host + ")" : name;
+}
+
+void TcpFabric::refuse(const char* what) {
+    ++counters_.refused;
+    if (!std::exchange(told_refused_, true)) problem_ = std::string("refused ") + what;
+}
+
+// --- Connecting. Both may begin at the same time: then the stream stays that was opened by the one whose
+// address is lower.
+
+bool TcpFabric::dials_first(const Peer& peer) const {
+    const ServiceAddress& self = options_.self;
+    return self.node.value != peer.at.node.value ? self.node.value < peer.at.node.value
+                                                 : self.service.value < peer.at.service.value;
+}
+
+void TcpFabric::connect(Peer& peer) {
+    peer.state = Peer::State::kConnecting;
+    peer.since_ns = now_ns();
+    peer.next_address = 0;
+    peer.dial_wait_ns = kDialWaitMinNs;
+    dial(peer);
+}
+
+// The next of its addresses. Whether that succeeds is told by take_in() or on_failed().
+void TcpFabric::dial(Peer& peer) {
+    peer.dial_at_ns = 0;
+    Hello hello;
+    hello.from = options_.self;
+    hello.to = peer.at;
+    hello.incarnation = options_.incarnation;
+    if (peer.addresses.empty() ||
+        getrandom(&hello.connection, sizeof hello.connection, 0) != sizeof hello.connection)
+        return on_failed(peer.at, StreamKind::kTalk, EDESTADDRREQ);
+    door_->open(hello, peer.addresses[peer.next_address], peer.port);
+}
+
+void TcpFabric::dial_data(Peer& peer) {
+    peer.dial_at_ns = 0;
+    Hello hello;
+    hello.kind = StreamKind::kData;
+    hello.from = options_.self;
+    hello.to = peer.at;
+    hello.incarnation = options_.incarnation;
+    hello.connection = peer.connection;
+    door_->open(hello, peer.addresses[peer.next_address], peer.port);
+}
+
+void TcpFabric::on_failed(ServiceAddress at, StreamKind kind, int error) {
+    Peer& peer = *find(at);
+    const bool wanted = kind == StreamKind::kTalk ? peer.state == Peer::State::kConnecting
+                                                  : peer.state == Peer::State::kConnected && !peer.data;
+    if (!wanted) return;
+    peer.dial_error = error;
+    uint64_t wait_ns = 0;
+    if (kind == StreamKind::kData || ++peer.next_address >= peer.addresses.size()) {
+        if (kind == StreamKind::kTalk) peer.next_address = 0;
+        wait_ns = peer.dial_wait_ns;
+        peer.dial_wait_ns = std::min(2 * peer.dial_wait_ns, kDialWaitMaxNs);
+    }
+    peer.dial_at_ns = now_ns() + wait_ns;
+    connecting_ = true;
+}
+
+bool TcpFabric::admit(const Door::Met& met) {
+    const Peer* const peer = find(met.hello.from);
+    if (peer == nullptr || peer->state == Peer::State::kLost) return false;
+    if (met.hello.kind == StreamKind::kData)
+        return peer->state == Peer::State::kConnected && !peer->dialed && !peer->data &&
+               met.incarnation == peer->incarnation && met.hello.connection == peer->connection;
+    if (met.incarnation != peer->incarnation) return met.incarnation > peer->incarnation;
+    // A service process that is there has no reason to connect again: it lost nothing that we have not lost.
+    if (peer->state == Peer::State::kDown || peer->state == Peer::State::kConnected) return false;
+    const bool own_goes_on = peer->state == Peer::State::kConnecting && door_->has_reached(peer->at);
+    return !own_goes_on || !dials_first(*peer);
+}
+
+// A newer one takes the place of its former self, and is asked for all that its former self was asked for.
+void TcpFabric::take_in(const Door::Met& met, Stream stream) {
+    Peer& peer = *find(met.connected ? met.hello.to : met.hello.from);
+    if (met.hello.kind == StreamKind::kData) {
+        if (peer.state != Peer::State::kConnected || peer.data || met.incarnation != peer.incarnation ||
+            met.hello.connection != peer.connection)
+            return;
+        peer.data = std::move(stream);
+        peer.data_readable = peer.data_writable = true;
+        if (!watch(peer, StreamKind::kData)) peer.set_broken("cannot be waited for");
+        return mark(peer);
+    }
+    if (met.incarnation < peer.incarnation || (met.connected && peer.state != Peer::State::kConnecting))
+        return on_failed(peer.at, StreamKind::kTalk, ESTALE);
+    door_->give_up(peer.at);
+    hang_up(peer);
+    if (met.incarnation > peer.incarnation) {
+        std::erase_if(frames_, [&](const Frame& frame) { return frame.from == peer.at; });
+        peer.incarnation = met.incarnation;
+    }
+    peer.state = Peer::State::kConnected;
+    peer.since_ns = turned_ns_;
+    peer.connection = met.hello.connection;
+    peer.dialed = met.connected;
+    peer.dial_wait_ns = kDialWaitMinNs;
+    peer.life = ++lives_;
+    peer.talk = std::move(stream);
+    peer.talk_readable = peer.talk_writable = true;
+    if (!watch(peer, StreamKind::kTalk)) peer.set_broken("cannot be waited for");
+    ask_for_all(peer);
+    mark(peer);
+    if (peer.dialed) dial_data(peer);
+}
+
+bool TcpFabric::watch(Peer& peer, StreamKind kind) {
+    const bool data = kind == StreamKind::kData;
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.data.u64 = uint64_t{peer.index} << 32 | (data ? 0x80000000u : 0u) | (peer.life & 0x7fffffff);
+    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, (data ? peer.data : peer.talk).fd(), &event) == 0;
+}
+
+// --- And going.
+
+// What went and came by its streams is forgotten, as if there had been none.
+void TcpFabric::hang_up(Peer& peer) {
+    peer.life = 0;
+    peer.talk.close();
+    peer.data.close();
+    peer.talk_readable = peer.talk_writable = peer.data_readable = peer.data_writable = peer.ended = false;
+    peer.broken = false;
+    peer.why.clear();
+    peer.talk_out.clear();
+    peer.talk_sent = peer.talk_have = 0;
+    peer.requests.clear();
+    peer.held_back.clear();
+    peer.out_header_left = 0;
+    peer.out_piece = {};
+    peer.in_header_have = 0;
+    peer.in_begun = false;
+    peer.in_left = peer.in_part = peer.in_part_have = 0;
+    drop_all_coming(peer);
+    peer.ahead_count = peer.ahead_sent = peer.ahead_used = 0;
+    peer.announced = peer.coming_cost = peer.used = peer.told = 0;
+}
+
+// Nothing comes from these streams any more.
+void TcpFabric::break_off(Peer& peer, const std::string& why) {
+    if (peer.state != Peer::State::kConnected) return;
+    const int error = peer.talk.error() != 0 ? peer.talk.error() : peer.data ? peer.data.error() : 0;
+    door_->give_up(peer.at);
+    hang_up(peer);
+    peer.state = Peer::State::kDown;
+    peer.since_ns = turned_ns_;
+    if (!why.empty()) {
+        ++counters_.refused;
+        problem_ = name_of(peer) + " " + why + ": the connection is closed";
+    } else if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
+        problem_ = name_of(peer) + " has not answered for five times as long as LONGSHORE_LIMIT_S says (" +
+                   strerror(error) + ")";
+    }
+}
+
+void TcpFabric::lose(Peer& peer) {
+    if (problem_.empty())
+        problem_ = peer.state == Peer::State::kConnecting
+                       ? name_of(peer) + " cannot be reached: " + strerror(peer.dial_error) +
+                             " (a firewall? see LONGSHORE_NETWORK_PORTS and LONGSHORE_NETWORK_INTERFACES)"
+                       : name_of(peer) + " is gone, and none has taken its place";
+    door_->give_up(peer.at);
+    peer.state = Peer::State::kLost;
+    // Before the reads that fail because of it: theirs would be said to be a fault of the memory.
+    done_.push_back(FabricEvent::lost(peer.at));
+    fail_reads(peer);
+}
+
+void TcpFabric::look_at_peers(uint64_t now) {
+    if (!connecting_ && now - looked_ns_ < options_.limit_ns / kLooksPerLimit) return;
+    looked_ns_ = now;
+    connecting_ = door_->busy();
+    door_->look(now);
+    for (Peer* const at : by_index_) {
+        Peer& peer = *at;
+        const uint64_t age = now - std::min(now, peer.since_ns);
+        switch (peer.state) {
+            case Peer::State::kNone:
+            case Peer::State::kLost:
+                break;
+            case Peer::State::kConnecting:
+                connecting_ = true;
+                if (age >= kLimitsToConnect * options_.limit_ns) {
+                    lose(peer);
+                } else if (peer.dial_at_ns != 0 && now >= peer.dial_at_ns) {
+                    dial(peer);
+                }
+                break;
+            case Peer::State::kConnected:
+                drop_old_coming(peer, now);
+                if (peer.data || !peer.dialed) break;
+                connecting_ = true;
+                if (age >= kLimitsToConnect * options_.limit_ns) {
+                    break_off(peer, "cannot be reached for data");
+                } else if (peer.dial_at_ns != 0 && now >= peer.dial_at_ns) {
+                    dial_data(peer);
+                }
+                break;
+            case Peer::State::kDown:
+                if (age >= options_.limit_ns) lose(peer);
+                break;
+        }
+    }
+}
+
+}  // namespace longshore

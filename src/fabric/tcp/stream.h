@@ -1,0 +1,69 @@
+// One TCP connection, plain or as TLS 1.3 whose pre-shared key is a token of the job. Nonblocking; owns its
+// socket. The process must ignore SIGPIPE: OpenSSL writes as a plain write() does. One thread.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "fabric/shm/socket.h"
+
+namespace longshore {
+
+// What all TLS streams of a service process share. The token decides who may talk: there are no certificates.
+class TlsContext {
+  public:
+    // Null: OpenSSL refuses; `error` says why.
+    static std::unique_ptr<TlsContext> create(std::string* error);
+    ~TlsContext();
+    struct Inside;
+    Inside& inside() { return *inside_; }
+
+  private:
+    TlsContext();
+    std::unique_ptr<Inside> inside_;
+};
+
+class Stream {
+  public:
+    Stream();
+    // Plain.
+    explicit Stream(Fd socket);
+    // TLS. `key` is borrowed by OpenSSL until the stream is closed, so it must be the job's own copy.
+    Stream(Fd socket, TlsContext& tls, bool connects, const Token& key);
+    Stream(Stream&&) noexcept;
+    Stream& operator=(Stream&&) noexcept;
+    ~Stream();
+
+    int fd() const { return socket_.get(); }
+    explicit operator bool() const { return static_cast<bool>(socket_); }
+    void close();
+
+    // Sends what there is room for, in order. kOk: *sent bytes, at least one. After kAgain the next call
+    // begins with the same bytes.
+    Io send(std::span<const iovec> parts, size_t* sent);
+    // kOk: *received bytes, at least one, in the order of `parts`.
+    Io receive(std::span<const iovec> parts, size_t* received);
+    // After kClosed: the error of the system; 0: the other end has closed.
+    int error() const { return error_; }
+    // The kernel says that there is something to receive when so many bytes have come.
+    void wake_at(int bytes);
+
+  private:
+    struct Tls;
+    Fd socket_;
+    std::unique_ptr<Tls> tls_;
+    int wakes_at_ = 1;
+    int error_ = 0;
+};
+
+// What every stream between service processes has set: no delays for small messages, buffers of the kernel
+// that keep a link busy while a service process waits for its core, and an end when the other machine does
+// not answer for so long.
+void set_up_stream(int fd, uint64_t limit_ns, int buffer_bytes);
+// 0 when connect() has succeeded.
+int connect_error(int fd);
+
+}  // namespace longshore

@@ -1,0 +1,160 @@
+// The fabric of service processes on several machines that TCP connects: what stays on a node goes by its
+// ShmFabric. Two service processes have two streams: one for what they say to each other, one for the bytes
+// of blocks, so that a word does not wait behind data. A read asks the service process at the source, which
+// sends the bytes from where its rank's memory is mapped, and they are received where the destination's is:
+// the kernel keeps the link busy from and into its buffers while both service processes wait for a core.
+// Streams are made when first needed, and kept. One thread.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/network.h"
+#include "fabric/region_source.h"
+#include "fabric/tcp/door.h"
+
+namespace longshore {
+
+// A service process's end of the network, from before it knows its peers.
+struct TcpEnd {
+    Fd listener;
+    std::vector<TcpAddress> own;
+    std::vector<std::byte> address;  // by which others reach it
+    // False: it cannot be had; `error` says why.
+    bool open(const NetworkSettings& settings, std::string* error);
+};
+
+class TcpFabric : public Fabric, private Door::Owner {
+  public:
+    // Null on failure; `error` says why.
+    static std::unique_ptr<TcpFabric> create(NetworkOptions options, TcpEnd end,
+                                             std::unique_ptr<ShmFabric> local, std::string* error);
+    ~TcpFabric() override;
+
+    Post send(ServiceAddress to, std::span<const std::byte> message) override;
+    Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
+              uint64_t working_set = 0) override {
+        return local_->copy(from, to, bytes, id, working_set);
+    }
+    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
+              const AlongPart* part = nullptr) override;
+    bool sends_along() const override { return !options_.staging_only; }
+    void send_along(ServiceAddress to, const BlockName& block, const RegionName& region, uint64_t offset,
+                    uint64_t bytes) override;
+    Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override {
+        return local_->write(from, to, id);
+    }
+    std::span<const std::byte> staging_descriptor() const override { return local_->staging_descriptor(); }
+    Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
+                       uint64_t id) override;
+    void forget_region(ImportHandle region) override { imports_.forget(region); }
+    size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
+    void wake(const WakeSet& sleepers) override { local_->wake(sleepers); }
+    FabricCounters counters() const override;
+    std::string take_problem() override;
+
+  private:
+    struct Peer;
+    struct Read;
+    struct Request;
+    struct Coming;
+    struct Import {
+        ServiceAddress owner;
+        RegionName name;
+    };
+    struct Frame {
+        ServiceAddress from;
+        std::vector<std::byte> bytes;
+    };
+
+    TcpFabric(NetworkOptions options, TcpEnd end, std::unique_ptr<ShmFabric> local, Fd epoll);
+
+    // Door::Owner (peers.cc)
+    bool admit(const Door::Met& met) override;
+    void take_in(const Door::Met& met, Stream stream) override;
+    void on_failed(ServiceAddress peer, StreamKind kind, int error) override;
+    void refuse(const char* what) override;
+
+    bool turn();
+    void take_events();
+    void mark(Peer& peer);
+    size_t collect(std::span<FabricEvent> events);
+    void complete(uint64_t id, MoveResult result);
+
+    // peers.cc: how streams come and go
+    Peer* find(ServiceAddress peer);
+    std::string name_of(const Peer& peer) const;
+    bool dials_first(const Peer& peer) const;
+    void connect(Peer& peer);
+    void dial(Peer& peer);
+    void dial_data(Peer& peer);
+    bool watch(Peer& peer, StreamKind kind);
+    void hang_up(Peer& peer);
+    void break_off(Peer& peer, const std::string& why);
+    void lose(Peer& peer);
+    void look_at_peers(uint64_t now);
+
+    // talk.cc
+    void say(Peer& peer, const Talk& talk);
+    void flush_talk(Peer& peer);
+    bool hear(Peer& peer);
+    void take_talk(Peer& peer, const Talk& talk);
+
+    // data.cc: bytes that are read here, and bytes that others read
+    void request(uint32_t read);
+    void ask_for_all(Peer& peer);
+    void fail_reads(Peer& peer);
+    void end_read(Read& read);
+    bool end_if_over(uint32_t read);
+    bool serve(Peer& peer);
+    bool begin_piece(Peer& peer);
+    bool receive(Peer& peer);
+    bool begin_data(Peer& peer, bool* early);
+    void begin_part(Peer& peer);
+    void end_part(Peer& peer);
+    Read* find_read(const Peer& peer, uint64_t id);
+
+    // ahead.cc: blocks that are sent before they are asked for
+    static uint64_t ahead_window(const NetworkOptions& options);
+    uint64_t ahead_cost(uint64_t bytes) const;
+    void release_ahead(Peer& peer);
+    void take_announcement(Peer& peer, const Talk& talk);
+    Coming* find_coming(Peer& peer, uint64_t id);
+    void begin_ahead_part(Peer& peer);
+    void end_ahead_part(Peer& peer);
+    void fail_ahead(Peer& peer, uint64_t id);
+    uint64_t take_kept(Coming& coming, Read& read);
+    void settle_coming(Peer& peer, Coming& coming);
+    bool take_from_ahead(Peer& peer, uint32_t read, const AlongPart& part);
+    void drop_coming(Peer& peer, Coming& coming);
+    void drop_all_coming(Peer& peer);
+    void drop_old_coming(Peer& peer, uint64_t now);
+    void tell_used(Peer& peer);
+
+    NetworkOptions options_;
+    const uint64_t ahead_window_;
+    std::unique_ptr<ShmFabric> local_;
+    TcpEnd end_;
+    Fd epoll_;
+    std::unique_ptr<Door> door_;
+    RegionSource source_;
+    FabricCounters counters_;
+    std::vector<std::vector<Peer>> peers_;  // by node, service process
+    std::vector<Peer*> by_index_;
+    std::vector<Peer*> marked_, turned_;  // peers that have something to be done; those of this turn
+    std::deque<Frame> frames_;            // to be handed out
+    std::vector<Frame> handed_out_;       // by the last poll
+    std::deque<FabricEvent> done_;
+    ImportTable<Import> imports_;
+    std::vector<Read> reads_;
+    std::vector<uint32_t> free_reads_;
+    uint64_t lives_ = 0;  // of streams: events of former ones are told by it
+    uint64_t turned_ns_ = 0, looked_ns_ = 0;
+    bool connecting_ = false;  // some peer is to be dialed again soon
+    std::string problem_;
+    bool told_refused_ = false;
+};
+
+}  // namespace longshore

@@ -1,0 +1,69 @@
+// The world of the fabric over TCP: that of the shared-memory fabric, with streams between its two nodes.
+#pragma once
+
+#include "fabric/tcp/tcp_fabric.h"
+#include "shm_world.h"
+
+namespace longshore::test {
+
+class TcpWorld : public ShmWorld {
+  public:
+    TcpWorld(bool inaccessible, bool staging_only, uint64_t limit_ns = kLimitNs, bool tls = false)
+        : ShmWorld(inaccessible, staging_only), tls_(tls), limit_ns_(limit_ns * slowness()) {
+        signal(SIGPIPE, SIG_IGN);  // as in service processes
+        TcpEnd ends[kNodes][kServices];
+        book_.resize(kNodes);
+        for (uint16_t n = 0; n < kNodes; ++n) {
+            for (TcpEnd& end : ends[n]) {
+                end = open_end();
+                book_[n].push_back(end.address);
+            }
+        }
+        for (uint16_t n = 0; n < kNodes; ++n) {
+            for (uint16_t s = 0; s < kServices; ++s)
+                open({NodeId{n}, ServiceId{s}}, 1, std::move(ends[n][s]));
+        }
+    }
+    // Its former self has been lost.
+    void restart(ServiceAddress m, uint32_t incarnation) {
+        TcpEnd end = open_end();
+        start(m, incarnation);
+        open(m, incarnation, std::move(end));
+    }
+    Fabric& fabric(ServiceAddress m) override { return *fabrics_[m.node.value][m.service.value]; }
+    void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
+    bool reads_need_turns() const override { return true; }
+
+    const ServiceBook& book() const { return book_; }
+
+  private:
+    static TcpEnd open_end() {
+        NetworkSettings settings;
+        strcpy(settings.interfaces, "lo");  // tests listen and connect on this machine alone
+        TcpEnd end;
+        std::string error;
+        EXPECT_TRUE(end.open(settings, &error)) << error;
+        return end;
+    }
+    void open(ServiceAddress m, uint32_t incarnation, TcpEnd end) {
+        NetworkOptions options;
+        options.memory = memory(m.node);
+        options.self = m;
+        options.incarnation = incarnation;
+        options.nodes = nodes();
+        options.book = book_;
+        options.limit_ns = limit_ns_;
+        options.staging_only = staging_only();
+        options.tls = tls_;
+        std::string error;
+        auto& fabric = fabrics_[m.node.value][m.service.value];
+        fabric = TcpFabric::create(std::move(options), std::move(end), take_fabric(m), &error);
+        EXPECT_TRUE(fabric) << error;
+    }
+    const bool tls_;
+    const uint64_t limit_ns_;
+    ServiceBook book_;
+    std::unique_ptr<TcpFabric> fabrics_[kNodes][kServices];
+};
+
+}  // namespace longshore::test
