@@ -58,7 +58,7 @@ struct Settings {
     ForcedAlgorithms forced_algorithms;
 
     uint32_t service_count = 1;
-    uint32_t service_reads_max = 4;
+    uint32_t service_reads_max = 64;
     uint32_t service_spin_us = 1000;
     std::string service_path;  // empty: longshored beside the shim
     CoreChoice service_cores;

@@ -41,7 +41,7 @@ Settings all_changed() {
     settings.forced_algorithms.of[0] = Carrier::kMpi;
     settings.forced_algorithms.of[4] = Carrier::kStagedHierarchical;
     settings.service_count = 3;
-    settings.service_reads_max = 64;
+    settings.service_reads_max = 8;
     settings.service_spin_us = 0;
     settings.service_path = "/opt/longshored";
     settings.service_cores = {CoreChoice::Kind::kList, {3, 2, 65535}};

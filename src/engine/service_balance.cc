@@ -44,9 +44,10 @@ void ServiceEngine::State::offer(WakeSet* wake) {
     }
 }
 
-// Blocks that would not be read soon, as many as it may have in flight.
+// Blocks that would not be read soon. What is too much for the other one comes to it last here, too.
 void ServiceEngine::State::lend(ServiceId to) {
-    uint32_t left = limits.reads_max;
+    constexpr uint32_t kBlocksMax = 4;
+    uint32_t left = std::min(kBlocksMax, limits.reads_max);
     for (uint32_t i = shares; i != kNone && left != 0; i = share_pool[i].next)
         left -= lend_of(share_pool[i], to, left);
 }

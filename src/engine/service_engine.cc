@@ -468,10 +468,15 @@ void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
     const uint32_t queued = read.queued;
     read.queued = kNone;
     s.reads.give(id);
+    s.reading_bytes -= read.bytes;
     if (result == MoveResult::kMoved) counters_.bytes_between_nodes += read.bytes;
     s.settle_read(queued, read.claim_offset, read.bytes, result, wake);
     --s.queue[queued].in_flight;
     s.finish_queued(queued, wake);
+}
+
+void ServiceEngine::set_read_window(uint64_t bytes) {
+    s_->read_window = bytes;
 }
 
 void ServiceEngine::finish_import(uint32_t id, ImportHandle region, bool ok, WakeSet* wake) {

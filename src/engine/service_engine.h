@@ -20,7 +20,7 @@ struct ServiceLimits {
     // have open (what is never used is never touched).
     uint32_t watches_max = 1 << 16;
     uint32_t group_size_max = 1024;         // sizes the bits a watch keeps per peer
-    uint32_t reads_max = 4;                 // in flight
+    uint32_t reads_max = 64;                // in flight
     uint32_t reads_queued_max = 8192;       // notifications whose destination has entered
     uint32_t held_max = 8192;               // notifications that came before their destination entered
     uint32_t imports_max = 4096;            // regions of other nodes' ranks
@@ -136,6 +136,10 @@ class ServiceEngine {
     // The next thing to do; false: nothing until an event, a doorbell or a new record. The driver carries it
     // out before it asks again; if the fabric says `again` it keeps the action and tries that one first.
     bool next(Action* out, WakeSet* wake);
+
+    // Bytes of reads in flight, at most; one is posted in any case. Before the first call there is no limit but
+    // reads_max.
+    void set_read_window(uint64_t bytes);
 
     // Without a core of its own: blocks of ranks that wait and move them themselves are left to them, as long
     // as they do. After a next() that found nothing else to do, yielded() says that there were such; look

@@ -1,4 +1,4 @@
-// ServiceEngine, the destination's side: queued blocks are read in turn, at most reads_max at a time,
+// ServiceEngine, the destination's side: queued blocks are read in turn, at most a window at a time,
 // settled, given to the node's other ranks and acknowledged.
 #include "engine/service_state.h"
 
@@ -88,7 +88,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
 }
 
 bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
-    while (s.ready.count != 0 && reads.room() != 0) {
+    while (s.ready.count != 0 && reads.room() != 0 && reading_bytes < read_window) {
         const uint32_t i = s.ready.head;
         QueuedRead& q = queue[i];
         const bool staged = !q.cancelled && q.import != kNone && is_staged(watches[q.watch]);
@@ -118,6 +118,7 @@ bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
                 reads[id].queued = i;
                 reads[id].claim_offset = claim_offset;
                 reads[id].bytes = bytes;
+                reading_bytes += bytes;
                 *out = Action{};
                 out->id = id;
                 out->to = at;

@@ -338,6 +338,8 @@ struct ServiceEngine::State {
     Pool<QueuedRead> queue;
     List stalled, cancelled;  // blocks to be read are in their share's list
     Pool<ReadInFlight> reads;
+    uint64_t reading_bytes = 0;  // of those in use
+    uint64_t read_window = UINT64_MAX;
     Pool<StagedMove> moves;  // one for each slot
     List moves_due;          // whose next fabric operation is to be posted
     uint32_t move_serial = 0;

@@ -20,6 +20,7 @@ constexpr uint64_t kRaisedNs = 100'000;       // about a chunk's time: small one
 constexpr uint64_t kYieldedWaitNs = 100'000;  // a rank that stops waiting does not ring
 constexpr uint64_t kYieldedWaitMaxNs = 3'200'000;
 constexpr size_t kRefusedMax = 256;
+constexpr uint64_t kCoreWaitNs = 10'000'000;  // between looks at how long this process waits for its core
 constexpr int kActionsPerTurn = 32;
 constexpr uint64_t kBytesPerTurn = 256 * 1024;  // then messages are looked at: some are of small operations
 constexpr uint64_t kCopyBit = uint64_t{1} << 63;
@@ -56,6 +57,7 @@ void ServiceLoop::handle(const FabricEvent& event) {
                 engine_.finish_copy(copies_[index], event.result, &wake_);
                 free_copies_.push_back(index);
             } else {
+                note_read(static_cast<uint32_t>(event.id));
                 engine_.finish_read(static_cast<uint32_t>(event.id), event.result, &wake_);
             }
             break;
@@ -119,6 +121,28 @@ bool ServiceLoop::send_refused() {
     return sent;
 }
 
+void ServiceLoop::note_posted(uint32_t read, uint64_t bytes) {
+    if (read >= posted_.size()) return;  // of staging: its slots are its window
+    const uint64_t now = now_ns();
+    window_.on_post(reading_bytes_, now);
+    posted_[read] = {now, bytes};
+    reading_bytes_ += bytes;
+}
+
+void ServiceLoop::note_read(uint32_t read) {
+    if (read >= posted_.size() || posted_[read].bytes == 0) return;
+    const Posted posted = std::exchange(posted_[read], {});
+    reading_bytes_ -= posted.bytes;
+    window_.on_read(posted.bytes, posted.at_ns, reading_bytes_, now_ns());
+    engine_.set_read_window(window_.bytes());
+}
+
+void ServiceLoop::follow_core_wait(uint64_t now) {
+    if (reading_bytes_ == 0 || now - core_waited_ns_ < kCoreWaitNs) return;
+    core_waited_ns_ = now;
+    window_.on_core_wait(core_wait_.take_ns());
+}
+
 bool ServiceLoop::carry_out(const Action& action) {
     const bool timed = keeps_times(sight_);
     const uint64_t begin = start_.parameters.trace || timed ? now_ns() : 0;
@@ -142,6 +166,7 @@ bool ServiceLoop::carry_out(const Action& action) {
             if (fabric_.read(action.region, action.offset, action.to, action.bytes, action.id,
                              action.along ? &action.part : nullptr) == Post::kAgain)
                 return false;
+            note_posted(action.id, action.bytes);
             trace(begin, 1, action.bytes);
             return true;
         case Action::Kind::kMove:
@@ -242,6 +267,7 @@ bool ServiceLoop::turn() {
     engine_.set_now(now);
     for (size_t i = 0; i < count; ++i) handle(events[i]);
     if (now - raised_at_ns_ >= kRaisedNs) raise(false, now);
+    follow_core_wait(now);
     bool worked = count > 0;
     if (!engine_.idle() && now - last_tick_ns_ >= kTickNs) {
         last_tick_ns_ = now;

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/read_window.h"
 #include "engine/service_engine.h"
 #include "fabric/shm/control.h"
+#include "service/core_wait.h"
 
 namespace longshore {
 
@@ -19,7 +21,12 @@ class ServiceLoop {
           sight_(sight),
           fabric_(fabric),
           engine_(engine),
-          slot_(memory.service(ServiceId{start.service})) {}
+          slot_(memory.service(ServiceId{start.service})),
+          posted_(start.parameters.service_limits.reads_max),
+          window_({.bytes_max = uint64_t{start.parameters.service_limits.reads_max} *
+                                start.parameters.node_limits.chunk_bytes}) {
+        engine_.set_read_window(window_.bytes());
+    }
 
     void set_place(const PlaceService& place) {
         spin_ns_ = place.may_spin ? start_.parameters.spin_us * 1000ull : 0;
@@ -46,6 +53,9 @@ class ServiceLoop {
     void note_problem();
     void raise(bool raised, uint64_t now_ns);
     void trace(uint64_t begin, uint64_t kind, uint64_t value);
+    void note_posted(uint32_t read, uint64_t bytes);
+    void note_read(uint32_t read);
+    void follow_core_wait(uint64_t now_ns);
 
     const StartService& start_;
     const NodeMemory memory_;
@@ -57,7 +67,16 @@ class ServiceLoop {
     // Copies and reads that are posted; the id is the index + 1, engine ids have the top bit.
     std::vector<Copy> copies_;
     std::vector<uint32_t> free_copies_;
-    std::deque<Frame> refused_;  // frames a peer's ring had no room for, oldest first
+    // Reads from other nodes, by the engine's id.
+    struct Posted {
+        uint64_t at_ns = 0, bytes = 0;
+    };
+    std::vector<Posted> posted_;
+    uint64_t reading_bytes_ = 0;
+    ReadWindow window_;
+    CoreWait core_wait_;
+    uint64_t core_waited_ns_ = 0;  // when that was last looked at
+    std::deque<Frame> refused_;    // frames a peer's ring had no room for, oldest first
     Action action_;
     bool only_idle_ = false;  // in the idle scheduling class, but for chunks it has claimed
     bool yielding_ = false;   // the last turn left what there was to ranks that wait

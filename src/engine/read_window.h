@@ -1,0 +1,51 @@
+// How many bytes of reads a service process keeps in flight, so that the link is never idle and no more waits
+// in queues than that takes: as much as comes in the time that a read takes on an idle link, and while the
+// service processes of both ends wait for their cores, which ranks may be using. All of it is measured. Pure:
+// the driver says what time it is.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace longshore {
+
+class ReadWindow {
+  public:
+    // At least and at most so many bytes; at first `begin`.
+    struct Limits {
+        uint64_t bytes_min = 1u << 20, bytes_max = 64u << 20, bytes_begin = 4u << 20;
+    };
+    ReadWindow() : ReadWindow(Limits{}) {}
+    explicit ReadWindow(const Limits& limits) : limits_(limits), bytes_(limits.bytes_begin) {}
+
+    // A read has been posted; `in_flight`: bytes of the others.
+    void on_post(uint64_t in_flight, uint64_t now_ns);
+    // It has come. `in_flight`: bytes of those that have not.
+    void on_read(uint64_t bytes, uint64_t posted_ns, uint64_t in_flight, uint64_t now_ns);
+    // For so long a service process that wanted to run waited for its core, each time, of late.
+    void on_core_wait(uint64_t wait_ns);
+
+    uint64_t bytes() const { return bytes_; }
+    // What it follows from, for the statistics: bytes per second, and ns.
+    uint64_t rate() const { return rate_; }
+    uint64_t delay_ns() const { return delay_ns_; }
+    uint64_t core_wait_ns() const { return core_wait_ns_; }
+
+  private:
+    static constexpr uint32_t kRates = 16;
+    void close_interval(uint64_t now_ns);
+    void update();
+
+    Limits limits_;
+    uint64_t bytes_;
+    // The rate is the highest of the last kRates intervals in which something was in flight all the time.
+    uint64_t interval_begin_ns_ = 0, interval_bytes_ = 0;
+    uint64_t rates_[kRates] = {};
+    uint32_t rates_next_ = 0;
+    uint64_t rate_ = 0;
+    // The delay is the shortest of this period and the one before.
+    uint64_t period_begin_ns_ = 0, period_delay_ns_ = UINT64_MAX, delay_ns_ = UINT64_MAX;
+    uint64_t core_wait_ns_ = 0;
+};
+
+}  // namespace longshore
