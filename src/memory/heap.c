@@ -9,7 +9,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "memory/keep.h"
 
 /* Pages in extents, free ones in lists by size: two levels, as in TLSF (Masmano et al., ECRTS 2004). What
  * describes an extent lies beside the heap, not in it: no overrun of a block reaches it, and no page is
@@ -22,8 +25,9 @@ enum {
     kClasses = 32,
     kNone = 0, /* page 0 is never given out */
 };
-/* Freed pages that stay with the process, so that a loop that allocates and frees does not fault in anew. */
-static const uint32_t kKeptPagesMax = (256u << 20) / kPageBytes;
+/* Pages that go back to the system at a time, with the lock held: about a millisecond. */
+enum { kSlicePagesMin = (1u << 20) / kPageBytes, kSlicePagesMax = (4u << 20) / kPageBytes };
+enum { kLookMs = 100 }; /* between two looks at the machine's memory, at least */
 
 enum { kInside = 0, kLive, kFree, kAdopted }; /* of an extent's first page; the pages behind it are inside */
 enum { kAdoptedMax = 256 };
@@ -33,7 +37,13 @@ typedef struct extent {
     uint32_t next, previous; /* in the list of free extents */
     uint32_t state;
     uint32_t dirty; /* free: at most so many of its pages have been touched since the system gave them */
+    uint32_t dirty_end;    /* free: and none of them lies behind so many */
+    uint32_t older, newer; /* free, and some dirty: in the list of those by when they were freed */
 } extent;
+
+static void read_machine(longshore_node_memory* out) {
+    longshore_read_node_memory("", out);
+}
 
 static struct {
     pthread_mutex_t mutex;
@@ -41,8 +51,14 @@ static struct {
     extent* extents;     /* by page */
     uint32_t page_count; /* of the reservation */
     uint32_t top;        /* pages from here on have never been used */
-    uint32_t live, live_max, kept;
-    int keeps_all; /* pages are not given back */
+    uint32_t live, live_max, kept, kept_max;
+    uint64_t given_back;
+    uint32_t oldest, newest; /* of the free extents that have dirty pages */
+    longshore_keep keep;     /* how many may be kept */
+    int keeps_all;           /* pages are not given back */
+    int looking;             /* some thread reads how much memory the machine has */
+    int64_t looked_ms;
+    void (*read_memory)(longshore_node_memory*);
     uint64_t refused;
     uint32_t class_bits;
     uint8_t sub_bits[kClasses];
@@ -57,7 +73,7 @@ static struct {
         int copied; /* shared with the child */
     } * fork_page;
     int fork_pipe[2];
-} all = {.mutex = PTHREAD_MUTEX_INITIALIZER, .heap = {.file = -1}, .fork_pipe = {-1, -1}};
+} all = {.mutex = PTHREAD_MUTEX_INITIALIZER, .heap = {.file = -1}, .fork_pipe = {-1, -1}, .read_memory = read_machine};
 
 static void* address_of(uint32_t page) {
     return (char*)all.heap.base + ((size_t)page << kPageShift);
@@ -84,18 +100,75 @@ static void class_of(uint32_t pages, int up, uint32_t* class, uint32_t* sub) {
     *sub = pages >> (high - kSubBits) & (kSubs - 1);
 }
 
-static void push_free(uint32_t first, uint32_t pages, uint32_t dirty) {
+static uint32_t at_most(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+/* --- free extents with dirty pages, by age */
+static void append_dirty(uint32_t first) {
+    all.extents[first].older = all.newest;
+    all.extents[first].newer = kNone;
+    if (all.newest != kNone)
+        all.extents[all.newest].newer = first;
+    else
+        all.oldest = first;
+    all.newest = first;
+}
+
+static void unlink_dirty(uint32_t first) {
+    const extent* e = &all.extents[first];
+    if (e->older != kNone)
+        all.extents[e->older].newer = e->newer;
+    else
+        all.oldest = e->newer;
+    if (e->newer != kNone)
+        all.extents[e->newer].older = e->older;
+    else
+        all.newest = e->older;
+}
+
+/* What is dirty of an extent: at most `pages`, all of them before `end`. */
+typedef struct dirty_part {
+    uint32_t pages, end;
+} dirty_part;
+
+static dirty_part all_dirty(uint32_t pages) {
+    return (dirty_part){pages, pages};
+}
+/* Of the extent's first pages, and of those behind. */
+static dirty_part dirty_before(dirty_part dirty, uint32_t pages) {
+    return (dirty_part){at_most(dirty.pages, pages), at_most(dirty.end, pages)};
+}
+static dirty_part dirty_behind(dirty_part dirty, uint32_t pages) {
+    const uint32_t end = dirty.end > pages ? dirty.end - pages : 0;
+    return (dirty_part){at_most(dirty.pages, end), end};
+}
+/* Of an extent of `pages` and the one behind it, together. */
+static dirty_part dirty_of_both(dirty_part dirty, uint32_t pages, dirty_part behind) {
+    return (dirty_part){dirty.pages + behind.pages, behind.pages != 0 ? pages + behind.end : dirty.end};
+}
+static dirty_part dirty_of(uint32_t first) {
+    return (dirty_part){all.extents[first].dirty, all.extents[first].dirty_end};
+}
+
+static void push_free(uint32_t first, uint32_t pages, dirty_part dirty) {
     extent* e = &all.extents[first];
     uint32_t class, sub;
     class_of(pages, 0, &class, &sub);
     uint32_t* head = &all.free_lists[class][sub];
-    *e = (extent){.pages = pages, .before = e->before, .next = *head, .state = kFree, .dirty = dirty};
+    *e = (extent){.pages = pages,
+                  .before = e->before,
+                  .next = *head,
+                  .state = kFree,
+                  .dirty = dirty.pages,
+                  .dirty_end = dirty.end};
     all.extents[first + pages - 1].before = pages;
     if (*head != kNone) all.extents[*head].previous = first;
     *head = first;
     all.class_bits |= 1u << class;
     all.sub_bits[class] |= (uint8_t)(1u << sub);
-    all.kept += dirty;
+    all.kept += dirty.pages;
+    if (dirty.pages != 0) append_dirty(first);
 }
 
 static void remove_free(uint32_t first) {
@@ -113,6 +186,7 @@ static void remove_free(uint32_t first) {
     }
     all.extents[first + e->pages - 1].before = 0;
     all.kept -= e->dirty;
+    if (e->dirty != 0) unlink_dirty(first);
     e->state = kInside;
 }
 
@@ -132,52 +206,40 @@ static uint32_t find_free(uint32_t pages) {
 }
 
 /* --- extents */
-static void give_to_system(uint32_t first, uint32_t pages) {
-    /* By address, not by descriptor: the program may have closed that, and opened something else. */
-    madvise(address_of(first), (size_t)pages << kPageShift, MADV_REMOVE);
-}
-
-static uint32_t at_most(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
 /* Back to the lists, together with free neighbours. */
-static void free_pages(uint32_t first, uint32_t pages, uint32_t dirty) {
+static void free_pages(uint32_t first, uint32_t pages, dirty_part dirty) {
     const uint32_t before = all.extents[first - 1].before;
     if (before != 0) {
         first -= before;
         pages += before;
-        dirty += all.extents[first].dirty;
+        dirty = dirty_of_both(dirty_of(first), before, dirty);
         remove_free(first);
     }
     const uint32_t next = first + pages;
     if (next < all.top && all.extents[next].state == kFree) {
+        dirty = dirty_of_both(dirty, pages, dirty_of(next));
         pages += all.extents[next].pages;
-        dirty += all.extents[next].dirty;
         remove_free(next);
-    }
-    if (all.kept + dirty > kKeptPagesMax && !all.keeps_all) {
-        give_to_system(first, pages);
-        dirty = 0;
     }
     push_free(first, pages, dirty);
 }
 
-/* So many pages, free of any list; *dirty: at most so many have been touched. */
-static uint32_t take_pages(uint32_t pages, uint32_t* dirty) {
+/* So many pages, free of any list. */
+static uint32_t take_pages(uint32_t pages, dirty_part* dirty) {
     const uint32_t tail = all.extents[all.top - 1].before; /* free ones that end where the untouched begin */
     uint32_t first = find_free(pages);
     if (first == kNone && tail >= pages) first = all.top - tail;
     if (first != kNone) {
         const uint32_t have = all.extents[first].pages;
-        *dirty = all.extents[first].dirty;
+        const dirty_part was = dirty_of(first);
         remove_free(first);
-        if (have > pages) push_free(first + pages, have - pages, at_most(*dirty, have - pages));
+        if (have > pages) push_free(first + pages, have - pages, dirty_behind(was, pages));
+        *dirty = dirty_before(was, pages);
         return first;
     }
     if (pages > tail + (all.page_count - all.top)) return kNone;
     first = all.top - tail;
-    *dirty = tail != 0 ? all.extents[first].dirty : 0;
+    *dirty = tail != 0 ? dirty_of(first) : (dirty_part){0, 0};
     if (tail != 0) remove_free(first);
     all.top = first + pages;
     return first;
@@ -190,6 +252,79 @@ static void make_live(uint32_t first, uint32_t pages) {
     if (all.live > all.live_max) all.live_max = all.live;
 }
 
+/* --- giving back */
+static uint32_t kept_pages_max(void) {
+    return all.keeps_all ? UINT32_MAX : longshore_keep_max(&all.keep);
+}
+
+/* Gives the end of the extent that has been free for longest back to the system, at most about `pages`. Returns how
+ * many pages were looked at; 0: there is nothing, or the system does not take it. */
+static uint32_t give_back_slice(uint32_t pages) {
+    const uint32_t first = all.oldest;
+    if (first == kNone) return 0;
+    extent* e = &all.extents[first];
+    if (pages < kSlicePagesMin) pages = kSlicePagesMin;
+    pages = at_most(at_most(pages, kSlicePagesMax), e->dirty_end);
+    /* By address, not by descriptor: the program may have closed that, and opened something else. What it has locked
+     * in memory (mlock, mlockall) stays, with what is in it. */
+    if (madvise(address_of(first + e->dirty_end - pages), (size_t)pages << kPageShift, MADV_REMOVE) != 0) {
+        unlink_dirty(first);
+        append_dirty(first);
+        return 0;
+    }
+    const dirty_part left = dirty_before(dirty_of(first), e->dirty_end - pages);
+    const uint32_t given = e->dirty - left.pages;
+    if (left.pages == 0) unlink_dirty(first);
+    e->dirty = left.pages;
+    e->dirty_end = left.end;
+    all.kept -= given;
+    all.given_back += given;
+    longshore_keep_gave_back(&all.keep, given);
+    return pages;
+}
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* no system call */
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Ends what was done under the lock, after a block of so many pages has come or gone: looks at the machine's memory if
+ * that was long ago, and gives back what is kept too much. At most twice the block and 1 MiB, so that a call does as
+ * much as it brings; the rest is left to the next ones. Lets go of the lock. */
+static void settle_and_unlock(uint32_t block_pages) {
+    if (all.keeps_all || all.opened != 1) {
+        pthread_mutex_unlock(&all.mutex);
+        return;
+    }
+    const int error = errno; /* allocating and freeing leave it alone */
+    const int is_little = all.kept <= kKeepLeastPages && all.kept <= kept_pages_max();
+    const int64_t now = is_little || all.looking ? 0 : now_ms();
+    if (!is_little && !all.looking && now - all.looked_ms >= kLookMs) {
+        longshore_node_memory memory;
+        void (*const read_memory)(longshore_node_memory*) = all.read_memory;
+        all.looking = 1;
+        pthread_mutex_unlock(&all.mutex);
+        read_memory(&memory);
+        pthread_mutex_lock(&all.mutex);
+        all.looking = 0;
+        all.looked_ms = now;
+        longshore_keep_look(&all.keep, &memory, all.kept);
+    }
+    uint64_t budget = all.keep.is_short ? UINT64_MAX : 2 * (uint64_t)block_pages + kSlicePagesMin;
+    while (all.kept > kept_pages_max() && budget != 0) {
+        const uint32_t done = give_back_slice(all.kept - kept_pages_max());
+        if (done == 0) break;
+        budget -= done < budget ? done : budget;
+        pthread_mutex_unlock(&all.mutex); /* others have a turn */
+        pthread_mutex_lock(&all.mutex);
+    }
+    longshore_keep_freed(&all.keep, all.kept);
+    if (all.kept > all.kept_max) all.kept_max = all.kept;
+    pthread_mutex_unlock(&all.mutex);
+    errno = error;
+}
+
 static uint32_t pages_of(size_t bytes) {
     return bytes == 0 ? 1 : (uint32_t)((bytes + kPageBytes - 1) >> kPageShift);
 }
@@ -200,23 +335,27 @@ void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed) {
         return NULL;
     const uint32_t pages = pages_of(bytes);
     const uint32_t slack = alignment > kPageBytes ? (uint32_t)(alignment >> kPageShift) - 1 : 0;
-    uint32_t dirty = 0;
+    dirty_part dirty = {0, 0};
     pthread_mutex_lock(&all.mutex);
     uint32_t first = pages + slack <= all.page_count ? take_pages(pages + slack, &dirty) : kNone;
     if (first != kNone && slack != 0) {
         const uintptr_t at = (uintptr_t)address_of(first);
         const uint32_t skip = (uint32_t)(((at + alignment - 1) & ~(alignment - 1)) - at) >> kPageShift;
-        if (skip != 0) free_pages(first, skip, at_most(dirty, skip));
-        if (slack > skip) free_pages(first + skip + pages, slack - skip, at_most(dirty, slack - skip));
+        if (skip != 0) free_pages(first, skip, dirty_before(dirty, skip));
+        dirty = dirty_behind(dirty, skip);
+        if (slack > skip) free_pages(first + skip + pages, slack - skip, dirty_behind(dirty, pages));
+        dirty = dirty_before(dirty, pages);
         first += skip;
     }
-    if (first != kNone)
+    if (first != kNone) {
         make_live(first, pages);
-    else
+        longshore_keep_took(&all.keep, pages, pages - dirty.pages, all.kept, all.live_max);
+    } else {
         ++all.refused;
-    pthread_mutex_unlock(&all.mutex);
+    }
+    settle_and_unlock(pages);
     if (first == kNone) return NULL;
-    if (zeroed && dirty != 0) memset(address_of(first), 0, (size_t)pages << kPageShift);
+    if (zeroed && dirty.pages != 0) memset(address_of(first), 0, (size_t)dirty.end << kPageShift);
     return address_of(first);
 }
 
@@ -235,10 +374,10 @@ void longshore_heap_release(void* block) {
     e->state = kInside;
     all.live -= pages;
     if (all.opened == 1)
-        free_pages(page_of(block), pages, pages);
+        free_pages(page_of(block), pages, all_dirty(pages));
     else /* in a forked child, whose copy is private: nothing is taken from here any more */
         madvise(block, (size_t)pages << kPageShift, MADV_DONTNEED);
-    pthread_mutex_unlock(&all.mutex);
+    settle_and_unlock(pages);
     errno = error;
 }
 
@@ -255,31 +394,35 @@ int longshore_heap_resize(void* block, size_t bytes) {
     pthread_mutex_lock(&all.mutex);
     extent* e = live_at(block);
     int done = 1;
+    uint32_t moved = 0;
     if (all.opened != 1) {
         done = wanted <= e->pages;
     } else if (wanted < e->pages) {
-        const uint32_t rest = e->pages - wanted;
+        moved = e->pages - wanted;
         e->pages = wanted;
-        all.live -= rest;
-        free_pages(first + wanted, rest, rest);
+        all.live -= moved;
+        free_pages(first + wanted, moved, all_dirty(moved));
     } else if (wanted > e->pages) {
         const uint32_t more = wanted - e->pages, next = first + e->pages;
-        uint32_t have = next < all.top && all.extents[next].state == kFree ? all.extents[next].pages : 0;
+        const uint32_t have = next < all.top && all.extents[next].state == kFree ? all.extents[next].pages : 0;
+        dirty_part dirty = {0, 0};
         if (have >= more) {
-            const uint32_t dirty = all.extents[next].dirty;
+            dirty = dirty_of(next);
             remove_free(next);
-            if (have > more) push_free(next + more, have - more, at_most(dirty, have - more));
+            if (have > more) push_free(next + more, have - more, dirty_behind(dirty, more));
         } else if (next == all.top && more <= all.page_count - all.top) {
             all.top += more;
         } else {
             done = 0;
         }
         if (done) {
+            moved = more;
             all.live -= e->pages;
             make_live(first, wanted);
+            longshore_keep_took(&all.keep, more, more - dirty_before(dirty, more).pages, all.kept, all.live_max);
         }
     }
-    pthread_mutex_unlock(&all.mutex);
+    settle_and_unlock(moved);
     return done;
 }
 
@@ -292,9 +435,17 @@ longshore_heap_use longshore_heap_used(void) {
     pthread_mutex_lock(&all.mutex);
     const longshore_heap_use use = {(size_t)all.live << kPageShift, (size_t)all.kept << kPageShift,
                                     (size_t)all.live_max << kPageShift,
-                                    (size_t)all.adopted_pages << kPageShift, all.refused};
+                                    (size_t)all.adopted_pages << kPageShift, all.refused,
+                                    (size_t)all.kept_max << kPageShift, all.given_back << kPageShift};
     pthread_mutex_unlock(&all.mutex);
     return use;
+}
+
+void longshore_heap_read_memory_by(void (*read)(longshore_node_memory*)) {
+    pthread_mutex_lock(&all.mutex);
+    all.read_memory = read;
+    all.looked_ms = -kLookMs;
+    pthread_mutex_unlock(&all.mutex);
 }
 
 void longshore_heap_keep(void) {
@@ -305,7 +456,7 @@ void longshore_heap_keep(void) {
 
 int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
     const int error = errno;
-    uint32_t dirty = 0;
+    dirty_part dirty;
     int done = 0;
     pthread_mutex_lock(&all.mutex);
     const uint32_t count = (uint32_t)(bytes >> kPageShift);
@@ -324,7 +475,7 @@ int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
             all.adopted[all.adopted_count++] = (struct adopted){pages, first, count};
             all.adopted_pages += count;
         } else {
-            free_pages(first, count, count);
+            free_pages(first, count, all_dirty(count));
         }
     }
     pthread_mutex_unlock(&all.mutex);
@@ -458,6 +609,7 @@ static int make_heap(size_t bytes) {
     all.fork_page = page;
     all.page_count = (uint32_t)(bytes >> kPageShift);
     all.top = 1;
+    longshore_keep_begin(&all.keep, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
     all.heap = (longshore_heap){fd, file.st_ino, base, bytes};
     return 1;
 }
