@@ -36,8 +36,7 @@ typedef struct extent {
     uint32_t before;         /* pages of the free extent that ends here, in its last page; else 0 */
     uint32_t next, previous; /* in the list of free extents */
     uint32_t state;
-    uint32_t dirty; /* free: at most so many of its pages have been touched since the system gave them */
-    uint32_t dirty_end;    /* free: and none of them lies behind so many */
+    uint32_t dirty;          /* free: so many of its pages may have been touched since the system gave them */
     uint32_t older, newer; /* free, and some dirty: in the list of those by when they were freed */
 } extent;
 
@@ -49,6 +48,7 @@ static struct {
     pthread_mutex_t mutex;
     longshore_heap heap;
     extent* extents;     /* by page */
+    uint64_t* dirty;     /* a bit per page: it is free, and may have been touched since the system gave it */
     uint32_t page_count; /* of the reservation */
     uint32_t top;        /* pages from here on have never been used */
     uint32_t live, live_max, kept, kept_max;
@@ -127,48 +127,55 @@ static void unlink_dirty(uint32_t first) {
         all.newest = e->older;
 }
 
-/* What is dirty of an extent: at most `pages`, all of them before `end`. */
-typedef struct dirty_part {
-    uint32_t pages, end;
-} dirty_part;
-
-static dirty_part all_dirty(uint32_t pages) {
-    return (dirty_part){pages, pages};
-}
-/* Of the extent's first pages, and of those behind. */
-static dirty_part dirty_before(dirty_part dirty, uint32_t pages) {
-    return (dirty_part){at_most(dirty.pages, pages), at_most(dirty.end, pages)};
-}
-static dirty_part dirty_behind(dirty_part dirty, uint32_t pages) {
-    const uint32_t end = dirty.end > pages ? dirty.end - pages : 0;
-    return (dirty_part){at_most(dirty.pages, end), end};
-}
-/* Of an extent of `pages` and the one behind it, together. */
-static dirty_part dirty_of_both(dirty_part dirty, uint32_t pages, dirty_part behind) {
-    return (dirty_part){dirty.pages + behind.pages, behind.pages != 0 ? pages + behind.end : dirty.end};
-}
-static dirty_part dirty_of(uint32_t first) {
-    return (dirty_part){all.extents[first].dirty, all.extents[first].dirty_end};
+/* --- which pages are dirty */
+/* The bits of word `word` that stand for pages of [first, end). */
+static uint64_t bits_of(uint32_t word, uint32_t first, uint32_t end) {
+    const uint32_t begin = word * 64;
+    uint64_t bits = ~(uint64_t)0;
+    if (first > begin) bits &= ~(uint64_t)0 << (first - begin);
+    if (end < begin + 64) bits &= ~(uint64_t)0 >> (begin + 64 - end);
+    return bits;
 }
 
-static void push_free(uint32_t first, uint32_t pages, dirty_part dirty) {
+static uint32_t count_dirty(uint32_t first, uint32_t pages) {
+    uint32_t count = 0;
+    for (uint32_t word = first / 64; pages != 0 && word <= (first + pages - 1) / 64; ++word)
+        count += (uint32_t)__builtin_popcountll(all.dirty[word] & bits_of(word, first, first + pages));
+    return count;
+}
+
+static void set_dirty(uint32_t first, uint32_t pages, int dirty) {
+    for (uint32_t word = first / 64; word <= (first + pages - 1) / 64; ++word) {
+        const uint64_t bits = bits_of(word, first, first + pages);
+        if (dirty)
+            all.dirty[word] |= bits;
+        else
+            all.dirty[word] &= ~bits;
+    }
+}
+
+/* The page behind the last dirty one; `first` if there is none. */
+static uint32_t end_of_dirty(uint32_t first, uint32_t pages) {
+    for (uint32_t word = (first + pages - 1) / 64 + 1; word-- > first / 64;) {
+        const uint64_t bits = all.dirty[word] & bits_of(word, first, first + pages);
+        if (bits != 0) return word * 64 + 64 - (uint32_t)__builtin_clzll(bits);
+    }
+    return first;
+}
+
+static void push_free(uint32_t first, uint32_t pages, uint32_t dirty) {
     extent* e = &all.extents[first];
     uint32_t class, sub;
     class_of(pages, 0, &class, &sub);
     uint32_t* head = &all.free_lists[class][sub];
-    *e = (extent){.pages = pages,
-                  .before = e->before,
-                  .next = *head,
-                  .state = kFree,
-                  .dirty = dirty.pages,
-                  .dirty_end = dirty.end};
+    *e = (extent){.pages = pages, .before = e->before, .next = *head, .state = kFree, .dirty = dirty};
     all.extents[first + pages - 1].before = pages;
     if (*head != kNone) all.extents[*head].previous = first;
     *head = first;
     all.class_bits |= 1u << class;
     all.sub_bits[class] |= (uint8_t)(1u << sub);
-    all.kept += dirty.pages;
-    if (dirty.pages != 0) append_dirty(first);
+    all.kept += dirty;
+    if (dirty != 0) append_dirty(first);
 }
 
 static void remove_free(uint32_t first) {
@@ -206,43 +213,61 @@ static uint32_t find_free(uint32_t pages) {
 }
 
 /* --- extents */
-/* Back to the lists, together with free neighbours. */
-static void free_pages(uint32_t first, uint32_t pages, dirty_part dirty) {
+/* Back to the lists, together with free neighbours. `dirty`: so many of the pages are. */
+static void free_pages(uint32_t first, uint32_t pages, uint32_t dirty) {
     const uint32_t before = all.extents[first - 1].before;
     if (before != 0) {
         first -= before;
         pages += before;
-        dirty = dirty_of_both(dirty_of(first), before, dirty);
+        dirty += all.extents[first].dirty;
         remove_free(first);
     }
     const uint32_t next = first + pages;
     if (next < all.top && all.extents[next].state == kFree) {
-        dirty = dirty_of_both(dirty, pages, dirty_of(next));
         pages += all.extents[next].pages;
+        dirty += all.extents[next].dirty;
         remove_free(next);
     }
     push_free(first, pages, dirty);
 }
 
+/* Those that a block had, which may have written to all of them. */
+static void free_used_pages(uint32_t first, uint32_t pages) {
+    set_dirty(first, pages, 1);
+    free_pages(first, pages, pages);
+}
+
+/* So many of a free extent's first pages, free of any list; the others stay in one. */
+static void take_first_of(uint32_t first, uint32_t pages) {
+    const uint32_t have = all.extents[first].pages, dirty = all.extents[first].dirty;
+    remove_free(first);
+    if (have == pages) return;
+    const uint32_t rest = dirty == 0 ? 0 : dirty == have ? have - pages : dirty - count_dirty(first, pages);
+    push_free(first + pages, have - pages, rest);
+}
+
 /* So many pages, free of any list. */
-static uint32_t take_pages(uint32_t pages, dirty_part* dirty) {
+static uint32_t take_pages(uint32_t pages) {
     const uint32_t tail = all.extents[all.top - 1].before; /* free ones that end where the untouched begin */
     uint32_t first = find_free(pages);
     if (first == kNone && tail >= pages) first = all.top - tail;
     if (first != kNone) {
-        const uint32_t have = all.extents[first].pages;
-        const dirty_part was = dirty_of(first);
-        remove_free(first);
-        if (have > pages) push_free(first + pages, have - pages, dirty_behind(was, pages));
-        *dirty = dirty_before(was, pages);
+        take_first_of(first, pages);
         return first;
     }
     if (pages > tail + (all.page_count - all.top)) return kNone;
     first = all.top - tail;
-    *dirty = tail != 0 ? dirty_of(first) : (dirty_part){0, 0};
     if (tail != 0) remove_free(first);
     all.top = first + pages;
     return first;
+}
+
+/* Pages that have been taken become part of a block. Returns the end of those that may have something in them. */
+static uint32_t use_pages(uint32_t first, uint32_t pages) {
+    const uint32_t end = end_of_dirty(first, pages), dirty = count_dirty(first, end - first);
+    if (dirty != 0) set_dirty(first, end - first, 0);
+    longshore_keep_took(&all.keep, pages, pages - dirty, all.kept, all.live_max);
+    return end;
 }
 
 static void make_live(uint32_t first, uint32_t pages) {
@@ -254,33 +279,32 @@ static void make_live(uint32_t first, uint32_t pages) {
 
 /* --- giving back */
 static uint32_t kept_pages_max(void) {
-    return all.keeps_all ? UINT32_MAX : longshore_keep_max(&all.keep);
+    return all.keeps_all ? UINT32_MAX : longshore_keep_max(&all.keep, all.live);
 }
 
 /* Gives the end of the extent that has been free for longest back to the system, at most about `pages`. Returns how
- * many pages were looked at; 0: there is nothing, or the system does not take it. */
+ * many that were; 0: there is nothing, or the system does not take it. */
 static uint32_t give_back_slice(uint32_t pages) {
     const uint32_t first = all.oldest;
     if (first == kNone) return 0;
     extent* e = &all.extents[first];
     if (pages < kSlicePagesMin) pages = kSlicePagesMin;
-    pages = at_most(at_most(pages, kSlicePagesMax), e->dirty_end);
+    const uint32_t end = end_of_dirty(first, e->pages), count = at_most(at_most(pages, kSlicePagesMax), end - first);
     /* By address, not by descriptor: the program may have closed that, and opened something else. What it has locked
      * in memory (mlock, mlockall) stays, with what is in it. */
-    if (madvise(address_of(first + e->dirty_end - pages), (size_t)pages << kPageShift, MADV_REMOVE) != 0) {
+    if (madvise(address_of(end - count), (size_t)count << kPageShift, MADV_REMOVE) != 0) {
         unlink_dirty(first);
         append_dirty(first);
         return 0;
     }
-    const dirty_part left = dirty_before(dirty_of(first), e->dirty_end - pages);
-    const uint32_t given = e->dirty - left.pages;
-    if (left.pages == 0) unlink_dirty(first);
-    e->dirty = left.pages;
-    e->dirty_end = left.end;
+    const uint32_t given = count_dirty(end - count, count);
+    set_dirty(end - count, count, 0);
+    e->dirty -= given;
+    if (e->dirty == 0) unlink_dirty(first);
     all.kept -= given;
     all.given_back += given;
     longshore_keep_gave_back(&all.keep, given);
-    return pages;
+    return given;
 }
 
 static int64_t now_ms(void) {
@@ -309,11 +333,12 @@ static void settle_and_unlock(uint32_t block_pages) {
         pthread_mutex_lock(&all.mutex);
         all.looking = 0;
         all.looked_ms = now;
-        longshore_keep_look(&all.keep, &memory, all.kept);
+        longshore_keep_look(&all.keep, &memory, all.live, all.kept);
     }
     uint64_t budget = all.keep.is_short ? UINT64_MAX : 2 * (uint64_t)block_pages + kSlicePagesMin;
     while (all.kept > kept_pages_max() && budget != 0) {
-        const uint32_t done = give_back_slice(all.kept - kept_pages_max());
+        const uint32_t over = all.kept - kept_pages_max();
+        const uint32_t done = give_back_slice(budget < over ? (uint32_t)budget : over);
         if (done == 0) break;
         budget -= done < budget ? done : budget;
         pthread_mutex_unlock(&all.mutex); /* others have a turn */
@@ -335,27 +360,25 @@ void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed) {
         return NULL;
     const uint32_t pages = pages_of(bytes);
     const uint32_t slack = alignment > kPageBytes ? (uint32_t)(alignment >> kPageShift) - 1 : 0;
-    dirty_part dirty = {0, 0};
     pthread_mutex_lock(&all.mutex);
-    uint32_t first = pages + slack <= all.page_count ? take_pages(pages + slack, &dirty) : kNone;
+    uint32_t first = pages + slack <= all.page_count ? take_pages(pages + slack) : kNone;
+    uint32_t dirty_end = first;
     if (first != kNone && slack != 0) {
         const uintptr_t at = (uintptr_t)address_of(first);
         const uint32_t skip = (uint32_t)(((at + alignment - 1) & ~(alignment - 1)) - at) >> kPageShift;
-        if (skip != 0) free_pages(first, skip, dirty_before(dirty, skip));
-        dirty = dirty_behind(dirty, skip);
-        if (slack > skip) free_pages(first + skip + pages, slack - skip, dirty_behind(dirty, pages));
-        dirty = dirty_before(dirty, pages);
+        if (skip != 0) free_pages(first, skip, count_dirty(first, skip));
         first += skip;
+        if (slack > skip) free_pages(first + pages, slack - skip, count_dirty(first + pages, slack - skip));
     }
     if (first != kNone) {
         make_live(first, pages);
-        longshore_keep_took(&all.keep, pages, pages - dirty.pages, all.kept, all.live_max);
+        dirty_end = use_pages(first, pages);
     } else {
         ++all.refused;
     }
     settle_and_unlock(pages);
     if (first == kNone) return NULL;
-    if (zeroed && dirty.pages != 0) memset(address_of(first), 0, (size_t)dirty.end << kPageShift);
+    if (zeroed) memset(address_of(first), 0, (size_t)(dirty_end - first) << kPageShift);
     return address_of(first);
 }
 
@@ -374,7 +397,7 @@ void longshore_heap_release(void* block) {
     e->state = kInside;
     all.live -= pages;
     if (all.opened == 1)
-        free_pages(page_of(block), pages, all_dirty(pages));
+        free_used_pages(page_of(block), pages);
     else /* in a forked child, whose copy is private: nothing is taken from here any more */
         madvise(block, (size_t)pages << kPageShift, MADV_DONTNEED);
     settle_and_unlock(pages);
@@ -401,15 +424,12 @@ int longshore_heap_resize(void* block, size_t bytes) {
         moved = e->pages - wanted;
         e->pages = wanted;
         all.live -= moved;
-        free_pages(first + wanted, moved, all_dirty(moved));
+        free_used_pages(first + wanted, moved);
     } else if (wanted > e->pages) {
         const uint32_t more = wanted - e->pages, next = first + e->pages;
         const uint32_t have = next < all.top && all.extents[next].state == kFree ? all.extents[next].pages : 0;
-        dirty_part dirty = {0, 0};
         if (have >= more) {
-            dirty = dirty_of(next);
-            remove_free(next);
-            if (have > more) push_free(next + more, have - more, dirty_behind(dirty, more));
+            take_first_of(next, more);
         } else if (next == all.top && more <= all.page_count - all.top) {
             all.top += more;
         } else {
@@ -419,7 +439,7 @@ int longshore_heap_resize(void* block, size_t bytes) {
             moved = more;
             all.live -= e->pages;
             make_live(first, wanted);
-            longshore_keep_took(&all.keep, more, more - dirty_before(dirty, more).pages, all.kept, all.live_max);
+            use_pages(next, more);
         }
     }
     settle_and_unlock(moved);
@@ -456,14 +476,14 @@ void longshore_heap_keep(void) {
 
 int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
     const int error = errno;
-    dirty_part dirty;
     int done = 0;
     pthread_mutex_lock(&all.mutex);
     const uint32_t count = (uint32_t)(bytes >> kPageShift);
     uint32_t first = kNone;
     if (all.opened == 1 && bytes < all.heap.bytes && all.adopted_count < kAdoptedMax)
-        first = take_pages(count, &dirty);
+        first = take_pages(count);
     if (first != kNone) {
+        use_pages(first, count);
         *offset = (size_t)first << kPageShift;
         memcpy(address_of(first), pages, bytes);
         /* By libc's function: whoever watches what is mapped (registration caches of networks) is told. */
@@ -475,7 +495,7 @@ int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
             all.adopted[all.adopted_count++] = (struct adopted){pages, first, count};
             all.adopted_pages += count;
         } else {
-            free_pages(first, count, all_dirty(count));
+            free_used_pages(first, count);
         }
     }
     pthread_mutex_unlock(&all.mutex);
@@ -580,7 +600,7 @@ static int says(const char* path, const char* text) {
 }
 
 static int make_heap(size_t bytes) {
-    const size_t table = (bytes >> kPageShift) * sizeof(extent);
+    const size_t pages = bytes >> kPageShift, table = pages * sizeof(extent) + (pages / 64 + 1) * sizeof(uint64_t);
     struct stat file;
     /* Without overcommitment a page of a file that cannot be had is a SIGBUS, where malloc would have
      * returned null. */
@@ -606,8 +626,9 @@ static int make_heap(size_t bytes) {
      * them. */
     if (says("/sys/kernel/mm/transparent_hugepage/enabled", "[always]")) madvise(base, bytes, MADV_HUGEPAGE);
     all.extents = extents;
+    all.dirty = (uint64_t*)((extent*)extents + pages);
     all.fork_page = page;
-    all.page_count = (uint32_t)(bytes >> kPageShift);
+    all.page_count = (uint32_t)pages;
     all.top = 1;
     longshore_keep_begin(&all.keep, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
     all.heap = (longshore_heap){fd, file.st_ino, base, bytes};

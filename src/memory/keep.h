@@ -19,7 +19,7 @@ enum {
 /* All in pages of 4 KiB. */
 typedef struct longshore_keep {
     uint32_t useful;              /* so many the program has been seen to use again */
-    uint32_t room;                /* so many the machine's memory allows */
+    uint32_t own_max;             /* so many, live and kept, the machine's memory allows this process */
     uint32_t missed;              /* given back, and not asked for since */
     uint32_t kept_min, kept_max;  /* of this period */
     uint64_t taken;               /* by allocations of this period */
@@ -29,8 +29,8 @@ typedef struct longshore_keep {
 
 void longshore_keep_begin(longshore_keep* keep, uint32_t processors);
 
-/* At most so many freed pages stay. */
-uint32_t longshore_keep_max(const longshore_keep* keep);
+/* At most so many freed pages stay while so many are allocated. */
+uint32_t longshore_keep_max(const longshore_keep* keep, uint32_t live);
 
 /* An allocation has taken `pages`, of which the system must give `fresh` anew; `kept` are left. live_max: the most
  * that has ever been allocated at once. */
@@ -39,8 +39,8 @@ void longshore_keep_took(longshore_keep* keep, uint32_t pages, uint32_t fresh, u
 void longshore_keep_freed(longshore_keep* keep, uint32_t kept);
 void longshore_keep_gave_back(longshore_keep* keep, uint32_t pages);
 
-/* What the machine has, as it is while `kept` are kept. */
-void longshore_keep_look(longshore_keep* keep, const longshore_node_memory* memory, uint32_t kept);
+/* What the machine has left, while so many pages are allocated and so many kept. */
+void longshore_keep_look(longshore_keep* keep, const longshore_node_memory* memory, uint32_t live, uint32_t kept);
 
 #ifdef __cplusplus
 }
