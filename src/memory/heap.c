@@ -27,7 +27,6 @@ enum {
 };
 /* Pages that go back to the system at a time, with the lock held: about a millisecond. */
 enum { kSlicePagesMin = (1u << 20) / kPageBytes, kSlicePagesMax = (4u << 20) / kPageBytes };
-enum { kLookMs = 100 }; /* between two looks at the machine's memory, at least */
 
 enum { kInside = 0, kLive, kFree, kAdopted }; /* of an extent's first page; the pages behind it are inside */
 enum { kAdoptedMax = 256 };
@@ -57,7 +56,7 @@ static struct {
     longshore_keep keep;     /* how many may be kept */
     int keeps_all;           /* pages are not given back */
     int looking;             /* some thread reads how much memory the machine has */
-    int64_t looked_ms;
+    int64_t looked_ms, look_ms; /* when that was last, and how long there is none after it */
     void (*read_memory)(longshore_node_memory*);
     uint64_t refused;
     uint32_t class_bits;
@@ -73,7 +72,7 @@ static struct {
         int copied; /* shared with the child */
     } * fork_page;
     int fork_pipe[2];
-} all = {.mutex = PTHREAD_MUTEX_INITIALIZER, .heap = {.file = -1}, .fork_pipe = {-1, -1}, .read_memory = read_machine};
+} all = {.mutex = PTHREAD_MUTEX_INITIALIZER, .heap = {.file = -1}, .fork_pipe = {-1, -1}, .read_memory = read_machine, .look_ms = 100};
 
 static void* address_of(uint32_t page) {
     return (char*)all.heap.base + ((size_t)page << kPageShift);
@@ -324,7 +323,7 @@ static void settle_and_unlock(uint32_t block_pages) {
     const int error = errno; /* allocating and freeing leave it alone */
     const int is_little = all.kept <= kKeepLeastPages && all.kept <= kept_pages_max();
     const int64_t now = is_little || all.looking ? 0 : now_ms();
-    if (!is_little && !all.looking && now - all.looked_ms >= kLookMs) {
+    if (!is_little && !all.looking && now - all.looked_ms >= all.look_ms) {
         longshore_node_memory memory;
         void (*const read_memory)(longshore_node_memory*) = all.read_memory;
         all.looking = 1;
@@ -461,10 +460,11 @@ longshore_heap_use longshore_heap_used(void) {
     return use;
 }
 
-void longshore_heap_read_memory_by(void (*read)(longshore_node_memory*)) {
+void longshore_heap_read_memory_by(void (*read)(longshore_node_memory*), int64_t again_ms) {
     pthread_mutex_lock(&all.mutex);
     all.read_memory = read;
-    all.looked_ms = -kLookMs;
+    all.look_ms = again_ms;
+    all.looked_ms = now_ms() - again_ms;
     pthread_mutex_unlock(&all.mutex);
 }
 

@@ -29,7 +29,7 @@ class Heap : public testing::Test {
   protected:
     void SetUp() override {
         ASSERT_NE(heap_, nullptr);
-        longshore_heap_read_memory_by([](longshore_node_memory* out) { *out = {}; });  // nobody can tell
+        longshore_heap_read_memory_by([](longshore_node_memory* out) { *out = {}; }, 0);  // nobody can tell
     }
     void TearDown() override { EXPECT_EQ(longshore_heap_used().live_bytes, 0u); }
     static char* allocate(size_t bytes, size_t alignment = 1, bool zeroed = false) {
@@ -163,7 +163,8 @@ void stalls(longshore_node_memory* out) {
     available<60>(out);
     out->stalls = 1;
 }
-constexpr size_t kWorkingSet = 400 * kMiB;
+constexpr int64_t kNever = int64_t{1} << 40;  // ms
+constexpr size_t kWorkingSet = 320 * kMiB;
 void expect(bool right, int line) {
     if (!right) {
         fprintf(stderr, "line %d: kept %zu MiB, there %zu MiB\n", line, longshore_heap_used().kept_bytes / kMiB,
@@ -175,7 +176,7 @@ void expect(bool right, int line) {
 // Each in a process of its own, where nothing has been used before.
 void keeps_what_is_used_again() {
     const int file = longshore_heap_open(kHeapBytes)->file;
-    longshore_heap_read_memory_by(available<60>);
+    longshore_heap_read_memory_by(available<60>, 0);
     use(kWorkingSet, 1);
     expect(there(file) <= 256 * kMiB, __LINE__);
     use(kWorkingSet, 1);
@@ -189,7 +190,7 @@ void keeps_what_is_used_again() {
 }
 void gives_back_what_lies_idle() {
     const int file = longshore_heap_open(kHeapBytes)->file;
-    longshore_heap_read_memory_by(available<60>);
+    longshore_heap_read_memory_by(available<60>, 0);
     use(kWorkingSet, 3);
     expect(there(file) >= kWorkingSet, __LINE__);
     size_t before = there(file);
@@ -211,11 +212,11 @@ void gives_back_what_lies_idle() {
 void gives_back_when_memory_is_short() {
     const int file = longshore_heap_open(kHeapBytes)->file;
     const auto look = [&](void (*read)(longshore_node_memory*), size_t calls) {
-        longshore_heap_read_memory_by(read);
+        longshore_heap_read_memory_by(read, kNever);
         use(kMiB, calls);
         return there(file);
     };
-    longshore_heap_read_memory_by(available<60>);
+    longshore_heap_read_memory_by(available<60>, kNever);
     use(kWorkingSet, 3);
     expect(look(available<7>, 1) >= kWorkingSet, __LINE__);  // it gets narrow
     expect(look(available<3>, 200) <= kWorkingSet / 2 + kMiB, __LINE__);
@@ -231,9 +232,9 @@ void gives_back_when_memory_is_short() {
 }
 void does_little_at_a_time() {
     longshore_heap_open(kHeapBytes);
-    longshore_heap_read_memory_by(available<60>);
+    longshore_heap_read_memory_by(available<60>, kNever);
     use(kWorkingSet, 3);
-    longshore_heap_read_memory_by(available<3>);
+    longshore_heap_read_memory_by(available<3>, kNever);
     for (uint64_t given_back = longshore_heap_used().given_back_bytes, now; ; given_back = now) {
         void* block = longshore_heap_allocate(100'000, 1, 0);
         longshore_heap_release(block);
