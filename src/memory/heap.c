@@ -35,7 +35,7 @@ typedef struct extent {
     uint32_t before;         /* pages of the free extent that ends here, in its last page; else 0 */
     uint32_t next, previous; /* in the list of free extents */
     uint32_t state;
-    uint32_t dirty;          /* free: so many of its pages may have been touched since the system gave them */
+    uint32_t dirty;        /* free: so many of its pages may have been touched since the system gave them */
     uint32_t older, newer; /* free, and some dirty: in the list of those by when they were freed */
 } extent;
 
@@ -52,10 +52,10 @@ static struct {
     uint32_t top;        /* pages from here on have never been used */
     uint32_t live, live_max, kept, kept_max;
     uint64_t given_back;
-    uint32_t oldest, newest; /* of the free extents that have dirty pages */
-    longshore_keep keep;     /* how many may be kept */
-    int keeps_all;           /* pages are not given back */
-    int looking;             /* some thread reads how much memory the machine has */
+    uint32_t oldest, newest;    /* of the free extents that have dirty pages */
+    longshore_keep keep;        /* how many may be kept */
+    int keeps_all;              /* pages are not given back */
+    int looking;                /* some thread reads how much memory the machine has */
     int64_t looked_ms, look_ms; /* when that was last, and how long there is none after it */
     void (*read_memory)(longshore_node_memory*);
     uint64_t refused;
@@ -72,7 +72,11 @@ static struct {
         int copied; /* shared with the child */
     } * fork_page;
     int fork_pipe[2];
-} all = {.mutex = PTHREAD_MUTEX_INITIALIZER, .heap = {.file = -1}, .fork_pipe = {-1, -1}, .read_memory = read_machine, .look_ms = 100};
+} all = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+         .heap = {.file = -1},
+         .fork_pipe = {-1, -1},
+         .read_memory = read_machine,
+         .look_ms = 100};
 
 static void* address_of(uint32_t page) {
     return (char*)all.heap.base + ((size_t)page << kPageShift);
@@ -261,7 +265,8 @@ static uint32_t take_pages(uint32_t pages) {
     return first;
 }
 
-/* Pages that have been taken become part of a block. Returns the end of those that may have something in them. */
+/* Pages that have been taken become part of a block. Returns the end of those that may have something in
+ * them. */
 static uint32_t use_pages(uint32_t first, uint32_t pages) {
     const uint32_t end = end_of_dirty(first, pages), dirty = count_dirty(first, end - first);
     if (dirty != 0) set_dirty(first, end - first, 0);
@@ -281,16 +286,17 @@ static uint32_t kept_pages_max(void) {
     return all.keeps_all ? UINT32_MAX : longshore_keep_max(&all.keep, all.live);
 }
 
-/* Gives the end of the extent that has been free for longest back to the system, at most about `pages`. Returns how
- * many that were; 0: there is nothing, or the system does not take it. */
+/* Gives the end of the extent that has been free for longest back to the system, at most about `pages`.
+ * Returns how many that were; 0: there is nothing, or the system does not take it. */
 static uint32_t give_back_slice(uint32_t pages) {
     const uint32_t first = all.oldest;
     if (first == kNone) return 0;
     extent* e = &all.extents[first];
     if (pages < kSlicePagesMin) pages = kSlicePagesMin;
-    const uint32_t end = end_of_dirty(first, e->pages), count = at_most(at_most(pages, kSlicePagesMax), end - first);
-    /* By address, not by descriptor: the program may have closed that, and opened something else. What it has locked
-     * in memory (mlock, mlockall) stays, with what is in it. */
+    const uint32_t end = end_of_dirty(first, e->pages),
+                   count = at_most(at_most(pages, kSlicePagesMax), end - first);
+    /* By address, not by descriptor: the program may have closed that, and opened something else. What it has
+     * locked in memory (mlock, mlockall) stays, with what is in it. */
     if (madvise(address_of(end - count), (size_t)count << kPageShift, MADV_REMOVE) != 0) {
         unlink_dirty(first);
         append_dirty(first);
@@ -312,9 +318,9 @@ static int64_t now_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Ends what was done under the lock, after a block of so many pages has come or gone: looks at the machine's memory if
- * that was long ago, and gives back what is kept too much. At most twice the block and 1 MiB, so that a call does as
- * much as it brings; the rest is left to the next ones. Lets go of the lock. */
+/* Ends what was done under the lock, after a block of so many pages has come or gone: looks at the machine's
+ * memory if that was long ago, and gives back what is kept too much. At most twice the block and 1 MiB, so
+ * that a call does as much as it brings; the rest is left to the next ones. Lets go of the lock. */
 static void settle_and_unlock(uint32_t block_pages) {
     if (all.keeps_all || all.opened != 1) {
         pthread_mutex_unlock(&all.mutex);
@@ -426,7 +432,8 @@ int longshore_heap_resize(void* block, size_t bytes) {
         free_used_pages(first + wanted, moved);
     } else if (wanted > e->pages) {
         const uint32_t more = wanted - e->pages, next = first + e->pages;
-        const uint32_t have = next < all.top && all.extents[next].state == kFree ? all.extents[next].pages : 0;
+        const uint32_t have =
+            next < all.top && all.extents[next].state == kFree ? all.extents[next].pages : 0;
         if (have >= more) {
             take_first_of(next, more);
         } else if (next == all.top && more <= all.page_count - all.top) {
@@ -452,10 +459,13 @@ int longshore_heap_holds(const void* block) {
 
 longshore_heap_use longshore_heap_used(void) {
     pthread_mutex_lock(&all.mutex);
-    const longshore_heap_use use = {(size_t)all.live << kPageShift, (size_t)all.kept << kPageShift,
+    const longshore_heap_use use = {(size_t)all.live << kPageShift,
+                                    (size_t)all.kept << kPageShift,
                                     (size_t)all.live_max << kPageShift,
-                                    (size_t)all.adopted_pages << kPageShift, all.refused,
-                                    (size_t)all.kept_max << kPageShift, all.given_back << kPageShift};
+                                    (size_t)all.adopted_pages << kPageShift,
+                                    all.refused,
+                                    (size_t)all.kept_max << kPageShift,
+                                    all.given_back << kPageShift};
     pthread_mutex_unlock(&all.mutex);
     return use;
 }
@@ -600,7 +610,8 @@ static int says(const char* path, const char* text) {
 }
 
 static int make_heap(size_t bytes) {
-    const size_t pages = bytes >> kPageShift, table = pages * sizeof(extent) + (pages / 64 + 1) * sizeof(uint64_t);
+    const size_t pages = bytes >> kPageShift,
+                 table = pages * sizeof(extent) + (pages / 64 + 1) * sizeof(uint64_t);
     struct stat file;
     /* Without overcommitment a page of a file that cannot be had is a SIGBUS, where malloc would have
      * returned null. */

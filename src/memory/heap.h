@@ -38,8 +38,8 @@ size_t longshore_heap_usable(const void* block);
 /* Whether the block has been made as large (or small) as that where it is. */
 int longshore_heap_resize(void* block, size_t bytes);
 
-/* For tests: who tells from now on how much memory the machine has left. The next call that needs it asks, and
- * others not before so many milliseconds after it. */
+/* For tests: who tells from now on how much memory the machine has left. The next call that needs it asks,
+ * and others not before so many milliseconds after it. */
 void longshore_heap_read_memory_by(void (*read)(longshore_node_memory*), int64_t again_ms);
 
 /* From now on pages are never given back to the system: freed blocks are used again as ever, and what has

@@ -167,8 +167,8 @@ constexpr int64_t kNever = int64_t{1} << 40;  // ms
 constexpr size_t kWorkingSet = 320 * kMiB;
 void expect(bool right, int line) {
     if (!right) {
-        fprintf(stderr, "line %d: kept %zu MiB, there %zu MiB\n", line, longshore_heap_used().kept_bytes / kMiB,
-                there(longshore_heap_get()->file) / kMiB);
+        fprintf(stderr, "line %d: kept %zu MiB, there %zu MiB\n", line,
+                longshore_heap_used().kept_bytes / kMiB, there(longshore_heap_get()->file) / kMiB);
         _exit(1);
     }
 }
@@ -235,7 +235,7 @@ void does_little_at_a_time() {
     longshore_heap_read_memory_by(available<60>, kNever);
     use(kWorkingSet, 3);
     longshore_heap_read_memory_by(available<3>, kNever);
-    for (uint64_t given_back = longshore_heap_used().given_back_bytes, now; ; given_back = now) {
+    for (uint64_t given_back = longshore_heap_used().given_back_bytes, now;; given_back = now) {
         void* block = longshore_heap_allocate(100'000, 1, 0);
         longshore_heap_release(block);
         now = longshore_heap_used().given_back_bytes;

@@ -1,7 +1,7 @@
 #include "memory/keep.h"
 
-/* Pages that nobody takes while so many times their number is allocated are of no use. So giving back costs at most
- * a fault for every so many pages that the program allocates. */
+/* Pages that nobody takes while so many times their number is allocated are of no use. So giving back costs
+ * at most a fault for every so many pages that the program allocates. */
 enum { kPeriodTimes = 4, kPeriodPagesMin = (1u << 30) / 4096 };
 
 static uint32_t less(uint32_t a, uint32_t b) {
@@ -9,8 +9,7 @@ static uint32_t less(uint32_t a, uint32_t b) {
 }
 
 void longshore_keep_begin(longshore_keep* keep, uint32_t processors) {
-    *keep = (longshore_keep){.useful = kKeepFirstPages,
-                             .processors = processors != 0 ? processors : 1};
+    *keep = (longshore_keep){.useful = kKeepFirstPages, .processors = processors != 0 ? processors : 1};
 }
 
 uint32_t longshore_keep_max(const longshore_keep* keep, uint32_t live) {
@@ -21,13 +20,15 @@ uint32_t longshore_keep_max(const longshore_keep* keep, uint32_t live) {
 
 /* Half of the pages that lay idle all the time go back. */
 static void end_period(longshore_keep* keep, uint32_t kept) {
-    if (keep->kept_min > kKeepLeastPages) keep->useful = less(keep->useful, keep->kept_max - keep->kept_min / 2);
+    if (keep->kept_min > kKeepLeastPages)
+        keep->useful = less(keep->useful, keep->kept_max - keep->kept_min / 2);
     keep->missed /= 2; /* what comes back so late is not missed */
     keep->kept_min = keep->kept_max = kept;
     keep->taken = 0;
 }
 
-void longshore_keep_took(longshore_keep* keep, uint32_t pages, uint32_t fresh, uint32_t kept, uint32_t live_max) {
+void longshore_keep_took(longshore_keep* keep, uint32_t pages, uint32_t fresh, uint32_t kept,
+                         uint32_t live_max) {
     const uint32_t again = less(fresh, keep->missed);
     keep->missed -= again;
     if (keep->useful < live_max) keep->useful += less(again, live_max - keep->useful);
@@ -45,19 +46,21 @@ void longshore_keep_gave_back(longshore_keep* keep, uint32_t pages) {
     keep->missed = pages < UINT32_MAX - keep->missed ? keep->missed + pages : UINT32_MAX;
 }
 
-/* How many pages, live and kept, this process may have. What it has allocated anew since it last looked is not left
- * for keeping; what it only frees is.
- * An eighth of the memory stays free of kept pages. Of what is available beyond it, this process may add its share
- * of one half: the others look at the same figures at the same time. Between an eighth and a sixteenth nobody adds
- * and nobody gives, so that processes do not sway together. Below, each keeps at most half of what it has. */
-static uint64_t own_max(const longshore_keep* keep, const longshore_memory_limit* limit, int stalls, uint64_t own) {
+/* How many pages, live and kept, this process may have. What it has allocated anew since it last looked is
+ * not left for keeping; what it only frees is. An eighth of the memory stays free of kept pages. Of what is
+ * available beyond it, this process may add its share of one half: the others look at the same figures at the
+ * same time. Between an eighth and a sixteenth nobody adds and nobody gives, so that processes do not sway
+ * together. Below, each keeps at most half of what it has. */
+static uint64_t own_max(const longshore_keep* keep, const longshore_memory_limit* limit, int stalls,
+                        uint64_t own) {
     const uint64_t total = limit->bytes, available = limit->available;
     if (available < total / 16 || stalls) return own / 2;
     if (available < total / 8) return own;
     return own + (available - total / 8) / 2 / keep->processors / 4096;
 }
 
-void longshore_keep_look(longshore_keep* keep, const longshore_node_memory* memory, uint32_t live, uint32_t kept) {
+void longshore_keep_look(longshore_keep* keep, const longshore_node_memory* memory, uint32_t live,
+                         uint32_t kept) {
     const uint64_t own = (uint64_t)live + kept;
     uint64_t most = memory->limit_count != 0 ? UINT32_MAX : (uint64_t)live + kKeepFirstPages;
     keep->is_short = 0;

@@ -133,9 +133,11 @@ TEST_F(NodeMemory, OfTheMachine) {
     EXPECT_EQ(memory.limits[0].bytes, 32 * kGiB);
     EXPECT_EQ(memory.limits[0].available, 16 * kGiB);
     EXPECT_FALSE(memory.stalls);
-    write("/proc/pressure/memory", "some avg10=9.99 avg60=50.00 avg300=0 total=7\nfull avg10=9.00 avg60=0.00\n");
+    write("/proc/pressure/memory",
+          "some avg10=9.99 avg60=50.00 avg300=0 total=7\nfull avg10=9.00 avg60=0.00\n");
     EXPECT_FALSE(read().stalls);
-    write("/proc/pressure/memory", "some avg10=10.05 avg60=0.00 avg300=0 total=7\nfull avg10=0.00 avg60=0.00\n");
+    write("/proc/pressure/memory",
+          "some avg10=10.05 avg60=0.00 avg300=0 total=7\nfull avg10=0.00 avg60=0.00\n");
     EXPECT_TRUE(read().stalls);
     std::filesystem::remove_all(root_ + "/proc");
     EXPECT_EQ(read().limit_count, 0u);

@@ -12,7 +12,7 @@ enum { kTextBytes = 4096, kPathBytes = 1024, kStallPercent = 10 };
 
 /* Not on the stack: a thread that frees a block may have 16 KiB of that. */
 static struct {
-    char text[kTextBytes]; /* what was read last */
+    char text[kTextBytes];  /* what was read last */
     char path[kPathBytes];  /* of that file */
     char line[kPathBytes];  /* this process's group, as /proc/self/cgroup names it */
     char group[kPathBytes]; /* the folder of the group that is looked at */
@@ -38,8 +38,9 @@ static char* read_text(const char* folder, const char* name) {
     if (file < 0) return NULL;
     size_t have = 0;
     long got;
-    while (have < kTextBytes - 1 && ((got = syscall(SYS_read, file, text + have, kTextBytes - 1 - have)) > 0 ||
-                                     (got < 0 && errno == EINTR)))
+    while (have < kTextBytes - 1 &&
+           ((got = syscall(SYS_read, file, text + have, kTextBytes - 1 - have)) > 0 ||
+            (got < 0 && errno == EINTR)))
         if (got > 0) have += (size_t)got;
     syscall(SYS_close, file);
     text[have] = 0;
@@ -119,8 +120,8 @@ static int is_stalled(const char* folder, const char* name, int* stalls) {
     return 1;
 }
 
-/* This process's group and those around it. In a container the path may be that on the host: its parts then lead
- * nowhere, and the last, "", is the container's own group. */
+/* This process's group and those around it. In a container the path may be that on the host: its parts then
+ * lead nowhere, and the last, "", is the container's own group. */
 static int look_at_groups(const char* root, uint64_t machine, longshore_node_memory* out) {
     int version = 0, stalls_read = 0;
     char* const text = read_text(root, "/proc/self/cgroup");
@@ -150,7 +151,8 @@ void longshore_read_node_memory(const char* root, longshore_node_memory* out) {
         const uint64_t total = number_after(text, "MemTotal:") * 1024;
         if (total != 0) {
             add_limit(out, total, number_after(text, "MemAvailable:") * 1024);
-            /* The nearest group's own stalls, if it counts them; the machine's may be those of another job. */
+            /* The nearest group's own stalls, if it counts them; the machine's may be those of another job.
+             */
             if (!look_at_groups(root, total, out)) is_stalled(root, "/proc/pressure/memory", &out->stalls);
         }
     }

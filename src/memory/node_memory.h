@@ -1,5 +1,5 @@
-/* How much memory the machine and the control groups of this process have left. Plain C, system calls only: no
- * allocation, no lock, no point at which a thread is cancelled. Any thread, but one at a time. */
+/* How much memory the machine and the control groups of this process have left. Plain C, system calls only:
+ * no allocation, no lock, no point at which a thread is cancelled. Any thread, but one at a time. */
 #ifndef LONGSHORE_MEMORY_NODE_MEMORY_H
 #define LONGSHORE_MEMORY_NODE_MEMORY_H
 
@@ -17,7 +17,8 @@ typedef struct longshore_memory_limit {
 
 typedef struct longshore_node_memory {
     uint32_t limit_count; /* 0: nothing could be read */
-    longshore_memory_limit limits[kMemoryLimitsMax]; /* the machine's, then those of control groups that have one */
+    longshore_memory_limit
+        limits[kMemoryLimitsMax]; /* the machine's, then those of control groups that have one */
     int stalls; /* processes here wait for memory a tenth of the time or more (pressure stall information) */
 } longshore_node_memory;
 

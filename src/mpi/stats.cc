@@ -247,14 +247,13 @@ CallCounts total_of(const Counts& counts) {
 struct MemoryCounts {
     uint64_t mapped, peer_copied, bounced;
     uint64_t shared_bytes_max, adopted, refused;
-    uint64_t kept_bytes_max, given_back; // of freed blocks: kept for the next ones, given back to the system
+    uint64_t kept_bytes_max, given_back;  // of freed blocks: kept for the next ones, given back to the system
 
     static MemoryCounts mine() {
         const ls_moved_bytes moved = shim().context ? ls_rank_moved(shim().context) : ls_moved_bytes{};
         const longshore_heap_use use = shim().stub->used();
-        return {moved.mapped,       moved.peer_copied, moved.bounced,
-                use.live_bytes_max, use.adopted_bytes, use.refused,
-                use.kept_bytes_max, use.given_back_bytes};
+        return {moved.mapped,      moved.peer_copied, moved.bounced,      use.live_bytes_max,
+                use.adopted_bytes, use.refused,       use.kept_bytes_max, use.given_back_bytes};
     }
 };
 
