@@ -12,32 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "memory/extents.h"
 #include "memory/keep.h"
 
-/* Pages in extents, free ones in lists by size: two levels, as in TLSF (Masmano et al., ECRTS 2004). What
- * describes an extent lies beside the heap, not in it: no overrun of a block reaches it, and no page is
- * touched to keep books. */
-enum {
-    kPageBytes = 4096,
-    kPageShift = 12,
-    kSubBits = 3,
-    kSubs = 1 << kSubBits,
-    kClasses = 32,
-    kNone = 0, /* page 0 is never given out */
-};
+enum { kPageBytes = 4096, kPageShift = 12 };
 /* Pages that go back to the system at a time, with the lock held: about a millisecond. */
 enum { kSlicePagesMin = (1u << 20) / kPageBytes, kSlicePagesMax = (4u << 20) / kPageBytes };
 
-enum { kInside = 0, kLive, kFree, kAdopted }; /* of an extent's first page; the pages behind it are inside */
 enum { kAdoptedMax = 256 };
-typedef struct extent {
-    uint32_t pages;          /* of the extent that begins here */
-    uint32_t before;         /* pages of the free extent that ends here, in its last page; else 0 */
-    uint32_t next, previous; /* in the list of free extents */
-    uint32_t state;
-    uint32_t dirty;        /* free: so many of its pages may have been touched since the system gave them */
-    uint32_t older, newer; /* free, and some dirty: in the list of those by when they were freed */
-} extent;
 
 static void read_machine(longshore_node_memory* out) {
     longshore_read_node_memory("", out);
@@ -46,22 +28,14 @@ static void read_machine(longshore_node_memory* out) {
 static struct {
     pthread_mutex_t mutex;
     longshore_heap heap;
-    extent* extents;     /* by page */
-    uint64_t* dirty;     /* a bit per page: it is free, and may have been touched since the system gave it */
-    uint32_t page_count; /* of the reservation */
-    uint32_t top;        /* pages from here on have never been used */
-    uint32_t live, live_max, kept, kept_max;
+    uint32_t live, live_max, kept_max;
     uint64_t given_back;
-    uint32_t oldest, newest;    /* of the free extents that have dirty pages */
     longshore_keep keep;        /* how many may be kept */
     int keeps_all;              /* pages are not given back */
     int looking;                /* some thread reads how much memory the machine has */
     int64_t looked_ms, look_ms; /* when that was last, and how long there is none after it */
     void (*read_memory)(longshore_node_memory*);
     uint64_t refused;
-    uint32_t class_bits;
-    uint8_t sub_bits[kClasses];
-    uint32_t free_lists[kClasses][kSubs];
     struct adopted {
         char* at;
         uint32_t first, pages;
@@ -85,203 +59,27 @@ static uint32_t page_of(const void* block) {
     return (uint32_t)((size_t)((const char*)block - (const char*)all.heap.base) >> kPageShift);
 }
 
-/* --- free lists */
-/* The class whose extents all have at least as many pages, if `up`; else the one that an extent of so many is
- * in. */
-static void class_of(uint32_t pages, int up, uint32_t* class, uint32_t* sub) {
-    if (pages < kSubs) {
-        *class = 0;
-        *sub = pages;
-        return;
-    }
-    uint32_t high = 31u - (uint32_t)__builtin_clz(pages);
-    if (up) {
-        pages += (1u << (high - kSubBits)) - 1;
-        high = 31u - (uint32_t)__builtin_clz(pages);
-    }
-    *class = high - kSubBits + 1;
-    *sub = pages >> (high - kSubBits) & (kSubs - 1);
+/* Pages that have been taken become part of a block; what it had before counts as live already. Returns the
+ * end of those that may have something in them. */
+static uint32_t use_pages(uint32_t first, uint32_t pages) {
+    uint32_t dirty_end = first;
+    const uint32_t dirty = longshore_extents_use(first, pages, &dirty_end);
+    all.live += pages;
+    if (all.live > all.live_max) all.live_max = all.live;
+    longshore_keep_took(&all.keep, pages, pages - dirty, longshore_extents_dirty(), all.live_max);
+    return dirty_end;
 }
 
+static void make_extent(uint32_t first, uint32_t pages, uint32_t state) {
+    longshore_extent_at(first)->pages = pages;
+    longshore_extent_at(first)->state = state;
+}
+
+/* --- giving back */
 static uint32_t at_most(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* --- free extents with dirty pages, by age */
-static void append_dirty(uint32_t first) {
-    all.extents[first].older = all.newest;
-    all.extents[first].newer = kNone;
-    if (all.newest != kNone)
-        all.extents[all.newest].newer = first;
-    else
-        all.oldest = first;
-    all.newest = first;
-}
-
-static void unlink_dirty(uint32_t first) {
-    const extent* e = &all.extents[first];
-    if (e->older != kNone)
-        all.extents[e->older].newer = e->newer;
-    else
-        all.oldest = e->newer;
-    if (e->newer != kNone)
-        all.extents[e->newer].older = e->older;
-    else
-        all.newest = e->older;
-}
-
-/* --- which pages are dirty */
-/* The bits of word `word` that stand for pages of [first, end). */
-static uint64_t bits_of(uint32_t word, uint32_t first, uint32_t end) {
-    const uint32_t begin = word * 64;
-    uint64_t bits = ~(uint64_t)0;
-    if (first > begin) bits &= ~(uint64_t)0 << (first - begin);
-    if (end < begin + 64) bits &= ~(uint64_t)0 >> (begin + 64 - end);
-    return bits;
-}
-
-static uint32_t count_dirty(uint32_t first, uint32_t pages) {
-    uint32_t count = 0;
-    for (uint32_t word = first / 64; pages != 0 && word <= (first + pages - 1) / 64; ++word)
-        count += (uint32_t)__builtin_popcountll(all.dirty[word] & bits_of(word, first, first + pages));
-    return count;
-}
-
-static void set_dirty(uint32_t first, uint32_t pages, int dirty) {
-    for (uint32_t word = first / 64; word <= (first + pages - 1) / 64; ++word) {
-        const uint64_t bits = bits_of(word, first, first + pages);
-        if (dirty)
-            all.dirty[word] |= bits;
-        else
-            all.dirty[word] &= ~bits;
-    }
-}
-
-/* The page behind the last dirty one; `first` if there is none. */
-static uint32_t end_of_dirty(uint32_t first, uint32_t pages) {
-    for (uint32_t word = (first + pages - 1) / 64 + 1; word-- > first / 64;) {
-        const uint64_t bits = all.dirty[word] & bits_of(word, first, first + pages);
-        if (bits != 0) return word * 64 + 64 - (uint32_t)__builtin_clzll(bits);
-    }
-    return first;
-}
-
-static void push_free(uint32_t first, uint32_t pages, uint32_t dirty) {
-    extent* e = &all.extents[first];
-    uint32_t class, sub;
-    class_of(pages, 0, &class, &sub);
-    uint32_t* head = &all.free_lists[class][sub];
-    *e = (extent){.pages = pages, .before = e->before, .next = *head, .state = kFree, .dirty = dirty};
-    all.extents[first + pages - 1].before = pages;
-    if (*head != kNone) all.extents[*head].previous = first;
-    *head = first;
-    all.class_bits |= 1u << class;
-    all.sub_bits[class] |= (uint8_t)(1u << sub);
-    all.kept += dirty;
-    if (dirty != 0) append_dirty(first);
-}
-
-static void remove_free(uint32_t first) {
-    extent* e = &all.extents[first];
-    uint32_t class, sub;
-    class_of(e->pages, 0, &class, &sub);
-    if (e->previous != kNone)
-        all.extents[e->previous].next = e->next;
-    else
-        all.free_lists[class][sub] = e->next;
-    if (e->next != kNone) all.extents[e->next].previous = e->previous;
-    if (all.free_lists[class][sub] == kNone) {
-        all.sub_bits[class] &= (uint8_t) ~(1u << sub);
-        if (all.sub_bits[class] == 0) all.class_bits &= ~(1u << class);
-    }
-    all.extents[first + e->pages - 1].before = 0;
-    all.kept -= e->dirty;
-    if (e->dirty != 0) unlink_dirty(first);
-    e->state = kInside;
-}
-
-/* Some free extent of at least so many pages; kNone if the lists have none. */
-static uint32_t find_free(uint32_t pages) {
-    uint32_t class, sub;
-    class_of(pages, 1, &class, &sub);
-    if (class >= kClasses) return kNone;
-    uint32_t bits = all.sub_bits[class] & (0xffu << sub);
-    if (bits == 0) {
-        uint32_t classes = class + 1 < kClasses ? all.class_bits & (~0u << (class + 1)) : 0;
-        if (classes == 0) return kNone;
-        class = (uint32_t)__builtin_ctz(classes);
-        bits = all.sub_bits[class];
-    }
-    return all.free_lists[class][__builtin_ctz(bits)];
-}
-
-/* --- extents */
-/* Back to the lists, together with free neighbours. `dirty`: so many of the pages are. */
-static void free_pages(uint32_t first, uint32_t pages, uint32_t dirty) {
-    const uint32_t before = all.extents[first - 1].before;
-    if (before != 0) {
-        first -= before;
-        pages += before;
-        dirty += all.extents[first].dirty;
-        remove_free(first);
-    }
-    const uint32_t next = first + pages;
-    if (next < all.top && all.extents[next].state == kFree) {
-        pages += all.extents[next].pages;
-        dirty += all.extents[next].dirty;
-        remove_free(next);
-    }
-    push_free(first, pages, dirty);
-}
-
-/* Those that a block had, which may have written to all of them. */
-static void free_used_pages(uint32_t first, uint32_t pages) {
-    set_dirty(first, pages, 1);
-    free_pages(first, pages, pages);
-}
-
-/* So many of a free extent's first pages, free of any list; the others stay in one. */
-static void take_first_of(uint32_t first, uint32_t pages) {
-    const uint32_t have = all.extents[first].pages, dirty = all.extents[first].dirty;
-    remove_free(first);
-    if (have == pages) return;
-    const uint32_t rest = dirty == 0 ? 0 : dirty == have ? have - pages : dirty - count_dirty(first, pages);
-    push_free(first + pages, have - pages, rest);
-}
-
-/* So many pages, free of any list. */
-static uint32_t take_pages(uint32_t pages) {
-    const uint32_t tail = all.extents[all.top - 1].before; /* free ones that end where the untouched begin */
-    uint32_t first = find_free(pages);
-    if (first == kNone && tail >= pages) first = all.top - tail;
-    if (first != kNone) {
-        take_first_of(first, pages);
-        return first;
-    }
-    if (pages > tail + (all.page_count - all.top)) return kNone;
-    first = all.top - tail;
-    if (tail != 0) remove_free(first);
-    all.top = first + pages;
-    return first;
-}
-
-/* Pages that have been taken become part of a block. Returns the end of those that may have something in
- * them. */
-static uint32_t use_pages(uint32_t first, uint32_t pages) {
-    const uint32_t end = end_of_dirty(first, pages), dirty = count_dirty(first, end - first);
-    if (dirty != 0) set_dirty(first, end - first, 0);
-    longshore_keep_took(&all.keep, pages, pages - dirty, all.kept, all.live_max);
-    return end;
-}
-
-static void make_live(uint32_t first, uint32_t pages) {
-    all.extents[first].pages = pages;
-    all.extents[first].state = kLive;
-    all.live += pages;
-    if (all.live > all.live_max) all.live_max = all.live;
-}
-
-/* --- giving back */
 static uint32_t kept_pages_max(void) {
     return all.keeps_all ? UINT32_MAX : longshore_keep_max(&all.keep, all.live);
 }
@@ -289,24 +87,17 @@ static uint32_t kept_pages_max(void) {
 /* Gives the end of the extent that has been free for longest back to the system, at most about `pages`.
  * Returns how many that were; 0: there is nothing, or the system does not take it. */
 static uint32_t give_back_slice(uint32_t pages) {
-    const uint32_t first = all.oldest;
-    if (first == kNone) return 0;
-    extent* e = &all.extents[first];
+    uint32_t first = kNone;
     if (pages < kSlicePagesMin) pages = kSlicePagesMin;
-    const uint32_t end = end_of_dirty(first, e->pages),
-                   count = at_most(at_most(pages, kSlicePagesMax), end - first);
+    const uint32_t count = longshore_extents_oldest(at_most(pages, kSlicePagesMax), &first);
+    if (count == 0) return 0;
     /* By address, not by descriptor: the program may have closed that, and opened something else. What it has
      * locked in memory (mlock, mlockall) stays, with what is in it. */
-    if (madvise(address_of(end - count), (size_t)count << kPageShift, MADV_REMOVE) != 0) {
-        unlink_dirty(first);
-        append_dirty(first);
+    if (madvise(address_of(first), (size_t)count << kPageShift, MADV_REMOVE) != 0) {
+        longshore_extents_pass_over();
         return 0;
     }
-    const uint32_t given = count_dirty(end - count, count);
-    set_dirty(end - count, count, 0);
-    e->dirty -= given;
-    if (e->dirty == 0) unlink_dirty(first);
-    all.kept -= given;
+    const uint32_t given = longshore_extents_clean(first, count);
     all.given_back += given;
     longshore_keep_gave_back(&all.keep, given);
     return given;
@@ -327,7 +118,8 @@ static void settle_and_unlock(uint32_t block_pages) {
         return;
     }
     const int error = errno; /* allocating and freeing leave it alone */
-    const int is_little = all.kept <= kKeepLeastPages && all.kept <= kept_pages_max();
+    const int is_little =
+        longshore_extents_dirty() <= kKeepLeastPages && longshore_extents_dirty() <= kept_pages_max();
     const int64_t now = is_little || all.looking ? 0 : now_ms();
     if (!is_little && !all.looking && now - all.looked_ms >= all.look_ms) {
         longshore_node_memory memory;
@@ -338,19 +130,19 @@ static void settle_and_unlock(uint32_t block_pages) {
         pthread_mutex_lock(&all.mutex);
         all.looking = 0;
         all.looked_ms = now;
-        longshore_keep_look(&all.keep, &memory, all.live, all.kept);
+        longshore_keep_look(&all.keep, &memory, all.live, longshore_extents_dirty());
     }
     uint64_t budget = all.keep.is_short ? UINT64_MAX : 2 * (uint64_t)block_pages + kSlicePagesMin;
-    while (all.kept > kept_pages_max() && budget != 0) {
-        const uint32_t over = all.kept - kept_pages_max();
+    while (longshore_extents_dirty() > kept_pages_max() && budget != 0) {
+        const uint32_t over = longshore_extents_dirty() - kept_pages_max();
         const uint32_t done = give_back_slice(budget < over ? (uint32_t)budget : over);
         if (done == 0) break;
         budget -= done < budget ? done : budget;
         pthread_mutex_unlock(&all.mutex); /* others have a turn */
         pthread_mutex_lock(&all.mutex);
     }
-    longshore_keep_freed(&all.keep, all.kept);
-    if (all.kept > all.kept_max) all.kept_max = all.kept;
+    longshore_keep_freed(&all.keep, longshore_extents_dirty());
+    if (longshore_extents_dirty() > all.kept_max) all.kept_max = longshore_extents_dirty();
     pthread_mutex_unlock(&all.mutex);
     errno = error;
 }
@@ -366,17 +158,17 @@ void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed) {
     const uint32_t pages = pages_of(bytes);
     const uint32_t slack = alignment > kPageBytes ? (uint32_t)(alignment >> kPageShift) - 1 : 0;
     pthread_mutex_lock(&all.mutex);
-    uint32_t first = pages + slack <= all.page_count ? take_pages(pages + slack) : kNone;
+    uint32_t first = longshore_extents_take(pages + slack);
     uint32_t dirty_end = first;
     if (first != kNone && slack != 0) {
         const uintptr_t at = (uintptr_t)address_of(first);
         const uint32_t skip = (uint32_t)(((at + alignment - 1) & ~(alignment - 1)) - at) >> kPageShift;
-        if (skip != 0) free_pages(first, skip, count_dirty(first, skip));
+        if (skip != 0) longshore_extents_put_unused(first, skip);
         first += skip;
-        if (slack > skip) free_pages(first + pages, slack - skip, count_dirty(first + pages, slack - skip));
+        if (slack > skip) longshore_extents_put_unused(first + pages, slack - skip);
     }
     if (first != kNone) {
-        make_live(first, pages);
+        make_extent(first, pages, kLive);
         dirty_end = use_pages(first, pages);
     } else {
         ++all.refused;
@@ -388,7 +180,7 @@ void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed) {
 }
 
 static extent* live_at(const void* block) {
-    extent* e = &all.extents[page_of(block)];
+    extent* e = longshore_extent_at(page_of(block));
     /* As glibc does where it sees that its caller has freed what he did not have. */
     if (e->state != kLive || ((uintptr_t)block & (kPageBytes - 1)) != 0) abort();
     return e;
@@ -402,7 +194,7 @@ void longshore_heap_release(void* block) {
     e->state = kInside;
     all.live -= pages;
     if (all.opened == 1)
-        free_used_pages(page_of(block), pages);
+        longshore_extents_put(page_of(block), pages);
     else /* in a forked child, whose copy is private: nothing is taken from here any more */
         madvise(block, (size_t)pages << kPageShift, MADV_DONTNEED);
     settle_and_unlock(pages);
@@ -429,22 +221,13 @@ int longshore_heap_resize(void* block, size_t bytes) {
         moved = e->pages - wanted;
         e->pages = wanted;
         all.live -= moved;
-        free_used_pages(first + wanted, moved);
+        longshore_extents_put(first + wanted, moved);
     } else if (wanted > e->pages) {
         const uint32_t more = wanted - e->pages, next = first + e->pages;
-        const uint32_t have =
-            next < all.top && all.extents[next].state == kFree ? all.extents[next].pages : 0;
-        if (have >= more) {
-            take_first_of(next, more);
-        } else if (next == all.top && more <= all.page_count - all.top) {
-            all.top += more;
-        } else {
-            done = 0;
-        }
+        done = longshore_extents_take_here(next, more);
         if (done) {
             moved = more;
-            all.live -= e->pages;
-            make_live(first, wanted);
+            e->pages = wanted;
             use_pages(next, more);
         }
     }
@@ -460,7 +243,7 @@ int longshore_heap_holds(const void* block) {
 longshore_heap_use longshore_heap_used(void) {
     pthread_mutex_lock(&all.mutex);
     const longshore_heap_use use = {(size_t)all.live << kPageShift,
-                                    (size_t)all.kept << kPageShift,
+                                    (size_t)longshore_extents_dirty() << kPageShift,
                                     (size_t)all.live_max << kPageShift,
                                     (size_t)all.adopted_pages << kPageShift,
                                     all.refused,
@@ -491,21 +274,21 @@ int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
     const uint32_t count = (uint32_t)(bytes >> kPageShift);
     uint32_t first = kNone;
     if (all.opened == 1 && bytes < all.heap.bytes && all.adopted_count < kAdoptedMax)
-        first = take_pages(count);
+        first = longshore_extents_take(count);
     if (first != kNone) {
-        use_pages(first, count);
+        uint32_t dirty_end;
+        longshore_extents_use(first, count, &dirty_end);
         *offset = (size_t)first << kPageShift;
         memcpy(address_of(first), pages, bytes);
         /* By libc's function: whoever watches what is mapped (registration caches of networks) is told. */
         done = mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
                     all.heap.file, (off_t)*offset) == pages;
-        all.extents[first].pages = count;
         if (done) {
-            all.extents[first].state = kAdopted;
+            make_extent(first, count, kAdopted);
             all.adopted[all.adopted_count++] = (struct adopted){pages, first, count};
             all.adopted_pages += count;
         } else {
-            free_used_pages(first, count);
+            longshore_extents_put(first, count);
         }
     }
     pthread_mutex_unlock(&all.mutex);
@@ -575,9 +358,11 @@ static void after_fork_in_child(void) {
     if (all.opened == 1) {
         struct stat file;
         const int ours = fstat(all.heap.file, &file) == 0 && file.st_ino == all.heap.identity;
-        for (uint32_t page = 1; page < all.top; page += all.extents[page].pages)
-            if (all.extents[page].state == kLive)
-                copy_pages(address_of(page), page, all.extents[page].pages, ours ? all.heap.file : -1);
+        for (uint32_t page = 1, pages; page < longshore_extents_end(); page += pages) {
+            pages = longshore_extent_at(page)->pages;
+            if (longshore_extent_at(page)->state == kLive)
+                copy_pages(address_of(page), page, pages, ours ? all.heap.file : -1);
+        }
         for (uint32_t i = 0; i < all.adopted_count; ++i)
             copy_pages(all.adopted[i].at, all.adopted[i].first, all.adopted[i].pages,
                        ours ? all.heap.file : -1);
@@ -610,8 +395,8 @@ static int says(const char* path, const char* text) {
 }
 
 static int make_heap(size_t bytes) {
-    const size_t pages = bytes >> kPageShift,
-                 table = pages * sizeof(extent) + (pages / 64 + 1) * sizeof(uint64_t);
+    const uint32_t pages = (uint32_t)(bytes >> kPageShift);
+    const size_t table = longshore_extents_bytes(pages);
     struct stat file;
     /* Without overcommitment a page of a file that cannot be had is a SIGBUS, where malloc would have
      * returned null. */
@@ -636,11 +421,8 @@ static int make_heap(size_t bytes) {
     /* Where ordinary memory gets huge pages unasked, this does as well, if the system lets shared memory have
      * them. */
     if (says("/sys/kernel/mm/transparent_hugepage/enabled", "[always]")) madvise(base, bytes, MADV_HUGEPAGE);
-    all.extents = extents;
-    all.dirty = (uint64_t*)((extent*)extents + pages);
+    longshore_extents_begin(extents, pages);
     all.fork_page = page;
-    all.page_count = (uint32_t)pages;
-    all.top = 1;
     longshore_keep_begin(&all.keep, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
     all.heap = (longshore_heap){fd, file.st_ino, base, bytes};
     return 1;
