@@ -9,44 +9,33 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-/* Pages in extents, free ones in lists by size: two levels, as in TLSF (Masmano et al., ECRTS 2004). What
- * describes an extent lies beside the heap, not in it: no overrun of a block reaches it, and no page is
- * touched to keep books. */
-enum {
-    kPageBytes = 4096,
-    kPageShift = 12,
-    kSubBits = 3,
-    kSubs = 1 << kSubBits,
-    kClasses = 32,
-    kNone = 0, /* page 0 is never given out */
-};
-/* Freed pages that stay with the process, so that a loop that allocates and frees does not fault in anew. */
-static const uint32_t kKeptPagesMax = (256u << 20) / kPageBytes;
+#include "memory/extents.h"
+#include "memory/keep.h"
 
-enum { kInside = 0, kLive, kFree, kAdopted }; /* of an extent's first page; the pages behind it are inside */
+enum { kPageBytes = 4096, kPageShift = 12 };
+/* Pages that go back to the system at a time, with the lock held: about a millisecond. */
+enum { kSlicePagesMin = (1u << 20) / kPageBytes, kSlicePagesMax = (4u << 20) / kPageBytes };
+
 enum { kAdoptedMax = 256 };
-typedef struct extent {
-    uint32_t pages;          /* of the extent that begins here */
-    uint32_t before;         /* pages of the free extent that ends here, in its last page; else 0 */
-    uint32_t next, previous; /* in the list of free extents */
-    uint32_t state;
-    uint32_t dirty; /* free: at most so many of its pages have been touched since the system gave them */
-} extent;
+
+static void read_machine(longshore_node_memory* out) {
+    longshore_read_node_memory("", out);
+}
 
 static struct {
     pthread_mutex_t mutex;
     longshore_heap heap;
-    extent* extents;     /* by page */
-    uint32_t page_count; /* of the reservation */
-    uint32_t top;        /* pages from here on have never been used */
-    uint32_t live, live_max, kept;
-    int keeps_all; /* pages are not given back */
+    uint32_t live, live_max, kept_max;
+    uint64_t given_back;
+    longshore_keep keep;        /* how many may be kept */
+    int keeps_all;              /* pages are not given back */
+    int looking;                /* some thread reads how much memory the machine has */
+    int64_t looked_ms, look_ms; /* when that was last, and how long there is none after it */
+    void (*read_memory)(longshore_node_memory*);
     uint64_t refused;
-    uint32_t class_bits;
-    uint8_t sub_bits[kClasses];
-    uint32_t free_lists[kClasses][kSubs];
     struct adopted {
         char* at;
         uint32_t first, pages;
@@ -57,7 +46,11 @@ static struct {
         int copied; /* shared with the child */
     } * fork_page;
     int fork_pipe[2];
-} all = {.mutex = PTHREAD_MUTEX_INITIALIZER, .heap = {.file = -1}, .fork_pipe = {-1, -1}};
+} all = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+         .heap = {.file = -1},
+         .fork_pipe = {-1, -1},
+         .read_memory = read_machine,
+         .look_ms = 100};
 
 static void* address_of(uint32_t page) {
     return (char*)all.heap.base + ((size_t)page << kPageShift);
@@ -66,128 +59,92 @@ static uint32_t page_of(const void* block) {
     return (uint32_t)((size_t)((const char*)block - (const char*)all.heap.base) >> kPageShift);
 }
 
-/* --- free lists */
-/* The class whose extents all have at least as many pages, if `up`; else the one that an extent of so many is
- * in. */
-static void class_of(uint32_t pages, int up, uint32_t* class, uint32_t* sub) {
-    if (pages < kSubs) {
-        *class = 0;
-        *sub = pages;
-        return;
-    }
-    uint32_t high = 31u - (uint32_t)__builtin_clz(pages);
-    if (up) {
-        pages += (1u << (high - kSubBits)) - 1;
-        high = 31u - (uint32_t)__builtin_clz(pages);
-    }
-    *class = high - kSubBits + 1;
-    *sub = pages >> (high - kSubBits) & (kSubs - 1);
+/* Pages that have been taken become part of a block; what it had before counts as live already. Returns the
+ * end of those that may have something in them. */
+static uint32_t use_pages(uint32_t first, uint32_t pages) {
+    uint32_t dirty_end = first;
+    const uint32_t dirty = longshore_extents_use(first, pages, &dirty_end);
+    all.live += pages;
+    if (all.live > all.live_max) all.live_max = all.live;
+    longshore_keep_took(&all.keep, pages, pages - dirty, longshore_extents_dirty(), all.live_max);
+    return dirty_end;
 }
 
-static void push_free(uint32_t first, uint32_t pages, uint32_t dirty) {
-    extent* e = &all.extents[first];
-    uint32_t class, sub;
-    class_of(pages, 0, &class, &sub);
-    uint32_t* head = &all.free_lists[class][sub];
-    *e = (extent){.pages = pages, .before = e->before, .next = *head, .state = kFree, .dirty = dirty};
-    all.extents[first + pages - 1].before = pages;
-    if (*head != kNone) all.extents[*head].previous = first;
-    *head = first;
-    all.class_bits |= 1u << class;
-    all.sub_bits[class] |= (uint8_t)(1u << sub);
-    all.kept += dirty;
+static void make_extent(uint32_t first, uint32_t pages, uint32_t state) {
+    longshore_extent_at(first)->pages = pages;
+    longshore_extent_at(first)->state = state;
 }
 
-static void remove_free(uint32_t first) {
-    extent* e = &all.extents[first];
-    uint32_t class, sub;
-    class_of(e->pages, 0, &class, &sub);
-    if (e->previous != kNone)
-        all.extents[e->previous].next = e->next;
-    else
-        all.free_lists[class][sub] = e->next;
-    if (e->next != kNone) all.extents[e->next].previous = e->previous;
-    if (all.free_lists[class][sub] == kNone) {
-        all.sub_bits[class] &= (uint8_t) ~(1u << sub);
-        if (all.sub_bits[class] == 0) all.class_bits &= ~(1u << class);
-    }
-    all.extents[first + e->pages - 1].before = 0;
-    all.kept -= e->dirty;
-    e->state = kInside;
-}
-
-/* Some free extent of at least so many pages; kNone if the lists have none. */
-static uint32_t find_free(uint32_t pages) {
-    uint32_t class, sub;
-    class_of(pages, 1, &class, &sub);
-    if (class >= kClasses) return kNone;
-    uint32_t bits = all.sub_bits[class] & (0xffu << sub);
-    if (bits == 0) {
-        uint32_t classes = class + 1 < kClasses ? all.class_bits & (~0u << (class + 1)) : 0;
-        if (classes == 0) return kNone;
-        class = (uint32_t)__builtin_ctz(classes);
-        bits = all.sub_bits[class];
-    }
-    return all.free_lists[class][__builtin_ctz(bits)];
-}
-
-/* --- extents */
-static void give_to_system(uint32_t first, uint32_t pages) {
-    /* By address, not by descriptor: the program may have closed that, and opened something else. */
-    madvise(address_of(first), (size_t)pages << kPageShift, MADV_REMOVE);
-}
-
+/* --- giving back */
 static uint32_t at_most(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* Back to the lists, together with free neighbours. */
-static void free_pages(uint32_t first, uint32_t pages, uint32_t dirty) {
-    const uint32_t before = all.extents[first - 1].before;
-    if (before != 0) {
-        first -= before;
-        pages += before;
-        dirty += all.extents[first].dirty;
-        remove_free(first);
-    }
-    const uint32_t next = first + pages;
-    if (next < all.top && all.extents[next].state == kFree) {
-        pages += all.extents[next].pages;
-        dirty += all.extents[next].dirty;
-        remove_free(next);
-    }
-    if (all.kept + dirty > kKeptPagesMax && !all.keeps_all) {
-        give_to_system(first, pages);
-        dirty = 0;
-    }
-    push_free(first, pages, dirty);
+static uint32_t kept_pages_max(void) {
+    return all.keeps_all ? UINT32_MAX : longshore_keep_max(&all.keep, all.live);
 }
 
-/* So many pages, free of any list; *dirty: at most so many have been touched. */
-static uint32_t take_pages(uint32_t pages, uint32_t* dirty) {
-    const uint32_t tail = all.extents[all.top - 1].before; /* free ones that end where the untouched begin */
-    uint32_t first = find_free(pages);
-    if (first == kNone && tail >= pages) first = all.top - tail;
-    if (first != kNone) {
-        const uint32_t have = all.extents[first].pages;
-        *dirty = all.extents[first].dirty;
-        remove_free(first);
-        if (have > pages) push_free(first + pages, have - pages, at_most(*dirty, have - pages));
-        return first;
+/* Gives the end of the extent that has been free for longest back to the system, at most about `pages`.
+ * Returns how many that were; 0: there is nothing, or the system does not take it. */
+static uint32_t give_back_slice(uint32_t pages) {
+    uint32_t first = kNone;
+    if (pages < kSlicePagesMin) pages = kSlicePagesMin;
+    const uint32_t count = longshore_extents_oldest(at_most(pages, kSlicePagesMax), &first);
+    if (count == 0) return 0;
+    /* By address, not by descriptor: the program may have closed that, and opened something else. What it has
+     * locked in memory (mlock, mlockall) stays, with what is in it. */
+    if (madvise(address_of(first), (size_t)count << kPageShift, MADV_REMOVE) != 0) {
+        longshore_extents_pass_over();
+        return 0;
     }
-    if (pages > tail + (all.page_count - all.top)) return kNone;
-    first = all.top - tail;
-    *dirty = tail != 0 ? all.extents[first].dirty : 0;
-    if (tail != 0) remove_free(first);
-    all.top = first + pages;
-    return first;
+    const uint32_t given = longshore_extents_clean(first, count);
+    all.given_back += given;
+    longshore_keep_gave_back(&all.keep, given);
+    return given;
 }
 
-static void make_live(uint32_t first, uint32_t pages) {
-    all.extents[first].pages = pages;
-    all.extents[first].state = kLive;
-    all.live += pages;
-    if (all.live > all.live_max) all.live_max = all.live;
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* no system call */
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Ends what was done under the lock, after a block of so many pages has come or gone: looks at the machine's
+ * memory if that was long ago, and gives back what is kept too much. At most twice the block and 1 MiB, so
+ * that a call does as much as it brings; the rest is left to the next ones. Lets go of the lock. */
+static void settle_and_unlock(uint32_t block_pages) {
+    if (all.keeps_all || all.opened != 1) {
+        pthread_mutex_unlock(&all.mutex);
+        return;
+    }
+    const int error = errno; /* allocating and freeing leave it alone */
+    const int is_little =
+        longshore_extents_dirty() <= kKeepLeastPages && longshore_extents_dirty() <= kept_pages_max();
+    const int64_t now = is_little || all.looking ? 0 : now_ms();
+    if (!is_little && !all.looking && now - all.looked_ms >= all.look_ms) {
+        longshore_node_memory memory;
+        void (*const read_memory)(longshore_node_memory*) = all.read_memory;
+        all.looking = 1;
+        pthread_mutex_unlock(&all.mutex);
+        read_memory(&memory);
+        pthread_mutex_lock(&all.mutex);
+        all.looking = 0;
+        all.looked_ms = now;
+        longshore_keep_look(&all.keep, &memory, all.live, longshore_extents_dirty());
+    }
+    uint64_t budget = all.keep.is_short ? UINT64_MAX : 2 * (uint64_t)block_pages + kSlicePagesMin;
+    while (longshore_extents_dirty() > kept_pages_max() && budget != 0) {
+        const uint32_t over = longshore_extents_dirty() - kept_pages_max();
+        const uint32_t done = give_back_slice(budget < over ? (uint32_t)budget : over);
+        if (done == 0) break;
+        budget -= done < budget ? done : budget;
+        pthread_mutex_unlock(&all.mutex); /* others have a turn */
+        pthread_mutex_lock(&all.mutex);
+    }
+    longshore_keep_freed(&all.keep, longshore_extents_dirty());
+    if (longshore_extents_dirty() > all.kept_max) all.kept_max = longshore_extents_dirty();
+    pthread_mutex_unlock(&all.mutex);
+    errno = error;
 }
 
 static uint32_t pages_of(size_t bytes) {
@@ -200,28 +157,30 @@ void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed) {
         return NULL;
     const uint32_t pages = pages_of(bytes);
     const uint32_t slack = alignment > kPageBytes ? (uint32_t)(alignment >> kPageShift) - 1 : 0;
-    uint32_t dirty = 0;
     pthread_mutex_lock(&all.mutex);
-    uint32_t first = pages + slack <= all.page_count ? take_pages(pages + slack, &dirty) : kNone;
+    uint32_t first = longshore_extents_take(pages + slack);
+    uint32_t dirty_end = first;
     if (first != kNone && slack != 0) {
         const uintptr_t at = (uintptr_t)address_of(first);
         const uint32_t skip = (uint32_t)(((at + alignment - 1) & ~(alignment - 1)) - at) >> kPageShift;
-        if (skip != 0) free_pages(first, skip, at_most(dirty, skip));
-        if (slack > skip) free_pages(first + skip + pages, slack - skip, at_most(dirty, slack - skip));
+        if (skip != 0) longshore_extents_put_unused(first, skip);
         first += skip;
+        if (slack > skip) longshore_extents_put_unused(first + pages, slack - skip);
     }
-    if (first != kNone)
-        make_live(first, pages);
-    else
+    if (first != kNone) {
+        make_extent(first, pages, kLive);
+        dirty_end = use_pages(first, pages);
+    } else {
         ++all.refused;
-    pthread_mutex_unlock(&all.mutex);
+    }
+    settle_and_unlock(pages);
     if (first == kNone) return NULL;
-    if (zeroed && dirty != 0) memset(address_of(first), 0, (size_t)pages << kPageShift);
+    if (zeroed) memset(address_of(first), 0, (size_t)(dirty_end - first) << kPageShift);
     return address_of(first);
 }
 
 static extent* live_at(const void* block) {
-    extent* e = &all.extents[page_of(block)];
+    extent* e = longshore_extent_at(page_of(block));
     /* As glibc does where it sees that its caller has freed what he did not have. */
     if (e->state != kLive || ((uintptr_t)block & (kPageBytes - 1)) != 0) abort();
     return e;
@@ -235,10 +194,10 @@ void longshore_heap_release(void* block) {
     e->state = kInside;
     all.live -= pages;
     if (all.opened == 1)
-        free_pages(page_of(block), pages, pages);
+        longshore_extents_put(page_of(block), pages);
     else /* in a forked child, whose copy is private: nothing is taken from here any more */
         madvise(block, (size_t)pages << kPageShift, MADV_DONTNEED);
-    pthread_mutex_unlock(&all.mutex);
+    settle_and_unlock(pages);
     errno = error;
 }
 
@@ -255,31 +214,24 @@ int longshore_heap_resize(void* block, size_t bytes) {
     pthread_mutex_lock(&all.mutex);
     extent* e = live_at(block);
     int done = 1;
+    uint32_t moved = 0;
     if (all.opened != 1) {
         done = wanted <= e->pages;
     } else if (wanted < e->pages) {
-        const uint32_t rest = e->pages - wanted;
+        moved = e->pages - wanted;
         e->pages = wanted;
-        all.live -= rest;
-        free_pages(first + wanted, rest, rest);
+        all.live -= moved;
+        longshore_extents_put(first + wanted, moved);
     } else if (wanted > e->pages) {
         const uint32_t more = wanted - e->pages, next = first + e->pages;
-        uint32_t have = next < all.top && all.extents[next].state == kFree ? all.extents[next].pages : 0;
-        if (have >= more) {
-            const uint32_t dirty = all.extents[next].dirty;
-            remove_free(next);
-            if (have > more) push_free(next + more, have - more, at_most(dirty, have - more));
-        } else if (next == all.top && more <= all.page_count - all.top) {
-            all.top += more;
-        } else {
-            done = 0;
-        }
+        done = longshore_extents_take_here(next, more);
         if (done) {
-            all.live -= e->pages;
-            make_live(first, wanted);
+            moved = more;
+            e->pages = wanted;
+            use_pages(next, more);
         }
     }
-    pthread_mutex_unlock(&all.mutex);
+    settle_and_unlock(moved);
     return done;
 }
 
@@ -290,11 +242,23 @@ int longshore_heap_holds(const void* block) {
 
 longshore_heap_use longshore_heap_used(void) {
     pthread_mutex_lock(&all.mutex);
-    const longshore_heap_use use = {(size_t)all.live << kPageShift, (size_t)all.kept << kPageShift,
+    const longshore_heap_use use = {(size_t)all.live << kPageShift,
+                                    (size_t)longshore_extents_dirty() << kPageShift,
                                     (size_t)all.live_max << kPageShift,
-                                    (size_t)all.adopted_pages << kPageShift, all.refused};
+                                    (size_t)all.adopted_pages << kPageShift,
+                                    all.refused,
+                                    (size_t)all.kept_max << kPageShift,
+                                    all.given_back << kPageShift};
     pthread_mutex_unlock(&all.mutex);
     return use;
+}
+
+void longshore_heap_read_memory_by(void (*read)(longshore_node_memory*), int64_t again_ms) {
+    pthread_mutex_lock(&all.mutex);
+    all.read_memory = read;
+    all.look_ms = again_ms;
+    all.looked_ms = now_ms() - again_ms;
+    pthread_mutex_unlock(&all.mutex);
 }
 
 void longshore_heap_keep(void) {
@@ -305,26 +269,26 @@ void longshore_heap_keep(void) {
 
 int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
     const int error = errno;
-    uint32_t dirty = 0;
     int done = 0;
     pthread_mutex_lock(&all.mutex);
     const uint32_t count = (uint32_t)(bytes >> kPageShift);
     uint32_t first = kNone;
     if (all.opened == 1 && bytes < all.heap.bytes && all.adopted_count < kAdoptedMax)
-        first = take_pages(count, &dirty);
+        first = longshore_extents_take(count);
     if (first != kNone) {
+        uint32_t dirty_end;
+        longshore_extents_use(first, count, &dirty_end);
         *offset = (size_t)first << kPageShift;
         memcpy(address_of(first), pages, bytes);
         /* By libc's function: whoever watches what is mapped (registration caches of networks) is told. */
         done = mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
                     all.heap.file, (off_t)*offset) == pages;
-        all.extents[first].pages = count;
         if (done) {
-            all.extents[first].state = kAdopted;
+            make_extent(first, count, kAdopted);
             all.adopted[all.adopted_count++] = (struct adopted){pages, first, count};
             all.adopted_pages += count;
         } else {
-            free_pages(first, count, count);
+            longshore_extents_put(first, count);
         }
     }
     pthread_mutex_unlock(&all.mutex);
@@ -394,9 +358,11 @@ static void after_fork_in_child(void) {
     if (all.opened == 1) {
         struct stat file;
         const int ours = fstat(all.heap.file, &file) == 0 && file.st_ino == all.heap.identity;
-        for (uint32_t page = 1; page < all.top; page += all.extents[page].pages)
-            if (all.extents[page].state == kLive)
-                copy_pages(address_of(page), page, all.extents[page].pages, ours ? all.heap.file : -1);
+        for (uint32_t page = 1, pages; page < longshore_extents_end(); page += pages) {
+            pages = longshore_extent_at(page)->pages;
+            if (longshore_extent_at(page)->state == kLive)
+                copy_pages(address_of(page), page, pages, ours ? all.heap.file : -1);
+        }
         for (uint32_t i = 0; i < all.adopted_count; ++i)
             copy_pages(all.adopted[i].at, all.adopted[i].first, all.adopted[i].pages,
                        ours ? all.heap.file : -1);
@@ -429,7 +395,8 @@ static int says(const char* path, const char* text) {
 }
 
 static int make_heap(size_t bytes) {
-    const size_t table = (bytes >> kPageShift) * sizeof(extent);
+    const uint32_t pages = (uint32_t)(bytes >> kPageShift);
+    const size_t table = longshore_extents_bytes(pages);
     struct stat file;
     /* Without overcommitment a page of a file that cannot be had is a SIGBUS, where malloc would have
      * returned null. */
@@ -454,10 +421,9 @@ static int make_heap(size_t bytes) {
     /* Where ordinary memory gets huge pages unasked, this does as well, if the system lets shared memory have
      * them. */
     if (says("/sys/kernel/mm/transparent_hugepage/enabled", "[always]")) madvise(base, bytes, MADV_HUGEPAGE);
-    all.extents = extents;
+    longshore_extents_begin(extents, pages);
     all.fork_page = page;
-    all.page_count = (uint32_t)(bytes >> kPageShift);
-    all.top = 1;
+    longshore_keep_begin(&all.keep, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
     all.heap = (longshore_heap){fd, file.st_ino, base, bytes};
     return 1;
 }

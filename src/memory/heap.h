@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memory/node_memory.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -36,6 +38,10 @@ size_t longshore_heap_usable(const void* block);
 /* Whether the block has been made as large (or small) as that where it is. */
 int longshore_heap_resize(void* block, size_t bytes);
 
+/* For tests: who tells from now on how much memory the machine has left. The next call that needs it asks,
+ * and others not before so many milliseconds after it. */
+void longshore_heap_read_memory_by(void (*read)(longshore_node_memory*), int64_t again_ms);
+
 /* From now on pages are never given back to the system: freed blocks are used again as ever, and what has
  * been touched stays. For memory that a network's card reads and writes: its pages are those from when it was
  * registered, and if they went, others would come in their place, of which the card knows nothing. */
@@ -50,6 +56,8 @@ typedef struct longshore_heap_use {
     size_t live_bytes, kept_bytes, live_bytes_max; /* kept: freed, and not given back to the system */
     size_t adopted_bytes;
     uint64_t refused; /* allocations that did not fit */
+    size_t kept_bytes_max;
+    uint64_t given_back_bytes; /* to the system, of freed blocks */
 } longshore_heap_use;
 longshore_heap_use longshore_heap_used(void);
 

@@ -27,7 +27,10 @@ constexpr size_t kHeapBytes = 512 * kMiB;
 
 class Heap : public testing::Test {
   protected:
-    void SetUp() override { ASSERT_NE(heap_, nullptr); }
+    void SetUp() override {
+        ASSERT_NE(heap_, nullptr);
+        longshore_heap_read_memory_by([](longshore_node_memory* out) { *out = {}; }, 0);  // nobody can tell
+    }
     void TearDown() override { EXPECT_EQ(longshore_heap_used().live_bytes, 0u); }
     static char* allocate(size_t bytes, size_t alignment = 1, bool zeroed = false) {
         return static_cast<char*>(longshore_heap_allocate(bytes, alignment, zeroed));
@@ -111,13 +114,15 @@ TEST_F(Heap, GivesMemoryBackWhenMuchIsFree) {
     EXPECT_LE(static_cast<size_t>(status.st_blocks) * 512, 256 * kMiB);
 }
 
+// Memory that the file has; what is freed and not given back is in it.
+size_t there(int file) {
+    struct stat status {};
+    return fstat(file, &status) == 0 ? static_cast<size_t>(status.st_blocks) * 512 : 0;
+}
+
 // What was touched stays where it was, and is what the next blocks are made of.
 void keep_all(int file) {
     constexpr size_t kBytes = 400 * kMiB;
-    const auto there = [&] {
-        struct stat status {};
-        return fstat(file, &status) == 0 ? static_cast<size_t>(status.st_blocks) * 512 : 0;
-    };
     longshore_heap_keep();
     for (int round = 0; round < 2; ++round) {
         auto* block = static_cast<char*>(longshore_heap_allocate(kBytes, 1, round));
@@ -127,9 +132,9 @@ void keep_all(int file) {
             block[i] = 1;
         }
         longshore_heap_release(block);
-        if (there() < kBytes || longshore_heap_used().kept_bytes < kBytes) _exit(4);
+        if (there(file) < kBytes || longshore_heap_used().kept_bytes < kBytes) _exit(4);
     }
-    if (there() > kBytes + kMiB) _exit(5);
+    if (there(file) > kBytes + kMiB) _exit(5);
     _exit(0);
 }
 
@@ -137,6 +142,139 @@ void keep_all(int file) {
 TEST_F(Heap, GivesNothingBackOnceItIsToldToKeep) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(keep_all(heap_->file), testing::ExitedWithCode(0), "");
+}
+
+void use(size_t bytes, size_t times) {
+    for (size_t round = 0; round < times; ++round) {
+        auto* block = static_cast<char*>(longshore_heap_allocate(bytes, 1, 0));
+        if (block == nullptr) _exit(2);
+        for (size_t i = 0; i < bytes; i += 4096) block[i] = 1;
+        longshore_heap_release(block);
+    }
+}
+// Of 64 GiB so many are available.
+template <int kGiB>
+void available(longshore_node_memory* out) {
+    *out = {};
+    out->limit_count = 1;
+    out->limits[0] = {uint64_t{64} << 30, uint64_t{kGiB} << 30};
+}
+void stalls(longshore_node_memory* out) {
+    available<60>(out);
+    out->stalls = 1;
+}
+constexpr int64_t kNever = int64_t{1} << 40;  // ms
+constexpr size_t kWorkingSet = 320 * kMiB;
+void expect(bool right, int line) {
+    if (!right) {
+        fprintf(stderr, "line %d: kept %zu MiB, there %zu MiB\n", line,
+                longshore_heap_used().kept_bytes / kMiB, there(longshore_heap_get()->file) / kMiB);
+        _exit(1);
+    }
+}
+
+// Each in a process of its own, where nothing has been used before.
+void keeps_what_is_used_again() {
+    const int file = longshore_heap_open(kHeapBytes)->file;
+    longshore_heap_read_memory_by(available<60>, 0);
+    use(kWorkingSet, 1);
+    expect(there(file) <= 256 * kMiB, __LINE__);
+    use(kWorkingSet, 1);
+    const uint64_t given_back = longshore_heap_used().given_back_bytes;
+    for (int round = 0; round < 12; ++round) {
+        use(kWorkingSet, 1);
+        expect(there(file) >= kWorkingSet && longshore_heap_used().kept_bytes == kWorkingSet, __LINE__);
+    }
+    expect(longshore_heap_used().given_back_bytes == given_back, __LINE__);
+    _exit(0);
+}
+void gives_back_what_lies_idle() {
+    const int file = longshore_heap_open(kHeapBytes)->file;
+    longshore_heap_read_memory_by(available<60>, 0);
+    use(kWorkingSet, 3);
+    expect(there(file) >= kWorkingSet, __LINE__);
+    size_t before = there(file);
+    for (int allocated_gib = 0; allocated_gib < 16; ++allocated_gib) {
+        for (int i = 0; i < 1024; ++i) {
+            use(kMiB, 1);
+            const size_t now = there(file);
+            expect(now + 6 * kMiB >= before, __LINE__);  // little by little
+            before = now;
+        }
+        // Nothing before four times its size has been allocated.
+        expect(allocated_gib > 0 || there(file) >= kWorkingSet, __LINE__);
+    }
+    expect(there(file) <= 32 * kMiB, __LINE__);
+    use(kWorkingSet, 3);
+    expect(there(file) >= kWorkingSet, __LINE__);  // it has come back
+    _exit(0);
+}
+void gives_back_when_memory_is_short() {
+    const int file = longshore_heap_open(kHeapBytes)->file;
+    const auto look = [&](void (*read)(longshore_node_memory*), size_t calls) {
+        longshore_heap_read_memory_by(read, kNever);
+        use(kMiB, calls);
+        return there(file);
+    };
+    longshore_heap_read_memory_by(available<60>, kNever);
+    use(kWorkingSet, 3);
+    expect(look(available<7>, 1) >= kWorkingSet, __LINE__);  // it gets narrow
+    expect(look(available<3>, 200) <= kWorkingSet / 2 + kMiB, __LINE__);
+    expect(there(file) >= kWorkingSet / 2 - kMiB, __LINE__);
+    use(kWorkingSet, 3);
+    expect(there(file) <= kWorkingSet / 2 + kMiB, __LINE__);
+    expect(look(available<60>, 1) > 0, __LINE__);
+    use(kWorkingSet, 3);
+    expect(there(file) >= kWorkingSet, __LINE__);
+    expect(look(stalls, 200) <= kWorkingSet / 2 + kMiB, __LINE__);
+    expect(look(available<1>, 1) <= kMiB, __LINE__);  // all of it, at once
+    _exit(0);
+}
+void does_little_at_a_time() {
+    longshore_heap_open(kHeapBytes);
+    longshore_heap_read_memory_by(available<60>, kNever);
+    use(kWorkingSet, 3);
+    longshore_heap_read_memory_by(available<3>, kNever);
+    for (uint64_t given_back = longshore_heap_used().given_back_bytes, now;; given_back = now) {
+        void* block = longshore_heap_allocate(100'000, 1, 0);
+        longshore_heap_release(block);
+        now = longshore_heap_used().given_back_bytes;
+        expect(now - given_back <= 3 * kMiB, __LINE__);
+        if (now == given_back) break;
+    }
+    expect(longshore_heap_used().kept_bytes <= kWorkingSet / 2 + kMiB, __LINE__);
+    _exit(0);
+}
+// The system gives nothing back that is locked, and what stays is zeroed when it is asked for so.
+void zeroes_what_was_locked() {
+    longshore_heap_open(kHeapBytes);
+    auto* block = static_cast<char*>(longshore_heap_allocate(kWorkingSet, 1, 0));
+    memset(block, 1, kWorkingSet);
+    if (syscall(SYS_mlock, block + kWorkingSet - 4096, 4096) != 0) _exit(0);
+    longshore_heap_release(block);
+    block = static_cast<char*>(longshore_heap_allocate(kWorkingSet, 1, 1));
+    for (size_t i = 0; i < kWorkingSet; i += 4096) expect(block[i] == 0, __LINE__);
+    _exit(0);
+}
+
+void expect_exit(void (*body)()) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+TEST(HeapKeeps, WhatIsUsedAgain) {
+    expect_exit(keeps_what_is_used_again);
+}
+TEST(HeapKeeps, NotWhatLiesIdle) {
+    expect_exit(gives_back_what_lies_idle);
+}
+TEST(HeapKeeps, LittleWhenMemoryIsShort) {
+    expect_exit(gives_back_when_memory_is_short);
+}
+TEST(HeapKeeps, OrGivesBackLittleAtATime) {
+    expect_exit(does_little_at_a_time);
+}
+TEST(HeapKeeps, WhatIsLockedAndZeroesIt) {
+    expect_exit(zeroes_what_was_locked);
 }
 
 TEST_F(Heap, GrowsAndShrinksInPlaceWhereItCan) {
@@ -155,7 +293,7 @@ TEST_F(Heap, GrowsAndShrinksInPlaceWhereItCan) {
 
 TEST_F(Heap, AChildHasItsOwnCopy) {
     char* block = allocate(5 * kMiB);
-    char* sparse = allocate(100 * kMiB);
+    char* sparse = allocate(100 * kMiB, 1, true);
     fill(block, 5 * kMiB, 11);
     sparse[50 * kMiB] = 5;
     for (const bool closed : {false, true}) {

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { LONGSHORE_CORE_VERSION = 5 };
+enum { LONGSHORE_CORE_VERSION = 6 };
 
 enum {
 #define LONGSHORE_ENTRY(name) LONGSHORE_INDEX_##name,

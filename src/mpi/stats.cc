@@ -247,12 +247,13 @@ CallCounts total_of(const Counts& counts) {
 struct MemoryCounts {
     uint64_t mapped, peer_copied, bounced;
     uint64_t shared_bytes_max, adopted, refused;
+    uint64_t kept_bytes_max, given_back;  // of freed blocks: kept for the next ones, given back to the system
 
     static MemoryCounts mine() {
         const ls_moved_bytes moved = shim().context ? ls_rank_moved(shim().context) : ls_moved_bytes{};
         const longshore_heap_use use = shim().stub->used();
-        return {moved.mapped,       moved.peer_copied, moved.bounced,
-                use.live_bytes_max, use.adopted_bytes, use.refused};
+        return {moved.mapped,      moved.peer_copied, moved.bounced,      use.live_bytes_max,
+                use.adopted_bytes, use.refused,       use.kept_bytes_max, use.given_back_bytes};
     }
 };
 
@@ -261,9 +262,9 @@ void append_memory(std::string* out, const MemoryCounts& m) {
            "  \"memory\": {\"reach\": \"%s\", \"mapped_by_ranks\": %" PRIu64
            ", \"peer_copied_by_ranks\": %" PRIu64 ", \"bounced_by_ranks\": %" PRIu64
            ", \"shared_bytes_max\": %" PRIu64 ", \"adopted_bytes\": %" PRIu64 ", \"shared_refused\": %" PRIu64
-           "},\n",
+           ", \"kept_bytes_max\": %" PRIu64 ", \"given_back_bytes\": %" PRIu64 "},\n",
            shim().context ? ls_memory_reach(shim().context) : "none", m.mapped, m.peer_copied, m.bounced,
-           m.shared_bytes_max, m.adopted, m.refused);
+           m.shared_bytes_max, m.adopted, m.refused, m.kept_bytes_max, m.given_back);
 }
 
 std::string summary_json(const Counts& counts, const MemoryCounts& memory,
