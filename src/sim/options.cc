@@ -105,6 +105,8 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     // A move counts 4 KiB: after how many of them.
     if (version >= 6 && r.chance(700)) o.help_bytes = 4096 * one_of(r, {1, 3, 10});
     if (version >= 7 && o.nodes > 1 && r.chance(300)) o.along = one_of(r, {300, 1000});
+    if (version >= 8 && o.nodes > 1 && r.chance(300)) o.read_window = one_of(r, {1, 100, 1000});
+    if (version >= 8 && r.chance(200)) o.core_wait_ns = one_of(r, {100000, 3000000});
     return o;
 }
 
@@ -205,6 +207,8 @@ std::string WorldOptions::text() const {
     put("broadcasts", broadcasts);
     put("help_bytes", help_bytes);
     put("along", along);
+    put("read_window", read_window);
+    put("core_wait_ns", core_wait_ns);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
     return t;

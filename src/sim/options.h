@@ -9,10 +9,11 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 7;
+constexpr uint32_t kOptionsVersion = 8;
 // The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often;
 // version 3 has no staging, version 4 no worlds of broadcasts; until version 5 no service process takes of
-// another's work, until version 6 nothing is sent along.
+// another's work, until version 6 nothing is sent along, until version 7
+// reads in flight are bounded by their number alone, and no service process runs late.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
@@ -34,6 +35,7 @@ struct WorldOptions {
     bool staging_only = false;
     uint32_t help_bytes = 0;
     uint32_t along = 0;  // of blocks that are sent along come, per mille; 0: none is sent
+    uint32_t read_window = 0;  // bytes of reads in flight, at most; 0: any
     uint32_t copies_in_flight = 1;
     uint32_t block_bytes_max = 512;
     uint32_t actions_per_step = 1;
@@ -49,6 +51,7 @@ struct WorldOptions {
     // Times.
     uint64_t late_ns = 20000, very_late_ns = 0;  // very late: a few ranks
     uint64_t message_ns = 5000, move_ns = 2000, step_ns = 300, wake_ns = 2000;
+    uint64_t core_wait_ns = 0;  // a service process that wakes up waits for its core
 
     // Faults, per mille; 0 is off.
     uint32_t again = 0, torn = 0, unreadable = 0, not_permitted = 0, import_fails = 0;

@@ -61,6 +61,7 @@ void ServiceActor::start() {
     engine_->set_peers({counts, world_.options.nodes});
     engine_->set_staging_descriptor(world_.fabric.fabric(self_).staging_descriptor());
     engine_->yield_to_waiting_ranks(world_.options.yields);
+    if (world_.options.read_window != 0) engine_->set_read_window(world_.options.read_window);
     deliver(wake);
     again(1000);
     world_.scheduler.post(kTickNs, EventKind::kTick, index_, life_);
@@ -74,7 +75,7 @@ void ServiceActor::rung() {
     if (!alive_ || !asleep_) return;
     asleep_ = false;
     memory_.service(self_.service).sleeping.store(0);
-    again(world_.options.step_ns);
+    again(world_.options.step_ns + world_.options.core_wait_ns);
 }
 
 void ServiceActor::arrived() {
