@@ -72,6 +72,12 @@ def remove_group(group):
     return None
 
 
+def cores_of(node, nodes, cores):
+    """Those of one of so many nodes: an equal share, or with more nodes than cores one that neighbours have, too."""
+    share = len(cores) // nodes
+    return cores[node * share:(node + 1) * share] if share else [cores[node * len(cores) // nodes]]
+
+
 class Machine:
     """A set of namespaces, held by a process that sleeps in them and dies with this one."""
 
@@ -112,6 +118,17 @@ class Machine:
 
     def run(self, *words):
         return run(*self.enter(), *words)
+
+    def processes(self):
+        """Numbers of all that run there, as they are outside; not the first one, which holds the machine."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if int(folder.name) != self.pid and (folder / "ns/pid").samefile(f"/proc/{self.pid}/ns/pid"):
+                    found.append(int(folder.name))
+            except OSError:
+                continue  # gone meanwhile
+        return found
 
     def close(self):
         self.holder.kill()
@@ -164,7 +181,7 @@ class Cluster:
     rate: of each link in each direction, as tc says it ("1gbit"); delay: as tc says it ("100us"). None: as they come.
     offloads: packets of up to 64 KB, which cost little time of a core; without them, of a wire's size, so that what is
     counted is what crosses: then two cores are busy with packets at 1 Gb/s in both directions. own_cores: no core is two
-    nodes', as on machines; needs as many cores as nodes, and cgroup cpusets. dpus: each node has one, `dpus` in their order,
+    nodes', as on machines; with more nodes than cores nodes share one each, and none sees another; needs cgroup cpusets. dpus: each node has one, `dpus` in their order,
     with a service that `dpu_config` configures.
     """
 
@@ -224,17 +241,15 @@ class Cluster:
     def _share_cores(self):
         """By cpusets, not by affinity alone: service processes look for spare cores beyond what their ranks are bound to."""
         cores = sorted(os.sched_getaffinity(0))
-        if len(cores) < len(self.nodes):
-            raise RuntimeError(f"{len(self.nodes)} nodes cannot have cores of their own of {len(cores)}")
         if not CPUSETS.is_dir():
             raise RuntimeError(f"nodes cannot have cores of their own: there is no {CPUSETS} (cgroup v1)")
-        share = len(cores) // len(self.nodes)
         for i, node in enumerate(self.nodes):
+            mine = cores_of(i, len(self.nodes), cores)
             group = CPUSETS / f"{self.folder.name}-{node.name}"
             group.mkdir()
             self.groups.append(group)
             (group / "cpuset.mems").write_text((CPUSETS / "cpuset.mems").read_text())
-            (group / "cpuset.cpus").write_text(",".join(map(str, cores[i * share:(i + 1) * share])))
+            (group / "cpuset.cpus").write_text(",".join(map(str, mine)))
             enter = self.folder / f"enter-{node.name}"
             enter.write_text(f'#!/bin/sh\necho $$ >{group}/tasks && exec "$@"\n')
             enter.chmod(0o755)
@@ -299,7 +314,7 @@ def main():
     parser.add_argument("--rate", help="of each link, as tc has it: 1gbit")
     parser.add_argument("--delay", help="of each link, as tc has it: 100us")
     parser.add_argument("--offloads", action="store_true", help="large packets: for times, not for counts of bytes")
-    parser.add_argument("--own-cores", action="store_true", help="no core is two nodes'")
+    parser.add_argument("--own-cores", action="store_true", help="no core is two nodes'; with more nodes than cores: one for each")
     parser.add_argument("--dpus", action="store_true", help="a DPU for each node")
     parser.add_argument("--count", action="store_true", help="afterwards: bytes on each link")
     parser.add_argument("--shell", action="store_true", help="a shell on node0 instead of mpirun")

@@ -133,6 +133,21 @@ class TestCluster(unittest.TestCase):
                 self.assertGreater(sent - before[name][0], 4 * MIB)
                 self.assertGreater(received - before[name][1], 4 * MIB)
 
+    def test_cores_are_shared_out(self):
+        self.assertEqual([cluster.cores_of(i, 2, [0, 1, 2, 3, 4]) for i in range(2)], [[0, 1], [2, 3]])
+        self.assertEqual([cluster.cores_of(i, 4, [0, 1]) for i in range(4)], [[0], [0], [1], [1]])
+        self.assertEqual([cluster.cores_of(i, 3, [5, 7]) for i in range(3)], [[5], [5], [7]])
+
+    @unittest.skipUnless(cluster.CPUSETS.is_dir(), "no cgroup cpusets")
+    def test_a_node_sees_the_cores_that_it_has_and_no_others(self):
+        count = 2 * len(os.sched_getaffinity(0))  # more nodes than cores
+        with cluster.Cluster(count, own_cores=True) as nodes:
+            script = ["sh", "-c", "echo $(hostname) $(nproc) $(taskset -pc $$ | sed 's/.*: //')"]
+            lines = sorted(launch(nodes, script, per_node=1).stdout.split("\n"), key=lambda line: (len(line), line))
+            seen = [line.split() for line in lines if line]
+        cores = sorted(os.sched_getaffinity(0))
+        self.assertEqual(seen, [[f"node{i}", "1", str(cores[i // 2])] for i in range(count)])
+
     def test_nothing_is_left(self):
         with cluster.Cluster(2) as nodes:
             folder, holders = nodes.folder, [machine.holder.pid for machine in nodes.machines]
