@@ -120,11 +120,14 @@ class Machine:
         return run(*self.enter(), *words)
 
     def processes(self):
-        """Numbers of all that run there, as they are outside; not the first one, which holds the machine."""
+        """Numbers of all that run there, as they are outside; not the first one, which holds the machine, nor those that have
+        ended and wait for somebody to ask how (nobody does: that first one only sleeps)."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                if int(folder.name) != self.pid and (folder / "ns/pid").samefile(f"/proc/{self.pid}/ns/pid"):
+                if int(folder.name) == self.pid or not (folder / "ns/pid").samefile(f"/proc/{self.pid}/ns/pid"):
+                    continue
+                if (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z":
                     found.append(int(folder.name))
             except OSError:
                 continue  # gone meanwhile
