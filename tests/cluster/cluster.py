@@ -36,6 +36,7 @@ OFFLOADS = ["tx", "rx", "sg", "tso", "gso", "gro"]  # packets of a wire's size: 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 # A larger one lets whole messages pass at no rate at all; a smaller one than two packets halves the rate.
 BURST, BURST_OF_LARGE_PACKETS = "64kb", "128kb"
+DELAY_LINE = BUILD / "tests/cluster/delay_line"  # where the kernel has no netem
 
 
 def missing():
@@ -54,6 +55,14 @@ def run(*words):
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip() or done.returncode}")
     return done.stdout
+
+
+def microseconds(delay):
+    """Of a delay as tc has it: 200us, 1ms."""
+    for unit, factor in (("us", 1), ("ms", 1e3), ("s", 1e6)):
+        if delay.endswith(unit):
+            return float(delay.removesuffix(unit)) * factor
+    raise RuntimeError(f"'{delay}' is no delay; as 200us or 1ms")
 
 
 def end_with_parent():
@@ -181,7 +190,9 @@ class Listener:
 class Cluster:
     """Nodes node0, node1, ... with a link each to one switch. Use it in a with statement.
 
-    rate: of each link in each direction, as tc says it ("1gbit"); delay: as tc says it ("100us"). None: as they come.
+    rate: of each link in each direction, as tc says it ("1gbit"); delay: of what a node sends, as tc says it ("100us").
+    None: as they come. Where the kernel has no netem, delays are made by a program that takes time of a core (delay_line.c):
+    compare with a delay of "0us" then.
     offloads: packets of up to 64 KB, which cost little time of a core; without them, of a wire's size, so that what is
     counted is what crosses: then two cores are busy with packets at 1 Gb/s in both directions. own_cores: no core is two
     nodes', as on machines; with more nodes than cores nodes share one each, and none sees another; needs cgroup cpusets. dpus: each node has one, `dpus` in their order,
@@ -190,13 +201,15 @@ class Cluster:
 
     def __init__(self, nodes, rate=None, delay=None, offloads=False, own_cores=False, dpus=False, dpu_config=""):
         self.folder = Path(tempfile.mkdtemp(prefix="longshore-test-cluster-"))
-        self.machines, self.nodes, self.dpus, self.groups, self.offloads = [], [], [], [], offloads
+        self.machines, self.nodes, self.dpus, self.groups, self.offloads, self.lines = [], [], [], [], offloads, []
         try:
             names = [f"node{i}" for i in range(nodes)] + ["head"] + [f"dpu{i}" for i in range(nodes if dpus else 0)]
             addresses = {name: f"{PREFIX}.{i + 1}" for i, name in enumerate(names)}
             (self.folder / "hosts").write_text(
                 "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items()))
             self.switch = self._add("switch")
+            self.has_netem = subprocess.run([*self.switch.enter(), "tc", "qdisc", "add", "dev", "lo", "root", "netem"],
+                                            capture_output=True, check=False).returncode == 0
             self.switch.run("ip", "link", "add", "bridge", "type", "bridge")
             self.switch.run("ip", "link", "set", "bridge", "up")
             for name in names:
@@ -226,8 +239,12 @@ class Cluster:
 
     def _plug(self, node, rate, delay):
         port = f"port-{node.name}"
-        run(*self.switch.enter_network(), "ip", "link", "add", port, "type", "veth", "peer", "name", "net0", "netns",
-            str(node.pid))
+        if delay and not self.has_netem:
+            self._lay_delay_line(node, port, delay)
+            delay = None
+        else:
+            run(*self.switch.enter_network(), "ip", "link", "add", port, "type", "veth", "peer", "name", "net0", "netns",
+                str(node.pid))
         self.switch.run("ip", "link", "set", port, "master", "bridge", "up")
         node.run("ip", "address", "add", f"{node.address}/24", "dev", "net0")
         node.run("ip", "link", "set", "net0", "up")
@@ -240,6 +257,17 @@ class Cluster:
         if delay:
             parent = ["parent", "1:1"] if rate else ["root"]
             node.run("tc", "qdisc", "add", "dev", "net0", *parent, "netem", "delay", delay)
+
+    def _lay_delay_line(self, node, port, delay):
+        if not DELAY_LINE.exists():
+            raise RuntimeError(f"delays need netem, which this kernel has not, or {DELAY_LINE}, which is not built")
+        near = f"line-{node.name}"
+        self.lines.append(subprocess.Popen([*self.switch.enter_network(), str(DELAY_LINE), near, port, str(microseconds(delay))],
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=end_with_parent))
+        if self.lines[-1].stdout.readline() != b"ready\n":
+            raise RuntimeError(f"{DELAY_LINE} does not start")
+        run(*self.switch.enter_network(), "ip", "link", "set", port, "txqueuelen", "10000")
+        run(*self.switch.enter_network(), "ip", "link", "set", near, "txqueuelen", "10000", "netns", str(node.pid), "name", "net0")
 
     def _share_cores(self):
         """By cpusets, not by affinity alone: service processes look for spare cores beyond what their ranks are bound to."""
@@ -301,6 +329,10 @@ class Cluster:
     def close(self):
         for dpu in self.dpus:
             dpu.close()
+        for line in self.lines:
+            line.kill()
+            line.wait()
+            line.stdout.close()
         for machine in reversed(self.machines):
             machine.close()
         for group in self.groups:

@@ -297,12 +297,18 @@ def output_of(*words):
         return ""
 
 
+def mpi_version(mpi):
+    said = output_of(f"mpirun.{mpi}", "--version")
+    found = re.search(r"(?:Version:\s*|\(.*\) )([\d.]+)", said)
+    return f"{mpi} {found[1] if found else '(version unknown)'}"
+
+
 def describe(options):
     here = str(Path(__file__).resolve().parent)
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     commit = output_of("git", "-C", here, "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*")
     return {"cpu": cpu[1] if cpu else platform.machine(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
-            "mpi": output_of(f"mpirun.{options.mpi}", "--version").splitlines()[0], "commit": commit or "unknown",
+            "mpi": mpi_version(options.mpi), "commit": commit or "unknown",
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
 
 
@@ -355,7 +361,7 @@ def parse():
     parser.add_argument("--nodes", type=int, default=2, help="how many machines (default: 2)")
     parser.add_argument("--ranks-per-node", type=int, default=1, metavar="N", help="ranks on each (default: 1)")
     parser.add_argument("--rate", default="none", help="of each link, as tc has it: 1gbit, 2.5gbit; none (default): not held")
-    parser.add_argument("--delay", default="none", help="of each link, as tc has it: 200us; none (default)")
+    parser.add_argument("--delay", default="none", help="of what a node sends, as tc has it: 200us; none (default)")
     parser.add_argument("--mpi", choices=("openmpi", "mpich"), default="openmpi", help="default: openmpi")
     parser.add_argument("--size", default="128", help="of the FFT: N or NxNyNz (default: 128)")
     parser.add_argument("--variables", type=int, default=8, metavar="V", help="of the FFT (default: 8)")
