@@ -44,7 +44,7 @@ std::uint64_t global_index(std::array<int, 3> at, Size3 size) {
 }
 
 // Depends on the place in the global array only, so every decomposition starts from the same field.
-Complex initial(int variable, std::array<int, 3> at, Size3 size, std::uint64_t seed, int pass) {
+std::complex<double> initial(int variable, std::array<int, 3> at, Size3 size, std::uint64_t seed, int pass) {
     if (holds_mode(variable, pass)) {
         const auto mode = mode_of(variable, size);
         double turns = 0;
@@ -54,6 +54,13 @@ Complex initial(int variable, std::array<int, 3> at, Size3 size, std::uint64_t s
     }
     const std::uint64_t key = mix(seed ^ mix(std::uint64_t(variable))) + 2 * global_index(at, size);
     return {to_unit(mix(key)), to_unit(mix(key + 1))};
+}
+
+std::uint64_t bits_of(double value) {
+    return std::bit_cast<std::uint64_t>(value);
+}
+std::uint64_t bits_of(float value) {
+    return std::bit_cast<std::uint32_t>(value);
 }
 
 double largest_of_all_ranks(double mine) {
@@ -70,14 +77,16 @@ void keep_largest(double& largest, double candidate) {
 
 }  // namespace
 
-void fill(Transform& transform, std::uint64_t seed, int pass) {
+template <typename Real>
+void fill(Transform<Real>& transform, std::uint64_t seed, int pass) {
     for (int v = 0; v < transform.variables(); ++v)
         for_each_point(transform.physical(), [&](std::size_t i, std::array<int, 3> at) {
-            transform.data(v)[i] = initial(v, at, transform.size(), seed, pass);
+            transform.data(v)[i] = std::complex<Real>(initial(v, at, transform.size(), seed, pass));
         });
 }
 
-double peak_error(const Transform& transform, int pass) {
+template <typename Real>
+double peak_error(const Transform<Real>& transform, int pass) {
     const Size3 size = transform.size();
     const double points = double(size[0]) * size[1] * size[2];
     double largest = 0;
@@ -86,33 +95,42 @@ double peak_error(const Transform& transform, int pass) {
         const auto mode = mode_of(v, size);
         for_each_point(transform.spectral(), [&](std::size_t i, std::array<int, 3> at) {
             const double expected = at == mode ? 1.0 : 0.0;
-            keep_largest(largest, std::abs(transform.data(v)[i] / points - expected));
+            keep_largest(largest, std::abs(std::complex<double>(transform.data(v)[i]) / points - expected));
         });
     }
     return largest_of_all_ranks(largest);
 }
 
-double round_trip_error(const Transform& transform, std::uint64_t seed, int pass) {
+template <typename Real>
+double round_trip_error(const Transform<Real>& transform, std::uint64_t seed, int pass) {
     double largest = 0;
     for (int v = 0; v < transform.variables(); ++v)
         for_each_point(transform.physical(), [&](std::size_t i, std::array<int, 3> at) {
-            keep_largest(largest,
-                         std::abs(transform.data(v)[i] - initial(v, at, transform.size(), seed, pass)));
+            keep_largest(largest, std::abs(std::complex<double>(transform.data(v)[i]) -
+                                           initial(v, at, transform.size(), seed, pass)));
         });
     return largest_of_all_ranks(largest);
 }
 
-std::uint64_t checksum(const Transform& transform, Direction last) {
+template <typename Real>
+std::uint64_t checksum(const Transform<Real>& transform, Direction last) {
     const Pencil& pencil = last == Direction::kForward ? transform.spectral() : transform.physical();
     std::uint64_t sum = 0;
     for (int v = 0; v < transform.variables(); ++v)
         for_each_point(pencil, [&](std::size_t i, std::array<int, 3> at) {
-            const Complex value = transform.data(v)[i];
+            const std::complex<Real> value = transform.data(v)[i];
             const std::uint64_t place = mix(global_index(at, transform.size()) * 1024 + std::uint64_t(v));
-            sum += mix(place ^ std::bit_cast<std::uint64_t>(value.real())) +
-                   mix(~place ^ std::bit_cast<std::uint64_t>(value.imag()));
+            sum += mix(place ^ bits_of(value.real())) + mix(~place ^ bits_of(value.imag()));
         });
     std::uint64_t total = 0;
     MPI_Allreduce(&sum, &total, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     return total;
 }
+
+#define FOR_PRECISION(Real)                                                       \
+    template void fill(Transform<Real>&, std::uint64_t, int);                     \
+    template double peak_error(const Transform<Real>&, int);                      \
+    template double round_trip_error(const Transform<Real>&, std::uint64_t, int); \
+    template std::uint64_t checksum(const Transform<Real>&, Direction);
+FOR_PRECISION(float)
+FOR_PRECISION(double)

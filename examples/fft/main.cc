@@ -1,19 +1,25 @@
 // A 3-D complex FFT of several variables on a 2-D grid of ranks, in the way of P3DFFT++'s pipelined branch:
 // the transposes are MPI_Ialltoallv, several are open at once, and the rank computes the next variable
-// meanwhile.
+// meanwhile. For comparison also in the way of its main branch: one variable after the other, MPI_Alltoallv.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "checks.h"
 #include "transform.h"
 
 namespace {
 
-constexpr double kErrorMax = 1e-10;
+enum class Mode { kNonblocking, kBlocking, kBoth };
+enum class Precision { kDouble, kSingle };
+
+template <typename Real>
+constexpr double kErrorMax = sizeof(Real) == sizeof(double) ? 1e-10 : 1e-5;
 
 const char* const kDescription =
     "3-D complex FFT of several variables on a grid of ranks, with pipelined MPI_Ialltoallv transposes.\n"
@@ -22,7 +28,7 @@ const char* const kDescription =
     "  overlap = max(0, 1 - exposed / alone)\n"
     "  exposed = time of a transform - compute time of the rank that computes longest\n"
     "  alone   = time of the same exchanges, in the same order and number open, with nothing computed\n"
-    "Medians over the repeats; both kinds of run alternate.\n";
+    "Medians over the repeats; all kinds of run alternate.\n";
 
 struct Options {
     Size3 size = {64, 64, 64};
@@ -30,9 +36,26 @@ struct Options {
     int variables = 4;
     int open_max = 0;
     int repeats = 10;
+    int work_factor = 1;
+    Mode mode = Mode::kNonblocking;
+    Precision precision = Precision::kDouble;
     std::uint64_t seed = 1;
     std::string json;
+
+    bool nonblocking() const { return mode != Mode::kBlocking; }
+    bool blocking() const { return mode != Mode::kNonblocking; }
 };
+
+const std::map<std::string, Mode> kModes = {
+    {"nonblocking", Mode::kNonblocking}, {"blocking", Mode::kBlocking}, {"both", Mode::kBoth}};
+const std::map<std::string, Precision> kPrecisions = {{"double", Precision::kDouble},
+                                                      {"single", Precision::kSingle}};
+
+template <typename Value>
+std::string name_of(const std::map<std::string, Value>& names, Value value) {
+    return std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.second == value; })
+        ->first;
+}
 
 // "64" or "48x40x36"; "2x3".
 template <std::size_t kParts>
@@ -63,6 +86,20 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->capture_default_str();
     app.add_option("--open", options.open_max, "exchanges started ahead (default: all variables)")
         ->check(CLI::Range(1, 1024));
+    app.add_option(
+           "--mode", options.mode,
+           "nonblocking (default): MPI_Ialltoallv, variables in a pipeline; blocking: MPI_Alltoallv, one "
+           "variable after the other; both, in turns")
+        ->transform(CLI::CheckedTransformer(kModes))
+        ->option_text("nonblocking|blocking|both");
+    app.add_option("--precision", options.precision, "of the numbers: double (default) or single")
+        ->transform(CLI::CheckedTransformer(kPrecisions))
+        ->option_text("double|single");
+    app.add_option(
+           "--work", options.work_factor,
+           "compute each 1-D transform so many times, as a program that does more between its exchanges")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
     app.add_option("--repeats", options.repeats, "timed repeats")
         ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
@@ -102,106 +139,252 @@ Series over_ranks(const std::vector<double>& mine, int ranks) {
     return series;
 }
 
-Times there_and_back(Transform& transform, Work work) {
+template <typename Real>
+Times there_and_back(Transform<Real>& transform, Way way, Work work) {
     MPI_Barrier(MPI_COMM_WORLD);
-    const Times forward = transform.run(Direction::kForward, work);
-    const Times backward = transform.run(Direction::kBackward, work);
-    return {forward.total + backward.total, forward.post + backward.post, forward.wait + backward.wait};
+    Times times = transform.run(Direction::kForward, way, work);
+    return times += transform.run(Direction::kBackward, way, work);
 }
 
 struct Checked {
     double peak_error = 0;
     double round_trip_error = 0;
     std::uint64_t checksum = 0;
-    bool passed() const { return peak_error <= kErrorMax && round_trip_error <= kErrorMax; }
+    bool same = true;  // the other way has given the same checksum
+    double error_max = 0;
+    bool passed() const { return peak_error <= error_max && round_trip_error <= error_max && same; }
 };
 
-Checked check(Transform& transform, std::uint64_t seed) {
+template <typename Real>
+Checked check(Transform<Real>& transform, std::uint64_t seed, Way way) {
     Checked result;
+    result.error_max = kErrorMax<Real>;
     for (int pass = 0; pass < 2; ++pass) {
         fill(transform, seed, pass);
-        transform.run(Direction::kForward, Work::kFull);
+        transform.run(Direction::kForward, way, Work::kFull);
         result.peak_error = std::max(result.peak_error, peak_error(transform, pass));
         result.checksum = result.checksum * 31 + checksum(transform, Direction::kForward);
-        transform.run(Direction::kBackward, Work::kFull);
+        transform.run(Direction::kBackward, way, Work::kFull);
         result.round_trip_error = std::max(result.round_trip_error, round_trip_error(transform, seed, pass));
         result.checksum = result.checksum * 31 + checksum(transform, Direction::kBackward);
     }
     return result;
 }
 
+template <typename Real>
+Checked check(Transform<Real>& transform, const Options& options) {
+    Checked result =
+        check(transform, options.seed, options.nonblocking() ? Way::kNonblocking : Way::kBlocking);
+    if (options.mode != Mode::kBoth) return result;
+    const Checked blocking = check(transform, options.seed, Way::kBlocking);
+    result.peak_error = std::max(result.peak_error, blocking.peak_error);
+    result.round_trip_error = std::max(result.round_trip_error, blocking.round_trip_error);
+    result.same = blocking.checksum == result.checksum;
+    return result;
+}
+
+// One way's samples: an entry for each repeat.
+struct Samples {
+    std::vector<double> total, post, wait, other, compute, alone;
+
+    template <typename Real>
+    void take(Transform<Real>& transform, Way way) {
+        const Times times = there_and_back(transform, way, Work::kFull);
+        total.push_back(times.total);
+        post.push_back(times.post);
+        wait.push_back(times.wait);
+        other.push_back(times.other);
+        compute.push_back(times.compute());
+        alone.push_back(there_and_back(transform, way, Work::kExchangesOnly).total);
+    }
+};
+
 struct Measured {
-    Series total, post, wait, compute, alone;
+    Series total, post, wait, other, compute, alone;
     double overlap() const {  // 0..1
         std::vector<double> exposed;
         for (std::size_t i = 0; i < total.largest.size(); ++i)
             exposed.push_back(total.largest[i] - compute.largest[i]);
-        return std::max(0.0, 1 - median(exposed) / median(alone.largest));
+        const double all = median(alone.largest);
+        return all > 0 ? std::max(0.0, 1 - median(exposed) / all) : 0;
     }
 };
 
-Measured measure(Transform& transform, int repeats, int ranks) {
-    there_and_back(transform, Work::kFull);  // both warm up
-    there_and_back(transform, Work::kExchangesOnly);
-    std::vector<double> total, post, wait, compute, alone;
-    for (int i = 0; i < repeats; ++i) {
-        const Times times = there_and_back(transform, Work::kFull);
-        total.push_back(times.total);
-        post.push_back(times.post);
-        wait.push_back(times.wait);
-        compute.push_back(times.compute());
-        alone.push_back(there_and_back(transform, Work::kExchangesOnly).total);
-    }
-    return {over_ranks(total, ranks), over_ranks(post, ranks), over_ranks(wait, ranks),
-            over_ranks(compute, ranks), over_ranks(alone, ranks)};
+Measured over_ranks(const Samples& samples, int ranks) {
+    return {over_ranks(samples.total, ranks),   over_ranks(samples.post, ranks),
+            over_ranks(samples.wait, ranks),    over_ranks(samples.other, ranks),
+            over_ranks(samples.compute, ranks), over_ranks(samples.alone, ranks)};
 }
 
-void print(const Options& options, int ranks, const Checked& checked, const Measured& measured) {
-    const auto ms = [](double seconds) { return seconds * 1e3; };
-    fmt::print("fft {}x{}x{}, {} variables, {} open, {} ranks as {}x{}, {} repeats\n", options.size[0],
-               options.size[1], options.size[2], options.variables, options.open_max, ranks, options.grid[0],
-               options.grid[1], options.repeats);
+struct Results {
+    std::optional<Measured> nonblocking, blocking;
+    Series compute_alone;
+    double bytes_between_nodes = 0;  // of all ranks, in one transform there and back
+};
+
+template <typename Real>
+Results measure(Transform<Real>& transform, const Options& options, int ranks) {
+    std::vector<Way> ways;
+    if (options.nonblocking()) ways.push_back(Way::kNonblocking);
+    if (options.blocking()) ways.push_back(Way::kBlocking);
+    for (const Way way : ways) {  // all warm up
+        there_and_back(transform, way, Work::kFull);
+        there_and_back(transform, way, Work::kExchangesOnly);
+    }
+    there_and_back(transform, ways.front(), Work::kComputeOnly);
+    std::array<Samples, 2> samples;
+    std::vector<double> compute_alone;
+    for (int i = 0; i < options.repeats; ++i) {
+        for (const Way way : ways) samples[std::size_t(way)].take(transform, way);
+        compute_alone.push_back(there_and_back(transform, ways.front(), Work::kComputeOnly).total);
+    }
+    Results results;
+    for (const Way way : ways)
+        (way == Way::kBlocking ? results.blocking : results.nonblocking) =
+            over_ranks(samples[std::size_t(way)], ranks);
+    results.compute_alone = over_ranks(compute_alone, ranks);
+    const double mine = double(transform.bytes_to_other_nodes());
+    MPI_Allreduce(&mine, &results.bytes_between_nodes, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return results;
+}
+
+double ms(double seconds) {
+    return seconds * 1e3;
+}
+
+void print_line(const char* name, const Series& series) {
+    fmt::print("  {:<32}{:>14.3f}{:>14.3f}\n", name, ms(median(series.largest)), ms(median(series.mean)));
+}
+
+void print_way(const char* name, const Measured& measured, bool nonblocking) {
     const auto& total = measured.total.largest;
-    fmt::print("transform (there and back), ms: median {:.3f}  min {:.3f}  max {:.3f}\n", ms(median(total)),
+    fmt::print("{} (there and back), ms: median {:.3f}  min {:.3f}  max {:.3f}\n", name, ms(median(total)),
                ms(*std::min_element(total.begin(), total.end())),
                ms(*std::max_element(total.begin(), total.end())));
     fmt::print("{:<34}{:>14}{:>14}\n", "of it, ms (median of repeats)", "max of ranks", "mean of ranks");
-    const auto line = [&](const char* name, const Series& series) {
-        fmt::print("  {:<32}{:>14.3f}{:>14.3f}\n", name, ms(median(series.largest)), ms(median(series.mean)));
-    };
-    line("compute", measured.compute);
-    line("posting (MPI_Ialltoallv)", measured.post);
-    line("waiting (MPI_Waitany)", measured.wait);
-    line("exchanges alone, not part of it", measured.alone);
-    fmt::print("overlap: {:.1f} % of the communication time hidden\n", 100 * measured.overlap());
+    print_line("compute", measured.compute);
+    if (nonblocking) {
+        print_line("posting (MPI_Ialltoallv)", measured.post);
+        print_line("waiting (MPI_Waitany)", measured.wait);
+        print_line("other (MPI_Testany)", measured.other);
+    } else {
+        print_line("exchanging (MPI_Alltoallv)", measured.other);
+    }
+    print_line("exchanges alone, not part of it", measured.alone);
+}
+
+// The rows of table II of Graham et al., "Optimizing Application Performance With BlueField": the ranks'
+// mean, in seconds. Its times are of ten transforms, these of one there and back (median of the repeats).
+std::vector<std::pair<std::string, double>> table_rows(const Measured& measured) {
+    std::vector<double> communication = measured.post.mean;
+    for (std::size_t i = 0; i < communication.size(); ++i)
+        communication[i] += measured.wait.mean[i] + measured.other.mean[i];
+    return {{"communication", median(communication)},
+            {"MPI_Waitany", median(measured.wait.mean)},
+            {"MPI_Ialltoallv", median(measured.post.mean)},
+            {"other", median(measured.other.mean)}};
+}
+
+void print_table(const Results& results) {
+    fmt::print("{:<34}", "time in MPI, ms, mean of ranks");
+    if (results.blocking) fmt::print("{:>14}", "blocking");
+    if (results.nonblocking) fmt::print("{:>14}", "nonblocking");
+    fmt::print("\n");
+    const auto rows = table_rows(results.nonblocking ? *results.nonblocking : *results.blocking);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        fmt::print("  {:<32}", rows[i].first);
+        for (const auto* measured : {&results.blocking, &results.nonblocking})
+            if (*measured) fmt::print("{:>14.3f}", ms(table_rows(**measured)[i].second));
+        fmt::print("\n");
+    }
+}
+
+void print(const Options& options, int ranks, const Checked& checked, const Results& results) {
+    fmt::print("fft {}x{}x{}, {} variables, {} open, {} ranks as {}x{}, {} precision, {} repeats\n",
+               options.size[0], options.size[1], options.size[2], options.variables, options.open_max, ranks,
+               options.grid[0], options.grid[1], name_of(kPrecisions, options.precision), options.repeats);
+    if (options.work_factor > 1) fmt::print("each 1-D transform computed {} times\n", options.work_factor);
+    if (results.nonblocking) print_way("transform", *results.nonblocking, true);
+    if (results.blocking) print_way("blocking transform", *results.blocking, false);
+    fmt::print("{:<34}{:>14.3f}{:>14.3f}\n", "computing alone, ms", ms(median(results.compute_alone.largest)),
+               ms(median(results.compute_alone.mean)));
+    print_table(results);
+    if (results.nonblocking)
+        fmt::print("overlap: {:.1f} % of the communication time hidden\n",
+                   100 * results.nonblocking->overlap());
     fmt::print("checksum: {:016x}\n", checked.checksum);
+    if (!checked.same) fmt::print("FAILED: blocking and nonblocking exchanges give different results\n");
     fmt::print("peak error {:.2e}, round trip error {:.2e} (allowed {:.0e}): {}\n", checked.peak_error,
-               checked.round_trip_error, kErrorMax, checked.passed() ? "all checks passed" : "FAILED");
+               checked.round_trip_error, checked.error_max,
+               checked.passed() ? "all checks passed" : "FAILED");
 }
 
 nlohmann::json to_json(const Series& series) {
     return {{"largest_of_ranks", series.largest}, {"mean_of_ranks", series.mean}};
 }
 
-void write_json(const Options& options, int ranks, const Checked& checked, const Measured& measured) {
-    const nlohmann::json result = {{"size", options.size},
-                                   {"grid", options.grid},
-                                   {"ranks", ranks},
-                                   {"variables", options.variables},
-                                   {"open_max", options.open_max},
-                                   {"seed", options.seed},
-                                   {"passed", checked.passed()},
-                                   {"peak_error", checked.peak_error},
-                                   {"round_trip_error", checked.round_trip_error},
-                                   {"checksum", fmt::format("{:016x}", checked.checksum)},
-                                   {"overlap_percent", 100 * measured.overlap()},
-                                   {"seconds",
-                                    {{"transform", to_json(measured.total)},
-                                     {"compute", to_json(measured.compute)},
-                                     {"post", to_json(measured.post)},
-                                     {"wait", to_json(measured.wait)},
-                                     {"exchanges_alone", to_json(measured.alone)}}}};
+nlohmann::json seconds_of(const Measured& measured, const Series& compute_alone) {
+    return {{"transform", to_json(measured.total)},   {"compute", to_json(measured.compute)},
+            {"post", to_json(measured.post)},         {"wait", to_json(measured.wait)},
+            {"other", to_json(measured.other)},       {"exchanges_alone", to_json(measured.alone)},
+            {"compute_alone", to_json(compute_alone)}};
+}
+
+nlohmann::json table_of(const Measured& measured) {
+    nlohmann::json table;
+    for (const auto& [name, seconds] : table_rows(measured)) table[name] = seconds;
+    return table;
+}
+
+void write_json(const Options& options, int ranks, const Checked& checked, const Results& results) {
+    nlohmann::json result = {{"size", options.size},
+                             {"grid", options.grid},
+                             {"ranks", ranks},
+                             {"variables", options.variables},
+                             {"open_max", options.open_max},
+                             {"mode", name_of(kModes, options.mode)},
+                             {"precision", name_of(kPrecisions, options.precision)},
+                             {"work_factor", options.work_factor},
+                             {"seed", options.seed},
+                             {"passed", checked.passed()},
+                             {"peak_error", checked.peak_error},
+                             {"round_trip_error", checked.round_trip_error},
+                             {"checksum", fmt::format("{:016x}", checked.checksum)},
+                             {"bytes_between_nodes", results.bytes_between_nodes}};
+    if (results.nonblocking) {
+        result["overlap_percent"] = 100 * results.nonblocking->overlap();
+        result["seconds"] = seconds_of(*results.nonblocking, results.compute_alone);
+        result["seconds_in_mpi"] = table_of(*results.nonblocking);
+    }
+    if (results.blocking) {
+        result["blocking"] = {{"seconds", seconds_of(*results.blocking, results.compute_alone)},
+                              {"seconds_in_mpi", table_of(*results.blocking)}};
+    }
     std::ofstream(options.json) << result.dump(2) << '\n';
+}
+
+template <typename Real>
+int run_checked(const Options& options, int rank, int ranks) {
+    Transform<Real> transform(MPI_COMM_WORLD, options.size, options.grid, options.variables, options.open_max,
+                              options.work_factor);
+    const Checked before = check(transform, options);
+    // A failed check makes any time worthless.
+    if (!before.passed()) {
+        if (rank == 0)
+            fmt::print(stderr, "fft: FAILED before timing: peak error {:.2e}, round trip error {:.2e}{}\n",
+                       before.peak_error, before.round_trip_error,
+                       before.same ? "" : ", blocking and nonblocking exchanges give different results");
+        return 1;
+    }
+    const Results results = measure(transform, options, ranks);
+    const Checked after = check(transform, options);
+    const bool same = after.checksum == before.checksum;
+    if (rank == 0) {
+        print(options, ranks, after, results);
+        if (!same) fmt::print("FAILED: the checksum before the timed runs was {:016x}\n", before.checksum);
+        if (!options.json.empty()) write_json(options, ranks, after, results);
+    }
+    return after.passed() && same ? 0 : 1;
 }
 
 int run(const Options& given, int rank, int ranks) {
@@ -216,24 +399,8 @@ int run(const Options& given, int rank, int ranks) {
                        options.grid[1], options.grid[0] * options.grid[1], ranks);
         return 2;
     }
-    Transform transform(MPI_COMM_WORLD, options.size, options.grid, options.variables, options.open_max);
-    const Checked before = check(transform, options.seed);
-    // A failed check makes any time worthless.
-    if (!before.passed()) {
-        if (rank == 0)
-            fmt::print(stderr, "fft: FAILED before timing: peak error {:.2e}, round trip error {:.2e}\n",
-                       before.peak_error, before.round_trip_error);
-        return 1;
-    }
-    const Measured measured = measure(transform, options.repeats, ranks);
-    const Checked after = check(transform, options.seed);
-    const bool same = after.checksum == before.checksum;
-    if (rank == 0) {
-        print(options, ranks, after, measured);
-        if (!same) fmt::print("FAILED: the checksum before the timed runs was {:016x}\n", before.checksum);
-        if (!options.json.empty()) write_json(options, ranks, after, measured);
-    }
-    return after.passed() && same ? 0 : 1;
+    return options.precision == Precision::kSingle ? run_checked<float>(options, rank, ranks)
+                                                   : run_checked<double>(options, rank, ranks);
 }
 
 }  // namespace

@@ -60,34 +60,46 @@ Pencil make_pencil(Size3 size, std::array<int, 2> grid, std::array<int, 2> posit
     return pencil;
 }
 
-void pack(const Pencil& pencil, const Complex* data, const std::array<Range, 3>& part, int destination_axis,
-          Complex* block) {
+template <typename Real>
+void pack(const Pencil& pencil, const std::complex<Real>* data, const std::array<Range, 3>& part,
+          int destination_axis, std::complex<Real>* block) {
     const auto order = axes_by_speed(destination_axis);
     const auto stride = pencil.strides();
     const auto [fast, middle, slow] = order;
     for (int k = part[slow].begin; k < part[slow].end; ++k) {
         for (int j = part[middle].begin; j < part[middle].end; ++j) {
-            const Complex* from = data + std::size_t(k - pencil.box[slow].begin) * stride[slow] +
-                                  std::size_t(j - pencil.box[middle].begin) * stride[middle] +
-                                  std::size_t(part[fast].begin - pencil.box[fast].begin) * stride[fast];
+            const std::complex<Real>* from =
+                data + std::size_t(k - pencil.box[slow].begin) * stride[slow] +
+                std::size_t(j - pencil.box[middle].begin) * stride[middle] +
+                std::size_t(part[fast].begin - pencil.box[fast].begin) * stride[fast];
             const int length = part[fast].length();
             for (int i = 0; i < length; ++i) *block++ = from[std::size_t(i) * stride[fast]];
         }
     }
 }
 
-void unpack(const Pencil& pencil, Complex* data, const std::array<Range, 3>& part, const Complex* block) {
+template <typename Real>
+void unpack(const Pencil& pencil, std::complex<Real>* data, const std::array<Range, 3>& part,
+            const std::complex<Real>* block) {
     const auto order = axes_by_speed(pencil.axis);
     const auto stride = pencil.strides();
     const auto [fast, middle, slow] = order;
     for (int k = part[slow].begin; k < part[slow].end; ++k) {
         for (int j = part[middle].begin; j < part[middle].end; ++j) {
-            Complex* to = data + std::size_t(k - pencil.box[slow].begin) * stride[slow] +
-                          std::size_t(j - pencil.box[middle].begin) * stride[middle] +
-                          std::size_t(part[fast].begin - pencil.box[fast].begin);
+            std::complex<Real>* to = data + std::size_t(k - pencil.box[slow].begin) * stride[slow] +
+                                     std::size_t(j - pencil.box[middle].begin) * stride[middle] +
+                                     std::size_t(part[fast].begin - pencil.box[fast].begin);
             const int length = part[fast].length();
             std::copy_n(block, length, to);
             block += length;
         }
     }
 }
+
+#define FOR_PRECISION(Real)                                                                        \
+    template void pack(const Pencil&, const std::complex<Real>*, const std::array<Range, 3>&, int, \
+                       std::complex<Real>*);                                                       \
+    template void unpack(const Pencil&, std::complex<Real>*, const std::array<Range, 3>&,          \
+                         const std::complex<Real>*);
+FOR_PRECISION(float)
+FOR_PRECISION(double)

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <vector>
 
-using Complex = std::complex<double>;
 using Size3 = std::array<int, 3>;
 
 // The half-open range of `total` points that part `part` of `parts` holds: as even as can be, the first ones
@@ -36,10 +35,13 @@ struct Pencil {
 Pencil make_pencil(Size3 size, std::array<int, 2> grid, std::array<int, 2> position, int axis);
 
 // Copies the points of `part` (inside the pencil's box) out of or into the pencil. The order in the packed
-// block is that of `destination_axis` fastest, the same on both sides.
-void pack(const Pencil& pencil, const Complex* data, const std::array<Range, 3>& part, int destination_axis,
-          Complex* block);
-void unpack(const Pencil& pencil, Complex* data, const std::array<Range, 3>& part, const Complex* block);
+// block is that of `destination_axis` fastest, the same on both sides. Real: float or double.
+template <typename Real>
+void pack(const Pencil& pencil, const std::complex<Real>* data, const std::array<Range, 3>& part,
+          int destination_axis, std::complex<Real>* block);
+template <typename Real>
+void unpack(const Pencil& pencil, std::complex<Real>* data, const std::array<Range, 3>& part,
+            const std::complex<Real>* block);
 
 std::array<Range, 3> intersect(const Pencil& a, const Pencil& b);
 std::size_t points_in(const std::array<Range, 3>& part);

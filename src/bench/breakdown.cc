@@ -37,11 +37,12 @@ struct Breakdown {
     bool offloaded = true;
 
     void add(const View& view) {
-        for (std::size_t i = 0; i < stages.size(); ++i) stages[i].push_back(view.stages[i]);
         total.push_back(longshore::bench::total(view.stages));
+        offloaded = offloaded && view.offloaded != 0;
+        if (view.offloaded == 0) return;  // by the MPI, whose stages nobody notes
+        for (std::size_t i = 0; i < stages.size(); ++i) stages[i].push_back(view.stages[i]);
         by_ranks.push_back(view.by_ranks);
         by_services.push_back(view.by_services);
-        offloaded = offloaded && view.offloaded != 0;
     }
 };
 
@@ -164,8 +165,8 @@ void BreakdownRow::print() const {
     for (const Breakdown& result : results_) {
         fmt::print("{:>6} {:<{}} {:>9.2f}", short_size(exchange_.bytes()), result.contender.name,
                    name_width(session_.options), median(result.total));
-        for (const std::vector<double>& stage : result.stages) fmt::print(" {:>9.2f}", median(stage));
-        fmt::print(" {:>9.2f} {:>9.2f}{}\n", median(result.by_ranks), median(result.by_services),
+        for (const std::vector<double>& stage : result.stages) fmt::print(" {:>9}", median_or_dash(stage));
+        fmt::print(" {:>9} {:>9}{}\n", median_or_dash(result.by_ranks), median_or_dash(result.by_services),
                    result.offloaded ? "" : "  left to MPI");
     }
     std::fflush(stdout);
@@ -175,8 +176,8 @@ void BreakdownRow::write(JsonLines& json) const {
     for (const Breakdown& result : results_) {
         nlohmann::json medians, samples;
         for (std::size_t i = 0; i < kStageNames.size(); ++i) {
-            medians[kStageNames[i]] = median(result.stages[i]);
-            samples[kStageNames[i]] = result.stages[i];
+            medians[kStageNames[i]] = median_or_null(result.stages[i]);
+            samples[kStageNames[i]] = samples_or_null(result.stages[i]);
         }
         json.write({{"type", "breakdown"},
                     {"collective", exchange_.collective().name},
@@ -187,11 +188,11 @@ void BreakdownRow::write(JsonLines& json) const {
                     {"offloaded", result.offloaded},
                     {"total_median_us", median(result.total)},
                     {"stages_median_us", medians},
-                    {"copies_by_ranks_median_us", median(result.by_ranks)},
-                    {"copies_by_services_median_us", median(result.by_services)},
+                    {"copies_by_ranks_median_us", median_or_null(result.by_ranks)},
+                    {"copies_by_services_median_us", median_or_null(result.by_services)},
                     {"stages_us", samples},
-                    {"copies_by_ranks_us", result.by_ranks},
-                    {"copies_by_services_us", result.by_services}});
+                    {"copies_by_ranks_us", samples_or_null(result.by_ranks)},
+                    {"copies_by_services_us", samples_or_null(result.by_services)}});
     }
 }
 

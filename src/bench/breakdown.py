@@ -31,7 +31,7 @@ def load(path):
             row = json.loads(line) if line.strip() else {}
             if row.get("type") == "machine":
                 mpi = row["mpi"].split(",")[0]
-            if row.get("type") == "breakdown":
+            if row.get("type") == "breakdown" and row.get("offloaded", True):  # not those that the MPI served
                 rows.append(row | {"mpi": mpi})
     return rows
 

@@ -117,7 +117,7 @@ class FirstUseRow {
 };
 
 std::string times_or_dash(double value) {
-    return value > 0 ? fmt::format("{:.2f}x", value) : "-";
+    return value > 0 ? fmt::format("{:.2f}x", value) : kNotTaken;
 }
 
 void FirstUseRow::print() const {
@@ -128,7 +128,7 @@ void FirstUseRow::print() const {
                        short_size(buffers_.own().bytes()), contenders_[i].name, name_width(session_.options),
                        to_string(use), times.min, times.median, times.p99, times.max,
                        times_or_dash(against_host(i, use)), times_or_dash(against_limit(i, use)),
-                       use == Use::kFirst ? times_or_dash(against_reused(i)) : "-");
+                       use == Use::kFirst ? times_or_dash(against_reused(i)) : kNotTaken);
         }
     std::fflush(stdout);
 }

@@ -106,7 +106,8 @@ class RowMeasurement {
     }
 
     // On one node by what the library notes of each block: a rank that looks needs a core, and on a machine
-    // whose idle cores wake up late it sees the end late, too.
+    // whose idle cores wake up late it sees the end late, too. Returns false where there is nothing to
+    // measure: no Longshore, or the MPI serves this row.
     bool measure_service_time() {
         const auto longshore = std::find_if(row_.results.begin(), row_.results.end(),
                                             [](const Measured& one) { return one.contender.is_longshore; });
@@ -115,6 +116,7 @@ class RowMeasurement {
         session_.hooks.set_cooperative(false);
         const bool noted = !any_rank(!session_.hooks.set_breakdown(true));
         const double first_look = kFirstLookOverPure * from_root(median(longshore->pure));
+        const longshore_counters before = session_.hooks.counters();
         std::vector<double> moved, seen, copied, copied_us;
         // Ranks alone have moved these buffers so far: service processes map them in their first uses.
         for (int i = -kServiceWarmup; i < std::min(row_.iterations, kServiceIterationsMax); ++i) {
@@ -127,15 +129,18 @@ class RowMeasurement {
             polite_barrier(MPI_COMM_WORLD);
             if (i < 0) continue;
             seen.push_back(end - start);
-            moved.push_back(double(std::max(times.landed_ns, times.read_ns)) / 1e3 - start);
+            // A rank of whose blocks nothing was noted has nothing to add to the ranks' maximum.
+            moved.push_back(std::max(double(std::max(times.landed_ns, times.read_ns)) / 1e3 - start, 0.0));
             copied_us.push_back(double(times.copies_by_services_ns) / 1e3);
             copied.push_back(times.copies_by_services_ns > 0 ? double(exchange_.bytes_received()) : 0);
         }
         session_.barrier();
         if (noted) session_.hooks.set_breakdown(false);
         session_.hooks.set_cooperative(session_.options.cooperative);
+        if (any_rank(session_.hooks.counters().offloaded == before.offloaded)) return false;
         row_.t_sp_seen = max_over_ranks(seen);
         row_.t_sp = noted ? max_over_ranks(moved) : row_.t_sp_seen;
+        std::erase(row_.t_sp, 0.0);
         if (noted) {
             row_.service_rate = rates(mean_over_ranks(copied), mean_over_ranks(copied_us));
             measure_memcpy(int(copied.size()));

@@ -33,7 +33,7 @@ const Measured* limit_of(const Row& row) {
 
 // "1.53x" for one that takes half as long again as the reference.
 std::string against(const Measured* reference, const Measured& measured) {
-    if (!reference || reference == &measured) return "-";
+    if (!reference || reference == &measured) return kNotTaken;
     return fmt::format("{:.2f}x", ratio(median(measured.pure), median(reference->pure)));
 }
 
@@ -42,7 +42,7 @@ std::string against_host(const Row& row, const Measured& measured) {
 }
 
 std::string service_share(const Measured& measured) {
-    if (!measured.contender.is_longshore) return "-";
+    if (!measured.contender.is_longshore) return kNotTaken;
     if (measured.offloaded_calls == 0) return "by MPI";
     return fmt::format("{:.1f}{}", 100 * ratio(measured.service_bytes, measured.moved_bytes),
                        is_counted(measured) ? " counted" : "");
@@ -53,7 +53,7 @@ double work_stretch(const Measured& measured) {
 }
 
 std::string copy_percent(const Row& row) {
-    if (row.service_rate.empty() || row.memcpy_rate.empty()) return "-";
+    if (row.service_rate.empty() || row.memcpy_rate.empty()) return kNotTaken;
     return fmt::format("{:.0f}", 100 * ratio(median(row.service_rate), median(row.memcpy_rate)));
 }
 
@@ -70,6 +70,18 @@ std::string short_size(std::size_t bytes) {
          {std::pair{1u << 30, 'G'}, std::pair{1u << 20, 'M'}, std::pair{1u << 10, 'K'}})
         if (bytes >= unit && bytes % unit == 0) return fmt::format("{}{}", bytes / unit, letter);
     return fmt::format("{}", bytes);
+}
+
+std::string median_or_dash(const std::vector<double>& samples) {
+    return samples.empty() ? kNotTaken : fmt::format("{:.2f}", median(samples));
+}
+
+nlohmann::json median_or_null(const std::vector<double>& samples) {
+    return samples.empty() ? nlohmann::json() : nlohmann::json(median(samples));
+}
+
+nlohmann::json samples_or_null(const std::vector<double>& samples) {
+    return samples.empty() ? nlohmann::json() : nlohmann::json(samples);
 }
 
 JsonLines::JsonLines(const std::string& file_name, bool append) {
@@ -140,9 +152,9 @@ void print_row(const Row& row, const Options& options) {
             continue;
         }
         if (row.collective->nonblocking) {
-            const double t_sp = median(row.t_sp);
-            fmt::print(" {:>9} {:>6}", row.t_sp.empty() ? "-" : fmt::format("{:.2f}", t_sp),
-                       row.t_sp.empty() ? "-" : fmt::format("{:.2f}", ratio(t_sp, pure.median)));
+            fmt::print(
+                " {:>9} {:>6}", median_or_dash(row.t_sp),
+                row.t_sp.empty() ? kNotTaken : fmt::format("{:.2f}", ratio(median(row.t_sp), pure.median)));
             fmt::print(" {:>6}", copy_percent(row));
             fmt::print(" {:>9.2f} {:>9.2f} {:>8.1f} {:>7.2f} {:>7.2f} {:>8.2f} {:>8.2f} {:>8.1f}",
                        median(measured.compute), median(measured.overall),
@@ -173,19 +185,19 @@ void write_row(const Row& row, const Options& options, JsonLines& json) {
         if (row.collective->nonblocking && !measured.contender.is_limit) {
             object["compute"] = to_string(options.compute);
             object["compute_length_us"] = measured.compute_length;
-            object["t_sp_us"] = row.t_sp;
-            object["t_sp_seen_us"] = row.t_sp_seen;
-            object["service_bytes_per_us"] = row.service_rate;
-            object["memcpy_bytes_per_us"] = row.memcpy_rate;
-            object["overall_us"] = measured.overall;
-            object["exposed_us"] = measured.exposed;
-            object["post_us"] = measured.post;
-            object["wait_us"] = measured.wait;
-            object["post_mean_us"] = measured.post_mean;
-            object["wait_mean_us"] = measured.wait_mean;
-            object["compute_us"] = measured.compute;
-            object["compute_alone_us"] = measured.compute_alone;
-            object["cpu_us"] = measured.cpu;
+            object["t_sp_us"] = samples_or_null(row.t_sp);
+            object["t_sp_seen_us"] = samples_or_null(row.t_sp_seen);
+            object["service_bytes_per_us"] = samples_or_null(row.service_rate);
+            object["memcpy_bytes_per_us"] = samples_or_null(row.memcpy_rate);
+            object["overall_us"] = samples_or_null(measured.overall);
+            object["exposed_us"] = samples_or_null(measured.exposed);
+            object["post_us"] = samples_or_null(measured.post);
+            object["wait_us"] = samples_or_null(measured.wait);
+            object["post_mean_us"] = samples_or_null(measured.post_mean);
+            object["wait_mean_us"] = samples_or_null(measured.wait_mean);
+            object["compute_us"] = samples_or_null(measured.compute);
+            object["compute_alone_us"] = samples_or_null(measured.compute_alone);
+            object["cpu_us"] = samples_or_null(measured.cpu);
             object["overlap_percent"] = overlap_percent(median(measured.exposed), pure.median);
         }
         if (measured.contender.is_longshore) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "bench/options.h"
 #include "bench/protocol.h"
@@ -13,6 +14,12 @@ namespace longshore::bench {
 
 // 64 -> "64", 65536 -> "64K"; sizes that are no whole number of a unit stay in bytes.
 std::string short_size(std::size_t bytes);
+
+// What stands in a table where nobody took a time; in JSON: null.
+inline constexpr const char* kNotTaken = "–";
+std::string median_or_dash(const std::vector<double>& samples);
+nlohmann::json median_or_null(const std::vector<double>& samples);
+nlohmann::json samples_or_null(const std::vector<double>& samples);
 
 // Of the column of the contenders' names.
 int name_width(const Options& options);

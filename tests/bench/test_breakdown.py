@@ -48,6 +48,10 @@ class Breakdown(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("holds no results", done.stderr)
 
+    def test_rows_that_the_mpi_served_are_not_drawn(self):
+        done, _ = draw([row("bcast", 1) | {"offloaded": False, "stages_median_us": dict.fromkeys(script.STAGES)}])
+        self.assertIn("holds no results", done.stderr)
+
     @unittest.skipUnless(HAS_MATPLOTLIB, "no matplotlib ('make venv')")
     def test_a_picture(self):
         lines = [{"type": "machine", "mpi": "Some MPI"}]

@@ -36,6 +36,7 @@ OFFLOADS = ["tx", "rx", "sg", "tso", "gso", "gro"]  # packets of a wire's size: 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 # A larger one lets whole messages pass at no rate at all; a smaller one than two packets halves the rate.
 BURST, BURST_OF_LARGE_PACKETS = "64kb", "128kb"
+DELAY_LINE = BUILD / "tests/cluster/delay_line"  # where the kernel has no netem
 
 
 def missing():
@@ -56,6 +57,14 @@ def run(*words):
     return done.stdout
 
 
+def microseconds(delay):
+    """Of a delay as tc has it: 200us, 1ms."""
+    for unit, factor in (("us", 1), ("ms", 1e3), ("s", 1e6)):
+        if delay.endswith(unit):
+            return float(delay.removesuffix(unit)) * factor
+    raise RuntimeError(f"'{delay}' is no delay; as 200us or 1ms")
+
+
 def end_with_parent():
     """In a child: killed when its parent ends, by whatever."""
     pr_set_pdeathsig = 1
@@ -70,6 +79,12 @@ def remove_group(group):
         except OSError:
             time.sleep(0.05)
     return None
+
+
+def cores_of(node, nodes, cores):
+    """Those of one of so many nodes: an equal share, or with more nodes than cores one that neighbours have, too."""
+    share = len(cores) // nodes
+    return cores[node * share:(node + 1) * share] if share else [cores[node * len(cores) // nodes]]
 
 
 class Machine:
@@ -112,6 +127,20 @@ class Machine:
 
     def run(self, *words):
         return run(*self.enter(), *words)
+
+    def processes(self):
+        """Numbers of all that run there, as they are outside; not the first one, which holds the machine, nor those that have
+        ended and wait for somebody to ask how (nobody does: that first one only sleeps)."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if int(folder.name) == self.pid or not (folder / "ns/pid").samefile(f"/proc/{self.pid}/ns/pid"):
+                    continue
+                if (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z":
+                    found.append(int(folder.name))
+            except OSError:
+                continue  # gone meanwhile
+        return found
 
     def close(self):
         self.holder.kill()
@@ -161,22 +190,26 @@ class Listener:
 class Cluster:
     """Nodes node0, node1, ... with a link each to one switch. Use it in a with statement.
 
-    rate: of each link in each direction, as tc says it ("1gbit"); delay: as tc says it ("100us"). None: as they come.
+    rate: of each link in each direction, as tc says it ("1gbit"); delay: of what a node sends, as tc says it ("100us").
+    None: as they come. Where the kernel has no netem, delays are made by a program that takes time of a core (delay_line.c):
+    compare with a delay of "0us" then.
     offloads: packets of up to 64 KB, which cost little time of a core; without them, of a wire's size, so that what is
     counted is what crosses: then two cores are busy with packets at 1 Gb/s in both directions. own_cores: no core is two
-    nodes', as on machines; needs as many cores as nodes, and cgroup cpusets. dpus: each node has one, `dpus` in their order,
+    nodes', as on machines; with more nodes than cores nodes share one each, and none sees another; needs cgroup cpusets. dpus: each node has one, `dpus` in their order,
     with a service that `dpu_config` configures.
     """
 
     def __init__(self, nodes, rate=None, delay=None, offloads=False, own_cores=False, dpus=False, dpu_config=""):
         self.folder = Path(tempfile.mkdtemp(prefix="longshore-test-cluster-"))
-        self.machines, self.nodes, self.dpus, self.groups, self.offloads = [], [], [], [], offloads
+        self.machines, self.nodes, self.dpus, self.groups, self.offloads, self.lines = [], [], [], [], offloads, []
         try:
             names = [f"node{i}" for i in range(nodes)] + ["head"] + [f"dpu{i}" for i in range(nodes if dpus else 0)]
             addresses = {name: f"{PREFIX}.{i + 1}" for i, name in enumerate(names)}
             (self.folder / "hosts").write_text(
                 "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items()))
             self.switch = self._add("switch")
+            self.has_netem = subprocess.run([*self.switch.enter(), "tc", "qdisc", "add", "dev", "lo", "root", "netem"],
+                                            capture_output=True, check=False).returncode == 0
             self.switch.run("ip", "link", "add", "bridge", "type", "bridge")
             self.switch.run("ip", "link", "set", "bridge", "up")
             for name in names:
@@ -206,8 +239,12 @@ class Cluster:
 
     def _plug(self, node, rate, delay):
         port = f"port-{node.name}"
-        run(*self.switch.enter_network(), "ip", "link", "add", port, "type", "veth", "peer", "name", "net0", "netns",
-            str(node.pid))
+        if delay and not self.has_netem:
+            self._lay_delay_line(node, port, delay)
+            delay = None
+        else:
+            run(*self.switch.enter_network(), "ip", "link", "add", port, "type", "veth", "peer", "name", "net0", "netns",
+                str(node.pid))
         self.switch.run("ip", "link", "set", port, "master", "bridge", "up")
         node.run("ip", "address", "add", f"{node.address}/24", "dev", "net0")
         node.run("ip", "link", "set", "net0", "up")
@@ -221,20 +258,29 @@ class Cluster:
             parent = ["parent", "1:1"] if rate else ["root"]
             node.run("tc", "qdisc", "add", "dev", "net0", *parent, "netem", "delay", delay)
 
+    def _lay_delay_line(self, node, port, delay):
+        if not DELAY_LINE.exists():
+            raise RuntimeError(f"delays need netem, which this kernel has not, or {DELAY_LINE}, which is not built")
+        near = f"line-{node.name}"
+        self.lines.append(subprocess.Popen([*self.switch.enter_network(), str(DELAY_LINE), near, port, str(microseconds(delay))],
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=end_with_parent))
+        if self.lines[-1].stdout.readline() != b"ready\n":
+            raise RuntimeError(f"{DELAY_LINE} does not start")
+        run(*self.switch.enter_network(), "ip", "link", "set", port, "txqueuelen", "10000")
+        run(*self.switch.enter_network(), "ip", "link", "set", near, "txqueuelen", "10000", "netns", str(node.pid), "name", "net0")
+
     def _share_cores(self):
         """By cpusets, not by affinity alone: service processes look for spare cores beyond what their ranks are bound to."""
         cores = sorted(os.sched_getaffinity(0))
-        if len(cores) < len(self.nodes):
-            raise RuntimeError(f"{len(self.nodes)} nodes cannot have cores of their own of {len(cores)}")
         if not CPUSETS.is_dir():
             raise RuntimeError(f"nodes cannot have cores of their own: there is no {CPUSETS} (cgroup v1)")
-        share = len(cores) // len(self.nodes)
         for i, node in enumerate(self.nodes):
+            mine = cores_of(i, len(self.nodes), cores)
             group = CPUSETS / f"{self.folder.name}-{node.name}"
             group.mkdir()
             self.groups.append(group)
             (group / "cpuset.mems").write_text((CPUSETS / "cpuset.mems").read_text())
-            (group / "cpuset.cpus").write_text(",".join(map(str, cores[i * share:(i + 1) * share])))
+            (group / "cpuset.cpus").write_text(",".join(map(str, mine)))
             enter = self.folder / f"enter-{node.name}"
             enter.write_text(f'#!/bin/sh\necho $$ >{group}/tasks && exec "$@"\n')
             enter.chmod(0o755)
@@ -283,6 +329,10 @@ class Cluster:
     def close(self):
         for dpu in self.dpus:
             dpu.close()
+        for line in self.lines:
+            line.kill()
+            line.wait()
+            line.stdout.close()
         for machine in reversed(self.machines):
             machine.close()
         for group in self.groups:
@@ -299,7 +349,7 @@ def main():
     parser.add_argument("--rate", help="of each link, as tc has it: 1gbit")
     parser.add_argument("--delay", help="of each link, as tc has it: 100us")
     parser.add_argument("--offloads", action="store_true", help="large packets: for times, not for counts of bytes")
-    parser.add_argument("--own-cores", action="store_true", help="no core is two nodes'")
+    parser.add_argument("--own-cores", action="store_true", help="no core is two nodes'; with more nodes than cores: one for each")
     parser.add_argument("--dpus", action="store_true", help="a DPU for each node")
     parser.add_argument("--count", action="store_true", help="afterwards: bytes on each link")
     parser.add_argument("--shell", action="store_true", help="a shell on node0 instead of mpirun")

@@ -99,6 +99,29 @@ def program(name, mpi):
     return BUILD / f"tests/mpi/{mpi}/mpi_{name}_{mpi}"
 
 
+ECHO = """import socket, sys
+with socket.create_server((sys.argv[1], 7000)) as server:
+    print("listening", flush=True)
+    connection = server.accept()[0]
+    while part := connection.recv(1 << 20):
+        connection.sendall(part)
+"""
+ECHO_CLIENT = """import socket, sys, threading, time
+with socket.create_connection((sys.argv[1], 7000)) as connection:
+    times = []
+    for _ in range(5):
+        start = time.monotonic()
+        connection.sendall(b"x")
+        connection.recv(1)
+        times.append(time.monotonic() - start)
+    data, left, start = bytes(8_000_000), 8_000_000, time.monotonic()
+    threading.Thread(target=connection.sendall, args=(data,)).start()
+    while left:
+        left -= len(connection.recv(1 << 20))
+    print(min(times), time.monotonic() - start)
+"""
+
+
 class TestCluster(unittest.TestCase):
     def test_nodes_share_nothing_but_the_network_and_files(self):
         with cluster.Cluster(2) as nodes:
@@ -132,6 +155,33 @@ class TestCluster(unittest.TestCase):
             for name, (sent, received) in nodes.link_bytes().items():
                 self.assertGreater(sent - before[name][0], 4 * MIB)
                 self.assertGreater(received - before[name][1], 4 * MIB)
+
+    def test_links_take_the_time_that_they_shall(self):
+        """From node to node and back: twice the delay, and what a machine with busy cores adds. Large packets come whole."""
+        with cluster.Cluster(2, rate="1gbit", delay="20ms", offloads=True) as nodes:
+            server = subprocess.Popen([*nodes.nodes[1].enter(), sys.executable, "-c", ECHO, nodes.nodes[1].address],
+                                      stdout=subprocess.PIPE, text=True)
+            self.assertEqual(server.stdout.readline(), "listening\n")
+            least, took = map(float, nodes.nodes[0].run(sys.executable, "-c", ECHO_CLIENT, nodes.nodes[1].address).split())
+            server.communicate(timeout=10)
+        self.assertGreater(least, 0.040)
+        self.assertLess(least, 0.060)
+        self.assertLess(took, 2)  # 8 MB of large packets, there and back: 0.13 s of the wire
+
+    def test_cores_are_shared_out(self):
+        self.assertEqual([cluster.cores_of(i, 2, [0, 1, 2, 3, 4]) for i in range(2)], [[0, 1], [2, 3]])
+        self.assertEqual([cluster.cores_of(i, 4, [0, 1]) for i in range(4)], [[0], [0], [1], [1]])
+        self.assertEqual([cluster.cores_of(i, 3, [5, 7]) for i in range(3)], [[5], [5], [7]])
+
+    @unittest.skipUnless(cluster.CPUSETS.is_dir(), "no cgroup cpusets")
+    def test_a_node_sees_the_cores_that_it_has_and_no_others(self):
+        count = 2 * len(os.sched_getaffinity(0))  # more nodes than cores
+        with cluster.Cluster(count, own_cores=True) as nodes:
+            script = ["sh", "-c", "echo $(hostname) $(nproc) $(taskset -pc $$ | sed 's/.*: //')"]
+            lines = sorted(launch(nodes, script, per_node=1).stdout.split("\n"), key=lambda line: (len(line), line))
+            seen = [line.split() for line in lines if line]
+        cores = sorted(os.sched_getaffinity(0))
+        self.assertEqual(seen, [[f"node{i}", "1", str(cores[i // 2])] for i in range(count)])
 
     def test_nothing_is_left(self):
         with cluster.Cluster(2) as nodes:

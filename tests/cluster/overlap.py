@@ -1,0 +1,438 @@
+#!/usr/bin/env python3
+"""What Longshore gains between machines while ranks compute, and what it takes from them.
+
+The machines are namespaces of this one (cluster.py); launches of the MPI alone, of the MPI with a malloc that keeps its
+pages, and with Longshore take turns. What is measured (--what, docs/benchmarks.md says how to read it):
+
+  fft     examples/fft: the whole against computing and exchanging alone: the hidden share
+  cost    examples/fft with so much computing that exchanges hide behind it: core seconds per GB, beside plain TCP's
+  work    `longshore bench --compute work`: against the least that computing, TCP and the wire allow
+  waited  calls that are waited for at once: against the MPI's own
+
+    overlap.py --rate 1gbit                                    2 nodes x 1 rank, fft and cost, Open MPI
+    overlap.py --rate 5gbit --delay 200us --mpi mpich --pairs 7 --json result.json
+    overlap.py --also LONGSHORE_SERVICE_READS_MAX=32           a further contender with that setting
+    overlap.py --build build --build ../other/build            two builds
+    overlap.py --report a.json b.json                          the tables of runs with the same options, together
+
+Needs root, as cluster.py does. Every launch checks its results before it is timed.
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import math
+import os
+import platform
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import cluster  # noqa: E402
+import overlap_figures as figures  # noqa: E402
+
+KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
+HOST, KEPT, LONGSHORE = "host", "host, kept pages", "longshore"
+OFFLOADED = re.compile(r"longshore: (\d+) of \d+ collective calls offloaded")
+LAUNCH_LIMIT_S, FINALIZE_LIMIT_S = 600, 15
+TCP_SECONDS, TCP_BYTES_MAX, TCP_BYTES_UNHELD, TCP_ROUNDS = 2, 1 << 30, 1 << 29, 3
+WORK_COLLECTIVES, WAITED_COLLECTIVES = "ialltoallv,iallgatherv,ibcast", "alltoallv,allgatherv,bcast"
+SAME = ("nodes", "ranks_per_node", "rate", "delay", "mpi", "size", "variables", "precision", "set", "also", "build", "what")
+FFT_SECONDS = {"transform": "transform", "compute_alone": "compute_alone", "exchanges_alone": "exchanges_alone",
+               "compute": "compute"}
+
+
+class Contender:
+    """Who takes a turn: its name, and what its ranks find in their environment."""
+
+    def __init__(self, name, build=None, settings=None):
+        self.name, self.build, self.settings = name, build, dict(settings or {})
+
+    @property
+    def is_longshore(self):
+        return self.build is not None
+
+    def words(self):
+        given = dict(self.settings)
+        if self.is_longshore:
+            given |= {"LD_PRELOAD": f"{self.build}/lib/liblongshore.so", "LONGSHORE_STATS": "-"}
+        return ["env", *(f"{name}={value}" for name, value in given.items())]
+
+
+class Progress:
+    """A line on stderr: what runs, how much is done, how long it will take."""
+
+    def __init__(self, quiet):
+        self.quiet, self.done, self.total, self.start = quiet, 0, 0, time.monotonic()
+
+    def expect(self, launches):
+        self.total += launches
+
+    def say(self, what):
+        if self.quiet:
+            return
+        passed = time.monotonic() - self.start
+        left = f", about {passed / self.done * (self.total - self.done):.0f} s left" if self.done else ""
+        line = f"[{self.done + 1}/{self.total}] {what}{left}"
+        print(f"\r\x1b[K{line}" if sys.stderr.isatty() else line, end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
+
+    def count(self):
+        self.done += 1
+
+    def clear(self):
+        if not self.quiet and sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def run_job(nodes, words, read_results):
+    """Runs mpirun's words to their end; returns (what read_results() says, what was printed). read_results: None while there
+    is nothing. A job that has its results and does not end is killed: MPICH 4.0.2 over TCP hangs in one of 20 MPI_Finalize."""
+    with tempfile.TemporaryFile("w+") as out:
+        def printed():
+            out.seek(0)
+            return out.read()
+
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as job:
+            try:
+                end, results = time.monotonic() + LAUNCH_LIMIT_S, None
+                while job.poll() is None and time.monotonic() < end:
+                    time.sleep(0.05)
+                    if results is None and (results := read_results()) is not None:
+                        end = time.monotonic() + FINALIZE_LIMIT_S
+                hung = job.poll() is None
+            finally:
+                if job.poll() is None:
+                    for pid in (pid for node in nodes.nodes for pid in node.processes()):
+                        with contextlib.suppress(OSError):
+                            os.kill(pid, signal.SIGKILL)
+                    job.kill()
+        results = results if results is not None else read_results()
+        if results is None or (job.returncode != 0 and not hung):
+            raise RuntimeError(f"a launch failed, exit code {job.returncode}: {' '.join(words)}\n{printed()}")
+        return results, printed()
+
+
+class Measurement:
+    def __init__(self, nodes, options, progress):
+        self.nodes, self.options, self.progress = nodes, options, progress
+        self.program_build = Path(options.build[0]).resolve()
+        builds = [Path(build).resolve() for build in options.build]
+        given = dict(setting.split("=", 1) for setting in options.set)
+        self.longshores = [Contender(LONGSHORE if len(builds) == 1 else f"{LONGSHORE}, {name}", build, given)
+                           for name, build in zip(options.build, builds)]
+        self.longshores += [Contender(f"{LONGSHORE}, {more}", builds[0], given | dict(each.split("=", 1) for each in more.split(",")))
+                            for more in options.also]
+        self.hosts = [Contender(HOST), Contender(KEPT, settings=KEPT_PAGES)]
+
+    def launch(self, contender, program, arguments, load):
+        """A program's results by that contender; load(path) of what it has written with --json."""
+        with tempfile.TemporaryDirectory(prefix="longshore-overlap-") as folder:
+            path = Path(folder) / "result.json"
+
+            def read_results():
+                try:
+                    return load(path)
+                except (OSError, ValueError):
+                    return None
+
+            words = self.nodes.mpirun([*contender.words(), str(program), *map(str, arguments), "--json", str(path)],
+                                      self.options.ranks_per_node, mpi=self.options.mpi)
+            results, printed = run_job(self.nodes, words, read_results)
+        self.progress.count()
+        said = OFFLOADED.search(printed)
+        if contender.is_longshore and (not said or int(said[1]) == 0):
+            raise RuntimeError(f"{contender.name} has offloaded nothing:\n{printed}")
+        return results
+
+    def fft(self, contender, repeats, work=1):
+        """A launch of examples/fft: samples of each repeat, the slowest rank's."""
+        self.progress.say(f"fft, {contender.name}" + (f", computing x {work}" if work > 1 else ""))
+        options = self.options
+        result = self.launch(contender, self.program_build / f"bin/fft_{options.mpi}",
+                             ["--size", options.size, "--variables", options.variables, "--precision", options.precision,
+                              "--repeats", repeats, "--work", work],
+                             lambda path: json.loads(path.read_text(encoding="utf-8")))
+        if not result["passed"]:
+            raise RuntimeError(f"fft by {contender.name}: wrong results")
+        seconds = {name: result["seconds"][key]["largest_of_ranks"] for name, key in FFT_SECONDS.items()}
+        parts = [result["seconds"][key]["mean_of_ranks"] for key in ("post", "wait", "other")]
+        seconds["in_mpi"] = [sum(each) for each in zip(*parts)]
+        return {"seconds": seconds, "bytes_between_nodes": result["bytes_between_nodes"], "checksum": result["checksum"],
+                "work_factor": work}
+
+    def turns(self, contenders, pairs, take):
+        """Launches in turns; who begins changes."""
+        turns = []
+        for i in range(pairs):
+            at = i % len(contenders)
+            turns.append({contender.name: take(contender) for contender in contenders[at:] + contenders[:at]})
+        checksums = {launch["checksum"] for turn in turns for launch in turn.values()}
+        if len(checksums) > 1:
+            raise RuntimeError(f"the contenders' results differ: {checksums}")
+        return turns
+
+    def measure_fft(self):
+        contenders = self.hosts + self.longshores
+        self.progress.expect(self.options.pairs * len(contenders))
+        return {"names": [contender.name for contender in contenders],
+                "turns": self.turns(contenders, self.options.pairs, lambda one: self.fft(one, self.options.repeats))}
+
+    def measure_cost(self):
+        self.progress.expect(2 + self.options.cost_pairs * len(self.longshores) + TCP_ROUNDS)
+        work, moved = self.work_factor()
+        tcp = [self.exchange_by_tcp(moved / len(self.nodes.nodes)) for _ in range(TCP_ROUNDS)]
+        return {"names": [contender.name for contender in self.longshores], "work_factor": work, "tcp": tcp,
+                "turns": self.turns(self.longshores, self.options.cost_pairs,
+                                    lambda one: self.fft(one, self.options.cost_repeats, work))}
+
+    def work_factor(self):
+        """How often the 1-D transforms must be computed for computing to take well over twice as long as the exchanges, by the
+        slowest of the contenders; and the bytes between nodes in one transform."""
+        slowest, computing = 0, 0
+        for contender in (self.hosts[0], self.longshores[0]):
+            launch = self.fft(contender, 1)
+            slowest = max(slowest, figures.medians_of(launch)["exchanges_alone"])
+            computing = figures.medians_of(launch)["compute_alone"]
+        # A half of computing is packing and unpacking, which is not repeated.
+        wanted = 1.15 * figures.COMPUTING_OVER_EXCHANGES * slowest
+        factor = 1 if computing >= wanted else math.ceil(1 + (wanted - computing) / (computing / 2))
+        return factor, launch["bytes_between_nodes"]
+
+    def exchange_by_tcp(self, bytes_of_node):
+        """Plain TCP between all nodes at once, as many bytes as the program moves or as 2 s of the wire: the mean of the nodes."""
+        self.progress.say("plain TCP")
+        count, addresses = len(self.nodes.nodes), [node.address for node in self.nodes.nodes]
+        rate = figures.link_bytes_per_second(self.options.rate)
+        wanted = max(bytes_of_node, min(TCP_BYTES_MAX, rate * TCP_SECONDS) if rate else TCP_BYTES_UNHELD)
+        script = str(Path(__file__).resolve().parent / "tcp_exchange.py")
+        jobs = []
+        try:
+            for node in self.nodes.nodes:
+                peers = ",".join(address for address in addresses if address != node.address)
+                jobs.append(subprocess.Popen([*node.enter(), sys.executable, script, "--bind", node.address, "--peers", peers,
+                                              "--bytes", str(int(wanted / (count - 1)))], stdout=subprocess.PIPE, text=True))
+            runs = [json.loads(job.communicate(timeout=LAUNCH_LIMIT_S)[0]) for job in jobs]
+        finally:
+            for job in jobs:
+                job.kill()
+                job.wait()
+        self.progress.count()
+        return {key: statistics.fmean(run[key] for run in runs) for key in runs[0]}
+
+    def bench(self, what, arguments):
+        """Rows of a launch of the benchmark with both contenders, {(collective, bytes): {contender: row}}."""
+        contender = self.longshores[0]
+        self.progress.say(f"{what}: {' '.join(map(str, arguments))}")
+
+        def load(path):
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+        # It writes rows as it goes: they are complete when it has ended.
+        expected = len(arguments[1].split(",")) * len(arguments[3].split(",")) * 2
+
+        def load_all(path):
+            rows = [row for row in load(path) if row["type"] == "row"]
+            return rows if len(rows) == expected else None
+
+        rows = self.launch(contender, self.program_build / f"bin/longshore-bench-{self.options.mpi}",
+                           [*arguments, "--progress", "none", "--contenders", "host,longshore"], load_all)
+        table = {}
+        for row in rows:
+            table.setdefault((row["collective"], row["bytes"]), {})[row["contender"]] = row
+        return table
+
+    def measure_work(self):
+        options, (nodes, per_node) = self.options, (len(self.nodes.nodes), self.options.ranks_per_node)
+        self.progress.expect(2)
+        tcp = self.exchange_by_tcp(0)
+        cost = (tcp["user_s"] + tcp["system_s"]) / tcp["bytes"]
+        rate, rows = figures.link_bytes_per_second(options.rate), []
+        found = self.bench("bench --compute work", ["--collectives", options.work_collectives, "--sizes", options.work_sizes, "--compute",
+                                                    "work", "--samples", options.bench_samples, "--time-limit", options.time_limit])
+        for (collective, size), by in found.items():
+            moved = figures.bytes_of_node(collective, size, nodes, per_node)
+            computing = 1e-6 * statistics.median(by["host"]["compute_alone_us"] + by["longshore"]["compute_alone_us"])
+            wire = moved / rate if rate else 0
+            # A node's cores are as many as its ranks, or one: then all ranks' TCP is served on it.
+            rows.append({"collective": collective, "bytes": size, "computing_s": computing, "wire_s": wire if rate else None,
+                         "least_s": figures.work_bound(computing, cost * moved / self.cores_of_node(), wire),
+                         "host_s": 1e-6 * statistics.median(by["host"]["overall_us"]),
+                         "longshore_s": 1e-6 * statistics.median(by["longshore"]["overall_us"]),
+                         "host_us": by["host"]["overall_us"], "longshore_us": by["longshore"]["overall_us"],
+                         "offloaded_share": by["longshore"]["offloaded_share_of_calls"]})
+        return {"tcp": tcp, "rows": rows}
+
+    def cores_of_node(self):
+        return max(1, len(os.sched_getaffinity(0)) // len(self.nodes.nodes))
+
+    def measure_waited(self):
+        options = self.options
+        self.progress.expect(1)
+        found = self.bench("waited for at once", ["--collectives", options.waited_collectives, "--sizes", options.waited_sizes, "--samples",
+                                                  options.bench_samples, "--time-limit", options.time_limit])
+        rows = []
+        for (collective, size), by in found.items():
+            medians = {name: [statistics.median(row["pure_us"][i:i + row["iterations_per_turn"]])
+                              for i in range(0, len(row["pure_us"]), row["iterations_per_turn"])] for name, row in by.items()}
+            rows.append({"collective": collective, "bytes": size, "turns_us": medians,
+                         "host_s": 1e-6 * statistics.median(medians["host"]),
+                         "longshore_s": 1e-6 * statistics.median(medians["longshore"]),
+                         "ratio": statistics.median(medians["longshore"]) / statistics.median(medians["host"]),
+                         "ratios": [mine / theirs for mine, theirs in zip(medians["longshore"], medians["host"])],
+                         "offloaded_share": by["longshore"]["offloaded_share_of_calls"]})
+        return {"rows": rows}
+
+
+def output_of(*words):
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
+
+
+def mpi_version(mpi):
+    said = output_of(f"mpirun.{mpi}", "--version")
+    found = re.search(r"(?:Version:\s*|\(.*\) )([\d.]+)", said)
+    return f"{mpi} {found[1] if found else '(version unknown)'}"
+
+
+def describe(options):
+    here = str(Path(__file__).resolve().parent)
+    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    commit = output_of("git", "-C", here, "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*")
+    return {"cpu": cpu[1] if cpu else platform.machine(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
+            "mpi": mpi_version(options.mpi), "commit": commit or "unknown",
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
+
+
+def print_report(result):
+    machine, options = result["machine"], result["options"]
+    nodes = options["nodes"]
+    link = f"{options['rate'] or 'not held'}{', delay ' + options['delay'] if options['delay'] else ''}"
+    print(f"# {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}; {machine['mpi']}; commit {machine['commit']}, "
+          f"{machine['date']}")
+    print(f"# {nodes} nodes x {options['ranks_per_node']} ranks, links {link}"
+          f"{'; ' + ' '.join(options['set']) if options['set'] else ''}")
+    if "fft" in result:
+        turns = result["fft"]["turns"]
+        print(f"\n## fft {options['size']}, {options['variables']} variables, {options['precision']}; {len(turns)} turns of "
+              f"{options['repeats']} repeats\n")
+        print("\n".join(figures.fft_lines(turns, result["fft"]["names"])))
+    if "cost" in result:
+        cost = result["cost"]
+        print(f"\n## cost, computing x {cost['work_factor']}; {len(cost['turns'])} turns of {options['cost_repeats']} repeats\n")
+        print("\n".join(figures.cost_lines(cost["turns"], cost["names"], cost["tcp"], nodes)))
+    if "work" in result:
+        print("\n## bench --compute work; medians\n")
+        print("\n".join(figures.work_lines(result["work"]["rows"])))
+    if "waited" in result:
+        print("\n## calls that are waited for at once; medians of the turns\n")
+        print("\n".join(figures.waited_lines(result["waited"]["rows"])))
+
+
+def merge(results):
+    """Several runs of the same thing as one; of `work` and `waited` the last."""
+    whole = results[0]
+    for more in results[1:]:
+        for key in SAME:
+            if more["options"][key] != whole["options"][key]:
+                raise ValueError(f"the runs differ in {key}: {whole['options'][key]} and {more['options'][key]}")
+        for part in ("fft", "cost"):
+            if part in more:
+                whole[part]["turns"] += more[part]["turns"]
+        if "cost" in more:
+            whole["cost"]["tcp"] += more["cost"]["tcp"]
+        for part in ("work", "waited"):
+            if part in more:
+                whole[part] = more[part]
+    return whole
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--what", default="fft,cost", metavar="LIST", help="of fft,cost,work,waited (default: fft,cost)")
+    parser.add_argument("--nodes", type=int, default=2, help="how many machines (default: 2)")
+    parser.add_argument("--ranks-per-node", type=int, default=1, metavar="N", help="ranks on each (default: 1)")
+    parser.add_argument("--rate", default="none", help="of each link, as tc has it: 1gbit, 2.5gbit; none (default): not held")
+    parser.add_argument("--delay", default="none", help="of what a node sends, as tc has it: 200us; none (default)")
+    parser.add_argument("--mpi", choices=("openmpi", "mpich"), default="openmpi", help="default: openmpi")
+    parser.add_argument("--size", default="128", help="of the FFT: N or NxNyNz (default: 128)")
+    parser.add_argument("--variables", type=int, default=8, metavar="V", help="of the FFT (default: 8)")
+    parser.add_argument("--precision", choices=("double", "single"), default="double", help="of the FFT (default: double)")
+    parser.add_argument("--pairs", type=int, default=7, metavar="N", help="turns of all contenders (default: 7)")
+    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="transforms in a launch (default: 3)")
+    parser.add_argument("--cost-pairs", type=int, default=3, metavar="N", help="turns for the cost (default: 3)")
+    parser.add_argument("--cost-repeats", type=int, default=5, metavar="N", help="transforms in a launch for the cost (default: 5)")
+    parser.add_argument("--work-collectives", default=WORK_COLLECTIVES, metavar="LIST", help=f"default: {WORK_COLLECTIVES}")
+    parser.add_argument("--work-sizes", default="256K,1M,4M", metavar="LIST", help="default: 256K,1M,4M")
+    parser.add_argument("--waited-collectives", default=WAITED_COLLECTIVES, metavar="LIST", help=f"default: {WAITED_COLLECTIVES}")
+    parser.add_argument("--waited-sizes", default="4K,64K,256K,1M,4M", metavar="LIST", help="default: 4K,64K,256K,1M,4M")
+    parser.add_argument("--bench-samples", type=int, default=15, metavar="N", help="turns of the benchmark (default: 15)")
+    parser.add_argument("--time-limit", type=float, default=10, metavar="S", help="seconds for a row of the benchmark (default: 10)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Longshore, for all its contenders")
+    parser.add_argument("--also", action="append", default=[], metavar="NAME=VALUE[,...]", help="a further contender with these settings")
+    parser.add_argument("--build", action="append", default=[], metavar="DIR",
+                        help="whose Longshore takes part; the first has the programs (default: build)")
+    parser.add_argument("--json", metavar="FILE", help="write the machine, the options and all samples")
+    parser.add_argument("--report", nargs="+", metavar="FILE", help="measure nothing: the tables of these results, together")
+    parser.add_argument("--quiet", action="store_true", help="no progress line")
+    options = parser.parse_args()
+    options.what = options.what.split(",")
+    options.build = options.build or [str(cluster.BUILD)]
+    options.rate, options.delay = (None if value == "none" else value for value in (options.rate, options.delay))
+    for what in options.what:
+        if what not in ("fft", "cost", "work", "waited"):
+            parser.error(f"--what: '{what}' is none of fft, cost, work, waited")
+    for setting in [*options.set, *(each for more in options.also for each in more.split(","))]:
+        if "=" not in setting:
+            parser.error(f"'{setting}' is no NAME=VALUE")
+    if options.nodes < 2:
+        parser.error("--nodes: one machine has no link")
+    try:
+        figures.link_bytes_per_second(options.rate)
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+def measure(options):
+    progress = Progress(options.quiet)
+    given = {name: value for name, value in vars(options).items() if name not in ("report", "json", "quiet")}
+    result = {"machine": describe(options), "options": given}
+    with cluster.Cluster(options.nodes, options.rate, options.delay, offloads=True, own_cores=True) as nodes:
+        measurement = Measurement(nodes, options, progress)
+        for what in options.what:
+            result[what] = getattr(measurement, f"measure_{what}")()
+    progress.clear()
+    return result
+
+
+def main():
+    options = parse()
+    if options.report:
+        try:
+            return print_report(merge([json.loads(Path(file).read_text(encoding="utf-8")) for file in options.report]))
+        except (OSError, ValueError, KeyError) as error:
+            sys.exit(f"overlap: {error}")
+    if problem := cluster.missing():
+        sys.exit(f"overlap: {problem}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        result = measure(options)
+    except RuntimeError as error:
+        sys.exit(f"\noverlap: {error}")
+    if options.json:
+        Path(options.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print_report(result)
+    return 0
+
+
+if __name__ == "__main__":
+    main()
