@@ -378,12 +378,16 @@ def longshoreds(role):
 
 
 def session_of(pid):
-    return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[3])
+    """None when it has ended: processes of other tests come and go while this one looks through /proc."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[3])
+    except OSError:
+        return None
 
 
 def service_processes(dpu):
     """A supervisor stays in the session of the stand-in that started it, and so do its service processes."""
-    sessions = {session_of(pid) for pid in dpu.stand_ins()}
+    sessions = {session_of(pid) for pid in dpu.stand_ins()} - {None}
     return [pid for pid in longshoreds(b"sp") if session_of(pid) in sessions]
 
 
