@@ -20,7 +20,7 @@
 namespace longshore::tools {
 namespace {
 
-constexpr const char* kProgram = "longshored";
+constexpr const char* kService = "longshored";
 
 struct Process {
     int pid = 0;
@@ -66,7 +66,7 @@ std::vector<Process> find_processes() {
         const std::string folder = entry.path().string();
         const std::string name = entry.path().filename().string();
         if (name.find_first_not_of("0123456789") != name.npos) continue;
-        if (read_proc(folder + "/comm") != std::string(kProgram) + "\n") continue;
+        if (read_proc(folder + "/comm") != std::string(kService) + "\n") continue;
         struct stat owner {};
         if (stat(folder.c_str(), &owner) != 0 || owner.st_uid != getuid()) continue;
         std::vector<std::string> words;
