@@ -26,8 +26,8 @@ packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps mpis ucx ucx-aarch64 build test test-main test-asan test-tsan test-mutants test-kill test-stress test-alias \
-    test-cluster test-rdma test-aarch64 test-fuzz demo venv man format clean
+.PHONY: help compatibility deps mpis ucx ucx-aarch64 build test test-main test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+    test-stress test-alias test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -109,6 +109,21 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 	$(quiet)ctest --test-dir build/$* -j 2 --timeout 600 --no-tests=error $(tests_only) $(ctest_flags) \
 	    --output-log build/$*/ctest.log
 
+# What 'make test' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
+campaigns: test-mpi test-kill test-stress test-alias test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 ## all the test-... below, one after the other
+
+test-mpi: build ## the MPI programs in every shape of a job, with each MPI
+	$(quiet)for flavour in openmpi mpich; do \
+	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-mpi: SKIP: no $$flavour"; continue; }; \
+	    LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/mpi/run_programs.py --build $(CURDIR)/build --flavour $$flavour \
+	    --host real --mpirun mpirun.$$flavour || exit 1; done
+
+test-sim: build ## the simulator's random worlds (SEEDS=100000)
+	$(quiet)build/bin/longshore-sim --seeds $(or $(SEEDS),100000) --jobs $(J)
+
+test-dpu: build ## jobs that a DPU carries, where the DPU is this machine: all programs, with each MPI
+	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 setsid --wait python3 tests/dpu/test_dpu.py
+
 test-mutants: ## plant known bugs one by one and require that the tests find each
 	$(quiet)if [[ -e tests/mutants/run.sh ]]; then echo 'test-mutants: planting bugs'; bash tests/mutants/run.sh; \
 	else echo 'test-mutants: SKIP: there is no tests/mutants/run.sh'; fi
@@ -169,8 +184,9 @@ test-cluster: build ## jobs on several machines, which are namespaces of this on
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/cluster/test_cluster.py -v && \
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/cluster/test_slurm.py -v
 
-test-rdma: build ## what needs an RDMA device, in an emulated guest that has one (Soft-RoCE)
-	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/rdma/test_rdma.py -v || { status=$$?; \
+test-rdma: build ## what needs an RDMA device, in an emulated guest that has one (Soft-RoCE; RDMA=quick: fewer jobs)
+	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build $(if $(filter quick,$(RDMA)),,LONGSHORE_INTERNAL_TEST_ALL=1) \
+	    python3 tests/rdma/test_rdma.py -v $(if $(filter quick,$(RDMA)),TestFabric TestDpu.test_programs) || { status=$$?; \
 	    ((status == 77)) || exit $$status; }
 
 demo: deps ## install what is missing, build, show what offload gains, with a picture (DEMO=quick for the short one)

@@ -1,6 +1,7 @@
 # The UCX that the fabric between machines is built with: for each an interface target ucx_<flavour>. `system` is a
 # site's own (LONGSHORE_UCX_ROOT, its prefix) or what pkg-config finds; `current` is the release that 'make ucx' installs,
-# to build and test with a newer one than a distribution's. Without any the rest is built all the same: one machine.
+# to build and test with a newer one than a distribution's, and the only one of the two under sanitizers: what they look at
+# is Longshore's own code. Without any the rest is built all the same: one machine.
 # LONGSHORE_UCX_EXPORTING_FLAVOURS: those that know exported memory (UCX 1.15), by which a DPU can have aliases of a host's.
 set(LONGSHORE_UCX_FLAVOURS "")
 set(LONGSHORE_UCX_ROOT "" CACHE PATH "Prefix of the UCX to use, with include/ and lib/ (empty: as pkg-config finds it)")
@@ -24,9 +25,13 @@ function(longshore_add_ucx flavour prefix)
     set(LONGSHORE_UCX_FLAVOURS ${LONGSHORE_UCX_FLAVOURS} ${flavour} PARENT_SCOPE)
 endfunction()
 
+file(GLOB LONGSHORE_CURRENT_UCX LIST_DIRECTORIES true ${LONGSHORE_CURRENT_UCX_FOLDER}/lib/python*/site-packages/libucx)
+if(CMAKE_CROSSCOMPILING OR NOT LONGSHORE_CURRENT_UCX OR NOT EXISTS ${LONGSHORE_CURRENT_UCX_FOLDER}/.installed)
+    set(LONGSHORE_CURRENT_UCX "")
+endif()
 if(LONGSHORE_UCX_ROOT)
     longshore_add_ucx(system ${LONGSHORE_UCX_ROOT})
-elseif(NOT CMAKE_CROSSCOMPILING)  # pkg-config tells of this machine's
+elseif(NOT CMAKE_CROSSCOMPILING AND NOT (LONGSHORE_SANITIZE AND LONGSHORE_CURRENT_UCX))  # pkg-config tells of this machine's
     find_package(PkgConfig QUIET)
     if(PkgConfig_FOUND)
         pkg_check_modules(LONGSHORE_UCX QUIET IMPORTED_TARGET ucx)
@@ -40,8 +45,7 @@ elseif(NOT CMAKE_CROSSCOMPILING)  # pkg-config tells of this machine's
         message(STATUS "UCX system: not found (libucx-dev, or LONGSHORE_UCX_ROOT), left out: jobs stay on one machine")
     endif()
 endif()
-file(GLOB LONGSHORE_CURRENT_UCX LIST_DIRECTORIES true ${LONGSHORE_CURRENT_UCX_FOLDER}/lib/python*/site-packages/libucx)
-if(NOT CMAKE_CROSSCOMPILING AND LONGSHORE_CURRENT_UCX AND EXISTS ${LONGSHORE_CURRENT_UCX_FOLDER}/.installed)
+if(LONGSHORE_CURRENT_UCX)
     longshore_add_ucx(current ${LONGSHORE_CURRENT_UCX})
 endif()
 

@@ -1,4 +1,4 @@
-// Reading the files that users write. Used inside foreign processes too, as settings.h.
+// Reading the files that users write, and those of /proc. Used inside foreign processes too, as settings.h.
 #pragma once
 
 #include <cstddef>
@@ -9,5 +9,11 @@ namespace longshore {
 // All of a file, or its first bytes_max + 1 bytes: then it is longer, which the caller has to say. False, and
 // why, with the path before it: it cannot be read.
 bool read_file(const std::string& path, size_t bytes_max, std::string* text, std::string* error);
+
+// All of a file under /proc, at most its first kProcBytesMax bytes. Empty when there is none, when it may not
+// be read, and when its process ends before all of it is read: the kernel then answers read() with ESRCH, for
+// which std::istreambuf_iterator throws.
+constexpr size_t kProcBytesMax = 1 << 20;
+std::string read_proc(const std::string& path);
 
 }  // namespace longshore

@@ -117,26 +117,26 @@ bool ServiceEngine::State::goes_along(const Watch& w, ServiceAddress to, const N
 
 void ServiceEngine::State::send_along(ServiceAddress to, const Notification& n) {
     const uint32_t i = alongs.take();
-    DueAlong& due = alongs[i];
-    due.to = to;
-    due.block = n.block();
-    due.region = {n.owner, n.region, n.region_generation};
-    due.offset = n.offset;
-    due.bytes = n.bytes;
+    DueAlong& along = alongs[i];
+    along.to = to;
+    along.block = n.block();
+    along.region = {n.owner, n.region, n.region_generation};
+    along.offset = n.offset;
+    along.bytes = n.bytes;
     push_back(alongs.items, &due_alongs, i);
 }
 
 bool ServiceEngine::State::next_along(Action* out) {
     const uint32_t i = pop_front(alongs.items, &due_alongs);
     if (i == kNone) return false;
-    const DueAlong& due = alongs[i];
+    const DueAlong& along = alongs[i];
     *out = Action{};
     out->kind = Action::Kind::kSendAlong;
-    out->peer = due.to;
-    out->part.block = due.block;
-    out->name = due.region;
-    out->offset = due.offset;
-    out->bytes = due.bytes;
+    out->peer = along.to;
+    out->part.block = along.block;
+    out->name = along.region;
+    out->offset = along.offset;
+    out->bytes = along.bytes;
     alongs.give(i);
     return true;
 }

@@ -22,7 +22,7 @@ int exchange(ls_group& g, const T& mine) {
     return g.exchange.start(g.exchange.user, g.out.data(), g.in.data(), sizeof(T));
 }
 template <class T>
-T received(const ls_group& g, uint32_t rank) {
+T member_sent(const ls_group& g, uint32_t rank) {
     T value;
     memcpy(&value, g.in.data() + rank * sizeof(T), sizeof(T));
     return value;
@@ -32,9 +32,9 @@ T received(const ls_group& g, uint32_t rank) {
 bool place_members(ls_group& g) {
     const ls_context& c = *g.context;
     std::vector<uint16_t> local_counts(c.node_count);
-    g.id = received<GroupIdentity>(g, 0).id;
+    g.id = member_sent<GroupIdentity>(g, 0).id;
     for (uint32_t r = 0; r < g.size; ++r) {
-        const auto who = received<GroupIdentity>(g, r);
+        const auto who = member_sent<GroupIdentity>(g, r);
         if (!who.ok || who.world_rank >= c.size) return false;
         const Place& place = c.places[who.world_rank];
         g.members.push_back({NodeId{place.node}, ServiceId{place.service}, LocalRank{place.local},
@@ -103,7 +103,7 @@ int step(ls_group& g) {
         case State::kJoined:
         case State::kAgreeing:
             for (uint32_t r = 0; r < g.size; ++r) {
-                if (!received<uint32_t>(g, r)) return fail(g);
+                if (!member_sent<uint32_t>(g, r)) return fail(g);
             }
             g.state = State::kReady;
             g.out = {};

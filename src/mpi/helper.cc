@@ -15,11 +15,11 @@ namespace {
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr timespec kPause{0, 200'000};
 
-enum State : int { kAsleep, kHelping, kEnding };
+enum HelperState : int { kAsleep, kHelping, kEnding };
 std::atomic<int> state = kAsleep;
 std::atomic_flag tried = ATOMIC_FLAG_INIT;
 bool runs = false;
-pthread_t thread;
+pthread_t helper;
 
 void* help(void*) {
     for (;;) {
@@ -46,10 +46,10 @@ void start_helper() {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, kStackBytes);
-    runs = pthread_create(&thread, &attributes, help, nullptr) == 0;
+    runs = pthread_create(&helper, &attributes, help, nullptr) == 0;
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (runs) pthread_setname_np(thread, "longshore");
+    if (runs) pthread_setname_np(helper, "longshore");
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ void stop_helper() {
     if (!runs) return;
     state.store(kEnding);
     state.notify_one();
-    pthread_join(thread, nullptr);
+    pthread_join(helper, nullptr);
     runs = false;
 }
 

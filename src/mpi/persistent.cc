@@ -14,7 +14,7 @@ std::vector<int>& free_tags() {
     static auto* tags = new std::vector<int>;
     return *tags;
 }
-std::atomic<int> count = 0;
+std::atomic<int> open_requests = 0;
 
 int take_tag() {
     ContextLock lock;
@@ -46,7 +46,7 @@ int make_persistent(Operation* operation, MPI_Request* request) {
     }
     *request = operation->request;
     add_request(operation);
-    count.fetch_add(1, std::memory_order_relaxed);
+    open_requests.fetch_add(1, std::memory_order_relaxed);
     return MPI_SUCCESS;
 }
 
@@ -70,7 +70,7 @@ int free_persistent(Operation* operation, MPI_Request* request) {
     if (operation->open) return raise_error(operation->group, MPI_ERR_REQUEST);
     // Before the MPI gives the handle to somebody else.
     remove_request(operation);
-    count.fetch_sub(1, std::memory_order_relaxed);
+    open_requests.fetch_sub(1, std::memory_order_relaxed);
     forget(operation);
     return PMPI_Request_free(request);
 }
@@ -80,7 +80,7 @@ void signal_persistent(const Operation& operation) {
 }
 
 bool any_persistent() {
-    return count.load(std::memory_order_relaxed) != 0;
+    return open_requests.load(std::memory_order_relaxed) != 0;
 }
 
 }  // namespace longshore::mpi

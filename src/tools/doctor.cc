@@ -15,7 +15,7 @@ namespace {
 
 const char* word(Verdict verdict) {
     switch (verdict) {
-        case Verdict::kOk:
+        case Verdict::kGood:
             return "ok";
         case Verdict::kWarn:
             return "warn";

@@ -6,11 +6,11 @@
 
 namespace longshore::tools {
 
-enum class Verdict { kOk, kWarn, kFail };
+enum class Verdict { kGood, kWarn, kFail };
 
 struct Check {
     std::string name;
-    Verdict verdict = Verdict::kOk;
+    Verdict verdict = Verdict::kGood;
     std::string found;
     std::string advice;  // what to do; empty when all is well
 };

@@ -87,7 +87,7 @@ void check_dpu(Checks* checks) {
     if (problem.empty()) {
         std::string reach;
         const bool ok = try_reach(settings.memory_mode, &reach);
-        return checks->push_back({"dpu", ok ? Verdict::kOk : Verdict::kFail,
+        return checks->push_back({"dpu", ok ? Verdict::kGood : Verdict::kFail,
                                   fmt::format("{} answers, and takes ranks of {}; {}", address, host, reach),
                                   ok ? "" : "LONGSHORE_MEMORY_MODE=auto: direct cannot be had"});
     }

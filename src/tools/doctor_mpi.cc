@@ -77,7 +77,7 @@ Check check_mpi(const FoundMpi& mpi) {
         advice = core_advice("");
     }
     const std::string text = fmt::format("{} ({}): {}", version, mpi.names, served);
-    if (advice.empty()) return {"mpi", Verdict::kOk, text, ""};
+    if (advice.empty()) return {"mpi", Verdict::kGood, text, ""};
     return {"mpi", Verdict::kWarn, text, "its programs run without offload; " + advice};
 }
 
@@ -119,7 +119,7 @@ void check_parts(Checks* checks) {
             checks->push_back({"shim", Verdict::kFail, "liblongshore.so is there, but for no MPI",
                                "install an MPI with its headers, then 'make build'"});
         } else {
-            checks->push_back({"shim", Verdict::kOk, "liblongshore.so with " + cores, ""});
+            checks->push_back({"shim", Verdict::kGood, "liblongshore.so with " + cores, ""});
         }
     }
     const char* given = getenv("LONGSHORE_SERVICE_PATH");
@@ -127,7 +127,7 @@ void check_parts(Checks* checks) {
     const std::string candidates[] = {named ? given : folder + "/longshored",
                                       root_folder() + "/bin/longshored"};
     for (const std::string& path : candidates) {
-        if (!find_program(path).empty()) return checks->push_back({"longshored", Verdict::kOk, path, ""});
+        if (!find_program(path).empty()) return checks->push_back({"longshored", Verdict::kGood, path, ""});
         if (named) break;
     }
     checks->push_back({"longshored", Verdict::kFail,
@@ -165,7 +165,7 @@ void check_network(Checks* checks) {
         return warn(std::string(part->library()) + ": " + error,
                     ucx ? "see LONGSHORE_UCX_TLS and ucx_info -d"
                         : "see LONGSHORE_NETWORK_PORTS and LONGSHORE_NETWORK_INTERFACES");
-    checks->push_back({"network", Verdict::kOk,
+    checks->push_back({"network", Verdict::kGood,
                        std::string(part->library()) +
                            " between machines: the data goes from service process to service "
                            "process, and needs no progress by the ranks",
@@ -177,7 +177,7 @@ void check_settings(Checks* checks) {
     std::vector<SettingError> errors;
     if (parse_settings(environ, &settings, &errors)) {
         checks->push_back(
-            {"settings", Verdict::kOk, settings == Settings{} ? "all at their defaults" : "valid", ""});
+            {"settings", Verdict::kGood, settings == Settings{} ? "all at their defaults" : "valid", ""});
     }
     for (const SettingError& error : errors) {
         checks->push_back({"settings", Verdict::kFail, error.message, "correct or unset it"});

@@ -253,7 +253,7 @@ void check_machine(Checks* checks) {
     utsname kernel{};
     uname(&kernel);
     const std::string model = field("/proc/cpuinfo", "model name");
-    checks->push_back({"machine", Verdict::kOk,
+    checks->push_back({"machine", Verdict::kGood,
                        fmt::format("{}, {} {} on {}", model.empty() ? "unknown CPU" : model, kernel.sysname,
                                    kernel.release, kernel.machine),
                        ""});
@@ -292,7 +292,7 @@ void check_cores(Checks* checks) {
             "the quota is below the CPUs you see: leave ranks out, or service processes are throttled with "
             "them";
     }
-    checks->push_back({"cores", *advice != 0 ? Verdict::kWarn : Verdict::kOk, found, advice});
+    checks->push_back({"cores", *advice != 0 ? Verdict::kWarn : Verdict::kGood, found, advice});
 }
 
 void check_peer_copy(Checks* checks) {
@@ -301,7 +301,7 @@ void check_peer_copy(Checks* checks) {
     int failure = read_from_sibling(false);
     if (failure == 0) {
         checks->push_back(
-            {"peer copy", Verdict::kOk, "process_vm_readv between siblings works; " + yama, ""});
+            {"peer copy", Verdict::kGood, "process_vm_readv between siblings works; " + yama, ""});
         return;
     }
     const int refusal = failure;
@@ -346,13 +346,13 @@ void check_shared_blocks(Checks* checks) {
                  "shmem_enabled (as root), or LONGSHORE_MEMORY_ALIAS=off"});
         return;
     }
-    checks->push_back({"shared blocks", Verdict::kOk, found, ""});
+    checks->push_back({"shared blocks", Verdict::kGood, found, ""});
 }
 
 void check_memory(Checks* checks) {
     const int failure = try_memfd();
     checks->push_back(
-        {"memfd", failure == 0 ? Verdict::kOk : Verdict::kFail,
+        {"memfd", failure == 0 ? Verdict::kGood : Verdict::kFail,
          failure == 0 ? "shared memory without a file works" : strerror(failure),
          failure == 0 ? "" : "the kernel must be 3.17 or newer and the sandbox allow memfd_create"});
 
@@ -372,7 +372,7 @@ void check_memory(Checks* checks) {
         // Not ours: Longshore's segment is a memfd.
         advice = "your MPI itself may need more in /dev/shm (in a container: --shm-size=1g)";
     }
-    checks->push_back({"memory", *advice != 0 ? Verdict::kWarn : Verdict::kOk, found, advice});
+    checks->push_back({"memory", *advice != 0 ? Verdict::kWarn : Verdict::kGood, found, advice});
 }
 
 void check_limits(Checks* checks) {
@@ -391,7 +391,7 @@ void check_limits(Checks* checks) {
     } else if (space.rlim_cur != RLIM_INFINITY) {
         advice = "mapped memory of peers counts against the address space: ulimit -v unlimited";
     }
-    checks->push_back({"limits", *advice != 0 ? Verdict::kWarn : Verdict::kOk, found, advice});
+    checks->push_back({"limits", *advice != 0 ? Verdict::kWarn : Verdict::kGood, found, advice});
 }
 
 void check_kernel_services(Checks* checks) {
@@ -413,7 +413,7 @@ void check_kernel_services(Checks* checks) {
     };
     for (const Trial& trial : trials) {
         const bool works = trial.failure == 0;
-        checks->push_back({trial.name, works ? Verdict::kOk : trial.if_not,
+        checks->push_back({trial.name, works ? Verdict::kGood : trial.if_not,
                            works ? trial.works : strerror(trial.failure), works ? "" : trial.advice});
     }
 }

@@ -13,7 +13,7 @@
 namespace longshore::tools {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kRunFooter = R"(Examples:
   longshore run mpirun -np 8 ./program
   longshore run --service 2 --stats - -- mpirun -np 8 ./program --its-own-option
   longshore run --nodes 2 --trace trace.json mpirun -np 4 ./program
@@ -74,7 +74,7 @@ void add_run(CLI::App& app, const Words* words, int* exit_code) {
     CLI::App* command =
         app.add_subcommand("run", "Run a program, usually mpirun, with its collectives offloaded");
     set_usage(command, "longshore run [OPTIONS] [--] COMMAND [ARGUMENTS]");
-    command->footer(kFooter);
+    command->footer(kRunFooter);
     command->add_flag("-q,--quiet", options->quiet, "do not say which MPI the command uses");
     add_launch_options(command, &options->launch);
     command->callback([=] { *exit_code = run(*words, *options); });

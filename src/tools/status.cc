@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/file.h"
 #include "tools/job_view.h"
 #include "tools/launch.h"
 #include "tools/tools.h"
@@ -20,7 +20,7 @@
 namespace longshore::tools {
 namespace {
 
-constexpr const char* kProgram = "longshored";
+constexpr const char* kService = "longshored";
 
 struct Process {
     int pid = 0;
@@ -28,11 +28,6 @@ struct Process {
     std::string command_line;
     time_t started = 0;
 };
-
-std::string read_whole(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // The role is named on the command line: "--role supervisor", "--role=supervisor", or as the first plain
 // word.
@@ -46,7 +41,7 @@ std::string role_of(const std::vector<std::string>& words) {
 }
 
 time_t boot_time() {
-    std::istringstream lines(read_whole("/proc/stat"));
+    std::istringstream lines(read_proc("/proc/stat"));
     for (std::string line; std::getline(lines, line);) {
         if (line.starts_with("btime ")) return std::stoll(line.substr(6));
     }
@@ -55,7 +50,7 @@ time_t boot_time() {
 
 // Field 22 of /proc/PID/stat, counted after the name in brackets, which may hold anything.
 time_t start_time(const std::string& folder) {
-    const std::string stat = read_whole(folder + "/stat");
+    const std::string stat = read_proc(folder + "/stat");
     const size_t bracket = stat.rfind(')');
     if (bracket == stat.npos) return 0;
     std::istringstream fields(stat.substr(bracket + 1));
@@ -71,11 +66,11 @@ std::vector<Process> find_processes() {
         const std::string folder = entry.path().string();
         const std::string name = entry.path().filename().string();
         if (name.find_first_not_of("0123456789") != name.npos) continue;
-        if (read_whole(folder + "/comm") != std::string(kProgram) + "\n") continue;
+        if (read_proc(folder + "/comm") != std::string(kService) + "\n") continue;
         struct stat owner {};
         if (stat(folder.c_str(), &owner) != 0 || owner.st_uid != getuid()) continue;
         std::vector<std::string> words;
-        std::istringstream line(read_whole(folder + "/cmdline"));
+        std::istringstream line(read_proc(folder + "/cmdline"));
         for (std::string word; std::getline(line, word, '\0');) words.push_back(word);
         if (words.empty()) continue;  // a zombie: it has ended
         found.push_back(
@@ -91,7 +86,7 @@ std::string local_time(time_t moment) {
 
 // "running", "sleeping", "stopped", "ended"; "gone" if there is no such process.
 std::string state_of(uint32_t pid) {
-    const std::string stat = pid == 0 ? "" : read_whole(fmt::format("/proc/{}/stat", pid));
+    const std::string stat = pid == 0 ? "" : read_proc(fmt::format("/proc/{}/stat", pid));
     const size_t bracket = stat.rfind(')');
     if (bracket == stat.npos || bracket + 2 >= stat.size()) return "gone";
     switch (stat[bracket + 2]) {
@@ -129,7 +124,7 @@ std::string group_name(uint64_t id) {
 std::string program_of(const JobState& job, size_t characters_max) {
     for (const NodeState& node : job.nodes) {
         for (const RankView& rank : node.ranks) {
-            std::string words = rank.pid == 0 ? "" : read_whole(fmt::format("/proc/{}/cmdline", rank.pid));
+            std::string words = rank.pid == 0 ? "" : read_proc(fmt::format("/proc/{}/cmdline", rank.pid));
             std::replace(words.begin(), words.end(), '\0', ' ');
             std::erase_if(words, [](unsigned char c) { return c < ' '; });
             while (words.ends_with(' ')) words.pop_back();

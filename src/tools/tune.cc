@@ -86,7 +86,7 @@ size_t steps_of(const TuneOptions& options, const std::vector<Selected>& collect
     return steps * options.sizes.size() * options.nodes.size();
 }
 
-int write(const TuneOptions& options, const std::string& text) {
+int write_file(const TuneOptions& options, const std::string& text) {
     Selection whole = built_in_selection();
     SelectionError error;
     if (!parse_selection(text, &whole, &error)) {
@@ -135,7 +135,7 @@ int tune(const TuneOptions& options, const std::string& flavour, const std::vect
         progress.say("nothing was measured; 'longshore doctor' may say why");
         return kFailed;
     }
-    return write(options, header(options, tuner.machine()) + rules);
+    return write_file(options, header(options, tuner.machine()) + rules);
 }
 
 // --- check

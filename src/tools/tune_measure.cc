@@ -14,7 +14,7 @@
 namespace longshore::tools {
 namespace {
 
-constexpr int kBarWidth = 30;
+constexpr int kMeasureBarWidth = 30;
 constexpr double kRowLimitS = 2, kQuickRowLimitS = 0.3, kBriefRowLimitS = 0.2;
 constexpr int kIterations = 10, kQuickIterations = 4;
 constexpr double kCarriedShareMin = 0.999;
@@ -54,9 +54,9 @@ void TuneProgress::begin(const std::string& what, size_t steps) {
 void TuneProgress::show(size_t steps_done) {
     if (!bar_) return;
     const size_t done = done_ + std::min(steps_done, steps_);
-    const auto filled = static_cast<int>(kBarWidth * done / std::max<size_t>(total_, 1));
-    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}/{} {}", "", filled, "", kBarWidth - filled, done, total_,
-               what_);
+    const auto filled = static_cast<int>(kMeasureBarWidth * done / std::max<size_t>(total_, 1));
+    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}/{} {}", "", filled, "", kMeasureBarWidth - filled, done,
+               total_, what_);
     fflush(stderr);
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(50);
-constexpr double kStartLimitS = 60, kRowLimitS = 10;
+constexpr double kStartLimitS = 60, kRowSlackS = 10;
 constexpr auto kEndLimit = std::chrono::seconds(10);
 
 // A folder of its own, gone with this.
@@ -122,7 +122,7 @@ TuneResult run_launch(const TuneLaunch& launch, const std::function<void(size_t)
     const Scratch scratch;
     const std::string json = scratch.file("rows"), log = scratch.file("log");
     const double rows = static_cast<double>(launch.collectives.size() * launch.sizes.size());
-    const double limit_s = kStartLimitS + rows * (kRowLimitS + 3 * launch.time_limit_s);
+    const double limit_s = kStartLimitS + rows * (kRowSlackS + 3 * launch.time_limit_s);
     TuneResult result;
     const pid_t child = start(words_of(launch, json), launch.environment, log);
     if (child < 0) {

@@ -24,8 +24,8 @@
 namespace longshore::tools {
 namespace {
 
-constexpr size_t kMiB = 1 << 20;
-constexpr size_t kBytes = 8 * kMiB;  // of a round; the rounds' parts are never used before
+constexpr size_t kBytesPerMiB = 1 << 20;
+constexpr size_t kBytes = 8 * kBytesPerMiB;  // of a round; the rounds' parts are never used before
 constexpr int kRounds = 7, kCopies = 5;
 
 alignas(4096) char adopted[kRounds * kBytes];  // static data, as longshore_adopt() wants it
@@ -82,7 +82,7 @@ double median(std::vector<double> values) {
 }
 
 Reader::Answer measure(const Reader::Order& order, char* own) {
-    constexpr double kMiBs = double(kBytes) / kMiB;
+    constexpr double kMiBs = double(kBytes) / kBytesPerMiB;
     std::vector<double> copies;
     for (int i = 0; i < kCopies; ++i) {
         const iovec here{own, kBytes}, there{reinterpret_cast<void*>(order.address), kBytes};
@@ -104,7 +104,8 @@ Reader::Answer measure(const Reader::Order& order, char* own) {
 
 void Reader::serve(int orders, int answers) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // At the start of a page as the owner's: distances of less than a cache line copy slowly on some processors.
+    // At the start of a page as the owner's: distances of less than a cache line copy slowly on some
+    // processors.
     char* const own = static_cast<char*>(aligned_alloc(4096, kBytes));
     memset(own, 1, kBytes);
     Order order;
@@ -150,7 +151,7 @@ Costs measure_costs() {
         Reader::Answer answer{};
         if (!done || !reader.ask({getpid(), heap->file, offset, reinterpret_cast<uint64_t>(at)}, &answer))
             break;
-        adopt.push_back(took / (double(kBytes) / kMiB));
+        adopt.push_back(took / (double(kBytes) / kBytesPerMiB));
         map.push_back(std::max(0.0, answer.first - answer.later));
         mapped.push_back(answer.later);
         peer_copy.push_back(answer.peer_copy);
@@ -169,7 +170,7 @@ int tune_sharing() {
         return kFailed;
     }
     const double saved = costs.peer_copy - costs.mapped;
-    fmt::print("us per MiB (medians of {} parts of {} MiB)\n", kRounds, kBytes / kMiB);
+    fmt::print("us per MiB (medians of {} parts of {} MiB)\n", kRounds, kBytes / kBytesPerMiB);
     fmt::print("  {:8.1f}  to make ordinary memory shared where it is, once\n", costs.adopt);
     fmt::print("  {:8.1f}  to map it in a further process, once\n", costs.map);
     fmt::print("  {:8.1f}  to copy from it, mapped\n", costs.mapped);

@@ -2,8 +2,8 @@
 
 namespace longshore::test {
 
-NamedWorld host_alias_world() {
-    return {"host_alias", [] { return std::make_unique<HostWorld>(HostWorld::kAgentLimitNs, true); }};
+std::vector<NamedWorld> worlds() {
+    return {{"host_alias", [] { return std::make_unique<HostWorld>(HostWorld::kAgentLimitNs, true); }}};
 }
 
 }  // namespace longshore::test

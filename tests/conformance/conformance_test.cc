@@ -391,27 +391,8 @@ TEST_P(Contract, NoWakeUpIsLostInAMillionRings) {
     ringer.join();
 }
 
-// LONGSHORE_TCP_WORLDS and LONGSHORE_UCX_WORLDS: this program is to try that fabric between machines;
-// LONGSHORE_ALIAS_WORLD: that on a DPU whose hosts' memory has aliases; else it tries the others.
-#ifdef LONGSHORE_ALIAS_WORLD
-INSTANTIATE_TEST_SUITE_P(Fabrics, Contract, testing::Values(host_alias_world()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, Contract, testing::ValuesIn(worlds()),
                          [](const auto& named) { return std::string(named.param.name); });
-#elif defined LONGSHORE_TCP_WORLDS
-INSTANTIATE_TEST_SUITE_P(Fabrics, Contract,
-                         testing::Values(tcp_world(), tcp_inaccessible_world(), tcp_staging_world(),
-                                         tcp_tls_world()),
-                         [](const auto& named) { return std::string(named.param.name); });
-#elif defined LONGSHORE_UCX_WORLDS
-INSTANTIATE_TEST_SUITE_P(Fabrics, Contract,
-                         testing::Values(ucx_world(), ucx_inaccessible_world(), ucx_staging_world(),
-                                         host_world()),
-                         [](const auto& named) { return std::string(named.param.name); });
-#else
-INSTANTIATE_TEST_SUITE_P(Fabrics, Contract,
-                         testing::Values(shm_world(), shm_inaccessible_world(), sim_world(),
-                                         sim_staging_world(), shm_staging_world()),
-                         [](const auto& named) { return std::string(named.param.name); });
-#endif
 
 }  // namespace
 }  // namespace longshore::test

@@ -1,5 +1,5 @@
 // What a fabric gives the conformance suite: members (service processes) of two nodes, and ranks whose memory
-// the test can look at. A new fabric implements it and adds itself to the list at the end of its world's
+// the test can look at. A new fabric implements it and adds itself to worlds(), at the end of its world's
 // file.
 #pragma once
 
@@ -72,20 +72,7 @@ struct NamedWorld {
     WorldMaker make;
 };
 
-// Declared by each fabric's world.
-NamedWorld shm_world();
-NamedWorld shm_inaccessible_world();
-NamedWorld shm_staging_world();
-NamedWorld sim_world();
-NamedWorld sim_staging_world();
-NamedWorld tcp_world();
-NamedWorld tcp_inaccessible_world();
-NamedWorld tcp_staging_world();
-NamedWorld tcp_tls_world();
-NamedWorld ucx_world();
-NamedWorld ucx_inaccessible_world();
-NamedWorld ucx_staging_world();
-NamedWorld host_world();
-NamedWorld host_alias_world();
+// The fabrics that a program tries: each program has one of the files that define this.
+std::vector<NamedWorld> worlds();
 
 }  // namespace longshore::test

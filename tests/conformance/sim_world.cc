@@ -1,5 +1,6 @@
-// The simulator's fabric as a world of the suite: virtual time, which poll() lets pass.
-#include "fabric_world.h"
+// The simulator's fabric as a world of the suite: virtual time, which poll() lets pass. Beside it the fabric
+// of one machine (shm_world.h).
+#include "shm_world.h"
 #include "sim/fabric.h"
 
 namespace longshore::test {
@@ -44,11 +45,12 @@ class SimWorld : public FabricWorld {
 
 }  // namespace
 
-NamedWorld sim_world() {
-    return {"sim", [] { return std::make_unique<SimWorld>(false); }};
-}
-NamedWorld sim_staging_world() {
-    return {"sim_staging", [] { return std::make_unique<SimWorld>(true); }};
+std::vector<NamedWorld> worlds() {
+    return {{"shm", [] { return std::make_unique<ShmWorld>(false, false); }},
+            {"shm_inaccessible", [] { return std::make_unique<ShmWorld>(true, false); }},
+            {"sim", [] { return std::make_unique<SimWorld>(false); }},
+            {"sim_staging", [] { return std::make_unique<SimWorld>(true); }},
+            {"shm_staging", [] { return std::make_unique<ShmWorld>(true, true); }}};
 }
 
 }  // namespace longshore::test

@@ -4,18 +4,11 @@
 
 namespace longshore::test {
 
-NamedWorld ucx_world() {
-    return {"ucx", [] { return std::make_unique<UcxWorld>(false, false); }};
-}
-NamedWorld ucx_inaccessible_world() {
-    return {"ucx_inaccessible", [] { return std::make_unique<UcxWorld>(true, false); }};
-}
-NamedWorld ucx_staging_world() {
-    return {"ucx_staging", [] { return std::make_unique<UcxWorld>(true, true); }};
-}
-
-NamedWorld host_world() {
-    return {"host", [] { return std::make_unique<HostWorld>(); }};
+std::vector<NamedWorld> worlds() {
+    return {{"ucx", [] { return std::make_unique<UcxWorld>(false, false); }},
+            {"ucx_inaccessible", [] { return std::make_unique<UcxWorld>(true, false); }},
+            {"ucx_staging", [] { return std::make_unique<UcxWorld>(true, true); }},
+            {"host", [] { return std::make_unique<HostWorld>(); }}};
 }
 
 }  // namespace longshore::test

@@ -21,6 +21,8 @@ MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}
 COLLECTIVES = ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER", "SCATTERV")
 FORCED = {f"LONGSHORE_{name}_ALGORITHM": "direct" for name in COLLECTIVES}
 LIMIT_S = 120
+PATIENT = {"LONGSHORE_LIMIT_S": 30}  # where a job is to go on: on a busy machine, who does not answer waits for a core
+WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))  # what 'make test-dpu' tries; else less
 
 
 class Service:
@@ -101,8 +103,8 @@ class Checks(unittest.TestCase):
     def job(self, dpu, **settings):
         """Collectives without end, of one process group."""
         # pylint: disable=consider-using-with
-        job = subprocess.Popen(words(MPIS[0], 2, "stress", 1, 100000000, LONGSHORE_DPU=dpu.address, LONGSHORE_LIMIT_S=3,
-                                     **settings),
+        job = subprocess.Popen(words(MPIS[0], 2, "stress", 1, 100000000, LONGSHORE_DPU=dpu.address,
+                                     **{"LONGSHORE_LIMIT_S": 3, **settings}),
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             yield job
@@ -137,7 +139,7 @@ class TestDpu(Checks):
         """In place, with gaps, on the stack, datatypes that are packed, persistent requests, freed communicators."""
         with Service() as dpu:
             for mpi, names in ((MPIS[0], ("in_place", "rooted", "datatypes", "persistent", "communicators", "waits")),
-                               (MPIS[-1], ("in_place", "datatypes", "persistent"))):
+                               (MPIS[-1], ("in_place", "datatypes", "persistent") if WHOLE else ("in_place",))):
                 for name in names:
                     with self.subTest(mpi=mpi, program=name):
                         self.check(run(mpi, 2, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
@@ -207,7 +209,7 @@ class TestDpu(Checks):
             self.assertRegex(self.ends_in_an_error(job), "has closed the connection|MPI_ERR_OTHER")
 
     def test_a_service_process_that_is_lost_is_started_again(self):
-        with Service() as dpu, self.job(dpu) as job:
+        with Service() as dpu, self.job(dpu, **PATIENT) as job:
             self.wait_for_stand_ins(dpu)
             killed = set()
             for _ in range(3):
@@ -229,7 +231,7 @@ class TestDpu(Checks):
             self.ends_in_an_error(job, limit_s=60)
 
     def test_a_job_goes_on_when_the_standing_service_ends(self):
-        with Service() as dpu, self.job(dpu) as job:
+        with Service() as dpu, self.job(dpu, **PATIENT) as job:
             self.wait_for_stand_ins(dpu)
             dpu.process.terminate()
             dpu.process.wait()
@@ -280,7 +282,8 @@ class TestAliases(Checks):
     def test_every_collective_goes_from_host_to_host(self):
         with self.service() as dpu:
             for mpi in MPIS:
-                for more in ({}, {"LONGSHORE_MEMORY_MODE": "direct"}, {"LONGSHORE_SERVICE_COUNT": 2}):
+                for more in ({}, {"LONGSHORE_MEMORY_MODE": "direct"}, {"LONGSHORE_SERVICE_COUNT": 2}) if WHOLE or mpi == MPIS[0] \
+                        else ({},):
                     with self.subTest(mpi=mpi, **more):
                         service, said = self.check_statistics(dpu, "dpu-alias", mpi, 4 if mpi == "openmpi" else 2, **more)
                         self.assertEqual(service["bytes_staged"], 0)
@@ -289,10 +292,11 @@ class TestAliases(Checks):
 
     def test_random_programs_and_buffers_of_every_kind(self):
         with self.service() as dpu:
-            for seed in (1, 2):
+            for seed in (1, 2) if WHOLE else (1,):
                 with self.subTest(seed=seed):
                     self.check(run(MPIS[0], 4, "stress", seed, 100, LONGSHORE_DPU=dpu.address), "stress: ok")
-            for name in ("in_place", "rooted", "datatypes", "persistent", "communicators"):
+            names = ("in_place", "datatypes", "communicators", "rooted", "persistent")
+            for name in names if WHOLE else names[:3]:
                 with self.subTest(program=name):
                     self.check(run(MPIS[0], 2, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
 
@@ -335,13 +339,16 @@ class TestAliases(Checks):
                 self.assertEqual(said.count("has no alias"), 1, said)
 
     def test_a_service_process_that_is_lost_is_started_again(self):
-        with self.service() as dpu, self.job(dpu) as job:
+        with self.service() as dpu, self.job(dpu, **PATIENT) as job:
             self.wait_for_stand_ins(dpu)
             killed = service_processes(dpu)
             self.assertEqual(len(killed), 1)
             os.kill(killed[0], signal.SIGKILL)
-            time.sleep(3)
-            self.assertEqual(len(set(service_processes(dpu)) - set(killed)), 1)
+            limit = time.monotonic() + 10
+            while len(set(service_processes(dpu)) - set(killed)) != 1:
+                self.assertLess(time.monotonic(), limit, "it is not started again")
+                time.sleep(0.05)
+            time.sleep(1)
             self.assertIsNone(job.poll(), job.stdout.read() if job.poll() is not None else "")
 
 
@@ -378,12 +385,16 @@ def longshoreds(role):
 
 
 def session_of(pid):
-    return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[3])
+    """None when it has ended: processes of other tests come and go while this one looks through /proc."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[3])
+    except OSError:
+        return None
 
 
 def service_processes(dpu):
     """A supervisor stays in the session of the stand-in that started it, and so do its service processes."""
-    sessions = {session_of(pid) for pid in dpu.stand_ins()}
+    sessions = {session_of(pid) for pid in dpu.stand_ins()} - {None}
     return [pid for pid in longshoreds(b"sp") if session_of(pid) in sessions]
 
 

@@ -9,7 +9,7 @@
 namespace longshore {
 namespace {
 
-constexpr uint64_t kBlock = 48;  // one chunk
+constexpr uint64_t kSmallBlock = 48;  // one chunk
 
 struct Pair {
     explicit Pair(bool stable) : cluster(shape()) {
@@ -18,7 +18,7 @@ struct Pair {
             arguments[r].rank = Rank{r};
             arguments[r].sequence = 1;
             arguments[r].send_is_stable = stable;
-            arguments[r].send_block_bytes = arguments[r].recv_block_bytes = kBlock;
+            arguments[r].send_block_bytes = arguments[r].recv_block_bytes = kSmallBlock;
             arguments[r].send = cluster.add_region(r, send[r], sizeof send[r]);
             arguments[r].recv = cluster.add_region(r, recv[r], sizeof recv[r]);
         }
@@ -44,7 +44,7 @@ struct Pair {
     }
     bool complete(uint32_t r) { return cluster.rank(r).poll(record[r]) == Progress::kComplete; }
 
-    uint8_t send[2][2 * kBlock] = {}, recv[2][2 * kBlock] = {};
+    uint8_t send[2][2 * kSmallBlock] = {}, recv[2][2 * kSmallBlock] = {};
     Cluster cluster;
     OperationArguments arguments[2];
     RecordId record[2];
@@ -89,7 +89,7 @@ TEST(Small, AStableRecordIsLookedAtInTheNextReap) {
 // Operations with the same blocks share what says where these are, as long as anybody keeps it.
 TEST(Small, RepeatedBlocksAreWrittenOnce) {
     Pair p(true);
-    const BlockSpan blocks[2] = {{0, kBlock}, {kBlock, kBlock}};
+    const BlockSpan blocks[2] = {{0, kSmallBlock}, {kSmallBlock, kSmallBlock}};
     uint32_t kept[2];
     uint64_t place[2] = {};
     for (uint64_t sequence = 1; sequence <= 20; ++sequence) {

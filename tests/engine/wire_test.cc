@@ -54,14 +54,14 @@ Message notify() {
     return m;
 }
 
-struct Case {
+struct WireCase {
     const char* name;
     Message message;
     std::string hex;
 };
 
-std::vector<Case> cases() {
-    std::vector<Case> all;
+std::vector<WireCase> cases() {
+    std::vector<WireCase> all;
     const std::string op = kOperationHex;
     const std::string notified = op +
                                  " a4 a3 a2 a1  b4 b3 b2 b1  c2 c1 d2 d1  e2 e1  f4 f3 f2 f1  84 83 82 81 "
@@ -203,16 +203,16 @@ constexpr FrameHeader kHeader{
     .incarnation = 0xc1c2c3c4,
 };
 
-Bytes encode(const std::vector<Case>& all) {
+Bytes encode(const std::vector<WireCase>& all) {
     std::byte buffer[kFrameBytesMax];
     FrameWriter writer;
     writer.start(buffer, sizeof buffer, kHeader);
-    for (const Case& c : all) EXPECT_TRUE(writer.add(c.message)) << c.name;
+    for (const WireCase& c : all) EXPECT_TRUE(writer.add(c.message)) << c.name;
     const auto frame = writer.finish();
     return {frame.begin(), frame.end()};
 }
 
-void expect_decoded(const Bytes& frame, const std::vector<Case>& all) {
+void expect_decoded(const Bytes& frame, const std::vector<WireCase>& all) {
     FrameReader reader;
     FrameHeader header;
     ASSERT_TRUE(reader.start(frame, &header));
@@ -221,7 +221,7 @@ void expect_decoded(const Bytes& frame, const std::vector<Case>& all) {
     EXPECT_EQ(header.length, frame.size());
     EXPECT_EQ(header.sender, kHeader.sender);
     EXPECT_EQ(header.incarnation, kHeader.incarnation);
-    for (const Case& c : all) {
+    for (const WireCase& c : all) {
         SCOPED_TRACE(c.name);
         Message m;
         ASSERT_EQ(reader.next(&m), FrameReader::Result::kMessage);
@@ -233,7 +233,7 @@ void expect_decoded(const Bytes& frame, const std::vector<Case>& all) {
 
 TEST(Wire, EveryKindHasItsBytes) {
     bool seen[kMessageKinds + 1] = {};
-    for (const Case& c : cases()) {
+    for (const WireCase& c : cases()) {
         SCOPED_TRACE(c.name);
         seen[static_cast<size_t>(c.message.kind)] = true;
         const Bytes frame = frame_of(bytes_of(c.hex));
@@ -245,7 +245,7 @@ TEST(Wire, EveryKindHasItsBytes) {
 
 TEST(Wire, AFrameIsItsMessagesOneAfterTheOther) {
     Bytes bytes;
-    for (const Case& c : cases()) {
+    for (const WireCase& c : cases()) {
         const Bytes one = bytes_of(c.hex);
         bytes.insert(bytes.end(), one.begin(), one.end());
     }

@@ -6,9 +6,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include <fstream>
 #include <memory>
+#include <sstream>
 
+#include "base/file.h"
 #include "client.h"
 #include "fabric/dpu/host_region.h"
 #include "fabric/shm/agent_control.h"
@@ -321,7 +322,7 @@ TEST_F(AgentTest, SleepsWhenThereIsNothingToDo) {
     const auto ticks = [&] {
         uint64_t sum = 0;
         for (const pid_t pid : agents) {
-            std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+            std::istringstream stat(read_proc("/proc/" + std::to_string(pid) + "/stat"));
             std::string word;
             for (int i = 1; i <= 15 && stat >> word; ++i) {
                 if (i >= 14) sum += strtoul(word.c_str(), nullptr, 10);

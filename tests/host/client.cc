@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <fstream>
+#include "base/file.h"
 
 namespace longshore::test {
 namespace {
@@ -186,8 +186,7 @@ std::vector<pid_t> find_services(const std::string& role) {
     while (const dirent* entry = readdir(proc)) {
         const pid_t pid = atoi(entry->d_name);
         if (pid <= 0) continue;
-        std::ifstream file(std::string("/proc/") + entry->d_name + "/cmdline", std::ios::binary);
-        const std::string text{std::istreambuf_iterator<char>(file), {}};
+        const std::string text = read_proc(std::string("/proc/") + entry->d_name + "/cmdline");
         const std::string begin = std::string("longshored:") + '\0' + role;
         // Those of other jobs of this machine are none of ours: a service process stays in its job's session.
         if (text.compare(0, begin.size(), begin) == 0 && getsid(pid) == getsid(0)) out.push_back(pid);

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 BUILD = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
 FLAVOUR = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
@@ -131,6 +132,12 @@ class JobTest(unittest.TestCase):
         self.longshored = self.folder / "longshored"
         shutil.copy(BUILD / "bin" / "longshored", self.longshored)
         self.addCleanup(shutil.rmtree, self.folder)
+        # What is found there is this test's, whatever else runs on this machine.
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir()
+        environment = unittest.mock.patch.dict(os.environ, TMPDIR=str(self.temporary))
+        environment.start()
+        self.addCleanup(environment.stop)
         self.addCleanup(self.end_everything)
         self.files_before = self.own_files()
 
@@ -176,11 +183,8 @@ class JobTest(unittest.TestCase):
             except OSError:
                 pass
 
-    @staticmethod
-    def own_files():
-        # Other tests may run on this machine, and make folders for themselves.
-        return {path for folder in ("/dev/shm", "/tmp") for path in pathlib.Path(folder).glob("*longshore*")
-                if not path.name.startswith(("longshore-test-", "longshore-mpi-tests-"))}
+    def own_files(self):
+        return {path for folder in ("/dev/shm", self.temporary) for path in pathlib.Path(folder).glob("*longshore*")}
 
     def wait_for(self, condition, limit_s, what):
         """`what` may be a function that makes the text."""

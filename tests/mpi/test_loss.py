@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """kill -9 at seeded moments: of a service process, of a rank, of mpirun; service processes that are stopped, or killed
 until none is started again. LONGSHORE_INTERNAL_TEST_MOMENTS: how many
-moments for the service processes (default 6), LONGSHORE_INTERNAL_TEST_SEED: the first seed (default 1)."""
+moments for the service processes (default 3; 'make test-kill' tries 200), LONGSHORE_INTERNAL_TEST_SEED: the first seed (default 1)."""
 
 import os
 import random
@@ -11,7 +11,7 @@ import time
 
 import job
 
-MOMENTS = int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "6"))
+MOMENTS = int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "3"))
 SEED = int(os.environ.get("LONGSHORE_INTERNAL_TEST_SEED", "1"))
 RANKS = 4
 STEPS = 1000  # of tests/mpi/stress.cc
@@ -32,13 +32,14 @@ class Loss(job.JobTest):
         self.check_nothing_left()
         return time.monotonic() - begin
 
-    def kill_at(self, seed, length_s, nodes, settings):
+    def kill_at(self, seed, window_s, length_s, nodes, settings):
+        """Within that window of a job that takes so long."""
         draw = random.Random(seed)
         running = self.stress(seed, nodes=nodes, **settings)
         # On a busy machine the job may be over before this process gets a core to look.
         self.wait_for(lambda: self.services() or running.process.poll() is not None, 20,
                       lambda: f"a service process, seed {seed}\n{running.describe()}")
-        moment = draw.uniform(0, 0.9 * length_s)
+        moment = draw.uniform(0, window_s)
         time.sleep(moment)
         victims = self.services()
         killed = bool(victims) and running.process.poll() is None and kill(draw.choice(victims))
@@ -56,13 +57,17 @@ class Loss(job.JobTest):
         self.check_nothing_left()
         return (status, took_s) if killed else None
 
-    def moments(self, nodes, count, timed=3, **settings):
+    def moments(self, nodes, count, **settings):
         """So many moments at which there was something to kill."""
-        length = min(self.duration(nodes=nodes, **settings) for _ in range(timed))
-        ended = []
-        for seed in range(SEED, SEED + 3 * count):
-            if len(ended) < count and (end := self.kill_at(seed, length, nodes, settings)):
+        length = self.duration(nodes=nodes, **settings)
+        ended, window = [], 0.9 * length
+        for seed in range(SEED, SEED + 3 * count + 10):
+            if len(ended) == count:
+                break
+            if end := self.kill_at(seed, window, length, nodes, settings):
                 ended.append(end)
+            else:
+                window *= 0.7  # the job was over: it was timed while the machine had other things to do, too
         finished = sum(status == 0 for status, _ in ended)
         print(f"{nodes or 1} nodes: {len(ended)} killed, {finished} jobs finished, {len(ended) - finished} ended in an "
               f"MPI error; the end came at most {max(took for _, took in ended):.2f} s after the kill, of jobs that "
@@ -79,11 +84,11 @@ class Loss(job.JobTest):
         network = job.BUILD / "lib/longshore-ucx.so"
         if not network.exists():
             self.skipTest("built without UCX")
-        self.moments(2, max(1, MOMENTS // 4), timed=1, LONGSHORE_INTERNAL_NETWORK_ALWAYS="1",
+        self.moments(2, max(1, MOMENTS // 4), LONGSHORE_INTERNAL_NETWORK_ALWAYS="1",
                      LONGSHORE_INTERNAL_NETWORK=str(network), LONGSHORE_UCX_TLS="tcp,self")
 
     def test_service_with_staging_memory(self):
-        self.moments(2, max(1, MOMENTS // 4), timed=1, LONGSHORE_MEMORY_MODE="staging",
+        self.moments(2, max(1, MOMENTS // 4), LONGSHORE_MEMORY_MODE="staging",
                      **{f"LONGSHORE_{name}_ALGORITHM": "staged-hierarchical"
                         for name in ("ALLGATHER", "ALLGATHERV", "BCAST")})
 

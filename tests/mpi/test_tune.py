@@ -27,7 +27,7 @@ class Tune(job.JobTest):
         rows = self.folder / "rows"
         contenders = "host,longshore,mpi,direct,staged,staged-flat,staged-hierarchical"
         self.longshore("bench", "--nodes", 2, "--", "--collectives", "bcast,ialltoall", "--sizes", "1K", "--samples", 2,
-                       "--iterations", 3, "--contenders", contenders, "--json", rows, "--progress", "none")
+                       "--iterations", 3, "--time-limit", 60, "--contenders", contenders, "--json", rows, "--progress", "none")
         rows = [row for row in map(json.loads, rows.read_text().splitlines()) if row["type"] == "row"]
         to_all = ["host", "longshore", "mpi", "direct", "staged-flat", "staged-hierarchical"]
         self.assertEqual([row["contender"] for row in rows if row["collective"] == "bcast"], to_all)

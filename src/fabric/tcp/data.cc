@@ -7,7 +7,6 @@
 namespace longshore {
 namespace {
 constexpr size_t kReadsMax = 1u << 16;
-constexpr uint64_t kBytesMax = 1u << 31;         // of a read
 constexpr uint64_t kBytesPerTurn = 1024 * 1024;  // of a peer, each way
 }  // namespace
 
@@ -17,7 +16,7 @@ Post TcpFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
                      const AlongPart* part) {
     const Import* const import = imports_.find(from);
     const bool around = options_.staging_only && bytes != 0 && to.rank != kStaging;
-    if (import == nullptr || around || bytes > kBytesMax) {
+    if (import == nullptr || around || bytes > kReadBytesMax) {
         complete(id, MoveResult::kFailed);
         return Post::kAccepted;
     }

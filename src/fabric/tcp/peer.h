@@ -5,6 +5,8 @@
 
 namespace longshore {
 
+constexpr uint64_t kReadBytesMax = 1u << 31;
+
 // Bytes that are to come from another node.
 struct TcpFabric::Read {
     bool used = false;
