@@ -134,3 +134,4 @@ std::uint64_t checksum(const Transform<Real>& transform, Direction last) {
     template std::uint64_t checksum(const Transform<Real>&, Direction);
 FOR_PRECISION(float)
 FOR_PRECISION(double)
+#undef FOR_PRECISION

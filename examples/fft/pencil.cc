@@ -103,3 +103,4 @@ void unpack(const Pencil& pencil, std::complex<Real>* data, const std::array<Ran
                          const std::complex<Real>*);
 FOR_PRECISION(float)
 FOR_PRECISION(double)
+#undef FOR_PRECISION

@@ -42,6 +42,10 @@ Settings all_changed() {
     settings.forced_algorithms.of[4] = Carrier::kStagedHierarchical;
     settings.service_count = 3;
     settings.service_reads_max = 8;
+    settings.network = NetworkCarrier::kTcp;
+    settings.network_security = NetworkSecurity::kTls;
+    settings.network_ports = {20000, 20999};
+    settings.network_interfaces = "eth0,ib0";
     settings.service_spin_us = 0;
     settings.service_path = "/opt/longshored";
     settings.service_cores = {CoreChoice::Kind::kList, {3, 2, 65535}};
@@ -65,7 +69,7 @@ Settings all_changed() {
 
 TEST(SettingsTable, IsSmallAndWellFormed) {
     std::set<std::string> names;
-    EXPECT_LE(setting_table().size(), 27u);
+    EXPECT_LE(setting_table().size(), 31u);
     for (const SettingInfo& info : setting_table()) {
         EXPECT_TRUE(std::string_view(info.name).starts_with("LONGSHORE_")) << info.name;
         EXPECT_TRUE(names.insert(info.name).second) << info.name << " is there twice";

@@ -14,13 +14,15 @@ void ReadWindow::on_post(uint64_t in_flight, uint64_t now_ns) {
     interval_bytes_ = 0;
 }
 
-void ReadWindow::on_read(uint64_t bytes, uint64_t posted_ns, uint64_t in_flight, uint64_t now_ns) {
+void ReadWindow::on_read(uint64_t bytes, uint64_t in_flight, uint64_t posted_ns, uint64_t now_ns) {
     const uint64_t delay_ns = now_ns - std::min(now_ns, posted_ns);
     if (now_ns - std::min(now_ns, period_begin_ns_) >= kPeriodNs) {
+        probing_ = period_begin_ns_ != 0;
         period_begin_ns_ = now_ns;
         delay_ns_ = period_delay_ns_;
         period_delay_ns_ = UINT64_MAX;
     }
+    if (in_flight <= limits_.bytes_min && posted_ns >= period_begin_ns_) probing_ = false;
     period_delay_ns_ = std::min(period_delay_ns_, delay_ns);
     delay_ns_ = std::min(delay_ns_, period_delay_ns_);
     interval_bytes_ += bytes;

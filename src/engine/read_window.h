@@ -18,14 +18,14 @@ class ReadWindow {
     ReadWindow() : ReadWindow(Limits{}) {}
     explicit ReadWindow(const Limits& limits) : limits_(limits), bytes_(limits.bytes_begin) {}
 
-    // A read has been posted; `in_flight`: bytes of the others.
+    // A read is posted; `in_flight`: bytes of the others.
     void on_post(uint64_t in_flight, uint64_t now_ns);
-    // It has come. `in_flight`: bytes of those that have not.
-    void on_read(uint64_t bytes, uint64_t posted_ns, uint64_t in_flight, uint64_t now_ns);
+    // It has come, as posted then.
+    void on_read(uint64_t bytes, uint64_t in_flight, uint64_t posted_ns, uint64_t now_ns);
     // For so long a service process that wanted to run waited for its core, each time, of late.
     void on_core_wait(uint64_t wait_ns);
 
-    uint64_t bytes() const { return bytes_; }
+    uint64_t bytes() const { return probing_ ? limits_.bytes_min : bytes_; }
     // What it follows from, for the statistics: bytes per second, and ns.
     uint64_t rate() const { return rate_; }
     uint64_t delay_ns() const { return delay_ns_; }
@@ -43,8 +43,11 @@ class ReadWindow {
     uint64_t rates_[kRates] = {};
     uint32_t rates_next_ = 0;
     uint64_t rate_ = 0;
-    // The delay is the shortest of this period and the one before.
+    // The delay is the shortest of this period and the one before. Each period begins with little in flight,
+    // until a read has come that waited behind little: else the window would be measured by the queue that it
+    // makes.
     uint64_t period_begin_ns_ = 0, period_delay_ns_ = UINT64_MAX, delay_ns_ = UINT64_MAX;
+    bool probing_ = false;
     uint64_t core_wait_ns_ = 0;
 };
 

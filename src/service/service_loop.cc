@@ -125,7 +125,7 @@ void ServiceLoop::note_posted(uint32_t read, uint64_t bytes) {
     if (read >= posted_.size()) return;  // of staging: its slots are its window
     const uint64_t now = now_ns();
     window_.on_post(reading_bytes_, now);
-    posted_[read] = {now, bytes};
+    posted_[read] = {now, bytes, reading_bytes_};
     reading_bytes_ += bytes;
 }
 
@@ -133,7 +133,7 @@ void ServiceLoop::note_read(uint32_t read) {
     if (read >= posted_.size() || posted_[read].bytes == 0) return;
     const Posted posted = std::exchange(posted_[read], {});
     reading_bytes_ -= posted.bytes;
-    window_.on_read(posted.bytes, posted.at_ns, reading_bytes_, now_ns());
+    window_.on_read(posted.bytes, posted.behind, posted.at_ns, now_ns());
     engine_.set_read_window(window_.bytes());
 }
 

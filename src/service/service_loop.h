@@ -69,7 +69,7 @@ class ServiceLoop {
     std::vector<uint32_t> free_copies_;
     // Reads from other nodes, by the engine's id.
     struct Posted {
-        uint64_t at_ns = 0, bytes = 0;
+        uint64_t at_ns = 0, bytes = 0, behind = 0;  // behind: bytes that were in flight already
     };
     std::vector<Posted> posted_;
     uint64_t reading_bytes_ = 0;

@@ -106,7 +106,7 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     if (version >= 6 && r.chance(700)) o.help_bytes = 4096 * one_of(r, {1, 3, 10});
     if (version >= 7 && o.nodes > 1 && r.chance(300)) o.along = one_of(r, {300, 1000});
     if (version >= 8 && o.nodes > 1 && r.chance(300)) o.read_window = one_of(r, {1, 100, 1000});
-    if (version >= 8 && r.chance(200)) o.core_wait_ns = one_of(r, {100000, 3000000});
+    if (version >= 8 && r.chance(200)) o.core_wait_ns = one_of(r, {10000, 100000, 300000});
     return o;
 }
 

@@ -62,7 +62,7 @@ class Model {
 
   private:
     struct Read {
-        uint64_t posted, seen, there;  // at the source not before `seen`
+        uint64_t posted, behind, seen, there;  // at the source not before `seen`
     };
     uint64_t wait() {
         return 20'000 + (path_.core_wait_ns == 0
@@ -71,8 +71,8 @@ class Model {
     }
     void ask() {
         window_.on_post(in_flight_, now_);
+        asked_.push_back({now_, in_flight_, now_ + path_.delay_ns, 0});
         in_flight_ += kChunk;
-        asked_.push_back({now_, now_ + path_.delay_ns, 0});
     }
     void send() {
         while (!asked_.empty() && asked_.front().seen <= now_) {
@@ -88,7 +88,7 @@ class Model {
     void take() {
         while (!coming_.empty() && coming_.front().there <= now_) {
             in_flight_ -= kChunk;
-            window_.on_read(kChunk, coming_.front().posted, in_flight_, now_);
+            window_.on_read(kChunk, coming_.front().behind, coming_.front().posted, now_);
             coming_.pop_front();
         }
     }
@@ -163,14 +163,14 @@ TEST(ReadWindow, StaysWithinItsLimits) {
     for (int i = 0; i < 100; ++i) {
         window.on_post(0, now);
         now += 30'000'000;
-        window.on_read(1u << 30, now - 30'000'000, 0, now);
+        window.on_read(1u << 30, 0, now - 30'000'000, now);
     }
     EXPECT_EQ(window.bytes(), 5000u);
     for (int i = 0; i < 2000; ++i) {
         window.on_core_wait(0);
         window.on_post(0, now);
         now += 30'000'000;
-        window.on_read(1, now - 1, 0, now);
+        window.on_read(1, 0, now - 1, now);
     }
     EXPECT_EQ(window.bytes(), 1000u);
 }
