@@ -27,7 +27,7 @@ packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help compatibility deps mpis ucx ucx-aarch64 build test test-main test-asan test-tsan campaigns test-mutants test-mpi test-kill \
-    test-stress test-alias test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz demo venv man format clean
+    test-stress test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -110,13 +110,17 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 	    --output-log build/$*/ctest.log
 
 # What 'make test' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
-campaigns: test-mpi test-kill test-stress test-alias test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 ## all the test-... below, one after the other
+campaigns: test-mpi test-kill test-stress test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 ## all the test-... below, one after the other
 
 test-mpi: build ## the MPI programs in every shape of a job, with each MPI
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-mpi: SKIP: no $$flavour"; continue; }; \
 	    LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/mpi/run_programs.py --build $(CURDIR)/build --flavour $$flavour \
 	    --host real --mpirun mpirun.$$flavour || exit 1; done
+
+test-fabric: build ## a million wake-ups of each fabric
+	$(quiet)for fabric in fabric_conformance_test $(notdir $(wildcard build/bin/ucx_conformance_test_*)); do \
+	    LONGSHORE_INTERNAL_TEST_ALL=1 UCX_TLS=tcp,self build/bin/$$fabric --gtest_filter='*.NoWakeUpIsLost*' || exit 1; done
 
 test-sim: build ## the simulator's random worlds (SEEDS=100000)
 	$(quiet)build/bin/longshore-sim --seeds $(or $(SEEDS),100000) --jobs $(J)

@@ -354,10 +354,11 @@ TEST_P(Contract, LostPeerIsToldOnceAndPostsStillEnd) {
 }
 
 // A ringer and a sleeper: every ring is noticed, however they fall.
-TEST_P(Contract, NoWakeUpIsLostInAMillionRings) {
+TEST_P(Contract, NoWakeUpIsLostInManyRings) {
     if (!world_->has_threads()) GTEST_SKIP() << "one thread; sleepers are the simulator's actors";
     if (world_->staging_only()) GTEST_SKIP() << "doorbells know nothing of staging";
-    const uint32_t rings = 1'000'000 / slowness();
+    // A million are half a minute where other processes want the cores, too.
+    const uint32_t rings = (getenv("LONGSHORE_INTERNAL_TEST_ALL") ? 1'000'000 : 100'000) / slowness();
     const NodeMemory memory = world_->memory(kNode0);
     std::atomic<uint32_t> asked{0}, answered{0}, looked{0};
     std::thread ringer([&] {
