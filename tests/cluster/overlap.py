@@ -41,7 +41,8 @@ import overlap_figures as figures  # noqa: E402
 KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
 HOST, KEPT, LONGSHORE = "host", "host, kept pages", "longshore"
 OFFLOADED = re.compile(r"longshore: (\d+) of \d+ collective calls offloaded")
-LAUNCH_LIMIT_S, FINALIZE_LIMIT_S = 600, 15
+LAUNCH_LIMIT_S, FINALIZE_LIMIT_S = 300, 15
+WORK_FACTOR_MAX = 200  # of examples/fft's computing; where it is not enough the cost cannot be told, and the table says so
 TCP_SECONDS, TCP_BYTES_MAX, TCP_BYTES_UNHELD, TCP_ROUNDS = 2, 1 << 30, 1 << 29, 3
 WORK_COLLECTIVES, WAITED_COLLECTIVES = "ialltoallv,iallgatherv,ibcast", "alltoallv,allgatherv,bcast"
 SAME = ("nodes", "ranks_per_node", "rate", "delay", "mpi", "size", "variables", "precision", "set", "also", "build", "what")
@@ -203,7 +204,7 @@ class Measurement:
         # A half of computing is packing and unpacking, which is not repeated.
         wanted = 1.15 * figures.COMPUTING_OVER_EXCHANGES * slowest
         factor = 1 if computing >= wanted else math.ceil(1 + (wanted - computing) / (computing / 2))
-        return factor, launch["bytes_between_nodes"]
+        return min(factor, WORK_FACTOR_MAX), launch["bytes_between_nodes"]
 
     def exchange_by_tcp(self, bytes_of_node):
         """Plain TCP between all nodes at once, as many bytes as the program moves or as 2 s of the wire: the mean of the nodes."""

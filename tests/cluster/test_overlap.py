@@ -115,8 +115,11 @@ class TestFigures(unittest.TestCase):
 @unittest.skipIf(MISSING, MISSING)
 class TestTool(unittest.TestCase):
     def run_tool(self, *arguments):
-        return subprocess.run([sys.executable, HERE / "overlap.py", *map(str, arguments)], capture_output=True, text=True,
-                              timeout=300, check=False)
+        try:
+            return subprocess.run([sys.executable, HERE / "overlap.py", *map(str, arguments)], capture_output=True, text=True,
+                                  timeout=400, check=False)
+        except subprocess.TimeoutExpired as error:
+            self.fail(f"not in time:\n{(error.stderr or b'').decode()}")
 
     def test_all_of_it_briefly(self):
         with tempfile.TemporaryDirectory() as folder:
