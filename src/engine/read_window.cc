@@ -4,6 +4,7 @@ namespace longshore {
 namespace {
 constexpr uint64_t kIntervalNs = 20'000'000;  // several turns of a scheduler: what comes late is evened out
 constexpr uint64_t kPeriodNs = 2'000'000'000;
+constexpr uint64_t kWaitsPeriodNs = 500'000'000;
 constexpr uint64_t kHeadroom = 2;  // estimates lag, and a link that is idle is lost
 constexpr uint64_t kEnds = 2;      // service processes that wait for a core, one after the other
 }  // namespace
@@ -39,9 +40,14 @@ void ReadWindow::close_interval(uint64_t now_ns) {
     interval_bytes_ = 0;
 }
 
-// The longest of late, which fades: what a scheduler does once it does again.
-void ReadWindow::on_core_wait(uint64_t wait_ns) {
-    core_wait_ns_ = std::max(wait_ns, core_wait_ns_ - core_wait_ns_ / 16);
+void ReadWindow::on_core_wait(uint64_t wait_ns, uint64_t now_ns) {
+    if (now_ns - std::min(now_ns, waits_begin_ns_) >= kWaitsPeriodNs) {
+        waits_begin_ns_ = now_ns;
+        core_wait_ns_ = period_wait_ns_;
+        period_wait_ns_ = 0;
+    }
+    period_wait_ns_ = std::max(period_wait_ns_, wait_ns);
+    core_wait_ns_ = std::max(core_wait_ns_, period_wait_ns_);
     update();
 }
 

@@ -22,8 +22,8 @@ class ReadWindow {
     void on_post(uint64_t in_flight, uint64_t now_ns);
     // It has come, as posted then.
     void on_read(uint64_t bytes, uint64_t in_flight, uint64_t posted_ns, uint64_t now_ns);
-    // For so long a service process that wanted to run waited for its core, each time, of late.
-    void on_core_wait(uint64_t wait_ns);
+    // For so long this service process, when it wanted to run, has just waited for its core.
+    void on_core_wait(uint64_t wait_ns, uint64_t now_ns);
 
     uint64_t bytes() const { return probing_ ? limits_.bytes_min : bytes_; }
     // What it follows from, for the statistics: bytes per second, and ns.
@@ -48,7 +48,9 @@ class ReadWindow {
     // makes.
     uint64_t period_begin_ns_ = 0, period_delay_ns_ = UINT64_MAX, delay_ns_ = UINT64_MAX;
     bool probing_ = false;
-    uint64_t core_wait_ns_ = 0;
+    // The longest of this period of waits and the one before: most are short, and it is the others that leave
+    // a link idle.
+    uint64_t waits_begin_ns_ = 0, period_wait_ns_ = 0, core_wait_ns_ = 0;
 };
 
 }  // namespace longshore

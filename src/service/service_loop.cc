@@ -20,7 +20,7 @@ constexpr uint64_t kRaisedNs = 100'000;       // about a chunk's time: small one
 constexpr uint64_t kYieldedWaitNs = 100'000;  // a rank that stops waiting does not ring
 constexpr uint64_t kYieldedWaitMaxNs = 3'200'000;
 constexpr size_t kRefusedMax = 256;
-constexpr uint64_t kCoreWaitNs = 10'000'000;  // between looks at how long this process waits for its core
+constexpr uint64_t kCoreWaitNs = 1'000'000;  // between looks at how long this process waits for its core
 constexpr int kActionsPerTurn = 32;
 constexpr uint64_t kBytesPerTurn = 256 * 1024;  // then messages are looked at: some are of small operations
 constexpr uint64_t kCopyBit = uint64_t{1} << 63;
@@ -140,7 +140,7 @@ void ServiceLoop::note_read(uint32_t read) {
 void ServiceLoop::follow_core_wait(uint64_t now) {
     if (reading_bytes_ == 0 || now - core_waited_ns_ < kCoreWaitNs) return;
     core_waited_ns_ = now;
-    window_.on_core_wait(core_wait_.take_ns());
+    window_.on_core_wait(core_wait_.take_ns(), now);
 }
 
 bool ServiceLoop::carry_out(const Action& action) {

@@ -48,7 +48,7 @@ class Model {
                 take();
                 const uint64_t limit = follows ? window_.bytes() : kFixed;
                 while (in_flight_ < limit) ask();
-                if (follows) window_.on_core_wait(path_.core_wait_ns);
+                if (follows) window_.on_core_wait(path_.core_wait_ns, now_);
                 sum += limit;
                 ++looks;
                 destination_at_ = now_ + wait();
@@ -157,7 +157,7 @@ TEST(ReadWindow, FollowsRanksThatComputeAndThatDoNot) {
 TEST(ReadWindow, StaysWithinItsLimits) {
     ReadWindow window({.bytes_min = 1000, .bytes_max = 5000, .bytes_begin = 2000});
     EXPECT_EQ(window.bytes(), 2000u);
-    window.on_core_wait(UINT64_MAX / 4);
+    window.on_core_wait(UINT64_MAX / 8, 1);
     EXPECT_EQ(window.bytes(), 2000u);
     uint64_t now = 0;
     for (int i = 0; i < 100; ++i) {
@@ -167,7 +167,7 @@ TEST(ReadWindow, StaysWithinItsLimits) {
     }
     EXPECT_EQ(window.bytes(), 5000u);
     for (int i = 0; i < 2000; ++i) {
-        window.on_core_wait(0);
+        window.on_core_wait(0, now);
         window.on_post(0, now);
         now += 30'000'000;
         window.on_read(1, 0, now - 1, now);
