@@ -5,8 +5,8 @@ namespace {
 constexpr uint64_t kIntervalNs = 20'000'000;  // several turns of a scheduler: what comes late is evened out
 constexpr uint64_t kPeriodNs = 2'000'000'000;
 constexpr uint64_t kWaitsPeriodNs = 500'000'000;
-constexpr uint64_t kHeadroom = 2;  // estimates lag, and a link that is idle is lost
-constexpr uint64_t kEnds = 2;      // service processes that wait for a core, one after the other
+constexpr double kHeadroom = 2;  // estimates lag, and a link that is idle is lost
+constexpr double kEnds = 2;      // service processes that wait for a core, one after the other
 }  // namespace
 
 void ReadWindow::on_post(uint64_t in_flight, uint64_t now_ns) {
@@ -34,7 +34,7 @@ void ReadWindow::on_read(uint64_t bytes, uint64_t in_flight, uint64_t posted_ns,
 void ReadWindow::close_interval(uint64_t now_ns) {
     const uint64_t ns = now_ns - interval_begin_ns_;
     rates_[rates_next_++ % kRates] =
-        static_cast<uint64_t>(static_cast<unsigned __int128>(interval_bytes_) * 1'000'000'000 / ns);
+        static_cast<uint64_t>(static_cast<double>(interval_bytes_) * 1e9 / static_cast<double>(ns));
     rate_ = *std::max_element(rates_, rates_ + kRates);
     interval_begin_ns_ = now_ns;
     interval_bytes_ = 0;
@@ -53,10 +53,10 @@ void ReadWindow::on_core_wait(uint64_t wait_ns, uint64_t now_ns) {
 
 void ReadWindow::update() {
     if (rate_ == 0) return;  // nothing is known yet
-    const auto bytes = static_cast<unsigned __int128>(rate_) * (delay_ns_ + kEnds * core_wait_ns_) /
-                       1'000'000'000 * kHeadroom;
-    bytes_ =
-        static_cast<uint64_t>(std::clamp<unsigned __int128>(bytes, limits_.bytes_min, limits_.bytes_max));
+    const double ns = static_cast<double>(delay_ns_) + kEnds * static_cast<double>(core_wait_ns_);
+    const double bytes = kHeadroom * static_cast<double>(rate_) * ns * 1e-9;
+    bytes_ = static_cast<uint64_t>(std::clamp(bytes, static_cast<double>(limits_.bytes_min),
+                                              static_cast<double>(limits_.bytes_max)));
 }
 
 }  // namespace longshore

@@ -2,6 +2,7 @@
 // stand-ins on a DPU say; and what supervisors pass on: addresses and descriptors of memory. What is taken
 // for one is written back as it was.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -9,6 +10,8 @@
 #include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
+#include "fabric/tcp/addresses.h"
+#include "fabric/tcp/wire.h"
 #include "fabric/ucx/packet.h"
 #include "session/session.h"
 
@@ -26,6 +29,46 @@ void try_packet(std::span<const std::byte> bytes) {
     std::byte header[kPacketHeaderBytesMax];
     const std::span<const std::byte> again = encode_packet(packet, header);
     require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+}
+
+bool is_same(std::span<const std::byte> a, std::span<const std::byte> b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+void try_streams(std::span<const std::byte> bytes) {
+    Hello hello;
+    if (bytes.size() == kHelloBytes && decode_hello(bytes.first<kHelloBytes>(), &hello)) {
+        std::array<std::byte, kHelloBytes> again;
+        encode_hello(hello, again);
+        require(is_same(again, bytes));
+    }
+    Challenge challenge;
+    if (bytes.size() == kChallengeBytes && decode_challenge(bytes.first<kChallengeBytes>(), &challenge)) {
+        std::array<std::byte, kChallengeBytes> again;
+        encode_challenge(challenge, again);
+        require(is_same(again, bytes));
+    }
+    DataHeader header;
+    if (bytes.size() == kDataHeaderBytes && decode_data(bytes.first<kDataHeaderBytes>(), &header)) {
+        require(header.bytes <= kDataBytesMax);
+        std::array<std::byte, kDataHeaderBytes> again;
+        encode_data(header, again);
+        require(is_same(again, bytes));
+    }
+    Talk talk;
+    if (decode_talk(bytes, &talk)) {
+        std::vector<std::byte> again(kTalkBytesMax);
+        require(is_same(std::span(again).first(encode_talk(talk, again)), bytes));
+    }
+    std::vector<TcpAddress> addresses;
+    uint16_t port = 0;
+    if (decode_addresses(bytes, &addresses, &port)) {
+        require(is_same(encode_addresses(addresses, port), bytes));
+        const std::vector<TcpAddress> own(addresses.begin(), addresses.begin() + 1);
+        order_addresses(own, &addresses);
+        sockaddr_storage storage;
+        for (const TcpAddress& address : addresses) require(socket_address(address, port, &storage) != 0);
+    }
 }
 
 void try_addresses(std::span<const std::byte> bytes, size_t count) {
@@ -89,6 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size != 0) memcpy(copy.get(), data, size);
     const std::span<const std::byte> bytes(copy.get(), size);
     try_packet(bytes);
+    try_streams(bytes);
     for (size_t count = 0; count < 4; ++count) try_addresses(bytes, count);
     try_span(bytes);
     try_host_region(bytes);

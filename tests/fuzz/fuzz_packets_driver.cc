@@ -13,6 +13,8 @@
 #include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
+#include "fabric/tcp/addresses.h"
+#include "fabric/tcp/wire.h"
 #include "fabric/ucx/packet.h"
 #include "session/session.h"
 
@@ -45,6 +47,56 @@ Bytes make_packet(Prng* random) {
     std::byte header[kPacketHeaderBytesMax];
     const auto bytes = encode_packet(p, header);
     return {bytes.begin(), bytes.end()};
+}
+
+Bytes make_stream(Prng* random) {
+    Hello hello;
+    hello.kind = static_cast<StreamKind>(1 + random->below(2));
+    hello.incarnation = static_cast<uint32_t>(random->next());
+    hello.connection = random->next();
+    Challenge challenge;
+    challenge.incarnation = hello.incarnation;
+    DataHeader header;
+    header.ahead = random->chance(500);
+    header.bytes = 1 + static_cast<uint32_t>(random->below(kDataBytesMax));
+    header.id = random->next() >> random->below(64);
+    Talk talk;
+    talk.kind = static_cast<TalkKind>(1 + random->below(4));
+    const Bytes frame(random->below(kFrameBytesMax), std::byte{7});
+    talk.frame = frame;
+    talk.id = talk.offset = random->next();
+    talk.bytes = talk.used = random->next() >> random->below(64);
+    Bytes out;
+    switch (random->below(4)) {
+        case 0:
+            out.resize(kHelloBytes);
+            encode_hello(hello, std::span<std::byte, kHelloBytes>(out.data(), kHelloBytes));
+            break;
+        case 1:
+            out.resize(kChallengeBytes);
+            encode_challenge(challenge, std::span<std::byte, kChallengeBytes>(out.data(), kChallengeBytes));
+            break;
+        case 2:
+            out.resize(kDataHeaderBytes);
+            encode_data(header, std::span<std::byte, kDataHeaderBytes>(out.data(), kDataHeaderBytes));
+            break;
+        default:
+            out.resize(kTalkBytesMax);
+            out.resize(encode_talk(talk, out));
+    }
+    return out;
+}
+
+Bytes make_tcp_addresses(Prng* random) {
+    std::vector<TcpAddress> addresses(1 + random->below(4));
+    for (TcpAddress& a : addresses) {
+        a.v6 = random->chance(300);
+        a.prefix = static_cast<uint8_t>(random->below(33));
+        a.speed_mbps = static_cast<uint32_t>(random->next());
+        for (uint8_t& byte : std::span(a.bytes).first(a.v6 ? 16 : 4))
+            byte = static_cast<uint8_t>(random->next());
+    }
+    return encode_addresses(addresses, static_cast<uint16_t>(1 + random->below(65535)));
 }
 
 Bytes make_addresses(Prng* random) {
@@ -153,8 +205,9 @@ int main(int argc, char** argv) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     uint64_t runs = 0;
     for (; runs % 1024 != 0 || std::chrono::steady_clock::now() < end; ++runs) {
-        constexpr Bytes (*kMakers[])(Prng*) = {make_packet,   make_addresses, make_span, make_host_region,
-                                               make_exported, make_hello,     make_post, make_message};
+        constexpr Bytes (*kMakers[])(Prng*) = {make_packet,   make_addresses,    make_span, make_host_region,
+                                               make_exported, make_hello,        make_post, make_message,
+                                               make_stream,   make_tcp_addresses};
         Bytes bytes = kMakers[runs % std::size(kMakers)](&random);
         damage(&random, &bytes);
         LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());

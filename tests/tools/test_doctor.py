@@ -52,11 +52,12 @@ class Doctor(CommandTest):
         network = self.checks(0, **environment)["network"]
         self.assertEqual(network["verdict"], "warn")
         self.assertIn("plain MPI", network["found"])
-        self.assertIn("LONGSHORE_UCX_ROOT", network["advice"])
-        part = self.root / "lib" / "longshore-ucx.so"
+        self.assertIn("libssl-dev", network["advice"])
+        self.assertIn("LONGSHORE_UCX_ROOT", self.checks(0, **environment, LONGSHORE_NETWORK="ucx")["network"]["advice"])
+        part = self.root / "lib" / "longshore-tcp.so"
         part.write_text("not a library")
         self.assertEqual(self.checks(0, **environment)["network"]["verdict"], "warn")
-        self.assertNotIn("ucx", self.checks(0, **environment)["shim"]["found"])
+        self.assertNotIn("tcp", self.checks(0, **environment)["shim"]["found"])
 
     def kernel_is_able(self):
         whole = json.loads(self.longshore("doctor", "--json", expect=None).stdout)

@@ -15,7 +15,7 @@
 namespace longshore {
 namespace {
 
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kAddressesVersion = 1;
 // Bridges of containers and virtual machines have the same address on every machine. They are tried last.
 constexpr uint32_t kBridgePenalty = 1;
 
@@ -108,7 +108,7 @@ std::vector<TcpAddress> own_addresses(const std::string& interfaces, std::string
 std::vector<std::byte> encode_addresses(std::span<const TcpAddress> addresses, uint16_t port) {
     std::byte bytes[4 + kTcpAddressesMax * 24];
     Writer w(bytes, sizeof bytes);
-    w.put(kVersion);
+    w.put(kAddressesVersion);
     w.put(port);
     w.put(static_cast<uint8_t>(std::min(addresses.size(), kTcpAddressesMax)));
     for (const TcpAddress& a : addresses.first(std::min(addresses.size(), kTcpAddressesMax))) {
@@ -122,7 +122,7 @@ std::vector<std::byte> encode_addresses(std::span<const TcpAddress> addresses, u
 
 bool decode_addresses(std::span<const std::byte> bytes, std::vector<TcpAddress>* addresses, uint16_t* port) {
     Reader r(bytes);
-    if (r.get<uint8_t>() != kVersion) return false;
+    if (r.get<uint8_t>() != kAddressesVersion) return false;
     *port = r.get<uint16_t>();
     const auto count = r.get<uint8_t>();
     if (*port == 0 || count == 0 || count > kTcpAddressesMax) return false;
