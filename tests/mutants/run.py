@@ -7,7 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-SEEDS = 2000
+SEEDS = 6000
 HERE = pathlib.Path(__file__).resolve().parent
 SRC = HERE.parents[1] / "src"
 CXX = os.environ.get("CXX", "g++")
