@@ -57,7 +57,7 @@ int exec_role(void* argument) {
 std::vector<char*> network_settings() {
     std::vector<char*> settings;
     for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
-        for (const char* prefix : {"UCX_", "LONGSHORE_UCX_", "LONGSHORE_INTERNAL_NETWORK=", "LONGSHORE_INTERNAL_LONG"}) {
+        for (const char* prefix : {"UCX_", "LONGSHORE_UCX_", "LONGSHORE_INTERNAL_NETWORK="}) {
             if (strncmp(*at, prefix, strlen(prefix)) == 0) settings.push_back(*at);
         }
     }

@@ -141,7 +141,7 @@ void take_place(const PlaceService& place) {
     }
     const sched_param none{};
     sched_setscheduler(0, place.only_idle ? SCHED_IDLE : SCHED_OTHER, &none);
-    if (!place.only_idle && getenv("LONGSHORE_INTERNAL_LONG_TURNS") == nullptr) ask_for_short_turns();
+    if (!place.only_idle) ask_for_short_turns();
 }
 
 }  // namespace longshore
