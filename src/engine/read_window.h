@@ -11,12 +11,15 @@ namespace longshore {
 
 class ReadWindow {
   public:
-    // At least and at most so many bytes; at first `begin`.
+    // At least and at most so many bytes; at first `begin`. bytes_max comes first where they differ.
     struct Limits {
         uint64_t bytes_min = 1u << 20, bytes_max = 64u << 20, bytes_begin = 4u << 20;
     };
     ReadWindow() : ReadWindow(Limits{}) {}
-    explicit ReadWindow(const Limits& limits) : limits_(limits), bytes_(limits.bytes_begin) {}
+    explicit ReadWindow(const Limits& limits) : limits_(limits) {
+        limits_.bytes_min = std::min(limits.bytes_min, limits.bytes_max);
+        bytes_ = std::clamp(limits.bytes_begin, limits_.bytes_min, limits_.bytes_max);
+    }
 
     // A read is posted; `in_flight`: bytes of the others.
     void on_post(uint64_t in_flight, uint64_t now_ns);
@@ -26,10 +29,6 @@ class ReadWindow {
     void on_core_wait(uint64_t wait_ns, uint64_t now_ns);
 
     uint64_t bytes() const { return probing_ ? limits_.bytes_min : bytes_; }
-    // What it follows from, for the statistics: bytes per second, and ns.
-    uint64_t rate() const { return rate_; }
-    uint64_t delay_ns() const { return delay_ns_; }
-    uint64_t core_wait_ns() const { return core_wait_ns_; }
 
   private:
     static constexpr uint32_t kRates = 16;

@@ -154,6 +154,15 @@ TEST(ReadWindow, FollowsRanksThatComputeAndThatDoNot) {
     EXPECT_LE(model.run(2 * kSecond).window_mean, computing / 2);
 }
 
+// One read of 4 KiB at a time, as LONGSHORE_SERVICE_READS_MAX=1 and LONGSHORE_CHUNK_BYTES=4K have it.
+TEST(ReadWindow, IsNoLargerThanAFewSmallReads) {
+    ReadWindow window({.bytes_max = 4096});
+    EXPECT_EQ(window.bytes(), 4096u);
+    window.on_post(0, 0);
+    window.on_read(1u << 30, 0, 0, 30'000'000);
+    EXPECT_EQ(window.bytes(), 4096u);
+}
+
 TEST(ReadWindow, StaysWithinItsLimits) {
     ReadWindow window({.bytes_min = 1000, .bytes_max = 5000, .bytes_begin = 2000});
     EXPECT_EQ(window.bytes(), 2000u);

@@ -55,7 +55,6 @@ struct TcpFabric::Peer {
     std::vector<TcpAddress> addresses;
     uint16_t port = 0;
     size_t next_address = 0;
-    TcpAddress reached;         // where talk was opened
     uint64_t since_ns = 0;      // in this state
     uint64_t dial_at_ns = 0;    // when to try again; 0: an attempt is under way
     uint64_t dial_wait_ns = 0;  // between attempts

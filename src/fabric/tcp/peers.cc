@@ -50,30 +50,23 @@ void TcpFabric::connect(Peer& peer) {
     peer.since_ns = now_ns();
     peer.next_address = 0;
     peer.dial_wait_ns = kDialWaitMinNs;
-    dial(peer);
+    dial(peer, StreamKind::kTalk);
 }
 
-// The next of its addresses. Whether that succeeds is told by take_in() or on_failed().
-void TcpFabric::dial(Peer& peer) {
+// Talk at the next of the peer's addresses, or data at the one where talk was opened. Whether that succeeds
+// is told by take_in() or on_failed().
+void TcpFabric::dial(Peer& peer, StreamKind kind) {
     peer.dial_at_ns = 0;
     Hello hello;
-    hello.from = options_.self;
-    hello.to = peer.at;
-    hello.incarnation = options_.incarnation;
-    if (peer.addresses.empty() ||
-        getrandom(&hello.connection, sizeof hello.connection, 0) != sizeof hello.connection)
-        return on_failed(peer.at, StreamKind::kTalk, EDESTADDRREQ);
-    door_->open(hello, peer.addresses[peer.next_address], peer.port);
-}
-
-void TcpFabric::dial_data(Peer& peer) {
-    peer.dial_at_ns = 0;
-    Hello hello;
-    hello.kind = StreamKind::kData;
+    hello.kind = kind;
     hello.from = options_.self;
     hello.to = peer.at;
     hello.incarnation = options_.incarnation;
     hello.connection = peer.connection;
+    if (kind == StreamKind::kTalk &&
+        (peer.addresses.empty() ||
+         getrandom(&hello.connection, sizeof hello.connection, 0) != sizeof hello.connection))
+        return on_failed(peer.at, kind, EDESTADDRREQ);
     door_->open(hello, peer.addresses[peer.next_address], peer.port);
 }
 
@@ -137,7 +130,7 @@ void TcpFabric::take_in(const Door::Met& met, Stream stream) {
     if (!watch(peer, StreamKind::kTalk)) peer.set_broken("cannot be waited for");
     ask_for_all(peer);
     mark(peer);
-    if (peer.dialed) dial_data(peer);
+    if (peer.dialed) dial(peer, StreamKind::kData);
 }
 
 bool TcpFabric::watch(Peer& peer, StreamKind kind) {
@@ -219,7 +212,7 @@ void TcpFabric::look_at_peers(uint64_t now) {
                 if (age >= kLimitsToConnect * options_.limit_ns) {
                     lose(peer);
                 } else if (peer.dial_at_ns != 0 && now >= peer.dial_at_ns) {
-                    dial(peer);
+                    dial(peer, StreamKind::kTalk);
                 }
                 break;
             case Peer::State::kConnected:
@@ -229,7 +222,7 @@ void TcpFabric::look_at_peers(uint64_t now) {
                 if (age >= kLimitsToConnect * options_.limit_ns) {
                     break_off(peer, "cannot be reached for data");
                 } else if (peer.dial_at_ns != 0 && now >= peer.dial_at_ns) {
-                    dial_data(peer);
+                    dial(peer, StreamKind::kData);
                 }
                 break;
             case Peer::State::kDown:

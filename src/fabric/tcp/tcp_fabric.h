@@ -88,8 +88,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     std::string name_of(const Peer& peer) const;
     bool dials_first(const Peer& peer) const;
     void connect(Peer& peer);
-    void dial(Peer& peer);
-    void dial_data(Peer& peer);
+    void dial(Peer& peer, StreamKind kind);
     bool watch(Peer& peer, StreamKind kind);
     void hang_up(Peer& peer);
     void break_off(Peer& peer, const std::string& why);
