@@ -44,6 +44,19 @@ Block Geometry::incoming(Rank source) const {
                : span(recv, load_relaxed(&record_.recv_blocks_offset), uniform, source.value);
 }
 
+uint64_t Geometry::incoming_bytes(uint32_t size) const {
+    const CollectiveRules& r = rules();
+    if (!r.takes(Rank{load_relaxed(&record_.rank)}, Rank{load_relaxed(&record_.root)})) return 0;
+    const uint64_t uniform = load_relaxed(&record_.recv_block_bytes);
+    const uint64_t blocks_offset = load_relaxed(&record_.recv_blocks_offset);
+    if (r.taken == Blocks::kOne) return uniform;
+    if (blocks_offset == 0) return uniform * size;
+    const BlockSpan* const blocks = memory_.at_checked<BlockSpan>(blocks_offset, size);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; blocks != nullptr && i < size; ++i) sum += load_relaxed(&blocks[i].bytes);
+    return sum;
+}
+
 Block Geometry::outgoing(Rank destination) const {
     const MemoryRef send{local_, RegionId{load_relaxed(&record_.send_region)},
                          load_relaxed(&record_.send_offset)};

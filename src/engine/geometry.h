@@ -32,6 +32,8 @@ class Geometry {
     Block landing(Rank source) const;
     // Where a block of another node is written.
     Block arriving(Rank source) const { return has_landing(record_) ? landing(source) : incoming(source); }
+    // How much this record's rank receives in a group of `size`. An estimate, where the record is not stable.
+    uint64_t incoming_bytes(uint32_t size) const;
     // Whether `rank` gives anything in this collective at all.
     bool is_source(Rank rank) const { return rules().gives(rank, Rank{load_relaxed(&record_.root)}); }
 

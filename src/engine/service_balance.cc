@@ -48,8 +48,9 @@ void ServiceEngine::State::offer(WakeSet* wake) {
 void ServiceEngine::State::lend(ServiceId to) {
     constexpr uint32_t kBlocksMax = 4;
     uint32_t left = std::min(kBlocksMax, limits.reads_max);
-    for (uint32_t i = shares; i != kNone && left != 0; i = share_pool[i].next)
-        left -= lend_of(share_pool[i], to, left);
+    for (const ShareClass& c : classes)
+        for (uint32_t i = c.shares; i != kNone && left != 0; i = share_pool[i].next)
+            left -= lend_of(share_pool[i], to, left);
 }
 
 uint32_t ServiceEngine::State::lend_of(Share& s, ServiceId to, uint32_t blocks_max) {

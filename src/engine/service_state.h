@@ -80,13 +80,13 @@ struct EagerBytes {
     std::byte bytes[kEagerBytesMax];
 };
 
-// What one operation has had of this service process, all its ranks together: who has had least is served
-// next (start-time fair queueing), so that a huge operation does not hold up a small one.
+// An operation of ranks of this service process, all of them together (service_turns.cc).
 struct Share {
     uint32_t next = kNone;   // in State::shares
     uint32_t chain = kNone;  // in its hash chain
     OperationId operation;
-    uint64_t served = 0;     // bytes, counted from the level at which it came
+    uint64_t bytes = 0;      // that our ranks receive in it
+    uint32_t its_class = 0;  // by them
     uint32_t watch = kNone;  // in the ring of its watches: to look at next
     uint32_t watch_count = 0;
     uint32_t queued_count = 0;    // entries in the read queue
@@ -95,6 +95,13 @@ struct Share {
     List ready;                   // blocks to be read, in order
     List landed;                  // shared blocks to be given to others of the node
 };
+
+// Operations of about one size.
+struct ShareClass {
+    uint32_t shares = kNone;  // in the order in which they are served
+    uint64_t served = 0;      // bytes that all of it have had, counted from the level at which it came
+};
+constexpr uint32_t kShareClasses = 16;
 
 // An operation of one of this service process's ranks.
 struct Watch {
@@ -317,11 +324,11 @@ struct ServiceEngine::State {
     uint64_t* queued_bits;  // [watches_max][words]: sources whose block is in the read queue
     uint32_t words;         // per watch
     Pool<Share> share_pool;
-    uint32_t shares = kNone;   // the one that has had least, and so on
+    ShareClass classes[kShareClasses];
     uint32_t serving = kNone;  // the one at hand
     uint32_t* share_buckets;
     uint32_t share_bucket_count;
-    uint64_t level = 0;         // what whoever was served last had had before
+    uint64_t level = 0;  // what the class that was served last had had before
     uint32_t watches_used = 0;  // highest in use + 1
     uint32_t watch_count = 0;
     uint32_t help_events = 0;            // doorbell count when there was nothing to do for others' ranks
@@ -434,7 +441,7 @@ struct ServiceEngine::State {
     void drop_share(uint32_t share);
     bool next_turn(Action* out, uint32_t events, WakeSet* wake);
     bool serve(Share& s, Action* out, uint32_t events, WakeSet* wake);
-    void charge(Share& s, uint64_t bytes);
+    void charge(const Share& s, uint64_t bytes);
     bool next_copy(Share& s, Action* out, uint32_t events);
     bool claim(Watch& w, Copy* out);
     void make_ready(uint32_t q);

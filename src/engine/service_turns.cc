@@ -1,7 +1,9 @@
 // ServiceEngine: whose turn it is. What there is to move (chunks between ranks of the node, blocks of other
-// nodes) is served by operation: the one that has had least of this service process comes next, by start-time
-// fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), and its ranks in turn. An operation of many ranks or
-// large blocks so gets no more than a small one that has just begun.
+// nodes) is served by operation. Operations of about one size are a class. The class that has had least of this
+// service process comes next, by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), so that a huge
+// operation gets no more than a small one that has just begun. In a class the operation that began first is
+// served until it is over: were they served side by side, all would be over at the end only, and a program
+// that computes with each result would have nothing to do until then.
 #include "engine/service_state.h"
 
 namespace longshore {
@@ -9,6 +11,14 @@ namespace {
 
 // However few bytes a move has, it costs about as much as so many.
 constexpr uint64_t kMoveCostBytes = 4096;
+// Classes: up to so many bytes, up to kClassFactor times as many, and so on.
+constexpr uint64_t kClassFirst = 256 * 1024, kClassFactor = 4;
+
+uint32_t class_of(uint64_t bytes) {
+    uint32_t i = 0;
+    for (uint64_t end = kClassFirst; bytes > end && i < kShareClasses - 1; end *= kClassFactor) ++i;
+    return i;
+}
 
 uint32_t share_bucket(const OperationId& id, uint32_t count) {
     return static_cast<uint32_t>(mix64(id.group.value ^ mix64(id.sequence))) & (count - 1);
@@ -16,16 +26,21 @@ uint32_t share_bucket(const OperationId& id, uint32_t count) {
 
 }  // namespace
 
-// Into the list by what it has had; behind those that have had as much.
+// Into the list of its class: the last, but before the later ones of its own group.
 void ServiceEngine::State::sort_in(uint32_t i) {
-    uint32_t* link = &shares;
-    while (*link != kNone && share_pool[*link].served <= share_pool[i].served) link = &share_pool[*link].next;
-    share_pool[i].next = *link;
+    Share& s = share_pool[i];
+    s.its_class = class_of(s.bytes);
+    uint32_t* link = &classes[s.its_class].shares;
+    for (; *link != kNone; link = &share_pool[*link].next) {
+        const OperationId& other = share_pool[*link].operation;
+        if (other.group == s.operation.group && other.sequence > s.operation.sequence) break;
+    }
+    s.next = *link;
     *link = i;
 }
 
 void ServiceEngine::State::unlink_share(uint32_t i) {
-    uint32_t* link = &shares;
+    uint32_t* link = &classes[share_pool[i].its_class].shares;
     while (*link != i) link = &share_pool[*link].next;
     *link = share_pool[i].next;
 }
@@ -41,12 +56,16 @@ void ServiceEngine::State::join_share(uint32_t i) {
         k = share_pool.take();  // there are as many as watches
         Share& s = share_pool[k];
         s.operation = id;
-        s.served = level;
         s.chain = bucket;
         bucket = k;
         sort_in(k);
     }
     Share& s = share_pool[k];
+    s.bytes += Geometry(memory, memory.record(w.local, w.record), w.local).incoming_bytes(w.seen.size);
+    if (class_of(s.bytes) != s.its_class) {
+        unlink_share(k);
+        sort_in(k);
+    }
     w.share = k;
     if (s.watch_count++ == 0) {
         s.watch = w.share_next = w.share_previous = i;
@@ -82,19 +101,27 @@ void ServiceEngine::State::drop_share(uint32_t i) {
     share_pool.give(i);
 }
 
-// The next move of whoever has had least and has something to move.
+// The next move of the class that has had least and has something to move.
 bool ServiceEngine::State::next_turn(Action* out, uint32_t events, WakeSet* wake) {
     if (!helping) yielded = false;
-    for (uint32_t i = shares; i != kNone;) {
-        serving = i;
-        const bool served = serve(share_pool[i], out, events, wake);
-        serving = kNone;
-        const uint32_t next = share_pool[i].next;
-        if (share_pool[i].watch_count == 0) drop_share(i);
-        if (served) return true;
-        i = next;
+    for (uint32_t tried = 0;;) {
+        uint32_t least = kShareClasses;
+        for (uint32_t c = 0; c < kShareClasses; ++c) {
+            if (classes[c].shares == kNone || (tried >> c & 1) != 0) continue;
+            if (least == kShareClasses || classes[c].served < classes[least].served) least = c;
+        }
+        if (least == kShareClasses) return false;
+        tried |= 1u << least;
+        for (uint32_t i = classes[least].shares; i != kNone;) {
+            serving = i;
+            const bool served = serve(share_pool[i], out, events, wake);
+            serving = kNone;
+            const uint32_t next = share_pool[i].next;
+            if (share_pool[i].watch_count == 0) drop_share(i);
+            if (served) return true;
+            i = next;
+        }
     }
-    return false;
 }
 
 bool ServiceEngine::State::serve(Share& s, Action* out, uint32_t events, WakeSet* wake) {
@@ -104,13 +131,11 @@ bool ServiceEngine::State::serve(Share& s, Action* out, uint32_t events, WakeSet
     return staged(out);
 }
 
-// Who had nothing to do for a while has not saved it up.
-void ServiceEngine::State::charge(Share& s, uint64_t bytes) {
-    if (s.served > level) level = s.served;
-    s.served = level + bytes + kMoveCostBytes;
-    const uint32_t i = static_cast<uint32_t>(&s - share_pool.items);
-    unlink_share(i);
-    sort_in(i);
+// A class that had nothing to do for a while has not saved it up.
+void ServiceEngine::State::charge(const Share& s, uint64_t bytes) {
+    ShareClass& c = classes[s.its_class];
+    if (c.served > level) level = c.served;
+    c.served = level + bytes + kMoveCostBytes;
     if (!helping) run_bytes += bytes + kMoveCostBytes;
 }
 
