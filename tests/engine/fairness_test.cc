@@ -1,6 +1,8 @@
 // One service process, two operations: a huge one, and a small one that begins just after it on another
 // communicator. Each has its share of the service process, so that the small one takes at most three times as
-// long as it does alone. In virtual time, and without bytes.
+// long as it does alone. Operations of one size are over one after the other, in the order of their
+// communicator, so that a program that computes with each result has something to do. In virtual time, and
+// without bytes.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -122,6 +124,27 @@ TEST_P(Fairness, HugeIsNotStarvedBySmall) {
     const uint64_t of_small = kSmallOnes * members * members * GetParam().small_bytes;
     const uint64_t possible = ns * Cluster::kBytesPerNs * GetParam().ranks_of_node.size();
     EXPECT_GE(cluster.bytes_moved - begin, of_small + possible / 3);
+}
+
+// Posted at once, and again: the records that are free then come in another order.
+TEST_P(Fairness, EqualOnesAreOverInTurn) {
+    constexpr uint64_t kCount = 8;
+    Cluster cluster(shape());
+    const GroupSlot group = cluster.add_group(small_ranks());
+    for (uint64_t round = 0; round < 2; ++round) {
+        std::vector<Records> operations(kCount);
+        const uint64_t begin = cluster.now_ns();
+        for (uint64_t i = 0; i < kCount; ++i)
+            enter(cluster, group, small_ranks(), GetParam().small, 16 * GetParam().small_bytes,
+                  false, round * kCount + i + 1, &operations[i]);
+        std::vector<uint64_t> took;
+        for (const Records& records : operations) {
+            took.push_back(cluster.run_timed(records) - begin);
+            for (const auto& [rank, record] : records) cluster.release(rank, record);
+        }
+        for (uint64_t i = 0; i < kCount; ++i)
+            EXPECT_LE(took[i], took.back() * (i + 2) / kCount) << "operation " << i << " of round " << round;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -8,7 +8,6 @@ namespace longshore {
 namespace {
 constexpr size_t kReadsMax = 1u << 16;
 constexpr uint64_t kBytesPerTurn = 1024 * 1024;  // of a peer, each way
-constexpr size_t kLentMin = 32 * 1024;           // shorter pieces are copied as fast
 }  // namespace
 
 // --- Reads that are asked for here.
@@ -233,7 +232,6 @@ bool TcpFabric::begin_piece(Peer& peer) {
     const uint64_t at = request.offset + request.sent;
     header.result = source_.find(request.region, at, header.bytes, &peer.out_piece, &why);
     if (why != nullptr) refuse(why);
-    peer.out_lent = peer.out_piece.size() >= kLentMin && lend_;
     if (header.result == MoveResult::kMoved && peer.out_piece.empty()) {
         if (!peer.out_copy) peer.out_copy = std::make_unique_for_overwrite<std::byte[]>(kDataBytesMax);
         const std::span<std::byte> copy(peer.out_copy.get(), header.bytes);
@@ -260,17 +258,11 @@ bool TcpFabric::serve(Peer& peer) {
             if (budget == 0) return true;
             if (!begin_piece(peer)) return false;
         }
-        const std::span<const std::byte> header =
-            std::span(peer.out_header).last(peer.out_header_left);
+        const iovec parts[] = {
+            {peer.out_header + kDataHeaderBytes - peer.out_header_left, peer.out_header_left},
+            {const_cast<std::byte*>(peer.out_piece.data()), peer.out_piece.size()}};
         size_t sent = 0;
-        Io io;
-        if (peer.out_lent) {
-            io = peer.data.lend(lending_, header, peer.out_piece, &sent);
-        } else {
-            const iovec parts[] = {{const_cast<std::byte*>(header.data()), header.size()},
-                                   {const_cast<std::byte*>(peer.out_piece.data()), peer.out_piece.size()}};
-            io = peer.data.send(parts, &sent);
-        }
+        const Io io = peer.data.send(parts, &sent);
         if (io == Io::kClosed) peer.broken = true;
         if (io == Io::kAgain) peer.data_writable = false;
         if (io != Io::kOk) return false;

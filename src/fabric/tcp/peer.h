@@ -84,7 +84,6 @@ struct TcpFabric::Peer {
     std::byte out_header[kDataHeaderBytes];
     size_t out_header_left = 0;
     std::span<const std::byte> out_piece;
-    bool out_lent = false;  // the kernel sends it from where it lies
     std::unique_ptr<std::byte[]> out_copy;  // of memory that is not mapped here
 
     // Data that comes in: a header, then the bytes that it tells of, in parts that each go to one place.

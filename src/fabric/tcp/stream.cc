@@ -1,7 +1,6 @@
 #include "fabric/tcp/stream.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
@@ -18,7 +17,6 @@ namespace {
 constexpr unsigned char kCipher[2] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 constexpr unsigned char kIdentity[] = "longshore";
 constexpr size_t kIdentityBytes = sizeof kIdentity - 1;
-constexpr int kPipeBytes = 512 * 1024;
 
 // The session that a pre-shared key stands for. The caller owns it. Null: OpenSSL has no memory.
 SSL_SESSION* session_of(SSL* ssl) {
@@ -125,15 +123,11 @@ Io Stream::send(std::span<const iovec> parts, size_t* sent) {
         }
         return Io::kAgain;
     }
-    return send_plain(parts, 0, sent);
-}
-
-Io Stream::send_plain(std::span<const iovec> parts, int flags, size_t* sent) {
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(parts.data());
     message.msg_iovlen = parts.size();
     for (;;) {
-        const ssize_t bytes = sendmsg(socket_.get(), &message, flags | MSG_NOSIGNAL | MSG_DONTWAIT);
+        const ssize_t bytes = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (bytes > 0) {
             *sent = static_cast<size_t>(bytes);
             return Io::kOk;
@@ -142,70 +136,6 @@ Io Stream::send_plain(std::span<const iovec> parts, int flags, size_t* sent) {
         if (bytes == 0 || errno == EAGAIN || errno == EWOULDBLOCK) return Io::kAgain;
         error_ = errno;
         return Io::kClosed;
-    }
-}
-
-Io Stream::lend(LendingPipe& pipe, std::span<const std::byte> head, std::span<const std::byte> bytes,
-                size_t* sent) {
-    const auto part = [](std::span<const std::byte> of) {
-        return iovec{const_cast<std::byte*>(of.data()), of.size()};
-    };
-    if (tls_ || !pipe) {
-        const iovec parts[] = {part(head), part(bytes)};
-        return send(parts, sent);
-    }
-    *sent = 0;
-    if (!head.empty()) {
-        const iovec first = part(head);
-        const Io io = send_plain({&first, 1}, MSG_MORE, sent);
-        if (io != Io::kOk || *sent != head.size()) return io;
-    }
-    while (!bytes.empty()) {
-        const iovec rest = part(bytes);
-        const ssize_t lent = vmsplice(pipe.in_.get(), &rest, 1, SPLICE_F_NONBLOCK);
-        if (lent <= 0) {
-            size_t copied = 0;
-            const Io io = send_plain({&rest, 1}, 0, &copied);
-            *sent += copied;
-            return *sent != 0 ? Io::kOk : io;
-        }
-        size_t left = static_cast<size_t>(lent);
-        const unsigned more = left < bytes.size() ? SPLICE_F_MORE : 0;
-        while (left != 0) {
-            const ssize_t went = splice(pipe.out_.get(), nullptr, socket_.get(), nullptr, left,
-                                        SPLICE_F_NONBLOCK | more);
-            if (went < 0 && errno == EINTR) continue;
-            if (went <= 0) {
-                const bool full = went < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-                if (!full) error_ = errno;
-                pipe.drop(left);
-                if (!full) return Io::kClosed;
-                return *sent != 0 ? Io::kOk : Io::kAgain;
-            }
-            left -= static_cast<size_t>(went);
-            *sent += static_cast<size_t>(went);
-            bytes = bytes.subspan(static_cast<size_t>(went));
-        }
-    }
-    return Io::kOk;
-}
-
-LendingPipe::LendingPipe() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
-    out_ = Fd(ends[0]);
-    in_ = Fd(ends[1]);
-    null_ = Fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-    fcntl(in_.get(), F_SETPIPE_SZ, kPipeBytes);  // else what a pipe has by itself
-    if (!null_) out_.reset();
-}
-
-void LendingPipe::drop(size_t bytes) {
-    while (bytes != 0) {
-        const ssize_t gone = splice(out_.get(), nullptr, null_.get(), nullptr, bytes, SPLICE_F_NONBLOCK);
-        if (gone < 0 && errno == EINTR) continue;
-        if (gone <= 0) return out_.reset();
-        bytes -= static_cast<size_t>(gone);
     }
 }
 

@@ -26,20 +26,6 @@ class TlsContext {
     std::unique_ptr<Inside> inside_;
 };
 
-// A pipe by which memory is lent to a stream: the kernel sends out of the pages themselves. One for all streams
-// of a thread, empty between calls.
-class LendingPipe {
-  public:
-    // False where there is none: then nothing is lent.
-    explicit operator bool() const { return static_cast<bool>(out_); }
-    LendingPipe();
-
-  private:
-    friend class Stream;
-    void drop(size_t bytes);
-    Fd in_, out_, null_;
-};
-
 class Stream {
   public:
     Stream();
@@ -58,10 +44,6 @@ class Stream {
     // Sends what there is room for, in order. kOk: *sent bytes, at least one. After kAgain the next call
     // begins with the same bytes.
     Io send(std::span<const iovec> parts, size_t* sent);
-    // As send() of both, but `bytes` are not copied: until the other end has received them they must stay as
-    // they are, and mapped from shared memory.
-    Io lend(LendingPipe& pipe, std::span<const std::byte> head, std::span<const std::byte> bytes,
-            size_t* sent);
     // kOk: *received bytes, at least one, in the order of `parts`.
     Io receive(std::span<const iovec> parts, size_t* received);
     // After kClosed: the error of the system; 0: the other end has closed.
@@ -71,7 +53,6 @@ class Stream {
 
   private:
     struct Tls;
-    Io send_plain(std::span<const iovec> parts, int flags, size_t* sent);
     Fd socket_;
     std::unique_ptr<Tls> tls_;
     int wakes_at_ = 1;

@@ -139,8 +139,6 @@ class TcpFabric : public Fabric, private Door::Owner {
     Fd epoll_;
     std::unique_ptr<Door> door_;
     RegionSource source_;
-    LendingPipe lending_;
-    bool lend_ = getenv("LEND") != nullptr;
     FabricCounters counters_;
     std::vector<std::vector<Peer>> peers_;  // by node, service process
     std::vector<Peer*> by_index_;
