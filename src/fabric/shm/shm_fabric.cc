@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMessagesPerPoll = 16;
 constexpr size_t kEventsPerWait = 16;
-constexpr uint64_t kSocketTurnNs = 500'000;             // between looks at the sockets while busy
+constexpr uint64_t kSocketTurnNs = 10'000'000;          // between looks at the sockets while busy
 constexpr uint64_t kUnsettledWaitNs = 2'000'000;        // the longest sleep while a connection is being made
 constexpr uint64_t kOwnDescriptor = uint64_t{1} << 32;  // others' say nothing about our connections
 
