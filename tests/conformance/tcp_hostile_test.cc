@@ -110,6 +110,11 @@ class TcpHostile : public testing::Test {
                }) &&
                have == welcome.size() && is_welcome(welcome);
     }
+    static Talk here() {
+        Talk talk;
+        talk.kind = TalkKind::kHere;
+        return talk;
+    }
     static void say(const Line& line, const Talk& talk) {
         std::byte bytes[kTalkBytesMax];
         line.say(std::span(bytes).first(encode_talk(talk, bytes)));
@@ -291,6 +296,8 @@ TEST_F(TcpHostile, DataWithoutTalkIsRefused) {
 TEST_F(TcpHostile, NobodyTakesThePlaceOfWhoIsThere) {
     const Line first(port_);
     ASSERT_TRUE(shake_hands(first, hello()));
+    say(first, here());
+    turn();
     const Line second(port_);
     EXPECT_FALSE(shake_hands(second, hello()));
     EXPECT_FALSE(first.is_closed());
@@ -300,6 +307,39 @@ TEST_F(TcpHostile, NobodyTakesThePlaceOfWhoIsThere) {
     EXPECT_FALSE(shake_hands(third, former));
     EXPECT_FALSE(first.is_closed());
     expect_service();
+}
+
+// One that is late may give its handshake up when A has welcomed it already, and connects anew.
+TEST_F(TcpHostile, WhoGaveUpAWelcomeConnectsAgain) {
+    const Line first(port_), second(port_);
+    ASSERT_TRUE(shake_hands(first, hello()));
+    Hello anew = hello();
+    anew.connection = 78;
+    ASSERT_TRUE(shake_hands(second, anew));
+    EXPECT_TRUE(turn_until([&] { return first.is_closed(); }));
+    say(second, here());
+    turn();
+    EXPECT_FALSE(second.is_closed());
+    EXPECT_EQ(world_.fabric(kA).send(kOther, std::as_bytes(std::span("a frame"))), Post::kAccepted);
+}
+
+// Or is connected by A. Nothing that A had to say is lost.
+TEST_F(TcpHostile, WhoGaveUpAWelcomeIsConnectedAgain) {
+    Fabric &a = world_.fabric(kA), &other = world_.fabric(kOther);
+    const auto frame = std::as_bytes(std::span("said once"));
+    FabricEvent event;
+    {
+        const Line line(port_);
+        ASSERT_TRUE(shake_hands(line, hello()));
+        EXPECT_EQ(a.send(kOther, frame), Post::kAgain) << "said to one that may be gone";
+    }
+    ASSERT_TRUE(turn_until([&] {
+        other.poll({&event, 1}, 0);
+        return a.send(kOther, frame) == Post::kAccepted;
+    }));
+    EXPECT_TRUE(turn_until([&] {
+        return other.poll({&event, 1}, 0) == 1 && event.kind == FabricEvent::Kind::kMessage && event.peer == kA;
+    }));
 }
 
 // --- Who has the token, but does not keep to the protocol, loses its streams.
@@ -450,7 +490,7 @@ TEST_F(TcpHostile, RandomFieldsDoNoHarm) {
         const bool has_data = random.chance(700) && shake_hands(data, who);
         for (int i = 0; i < 20; ++i) {
             Talk message;
-            message.kind = static_cast<TalkKind>(1 + random.below(4));
+            message.kind = static_cast<TalkKind>(1 + random.below(5));
             const std::array<std::byte, 100> frame{};
             message.frame = std::span(frame).first(random.below(100));
             message.id = random.chance(500) ? static_cast<uint64_t>(i) : random.next() >> random.below(64);

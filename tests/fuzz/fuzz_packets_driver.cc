@@ -61,7 +61,7 @@ Bytes make_stream(Prng* random) {
     header.bytes = 1 + static_cast<uint32_t>(random->below(kDataBytesMax));
     header.id = random->next() >> random->below(64);
     Talk talk;
-    talk.kind = static_cast<TalkKind>(1 + random->below(4));
+    talk.kind = static_cast<TalkKind>(1 + random->below(5));
     const Bytes frame(random->below(kFrameBytesMax), std::byte{7});
     talk.frame = frame;
     talk.id = talk.offset = random->next();

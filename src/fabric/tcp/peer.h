@@ -43,8 +43,9 @@ struct TcpFabric::Coming {
 };
 
 struct TcpFabric::Peer {
-    // kDown: its streams have ended; its successor may come within the limit.
-    enum class State : uint8_t { kNone, kConnecting, kConnected, kDown, kLost };
+    // kWelcomed: it has connected, and may have given up before it knew: until it is heard nothing is said to
+    // it. kDown: its streams have ended; its successor may come within the limit.
+    enum class State : uint8_t { kNone, kConnecting, kWelcomed, kConnected, kDown, kLost };
     State state = State::kNone;
     ServiceAddress at;
     uint32_t index = 0;        // in TcpFabric::by_index_
@@ -56,6 +57,7 @@ struct TcpFabric::Peer {
     uint16_t port = 0;
     size_t next_address = 0;
     uint64_t since_ns = 0;      // in this state
+    uint64_t wanted_ns = 0;     // since when it is to be connected
     uint64_t dial_at_ns = 0;    // when to try again; 0: an attempt is under way
     uint64_t dial_wait_ns = 0;  // between attempts
     int dial_error = 0;         // why the last attempt failed

@@ -47,7 +47,7 @@ bool TcpFabric::dials_first(const Peer& peer) const {
 
 void TcpFabric::connect(Peer& peer) {
     peer.state = Peer::State::kConnecting;
-    peer.since_ns = now_ns();
+    peer.since_ns = peer.wanted_ns = now_ns();
     peer.next_address = 0;
     peer.dial_wait_ns = kDialWaitMinNs;
     dial(peer, StreamKind::kTalk);
@@ -90,10 +90,11 @@ bool TcpFabric::admit(const Door::Met& met) {
     const Peer* const peer = find(met.hello.from);
     if (peer == nullptr || peer->state == Peer::State::kLost) return false;
     if (met.hello.kind == StreamKind::kData)
-        return peer->state == Peer::State::kConnected && !peer->dialed && !peer->data &&
-               met.incarnation == peer->incarnation && met.hello.connection == peer->connection;
+        return (peer->state == Peer::State::kConnected || peer->state == Peer::State::kWelcomed) &&
+               !peer->dialed && !peer->data && met.incarnation == peer->incarnation && met.hello.connection == peer->connection;
     if (met.incarnation != peer->incarnation) return met.incarnation > peer->incarnation;
-    // A service process that is there has no reason to connect again: it lost nothing that we have not lost.
+    // A service process that has been heard has no reason to connect again: it lost nothing that we have not
+    // lost.
     if (peer->state == Peer::State::kDown || peer->state == Peer::State::kConnected) return false;
     const bool own_goes_on = peer->state == Peer::State::kConnecting && door_->has_reached(peer->at);
     return !own_goes_on || !dials_first(*peer);
@@ -103,12 +104,13 @@ bool TcpFabric::admit(const Door::Met& met) {
 void TcpFabric::take_in(const Door::Met& met, Stream stream) {
     Peer& peer = *find(met.connected ? met.hello.to : met.hello.from);
     if (met.hello.kind == StreamKind::kData) {
-        if (peer.state != Peer::State::kConnected || peer.data || met.incarnation != peer.incarnation ||
+        if (peer.life == 0 || peer.data || met.incarnation != peer.incarnation ||
             met.hello.connection != peer.connection)
             return;
         peer.data = std::move(stream);
         peer.data_readable = peer.data_writable = true;
         if (!watch(peer, StreamKind::kData)) peer.set_broken("cannot be waited for");
+        on_heard(peer);
         return mark(peer);
     }
     if (met.incarnation < peer.incarnation || (met.connected && peer.state != Peer::State::kConnecting))
@@ -119,7 +121,9 @@ void TcpFabric::take_in(const Door::Met& met, Stream stream) {
         std::erase_if(frames_, [&](const Frame& frame) { return frame.from == peer.at; });
         peer.incarnation = met.incarnation;
     }
-    peer.state = Peer::State::kConnected;
+    if (peer.state != Peer::State::kConnecting && peer.state != Peer::State::kWelcomed)
+        peer.wanted_ns = turned_ns_;
+    peer.state = Peer::State::kWelcomed;
     peer.since_ns = turned_ns_;
     peer.connection = met.hello.connection;
     peer.dialed = met.connected;
@@ -128,9 +132,22 @@ void TcpFabric::take_in(const Door::Met& met, Stream stream) {
     peer.talk = std::move(stream);
     peer.talk_readable = peer.talk_writable = true;
     if (!watch(peer, StreamKind::kTalk)) peer.set_broken("cannot be waited for");
-    ask_for_all(peer);
     mark(peer);
-    if (peer.dialed) dial(peer, StreamKind::kData);
+    if (!peer.dialed) return;
+    on_heard(peer);
+    dial(peer, StreamKind::kData);
+}
+
+// Both ends know now that they are connected.
+void TcpFabric::on_heard(Peer& peer) {
+    if (peer.state != Peer::State::kWelcomed) return;
+    peer.state = Peer::State::kConnected;
+    if (peer.dialed) {
+        Talk here;
+        here.kind = TalkKind::kHere;
+        say(peer, here);
+    }
+    ask_for_all(peer);
 }
 
 bool TcpFabric::watch(Peer& peer, StreamKind kind) {
@@ -167,12 +184,20 @@ void TcpFabric::hang_up(Peer& peer) {
 
 // Nothing comes from these streams any more.
 void TcpFabric::break_off(Peer& peer, const std::string& why) {
-    if (peer.state != Peer::State::kConnected) return;
+    if (peer.life == 0) return;
     const int error = peer.talk.error() != 0 ? peer.talk.error() : peer.data ? peer.data.error() : 0;
     door_->give_up(peer.at);
+    const bool was_heard = peer.state == Peer::State::kConnected;
     hang_up(peer);
-    peer.state = Peer::State::kDown;
     peer.since_ns = turned_ns_;
+    if (!was_heard && why.empty()) {
+        // It gave up, and lost nothing: nothing was said.
+        const uint64_t wanted_ns = peer.wanted_ns;
+        connect(peer);
+        peer.since_ns = peer.wanted_ns = wanted_ns;
+        return;
+    }
+    peer.state = Peer::State::kDown;
     if (!why.empty()) {
         ++counters_.refused;
         problem_ = name_of(peer) + " " + why + ": the connection is closed";
@@ -214,6 +239,9 @@ void TcpFabric::look_at_peers(uint64_t now) {
                 } else if (peer.dial_at_ns != 0 && now >= peer.dial_at_ns) {
                     dial(peer, StreamKind::kTalk);
                 }
+                break;
+            case Peer::State::kWelcomed:
+                if (age >= kLimitsToConnect * options_.limit_ns) peer.broken = true, mark(peer);
                 break;
             case Peer::State::kConnected:
                 drop_old_coming(peer, now);

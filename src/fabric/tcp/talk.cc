@@ -77,6 +77,7 @@ bool TcpFabric::hear(Peer& peer) {
 }
 
 void TcpFabric::take_talk(Peer& peer, const Talk& talk) {
+    on_heard(peer);
     switch (talk.kind) {
         case TalkKind::kFrame:
             frames_.push_back({peer.at, {talk.frame.begin(), talk.frame.end()}});
@@ -94,6 +95,8 @@ void TcpFabric::take_talk(Peer& peer, const Talk& talk) {
             if (talk.used - peer.ahead_used > peer.ahead_sent - peer.ahead_used)
                 return peer.set_broken("has used more than was sent ahead to it");
             peer.ahead_used = talk.used;
+            break;
+        case TalkKind::kHere:
             break;
     }
 }

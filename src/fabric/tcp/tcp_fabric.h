@@ -90,6 +90,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     void connect(Peer& peer);
     void dial(Peer& peer, StreamKind kind);
     bool watch(Peer& peer, StreamKind kind);
+    void on_heard(Peer& peer);
     void hang_up(Peer& peer);
     void break_off(Peer& peer, const std::string& why);
     void lose(Peer& peer);

@@ -103,6 +103,8 @@ size_t encode_talk(const Talk& t, std::span<std::byte> out) {
         case TalkKind::kUsed:
             w.put(t.used);
             break;
+        case TalkKind::kHere:
+            break;
     }
     Writer header(out.data(), kTalkHeaderBytes);
     header.put(static_cast<uint32_t>(w.used()));
@@ -116,7 +118,7 @@ size_t talk_body_bytes(std::span<const std::byte, kTalkHeaderBytes> header) {
     const auto bytes = r.get<uint32_t>();
     const auto kind = r.get<uint32_t>();
     const bool known =
-        kind >= static_cast<uint32_t>(TalkKind::kFrame) && kind <= static_cast<uint32_t>(TalkKind::kUsed);
+        kind >= static_cast<uint32_t>(TalkKind::kFrame) && kind <= static_cast<uint32_t>(TalkKind::kHere);
     return known && bytes <= kFrameBytesMax ? bytes : SIZE_MAX;
 }
 
@@ -150,6 +152,8 @@ bool decode_talk(std::span<const std::byte> message, Talk* out) {
             break;
         case TalkKind::kUsed:
             out->used = r.get<uint64_t>();
+            break;
+        case TalkKind::kHere:
             break;
     }
     return r.ok() && r.rest().empty();

@@ -15,7 +15,7 @@
 namespace longshore {
 
 constexpr uint32_t kTcpMagic = 0x5054534c;  // "LSTP"
-constexpr uint16_t kTcpVersion = 1;
+constexpr uint16_t kTcpVersion = 2;
 
 using Nonce = std::array<std::byte, 16>;
 using Proof = std::array<std::byte, 32>;  // an HMAC-SHA256
@@ -60,6 +60,7 @@ enum class TalkKind : uint8_t {
     kRequest,    // send me so many bytes of that region, by the stream of data
     kAhead,      // a block goes ahead, by the stream of data; a frame behind this tells of it
     kUsed,       // of the blocks that you sent ahead, so much has been used or dropped here
+    kHere,       // first, from the end that connected: your welcome has come. No body
 };
 constexpr size_t kTalkHeaderBytes = 8;
 constexpr size_t kTalkBytesMax = kTalkHeaderBytes + kFrameBytesMax;
