@@ -79,7 +79,7 @@ constexpr std::array kTable = {
     SettingInfo{"LONGSHORE_NETWORK_SECURITY", "handshake", "", "handshake or tls",
         "TCP: who connects proves to be of the job; tls: and everything is encrypted."},
     SettingInfo{"LONGSHORE_NETWORK_PORTS", "any", "", "any, a port, or ports such as 20000-20999",
-        "TCP: where service processes listen, one port each."},
+        "TCP: where service processes are reached, one port for all of a node and job."},
     SettingInfo{"LONGSHORE_NETWORK_INTERFACES", "", "", "names such as eth0,ib0, or empty for all",
         "TCP: the network interfaces to use."},
     SettingInfo{"LONGSHORE_EAGER_BYTES", "16K", "bytes", "a size from 0 to 64K",

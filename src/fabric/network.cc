@@ -62,9 +62,10 @@ bool has_rdma_device() {
 
 namespace {
 
-std::unique_ptr<Network> open_kind(NetworkKind kind, const NetworkSettings& settings, std::string* error) {
+std::unique_ptr<Network> open_kind(NetworkKind kind, const NetworkSettings& settings, PortShare share,
+                                   std::string* error) {
     const NetworkPart* const part = load_own_network(kind, error);
-    std::unique_ptr<Network> network = part != nullptr ? part->open(settings, error) : nullptr;
+    std::unique_ptr<Network> network = part != nullptr ? part->open(settings, std::move(share), error) : nullptr;
     if (!network && error->empty()) *error = "the network between machines cannot be used";
     return network;
 }
@@ -109,16 +110,19 @@ class EitherNetwork : public Network {
 
 }  // namespace
 
-std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool for_host_memory,
-                                          std::string* error) {
+bool may_use_tcp(const NetworkSettings& settings, bool for_host_memory) {
     const char* const forced = getenv("LONGSHORE_INTERNAL_NETWORK");
-    if (for_host_memory || settings.choice == NetworkChoice::kUcx || (forced != nullptr && *forced != 0))
-        return open_kind(NetworkKind::kUcx, settings, error);
-    std::unique_ptr<Network> tcp = open_kind(NetworkKind::kTcp, settings, error);
+    return !for_host_memory && settings.choice != NetworkChoice::kUcx && (forced == nullptr || *forced == 0);
+}
+
+std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool for_host_memory,
+                                          PortShare share, std::string* error) {
+    if (!may_use_tcp(settings, for_host_memory)) return open_kind(NetworkKind::kUcx, settings, {}, error);
+    std::unique_ptr<Network> tcp = open_kind(NetworkKind::kTcp, settings, std::move(share), error);
     if (!tcp || settings.choice == NetworkChoice::kTcp) return tcp;
     std::string no_ucx;
     std::unique_ptr<Network> ucx =
-        has_rdma_device() ? open_kind(NetworkKind::kUcx, settings, &no_ucx) : nullptr;
+        has_rdma_device() ? open_kind(NetworkKind::kUcx, settings, {}, &no_ucx) : nullptr;
     return std::make_unique<EitherNetwork>(std::move(tcp), std::move(ucx));
 }
 

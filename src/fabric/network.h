@@ -33,6 +33,14 @@ struct NetworkOptions {
     bool aliases = false;  // of that memory: bytes go from host to host, past service processes
 };
 
+// A service process's part of its node's TCP port (fabric/tcp/node_port.h).
+struct PortShare {
+    Fd streams;  // on which connections come to it
+    uint16_t port = 0;
+    // It does not want to be reached.
+    void close();
+};
+
 // A service process's end of the network, from before it knows its peers.
 class Network {
   public:
@@ -73,7 +81,8 @@ struct NetworkPart {
     const char* build;
     size_t layout;             // of what is handed over
     const char* (*library)();  // which it uses, and its version: "UCX 1.13.1"
-    std::unique_ptr<Network> (*open)(const NetworkSettings& settings, std::string* error);
+    // UCX needs no share of a port.
+    std::unique_ptr<Network> (*open)(const NetworkSettings& settings, PortShare share, std::string* error);
     std::unique_ptr<MemoryAgent> (*open_agent)(bool exports, std::string* error);
     // Whether memory that an agent exports can have an alias here: empty, or why not. `region`: a descriptor
     // of some (fabric/dpu/host_region.h). With some cards UCX ends the process.
@@ -92,11 +101,13 @@ const NetworkPart* load_own_network(NetworkKind kind, std::string* error);
 
 // A network card of this machine reaches others' memory by itself, by the word of the system.
 bool has_rdma_device();
+// Whether a job's service processes may come to use TCP, so that their node has a port.
+bool may_use_tcp(const NetworkSettings& settings, bool for_host_memory);
 // The network of a service process: with NetworkChoice::kAuto those that this machine has, of which
 // make_fabric() takes the best that all service processes have. `for_host_memory`: ranks' memory is on other
 // machines, which takes UCX. Null: `error` says why.
 std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool for_host_memory,
-                                          std::string* error);
+                                          PortShare share, std::string* error);
 
 // The addresses of a node's service processes in one piece, and back. False: not `count` of them.
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all);
@@ -105,6 +116,6 @@ constexpr size_t kAddressBytesMax = 4000;  // of one service process
 
 // Which build of this project the caller is of.
 const char* build_name();
-constexpr size_t kNetworkLayout = sizeof(ShmFabric) * 4096 + sizeof(NetworkOptions);
+constexpr size_t kNetworkLayout = sizeof(ShmFabric) * 4096 + sizeof(NetworkOptions) + sizeof(PortShare);
 
 }  // namespace longshore

@@ -219,7 +219,10 @@ std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory&
 int serve(Control& control, const StartService& start, std::vector<Fd> descriptors) {
     const ServiceId self{start.service};
     const uint32_t services = start.parameters.service_count;
-    if (descriptors.size() != 2 + size_t{services} || start.service >= services) return 1;
+    const size_t shares = start.port != 0;
+    if (descriptors.size() != 2 + size_t{services} + shares || start.service >= services) return 1;
+    PortShare share;
+    if (shares != 0) share = {std::move(descriptors.back()), start.port};
     // The life lock goes with the first close of any descriptor of this file: it stays open to the end.
     const int memory_file = descriptors[0].get();
     const Mapping memory_mapping = Mapping::shared(memory_file, start.memory_bytes);
@@ -240,7 +243,8 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
         if (start.parameters.probe.bytes != 0 && start.incarnation == 1)
             no_alias = try_alias(start.parameters.probe.get(), start.parameters.limit_s);
         network =
-            open_own_network(start.parameters.network_settings, start.parameters.host_agents != 0, &error);
+            open_own_network(start.parameters.network_settings, start.parameters.host_agents != 0,
+                             std::move(share), &error);
         control.report_worker(network ? network->address() : std::span<const std::byte>{}, error, no_alias);
         if (!network) {
             // What is told is lost if this end closes first, with something unread.

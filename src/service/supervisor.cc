@@ -20,6 +20,7 @@
 #include <string>
 
 #include "fabric/network.h"
+#include "fabric/tcp/node_port.h"
 #include "service/group_table.h"
 #include "service/placement.h"
 #include "service/starter.h"
@@ -74,6 +75,7 @@ class Supervisor {
     bool join_group(Client& client, const GroupJoinPiece& piece, size_t bytes);
     void forget(Client& client);
     void turn_service(Service& service);
+    void turn_port();
     void place_all();
     void tell_leader(const char* text);
     bool reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors = {});
@@ -93,6 +95,7 @@ class Supervisor {
     uint32_t nodes_filled_ = 0, aliases_ = 0;
     std::vector<std::vector<std::byte>> workers_;  // by node, where there is a network
     std::vector<std::byte> own_workers_;
+    std::unique_ptr<NodePort> port_;  // where others may come by TCP
     std::vector<PlaceService> places_;
     std::vector<int> cpus_;
     uint32_t attached_ever_ = 0, attached_now_ = 0, restarts_ = 0;
@@ -139,6 +142,15 @@ bool Supervisor::start(ServiceReady* ready) {
     for (uint16_t s = 0; s < p_.service_count; ++s) {
         eventfds_.emplace_back(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (!eventfds_.back()) return fail("no eventfd");
+    }
+    const NetworkSettings& network = p_.network_settings;
+    if (p_.network && may_use_tcp(network, p_.host_agents != 0)) {
+        std::string error;
+        port_ = NodePort::open(network.port_first, network.port_last, p_.service_count, &error);
+        if (!port_) {
+            snprintf(ready->reason, sizeof ready->reason, "%s", error.c_str());
+            return false;
+        }
     }
     for (uint16_t s = 0; s < p_.service_count; ++s) {
         if (!start_service(s)) return fail("a service process could not start");
@@ -222,6 +234,11 @@ bool Supervisor::start_service(uint16_t s) {
     start.sight_bytes = sight_.size();
     std::vector<int> give{memory_file_.get(), sight_file_.get()};
     for (const Fd& fd : eventfds_) give.push_back(fd.get());
+    const PortShare share = port_ ? port_->share(ServiceId{s}) : PortShare{};
+    if (share.streams) {
+        start.port = share.port;
+        give.push_back(share.streams.get());
+    }
     if (send_packet(service.control, &start, sizeof start, give) != Io::kOk) return false;
     send_packet(service.control, &places_[s], sizeof places_[s]);
     return !knows_nodes() || send_nodes(service);
@@ -320,6 +337,12 @@ void Supervisor::turn_service(Service& service) {
         report.text[sizeof report.text - 1] = 0;
         tell_leader(report.text);
     }
+}
+
+void Supervisor::turn_port() {
+    port_->turn();
+    const std::string problem = port_->take_problem();
+    if (!problem.empty()) tell_leader(problem.c_str());
 }
 
 // --- ranks
@@ -510,11 +533,15 @@ int Supervisor::run(const Fd& starter) {
         for (const auto& client : clients_) ready.push_back({client->process.get(), POLLIN, 0});
         const size_t ranks_end = ready.size();
         for (const Service& service : services_) ready.push_back({service.control.get(), POLLIN, 0});
+        ready.push_back({port_ && !port_->is_closed() ? port_->fd() : -1, POLLIN, 0});
         if (attached_ever_ == 0) ready.push_back({starter.get(), 0, 0});
         bool nameless = false;
         for (const auto& client : clients_) nameless |= client->local_rank < 0;
-        poll(ready.data(), ready.size(), attached_ever_ == 0 || nameless ? 500 : -1);
+        const bool strangers = port_ && port_->busy();
+        const int strangers_ms = static_cast<int>(NodePort::kTurnNs / 1'000'000);
+        poll(ready.data(), ready.size(), strangers ? strangers_ms : attached_ever_ == 0 || nameless ? 500 : -1);
         if (ready[1].revents != 0) reap_services();
+        if (strangers || ready[ranks_end + services_.size()].revents != 0) turn_port();
         for (size_t s = 0; s < services_.size(); ++s) {
             if (ready[ranks_end + s].revents != 0) turn_service(services_[s]);
         }
@@ -527,7 +554,7 @@ int Supervisor::run(const Fd& starter) {
             return true;
         });
         if (ready[0].revents != 0) accept_clients();
-        const bool given_up = ready.size() > ranks_end + services_.size() && ready.back().revents != 0;
+        const bool given_up = ready.size() > ranks_end + services_.size() + 1 && ready.back().revents != 0;
         if (attached_now_ == 0 && (attached_ever_ > 0 || given_up || now_ns() - begin > limit)) break;
     }
     stop_services();

@@ -6,6 +6,7 @@
 
 #include "base/settings.h"
 #include "fabric/network.h"
+#include "fabric/tcp/node_port.h"
 #include "tools/doctor.h"
 #include "tools/mpi_library.h"
 #include "tools/paths.h"
@@ -160,7 +161,11 @@ void check_network(Checks* checks) {
     network_settings.port_first = settings.network_ports.first;
     network_settings.port_last = settings.network_ports.last;
     settings.network_interfaces.copy(network_settings.interfaces, sizeof network_settings.interfaces - 1);
-    const std::unique_ptr<Network> network = part->open(network_settings, &error);
+    const std::unique_ptr<NodePort> port =
+        ucx ? nullptr : NodePort::open(network_settings.port_first, network_settings.port_last, 1, &error);
+    const std::unique_ptr<Network> network =
+        ucx || port ? part->open(network_settings, port ? port->share(ServiceId{0}) : PortShare{}, &error)
+                    : nullptr;
     if (!network)
         return warn(std::string(part->library()) + ": " + error,
                     ucx ? "see LONGSHORE_UCX_TLS and ucx_info -d"

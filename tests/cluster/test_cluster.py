@@ -382,6 +382,20 @@ class TestJobs(unittest.TestCase):
                 self.assertEqual(job.returncode, 0, err)
                 self.assertIn("stress: ok", out)
 
+    def test_a_node_listens_at_one_port_of_those_allowed(self):
+        with cluster.Cluster(2) as nodes:
+            words = nodes.mpirun(offloaded(program("stress", "openmpi"), 1, 1000, "no-idup", LONGSHORE_SERVICE_COUNT=2,
+                                           LONGSHORE_NETWORK="tcp", LONGSHORE_NETWORK_PORTS="23410-23419"), 2)
+            with start(words, stderr=subprocess.PIPE) as job:
+                wait_for(lambda: len(services(nodes.nodes[1])) == 2, job)
+                listening = nodes.nodes[1].run("ss", "-Htlnp").splitlines()
+                out, err = job.communicate(timeout=60)
+            self.assertEqual(job.returncode, 0, err)
+            self.assertIn("stress: ok", out)
+            own = [line.split()[3] for line in listening if "longshored" in line]
+            self.assertEqual(len(own), 1, listening)
+            self.assertRegex(own[0], r":2341\d$")
+
     def cut(self, nodes, machine):
         """Cuts a machine's link under a job: what was said, and the seconds until the last rank had ended."""
         # Nothing but offloaded calls: in one of its own the MPI would wait for ever.

@@ -20,6 +20,12 @@ constexpr LocalRank kRank0{0}, kRank1{1};
 // A socket of somebody who says what he likes.
 class Line {
   public:
+    Line(uint16_t port, ServiceId service) : Line(port) {
+        std::array<std::byte, kPrefaceBytes> preface;
+        encode_preface(service, preface);
+        say(preface);
+    }
+    // Who does not say for whom it is.
     explicit Line(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_in to{};
         to.sin_family = AF_INET;
@@ -157,16 +163,28 @@ class TcpHostile : public testing::Test {
     uint64_t messages_ = 0;
 };
 
-// Somebody who looks what listens there gets no byte, and is shown out in time.
+// Somebody who looks what listens there gets no byte, and is shown out in time: at the node's port, and at a
+// service process.
 TEST_F(TcpHostile, APortScannerHearsNothing) {
-    const Line silent(port_);
-    const Line talker(port_);
-    talker.say(std::as_bytes(std::span("GET / HTTP/1.1\r\nHost: a-name-that-is-long-enough\r\n\r\n")));
-    EXPECT_TRUE(turn_until([&] { return talker.is_closed(); }));
-    EXPECT_TRUE(turn_until([&] { return silent.is_closed(); }));
+    const Line silent(port_), silent_inside(port_, kA.service);
+    const Line talker(port_), talker_inside(port_, kA.service);
+    const auto words = std::as_bytes(std::span("GET / HTTP/1.1\r\nHost: a-name-that-is-long-enough\r\n\r\n"));
+    talker.say(words);
+    talker_inside.say(words);
     std::byte bytes[64];
-    EXPECT_EQ(silent.hear(bytes) + talker.hear(bytes), 0u);
+    for (const Line* const line : {&talker, &talker_inside, &silent, &silent_inside}) {
+        EXPECT_TRUE(turn_until([&] { return line->is_closed(); }));
+        EXPECT_EQ(line->hear(bytes), 0u);
+    }
     EXPECT_NE(world_.fabric(kA).take_problem(), "");
+    EXPECT_EQ(world_.refused_at_port(kA.node), 2u);
+    expect_service();
+}
+
+TEST_F(TcpHostile, AServiceProcessThatIsNotThereIsRefused) {
+    const Line line(port_, ServiceId{77});
+    EXPECT_TRUE(turn_until([&] { return line.is_closed(); }));
+    EXPECT_EQ(world_.refused_at_port(kA.node), 1u);
     expect_service();
 }
 
@@ -174,7 +192,7 @@ TEST_F(TcpHostile, AnotherVersionIsRefused) {
     std::array<std::byte, kHelloBytes> bytes;
     encode_hello(hello(), bytes);
     bytes[4] = std::byte{kTcpVersion + 1};
-    const Line line(port_);
+    const Line line(port_, kA.service);
     line.say(bytes);
     EXPECT_TRUE(turn_until_refused());
     EXPECT_TRUE(line.is_closed());
@@ -188,7 +206,7 @@ TEST_F(TcpHostile, WhoIsNotOfTheJobsNodesIsRefused) {
         if (i == 1) wrong.from = {NodeId{7}, ServiceId{0}};
         if (i == 2) wrong.from = {NodeId{1}, ServiceId{9}};
         if (i == 3) wrong.from = {NodeId{0}, ServiceId{1}};
-        const Line line(port_);
+        const Line line(port_, kA.service);
         const uint64_t before = refused();
         say(line, wrong);
         EXPECT_TRUE(turn_until([&] { return refused() > before; })) << i;
@@ -197,7 +215,7 @@ TEST_F(TcpHostile, WhoIsNotOfTheJobsNodesIsRefused) {
 }
 
 TEST_F(TcpHostile, AWrongProofIsRefused) {
-    const Line line(port_);
+    const Line line(port_, kA.service);
     say(line, hello());
     std::array<std::byte, kChallengeBytes> challenge;
     ASSERT_TRUE(turn_until([&] { return line.hear(challenge) == challenge.size(); }));
@@ -209,7 +227,7 @@ TEST_F(TcpHostile, AWrongProofIsRefused) {
 
 // A's own proof, sent back to it.
 TEST_F(TcpHostile, AReflectedProofIsRefused) {
-    const Line line(port_);
+    const Line line(port_, kA.service);
     say(line, hello());
     std::array<std::byte, kChallengeBytes> bytes;
     ASSERT_TRUE(turn_until([&] { return line.hear(bytes) == bytes.size(); }));
@@ -223,7 +241,7 @@ TEST_F(TcpHostile, AReflectedProofIsRefused) {
 
 // What one of the job has said on another stream.
 TEST_F(TcpHostile, AReplayedProofIsRefused) {
-    const Line recorded(port_);
+    const Line recorded(port_, kA.service);
     std::array<std::byte, kHelloBytes> said;
     encode_hello(hello(), said);
     recorded.say(said);
@@ -231,7 +249,7 @@ TEST_F(TcpHostile, AReplayedProofIsRefused) {
     ASSERT_TRUE(turn_until([&] { return recorded.hear(challenge) == challenge.size(); }));
     const NodeAddress& node = world_.nodes()[0];
     const Proof proof = prove(node.token, Role::kConnects, node.name, said, challenge);
-    const Line line(port_);
+    const Line line(port_, kA.service);
     line.say(said);
     ASSERT_TRUE(turn_until([&] { return line.hear(challenge) == challenge.size(); }));
     line.say(proof);
@@ -275,35 +293,38 @@ TEST_F(TcpHostile, AProofIsOfOneJobLifeAndStream) {
 
 // So many strangers at once that each is shown out for the next: the job's own get in all the same.
 TEST_F(TcpHostile, AFloodOfStrangersKeepsNobodyOut) {
-    std::vector<std::unique_ptr<Line>> flood;
+    std::vector<std::unique_ptr<Line>> at_port, inside;
     for (size_t i = 0; i < 4 * Door::kStrangersMax; ++i) {
-        flood.push_back(std::make_unique<Line>(port_));
+        at_port.push_back(std::make_unique<Line>(port_));
+        inside.push_back(std::make_unique<Line>(port_, kA.service));
         if (i % 16 == 0) turn(1);
     }
-    turn();
-    size_t open = 0;
-    for (const auto& line : flood) open += !line->is_closed();
-    EXPECT_LE(open, Door::kStrangersMax);
+    const auto open = [](const auto& lines) {
+        return static_cast<size_t>(
+            std::count_if(lines.begin(), lines.end(), [](const auto& line) { return !line->is_closed(); }));
+    };
+    EXPECT_TRUE(turn_until([&] { return open(at_port) <= NodePort::kStrangersMax; }));
+    EXPECT_TRUE(turn_until([&] { return open(inside) <= Door::kStrangersMax; }));
     expect_service();
 }
 
 TEST_F(TcpHostile, DataWithoutTalkIsRefused) {
-    const Line line(port_);
+    const Line line(port_, kA.service);
     EXPECT_FALSE(shake_hands(line, hello(StreamKind::kData)));
     expect_service();
 }
 
 TEST_F(TcpHostile, NobodyTakesThePlaceOfWhoIsThere) {
-    const Line first(port_);
+    const Line first(port_, kA.service);
     ASSERT_TRUE(shake_hands(first, hello()));
     say(first, here());
     turn();
-    const Line second(port_);
+    const Line second(port_, kA.service);
     EXPECT_FALSE(shake_hands(second, hello()));
     EXPECT_FALSE(first.is_closed());
     Hello former = hello();
     former.incarnation = 0;
-    const Line third(port_);
+    const Line third(port_, kA.service);
     EXPECT_FALSE(shake_hands(third, former));
     EXPECT_FALSE(first.is_closed());
     expect_service();
@@ -311,7 +332,7 @@ TEST_F(TcpHostile, NobodyTakesThePlaceOfWhoIsThere) {
 
 // One that is late may give its handshake up when A has welcomed it already, and connects anew.
 TEST_F(TcpHostile, WhoGaveUpAWelcomeConnectsAgain) {
-    const Line first(port_), second(port_);
+    const Line first(port_, kA.service), second(port_, kA.service);
     ASSERT_TRUE(shake_hands(first, hello()));
     Hello anew = hello();
     anew.connection = 78;
@@ -329,7 +350,7 @@ TEST_F(TcpHostile, WhoGaveUpAWelcomeIsConnectedAgain) {
     const auto frame = std::as_bytes(std::span("said once"));
     FabricEvent event;
     {
-        const Line line(port_);
+        const Line line(port_, kA.service);
         ASSERT_TRUE(shake_hands(line, hello()));
         EXPECT_EQ(a.send(kOther, frame), Post::kAgain) << "said to one that may be gone";
     }
@@ -345,7 +366,7 @@ TEST_F(TcpHostile, WhoGaveUpAWelcomeIsConnectedAgain) {
 // --- Who has the token, but does not keep to the protocol, loses its streams.
 
 TEST_F(TcpHostile, NoiseEndsTheConnection) {
-    const Line line(port_);
+    const Line line(port_, kA.service);
     ASSERT_TRUE(shake_hands(line, hello()));
     line.say(std::vector<std::byte>(1000, std::byte{0x53}));
     EXPECT_TRUE(turn_until([&] { return line.is_closed(); }));
@@ -354,7 +375,7 @@ TEST_F(TcpHostile, NoiseEndsTheConnection) {
 }
 
 TEST_F(TcpHostile, AReadBeyondARegionMovesNothing) {
-    const Line talk(port_), data(port_);
+    const Line talk(port_, kA.service), data(port_, kA.service);
     ASSERT_TRUE(shake_hands(talk, hello()));
     ASSERT_TRUE(shake_hands(data, hello(StreamKind::kData)));
     memset(world_.bytes(kA.node, kRank0), 0x11, FabricWorld::kRegionBytes);
@@ -394,7 +415,7 @@ TEST_F(TcpHostile, AReadBeyondARegionMovesNothing) {
 }
 
 TEST_F(TcpHostile, BytesThatNobodyAskedForAreWrittenNowhere) {
-    const Line talk(port_), data(port_);
+    const Line talk(port_, kA.service), data(port_, kA.service);
     ASSERT_TRUE(shake_hands(talk, hello()));
     ASSERT_TRUE(shake_hands(data, hello(StreamKind::kData)));
     DataHeader header;
@@ -409,7 +430,7 @@ TEST_F(TcpHostile, BytesThatNobodyAskedForAreWrittenNowhere) {
 }
 
 TEST_F(TcpHostile, MoreBytesThanWereAskedForEndTheConnection) {
-    const Line talk(port_), data(port_);
+    const Line talk(port_, kA.service), data(port_, kA.service);
     ASSERT_TRUE(shake_hands(talk, hello()));
     ASSERT_TRUE(shake_hands(data, hello(StreamKind::kData)));
     Fabric& a = world_.fabric(kA);
@@ -435,7 +456,7 @@ TEST_F(TcpHostile, MoreBytesThanWereAskedForEndTheConnection) {
 }
 
 TEST_F(TcpHostile, MoreThanTheWindowSentAheadEndsTheConnection) {
-    const Line line(port_);
+    const Line line(port_, kA.service);
     ASSERT_TRUE(shake_hands(line, hello()));
     Talk talk;
     talk.kind = TalkKind::kAhead;
@@ -449,7 +470,7 @@ TEST_F(TcpHostile, MoreThanTheWindowSentAheadEndsTheConnection) {
 }
 
 TEST_F(TcpHostile, APieceBeyondItsBlockEndsTheConnection) {
-    const Line talk(port_), data(port_);
+    const Line talk(port_, kA.service), data(port_, kA.service);
     ASSERT_TRUE(shake_hands(talk, hello()));
     ASSERT_TRUE(shake_hands(data, hello(StreamKind::kData)));
     Talk ahead;
@@ -467,7 +488,7 @@ TEST_F(TcpHostile, APieceBeyondItsBlockEndsTheConnection) {
 }
 
 TEST_F(TcpHostile, MoreUsedThanWasSentEndsTheConnection) {
-    const Line line(port_);
+    const Line line(port_, kA.service);
     ASSERT_TRUE(shake_hands(line, hello()));
     Talk talk;
     talk.kind = TalkKind::kUsed;
@@ -483,10 +504,10 @@ TEST_F(TcpHostile, RandomFieldsDoNoHarm) {
     for (uint32_t life = 1; life <= 200; ++life) {
         Hello who = hello();
         who.incarnation = life;
-        const Line talk(port_);
+        const Line talk(port_, kA.service);
         ASSERT_TRUE(shake_hands(talk, who)) << life;
         who.kind = StreamKind::kData;
-        const Line data(port_);
+        const Line data(port_, kA.service);
         const bool has_data = random.chance(700) && shake_hands(data, who);
         for (int i = 0; i < 20; ++i) {
             Talk message;

@@ -1,6 +1,11 @@
-// The world of the fabric over TCP: that of the shared-memory fabric, with streams between its two nodes.
+// The world of the fabric over TCP: that of the shared-memory fabric, with streams between its two nodes. What
+// supervisors do for the nodes' ports a thread does here.
 #pragma once
 
+#include <mutex>
+#include <thread>
+
+#include "fabric/tcp/node_port.h"
 #include "fabric/tcp/tcp_fabric.h"
 #include "shm_world.h"
 
@@ -14,11 +19,20 @@ class TcpWorld : public ShmWorld {
         TcpEnd ends[kNodes][kServices];
         book_.resize(kNodes);
         for (uint16_t n = 0; n < kNodes; ++n) {
-            for (TcpEnd& end : ends[n]) {
-                end = open_end();
-                book_[n].push_back(end.address);
+            std::string error;
+            ports_[n] = NodePort::open(0, 0, kServices, &error);
+            EXPECT_TRUE(ports_[n]) << error;
+            for (uint16_t s = 0; s < kServices; ++s) {
+                ends[n][s] = open_end({NodeId{n}, ServiceId{s}});
+                book_[n].push_back(ends[n][s].address);
             }
         }
+        turns_ports_ = std::jthread([this](const std::stop_token& over) {
+            for (; !over.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+                const std::lock_guard lock(ports_mutex_);
+                for (const auto& port : ports_) port->turn();
+            }
+        });
         for (uint16_t n = 0; n < kNodes; ++n) {
             for (uint16_t s = 0; s < kServices; ++s)
                 open({NodeId{n}, ServiceId{s}}, 1, std::move(ends[n][s]));
@@ -26,7 +40,7 @@ class TcpWorld : public ShmWorld {
     }
     // Its former self has been lost.
     void restart(ServiceAddress m, uint32_t incarnation) {
-        TcpEnd end = open_end();
+        TcpEnd end = open_end(m);
         start(m, incarnation);
         open(m, incarnation, std::move(end));
     }
@@ -35,14 +49,19 @@ class TcpWorld : public ShmWorld {
     bool reads_need_turns() const override { return true; }
 
     const ServiceBook& book() const { return book_; }
+    uint64_t refused_at_port(NodeId node) {
+        const std::lock_guard lock(ports_mutex_);
+        return ports_[node.value]->refused();
+    }
 
   private:
-    static TcpEnd open_end() {
+    TcpEnd open_end(ServiceAddress of) {
+        const std::lock_guard lock(ports_mutex_);
         NetworkSettings settings;
         strcpy(settings.interfaces, "lo");  // tests listen and connect on this machine alone
         TcpEnd end;
         std::string error;
-        EXPECT_TRUE(end.open(settings, &error)) << error;
+        EXPECT_TRUE(end.open(settings, ports_[of.node.value]->share(of.service), &error)) << error;
         return end;
     }
     void open(ServiceAddress m, uint32_t incarnation, TcpEnd end) {
@@ -63,6 +82,9 @@ class TcpWorld : public ShmWorld {
     const bool tls_;
     const uint64_t limit_ns_;
     ServiceBook book_;
+    std::unique_ptr<NodePort> ports_[kNodes];
+    std::mutex ports_mutex_;
+    std::jthread turns_ports_;
     std::unique_ptr<TcpFabric> fabrics_[kNodes][kServices];
 };
 

@@ -36,6 +36,12 @@ bool is_same(std::span<const std::byte> a, std::span<const std::byte> b) {
 }
 
 void try_streams(std::span<const std::byte> bytes) {
+    ServiceId service;
+    if (bytes.size() == kPrefaceBytes && decode_preface(bytes.first<kPrefaceBytes>(), &service)) {
+        std::array<std::byte, kPrefaceBytes> again;
+        encode_preface(service, again);
+        require(is_same(again, bytes));
+    }
     Hello hello;
     if (bytes.size() == kHelloBytes && decode_hello(bytes.first<kHelloBytes>(), &hello)) {
         std::array<std::byte, kHelloBytes> again;

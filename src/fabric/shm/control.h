@@ -130,6 +130,7 @@ struct StartService {
     uint16_t service = 0, incarnation = 1;
     uint32_t supervisor_pid = 0;
     uint64_t memory_bytes = 0, sight_bytes = 0;
+    uint16_t port = 0;  // of the node, for streams between machines; 0: there is none
 };
 
 // The address follows.

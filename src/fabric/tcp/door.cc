@@ -36,19 +36,19 @@ struct Door::Knock {
     Fd socket;
 };
 
-Door::Door(const Options& options, Fd listener, int epoll, Owner& owner)
-    : options_(options), listener_(std::move(listener)), epoll_(epoll), owner_(owner) {}
+Door::Door(const Options& options, Fd streams, int epoll, Owner& owner)
+    : options_(options), streams_(std::move(streams)), epoll_(epoll), owner_(owner) {}
 
 Door::~Door() = default;
 
-std::unique_ptr<Door> Door::create(const Options& options, Fd listener, int epoll, Owner& owner,
+std::unique_ptr<Door> Door::create(const Options& options, Fd streams, int epoll, Owner& owner,
                                    std::string* error) {
-    std::unique_ptr<Door> door(new Door(options, std::move(listener), epoll, owner));
+    std::unique_ptr<Door> door(new Door(options, std::move(streams), epoll, owner));
     if (options.tls && (door->tls_ = TlsContext::create(error)) == nullptr) return nullptr;
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = kEventBit;
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, door->listener_.get(), &event) != 0) {
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, door->streams_.get(), &event) != 0) {
         *error = std::string("cannot wait for connections: ") + strerror(errno);
         return nullptr;
     }
@@ -97,8 +97,14 @@ bool Door::has_reached(ServiceAddress peer) const {
 
 void Door::accept() {
     for (int i = 0; i < 16; ++i) {
-        Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!socket) return;
+        char word;
+        size_t bytes = 0;
+        std::vector<Fd> sockets;
+        const Io io = receive_packet(streams_, &word, sizeof word, &bytes, &sockets);
+        if (io == Io::kClosed) return streams_.reset();  // the supervisor has gone
+        if (io == Io::kAgain) return;
+        if (sockets.empty()) continue;
+        Fd socket = std::move(sockets.front());
         // The oldest stranger makes room: who floods the port keeps nobody out for longer than that takes.
         const auto is_stranger = [](const auto& k) { return !k->met.connected; };
         if (static_cast<size_t>(std::count_if(knocks_.begin(), knocks_.end(), is_stranger)) >= kStrangersMax)
@@ -198,6 +204,13 @@ bool Door::advance(Knock& knock) {
         socklen_t bytes = sizeof peer;
         if (getpeername(knock.socket.get(), reinterpret_cast<sockaddr*>(&peer), &bytes) != 0)
             return true;  // not yet
+        std::array<std::byte, kPrefaceBytes> preface;
+        encode_preface(knock.met.hello.to.service, preface);
+        if (::send(knock.socket.get(), preface.data(), preface.size(), MSG_NOSIGNAL) !=
+            static_cast<ssize_t>(preface.size())) {
+            knock.error = errno;
+            return false;
+        }
         const NodeAddress& other = (*options_.nodes)[knock.met.hello.to.node.value];
         knock.stream = tls_ ? Stream(std::move(knock.socket), *tls_, true, other.token)
                             : Stream(std::move(knock.socket));
@@ -284,47 +297,6 @@ bool Door::take_proof(Knock& knock) {
     std::array<std::byte, kWelcomeBytes> welcome;
     encode_welcome(welcome);
     return say(knock, welcome) && knock.out_bytes == 0;
-}
-
-Fd listen_for_streams(uint16_t first, uint16_t last, uint16_t* port, std::string* error) {
-    constexpr int kBacklog = 1024;
-    int failure = 0;
-    for (uint32_t at = first; at <= last; ++at) {
-        Fd fd(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        sockaddr_storage any{};
-        socklen_t bytes = sizeof(sockaddr_in6);
-        if (fd) {
-            auto& to = reinterpret_cast<sockaddr_in6&>(any);
-            to.sin6_family = AF_INET6;
-            to.sin6_port = htons(static_cast<uint16_t>(at));
-            const int no = 0;
-            setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-        }
-        if (!fd || bind(fd.get(), reinterpret_cast<sockaddr*>(&any), bytes) != 0) {
-            // A machine without IPv6.
-            fd = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-            any = {};
-            auto& to = reinterpret_cast<sockaddr_in&>(any);
-            to.sin_family = AF_INET;
-            to.sin_port = htons(static_cast<uint16_t>(at));
-            bytes = sizeof to;
-            if (!fd || bind(fd.get(), reinterpret_cast<sockaddr*>(&any), bytes) != 0) {
-                failure = errno;
-                continue;
-            }
-        }
-        if (listen(fd.get(), kBacklog) != 0 ||
-            getsockname(fd.get(), reinterpret_cast<sockaddr*>(&any), &bytes) != 0) {
-            failure = errno;
-            continue;
-        }
-        *port = ntohs(any.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(any).sin6_port
-                                                : reinterpret_cast<sockaddr_in&>(any).sin_port);
-        return fd;
-    }
-    *error = std::string("no port to listen at") +
-             (first != 0 ? " of those that LONGSHORE_NETWORK_PORTS allows" : "") + ": " + strerror(failure);
-    return Fd();
 }
 
 }  // namespace longshore

@@ -46,10 +46,10 @@ class Door {
         int buffer_bytes = 0;  // of the kernel, for each direction of a stream of data; 0: its own choice
     };
 
-    // Null: `error` says why. `epoll` and `owner` are borrowed; an event's data is the number of what it is
+    // `streams`: on which others' connections come, as PortShare has it. Null: `error` says why. `epoll` and `owner` are borrowed; an event's data is the number of what it is
     // about, which is kEventBit and more.
     static constexpr uint64_t kEventBit = uint64_t{1} << 63;
-    static std::unique_ptr<Door> create(const Options& options, Fd listener, int epoll, Owner& owner,
+    static std::unique_ptr<Door> create(const Options& options, Fd streams, int epoll, Owner& owner,
                                         std::string* error);
     ~Door();
 
@@ -65,7 +65,7 @@ class Door {
 
   private:
     struct Knock;
-    Door(const Options& options, Fd listener, int epoll, Owner& owner);
+    Door(const Options& options, Fd streams, int epoll, Owner& owner);
     void accept();
     void add(std::unique_ptr<Knock> knock);
     bool advance(Knock& knock);
@@ -78,16 +78,12 @@ class Door {
     void end(size_t at, bool failed);
 
     const Options options_;
-    Fd listener_;
+    Fd streams_;
     const int epoll_;
     Owner& owner_;
     std::unique_ptr<TlsContext> tls_;
     std::vector<std::unique_ptr<Knock>> knocks_;  // oldest first
     uint64_t numbers_ = 0;
 };
-
-// A socket that listens on all interfaces at the first free port of first..last (0: any), which is written to
-// *port. Empty: `error` says why.
-Fd listen_for_streams(uint16_t first, uint16_t last, uint16_t* port, std::string* error);
 
 }  // namespace longshore

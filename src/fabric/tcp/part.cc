@@ -10,6 +10,7 @@ namespace {
 class TcpNetwork : public Network {
   public:
     explicit TcpNetwork(TcpEnd end) : end_(std::move(end)) {}
+    ~TcpNetwork() override { end_.share.close(); }
     std::span<const std::byte> address() const override { return end_.address; }
     std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                         std::string* error) override {
@@ -28,9 +29,9 @@ const char* library() {
     return name.c_str();
 }
 
-std::unique_ptr<Network> open_network(const NetworkSettings& settings, std::string* error) {
+std::unique_ptr<Network> open_network(const NetworkSettings& settings, PortShare share, std::string* error) {
     TcpEnd end;
-    return end.open(settings, error) ? std::make_unique<TcpNetwork>(std::move(end)) : nullptr;
+    return end.open(settings, std::move(share), error) ? std::make_unique<TcpNetwork>(std::move(end)) : nullptr;
 }
 
 std::unique_ptr<MemoryAgent> open_agent(bool, std::string* error) {

@@ -15,14 +15,13 @@ constexpr size_t kTalkWaitingMax = 256 * 1024;  // bytes that a peer's stream ha
 constexpr uint64_t kConnectingWaitNs = 5'000'000;
 }  // namespace
 
-bool TcpEnd::open(const NetworkSettings& settings, std::string* error) {
+bool TcpEnd::open(const NetworkSettings& settings, PortShare of_port, std::string* error) {
     own = own_addresses(settings.interfaces, error);
     if (own.empty()) return false;
-    uint16_t port = 0;
-    listener = listen_for_streams(settings.port_first, settings.port_last, &port, error);
-    if (!listener) return false;
-    address = encode_addresses(own, port);
-    return true;
+    share = std::move(of_port);
+    if (!share.streams) *error = "the node has no port";
+    address = encode_addresses(own, share.port);
+    return static_cast<bool>(share.streams);
 }
 
 TcpFabric::TcpFabric(NetworkOptions options, TcpEnd end, std::unique_ptr<ShmFabric> local, Fd epoll)
@@ -71,7 +70,7 @@ std::unique_ptr<TcpFabric> TcpFabric::create(NetworkOptions options, TcpEnd end,
     door.tls = fabric->options_.tls;
     door.buffer_bytes = static_cast<int>(std::clamp(kBuffersBytes / peers, kBufferMin, kBufferMax));
     fabric->door_ =
-        Door::create(door, std::move(fabric->end_.listener), fabric->epoll_.get(), *fabric, error);
+        Door::create(door, std::move(fabric->end_.share.streams), fabric->epoll_.get(), *fabric, error);
     if (!fabric->door_) fabric.reset();
     return fabric;
 }

@@ -19,11 +19,11 @@ namespace longshore {
 
 // A service process's end of the network, from before it knows its peers.
 struct TcpEnd {
-    Fd listener;
+    PortShare share;
     std::vector<TcpAddress> own;
     std::vector<std::byte> address;  // by which others reach it
     // False: it cannot be had; `error` says why.
-    bool open(const NetworkSettings& settings, std::string* error);
+    bool open(const NetworkSettings& settings, PortShare of_port, std::string* error);
 };
 
 class TcpFabric : public Fabric, private Door::Owner {

@@ -19,6 +19,20 @@ bool starts_right(Reader& r) {
 
 }  // namespace
 
+void encode_preface(ServiceId service, std::span<std::byte, kPrefaceBytes> out) {
+    Writer w(out.data(), out.size());
+    put_start(w);
+    w.put(service.value);
+    LONGSHORE_CHECK(w.ok() && w.used() == kPrefaceBytes);
+}
+
+bool decode_preface(std::span<const std::byte, kPrefaceBytes> bytes, ServiceId* service) {
+    Reader r(bytes);
+    if (!starts_right(r)) return false;
+    service->value = r.get<uint16_t>();
+    return r.ok();
+}
+
 void encode_hello(const Hello& h, std::span<std::byte, kHelloBytes> out) {
     Writer w(out.data(), out.size());
     put_start(w);

@@ -1,5 +1,5 @@
 // What service processes of different nodes write into TCP streams: little-endian, explicit, versioned. A
-// stream begins with a handshake of fixed messages (hello, challenge, proof, welcome), after which both ends
+// stream begins with a preface and a handshake of fixed messages (hello, challenge, proof, welcome), after which both ends
 // know whom they talk to. A stream for talk then carries short messages, a stream for data headers with the
 // bytes of blocks behind them. Decoding never reads past what it is given and trusts none of it.
 #pragma once
@@ -23,7 +23,14 @@ using Proof = std::array<std::byte, 32>;  // an HMAC-SHA256
 // Two service processes have one stream of each kind.
 enum class StreamKind : uint8_t { kTalk = 1, kData };
 
-// First on every stream, from the end that connects.
+// First on every stream, and never encrypted: which service process of the node it is for. Read by whoever
+// listens there (node_port.h); all that follows is the service process's.
+constexpr size_t kPrefaceBytes = 8;
+void encode_preface(ServiceId service, std::span<std::byte, kPrefaceBytes> out);
+// False: not of this version.
+bool decode_preface(std::span<const std::byte, kPrefaceBytes> bytes, ServiceId* service);
+
+// Then, from the end that connects.
 struct Hello {
     StreamKind kind = StreamKind::kTalk;
     ServiceAddress from, to;

@@ -55,7 +55,7 @@ const char* library() {
     return name.c_str();
 }
 
-std::unique_ptr<Network> open_network(const NetworkSettings&, std::string* error) {
+std::unique_ptr<Network> open_network(const NetworkSettings&, PortShare, std::string* error) {
     UcxEnd end;
     return end.open(error) ? std::make_unique<UcxNetwork>(std::move(end)) : nullptr;
 }
