@@ -46,8 +46,13 @@ void report(Board& board, uint64_t seed, const char* oracle, const std::string& 
     snprintf(board.failed[i].detail, sizeof board.failed[i].detail, "%s", detail.c_str());
 }
 
-Verdict run_world(uint64_t seed, Workspace& workspace) {
-    World world(WorldOptions::draw(seed), workspace, false);
+WorldOptions options_of(uint64_t seed, uint32_t version, bool slow_links) {
+    const WorldOptions o = WorldOptions::draw(seed, version);
+    return slow_links ? o.behind_slow_links() : o;
+}
+
+Verdict run_world(uint64_t seed, bool slow_links, Workspace& workspace) {
+    World world(options_of(seed, kOptionsVersion, slow_links), workspace, false);
     return world.run();
 }
 
@@ -58,10 +63,10 @@ void work(const CampaignOptions& o, Board& board, uint32_t job) {
         if (seed >= o.first + o.count) break;
         board.running[job].store(seed);
         alarm(kWorldSecondsMax);
-        const Verdict v = run_world(seed, workspace);
+        const Verdict v = run_world(seed, o.slow_links, workspace);
         if (!v.ok) {
             report(board, seed, v.oracle.c_str(), v.detail);
-        } else if (mix64(seed) % 1000 < o.twice_per_mille && run_world(seed, workspace).hash != v.hash) {
+        } else if (mix64(seed) % 1000 < o.twice_per_mille && run_world(seed, o.slow_links, workspace).hash != v.hash) {
             report(board, seed, "determinism", "two runs, two hashes");
         }
         uint64_t counts[sizeof(Coverage) / sizeof(uint64_t)];
@@ -159,8 +164,8 @@ int run_campaign(const CampaignOptions& o) {
     return failures != 0 || low ? 1 : 0;
 }
 
-int run_one(uint64_t seed, uint32_t version, bool verbose) {
-    const WorldOptions o = WorldOptions::draw(seed, version);
+int run_one(uint64_t seed, uint32_t version, bool slow_links, bool verbose) {
+    const WorldOptions o = options_of(seed, version, slow_links);
     printf("%s\n", o.text().c_str());
     fflush(stdout);
     Workspace workspace;

@@ -235,8 +235,14 @@ Post SimFabric::start(Move move) {
         step(slot);
         return Post::kAccepted;
     }
-    world_.scheduler_.post(world_.scheduler_.around(world_.options_.move_ns), EventKind::kFabric, index_,
-                           happening(Happening::kMove, slot, life_));
+    uint64_t takes_ns = world_.scheduler_.around(world_.options_.move_ns);
+    if (world_.options_.link_ns_per_byte != 0 && move.from_import) {
+        const uint64_t now = world_.scheduler_.now_ns();
+        uint64_t& free_ns = world_.link_free_ns_[move.from_node.value][self_.node.value];
+        free_ns = std::max(free_ns, now) + move.bytes * world_.options_.link_ns_per_byte;
+        takes_ns += free_ns - now;
+    }
+    world_.scheduler_.post(takes_ns, EventKind::kFabric, index_, happening(Happening::kMove, slot, life_));
     return Post::kAccepted;
 }
 

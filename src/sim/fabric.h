@@ -55,6 +55,7 @@ class FabricWorld {
     Memory& memory_;
     uint32_t first_of_node_[kNodesMax + 1] = {};
     bool node_lost_[kNodesMax] = {};
+    uint64_t link_free_ns_[kNodesMax][kNodesMax] = {};  // from, to: when what is on its way has come
     std::vector<std::unique_ptr<SimFabric>> fabrics_;
 };
 

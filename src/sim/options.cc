@@ -110,6 +110,17 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     return o;
 }
 
+WorldOptions WorldOptions::behind_slow_links() const {
+    WorldOptions o = *this;
+    Prng r(mix64(seed ^ 0x51075ull));
+    o.link_ns_per_byte = one_of(r, {1, 10, 50});
+    o.core_wait_ns = one_of(r, {50000, 100000, 300000});
+    o.read_window = 1000;
+    o.window_changes = true;
+    o.reads = static_cast<uint32_t>(r.between(1, 16));
+    return o;
+}
+
 WorldOptions WorldOptions::large_world() {
     WorldOptions o;
     o.large = true;
@@ -209,6 +220,8 @@ std::string WorldOptions::text() const {
     put("along", along);
     put("read_window", read_window);
     put("core_wait_ns", core_wait_ns);
+    put("link_ns_per_byte", link_ns_per_byte);
+    put("window_changes", window_changes);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
     return t;

@@ -52,6 +52,8 @@ struct WorldOptions {
     uint64_t late_ns = 20000, very_late_ns = 0;  // very late: a few ranks
     uint64_t message_ns = 5000, move_ns = 2000, step_ns = 300, wake_ns = 2000;
     uint64_t core_wait_ns = 0;  // a service process that wakes up waits for its core
+    uint64_t link_ns_per_byte = 0;  // from one node to another, all its reads one after the other; 0: any number
+    bool window_changes = false;    // read_window is drawn again whenever a read has ended
 
     // Faults, per mille; 0 is off.
     uint32_t again = 0, torn = 0, unreadable = 0, not_permitted = 0, import_fails = 0;
@@ -70,6 +72,9 @@ struct WorldOptions {
 
     static WorldOptions draw(uint64_t seed, uint32_t version = kOptionsVersion);
     static WorldOptions large_world();
+    // The same world where links are slow, service processes wait long for their cores, and what may be in
+    // flight changes all the time, as a window that follows a link does.
+    WorldOptions behind_slow_links() const;
     std::string text() const;
 };
 

@@ -124,6 +124,8 @@ bool ServiceActor::take_events() {
                     engine_->finish_copy(copy->second, e.result, &wake);
                     copies_.erase(copy);
                 } else {
+                    if (world_.options.window_changes)
+                        engine_->set_read_window(1 + world_.scheduler.random.below(10000));
                     engine_->finish_read(static_cast<uint32_t>(e.id), e.result, &wake);
                     if (e.result == MoveResult::kMoved && doomed_at(KillPhase::kLanded)) return false;
                 }
@@ -274,7 +276,8 @@ void ServiceActor::count_coverage() {
     v.pool_full |= c.pool_full + c.dropped != 0;
     v.stale_messages |= c.stale_messages != 0;
     v.resent |= c.notifications_resent != 0;
-    if (c.notifications_resent != 0)
+    // Where all is slow, an answer takes longer than it takes to notify again.
+    if (c.notifications_resent != 0 && world_.options.link_ns_per_byte == 0)
         world_.fail("net",
                     describe() + " notified again after a while: requests and greetings should have done it");
     v.duplicates |= c.duplicates != 0;
