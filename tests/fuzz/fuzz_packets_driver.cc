@@ -27,17 +27,13 @@ using Bytes = std::vector<std::byte>;
 
 Bytes make_packet(Prng* random) {
     Packet p;
-    p.kind = static_cast<PacketKind>(1 + random->below(8));
+    p.kind = static_cast<PacketKind>(1 + random->below(6));
     p.from = {NodeId{static_cast<uint16_t>(random->below(3))},
               ServiceId{static_cast<uint16_t>(random->below(3))}};
     p.incarnation = static_cast<uint32_t>(random->below(3));
     p.taken = static_cast<uint32_t>(random->next());
     p.asks = random->chance(500);
     p.sequence = static_cast<uint32_t>(random->next());
-    p.used = random->next() >> random->below(64);
-    p.block = {{GroupId{random->next()}, random->next()},
-               Rank{static_cast<uint32_t>(random->next())},
-               static_cast<uint32_t>(random->next())};
     p.id = random->next();
     p.region = {LocalRank{static_cast<uint16_t>(random->next())},
                 RegionId{static_cast<uint32_t>(random->next())}, 1};

@@ -59,11 +59,8 @@ void UcxFabric::send_packet(Peer& peer, Packet packet, std::span<const std::byte
     packet.incarnation = options_.incarnation;
     packet.token = options_.nodes[peer.at.node.value].token;
     // What is counted is in order on the way of messages only.
-    const bool data = is_data(packet.kind);
-    if (!data) {
-        packet.taken = peer.told = peer.taken;
-        packet.used = peer.used;
-    }
+    const bool data = packet.kind == PacketKind::kReadData;
+    if (!data) packet.taken = peer.told = peer.taken;
     if (data && peer.data == nullptr && peer.talk != nullptr) {
         peer.data = reach(*end_.data, peer);
         peer.broken |= peer.data == nullptr;
@@ -93,7 +90,7 @@ bool UcxFabric::is_current(const Peer& peer, const Packet& packet) const {
     if (peer.state == Peer::State::kLost) return false;
     if (packet.kind == PacketKind::kGreeting) return packet.incarnation >= peer.incarnation;
     // Data has a way of its own, and may come before the greeting of who was asked for it.
-    return (peer.greeted || is_data(packet.kind)) && packet.incarnation == peer.incarnation &&
+    return (peer.greeted || packet.kind == PacketKind::kReadData) && packet.incarnation == peer.incarnation &&
            peer.state != Peer::State::kDown;
 }
 
@@ -106,7 +103,6 @@ void UcxFabric::greet(Peer& peer, const Packet& packet, std::span<const std::byt
         disconnect(peer);
         const ServiceAddress at = peer.at;
         requests_ -= static_cast<uint32_t>(peer.requests.size());
-        drop_all_coming(peer);
         std::erase_if(frames_, [&](const Frame& frame) { return frame.from == at; });
         peer = Peer{};
         peer.at = at;
@@ -141,8 +137,6 @@ void UcxFabric::break_off(Peer& peer, const char* why) {
     peer.down_since_ns = turned_ns_;
     requests_ -= static_cast<uint32_t>(peer.requests.size());
     peer.requests.clear();
-    peer.held_back.clear();
-    drop_all_coming(peer);
     if (why == nullptr) return;
     ++counters_.refused;
     problem_ = name_of(peer) + " " + why + ": the connection is closed";
@@ -171,7 +165,6 @@ void UcxFabric::look_at_peers(uint64_t now) {
             if (peer.broken) break_off(peer, nullptr);
             if (peer.state == Peer::State::kDown && now - peer.down_since_ns >= options_.limit_ns) lose(peer);
             if (peer.state != Peer::State::kConnected) continue;
-            drop_old_coming(peer, now);
             if (was_away) peer.heard_ns = now;
             const uint64_t silent = now - std::min(now, peer.heard_ns);
             if (silent >= kLimitsOfSilence * options_.limit_ns) {

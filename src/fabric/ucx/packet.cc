@@ -14,7 +14,6 @@ std::span<const std::byte> encode_packet(const Packet& p, std::span<std::byte, k
     w.put(p.incarnation);
     w.put_bytes(std::as_bytes(std::span(p.token)));
     w.put(p.taken);
-    w.put(p.used);
     switch (p.kind) {
         case PacketKind::kGreeting:
         case PacketKind::kTaken:
@@ -33,16 +32,7 @@ std::span<const std::byte> encode_packet(const Packet& p, std::span<std::byte, k
             w.put(p.offset);
             w.put(p.bytes);
             break;
-        case PacketKind::kAlong:
-            w.put(p.id);
-            w.put(p.block.operation.group.value);
-            w.put(p.block.operation.sequence);
-            w.put(p.block.source.value);
-            w.put(p.block.destination);
-            w.put(p.bytes);
-            break;
         case PacketKind::kReadData:
-        case PacketKind::kAlongData:
             w.put(p.id);
             w.put(p.offset);
             w.put(static_cast<uint8_t>(p.result));
@@ -64,7 +54,6 @@ bool decode_packet(std::span<const std::byte> header, Packet* out) {
     if (!r.ok()) return false;
     memcpy(out->token.data(), token.data(), token.size());
     out->taken = r.get<uint32_t>();
-    out->used = r.get<uint64_t>();
     switch (out->kind) {
         case PacketKind::kGreeting:
         case PacketKind::kTaken:
@@ -91,16 +80,7 @@ bool decode_packet(std::span<const std::byte> header, Packet* out) {
             out->offset = r.get<uint64_t>();
             out->bytes = r.get<uint64_t>();
             break;
-        case PacketKind::kAlong:
-            out->id = r.get<uint64_t>();
-            out->block.operation.group = GroupId{r.get<uint64_t>()};
-            out->block.operation.sequence = r.get<uint64_t>();
-            out->block.source = Rank{r.get<uint32_t>()};
-            out->block.destination = r.get<uint32_t>();
-            out->bytes = r.get<uint64_t>();
-            break;
-        case PacketKind::kReadData:
-        case PacketKind::kAlongData: {
+        case PacketKind::kReadData: {
             out->id = r.get<uint64_t>();
             out->offset = r.get<uint64_t>();
             const uint8_t result = r.get<uint8_t>();

@@ -15,7 +15,7 @@
 namespace longshore {
 
 constexpr uint16_t kPacketMagic = 0x534c;  // "LS"
-constexpr uint8_t kPacketVersion = 2;
+constexpr uint8_t kPacketVersion = 3;
 constexpr size_t kPacketHeaderBytesMax = 128;
 
 enum class PacketKind : uint8_t {
@@ -25,14 +25,7 @@ enum class PacketKind : uint8_t {
     kTaken,         // of your frames `taken` have been looked at
     kReadRequest,   // send me so many bytes of that region
     kReadData,      // payload: a piece of them; or why there are none
-    kAlong,         // a block comes along, which a frame to come tells of
-    kAlongData,     // payload: a piece of it; or why there are no more
 };
-
-// These have a way of their own.
-constexpr bool is_data(PacketKind kind) {
-    return kind == PacketKind::kReadData || kind == PacketKind::kAlongData;
-}
 
 struct Packet {
     PacketKind kind = PacketKind::kAlive;
@@ -40,15 +33,13 @@ struct Packet {
     uint32_t incarnation = 0;                // of the sender
     Token token{};                           // of the receiver's node
     uint32_t taken = 0;                      // of the receiver's frames, counted from the greeting on
-    uint64_t used = 0;                       // of what it sent along (UcxFabric::along_cost), likewise
     bool asks = false;                       // kAlive
     uint32_t sequence = 0;                   // kFrame
-    uint64_t id = 0;                         // kReadRequest, kReadData, kAlong, kAlongData
+    uint64_t id = 0;                         // kReadRequest, kReadData
     RegionName region;                       // kReadRequest
-    BlockName block;                         // kAlong
-    uint64_t offset = 0;                     // kReadRequest: in the region; else: in what is read, or comes
-    uint64_t bytes = 0;                      // kReadRequest, kAlong
-    MoveResult result = MoveResult::kMoved;  // kReadData, kAlongData
+    uint64_t offset = 0;                     // kReadRequest: in the region; kReadData: in what is read
+    uint64_t bytes = 0;                      // kReadRequest
+    MoveResult result = MoveResult::kMoved;  // kReadData
 };
 
 // The header's bytes in `out`.

@@ -15,7 +15,6 @@ struct UcxFabric::Read {
     uint64_t offset = 0, bytes = 0, received = 0;
     MemoryRef to;
     MoveResult result = MoveResult::kMoved;
-    uint64_t part_offset = 0;  // where in its block, if that was sent along
 };
 
 // A piece of a read that was offered, and is on its way.
@@ -27,27 +26,11 @@ struct UcxFabric::Taking {
     static constexpr uint32_t kNoPiece = UINT32_MAX;
 };
 
-// A block that is sent along.
-struct UcxFabric::Coming {
-    struct Piece {  // that came before its read, or reads
-        uint64_t offset = 0, used = 0, bytes = 0;
-        uint32_t at = 0;  // of UcxFabric::pieces_
-    };
-    uint64_t id = 0;
-    bool announced = false, failed = false;  // failed: the rest does not come
-    BlockName block;
-    uint64_t bytes = 0, arrived = 0, used = 0;
-    uint64_t since_ns = 0;
-    std::vector<Piece> pieces;
-    std::vector<uint32_t> reads;  // that wait for more of it
-};
-
-// Bytes that another service process reads here, or that are sent along.
+// Bytes that another service process reads here.
 struct UcxFabric::Request {
     uint64_t id = 0;
     RegionName region;
     uint64_t offset = 0, bytes = 0, sent = 0;
-    bool along = false;
 };
 
 struct UcxFabric::Peer {
@@ -64,11 +47,6 @@ struct UcxFabric::Peer {
     uint32_t expected = 0, taken = 0, told = 0;  // its frames: come, handed out here, and said to be
     uint64_t heard_ns = 0, asked_ns = 0, down_since_ns = 0;
     std::deque<Request> requests;
-    std::vector<Request> held_back;  // to be sent along, behind the next frame
-    uint64_t along_count = 0;
-    uint64_t along_sent = 0, along_used = 0;  // of ours, as along_cost() has it: sent, and used over there
-    std::vector<Coming> coming;
-    uint64_t coming_cost = 0, used = 0;  // of its: to be used, and used, or dropped
 };
 
 }  // namespace longshore

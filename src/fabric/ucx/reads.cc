@@ -6,7 +6,7 @@
 namespace longshore {
 namespace {
 constexpr size_t kReadsMax = 1u << 16;
-constexpr size_t kRequestsMax = 256;      // of a peer, and blocks that are sent along to it
+constexpr size_t kRequestsMax = 256;      // of a peer
 constexpr uint64_t kBytesMax = 1u << 31;  // of a read
 constexpr uint32_t kPiecesSendingMax = 32;
 constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies where its rank has it
@@ -15,7 +15,7 @@ constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies
 // --- this side reads
 
 Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
-                     const AlongPart* part) {
+                     const AlongPart*) {
     const Import* const import = imports_.find(from);
     const bool around = options_.staging_only && bytes != 0 && to.rank != kStaging;
     if (import == nullptr || around || bytes > kBytesMax) {
@@ -44,7 +44,6 @@ Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
     read.to = to;
     read.received = 0;
     read.result = MoveResult::kMoved;
-    if (part != nullptr && take_from_along(peer, at, *part)) return Post::kAccepted;
     if (peer.state == Peer::State::kNone) connect(peer);
     request(at);
     return Post::kAccepted;
@@ -171,7 +170,7 @@ void UcxFabric::on_taken(uint64_t id, bool ok) {
 void UcxFabric::take_request(Peer& peer, const Packet& packet) {
     if (peer.requests.size() >= kRequestsMax || packet.bytes == 0 || packet.bytes > kBytesMax)
         return break_off(peer, "asks for more than it may");
-    peer.requests.push_back({packet.id, packet.region, packet.offset, packet.bytes, 0, false});
+    peer.requests.push_back({packet.id, packet.region, packet.offset, packet.bytes, 0});
     ++requests_;
 }
 
@@ -199,7 +198,7 @@ bool UcxFabric::serve(Peer& peer, Request& request) {
     std::span<const std::byte> piece;
     uint64_t lent = 0;
     Packet packet;
-    packet.kind = request.along ? PacketKind::kAlongData : PacketKind::kReadData;
+    packet.kind = PacketKind::kReadData;
     packet.id = request.id;
     packet.offset = request.sent;
     packet.result = find_piece(request, bytes, &piece, &lent);

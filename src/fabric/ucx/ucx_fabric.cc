@@ -23,7 +23,6 @@ bool UcxEnd::open(std::string* error) {
 
 UcxFabric::UcxFabric(NetworkOptions options, UcxEnd end, std::unique_ptr<ShmFabric> local)
     : options_(std::move(options)),
-      along_window_(along_window(options_)),
       local_(std::move(local)),
       source_(options_.memory, *local_, options_.self.service, options_.incarnation),
       end_(std::move(end)) {
@@ -83,7 +82,6 @@ Post UcxFabric::send(ServiceAddress to, std::span<const std::byte> message) {
     packet.kind = PacketKind::kFrame;
     packet.sequence = peer->sent++;
     send_packet(*peer, packet, message);
-    release_along(*peer);
     ++counters_.messages_sent;
     return Post::kAccepted;
 }
@@ -109,15 +107,12 @@ void UcxFabric::on_message(std::span<const std::byte> header, std::span<const st
     Peer* const peer = sender_of(packet);
     if (peer == nullptr) return;
     peer->heard_ns = turned_ns_;
-    const uint64_t bytes_max = is_data(packet.kind) ? kSentBytesMax : kFrameBytesMax;
+    const uint64_t bytes_max = packet.kind == PacketKind::kReadData ? kSentBytesMax : kFrameBytesMax;
     if (payload.size() > bytes_max) {
         peer->broken = true;
         refuse("a message that is too long");
     } else if (packet.kind == PacketKind::kReadData && is_current(*peer, packet)) {
         take_data(*peer, packet, payload);
-    } else if (packet.kind == PacketKind::kAlongData && packet.result == MoveResult::kMoved &&
-               is_current(*peer, packet)) {
-        take_along_data(*peer, packet, payload);
     } else {
         arrived_.push_back({packet, {payload.begin(), payload.end()}});
     }
@@ -146,12 +141,10 @@ void UcxFabric::take(Arrived& arrived) {
         return;
     }
     if (arrived.offer != nullptr) return take_offer(*peer, packet, arrived.offered, arrived.offer);
-    if (packet.kind != PacketKind::kGreeting && !is_data(packet.kind)) {
-        if (packet.taken - peer->looked_at > peer->sent - peer->looked_at ||
-            packet.used - peer->along_used > peer->along_sent - peer->along_used)
+    if (packet.kind != PacketKind::kGreeting && packet.kind != PacketKind::kReadData) {
+        if (packet.taken - peer->looked_at > peer->sent - peer->looked_at)
             return break_off(*peer, "counts more messages than it got");
         peer->looked_at = packet.taken;
-        peer->along_used = packet.used;
     }
     switch (packet.kind) {
         case PacketKind::kGreeting:
@@ -172,12 +165,6 @@ void UcxFabric::take(Arrived& arrived) {
             break;
         case PacketKind::kReadData:
             take_data(*peer, packet, arrived.payload);
-            break;
-        case PacketKind::kAlong:
-            take_along(*peer, packet);
-            break;
-        case PacketKind::kAlongData:
-            take_along_data(*peer, packet, arrived.payload);
             break;
         case PacketKind::kTaken:
             break;

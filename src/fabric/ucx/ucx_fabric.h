@@ -51,9 +51,6 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     }
     Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
               const AlongPart* part = nullptr) override;
-    bool sends_along() const override;
-    void send_along(ServiceAddress to, const BlockName& block, const RegionName& region, uint64_t offset,
-                    uint64_t bytes) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override {
         return local_->write(from, to, id);
     }
@@ -71,7 +68,6 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     struct Read;
     struct Request;
     struct Taking;
-    struct Coming;
     struct Import {
         ServiceAddress owner;
         RegionName name;
@@ -136,25 +132,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     MoveResult find_piece(const Request& request, uint64_t bytes, std::span<const std::byte>* piece,
                           uint64_t* lent);
 
-    // along.cc
-    static uint64_t along_window(const NetworkOptions& options);
-    uint64_t along_cost(uint64_t bytes) const;
-    void release_along(Peer& peer);
-    Coming* find_coming(Peer& peer, uint64_t id);
-    void take_along(Peer& peer, const Packet& packet);
-    void take_along_data(Peer& peer, const Packet& packet, std::span<const std::byte> payload);
-    bool take_from_along(Peer& peer, uint32_t read, const AlongPart& part);
-    void keep_piece(Coming& coming, uint64_t offset, uint64_t used, std::span<const std::byte> payload);
-    void free_pieces_of(Coming& coming);
-    uint64_t give(Read& read, uint64_t offset, std::span<const std::byte> piece);
-    bool end_if_over(uint32_t read);
-    void settle_coming(Peer& peer, Coming& coming);
-    void drop_coming(Peer& peer, Coming& coming);
-    void drop_all_coming(Peer& peer);
-    void drop_old_coming(Peer& peer, uint64_t now);
-
     NetworkOptions options_;
-    const uint64_t along_window_;
     std::unique_ptr<ShmFabric> local_;
     RegionSource source_;
     UcxEnd end_;
