@@ -21,8 +21,8 @@ enum { kSlicePagesMin = (1u << 20) / kPageBytes, kSlicePagesMax = (4u << 20) / k
 
 enum { kAdoptedMax = 256 };
 
-static void read_machine(longshore_node_memory* out) {
-    longshore_read_node_memory("", out);
+static void read_machine(longshore_machine_memory* out) {
+    longshore_read_machine_memory("", out);
 }
 
 static struct {
@@ -34,7 +34,7 @@ static struct {
     int keeps_all;              /* pages are not given back */
     int looking;                /* some thread reads how much memory the machine has */
     int64_t looked_ms, look_ms; /* when that was last, and how long there is none after it */
-    void (*read_memory)(longshore_node_memory*);
+    void (*read_memory)(longshore_machine_memory*);
     uint64_t refused;
     struct adopted {
         char* at;
@@ -122,8 +122,8 @@ static void settle_and_unlock(uint32_t block_pages) {
         longshore_extents_dirty() <= kKeepLeastPages && longshore_extents_dirty() <= kept_pages_max();
     const int64_t now = is_little || all.looking ? 0 : now_ms();
     if (!is_little && !all.looking && now - all.looked_ms >= all.look_ms) {
-        longshore_node_memory memory;
-        void (*const read_memory)(longshore_node_memory*) = all.read_memory;
+        longshore_machine_memory memory;
+        void (*const read_memory)(longshore_machine_memory*) = all.read_memory;
         all.looking = 1;
         pthread_mutex_unlock(&all.mutex);
         read_memory(&memory);
@@ -253,7 +253,7 @@ longshore_heap_use longshore_heap_used(void) {
     return use;
 }
 
-void longshore_heap_read_memory_by(void (*read)(longshore_node_memory*), int64_t again_ms) {
+void longshore_heap_read_memory_by(void (*read)(longshore_machine_memory*), int64_t again_ms) {
     pthread_mutex_lock(&all.mutex);
     all.read_memory = read;
     all.look_ms = again_ms;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "memory/node_memory.h"
+#include "memory/machine_memory.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,7 +40,7 @@ int longshore_heap_resize(void* block, size_t bytes);
 
 /* For tests: who tells from now on how much memory the machine has left. The next call that needs it asks,
  * and others not before so many milliseconds after it. */
-void longshore_heap_read_memory_by(void (*read)(longshore_node_memory*), int64_t again_ms);
+void longshore_heap_read_memory_by(void (*read)(longshore_machine_memory*), int64_t again_ms);
 
 /* From now on pages are never given back to the system: freed blocks are used again as ever, and what has
  * been touched stays. For memory that a network's card reads and writes: its pages are those from when it was

@@ -29,7 +29,7 @@ class Heap : public testing::Test {
   protected:
     void SetUp() override {
         ASSERT_NE(heap_, nullptr);
-        longshore_heap_read_memory_by([](longshore_node_memory* out) { *out = {}; }, 0);  // nobody can tell
+        longshore_heap_read_memory_by([](longshore_machine_memory* out) { *out = {}; }, 0);  // nobody can tell
     }
     void TearDown() override { EXPECT_EQ(longshore_heap_used().live_bytes, 0u); }
     static char* allocate(size_t bytes, size_t alignment = 1, bool zeroed = false) {
@@ -154,12 +154,12 @@ void use(size_t bytes, size_t times) {
 }
 // Of 64 GiB so many are available.
 template <int kGiB>
-void available(longshore_node_memory* out) {
+void available(longshore_machine_memory* out) {
     *out = {};
     out->limit_count = 1;
     out->limits[0] = {uint64_t{64} << 30, uint64_t{kGiB} << 30};
 }
-void stalls(longshore_node_memory* out) {
+void stalls(longshore_machine_memory* out) {
     available<60>(out);
     out->stalls = 1;
 }
@@ -211,7 +211,7 @@ void gives_back_what_lies_idle() {
 }
 void gives_back_when_memory_is_short() {
     const int file = longshore_heap_open(kHeapBytes)->file;
-    const auto look = [&](void (*read)(longshore_node_memory*), size_t calls) {
+    const auto look = [&](void (*read)(longshore_machine_memory*), size_t calls) {
         longshore_heap_read_memory_by(read, kNever);
         use(kMiB, calls);
         return there(file);

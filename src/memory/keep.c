@@ -59,7 +59,7 @@ static uint64_t own_max(const longshore_keep* keep, const longshore_memory_limit
     return own + (available - total / 8) / 2 / keep->processors / 4096;
 }
 
-void longshore_keep_look(longshore_keep* keep, const longshore_node_memory* memory, uint32_t live,
+void longshore_keep_look(longshore_keep* keep, const longshore_machine_memory* memory, uint32_t live,
                          uint32_t kept) {
     const uint64_t own = (uint64_t)live + kept;
     uint64_t most = memory->limit_count != 0 ? UINT32_MAX : (uint64_t)live + kKeepFirstPages;

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "memory/node_memory.h"
+#include "memory/machine_memory.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,7 +41,7 @@ void longshore_keep_freed(longshore_keep* keep, uint32_t kept);
 void longshore_keep_gave_back(longshore_keep* keep, uint32_t pages);
 
 /* What the machine has left, while so many pages are allocated and so many kept. */
-void longshore_keep_look(longshore_keep* keep, const longshore_node_memory* memory, uint32_t live,
+void longshore_keep_look(longshore_keep* keep, const longshore_machine_memory* memory, uint32_t live,
                          uint32_t kept);
 
 #ifdef __cplusplus

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "memory/node_memory.h"
+#include "memory/machine_memory.h"
 
 namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint32_t kPagesOfGiB = kGiB / 4096;
 
-longshore_node_memory machine(uint64_t bytes, uint64_t available) {
-    longshore_node_memory out{};
+longshore_machine_memory machine(uint64_t bytes, uint64_t available) {
+    longshore_machine_memory out{};
     out.limit_count = 1;
     out.limits[0] = {bytes, available};
     return out;
@@ -27,7 +27,7 @@ TEST(Keep, UntilSomebodyHasLookedLittleIsKept) {
     longshore_keep keep;
     longshore_keep_begin(&keep, 4);
     EXPECT_EQ(longshore_keep_max(&keep, 0), uint32_t{kKeepLeastPages});
-    const longshore_node_memory nothing{};
+    const longshore_machine_memory nothing{};
     longshore_keep_look(&keep, &nothing, 0, 0);
     EXPECT_EQ(longshore_keep_max(&keep, 0), uint32_t{kKeepFirstPages});
 }
@@ -63,7 +63,7 @@ TEST(Keep, ManyProcessesTogetherLeaveMemoryFree) {
         const auto round = [&](uint64_t used) {
             // The figures are those from before anybody has acted.
             const uint64_t taken = used + kept_pages * 4096;
-            const longshore_node_memory memory = machine(kTotal, taken < kTotal ? kTotal - taken : 0);
+            const longshore_machine_memory memory = machine(kTotal, taken < kTotal ? kTotal - taken : 0);
             for (uint32_t i = 0; i < processes; ++i) {
                 longshore_keep_look(&keeps[i], &memory, 0, static_cast<uint32_t>(kept[i]));
                 kept_pages -= kept[i];
@@ -83,7 +83,7 @@ TEST(Keep, WhereItIsNarrowWhatIsFreedMayStayAndNothingIsAdded) {
     longshore_keep keep;
     longshore_keep_begin(&keep, 1);
     keep.useful = UINT32_MAX;
-    const longshore_node_memory memory = machine(256 * kGiB, 24 * kGiB);
+    const longshore_machine_memory memory = machine(256 * kGiB, 24 * kGiB);
     longshore_keep_look(&keep, &memory, 3 * kPagesOfGiB, kPagesOfGiB);
     EXPECT_EQ(longshore_keep_max(&keep, 3 * kPagesOfGiB), kPagesOfGiB);
     EXPECT_EQ(longshore_keep_max(&keep, 0), 4 * kPagesOfGiB);
@@ -94,7 +94,7 @@ TEST(Keep, TheNarrowestLimitCounts) {
     longshore_keep keep;
     longshore_keep_begin(&keep, 1);
     keep.useful = UINT32_MAX;
-    longshore_node_memory memory = machine(256 * kGiB, 200 * kGiB);
+    longshore_machine_memory memory = machine(256 * kGiB, 200 * kGiB);
     longshore_keep_look(&keep, &memory, 0, 0);
     EXPECT_EQ(longshore_keep_max(&keep, 0), (200 - 32) / 2 * kPagesOfGiB);
     memory.limits[memory.limit_count++] = {8 * kGiB, 5 * kGiB};
@@ -119,16 +119,16 @@ class NodeMemory : public testing::Test {
         std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
         std::ofstream(root_ + path) << text;
     }
-    longshore_node_memory read() {
-        longshore_node_memory out;
-        longshore_read_node_memory(root_.c_str(), &out);
+    longshore_machine_memory read() {
+        longshore_machine_memory out;
+        longshore_read_machine_memory(root_.c_str(), &out);
         return out;
     }
     std::string root_;
 };
 
 TEST_F(NodeMemory, OfTheMachine) {
-    longshore_node_memory memory = read();
+    longshore_machine_memory memory = read();
     ASSERT_EQ(memory.limit_count, 1u);
     EXPECT_EQ(memory.limits[0].bytes, 32 * kGiB);
     EXPECT_EQ(memory.limits[0].available, 16 * kGiB);
@@ -157,7 +157,7 @@ TEST_F(NodeMemory, OfControlGroupsVersion2) {
     write(at + "/step/task/memory.max", "max\n");
     write(at + "/memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
     write("/proc/pressure/memory", "some avg10=90.00 avg60=0.00 avg300=0.00 total=0\n");
-    const longshore_node_memory memory = read();
+    const longshore_machine_memory memory = read();
     ASSERT_EQ(memory.limit_count, 3u);
     EXPECT_EQ(memory.limits[1].bytes, 4 * kGiB);
     EXPECT_EQ(memory.limits[1].available, 0u) << "it is above what it should have";
@@ -176,7 +176,7 @@ TEST_F(NodeMemory, OfControlGroupsVersion1) {
     write(at + "/slurm/job/memory.usage_in_bytes", "2147483648\n");
     write(at + "/slurm/job/memory.stat",
           "cache 1\ninactive_file 7\ntotal_inactive_file 1073741824\ntotal_active_file 0\n");
-    longshore_node_memory memory = read();
+    longshore_machine_memory memory = read();
     ASSERT_EQ(memory.limit_count, 2u);
     EXPECT_EQ(memory.limits[1].bytes, 8 * kGiB);
     EXPECT_EQ(memory.limits[1].available, 7 * kGiB);
@@ -202,8 +202,8 @@ TEST_F(NodeMemory, NonsenseIsNotBelieved) {
 }
 
 TEST(NodeMemoryHere, IsThatOfThisMachine) {
-    longshore_node_memory memory;
-    longshore_read_node_memory("", &memory);
+    longshore_machine_memory memory;
+    longshore_read_machine_memory("", &memory);
     ASSERT_GE(memory.limit_count, 1u);
     EXPECT_GT(memory.limits[0].available, 0u);
     EXPECT_LE(memory.limits[0].available, memory.limits[0].bytes);

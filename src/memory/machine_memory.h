@@ -15,15 +15,15 @@ typedef struct longshore_memory_limit {
     uint64_t bytes, available; /* available: free, or taken by nothing but a cache of files */
 } longshore_memory_limit;
 
-typedef struct longshore_node_memory {
+typedef struct longshore_machine_memory {
     uint32_t limit_count; /* 0: nothing could be read */
     longshore_memory_limit
         limits[kMemoryLimitsMax]; /* the machine's, then those of control groups that have one */
     int stalls; /* processes here wait for memory a tenth of the time or more (pressure stall information) */
-} longshore_node_memory;
+} longshore_machine_memory;
 
 /* Reads /proc and /sys/fs/cgroup, versions 1 and 2, both under the folder `root` ("": the real ones). */
-void longshore_read_node_memory(const char* root, longshore_node_memory* out);
+void longshore_read_machine_memory(const char* root, longshore_machine_memory* out);
 
 #ifdef __cplusplus
 }

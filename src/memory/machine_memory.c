@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "memory/node_memory.h"
+#include "memory/machine_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,13 +69,13 @@ static uint64_t less(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-static void add_limit(longshore_node_memory* out, uint64_t bytes, uint64_t available) {
+static void add_limit(longshore_machine_memory* out, uint64_t bytes, uint64_t available) {
     if (out->limit_count < kMemoryLimitsMax)
         out->limits[out->limit_count++] = (longshore_memory_limit){bytes, less(available, bytes)};
 }
 
 /* Of one control group, if it has a limit below the machine's memory. */
-static void look_at_group(const char* group, int version, uint64_t machine, longshore_node_memory* out) {
+static void look_at_group(const char* group, int version, uint64_t machine, longshore_machine_memory* out) {
     const uint64_t limit = version == 2
                                ? less(read_number(group, "/memory.max"), read_number(group, "/memory.high"))
                                : read_number(group, "/memory.limit_in_bytes");
@@ -122,7 +122,7 @@ static int is_stalled(const char* folder, const char* name, int* stalls) {
 
 /* This process's group and those around it. In a container the path may be that on the host: its parts then
  * lead nowhere, and the last, "", is the container's own group. */
-static int look_at_groups(const char* root, uint64_t machine, longshore_node_memory* out) {
+static int look_at_groups(const char* root, uint64_t machine, longshore_machine_memory* out) {
     int version = 0, stalls_read = 0;
     char* const text = read_text(root, "/proc/self/cgroup");
     const char* const own = text != NULL ? group_of(text, &version) : NULL;
@@ -143,8 +143,8 @@ static int look_at_groups(const char* root, uint64_t machine, longshore_node_mem
     return stalls_read;
 }
 
-void longshore_read_node_memory(const char* root, longshore_node_memory* out) {
-    *out = (longshore_node_memory){.limit_count = 0};
+void longshore_read_machine_memory(const char* root, longshore_machine_memory* out) {
+    *out = (longshore_machine_memory){.limit_count = 0};
     const int error = errno;
     const char* const text = read_text(root, "/proc/meminfo");
     if (text != NULL) {
