@@ -29,7 +29,8 @@ class Heap : public testing::Test {
   protected:
     void SetUp() override {
         ASSERT_NE(heap_, nullptr);
-        longshore_heap_read_memory_by([](longshore_machine_memory* out) { *out = {}; }, 0);  // nobody can tell
+        longshore_heap_read_memory_by([](longshore_machine_memory* out) { *out = {}; },
+                                      0);  // nobody can tell
     }
     void TearDown() override { EXPECT_EQ(longshore_heap_used().live_bytes, 0u); }
     static char* allocate(size_t bytes, size_t alignment = 1, bool zeroed = false) {

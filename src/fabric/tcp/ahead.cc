@@ -89,7 +89,7 @@ void TcpFabric::begin_ahead_part(Peer& peer) {
     if (coming == nullptr) return;  // it was dropped
     peer.in_read = Peer::kNoRead;
     for (const uint32_t at : coming->reads) {
-        const Read& read = reads_[at];
+        const PendingRead& read = reads_[at];
         if (coming->arrived < read.part_offset) {
             // What comes before that read's bytes has another place.
             peer.in_part = std::min<uint64_t>(peer.in_part, read.part_offset - coming->arrived);
@@ -118,7 +118,7 @@ void TcpFabric::end_ahead_part(Peer& peer) {
     const uint64_t begin = coming->arrived;
     coming->arrived += peer.in_part;
     if (peer.in_into == Peer::Into::kRank) {
-        Read& read = reads_[peer.in_read];
+        PendingRead& read = reads_[peer.in_read];
         read.received += peer.in_part;
         coming->used += peer.in_part;
     } else {
@@ -130,7 +130,7 @@ void TcpFabric::end_ahead_part(Peer& peer) {
 }
 
 // What is kept for that read goes to where it wants it. Returns how much.
-uint64_t TcpFabric::take_kept(Coming& coming, Read& read) {
+uint64_t TcpFabric::take_kept(Coming& coming, PendingRead& read) {
     uint64_t taken = 0;
     std::vector<Coming::Kept> left;
     for (const Coming::Kept& kept : coming.kept) {
@@ -156,7 +156,7 @@ uint64_t TcpFabric::take_kept(Coming& coming, Read& read) {
 
 // False: its block does not come ahead, or some of what the read wants has been given to another one.
 bool TcpFabric::take_from_ahead(Peer& peer, uint32_t at, const AlongPart& part) {
-    Read& read = reads_[at];
+    PendingRead& read = reads_[at];
     for (Coming& coming : peer.coming) {
         if (coming.block != part.block || part.offset > coming.bytes ||
             read.bytes > coming.bytes - part.offset)
@@ -171,7 +171,7 @@ bool TcpFabric::take_from_ahead(Peer& peer, uint32_t at, const AlongPart& part) 
         const uint64_t arrived = std::min(end, std::max(coming.arrived, part.offset)) - part.offset;
         if (there != arrived) return false;
         for (const uint32_t other : coming.reads) {
-            const Read& o = reads_[other];
+            const PendingRead& o = reads_[other];
             if (o.part_offset < end && part.offset < o.part_offset + o.bytes) return false;
         }
         read.part_offset = part.offset;

@@ -6,7 +6,6 @@
 
 namespace longshore {
 namespace {
-constexpr size_t kReadsMax = 1u << 16;
 constexpr uint64_t kBytesPerTurn = 1024 * 1024;  // of a peer, each way
 }  // namespace
 
@@ -16,7 +15,7 @@ Post TcpFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
                      const AlongPart* part) {
     const Import* const import = imports_.find(from);
     const bool around = options_.staging_only && bytes != 0 && to.rank != kStaging;
-    if (import == nullptr || around || bytes > kReadBytesMax) {
+    if (import == nullptr || around || bytes > PendingReads::kBytesMax) {
         complete(id, MoveResult::kFailed);
         return Post::kAccepted;
     }
@@ -25,23 +24,8 @@ Post TcpFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
         complete(id, bytes == 0 ? MoveResult::kMoved : MoveResult::kFailed);
         return Post::kAccepted;
     }
-    if (free_reads_.empty()) {
-        if (reads_.size() >= kReadsMax) return Post::kAgain;
-        free_reads_.push_back(static_cast<uint32_t>(reads_.size()));
-        reads_.emplace_back();
-    }
-    const uint32_t at = free_reads_.back();
-    free_reads_.pop_back();
-    Read& read = reads_[at];
-    read.used = true;
-    read.id = id;
-    read.owner = import->owner;
-    read.region = import->name;
-    read.offset = offset;
-    read.bytes = bytes;
-    read.to = to;
-    read.received = 0;
-    read.result = MoveResult::kMoved;
+    if (reads_.full()) return Post::kAgain;
+    const uint32_t at = reads_.add(import->owner, import->name, offset, to, bytes, id);
     if (part != nullptr && take_from_ahead(peer, at, *part)) return Post::kAccepted;
     if (peer.state == Peer::State::kNone) connect(peer);
     request(at);
@@ -50,15 +34,13 @@ Post TcpFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
 
 // Where there is no stream now, all that is waited for is asked for when there is one.
 void TcpFabric::request(uint32_t at) {
-    Read& read = reads_[at];
+    const uint64_t number = reads_.begin_anew(at);
+    const PendingRead& read = reads_[at];
     Peer& peer = *find(read.owner);
-    read.received = 0;
-    read.result = MoveResult::kMoved;
-    ++read.serial;
     if (peer.state != Peer::State::kConnected) return;
     Talk talk;
     talk.kind = TalkKind::kRequest;
-    talk.id = uint64_t{read.serial} << 32 | at;
+    talk.id = number;
     talk.region = read.region;
     talk.offset = read.offset;
     talk.bytes = read.bytes;
@@ -66,22 +48,18 @@ void TcpFabric::request(uint32_t at) {
 }
 
 void TcpFabric::ask_for_all(Peer& peer) {
-    for (uint32_t at = 0; at < reads_.size(); ++at) {
-        if (reads_[at].used && reads_[at].owner == peer.at) request(at);
-    }
+    reads_.for_each_of(peer.at, [this](uint32_t at) { request(at); });
 }
 
 void TcpFabric::fail_reads(Peer& peer) {
-    for (Read& read : reads_) {
-        if (!read.used || read.owner != peer.at) continue;
-        read.result = MoveResult::kFailed;
-        end_read(read);
-    }
+    reads_.for_each_of(peer.at, [this](uint32_t at) {
+        reads_[at].result = MoveResult::kFailed;
+        end_read(reads_[at]);
+    });
 }
 
-void TcpFabric::end_read(Read& read) {
-    read.used = false;
-    free_reads_.push_back(static_cast<uint32_t>(&read - reads_.data()));
+void TcpFabric::end_read(PendingRead& read) {
+    reads_.remove(read);
     complete(read.id, read.result);
 }
 
@@ -92,12 +70,10 @@ bool TcpFabric::end_if_over(uint32_t at) {
 }
 
 // Null: not what that peer is asked for now.
-TcpFabric::Read* TcpFabric::find_read(const Peer& peer, uint64_t id) {
-    const auto at = static_cast<uint32_t>(id);
-    if (at < reads_.size() && reads_[at].used && reads_[at].owner == peer.at && reads_[at].serial == id >> 32)
-        return &reads_[at];
-    ++counters_.dropped;
-    return nullptr;
+PendingRead* TcpFabric::find_read(const Peer& peer, uint64_t number) {
+    PendingRead* const read = reads_.find(peer.at, number);
+    if (read == nullptr) ++counters_.dropped;
+    return read;
 }
 
 // A header has come. False: it is not what may come. `early`: it is of a block whose announcement is still on
@@ -123,7 +99,7 @@ bool TcpFabric::begin_data(Peer& peer, bool* early) {
         }
         return true;
     }
-    Read* const read = find_read(peer, header.id);
+    PendingRead* const read = find_read(peer, header.id);
     if (read == nullptr) return true;
     if (header.result != MoveResult::kMoved) {
         read->result = header.result;
@@ -146,7 +122,7 @@ void TcpFabric::begin_part(Peer& peer) {
     if (peer.in_header.ahead) {
         begin_ahead_part(peer);
     } else if (peer.in_read != Peer::kNoRead && reads_[peer.in_read].result == MoveResult::kMoved) {
-        const Read& read = reads_[peer.in_read];
+        const PendingRead& read = reads_[peer.in_read];
         const std::span<std::byte> to = local_->copier().find_mapped(
             {read.to.rank, read.to.region, read.to.offset + read.received}, peer.in_part, true);
         peer.in_into = to.empty() ? Peer::Into::kCopy : Peer::Into::kRank;
@@ -163,7 +139,7 @@ void TcpFabric::end_part(Peer& peer) {
     if (peer.in_into == Peer::Into::kRank) counters_.bytes_mapped += peer.in_part;
     if (peer.in_header.ahead) return end_ahead_part(peer);
     if (peer.in_read == Peer::kNoRead) return;
-    Read& read = reads_[peer.in_read];
+    PendingRead& read = reads_[peer.in_read];
     if (peer.in_into == Peer::Into::kCopy)
         read.result = local_->copier().write({peer.in_copy.get(), peer.in_part},
                                              {read.to.rank, read.to.region, read.to.offset + read.received});

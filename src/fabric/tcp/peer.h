@@ -5,21 +5,6 @@
 
 namespace longshore {
 
-constexpr uint64_t kReadBytesMax = 1u << 31;
-
-// Bytes that are to come from another node.
-struct TcpFabric::Read {
-    bool used = false;
-    uint32_t serial = 0;  // tells one use from another
-    uint64_t id = 0;      // as posted
-    ServiceAddress owner;
-    RegionName region;
-    uint64_t offset = 0, bytes = 0, received = 0;
-    MemoryRef to;
-    MoveResult result = MoveResult::kMoved;
-    uint64_t part_offset = 0;  // where in its block, if that was sent ahead
-};
-
 // Bytes that another service process reads here, or that are sent ahead to it.
 struct TcpFabric::Request {
     uint64_t id = 0;

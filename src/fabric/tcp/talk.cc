@@ -6,8 +6,8 @@
 namespace longshore {
 namespace {
 constexpr size_t kTalkInBytes = 64 * 1024;
-constexpr size_t kFramesMax = 256;        // that wait to be handed out, of all peers: then no more are read
-constexpr size_t kRequestsMax = 4096;     // of a peer, and blocks that are sent ahead to it
+constexpr size_t kFramesMax = 256;     // that wait to be handed out, of all peers: then no more are read
+constexpr size_t kRequestsMax = 4096;  // of a peer, and blocks that are sent ahead to it
 constexpr int kReceivesPerTurn = 8;
 static_assert(kTalkInBytes >= 2 * kTalkBytesMax);
 }  // namespace
@@ -83,8 +83,8 @@ void TcpFabric::take_talk(Peer& peer, const Talk& talk) {
             frames_.push_back({peer.at, {talk.frame.begin(), talk.frame.end()}});
             break;
         case TalkKind::kRequest:
-            if (peer.requests.size() >= kRequestsMax || talk.bytes == 0 || talk.bytes > kReadBytesMax ||
-                talk.offset + talk.bytes < talk.offset)
+            if (peer.requests.size() >= kRequestsMax || talk.bytes == 0 ||
+                talk.bytes > PendingReads::kBytesMax || talk.offset + talk.bytes < talk.offset)
                 return peer.set_broken("asks for more than it may");
             peer.requests.push_back({talk.id, talk.region, talk.offset, talk.bytes, 0, false});
             break;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "fabric/network.h"
-#include "fabric/region_source.h"
+#include "fabric/pending_reads.h"
 #include "fabric/tcp/door.h"
 
 namespace longshore {
@@ -57,7 +57,6 @@ class TcpFabric : public Fabric, private Door::Owner {
 
   private:
     struct Peer;
-    struct Read;
     struct Request;
     struct Coming;
     struct Import {
@@ -106,7 +105,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     void request(uint32_t read);
     void ask_for_all(Peer& peer);
     void fail_reads(Peer& peer);
-    void end_read(Read& read);
+    void end_read(PendingRead& read);
     bool end_if_over(uint32_t read);
     bool serve(Peer& peer);
     bool begin_piece(Peer& peer);
@@ -114,7 +113,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     bool begin_data(Peer& peer, bool* early);
     void begin_part(Peer& peer);
     void end_part(Peer& peer);
-    Read* find_read(const Peer& peer, uint64_t id);
+    PendingRead* find_read(const Peer& peer, uint64_t number);
 
     // ahead.cc: blocks that are sent before they are asked for
     static uint64_t ahead_window(const NetworkOptions& options);
@@ -125,7 +124,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     void begin_ahead_part(Peer& peer);
     void end_ahead_part(Peer& peer);
     void fail_ahead(Peer& peer, uint64_t id);
-    uint64_t take_kept(Coming& coming, Read& read);
+    uint64_t take_kept(Coming& coming, PendingRead& read);
     void settle_coming(Peer& peer, Coming& coming);
     bool take_from_ahead(Peer& peer, uint32_t read, const AlongPart& part);
     void drop_coming(Peer& peer, Coming& coming);
@@ -148,8 +147,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     std::vector<Frame> handed_out_;       // by the last poll
     std::deque<FabricEvent> done_;
     ImportTable<Import> imports_;
-    std::vector<Read> reads_;
-    std::vector<uint32_t> free_reads_;
+    PendingReads reads_;
     uint64_t lives_ = 0;  // of streams: events of former ones are told by it
     uint64_t turned_ns_ = 0, looked_ns_ = 0;
     bool connecting_ = false;  // some peer is to be dialed again soon

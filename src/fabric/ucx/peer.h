@@ -5,18 +5,6 @@
 
 namespace longshore {
 
-// Bytes that are to come from another node.
-struct UcxFabric::Read {
-    bool used = false;
-    uint32_t serial = 0;  // tells one use from another
-    uint64_t id = 0;      // as posted
-    ServiceAddress owner;
-    RegionName region;
-    uint64_t offset = 0, bytes = 0, received = 0;
-    MemoryRef to;
-    MoveResult result = MoveResult::kMoved;
-};
-
 // A piece of a read that was offered, and is on its way.
 struct UcxFabric::Taking {
     ServiceAddress owner;

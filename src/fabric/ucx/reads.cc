@@ -5,9 +5,7 @@
 
 namespace longshore {
 namespace {
-constexpr size_t kReadsMax = 1u << 16;
-constexpr size_t kRequestsMax = 256;      // of a peer
-constexpr uint64_t kBytesMax = 1u << 31;  // of a read
+constexpr size_t kRequestsMax = 256;  // of a peer
 constexpr uint32_t kPiecesSendingMax = 32;
 constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies where its rank has it
 }  // namespace
@@ -18,7 +16,7 @@ Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
                      const AlongPart*) {
     const Import* const import = imports_.find(from);
     const bool around = options_.staging_only && bytes != 0 && to.rank != kStaging;
-    if (import == nullptr || around || bytes > kBytesMax) {
+    if (import == nullptr || around || bytes > PendingReads::kBytesMax) {
         complete(id, MoveResult::kFailed);
         return Post::kAccepted;
     }
@@ -27,23 +25,8 @@ Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
         complete(id, bytes == 0 ? MoveResult::kMoved : MoveResult::kFailed);
         return Post::kAccepted;
     }
-    if (free_reads_.empty()) {
-        if (reads_.size() >= kReadsMax) return Post::kAgain;
-        free_reads_.push_back(static_cast<uint32_t>(reads_.size()));
-        reads_.emplace_back();
-    }
-    const uint32_t at = free_reads_.back();
-    free_reads_.pop_back();
-    Read& read = reads_[at];
-    read.used = true;
-    read.id = id;
-    read.owner = import->owner;
-    read.region = import->name;
-    read.offset = offset;
-    read.bytes = bytes;
-    read.to = to;
-    read.received = 0;
-    read.result = MoveResult::kMoved;
+    if (reads_.full()) return Post::kAgain;
+    const uint32_t at = reads_.add(import->owner, import->name, offset, to, bytes, id);
     if (peer.state == Peer::State::kNone) connect(peer);
     request(at);
     return Post::kAccepted;
@@ -51,15 +34,13 @@ Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
 
 // Where the connection is down its successor will be asked.
 void UcxFabric::request(uint32_t at) {
-    Read& read = reads_[at];
+    const uint64_t number = reads_.begin_anew(at);
+    const PendingRead& read = reads_[at];
     Peer& peer = *find(read.owner);
-    read.received = 0;
-    read.result = MoveResult::kMoved;
-    ++read.serial;
     if (peer.state != Peer::State::kConnected) return;
     Packet packet;
     packet.kind = PacketKind::kReadRequest;
-    packet.id = uint64_t{read.serial} << 32 | at;
+    packet.id = number;
     packet.region = read.region;
     packet.offset = read.offset;
     packet.bytes = read.bytes;
@@ -68,36 +49,30 @@ void UcxFabric::request(uint32_t at) {
 
 void UcxFabric::reissue(Peer& peer) {
     if (peer.state != Peer::State::kConnected || peer.incarnation == 1) return;
-    for (uint32_t at = 0; at < reads_.size(); ++at) {
-        if (reads_[at].used && reads_[at].owner == peer.at) request(at);
-    }
+    reads_.for_each_of(peer.at, [this](uint32_t at) { request(at); });
 }
 
 void UcxFabric::fail_reads(Peer& peer) {
-    for (Read& read : reads_) {
-        if (!read.used || read.owner != peer.at) continue;
-        read.result = MoveResult::kFailed;
-        end_read(read);
-    }
+    reads_.for_each_of(peer.at, [this](uint32_t at) {
+        reads_[at].result = MoveResult::kFailed;
+        end_read(reads_[at]);
+    });
 }
 
-void UcxFabric::end_read(Read& read) {
-    read.used = false;
-    free_reads_.push_back(static_cast<uint32_t>(&read - reads_.data()));
+void UcxFabric::end_read(PendingRead& read) {
+    reads_.remove(read);
     complete(read.id, read.result);
 }
 
 // Null: not what that peer is asked for now.
-UcxFabric::Read* UcxFabric::find_read(const Peer& peer, uint64_t id) {
-    const auto at = static_cast<uint32_t>(id);
-    if (at < reads_.size() && reads_[at].used && reads_[at].owner == peer.at && reads_[at].serial == id >> 32)
-        return &reads_[at];
-    ++counters_.dropped;
-    return nullptr;
+PendingRead* UcxFabric::find_read(const Peer& peer, uint64_t number) {
+    PendingRead* const read = reads_.find(peer.at, number);
+    if (read == nullptr) ++counters_.dropped;
+    return read;
 }
 
 // What does not fit what was asked for is not written anywhere.
-bool UcxFabric::expects(Peer& peer, const Read& read, uint64_t offset, uint64_t bytes) {
+bool UcxFabric::expects(Peer& peer, const PendingRead& read, uint64_t offset, uint64_t bytes) {
     if (bytes != 0 && offset <= read.bytes && bytes <= read.bytes - offset &&
         bytes <= read.bytes - read.received)
         return true;
@@ -107,13 +82,13 @@ bool UcxFabric::expects(Peer& peer, const Read& read, uint64_t offset, uint64_t 
 }
 
 // Pieces that are sent may overtake those that are offered.
-void UcxFabric::note_received(Read& read, uint64_t bytes) {
+void UcxFabric::note_received(PendingRead& read, uint64_t bytes) {
     read.received += bytes;
     if (read.received == read.bytes) end_read(read);
 }
 
 void UcxFabric::take_data(Peer& peer, const Packet& packet, std::span<const std::byte> payload) {
-    Read* const read = find_read(peer, packet.id);
+    PendingRead* const read = find_read(peer, packet.id);
     if (read == nullptr) return;
     if (packet.result != MoveResult::kMoved) {
         read->result = packet.result;
@@ -128,7 +103,7 @@ void UcxFabric::take_data(Peer& peer, const Packet& packet, std::span<const std:
 
 // To where it belongs, if that is mapped here, else by way of a piece of ours.
 void UcxFabric::take_offer(Peer& peer, const Packet& packet, uint64_t bytes, UcxOffer offer) {
-    Read* const read = find_read(peer, packet.id);
+    PendingRead* const read = find_read(peer, packet.id);
     if (read == nullptr || bytes > kOfferedBytesMax || !expects(peer, *read, packet.offset, bytes))
         return end_.talk->decline(offer);
     if (free_takings_.empty()) {
@@ -152,7 +127,7 @@ void UcxFabric::on_taken(uint64_t id, bool ok) {
     const Taking taking = takings_[id];
     free_takings_.push_back(static_cast<uint32_t>(id));
     Peer& peer = *find(taking.owner);
-    Read* const read = find_read(peer, taking.read);
+    PendingRead* const read = find_read(peer, taking.read);
     if (read != nullptr && ok) {
         if (taking.piece != Taking::kNoPiece && read->result == MoveResult::kMoved)
             read->result =
@@ -168,7 +143,7 @@ void UcxFabric::on_taken(uint64_t id, bool ok) {
 // --- others read
 
 void UcxFabric::take_request(Peer& peer, const Packet& packet) {
-    if (peer.requests.size() >= kRequestsMax || packet.bytes == 0 || packet.bytes > kBytesMax)
+    if (peer.requests.size() >= kRequestsMax || packet.bytes == 0 || packet.bytes > PendingReads::kBytesMax)
         return break_off(peer, "asks for more than it may");
     peer.requests.push_back({packet.id, packet.region, packet.offset, packet.bytes, 0});
     ++requests_;

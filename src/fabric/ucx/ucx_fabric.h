@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fabric/network.h"
-#include "fabric/region_source.h"
+#include "fabric/pending_reads.h"
 #include "fabric/ucx/packet.h"
 #include "fabric/ucx/worker.h"
 
@@ -65,7 +65,6 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
 
   private:
     struct Peer;
-    struct Read;
     struct Request;
     struct Taking;
     struct Import {
@@ -119,12 +118,12 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     void request(uint32_t read);
     void reissue(Peer& peer);
     void fail_reads(Peer& peer);
-    Read* find_read(const Peer& peer, uint64_t id);
-    bool expects(Peer& peer, const Read& read, uint64_t offset, uint64_t bytes);
+    PendingRead* find_read(const Peer& peer, uint64_t number);
+    bool expects(Peer& peer, const PendingRead& read, uint64_t offset, uint64_t bytes);
     void take_data(Peer& peer, const Packet& packet, std::span<const std::byte> payload);
     void take_offer(Peer& peer, const Packet& packet, uint64_t bytes, UcxOffer offer);
-    void note_received(Read& read, uint64_t bytes);
-    void end_read(Read& read);
+    void note_received(PendingRead& read, uint64_t bytes);
+    void end_read(PendingRead& read);
     void take_request(Peer& peer, const Packet& packet);
     void serve();
     bool serve(Peer& peer, Request& request);
@@ -143,8 +142,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     std::vector<Frame> handed_out_;  // by the last poll
     std::deque<FabricEvent> done_;
     ImportTable<Import> imports_;
-    std::vector<Read> reads_;
-    std::vector<uint32_t> free_reads_;
+    PendingReads reads_;
     std::vector<Taking> takings_;
     std::vector<uint32_t> free_takings_;
     std::vector<std::unique_ptr<std::byte[]>> pieces_;  // for memory that is not mapped here
