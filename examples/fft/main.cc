@@ -40,7 +40,7 @@ struct Options {
     Mode mode = Mode::kNonblocking;
     Precision precision = Precision::kDouble;
     std::uint64_t seed = 1;
-    std::string json;
+    std::string json, trace;
 
     bool nonblocking() const { return mode != Mode::kBlocking; }
     bool blocking() const { return mode != Mode::kNonblocking; }
@@ -105,6 +105,8 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->capture_default_str();
     app.add_option("--seed", options.seed, "seed of the random fields")->capture_default_str();
     app.add_option("--json", options.json, "write the result to this file");
+    app.add_option("--trace", options.trace,
+                   "write what each rank did when to this file (longshore timeline draws it)");
     try {
         app.parse(argc, argv);
         options.size = parse_product<3>(size, true);
@@ -140,10 +142,15 @@ Series over_ranks(const std::vector<double>& mine, int ranks) {
 }
 
 template <typename Real>
-Times there_and_back(Transform<Real>& transform, Way way, Work work) {
+Times there_and_back(Transform<Real>& transform, Way way, Work work, Trace* trace = nullptr) {
     MPI_Barrier(MPI_COMM_WORLD);
+    transform.set_trace(trace);
+    if (trace) trace->begin();
     Times times = transform.run(Direction::kForward, way, work);
-    return times += transform.run(Direction::kBackward, way, work);
+    times += transform.run(Direction::kBackward, way, work);
+    if (trace) trace->end();
+    transform.set_trace(nullptr);
+    return times;
 }
 
 struct Checked {
@@ -188,8 +195,8 @@ struct Samples {
     std::vector<double> total, post, wait, other, compute, alone;
 
     template <typename Real>
-    void take(Transform<Real>& transform, Way way) {
-        const Times times = there_and_back(transform, way, Work::kFull);
+    void take(Transform<Real>& transform, Way way, Trace* trace) {
+        const Times times = there_and_back(transform, way, Work::kFull, trace);
         total.push_back(times.total);
         post.push_back(times.post);
         wait.push_back(times.wait);
@@ -223,7 +230,7 @@ struct Results {
 };
 
 template <typename Real>
-Results measure(Transform<Real>& transform, const Options& options, int ranks) {
+Results measure(Transform<Real>& transform, const Options& options, int ranks, Trace* trace) {
     std::vector<Way> ways;
     if (options.nonblocking()) ways.push_back(Way::kNonblocking);
     if (options.blocking()) ways.push_back(Way::kBlocking);
@@ -235,7 +242,7 @@ Results measure(Transform<Real>& transform, const Options& options, int ranks) {
     std::array<Samples, 2> samples;
     std::vector<double> compute_alone;
     for (int i = 0; i < options.repeats; ++i) {
-        for (const Way way : ways) samples[std::size_t(way)].take(transform, way);
+        for (const Way way : ways) samples[std::size_t(way)].take(transform, way, trace);
         compute_alone.push_back(there_and_back(transform, ways.front(), Work::kComputeOnly).total);
     }
     Results results;
@@ -376,7 +383,10 @@ int run_checked(const Options& options, int rank, int ranks) {
                        before.same ? "" : ", blocking and nonblocking exchanges give different results");
         return 1;
     }
-    const Results results = measure(transform, options, ranks);
+    Trace trace;
+    const Results results = measure(transform, options, ranks, options.trace.empty() ? nullptr : &trace);
+    if (!options.trace.empty() && !trace.write(options.trace, MPI_COMM_WORLD))
+        throw std::runtime_error("cannot write " + options.trace);
     const Checked after = check(transform, options);
     const bool same = after.checksum == before.checksum;
     if (rank == 0) {
