@@ -4,9 +4,9 @@
 demo_fft.py here --mpi openmpi       on this machine, with as many ranks as cores
 demo_fft.py machines --mpi openmpi   on two machines joined by a link of 1 Gb/s, which are namespaces of this one
 
-Writes fft-PLACE.json, PLACE.png and the traces that are drawn into the folder given by --out. All launches of both contenders are traced alike;
-the picture is of the turn whose ratio is the median. Exit code 77: there can be no such machines here; the reason is in
-fft-machines.json, which demo_report.py reads.
+Writes fft-PLACE.json, the picture PLACE.png and the traces in it into the folder given by --out. All launches of both
+contenders are traced alike; the picture is of the turn whose ratio is the median. Exit code 77: there can be no such
+machines here; the reason is in fft-machines.json, which demo_report.py reads.
 """
 
 import argparse
@@ -35,8 +35,8 @@ RATE = "1gbit"
 RANKS_MAX = 32  # on one machine; with more the blocks of a small transform are not worth sending
 SAMPLE_S = 0.005
 SKIPPED = 77
-NEEDED = ("two machines are made of network namespaces and cgroups of this one: that takes root (sudo; in a container: --privileged; "
-          "an unprivileged user namespace does not do), iproute2 and util-linux")
+NEEDED = ("Two machines are made of namespaces of this one, which takes root (in a container: all its capabilities; an "
+          "unprivileged user namespace does not do), iproute2 and util-linux")
 SERVICE_LANE = 1_000_000  # from here on lanes of Longshore's traces are service processes
 
 
@@ -142,12 +142,14 @@ class Runner:
             arguments = ["--size", options.size, "--variables", str(options.variables), "--repeats", str(options.repeats),
                          "--check", "once", "--json", str(folder / "fft.json"), "--trace", str(folder / "trace.json")]
 
+            written = ["fft", "trace", *(["stats", "longshore"] if contender == "longshore" else [])]
+
             def load(file):
                 return json.loads((folder / file).read_text(encoding="utf-8"))
 
             def read_results():
                 with contextlib.suppress(OSError, ValueError):
-                    return [load(each) for each in ("fft.json", "trace.json", *(["stats.json", "longshore.json"] if contender == "longshore" else []))]
+                    return [load(f"{each}.json") for each in written]
                 return None
 
             wire = WireSamples(self.nodes.nodes[0].pid) if self.nodes else contextlib.nullcontext(types.SimpleNamespace(samples=None))
@@ -193,17 +195,17 @@ class Runner:
 def draw(options, turn, traces, about):
     """The picture and the text of one turn's traces."""
     out, files, labels = Path(options.out), [], []
-    for name, label in zip(CONTENDERS, (f"{MPI_NAMES[options.mpi]} alone", "with Longshore")):
+    for name, label in zip(CONTENDERS, (f"{MPI_NAMES[options.mpi]} alone", "with Longshore (SP: its service processes)")):
         files.append(str(out / f"{options.place}-{name}.json"))
         Path(files[-1]).write_text(json.dumps(traces[name]), encoding="utf-8")
         labels += ["--label", f"{label}: {1e3 * turn[name]['drawn_s']:.0f} ms"]
     command = [str(Path(options.build).resolve() / "bin/longshore"), "timeline", *files, *labels]
-    print(flush=True)
-    subprocess.run([*command, "--text", "--title", f"who did what when: {about}"], check=True)
+    if options.place == "machines":
+        print(flush=True)
+        subprocess.run([*command, "--text", "--title", f"who did what when: {about}"], check=True)
     picture = out / f"{options.place}.png"
     picture.unlink(missing_ok=True)
-    if subprocess.run([*command, "--title", about, "-o", str(picture)], check=False).returncode == 0:
-        print(f"picture: {picture}")
+    subprocess.run([*command, "--title", about, "-o", str(picture)], check=False)  # without matplotlib it says so
 
 
 def measure(options, ranks, nodes, own_cores):
@@ -214,20 +216,26 @@ def measure(options, ranks, nodes, own_cores):
     ratios = [turn["longshore"]["seconds"]["transform"] / turn["host"]["seconds"]["transform"] for turn in turns]
     drawn = ratios.index(statistics.median_low(ratios))
     result["drawn"] = drawn
-    where = f"{ranks} ranks on {cores} cores" if not nodes else f"two machines, a rank each, link of 1 Gb/s (turn {drawn + 1})"
-    if options.place == "machines" or options.draw:
-        draw(options, turns[drawn], traces[drawn], f"3-D FFT, {options.size}^3, {options.variables} variables, there and back; {where}")
+    where = "two machines, a rank each, link of 1 Gb/s" if nodes else f"{ranks} ranks on {cores} cores"
+    draw(options, turns[drawn], traces[drawn],
+         f"3-D FFT, {options.size}^3, {options.variables} variables, there and back; {where} (turn {drawn + 1} of {len(turns)})")
     return result
+
+
+def skipped(problem):
+    reason = f"{' '.join(str(problem).split())}. {NEEDED}"
+    print(f"  not shown: {reason}")
+    return {"skipped": reason}
 
 
 def measure_machines(options):
     if problem := cluster.missing():
-        return {"skipped": f"{problem}. {NEEDED[0].upper()}{NEEDED[1:]}"}
+        return skipped(problem)
     own_cores = cluster.CPUSETS.is_dir() and len(os.sched_getaffinity(0)) > 1
     try:
         nodes = cluster.Cluster(2, RATE, offloads=True, own_cores=own_cores)
     except (RuntimeError, OSError) as error:
-        return {"skipped": f"{error}. {NEEDED[0].upper()}{NEEDED[1:]}"}
+        return skipped(error)
     with nodes:
         return measure(options, 2, nodes, own_cores)
 
@@ -243,7 +251,6 @@ def parse():
     parser.add_argument("--time", dest="time_s", type=float, default=60, metavar="S", help="begin no turn that would end later (default: 60)")
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--out", default=str(ROOT / "build/demo"))
-    parser.add_argument("--draw", action="store_true", help="the run on one machine, too")
     return parser.parse_args()
 
 

@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
-"""Prints the demo's tables from the JSON files of its runs.
+"""Prints the demo's tables and its verdict from the JSON files of its runs.
 
-demo_report.py calls STATS            MPI calls: offloaded, left to MPI and why
-demo_report.py fft HOST LONGSHORE STATS   transform times of both runs, side by side; fails if results differ
-demo_report.py window TRACE VARIABLES     where in the FFT's trace the timed forward transform is: "FROM TO" in ms
+demo_report.py calls STATS            MPI calls: offloaded, left to MPI and why; fails if none was offloaded
+demo_report.py fft RESULT             times of the FFT's turns, as demo_fft.py has written them
+demo_report.py verdict STATS RESULT...   what was gained and what was lost, in plain words
 """
 import json
 import statistics
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/cluster"))
+from overlap_figures import hidden_share, table  # noqa: E402
+
+CHANCE = 0.03  # a difference of up to so much cannot be told from chance here
+LINE_COLUMNS = 118
 
 
 def load(path):
@@ -15,65 +22,173 @@ def load(path):
         return json.load(file)
 
 
-def calls(stats):
-    rows = load(stats)["collectives"]
+def counted(stats):
+    """(calls offloaded, calls) of a job."""
+    rows = stats["collectives"].values()
+    return sum(row["offloaded"] for row in rows), sum(row["calls"] for row in rows)
+
+
+def calls(stats_file):
+    stats = load(stats_file)
     print(f"{'MPI call':<18}{'calls':>9}{'offloaded':>11}{'to MPI':>9}{'MB by SPs':>12}{'MB by ranks':>13}  why to MPI")
-    offloaded = total = 0
-    for name, row in sorted(rows.items()):
-        if not row["calls"]:
-            continue
-        total += row["calls"]
-        offloaded += row["offloaded"]
-        why = ", ".join(f"{reason} {count}" for reason, count in sorted(row.get("reasons", {}).items()))
-        print(f"{name:<18}{row['calls']:>9}{row['offloaded']:>11}{row['host']:>9}"
-              f"{row.get('bytes_by_service', 0) / 1e6:>12.3f}{row.get('bytes_by_rank', 0) / 1e6:>13.3f}  {why}")
+    for name, row in sorted(stats["collectives"].items()):
+        if row["calls"]:
+            why = ", ".join(f"{reason} {count}" for reason, count in sorted(row.get("reasons", {}).items()))
+            print(f"{name:<18}{row['calls']:>9}{row['offloaded']:>11}{row['host']:>9}"
+                  f"{row.get('bytes_by_service', 0) / 1e6:>12.3f}{row.get('bytes_by_rank', 0) / 1e6:>13.3f}  {why}")
+    offloaded, total = counted(stats)
     print(f"{offloaded} of {total} calls offloaded")
     return 0 if offloaded else 1
 
 
-def fft(host_file, longshore_file, stats):
-    host, longshore = load(host_file), load(longshore_file)
-    if host["checksum"] != longshore["checksum"]:
-        print(f"the results differ: checksum {host['checksum']} without, {longshore['checksum']} with Longshore")
-        return 1
-    print(f"results equal: checksum {host['checksum']}")
-    print(f"{'ms, slowest rank, median':<28}{'host MPI':>12}{'Longshore':>12}{'ratio':>9}")
-    for key, name in (("transform", "transform"), ("compute", "  computing"), ("post", "  posting (MPI_Ialltoallv)"),
-                      ("wait", "  in MPI_Wait")):
-        a, b = (statistics.median(run["seconds"][key]["largest_of_ranks"]) * 1e3 for run in (host, longshore))
-        print(f"{name:<28}{a:>12.3f}{b:>12.3f}{b / a if a else float('nan'):>9.2f}")
-    print(f"{'overlap %':<28}{host['overlap_percent']:>12.0f}{longshore['overlap_percent']:>12.0f}")
-    return calls(stats)
+def medians(result):
+    """{contender: {time: seconds}}, medians of the turns."""
+    return {name: {key: statistics.median(turn[name]["seconds"][key] for turn in result["turns"])
+                   for key in ("transform", "compute_alone", "exchanges_alone")} for name in ("host", "longshore")}
 
 
-def window(trace, variables):
-    """The FFT's runs, two exchanges a variable each: four to check, two to warm up whole and two without computing
-    (examples/fft/main.cc); then comes the timed one."""
-    events = [event for event in load(trace)["traceEvents"] if event["ph"] == "X"]
-    begin = min(event["ts"] for event in events)
-    ranks = {}
-    for event in events:
-        if event["cat"] in ("post", "wait") and event["name"].startswith("MPI_"):
-            ranks.setdefault((event["pid"], event["tid"]), []).append(event)
-    first, last = [], []
-    per_run = 2 * int(variables)
-    for lane in ranks.values():
-        lane.sort(key=lambda event: event["ts"])
-        posts = [i for i, event in enumerate(lane) if event["cat"] == "post"]
-        first.append(lane[posts[8 * per_run]]["ts"])
-        before_next = lane[posts[9 * per_run] - 1]  # the last wait of the transform
-        last.append(before_next["ts"] + before_next["dur"])
-    margin = 0.05 * (max(last) - min(first))
-    print(f"{(min(first) - margin - begin) / 1e3:.3f} {(max(last) + margin - begin) / 1e3:.3f}")
+def hidden(middle):
+    """What share of the shorter of computing and exchanges, as the MPI alone does each, the contenders hide behind the other."""
+    host = middle["host"]
+    return {name: hidden_share(host["compute_alone"], host["exchanges_alone"], middle[name]["transform"]) for name in middle}
+
+
+def percent(share):
+    return f"{100 * share:.0f} %".replace("-0 %", "0 %")
+
+
+def signed(share):
+    return f"{100 * share:+.0f} %"
+
+
+def fft_lines(result):
+    middle = medians(result)
+    rows = [[f"ms, median of {len(result['turns'])} turns", f"{result['mpi']} alone", "Longshore", "ratio"]]
+    for key, name in (("transform", "transform, there and back"), ("compute_alone", "its computing alone"),
+                      ("exchanges_alone", "its exchanges alone")):
+        host, longshore = (1e3 * middle[each][key] for each in ("host", "longshore"))
+        rows.append([name, f"{host:.0f}", f"{longshore:.0f}", f"{longshore / host:.2f}"])
+    shares = hidden(middle)
+    rows.append(["hidden", percent(shares["host"]), percent(shares["longshore"])])
+    return table(rows)
+
+
+def change(result):
+    """("gain", "loss", "none" or "unsure", by how much the time of a transform grows, that of each turn)"""
+    middle = medians(result)
+    by = middle["longshore"]["transform"] / middle["host"]["transform"] - 1
+    each = [turn["longshore"]["seconds"]["transform"] / turn["host"]["seconds"]["transform"] - 1 for turn in result["turns"]]
+    if abs(by) <= CHANCE:
+        return "none", by, each
+    if any(one * by <= 0 for one in each):
+        return "unsure", by, each
+    return "gain" if by < 0 else "loss", by, each
+
+
+def change_words(result):
+    kind, by, each = change(result)
+    size = f"{abs(100 * by):.0f} %"
+    turns = f"turns: {signed(min(each))} to {signed(max(each))}" if len(each) > 1 else "one turn only"
+    direction = "less time" if by < 0 else "longer"
+    return {"gain": f"GAIN: with Longshore the transform took {size} less time ({turns}).",
+            "loss": f"LOSS: with Longshore the transform took {size} longer ({turns}).",
+            "none": f"NO DIFFERENCE that can be told from chance: {signed(by)} of time ({turns}).",
+            "unsure": f"UNCERTAIN: with Longshore the transform took {size} {direction} in the median, but not in every turn "
+                      f"({turns}): this may be chance."}[kind]
+
+
+def overlap_words(result):
+    shares = hidden(medians(result))
+    words = {name: "nothing (together they took longer than one after the other)" if share < 0 else percent(share)
+             for name, share in shares.items()}
+    text = (f"Overlap: of the shorter of computing and exchanges, {result['mpi']} alone hid {words['host']} behind the other, "
+            f"Longshore {words['longshore']}")
+    return text.replace(f"{words['host']} behind the other, Longshore {words['host']}", f"{words['host']} behind the other, and so did "
+                        "Longshore") + "."
+
+
+def source_words(result):
+    """What of the time gained or lost is overlap: all that is not exchanges which by themselves are faster or slower."""
+    middle = medians(result)
+    if change(result)[0] in ("none", "unsure"):
+        return ""
+    whole, exchanges = (1e3 * (middle["host"][key] - middle["longshore"][key]) for key in ("transform", "exchanges_alone"))
+
+    def named(milliseconds):
+        return f"{abs(milliseconds):.0f} ms {'gained' if milliseconds >= 0 else 'lost'}"
+
+    return (f"Of the {named(whole)}, exchanges alone account for {named(exchanges)}, overlap and all else for "
+            f"{named(whole - exchanges)}.")
+
+
+def cores_words(result):
+    spare = result["cores"] - result["ranks"]
+    if result["place"] == "here":
+        return "" if spare > 0 else "Every core had a rank: Longshore's service process had none of its own."
+    if not result["own_cores"]:
+        return "Both machines shared all cores: there are no cgroup v1 cpusets here, or no second core."
+    each = result["cores"] // 2
+    return "Each machine had one core, for its rank and its service process together." if each == 1 else \
+        f"Each machine had {each} cores, so that its service process had one of its own."
+
+
+def wire_words(result):
+    drawn = result["turns"][result["drawn"]]
+    use = [drawn[name].get("wire_percent") for name in ("host", "longshore")]
+    if None in use:
+        return ""
+    return f"The wire was in use {use[0]:.0f} % of the time with {result['mpi']} alone, {use[1]:.0f} % with Longshore (the pictured runs)."
+
+
+def place_name(result):
+    return f"FFT on one machine, {result['ranks']} ranks" if result["place"] == "here" else "FFT on two machines, link of 1 Gb/s"
+
+
+def fill(title, sentences):
+    """A paragraph of lines that are no longer than LINE_COLUMNS, the title at its left."""
+    lines, line = [], f"{title}:"
+    for word in " ".join(sentence for sentence in sentences if sentence).split(" "):
+        if len(line) + 1 + len(word) > LINE_COLUMNS:
+            lines.append(line)
+            line = "   "
+        line += f" {word}"
+    return [*lines, line]
+
+
+def verdict_lines(stats, results):
+    offloaded, total = counted(stats)
+    lines = fill("hpcc, Debian's own binary", [f"unchanged and right: it passed its own checks with Longshore as it did without; {offloaded} "
+                                               f"of its {total} collective calls were offloaded. It was not timed."])
+    for result in results:
+        if "skipped" in result:
+            lines += fill("FFT on two machines", [f"NOT SHOWN: {result['skipped']}."])
+        else:
+            lines += fill(place_name(result), [change_words(result), source_words(result), overlap_words(result), wire_words(result),
+                                               cores_words(result)])
+    return lines
+
+
+def fft(result_file):
+    print("\n".join(f"  {line}" for line in fft_lines(load(result_file))))
+    return 0
+
+
+def verdict(stats_file, *result_files):
+    print("\n".join(verdict_lines(load(stats_file), [load(file) for file in result_files])))
     return 0
 
 
 def main():
-    commands = {"calls": (calls, 1), "fft": (fft, 3), "window": (window, 2)}
-    if len(sys.argv) < 2 or sys.argv[1] not in commands or len(sys.argv) != 2 + commands[sys.argv[1]][1]:
+    commands = {"calls": (calls, 1), "fft": (fft, 1), "verdict": (verdict, 2)}
+    if len(sys.argv) < 2 or sys.argv[1] not in commands:
         print(__doc__, file=sys.stderr)
         return 2
-    return commands[sys.argv[1]][0](*sys.argv[2:])
+    command, files = commands[sys.argv[1]]
+    given = sys.argv[2:]
+    if len(given) < files or (command is not verdict and len(given) > files):
+        print(__doc__, file=sys.stderr)
+        return 2
+    return command(*given)
 
 
 if __name__ == "__main__":

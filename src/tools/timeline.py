@@ -169,8 +169,8 @@ def summary(lane, start, end):
     share = shares(lane.segments, start, end)
     if lane.is_rank:
         return f"computes {100 * share.get('compute', 0):.0f} %, waits {100 * share.get('wait', 0):.0f} %"
-    busy = sum(share.get(kind, 0) for kind in ("move", "read"))
-    return f"busy {100 * busy:.0f} %"
+    reads = f"reads {100 * share['read']:.0f} %, " if "read" in share else ""
+    return f"{reads}moves {100 * share.get('move', 0):.0f} %"
 
 
 def label_of(lane, lanes):
@@ -266,6 +266,7 @@ def draw_picture(panels, start, end, width_px, title, path):
     heights = [0.42 * len(lanes) + 0.45 * bool(label) for label, lanes in panels]
     figure, rows = plt.subplots(len(panels), figsize=(inches, 1.25 + sum(heights)), dpi=dpi, layout="constrained",
                                 sharex=True, squeeze=False, height_ratios=heights)
+    figure.get_layout_engine().set(w_pad=0.1)
     binned = False
     for axes, (label, lanes) in zip(rows[:, 0], panels):
         binned |= draw_panel(axes, lanes, start, min(end, max(lane.last for lane in lanes)), inches, dpi)
@@ -280,10 +281,10 @@ def draw_picture(panels, start, end, width_px, title, path):
     if any(lane.is_wire for lane in lanes):
         entries += [WIRE_USED, WIRE_IDLE]
     handles = [Patch(facecolor=colour, edgecolor="#b0b0b0", lw=0.5, label=text) for colour, text in entries]
-    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False, fontsize=9,
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9,
                   handlelength=1.2, columnspacing=1.4)
     if title:
-        figure.suptitle(title, x=0.005, ha="left", fontsize=11)
+        figure.suptitle(title, x=0.008, ha="left", fontsize=11)
     figure.savefig(path)
     plt.close(figure)
 
