@@ -69,7 +69,7 @@ def fft_lines(result):
         host, longshore = (1e3 * middle[each][key] for each in ("host", "longshore"))
         rows.append([name, f"{host:.0f}", f"{longshore:.0f}", f"{longshore / host:.2f}"])
     shares = hidden(middle)
-    rows.append(["hidden", percent(shares["host"]), percent(shares["longshore"])])
+    rows.append(["hidden, of the shorter of both", percent(shares["host"]), percent(shares["longshore"])])
     return table(rows)
 
 
@@ -99,12 +99,9 @@ def change_words(result):
 
 def overlap_words(result):
     shares = hidden(medians(result))
-    words = {name: "nothing (together they took longer than one after the other)" if share < 0 else percent(share)
-             for name, share in shares.items()}
-    text = (f"Overlap: of the shorter of computing and exchanges, {result['mpi']} alone hid {words['host']} behind the other, "
-            f"Longshore {words['longshore']}")
-    return text.replace(f"{words['host']} behind the other, Longshore {words['host']}", f"{words['host']} behind the other, and so did "
-                        "Longshore") + "."
+    words = [f"{name} {percent(share)}" if share >= 0 else f"{name} none (both together took longer than one after the other)"
+             for name, share in ((f"{result['mpi']} alone", shares["host"]), ("Longshore", shares["longshore"]))]
+    return f"Overlap, what of the shorter of computing and exchanges was hidden behind the other: {words[0]}, {words[1]}."
 
 
 def source_words(result):
