@@ -8,6 +8,7 @@ demo_report.py verdict STATS RESULT...   what was gained and what was lost, in p
 import json
 import statistics
 import sys
+import textwrap
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/cluster"))
@@ -99,9 +100,9 @@ def change_words(result):
 
 def overlap_words(result):
     shares = hidden(medians(result))
-    words = [f"{name} {percent(share)}" if share >= 0 else f"{name} none (both together took longer than one after the other)"
+    words = [f"{percent(share)} by {name}" if share >= 0 else f"none by {name} (longer than one after the other)"
              for name, share in ((f"{result['mpi']} alone", shares["host"]), ("Longshore", shares["longshore"]))]
-    return f"Overlap, what of the shorter of computing and exchanges was hidden behind the other: {words[0]}, {words[1]}."
+    return f"Overlap, how much of the shorter of computing and exchanges hid behind the other: {words[0]}, {words[1]}."
 
 
 def source_words(result):
@@ -112,10 +113,9 @@ def source_words(result):
     whole, exchanges = (1e3 * (middle["host"][key] - middle["longshore"][key]) for key in ("transform", "exchanges_alone"))
 
     def named(milliseconds):
-        return f"{abs(milliseconds):.0f} ms {'gained' if milliseconds >= 0 else 'lost'}"
+        return f"{'gained' if milliseconds >= 0 else 'lost'} {abs(milliseconds):.0f} ms"
 
-    return (f"Of the {named(whole)}, exchanges alone account for {named(exchanges)}, overlap and all else for "
-            f"{named(whole - exchanges)}.")
+    return f"Where it comes from: exchanges, even with nothing computed, {named(exchanges)}; overlap and all else {named(whole - exchanges)}."
 
 
 def cores_words(result):
@@ -141,27 +141,25 @@ def place_name(result):
     return f"FFT on one machine, {result['ranks']} ranks" if result["place"] == "here" else "FFT on two machines, link of 1 Gb/s"
 
 
-def fill(title, sentences):
-    """A paragraph of lines that are no longer than LINE_COLUMNS, the title at its left."""
-    lines, line = [], f"{title}:"
-    for word in " ".join(sentence for sentence in sentences if sentence).split(" "):
-        if len(line) + 1 + len(word) > LINE_COLUMNS:
-            lines.append(line)
-            line = "   "
-        line += f" {word}"
-    return [*lines, line]
+def fill(text, indent):
+    """Lines that are no longer than LINE_COLUMNS; all but the first begin with two more blanks."""
+    return textwrap.wrap(text, LINE_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
+
+
+def paragraph(title, first, *others):
+    return fill(f"{title}: {first}", "") + [line for other in others if other for line in fill(other, "  ")]
 
 
 def verdict_lines(stats, results):
     offloaded, total = counted(stats)
-    lines = fill("hpcc, Debian's own binary", [f"unchanged and right: it passed its own checks with Longshore as it did without; {offloaded} "
-                                               f"of its {total} collective calls were offloaded. It was not timed."])
+    lines = paragraph("hpcc, Debian's own binary", "RIGHT, unchanged: it passed its own checks with Longshore as it did without.",
+                      f"{offloaded} of its {total} collective calls were offloaded. It was not timed.")
     for result in results:
         if "skipped" in result:
-            lines += fill("FFT on two machines", [f"NOT SHOWN: {result['skipped']}."])
+            lines += paragraph("FFT on two machines", "NOT SHOWN.", f"{result['skipped']}.")
         else:
-            lines += fill(place_name(result), [change_words(result), source_words(result), overlap_words(result), wire_words(result),
-                                               cores_words(result)])
+            lines += paragraph(place_name(result), change_words(result), overlap_words(result), source_words(result), wire_words(result),
+                               cores_words(result))
     return lines
 
 
