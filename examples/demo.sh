@@ -8,11 +8,11 @@ root=$PWD
 out=$root/build/demo
 hpcc_ranks=4 # what its input file asks for
 mpi=${MPI:-openmpi}
-here=(--size 128 --repeats 2 --turns 3 --time 55)
+here=(--size 128 --repeats 2 --turns 5 --time 55)
 machines=(--size 128 --repeats 1 --turns 3 --time 85)
 if [[ ${DEMO:-full} == quick ]]; then
-    here=(--size 64 --repeats 2 --turns 2 --time 15)
-    machines=(--size 64 --repeats 2 --turns 2 --time 20)
+    here=(--size 64 --repeats 3 --turns 5 --time 15)
+    machines=(--size 64 --repeats 3 --turns 3 --time 20)
 fi
 mkdir -p "$out"
 rm -f "$out"/*.png "$out"/*.json

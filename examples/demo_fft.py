@@ -177,7 +177,7 @@ class Runner:
         turns, traces, start = [], [], time.monotonic()
         for i in range(self.options.turns):
             if turns and time.monotonic() - start + (time.monotonic() - start) / len(turns) > self.options.time_s:
-                print(f"  {len(turns)} of {self.options.turns} turns: launches take long here", flush=True)
+                print(f"  {len(turns)} of {self.options.turns} turns: more would take too long", flush=True)
                 break
             done = {}
             for contender in CONTENDERS if i % 2 == 0 else CONTENDERS[::-1]:
@@ -265,6 +265,8 @@ def main():
             result = measure_machines(options)
     except (RuntimeError, subprocess.CalledProcessError) as error:
         sys.exit(f"demo: {error}")
+    except KeyboardInterrupt:
+        return 130
     (Path(options.out) / f"fft-{options.place}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return SKIPPED if "skipped" in result else 0
 

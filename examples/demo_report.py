@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/cluster"))
 from overlap_figures import hidden_share, table  # noqa: E402
 
 CHANCE = 0.03  # a difference of up to so much cannot be told from chance here
+NOISE = 0.1  # from here on a difference in what is the same for both is worth a warning
 LINE_COLUMNS = 118
 
 
@@ -118,6 +119,16 @@ def source_words(result):
     return f"Where it comes from: exchanges, even with nothing computed, {named(exchanges)}; overlap and all else {named(whole - exchanges)}."
 
 
+def noise_words(result):
+    """A warning where the machine was not quiet enough for the figures of overlap: they rest on computing alone."""
+    middle = medians(result)
+    by = middle["longshore"]["compute_alone"] / middle["host"]["compute_alone"] - 1
+    if abs(by) <= NOISE:
+        return ""
+    return (f"BEWARE: computing with nothing exchanged took {abs(100 * by):.0f} % {'less' if by < 0 else 'more'} time in the launches with "
+            "Longshore: so much may be the machine's own unrest in all of these figures.")
+
+
 def cores_words(result):
     spare = result["cores"] - result["ranks"]
     if result["place"] == "here":
@@ -159,7 +170,7 @@ def verdict_lines(stats, results):
             lines += paragraph("FFT on two machines", "NOT SHOWN.", f"{result['skipped']}.")
         else:
             lines += paragraph(place_name(result), change_words(result), overlap_words(result), source_words(result), wire_words(result),
-                               cores_words(result))
+                               cores_words(result), noise_words(result))
     return lines
 
 

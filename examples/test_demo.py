@@ -80,6 +80,12 @@ class Verdict(unittest.TestCase):
         self.assertIn("4 cores, so that", said(result(one, **between, cores=8)))
         self.assertIn("shared all cores", said(result(one, place="machines")))
 
+    def test_unrest_is_said(self):
+        noisy = turn(1.4, 1.2)
+        noisy["longshore"]["seconds"]["compute_alone"] = 0.4
+        self.assertIn("BEWARE: computing with nothing exchanged took 20 % less time in the launches with Longshore", said(result(noisy)))
+        self.assertNotIn("BEWARE", said(result(turn(1.4, 1.2))))
+
     def test_wire(self):
         text = said(result(turn(1.4, 1.2, wire=(70.2, 85.1)), place="machines", own_cores=True))
         self.assertIn("The wire was in use 70 % of the time with Open MPI alone, 85 % with Longshore", text)
