@@ -101,9 +101,14 @@ def change_words(result):
 
 def overlap_words(result):
     shares = hidden(medians(result))
-    words = [f"{percent(share)} by {name}" if share >= 0 else f"none by {name} (longer than one after the other)"
-             for name, share in ((f"{result['mpi']} alone", shares["host"]), ("Longshore", shares["longshore"]))]
-    return f"Overlap, how much of the shorter of computing and exchanges hid behind the other: {words[0]}, {words[1]}."
+
+    def words(name, share):
+        if share < 0:
+            return f"none by {name} (both together took longer than one after the other)"
+        return f"{percent(share)} by {name}" if share <= 1 else f"all by {name} (both together took less than the longer of them)"
+
+    return (f"Overlap, how much of the shorter of computing and exchanges hid behind the other: {words(result['mpi'] + ' alone', shares['host'])}, "
+            f"{words('Longshore', shares['longshore'])}.")
 
 
 def source_words(result):

@@ -64,7 +64,11 @@ class Verdict(unittest.TestCase):
 
     def test_harm_is_no_overlap(self):
         text = said(result(turn(1.4, 1.6), turn(1.4, 1.7)))
-        self.assertIn("20 % by Open MPI alone, none by Longshore (longer than one after the other).", text)
+        self.assertIn("20 % by Open MPI alone, none by Longshore (both together took longer than one after the other).", text)
+
+    def test_no_share_passes_the_whole(self):
+        text = said(result(turn(1.4, 0.9, longshore_exchanges=0.8), turn(1.4, 0.9, longshore_exchanges=0.8)))
+        self.assertIn("all by Longshore (both together took less than the longer of them).", text)
 
     def test_faster_exchanges_are_not_overlap(self):
         text = said(result(turn(1.4, 1.2, longshore_exchanges=0.85), turn(1.4, 1.2, longshore_exchanges=0.85)))
