@@ -59,3 +59,4 @@ say "verdict"
 for picture in machines here; do
     if [[ -e $out/$picture.png ]]; then echo "Picture, who did what when: build/demo/$picture.png"; fi
 done
+printf 'It took %d s after the build.\n' "$SECONDS"

@@ -231,13 +231,17 @@ def skipped(problem):
 def measure_machines(options):
     if problem := cluster.missing():
         return skipped(problem)
-    own_cores = cluster.CPUSETS.is_dir() and len(os.sched_getaffinity(0)) > 1
-    try:
-        nodes = cluster.Cluster(2, RATE, offloads=True, own_cores=own_cores)
-    except (RuntimeError, OSError) as error:
-        return skipped(error)
-    with nodes:
-        return measure(options, 2, nodes, own_cores)
+    # Cores of their own where a control group can be made for them; else both machines share all.
+    problem = ""
+    for own_cores in (True, False) if cluster.CPUSETS.is_dir() and len(os.sched_getaffinity(0)) > 1 else (False,):
+        try:
+            nodes = cluster.Cluster(2, RATE, offloads=True, own_cores=own_cores)
+        except (RuntimeError, OSError) as error:
+            problem = error
+            continue
+        with nodes:
+            return measure(options, 2, nodes, own_cores)
+    return skipped(problem)
 
 
 def parse():

@@ -53,6 +53,13 @@ class TestTrace(unittest.TestCase):
     def test_by_the_mpi_alone(self):
         self.run_fft()
 
+    def test_reads_between_nodes_are_seen_as_long_as_they_last(self):
+        _, (moved,) = self.run_fft(LONGSHORE, "run", "-q", "--nodes", "2", "--trace", "LONGSHORE_TRACE", "--")
+        spans = {kind: [event for event in moved["traceEvents"] if event["ph"] == "X" and event["cat"] == kind and event["name"] == "read"]
+                 for kind in ("move", "read")}
+        self.assertTrue(spans["read"])
+        self.assertEqual(sum(event["args"]["bytes"] for event in spans["read"]), sum(event["args"]["bytes"] for event in spans["move"]))
+
     def test_with_longshore(self):
         events, (moved,) = self.run_fft(LONGSHORE, "run", "-q", "--trace", "LONGSHORE_TRACE", "--")
         shift = moved["otherData"]["origin_ns"] / 1e3
