@@ -119,6 +119,8 @@ def source_words(result):
     whole, exchanges = (1e3 * (middle["host"][key] - middle["longshore"][key]) for key in ("transform", "exchanges_alone"))
 
     def named(milliseconds):
+        if round(milliseconds) == 0:
+            return "took as long"
         return f"{'gained' if milliseconds >= 0 else 'lost'} {abs(milliseconds):.0f} ms"
 
     return f"Where it comes from: exchanges, even with nothing computed, {named(exchanges)}; overlap and all else {named(whole - exchanges)}."
@@ -131,7 +133,7 @@ def noise_words(result):
     if abs(by) <= NOISE:
         return ""
     return (f"BEWARE: computing with nothing exchanged took {abs(100 * by):.0f} % {'less' if by < 0 else 'more'} time in the launches with "
-            "Longshore: so much may be the machine's own unrest in all of these figures.")
+            "Longshore. This machine was not quiet: as much of the other figures may be chance.")
 
 
 def cores_words(result):
