@@ -75,7 +75,8 @@ def wire_percent(samples, bytes_per_second, begin, end):
     for (at, *before), (until, *after) in zip(samples, samples[1:]):
         if until > begin and at < end and until > at:
             most = bytes_per_second * (until - at) / 1e6
-            rows.append((max(at, begin), min(until, end), tuple(100 * (b - a) / most for a, b in zip(before, after))))
+            percents = tuple(100 * (b - a) / most for a, b in zip(before, after))
+            rows.append((max(at, begin), min(until, end), percents))
     return rows
 
 
@@ -109,10 +110,9 @@ def one_transform(fft_trace, longshore_trace, samples, bytes_per_second, ranks_p
     if samples:
         rows = wire_percent(samples, bytes_per_second, begin, end)
         for way, (name, node) in enumerate((("wire 0 to 1", 0), ("wire 1 to 0", 1))):
-            for start, _, percents in rows:
-                out.append({"ph": "C", "name": name, "pid": node, "tid": 0, "ts": start, "args": {"percent": round(percents[way], 1)}})
-            if rows:
-                out.append({"ph": "C", "name": name, "pid": node, "tid": 0, "ts": rows[-1][1], "args": {"percent": 0}})
+            points = [(start, round(percents[way], 1)) for start, _, percents in rows] + [(rows[-1][1], 0)] * bool(rows)
+            out += [{"ph": "C", "name": name, "pid": node, "tid": 0, "ts": at, "args": {"percent": percent}}
+                    for at, percent in points]
     return {"traceEvents": out, "otherData": {"clock": "CLOCK_MONOTONIC", "origin_ns": 0}}
 
 
@@ -132,15 +132,17 @@ class Runner:
             return self.nodes.mpirun([*own, *program], 1, mpi=self.options.mpi)
         mpirun = [f"mpirun.{self.options.mpi}"]
         if self.options.mpi == "openmpi":
-            mpirun += ["--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.getuid() == 0 else [])]
+            mpirun += ["--oversubscribe", "--bind-to", "none"]
+            mpirun += ["--allow-run-as-root"] if os.getuid() == 0 else []
         return [*own, *mpirun, "-np", str(self.ranks), *program]
 
     def launch(self, contender):
         options = self.options
         with tempfile.TemporaryDirectory(prefix="longshore-demo-") as name:
             folder = Path(name)
-            arguments = ["--size", options.size, "--variables", str(options.variables), "--repeats", str(options.repeats),
-                         "--check", "once", "--json", str(folder / "fft.json"), "--trace", str(folder / "trace.json")]
+            arguments = ["--size", options.size, "--variables", str(options.variables), "--check", "once",
+                         "--repeats", str(options.repeats), "--json", str(folder / "fft.json"),
+                         "--trace", str(folder / "trace.json")]
 
             written = ["fft", "trace", *(["stats", "longshore"] if contender == "longshore" else [])]
 
@@ -152,31 +154,36 @@ class Runner:
                     return [load(f"{each}.json") for each in written]
                 return None
 
-            wire = WireSamples(self.nodes.nodes[0].pid) if self.nodes else contextlib.nullcontext(types.SimpleNamespace(samples=None))
+            # On one machine there is no link, nor anybody but mpirun to be killed if it hangs.
+            wire = WireSamples(self.nodes.nodes[0].pid) if self.nodes else \
+                contextlib.nullcontext(types.SimpleNamespace(samples=None))
+            nodes = self.nodes or types.SimpleNamespace(nodes=[])
             with wire as wire:
-                (fft, trace, *more), printed = overlap.run_job(self.nodes or types.SimpleNamespace(nodes=[]),
-                                                               self.words(contender, arguments, folder), read_results)
+                (fft, trace, *more), printed = overlap.run_job(nodes, self.words(contender, arguments, folder), read_results)
         stats, moved = more or (None, None)
         if not fft["passed"]:
             raise RuntimeError(f"wrong results:\n{printed}")
         if stats and not any(row["offloaded"] for row in stats["collectives"].values()):
             raise RuntimeError(f"nothing was offloaded:\n{printed}")
-        seconds = {name: fft["seconds"][name]["largest_of_ranks"] for name in ("transform", "compute_alone", "exchanges_alone")}
+        seconds = {name: fft["seconds"][name]["largest_of_ranks"]
+                   for name in ("transform", "compute_alone", "exchanges_alone")}
         # Of its repeats the one of the median time is drawn.
         repeat = seconds["transform"].index(statistics.median_low(seconds["transform"]))
         rate = link_bytes_per_second(RATE)
         drawn = one_transform(trace, moved, wire.samples, rate, 1 if self.nodes else self.ranks, repeat)
         rows = wire_percent(wire.samples, rate, *window_of(trace, repeat)) if wire.samples else []
         length = sum(stop - start for start, stop, _ in rows)
-        return {"seconds": {name: statistics.median(values) for name, values in seconds.items()}, "checksum": fft["checksum"],
-                "drawn_s": seconds["transform"][repeat],
-                "wire_percent": sum((stop - start) * sum(both) / 2 for start, stop, both in rows) / length if length else None}, drawn
+        used = sum((stop - start) * sum(both) / 2 for start, stop, both in rows)  # both directions' mean
+        return {"seconds": {name: statistics.median(values) for name, values in seconds.items()},
+                "checksum": fft["checksum"], "drawn_s": seconds["transform"][repeat],
+                "wire_percent": used / length if length else None}, drawn
 
     def turns(self):
         """Launches in turns; who begins changes. No turn begins after the time is up. Returns (turns, traces of each)."""
         turns, traces, start = [], [], time.monotonic()
         for i in range(self.options.turns):
-            if turns and time.monotonic() - start + (time.monotonic() - start) / len(turns) > self.options.time_s:
+            passed = time.monotonic() - start
+            if turns and passed + passed / len(turns) > self.options.time_s:
                 print(f"  {len(turns)} of {self.options.turns} turns: more would take too long", flush=True)
                 break
             done = {}
@@ -185,7 +192,8 @@ class Runner:
             turns.append({name: done[name][0] for name in CONTENDERS})
             traces.append({name: done[name][1] for name in CONTENDERS})
             times = [1e3 * turns[-1][name]["seconds"]["transform"] for name in CONTENDERS]
-            print(f"  turn {i + 1}: {MPI_NAMES[self.options.mpi]} alone {times[0]:.0f} ms, with Longshore {times[1]:.0f} ms", flush=True)
+            print(f"  turn {i + 1}: {MPI_NAMES[self.options.mpi]} alone {times[0]:.0f} ms, "
+                  f"with Longshore {times[1]:.0f} ms", flush=True)
         if len({each["checksum"] for turn in turns for each in turn.values()}) > 1:
             raise RuntimeError("the contenders' results differ")
         print("  results: equal to the last bit, all checks passed")
@@ -195,7 +203,8 @@ class Runner:
 def draw(options, turn, traces, about):
     """The picture and the text of one turn's traces."""
     out, files, labels = Path(options.out), [], []
-    for name, label in zip(CONTENDERS, (f"{MPI_NAMES[options.mpi]} alone", "with Longshore (SP: its service processes)")):
+    names = (f"{MPI_NAMES[options.mpi]} alone", "with Longshore (SP: its service processes)")
+    for name, label in zip(CONTENDERS, names):
         files.append(str(out / f"{options.place}-{name}.json"))
         Path(files[-1]).write_text(json.dumps(traces[name]), encoding="utf-8")
         labels += ["--label", f"{label}: {1e3 * turn[name]['drawn_s']:.0f} ms"]
@@ -211,15 +220,13 @@ def draw(options, turn, traces, about):
 def measure(options, ranks, nodes, own_cores):
     turns, traces = Runner(options, ranks, nodes).turns()
     cores = len(os.sched_getaffinity(0))
-    result = {"place": options.place, "mpi": MPI_NAMES[options.mpi], "size": options.size, "variables": options.variables, "ranks": ranks,
-              "cores": cores, "own_cores": own_cores, "turns": turns}
     ratios = [turn["longshore"]["seconds"]["transform"] / turn["host"]["seconds"]["transform"] for turn in turns]
     drawn = ratios.index(statistics.median_low(ratios))
-    result["drawn"] = drawn
     where = "two machines, a rank each, link of 1 Gb/s" if nodes else f"{ranks} ranks on {cores} cores"
-    draw(options, turns[drawn], traces[drawn],
-         f"3-D FFT, {options.size}^3, {options.variables} variables, there and back; {where} (turn {drawn + 1} of {len(turns)})")
-    return result
+    draw(options, turns[drawn], traces[drawn], f"3-D FFT, {options.size}^3, {options.variables} variables, there and back; "
+         f"{where} (turn {drawn + 1} of {len(turns)})")
+    return {"place": options.place, "mpi": MPI_NAMES[options.mpi], "size": options.size, "variables": options.variables,
+            "ranks": ranks, "cores": cores, "own_cores": own_cores, "turns": turns, "drawn": drawn}
 
 
 def skipped(problem):
@@ -252,7 +259,8 @@ def parse():
     parser.add_argument("--variables", type=int, default=8)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=1, help="transforms in a launch (default: 1)")
-    parser.add_argument("--time", dest="time_s", type=float, default=60, metavar="S", help="begin no turn that would end later (default: 60)")
+    parser.add_argument("--time", dest="time_s", type=float, default=60, metavar="S",
+                        help="begin no turn that would end later (default: 60)")
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--out", default=str(ROOT / "build/demo"))
     return parser.parse_args()

@@ -50,9 +50,9 @@ def medians(result):
 
 
 def hidden(middle):
-    """What share of the shorter of computing and exchanges, as the MPI alone does each, the contenders hide behind the other."""
-    host = middle["host"]
-    return {name: hidden_share(host["compute_alone"], host["exchanges_alone"], middle[name]["transform"]) for name in middle}
+    """{contender: what share it hides of the shorter of computing and exchanges, as the MPI alone does each}"""
+    computing, exchanging = (middle["host"][key] for key in ("compute_alone", "exchanges_alone"))
+    return {name: hidden_share(computing, exchanging, times["transform"]) for name, times in middle.items()}
 
 
 def percent(share):
@@ -79,7 +79,8 @@ def change(result):
     """("gain", "loss", "none" or "unsure", by how much the time of a transform grows, that of each turn)"""
     middle = medians(result)
     by = middle["longshore"]["transform"] / middle["host"]["transform"] - 1
-    each = [turn["longshore"]["seconds"]["transform"] / turn["host"]["seconds"]["transform"] - 1 for turn in result["turns"]]
+    times = [[turn[name]["seconds"]["transform"] for name in ("host", "longshore")] for turn in result["turns"]]
+    each = [longshore / host - 1 for host, longshore in times]
     if abs(by) <= CHANCE:
         return "none", by, each
     if any(one * by <= 0 for one in each):
@@ -95,8 +96,8 @@ def change_words(result):
     return {"gain": f"GAIN: with Longshore the transform took {size} less time ({turns}).",
             "loss": f"LOSS: with Longshore the transform took {size} longer ({turns}).",
             "none": f"NO DIFFERENCE that can be told from chance: {signed(by)} of time ({turns}).",
-            "unsure": f"UNCERTAIN: with Longshore the transform took {size} {direction} in the median, but not in every turn "
-                      f"({turns}): this may be chance."}[kind]
+            "unsure": f"UNCERTAIN: with Longshore the transform took {size} {direction} in the median, but not in every "
+                      f"turn ({turns}): this may be chance."}[kind]
 
 
 def overlap_words(result):
@@ -105,10 +106,12 @@ def overlap_words(result):
     def words(name, share):
         if share < 0:
             return f"none by {name} (both together took longer than one after the other)"
-        return f"{percent(share)} by {name}" if share <= 1 else f"all by {name} (both together took less than the longer of them)"
+        if share > 1:
+            return f"all by {name} (both together took less than the longer of them)"
+        return f"{percent(share)} by {name}"
 
-    return (f"Overlap, how much of the shorter of computing and exchanges hid behind the other: {words(result['mpi'] + ' alone', shares['host'])}, "
-            f"{words('Longshore', shares['longshore'])}.")
+    host, longshore = words(f"{result['mpi']} alone", shares["host"]), words("Longshore", shares["longshore"])
+    return f"Overlap, how much of the shorter of computing and exchanges hid behind the other: {host}, {longshore}."
 
 
 def source_words(result):
@@ -116,14 +119,16 @@ def source_words(result):
     middle = medians(result)
     if change(result)[0] in ("none", "unsure"):
         return ""
-    whole, exchanges = (1e3 * (middle["host"][key] - middle["longshore"][key]) for key in ("transform", "exchanges_alone"))
+    whole, exchanges = (1e3 * (middle["host"][key] - middle["longshore"][key])
+                        for key in ("transform", "exchanges_alone"))
 
     def named(milliseconds):
         if round(milliseconds) == 0:
             return "took as long"
         return f"{'gained' if milliseconds >= 0 else 'lost'} {abs(milliseconds):.0f} ms"
 
-    return f"Where it comes from: exchanges, even with nothing computed, {named(exchanges)}; overlap and all else {named(whole - exchanges)}."
+    return (f"Where it comes from: exchanges, even with nothing computed, {named(exchanges)}; "
+            f"overlap and all else {named(whole - exchanges)}.")
 
 
 def noise_words(result):
@@ -132,8 +137,8 @@ def noise_words(result):
     by = middle["longshore"]["compute_alone"] / middle["host"]["compute_alone"] - 1
     if abs(by) <= NOISE:
         return ""
-    return (f"BEWARE: computing with nothing exchanged took {abs(100 * by):.0f} % {'less' if by < 0 else 'more'} time in the launches with "
-            "Longshore. This machine was not quiet: as much of the other figures may be chance.")
+    return (f"BEWARE: computing with nothing exchanged took {abs(100 * by):.0f} % {'less' if by < 0 else 'more'} time in the "
+            "launches with Longshore. This machine was not quiet: as much of the other figures may be chance.")
 
 
 def cores_words(result):
@@ -152,16 +157,20 @@ def wire_words(result):
     use = [drawn[name].get("wire_percent") for name in ("host", "longshore")]
     if None in use:
         return ""
-    return f"The wire was in use {use[0]:.0f} % of the time with {result['mpi']} alone, {use[1]:.0f} % with Longshore (the pictured runs)."
+    return (f"The wire was in use {use[0]:.0f} % of the time with {result['mpi']} alone, {use[1]:.0f} % with Longshore "
+            "(the pictured runs).")
 
 
 def place_name(result):
-    return f"FFT on one machine, {result['ranks']} ranks" if result["place"] == "here" else "FFT on two machines, link of 1 Gb/s"
+    if result["place"] == "here":
+        return f"FFT on one machine, {result['ranks']} ranks"
+    return "FFT on two machines, link of 1 Gb/s"
 
 
 def fill(text, indent):
     """Lines that are no longer than LINE_COLUMNS; all but the first begin with two more blanks."""
-    return textwrap.wrap(text, LINE_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
+    return textwrap.wrap(text, LINE_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ",
+                         break_on_hyphens=False)
 
 
 def paragraph(title, first, *others):
@@ -170,14 +179,15 @@ def paragraph(title, first, *others):
 
 def verdict_lines(stats, results):
     offloaded, total = counted(stats)
-    lines = paragraph("hpcc, Debian's own binary", "RIGHT, unchanged: it passed its own checks with Longshore as it did without.",
+    lines = paragraph("hpcc, Debian's own binary",
+                      "RIGHT, unchanged: it passed its own checks with Longshore as it did without.",
                       f"{offloaded} of its {total} collective calls were offloaded. It was not timed.")
     for result in results:
         if "skipped" in result:
             lines += paragraph("FFT on two machines", "NOT SHOWN.", f"{result['skipped']}.")
         else:
-            lines += paragraph(place_name(result), change_words(result), overlap_words(result), source_words(result), wire_words(result),
-                               cores_words(result), noise_words(result))
+            words = (change_words, overlap_words, source_words, wire_words, cores_words, noise_words)
+            lines += paragraph(place_name(result), *(sentence(result) for sentence in words))
     return lines
 
 

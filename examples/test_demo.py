@@ -17,14 +17,16 @@ import timeline  # noqa: E402
 def turn(host, longshore, computing=0.5, exchanges=1.0, longshore_exchanges=None, wire=(None, None)):
     """Of a transform's seconds by either contender."""
     def launch(transform, alone, percent):
-        return {"seconds": {"transform": transform, "compute_alone": computing, "exchanges_alone": alone}, "checksum": "1",
-                "wire_percent": percent}
+        return {"seconds": {"transform": transform, "compute_alone": computing, "exchanges_alone": alone},
+                "checksum": "1", "wire_percent": percent}
 
-    return {"host": launch(host, exchanges, wire[0]), "longshore": launch(longshore, longshore_exchanges or exchanges, wire[1])}
+    return {"host": launch(host, exchanges, wire[0]),
+            "longshore": launch(longshore, longshore_exchanges or exchanges, wire[1])}
 
 
 def result(*turns, **more):
-    return {"place": "here", "mpi": "Open MPI", "ranks": 2, "cores": 2, "own_cores": False, "drawn": 0, "turns": list(turns)} | more
+    return {"place": "here", "mpi": "Open MPI", "ranks": 2, "cores": 2, "own_cores": False, "drawn": 0,
+            "turns": list(turns)} | more
 
 
 STATS = {"collectives": {"alltoall": {"calls": 10, "offloaded": 7}, "bcast": {"calls": 5, "offloaded": 1}}}
@@ -87,7 +89,8 @@ class Verdict(unittest.TestCase):
     def test_unrest_is_said(self):
         noisy = turn(1.4, 1.2)
         noisy["longshore"]["seconds"]["compute_alone"] = 0.4
-        self.assertIn("BEWARE: computing with nothing exchanged took 20 % less time in the launches with Longshore", said(result(noisy)))
+        self.assertIn("BEWARE: computing with nothing exchanged took 20 % less time in the launches with Longshore",
+                      said(result(noisy)))
         self.assertNotIn("BEWARE", said(result(turn(1.4, 1.2))))
 
     def test_wire(self):
@@ -114,7 +117,8 @@ def call(rank, kind, ts, dur, repeat):
 
 
 class Traces(unittest.TestCase):
-    FFT = {"traceEvents": [{"ph": "M", "name": "thread_name", "pid": 0, "tid": r, "args": {"name": f"rank {r}"}} for r in (0, 1)] +
+    FFT = {"traceEvents": [{"ph": "M", "name": "thread_name", "pid": 0, "tid": rank, "args": {"name": f"rank {rank}"}}
+                           for rank in (0, 1)] +
            [call(0, "compute", 1000, 100, 0), call(0, "wait", 2000, 60, 1), call(0, "compute", 2060, 40, 1),
             call(1, "compute", 2010, 80, 1), call(1, "wait", 2090, 10, 1)]}
     # Its own clock began 1500 us later than the common one.

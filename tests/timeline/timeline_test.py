@@ -118,13 +118,14 @@ class Command(unittest.TestCase):
     def test_several_stand_on_one_scale(self):
         with trace_file([lane_name(0, "rank 0"), event(0, "wait", 7000, 1000)]) as short:
             with trace_file([lane_name(0, "rank 0"), event(0, "wait", 0, 2000)]) as long:
-                result = subprocess.run([sys.executable, os.path.join(TOOLS, "timeline.py"), short, long, "--label", "short", "--label",
-                                         "long", "--width", "100"], capture_output=True, text=True)
+                script = os.path.join(TOOLS, "timeline.py")
+                result = subprocess.run([sys.executable, script, short, long, "--label", "short", "--label", "long",
+                                         "--width", "100"], capture_output=True, text=True)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 first, second = [line.split("|")[1] for line in result.stdout.splitlines() if line.startswith("rank 0")]
                 self.assertEqual((len(second), set(first + second)), (2 * len(first), {"."}))
                 self.assertIn("\nlong ", result.stdout)
-                result = subprocess.run([sys.executable, os.path.join(TOOLS, "timeline.py"), short, "--label", "a", "--label", "b"],
+                result = subprocess.run([sys.executable, script, short, "--label", "a", "--label", "b"],
                                         capture_output=True, text=True)
                 self.assertNotEqual(result.returncode, 0)
 
@@ -148,7 +149,8 @@ class Command(unittest.TestCase):
                 result = self.run_command("-o", path, content=make_trace(ranks=4, rounds=rounds))
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertGreater(os.path.getsize(path), 5000)
-            wire = [{"ph": "C", "pid": 0, "tid": 0, "name": "wire", "ts": ts, "args": {"percent": 50}} for ts in (5e6, 5e6 + 500)]
+            wire = [{"ph": "C", "pid": 0, "tid": 0, "name": "wire", "ts": ts, "args": {"percent": 50}}
+                    for ts in (5e6, 5e6 + 500)]
             with trace_file({"traceEvents": make_trace()["traceEvents"] + wire}) as other:
                 result = self.run_command(other, "--label", "one", "--label", "two", "-o", path)
                 self.assertEqual(result.returncode, 0, result.stderr)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""fft --trace: what it says of each rank is complete, by a clock that others share, and lies where Longshore's own trace does.
+"""fft --trace: complete for each rank, by a clock that others share, and in step with Longshore's own trace.
 
 test_trace.py LONGSHORE LAUNCH... FFT     LONGSHORE: the command
 """
@@ -23,8 +23,9 @@ class TestTrace(unittest.TestCase):
             files = [Path(folder) / name for name in ("trace.json", "fft.json", "longshore.json")]
             before = time.monotonic_ns() / 1e3
             words = [word if word != "LONGSHORE_TRACE" else str(files[2]) for word in prefix]
-            subprocess.run([*words, *LAUNCH, "--size", "24", "--variables", str(VARIABLES), "--repeats", str(REPEATS), "--mode", "both",
-                            "--check", "once", "--trace", str(files[0]), "--json", str(files[1])], check=True, capture_output=True)
+            subprocess.run([*words, *LAUNCH, "--size", "24", "--variables", str(VARIABLES), "--repeats", str(REPEATS),
+                            "--mode", "both", "--check", "once", "--trace", str(files[0]), "--json", str(files[1])],
+                           check=True, capture_output=True)
             after = time.monotonic_ns() / 1e3
             trace, result, *more = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
         self.assertEqual(trace["otherData"], {"clock": "CLOCK_MONOTONIC", "origin_ns": 0})
@@ -55,16 +56,17 @@ class TestTrace(unittest.TestCase):
 
     def test_reads_between_nodes_are_seen_as_long_as_they_last(self):
         _, (moved,) = self.run_fft(LONGSHORE, "run", "-q", "--nodes", "2", "--trace", "LONGSHORE_TRACE", "--")
-        spans = {kind: [event for event in moved["traceEvents"] if event["ph"] == "X" and event["cat"] == kind and event["name"] == "read"]
-                 for kind in ("move", "read")}
-        self.assertTrue(spans["read"])
-        self.assertEqual(sum(event["args"]["bytes"] for event in spans["read"]), sum(event["args"]["bytes"] for event in spans["move"]))
+        reads = [event for event in moved["traceEvents"] if event["ph"] == "X" and event["name"] == "read"]
+        started, whole = ([event["args"]["bytes"] for event in reads if event["cat"] == kind] for kind in ("move", "read"))
+        self.assertTrue(whole)
+        self.assertEqual(sum(whole), sum(started))
 
     def test_with_longshore(self):
         events, (moved,) = self.run_fft(LONGSHORE, "run", "-q", "--trace", "LONGSHORE_TRACE", "--")
         shift = moved["otherData"]["origin_ns"] / 1e3
         self.assertEqual(moved["otherData"]["clock"], "CLOCK_MONOTONIC")
-        posts = sorted((event["tid"], event["ts"], event["ts"] + event["dur"]) for event in events if event["name"] == "MPI_Ialltoallv")
+        posts = [(event["tid"], event["ts"], event["ts"] + event["dur"]) for event in events
+                 if event["name"] == "MPI_Ialltoallv"]
         seen = [(event["tid"], event["ts"] + shift, event["ts"] + shift + event["dur"]) for event in moved["traceEvents"]
                 if event["ph"] == "X" and (event["cat"], event["name"]) == ("post", "MPI_Ialltoallv")]
         self.assertEqual(len(posts), 2 * 4 * VARIABLES * REPEATS)
