@@ -75,6 +75,11 @@ def fft_lines(result):
     return table(rows)
 
 
+def unrest(middle):
+    """By how much computing with nothing exchanged, which is the same for both, took longer in the launches with Longshore."""
+    return middle["longshore"]["compute_alone"] / middle["host"]["compute_alone"] - 1
+
+
 def change(result):
     """("gain", "loss", "none" or "unsure", by how much the time of a transform grows, that of each turn)"""
     middle = medians(result)
@@ -83,7 +88,8 @@ def change(result):
     each = [longshore / host - 1 for host, longshore in times]
     if abs(by) <= CHANCE:
         return "none", by, each
-    if any(one * by <= 0 for one in each):
+    # Turns that contradict each other or differ by more than the whole; and what is the same for both, differing by as much.
+    if any(one * by <= 0 for one in each) or max(each) - min(each) > abs(by) or abs(unrest(middle)) >= abs(by):
         return "unsure", by, each
     return "gain" if by < 0 else "loss", by, each
 
@@ -96,8 +102,8 @@ def change_words(result):
     return {"gain": f"GAIN: with Longshore the transform took {size} less time ({turns}).",
             "loss": f"LOSS: with Longshore the transform took {size} longer ({turns}).",
             "none": f"NO DIFFERENCE that can be told from chance: {signed(by)} of time ({turns}).",
-            "unsure": f"UNCERTAIN: with Longshore the transform took {size} {direction} in the median, but not in every "
-                      f"turn ({turns}): this may be chance."}[kind]
+            "unsure": f"UNCERTAIN: with Longshore the transform took {size} {direction} in the median ({turns}), but turns "
+                      "or computing alone differ by as much: it may be chance."}[kind]
 
 
 def overlap_words(result):
@@ -133,8 +139,7 @@ def source_words(result):
 
 def noise_words(result):
     """A warning where the machine was not quiet enough for the figures of overlap: they rest on computing alone."""
-    middle = medians(result)
-    by = middle["longshore"]["compute_alone"] / middle["host"]["compute_alone"] - 1
+    by = unrest(medians(result))
     if abs(by) <= NOISE:
         return ""
     return (f"BEWARE: computing with nothing exchanged took {abs(100 * by):.0f} % {'less' if by < 0 else 'more'} time in the "
