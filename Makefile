@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 J ?= $(shell nproc)
 DEMO ?= full
+BUILD_ONLY ?=
 CMAKE_ARGS ?=
 
 ifeq ($(V),1)
@@ -85,7 +86,7 @@ ucx-aarch64: ## Debian's UCX for 64-bit Arm into build/ucx-aarch64, for 'make te
 build: ## build everything into build/ (Release)
 	$(say) 'build: Release, into build/'
 	$(quiet)cmake --preset release $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
-	$(quiet)cmake --build build -j $(J) -- $(ninja_flags)
+	$(quiet)cmake --build build -j $(J) $(BUILD_ONLY) -- $(ninja_flags)
 
 test: deps ## install what is missing, build, run all tests, then the sanitizer builds and theirs
 	$(quiet)$(MAKE) --no-print-directory mpis ucx
@@ -194,8 +195,9 @@ test-rdma: build ## what needs an RDMA device, in an emulated guest that has one
 	    python3 tests/rdma/test_rdma.py -v $(if $(filter quick,$(RDMA)),TestFabric TestDpu.test_programs) || { status=$$?; \
 	    ((status == 77)) || exit $$status; }
 
-demo: deps ## install what is missing, build, show what offload gains, with a picture (DEMO=quick for the short one)
-	$(quiet)$(MAKE) --no-print-directory build venv
+demo: deps ## install what is missing, build what it needs, show what offload gains and loses, with a picture (DEMO=quick: a short one)
+	$(quiet)$(MAKE) --no-print-directory build BUILD_ONLY='--target demo-$(or $(MPI),openmpi)'
+	$(quiet)$(MAKE) --no-print-directory venv
 	$(say) 'demo: $(DEMO)'
 	$(quiet)if [[ -e examples/demo.sh ]]; then DEMO=$(DEMO) bash examples/demo.sh; \
 	else echo 'demo: SKIP: there is no examples/demo.sh'; fi

@@ -1,13 +1,22 @@
 #!/usr/bin/env python3
-"""Prints the demo's tables from the JSON files of its runs.
+"""Prints the demo's tables and its verdict from the JSON files of its runs.
 
-demo_report.py calls STATS            MPI calls: offloaded, left to MPI and why
-demo_report.py fft HOST LONGSHORE STATS   transform times of both runs, side by side; fails if results differ
-demo_report.py window TRACE VARIABLES     where in the FFT's trace the timed forward transform is: "FROM TO" in ms
+demo_report.py calls STATS            MPI calls: offloaded, left to MPI and why; fails if none was offloaded
+demo_report.py fft RESULT             times of the FFT's turns, as demo_fft.py has written them
+demo_report.py verdict STATS RESULT...   what was gained and what was lost, in plain words
 """
 import json
 import statistics
 import sys
+import textwrap
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/cluster"))
+from overlap_figures import hidden_share, table  # noqa: E402
+
+CHANCE = 0.03  # a difference of up to so much cannot be told from chance here
+NOISE = 0.1  # from here on a difference in what is the same for both is worth a warning
+LINE_COLUMNS = 118
 
 
 def load(path):
@@ -15,65 +24,199 @@ def load(path):
         return json.load(file)
 
 
-def calls(stats):
-    rows = load(stats)["collectives"]
+def counted(stats):
+    """(calls offloaded, calls) of a job."""
+    rows = stats["collectives"].values()
+    return sum(row["offloaded"] for row in rows), sum(row["calls"] for row in rows)
+
+
+def calls(stats_file):
+    stats = load(stats_file)
     print(f"{'MPI call':<18}{'calls':>9}{'offloaded':>11}{'to MPI':>9}{'MB by SPs':>12}{'MB by ranks':>13}  why to MPI")
-    offloaded = total = 0
-    for name, row in sorted(rows.items()):
-        if not row["calls"]:
-            continue
-        total += row["calls"]
-        offloaded += row["offloaded"]
-        why = ", ".join(f"{reason} {count}" for reason, count in sorted(row.get("reasons", {}).items()))
-        print(f"{name:<18}{row['calls']:>9}{row['offloaded']:>11}{row['host']:>9}"
-              f"{row.get('bytes_by_service', 0) / 1e6:>12.3f}{row.get('bytes_by_rank', 0) / 1e6:>13.3f}  {why}")
+    for name, row in sorted(stats["collectives"].items()):
+        if row["calls"]:
+            why = ", ".join(f"{reason} {count}" for reason, count in sorted(row.get("reasons", {}).items()))
+            print(f"{name:<18}{row['calls']:>9}{row['offloaded']:>11}{row['host']:>9}"
+                  f"{row.get('bytes_by_service', 0) / 1e6:>12.3f}{row.get('bytes_by_rank', 0) / 1e6:>13.3f}  {why}")
+    offloaded, total = counted(stats)
     print(f"{offloaded} of {total} calls offloaded")
     return 0 if offloaded else 1
 
 
-def fft(host_file, longshore_file, stats):
-    host, longshore = load(host_file), load(longshore_file)
-    if host["checksum"] != longshore["checksum"]:
-        print(f"the results differ: checksum {host['checksum']} without, {longshore['checksum']} with Longshore")
-        return 1
-    print(f"results equal: checksum {host['checksum']}")
-    print(f"{'ms, slowest rank, median':<28}{'host MPI':>12}{'Longshore':>12}{'ratio':>9}")
-    for key, name in (("transform", "transform"), ("compute", "  computing"), ("post", "  posting (MPI_Ialltoallv)"),
-                      ("wait", "  in MPI_Wait")):
-        a, b = (statistics.median(run["seconds"][key]["largest_of_ranks"]) * 1e3 for run in (host, longshore))
-        print(f"{name:<28}{a:>12.3f}{b:>12.3f}{b / a if a else float('nan'):>9.2f}")
-    print(f"{'overlap %':<28}{host['overlap_percent']:>12.0f}{longshore['overlap_percent']:>12.0f}")
-    return calls(stats)
+def medians(result):
+    """{contender: {time: seconds}}, medians of the turns."""
+    return {name: {key: statistics.median(turn[name]["seconds"][key] for turn in result["turns"])
+                   for key in ("transform", "compute_alone", "exchanges_alone")} for name in ("host", "longshore")}
 
 
-def window(trace, variables):
-    """The FFT's runs, two exchanges a variable each: four to check, two to warm up whole and two without computing
-    (examples/fft/main.cc); then comes the timed one."""
-    events = [event for event in load(trace)["traceEvents"] if event["ph"] == "X"]
-    begin = min(event["ts"] for event in events)
-    ranks = {}
-    for event in events:
-        if event["cat"] in ("post", "wait") and event["name"].startswith("MPI_"):
-            ranks.setdefault((event["pid"], event["tid"]), []).append(event)
-    first, last = [], []
-    per_run = 2 * int(variables)
-    for lane in ranks.values():
-        lane.sort(key=lambda event: event["ts"])
-        posts = [i for i, event in enumerate(lane) if event["cat"] == "post"]
-        first.append(lane[posts[8 * per_run]]["ts"])
-        before_next = lane[posts[9 * per_run] - 1]  # the last wait of the transform
-        last.append(before_next["ts"] + before_next["dur"])
-    margin = 0.05 * (max(last) - min(first))
-    print(f"{(min(first) - margin - begin) / 1e3:.3f} {(max(last) + margin - begin) / 1e3:.3f}")
+def hidden(middle):
+    """{contender: what share it hides of the shorter of computing and exchanges, as the MPI alone does each}"""
+    computing, exchanging = (middle["host"][key] for key in ("compute_alone", "exchanges_alone"))
+    return {name: hidden_share(computing, exchanging, times["transform"]) for name, times in middle.items()}
+
+
+def percent(share):
+    return f"{100 * share:.0f} %".replace("-0 %", "0 %")
+
+
+def signed(share):
+    return f"{100 * share:+.0f} %"
+
+
+def fft_lines(result):
+    middle = medians(result)
+    rows = [[f"ms, median of {len(result['turns'])} turns", f"{result['mpi']} alone", "Longshore", "ratio"]]
+    for key, name in (("transform", "transform, there and back"), ("compute_alone", "its computing alone"),
+                      ("exchanges_alone", "its exchanges alone")):
+        host, longshore = (1e3 * middle[each][key] for each in ("host", "longshore"))
+        rows.append([name, f"{host:.0f}", f"{longshore:.0f}", f"{longshore / host:.2f}"])
+    shares = hidden(middle)
+    rows.append(["hidden, of the shorter of both", percent(shares["host"]), percent(shares["longshore"])])
+    return table(rows)
+
+
+def unrest(middle):
+    """By how much computing with nothing exchanged, which is the same for both, took longer in the launches with Longshore."""
+    return middle["longshore"]["compute_alone"] / middle["host"]["compute_alone"] - 1
+
+
+def change(result):
+    """("gain", "loss", "none" or "unsure", by how much the time of a transform grows, that of each turn)"""
+    middle = medians(result)
+    by = middle["longshore"]["transform"] / middle["host"]["transform"] - 1
+    times = [[turn[name]["seconds"]["transform"] for name in ("host", "longshore")] for turn in result["turns"]]
+    each = [longshore / host - 1 for host, longshore in times]
+    if abs(by) <= CHANCE:
+        return "none", by, each
+    # Turns that contradict each other or differ by more than the whole; and what is the same for both, differing by as much.
+    if any(one * by <= 0 for one in each) or max(each) - min(each) > abs(by) or abs(unrest(middle)) >= abs(by):
+        return "unsure", by, each
+    return "gain" if by < 0 else "loss", by, each
+
+
+def change_words(result):
+    kind, by, each = change(result)
+    size = f"{abs(100 * by):.0f} %"
+    turns = f"turns: {signed(min(each))} to {signed(max(each))}" if len(each) > 1 else "one turn only"
+    direction = "less time" if by < 0 else "longer"
+    return {"gain": f"GAIN: with Longshore the transform took {size} less time ({turns}).",
+            "loss": f"LOSS: with Longshore the transform took {size} longer ({turns}).",
+            "none": f"NO DIFFERENCE that can be told from chance: {signed(by)} of time ({turns}).",
+            "unsure": f"UNCERTAIN: with Longshore the transform took {size} {direction} in the median ({turns}), but turns "
+                      "or computing alone differ by as much: it may be chance."}[kind]
+
+
+def overlap_words(result):
+    shares = hidden(medians(result))
+
+    def words(name, share):
+        if share < 0:
+            return f"none by {name} (both together took longer than one after the other)"
+        if share > 1:
+            return f"all by {name} (both together took less than the longer of them)"
+        return f"{percent(share)} by {name}"
+
+    host, longshore = words(f"{result['mpi']} alone", shares["host"]), words("Longshore", shares["longshore"])
+    return f"Overlap, how much of the shorter of computing and exchanges hid behind the other: {host}, {longshore}."
+
+
+def source_words(result):
+    """What of the time gained or lost is overlap: all that is not exchanges which by themselves are faster or slower."""
+    middle = medians(result)
+    if change(result)[0] in ("none", "unsure"):
+        return ""
+    whole, exchanges = (1e3 * (middle["host"][key] - middle["longshore"][key])
+                        for key in ("transform", "exchanges_alone"))
+
+    def named(milliseconds):
+        if round(milliseconds) == 0:
+            return "took as long"
+        return f"{'gained' if milliseconds >= 0 else 'lost'} {abs(milliseconds):.0f} ms"
+
+    return (f"Where it comes from: exchanges, even with nothing computed, {named(exchanges)}; "
+            f"overlap and all else {named(whole - exchanges)}.")
+
+
+def noise_words(result):
+    """A warning where the machine was not quiet enough for the figures of overlap: they rest on computing alone."""
+    by = unrest(medians(result))
+    if abs(by) <= NOISE:
+        return ""
+    return (f"BEWARE: computing with nothing exchanged took {abs(100 * by):.0f} % {'less' if by < 0 else 'more'} time in the "
+            "launches with Longshore. This machine was not quiet: as much of the other figures may be chance.")
+
+
+def cores_words(result):
+    spare = result["cores"] - result["ranks"]
+    if result["place"] == "here":
+        return "" if spare > 0 else "Every core had a rank: Longshore's service process had none of its own."
+    if not result["own_cores"]:
+        return "Both machines shared all cores: there are no cgroup v1 cpusets here, or no second core."
+    each = result["cores"] // 2
+    return "Each machine had one core, for its rank and its service process together." if each == 1 else \
+        f"Each machine had {each} cores, so that its service process had one of its own."
+
+
+def wire_words(result):
+    drawn = result["turns"][result["drawn"]]
+    use = [drawn[name].get("wire_percent") for name in ("host", "longshore")]
+    if None in use:
+        return ""
+    return (f"The wire was in use {use[0]:.0f} % of the time with {result['mpi']} alone, {use[1]:.0f} % with Longshore "
+            "(the pictured runs).")
+
+
+def place_name(result):
+    if result["place"] == "here":
+        return f"FFT on one machine, {result['ranks']} ranks"
+    return "FFT on two machines, link of 1 Gb/s"
+
+
+def fill(text, indent):
+    """Lines that are no longer than LINE_COLUMNS; all but the first begin with two more blanks."""
+    return textwrap.wrap(text, LINE_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ",
+                         break_on_hyphens=False)
+
+
+def paragraph(title, first, *others):
+    return fill(f"{title}: {first}", "") + [line for other in others if other for line in fill(other, "  ")]
+
+
+def verdict_lines(stats, results):
+    offloaded, total = counted(stats)
+    lines = paragraph("hpcc, Debian's own binary",
+                      "RIGHT, unchanged: it passed its own checks with Longshore as it did without.",
+                      f"{offloaded} of its {total} collective calls were offloaded. It was not timed.")
+    for result in results:
+        if "skipped" in result:
+            lines += paragraph("FFT on two machines", "NOT SHOWN.", f"{result['skipped']}.")
+        else:
+            words = (change_words, overlap_words, source_words, wire_words, cores_words, noise_words)
+            lines += paragraph(place_name(result), *(sentence(result) for sentence in words))
+    return lines
+
+
+def fft(result_file):
+    print("\n".join(f"  {line}" for line in fft_lines(load(result_file))))
+    return 0
+
+
+def verdict(stats_file, *result_files):
+    print("\n".join(verdict_lines(load(stats_file), [load(file) for file in result_files])))
     return 0
 
 
 def main():
-    commands = {"calls": (calls, 1), "fft": (fft, 3), "window": (window, 2)}
-    if len(sys.argv) < 2 or sys.argv[1] not in commands or len(sys.argv) != 2 + commands[sys.argv[1]][1]:
+    commands = {"calls": (calls, 1), "fft": (fft, 1), "verdict": (verdict, 2)}
+    if len(sys.argv) < 2 or sys.argv[1] not in commands:
         print(__doc__, file=sys.stderr)
         return 2
-    return commands[sys.argv[1]][0](*sys.argv[2:])
+    command, files = commands[sys.argv[1]]
+    given = sys.argv[2:]
+    if len(given) < files or (command is not verdict and len(given) > files):
+        print(__doc__, file=sys.stderr)
+        return 2
+    return command(*given)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ struct Options {
     Mode mode = Mode::kNonblocking;
     Precision precision = Precision::kDouble;
     std::uint64_t seed = 1;
-    std::string json;
+    std::string json, trace;
+    bool check_once = false;
 
     bool nonblocking() const { return mode != Mode::kBlocking; }
     bool blocking() const { return mode != Mode::kNonblocking; }
@@ -78,7 +79,7 @@ std::array<int, kParts> parse_product(const std::string& text, bool one_for_all)
 // Returns -1 to go on, else the exit status.
 int parse(int argc, char** argv, bool speak, Options& options) {
     CLI::App app(kDescription);
-    std::string size = "64", grid;
+    std::string size = "64", grid, checks = "twice";
     app.add_option("--size", size, "points: N or NxNyNz as 48x40x36")->capture_default_str();
     app.add_option("--grid", grid, "ranks: PxQ (default: as square as it can be)");
     app.add_option("--variables", options.variables, "variables in the pipeline")
@@ -100,14 +101,20 @@ int parse(int argc, char** argv, bool speak, Options& options) {
            "compute each 1-D transform so many times, as a program that does more between its exchanges")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
+    app.add_option("--check", checks, "before and after the timed repeats, or only before")
+        ->check(CLI::IsMember({"twice", "once"}))
+        ->capture_default_str();
     app.add_option("--repeats", options.repeats, "timed repeats")
         ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
     app.add_option("--seed", options.seed, "seed of the random fields")->capture_default_str();
     app.add_option("--json", options.json, "write the result to this file");
+    app.add_option("--trace", options.trace,
+                   "write what each rank did when to this file (longshore timeline draws it)");
     try {
         app.parse(argc, argv);
         options.size = parse_product<3>(size, true);
+        options.check_once = checks == "once";
         if (!grid.empty()) options.grid = parse_product<2>(grid, false);
     } catch (const CLI::ParseError& error) {
         std::ostringstream out, err;
@@ -140,10 +147,15 @@ Series over_ranks(const std::vector<double>& mine, int ranks) {
 }
 
 template <typename Real>
-Times there_and_back(Transform<Real>& transform, Way way, Work work) {
+Times there_and_back(Transform<Real>& transform, Way way, Work work, Trace* trace = nullptr) {
     MPI_Barrier(MPI_COMM_WORLD);
+    transform.set_trace(trace);
+    if (trace) trace->begin();
     Times times = transform.run(Direction::kForward, way, work);
-    return times += transform.run(Direction::kBackward, way, work);
+    times += transform.run(Direction::kBackward, way, work);
+    if (trace) trace->end();
+    transform.set_trace(nullptr);
+    return times;
 }
 
 struct Checked {
@@ -188,8 +200,8 @@ struct Samples {
     std::vector<double> total, post, wait, other, compute, alone;
 
     template <typename Real>
-    void take(Transform<Real>& transform, Way way) {
-        const Times times = there_and_back(transform, way, Work::kFull);
+    void take(Transform<Real>& transform, Way way, Trace* trace) {
+        const Times times = there_and_back(transform, way, Work::kFull, trace);
         total.push_back(times.total);
         post.push_back(times.post);
         wait.push_back(times.wait);
@@ -223,7 +235,7 @@ struct Results {
 };
 
 template <typename Real>
-Results measure(Transform<Real>& transform, const Options& options, int ranks) {
+Results measure(Transform<Real>& transform, const Options& options, int ranks, Trace* trace) {
     std::vector<Way> ways;
     if (options.nonblocking()) ways.push_back(Way::kNonblocking);
     if (options.blocking()) ways.push_back(Way::kBlocking);
@@ -235,7 +247,7 @@ Results measure(Transform<Real>& transform, const Options& options, int ranks) {
     std::array<Samples, 2> samples;
     std::vector<double> compute_alone;
     for (int i = 0; i < options.repeats; ++i) {
-        for (const Way way : ways) samples[std::size_t(way)].take(transform, way);
+        for (const Way way : ways) samples[std::size_t(way)].take(transform, way, trace);
         compute_alone.push_back(there_and_back(transform, ways.front(), Work::kComputeOnly).total);
     }
     Results results;
@@ -376,8 +388,11 @@ int run_checked(const Options& options, int rank, int ranks) {
                        before.same ? "" : ", blocking and nonblocking exchanges give different results");
         return 1;
     }
-    const Results results = measure(transform, options, ranks);
-    const Checked after = check(transform, options);
+    Trace trace;
+    const Results results = measure(transform, options, ranks, options.trace.empty() ? nullptr : &trace);
+    if (!options.trace.empty() && !trace.write(options.trace, MPI_COMM_WORLD))
+        throw std::runtime_error("cannot write " + options.trace);
+    const Checked after = options.check_once ? before : check(transform, options);
     const bool same = after.checksum == before.checksum;
     if (rank == 0) {
         print(options, ranks, after, results);

@@ -6,12 +6,20 @@
 
 namespace {
 
-// Calls an MPI function and adds its time to `seconds`.
+// Adds the time of a call to `seconds`.
 template <typename Call>
 void timed(double& seconds, Call call) {
     const double start = MPI_Wtime();
     call();
     seconds += MPI_Wtime() - start;
+}
+
+// The same of an MPI function; `trace`, where there is one, is told.
+template <typename Call>
+void timed(double& seconds, Trace* trace, const char* name, Call call) {
+    const std::int64_t begin_ns = trace ? Trace::now_ns() : 0;
+    timed(seconds, call);
+    if (trace) trace->call(name, begin_ns);
 }
 
 }  // namespace
@@ -206,8 +214,10 @@ void Transform<Real>::run_one_by_one(Direction direction, Work work, Times& time
                 transform_lines(variable, exchange.from, direction);
                 pack_blocks(variable, exchange);
             }
-            if (work != Work::kComputeOnly)
-                timed(times.other, [&] {
+            if (exchange.alone())
+                std::swap(variable.send, variable.receive);
+            else if (work != Work::kComputeOnly)
+                timed(times.other, trace_, "MPI_Alltoallv", [&] {
                     MPI_Alltoallv(variable.send.get(), exchange.send_counts.data(),
                                   exchange.send_displacements.data(), MPI_BYTE, variable.receive.get(),
                                   exchange.receive_counts.data(), exchange.receive_displacements.data(),
@@ -229,7 +239,13 @@ void Transform<Real>::post_in_order(int stage, const Exchange& exchange, Times& 
     int& next = next_to_post_[stage];
     while (next < variables() && variables_[next].packed && variables_[next].stage == stage) {
         Variable& variable = variables_[next];
-        timed(times.post, [&] {
+        if (exchange.alone()) {
+            std::swap(variable.send, variable.receive);
+            variable.packed = false;
+            arrived_[variable.stage++].insert(next++);
+            continue;
+        }
+        timed(times.post, trace_, "MPI_Ialltoallv", [&] {
             MPI_Ialltoallv(variable.send.get(), exchange.send_counts.data(),
                            exchange.send_displacements.data(), MPI_BYTE, variable.receive.get(),
                            exchange.receive_counts.data(), exchange.receive_displacements.data(), MPI_BYTE,
@@ -251,7 +267,7 @@ template <typename Real>
 void Transform<Real>::take_completed(Times& times) {
     while (open_ > 0) {
         int index = MPI_UNDEFINED, completed = 0;
-        timed(times.other,
+        timed(times.other, trace_, "MPI_Testany",
               [&] { MPI_Testany(variables(), requests_.data(), &index, &completed, MPI_STATUS_IGNORE); });
         if (!completed || index == MPI_UNDEFINED) return;
         arrived(index);
@@ -261,7 +277,8 @@ void Transform<Real>::take_completed(Times& times) {
 template <typename Real>
 void Transform<Real>::wait_for_one(Times& times) {
     int index = MPI_UNDEFINED;
-    timed(times.wait, [&] { MPI_Waitany(variables(), requests_.data(), &index, MPI_STATUS_IGNORE); });
+    timed(times.wait, trace_, "MPI_Waitany",
+          [&] { MPI_Waitany(variables(), requests_.data(), &index, MPI_STATUS_IGNORE); });
     if (index == MPI_UNDEFINED) throw std::logic_error("nothing open, yet variables are unfinished");
     arrived(index);
 }

@@ -13,6 +13,7 @@
 
 #include "fftw.h"
 #include "pencil.h"
+#include "trace.h"
 
 // Where the time of one transform went on one rank, in seconds.
 struct Times {
@@ -53,6 +54,8 @@ class Transform {
     Transform& operator=(const Transform&) = delete;
 
     Times run(Direction direction, Way way, Work work);
+    // Told of the MPI calls of every run from now on, if it is not null; it must outlive them.
+    void set_trace(Trace* trace) { trace_ = trace; }
 
     const Pencil& physical() const { return pencils_[0]; }
     const Pencil& spectral() const { return pencils_[2]; }
@@ -74,6 +77,8 @@ class Transform {
         int from = 0, to = 0;  // pencils
         std::vector<std::array<Range, 3>> outgoing, incoming;
         std::vector<int> send_counts, send_displacements, receive_counts, receive_displacements;
+        // In a line of one rank everything stays: nobody calls the MPI for that.
+        bool alone() const { return send_counts.size() == 1; }
     };
     struct Variable {
         Field data, send, receive;
@@ -112,6 +117,7 @@ class Transform {
     std::array<std::set<int>, 2> arrived_;  // [stage]: variables whose exchange has completed
     std::array<int, 2> next_to_post_{};     // per stage
     int open_ = 0;
+    Trace* trace_ = nullptr;
 };
 
 extern template class Transform<float>;

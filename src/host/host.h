@@ -237,8 +237,8 @@ uint32_t ls_node_count(const ls_context* context);
 typedef struct ls_trace_event {
     uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
     uint32_t lane;             /* UINT32_MAX: this rank; else service process of this node */
-    uint32_t kind;             /* 0 move (bytes), 1 read from another node (bytes) */
-    uint64_t value;
+    uint32_t kind;             /* 0 move, 1 read from another node is started, 2 all of that read's time */
+    uint64_t value;            /* bytes */
 } ls_trace_event;
 /* Takes out up to `max` trace events of this rank (and, on the node's leader, of its service processes). */
 uint32_t ls_trace_take(ls_context* context, ls_trace_event* out, uint32_t max);

@@ -134,6 +134,7 @@ void ServiceLoop::note_read(uint32_t read) {
     const Posted posted = std::exchange(posted_[read], {});
     reading_bytes_ -= posted.bytes;
     window_.on_read(posted.bytes, posted.behind, posted.at_ns, now_ns());
+    trace(posted.at_ns, kTraceUnderWay, posted.bytes);
     engine_.set_read_window(window_.bytes());
 }
 
@@ -159,7 +160,7 @@ bool ServiceLoop::carry_out(const Action& action) {
                 return false;
             if (timed) note_copy(memory_, sight_, action.copy, begin, now_ns(), false);
             free_copies_.pop_back();
-            trace(begin, 0, action.copy.bytes);
+            trace(begin, kTraceCopy, action.copy.bytes);
             return true;
         }
         case Action::Kind::kRead:
@@ -167,11 +168,11 @@ bool ServiceLoop::carry_out(const Action& action) {
                              action.along ? &action.part : nullptr) == Post::kAgain)
                 return false;
             note_posted(action.id, action.bytes);
-            trace(begin, 1, action.bytes);
+            trace(begin, kTraceRead, action.bytes);
             return true;
         case Action::Kind::kMove:
             if (fabric_.copy(action.from, action.to, action.bytes, action.id) == Post::kAgain) return false;
-            trace(begin, 0, action.bytes);
+            trace(begin, kTraceCopy, action.bytes);
             return true;
         case Action::Kind::kWrite:
             return fabric_.write(action.data, action.to, action.id) == Post::kAccepted;

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Draws a trace: who did what when, a lane per rank and per service process (SP).
+"""Draws a trace: who did what when, a lane per rank, per service process (SP), and per direction of a wire.
 
 Reads a Chrome trace: a JSON object with "traceEvents" (or the bare list), events of phase "X" with ts and dur in
 microseconds, pid = node, tid = lane, cat = kind; metadata events "thread_name" name the lanes ("rank 0", "SP 0").
+Counter events (phase "C") with a "percent" are the use of a wire from then until the next one of that name.
+Several traces stand one above the other on one scale of time, each from its own first event on.
 The text chart needs nothing but Python; a picture needs matplotlib.
 """
 
@@ -18,6 +20,7 @@ from dataclasses import dataclass, field
 KINDS = {
     #          letter, colour, text colour, meaning
     "idle": (" ", "#f0f0f0", "#606060", "idle"),
+    "read": ("-", "#8fd3b6", "#00402e", "reads under way"),
     "compute": ("=", "#a6d3ee", "#10324a", "computing"),
     "mpi": ("m", "#8c8c8c", "#ffffff", "other MPI"),
     "wait": (".", "#e69f00", "#3a2600", "waiting"),
@@ -25,7 +28,8 @@ KINDS = {
     "move": ("#", "#00684c", "#ffffff", "moving bytes"),
 }
 LAYERS = list(KINDS)
-LEGEND = ["compute", "post", "wait", "move", "mpi", "idle"]
+LEGEND = ["compute", "post", "wait", "move", "read", "mpi", "idle"]
+WIRE_USED, WIRE_IDLE = ("#4a4a9c", "wire in use"), ("#fbdccb", "wire idle")
 PIXELS_PER_SEGMENT_MIN = 4  # of one lane in a picture, on average; with less, the lane is drawn in bins
 PIXELS_PER_BIN = 2
 
@@ -36,6 +40,15 @@ class Lane:
     name: str
     events: list = field(default_factory=list)  # (start, end, kind, name), us
     segments: list = field(default_factory=list)  # the same without overlap, in order
+    use: list = field(default_factory=list)  # of a wire: (start, end, percent), in order
+
+    @property
+    def is_wire(self):
+        return bool(self.use)
+
+    @property
+    def last(self):
+        return max((part[1] for part in self.segments + self.use), default=0.0)
 
     @property
     def is_rank(self):
@@ -44,7 +57,7 @@ class Lane:
     @property
     def order(self):
         number = re.search(r"\d+", self.name)
-        return (self.node, not self.is_rank, int(number.group()) if number else 0, self.name)
+        return (self.is_wire, self.node, not self.is_rank, int(number.group()) if number else 0, self.name)
 
 
 def load(path):
@@ -52,7 +65,7 @@ def load(path):
     with open(path, encoding="utf-8") as file:
         content = json.load(file)
     raw = content["traceEvents"] if isinstance(content, dict) else content
-    names, events = {}, defaultdict(list)
+    names, events, samples = {}, defaultdict(list), defaultdict(list)
     for event in raw:
         key = (event.get("pid", 0), event.get("tid", 0))
         if event.get("ph") == "M" and event.get("name") == "thread_name":
@@ -62,7 +75,9 @@ def load(path):
             start = float(event["ts"])
             end = start + float(event.get("dur", 0))
             events[key].append((start, end, kind if kind in KINDS else "mpi", event.get("name", "")))
-    first = min((event[0] for lane in events.values() for event in lane), default=0.0)
+        elif event.get("ph") == "C" and "percent" in event["args"]:
+            samples[key[0], event["name"]].append((float(event["ts"]), float(event["args"]["percent"])))
+    first = min((event[0] for lane in [*events.values(), *samples.values()] for event in lane), default=0.0)
     lanes = []
     for key in events.keys() | names.keys():
         lane = Lane(node=key[0], name=names.get(key, f"thread {key[1]}"))
@@ -70,6 +85,10 @@ def load(path):
         fill_gaps(lane)
         lane.segments = flatten(lane.events)
         lanes.append(lane)
+    for (node, name), points in samples.items():
+        points.sort()
+        lanes.append(Lane(node=node, name=name, use=[(at - first, until - first, percent)
+                                                     for (at, percent), (until, _) in zip(points, points[1:])]))
     return sorted(lanes, key=lambda lane: lane.order)
 
 
@@ -136,8 +155,28 @@ def bins_of(segments, start, end, count):
     return bins
 
 
+def mean_use(lane, start, end):
+    """Of a wire's samples between start and end, in percent, by their lengths; 0 where there are none."""
+    parts = [(min(e, end) - max(s, start), percent) for s, e, percent in lane.use if e > start and s < end]
+    length = sum(part for part, _ in parts)
+    return sum(part * percent for part, percent in parts) / length if length else 0.0
+
+
+def summary(lane, start, end):
+    """A lane in a few words; of what is between start and end, as long as the lane's trace lasts."""
+    if lane.is_wire:
+        return f"{mean_use(lane, start, end):.0f} % used"
+    share = shares(lane.segments, start, end)
+    if lane.is_rank:
+        return f"computes {100 * share.get('compute', 0):.0f} %, waits {100 * share.get('wait', 0):.0f} %"
+    reads = f"reads {100 * share['read']:.0f} %, " if "read" in share else ""
+    return f"{reads}moves {100 * share.get('move', 0):.0f} %"
+
+
 def label_of(lane, lanes):
-    several_nodes = len({other.node for other in lanes}) > 1
+    if lane.is_wire:
+        return lane.name
+    several_nodes = len({other.node for other in lanes if not other.is_wire}) > 1
     return f"{lane.name}, node {lane.node}" if several_nodes else lane.name
 
 
@@ -158,24 +197,44 @@ def format_ms(value, step):
     return f"{value:.{decimals}f}"
 
 
-def draw_text(lanes, start, end, width, title):
-    """The chart as a string: a column shows the kind that filled most of its time."""
-    labels = [label_of(lane, lanes) for lane in lanes]
-    margin = max([len(label) for label in labels] + [4]) + 1
+def letters_of(lane, start, end, columns):
+    """A column shows the kind that filled most of its time; of a wire, tenths of what it carries at most."""
+    if lane.is_wire:
+        width = (end - start) / columns
+        tenths = [round(mean_use(lane, start + i * width, start + (i + 1) * width) / 10) for i in range(columns)]
+        return "".join(" " if tenth < 1 else str(min(tenth, 9)) for tenth in tenths)
+    letters = ""
+    for one in bins_of(lane.segments, start, end, columns):
+        one["idle"] = max(0.0, 1 - sum(share for kind, share in one.items() if kind != "idle"))
+        letters += KINDS[max(one, key=lambda kind: (one[kind], LAYERS.index(kind)))][0]
+    return letters
+
+
+def draw_text(panels, start, end, width, title):
+    """The chart as a string; panels: (label, lanes) each."""
     table = ["compute", "post", "wait", "move"]
+    margin = max([len(label_of(lane, lanes)) for _, lanes in panels for lane in lanes] + [4]) + 1
     columns = max(20, width - margin - 3 - 8 * len(table))
     lines = [title] if title else []
-    lines.append(" " * (margin + 1 + columns + 1) + "".join(f"{kind:>8}" for kind in table))
-    for lane, label in zip(lanes, labels):
-        letters = ""
-        for one in bins_of(lane.segments, start, end, columns):
-            one["idle"] = max(0.0, 1 - sum(share for kind, share in one.items() if kind != "idle"))
-            letters += KINDS[max(one, key=lambda kind: (one[kind], LAYERS.index(kind)))][0]
-        share = shares(lane.segments, start, end)
-        numbers = "".join(f"{100 * share.get(kind, 0):6.1f} %" for kind in table)
-        lines.append(f"{label:<{margin}}|{letters}|{numbers}")
+    for label, lanes in panels:
+        own_end = min(end, max((lane.last for lane in lanes), default=end))
+        own_columns = max(1, round(columns * (own_end - start) / (end - start)))
+        lines.append(f"{label:<{margin + columns + 2}}" + "".join(f"{kind:>8}" for kind in table))
+        for lane in lanes:
+            letters = letters_of(lane, start, own_end, own_columns)
+            if lane.is_wire:
+                numbers = f"  {summary(lane, start, own_end)}"
+            else:
+                share = shares(lane.segments, start, own_end)
+                numbers = "".join(f"{100 * share.get(kind, 0):6.1f} %" for kind in table)
+            lines.append(f"{label_of(lane, lanes):<{margin}}|{letters + '|':<{columns + 1}}{numbers}")
     lines += axis_lines(start, end, columns, margin)
-    lines.append(" " * (margin + 1) + "  ".join(f"{KINDS[k][0]!r} {KINDS[k][3]}" for k in LEGEND))
+    lanes = [lane for _, lanes in panels for lane in lanes]
+    used = {kind for lane in lanes for _, _, kind, _ in clip(lane.segments, start, end)} | {"idle"}
+    legend = [f"{KINDS[k][0]!r} {KINDS[k][3]}" for k in LEGEND if k in used]
+    lines.append(" " * (margin + 1) + "  ".join(legend))
+    if any(lane.is_wire for lane in lanes):
+        lines.append(" " * (margin + 1) + "of a wire: '1' to '9' tenths in use, ' ' idle")
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -192,7 +251,7 @@ def axis_lines(start, end, columns, margin):
     return [" " * (margin + 1) + "".join(ticks), f"{'ms':<{margin}} " + "".join(numbers)]
 
 
-def draw_picture(lanes, start, end, width_px, title, path):
+def draw_picture(panels, start, end, width_px, title, path):
     try:
         import matplotlib
 
@@ -204,7 +263,34 @@ def draw_picture(lanes, start, end, width_px, title, path):
 
     dpi = 100
     inches = max(width_px, 400) / dpi
-    figure, axes = plt.subplots(figsize=(inches, 1.25 + 0.42 * len(lanes)), dpi=dpi, layout="constrained")
+    heights = [0.42 * len(lanes) + 0.45 * bool(label) for label, lanes in panels]
+    figure, rows = plt.subplots(len(panels), figsize=(inches, 1.25 + sum(heights)), dpi=dpi, layout="constrained",
+                                sharex=True, squeeze=False, height_ratios=heights)
+    figure.get_layout_engine().set(w_pad=0.1)
+    binned = False
+    for axes, (label, lanes) in zip(rows[:, 0], panels):
+        binned |= draw_panel(axes, lanes, start, min(end, max(lane.last for lane in lanes)), inches, dpi)
+        if label:
+            axes.set_title(label, loc="left", fontsize=10, fontweight="bold")
+    axes = rows[-1, 0]
+    axes.set_xlim(start / 1e3, end / 1e3)
+    axes.set_xlabel("ms" + (" (many events: a column shows the shares of its time)" if binned else ""))
+    lanes = [lane for _, lanes in panels for lane in lanes]
+    used = {kind for lane in lanes for _, _, kind, _ in clip(lane.segments, start, end)} | {"idle"}
+    entries = [(KINDS[k][1], KINDS[k][3]) for k in LEGEND if k in used]
+    if any(lane.is_wire for lane in lanes):
+        entries += [WIRE_USED, WIRE_IDLE]
+    handles = [Patch(facecolor=colour, edgecolor="#b0b0b0", lw=0.5, label=text) for colour, text in entries]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9,
+                  handlelength=1.2, columnspacing=1.4)
+    if title:
+        figure.suptitle(title, x=0.008, ha="left", fontsize=11)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def draw_panel(axes, lanes, start, end, inches, dpi):
+    """The lanes of one trace; returns whether one of them was drawn in bins."""
     binned, places, place = False, [], 0.0
     for index, lane in enumerate(lanes):
         if index > 0:
@@ -213,28 +299,30 @@ def draw_picture(lanes, start, end, width_px, title, path):
             place += 1.0 + 0.25 * (lane.is_rank != before.is_rank) + 0.25 * (lane.node != before.node)
         places.append(place)
         segments = clip(lane.segments, start, end)
-        axes.broken_barh([(start / 1e3, (end - start) / 1e3)], (place - 0.4, 0.8), color=KINDS["idle"][1], lw=0)
-        if len(segments) * PIXELS_PER_SEGMENT_MIN > inches * dpi:
+        ground = WIRE_IDLE[0] if lane.is_wire else KINDS["idle"][1]
+        axes.broken_barh([(start / 1e3, (end - start) / 1e3)], (place - 0.4, 0.8), color=ground, lw=0)
+        if lane.is_wire:
+            draw_use(axes, lane, start, end, place)
+        elif len(segments) * PIXELS_PER_SEGMENT_MIN > inches * dpi:
             binned = True
             draw_bins(axes, segments, start, end, place, int(inches * dpi / PIXELS_PER_BIN))
         else:
             draw_segments(axes, segments, start, end, place, inches)
-
-    axes.set_xlim(start / 1e3, end / 1e3)
+        axes.annotate(summary(lane, start, end), (1, place), (6, 0), xycoords=("axes fraction", "data"),
+                      textcoords="offset points", va="center", fontsize=9, color="#404040", annotation_clip=False)
     axes.set_ylim((places[-1] if places else 0) + 0.55, -0.55)
     axes.set_yticks(places, [label_of(lane, lanes) for lane in lanes])
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("ms" + (" (many events: a column shows the shares of its time)" if binned else ""))
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    used = {kind for lane in lanes for _, _, kind, _ in clip(lane.segments, start, end)} | {"idle"}
-    handles = [Patch(facecolor=KINDS[k][1], edgecolor="#b0b0b0", lw=0.5, label=KINDS[k][3]) for k in LEGEND if k in used]
-    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False, fontsize=9,
-                  handlelength=1.2, columnspacing=1.4)
-    if title:
-        axes.set_title(title, loc="left", fontsize=11)
-    figure.savefig(path)
-    plt.close(figure)
+    return binned
+
+
+def draw_use(axes, lane, start, end, place):
+    parts = [(max(s, start), min(e, end), percent) for s, e, percent in lane.use if e > start and s < end]
+    edges = [s / 1e3 for s, _, _ in parts] + [parts[-1][1] / 1e3] if parts else []
+    tops = [place + 0.4 - 0.8 * min(percent, 100) / 100 for _, _, percent in parts]
+    axes.fill_between(edges, [place + 0.4] * len(edges), tops + tops[-1:], step="post", color=WIRE_USED[0], lw=0)
 
 
 def draw_segments(axes, segments, start, end, place, inches):
@@ -267,29 +355,34 @@ def draw_bins(axes, segments, start, end, place, count):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Draw a Longshore trace: who did what when.")
-    parser.add_argument("trace", help="Chrome trace (JSON)")
+    parser = argparse.ArgumentParser(description="Draw Longshore traces: who did what when.")
+    parser.add_argument("traces", nargs="+", metavar="trace", help="Chrome trace (JSON); several: one above the other")
     parser.add_argument("-o", "--output", metavar="FILE", help="picture to write: .png or .svg (also .pdf)")
     parser.add_argument("--text", action="store_true", help="print a chart of characters (default without -o)")
     parser.add_argument("--width", type=int, help="columns of the text (default 120), pixels of a picture (1400)")
     parser.add_argument("--from", dest="start", type=float, metavar="MS", help="begin here, ms from the first event")
     parser.add_argument("--to", dest="end", type=float, metavar="MS", help="end here")
     parser.add_argument("--title", default="", help="title of the chart")
+    parser.add_argument("--label", action="append", default=[], help="what a trace is called; once for each, in order")
     options = parser.parse_args()
+    if len(options.label) > len(options.traces):
+        parser.error("more labels than traces")
 
-    try:
-        lanes = load(options.trace)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        sys.exit(f"timeline: {options.trace} is not a trace that can be read: {error!r}")
-    last = max((segment[1] for lane in lanes for segment in lane.segments), default=0.0)
+    panels = []
+    for trace, label in zip(options.traces, options.label + [""] * len(options.traces)):
+        try:
+            panels.append((label, load(trace)))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            sys.exit(f"timeline: {trace} is not a trace that can be read: {error!r}")
+    last = max((lane.last for _, lanes in panels for lane in lanes), default=0.0)
     start = options.start * 1e3 if options.start is not None else 0.0
     end = options.end * 1e3 if options.end is not None else last
-    if not lanes or end <= start:
+    if end <= start or any(max((lane.last for lane in lanes), default=0.0) <= start for _, lanes in panels):
         sys.exit("timeline: no events in the trace between --from and --to")
     if options.text or not options.output:
-        print(draw_text(lanes, start, end, options.width or 120, options.title))
+        print(draw_text(panels, start, end, options.width or 120, options.title))
     if options.output:
-        draw_picture(lanes, start, end, options.width or 1400, options.title, options.output)
+        draw_picture(panels, start, end, options.width or 1400, options.title, options.output)
 
 
 if __name__ == "__main__":

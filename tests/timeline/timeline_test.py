@@ -79,6 +79,26 @@ class Lanes(unittest.TestCase):
             self.assertEqual([lane.name for lane in timeline.load(path)], ["rank 2", "rank 10", "SP 0"])
 
 
+    def test_a_wire_is_a_lane_below_all_others(self):
+        def use(ts, percent, name="wire"):
+            return {"ph": "C", "pid": 0, "tid": 0, "name": name, "ts": ts, "args": {"percent": percent}}
+
+        trace = [lane_name(9, "SP 9"), event(9, "move", 100, 10), use(120, 0), use(100, 80), use(110, 40)]
+        with trace_file(trace) as path:
+            service, wire = timeline.load(path)
+        self.assertEqual((service.name, wire.name), ("SP 9", "wire"))
+        self.assertEqual(wire.use, [(0, 10, 80), (10, 20, 40)])
+        self.assertEqual(timeline.mean_use(wire, 0, 20), 60)
+        self.assertEqual(timeline.mean_use(wire, 5, 30), 160 / 3)  # what lies behind the last sample is not known
+        self.assertEqual(timeline.letters_of(wire, 0, 20, 4), "8844")
+
+    def test_a_read_under_way_is_seen_where_nothing_is_moved(self):
+        trace = [lane_name(9, "SP 9"), event(9, "read", 0, 10), event(9, "move", 2, 3)]
+        with trace_file(trace) as path:
+            (service,) = timeline.load(path)
+        self.assertEqual([s[:3] for s in service.segments], [(0, 2, "read"), (2, 5, "move"), (5, 10, "read")])
+
+
 class Command(unittest.TestCase):
     def run_command(self, *arguments, content=None):
         with trace_file(make_trace(late=True) if content is None else content) as path:
@@ -94,6 +114,20 @@ class Command(unittest.TestCase):
         service = next(line for line in lines if line.startswith("SP 0"))
         self.assertIn("####", service)
         self.assertTrue(all(len(line) <= 104 for line in lines), max(len(line) for line in lines))
+
+    def test_several_stand_on_one_scale(self):
+        with trace_file([lane_name(0, "rank 0"), event(0, "wait", 7000, 1000)]) as short:
+            with trace_file([lane_name(0, "rank 0"), event(0, "wait", 0, 2000)]) as long:
+                script = os.path.join(TOOLS, "timeline.py")
+                result = subprocess.run([sys.executable, script, short, long, "--label", "short", "--label", "long",
+                                         "--width", "100"], capture_output=True, text=True)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                first, second = [line.split("|")[1] for line in result.stdout.splitlines() if line.startswith("rank 0")]
+                self.assertEqual((len(second), set(first + second)), (2 * len(first), {"."}))
+                self.assertIn("\nlong ", result.stdout)
+                result = subprocess.run([sys.executable, script, short, "--label", "a", "--label", "b"],
+                                        capture_output=True, text=True)
+                self.assertNotEqual(result.returncode, 0)
 
     def test_a_part(self):
         self.assertEqual(self.run_command("--text", "--from", "0.1", "--to", "0.5").returncode, 0)
@@ -115,6 +149,11 @@ class Command(unittest.TestCase):
                 result = self.run_command("-o", path, content=make_trace(ranks=4, rounds=rounds))
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertGreater(os.path.getsize(path), 5000)
+            wire = [{"ph": "C", "pid": 0, "tid": 0, "name": "wire", "ts": ts, "args": {"percent": 50}}
+                    for ts in (5e6, 5e6 + 500)]
+            with trace_file({"traceEvents": make_trace()["traceEvents"] + wire}) as other:
+                result = self.run_command(other, "--label", "one", "--label", "two", "-o", path)
+                self.assertEqual(result.returncode, 0, result.stderr)
 
 
 if __name__ == "__main__":

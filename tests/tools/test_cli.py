@@ -369,6 +369,8 @@ class Timeline(CommandTest):
         self.assertEqual(done.stdout.strip(), str([str(trace), "-o", "p.png", "--text"]))
         write_program(self.root / "venv" / "bin" / "python", '#!/bin/sh\necho "the venv: $@"\n')
         self.assertEqual(self.longshore("timeline", trace).stdout, f"the venv: {script} {trace}\n")
+        self.assertEqual(self.longshore("timeline", trace, "--label", "a b", trace, "--label", "c").stdout,
+                         f"the venv: {script} {trace} {trace} --label a b --label c\n")
 
     def test_errors(self):
         self.longshore("timeline", expect=2)

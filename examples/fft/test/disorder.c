@@ -1,14 +1,14 @@
 // Preloaded by a test: an MPI that finishes exchanges in another order on each rank. MPI_Waitany and
 // MPI_Testany look at the requests in a random order, by DISORDER_SEED and the rank; MPI_Testany does not
-// look at all every other time. At the end rank 0 says how many exchanges it posted in which way: see
-// MPI_Finalize.
+// look at all every other time. DISORDER_PROMPT: every exchange is complete when it is started. At the end
+// rank 0 says how many exchanges it posted in which way: see MPI_Finalize.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { kRequestsMax = 64, kCallsMax = 4096 };
 static unsigned random_;
-static char sizes_[kCallsMax];  // of the communicators of MPI_Ialltoallv, in the order of the calls
+static MPI_Comm calls_of_[kCallsMax];  // the communicators of MPI_Ialltoallv, in the order of the calls
 static int calls_;
 
 static unsigned next_random(void) {
@@ -20,6 +20,10 @@ static unsigned next_random(void) {
     }
     random_ = random_ * 1664525u + 1013904223u;
     return random_ >> 16;
+}
+
+static int is_prompt(void) {
+    return getenv("DISORDER_PROMPT") != NULL;
 }
 
 // Finishes one of the completed requests, if there is one.
@@ -52,33 +56,35 @@ int MPI_Testany(int count, MPI_Request requests[], int* index, int* completed, M
     int open = 0;
     *index = MPI_UNDEFINED;
     *completed = 0;
-    if (next_random() % 2) return MPI_SUCCESS;
+    if (!is_prompt() && next_random() % 2) return MPI_SUCCESS;
     const int rc = finish_one(count, requests, index, &open, status);
     *completed = *index != MPI_UNDEFINED || open == 0;
     return rc;
 }
 
+// Prompt: what it gives back is complete.
 int MPI_Ialltoallv(const void* send, const int send_counts[], const int send_places[], MPI_Datatype send_type,
                    void* receive, const int receive_counts[], const int receive_places[],
                    MPI_Datatype receive_type, MPI_Comm comm, MPI_Request* request) {
-    int size = 0;
-    MPI_Comm_size(comm, &size);
-    if (calls_ < kCallsMax) sizes_[calls_++] = (char)('0' + size);
-    return PMPI_Ialltoallv(send, send_counts, send_places, send_type, receive, receive_counts, receive_places,
-                           receive_type, comm, request);
+    if (calls_ < kCallsMax) calls_of_[calls_++] = comm;
+    if (!is_prompt())
+        return PMPI_Ialltoallv(send, send_counts, send_places, send_type, receive, receive_counts,
+                               receive_places, receive_type, comm, request);
+    PMPI_Alltoallv(send, send_counts, send_places, send_type, receive, receive_counts, receive_places,
+                   receive_type, comm);
+    return PMPI_Ibarrier(MPI_COMM_SELF, request);
 }
 
-// With a grid of Px1 the first exchange of a backward transform is of each rank with itself, and completes at
-// once; the second is of all ranks. "early" are those second ones that are posted before another variable's
-// first: a 1 that follows a P in the same transform. Forward transforms have no such pair but at their
-// beginning (P...P1...1).
+// "early" are second exchanges of a variable that are posted before another variable's first, in the same
+// transform, whose first call says which communicator is the first's.
 int MPI_Finalize(void) {
     int rank = 0, early = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     const char* variables = getenv("DISORDER_VARIABLES");
     const int calls = variables ? 2 * atoi(variables) : 0;  // of one transform
-    for (int begin = calls; calls > 0 && begin + calls <= calls_; begin += 2 * calls)
-        for (int i = begin + 1; i < begin + calls; ++i) early += sizes_[i] == '1' && sizes_[i - 1] != '1';
+    for (int begin = 0; calls > 0 && begin + calls <= calls_; begin += calls)
+        for (int i = begin + 1; i < begin + calls; ++i)
+            early += calls_of_[i] == calls_of_[begin] && calls_of_[i - 1] != calls_of_[begin];
     if (rank == 0) printf("early second exchanges: %d\n", early);
     return PMPI_Finalize();
 }

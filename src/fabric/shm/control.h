@@ -182,6 +182,8 @@ bool has_life_lock(int memory_file, ServiceId service, uint32_t incarnation);
 struct TraceEntry {
     Atomic<uint64_t> begin_ns, end_ns, kind, value;
 };
+// Bytes copied by the service process itself, a read from another node as it is started, and all of its time.
+enum : uint64_t { kTraceCopy = 0, kTraceRead = 1, kTraceUnderWay = 2 };
 constexpr uint32_t kTraceEntries = 1u << 16;  // per service process; the oldest are overwritten
 struct alignas(64) SightSlot {
     Atomic<uint32_t> core;  // + 1; 0: none of its own

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""The demo's words and its time line, of made-up figures. Measures nothing."""
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src/tools"))
+import demo_fft  # noqa: E402
+import demo_report as report  # noqa: E402
+import timeline  # noqa: E402
+
+
+def turn(host, longshore, computing=0.5, exchanges=1.0, longshore_exchanges=None, wire=(None, None)):
+    """Of a transform's seconds by either contender."""
+    def launch(transform, alone, percent):
+        return {"seconds": {"transform": transform, "compute_alone": computing, "exchanges_alone": alone},
+                "checksum": "1", "wire_percent": percent}
+
+    return {"host": launch(host, exchanges, wire[0]),
+            "longshore": launch(longshore, longshore_exchanges or exchanges, wire[1])}
+
+
+def result(*turns, **more):
+    return {"place": "here", "mpi": "Open MPI", "ranks": 2, "cores": 2, "own_cores": False, "drawn": 0,
+            "turns": list(turns)} | more
+
+
+STATS = {"collectives": {"alltoall": {"calls": 10, "offloaded": 7}, "bcast": {"calls": 5, "offloaded": 1}}}
+
+
+def said(*results):
+    """The verdict as one line."""
+    return " ".join(" ".join(report.verdict_lines(STATS, results)).split())
+
+
+class Verdict(unittest.TestCase):
+    def test_gain(self):
+        text = said(result(turn(1.4, 1.2), turn(1.5, 1.35), turn(1.4, 1.26)))
+        self.assertIn("GAIN: with Longshore the transform took 10 % less time (turns: -14 % to -10 %).", text)
+        # (0.5 + 1.0 - 1.4) / 0.5, (0.5 + 1.0 - 1.26) / 0.5
+        self.assertIn("hid behind the other: 20 % by Open MPI alone, 48 % by Longshore.", text)
+        self.assertNotIn("LOSS", text)
+
+    def test_loss_is_said_as_plainly(self):
+        text = said(result(turn(1.0, 1.05), turn(1.0, 1.04)))
+        self.assertIn("LOSS: with Longshore the transform took 4 % longer (turns: +4 % to +5 %).", text)
+        self.assertIn("Every core had a rank", text)
+        self.assertNotIn("GAIN", text)
+
+    def test_within_chance(self):
+        for longshore in (0.971, 1.0, 1.029):
+            text = said(result(turn(1.0, longshore)))
+            self.assertIn("NO DIFFERENCE that can be told from chance", text)
+            self.assertNotIn("GAIN", text)
+            self.assertNotIn("LOSS", text)
+
+    def test_turns_that_contradict_each_other(self):
+        text = said(result(turn(1.0, 0.9), turn(1.0, 1.2), turn(1.0, 0.91)))
+        self.assertIn("UNCERTAIN: with Longshore the transform took 9 % less time in the median (turns: -10 % to +20 %)", text)
+        self.assertNotIn("GAIN", text)
+
+    def test_turns_that_differ_by_more_than_the_gain(self):
+        turns = [turn(1.0, longshore) for longshore in (0.96, 0.93, 0.85)]
+        self.assertIn("UNCERTAIN: with Longshore the transform took 7 % less time", said(result(*turns)))
+        turns = [turn(1.0, longshore) for longshore in (0.96, 0.93, 0.90)]
+        self.assertIn("GAIN: with Longshore the transform took 7 % less time", said(result(*turns)))
+
+    def test_a_gain_no_larger_than_the_unrest(self):
+        noisy = turn(1.0, 0.93)
+        noisy["longshore"]["seconds"]["compute_alone"] = 0.46
+        self.assertIn("UNCERTAIN: with Longshore the transform took 7 % less time", said(result(noisy)))
+        noisy["longshore"]["seconds"]["compute_alone"] = 0.48
+        self.assertIn("GAIN: with Longshore the transform took 7 % less time", said(result(noisy)))
+
+    def test_harm_is_no_overlap(self):
+        text = said(result(turn(1.4, 1.6), turn(1.4, 1.7)))
+        self.assertIn("20 % by Open MPI alone, none by Longshore (both together took longer than one after the other).", text)
+
+    def test_no_share_passes_the_whole(self):
+        text = said(result(turn(1.4, 0.9, longshore_exchanges=0.8), turn(1.4, 0.9, longshore_exchanges=0.8)))
+        self.assertIn("all by Longshore (both together took less than the longer of them).", text)
+
+    def test_faster_exchanges_are_not_overlap(self):
+        text = said(result(turn(1.4, 1.2, longshore_exchanges=0.85), turn(1.4, 1.2, longshore_exchanges=0.85)))
+        self.assertIn("even with nothing computed, gained 150 ms; overlap and all else gained 50 ms.", text)
+        text = said(result(turn(1.0, 1.1, longshore_exchanges=0.9), turn(1.0, 1.1, longshore_exchanges=0.9)))
+        self.assertIn("even with nothing computed, gained 100 ms; overlap and all else lost 200 ms.", text)
+
+    def test_cores_are_named_as_they_are(self):
+        one = turn(1.0, 1.0)
+        self.assertNotIn("Every core", said(result(one, cores=4)))
+        between = {"place": "machines", "own_cores": True}
+        self.assertIn("one core, for its rank and its service process together", said(result(one, **between)))
+        self.assertIn("4 cores, so that", said(result(one, **between, cores=8)))
+        self.assertIn("shared all cores", said(result(one, place="machines")))
+
+    def test_unrest_is_said(self):
+        noisy = turn(1.4, 1.2)
+        noisy["longshore"]["seconds"]["compute_alone"] = 0.4
+        self.assertIn("BEWARE: computing with nothing exchanged took 20 % less time in the launches with Longshore",
+                      said(result(noisy)))
+        self.assertNotIn("BEWARE", said(result(turn(1.4, 1.2))))
+
+    def test_wire(self):
+        text = said(result(turn(1.4, 1.2, wire=(70.2, 85.1)), place="machines", own_cores=True))
+        self.assertIn("The wire was in use 70 % of the time with Open MPI alone, 85 % with Longshore", text)
+
+    def test_what_cannot_be_shown(self):
+        text = said(result(turn(1.0, 0.9)), {"skipped": "ip is missing. It takes root"})
+        self.assertIn("FFT on two machines: NOT SHOWN. ip is missing. It takes root.", text)
+
+    def test_hpcc_and_width(self):
+        lines = report.verdict_lines(STATS, [result(turn(1.4, 1.2), turn(1.4, 1.2))])
+        self.assertIn("8 of its 15 collective calls were offloaded", " ".join(" ".join(lines).split()))
+        self.assertLessEqual(max(map(len, lines)), report.LINE_COLUMNS)
+
+    def test_table(self):
+        text = "\n".join(report.fft_lines(result(turn(1.4, 1.2), turn(1.6, 1.2))))
+        self.assertRegex(text, r"transform, there and back +1500 +1200 +0\.80")
+        self.assertRegex(text, r"hidden, of the shorter of both +0 % +60 %")
+
+
+def call(rank, kind, ts, dur, repeat):
+    return {"ph": "X", "pid": 0, "tid": rank, "cat": kind, "name": "x", "ts": ts, "dur": dur, "args": {"repeat": repeat}}
+
+
+class Traces(unittest.TestCase):
+    FFT = {"traceEvents": [{"ph": "M", "name": "thread_name", "pid": 0, "tid": rank, "args": {"name": f"rank {rank}"}}
+                           for rank in (0, 1)] +
+           [call(0, "compute", 1000, 100, 0), call(0, "wait", 2000, 60, 1), call(0, "compute", 2060, 40, 1),
+            call(1, "compute", 2010, 80, 1), call(1, "wait", 2090, 10, 1)]}
+    # Its own clock began 1500 us later than the common one.
+    LONGSHORE = {"otherData": {"origin_ns": 1_500_000}, "traceEvents": [
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1_000_000, "args": {"name": "SP 0"}},
+        {"ph": "X", "pid": 1, "tid": 1_000_000, "cat": "read", "name": "read", "ts": 450, "dur": 100, "args": {}},
+        {"ph": "X", "pid": 0, "tid": 0, "cat": "move", "name": "move", "ts": 510, "dur": 10, "args": {}},
+        {"ph": "X", "pid": 0, "tid": 0, "cat": "wait", "name": "MPI_Waitany", "ts": 500, "dur": 60, "args": {}}]}
+    # At 1 byte a microsecond.
+    SAMPLES = [(1950.0, 0, 0), (2000.0, 50, 0), (2050.0, 100, 10), (2100.0, 100, 60), (2150.0, 100, 60)]
+
+    def lanes(self):
+        trace = demo_fft.one_transform(self.FFT, self.LONGSHORE, self.SAMPLES, 1e6, 1, 1)
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(trace, file)
+            file.flush()
+            return {timeline.label_of(lane, [lane]) + f"@{lane.node}": lane for lane in timeline.load(file.name)}
+
+    def test_one_repeat_by_one_clock(self):
+        lanes = self.lanes()
+        self.assertEqual(list(lanes), ["rank 0@0", "rank 1@1", "SP 0@1", "wire 0 to 1@0", "wire 1 to 0@1"])
+        self.assertEqual([segment[:3] for segment in lanes["rank 0@0"].segments],
+                         [(0, 10, "wait"), (10, 20, "move"), (20, 60, "wait"), (60, 100, "compute")])
+        self.assertEqual([segment[:3] for segment in lanes["SP 0@1"].segments], [(0, 50, "read")])  # began before the repeat
+
+    def test_wire_in_percent(self):
+        lanes = self.lanes()
+        self.assertEqual(lanes["wire 0 to 1@0"].use, [(0, 50, 100), (50, 100, 0)])
+        self.assertEqual(lanes["wire 1 to 0@1"].use, [(0, 50, 20), (50, 100, 100)])
+        self.assertEqual(timeline.mean_use(lanes["wire 1 to 0@1"], 0, 100), 60)
+
+    def test_text(self):
+        lanes = list(self.lanes().values())
+        text = timeline.draw_text([("alone", lanes[:2]), ("offloaded", lanes)], 0, 100, 93, "both").splitlines()
+        rows = {line.split("|")[0].strip(): line.split("|")[1] for line in text if line.count("|") == 2}
+        wire = rows["wire 0 to 1"]  # full, then idle; the column in the middle is both
+        self.assertEqual((wire[:20], wire[-20:]), ("9" * 20, " " * 20))
+        self.assertEqual((rows["wire 1 to 0"][:20], rows["wire 1 to 0"][-20:]), ("2" * 20, "9" * 20))
+        self.assertTrue(any(line.startswith("offloaded") for line in text))
+
+
+if __name__ == "__main__":
+    unittest.main()
