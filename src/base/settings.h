@@ -17,7 +17,8 @@ enum class LogLevel : uint8_t { kWarn, kInfo, kDebug, kTrace };
 enum class NodesPlacement : uint8_t { kContiguous, kStrided };
 enum class MemoryMode : uint8_t { kAuto, kDirect, kStaged };
 // Which memory of the ranks others of the node may map.
-// What carries messages and bytes between machines (fabric/network_settings.h), and how it is closed to others.
+// What carries messages and bytes between machines (fabric/network_settings.h), and how it is closed to
+// others.
 enum class NetworkCarrier : uint8_t { kAuto, kTcp, kUcx };
 enum class NetworkSecurity : uint8_t { kHandshake, kTls };
 
@@ -26,6 +27,13 @@ struct PortRange {
     uint16_t first = 0, last = 0;
 
     bool operator==(const PortRange&) const = default;
+};
+
+// Of the link between nodes, for conditions of the table of rules; 0: as the system says.
+struct LinkRate {
+    uint64_t mbps = 0;
+
+    bool operator==(const LinkRate&) const = default;
 };
 
 enum class MemoryAlias : uint8_t { kOff, kAllocate, kAdopt, kAdoptAtOnce };
@@ -63,7 +71,8 @@ struct Settings {
     std::string service_path;  // empty: longshored beside the shim
     CoreChoice service_cores;
     uint32_t service_restarts_max = 16;
-    std::string dpu;  // which DPU serves which host (base/dpu_map.h); empty: service processes run on the hosts
+    std::string
+        dpu;  // which DPU serves which host (base/dpu_map.h); empty: service processes run on the hosts
 
     uint32_t nodes_count = 0;  // 0: the real nodes
     NodesPlacement nodes_placement = NodesPlacement::kContiguous;
@@ -76,6 +85,7 @@ struct Settings {
     NetworkSecurity network_security = NetworkSecurity::kHandshake;
     PortRange network_ports;
     std::string network_interfaces;  // empty: all
+    LinkRate link_rate;
 
     uint64_t eager_bytes = 16 * 1024;
     uint64_t chunk_bytes = 262144;

@@ -63,12 +63,19 @@ Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algor
     const Selected collective = selected_of(call);
     const auto i = static_cast<size_t>(collective);
     if (const auto forced = s.forced.of[i]) return carried_by(*forced, Reason::kSelected, algorithm);
-    // All but the bytes is the same in every call on the group.
-    const SelectionRule* rule = group.rules[i].load(std::memory_order_relaxed);
+    // All but the bytes is the same in every call of that form on the group.
+    const uint64_t form = call.is_blocking() ? kFormBlocking : kFormNonblocking;
+    std::atomic<const SelectionRule*>& last = group.rules[form][i];
+    const SelectionRule* rule = last.load(std::memory_order_relaxed);
     if (!rule || !rule->bytes.contains(bytes)) {
-        rule = find_rule(s.selection, collective, group.ranks_per_node, group.nodes, bytes, s.crowded);
+        SelectionPoint point = s.place;
+        point.ppn = group.ranks_per_node;
+        point.nodes = group.nodes;
+        point.bytes = bytes;
+        point.form = form;
+        rule = find_rule(s.selection, collective, point);
         if (!rule) return Reason::kSelected;
-        group.rules[i].store(rule, std::memory_order_relaxed);
+        last.store(rule, std::memory_order_relaxed);
     }
     // A rule for the fewest bytes says that they are not worth handing over.
     const bool small = rule->bytes.first == 0 && rule->bytes.last != UINT64_MAX;

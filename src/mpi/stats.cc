@@ -267,6 +267,17 @@ void append_memory(std::string* out, const MemoryCounts& m) {
            m.shared_bytes_max, m.adopted, m.refused, m.kept_bytes_max, m.given_back);
 }
 
+// What the table of rules asked of the job.
+void append_conditions(std::string* out) {
+    const SelectionPoint& place = shim().place;
+    const auto word = [](uint64_t answer) { return answer != 0 ? "yes" : "no"; };
+    append(out,
+           "  \"conditions\": {\"network\": \"%s\", \"spare\": \"%s\", \"crowded\": \"%s\", \"rate\": "
+           "\"%s\"},\n",
+           network_name(place.network), word(place.spare), word(place.crowded),
+           place.rate == kRateUnknown ? "unknown" : show_rate(place.rate).c_str());
+}
+
 std::string summary_json(const Counts& counts, const MemoryCounts& memory,
                          const std::vector<ls_service_stats>& services) {
     const CallCounts total = total_of(counts);
@@ -279,8 +290,10 @@ std::string summary_json(const Counts& counts, const MemoryCounts& memory,
     }
     const ls_late_counts late = late_total(by_collective);
     std::string out = "{\n";
-    append(&out, "  \"ranks\": %d,\n  \"nodes\": %u,\n  \"offload\": %s,\n  \"collectives\": {\n",
-           shim().size, shim().context ? ls_node_count(shim().context) : 0, shim().on ? "true" : "false");
+    append(&out, "  \"ranks\": %d,\n  \"nodes\": %u,\n  \"offload\": %s,\n", shim().size,
+           shim().context ? ls_node_count(shim().context) : 0, shim().on ? "true" : "false");
+    append_conditions(&out);
+    out += "  \"collectives\": {\n";
     const char* separator = "";
     for (int i = 0; i < kCallCount; ++i) {
         if (counts.call[i].calls == 0) continue;

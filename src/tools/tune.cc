@@ -164,7 +164,7 @@ std::optional<Checked> checked_point(const TuneOptions& options, const Selection
     }
     const unsigned ppn = (options.ranks + nodes - 1) / nodes;
     const Carrier carrier =
-        choose(selection, collective, ppn, nodes, table_bytes(collective, size, options.ranks));
+        choose(selection, collective, {ppn, nodes, table_bytes(collective, size, options.ranks)});
     return Checked{collective,
                    nodes,
                    size,

@@ -120,7 +120,7 @@ struct ServiceParameters {
     uint8_t network = 0;      // nodes reach each other over a network only
     uint8_t host_agents = 0;  // ranks are on other machines: behind each node's workers comes its agent
     NetworkSettings network_settings;
-    ExportProbe probe;        // of this node's, if it is to be tried whether there can be aliases
+    ExportProbe probe;  // of this node's, if it is to be tried whether there can be aliases
     char cores[1024] = "auto";
 };
 
@@ -191,11 +191,14 @@ struct alignas(64) SightProblem {
     Atomic<uint32_t> count;  // of problems so far; the text is the last one's
     char text[kReasonBytes - sizeof(uint32_t)];
 };
-// Written by every rank of the node alike when it attaches.
+// But for `spare_cores` written by every rank of the node alike when it attaches.
 struct alignas(64) SightJob {
     Atomic<uint64_t> job;  // the same on all nodes of a job; 0: no rank has attached yet
     Atomic<uint32_t> size, wait_report_s;
     Atomic<uint32_t> breakdown;  // not 0: SightTimes are kept
+    // Not 0: each service process of the node has a core that no rank needs. By the supervisor, before the
+    // last rank of the node has attached.
+    Atomic<uint32_t> spare_cores;
 };
 // A rank of the node: who it is in the job, and since when it waits for which of its records.
 struct SightWait {
