@@ -3,30 +3,6 @@
 namespace longshore::mpi {
 namespace {
 
-Selected selected_of(Call call) {
-    switch (call.collective()) {
-        case LS_ALLTOALL:
-            return Selected::kAlltoall;
-        case LS_ALLTOALLV:
-            return Selected::kAlltoallv;
-        case LS_ALLGATHER:
-            return Selected::kAllgather;
-        case LS_ALLGATHERV:
-            return Selected::kAllgatherv;
-        case LS_BCAST:
-            return Selected::kBcast;
-        case LS_GATHER:
-            return Selected::kGather;
-        case LS_GATHERV:
-            return Selected::kGatherv;
-        case LS_SCATTER:
-            return Selected::kScatter;
-        case LS_SCATTERV:
-            return Selected::kScatterv;
-    }
-    __builtin_unreachable();
-}
-
 Carrier carrier_of(ls_algorithm algorithm) {
     switch (algorithm) {
         case LS_DIRECT:
@@ -57,6 +33,30 @@ Reason carried_by(Carrier carrier, Reason by_mpi, ls_algorithm* algorithm) {
 }
 
 }  // namespace
+
+Selected selected_of(Call call) {
+    switch (call.collective()) {
+        case LS_ALLTOALL:
+            return Selected::kAlltoall;
+        case LS_ALLTOALLV:
+            return Selected::kAlltoallv;
+        case LS_ALLGATHER:
+            return Selected::kAllgather;
+        case LS_ALLGATHERV:
+            return Selected::kAllgatherv;
+        case LS_BCAST:
+            return Selected::kBcast;
+        case LS_GATHER:
+            return Selected::kGather;
+        case LS_GATHERV:
+            return Selected::kGatherv;
+        case LS_SCATTER:
+            return Selected::kScatter;
+        case LS_SCATTERV:
+            return Selected::kScatterv;
+    }
+    __builtin_unreachable();
+}
 
 Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algorithm) {
     const Shim& s = shim();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "mpi/at_once.h"
 #include "mpi/json.h"
 #include "mpi/select.h"
 
@@ -279,6 +280,7 @@ void append_conditions(std::string* out) {
 }
 
 std::string summary_json(const Counts& counts, const MemoryCounts& memory,
+                         const std::vector<AtOnceCell>& at_once,
                          const std::vector<ls_service_stats>& services) {
     const CallCounts total = total_of(counts);
     ls_late_counts by_collective[kCollectiveCount] = {};
@@ -302,6 +304,7 @@ std::string summary_json(const Counts& counts, const MemoryCounts& memory,
         separator = ",\n";
     }
     out += *separator ? "\n  },\n" : "  },\n";
+    append_at_once(&out, at_once);
     append(&out,
            "  \"late_arrivals\": %" PRIu64 ",\n  \"handed_on\": %" PRIu64 ",\n  \"parked\": %" PRIu64
            ",\n  \"read_by_service\": %" PRIu64 ",\n  \"read_by_rank\": %" PRIu64 ",\n",
@@ -427,11 +430,14 @@ void write_stats() {
     share_out(&mine);
     PMPI_Reduce(&mine, &sum, kWords, MPI_UINT64_T, MPI_SUM, 0, shim().world);
     std::vector<ls_service_stats> services = gather_services();
+    const std::vector<AtOnceCell> at_once = gather_at_once();
     if (shim().rank != 0) return;
-    if (shim().stats_path == "-")
+    if (shim().stats_path == "-") {
         print_line(sum);
-    else
-        write_file(shim().stats_path, summary_json(sum, memory, services));
+        print_at_once(at_once);
+    } else {
+        write_file(shim().stats_path, summary_json(sum, memory, at_once, services));
+    }
 }
 
 void write_file(const std::string& path, const std::string& text) {

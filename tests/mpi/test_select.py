@@ -129,6 +129,35 @@ class Select(job.JobTest):
         _, alltoall, conditions = self.said("LONGSHORE_INTERNAL_LINK_MBPS", 10000, 10000, LONGSHORE_LINK_RATE="1.5G")
         self.assertEqual((alltoall, conditions["rate"], conditions["network"]), ("staged", "unknown", "none"))
 
+    def test_calls_that_are_waited_for_at_once(self):
+        stats, calls = self.folder / "at_once.json", 20 * RANKS
+        running = job.Job(self, RANKS, [self.program("at_once")], nodes=2, LONGSHORE_STATS=str(stats))
+        self.assertEqual(running.wait(60), 0, running.describe())
+        cells = {cell["call"]: cell for cell in json.loads(stats.read_text())["waited_at_once"]}
+        self.assertEqual(set(cells), {"MPI_Ialltoall", "MPI_Ialltoallv", "MPI_Ibcast", "MPI_Iallgather", "MPI_Igather"})
+        for name, cell in cells.items():
+            self.assertEqual((cell["nodes"], cell["ranks_per_node"]), (2, RANKS // 2), cell)
+            self.assertEqual(cell["calls"], calls * (2 if name == "MPI_Iallgather" else 1), cell)
+            self.assertEqual(cell["collective"], name.removeprefix("MPI_I"))
+        # Another process may take the core between the start and the wait.
+        for name in ("MPI_Ialltoall", "MPI_Ialltoallv"):
+            self.assertGreater(cells[name]["at_once"], calls / 2, cells[name])
+        for name in ("MPI_Ibcast", "MPI_Iallgather", "MPI_Igather"):
+            self.assertEqual(cells[name]["at_once"], 0, cells[name])
+        sizes = {"MPI_Ialltoall": RANKS, "MPI_Ibcast": 1, "MPI_Iallgather": RANKS, "MPI_Igather": RANKS}
+        for name, blocks in sizes.items():
+            first = blocks * 65536
+            self.assertEqual((cells[name]["bytes_first"], cells[name]["bytes_last"]), (first, 2 * first - 1))
+        self.assertNotIn("bytes_first", cells["MPI_Ialltoallv"])
+
+    def test_they_are_told_in_a_line(self):
+        running = job.Job(self, RANKS, [self.program("at_once")], nodes=2, LONGSHORE_STATS="-")
+        self.assertEqual(running.wait(60), 0, running.describe())
+        for name in ("MPI_Ialltoall", "MPI_Ialltoallv"):
+            self.assertRegex(running.output, rf"(?m)^longshore: {name}: \d+ of {20 * RANKS} calls were waited for at once: "
+                                             "nothing could overlap; 'longshore tune --from-stats FILE'")
+        self.assertEqual(running.output.count("waited for at once"), 2, running.output)
+
     def test_forced_algorithms(self):
         calls, _ = self.run_select(LONGSHORE_ALGORITHMS_FILE=self.file("table", TABLE),
                                    LONGSHORE_BCAST_ALGORITHM="mpi", LONGSHORE_ALLGATHER_ALGORITHM="staged-flat",
