@@ -81,8 +81,8 @@ auto order_of(const AtOnceCell& cell) {
 }  // namespace
 
 void note_started(Operation* operation) {
-    operation->waited_ns.store(0, std::memory_order_relaxed);
     if (!stats_wanted()) return;
+    operation->waited_ns.store(0, std::memory_order_relaxed);
     operation->alone = !any_open();
     operation->nth = starts.fetch_add(1, std::memory_order_relaxed) + 1;
     operation->started_ns = now_ns();
