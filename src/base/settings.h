@@ -17,8 +17,7 @@ enum class LogLevel : uint8_t { kWarn, kInfo, kDebug, kTrace };
 enum class NodesPlacement : uint8_t { kContiguous, kStrided };
 enum class MemoryMode : uint8_t { kAuto, kDirect, kStaged };
 // Which memory of the ranks others of the node may map.
-// What carries messages and bytes between machines (fabric/network_settings.h), and how it is closed to
-// others.
+// What carries messages and bytes between machines (fabric/network_settings.h), and how it is closed to others.
 enum class NetworkCarrier : uint8_t { kAuto, kTcp, kUcx };
 enum class NetworkSecurity : uint8_t { kHandshake, kTls };
 
@@ -71,8 +70,7 @@ struct Settings {
     std::string service_path;  // empty: longshored beside the shim
     CoreChoice service_cores;
     uint32_t service_restarts_max = 16;
-    std::string
-        dpu;  // which DPU serves which host (base/dpu_map.h); empty: service processes run on the hosts
+    std::string dpu;  // which DPU serves which host (base/dpu_map.h); empty: service processes run on the hosts
 
     uint32_t nodes_count = 0;  // 0: the real nodes
     NodesPlacement nodes_placement = NodesPlacement::kContiguous;

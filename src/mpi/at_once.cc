@@ -169,12 +169,16 @@ void print_at_once(const std::vector<AtOnceCell>& cells) {
             at_once += cells[i].at_once;
         }
         if (2 * at_once < calls) continue;
+        const Call which = Call::at(static_cast<int>(call));
+        const char* advice =
+            which.form == Form::kPersistent
+                ? ""
+                : "; 'longshore tune --from-stats FILE', with the FILE of --stats FILE, has the "
+                  "next run treat them as blocking calls";
         fprintf(stderr,
                 "longshore: %s: %" PRIu64 " of %" PRIu64
-                " calls were waited for at once: nothing could overlap; 'longshore tune --from-stats FILE', "
-                "with the "
-                "FILE of --stats FILE, has the next run treat them as blocking calls\n",
-                call_name(Call::at(static_cast<int>(call))), at_once, calls);
+                " calls were waited for at once: nothing could overlap%s\n",
+                call_name(which), at_once, calls, advice);
     }
 }
 

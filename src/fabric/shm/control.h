@@ -120,7 +120,7 @@ struct ServiceParameters {
     uint8_t network = 0;      // nodes reach each other over a network only
     uint8_t host_agents = 0;  // ranks are on other machines: behind each node's workers comes its agent
     NetworkSettings network_settings;
-    ExportProbe probe;  // of this node's, if it is to be tried whether there can be aliases
+    ExportProbe probe;        // of this node's, if it is to be tried whether there can be aliases
     char cores[1024] = "auto";
 };
 
