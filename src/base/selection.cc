@@ -117,10 +117,45 @@ bool read_bytes(std::string_view text, SelectionRange* range) {
     return true;
 }
 
+// A condition with words for its values, which count from 0.
+template <size_t kCount>
+bool read_word(std::string_view text, const std::array<std::string_view, kCount>& words,
+               SelectionRange* range) {
+    const auto found = std::find(words.begin(), words.end(), text);
+    range->first = range->last = static_cast<uint64_t>(found - words.begin());
+    return found != words.end();
+}
+
+constexpr std::array<std::string_view, 2> kYesNo = {"no", "yes"};
+constexpr std::array<std::string_view, 2> kFormWords = {"blocking", "nonblocking"};
+constexpr std::array<std::string_view, 3> kJoined = {"none", "tcp", "ucx"};
+
 bool read_answer(std::string_view text, SelectionRange* range) {
-    const bool yes = text == "yes";
-    range->first = range->last = yes;
-    return yes || text == "no";
+    return read_word(text, kYesNo, range);
+}
+
+bool read_form(std::string_view text, SelectionRange* range) {
+    return read_word(text, kFormWords, range);
+}
+
+bool read_network(std::string_view text, SelectionRange* range) {
+    return read_word(text, kJoined, range);
+}
+
+// "0-2.5G", "2.5G-": from the first rate to below the second, of those that are known; or "unknown".
+bool read_rates(std::string_view text, SelectionRange* range) {
+    range->first = range->last = kRateUnknown;
+    if (text == "unknown") return true;
+    const size_t dash = text.find('-');
+    const auto first = read_rate(text.substr(0, dash));
+    if (!first || dash == text.npos) return false;
+    range->first = std::max<uint64_t>(*first, 1);
+    range->last = UINT64_MAX;
+    if (dash + 1 == text.size()) return true;
+    const auto end = read_rate(text.substr(dash + 1));
+    if (!end || *end <= range->first) return false;
+    range->last = *end - 1;
+    return true;
 }
 
 std::string show_counts(const SelectionRange& range) {
@@ -131,6 +166,64 @@ std::string show_counts(const SelectionRange& range) {
 
 std::string show_bytes(const SelectionRange& range) {
     return show_size(range.first) + "-" + (range.last == UINT64_MAX ? "" : show_size(range.last + 1));
+}
+
+std::string show_answer(const SelectionRange& range) {
+    return std::string(kYesNo[range.first]);
+}
+
+std::string show_form(const SelectionRange& range) {
+    return std::string(kFormWords[range.first]);
+}
+
+std::string show_network(const SelectionRange& range) {
+    return std::string(kJoined[range.first]);
+}
+
+std::string show_rates(const SelectionRange& range) {
+    if (range.last == kRateUnknown) return "unknown";
+    return show_rate(range.first == 1 ? 0 : range.first) + "-" +
+           (range.last == UINT64_MAX ? "" : show_rate(range.last + 1));
+}
+
+struct Condition {
+    std::string_view name;
+    SelectionRange SelectionRule::*range;
+    uint64_t SelectionPoint::*value;
+    bool (*read)(std::string_view text, SelectionRange* range);
+    std::string (*show)(const SelectionRange& range);  // of one that does not hold everything
+    const char* allowed;
+
+    const SelectionRange& of(const SelectionRule& rule) const { return rule.*range; }
+    bool is_said(const SelectionRule& rule) const { return of(rule) != of(SelectionRule{}); }
+    std::string text(const SelectionRange& one) const { return std::string(name) + " " + show(one); }
+};
+
+// In the order of the columns. Those of few values come first, so that a check for holes has few rules left
+// where there are many; bytes, which it does not divide, come last.
+constexpr std::array kConditions = {
+    Condition{"form", &SelectionRule::form, &SelectionPoint::form, read_form, show_form,
+              "blocking or nonblocking"},
+    Condition{"network", &SelectionRule::network, &SelectionPoint::network, read_network, show_network,
+              "none, tcp or ucx"},
+    Condition{"spare", &SelectionRule::spare, &SelectionPoint::spare, read_answer, show_answer, "yes or no"},
+    Condition{"crowded", &SelectionRule::crowded, &SelectionPoint::crowded, read_answer, show_answer,
+              "yes or no"},
+    Condition{"rate", &SelectionRule::rate, &SelectionPoint::rate, read_rates, show_rates,
+              "rates such as 0-2.5G, 2.5G-25G or 25G- (below the second), or unknown"},
+    Condition{"ppn", &SelectionRule::ppn, &SelectionPoint::ppn, read_counts, show_counts,
+              "numbers such as 1, 2-4 or 5-"},
+    Condition{"nodes", &SelectionRule::nodes, &SelectionPoint::nodes, read_counts, show_counts,
+              "numbers such as 1, 2-4 or 5-"},
+    Condition{"bytes", &SelectionRule::bytes, &SelectionPoint::bytes, read_bytes, show_bytes,
+              "sizes such as 0-64K, 64K-1M or 1M- (below the second)"},
+};
+constexpr size_t kPpn = 5, kBytes = kConditions.size() - 1;
+
+bool have_common_points(const SelectionRule& a, const SelectionRule& b) {
+    return std::all_of(kConditions.begin(), kConditions.end(), [&](const Condition& condition) {
+        return condition.of(a).first <= condition.of(b).last && condition.of(b).first <= condition.of(a).last;
+    });
 }
 
 // A rule and where it stands.
@@ -174,11 +267,11 @@ class Parser {
         const auto collective = find_selected(words[0].text);
         if (!collective) return fail(words[0].column, unknown_collective(words[0].text));
         SelectionRule rule;
-        std::array<bool, kKeys.size()> seen{};
+        std::array<bool, kConditions.size()> seen{};
         size_t at = 1;
         for (; at < words.size(); at += 2) {
             const size_t key = key_of(words[at].text);
-            if (key == kKeys.size()) break;
+            if (key == kConditions.size()) break;
             if (seen[key]) return fail(words[at].column, quoted(words[at].text) + " is there twice");
             seen[key] = true;
             if (!parse_range(*collective, key, words, at, &rule)) return false;
@@ -208,95 +301,106 @@ class Parser {
         if (key == kBytes && !has_bytes(collective))
             return fail(word.column, std::string(selected_name(collective)) +
                                          ": not all ranks know its sizes, so its rules take no bytes");
-        const char* form = key == kBytes     ? "sizes such as 0-64K, 64K-1M or 1M- (below the second)"
-                           : key == kCrowded ? "yes or no"
-                                             : "numbers such as 1, 2-4 or 5-";
+        const Condition& condition = kConditions[key];
         if (at + 1 == words.size())
-            return fail(word.column + word.text.size(), "behind " + quoted(word.text) + " go " + form);
+            return fail(word.column + word.text.size(),
+                        "behind " + quoted(word.text) + " go " + condition.allowed);
         const Word& range = words[at + 1];
-        const bool valid_range = key == kBytes     ? read_bytes(range.text, &rule->bytes)
-                                 : key == kCrowded ? read_answer(range.text, &rule->crowded)
-                                 : key == kNodes   ? read_counts(range.text, &rule->nodes)
-                                                   : read_counts(range.text, &rule->ppn);
-        if (valid_range) return true;
-        return fail(range.column,
-                    quoted(range.text) + " is not valid: behind " + quoted(word.text) + " go " + form);
+        if (condition.read(range.text, &(rule->*condition.range))) return true;
+        return fail(range.column, quoted(range.text) + " is not valid: behind " + quoted(word.text) + " go " +
+                                      condition.allowed);
+    }
+
+    bool check_complete(Selected collective) {
+        const std::vector<Placed>& all = placed_[index(collective)];
+        std::vector<const SelectionRule*> rules;
+        for (size_t i = 0; i < all.size(); ++i) {
+            for (size_t k = 0; k < i; ++k)
+                if (have_common_points(all[i].rule, all[k].rule)) return overlap(collective, all[k], all[i]);
+            rules.push_back(&all[i].rule);
+        }
+        SelectionPoint at;
+        return check_holes(collective, 0, rules, &at);
     }
 
     // Where the set of rules that apply can change: the first value, the first of each range and the first
     // behind it.
-    template <class Range>
-    static std::vector<uint64_t> starts(const std::vector<Placed>& rules, Range range) {
-        std::vector<uint64_t> list = {1};
-        for (const Placed& placed : rules) {
-            list.push_back(range(placed.rule).first);
-            if (range(placed.rule).last != UINT64_MAX) list.push_back(range(placed.rule).last + 1);
+    static std::vector<uint64_t> starts(const std::vector<const SelectionRule*>& rules,
+                                        const Condition& condition) {
+        const SelectionRange whole = condition.of(SelectionRule{});
+        std::vector<uint64_t> list = {whole.first};
+        for (const SelectionRule* rule : rules) {
+            list.push_back(condition.of(*rule).first);
+            if (condition.of(*rule).last != whole.last) list.push_back(condition.of(*rule).last + 1);
         }
         std::sort(list.begin(), list.end());
         list.erase(std::unique(list.begin(), list.end()), list.end());
         return list;
     }
 
-    bool check_complete(Selected collective) {
-        const std::vector<Placed>& all = placed_[index(collective)];
-        std::vector<Placed> here;
-        for (const uint64_t ppn : starts(all, [](const SelectionRule& r) { return r.ppn; })) {
+    // Whether `rules`, which have no common points, cover every point that is as `at` in the conditions
+    // before the one of number `next`.
+    bool check_holes(Selected collective, size_t next, const std::vector<const SelectionRule*>& rules,
+                     SelectionPoint* at) {
+        if (next == kBytes) return check_bytes(collective, rules, at);
+        const Condition& condition = kConditions[next];
+        std::vector<const SelectionRule*> here;
+        for (const uint64_t value : starts(rules, condition)) {
             here.clear();
-            for (const Placed& placed : all)
-                if (placed.rule.ppn.contains(ppn)) here.push_back(placed);
-            for (const uint64_t nodes : starts(here, [](const SelectionRule& r) { return r.nodes; }))
-                for (const bool crowded : {false, true})
-                    if (!check_bytes(collective, here, {ppn, nodes, crowded})) return false;
+            for (const SelectionRule* rule : rules)
+                if (condition.of(*rule).contains(value)) here.push_back(rule);
+            at->*condition.value = value;
+            if (!check_holes(collective, next + 1, here, at)) return false;
         }
         return true;
     }
 
-    struct Point {
-        uint64_t ppn, nodes;
-        bool crowded;
-    };
-
-    // Whether the rules for a point cover every size there once.
-    bool check_bytes(Selected collective, const std::vector<Placed>& rules, const Point& at) {
-        std::vector<const Placed*> row;
-        for (const Placed& placed : rules)
-            if (placed.rule.nodes.contains(at.nodes) && placed.rule.crowded.contains(at.crowded))
-                row.push_back(&placed);
-        std::sort(row.begin(), row.end(),
-                  [](const Placed* a, const Placed* b) { return a->rule.bytes.first < b->rule.bytes.first; });
+    bool check_bytes(Selected collective, std::vector<const SelectionRule*> rules, SelectionPoint* at) {
+        std::sort(rules.begin(), rules.end(), [](const SelectionRule* a, const SelectionRule* b) {
+            return a->bytes.first < b->bytes.first;
+        });
         uint64_t next = 0;
-        const Placed* before = nullptr;
-        for (const Placed* placed : row) {
-            const SelectionRange& bytes = placed->rule.bytes;
-            if (before != nullptr && (next == 0 || bytes.first < next)) return overlap(*before, *placed, at);
-            if (bytes.first > next) return hole(collective, at, {next, bytes.first - 1});
-            next = bytes.last + 1;  // 0: nothing is left
-            before = placed;
+        for (const SelectionRule* rule : rules) {
+            if (rule->bytes.first > next) return hole(collective, *at, {next, rule->bytes.first - 1});
+            if (rule->bytes.last == UINT64_MAX) return true;
+            next = rule->bytes.last + 1;
         }
-        if (before == nullptr || next != 0) return hole(collective, at, {next, UINT64_MAX});
-        return true;
+        return hole(collective, *at, {next, UINT64_MAX});
     }
 
-    bool overlap(const Placed& a, const Placed& b, const Point& at) {
-        const Placed& first = a.line < b.line ? a : b;
-        const Placed& second = a.line < b.line ? b : a;
+    bool overlap(Selected collective, const Placed& first, const Placed& second) {
+        SelectionPoint at;
+        for (const Condition& condition : kConditions)
+            at.*condition.value = std::max(condition.of(first.rule).first, condition.of(second.rule).first);
         line_ = second.line;
-        return fail(second.column,
-                    "overlaps the rule of line " + std::to_string(first.line) + ", at " + place(at) + ", " +
-                        show_size(std::max(a.rule.bytes.first, b.rule.bytes.first)) + " bytes");
+        return fail(second.column, "overlaps the rule of line " + std::to_string(first.line) + ", at " +
+                                       place(collective, at) + ", " + show_size(at.bytes) + " bytes");
     }
 
-    bool hole(Selected collective, const Point& at, const SelectionRange& bytes) {
+    bool hole(Selected collective, const SelectionPoint& at, const SelectionRange& bytes) {
         const Placed& last = placed_[index(collective)].back();
         line_ = last.line;
-        std::string message = std::string(selected_name(collective)) + " has no rule for " + place(at);
+        std::string message =
+            std::string(selected_name(collective)) + " has no rule for " + place(collective, at);
         if (has_bytes(collective)) message += ", bytes " + show_bytes(bytes);
         return fail(last.column, message);
     }
 
-    static std::string place(const Point& at) {
-        return "ppn " + std::to_string(at.ppn) + ", nodes " + std::to_string(at.nodes) +
-               (at.crowded ? ", crowded yes" : "");
+    // Ranks per node and nodes, and whatever else some rule of the collective tells apart.
+    std::string place(Selected collective, const SelectionPoint& at) const {
+        const std::vector<Placed>& rules = placed_[index(collective)];
+        std::string text = "ppn " + std::to_string(at.ppn) + ", nodes " + std::to_string(at.nodes);
+        for (size_t i = 0; i < kPpn; ++i) {
+            const Condition& condition = kConditions[i];
+            if (std::none_of(rules.begin(), rules.end(),
+                             [&](const Placed& placed) { return condition.is_said(placed.rule); }))
+                continue;
+            const uint64_t value = at.*condition.value;
+            text += ", " + (condition.name == "rate" && value != kRateUnknown
+                                ? "rate " + show_rate(value == 1 ? 0 : value)
+                                : condition.text({value, value}));
+        }
+        return text;
     }
 
     static std::string unknown_collective(std::string_view text) {
@@ -309,10 +413,11 @@ class Parser {
         return std::string(selected_name(collective)) + " takes " + carrier_list(collective);
     }
 
-    static constexpr std::array<std::string_view, 4> kKeys = {"ppn", "nodes", "bytes", "crowded"};
-    static constexpr size_t kNodes = 1, kBytes = 2, kCrowded = 3;
     static size_t key_of(std::string_view text) {
-        return static_cast<size_t>(std::find(kKeys.begin(), kKeys.end(), text) - kKeys.begin());
+        const auto* const found =
+            std::find_if(kConditions.begin(), kConditions.end(),
+                         [&](const Condition& condition) { return condition.name == text; });
+        return static_cast<size_t>(found - kConditions.begin());
     }
 
     SelectionError* error_;
@@ -320,18 +425,15 @@ class Parser {
     std::array<std::vector<Placed>, kSelectedCount> placed_;
 };
 
-using Row = std::array<std::string, 6>;
+using Row = std::array<std::string, kConditions.size() + 2>;
 
 Row row_of(Selected collective, const SelectionRule& rule) {
-    const SelectionRule any;
-    return {selected_name(collective),
-            rule.crowded == any.crowded ? ""
-            : rule.crowded.first == 1   ? "crowded yes"
-                                        : "crowded no",
-            rule.ppn == any.ppn ? "" : "ppn " + show_counts(rule.ppn),
-            rule.nodes == any.nodes ? "" : "nodes " + show_counts(rule.nodes),
-            rule.bytes == any.bytes ? "" : "bytes " + show_bytes(rule.bytes),
-            carrier_name(collective, rule.carrier)};
+    Row row;
+    row.front() = selected_name(collective);
+    for (size_t i = 0; i < kConditions.size(); ++i)
+        if (kConditions[i].is_said(rule)) row[i + 1] = kConditions[i].text(kConditions[i].of(rule));
+    row.back() = carrier_name(collective, rule.carrier);
+    return row;
 }
 
 // Columns as wide as their widest entry; one that is empty in all rows is left out.
@@ -433,19 +535,49 @@ std::string format_selection(const Selection& selection) {
     return text;
 }
 
-const SelectionRule* find_rule(const Selection& selection, Selected collective, uint64_t ranks_per_node,
-                               uint64_t nodes, uint64_t bytes, bool crowded) {
+bool SelectionRule::contains(const SelectionPoint& point) const {
+    return bytes.contains(point.bytes) && nodes.contains(point.nodes) && ppn.contains(point.ppn) &&
+           form.contains(point.form) && crowded.contains(point.crowded) && network.contains(point.network) &&
+           spare.contains(point.spare) && rate.contains(point.rate);
+}
+
+const SelectionRule* find_rule(const Selection& selection, Selected collective, const SelectionPoint& point) {
     for (const SelectionRule& rule : selection.rules[index(collective)])
-        if (rule.bytes.contains(bytes) && rule.nodes.contains(nodes) && rule.ppn.contains(ranks_per_node) &&
-            rule.crowded.contains(crowded))
-            return &rule;
+        if (rule.contains(point)) return &rule;
     return nullptr;
 }
 
-Carrier choose(const Selection& selection, Selected collective, uint64_t ranks_per_node, uint64_t nodes,
-               uint64_t bytes, bool crowded) {
-    const SelectionRule* rule = find_rule(selection, collective, ranks_per_node, nodes, bytes, crowded);
+Carrier choose(const Selection& selection, Selected collective, const SelectionPoint& point) {
+    const SelectionRule* rule = find_rule(selection, collective, point);
     return rule != nullptr ? rule->carrier : Carrier::kDirect;
+}
+
+const char* network_name(uint64_t network) {
+    return network < kJoined.size() ? kJoined[network].data() : "";
+}
+
+std::optional<uint64_t> read_rate(std::string_view text) {
+    constexpr uint64_t kMbpsPerG = 1000;
+    const bool in_g = text.ends_with('G') || text.ends_with('g');
+    if (in_g || text.ends_with('M') || text.ends_with('m')) text.remove_suffix(1);
+    const size_t dot = in_g ? text.find('.') : text.npos;
+    const auto whole = read_number(text.substr(0, dot));
+    if (!whole || !in_g) return whole;
+    if (*whole > UINT64_MAX / kMbpsPerG - 1) return std::nullopt;
+    std::string thousandths = dot == text.npos ? "0" : std::string(text.substr(dot + 1));
+    if (thousandths.empty() || thousandths.size() > 3) return std::nullopt;
+    thousandths.resize(3, '0');
+    const auto rest = read_number(thousandths);
+    if (!rest) return std::nullopt;
+    return *whole * kMbpsPerG + *rest;
+}
+
+std::string show_rate(uint64_t mbps) {
+    if (mbps == 0) return "0";
+    if (mbps < 1000 || mbps > UINT64_MAX - 1000) return std::to_string(mbps) + "M";
+    std::string thousandths = std::to_string(1000 + mbps % 1000).substr(1);
+    while (thousandths.ends_with('0')) thousandths.pop_back();
+    return std::to_string(mbps / 1000) + (thousandths.empty() ? "" : "." + thousandths) + "G";
 }
 
 }  // namespace longshore

@@ -1,6 +1,6 @@
-// Which algorithm carries a collective: a table of rules (collective, ranks per node, nodes, bytes,
-// crowded -> algorithm), its text, and the look-up. Pure. Used inside foreign processes too, as settings.h.
-// docs/selection.md describes the text.
+// Which algorithm carries a collective: a table of rules (a collective and conditions -> algorithm), its
+// text, and the look-up. Pure. Used inside foreign processes too, as settings.h. docs/selection.md describes
+// the text.
 #pragma once
 
 #include <array>
@@ -52,13 +52,37 @@ struct SelectionRange {
     bool operator==(const SelectionRange&) const = default;
 };
 
+// Values of conditions that are words in the text.
+inline constexpr uint64_t kFormBlocking = 0, kFormNonblocking = 1;
+inline constexpr size_t kSelectionForms = 2;
+inline constexpr uint64_t kNetworkNone = 0, kNetworkTcp = 1, kNetworkUcx = 2;
+inline constexpr uint64_t kRateUnknown = 0;
+
+// A call, as the conditions of rules see it.
+struct SelectionPoint {
+    uint64_t ppn = 1;  // the largest number of the group's ranks on one node
+    uint64_t nodes = 1;
+    uint64_t bytes = 0;
+    uint64_t crowded = 0;  // 1: ranks that wait in the MPI take the cores of others
+    uint64_t form = kFormBlocking;
+    uint64_t network = kNetworkNone;  // what joins the service processes of the job
+    uint64_t spare = 0;               // 1: each service process of the job has a core that no rank needs
+    uint64_t rate = kRateUnknown;     // of the slowest node's link, in Mb/s
+};
+
+// A range for each of them.
 struct SelectionRule {
-    SelectionRange ppn{1, UINT64_MAX};  // the largest number of the group's ranks on one node
+    SelectionRange ppn{1, UINT64_MAX};
     SelectionRange nodes{1, UINT64_MAX};
     SelectionRange bytes;
-    SelectionRange crowded{0, 1};  // whether ranks that wait in the MPI take the cores of others
+    SelectionRange crowded{0, 1};
+    SelectionRange form{kFormBlocking, kFormNonblocking};
+    SelectionRange network{kNetworkNone, kNetworkUcx};
+    SelectionRange spare{0, 1};
+    SelectionRange rate;
     Carrier carrier = Carrier::kDirect;
 
+    bool contains(const SelectionPoint& point) const;
     bool operator==(const SelectionRule&) const = default;
 };
 
@@ -77,7 +101,7 @@ struct SelectionError {
 
 inline constexpr size_t kSelectionRulesMax = 64;  // of one collective
 // Of a text; whatever was read fits in when it is written again, which is how rank 0 sends it.
-inline constexpr size_t kSelectionBytesMax = 128 * 1024;
+inline constexpr size_t kSelectionBytesMax = 192 * 1024;
 
 Selection built_in_selection();
 
@@ -91,10 +115,15 @@ std::string format_selection(const Selection& selection);
 std::string format_rules(Selected collective, std::span<const SelectionRule> rules);
 
 // The rule for a call; null only if the table is not complete. The rule lives as long as the table.
-const SelectionRule* find_rule(const Selection& selection, Selected collective, uint64_t ranks_per_node,
-                               uint64_t nodes, uint64_t bytes, bool crowded = false);
-Carrier choose(const Selection& selection, Selected collective, uint64_t ranks_per_node, uint64_t nodes,
-               uint64_t bytes, bool crowded = false);
+const SelectionRule* find_rule(const Selection& selection, Selected collective, const SelectionPoint& point);
+Carrier choose(const Selection& selection, Selected collective, const SelectionPoint& point);
+
+// As the text has it: "tcp".
+const char* network_name(uint64_t network);
+
+// A rate of a network in Mb/s: "100", "100M", "2.5G"; units of 10^6 and 10^9.
+std::optional<uint64_t> read_rate(std::string_view text);
+std::string show_rate(uint64_t mbps);
 
 // Reads the table in a file (not pure) over `selection`, which is unchanged on an error. `error` is a
 // sentence that names the file and the place in it.

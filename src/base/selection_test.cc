@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <random>
@@ -31,38 +32,36 @@ std::string refused(std::string_view text) {
     return std::to_string(error.line) + ":" + std::to_string(error.column) + ": " + error.message;
 }
 
-size_t count_rules(const Selection& selection, Selected collective, uint64_t ppn, uint64_t nodes,
-                   uint64_t bytes, bool crowded) {
-    const auto& rules = selection.rules[static_cast<size_t>(collective)];
-    return static_cast<size_t>(std::count_if(rules.begin(), rules.end(), [&](const SelectionRule& rule) {
-        return rule.ppn.contains(ppn) && rule.nodes.contains(nodes) && rule.bytes.contains(bytes) &&
-               rule.crowded.contains(crowded);
-    }));
-}
+struct Axis {
+    SelectionRange SelectionRule::*range;
+    uint64_t SelectionPoint::*value;
+};
+constexpr Axis kAxes[] = {
+    {&SelectionRule::ppn, &SelectionPoint::ppn},         {&SelectionRule::nodes, &SelectionPoint::nodes},
+    {&SelectionRule::crowded, &SelectionPoint::crowded}, {&SelectionRule::form, &SelectionPoint::form},
+    {&SelectionRule::network, &SelectionPoint::network}, {&SelectionRule::spare, &SelectionPoint::spare},
+    {&SelectionRule::rate, &SelectionPoint::rate},       {&SelectionRule::bytes, &SelectionPoint::bytes}};
 
-// Every corner of every rule, and its neighbours.
-void expect_each_point_covered_once(const Selection& selection) {
+// Points made of the ends of the rules' ranges and their neighbours, drawn at random.
+void expect_points_covered_once(const Selection& selection, size_t points = 2000) {
+    std::mt19937_64 random(1);
     for (size_t i = 0; i < kSelectedCount; ++i) {
-        std::vector<uint64_t> axes[3] = {{1, UINT64_MAX}, {1, UINT64_MAX}, {0, UINT64_MAX}};
-        for (const SelectionRule& rule : selection.rules[i]) {
-            const SelectionRange ranges[3] = {rule.ppn, rule.nodes, rule.bytes};
-            for (int axis = 0; axis < 3; ++axis)
-                for (const uint64_t end : {ranges[axis].first, ranges[axis].last})
-                    for (const uint64_t at : {end - 1, end, end + 1})
-                        if (axis == 2 || at > 0) axes[axis].push_back(at);
+        const auto& rules = selection.rules[i];
+        for (size_t n = 0; n < points; ++n) {
+            SelectionPoint point;
+            for (const Axis& axis : kAxes) {
+                const SelectionRange whole = SelectionRule{}.*axis.range;
+                const SelectionRange& range = rules[random() % rules.size()].*axis.range;
+                const uint64_t at = (random() % 2 != 0 ? range.first : range.last) + random() % 3 - 1;
+                point.*axis.value = whole.contains(at) ? at : range.first;
+            }
+            ASSERT_EQ(std::count_if(rules.begin(), rules.end(),
+                                    [&](const SelectionRule& rule) { return rule.contains(point); }),
+                      1)
+                << selected_name(static_cast<Selected>(i)) << " ppn " << point.ppn << " nodes " << point.nodes
+                << " bytes " << point.bytes << " crowded " << point.crowded << " form " << point.form
+                << " network " << point.network << " spare " << point.spare << " rate " << point.rate;
         }
-        for (auto& axis : axes) {
-            std::sort(axis.begin(), axis.end());
-            axis.erase(std::unique(axis.begin(), axis.end()), axis.end());
-        }
-        for (const uint64_t ppn : axes[0])
-            for (const uint64_t nodes : axes[1])
-                for (const uint64_t bytes : axes[2])
-                    for (const bool crowded : {false, true})
-                        ASSERT_EQ(
-                            count_rules(selection, static_cast<Selected>(i), ppn, nodes, bytes, crowded), 1u)
-                            << selected_name(static_cast<Selected>(i)) << " " << ppn << " " << nodes << " "
-                            << bytes << " " << crowded;
     }
 }
 
@@ -80,7 +79,7 @@ alltoallv  nodes 2- staged
 TEST(Selection, BuiltInTableIsComplete) {
     const Selection selection = built_in_selection();
     for (size_t i = 0; i < kSelectedCount; ++i) EXPECT_FALSE(selection.rules[i].empty());
-    expect_each_point_covered_once(selection);
+    expect_points_covered_once(selection);
 }
 
 TEST(Selection, BuiltInTableLeavesSmallBlocksToTheMpi) {
@@ -89,26 +88,26 @@ TEST(Selection, BuiltInTableLeavesSmallBlocksToTheMpi) {
          {Selected::kAlltoall, Selected::kAllgather, Selected::kGather, Selected::kScatter}) {
         for (const uint64_t ppn : {2, 3, 4, 8, 9, 32}) {
             const uint64_t small = 4096 * ppn, large = 32768 * ppn;
-            EXPECT_EQ(choose(selection, collective, ppn, 1, small), kMpi) << ppn;
-            EXPECT_EQ(choose(selection, collective, ppn, 1, large), kDirect) << ppn;
-            EXPECT_EQ(choose(selection, collective, ppn, 1, small, true), kDirect) << ppn;
+            EXPECT_EQ(choose(selection, collective, {ppn, 1, small}), kMpi) << ppn;
+            EXPECT_EQ(choose(selection, collective, {ppn, 1, large}), kDirect) << ppn;
+            EXPECT_EQ(choose(selection, collective, {ppn, 1, small, 1}), kDirect) << ppn;
         }
     }
-    EXPECT_EQ(choose(selection, Selected::kBcast, 2, 1, 4096), kMpi);
-    EXPECT_EQ(choose(selection, Selected::kBcast, 2, 1, 8192), kDirect);
-    EXPECT_EQ(choose(selection, Selected::kBcast, 2, 1, 1, true), kDirect);
+    EXPECT_EQ(choose(selection, Selected::kBcast, {2, 1, 4096}), kMpi);
+    EXPECT_EQ(choose(selection, Selected::kBcast, {2, 1, 8192}), kDirect);
+    EXPECT_EQ(choose(selection, Selected::kBcast, {2, 1, 1, 1}), kDirect);
     for (const auto collective :
          {Selected::kAlltoallv, Selected::kAllgatherv, Selected::kGatherv, Selected::kScatterv})
-        EXPECT_EQ(choose(selection, collective, 2, 1, 0), kDirect);
+        EXPECT_EQ(choose(selection, collective, {2, 1, 0}), kDirect);
 }
 
 TEST(Selection, CrowdedIsACondition) {
     const Selection selection = parsed(
         "bcast crowded yes nodes 2- mpi\nbcast crowded yes nodes 1 direct\n"
         "bcast crowded no staged-flat\n");
-    EXPECT_EQ(choose(selection, Selected::kBcast, 1, 2, 1, true), kMpi);
-    EXPECT_EQ(choose(selection, Selected::kBcast, 1, 1, 1, true), kDirect);
-    EXPECT_EQ(choose(selection, Selected::kBcast, 1, 2, 1, false), kStaged);
+    EXPECT_EQ(choose(selection, Selected::kBcast, {1, 2, 1, 1}), kMpi);
+    EXPECT_EQ(choose(selection, Selected::kBcast, {1, 1, 1, 1}), kDirect);
+    EXPECT_EQ(choose(selection, Selected::kBcast, {1, 2, 1}), kStaged);
     EXPECT_EQ(parsed(format_selection(selection)), selection);
     EXPECT_EQ(refused("bcast crowded no mpi"),
               "1:1: bcast has no rule for ppn 1, nodes 1, crowded yes, bytes 0-");
@@ -117,10 +116,104 @@ TEST(Selection, CrowdedIsACondition) {
     EXPECT_EQ(refused("bcast crowded 1 mpi"), "1:15: '1' is not valid: behind 'crowded' go yes or no");
 }
 
+TEST(Selection, FormNetworkSpareAndRateAreConditions) {
+    const Selection selection = parsed(
+        "alltoallv form blocking direct\n"
+        "alltoallv form nonblocking network none direct\n"
+        "alltoallv form nonblocking network ucx mpi\n"
+        "alltoallv form nonblocking network tcp rate 0-2.5G mpi\n"
+        "alltoallv form nonblocking network tcp rate 2.5G- spare yes direct\n"
+        "alltoallv form nonblocking network tcp rate 2.5G- spare no mpi\n"
+        "alltoallv form nonblocking network tcp rate unknown staged\n");
+    const auto carrier = [&](uint64_t form, uint64_t network, uint64_t spare, uint64_t rate) {
+        return choose(selection, Selected::kAlltoallv, {2, 2, 0, 0, form, network, spare, rate});
+    };
+    EXPECT_EQ(carrier(kFormBlocking, kNetworkTcp, 0, 1000), kDirect);
+    EXPECT_EQ(carrier(kFormNonblocking, kNetworkNone, 0, 1000), kDirect);
+    EXPECT_EQ(carrier(kFormNonblocking, kNetworkUcx, 1, 100000), kMpi);
+    EXPECT_EQ(carrier(kFormNonblocking, kNetworkTcp, 1, 1), kMpi);
+    EXPECT_EQ(carrier(kFormNonblocking, kNetworkTcp, 1, 2499), kMpi);
+    EXPECT_EQ(carrier(kFormNonblocking, kNetworkTcp, 1, 2500), kDirect);
+    EXPECT_EQ(carrier(kFormNonblocking, kNetworkTcp, 0, 2500), kMpi);
+    EXPECT_EQ(carrier(kFormNonblocking, kNetworkTcp, 0, kRateUnknown), kStaged);
+    EXPECT_EQ(parsed(format_selection(selection)), selection);
+    EXPECT_EQ(format_rules(Selected::kAlltoallv, selection.rules[1]),
+              "alltoallv  form blocking                                            direct\n"
+              "alltoallv  form nonblocking  network none                           direct\n"
+              "alltoallv  form nonblocking  network ucx                            mpi\n"
+              "alltoallv  form nonblocking  network tcp              rate 0-2.5G   mpi\n"
+              "alltoallv  form nonblocking  network tcp   spare yes  rate 2.5G-    direct\n"
+              "alltoallv  form nonblocking  network tcp   spare no   rate 2.5G-    mpi\n"
+              "alltoallv  form nonblocking  network tcp              rate unknown  staged\n");
+    expect_points_covered_once(selection);
+}
+
+TEST(Selection, HolesAndOverlapsOfThemSayWhere) {
+    EXPECT_EQ(refused("bcast form nonblocking mpi"),
+              "1:1: bcast has no rule for ppn 1, nodes 1, form blocking, bytes 0-");
+    EXPECT_EQ(refused("gatherv network none mpi\ngatherv network tcp mpi"),
+              "2:1: gatherv has no rule for ppn 1, nodes 1, network ucx");
+    EXPECT_EQ(refused("gatherv rate 0-1G mpi\ngatherv rate 1G- mpi"),
+              "2:1: gatherv has no rule for ppn 1, nodes 1, rate unknown");
+    EXPECT_EQ(refused("gatherv rate unknown mpi\ngatherv rate 1G- mpi"),
+              "2:1: gatherv has no rule for ppn 1, nodes 1, rate 0");
+    EXPECT_EQ(refused("gatherv rate unknown mpi\ngatherv rate 0-1G mpi\ngatherv rate 2G- mpi"),
+              "3:1: gatherv has no rule for ppn 1, nodes 1, rate 1G");
+    EXPECT_EQ(refused("gatherv spare yes form nonblocking mpi\ngatherv mpi"),
+              "2:1: overlaps the rule of line 1, at ppn 1, nodes 1, form nonblocking, spare yes, 0 bytes");
+    EXPECT_EQ(refused("gatherv form persistent mpi"),
+              "1:14: 'persistent' is not valid: behind 'form' go blocking or nonblocking");
+    EXPECT_EQ(refused("gatherv network rdma mpi"),
+              "1:17: 'rdma' is not valid: behind 'network' go none, tcp or ucx");
+    for (const char* bad : {"1G", "0-0", "0-1", "2.5G-1G", "1.2345G-", "1.G-", ".5G-", "1.5-", "1K-", "-",
+                            "none", "99999999999999999999-", "18446744073709551G-"})
+        EXPECT_EQ(refused(std::string("gatherv rate ") + bad + " mpi"),
+                  std::string("1:14: '") + bad +
+                      "' is not valid: behind 'rate' go rates such as 0-2.5G, 2.5G-25G or 25G- (below the "
+                      "second), or unknown");
+}
+
+TEST(Selection, Rates) {
+    EXPECT_EQ(read_rate("100"), 100u);
+    EXPECT_EQ(read_rate("100M"), 100u);
+    EXPECT_EQ(read_rate("2.5G"), 2500u);
+    EXPECT_EQ(read_rate("0.001g"), 1u);
+    EXPECT_EQ(read_rate("400G"), 400000u);
+    for (const uint64_t rate :
+         {uint64_t{0}, uint64_t{1}, uint64_t{999}, uint64_t{1000}, uint64_t{1001}, uint64_t{2500},
+          uint64_t{10010}, uint64_t{UINT64_MAX / 1000 * 1000}, uint64_t{UINT64_MAX}})
+        EXPECT_EQ(read_rate(show_rate(rate)), rate) << show_rate(rate);
+}
+
+// As many rules as there may be, cut so that the check for holes has as much to look at as was found.
+TEST(Selection, TheLargestTablesAreCheckedSoon) {
+    // A staircase in every condition that has many values: at each step of one, others begin or end.
+    std::string text;
+    for (int a = 0; a < 4; ++a)
+        for (int b = 0; b < 4; ++b)
+            for (int c = 0; c < 4; ++c) {
+                const auto counts = [](int step, int of) {
+                    const int first = step == 0 ? 1 : 10 * step + of;
+                    return std::to_string(first) + "-" +
+                           (step == 3 ? "" : std::to_string(10 * (step + 1) + of - 1));
+                };
+                const int first = c == 0 ? 0 : 100 * c + 4 * a + b;
+                text += "bcast ppn " + counts(a, 0) + " nodes " + counts(b, a) + " bytes " +
+                        std::to_string(first) + "-" +
+                        (c == 3 ? "" : std::to_string(100 * (c + 1) + 4 * a + b)) + " mpi\n";
+            }
+    const auto begin = std::chrono::steady_clock::now();
+    const Selection selection = parsed(text);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    EXPECT_EQ(selection.rules[4].size(), kSelectionRulesMax);
+    EXPECT_LT(taken.count(), 1.0);
+    expect_points_covered_once(selection);
+}
+
 TEST(Selection, Chooses) {
     const Selection selection = parsed(kExample);
     const auto bcast = [&](uint64_t ppn, uint64_t nodes, uint64_t bytes) {
-        return choose(selection, Selected::kBcast, ppn, nodes, bytes);
+        return choose(selection, Selected::kBcast, {ppn, nodes, bytes});
     };
     EXPECT_EQ(bcast(8, 1, 1 << 20), kDirect);
     EXPECT_EQ(bcast(8, 2, 0), kMpi);
@@ -129,10 +222,10 @@ TEST(Selection, Chooses) {
     EXPECT_EQ(bcast(4, 9, UINT64_MAX), kStaged);
     EXPECT_EQ(bcast(5, 9, (1 << 20) - 1), kStaged);
     EXPECT_EQ(bcast(5, 9, 1 << 20), kHierarchical);
-    EXPECT_EQ(choose(selection, Selected::kAlltoallv, 1, 2, 0), kStaged);
+    EXPECT_EQ(choose(selection, Selected::kAlltoallv, {1, 2, 0}), kStaged);
     // Not in the text: as built in.
     EXPECT_EQ(selection.rules[0], built_in_selection().rules[0]);
-    expect_each_point_covered_once(selection);
+    expect_points_covered_once(selection);
 }
 
 TEST(Selection, NothingInTheTextChangesNothing) {
@@ -218,7 +311,7 @@ TEST(Selection, TextAndRulesAreBounded) {
         many += "bcast nodes " + std::to_string(i + 1) + (i + 1 < kSelectionRulesMax ? "" : "-") + " mpi\n";
     EXPECT_EQ(parsed(many).rules[static_cast<size_t>(Selected::kBcast)].size(), kSelectionRulesMax);
     EXPECT_EQ(refused(many + "bcast mpi"), "65:1: bcast has more than 64 rules");
-    EXPECT_EQ(refused(std::string(kSelectionBytesMax + 1, '\n')), "1:1: the text is longer than 128K");
+    EXPECT_EQ(refused(std::string(kSelectionBytesMax + 1, '\n')), "1:1: the text is longer than 192K");
     const std::string shown = refused("bcast \x01" + std::string(1000, 'x'));
     EXPECT_LT(shown.size(), 200u);
     EXPECT_EQ(shown.find('\x01'), std::string::npos);
@@ -228,9 +321,15 @@ TEST(Selection, TheLongestTableFitsWhenWritten) {
     const SelectionRange widest{UINT64_MAX - 2, UINT64_MAX - 1};
     Selection selection;
     for (size_t i = 0; i < kSelectedCount; ++i)
-        selection.rules[i].assign(
-            kSelectionRulesMax,
-            {widest, widest, widest, {1, 1}, carriers_of(static_cast<Selected>(i)).back()});
+        selection.rules[i].assign(kSelectionRulesMax, {widest,
+                                                       widest,
+                                                       widest,
+                                                       {1, 1},
+                                                       {1, 1},
+                                                       {0, 0},
+                                                       {1, 1},
+                                                       widest,
+                                                       carriers_of(static_cast<Selected>(i)).back()});
     EXPECT_GT(format_selection(selection).size(), kSelectionBytesMax / 2) << "or it tests nothing";
     EXPECT_LE(format_selection(selection).size(), kSelectionBytesMax);
 }
@@ -239,14 +338,24 @@ TEST(Selection, TheLongestTableFitsWhenWritten) {
 std::vector<SelectionRule> random_rules(std::mt19937* random, bool with_bytes) {
     const auto below = [&](uint64_t bound) { return static_cast<uint64_t>((*random)()) % bound; };
     std::vector<SelectionRule> rules(1);
-    for (uint64_t cuts = below(12); cuts > 0; --cuts) {
-        SelectionRule& one = rules[below(rules.size())];
+    for (uint64_t cuts = below(20); cuts > 0; --cuts) {
+        const size_t at = below(rules.size());
+        SelectionRule& one = rules[at];
         SelectionRule other = one;
-        SelectionRange SelectionRule::*const axes[] = {&SelectionRule::ppn, &SelectionRule::nodes,
-                                                       &SelectionRule::crowded, &SelectionRule::bytes};
-        const auto axis = axes[below(with_bytes ? 4 : 3)];
+        const auto axis = kAxes[below(with_bytes ? std::size(kAxes) : std::size(kAxes) - 1)].range;
+        if (axis == &SelectionRule::network) {  // a rule names one, or none
+            if (one.network != SelectionRule{}.network) continue;
+            for (const uint64_t network : {kNetworkTcp, kNetworkUcx}) {
+                other.network = {network, network};
+                rules.push_back(other);
+            }
+            rules[at].network = {kNetworkNone, kNetworkNone};
+            continue;
+        }
         const uint64_t from = (one.*axis).first;
-        const uint64_t cut = from + 1 + below(axis == &SelectionRule::bytes ? uint64_t{1} << below(30) : 6);
+        const bool is_wide = axis == &SelectionRule::bytes || axis == &SelectionRule::rate;
+        uint64_t cut = from + 1 + below(is_wide ? uint64_t{1} << below(30) : 6);
+        if (axis == &SelectionRule::rate && from == kRateUnknown) cut = 1;  // no range begins there
         if (cut > (one.*axis).last) continue;
         (one.*axis).last = cut - 1;
         (other.*axis).first = cut;
@@ -265,10 +374,11 @@ TEST(Selection, RandomTablesAreReadExactly) {
         const std::vector<SelectionRule> rules = random_rules(&random, has_bytes(collective));
         const Selection selection = parsed(format_rules(collective, rules));
         EXPECT_EQ(selection.rules[i], rules);
-        expect_each_point_covered_once(selection);
+        expect_points_covered_once(selection);
         for (const SelectionRule& rule : rules)
-            EXPECT_EQ(choose(selection, collective, rule.ppn.last, rule.nodes.first, rule.bytes.last,
-                             rule.crowded.last != 0),
+            EXPECT_EQ(choose(selection, collective,
+                             {rule.ppn.last, rule.nodes.first, rule.bytes.last, rule.crowded.last,
+                              rule.form.last, rule.network.first, rule.spare.last, rule.rate.last}),
                       rule.carrier);
         std::vector<SelectionRule> twice = rules, without = rules;
         twice.push_back(rules[random() % rules.size()]);

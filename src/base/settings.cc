@@ -19,11 +19,11 @@ constexpr size_t kCoresMax = 1024;
 constexpr uint64_t kCoreMax = 65535;
 constexpr uint64_t kKiB = 1024;
 
-using Field =
-    std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*, std::string Settings::*,
-                 LogLevel Settings::*, NodesPlacement Settings::*, CoreChoice Settings::*,
-                 ForcedAlgorithms Settings::*, MemoryMode Settings::*, MemoryAlias Settings::*,
-                 NetworkCarrier Settings::*, NetworkSecurity Settings::*, PortRange Settings::*>;
+using Field = std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*,
+                           std::string Settings::*, LogLevel Settings::*, NodesPlacement Settings::*,
+                           CoreChoice Settings::*, ForcedAlgorithms Settings::*, MemoryMode Settings::*,
+                           MemoryAlias Settings::*, NetworkCarrier Settings::*, NetworkSecurity Settings::*,
+                           PortRange Settings::*, LinkRate Settings::*>;
 
 struct Rule {
     Field field;
@@ -82,6 +82,8 @@ constexpr std::array kTable = {
         "TCP: where service processes are reached, one port for all of a node and job."},
     SettingInfo{"LONGSHORE_NETWORK_INTERFACES", "", "", "names such as eth0,ib0, or empty for all",
         "TCP: the network interfaces to use."},
+    SettingInfo{"LONGSHORE_LINK_RATE", "auto", "", "auto, or a rate such as 100M or 2.5G (bits/s)",
+        "How fast nodes reach each other, for conditions of the table of rules; auto: as the interfaces say."},
     SettingInfo{"LONGSHORE_EAGER_BYTES", "16K", "bytes", "a size from 0 to 64K",
         "Blocks up to this size go through the node's shared memory, and those up to 1K inside the notification."},
     SettingInfo{"LONGSHORE_CHUNK_BYTES", "256K", "bytes", "a power of two from 4K to 1M",
@@ -124,6 +126,7 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::network_security},
     Rule{&Settings::network_ports},
     Rule{&Settings::network_interfaces},
+    Rule{&Settings::link_rate},
     Rule{&Settings::eager_bytes, 0, 64 * kKiB},
     Rule{&Settings::chunk_bytes, 4 * kKiB, kKiB * kKiB, true},
     Rule{&Settings::snapshot_bytes_max, 0, 1024 * kKiB * kKiB * kKiB},
@@ -134,7 +137,7 @@ constexpr std::array<Rule, kTable.size()> kRules = {
     Rule{&Settings::memory_inaccessible},
 };
 // clang-format on
-static_assert(kTable.size() <= 31, "the settings stay few");
+static_assert(kTable.size() <= 32, "the settings stay few");
 
 constexpr std::array<std::string_view, 4> kLogLevels = {"warn", "info", "debug", "trace"};
 constexpr std::array<std::string_view, 2> kPlacements = {"contiguous", "strided"};
@@ -241,6 +244,13 @@ bool read_value(std::string_view text, const Rule& rule, PortRange* ports) {
     return true;
 }
 
+bool read_value(std::string_view text, const Rule& rule, LinkRate* rate) {
+    const std::optional<uint64_t> mbps = text == "auto" ? 0 : read_rate(text);
+    if (!mbps || (*mbps == 0 && text != "auto")) return false;
+    rate->mbps = *mbps;
+    return true;
+}
+
 bool read_cores(std::string_view range, std::vector<uint32_t>* cores) {
     const size_t dash = range.find('-');
     const std::optional<uint64_t> first = read_number(range.substr(0, dash));
@@ -336,6 +346,10 @@ std::string show_value(const SettingInfo& info, PortRange ports) {
     if (ports.first == 0) return "any";
     const std::string first = std::to_string(ports.first);
     return ports.last == ports.first ? first : first + "-" + std::to_string(ports.last);
+}
+
+std::string show_value(const SettingInfo& info, LinkRate rate) {
+    return rate.mbps == 0 ? "auto" : show_rate(rate.mbps);
 }
 
 std::string show_value(const SettingInfo& info, const CoreChoice& choice) {

@@ -28,6 +28,13 @@ struct PortRange {
     bool operator==(const PortRange&) const = default;
 };
 
+// Of the link between nodes, for conditions of the table of rules; 0: as the system says.
+struct LinkRate {
+    uint64_t mbps = 0;
+
+    bool operator==(const LinkRate&) const = default;
+};
+
 enum class MemoryAlias : uint8_t { kOff, kAllocate, kAdopt, kAdoptAtOnce };
 
 // Which cores the service processes run on.
@@ -76,6 +83,7 @@ struct Settings {
     NetworkSecurity network_security = NetworkSecurity::kHandshake;
     PortRange network_ports;
     std::string network_interfaces;  // empty: all
+    LinkRate link_rate;
 
     uint64_t eager_bytes = 16 * 1024;
     uint64_t chunk_bytes = 262144;

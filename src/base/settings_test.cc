@@ -46,6 +46,7 @@ Settings all_changed() {
     settings.network_security = NetworkSecurity::kTls;
     settings.network_ports = {20000, 20999};
     settings.network_interfaces = "eth0,ib0";
+    settings.link_rate = {2500};
     settings.service_spin_us = 0;
     settings.service_path = "/opt/longshored";
     settings.service_cores = {CoreChoice::Kind::kList, {3, 2, 65535}};
@@ -69,7 +70,7 @@ Settings all_changed() {
 
 TEST(SettingsTable, IsSmallAndWellFormed) {
     std::set<std::string> names;
-    EXPECT_LE(setting_table().size(), 31u);
+    EXPECT_LE(setting_table().size(), 32u);
     for (const SettingInfo& info : setting_table()) {
         EXPECT_TRUE(std::string_view(info.name).starts_with("LONGSHORE_")) << info.name;
         EXPECT_TRUE(names.insert(info.name).second) << info.name << " is there twice";
@@ -136,6 +137,16 @@ TEST(SettingsParse, NumbersHaveBounds) {
                   std::string("LONGSHORE_SERVICE_COUNT=") + bad +
                       " is not valid: it must be a number from 1 to 16");
     }
+}
+
+TEST(SettingsParse, LinkRates) {
+    EXPECT_EQ(parse({"LONGSHORE_LINK_RATE=2.5G"}).settings.link_rate.mbps, 2500u);
+    EXPECT_EQ(parse({"LONGSHORE_LINK_RATE=100"}).settings.link_rate.mbps, 100u);
+    EXPECT_EQ(parse({"LONGSHORE_LINK_RATE=auto"}).settings.link_rate.mbps, 0u);
+    for (const char* bad : {"0", "0G", "fast", "1K", "2.5", "-1G", "1G-10G"})
+        EXPECT_EQ(message_of(std::string("LONGSHORE_LINK_RATE=") + bad),
+                  std::string("LONGSHORE_LINK_RATE=") + bad +
+                      " is not valid: it must be auto, or a rate such as 100M or 2.5G (bits/s)");
 }
 
 TEST(SettingsParse, CoreLists) {

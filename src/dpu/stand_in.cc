@@ -341,6 +341,7 @@ bool StandIn::step() {
         ready.nodes = ls_node_count(context_);
         ready.leader = ls_is_node_leader(context_) != 0;
         ready.aliases = context_->aliases;
+        ready.spare_cores = context_->surroundings.spare_cores != 0;
         stream_.send(SessionKind::kReady, ready);
         if (ready_) watcher_ = std::make_unique<Watcher>(stream_.fd(), context_);
         return true;
@@ -384,7 +385,7 @@ void StandIn::rest() {
 
 int StandIn::run() {
     if (!start()) {
-        stream_.send(SessionKind::kReady, SessionReady{0, false, 0, 0, 0, false, false,
+        stream_.send(SessionKind::kReady, SessionReady{0, false, 0, 0, 0, false, false, false,
                                                        "no memory, or settings that mean nothing here"});
         return 1;
     }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/little_endian.h"
+#include "fabric/tcp/addresses.h"
 
 namespace longshore {
 
@@ -70,6 +71,26 @@ std::unique_ptr<Network> open_kind(NetworkKind kind, const NetworkSettings& sett
     return network;
 }
 
+// Of addresses that hold both.
+struct EitherBook {
+    ServiceBook tcp, ucx;
+    bool rdma = true;  // all service processes have an address of UCX
+
+    bool split(const ServiceBook& book) {
+        for (const auto& node : book) {
+            tcp.emplace_back(), ucx.emplace_back();
+            for (const auto& service : node) {
+                std::vector<std::vector<std::byte>> both;
+                if (!split_addresses(service, 2, &both)) return false;
+                rdma &= !both[1].empty();
+                tcp.back().push_back(std::move(both[0]));
+                ucx.back().push_back(std::move(both[1]));
+            }
+        }
+        return true;
+    }
+};
+
 // UCX for those who all have RDMA, else TCP. An address holds both, and the one of UCX is empty where there
 // is none.
 class EitherNetwork : public Network {
@@ -82,22 +103,13 @@ class EitherNetwork : public Network {
     std::span<const std::byte> address() const override { return address_; }
     std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                         std::string* error) override {
-        ServiceBook tcp, ucx;
-        bool rdma = true;
-        for (const auto& node : options.book) {
-            tcp.emplace_back(), ucx.emplace_back();
-            for (const auto& service : node) {
-                std::vector<std::vector<std::byte>> both;
-                if (!split_addresses(service, 2, &both)) {
-                    *error = "the address of a service process is none";
-                    return nullptr;
-                }
-                rdma &= !both[1].empty();
-                tcp.back().push_back(std::move(both[0]));
-                ucx.back().push_back(std::move(both[1]));
-            }
+        EitherBook either;
+        if (!either.split(options.book)) {
+            *error = "the address of a service process is none";
+            return nullptr;
         }
-        options.book = std::move(rdma ? ucx : tcp);
+        const bool rdma = either.rdma;
+        options.book = std::move(rdma ? either.ucx : either.tcp);
         // What is not used listens no longer.
         (rdma ? tcp_ : ucx_).reset();
         return (rdma ? ucx_ : tcp_)->make_fabric(std::move(options), std::move(local), error);
@@ -124,6 +136,32 @@ std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool 
     std::unique_ptr<Network> ucx =
         has_rdma_device() ? open_kind(NetworkKind::kUcx, settings, {}, &no_ucx) : nullptr;
     return std::make_unique<EitherNetwork>(std::move(tcp), std::move(ucx));
+}
+
+bool look_at_network(const NetworkSettings& settings, bool for_host_memory, const ServiceBook& book,
+                     size_t node, NetworkKind* kind, uint32_t* mbps) {
+    *kind = NetworkKind::kUcx;
+    *mbps = 0;
+    if (!may_use_tcp(settings, for_host_memory)) return true;
+    EitherBook either;
+    if (settings.choice == NetworkChoice::kTcp) {
+        either.rdma = false;
+        either.tcp = book;
+    } else if (!either.split(book)) {
+        return false;
+    }
+    if (either.rdma) return true;
+    *kind = NetworkKind::kTcp;
+    const auto& own_services = either.tcp[node];
+    const auto& next_services = either.tcp[(node + 1) % either.tcp.size()];
+    std::vector<TcpAddress> own, next;
+    uint16_t port = 0;
+    if (own_services.empty() || next_services.empty() || !decode_addresses(own_services[0], &own, &port) ||
+        !decode_addresses(next_services[0], &next, &port))
+        return false;
+    order_addresses(next, &own);
+    *mbps = own.front().speed_mbps == kBridgeMbps ? 0 : own.front().speed_mbps;
+    return true;
 }
 
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all) {

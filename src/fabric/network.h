@@ -109,6 +109,12 @@ bool may_use_tcp(const NetworkSettings& settings, bool for_host_memory);
 std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool for_host_memory,
                                           PortShare share, std::string* error);
 
+// By the addresses of all service processes: what make_fabric() of open_own_network() takes in each of them.
+// With TCP, `mbps` becomes the speed of the interface of `node` on which the node after it reaches it; 0: not
+// known. False: the addresses are not what service processes say.
+bool look_at_network(const NetworkSettings& settings, bool for_host_memory, const ServiceBook& book,
+                     size_t node, NetworkKind* kind, uint32_t* mbps);
+
 // The addresses of a node's service processes in one piece, and back. False: not `count` of them.
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all);
 bool split_addresses(std::span<const std::byte> all, size_t count, std::vector<std::vector<std::byte>>* out);

@@ -250,6 +250,23 @@ int start_workers_exchange(ls_context& c) {
     return c.exchange.start(c.exchange.user, c.out.data(), c.in.data(), longest);
 }
 
+// False: what service processes say of where the network reaches them is no address.
+bool note_network(ls_context& c) {
+    const bool hosts = c.options.host != nullptr;
+    ServiceBook book(c.workers.size());
+    for (size_t node = 0; node < book.size(); ++node) {
+        if (!split_addresses(c.workers[node], c.options.service_count + hosts, &book[node])) return false;
+        book[node].resize(c.options.service_count);  // the agent's comes last
+    }
+    NetworkKind kind{};
+    if (!look_at_network(parameters_of(c).service.network_settings, hosts, book, c.node, &kind,
+                         &c.surroundings.link_mbps))
+        return false;
+    c.surroundings.joined_by =
+        kind == NetworkKind::kTcp ? ls_surroundings::LS_JOINED_BY_TCP : ls_surroundings::LS_JOINED_BY_UCX;
+    return true;
+}
+
 int start_attaching(ls_context& c) {
     c.state = ls_context::State::kAttaching;
     c.deadline_ns = now_ns() + c.options.limit_s * 1'000'000'000ull;
@@ -304,6 +321,7 @@ int step(ls_context& c) {
                 std::vector<std::byte>& all = c.workers[c.places[r].node];
                 memcpy(all.data(), c.in.data() + r * c.out.size(), all.size());
             }
+            if (!note_network(c)) c.problem = "the address of a service process is none";
             return start_attaching(c);
         case State::kAttaching: {
             if (!turn_attaching(c)) return LS_IN_PROGRESS;
@@ -323,6 +341,7 @@ int step(ls_context& c) {
             c.in = std::vector<std::byte>();
             c.out = std::vector<std::byte>();
             c.workers.clear();
+            c.surroundings.spare_cores = SightLayout::job(c.sight.data()).spare_cores.load() != 0;
             c.state = State::kReady;
             return LS_OK;
         case State::kReady:

@@ -130,6 +130,7 @@ struct ls_context {
     std::vector<std::vector<std::byte>> workers;  // by node: where the network reaches its service processes
     std::vector<std::byte> own_workers;           // this node's, on its leader
     bool network = false;                         // nodes reach each other over a network only
+    ls_surroundings surroundings{};
     // Of a job on DPUs: what was asked for, whether ranks' memory has aliases there, and on a node's leader
     // what tells whether it can have.
     ls_memory_mode far_mode = LS_MEMORY_AUTO;

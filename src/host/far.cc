@@ -249,6 +249,7 @@ void Far::hear_ready(const SessionReady& ready) {
         c_.node_count = ready.nodes;
         c_.local = ready.leader ? 0 : 1;
         c_.aliases = ready.aliases;
+        c_.surroundings = {ls_surroundings::LS_JOINED_BY_UCX, ready.spare_cores, 0};
         return;
     }
     for (ls_group* group : c_.groups) {

@@ -234,6 +234,15 @@ uint32_t ls_node(const ls_context* context);
 const char* ls_memory_reach(const ls_context* context);
 uint32_t ls_node_count(const ls_context* context);
 
+/* What this rank knows of its job's service processes. Ranks may know different things: to choose by it they agree
+ * first. After LS_OK from ls_context_test. */
+typedef struct ls_surroundings {
+    enum { LS_JOINED_BY_NONE, LS_JOINED_BY_TCP, LS_JOINED_BY_UCX } joined_by; /* none: they share one machine */
+    int spare_cores;    /* not 0: each of this rank's node has a core that no rank needs */
+    uint32_t link_mbps; /* of the interface on which others reach them; 0: not known */
+} ls_surroundings;
+void ls_look_around(const ls_context* context, ls_surroundings* out);
+
 typedef struct ls_trace_event {
     uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
     uint32_t lane;             /* UINT32_MAX: this rank; else service process of this node */

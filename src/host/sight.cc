@@ -134,6 +134,10 @@ uint32_t ls_node_count(const ls_context* context) {
     return context->node_count;
 }
 
+void ls_look_around(const ls_context* context, ls_surroundings* out) {
+    *out = context->surroundings;
+}
+
 uint32_t ls_trace_take(ls_context* context, ls_trace_event* out, uint32_t max) {
     ls_context& c = *context;
     if (c.trace.empty() || is_forked(c)) return 0;

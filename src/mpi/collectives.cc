@@ -88,7 +88,7 @@ Reason plan_uniform(Call call, const void* sendbuf, int64_t sendcount, MPI_Datat
     if (to_all && in_place && whole > shim().settings.snapshot_bytes_max) return Reason::kSnapshot;
 
     Operation* operation = new_operation(group, call);
-    operation->bytes = whole;
+    operation->bytes = operation->table_bytes = whole;
     ls_arguments& arguments = operation->arguments;
     arguments.algorithm = algorithm;
     arguments.in_place = in_place;
@@ -117,7 +117,7 @@ Reason plan_bcast(Call call, void* buffer, int64_t count, MPI_Datatype datatype,
     if (Reason reason = select(*group, call, block.bytes, &algorithm); reason != Reason::kNone) return reason;
 
     Operation* operation = new_operation(group, call);
-    operation->bytes = block.bytes;
+    operation->bytes = operation->table_bytes = block.bytes;
     ls_arguments& arguments = operation->arguments;
     arguments.algorithm = algorithm;
     arguments.root = static_cast<uint32_t>(root);

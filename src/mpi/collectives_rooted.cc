@@ -42,6 +42,7 @@ Reason plan_gather(Call call, const void* sendbuf, int64_t sendcount, MPI_Dataty
 
     Operation* operation = new_rooted(group, call, algorithm, root, in_place);
     operation->bytes = is_root ? whole : 0;
+    operation->table_bytes = whole;
     operation->arguments.send_block_bytes = in_place ? recv.bytes : send.bytes;
     operation->arguments.recv_block_bytes = recv.bytes;
     if (is_root) stage_recv(operation, recv, static_cast<uint64_t>(group->size) * recv.count, whole);
@@ -70,6 +71,7 @@ Reason plan_scatter(Call call, const void* sendbuf, int64_t sendcount, MPI_Datat
 
     Operation* operation = new_rooted(group, call, algorithm, root, in_place);
     operation->bytes = recv.bytes;
+    operation->table_bytes = whole;
     operation->arguments.send_block_bytes = send.bytes;
     operation->arguments.recv_block_bytes = recv.bytes;
     if (!in_place) stage_recv(operation, recv, recv.count, recv.bytes);

@@ -73,7 +73,7 @@ Reason plan_allgatherv(Call call, const void* sendbuf, int64_t sendcount, MPI_Da
     if (in_place) send.bytes = recv.bytes_of(group->rank);
 
     Operation* operation = new_operation(group, call);
-    operation->bytes = recv.bytes;
+    operation->bytes = operation->table_bytes = recv.bytes;
     ls_arguments& arguments = operation->arguments;
     arguments.algorithm = algorithm;
     arguments.in_place = in_place;

@@ -16,8 +16,9 @@ struct GroupRecord {
     MPI_Comm comm = MPI_COMM_NULL;  // for its error handler; null once the communicator is gone
     int rank = 0, size = 0;
     uint32_t nodes = 1, ranks_per_node = 1;  // on which it has members; the most members on one
-    // By Selected: the rule that the last call of the collective fell under. Calls repeat their sizes.
-    std::atomic<const SelectionRule*> rules[kSelectedCount] = {};
+    // By form and Selected: the rule that the last call of the collective fell under. Calls repeat their
+    // sizes.
+    std::atomic<const SelectionRule*> rules[kSelectionForms][kSelectedCount] = {};
     std::atomic<int> references = 1;
     GroupRecord* previous = nullptr;
     GroupRecord* next = nullptr;

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <vector>
@@ -238,12 +239,33 @@ bool keeps_cores() {
 #endif
 }
 
-// On any machine of the job. Collective: the table of rules goes by it.
-bool is_crowded() {
-    int crowded = keeps_cores();
-    PMPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, shim().world);
-    return crowded != 0;
+// For tests: what a rank would say is what the variable says.
+uint64_t told(const char* variable, uint64_t found) {
+    const char* const text = getenv(variable);
+    return text != nullptr ? strtoull(text, nullptr, 10) : found;
 }
+
+// What the table of rules asks of the job. Collective: nodes may see different things, but must choose alike.
+// So it is crowded if any machine is, has spare cores if all nodes have, and is as fast as its slowest link;
+// one that is not known makes the rate unknown.
+SelectionPoint agreed_place() {
+    ls_surroundings mine{};
+    ls_look_around(shim().context, &mine);
+    uint64_t least[] = {!keeps_cores(), told("LONGSHORE_INTERNAL_SPARE", mine.spare_cores != 0),
+                        told("LONGSHORE_INTERNAL_LINK_MBPS", mine.link_mbps),
+                        static_cast<uint64_t>(mine.joined_by)};
+    PMPI_Allreduce(MPI_IN_PLACE, least, std::size(least), MPI_UINT64_T, MPI_MIN, shim().world);
+    SelectionPoint place;
+    place.crowded = least[0] == 0;
+    place.spare = least[1];
+    place.network = least[3];
+    const uint64_t said = shim().settings.link_rate.mbps;
+    if (place.network != kNetworkNone) place.rate = said != 0 ? said : least[2];
+    return place;
+}
+static_assert(ls_surroundings::LS_JOINED_BY_NONE == kNetworkNone &&
+              ls_surroundings::LS_JOINED_BY_TCP == kNetworkTcp &&
+              ls_surroundings::LS_JOINED_BY_UCX == kNetworkUcx);
 
 void on_log(void*, int level, const char* line) {
     say(static_cast<LogLevel>(level), line);
@@ -382,7 +404,7 @@ void start(KeySpace* space) {
     if (s.size == 1 || !s.settings.offload || create_group_keyval(&s.keyval) != MPI_SUCCESS) return;
     if (!attach()) return;
     s.oversubscribed = more_busy_than_cores();
-    s.crowded = is_crowded();
+    s.place = agreed_place();
     s.on = true;
     make_group(MPI_COMM_WORLD);
     make_group(MPI_COMM_SELF);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "mpi/at_once.h"
 #include "mpi/give_up.h"
 #include "mpi/helper.h"
 #include "mpi/persistent.h"
@@ -191,6 +192,7 @@ Progress progress_locked(Done* done) {
 Progress finish_done(Progress progress, const Done& done) {
     for (size_t i = 0; i < done.count; ++i) {
         Operation* operation = done.items[i].operation;
+        note_complete(*operation);
         complete(operation, done.items[i].result);
         const MPI_Request request = operation->request;
         std::atomic_ref<bool>(operation->open).store(false, std::memory_order_release);
@@ -268,6 +270,7 @@ void Operation::reset() {
     group = nullptr;
     open = reported = given_up = active = false;
     error = lost = MPI_SUCCESS;
+    table_bytes = 0;
     request = MPI_REQUEST_NULL;
     packed_first.clear();
     unpacked_last.clear();
@@ -396,6 +399,7 @@ int start_request(Operation* operation, MPI_Request* request) {
     if (error != MPI_SUCCESS) return error;  // the operation goes on without a request: out of memory
     *request = operation->request;
     add_request(operation);
+    note_started(operation);
     add_open(operation);
     return MPI_SUCCESS;
 }

@@ -44,8 +44,9 @@ struct Operation {
     ls_operation* host = nullptr;
     GroupRecord* group = nullptr;
     Call call{};
-    uint64_t bytes = 0;  // that arrive at this rank, its own block included
-    bool open = false;   // on the list of open operations; threads look at it with is_open()
+    uint64_t bytes = 0;        // that arrive at this rank, its own block included
+    uint64_t table_bytes = 0;  // as the table of rules counts them; 0 where it does not
+    bool open = false;         // on the list of open operations; threads look at it with is_open()
     int error = MPI_SUCCESS;
     MPI_Request request = MPI_REQUEST_NULL;
     bool reported = false;  // said who is missing
@@ -67,6 +68,12 @@ struct Operation {
     // its result.
     int tag = 0;
     bool active = false;
+
+    // With statistics, of one that is not blocking (at_once.h): when it started, and as which of the rank's;
+    // whether no other was open then; when the program waited for it first, 0: not yet.
+    uint64_t started_ns = 0, nth = 0;
+    bool alone = false;
+    std::atomic<uint64_t> waited_ns = 0;
 
     bool is_persistent() const { return call.form == Form::kPersistent; }
     void reset();  // as new, with the memory of its vectors

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <vector>
 
+#include "mpi/at_once.h"
 #include "mpi/collectives.h"
 
 namespace longshore::mpi {
@@ -62,6 +63,7 @@ int start_persistent(Operation* operation) {
         return raise_error(operation->group, error_of(rc));
     }
     operation->active = true;
+    note_started(operation);
     add_open(operation);
     return MPI_SUCCESS;
 }

@@ -3,30 +3,6 @@
 namespace longshore::mpi {
 namespace {
 
-Selected selected_of(Call call) {
-    switch (call.collective()) {
-        case LS_ALLTOALL:
-            return Selected::kAlltoall;
-        case LS_ALLTOALLV:
-            return Selected::kAlltoallv;
-        case LS_ALLGATHER:
-            return Selected::kAllgather;
-        case LS_ALLGATHERV:
-            return Selected::kAllgatherv;
-        case LS_BCAST:
-            return Selected::kBcast;
-        case LS_GATHER:
-            return Selected::kGather;
-        case LS_GATHERV:
-            return Selected::kGatherv;
-        case LS_SCATTER:
-            return Selected::kScatter;
-        case LS_SCATTERV:
-            return Selected::kScatterv;
-    }
-    __builtin_unreachable();
-}
-
 Carrier carrier_of(ls_algorithm algorithm) {
     switch (algorithm) {
         case LS_DIRECT:
@@ -58,17 +34,48 @@ Reason carried_by(Carrier carrier, Reason by_mpi, ls_algorithm* algorithm) {
 
 }  // namespace
 
+Selected selected_of(Call call) {
+    switch (call.collective()) {
+        case LS_ALLTOALL:
+            return Selected::kAlltoall;
+        case LS_ALLTOALLV:
+            return Selected::kAlltoallv;
+        case LS_ALLGATHER:
+            return Selected::kAllgather;
+        case LS_ALLGATHERV:
+            return Selected::kAllgatherv;
+        case LS_BCAST:
+            return Selected::kBcast;
+        case LS_GATHER:
+            return Selected::kGather;
+        case LS_GATHERV:
+            return Selected::kGatherv;
+        case LS_SCATTER:
+            return Selected::kScatter;
+        case LS_SCATTERV:
+            return Selected::kScatterv;
+    }
+    __builtin_unreachable();
+}
+
 Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algorithm) {
     const Shim& s = shim();
     const Selected collective = selected_of(call);
     const auto i = static_cast<size_t>(collective);
     if (const auto forced = s.forced.of[i]) return carried_by(*forced, Reason::kSelected, algorithm);
-    // All but the bytes is the same in every call on the group.
-    const SelectionRule* rule = group.rules[i].load(std::memory_order_relaxed);
+    // All but the bytes is the same in every call of that form on the group.
+    const uint64_t form = call.is_blocking() ? kFormBlocking : kFormNonblocking;
+    std::atomic<const SelectionRule*>& last = group.rules[form][i];
+    const SelectionRule* rule = last.load(std::memory_order_relaxed);
     if (!rule || !rule->bytes.contains(bytes)) {
-        rule = find_rule(s.selection, collective, group.ranks_per_node, group.nodes, bytes, s.crowded);
+        SelectionPoint point = s.place;
+        point.ppn = group.ranks_per_node;
+        point.nodes = group.nodes;
+        point.bytes = bytes;
+        point.form = form;
+        rule = find_rule(s.selection, collective, point);
         if (!rule) return Reason::kSelected;
-        group.rules[i].store(rule, std::memory_order_relaxed);
+        last.store(rule, std::memory_order_relaxed);
     }
     // A rule for the fewest bytes says that they are not worth handing over.
     const bool small = rule->bytes.first == 0 && rule->bytes.last != UINT64_MAX;

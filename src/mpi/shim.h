@@ -24,7 +24,7 @@ struct Shim {
     bool multiple = false;        // MPI_THREAD_MULTIPLE
     bool guarded = false;         // several threads may use the context: those, or the helper
     bool oversubscribed = false;  // more busy processes than cores: do not spin
-    bool crowded = false;         // as the table's condition; equal on all ranks
+    SelectionPoint place;         // what the table of rules asks of the job; equal on all ranks
     pid_t pid = 0;                // a forked child is not the rank
     int rank = 0, size = 0;
     Settings settings;        // rank 0's

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "mpi/at_once.h"
 #include "mpi/json.h"
 #include "mpi/select.h"
 
@@ -267,7 +268,19 @@ void append_memory(std::string* out, const MemoryCounts& m) {
            m.shared_bytes_max, m.adopted, m.refused, m.kept_bytes_max, m.given_back);
 }
 
+// What the table of rules asked of the job.
+void append_conditions(std::string* out) {
+    const SelectionPoint& place = shim().place;
+    const auto word = [](uint64_t answer) { return answer != 0 ? "yes" : "no"; };
+    append(out,
+           "  \"conditions\": {\"network\": \"%s\", \"spare\": \"%s\", \"crowded\": \"%s\", \"rate\": "
+           "\"%s\"},\n",
+           network_name(place.network), word(place.spare), word(place.crowded),
+           place.rate == kRateUnknown ? "unknown" : show_rate(place.rate).c_str());
+}
+
 std::string summary_json(const Counts& counts, const MemoryCounts& memory,
+                         const std::vector<AtOnceCell>& at_once,
                          const std::vector<ls_service_stats>& services) {
     const CallCounts total = total_of(counts);
     ls_late_counts by_collective[kCollectiveCount] = {};
@@ -279,8 +292,10 @@ std::string summary_json(const Counts& counts, const MemoryCounts& memory,
     }
     const ls_late_counts late = late_total(by_collective);
     std::string out = "{\n";
-    append(&out, "  \"ranks\": %d,\n  \"nodes\": %u,\n  \"offload\": %s,\n  \"collectives\": {\n",
-           shim().size, shim().context ? ls_node_count(shim().context) : 0, shim().on ? "true" : "false");
+    append(&out, "  \"ranks\": %d,\n  \"nodes\": %u,\n  \"offload\": %s,\n", shim().size,
+           shim().context ? ls_node_count(shim().context) : 0, shim().on ? "true" : "false");
+    append_conditions(&out);
+    out += "  \"collectives\": {\n";
     const char* separator = "";
     for (int i = 0; i < kCallCount; ++i) {
         if (counts.call[i].calls == 0) continue;
@@ -289,6 +304,7 @@ std::string summary_json(const Counts& counts, const MemoryCounts& memory,
         separator = ",\n";
     }
     out += *separator ? "\n  },\n" : "  },\n";
+    append_at_once(&out, at_once);
     append(&out,
            "  \"late_arrivals\": %" PRIu64 ",\n  \"handed_on\": %" PRIu64 ",\n  \"parked\": %" PRIu64
            ",\n  \"read_by_service\": %" PRIu64 ",\n  \"read_by_rank\": %" PRIu64 ",\n",
@@ -414,11 +430,14 @@ void write_stats() {
     share_out(&mine);
     PMPI_Reduce(&mine, &sum, kWords, MPI_UINT64_T, MPI_SUM, 0, shim().world);
     std::vector<ls_service_stats> services = gather_services();
+    const std::vector<AtOnceCell> at_once = gather_at_once();
     if (shim().rank != 0) return;
-    if (shim().stats_path == "-")
+    if (shim().stats_path == "-") {
         print_line(sum);
-    else
-        write_file(shim().stats_path, summary_json(sum, memory, services));
+        print_at_once(at_once);
+    } else {
+        write_file(shim().stats_path, summary_json(sum, memory, at_once, services));
+    }
 }
 
 void write_file(const std::string& path, const std::string& text) {

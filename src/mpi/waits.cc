@@ -3,6 +3,7 @@
 // in ours.
 #include <vector>
 
+#include "mpi/at_once.h"
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
 #include "mpi/functions.h"
@@ -92,6 +93,7 @@ int startall(int count, MPI_Request requests[]) {
 
 int wait(MPI_Request* request, MPI_Status* status) {
     if (!any_open()) return PMPI_Wait(request, status);
+    note_waits(1, request);
     Operation* ours = find_operation(*request);
     return wait_for(!ours, "MPI_Wait", ours, [&](int* done) -> int {
         if (ours && is_open(*ours)) return MPI_SUCCESS;
@@ -101,6 +103,7 @@ int wait(MPI_Request* request, MPI_Status* status) {
 
 int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
     if (!any_open()) return PMPI_Waitall(count, requests, statuses);
+    note_waits(count, requests);
     const uint64_t begin = trace_wanted() ? now_ns() : 0;
     wait_for_ours(count, requests);
     if (begin) trace_span("wait", "MPI_Waitall", begin, now_ns());
@@ -111,12 +114,14 @@ int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
 
 int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
     if (!any_open()) return PMPI_Waitany(count, requests, index, status);
+    note_waits(count, requests);
     return wait_for(any_native(count, requests), "MPI_Waitany", nullptr,
                     [&](int* done) { return PMPI_Testany(count, requests, index, done, status); });
 }
 
 int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
     if (!any_open()) return PMPI_Waitsome(incount, requests, outcount, indices, statuses);
+    note_waits(incount, requests);
     return wait_for(any_native(incount, requests), "MPI_Waitsome", nullptr, [&](int* done) {
         int rc = PMPI_Testsome(incount, requests, outcount, indices, statuses);
         *done = *outcount != 0;  // MPI_UNDEFINED too: nothing active
@@ -125,32 +130,38 @@ int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], 
 }
 
 int test(MPI_Request* request, int* flag, MPI_Status* status) {
+    note_tests(1, request);
     progress_open();
     return PMPI_Test(request, flag, status);
 }
 
 int testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+    note_tests(count, requests);
     progress_open();
     return test_all(count, requests, flag, statuses);
 }
 
 int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
+    note_tests(count, requests);
     progress_open();
     return PMPI_Testany(count, requests, index, flag, status);
 }
 
 int testsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
+    note_tests(incount, requests);
     progress_open();
     return PMPI_Testsome(incount, requests, outcount, indices, statuses);
 }
 
 int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
+    note_tests(1, &request);
     progress_open();
     return PMPI_Request_get_status(request, flag, status);
 }
 
 // MPI 4.1's forms for several requests; where the MPI lacks them, by the one for one.
 int request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+    note_tests(count, requests);
     progress_open();
     if (native_has(LONGSHORE_INDEX_MPI_Request_get_status_all))
         return PMPI_Request_get_status_all(count, requests, flag, statuses);
@@ -163,6 +174,7 @@ int request_get_status_all(int count, const MPI_Request requests[], int* flag, M
 
 int request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
                            MPI_Status* status) {
+    note_tests(count, requests);
     progress_open();
     if (native_has(LONGSHORE_INDEX_MPI_Request_get_status_any))
         return PMPI_Request_get_status_any(count, requests, index, flag, status);
@@ -181,6 +193,7 @@ int request_get_status_any(int count, const MPI_Request requests[], int* index, 
 
 int request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
                             MPI_Status statuses[]) {
+    note_tests(incount, requests);
     progress_open();
     if (native_has(LONGSHORE_INDEX_MPI_Request_get_status_some))
         return PMPI_Request_get_status_some(incount, requests, outcount, indices, statuses);

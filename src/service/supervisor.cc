@@ -396,6 +396,9 @@ void Supervisor::place_all() {
         if (client->local_rank >= 0) ranks[static_cast<size_t>(client->local_rank)] = client->pid;
     }
     places_ = place_services(p_, cpus_, ranks);
+    const bool spare = std::all_of(places_.begin(), places_.end(),
+                                   [](const PlaceService& place) { return place.may_spin != 0; });
+    SightLayout::job(sight_.data()).spare_cores.store(spare);
     for (size_t s = 0; s < services_.size(); ++s) {
         if (services_[s].control) send_packet(services_[s].control, &places_[s], sizeof places_[s]);
     }

@@ -127,7 +127,7 @@ bool decode(std::span<const std::byte> body, SessionExchange* out) {
 std::vector<std::byte> encode(const SessionReady& m) {
     Body b;
     b.put(m.id).put(uint8_t{m.ok}).put(m.node).put(m.nodes).put(m.ranks_per_node).put(uint8_t{m.leader});
-    return b.put(uint8_t{m.aliases}).put_text(m.reason).take();
+    return b.put(uint8_t{m.aliases}).put(uint8_t{m.spare_cores}).put_text(m.reason).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionReady* out) {
@@ -139,6 +139,7 @@ bool decode(std::span<const std::byte> body, SessionReady* out) {
     out->ranks_per_node = r.get<uint32_t>();
     out->leader = r.get<uint8_t>() == 1;
     out->aliases = r.get<uint8_t>() == 1;
+    out->spare_cores = r.get<uint8_t>() == 1;
     out->reason = get_text(r);
     return whole(r);
 }

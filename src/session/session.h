@@ -16,7 +16,7 @@
 namespace longshore {
 
 constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
-constexpr uint16_t kSessionVersion = 2;         // changes with any of what follows
+constexpr uint16_t kSessionVersion = 3;         // changes with any of what follows
 constexpr uint16_t kSessionPort = 7521;         // where longshored listens unless it is told otherwise
 
 enum class SessionKind : uint16_t {
@@ -72,6 +72,7 @@ struct SessionReady {
              ranks_per_node = 0;  // of the job: where this rank is, how many; of a group: its shape
     bool leader = false;          // of its node
     bool aliases = false;         // of the job: ranks' memory has them on DPUs
+    bool spare_cores = false;     // of the job: the DPU has a core for each of its service processes
     std::string reason;
 };
 

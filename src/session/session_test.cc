@@ -80,7 +80,8 @@ TEST(Session, MessagesComeBackAsTheyWere) {
     EXPECT_EQ(post.data, some_bytes(17));
     EXPECT_EQ(there_and_back(SessionWelcome{false, "no"}).reason, "no");
     EXPECT_FALSE(there_and_back(SessionExchange{9, false, some_bytes(3)}).ok);
-    EXPECT_EQ(there_and_back(SessionReady{1, true, 2, 3, 4, true, true, ""}).ranks_per_node, 4u);
+    EXPECT_EQ(there_and_back(SessionReady{1, true, 2, 3, 4, true, true, false, ""}).ranks_per_node, 4u);
+    EXPECT_TRUE(there_and_back(SessionReady{1, true, 2, 3, 4, true, false, true, ""}).spare_cores);
     const SessionOpened opened = there_and_back(SessionOpened{1, 4096, 8192, some_bytes(20), some_bytes(30)});
     EXPECT_EQ(opened.address, 4096u);
     EXPECT_EQ(opened.key, some_bytes(20));

@@ -61,7 +61,7 @@ void print_markdown() {
 // Itself a table that can be edited and read back.
 void print_algorithms(const Settings& settings, const Selection& selection) {
     fmt::print("# {}\n", settings.algorithms_path.empty() ? "Built in." : "From " + settings.algorithms_path);
-    fmt::print("# collective, most ranks on a node (ppn), nodes, bytes, algorithm: see docs/selection.md\n");
+    fmt::print("# collective, conditions, algorithm: see docs/selection.md\n");
     const auto names = forced_algorithm_names();
     for (size_t i = 0; i < kSelectedCount; ++i) {
         const auto& forced = settings.forced_algorithms.of[i];

@@ -10,6 +10,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/file.h"
 #include "base/selection.h"
 #include "base/text.h"
 #include "tools/launch.h"
@@ -18,6 +19,7 @@
 #include "tools/tools.h"
 #include "tools/tune_measure.h"
 #include "tools/tune_sharing.h"
+#include "tools/tune_stats.h"
 #include "tools/tune_table.h"
 
 namespace longshore::tools {
@@ -41,11 +43,15 @@ std::string own_command() {
     return text;
 }
 
-std::string header(const TuneOptions& options, const nlohmann::json& machine) {
+std::string first_line() {
     char date[32];
     const std::time_t now = std::time(nullptr);
     std::strftime(date, sizeof date, "%Y-%m-%d", std::localtime(&now));
-    std::string text = fmt::format("# Written by 'longshore tune' on {}: {}\n", date, own_command());
+    return fmt::format("# Written by 'longshore tune' on {}: {}\n", date, own_command());
+}
+
+std::string header(const TuneOptions& options, const nlohmann::json& machine) {
+    std::string text = first_line();
     const auto field = [&](const char* name) { return shown(machine.value(name, "unknown")); };
     text += fmt::format("# machine    {}, {} cores, {}\n", field("cpu"), machine.value("cores", 0),
                         field("kernel"));
@@ -164,7 +170,7 @@ std::optional<Checked> checked_point(const TuneOptions& options, const Selection
     }
     const unsigned ppn = (options.ranks + nodes - 1) / nodes;
     const Carrier carrier =
-        choose(selection, collective, ppn, nodes, table_bytes(collective, size, options.ranks));
+        choose(selection, collective, {ppn, nodes, table_bytes(collective, size, options.ranks)});
     return Checked{collective,
                    nodes,
                    size,
@@ -241,6 +247,39 @@ int check(const TuneOptions& options, const std::string& flavour, const std::vec
         return kFailed;
     }
     return print_verdict(points, missing);
+}
+
+// --- from statistics
+int tune_from_stats(const TuneOptions& options) {
+    Selection selection = built_in_selection();
+    std::string text, error;
+    if (!options.algorithms.empty() && !load_selection(options.algorithms, &selection, &error)) {
+        fmt::print(stderr, "longshore tune: {}\n", error);
+        return kUsage;
+    }
+    constexpr size_t kStatsBytesMax = size_t{64} << 20;
+    if (!read_file(options.from_stats, kStatsBytesMax, &text, &error)) {
+        fmt::print(stderr, "longshore tune: {}; 'longshore run --stats FILE' writes it\n", error);
+        return kUsage;
+    }
+    WaitedStatistics statistics;
+    if (!read_waited(text, &statistics, &error)) {
+        fmt::print(stderr,
+                   "longshore tune: {}: {}; take a file that 'longshore run --stats FILE' has written\n",
+                   options.from_stats, error);
+        return kUsage;
+    }
+    const Selection before = selection;
+    std::string table = first_line();
+    for (const std::string& line : apply_waited(statistics, &selection)) {
+        fmt::print(stderr, "{}\n", line);
+        table += "# " + line + "\n";
+    }
+    if (statistics.calls.empty())
+        fmt::print(stderr, "longshore tune: no nonblocking call was carried by Longshore in that run\n");
+    if (selection == before)
+        fmt::print(stderr, "longshore tune: nothing changes: the table is the one it started from\n");
+    return write_file(options, table + "\n" + format_selection(selection));
 }
 
 // --- the command
@@ -360,6 +399,18 @@ void add_tune(CLI::App& app, int* exit_code) {
                      "instead: compare the choices of this table with every algorithm forced")
         ->type_name("FILE")
         ->excludes(output);
+    CLI::Option* from_stats =
+        command
+            ->add_option(
+                "--from-stats", options->from_stats,
+                "instead: a table by the statistics of a run, for the next one (see the manual page)")
+            ->type_name("FILE");
+    command
+        ->add_option("--algorithms", options->algorithms,
+                     "with --from-stats: the table of that run (default: the built-in one)")
+        ->type_name("FILE")
+        ->needs(from_stats);
+    from_stats->excludes(command->get_option("--check"));
     command->add_flag("--quick", options->quick, "few sizes and samples: to try it, not to keep");
     command->add_flag("--sharing", options->sharing,
                       "instead: what it costs to share memory between ranks, and when it has paid");
@@ -370,11 +421,16 @@ Examples:
   longshore tune -n 4 --nodes 1,2 -o algorithms
   longshore run --algorithms algorithms mpirun -np 4 ./program
   longshore tune -n 4 --nodes 1,2 --check algorithms
+  longshore run --stats stats mpirun -np 4 ./program && longshore tune --from-stats stats -o algorithms
   longshore tune --sharing
 
 Exit code: 0; 1 if nothing could be measured or written, or --check misses its goals; 2 bad option, setting or
 file; 125 an MPI, the benchmark or the shim is missing.)");
-    command->callback([=] { *exit_code = options->sharing ? tune_sharing() : run(*options); });
+    command->callback([=] {
+        *exit_code = options->sharing               ? tune_sharing()
+                     : !options->from_stats.empty() ? tune_from_stats(*options)
+                                                    : run(*options);
+    });
 }
 
 }  // namespace longshore::tools

@@ -23,6 +23,7 @@ struct TuneOptions {
     int samples = 0;
     Objective objective = Objective::kLatency;
     std::string output, check;
+    std::string from_stats, algorithms;
     bool quick = false, sharing = false;
 };
 

@@ -91,7 +91,7 @@ TEST(TuneTable, WhatComesOutIsAWholeTable) {
         ASSERT_TRUE(parse_selection(format_rules(collective, made), &selection, &error)) << error.message;
         if (!has_bytes(collective)) continue;
         for (const TunedPoint& one : points)
-            EXPECT_EQ(choose(selection, collective, 1, one.nodes, one.bytes), pick_carrier(one.figures));
+            EXPECT_EQ(choose(selection, collective, {1, one.nodes, one.bytes}), pick_carrier(one.figures));
     }
 }
 

@@ -302,17 +302,18 @@ class Cluster:
         self.agent.chmod(0o755)
 
     def mpirun(self, words, per_node, strided=False, mpi="openmpi"):
-        """The words that start `words` under that MPI's mpirun, per_node ranks on each node."""
-        count = str(per_node * len(self.nodes))
+        """The words that start `words` under that MPI's mpirun, per_node ranks on each node, or a list of how many."""
+        counts = [per_node] * len(self.nodes) if isinstance(per_node, int) else per_node
+        count = str(sum(counts))
         hosts = self.folder / f"hosts-{mpi}"
         start = [*self.head.enter_network(), f"mpirun.{mpi}"]
         if mpi == "mpich":
             # Its mpirun goes round the nodes as they are listed.
-            lines = [f"{node.name}:{1 if strided else per_node}" for node in self.nodes]
+            lines = [f"{node.name}:{1 if strided else ranks}" for node, ranks in zip(self.nodes, counts)]
             hosts.write_text("\n".join(lines) + "\n")
             return [*start, "-launcher", "ssh", "-launcher-exec", str(self.agent), "-f", str(hosts), "-iface", "net0",
                     "-np", count, *words]
-        hosts.write_text("".join(f"{node.name} slots={per_node}\n" for node in self.nodes))
+        hosts.write_text("".join(f"{node.name} slots={ranks}\n" for node, ranks in zip(self.nodes, counts)))
         return [*start, "--allow-run-as-root", "--hostfile", str(hosts), "--mca", "plm_rsh_agent", str(self.agent),
                 "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl_tcp_if_include", "net0",
                 "--mca", "oob_tcp_if_include", "net0", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none",

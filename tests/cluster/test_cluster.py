@@ -287,6 +287,21 @@ class TestJobs(unittest.TestCase):
                                       per_node=2 if mpi == "openmpi" else 1, strided=strided, mpi=mpi)
                         self.check(done, "collectives: ok")
 
+    def test_conditions_are_agreed_between_nodes(self):
+        """Where ranks fill the cores of one node, no core is spare, though one is on the other."""
+        cores = len(os.sched_getaffinity(0))
+        if cores < 2:
+            self.skipTest("one core")
+        with cluster.Cluster(2) as nodes:
+            for counts, spare in (([1, 1], "yes"), ([1, cores], "no"), ([cores, 1], "no")):
+                stats = nodes.folder / "stats"
+                words = [BUILD / "bin/longshore", "run", "--quiet", "--stats", stats, "--set", "network=tcp", "--",
+                         program("collectives", "openmpi"), "100"]
+                launch(nodes, list(map(str, words)), per_node=counts)
+                conditions = json.loads(stats.read_text())["conditions"]
+                self.assertEqual((conditions["spare"], conditions["network"], conditions["rate"]),
+                                 (spare, "tcp", "10G"), counts)  # so fast is a veth, it says
+
     def test_every_collective_by_dpus(self):
         for count, strided in TestApplications.DPU_SHAPES:
             with cluster.Cluster(count, dpus=True) as nodes:

@@ -160,7 +160,7 @@ Bytes make_message(Prng* random) {
         case 0:
             return encode(SessionExchange{static_cast<uint32_t>(random->next()), true, some(random, 100)});
         case 1:
-            return encode(SessionReady{1, true, 0, 1, 2, false, true, "why"});
+            return encode(SessionReady{1, true, 0, 1, 2, false, true, true, "why"});
         case 2:
             return encode(SessionOpened{1, random->next(), random->next() >> random->below(64),
                                         some(random, 300), make_exported(random)});

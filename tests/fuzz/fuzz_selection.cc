@@ -26,19 +26,20 @@ void require_cover(const Selection& selection, Prng* random) {
         const auto& rules = selection.rules[i];
         require(!rules.empty());
         for (int round = 0; round < 64; ++round) {
-            const SelectionRule& a = rules[random->below(rules.size())];
-            const SelectionRule& b = rules[random->below(rules.size())];
-            const SelectionRule& c = rules[random->below(rules.size())];
-            const uint64_t ppn = std::max<uint64_t>(1, a.ppn.last + random->below(2));
-            const uint64_t nodes = std::max<uint64_t>(1, b.nodes.last + random->below(2));
-            const uint64_t bytes = c.bytes.last + random->below(2);
-            const bool crowded = random->below(2) != 0;
-            const auto count = std::count_if(rules.begin(), rules.end(), [&](const SelectionRule& rule) {
-                return rule.ppn.contains(ppn) && rule.nodes.contains(nodes) && rule.bytes.contains(bytes) &&
-                       rule.crowded.contains(crowded);
-            });
+            const auto any = [&]() -> const SelectionRule& { return rules[random->below(rules.size())]; };
+            SelectionPoint at;
+            at.ppn = std::max<uint64_t>(1, any().ppn.last + random->below(2));
+            at.nodes = std::max<uint64_t>(1, any().nodes.last + random->below(2));
+            at.bytes = any().bytes.last + random->below(2);
+            at.crowded = random->below(2);
+            at.form = random->below(kFormNonblocking + 1);
+            at.network = random->below(kNetworkUcx + 1);
+            at.spare = random->below(2);
+            at.rate = any().rate.last + random->below(2);
+            const auto count = std::count_if(rules.begin(), rules.end(),
+                                             [&](const SelectionRule& rule) { return rule.contains(at); });
             require(count == 1);
-            require(find_rule(selection, static_cast<Selected>(i), ppn, nodes, bytes, crowded) != nullptr);
+            require(find_rule(selection, static_cast<Selected>(i), at) != nullptr);
         }
     }
 }

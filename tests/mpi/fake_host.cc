@@ -268,6 +268,9 @@ uint32_t ls_node(const ls_context*) {
 const char* ls_memory_reach(const ls_context*) {
     return "direct";
 }
+void ls_look_around(const ls_context*, ls_surroundings* out) {
+    *out = {};
+}
 uint32_t ls_node_count(const ls_context*) {
     return 1;
 }

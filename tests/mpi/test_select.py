@@ -37,7 +37,8 @@ class Select(job.JobTest):
         self.assertEqual(status == 0, code == 0, f"{status}\n{running.describe()}")
         if not stats.exists():  # settings that are not usable: nobody knows where to
             return None, running.output
-        calls = json.loads(stats.read_text())["collectives"]
+        whole = json.loads(stats.read_text())
+        calls, self.conditions = whole["collectives"], whole["conditions"]
         stats.unlink()
         for name, call in calls.items():
             self.assertEqual(sum(call["algorithms"].values()), call["calls"], name)
@@ -74,6 +75,88 @@ class Select(job.JobTest):
         crowded = not job.FLAVOUR.startswith("openmpi") and RANKS > os.cpu_count()
         calls, output = self.run_select(LONGSHORE_ALGORITHMS_FILE=table)
         self.assertEqual(calls["MPI_Bcast"], {"staged-flat" if crowded else "mpi": 5}, output)
+
+    def test_form(self):
+        table = self.file("table", "bcast form blocking staged-flat\nbcast form nonblocking staged-hierarchical\n")
+        calls, output = self.run_select(LONGSHORE_ALGORITHMS_FILE=table)
+        self.assertEqual(calls["MPI_Bcast"], {"staged-flat": 5}, output)
+        self.assertEqual(calls["MPI_Ibcast"], {"staged-hierarchical": 1}, output)
+
+    def test_persistent_calls_are_nonblocking_ones(self):
+        table = self.file("table", "allgather form blocking direct\nallgather form nonblocking staged-flat\n")
+        calls, output = self.run_select([self.program("persistent")], LONGSHORE_ALGORITHMS_FILE=table)
+        self.assertEqual(set(calls["MPI_Allgather_init"]) & {"direct", "staged-flat"}, {"staged-flat"}, output)
+
+    def said(self, setting, first, others, **settings):
+        """What all ranks go by when rank 0 and the others say different things of their nodes."""
+        table = self.file("table", "bcast spare yes staged-flat\nbcast spare no staged-hierarchical\n"
+                                   "alltoall rate unknown staged\nalltoall rate 0-2.5G mpi\nalltoall rate 2.5G- direct\n")
+        calls, output = self.run_select(self.by_rank(setting, first, others), LONGSHORE_ALGORITHMS_FILE=table, **settings)
+        for name in ("MPI_Bcast", "MPI_Alltoall"):
+            self.assertEqual(len(calls[name]), 1, output)
+        return next(iter(calls["MPI_Bcast"])), next(iter(calls["MPI_Alltoall"])), self.conditions
+
+    def by_tcp(self):
+        """Settings with which emulated nodes reach each other by TCP."""
+        part = job.BUILD / "lib" / "longshore-tcp.so"
+        if not part.exists():
+            self.skipTest("built without OpenSSL")
+        if not (self.folder / part.name).exists():
+            (self.folder / part.name).symlink_to(part)
+        return {"LONGSHORE_INTERNAL_NETWORK_ALWAYS": 1, "LONGSHORE_NETWORK": "tcp"}
+
+    def test_a_core_is_spare_if_it_is_on_all_nodes(self):
+        for first, others, spare in ((1, 1, "yes"), (1, 0, "no"), (0, 1, "no"), (0, 0, "no")):
+            bcast, _, conditions = self.said("LONGSHORE_INTERNAL_SPARE", first, others)
+            self.assertEqual((bcast, conditions["spare"]),
+                             ("staged-flat" if spare == "yes" else "staged-hierarchical", spare))
+
+    def test_the_slowest_link_counts(self):
+        rate, network = "LONGSHORE_INTERNAL_LINK_MBPS", self.by_tcp()
+        for first, others, text, algorithm in ((10000, 2000, "2G", "mpi"), (2000, 10000, "2G", "mpi"),
+                                               (10000, 25000, "10G", "direct"), (10000, 0, "unknown", "staged"),
+                                               (0, 10000, "unknown", "staged")):
+            _, alltoall, conditions = self.said(rate, first, others, **network)
+            self.assertEqual((alltoall, conditions["rate"], conditions["network"]), (algorithm, text, "tcp"))
+        _, alltoall, conditions = self.said(rate, 10000, 0, LONGSHORE_LINK_RATE="1.5G", **network)
+        self.assertEqual((alltoall, conditions["rate"]), ("mpi", "1.5G"))
+
+    def test_the_rate_of_rank_0_holds(self):
+        _, alltoall, conditions = self.said("LONGSHORE_LINK_RATE", "100M", "40G", **self.by_tcp())
+        self.assertEqual((alltoall, conditions["rate"]), ("mpi", "100M"))
+
+    def test_without_a_network_there_is_no_rate(self):
+        _, alltoall, conditions = self.said("LONGSHORE_INTERNAL_LINK_MBPS", 10000, 10000, LONGSHORE_LINK_RATE="1.5G")
+        self.assertEqual((alltoall, conditions["rate"], conditions["network"]), ("staged", "unknown", "none"))
+
+    def test_calls_that_are_waited_for_at_once(self):
+        stats, calls = self.folder / "at_once.json", 20 * RANKS
+        running = job.Job(self, RANKS, [self.program("at_once")], nodes=2, LONGSHORE_STATS=str(stats))
+        self.assertEqual(running.wait(60), 0, running.describe())
+        cells = {cell["call"]: cell for cell in json.loads(stats.read_text())["waited_at_once"]}
+        self.assertEqual(set(cells), {"MPI_Ialltoall", "MPI_Ialltoallv", "MPI_Ibcast", "MPI_Iallgather", "MPI_Igather"})
+        for name, cell in cells.items():
+            self.assertEqual((cell["nodes"], cell["ranks_per_node"]), (2, RANKS // 2), cell)
+            self.assertEqual(cell["calls"], calls * (2 if name == "MPI_Iallgather" else 1), cell)
+            self.assertEqual(cell["collective"], name.removeprefix("MPI_I"))
+        # Another process may take the core between the start and the wait.
+        for name in ("MPI_Ialltoall", "MPI_Ialltoallv"):
+            self.assertGreater(cells[name]["at_once"], calls / 2, cells[name])
+        for name in ("MPI_Ibcast", "MPI_Iallgather", "MPI_Igather"):
+            self.assertEqual(cells[name]["at_once"], 0, cells[name])
+        sizes = {"MPI_Ialltoall": RANKS, "MPI_Ibcast": 1, "MPI_Iallgather": RANKS, "MPI_Igather": RANKS}
+        for name, blocks in sizes.items():
+            first = blocks * 65536
+            self.assertEqual((cells[name]["bytes_first"], cells[name]["bytes_last"]), (first, 2 * first - 1))
+        self.assertNotIn("bytes_first", cells["MPI_Ialltoallv"])
+
+    def test_they_are_told_in_a_line(self):
+        running = job.Job(self, RANKS, [self.program("at_once")], nodes=2, LONGSHORE_STATS="-")
+        self.assertEqual(running.wait(60), 0, running.describe())
+        for name in ("MPI_Ialltoall", "MPI_Ialltoallv"):
+            self.assertRegex(running.output, rf"(?m)^longshore: {name}: \d+ of {20 * RANKS} calls were waited for at once: "
+                                             "nothing could overlap; 'longshore tune --from-stats FILE'")
+        self.assertEqual(running.output.count("waited for at once"), 2, running.output)
 
     def test_forced_algorithms(self):
         calls, _ = self.run_select(LONGSHORE_ALGORITHMS_FILE=self.file("table", TABLE),

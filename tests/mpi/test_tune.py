@@ -61,6 +61,32 @@ class Tune(job.JobTest):
         self.assertIn(str(table), shown.stdout)
         self.check_nothing_left()
 
+    def test_from_stats(self):
+        """A program that waits at once: what its statistics say holds in the next run, and only for those calls."""
+        before, after, stats = self.folder / "before", self.folder / "after", self.folder / "stats"
+        names = ("alltoall", "alltoallv", "gather")
+        before.write_text("".join(f"{name} form blocking staged\n{name} form nonblocking direct\n" for name in names))
+
+        def run(table):
+            running = job.Job(self, 2, [self.program("at_once")], forced={}, LONGSHORE_STATS=str(stats),
+                              LONGSHORE_ALGORITHMS_FILE=str(table))
+            self.assertEqual(running.wait(60), 0, running.describe())
+            return json.loads(stats.read_text())
+
+        for _ in range(10):  # other processes of this machine may take the ranks' cores
+            said = run(before)
+            shares = {cell["collective"]: cell["at_once"] / cell["calls"] for cell in said["waited_at_once"]}
+            if min(shares["alltoall"], shares["alltoallv"]) >= 0.95:
+                break
+        self.assertEqual({name: list(said["collectives"][f"MPI_I{name}"]["algorithms"]) for name in names},
+                         {name: ["direct"] for name in names})
+        done = subprocess.run([LONGSHORE, "tune", "--from-stats", stats, "--algorithms", before, "-o", after],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = run(after)
+        self.assertEqual({name: list(said["collectives"][f"MPI_I{name}"]["algorithms"]) for name in names},
+                         {"alltoall": ["staged"], "alltoallv": ["staged"], "gather": ["direct"]}, done.stderr)
+
     def test_check(self):
         table = self.folder / "table"
         table.write_text("bcast bytes 0-4K direct\nbcast bytes 4K- staged-flat\n")

@@ -129,7 +129,7 @@ class Config(CommandTest):
     def test_shows_default_and_current_value(self):
         rows = {row["name"]: row for row in json.loads(
             self.longshore("config", "--json", LONGSHORE_SNAPSHOT_BYTES_MAX="131072").stdout)}
-        self.assertLessEqual(len(rows), 31)
+        self.assertLessEqual(len(rows), 32)
         self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["value"], "128K")
         self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["default"], "256M")
         for row in rows.values():
@@ -356,6 +356,65 @@ class Tune(CommandTest):
         self.assertIn("nothing was measured", done.stderr)
         self.assertFalse((self.root / "table").exists())
         self.assertEqual(done.stdout, "")
+
+
+class TuneFromStats(CommandTest):
+    """No MPI and no shim are needed for it."""
+
+    def stats(self, *cells, **collectives):
+        path = self.root / "stats"
+        path.write_text(json.dumps({"collectives": collectives, "waited_at_once": [
+            {"call": "MPI_I" + cell[0], "collective": cell[0], "nodes": 2, "ranks_per_node": 4, "bytes_first": 1024,
+             "bytes_last": 2047, "calls": cell[1], "at_once": cell[2]} for cell in cells]}))
+        return path
+
+    def test_calls_that_were_waited_for_at_once_get_the_rules_of_blocking_ones(self):
+        table = self.root / "before"
+        table.write_text("bcast form blocking mpi\nbcast form nonblocking direct\n")
+        done = self.longshore("tune", "--from-stats", self.stats(("bcast", 40, 40), ("gather", 40, 1)), "--algorithms", table,
+                              "-o", "after", expect=0)
+        self.assertEqual((self.root / "after").read_text(), done.stdout)
+        self.assertRegex(done.stdout, r"\A# Written by 'longshore tune' on \d{4}-\d\d-\d\d: .*--from-stats")
+        self.assertIn("# bcast, 2 nodes, 4 ranks per node, 1K-2K bytes: 40 of 40 calls were waited for at once: they get the "
+                      "rules for blocking calls\n", done.stdout)
+        self.assertIn("gather, 2 nodes, 4 ranks per node, 1K-2K bytes: 1 of 40 calls were waited for at once: not nearly all; "
+                      "they keep their rules\n", done.stderr)
+        rules = [line.split() for line in done.stdout.splitlines() if line.startswith("bcast")]
+        self.assertIn("bcast form nonblocking ppn 4 nodes 2 bytes 1K-2K mpi".split(), rules)
+        self.assertEqual(sum(rule[-1] == "mpi" for rule in rules), 2)
+        shown = self.longshore("config", "--algorithms", LONGSHORE_ALGORITHMS_FILE="after", expect=0).stdout
+        self.assertEqual([line.split() for line in shown.splitlines() if line.startswith("bcast")], rules)
+        self.assertNotIn("nothing changes", done.stderr)
+
+    def test_persistent_calls_keep_theirs(self):
+        table = self.root / "before"
+        table.write_text("bcast form blocking mpi\nbcast form nonblocking direct\n")
+        done = self.longshore("tune", "--from-stats", self.stats(("bcast", 40, 40), MPI_Bcast_init={}), "--algorithms", table,
+                              expect=0)
+        self.assertIn("the program has persistent ones", done.stderr)
+        self.assertIn("nothing changes", done.stderr)
+
+    def test_nothing_to_change_is_said(self):
+        done = self.longshore("tune", "--from-stats", self.stats(("bcast", 40, 40)), expect=0)
+        self.assertIn("the rules for blocking calls are the same", done.stderr)
+        self.assertIn("nothing changes", done.stderr)
+        self.assertIn("no nonblocking call was carried", self.longshore("tune", "--from-stats", self.stats(), expect=0).stderr)
+
+    def test_errors_say_what_to_do(self):
+        self.assertIn("missing: No such file or directory; 'longshore run --stats FILE' writes it",
+                      self.longshore("tune", "--from-stats", "missing", expect=2).stderr)
+        for text, why in (("bcast mpi\n", "it is no JSON"), ("{}", "it is not what 'longshore run --stats FILE'")):
+            (self.root / "bad").write_text(text)
+            done = self.longshore("tune", "--from-stats", "bad", "-o", "table", expect=2)
+            self.assertIn(f"bad: {why}", done.stderr)
+            self.assertFalse((self.root / "table").exists())
+            self.assertEqual(done.stdout, "")
+        stats = self.stats(("bcast", 40, 40))
+        self.assertIn("missing: No such file",
+                      self.longshore("tune", "--from-stats", stats, "--algorithms", "missing", expect=2).stderr)
+        self.assertIn("cannot write", self.longshore("tune", "--from-stats", stats, "-o", "no/table", expect=1).stderr)
+        self.longshore("tune", "--from-stats", stats, "--check", "table", expect=2)
+        self.longshore("tune", "--algorithms", "table", expect=2)
 
 
 class Timeline(CommandTest):

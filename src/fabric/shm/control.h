@@ -194,11 +194,14 @@ struct alignas(64) SightProblem {
     Atomic<uint32_t> count;  // of problems so far; the text is the last one's
     char text[kReasonBytes - sizeof(uint32_t)];
 };
-// Written by every rank of the node alike when it attaches.
+// But for `spare_cores` written by every rank of the node alike when it attaches.
 struct alignas(64) SightJob {
     Atomic<uint64_t> job;  // the same on all nodes of a job; 0: no rank has attached yet
     Atomic<uint32_t> size, wait_report_s;
     Atomic<uint32_t> breakdown;  // not 0: SightTimes are kept
+    // Not 0: each service process of the node has a core that no rank needs. By the supervisor, before the
+    // last rank of the node has attached.
+    Atomic<uint32_t> spare_cores;
 };
 // A rank of the node: who it is in the job, and since when it waits for which of its records.
 struct SightWait {

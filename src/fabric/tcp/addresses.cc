@@ -16,8 +16,6 @@ namespace longshore {
 namespace {
 
 constexpr uint8_t kAddressesVersion = 1;
-// Bridges of containers and virtual machines have the same address on every machine. They are tried last.
-constexpr uint32_t kBridgePenalty = 1;
 
 uint32_t read_number(const char* interface, const char* what) {
     char path[128];
@@ -33,7 +31,7 @@ uint32_t read_number(const char* interface, const char* what) {
 uint32_t speed_of(const char* interface) {
     char path[128];
     snprintf(path, sizeof path, "/sys/class/net/%.32s/bridge", interface);
-    return access(path, F_OK) == 0 ? kBridgePenalty : read_number(interface, "speed");
+    return access(path, F_OK) == 0 ? kBridgeMbps : read_number(interface, "speed");
 }
 
 bool is_named(const std::string& interfaces, const char* name) {
@@ -148,7 +146,7 @@ void order_addresses(std::span<const TcpAddress> own, std::vector<TcpAddress>* p
     std::stable_sort(peers->begin(), peers->end(), [&](const TcpAddress& a, const TcpAddress& b) {
         const bool a_near = is_near(a), b_near = is_near(b);
         if (a_near != b_near) return a_near;
-        const bool a_bridge = a.speed_mbps == kBridgePenalty, b_bridge = b.speed_mbps == kBridgePenalty;
+        const bool a_bridge = a.speed_mbps == kBridgeMbps, b_bridge = b.speed_mbps == kBridgeMbps;
         if (a_bridge != b_bridge) return b_bridge;
         return a.speed_mbps > b.speed_mbps;
     });

@@ -20,6 +20,10 @@ struct TcpAddress {
     bool operator==(const TcpAddress&) const = default;
 };
 
+// What a bridge of containers or virtual machines has for a speed. Such have the same address on every
+// machine, and are tried last.
+constexpr uint32_t kBridgeMbps = 1;
+
 constexpr size_t kTcpAddressesMax = 16;
 
 // Of the interfaces named ("eth0,ib0"), or of all that are up but for the loopback, which is taken where
