@@ -66,7 +66,8 @@ namespace {
 std::unique_ptr<Network> open_kind(NetworkKind kind, const NetworkSettings& settings, PortShare share,
                                    std::string* error) {
     const NetworkPart* const part = load_own_network(kind, error);
-    std::unique_ptr<Network> network = part != nullptr ? part->open(settings, std::move(share), error) : nullptr;
+    std::unique_ptr<Network> network =
+        part != nullptr ? part->open(settings, std::move(share), error) : nullptr;
     if (!network && error->empty()) *error = "the network between machines cannot be used";
     return network;
 }
@@ -97,7 +98,7 @@ class EitherNetwork : public Network {
   public:
     EitherNetwork(std::unique_ptr<Network> tcp, std::unique_ptr<Network> ucx)
         : tcp_(std::move(tcp)), ucx_(std::move(ucx)) {
-        append_address(tcp_->address(), &address_);
+        append_address(tcp_ ? tcp_->address() : std::span<const std::byte>{}, &address_);
         append_address(ucx_ ? ucx_->address() : std::span<const std::byte>{}, &address_);
     }
     std::span<const std::byte> address() const override { return address_; }
@@ -112,6 +113,10 @@ class EitherNetwork : public Network {
         options.book = std::move(rdma ? either.ucx : either.tcp);
         // What is not used listens no longer.
         (rdma ? tcp_ : ucx_).reset();
+        if (!rdma && !tcp_) {
+            *error = "the node's port for TCP is closed";
+            return nullptr;
+        }
         return (rdma ? ucx_ : tcp_)->make_fabric(std::move(options), std::move(local), error);
     }
 
@@ -130,11 +135,18 @@ bool may_use_tcp(const NetworkSettings& settings, bool for_host_memory) {
 std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool for_host_memory,
                                           PortShare share, std::string* error) {
     if (!may_use_tcp(settings, for_host_memory)) return open_kind(NetworkKind::kUcx, settings, {}, error);
-    std::unique_ptr<Network> tcp = open_kind(NetworkKind::kTcp, settings, std::move(share), error);
-    if (!tcp || settings.choice == NetworkChoice::kTcp) return tcp;
+    // A service process that is started again finds the port closed if the job has chosen UCX.
+    const bool closed = !share.streams && settings.choice == NetworkChoice::kAuto && has_rdma_device();
+    std::unique_ptr<Network> tcp =
+        closed ? nullptr : open_kind(NetworkKind::kTcp, settings, std::move(share), error);
+    if ((!tcp && !closed) || settings.choice == NetworkChoice::kTcp) return tcp;
     std::string no_ucx;
     std::unique_ptr<Network> ucx =
         has_rdma_device() ? open_kind(NetworkKind::kUcx, settings, {}, &no_ucx) : nullptr;
+    if (!tcp && !ucx) {
+        *error = no_ucx;
+        return nullptr;
+    }
     return std::make_unique<EitherNetwork>(std::move(tcp), std::move(ucx));
 }
 

@@ -27,6 +27,10 @@ SKIPPED = 77
 MPI_WITHOUT_DEVICE = {"UCX_TLS": "self,sm"}
 SLOWNESS = "20"  # of the fabric's tests there
 JOB = BUILD / "tests/mpi/openmpi/mpi_collectives_openmpi"
+STRESS = BUILD / "tests/mpi/openmpi/mpi_stress_openmpi"
+STRESS_STEPS = "150"  # some ten seconds there
+MPIRUN = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "self,vader",
+          "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]
 
 
 class TestGuest(GuestTest):
@@ -173,11 +177,23 @@ class TestFabric(GuestTest):
         """Emulated ones: their service processes talk by UCX alone."""
         if not JOB.exists() or not (BUILD / "lib/longshore-ucx.so").exists():
             self.skipTest("no Open MPI, or no UCX")
-        words = [BUILD / "bin/longshore", "run", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe",
-                 "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "1",
-                 "--bind-to", "none", "-np", "4", JOB, "65536"]
+        words = [BUILD / "bin/longshore", "run", *MPIRUN, "-np", "4", JOB, "65536"]
         settings = JOB_BY_RC | {"LONGSHORE_NODES_COUNT": "2", "LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1"}
         self.check_job(self.machine(), words, settings)
+
+
+    def test_a_killed_service_process_of_a_job_that_chose_ucx_comes_back(self):
+        """The node's TCP port is closed by then: its successor has none, and needs none."""
+        if not STRESS.exists() or not (BUILD / "lib/longshore-ucx.so").exists():
+            self.skipTest("no Open MPI, or no UCX")
+        script = ('"$@" & job=$!; until [ "$(pgrep -fc "longshored sp")" = 2 ]; do sleep 0.2; done; sleep 6; '
+                  'kill -KILL $(pgrep -fo "longshored sp"); wait $job')
+        settings = JOB_BY_RC | {"LONGSHORE_NODES_COUNT": "2", "LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1"}
+        words = [BUILD / "bin/longshore", "run", *MPIRUN, "-np", "4", STRESS, "1", STRESS_STEPS]
+        words = ["env", *(f"{name}={value}" for name, value in settings.items()), *words]
+        done = self.run_there(["sh", "-c", script, "sh", *words])
+        self.assertIn("stress: 0 wrong", done.stdout)
+        self.assertIn("started again", done.stderr)
 
 
 class TestEnd(unittest.TestCase):

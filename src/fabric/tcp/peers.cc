@@ -91,7 +91,8 @@ bool TcpFabric::admit(const Door::Met& met) {
     if (peer == nullptr || peer->state == Peer::State::kLost) return false;
     if (met.hello.kind == StreamKind::kData)
         return (peer->state == Peer::State::kConnected || peer->state == Peer::State::kWelcomed) &&
-               !peer->dialed && !peer->data && met.incarnation == peer->incarnation && met.hello.connection == peer->connection;
+               !peer->dialed && !peer->data && met.incarnation == peer->incarnation &&
+               met.hello.connection == peer->connection;
     if (met.incarnation != peer->incarnation) return met.incarnation > peer->incarnation;
     // A service process that has been heard has no reason to connect again: it lost nothing that we have not
     // lost.
