@@ -100,6 +100,23 @@ TEST_F(NetworkFabricTest, MessagesGoOnBesideReads) {
     }
 }
 
+// A service process is woken when enough of what it has asked for has come. Less may come.
+TEST_F(NetworkFabricTest, ReadsThatFailKeepNobodyWaiting) {
+    constexpr uint64_t kBytes = 256 * 1024, kReads = 16, kGood = 2;
+    import_from_b();
+    for (uint32_t round = 1; round <= 20; ++round) {
+        for (uint64_t i = 0; i < kReads; ++i) {
+            const bool beyond = round % 4 == 0 && i >= kGood;
+            const uint64_t at = i * kBytes % FabricWorld::kRegionBytes;
+            ASSERT_EQ(world_.fabric(kA).read(region_, beyond ? FabricWorld::kRegionBytes : at,
+                                             {kRank0, FabricWorld::kUserRegion, at}, kBytes, 2),
+                      Post::kAccepted);
+        }
+        ASSERT_TRUE(turn_until([&] { return moved_ + failed_ == round * kReads; })) << round;
+        EXPECT_EQ(failed_, round / 4 * (kReads - kGood));
+    }
+}
+
 // A rank's memory is mapped here, and the rank may give pages of it back and get others: a network card that
 // remembered where they were would read, and write, what is nobody's any more.
 TEST_F(NetworkFabricTest, PagesThatWereGivenBackAreNotRemembered) {

@@ -359,7 +359,8 @@ TEST_F(TcpHostile, WhoGaveUpAWelcomeIsConnectedAgain) {
         return a.send(kOther, frame) == Post::kAccepted;
     }));
     EXPECT_TRUE(turn_until([&] {
-        return other.poll({&event, 1}, 0) == 1 && event.kind == FabricEvent::Kind::kMessage && event.peer == kA;
+        return other.poll({&event, 1}, 0) == 1 && event.kind == FabricEvent::Kind::kMessage &&
+               event.peer == kA;
     }));
 }
 
@@ -408,6 +409,16 @@ TEST_F(TcpHostile, AReadBeyondARegionMovesNothing) {
     expect_refusal();
     request.region = {LocalRank{500}, RegionId{500}, 1};
     expect_refusal();
+    // Each time it is said that less comes than was asked for: who waits for all of it must not.
+    std::array<std::byte, 5 * kTalkHeaderBytes> said;
+    size_t have = 0;
+    EXPECT_TRUE(turn_until(
+        [&] { return (have += talk.hear(std::span(said).subspan(have))) == 4 * kTalkHeaderBytes; }));
+    for (size_t i = 0; i < 4; ++i) {
+        Talk fewer;
+        EXPECT_TRUE(decode_talk(std::span(said).subspan(i * kTalkHeaderBytes, kTalkHeaderBytes), &fewer));
+        EXPECT_EQ(fewer.kind, TalkKind::kFewer);
+    }
     request.offset = UINT64_MAX - 1;
     say(talk, request);
     EXPECT_TRUE(turn_until([&] { return talk.is_closed(); }));

@@ -186,8 +186,8 @@ class TestFabric(GuestTest):
         """The node's TCP port is closed by then: its successor has none, and needs none."""
         if not STRESS.exists() or not (BUILD / "lib/longshore-ucx.so").exists():
             self.skipTest("no Open MPI, or no UCX")
-        script = ('"$@" & job=$!; until [ "$(pgrep -fc "longshored sp")" = 2 ]; do sleep 0.2; done; sleep 6; '
-                  'kill -KILL $(pgrep -fo "longshored sp"); wait $job')
+        script = ('"$@" & job=$!; until [ "$(pgrep -fc "longshored: sp")" = 2 ]; do sleep 0.2; done; sleep 6; '
+                  'kill -KILL $(pgrep -fo "longshored: sp"); wait $job')
         settings = JOB_BY_RC | {"LONGSHORE_NODES_COUNT": "2", "LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1"}
         words = [BUILD / "bin/longshore", "run", *MPIRUN, "-np", "4", STRESS, "1", STRESS_STEPS]
         words = ["env", *(f"{name}={value}" for name, value in settings.items()), *words]

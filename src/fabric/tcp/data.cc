@@ -7,6 +7,8 @@
 namespace longshore {
 namespace {
 constexpr uint64_t kBytesPerTurn = 1024 * 1024;  // of a peer, each way
+constexpr uint64_t kWakeNs = 1'000'000;
+constexpr uint64_t kWakeShare = 4;  // of what is asked for
 }  // namespace
 
 // --- Reads that are asked for here.
@@ -45,6 +47,7 @@ void TcpFabric::request(uint32_t at) {
     talk.offset = read.offset;
     talk.bytes = read.bytes;
     say(peer, talk);
+    peer.in_asked += read.bytes;
 }
 
 void TcpFabric::ask_for_all(Peer& peer) {
@@ -102,6 +105,7 @@ bool TcpFabric::begin_data(Peer& peer, bool* early) {
     PendingRead* const read = find_read(peer, header.id);
     if (read == nullptr) return true;
     if (header.result != MoveResult::kMoved) {
+        peer.in_asked -= read->bytes - read->received;
         read->result = header.result;
         end_read(*read);
         return true;
@@ -144,7 +148,24 @@ void TcpFabric::end_part(Peer& peer) {
         read.result = local_->copier().write({peer.in_copy.get(), peer.in_part},
                                              {read.to.rank, read.to.region, read.to.offset + read.received});
     read.received += peer.in_part;
+    peer.in_asked -= peer.in_part;
     end_if_over(peer.in_read);
+}
+
+// Nothing more is there: how many bytes must come until it is worth a wake-up, which takes the core from
+// whoever computes there. What the present message still lacks, `lacks`; and if more than that is sure to
+// come, what comes in kWakeNs, but so little that a link never waits for what is asked for then.
+int TcpFabric::worth_waking(Peer& peer, size_t lacks) {
+    const uint64_t ns = turned_ns_ - peer.in_since_ns;
+    if (ns >= kWakeNs) {
+        peer.in_bytes_per_ns = static_cast<double>(peer.in_bytes) / static_cast<double>(ns);
+        peer.in_since_ns = turned_ns_;
+        peer.in_bytes = 0;
+    }
+    if (!peer.in_all_asked) return static_cast<int>(lacks);
+    const uint64_t begun = peer.in_begun && peer.in_read != Peer::kNoRead ? peer.in_part_have : 0;
+    const uint64_t soon = static_cast<uint64_t>(peer.in_bytes_per_ns * kWakeNs);
+    return static_cast<int>(std::max<uint64_t>(lacks, std::min(soon, (peer.in_asked - begun) / kWakeShare)));
 }
 
 // Returns whether there may be more to receive at once.
@@ -178,10 +199,11 @@ bool TcpFabric::receive(Peer& peer) {
         if (io == Io::kClosed) peer.broken = true;
         if (io != Io::kOk) {
             peer.data_readable = false;
-            if (io == Io::kAgain) peer.data.wake_at(static_cast<int>(wanted));
+            if (io == Io::kAgain) peer.data.wake_at(worth_waking(peer, wanted));
             return false;
         }
         budget -= std::min<uint64_t>(budget, received);
+        peer.in_bytes += received;
         const size_t of_part = std::min(received, rest);
         peer.in_part_have += of_part;
         peer.in_header_have += received - of_part;
@@ -215,6 +237,9 @@ bool TcpFabric::begin_piece(Peer& peer) {
         peer.out_piece = copy;
     }
     if (header.result != MoveResult::kMoved) {
+        Talk fewer;
+        fewer.kind = TalkKind::kFewer;
+        if (!request.ahead) say(peer, fewer);
         if (why == nullptr) ++counters_.refused;
         header.bytes = 0;
         peer.out_piece = {};

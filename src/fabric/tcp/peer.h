@@ -59,6 +59,7 @@ struct TcpFabric::Peer {
     bool ended = false;  // one of its streams has: it is read to the end
     std::vector<std::byte> talk_out;
     size_t talk_sent = 0;  // of talk_out
+    size_t talk_held = 0;  // so much of talk_out was there in the last turn
     std::vector<std::byte> talk_in;
     size_t talk_have = 0;  // of talk_in
 
@@ -72,6 +73,13 @@ struct TcpFabric::Peer {
     size_t out_header_left = 0;
     std::span<const std::byte> out_piece;
     std::unique_ptr<std::byte[]> out_copy;  // of memory that is not mapped here
+
+    // Of reads, what has been asked for and has not come, and whether all of it will. How much came lately:
+    // bytes since then, and in how many of the nanoseconds before.
+    uint64_t in_asked = 0;
+    bool in_all_asked = true;
+    uint64_t in_since_ns = 0, in_bytes = 0;
+    double in_bytes_per_ns = 0;
 
     // Data that comes in: a header, then the bytes that it tells of, in parts that each go to one place.
     std::byte in_header_bytes[kDataHeaderBytes];

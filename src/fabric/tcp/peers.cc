@@ -170,13 +170,16 @@ void TcpFabric::hang_up(Peer& peer) {
     peer.broken = false;
     peer.why.clear();
     peer.talk_out.clear();
-    peer.talk_sent = peer.talk_have = 0;
+    peer.talk_sent = peer.talk_have = peer.talk_held = 0;
     peer.requests.clear();
     peer.held_back.clear();
     peer.out_header_left = 0;
     peer.out_piece = {};
     peer.in_header_have = 0;
     peer.in_begun = false;
+    peer.in_asked = peer.in_since_ns = peer.in_bytes = 0;
+    peer.in_all_asked = true;
+    peer.in_bytes_per_ns = 0;
     peer.in_left = peer.in_part = peer.in_part_have = 0;
     drop_all_coming(peer);
     peer.ahead_count = peer.ahead_sent = peer.ahead_used = 0;

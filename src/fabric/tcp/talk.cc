@@ -98,6 +98,10 @@ void TcpFabric::take_talk(Peer& peer, const Talk& talk) {
             break;
         case TalkKind::kHere:
             break;
+        case TalkKind::kFewer:
+            peer.in_all_asked = false;
+            peer.data_readable |= static_cast<bool>(peer.data);
+            break;
     }
 }
 

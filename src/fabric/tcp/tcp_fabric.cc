@@ -12,6 +12,7 @@ namespace longshore {
 namespace {
 constexpr int kEventsPerTurn = 64;
 constexpr size_t kTalkWaitingMax = 256 * 1024;  // bytes that a peer's stream has no room for yet
+constexpr size_t kTalkHeldMax = 1024;
 constexpr uint64_t kConnectingWaitNs = 5'000'000;
 }  // namespace
 
@@ -161,7 +162,11 @@ bool TcpFabric::turn() {
         if (peer->data_readable) more |= receive(*peer);
         if (peer->data_writable) more |= serve(*peer);
         tell_used(*peer);
-        flush_talk(*peer);
+        // More may be said in the next turn: it goes out together.
+        const bool hold = peer->talk_out.size() != peer->talk_held && peer->talk_out.size() < kTalkHeldMax;
+        peer->talk_held = peer->talk_out.size();
+        more |= hold;
+        if (!hold) flush_talk(*peer);
         if (peer->broken) break_off(*peer, std::exchange(peer->why, {}));
         if (more) mark(*peer);
     }

@@ -109,6 +109,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     bool end_if_over(uint32_t read);
     bool serve(Peer& peer);
     bool begin_piece(Peer& peer);
+    int worth_waking(Peer& peer, size_t lacks);
     bool receive(Peer& peer);
     bool begin_data(Peer& peer, bool* early);
     void begin_part(Peer& peer);

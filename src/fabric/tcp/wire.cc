@@ -118,6 +118,7 @@ size_t encode_talk(const Talk& t, std::span<std::byte> out) {
             w.put(t.used);
             break;
         case TalkKind::kHere:
+        case TalkKind::kFewer:
             break;
     }
     Writer header(out.data(), kTalkHeaderBytes);
@@ -132,7 +133,7 @@ size_t talk_body_bytes(std::span<const std::byte, kTalkHeaderBytes> header) {
     const auto bytes = r.get<uint32_t>();
     const auto kind = r.get<uint32_t>();
     const bool known =
-        kind >= static_cast<uint32_t>(TalkKind::kFrame) && kind <= static_cast<uint32_t>(TalkKind::kHere);
+        kind >= static_cast<uint32_t>(TalkKind::kFrame) && kind <= static_cast<uint32_t>(TalkKind::kFewer);
     return known && bytes <= kFrameBytesMax ? bytes : SIZE_MAX;
 }
 
@@ -168,6 +169,7 @@ bool decode_talk(std::span<const std::byte> message, Talk* out) {
             out->used = r.get<uint64_t>();
             break;
         case TalkKind::kHere:
+        case TalkKind::kFewer:
             break;
     }
     return r.ok() && r.rest().empty();

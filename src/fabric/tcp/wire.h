@@ -1,7 +1,8 @@
 // What service processes of different nodes write into TCP streams: little-endian, explicit, versioned. A
-// stream begins with a preface and a handshake of fixed messages (hello, challenge, proof, welcome), after which both ends
-// know whom they talk to. A stream for talk then carries short messages, a stream for data headers with the
-// bytes of blocks behind them. Decoding never reads past what it is given and trusts none of it.
+// stream begins with a preface and a handshake of fixed messages (hello, challenge, proof, welcome), after
+// which both ends know whom they talk to. A stream for talk then carries short messages, a stream for data
+// headers with the bytes of blocks behind them. Decoding never reads past what it is given and trusts none of
+// it.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 namespace longshore {
 
 constexpr uint32_t kTcpMagic = 0x5054534c;  // "LSTP"
-constexpr uint16_t kTcpVersion = 2;
+constexpr uint16_t kTcpVersion = 3;
 
 using Nonce = std::array<std::byte, 16>;
 using Proof = std::array<std::byte, 32>;  // an HMAC-SHA256
@@ -68,6 +69,7 @@ enum class TalkKind : uint8_t {
     kAhead,      // a block goes ahead, by the stream of data; a frame behind this tells of it
     kUsed,       // of the blocks that you sent ahead, so much has been used or dropped here
     kHere,       // first, from the end that connected: your welcome has come. No body
+    kFewer,      // by the stream of data come fewer bytes than you have asked for: a read has failed. No body
 };
 constexpr size_t kTalkHeaderBytes = 8;
 constexpr size_t kTalkBytesMax = kTalkHeaderBytes + kFrameBytesMax;
