@@ -541,6 +541,14 @@ void ServiceEngine::yield_to_waiting_ranks(bool on) {
     s_->yields = on;
 }
 
+bool ServiceEngine::somebody_waits() const {
+    const NodeMemory& memory = s_->memory;
+    for (uint16_t r = 0; r < memory.rank_count(); ++r) {
+        if (memory.rank(LocalRank{r}).waiting.load(std::memory_order_relaxed) != 0) return true;
+    }
+    return false;
+}
+
 bool ServiceEngine::yielded() const {
     return s_->yielded;
 }

@@ -146,6 +146,8 @@ class ServiceEngine {
     // again soon.
     void yield_to_waiting_ranks(bool on);
     bool yielded() const;
+    // A rank of this node waits for its operations.
+    bool somebody_waits() const;
 
     const ServiceCounters& counters() const { return counters_; }
     // Nothing watched, queued, held or in flight (imports may be cached).

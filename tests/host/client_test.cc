@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -255,6 +256,45 @@ TEST(Wait, WhatWasPromisedIsDone) {
         NEED(c.wait(operation, 10) == LS_OK);
         ls_operation_free(operation);
         NEED(recv.front() == 1 && recv.back() == 2);
+        c.barrier();
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+}
+
+// As many ranks as cores, none of which waits: a service process moves their blocks in time that nobody wants.
+TEST(Wait, NobodyWhoComputesLosesACore) {
+    const auto ranks = static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
+    if (ranks < 2 || ranks > kRanksMax) GTEST_SKIP() << "not so many ranks as cores";
+    Job job(with(ranks, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        NEED(c.make_group());
+        std::vector<uint8_t> send(8 << 20, static_cast<uint8_t>(c.rank + 1)), recv(c.size * send.size());
+        ls_arguments a{};
+        a.collective = LS_ALLGATHER;
+        a.algorithm = LS_DIRECT;
+        a.send = send.data();
+        a.recv = recv.data();
+        a.send_block_bytes = a.recv_block_bytes = send.size();
+        ls_operation* operation = nullptr;
+        NEED(ls_operation_start(c.group, &a, &operation) == LS_OK);
+        c.barrier();
+        if (c.rank == 0) {
+            const std::vector<pid_t> services = find_services("sp");
+            NEED(services.size() == 1);
+            ls_service_stats now{};
+            int looks = 0, raised = 0;
+            for (; now.copies < 8 * c.size && looks < 20'000; ++looks, usleep(500)) {
+                raised += sched_getscheduler(services[0]) != SCHED_IDLE;
+                ls_services(c.context, &now, 1);
+            }
+            NEED(now.copies != 0 && raised == 0);
+            c.shared->flags[0].store(1);
+        }
+        while (c.shared->flags[0].load() == 0) usleep(1000);
+        NEED(c.wait(operation, 10) == LS_OK);
+        ls_operation_free(operation);
+        NEED(recv.front() == 1 && recv.back() == c.size);
         c.barrier();
         return 0;
     });
