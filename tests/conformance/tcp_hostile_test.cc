@@ -130,6 +130,11 @@ class TcpHostile : public testing::Test {
         encode_data(header, std::span<std::byte, kDataHeaderBytes>(all.data(), kDataHeaderBytes));
         line.say(all);
     }
+    // What was said before it has been taken.
+    void line_pause() {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3);
+        while (std::chrono::steady_clock::now() < end) turn();
+    }
     // A reads of B as if nothing had happened.
     void expect_service() {
         Fabric& a = world_.fabric(kA);
@@ -463,6 +468,69 @@ TEST_F(TcpHostile, MoreBytesThanWereAskedForEndTheConnection) {
     say(data, header, header.bytes);
     EXPECT_TRUE(turn_until([&] { return talk.is_closed(); }));
     expect_nothing_written();
+    expect_service();
+}
+
+// A service process is woken when it is worth it, by what has come lately: of blocks that are sent ahead, and
+// of those that it asks for, the last bytes come alone.
+TEST_F(TcpHostile, BytesThatComeInPiecesAreAllTaken) {
+    constexpr uint32_t kBytes = 60'000;
+    const Line talk(port_, kA.service), data(port_, kA.service);
+    ASSERT_TRUE(shake_hands(talk, hello()));
+    ASSERT_TRUE(shake_hands(data, hello(StreamKind::kData)));
+    say(talk, here());
+    Fabric& a = world_.fabric(kA);
+    FabricEvent event;
+    ASSERT_EQ(a.import_region(kOther, world_.name(kB.node, kRank1), world_.descriptor(kB.node, kRank1), 1),
+              Post::kAccepted);
+    ASSERT_TRUE(wait_for_event(FabricEvent::Kind::kImported, &event));
+    const ImportHandle region = event.region;
+    for (const bool ahead : {true, false}) {
+        DataHeader header;
+        header.ahead = ahead;
+        header.bytes = kBytes;
+        const BlockName block{{GroupId{3}, 1}, Rank{1}, 0};
+        if (ahead) {
+            Talk announced;
+            announced.kind = TalkKind::kAhead;
+            announced.id = header.id = 1;
+            announced.block = block;
+            announced.bytes = kBytes;
+            say(talk, announced);
+            Talk frame;
+            const std::byte byte{};
+            frame.frame = {&byte, 1};
+            say(talk, frame);
+            ASSERT_TRUE(wait_for_event(FabricEvent::Kind::kMessage, &event));
+        }
+        const AlongPart part{block, 0};
+        ASSERT_EQ(a.read(region, 0, {kRank0, FabricWorld::kUserRegion, 0}, kBytes, 2, ahead ? &part : nullptr),
+                  Post::kAccepted);
+        std::byte heard[kTalkBytesMax];
+        size_t have = 0, at = 0;
+        EXPECT_TRUE(ahead || turn_until([&] {
+            have += talk.hear(std::span(heard).subspan(have));
+            while (header.id == 0 && have - at >= kTalkHeaderBytes) {
+                const std::span<const std::byte> rest(heard + at, have - at);
+                const size_t bytes = kTalkHeaderBytes + talk_body_bytes(rest.first<kTalkHeaderBytes>());
+                Talk said;
+                if (bytes > rest.size() || !decode_talk(rest.first(bytes), &said)) break;
+                if (said.kind == TalkKind::kRequest) header.id = said.id;
+                at += bytes;
+            }
+            return header.id != 0;
+        }));
+        std::vector<std::byte> all(kDataHeaderBytes + kBytes, std::byte{0x77});
+        encode_data(header, std::span<std::byte, kDataHeaderBytes>(all.data(), kDataHeaderBytes));
+        const size_t begins[] = {0, all.size() - 20, all.size()};
+        for (size_t i = 0; i + 1 < std::size(begins); ++i) {
+            line_pause();
+            data.say(std::span(all).subspan(begins[i], begins[i + 1] - begins[i]));
+        }
+        EXPECT_TRUE(wait_for_event(FabricEvent::Kind::kMoved, &event)) << ahead;
+        EXPECT_EQ(event.result, MoveResult::kMoved);
+        EXPECT_EQ(world_.bytes(kA.node, kRank0)[kBytes - 1], std::byte{0x77});
+    }
     expect_service();
 }
 

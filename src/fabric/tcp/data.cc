@@ -148,7 +148,6 @@ void TcpFabric::end_part(Peer& peer) {
         read.result = local_->copier().write({peer.in_copy.get(), peer.in_part},
                                              {read.to.rank, read.to.region, read.to.offset + read.received});
     read.received += peer.in_part;
-    peer.in_asked -= peer.in_part;
     end_if_over(peer.in_read);
 }
 
@@ -163,9 +162,8 @@ int TcpFabric::worth_waking(Peer& peer, size_t lacks) {
         peer.in_bytes = 0;
     }
     if (!peer.in_all_asked) return static_cast<int>(lacks);
-    const uint64_t begun = peer.in_begun && peer.in_read != Peer::kNoRead ? peer.in_part_have : 0;
     const uint64_t soon = static_cast<uint64_t>(peer.in_bytes_per_ns * kWakeNs);
-    return static_cast<int>(std::max<uint64_t>(lacks, std::min(soon, (peer.in_asked - begun) / kWakeShare)));
+    return static_cast<int>(std::max<uint64_t>(lacks, std::min(soon, peer.in_asked / kWakeShare)));
 }
 
 // Returns whether there may be more to receive at once.
@@ -206,6 +204,7 @@ bool TcpFabric::receive(Peer& peer) {
         peer.in_bytes += received;
         const size_t of_part = std::min(received, rest);
         peer.in_part_have += of_part;
+        if (!peer.in_header.ahead && peer.in_read != Peer::kNoRead) peer.in_asked -= of_part;
         peer.in_header_have += received - of_part;
         if (!peer.in_begun || peer.in_part_have != peer.in_part) continue;
         end_part(peer);
