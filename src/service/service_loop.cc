@@ -290,7 +290,8 @@ bool ServiceLoop::turn() {
         kept_ = !carry_out(action_);
         if (kept_) break;
         worked = true;
-        bytes += action_.bytes + action_.copy.bytes;
+        // A read takes no time here, and what asks for it should not wait.
+        if (action_.kind != Action::Kind::kRead) bytes += action_.bytes + action_.copy.bytes;
     }
     if (!worked) raise(false, now);
     yielding_ = !worked && engine_.yielded();

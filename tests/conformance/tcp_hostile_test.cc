@@ -474,7 +474,6 @@ TEST_F(TcpHostile, MoreBytesThanWereAskedForEndTheConnection) {
 // A service process is woken when it is worth it, by what has come lately: of blocks that are sent ahead, and
 // of those that it asks for, the last bytes come alone.
 TEST_F(TcpHostile, BytesThatComeInPiecesAreAllTaken) {
-    world_.share(kA.node, kRank0);  // so that they go to their place at once
     constexpr uint32_t kBytes = 60'000;
     const Line talk(port_, kA.service), data(port_, kA.service);
     ASSERT_TRUE(shake_hands(talk, hello()));

@@ -16,7 +16,6 @@ namespace {
 constexpr uint64_t kWindowOfAll = 16u << 20, kWindowMax = 4u << 20;
 constexpr uint64_t kBlocksMax = 64;       // from one peer
 constexpr uint64_t kCostMin = 16 * 1024;  // of one block
-constexpr uint64_t kPartOfWindow = 4;     // of longer blocks the way of a request is a small part of the time
 constexpr uint64_t kPartToTell = 8;
 constexpr uint64_t kAgeMaxNs = 1'000'000'000;
 }  // namespace
@@ -40,7 +39,7 @@ void TcpFabric::send_along(ServiceAddress to, const BlockName& block, const Regi
     if (peer == nullptr || bytes == 0 || !sends_along()) return;
     if (peer->state == Peer::State::kNone) connect(*peer);
     const uint64_t cost = ahead_cost(bytes);
-    if (peer->state != Peer::State::kConnected || bytes > ahead_window_ / kPartOfWindow ||
+    if (peer->state != Peer::State::kConnected ||
         cost > ahead_window_ - (peer->ahead_sent - peer->ahead_used) || offset + bytes < offset)
         return;
     peer->ahead_sent += cost;

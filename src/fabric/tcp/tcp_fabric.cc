@@ -159,6 +159,8 @@ bool TcpFabric::turn() {
         peer->marked = false;
         bool more = false;
         if (peer->talk_readable) more |= hear(*peer);
+        // What is said would wait on the link behind what is served.
+        if (!peer->requests.empty()) flush_talk(*peer);
         if (peer->data_readable) more |= receive(*peer);
         if (peer->data_writable) more |= serve(*peer);
         tell_used(*peer);
