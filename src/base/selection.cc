@@ -9,9 +9,33 @@ namespace {
 
 // What holds without a file, in the same words as a file. Up to blocks of 4 KiB a call costs the MPI less
 // than it costs us to hand it over; from 8 KiB to 16 KiB on, by the MPI, it is the other way round. Where
-// ranks that wait in the MPI take the cores of others, nothing is small (docs/selection.md has the figures).
+// ranks that wait in the MPI take the cores of others, nothing is small. Blocking calls between machines that
+// TCP joins, whose service processes share the ranks' cores, have nothing to overlap with, and are the MPI's
+// where it was faster (docs/selection.md has the figures).
 constexpr std::string_view kBuiltIn = R"(
-# collective  crowded      ranks per node  bytes  algorithm
+# collective  conditions                          algorithm
+alltoall    form blocking  network tcp  spare no  rate unknown               mpi
+alltoall    form blocking  network tcp  spare no  rate 10G-                  mpi
+alltoall    form blocking  network tcp  spare no                 bytes 0-64K  mpi
+alltoallv   form blocking  network tcp  spare no                             mpi
+allgather   form blocking  network tcp  spare no  rate unknown               mpi
+allgather   form blocking  network tcp  spare no  rate 10G-                  mpi
+allgather   form blocking  network tcp  spare no                 bytes 0-64K  mpi
+allgatherv  form blocking  network tcp  spare no  rate unknown               mpi
+allgatherv  form blocking  network tcp  spare no  rate 10G-                  mpi
+allgatherv  form blocking  network tcp  spare no                 bytes 0-64K  mpi
+bcast       form blocking  network tcp  spare no  rate unknown               mpi
+bcast       form blocking  network tcp  spare no  rate 10G-                  mpi
+bcast       form blocking  network tcp  spare no  rate 2.5G-10G  bytes 0-1M  mpi
+bcast       form blocking  network tcp  spare no                 bytes 0-32K  mpi
+gather      form blocking  network tcp  spare no  rate unknown               mpi
+gather      form blocking  network tcp  spare no  rate 10G-                  mpi
+gather      form blocking  network tcp  spare no                 bytes 0-64K  mpi
+gatherv     form blocking  network tcp  spare no                             mpi
+scatter     form blocking  network tcp  spare no  rate unknown               mpi
+scatter     form blocking  network tcp  spare no  rate 10G-                  mpi
+scatter     form blocking  network tcp  spare no                 bytes 0-64K  mpi
+scatterv    form blocking  network tcp  spare no                             mpi
 alltoall    crowded no   ppn 1-2  bytes 0-16K   mpi
 alltoall    crowded no   ppn 1-2  bytes 16K-    direct
 alltoall    crowded no   ppn 3-8  bytes 0-64K   mpi
@@ -220,9 +244,10 @@ constexpr std::array kConditions = {
 };
 constexpr size_t kPpn = 5, kBytes = kConditions.size() - 1;
 
-bool have_common_points(const SelectionRule& a, const SelectionRule& b) {
-    return std::all_of(kConditions.begin(), kConditions.end(), [&](const Condition& condition) {
-        return condition.of(a).first <= condition.of(b).last && condition.of(b).first <= condition.of(a).last;
+// Whether `a` holds wherever `b` does, as far as the conditions from number `next` on say.
+bool holds_wherever(const SelectionRule& a, const SelectionRule& b, size_t next = 0) {
+    return std::all_of(kConditions.begin() + next, kConditions.end(), [&](const Condition& condition) {
+        return condition.of(a).first <= condition.of(b).first && condition.of(a).last >= condition.of(b).last;
     });
 }
 
@@ -316,7 +341,7 @@ class Parser {
         std::vector<const SelectionRule*> rules;
         for (size_t i = 0; i < all.size(); ++i) {
             for (size_t k = 0; k < i; ++k)
-                if (have_common_points(all[i].rule, all[k].rule)) return overlap(collective, all[k], all[i]);
+                if (holds_wherever(all[k].rule, all[i].rule)) return never(all[k], all[i]);
             rules.push_back(&all[i].rule);
         }
         SelectionPoint at;
@@ -338,10 +363,11 @@ class Parser {
         return list;
     }
 
-    // Whether `rules`, which have no common points, cover every point that is as `at` in the conditions
-    // before the one of number `next`.
+    // Whether `rules` cover every point that is as `at` in the conditions before the one of number `next`.
     bool check_holes(Selected collective, size_t next, const std::vector<const SelectionRule*>& rules,
                      SelectionPoint* at) {
+        for (const SelectionRule* rule : rules)
+            if (holds_wherever(*rule, {}, next)) return true;
         if (next == kBytes) return check_bytes(collective, rules, at);
         const Condition& condition = kConditions[next];
         std::vector<const SelectionRule*> here;
@@ -363,18 +389,15 @@ class Parser {
         for (const SelectionRule* rule : rules) {
             if (rule->bytes.first > next) return hole(collective, *at, {next, rule->bytes.first - 1});
             if (rule->bytes.last == UINT64_MAX) return true;
-            next = rule->bytes.last + 1;
+            next = std::max(next, rule->bytes.last + 1);
         }
         return hole(collective, *at, {next, UINT64_MAX});
     }
 
-    bool overlap(Selected collective, const Placed& first, const Placed& second) {
-        SelectionPoint at;
-        for (const Condition& condition : kConditions)
-            at.*condition.value = std::max(condition.of(first.rule).first, condition.of(second.rule).first);
+    bool never(const Placed& first, const Placed& second) {
         line_ = second.line;
-        return fail(second.column, "overlaps the rule of line " + std::to_string(first.line) + ", at " +
-                                       place(collective, at) + ", " + show_size(at.bytes) + " bytes");
+        return fail(second.column, "this rule never holds: the one of line " + std::to_string(first.line) +
+                                       " comes before it and holds wherever it would");
     }
 
     bool hole(Selected collective, const SelectionPoint& at, const SelectionRange& bytes) {

@@ -86,7 +86,8 @@ struct SelectionRule {
     bool operator==(const SelectionRule&) const = default;
 };
 
-// The rules of each collective, by Selected; every point is covered by exactly one.
+// The rules of each collective, by Selected. Of those that hold for a call the first counts; for every call one
+// does.
 struct Selection {
     std::array<std::vector<SelectionRule>, kSelectedCount> rules;
 

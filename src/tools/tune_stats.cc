@@ -29,6 +29,11 @@ bool intersect(const SelectionRule& a, const SelectionRule& b, SelectionRule* ou
     return true;
 }
 
+bool have_equal_ranges(const SelectionRule& a, const SelectionRule& b) {
+    return std::all_of(std::begin(kRanges), std::end(kRanges),
+                       [&](const auto range) { return a.*range == b.*range; });
+}
+
 // What is left of `rule` without `hole`, which is inside: cut off along one condition after the other.
 void cut_out(SelectionRule rule, const SelectionRule& hole, std::vector<SelectionRule>* out) {
     for (const auto range : kRanges) {
@@ -44,6 +49,27 @@ void cut_out(SelectionRule rule, const SelectionRule& hole, std::vector<Selectio
         }
         rule.*range = hole.*range;
     }
+}
+
+// The same table without common points: of each rule what is left of it behind those before it.
+std::vector<SelectionRule> apart(const std::vector<SelectionRule>& rules) {
+    std::vector<SelectionRule> all;
+    for (size_t i = 0; i < rules.size(); ++i) {
+        std::vector<SelectionRule> left = {rules[i]};
+        for (size_t k = 0; k < i; ++k) {
+            std::vector<SelectionRule> rest;
+            for (const SelectionRule& part : left) {
+                SelectionRule inside;
+                if (intersect(part, rules[k], &inside))
+                    cut_out(part, inside, &rest);
+                else
+                    rest.push_back(part);
+            }
+            left = std::move(rest);
+        }
+        all.insert(all.end(), left.begin(), left.end());
+    }
+    return all;
 }
 
 // Whether both are one rule, cut along one condition; then `a` becomes that.
@@ -156,35 +182,31 @@ bool are_blocking_in_effect(const WaitedCalls& calls) {
 
 std::vector<SelectionRule> as_blocking(const std::vector<SelectionRule>& rules, const WaitedCalls& calls) {
     const SelectionRule such = nonblocking(calls);
-    std::vector<SelectionRule> out;
-    bool changed = false;
-    for (const SelectionRule& rule : rules) {
+    const std::vector<SelectionRule> parts = apart(rules);
+    std::vector<SelectionRule> first;
+    for (const SelectionRule& rule : parts) {
         SelectionRule inside;
-        if (!intersect(rule, such, &inside)) {
-            out.push_back(rule);
-            continue;
-        }
-        std::vector<SelectionRule> parts;
-        cut_out(rule, inside, &parts);
-        bool differs = false;
+        if (!intersect(rule, such, &inside)) continue;
         inside.form = {kFormBlocking, kFormBlocking};
-        for (const SelectionRule& other : rules) {
+        for (const SelectionRule& other : parts) {
             SelectionRule part;
-            if (!intersect(other, inside, &part)) continue;
+            if (other.carrier == rule.carrier || !intersect(other, inside, &part)) continue;
             part.form = such.form;
             part.carrier = other.carrier;
-            differs |= other.carrier != rule.carrier;
-            parts.push_back(part);
+            first.push_back(part);
         }
-        changed |= differs;
-        if (differs)
-            out.insert(out.end(), parts.begin(), parts.end());
-        else
-            out.push_back(rule);
     }
-    if (!changed) return rules;
-    join_all(&out);
-    return out;
+    if (first.empty()) return rules;
+    join_all(&first);
+    // A rule that one of the new ones has taken everything from would be an error.
+    for (const SelectionRule& rule : rules) {
+        const bool holds = std::none_of(first.begin(), first.end(), [&](const SelectionRule& other) {
+            SelectionRule inside;
+            return intersect(rule, other, &inside) && have_equal_ranges(inside, rule);
+        });
+        if (holds) first.push_back(rule);
+    }
+    return first;
 }
 
 std::string describe(const WaitedCalls& calls) {

@@ -142,7 +142,8 @@ class TestTool(unittest.TestCase):
                 self.assertEqual(run["bytes_between_nodes"], 2 * 2 * 2 * 32**3 * 16 / 4)  # 2 ways, variables, nodes: a quarter each
                 self.assertTrue(all(0 < value < 60 for values in run["seconds"].values() for value in values))
         self.assertGreater(result["cost"]["tcp"][0]["user_s"] + result["cost"]["tcp"][0]["system_s"], 0)
-        self.assertEqual([row["offloaded_share"] for row in result["waited"]["rows"]], [1, 1])
+        # The built-in table leaves a blocking alltoallv between such machines to the MPI.
+        self.assertEqual([row["offloaded_share"] for row in result["waited"]["rows"]], [0, 1])
         self.assertRegex(done.stdout, r"geometric mean \d\.\d{3} of host's; worst \d")
 
     def test_plain_tcp_moves_what_it_says_at_the_rate_of_the_link(self):

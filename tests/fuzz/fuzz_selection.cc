@@ -1,5 +1,5 @@
 // A table of rules from anywhere: whatever its text is, reading it neither crashes nor changes anything
-// unless it is whole; what is accepted covers every point once and survives being written and read.
+// unless it is whole; what is accepted covers every point and survives being written and read.
 // libFuzzer's entry point; fuzz_selection_driver.cc calls it where there is none.
 #include <algorithm>
 #include <cstdlib>
@@ -36,9 +36,6 @@ void require_cover(const Selection& selection, Prng* random) {
             at.network = random->below(kNetworkUcx + 1);
             at.spare = random->below(2);
             at.rate = any().rate.last + random->below(2);
-            const auto count = std::count_if(rules.begin(), rules.end(),
-                                             [&](const SelectionRule& rule) { return rule.contains(at); });
-            require(count == 1);
             require(find_rule(selection, static_cast<Selected>(i), at) != nullptr);
         }
     }
