@@ -145,6 +145,10 @@ bool Gate::turn_signals() {
 void Gate::reap() {
     int status = 0;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        // Others of the job may wait for what it was to do, and nobody would tell them.
+        if (WIFSIGNALED(status)) {
+            for (const pid_t other : jobs_.others_of(pid)) kill(other, SIGKILL);
+        }
         if (const auto line = jobs_.remove(pid, status)) say("%s", line->c_str());
     }
 }

@@ -93,6 +93,15 @@ std::optional<std::string> GateJobs::remove(pid_t stand_in, int status) {
     return line;
 }
 
+std::vector<pid_t> GateJobs::others_of(pid_t stand_in) const {
+    std::vector<pid_t> others;
+    const auto found = stand_ins_.find(stand_in);
+    if (found == stand_ins_.end()) return others;
+    for (const auto& [pid, one] : stand_ins_)
+        if (pid != stand_in && one.job == found->second.job) others.push_back(pid);
+    return others;
+}
+
 size_t GateJobs::ranks_of(const IpAddress& address) const {
     return static_cast<size_t>(std::count_if(stand_ins_.begin(), stand_ins_.end(),
                                              [&](const auto& one) { return one.second.address == address; }));

@@ -26,6 +26,9 @@ class GateJobs {
     // A process has ended. Nothing: it is no stand-in, or others of its job go on; else a line about the job.
     std::optional<std::string> remove(pid_t stand_in, int status);
 
+    // The other stand-ins of its job.
+    std::vector<pid_t> others_of(pid_t stand_in) const;
+
     size_t jobs() const { return jobs_.size(); }
     size_t ranks() const { return stand_ins_.size(); }
     size_t ranks_of(const IpAddress& address) const;
