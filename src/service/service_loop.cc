@@ -290,8 +290,9 @@ bool ServiceLoop::turn() {
         kept_ = !carry_out(action_);
         if (kept_) break;
         worked = true;
-        // A read takes no time here, and what asks for it should not wait.
-        if (action_.kind != Action::Kind::kRead) bytes += action_.bytes + action_.copy.bytes;
+        // Where bytes are asked for, a read takes no time here, and its request should not wait behind data.
+        const bool asked_for = action_.kind == Action::Kind::kRead && fabric_.sends_along();
+        if (!asked_for) bytes += action_.bytes + action_.copy.bytes;
     }
     if (!worked) raise(false, now);
     yielding_ = !worked && engine_.yielded();
