@@ -245,7 +245,7 @@ constexpr std::array kConditions = {
 constexpr size_t kPpn = 5, kBytes = kConditions.size() - 1;
 
 // Whether `a` holds wherever `b` does, as far as the conditions from number `next` on say.
-bool holds_wherever(const SelectionRule& a, const SelectionRule& b, size_t next = 0) {
+bool holds_wherever(const SelectionRule& a, const SelectionRule& b, size_t next) {
     return std::all_of(kConditions.begin() + next, kConditions.end(), [&](const Condition& condition) {
         return condition.of(a).first <= condition.of(b).first && condition.of(a).last >= condition.of(b).last;
     });
@@ -341,7 +341,7 @@ class Parser {
         std::vector<const SelectionRule*> rules;
         for (size_t i = 0; i < all.size(); ++i) {
             for (size_t k = 0; k < i; ++k)
-                if (holds_wherever(all[k].rule, all[i].rule)) return never(all[k], all[i]);
+                if (all[k].rule.covers(all[i].rule)) return never(all[k], all[i]);
             rules.push_back(&all[i].rule);
         }
         SelectionPoint at;
@@ -562,6 +562,10 @@ bool SelectionRule::contains(const SelectionPoint& point) const {
     return bytes.contains(point.bytes) && nodes.contains(point.nodes) && ppn.contains(point.ppn) &&
            form.contains(point.form) && crowded.contains(point.crowded) && network.contains(point.network) &&
            spare.contains(point.spare) && rate.contains(point.rate);
+}
+
+bool SelectionRule::covers(const SelectionRule& other) const {
+    return holds_wherever(*this, other, 0);
 }
 
 const SelectionRule* find_rule(const Selection& selection, Selected collective, const SelectionPoint& point) {

@@ -83,6 +83,8 @@ struct SelectionRule {
     Carrier carrier = Carrier::kDirect;
 
     bool contains(const SelectionPoint& point) const;
+    // Whether it holds for every call for which `other` does.
+    bool covers(const SelectionRule& other) const;
     bool operator==(const SelectionRule&) const = default;
 };
 

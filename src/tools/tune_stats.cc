@@ -29,11 +29,6 @@ bool intersect(const SelectionRule& a, const SelectionRule& b, SelectionRule* ou
     return true;
 }
 
-bool have_equal_ranges(const SelectionRule& a, const SelectionRule& b) {
-    return std::all_of(std::begin(kRanges), std::end(kRanges),
-                       [&](const auto range) { return a.*range == b.*range; });
-}
-
 // What is left of `rule` without `hole`, which is inside: cut off along one condition after the other.
 void cut_out(SelectionRule rule, const SelectionRule& hole, std::vector<SelectionRule>* out) {
     for (const auto range : kRanges) {
@@ -200,11 +195,9 @@ std::vector<SelectionRule> as_blocking(const std::vector<SelectionRule>& rules, 
     join_all(&first);
     // A rule that one of the new ones has taken everything from would be an error.
     for (const SelectionRule& rule : rules) {
-        const bool holds = std::none_of(first.begin(), first.end(), [&](const SelectionRule& other) {
-            SelectionRule inside;
-            return intersect(rule, other, &inside) && have_equal_ranges(inside, rule);
-        });
-        if (holds) first.push_back(rule);
+        const bool never = std::any_of(first.begin(), first.end(),
+                                       [&](const SelectionRule& other) { return other.covers(rule); });
+        if (!never) first.push_back(rule);
     }
     return first;
 }

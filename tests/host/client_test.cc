@@ -237,6 +237,16 @@ INSTANTIATE_TEST_SUITE_P(
                             staged(with(4, 2, 1, false, false, true), LS_STAGED_HIERARCHICAL)}),
     [](const auto& variant) { return std::string(variant.param.name); });
 
+ls_arguments allgather(const std::vector<uint8_t>& send, std::vector<uint8_t>* recv, ls_algorithm algorithm) {
+    ls_arguments a{};
+    a.collective = LS_ALLGATHER;
+    a.algorithm = algorithm;
+    a.send = send.data();
+    a.recv = recv->data();
+    a.send_block_bytes = a.recv_block_bytes = send.size();
+    return a;
+}
+
 // A rank has told service processes that it copies its blocks itself when it waits; it does so although it is
 // told meanwhile not to work.
 TEST(Wait, WhatWasPromisedIsDone) {
@@ -244,12 +254,7 @@ TEST(Wait, WhatWasPromisedIsDone) {
         if (!c.attach()) return 1;
         NEED(c.make_group());
         std::vector<uint8_t> send(100000, static_cast<uint8_t>(c.rank + 1)), recv(200000);
-        ls_arguments a{};
-        a.collective = LS_ALLGATHER;
-        a.algorithm = LS_STAGED_HIERARCHICAL;
-        a.send = send.data();
-        a.recv = recv.data();
-        a.send_block_bytes = a.recv_block_bytes = send.size();
+        const ls_arguments a = allgather(send, &recv, LS_STAGED_HIERARCHICAL);
         ls_operation* operation = nullptr;
         NEED(ls_operation_start(c.group, &a, &operation) == LS_OK);
         ls_set_cooperative(c.context, 0);
@@ -270,12 +275,7 @@ TEST(Wait, NobodyWhoComputesLosesACore) {
         if (!c.attach()) return 1;
         NEED(c.make_group());
         std::vector<uint8_t> send(8 << 20, static_cast<uint8_t>(c.rank + 1)), recv(c.size * send.size());
-        ls_arguments a{};
-        a.collective = LS_ALLGATHER;
-        a.algorithm = LS_DIRECT;
-        a.send = send.data();
-        a.recv = recv.data();
-        a.send_block_bytes = a.recv_block_bytes = send.size();
+        const ls_arguments a = allgather(send, &recv, LS_DIRECT);
         ls_operation* operation = nullptr;
         NEED(ls_operation_start(c.group, &a, &operation) == LS_OK);
         c.barrier();

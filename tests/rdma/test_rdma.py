@@ -181,7 +181,6 @@ class TestFabric(GuestTest):
         settings = JOB_BY_RC | {"LONGSHORE_NODES_COUNT": "2", "LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1"}
         self.check_job(self.machine(), words, settings)
 
-
     def test_a_killed_service_process_of_a_job_that_chose_ucx_comes_back(self):
         """The node's TCP port is closed by then: its successor has none, and needs none."""
         if not STRESS.exists() or not (BUILD / "lib/longshore-ucx.so").exists():
