@@ -14,28 +14,28 @@ namespace {
 // where it was faster (docs/selection.md has the figures).
 constexpr std::string_view kBuiltIn = R"(
 # collective  conditions                          algorithm
-alltoall    form blocking  network tcp  spare no  rate unknown               mpi
-alltoall    form blocking  network tcp  spare no  rate 10G-                  mpi
-alltoall    form blocking  network tcp  spare no                 bytes 0-64K  mpi
-alltoallv   form blocking  network tcp  spare no                             mpi
-allgather   form blocking  network tcp  spare no  rate unknown               mpi
-allgather   form blocking  network tcp  spare no  rate 10G-                  mpi
-allgather   form blocking  network tcp  spare no                 bytes 0-64K  mpi
-allgatherv  form blocking  network tcp  spare no  rate unknown               mpi
-allgatherv  form blocking  network tcp  spare no  rate 10G-                  mpi
-allgatherv  form blocking  network tcp  spare no                 bytes 0-64K  mpi
-bcast       form blocking  network tcp  spare no  rate unknown               mpi
-bcast       form blocking  network tcp  spare no  rate 10G-                  mpi
-bcast       form blocking  network tcp  spare no  rate 2.5G-10G  bytes 0-1M  mpi
-bcast       form blocking  network tcp  spare no                 bytes 0-32K  mpi
-gather      form blocking  network tcp  spare no  rate unknown               mpi
-gather      form blocking  network tcp  spare no  rate 10G-                  mpi
-gather      form blocking  network tcp  spare no                 bytes 0-64K  mpi
-gatherv     form blocking  network tcp  spare no                             mpi
-scatter     form blocking  network tcp  spare no  rate unknown               mpi
-scatter     form blocking  network tcp  spare no  rate 10G-                  mpi
-scatter     form blocking  network tcp  spare no                 bytes 0-64K  mpi
-scatterv    form blocking  network tcp  spare no                             mpi
+alltoall    form blocking  network tcp  spare no  crowded no  rate unknown               mpi
+alltoall    form blocking  network tcp  spare no  crowded no  rate 10G-                  mpi
+alltoall    form blocking  network tcp  spare no  crowded no                 bytes 0-64K  mpi
+alltoallv   form blocking  network tcp  spare no  crowded no                             mpi
+allgather   form blocking  network tcp  spare no  crowded no  rate unknown               mpi
+allgather   form blocking  network tcp  spare no  crowded no  rate 10G-                  mpi
+allgather   form blocking  network tcp  spare no  crowded no                 bytes 0-64K  mpi
+allgatherv  form blocking  network tcp  spare no  crowded no  rate unknown               mpi
+allgatherv  form blocking  network tcp  spare no  crowded no  rate 10G-                  mpi
+allgatherv  form blocking  network tcp  spare no  crowded no                 bytes 0-64K  mpi
+bcast       form blocking  network tcp  spare no  crowded no  rate unknown               mpi
+bcast       form blocking  network tcp  spare no  crowded no  rate 10G-                  mpi
+bcast       form blocking  network tcp  spare no  crowded no  rate 2.5G-10G  bytes 0-1M  mpi
+bcast       form blocking  network tcp  spare no  crowded no                 bytes 0-32K  mpi
+gather      form blocking  network tcp  spare no  crowded no  rate unknown               mpi
+gather      form blocking  network tcp  spare no  crowded no  rate 10G-                  mpi
+gather      form blocking  network tcp  spare no  crowded no                 bytes 0-64K  mpi
+gatherv     form blocking  network tcp  spare no  crowded no                             mpi
+scatter     form blocking  network tcp  spare no  crowded no  rate unknown               mpi
+scatter     form blocking  network tcp  spare no  crowded no  rate 10G-                  mpi
+scatter     form blocking  network tcp  spare no  crowded no                 bytes 0-64K  mpi
+scatterv    form blocking  network tcp  spare no  crowded no                             mpi
 alltoall    crowded no   ppn 1-2  bytes 0-16K   mpi
 alltoall    crowded no   ppn 1-2  bytes 16K-    direct
 alltoall    crowded no   ppn 3-8  bytes 0-64K   mpi

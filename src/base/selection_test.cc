@@ -116,6 +116,10 @@ TEST(Selection, BuiltInTableLeavesBlockingCallsOverQuickTcpToTheMpi) {
         EXPECT_EQ(carrier(kFormBlocking, kNetworkUcx, 0, kRateUnknown), kDirect);
         EXPECT_EQ(carrier(kFormBlocking, kNetworkNone, 0, kRateUnknown), kDirect);
         EXPECT_EQ(carrier(kFormNonblocking, kNetworkTcp, 0, kRateUnknown), kDirect);
+        EXPECT_EQ(choose(selection, collective,
+                         {1, 2, 1 << 20, 1, kFormBlocking, kNetworkTcp, 0, kRateUnknown}),
+                  kDirect)
+            << "crowded";
     }
 }
 
@@ -261,8 +265,8 @@ TEST(Selection, FormatsInColumnsAndReadsItBack) {
               "bcast  ppn 5-   nodes 2-  bytes 64K-1M  staged-flat\n"
               "bcast  ppn 5-   nodes 2-  bytes 1M-     staged-hierarchical\n");
     EXPECT_EQ(format_rules(Selected::kGatherv, built_in_selection().rules[6]),
-              "gatherv  form blocking  network tcp  spare no  mpi\n"
-              "gatherv                                        direct\n");
+              "gatherv  form blocking  network tcp  spare no  crowded no  mpi\n"
+              "gatherv                                                    direct\n");
 }
 
 TEST(Selection, SyntaxErrorsSayWhere) {
