@@ -255,7 +255,7 @@ bool StandIn::post(SessionPost post) {
 
 // As they are in memory: the rank may be of another architecture.
 void StandIn::tell_stats() {
-    static_assert(sizeof(ls_service_stats) == 16 + 16 * 8 + LS_COLLECTIVE_COUNT * sizeof(ls_late_counts));
+    static_assert(sizeof(ls_service_stats) == 16 + 19 * 8 + LS_COLLECTIVE_COUNT * sizeof(ls_late_counts));
     std::vector<ls_service_stats> all;
     if (ls_is_node_leader(context_)) {
         all.resize(kServicesMax);

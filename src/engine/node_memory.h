@@ -71,7 +71,7 @@ struct alignas(64) ServiceSlot {
     Atomic<uint64_t> heartbeat;  // steps taken, for observers
     Atomic<uint32_t> load;       // a ServiceLoad
     // What it did, for statistics.
-    Atomic<uint64_t> busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
+    Atomic<uint64_t> busy_ns, copy_ns, network_ns, idle_ns, cpu_ns, sleeps, copies, reads, messages_sent, messages_refused, stale_messages,
         notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes,
         bytes_staged, bytes_relayed, taken;
     LateWords late[kCollectives];

@@ -217,7 +217,9 @@ typedef struct ls_late_counts {
 
 typedef struct ls_service_stats {
     uint32_t node, service, incarnation, core; /* core: UINT32_MAX if it has none of its own */
-    uint64_t busy_ns, idle_ns, cpu_ns, copies, reads, messages_sent, messages_refused, stale_messages,
+    /* Of busy_ns: copy_ns in copies on the node, network_ns in what is said to and comes from other service processes,
+     * their blocks' bytes among it. sleeps: each ends by a wake-up, which takes a core from whoever has it. */
+    uint64_t busy_ns, copy_ns, network_ns, idle_ns, cpu_ns, sleeps, copies, reads, messages_sent, messages_refused, stale_messages,
         notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes,
         bytes_staged, bytes_relayed,
         taken; /* of copies and reads: for ranks of another service process of the node that had too much to do */

@@ -206,9 +206,12 @@ void append_service(std::string* out, const ls_service_stats& s) {
     append(out, "    {\"node\": %u, \"service\": %u, \"incarnation\": %u, ", s.node, s.service,
            s.incarnation);
     if (s.core != UINT32_MAX) append(out, "\"core\": %u, ", s.core);
-    append(out, "\"busy_s\": %.6f, \"idle_s\": %.6f, \"cpu_s\": %.6f, ",
-           static_cast<double>(s.busy_ns) * 1e-9, static_cast<double>(s.idle_ns) * 1e-9,
-           static_cast<double>(s.cpu_ns) * 1e-9);
+    const auto seconds = [](uint64_t ns) { return static_cast<double>(ns) * 1e-9; };
+    append(out,
+           "\"busy_s\": %.6f, \"copy_s\": %.6f, \"network_s\": %.6f, \"idle_s\": %.6f, \"cpu_s\": %.6f, "
+           "\"sleeps\": %" PRIu64 ", ",
+           seconds(s.busy_ns), seconds(s.copy_ns), seconds(s.network_ns), seconds(s.idle_ns),
+           seconds(s.cpu_ns), s.sleeps);
     append(out,
            "\"copies\": %" PRIu64 ", \"reads\": %" PRIu64 ", \"taken\": %" PRIu64
            ", \"late_arrivals\": %" PRIu64 ", \"handed_on\": %" PRIu64 ", \"rescued\": %" PRIu64

@@ -16,12 +16,12 @@ constexpr uint64_t kDriveSpinNs = 5'000;    // while spinning
 constexpr uint64_t kYieldNs = 50'000;       // more ranks than cores: first only let others run
 constexpr uint32_t kFirstLooks = 8;
 constexpr uint32_t kSpinsPerClock = 8;  // a look takes some 100 ns
-constexpr uint64_t kSleepFirstNs = 10'000;
-constexpr uint64_t kSleepMaxNs = 100'000;
+constexpr uint64_t kSleepNs = 100'000;      // whatever can be moved or is complete ends it: only MPI waits for its end
+constexpr uint64_t kPauseFirstNs = 10'000;  // a sleep that nothing ends
 
 }  // namespace
 
-Waiter::Waiter(bool native) : native_(native), sleep_ns_(kSleepFirstNs) {}
+Waiter::Waiter(bool native) : native_(native), pause_ns_(kPauseFirstNs) {}
 
 Waiter::~Waiter() {
     if (begin_ns_ == 0) return;
@@ -42,7 +42,7 @@ void Waiter::step(bool moved, Operation* operation) {
     spinning_ = false;
     if (moved) {
         moved_ns_ = now_ns_;
-        sleep_ns_ = kSleepFirstNs;
+        pause_ns_ = kPauseFirstNs;
         if (now_ns_ - driven_ns_ < kDriveBusyNs) return;
         drive_native();
         driven_ns_ = now_ns_;
@@ -59,12 +59,12 @@ void Waiter::step(bool moved, Operation* operation) {
     }
     if (shim().guarded) {
         // The context's sleep would keep other threads out of it.
-        timespec pause{0, static_cast<long>(sleep_ns_)};
+        timespec pause{0, static_cast<long>(pause_ns_)};
         nanosleep(&pause, nullptr);
+        pause_ns_ = std::min(2 * pause_ns_, kSleepNs);
     } else {
-        ls_sleep(shim().context, sleep_ns_);
+        ls_sleep(shim().context, kSleepNs);
     }
-    sleep_ns_ = std::min(2 * sleep_ns_, kSleepMaxNs);
     if (operation) report(operation);
 }
 

@@ -27,7 +27,7 @@ class Waiter {
     bool native_, spinning_ = false;
     uint32_t spins_ = 0;
     uint64_t begin_ns_ = 0, moved_ns_ = 0, driven_ns_ = 0, now_ns_ = 0;  // from the first step on
-    uint64_t sleep_ns_;
+    uint64_t pause_ns_;
 };
 
 }  // namespace longshore::mpi

@@ -25,10 +25,14 @@ constexpr int kActionsPerTurn = 32;
 constexpr uint64_t kBytesPerTurn = 256 * 1024;  // then messages are looked at: some are of small operations
 constexpr uint64_t kCopyBit = uint64_t{1} << 63;
 
-uint64_t cpu_ns() {
+uint64_t cpu_ns(clockid_t whose = CLOCK_PROCESS_CPUTIME_ID) {
     timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(whose, &t);
     return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+bool moves_on_node(Action::Kind kind) {
+    return kind == Action::Kind::kCopy || kind == Action::Kind::kMove;
 }
 
 }  // namespace
@@ -199,8 +203,11 @@ void ServiceLoop::publish(uint64_t now) {
     const ServiceCounters& engine = engine_.counters();
     const FabricCounters fabric = fabric_.counters();
     set(slot_.busy_ns, busy_ns_);
+    set(slot_.copy_ns, copy_ns_);
+    set(slot_.network_ns, network_ns_);
     set(slot_.idle_ns, idle_ns_);
     set(slot_.cpu_ns, cpu_ns());
+    set(slot_.sleeps, sleeps_);
     set(slot_.copies, engine.copies);
     set(slot_.reads, engine.reads);
     set(slot_.messages_sent, fabric.messages_sent);
@@ -245,6 +252,26 @@ void ServiceLoop::raise(bool raised, uint64_t now) {
     }
 }
 
+// The fabric's events, after a sleep of at most wait_ns. What it does with bytes of other nodes once it is awake
+// is work; only the clock of this thread tells that from the sleep.
+size_t ServiceLoop::poll(std::span<FabricEvent> events, uint64_t wait_ns, uint64_t* now) {
+    polled_ns_ = 0;
+    if (wait_ns == 0) {
+        const size_t count = fabric_.poll(events, 0);
+        polled_ns_ = now_ns() - *now;
+        return count;
+    }
+    const uint64_t on_core = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+    const size_t count = fabric_.poll(events, wait_ns);
+    const uint64_t worked = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - on_core, woke = now_ns();
+    network_ns_ += worked;
+    busy_ns_ += worked;
+    idle_ns_ += woke - *now - std::min(worked, woke - *now);
+    ++sleeps_;
+    mark_ns_ = *now = woke;
+    return count;
+}
+
 bool ServiceLoop::turn() {
     uint64_t now = now_ns();
     if (mark_ns_ == 0) mark_ns_ = last_tick_ns_ = last_work_ns_ = now;
@@ -263,12 +290,7 @@ bool ServiceLoop::turn() {
         if (unpublished_) publish(now);
     }
     if (!worked_ && spin) cpu_relax();
-    size_t count = fabric_.poll(events, wait_ns);
-    if (wait_ns > 0) {
-        const uint64_t woke = now_ns();
-        idle_ns_ += woke - now;
-        mark_ns_ = now = woke;
-    }
+    const size_t count = poll(events, wait_ns, &now);
     engine_.set_now(now);
     for (size_t i = 0; i < count; ++i) handle(events[i]);
     if (now - raised_at_ns_ >= kRaisedNs) raise(false, now);
@@ -287,7 +309,9 @@ bool ServiceLoop::turn() {
     for (int i = 0; i < actions_max && bytes < kBytesPerTurn; ++i) {
         if (!kept_ && !engine_.next(&action_, &wake_)) break;
         raise(true, now);
+        const uint64_t began = now_ns();
         kept_ = !carry_out(action_);
+        (moves_on_node(action_.kind) ? copy_ns_ : network_ns_) += now_ns() - began;
         if (kept_) break;
         worked = true;
         // Where bytes are asked for, a read takes no time here, and its request should not wait behind data.
@@ -310,6 +334,7 @@ bool ServiceLoop::turn() {
     mark_ns_ = end;
     if (worked || !engine_.yielded()) yielded_wait_ns_ = kYieldedWaitNs;
     if (worked) {
+        network_ns_ += polled_ns_;
         last_work_ns_ = end;
         unpublished_ = true;
     }

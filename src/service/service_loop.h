@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ class ServiceLoop {
         std::byte data[kFrameBytesMax];
     };
     void handle(const FabricEvent& event);
+    size_t poll(std::span<FabricEvent> events, uint64_t wait_ns, uint64_t* now);
     bool carry_out(const Action& action);
     bool send(const Action& action);
     bool send_refused();
@@ -87,7 +89,8 @@ class ServiceLoop {
     bool worked_ = false;  // in the last turn
     uint64_t spin_ns_ = 0, last_work_ns_ = 0, last_tick_ns_ = 0, last_publish_ns_ = 0, mark_ns_ = 0;
     bool unpublished_ = true;  // something was done since counters were published
-    uint64_t busy_ns_ = 0, idle_ns_ = 0;
+    uint64_t polled_ns_ = 0;  // by this turn's look at the fabric, unless it slept in it
+    uint64_t busy_ns_ = 0, copy_ns_ = 0, network_ns_ = 0, idle_ns_ = 0, sleeps_ = 0;
     std::string problem_;
 };
 

@@ -104,8 +104,11 @@ std::vector<ServiceView> NodeView::services() const {
         const uint32_t core = SightLayout::slot(sight_, ServiceId{s}).core.load(std::memory_order_relaxed);
         view.core = static_cast<int>(core) - 1;
         view.busy_ns = get(slot.busy_ns);
+        view.copy_ns = get(slot.copy_ns);
+        view.network_ns = get(slot.network_ns);
         view.idle_ns = get(slot.idle_ns);
         view.cpu_ns = get(slot.cpu_ns);
+        view.sleeps = get(slot.sleeps);
         view.bytes_moved = get(slot.bytes_mapped) + get(slot.bytes_peer_copied) + get(slot.bytes_bounced);
         view.bytes_between_nodes = get(slot.bytes_between_nodes);
         view.taken = get(slot.taken);

@@ -16,7 +16,7 @@ namespace longshore::tools {
 struct ServiceView {
     uint32_t service = 0, pid = 0, incarnation = 0;  // pid 0: it does not run
     int core = -1;                                   // -1: none of its own
-    uint64_t busy_ns = 0, idle_ns = 0, cpu_ns = 0;
+    uint64_t busy_ns = 0, copy_ns = 0, network_ns = 0, idle_ns = 0, cpu_ns = 0, sleeps = 0;
     uint64_t bytes_moved = 0, bytes_between_nodes = 0;  // the latter are part of the former
     uint64_t taken = 0;  // moves for ranks of other service processes of the node
 };

@@ -262,8 +262,11 @@ Json job_json(const JobState& job) {
                                        {"core", sp.core < 0 ? Json() : Json(sp.core)},
                                        {"starts", sp.incarnation},
                                        {"busy_s", seconds(sp.busy_ns)},
+                                       {"copy_s", seconds(sp.copy_ns)},
+                                       {"network_s", seconds(sp.network_ns)},
                                        {"idle_s", seconds(sp.idle_ns)},
                                        {"cpu_s", seconds(sp.cpu_ns)},
+                                       {"sleeps", sp.sleeps},
                                        {"bytes_moved", sp.bytes_moved},
                                        {"bytes_between_nodes", sp.bytes_between_nodes},
                                        {"moves_taken", sp.taken}});
