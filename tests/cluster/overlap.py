@@ -42,6 +42,7 @@ KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
 HOST, KEPT, LONGSHORE = "host", "host, kept pages", "longshore"
 OFFLOADED = re.compile(r"longshore: (\d+) of \d+ collective calls offloaded")
 LAUNCH_LIMIT_S, FINALIZE_LIMIT_S = 300, 15
+WORK_TRIED = 10
 WORK_FACTOR_MAX = 200  # of examples/fft's computing; where it is not enough the cost cannot be told, and the table says so
 TCP_SECONDS, TCP_BYTES_MAX, TCP_BYTES_UNHELD, TCP_ROUNDS = 2, 1 << 30, 1 << 29, 3
 WORK_COLLECTIVES, WAITED_COLLECTIVES = "ialltoallv,iallgatherv,ibcast", "alltoallv,allgatherv,bcast"
@@ -189,7 +190,7 @@ class Measurement:
                 "turns": self.turns(contenders, self.options.pairs, lambda one: self.fft(one, self.options.repeats))}
 
     def measure_cost(self):
-        self.progress.expect(2 + self.options.cost_pairs * len(self.longshores) + TCP_ROUNDS)
+        self.progress.expect(3 + self.options.cost_pairs * len(self.longshores) + TCP_ROUNDS)
         work, moved = self.work_factor()
         tcp = [self.exchange_by_tcp(moved / len(self.nodes.nodes)) for _ in range(TCP_ROUNDS)]
         return {"names": [contender.name for contender in self.longshores], "work_factor": work, "tcp": tcp,
@@ -204,9 +205,12 @@ class Measurement:
             launch = self.fft(contender, 1)
             slowest = max(slowest, figures.medians_of(launch)["exchanges_alone"])
             computing = figures.medians_of(launch)["compute_alone"]
-        # A half of computing is packing and unpacking, which is not repeated.
         wanted = 1.15 * figures.COMPUTING_OVER_EXCHANGES * slowest
-        factor = 1 if computing >= wanted else math.ceil(1 + (wanted - computing) / (computing / 2))
+        if computing >= wanted:
+            return 1, launch["bytes_between_nodes"]
+        # How much of computing is packing and unpacking, which is not repeated, another launch tells.
+        repeated = (figures.medians_of(self.fft(self.hosts[0], 1, WORK_TRIED))["compute_alone"] - computing) / (WORK_TRIED - 1)
+        factor = math.ceil(1 + (wanted - computing) / max(repeated, computing / WORK_FACTOR_MAX))
         return min(factor, WORK_FACTOR_MAX), launch["bytes_between_nodes"]
 
     def exchange_by_tcp(self, bytes_of_node):
