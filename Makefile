@@ -126,6 +126,7 @@ test-fabric: build ## a million wake-ups of each fabric
 test-sim: build ## the simulator's random worlds (SEEDS=100000)
 	$(quiet)build/bin/longshore-sim --seeds $(or $(SEEDS),100000) --jobs $(J)
 	$(quiet)build/bin/longshore-sim --slow-link --no-floors --seeds $(or $(SEEDS),100000) --jobs $(J)
+	$(quiet)build/bin/longshore-sim --any-order --no-floors --seeds $(or $(SEEDS),100000) --jobs $(J)
 
 test-dpu: build ## jobs that a DPU carries, where the DPU is this machine: all programs, with each MPI
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 setsid --wait python3 tests/dpu/test_dpu.py

@@ -1,8 +1,10 @@
 #include "host/context.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -178,6 +180,29 @@ void ls_sleep(ls_context* context, uint64_t timeout_ns) {
     // What happened since the last sleep ended may not have been looked at yet: then this one ends at once.
     context->events_seen =
         sleep_rank(context->memory.rank(context->engine->self()), context->events_seen, timeout_ns);
+}
+
+void ls_sleeper_begin(const ls_context* context, ls_sleeper* sleeper) {
+    *sleeper = {nullptr, -1, 0};
+    if (is_forked(*context)) return;
+    if (context->far) {
+        sleeper->fd = context->far->fd();
+    } else if (context->engine) {
+        RankSlot& slot = context->memory.rank(context->engine->self());
+        sleeper->rank = &slot;
+        sleeper->seen = slot.events.load(std::memory_order_acquire);
+    }
+}
+
+void ls_sleeper_sleep(ls_sleeper* sleeper, uint64_t timeout_ns) {
+    if (sleeper->rank != nullptr) {
+        sleeper->seen = sleep_rank(*static_cast<RankSlot*>(sleeper->rank), sleeper->seen, timeout_ns);
+        return;
+    }
+    constexpr uint64_t kSecondNs = 1'000'000'000;
+    const timespec timeout{static_cast<time_t>(timeout_ns / kSecondNs), static_cast<long>(timeout_ns % kSecondNs)};
+    pollfd ready{sleeper->fd, POLLIN, 0};
+    ppoll(&ready, sleeper->fd >= 0, &timeout, nullptr);
 }
 
 void ls_wake(ls_context* context) {

@@ -41,6 +41,7 @@ class Far {
     int test();
 
     int start_group(const ls_exchange& exchange, ls_group** out);
+    int fd() const { return stream_.fd(); }
     int test_group(ls_group& group);
     void free_group(ls_group* group);
 

@@ -182,6 +182,16 @@ void ls_release(ls_context* context, void* memory, size_t bytes);
 
 /* Waits until something may have changed for this rank, at most timeout_ns. */
 void ls_sleep(ls_context* context, uint64_t timeout_ns);
+/* The same for one of several threads, which keeps nobody out of the context meanwhile. What ls_sleeper_begin fills in
+ * is looked at by ls_sleeper_sleep alone, which uses no context; whatever happened since the one or the last sleep
+ * ends the next at once. Where several threads of a rank sleep, one may be woken by its time only. */
+typedef struct ls_sleeper {
+    void* rank; /* where its doorbell is, or null */
+    int fd;     /* of a DPU, or -1 */
+    uint32_t seen;
+} ls_sleeper;
+void ls_sleeper_begin(const ls_context* context, ls_sleeper* sleeper);
+void ls_sleeper_sleep(ls_sleeper* sleeper, uint64_t timeout_ns);
 /* Ends the wait of another thread in ls_sleep, or its next one. */
 void ls_wake(ls_context* context);
 /* Around a wait in which ls_operation_test is called again and again for everything that is open: service processes

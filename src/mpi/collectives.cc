@@ -63,15 +63,6 @@ bool whole_of(const Block& block, int size, size_t* bytes) {
     return !__builtin_mul_overflow(block.bytes, static_cast<size_t>(size), bytes);
 }
 
-namespace {
-
-bool aliased(const Block& send, const Block& recv) {
-    return send.buffer && send.buffer == recv.buffer && send.bytes > 0 && recv.bytes > 0 &&
-           send.layout.contiguous && recv.layout.contiguous;
-}
-
-}  // namespace
-
 Reason plan_uniform(Call call, const void* sendbuf, int64_t sendcount, MPI_Datatype sendtype, void* recvbuf,
                     int64_t recvcount, MPI_Datatype recvtype, MPI_Comm comm, Operation** out) {
     GroupRecord* group = nullptr;
@@ -81,7 +72,7 @@ Reason plan_uniform(Call call, const void* sendbuf, int64_t sendcount, MPI_Datat
     Block send, recv;
     size_t whole = 0;
     if (!block_of(recvbuf, recvcount, recvtype, &recv) || !whole_of(recv, group->size, &whole) ||
-        (!in_place && (!block_of(sendbuf, sendcount, sendtype, &send) || aliased(send, recv))))
+        (!in_place && (!block_of(sendbuf, sendcount, sendtype, &send))))
         return Reason::kArguments;
     ls_algorithm algorithm{};
     if (Reason reason = select(*group, call, whole, &algorithm); reason != Reason::kNone) return reason;

@@ -63,6 +63,29 @@ GroupRecord* find_group(MPI_Comm comm) {
     return record;
 }
 
+ls_group* agree_on_group(MPI_Comm comm) {
+    CommExchange exchange(comm);
+    ls_group* group = nullptr;
+    int rc;
+    {
+        ContextLock lock;
+        rc = ls_group_start(shim().context, &exchange.api, &group);
+    }
+    while (rc == LS_OK || rc == LS_IN_PROGRESS) {
+        exchange.drive();
+        {
+            ContextLock lock;
+            rc = ls_group_test(group);
+        }
+        if (rc == LS_OK) return group;
+        sched_yield();  // the supervisor has to answer
+    }
+    // All members were told the same.
+    ContextLock lock;
+    if (group) ls_group_free(group);
+    return nullptr;
+}
+
 void make_group(MPI_Comm comm) {
     int inter = 0;
     if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return;
@@ -70,32 +93,10 @@ void make_group(MPI_Comm comm) {
     record->comm = comm;
     PMPI_Comm_rank(comm, &record->rank);
     PMPI_Comm_size(comm, &record->size);
-    if (record->size == 1) {
+    if (record->size == 1)
         record->reason = Reason::kOneRank;
-    } else {
-        CommExchange exchange(comm);
-        int rc;
-        {
-            ContextLock lock;
-            rc = ls_group_start(shim().context, &exchange.api, &record->group);
-        }
-        while (rc == LS_OK || rc == LS_IN_PROGRESS) {
-            exchange.drive();
-            {
-                ContextLock lock;
-                rc = ls_group_test(record->group);
-            }
-            if (rc == LS_OK) break;
-            sched_yield();  // the supervisor has to answer
-        }
-        if (rc != LS_OK) {
-            // All members were told the same.
-            ContextLock lock;
-            if (record->group) ls_group_free(record->group);
-            record->group = nullptr;
-            record->reason = Reason::kNoGroup;
-        }
-    }
+    else if (record->group = agree_on_group(comm); !record->group)
+        record->reason = Reason::kNoGroup;
     if (record->group) ls_group_shape(record->group, &record->nodes, &record->ranks_per_node);
     link(record);
     if (PMPI_Comm_set_attr(comm, shim().keyval, record) != MPI_SUCCESS) release(record);
@@ -117,6 +118,8 @@ void free_all_groups() {
     ContextLock lock;
     for (GroupRecord* record = first_record; record; record = record->next) {
         if (record->group) ls_group_free(record->group);
+        for (ls_group* lane : record->lanes) ls_group_free(lane);
+        record->lanes.clear();
         record->group = nullptr;
         record->reason = Reason::kOff;
     }

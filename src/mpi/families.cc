@@ -51,7 +51,8 @@ struct Forms<int(Arguments...)> {
     static int persistent(Arguments... arguments, MPI_Info info, MPI_Request* request) {
         constexpr Call kCall{family, Form::kPersistent};
         Operation* operation = nullptr;
-        const Reason reason = plan(kCall, arguments..., &operation);
+        Reason reason = plan(kCall, arguments..., &operation);
+        if (reason == Reason::kNone) reason = give_lane(operation);
         if (reason == Reason::kNone) return make_persistent(operation, request);
         HostCall host(kCall, reason, [&] { return arriving(arguments...); });
         if (native_has(index)) return native(arguments..., info, request);

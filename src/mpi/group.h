@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "base/selection.h"
 #include "mpi/shim.h"
@@ -20,6 +21,7 @@ struct GroupRecord {
     // sizes.
     std::atomic<const SelectionRule*> rules[kSelectionForms][kSelectedCount] = {};
     std::atomic<int> references = 1;
+    std::vector<ls_group*> lanes;  // one for each persistent request (persistent.h)
     GroupRecord* previous = nullptr;
     GroupRecord* next = nullptr;
 };
@@ -29,6 +31,9 @@ GroupRecord* find_group(MPI_Comm comm);
 
 // Collective over `comm`, which no member has used yet. MPI_SUCCESS always: without a group MPI serves it.
 void make_group(MPI_Comm comm);
+
+// A group of the members of `comm`, collective over it; null, on all of them alike: there is none to be had.
+ls_group* agree_on_group(MPI_Comm comm);
 
 void retain(GroupRecord* record);
 void release(GroupRecord* record);

@@ -470,7 +470,12 @@ int init_around(Native native) {
 namespace entry {
 
 int init(int* argc, char*** argv) {
-    return init_around([&](int*) { return PMPI_Init(argc, argv); });
+    return init_around([&](int* level) {
+        const int rc = PMPI_Init(argc, argv);
+        // Settings of both MPIs give more than MPI_THREAD_SINGLE to who has not asked for it.
+        if (rc == MPI_SUCCESS) PMPI_Query_thread(level);
+        return rc;
+    });
 }
 
 int init_thread(int* argc, char*** argv, int required, int* provided) {

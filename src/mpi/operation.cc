@@ -143,7 +143,7 @@ int on_query(void* extra, MPI_Status* status) {
     status->MPI_SOURCE = MPI_UNDEFINED;
     status->MPI_TAG = MPI_UNDEFINED;
     status->MPI_ERROR = operation->error;
-    if (operation->error == MPI_SUCCESS || !tell_later(operation->group, operation->error, status))
+    if (operation->error == MPI_SUCCESS || !tell_later(*operation, status))
         return operation->error;
     status->MPI_ERROR = MPI_SUCCESS;
     return MPI_SUCCESS;
@@ -268,6 +268,7 @@ void Staging::free() {
 void Operation::reset() {
     host = nullptr;
     group = nullptr;
+    lane = nullptr;
     open = reported = given_up = active = false;
     error = lost = MPI_SUCCESS;
     table_bytes = 0;
@@ -315,12 +316,14 @@ void hold_types(Operation* operation, std::vector<Piece>* pieces) {
     }
 }
 
-// The sequence number is taken here: arguments are in order, nothing may go to MPI any more.
+// The sequence number is taken here, in the communicator's order of calls: arguments are in order, nothing may
+// go to MPI any more.
 int start(Operation* operation) {
     if (operation->lost == MPI_SUCCESS && !pack_first(*operation)) operation->lost = MPI_ERR_OTHER;
     if (operation->lost != MPI_SUCCESS && !operation->given_up) give_up_data(operation);
     ContextLock lock;
-    int rc = ls_operation_start(operation->group->group, &operation->arguments, &operation->host);
+    ls_group* group = operation->lane ? operation->lane : operation->group->group;
+    int rc = ls_operation_start(group, &operation->arguments, &operation->host);
     if (rc >= 0) count_offloaded(operation->call, operation->bytes, operation->arguments.algorithm);
     return rc;
 }
@@ -356,7 +359,7 @@ namespace {
 
 // It has not started: so says the communicator's error handler.
 int refuse(Operation* operation, int rc) {
-    const int error = raise_error(operation->group, error_of(rc));
+    const int error = raise_error(operation->call, operation->group, error_of(rc));
     drop(operation);
     return error;
 }
@@ -383,7 +386,7 @@ int run_blocking(Operation* operation) {
     note_blocking_end(operation->call);
     if (begin) trace_span("wait", call_name(operation->call), begin, now_ns());
     int error = operation->error;
-    if (error != MPI_SUCCESS) error = raise_error(operation->group, error);
+    if (error != MPI_SUCCESS) error = raise_error(operation->call, operation->group, error);
     recycle(operation);
     return error;
 }
@@ -441,8 +444,18 @@ int error_of(int ls_error) {
     return ls_error == LS_ERR_TRUNCATED ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
 }
 
-int raise_error(GroupRecord* group, int error) {
+int raise_error(Call call, GroupRecord* group, int error) {
     MPI_Comm comm = group->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : group->comm;
+    // The MPI will name the function by which its handler is called.
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    if (PMPI_Comm_get_errhandler(comm, &handler) == MPI_SUCCESS) {
+        char text[MPI_MAX_ERROR_STRING] = "";
+        int length = 0;
+        if (handler == MPI_ERRORS_ARE_FATAL && PMPI_Error_string(error, text, &length) == MPI_SUCCESS)
+            say(LogLevel::kWarn, std::string(call_name(call)) + " on rank " + std::to_string(shim().rank) +
+                                     " has failed: " + text);
+        if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
+    }
     PMPI_Comm_call_errhandler(comm, error);
     return error;
 }

@@ -64,8 +64,9 @@ struct Operation {
     ls_arguments arguments{};
     ByteVector send_bytes, recv_bytes;  // what the vectors of the arguments point to, if not to the program's
 
-    // Of a persistent request: the tag of its messages. `active`: started, and the program has not been given
+    // Of a persistent request: its group, in which only it is started; the tag of its messages. `active`: started, and the program has not been given
     // its result.
+    ls_group* lane = nullptr;
     int tag = 0;
     bool active = false;
 
@@ -119,6 +120,6 @@ Progress progress_open();
 bool finish_open(uint32_t limit_s);
 
 int error_of(int ls_error);
-int raise_error(GroupRecord* group, int error);
+int raise_error(Call call, GroupRecord* group, int error);
 
 }  // namespace longshore::mpi

@@ -29,11 +29,25 @@ void forget(Operation* operation) {
     {
         ContextLock lock;
         free_tags().push_back(operation->tag);
+        // At MPI_Finalize the groups may be gone already.
+        if (std::erase(operation->group->lanes, operation->lane) != 0) ls_group_free(operation->lane);
     }
     drop(operation);
 }
 
 }  // namespace
+
+Reason give_lane(Operation* operation) {
+    GroupRecord& record = *operation->group;
+    operation->lane = agree_on_group(record.comm);
+    if (!operation->lane) {
+        drop(operation);
+        return Reason::kNoGroup;
+    }
+    ContextLock lock;
+    record.lanes.push_back(operation->lane);
+    return Reason::kNone;
+}
 
 int make_persistent(Operation* operation, MPI_Request* request) {
     hold_types(operation, &operation->packed_first);
@@ -41,7 +55,7 @@ int make_persistent(Operation* operation, MPI_Request* request) {
     operation->tag = take_tag();
     if (PMPI_Recv_init(nullptr, 0, MPI_BYTE, 0, operation->tag, shim().self, &operation->request) !=
         MPI_SUCCESS) {
-        const int error = raise_error(operation->group, MPI_ERR_OTHER);
+        const int error = raise_error(operation->call, operation->group, MPI_ERR_OTHER);
         forget(operation);
         return error;
     }
@@ -53,14 +67,14 @@ int make_persistent(Operation* operation, MPI_Request* request) {
 
 int start_persistent(Operation* operation) {
     PostSpan span(operation->call);
-    if (operation->open) return raise_error(operation->group, MPI_ERR_REQUEST);
+    if (operation->open) return raise_error(operation->call, operation->group, MPI_ERR_REQUEST);
     if (const int error = PMPI_Start(&operation->request); error != MPI_SUCCESS) return error;
     operation->error = MPI_SUCCESS;
     operation->reported = false;
     if (const int rc = start(operation); rc < 0) {
         signal_persistent(*operation);
         PMPI_Wait(&operation->request, MPI_STATUS_IGNORE);
-        return raise_error(operation->group, error_of(rc));
+        return raise_error(operation->call, operation->group, error_of(rc));
     }
     operation->active = true;
     note_started(operation);
@@ -69,7 +83,7 @@ int start_persistent(Operation* operation) {
 }
 
 int free_persistent(Operation* operation, MPI_Request* request) {
-    if (operation->open) return raise_error(operation->group, MPI_ERR_REQUEST);
+    if (operation->open) return raise_error(operation->call, operation->group, MPI_ERR_REQUEST);
     // Before the MPI gives the handle to somebody else.
     remove_request(operation);
     open_requests.fetch_sub(1, std::memory_order_relaxed);

@@ -3,11 +3,19 @@
 // is complete. All that can be done with requests the MPI itself then does right. (A wait in code that we do
 // not see ends with Open MPI, whose progress polls us; MPICH polls us for generalized requests only.) The
 // operation is planned once; with the host library it is from each start until its end.
+//
+// MPI matches persistent collectives by the order of their initialization calls; starts may come in any order,
+// other on each rank, and between other collectives (MPI 4.0, 6.13). The host library matches the operations of
+// a group by their order, so each request has a group to itself.
 #pragma once
 
 #include "mpi/operation.h"
 
 namespace longshore::mpi {
+
+// Its group, collective over the communicator, as initialization is. Or, on all ranks alike, why the MPI serves
+// the request; `operation` is gone then.
+Reason give_lane(Operation* operation);
 
 // Takes `operation`. The return value is MPI's, already through the communicator's error handler, here and
 // below.

@@ -35,7 +35,8 @@ static const char* const kNames[LONGSHORE_ENTRY_COUNT] = {
 #undef LONGSHORE_ENTRY
 };
 
-enum { kUntouched, kResolving, kResolved };
+/* The tables: as they were made; filled, but for what the MPI lacks where Longshore is off; all filled. */
+enum { kUntouched, kResolving, kResolved, kCompleting, kCompleted };
 static atomic_int state = kUntouched;
 static const longshore_core_api* core = NULL;
 
@@ -44,22 +45,47 @@ static const char* base_name(const char* path) {
     return slash ? slash + 1 : path;
 }
 
-/* What an MPI library is called. More than one match means that we cannot know whose calls these are. */
+/* What a mapped library calls itself. Its file may be found by a link without a version, or be a copy under any
+ * name. */
+static const char* soname_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic, const char* path) {
+    const char* strings = NULL;
+    const ElfW(Dyn)* name = NULL;
+    for (; dynamic && dynamic->d_tag != DT_NULL; ++dynamic) {
+        if (dynamic->d_tag == DT_SONAME) name = dynamic;
+        if (dynamic->d_tag == DT_STRTAB) strings = (const char*)dynamic->d_un.d_ptr;
+    }
+    if (!name || !strings) return base_name(path);
+    if ((uintptr_t)strings < base) strings += base; /* not every loader has added it */
+    return strings + name->d_un.d_val;
+}
+
+static const char* soname_of_map(const struct link_map* map) {
+    return soname_of(map->l_addr, map->l_ld, map->l_name);
+}
+
+static const char* soname_of_object(const struct dl_phdr_info* info) {
+    const ElfW(Dyn)* dynamic = NULL;
+    for (int i = 0; i < info->dlpi_phnum; ++i)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    return soname_of(info->dlpi_addr, dynamic, info->dlpi_name);
+}
+
+static int is_mpi(const char* soname) {
+    return strncmp(soname, "libmpi.so", 9) == 0 || strncmp(soname, "libmpich.so", 11) == 0 ||
+           strncmp(soname, "libmpi_abi.so", 13) == 0;
+}
+
+/* The MPI library. More than one match means that we cannot know whose calls these are. */
 struct search {
     char path[PATH_MAX];
     int found;
 };
 
-static int is_mpi(const char* path) {
-    const char* name = base_name(path);
-    return strncmp(name, "libmpi.so", 9) == 0 || strncmp(name, "libmpich.so", 11) == 0 ||
-           strncmp(name, "libmpi_abi.so", 13) == 0;
-}
-
 static int look_at_object(struct dl_phdr_info* info, size_t size, void* user) {
     struct search* search = user;
     (void)size;
-    if (!is_mpi(info->dlpi_name)) return 0;
+    if (!info->dlpi_name[0] || !is_mpi(soname_of_object(info))) return 0;
     if (strlen(info->dlpi_name) < sizeof search->path) {
         strcpy(search->path, info->dlpi_name);
         ++search->found;
@@ -86,8 +112,10 @@ static void* open_mpi(char* path, size_t bytes) {
 /* The ABI that a core is built for, by the library's major version and a symbol of its own. Open MPI 4 and 5
  * share one, and MPICH 4, 5 and its relatives another. MPI 5 has defined one for all; its library has its own
  * name. */
-static const char* flavour_of(void* mpi, const char* path) {
-    const char* name = base_name(path);
+static const char* flavour_of(void* mpi) {
+    const struct link_map* map = NULL;
+    if (dlinfo(mpi, RTLD_DI_LINKMAP, &map) != 0) return NULL;
+    const char* name = soname_of_map(map);
     if (strncmp(name, "libmpi_abi.so", 13) == 0)
         return strcmp(name + 13, ".1") == 0 || strncmp(name + 13, ".1.", 3) == 0 ? "abi" : NULL;
     if (strstr(name, ".so.40") && dlsym(mpi, "ompi_mpi_comm_world")) return "openmpi";
@@ -176,12 +204,24 @@ static int absent(void) {
 static int is_a_tools(const void* function, const void* native) {
     if (!function || function == native) return 0;
     Dl_info info, of_native;
-    if (!dladdr(function, &info) || !info.dli_fname || is_mpi(info.dli_fname)) return 0;
+    struct link_map* map = NULL;
+    if (!dladdr1(function, &info, (void**)&map, RTLD_DL_LINKMAP) || !map || is_mpi(soname_of_map(map))) return 0;
     return !native || !dladdr(native, &of_native) || info.dli_fbase != of_native.dli_fbase;
 }
 
 static void set(const void** place, const void* function) {
-    __atomic_store_n(place, function ? function : (const void*)absent, __ATOMIC_RELEASE);
+    if (function) __atomic_store_n(place, function, __ATOMIC_RELEASE);
+}
+
+/* What neither the MPI nor a core has: `entries` of the core for those it lacks, or null. Whoever calls such a
+ * function has found it by its name here, and relies on it. */
+static void fill_missing(const void* const* entries) {
+    for (int i = 0; i < LONGSHORE_ENTRY_COUNT; ++i) {
+        if (natives[i]) continue;
+        const void* function = entries && entries[i] ? entries[i] : (const void*)absent;
+        set(&longshore_entries[i], function);
+        if (!dlsym(RTLD_NEXT, kNames[i] + 1)) set(&longshore_calls[i], function);
+    }
 }
 
 static void fill(void) {
@@ -191,7 +231,7 @@ static void fill(void) {
         if (mpi) natives[i] = dlsym(mpi, kNames[i]);
         if (!natives[i]) natives[i] = dlsym(RTLD_NEXT, kNames[i]);
     }
-    core = mpi && offload_wanted() ? open_core(flavour_of(mpi, path), path) : NULL;
+    core = mpi && offload_wanted() ? open_core(flavour_of(mpi), path) : NULL;
     if (core) {
         longshore_serve_large_blocks();
         longshore_set_pmix_hook(core->before_pmix_commit);
@@ -203,6 +243,16 @@ static void fill(void) {
         set(&longshore_entries[i], entry ? entry : natives[i]);
         set(&longshore_calls[i], entry && !is_a_tools(next, natives[i]) ? entry : next);
     }
+    /* Where Longshore is off, the core is not opened before such a function is called. */
+    if (core || offload_wanted()) fill_missing(core ? core->entries : NULL);
+}
+
+/* With Longshore off: a function that the MPI lacks is called. The core has it by those that the MPI has. */
+static void complete(void) {
+    char path[PATH_MAX];
+    void* mpi = open_mpi(path, sizeof path);
+    const longshore_core_api* late = mpi ? open_core(flavour_of(mpi), path) : NULL;
+    fill_missing(late ? late->entries : NULL);
 }
 
 /* A program that was linked to an MPI has its buffers shared from the start; one that opens an MPI later only
@@ -213,28 +263,39 @@ __attribute__((constructor)) static void begin(void) {
     if (search.found == 1 && offload_wanted()) longshore_serve_large_blocks();
 }
 
+/* Takes the tables from one state to another, by way of a third in which others wait. False: somebody else has. */
+static int advance(int from, int busy, int to, void (*how)(void)) {
+    if (!atomic_compare_exchange_strong(&state, &from, busy)) return 0;
+    how();
+    atomic_store(&state, to);
+    return 1;
+}
+
 void longshore_resolve(void) {
-    int expected = kUntouched;
-    if (atomic_compare_exchange_strong(&state, &expected, kResolving)) {
-        fill();
-        atomic_store(&state, kResolved);
-        return;
-    }
-    while (atomic_load(&state) != kResolved) sched_yield(); /* another thread is at it */
+    const int found = atomic_load(&state);
+    if (found == kUntouched && advance(kUntouched, kResolving, kResolved, fill)) return;
+    if (found == kResolved && advance(kResolved, kCompleting, kCompleted, complete)) return;
+    for (int now = found; now == kUntouched || now == kResolving || now == kCompleting; now = atomic_load(&state))
+        sched_yield(); /* another thread is at it */
+}
+
+static int is_resolved(void) {
+    const int now = atomic_load(&state);
+    return now != kUntouched && now != kResolving;
 }
 
 __attribute__((visibility("default"))) int longshore_get_counters(longshore_counters* out) {
-    if (atomic_load(&state) == kResolved && core) return core->get_counters(out);
+    if (is_resolved() && core) return core->get_counters(out);
     if (out) memset(out, 0, sizeof *out);
     return -1;
 }
 
 __attribute__((visibility("default"))) int longshore_get_times(longshore_times* out) {
-    if (atomic_load(&state) == kResolved && core) return core->get_times(out);
+    if (is_resolved() && core) return core->get_times(out);
     if (out) memset(out, 0, sizeof *out);
     return -1;
 }
 
 __attribute__((visibility("default"))) int longshore_set(const char* name, const char* value) {
-    return atomic_load(&state) == kResolved && core ? core->set(name, value) : -1;
+    return is_resolved() && core ? core->set(name, value) : -1;
 }

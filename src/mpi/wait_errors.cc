@@ -24,11 +24,11 @@ class Failures {
 
     static Failures* innermost() { return current(); }
 
-    void add(GroupRecord* group, int error, MPI_Status* status) {
+    void add(const Operation& operation, MPI_Status* status) {
         status->MPI_SOURCE = kMark;
         status->MPI_TAG = static_cast<int>(list_.size());
-        retain(group);
-        list_.push_back({group, error});
+        retain(operation.group);
+        list_.push_back({operation.call, operation.group, operation.error});
     }
 
     // The MPI has just completed `request`: if it is a persistent one of ours, so has its operation.
@@ -74,6 +74,7 @@ class Failures {
 
   private:
     struct Failure {
+        Call call;
         GroupRecord* group;
         int error;
     };
@@ -85,7 +86,7 @@ class Failures {
         MPI_Status nowhere;
         if (!status) status = &nowhere;
         status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
-        if (operation.error != MPI_SUCCESS) add(operation.group, operation.error, status);
+        if (operation.error != MPI_SUCCESS) add(operation, status);
     }
 
     const Failure* unmark(MPI_Status* status) const {
@@ -99,7 +100,7 @@ class Failures {
 
     // A handler is called once per call, as by the MPIs; it gets the error of the request, not
     // MPI_ERR_IN_STATUS (MPI 4.0, 9.3).
-    int raise_first() const { return raise_error(list_[0].group, list_[0].error); }
+    int raise_first() const { return raise_error(list_[0].call, list_[0].group, list_[0].error); }
 
     // A thread's own only where there can be several: finding it costs a call.
     static Failures*& current() { return shim().multiple ? of_thread : of_process; }
@@ -112,9 +113,9 @@ class Failures {
 
 }  // namespace
 
-bool tell_later(GroupRecord* group, int error, MPI_Status* status) {
+bool tell_later(const Operation& operation, MPI_Status* status) {
     Failures* failures = Failures::innermost();
-    if (failures) failures->add(group, error, status);
+    if (failures) failures->add(operation, status);
     return failures != nullptr;
 }
 

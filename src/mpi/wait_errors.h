@@ -6,12 +6,12 @@
 
 #include <mpi.h>
 
-#include "mpi/group.h"
+#include "mpi/operation.h"
 
 namespace longshore::mpi {
 
 // From the request's query function. True: the call that this thread is in will tell the program, and finds
 // the request again by its status. False: it is not one of ours, and the MPI must be told.
-bool tell_later(GroupRecord* group, int error, MPI_Status* status);
+bool tell_later(const Operation& operation, MPI_Status* status);
 
 }  // namespace longshore::mpi

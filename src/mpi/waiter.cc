@@ -1,9 +1,6 @@
 #include "mpi/waiter.h"
 
 #include <sched.h>
-#include <time.h>
-
-#include <algorithm>
 
 #include "mpi/shim.h"
 
@@ -17,11 +14,10 @@ constexpr uint64_t kYieldNs = 50'000;       // more ranks than cores: first only
 constexpr uint32_t kFirstLooks = 8;
 constexpr uint32_t kSpinsPerClock = 8;  // a look takes some 100 ns
 constexpr uint64_t kSleepNs = 100'000;      // whatever can be moved or is complete ends it: only MPI waits for its end
-constexpr uint64_t kPauseFirstNs = 10'000;  // a sleep that nothing ends
 
 }  // namespace
 
-Waiter::Waiter(bool native) : native_(native), pause_ns_(kPauseFirstNs) {}
+Waiter::Waiter(bool native) : native_(native) {}
 
 Waiter::~Waiter() {
     if (begin_ns_ == 0) return;
@@ -38,11 +34,11 @@ void Waiter::step(bool moved, Operation* operation) {
         begin_ns_ = moved_ns_ = driven_ns_ = now_ns_;
         ContextLock lock;
         ls_begin_wait(shim().context);
+        ls_sleeper_begin(shim().context, &sleeper_);
     }
     spinning_ = false;
     if (moved) {
         moved_ns_ = now_ns_;
-        pause_ns_ = kPauseFirstNs;
         if (now_ns_ - driven_ns_ < kDriveBusyNs) return;
         drive_native();
         driven_ns_ = now_ns_;
@@ -57,14 +53,7 @@ void Waiter::step(bool moved, Operation* operation) {
         sched_yield();
         return;
     }
-    if (shim().guarded) {
-        // The context's sleep would keep other threads out of it.
-        timespec pause{0, static_cast<long>(pause_ns_)};
-        nanosleep(&pause, nullptr);
-        pause_ns_ = std::min(2 * pause_ns_, kSleepNs);
-    } else {
-        ls_sleep(shim().context, kSleepNs);
-    }
+    ls_sleeper_sleep(&sleeper_, kSleepNs);
     if (operation) report(operation);
 }
 

@@ -1,6 +1,6 @@
 // How a rank waits in offloaded calls: it works while there is something to move, then spins briefly (or,
-// where there are more ranks than cores, yields), then sleeps in steps of at most 100 us, between which the
-// MPI makes progress.
+// where there are more ranks than cores, yields), then sleeps until there may be something to do, at most 100 us,
+// after which the MPI makes progress.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Waiter {
     bool native_, spinning_ = false;
     uint32_t spins_ = 0;
     uint64_t begin_ns_ = 0, moved_ns_ = 0, driven_ns_ = 0, now_ns_ = 0;  // from the first step on
-    uint64_t pause_ns_;
+    ls_sleeper sleeper_{};
 };
 
 }  // namespace longshore::mpi

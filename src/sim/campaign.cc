@@ -46,13 +46,8 @@ void report(Board& board, uint64_t seed, const char* oracle, const std::string& 
     snprintf(board.failed[i].detail, sizeof board.failed[i].detail, "%s", detail.c_str());
 }
 
-WorldOptions options_of(uint64_t seed, uint32_t version, bool slow_links) {
-    const WorldOptions o = WorldOptions::draw(seed, version);
-    return slow_links ? o.behind_slow_links() : o;
-}
-
-Verdict run_world(uint64_t seed, bool slow_links, Workspace& workspace) {
-    World world(options_of(seed, kOptionsVersion, slow_links), workspace, false);
+Verdict run_world(uint64_t seed, Worlds worlds, Workspace& workspace) {
+    World world(WorldOptions::draw(seed).made(worlds), workspace, false);
     return world.run();
 }
 
@@ -63,10 +58,10 @@ void work(const CampaignOptions& o, Board& board, uint32_t job) {
         if (seed >= o.first + o.count) break;
         board.running[job].store(seed);
         alarm(kWorldSecondsMax);
-        const Verdict v = run_world(seed, o.slow_links, workspace);
+        const Verdict v = run_world(seed, o.worlds, workspace);
         if (!v.ok) {
             report(board, seed, v.oracle.c_str(), v.detail);
-        } else if (mix64(seed) % 1000 < o.twice_per_mille && run_world(seed, o.slow_links, workspace).hash != v.hash) {
+        } else if (mix64(seed) % 1000 < o.twice_per_mille && run_world(seed, o.worlds, workspace).hash != v.hash) {
             report(board, seed, "determinism", "two runs, two hashes");
         }
         uint64_t counts[sizeof(Coverage) / sizeof(uint64_t)];
@@ -164,8 +159,8 @@ int run_campaign(const CampaignOptions& o) {
     return failures != 0 || low ? 1 : 0;
 }
 
-int run_one(uint64_t seed, uint32_t version, bool slow_links, bool verbose) {
-    const WorldOptions o = options_of(seed, version, slow_links);
+int run_one(uint64_t seed, uint32_t version, Worlds worlds, bool verbose) {
+    const WorldOptions o = WorldOptions::draw(seed, version).made(worlds);
     printf("%s\n", o.text().c_str());
     fflush(stdout);
     Workspace workspace;

@@ -121,6 +121,36 @@ WorldOptions WorldOptions::behind_slow_links() const {
     return o;
 }
 
+WorldOptions WorldOptions::in_any_order() const {
+    WorldOptions o = *this;
+    Prng r(mix64(seed ^ 0x0a4de4ull));
+    o.any_order = true;
+    o.groups = static_cast<uint32_t>(r.between(2, 12));
+    o.operations = std::max(o.operations, static_cast<uint32_t>(r.between(2, o.ranks <= 8 ? 14 : 6)));
+    // A rank that had to wait for room would wait for what another enters last.
+    o.ahead = o.records = 16;
+    o.claims_bytes = 1 << 17;
+    o.arena_bytes = 1 << 18;
+    o.regions_per_buffer = false;
+    o.regions = 2;
+    o.watches =
+        std::max(o.watches, *std::max_element(o.ranks_of_node, o.ranks_of_node + o.nodes) * o.operations);
+    o.blocking = o.wait_early = 0;
+    return o;
+}
+
+WorldOptions WorldOptions::made(Worlds worlds) const {
+    switch (worlds) {
+        case Worlds::kAsDrawn:
+            return *this;
+        case Worlds::kSlowLinks:
+            return behind_slow_links();
+        case Worlds::kAnyOrder:
+            return in_any_order();
+    }
+    __builtin_unreachable();
+}
+
 WorldOptions WorldOptions::large_world() {
     WorldOptions o;
     o.large = true;
@@ -193,6 +223,7 @@ std::string WorldOptions::text() const {
     put("zero", zero);
     put("wait_early", wait_early);
     put("cooperative", cooperative);
+    put("any_order", any_order);
     put("regions_per_buffer", regions_per_buffer);
     put("late_ns", late_ns);
     put("very_late_ns", very_late_ns);

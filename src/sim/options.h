@@ -18,6 +18,9 @@ constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
 
+// What is made of a drawn world.
+enum class Worlds { kAsDrawn, kSlowLinks, kAnyOrder };
+
 struct WorldOptions {
     uint64_t seed = 0;
     uint32_t version = kOptionsVersion;
@@ -46,6 +49,7 @@ struct WorldOptions {
     uint32_t broadcasts = 0;  // of operations, otherwise drawn
     uint32_t blocking = 300, staged = 0, in_place = 200, stable = 200, zero = 100, wait_early = 300;
     bool cooperative = true;
+    bool any_order = false;  // each rank enters operations of different groups in an order of its own
     bool regions_per_buffer = false;
 
     // Times.
@@ -75,6 +79,10 @@ struct WorldOptions {
     // The same world where links are slow, service processes wait long for their cores, and what may be in
     // flight changes all the time, as a window that follows a link does.
     WorldOptions behind_slow_links() const;
+    // The same world with many groups of few operations, which each rank enters in an order of its own before it
+    // waits for any: as persistent collectives are started, each in a group of its own.
+    WorldOptions in_any_order() const;
+    WorldOptions made(Worlds worlds) const;
     std::string text() const;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "sim/pattern.h"
 #include "sim/text.h"
@@ -12,6 +13,29 @@ namespace {
 // The fill of arenas' spans whose operation has retired.
 constexpr uint64_t kRetiredKey = 99;
 constexpr uint64_t kSafetyTimerNs = 20000000;
+
+// In which order a rank enters the operations: all in one, or only those of each group.
+std::vector<uint32_t> order_of(const World& world, uint32_t rank) {
+    const std::vector<Operation>& operations = world.program.operations;
+    std::vector<uint32_t> order(operations.size());
+    std::iota(order.begin(), order.end(), 0u);
+    if (!world.options.any_order) return order;
+    Prng r(mix64(world.options.seed * 4096 + rank));
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[r.below(i)]);
+    // Where operations of a group stand now they stand in their own order.
+    for (uint32_t g = 0; g < world.program.groups.size(); ++g) {
+        std::vector<size_t> at;
+        std::vector<uint32_t> of_group;
+        for (size_t i = 0; i < order.size(); ++i) {
+            if (operations[order[i]].group != g) continue;
+            at.push_back(i);
+            of_group.push_back(order[i]);
+        }
+        std::sort(of_group.begin(), of_group.end());
+        for (size_t i = 0; i < at.size(); ++i) order[at[i]] = of_group[i];
+    }
+    return order;
+}
 
 }  // namespace
 
@@ -43,7 +67,8 @@ void RankActor::plan() {
     Prng r(mix64(o.seed * 1000 + index_));
     const bool very_late = o.very_late_ns != 0 && r.chance(150);
     std::vector<uint32_t> open;
-    for (const Operation& op : world_.program.operations) {
+    for (const uint32_t index : order_of(world_, index_)) {
+        const Operation& op = world_.program.operations[index];
         const int32_t rank = world_.program.groups[op.group].index_of[index_];
         if (rank < 0) continue;
         Use u;

@@ -234,7 +234,8 @@ void ls_release(ls_context*, void* memory, size_t) {
 void ls_begin_wait(ls_context*) {}
 void ls_end_wait(ls_context*) {}
 
-void ls_sleep(ls_context*, uint64_t timeout_ns) {
+void ls_sleeper_begin(const ls_context*, ls_sleeper*) {}
+void ls_sleeper_sleep(ls_sleeper*, uint64_t timeout_ns) {
     timespec pause{0, static_cast<long>(timeout_ns)};
     nanosleep(&pause, nullptr);
 }

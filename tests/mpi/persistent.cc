@@ -4,7 +4,10 @@
 // 4 under its own MPIX_ names.
 #include "persistent.h"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <random>
 #include <vector>
 
 #include "check.h"
@@ -159,6 +162,62 @@ void order() {
         }
     }
     for (Collective* one : {&first, &second, &third}) CHECK(MPI_Request_free(&one->request) == MPI_SUCCESS);
+}
+
+// Each rank starts in an order of its own, with nonblocking ones in between, which have theirs on all ranks: what
+// belongs together is said by the order of initialization (MPI 4.0, 6.13).
+void any_order() {
+    constexpr int kMany = 12;  // more than a rank has places for in one group
+    constexpr Kind kOther[] = {kBcast, kAllgather, kAlltoallv, kScatter};
+    for (const bool alike : {true, false}) {
+        std::vector<std::unique_ptr<Collective>> calls;
+        for (int i = 0; i < kMany; ++i) {
+            const Kind kind = alike ? kBcast : kOther[i % 4];
+            const int bytes = alike ? 40'000 : 100 + 7'000 * i;
+            calls.push_back(
+                std::make_unique<Collective>(kind, Collective::kPlain, bytes, MPI_COMM_WORLD, alike ? 0 : i % size));
+        }
+        std::vector<size_t> order(kMany);
+        for (size_t i = 0; i < kMany; ++i) order[i] = rank % 2 == 0 ? i : kMany - 1 - i;
+        std::mt19937 dice(static_cast<unsigned>(rank));
+        for (int round = 0; round < 20; ++round) {
+            constexpr int kBetween = 3;
+            std::vector<int> got(static_cast<size_t>(kBetween * size));
+            int sent[kBetween];
+            MPI_Request between[kBetween];
+            const auto hop = static_cast<size_t>((rank + round) % kMany);
+            for (size_t i = 0, next = 0; i < kMany; ++i) {
+                calls[order[i]]->start(100 * round + static_cast<int>(order[i]));
+                for (; next < kBetween && (i == (hop + 4 * next) % kMany || i + kBetween >= kMany + next); ++next) {
+                    sent[next] = rank - round - static_cast<int>(next);
+                    CHECK(MPI_Iallgather(&sent[next], 1, MPI_INT, &got[next * static_cast<size_t>(size)], 1,
+                                         MPI_INT, MPI_COMM_WORLD, &between[next]) == MPI_SUCCESS);
+                }
+            }
+            for (size_t i = 0; i < kMany; ++i) {
+                Collective& one = *calls[order[kMany - 1 - i]];
+                CHECK(MPI_Wait(&one.request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+                one.check();
+            }
+            CHECK(MPI_Waitall(kBetween, between, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+            for (int i = 0; i < kBetween * size; ++i)
+                CHECK(got[static_cast<size_t>(i)] == i % size - round - i / size);
+            std::shuffle(order.begin(), order.end(), dice);
+        }
+        // All at once, on every other rank the last first.
+        std::vector<MPI_Request> requests;
+        for (size_t i = 0; i < kMany; ++i) {
+            Collective& one = *calls[rank % 2 == 0 ? i : kMany - 1 - i];
+            requests.push_back(one.request);
+        }
+        for (size_t i = 0; i < kMany; ++i) calls[i]->fill_in(3 + static_cast<int>(i));
+        CHECK(MPI_Startall(kMany, requests.data()) == MPI_SUCCESS);
+        CHECK(MPI_Waitall(kMany, requests.data(), MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+        for (const auto& one : calls) {
+            one->check();
+            CHECK(MPI_Request_free(&one->request) == MPI_SUCCESS);
+        }
+    }
 }
 
 // Persistent ones of ours and of the MPI, a nonblocking collective, a null request and one that is never
@@ -380,6 +439,7 @@ int main(int argc, char** argv) {
     if (size > 1) {
         every_family();
         order();
+        any_order();
         every_wait();
         life();
         many();

@@ -265,6 +265,8 @@ def threads(runner):
     for nodes in (1, 2):
         runner.run(f"threads, {nodes} nodes",
                    [runner.launch(2, [runner.program("threads")], {"LONGSHORE_NODES_COUNT": nodes})])
+    unasked = {"OMPI_MPI_THREAD_LEVEL": "3", "MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}
+    runner.run("threads, unasked", [runner.launch(2, [runner.program("threads"), "unasked"], unasked)])
     runner.run("threads, serialized", [runner.launch(2, [runner.program("threads"), "serialized"], {})])
 
 
@@ -292,6 +294,10 @@ def agreement(runner):
     runner.run("another build on rank 0", [other_build, shimmed], offloaded=False, expect="than rank 0, 0.0.9-test")
     runner.run("mixed, the middle without", [shimmed, plain, shimmed], offloaded=False, expect=mixed)
     runner.run("off on all", [runner.launch(2, collectives, {"LONGSHORE_OFFLOAD": "off"})], offloaded=False,
+               reject="longshore:")
+    # Found by its name in ours, so it must work.
+    runner.run("off on all, functions that the MPI lacks",
+               [runner.launch(2, [runner.program("large_count"), "small"], {"LONGSHORE_OFFLOAD": "off"})], offloaded=False,
                reject="longshore:")
     # Rank 0's settings hold: rank 1's are not even read.
     other = runner.launch(1, collectives, {"LONGSHORE_EAGER_BYTES": "77", "LONGSHORE_NONSENSE": "1"})

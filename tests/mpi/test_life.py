@@ -5,6 +5,8 @@ process and no memory may stay."""
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import unittest
 
@@ -102,6 +104,26 @@ class Life(job.JobTest):
                 self.assertEqual(running.wait(LIMIT_S), 0, running.describe())
                 self.assertIn("plug_in: ok", running.output)
                 self.assertGreater(self.offloaded(), 0, running.describe())
+        self.check_nothing_left()
+
+    def test_a_program_opens_its_mpi_in_any_way(self):
+        """By its name, its path, a link without a version (as mpi4py's wheels do), or a copy with another name."""
+        host = job.BUILD / "tests" / "mpi" / "plug_in_host"
+        plug_in = self.program("plug_in").with_suffix(".so")
+        ldd = subprocess.run(["ldd", plug_in], capture_output=True, text=True, check=True).stdout
+        name, path = re.search(r"(libmpi[a-z_]*\.so[.\d]*) => (\S+)", ldd).groups()
+        link, copy = self.folder / re.sub(r"\.so.*", ".so", name), self.folder / "solver_mpi.so.7"
+        link.symlink_to(path)
+        shutil.copy(path, copy)
+        for library in (name, path, link, copy):
+            for scope in ("local", "global"):
+                with self.subTest(library=library, scope=scope):
+                    self.stats = self.folder / f"stats-{scope}.json"
+                    running = job.Job(self, 2, [host, plug_in, scope, library], LONGSHORE_STATS=self.stats)
+                    self.assertEqual(running.wait(LIMIT_S), 0, running.describe())
+                    self.assertIn("plug_in: ok", running.output)
+                    self.assertGreater(self.offloaded(), 0, running.describe())
+                    self.stats.unlink()
         self.check_nothing_left()
 
     def test_spawn(self):

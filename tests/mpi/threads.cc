@@ -1,7 +1,7 @@
 // Threads. Under MPI_THREAD_MULTIPLE: each on a communicator of its own, which makes more of them; one that
 // posts and others that wait; one list of requests in shares; and one that waits for a late rank must not
 // keep another from its own calls. Under MPI_THREAD_SERIALIZED: in turns.
-//      threads [serialized]
+//      threads [serialized|unasked]      unasked: MPI_Init, where a setting of the MPI gives MPI_THREAD_MULTIPLE all the same
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -204,7 +204,12 @@ int main(int argc, char** argv) {
     const bool serialized = argc > 1 && strcmp(argv[1], "serialized") == 0;
     const int wanted = serialized ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
     int provided = 0;
-    MPI_Init_thread(&argc, &argv, wanted, &provided);
+    if (argc > 1 && strcmp(argv[1], "unasked") == 0) {
+        MPI_Init(&argc, &argv);
+        MPI_Query_thread(&provided);
+    } else {
+        MPI_Init_thread(&argc, &argv, wanted, &provided);
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     CHECK(provided >= wanted);
