@@ -67,6 +67,10 @@ std::optional<GateRefusal> check_values(const SessionHello& hello) {
     if (hello.rank >= hello.size)
         return GateRefusal{GateCause::kRank, "there is no rank " + std::to_string(hello.rank) + " of " +
                                                  std::to_string(hello.size)};
+    // Each stand-in keeps something of every rank.
+    if (hello.size > kJobRanksMax)
+        return GateRefusal{GateCause::kRank, "a job of " + std::to_string(hello.size) + " ranks; at most " +
+                                                 std::to_string(kJobRanksMax) + " are served"};
     const std::pair<const char*, std::string> values[] = {
         {"LONGSHORE_SERVICE_COUNT", std::to_string(hello.service_count)},
         {"LONGSHORE_SERVICE_READS_MAX", std::to_string(hello.service_reads_max)},

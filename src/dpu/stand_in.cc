@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "dpu/post_check.h"
 #include "host/stand_in_post.h"
 
 namespace longshore {
@@ -19,6 +20,7 @@ namespace {
 constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
 constexpr uint32_t kServicesMax = 256;
+constexpr size_t kGroupsMax = 4096, kOpenMax = 1 << 16;  // of a rank; it never has so many
 
 // An exchange that the rank makes with the others.
 struct RankExchange {
@@ -124,6 +126,7 @@ class StandIn {
     bool settled_ = false, ready_ = false, broken_ = false;
     std::vector<std::unique_ptr<Group>> groups_;
     std::vector<Open> open_;
+    std::vector<uint64_t> regions_ = std::vector<uint64_t>(kFarRegionsMax);  // bytes of each; 0: never opened
     std::unique_ptr<Watcher> watcher_;
 };
 
@@ -171,7 +174,9 @@ void StandIn::take_exchanged(const SessionExchange& exchange) {
 }
 
 bool StandIn::start_group(const SessionGroup& message) {
-    if (!ready_ || find_group(message.id) != nullptr || message.size > hello_.size) return false;
+    if (!ready_ || message.id == 0 || find_group(message.id) != nullptr || groups_.size() >= kGroupsMax ||
+        message.size > hello_.size || message.rank >= message.size)
+        return false;
     auto group = std::make_unique<Group>();
     group->id = message.id;
     group->rank = message.rank;
@@ -202,33 +207,12 @@ void StandIn::free_group(uint32_t id) {
     std::erase_if(groups_, [&](const auto& g) { return g.get() == group; });
 }
 
-// Whether a side of an operation is what its collective has there, and lies within what was given.
-bool is_sound(Blocks blocks, bool by_vector, bool there, uint32_t size, const std::vector<BlockSpan>& spans,
-              uint64_t bytes) {
-    const bool has_spans = there && by_vector && blocks == Blocks::kPerRank;
-    if (spans.size() != (has_spans ? size : 0)) return false;
-    return std::all_of(spans.begin(), spans.end(), [&](const BlockSpan& span) {
-        return span.bytes == 0 || (span.offset <= bytes && span.bytes <= bytes - span.offset);
-    });
-}
-
 // False: no rank of ours sends this.
 bool StandIn::post(SessionPost post) {
     const Group* group = find_group(post.group);
-    if (group == nullptr || post.collective >= kCollectives ||
-        post.algorithm > static_cast<uint8_t>(Algorithm::kStaged))
-        return false;
+    if (group == nullptr || open_.size() >= kOpenMax) return false;
     const uint32_t size = group->exchange.size;
-    const CollectiveRules& rules = rules_of(static_cast<Collective>(post.collective));
-    if (post.root >= size || post.send_region > kFarRegionsMax || post.recv_region > kFarRegionsMax)
-        return false;
-    const bool gives = rules.gives(Rank{group->rank}, Rank{post.root}),
-               takes = rules.takes(Rank{group->rank}, Rank{post.root});
-    if (!is_sound(rules.given, rules.by_vector, gives, size, post.send_blocks, post.send_bytes) ||
-        !is_sound(rules.taken, rules.by_vector, takes, size, post.recv_blocks, post.recv_bytes))
-        return false;
-    if (post.send_region == 0 ? post.data.size() != post.send_bytes : !post.data.empty()) return false;
-    if (post.recv_region == 0 && post.recv_bytes != 0) return false;
+    if (!is_sound(post, Rank{group->rank}, size, regions_)) return false;
     OperationArguments a;
     a.collective = static_cast<Collective>(post.collective);
     a.algorithm = static_cast<Algorithm>(post.algorithm);
@@ -274,10 +258,13 @@ bool StandIn::take(SessionKind kind, std::span<const std::byte> body) {
         }
         case SessionKind::kOpened: {
             SessionOpened opened;
-            return decode(body, &opened) && opened.region < kFarRegionsMax &&
-                   publish_region_of_rank(
-                       *context_, RegionId{opened.region},
-                       {NodeId{0}, opened.address, opened.bytes, opened.key, opened.exported});
+            if (!ready_ || !decode(body, &opened) || opened.region >= kFarRegionsMax ||
+                !publish_region_of_rank(
+                    *context_, RegionId{opened.region},
+                    {NodeId{0}, opened.address, opened.bytes, opened.key, opened.exported}))
+                return false;
+            regions_[opened.region] = opened.bytes;
+            return true;
         }
         case SessionKind::kGroupStart: {
             SessionGroup group;

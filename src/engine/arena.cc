@@ -37,7 +37,10 @@ uint64_t Arena::allocate(uint64_t bytes) {
         return offset;
     }
     const uint64_t offset = free_[from];
-    free_[from] = decode_link(load_relaxed(memory_.at<uint64_t>(offset)));
+    const uint64_t next = decode_link(load_relaxed(memory_.at<uint64_t>(offset)));
+    // It lies in memory that other processes write to.
+    LONGSHORE_CHECK(next == 0 || (next >= begin_ && next < top_ && next % 64 == 0));
+    free_[from] = next;
     while (from > c) {
         --from;
         push(from, offset + (uint64_t{1} << (from + kSmallestShift)));

@@ -40,6 +40,11 @@ void set_text(char* out, const std::string& text) {
     text.copy(out, kReasonBytes - 1);
 }
 
+// Of another rank, which may not have ended it.
+std::string text_of(const char (&reason)[kReasonBytes]) {
+    return {reason, strnlen(reason, sizeof reason)};
+}
+
 int fail(ls_context& c, const std::string& reason) {
     c.error = reason;
     c.state = ls_context::State::kFailed;
@@ -213,7 +218,7 @@ std::string take_addresses(ls_context& c) {
     if (c.network) c.workers.resize(c.node_count);
     for (uint32_t r = 0; r < c.size; ++r) {
         const auto answer = received<NodeAnswer>(c, r);
-        if (!answer.ok) return answer.reason;
+        if (!answer.ok) return text_of(answer.reason);
         if (c.places[r].local != 0) continue;
         c.nodes[c.places[r].node] = answer.address;
         if (answer.workers_bytes > kWorkersBytesMax) return "the network's addresses are too long";
@@ -230,7 +235,7 @@ std::string agree_on_aliases(ls_context& c) {
         const auto answer = received<NodeAnswer>(c, r);
         if (c.places[r].local != 0 || answer.aliases != 0) continue;
         const std::string why = "memory of node " + std::to_string(c.places[r].node) +
-                                " has no alias on its DPU: " + answer.reason;
+                                " has no alias on its DPU: " + text_of(answer.reason);
         if (c.far_mode == LS_MEMORY_DIRECT) return "LONGSHORE_MEMORY_MODE=direct: " + why;
         log_line(c, c.rank == 0 ? 1 : 2, ("service processes stage all bytes: " + why).c_str());
         return "";
@@ -335,7 +340,7 @@ int step(ls_context& c) {
         case State::kAgreeing:
             for (uint32_t r = 0; r < c.size; ++r) {
                 const auto outcome = received<AttachOutcome>(c, r);
-                if (!outcome.ok) return fail(c, outcome.reason);
+                if (!outcome.ok) return fail(c, text_of(outcome.reason));
             }
             // As much as all ranks have said: with many of them, not a little.
             c.in = std::vector<std::byte>();

@@ -117,7 +117,9 @@ bool Agent::watch(const Fd& fd) {
 // --- ranks
 
 void Agent::accept_clients() {
-    while (Fd socket = accept_from(listener_)) {
+    for (int i = 0; i < kAcceptedPerTurn; ++i) {
+        Fd socket = accept_from(listener_);
+        if (!socket) return;
         auto client = std::make_unique<Client>();
         pid_t pid = 0;
         if (!peer_is_same_user(socket, &pid) || clients_.size() >= kAgentConnectionsMax || !watch(socket))

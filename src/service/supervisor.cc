@@ -22,6 +22,7 @@
 #include "fabric/network.h"
 #include "fabric/tcp/node_port.h"
 #include "service/group_table.h"
+#include "service/packet_queue.h"
 #include "service/placement.h"
 #include "service/starter.h"
 
@@ -48,6 +49,12 @@ struct Service {
     pid_t pid = 0;
     uint16_t incarnation = 0;
     Fd control;
+    PacketQueue queue;  // it reads when it has started
+
+    void tell(const void* bytes, size_t count) {
+        queue.push({static_cast<const std::byte*>(bytes), count});
+        queue.flush(control);
+    }
 };
 
 class Supervisor {
@@ -79,7 +86,7 @@ class Supervisor {
     void place_all();
     void tell_leader(const char* text);
     bool reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors = {});
-    bool send_nodes(const Service& service);
+    void send_nodes(Service& service);
 
     ServiceParameters p_;
     SocketName name_;
@@ -239,9 +246,14 @@ bool Supervisor::start_service(uint16_t s) {
         start.port = share.port;
         give.push_back(share.streams.get());
     }
-    if (send_packet(service.control, &start, sizeof start, give) != Io::kOk) return false;
-    send_packet(service.control, &places_[s], sizeof places_[s]);
-    return !knows_nodes() || send_nodes(service);
+    service.queue.clear();
+    if (send_packet(service.control, &start, sizeof start, give) != Io::kOk) {
+        kill(pid, SIGKILL);  // its end is heard of, and it is started again or not
+        return false;
+    }
+    service.tell(&places_[s], sizeof places_[s]);
+    if (knows_nodes()) send_nodes(service);
+    return true;
 }
 
 bool Supervisor::knows_nodes() const {
@@ -250,17 +262,9 @@ bool Supervisor::knows_nodes() const {
            std::none_of(workers_.begin(), workers_.end(), [](const auto& w) { return w.empty(); });
 }
 
-bool Supervisor::send_nodes(const Service& service) {
+// More than a socket holds, where there are many nodes; the rest waits for its receiver to start.
+void Supervisor::send_nodes(Service& service) {
     std::vector<std::byte> packet;
-    // Its receiver does nothing but wait for this.
-    const auto send = [&] {
-        for (int tries = 0; send_packet(service.control, packet.data(), packet.size()) != Io::kOk; ++tries) {
-            if (tries == 100) return false;
-            pollfd ready{service.control.get(), POLLOUT, 0};
-            poll(&ready, 1, 10);
-        }
-        return true;
-    };
     for (uint32_t first = 0; first < nodes_.size(); first += kAddressesPerPiece) {
         AddressBookPiece piece;
         piece.total = static_cast<uint32_t>(nodes_.size());
@@ -270,7 +274,7 @@ bool Supervisor::send_nodes(const Service& service) {
         packet.resize(sizeof piece + piece.count * sizeof(NodeAddress));
         memcpy(packet.data(), &piece, sizeof piece);
         memcpy(packet.data() + sizeof piece, &nodes_[first], piece.count * sizeof(NodeAddress));
-        if (!send()) return false;
+        service.tell(packet.data(), packet.size());
     }
     for (uint32_t node = 0; node < workers_.size(); ++node) {
         NodeWorkers workers;
@@ -279,9 +283,8 @@ bool Supervisor::send_nodes(const Service& service) {
         packet.resize(sizeof workers + workers.bytes);
         memcpy(packet.data(), &workers, sizeof workers);
         memcpy(packet.data() + sizeof workers, workers_[node].data(), workers.bytes);
-        if (!send()) return false;
+        service.tell(packet.data(), packet.size());
     }
-    return true;
 }
 
 void Supervisor::stop_services() {
@@ -321,12 +324,18 @@ void Supervisor::reap_services() {
                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
                      again ? "it is started again" : "it is not started again");
             tell_leader(text);
-            if (again) ++restarts_, start_service(s);
+            if (!again) continue;
+            ++restarts_;
+            if (start_service(s) || services_[s].pid > 0) continue;
+            snprintf(text, sizeof text, "service process %u of node %u cannot be started again: %s", s, p_.node,
+                     strerror(errno));
+            tell_leader(text);
         }
     }
 }
 
 void Supervisor::turn_service(Service& service) {
+    service.queue.flush(service.control);
     size_t bytes = 0;
     while (service.control &&
            receive_packet(service.control, buffer_, sizeof buffer_, &bytes, nullptr) == Io::kOk) {
@@ -348,7 +357,9 @@ void Supervisor::turn_port() {
 // --- ranks
 
 void Supervisor::accept_clients() {
-    while (Fd socket = accept_from(listener_)) {
+    for (int i = 0; i < kAcceptedPerTurn; ++i) {
+        Fd socket = accept_from(listener_);
+        if (!socket) return;
         auto client = std::make_unique<Client>();
         if (!peer_is_same_user(socket, &client->pid) || clients_.size() >= kConnectionsMax) continue;
         client->socket = std::move(socket);
@@ -400,7 +411,7 @@ void Supervisor::place_all() {
                                    [](const PlaceService& place) { return place.may_spin != 0; });
     SightLayout::job(sight_.data()).spare_cores.store(spare);
     for (size_t s = 0; s < services_.size(); ++s) {
-        if (services_[s].control) send_packet(services_[s].control, &places_[s], sizeof places_[s]);
+        if (services_[s].control) services_[s].tell(&places_[s], sizeof places_[s]);
     }
 }
 
@@ -421,7 +432,7 @@ bool Supervisor::take_nodes(const AddressBookPiece& piece, size_t bytes) {
 // Once all is known.
 void Supervisor::tell_services() {
     if (!knows_nodes()) return;
-    for (const Service& service : services_) {
+    for (Service& service : services_) {
         if (service.control) send_nodes(service);
     }
 }
@@ -535,7 +546,10 @@ int Supervisor::run(const Fd& starter) {
         const size_t sockets = 2, processes = ready.size();
         for (const auto& client : clients_) ready.push_back({client->process.get(), POLLIN, 0});
         const size_t ranks_end = ready.size();
-        for (const Service& service : services_) ready.push_back({service.control.get(), POLLIN, 0});
+        for (const Service& service : services_) {
+            const short wanted = service.queue.empty() ? POLLIN : POLLIN | POLLOUT;
+            ready.push_back({service.control.get(), wanted, 0});
+        }
         ready.push_back({port_ && !port_->is_closed() ? port_->fd() : -1, POLLIN, 0});
         if (attached_ever_ == 0) ready.push_back({starter.get(), 0, 0});
         bool nameless = false;

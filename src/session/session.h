@@ -18,6 +18,7 @@ namespace longshore {
 constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
 constexpr uint16_t kSessionVersion = 3;         // changes with any of what follows
 constexpr uint16_t kSessionPort = 7521;         // where longshored listens unless it is told otherwise
+constexpr uint32_t kJobRanksMax = 1 << 20;      // of a job that stand-ins serve
 
 enum class SessionKind : uint16_t {
     // of the rank

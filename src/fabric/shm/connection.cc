@@ -82,7 +82,9 @@ void ShmFabric::turn_outgoing(ServiceAddress peer, Outgoing& out) {
 }
 
 void ShmFabric::accept_incoming() {
-    while (Fd socket = accept_from(listener_)) {
+    for (int i = 0; i < kAcceptedPerTurn; ++i) {
+        Fd socket = accept_from(listener_);
+        if (!socket) return;
         if (!peer_is_same_user(socket, nullptr) || incoming_.size() >= kIncomingMax) {
             refuse("a connection of another user");
             continue;

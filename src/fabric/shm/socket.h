@@ -30,6 +30,8 @@ bool same_token(const Token& a, const Token& b);
 Fd listen_at(const SocketName& name);
 Fd connect_to(const SocketName& name);
 Fd accept_from(const Fd& listener);
+// How many a loop takes before it looks at anything else: strangers may connect without end.
+constexpr int kAcceptedPerTurn = 16;
 // The other end belongs to this process's user. `pid` may be null.
 bool peer_is_same_user(const Fd& socket, pid_t* pid);
 

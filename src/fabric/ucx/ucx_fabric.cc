@@ -118,13 +118,16 @@ void UcxFabric::on_message(std::span<const std::byte> header, std::span<const st
     }
 }
 
-// An offer that is none of the job's is not answered: its sender keeps its data.
+// An offer that is none of the job's is declined, outside of UCX's callback, so that
+// UCX keeps nothing of it.
 void UcxFabric::on_offer(std::span<const std::byte> header, uint64_t bytes, UcxOffer offer) {
     Packet packet;
-    if (!decode_packet(header, &packet) || packet.kind != PacketKind::kReadData)
+    if (!decode_packet(header, &packet) || packet.kind != PacketKind::kReadData) {
+        unwanted_.push_back(offer);
         return refuse("an offer that is none of ours, or of another version");
+    }
     Peer* const peer = sender_of(packet);
-    if (peer == nullptr) return;
+    if (peer == nullptr) return unwanted_.push_back(offer);
     peer->heard_ns = turned_ns_;
     Arrived& arrived = arrived_.emplace_back();
     arrived.packet = packet;
@@ -181,6 +184,7 @@ void UcxFabric::turn() {
              ++i) {
         }
     }
+    for (const UcxOffer offer : std::exchange(unwanted_, {})) end_.talk->decline(offer);
     while (!arrived_.empty()) {
         Arrived arrived = std::move(arrived_.front());
         arrived_.pop_front();

@@ -138,6 +138,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     FabricCounters counters_;
     std::vector<std::vector<Peer>> peers_;  // by node, service process
     std::deque<Arrived> arrived_;
+    std::vector<UcxOffer> unwanted_;
     std::deque<Frame> frames_;       // to be handed out
     std::vector<Frame> handed_out_;  // by the last poll
     std::deque<FabricEvent> done_;
