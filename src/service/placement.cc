@@ -102,6 +102,7 @@ std::vector<PlaceService> place_services(const ServiceParameters& parameters, co
         PlaceService& place = places[s];
         place.may_spin = ours + s < spare;
         place.only_idle = !place.may_spin && parameters.node_count == 1;
+        place.crowded = needed > cpus.size();
         if (!listed.empty()) {
             place.core = listed[(ours + s) % listed.size()];
             place.only_idle = 0;

@@ -32,6 +32,7 @@ class ServiceLoop {
     void set_place(const PlaceService& place) {
         spin_ns_ = place.may_spin ? start_.parameters.spin_us * 1000ull : 0;
         only_idle_ = place.only_idle != 0;
+        crowded_ = place.crowded != 0;
         raised_ = false;
         engine_.yield_to_waiting_ranks(only_idle_);
     }
@@ -81,6 +82,7 @@ class ServiceLoop {
     std::deque<Frame> refused_;    // frames a peer's ring had no room for, oldest first
     Action action_;
     bool only_idle_ = false;  // in the idle scheduling class, but for chunks it has claimed
+    bool crowded_ = false;    // there is always somebody who takes the core
     bool yielding_ = false;   // the last turn left what there was to ranks that wait
     bool raised_ = false;
     uint64_t raised_at_ns_ = 0;

@@ -146,8 +146,9 @@ OFFLOADED = """Carried by service processes, blocking, nonblocking, persistent a
 `MPI_IN_PLACE`, on intracommunicators made by the functions under "Seen". MPI serves a call itself where all ranks can
 know that it is better or needed, and the statistics count it with the reason: offload is off, one rank,
 intercommunicator, communicator not seen (see "Not seen"), an argument that MPI refuses, a rule of
-[selection](selection.md), an in-place alltoall larger than `LONGSHORE_SNAPSHOT_BYTES_MAX`. MPIX_ names are Open MPI 4's
-of the persistent collectives."""
+[selection](selection.md), no room for another group (a node has 512, of communicators and persistent requests), an
+in-place alltoall larger than `LONGSHORE_SNAPSHOT_BYTES_MAX`. Why no rank goes another way than its peers:
+[decision 20](decisions/0020-no-rank-leaves-alone.md). MPIX_ names are Open MPI 4's of the persistent collectives."""
 
 NOT_SEEN = """The shim does not define these: the program's calls go to its MPI as if Longshore were not there, at no
 cost."""

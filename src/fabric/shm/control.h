@@ -146,6 +146,7 @@ struct PlaceService {
     int32_t core = -1;      // to be pinned to; -1: not bound
     uint8_t may_spin = 0;   // there is a core that nobody else needs
     uint8_t only_idle = 0;  // take only time that nobody else wants
+    uint8_t crowded = 0;    // the machine has more ranks than cores
 };
 
 // --- starting longshored, as a supervisor or an agent (agent_control.h): the starter writes its parameters
