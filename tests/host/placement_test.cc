@@ -73,7 +73,16 @@ TEST_F(PlacementTest, TakesIdleTimeWhereRanksMayUseAllCores) {
     const PlaceService place = this->place(cpus_);
     EXPECT_FALSE(place.may_spin);
     EXPECT_TRUE(place.only_idle);
+    EXPECT_FALSE(place.crowded);
     EXPECT_EQ(place.core, -1);
+}
+
+// In the idle class it would get no core for what it has claimed.
+TEST_F(PlacementTest, MoreRanksThanCoresLeaveNoIdleTime) {
+    parameters_.rank_count = parameters_.machine_ranks = static_cast<uint16_t>(cpus_.size() + 1);
+    const PlaceService place = this->place(cpus_);
+    EXPECT_TRUE(place.only_idle);
+    EXPECT_TRUE(place.crowded);
 }
 
 // Who stands in for ranks of a host sleeps.
