@@ -58,10 +58,12 @@ bool is_sound(const SessionPost& post, Rank rank, uint32_t size, std::span<const
     if (post.self_in_place && !(gives && takes)) return false;
     // In place, the one block that a root takes is its own, and stays where it is.
     const bool keeps = post.self_in_place && rules.taken == Blocks::kOne;
-    const Side sent{gives,          rules.given,      rules.by_vector,  post.send_block_bytes, post.send_bytes,
-                    post.send_blocks, post.send_region, post.send_offset, post.data.size()};
-    const Side received{takes && !keeps,  rules.taken,      rules.by_vector,  post.recv_block_bytes, post.recv_bytes,
-                        post.recv_blocks, post.recv_region, post.recv_offset, 0};
+    const Side sent{gives,           rules.given,      rules.by_vector,  post.send_block_bytes,
+                    post.send_bytes, post.send_blocks, post.send_region, post.send_offset,
+                    post.data.size()};
+    const Side received{takes && !keeps,       rules.taken,      rules.by_vector,
+                        post.recv_block_bytes, post.recv_bytes,  post.recv_blocks,
+                        post.recv_region,      post.recv_offset, 0};
     return has_its_shape(sent, size) && has_its_shape(received, size) && lies_within(sent, region_bytes) &&
            lies_within(received, region_bytes);
 }

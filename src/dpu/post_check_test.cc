@@ -40,10 +40,10 @@ SessionPost post_of(Collective collective, uint32_t rank, uint32_t root, uint64_
             *block_bytes = block;
         }
     };
-    side(rules.gives(Rank{rank}, Rank{root}), rules.given, &p.send_block_bytes, &p.send_bytes, &p.send_region, 1,
-         &p.send_blocks);
-    side(rules.takes(Rank{rank}, Rank{root}), rules.taken, &p.recv_block_bytes, &p.recv_bytes, &p.recv_region, 2,
-         &p.recv_blocks);
+    side(rules.gives(Rank{rank}, Rank{root}), rules.given, &p.send_block_bytes, &p.send_bytes, &p.send_region,
+         1, &p.send_blocks);
+    side(rules.takes(Rank{rank}, Rank{root}), rules.taken, &p.recv_block_bytes, &p.recv_bytes, &p.recv_region,
+         2, &p.recv_blocks);
     return p;
 }
 
@@ -51,7 +51,8 @@ TEST(PostCheck, WhatRanksSendIsTaken) {
     for (uint32_t c = 0; c < kCollectives; ++c) {
         for (uint32_t rank = 0; rank < kSize; ++rank) {
             for (const uint64_t block : {uint64_t{0}, uint64_t{1}, kRegionBytes / kSize})
-                EXPECT_TRUE(sound(post_of(static_cast<Collective>(c), rank, 1, block), rank)) << c << " " << rank;
+                EXPECT_TRUE(sound(post_of(static_cast<Collective>(c), rank, 1, block), rank))
+                    << c << " " << rank;
         }
     }
     SessionPost small = post_of(Collective::kAllgather, 0, 0, 100);
@@ -123,8 +124,16 @@ TEST(PostCheck, NothingThatIsTakenLeavesItsRegion) {
     Prng r(7);
     uint64_t taken = 0;
     const auto number = [&]() -> uint64_t {
-        const uint64_t interesting[] = {0, 1, 100, 101, kRegionBytes / kSize, kRegionBytes, kRegionBytes + 1,
-                                        uint64_t{1} << 62, uint64_t{1} << 63, UINT64_MAX};
+        const uint64_t interesting[] = {0,
+                                        1,
+                                        100,
+                                        101,
+                                        kRegionBytes / kSize,
+                                        kRegionBytes,
+                                        kRegionBytes + 1,
+                                        uint64_t{1} << 62,
+                                        uint64_t{1} << 63,
+                                        UINT64_MAX};
         return r.chance(800) ? interesting[r.below(std::size(interesting))] : r.next();
     };
     const auto regions = two_regions();
@@ -136,24 +145,33 @@ TEST(PostCheck, NothingThatIsTakenLeavesItsRegion) {
             uint64_t* const wide[] = {&p.send_block_bytes, &p.recv_block_bytes, &p.send_bytes,
                                       &p.recv_bytes,       &p.send_offset,      &p.recv_offset};
             switch (r.below(8)) {
-                case 0: p.send_region = static_cast<uint32_t>(r.below(4)); break;
-                case 1: p.recv_region = static_cast<uint32_t>(r.below(4)); break;
-                case 2: p.self_in_place = !p.self_in_place; break;
-                case 3: p.data.resize(r.below(300)); break;
+                case 0:
+                    p.send_region = static_cast<uint32_t>(r.below(4));
+                    break;
+                case 1:
+                    p.recv_region = static_cast<uint32_t>(r.below(4));
+                    break;
+                case 2:
+                    p.self_in_place = !p.self_in_place;
+                    break;
+                case 3:
+                    p.data.resize(r.below(300));
+                    break;
                 case 4:
                     if (!p.recv_blocks.empty()) p.recv_blocks[r.below(kSize)] = {number(), number()};
                     break;
                 case 5:
                     if (!p.send_blocks.empty()) p.send_blocks[r.below(kSize)] = {number(), number()};
                     break;
-                default: *wide[r.below(std::size(wide))] = number();
+                default:
+                    *wide[r.below(std::size(wide))] = number();
             }
         }
         if (!is_sound(p, Rank{rank}, kSize, regions)) continue;
         ++taken;
         using Wide = unsigned __int128;
-        const auto stays = [&](uint32_t region, uint64_t offset, uint64_t block, const std::vector<BlockSpan>& spans,
-                               uint64_t blocks) {
+        const auto stays = [&](uint32_t region, uint64_t offset, uint64_t block,
+                               const std::vector<BlockSpan>& spans, uint64_t blocks) {
             const Wide all = region == 0 ? 0 : regions[region];
             if (block != 0) EXPECT_LE(Wide{offset} + Wide{block} * blocks, all);
             for (const BlockSpan& span : spans) {
@@ -167,7 +185,9 @@ TEST(PostCheck, NothingThatIsTakenLeavesItsRegion) {
             stays(p.send_region, p.send_offset, p.send_block_bytes, p.send_blocks,
                   rules.given == Blocks::kOne ? 1 : kSize);
         else
-            for (const BlockSpan& span : p.send_blocks) EXPECT_LE(Wide{span.offset} + span.bytes, Wide{p.data.size()} + (span.bytes == 0 ? span.offset : 0));
+            for (const BlockSpan& span : p.send_blocks)
+                EXPECT_LE(Wide{span.offset} + span.bytes,
+                          Wide{p.data.size()} + (span.bytes == 0 ? span.offset : 0));
     }
     EXPECT_GT(taken, 10'000u);
 }

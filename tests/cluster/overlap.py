@@ -40,6 +40,7 @@ import overlap_figures as figures  # noqa: E402
 
 KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
 HOST, KEPT, LONGSHORE = "host", "host, kept pages", "longshore"
+SOURCES = Path(__file__).resolve().parents[2]
 OFFLOADED = re.compile(r"longshore: (\d+) of \d+ collective calls offloaded")
 LAUNCH_LIMIT_S, FINALIZE_LIMIT_S = 300, 15
 WORK_TRIED = 10
@@ -415,6 +416,8 @@ def parse():
 def measure(options):
     progress = Progress(options.quiet)
     given = {name: value for name, value in vars(options).items() if name not in ("report", "json", "quiet")}
+    # Not where this tree lies: results are kept and compared elsewhere.
+    given["build"] = [os.path.relpath(build, SOURCES) for build in given["build"]]
     result = {"machine": describe(options), "options": given}
     with cluster.Cluster(options.nodes, options.rate, options.delay, offloads=True, own_cores=True) as nodes:
         measurement = Measurement(nodes, options, progress)

@@ -132,6 +132,7 @@ class TestTool(unittest.TestCase):
             again = self.run_tool("--report", path)
             result = json.loads(path.read_text(encoding="utf-8"))
         self.assertEqual(again.stdout, done.stdout)
+        self.assertFalse(any(os.path.isabs(build) for build in result["options"]["build"]))  # it is kept in other trees
         self.assertIn("about", done.stderr)  # it says how long it will take
         names = ["host", "host, kept pages", "longshore", "longshore, LONGSHORE_SERVICE_READS_MAX=32"]
         for name in names:

@@ -23,8 +23,8 @@ std::vector<std::byte> packet_of(uint32_t number) {
     return packet;
 }
 
-// The addresses of 1,000 nodes were sent before a service process that had been started again read any; what did not fit the
-// socket was lost, and it waited for ever.
+// The addresses of 1,000 nodes were sent before a service process that had been started again read any; what
+// did not fit the socket was lost, and it waited for ever.
 TEST(PacketQueue, WhatTheSocketDoesNotTakeComesLaterAndInOrder) {
     Pair pair;
     PacketQueue queue;
