@@ -173,9 +173,13 @@ TEST(PostCheck, NothingThatIsTakenLeavesItsRegion) {
         const auto stays = [&](uint32_t region, uint64_t offset, uint64_t block,
                                const std::vector<BlockSpan>& spans, uint64_t blocks) {
             const Wide all = region == 0 ? 0 : regions[region];
-            if (block != 0) EXPECT_LE(Wide{offset} + Wide{block} * blocks, all);
+            if (block != 0) {
+                EXPECT_LE(Wide{offset} + Wide{block} * blocks, all);
+            }
             for (const BlockSpan& span : spans) {
-                if (span.bytes != 0) EXPECT_LE(Wide{offset} + span.offset + span.bytes, all);
+                if (span.bytes != 0) {
+                    EXPECT_LE(Wide{offset} + span.offset + span.bytes, all);
+                }
             }
         };
         const CollectiveRules& rules = rules_of(static_cast<Collective>(p.collective));

@@ -16,9 +16,9 @@ AgentClient::~AgentClient() {
     if (socket_ && pid_ == getpid()) shutdown(socket_.get(), SHUT_RDWR);
 }
 
-bool AgentClient::connect(const SocketName& name, const Token& token, int memory_file, uint64_t memory_bytes,
-                          uint64_t limit_s, std::string* error) {
-    if (memory_bytes == 0 || !is_memory_file(memory_file, memory_bytes, nullptr)) {
+bool AgentClient::connect(const SocketName& name, const Token& token, int memory_file, uint64_t limit_s,
+                          std::string* error) {
+    if (!is_memory_file(memory_file, 0, nullptr)) {
         *error = "the shared memory of this rank cannot be handed on: its descriptor " +
                  std::to_string(memory_file) + " is closed, or something else by now";
         return false;
@@ -30,19 +30,13 @@ bool AgentClient::connect(const SocketName& name, const Token& token, int memory
     }
     socket_ = std::move(socket);
     pid_ = getpid();
-    memory_bytes_ = memory_bytes;
     limit_ns_ = limit_s * 1'000'000'000ull;
     AgentHello hello;
     hello.token = token;
-    hello.memory_bytes = memory_bytes;
     return ask(&hello, sizeof hello, {memory_file}, 0, nullptr, error);
 }
 
 bool AgentClient::open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemory* out, std::string* error) {
-    if (bytes == 0 || offset > memory_bytes_ || bytes > memory_bytes_ - offset) {
-        *error = "no piece of the shared memory of this rank";
-        return false;
-    }
     AgentOpen request;
     request.id = ++last_id_;
     request.offset = offset;

@@ -31,8 +31,7 @@ class AgentClient {
 
     // Once. `memory_file`: of a memfd of that size that nobody can shrink; needed for the call only.
     // `limit_s`: for this call's answer, and each later one's. False: `error` says why.
-    bool connect(const SocketName& name, const Token& token, int memory_file, uint64_t memory_bytes,
-                 uint64_t limit_s, std::string* error);
+    bool connect(const SocketName& name, const Token& token, int memory_file, uint64_t limit_s, std::string* error);
     // The bytes from `offset` of the file, at least 1, until close(). Pieces may overlap. `exports`: for
     // aliases, too.
     bool open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemory* out, std::string* error);
@@ -45,7 +44,7 @@ class AgentClient {
 
     Fd socket_;
     pid_t pid_ = 0;
-    uint64_t memory_bytes_ = 0, limit_ns_ = 0;
+    uint64_t limit_ns_ = 0;
     uint32_t last_id_ = 0;
 };
 

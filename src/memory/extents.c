@@ -5,7 +5,7 @@ enum { kSubBits = 3, kSubs = 1 << kSubBits, kClasses = 32 };
 static struct {
     extent* extents;     /* by page */
     uint64_t* dirty;     /* a bit per page: it is free, and may have been touched since the system gave it */
-    uint32_t page_count; /* of the reservation */
+    uint32_t page_count; /* that are there */
     uint32_t top;        /* pages from here on have never been used */
     uint32_t kept;       /* free and dirty */
     uint32_t oldest, newest; /* of the free extents that have dirty pages */
@@ -178,7 +178,7 @@ static void take_first_of(uint32_t first, uint32_t pages) {
 }
 
 uint32_t longshore_extents_take(uint32_t pages) {
-    if (pages > all.page_count) return kNone;
+    if (pages >= all.page_count) return kNone; /* nor is page 0 ever given out */
     const uint32_t tail = all.extents[all.top - 1].before; /* free ones that end where the untouched begin */
     uint32_t first = find_free(pages);
     if (first == kNone && tail >= pages) first = all.top - tail;
@@ -238,15 +238,20 @@ void longshore_extents_pass_over(void) {
     append_dirty(oldest);
 }
 
-size_t longshore_extents_bytes(uint32_t page_count) {
-    return page_count * sizeof(extent) + (page_count / 64 + 1) * sizeof(uint64_t);
+void longshore_extents_begin(void* extents, void* dirty) {
+    all.extents = extents;
+    all.dirty = dirty;
+    all.top = 1;
 }
 
-void longshore_extents_begin(void* memory, uint32_t page_count) {
-    all.extents = memory;
-    all.dirty = (uint64_t*)(all.extents + page_count);
+void longshore_extents_grow(uint32_t page_count) {
     all.page_count = page_count;
-    all.top = 1;
+}
+
+/* Free pages at the end are part of it. */
+uint64_t longshore_extents_needed(uint32_t pages) {
+    const uint32_t tail = all.page_count != 0 ? all.extents[all.top - 1].before : 0;
+    return (uint64_t)all.top - tail + pages;
 }
 
 extent* longshore_extent_at(uint32_t first) {

@@ -15,14 +15,18 @@ typedef struct extent {
     uint32_t pages;          /* of the extent that begins here */
     uint32_t before;         /* pages of the free extent that ends here, in its last page; else 0 */
     uint32_t next, previous; /* in the list of free extents */
-    uint32_t state;
+    uint16_t state;
+    uint16_t is_zeroed;    /* live: it was zeroed when it was allocated */
     uint32_t dirty;        /* free: so many of its pages may have been touched since the system gave them */
     uint32_t older, newer; /* free, and some dirty: in the list of those by when they were freed */
 } extent;
 
-/* `memory`: so many bytes, zero. */
-size_t longshore_extents_bytes(uint32_t page_count);
-void longshore_extents_begin(void* memory, uint32_t page_count);
+/* Two books, zero as far as pages are there: an extent for each page, and a bit for each. */
+void longshore_extents_begin(void* extents, void* dirty);
+/* From now on there are so many pages: more than before. */
+void longshore_extents_grow(uint32_t page_count);
+/* So many there must be for this many more to fit behind those that are used. */
+uint64_t longshore_extents_needed(uint32_t pages);
 
 extent* longshore_extent_at(uint32_t first);
 /* Pages from here on have never been used. */

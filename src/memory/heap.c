@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "memory/backing.h"
 #include "memory/extents.h"
 #include "memory/keep.h"
 
@@ -20,6 +20,9 @@ enum { kPageBytes = 4096, kPageShift = 12 };
 enum { kSlicePagesMin = (1u << 20) / kPageBytes, kSlicePagesMax = (4u << 20) / kPageBytes };
 
 enum { kAdoptedMax = 256 };
+/* What a program has zeroed and only reads costs nothing in ordinary memory, and memory here. So no more of it than a
+ * processor's share of half of the memory. */
+enum { kZeroedPagesMin = (512u << 20) / kPageBytes };
 
 static void read_machine(longshore_machine_memory* out) {
     longshore_read_machine_memory("", out);
@@ -28,7 +31,11 @@ static void read_machine(longshore_machine_memory* out) {
 static struct {
     pthread_mutex_t mutex;
     longshore_heap heap;
+    longshore_backing backing;
+    size_t there;                /* bytes of it that have memory, or can have */
+    int grows;                   /* there may be more of them */
     uint32_t live, live_max, kept_max;
+    uint32_t zeroed, zeroed_max; /* pages of blocks that were zeroed when they were allocated */
     uint64_t given_back;
     longshore_keep keep;        /* how many may be kept */
     int keeps_all;              /* pages are not given back */
@@ -48,6 +55,8 @@ static struct {
     int fork_pipe[2];
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER,
          .heap = {.file = -1},
+         .backing = {.file = -1},
+         .grows = 1,
          .fork_pipe = {-1, -1},
          .read_memory = read_machine,
          .look_ms = 100};
@@ -151,14 +160,42 @@ static uint32_t pages_of(size_t bytes) {
     return bytes == 0 ? 1 : (uint32_t)((bytes + kPageBytes - 1) >> kPageShift);
 }
 
+static void note_growth(void) {
+    longshore_extents_grow((uint32_t)(all.backing.pages.bytes >> kPageShift));
+    __atomic_store_n(&all.there, all.backing.pages.bytes, __ATOMIC_RELAXED);
+}
+
+/* Pages behind those that are used, for so many more. */
+static int grow(uint32_t pages) {
+    const uint64_t bytes = longshore_extents_needed(pages) << kPageShift;
+    if (!all.grows || bytes > all.heap.bytes || !longshore_backing_grow(&all.backing, (size_t)bytes)) return 0;
+    note_growth();
+    return 1;
+}
+
+static uint32_t take(uint32_t pages) {
+    const uint32_t first = longshore_extents_take(pages);
+    return first == kNone && grow(pages) ? longshore_extents_take(pages) : first;
+}
+
+static int take_here(uint32_t first, uint32_t pages) {
+    if (longshore_extents_take_here(first, pages)) return 1;
+    /* Where the block ends with what is used, more may come behind it. */
+    const uint64_t end = (uint64_t)first + pages, needed = longshore_extents_needed(0);
+    return end > needed && (first == needed || first == longshore_extents_end()) && grow((uint32_t)(end - needed)) &&
+           longshore_extents_take_here(first, pages);
+}
+
 void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed) {
     if (__atomic_load_n(&all.opened, __ATOMIC_ACQUIRE) != 1 || bytes > all.heap.bytes ||
         alignment > all.heap.bytes)
         return NULL;
     const uint32_t pages = pages_of(bytes);
     const uint32_t slack = alignment > kPageBytes ? (uint32_t)(alignment >> kPageShift) - 1 : 0;
+    const int error = errno;
     pthread_mutex_lock(&all.mutex);
-    uint32_t first = longshore_extents_take(pages + slack);
+    const int is_too_much = zeroed && pages > all.zeroed_max - all.zeroed;
+    uint32_t first = is_too_much ? kNone : take(pages + slack);
     uint32_t dirty_end = first;
     if (first != kNone && slack != 0) {
         const uintptr_t at = (uintptr_t)address_of(first);
@@ -169,14 +206,22 @@ void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed) {
     }
     if (first != kNone) {
         make_extent(first, pages, kLive);
+        longshore_extent_at(first)->is_zeroed = zeroed != 0;
+        if (zeroed) all.zeroed += pages;
         dirty_end = use_pages(first, pages);
-    } else {
+    } else if (!is_too_much) {
         ++all.refused;
     }
     settle_and_unlock(pages);
+    errno = error;
     if (first == kNone) return NULL;
     if (zeroed) memset(address_of(first), 0, (size_t)(dirty_end - first) << kPageShift);
     return address_of(first);
+}
+
+/* Not by libc's function, whose name the library has itself, for the program: it would lead back here. */
+static int drop_private(void* at, size_t bytes) {
+    return (int)syscall(SYS_madvise, at, bytes, MADV_DONTNEED);
 }
 
 static extent* live_at(const void* block) {
@@ -193,10 +238,11 @@ void longshore_heap_release(void* block) {
     const uint32_t pages = e->pages;
     e->state = kInside;
     all.live -= pages;
+    if (e->is_zeroed) all.zeroed -= pages;
     if (all.opened == 1)
         longshore_extents_put(page_of(block), pages);
     else /* in a forked child, whose copy is private: nothing is taken from here any more */
-        madvise(block, (size_t)pages << kPageShift, MADV_DONTNEED);
+        drop_private(block, (size_t)pages << kPageShift);
     settle_and_unlock(pages);
     errno = error;
 }
@@ -221,11 +267,15 @@ int longshore_heap_resize(void* block, size_t bytes) {
         moved = e->pages - wanted;
         e->pages = wanted;
         all.live -= moved;
+        if (e->is_zeroed) all.zeroed -= moved;
         longshore_extents_put(first + wanted, moved);
     } else if (wanted > e->pages) {
         const uint32_t more = wanted - e->pages, next = first + e->pages;
-        done = longshore_extents_take_here(next, more);
+        done = take_here(next, more);
         if (done) {
+            /* What it grows by is not zeroed: it is for writing. */
+            if (e->is_zeroed) all.zeroed -= e->pages;
+            e->is_zeroed = 0;
             moved = more;
             e->pages = wanted;
             use_pages(next, more);
@@ -237,7 +287,7 @@ int longshore_heap_resize(void* block, size_t bytes) {
 
 int longshore_heap_holds(const void* block) {
     const size_t offset = (size_t)((const char*)block - (const char*)all.heap.base);
-    return offset < all.heap.bytes; /* bytes is 0 until there is one */
+    return offset < __atomic_load_n(&all.there, __ATOMIC_RELAXED);
 }
 
 longshore_heap_use longshore_heap_used(void) {
@@ -267,6 +317,23 @@ void longshore_heap_keep(void) {
     pthread_mutex_unlock(&all.mutex);
 }
 
+void longshore_heap_stop_growing(void) {
+    pthread_mutex_lock(&all.mutex);
+    all.grows = 0;
+    pthread_mutex_unlock(&all.mutex);
+}
+
+/* As ordinary memory does, pages of a block that the program does not need any more come back as zeros. */
+int longshore_heap_discard(void* at, size_t bytes) {
+    pthread_mutex_lock(&all.mutex);
+    const int is_private = all.opened != 1, keeps = all.keeps_all;
+    pthread_mutex_unlock(&all.mutex);
+    if (is_private) return drop_private(at, bytes);
+    if (!keeps) return madvise(at, bytes, MADV_REMOVE);
+    memset(at, 0, bytes);
+    return 0;
+}
+
 int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
     const int error = errno;
     int done = 0;
@@ -274,15 +341,13 @@ int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
     const uint32_t count = (uint32_t)(bytes >> kPageShift);
     uint32_t first = kNone;
     if (all.opened == 1 && bytes < all.heap.bytes && all.adopted_count < kAdoptedMax)
-        first = longshore_extents_take(count);
+        first = take(count);
     if (first != kNone) {
         uint32_t dirty_end;
         longshore_extents_use(first, count, &dirty_end);
         *offset = (size_t)first << kPageShift;
         memcpy(address_of(first), pages, bytes);
-        /* By libc's function: whoever watches what is mapped (registration caches of networks) is told. */
-        done = mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                    all.heap.file, (off_t)*offset) == pages;
+        done = longshore_backing_show(&all.backing, pages, (size_t)*offset, bytes);
         if (done) {
             make_extent(first, count, kAdopted);
             all.adopted[all.adopted_count++] = (struct adopted){pages, first, count};
@@ -325,106 +390,64 @@ static void after_fork_in_parent(void) {
     pthread_mutex_unlock(&all.mutex);
 }
 
-/* Private pages at `at` in the place of shared ones. Untouched ones stay so where the file can tell which
- * they are. */
-static void copy_pages(char* at, uint32_t first, uint32_t pages, int file) {
-    const size_t bytes = (size_t)pages << kPageShift;
-    const off_t begin = (off_t)((size_t)first << kPageShift), end = begin + (off_t)bytes;
-    char* const copy =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (copy == MAP_FAILED) {
-        /* The next best: its writes are its own, and it may see some of the parent's later ones. */
-        if (file >= 0)
-            mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file, begin);
-        return;
+static int copy_blocks(const longshore_copying* copying) {
+    int done = 1;
+    for (uint32_t page = 1, pages; page < longshore_extents_end(); page += pages) {
+        pages = longshore_extent_at(page)->pages;
+        if (longshore_extent_at(page)->state == kLive)
+            done &= longshore_backing_copy(copying, address_of(page), (size_t)page << kPageShift,
+                                           (size_t)pages << kPageShift, 0);
     }
-    for (off_t data = begin; data < end;) {
-        off_t hole = end;
-        if (file >= 0) {
-            data = lseek(file, data, SEEK_DATA);
-            if (data < 0 || data >= end) break;
-            hole = lseek(file, data, SEEK_HOLE);
-            if (hole < 0 || hole > end) hole = end;
-        }
-        memcpy(copy + (data - begin), at + (data - begin), (size_t)(hole - data));
-        data = hole;
-    }
-    /* Not by libc's function: libraries that watch it (UCX 1.13) lose its last argument. */
-    syscall(SYS_mremap, copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+    for (uint32_t i = 0; i < all.adopted_count; ++i)
+        done &= longshore_backing_copy(copying, all.adopted[i].at, (size_t)all.adopted[i].first << kPageShift,
+                                       (size_t)all.adopted[i].pages << kPageShift, 1);
+    return done;
 }
 
 static void after_fork_in_child(void) {
+    static const char kWithout[] =
+        "longshore: a forked process cannot have a copy of its parent's large blocks: out of memory\n";
     pthread_mutex_init(&all.mutex, NULL); /* its owner is a thread of the parent */
     if (all.opened == 1) {
-        struct stat file;
-        const int ours = fstat(all.heap.file, &file) == 0 && file.st_ino == all.heap.identity;
-        for (uint32_t page = 1, pages; page < longshore_extents_end(); page += pages) {
-            pages = longshore_extent_at(page)->pages;
-            if (longshore_extent_at(page)->state == kLive)
-                copy_pages(address_of(page), page, pages, ours ? all.heap.file : -1);
-        }
-        for (uint32_t i = 0; i < all.adopted_count; ++i)
-            copy_pages(all.adopted[i].at, all.adopted[i].first, all.adopted[i].pages,
-                       ours ? all.heap.file : -1);
-        all.opened = -1;
-        if (ours) close(all.heap.file);
+        longshore_copying copying;
+        const int done = longshore_backing_leave(&all.backing, &copying) && copy_blocks(&copying);
+        longshore_backing_left(&all.backing, &copying);
+        if (!done && write(STDERR_FILENO, kWithout, sizeof kWithout - 1) < 0) {
+        } /* nobody to tell */
         all.heap.file = -1;
         __atomic_store_n(&all.fork_page->copied, 1, __ATOMIC_RELEASE);
     }
+    all.opened = -1;
     if (all.fork_pipe[0] >= 0) close(all.fork_pipe[0]);
     if (all.fork_pipe[1] >= 0) close(all.fork_pipe[1]);
 }
 
 /* --- making it */
-/* Programs count on low descriptors: daemons close them, shells number them. */
-static int out_of_the_way(int file) {
-    const int high = fcntl(file, F_DUPFD_CLOEXEC, 800);
-    if (high < 0) return file;
-    close(file);
-    return high;
+static void watch_forks(void) {
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* Whether a file of the system holds the text. No stdio: it allocates. */
-static int says(const char* path, const char* text) {
-    char line[64] = "";
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
-    const int found = read(file, line, sizeof line - 1) > 0 && strstr(line, text) != NULL;
-    close(file);
-    return found;
+void longshore_heap_prepare(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
 }
 
 static int make_heap(size_t bytes) {
-    const uint32_t pages = (uint32_t)(bytes >> kPageShift);
-    const size_t table = longshore_extents_bytes(pages);
-    struct stat file;
-    /* Without overcommitment a page of a file that cannot be had is a SIGBUS, where malloc would have
-     * returned null. */
-    if (says("/proc/sys/vm/overcommit_memory", "2")) return 0;
-    int fd = memfd_create("longshore-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return 0;
-    fd = out_of_the_way(fd);
-    void* base = MAP_FAILED;
-    void* extents =
-        mmap(NULL, table, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    void* page = mmap(NULL, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (extents != MAP_FAILED && page != MAP_FAILED && ftruncate(fd, (off_t)bytes) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 && fstat(fd, &file) == 0)
-        base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (base == MAP_FAILED || pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
-        if (base != MAP_FAILED) munmap(base, bytes);
-        if (extents != MAP_FAILED) munmap(extents, table);
-        if (page != MAP_FAILED) munmap(page, kPageBytes);
-        close(fd);
+    static const size_t kBookBits[kBookCount] = {8 * sizeof(extent), 1};
+    const uint32_t processors = (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
+    void* const page = mmap(NULL, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return 0;
+    if (!longshore_backing_open(&all.backing, bytes, kBookBits)) {
+        munmap(page, kPageBytes);
         return 0;
     }
-    /* Where ordinary memory gets huge pages unasked, this does as well, if the system lets shared memory have
-     * them. */
-    if (says("/sys/kernel/mm/transparent_hugepage/enabled", "[always]")) madvise(base, bytes, MADV_HUGEPAGE);
-    longshore_extents_begin(extents, pages);
+    longshore_extents_begin(all.backing.books[0].base, all.backing.books[1].base);
+    note_growth();
     all.fork_page = page;
-    longshore_keep_begin(&all.keep, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
-    all.heap = (longshore_heap){fd, file.st_ino, base, bytes};
+    longshore_keep_begin(&all.keep, processors);
+    all.zeroed_max = (uint32_t)(bytes >> kPageShift) / 2 / (processors != 0 ? processors : 1);
+    if (all.zeroed_max < kZeroedPagesMin) all.zeroed_max = kZeroedPagesMin;
+    all.heap = (longshore_heap){all.backing.file, all.backing.identity, all.backing.pages.base, bytes};
     return 1;
 }
 
@@ -439,6 +462,7 @@ const longshore_heap* longshore_heap_open(size_t bytes_max) {
         /* Larger ones (Arm has kernels with 64 KiB) cannot be given back, nor zeroed, one of ours at a time.
          */
         if (page != kPageBytes) bytes = 0;
+        longshore_heap_prepare();
         pthread_mutex_lock(&all.mutex);
         if (all.opened == 0)
             __atomic_store_n(&all.opened, bytes >= 2 * kPageBytes && make_heap(bytes) ? 1 : -1,

@@ -1,5 +1,4 @@
-/* Large blocks from memory that other processes of this user can map: one sparse memfd per process, mapped
- * once. Whoever maps it too reads and writes a rank's buffers with plain loads and stores. Plain C, libc
+/* Large blocks from memory that other processes of this user can map: one memfd per process, which grows. Whoever maps it too reads and writes a rank's buffers with plain loads and stores. Plain C, libc
  * only: it lives in foreign processes, below malloc. Any thread. docs/decisions/0011-shared-allocations.md
  * has the reasons. */
 #ifndef LONGSHORE_MEMORY_HEAP_H
@@ -19,18 +18,21 @@ typedef struct longshore_heap {
     int file;          /* the memfd; the program may have closed it: compare `identity` */
     uint64_t identity; /* its inode number */
     void* base;
-    size_t bytes; /* reserved; taken from the system only where it is touched */
+    size_t bytes; /* that it may have; the file says how many it has now: a multiple of 16 MiB, or all */
 } longshore_heap;
 
-/* Reserves the heap, once; later calls give the same. `bytes_max`: 0 is the machine's memory. Null: not
+/* Makes the heap, once; later calls give the same. `bytes_max`: 0 is the machine's memory. Null: not
  * possible, or taken back by a fork. */
 const longshore_heap* longshore_heap_open(size_t bytes_max);
+/* Before a heap is opened by some thread while others may fork: their children then know of it. */
+void longshore_heap_prepare(void);
 /* Null until it has been opened, and in a forked child. */
 const longshore_heap* longshore_heap_get(void);
 
 int longshore_heap_holds(const void* block);
 
-/* As posix_memalign and calloc: null if there is no room (errno as before). `alignment`: a power of two. */
+/* As posix_memalign and calloc: null if there is no room (errno as before). `alignment`: a power of two. Not too much of
+ * it can be `zeroed`: pages that are only read take memory here, and none elsewhere. */
 void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed);
 void longshore_heap_release(void* block);
 /* Bytes that fit in the block. */
@@ -46,6 +48,13 @@ void longshore_heap_read_memory_by(void (*read)(longshore_machine_memory*), int6
  * been touched stays. For memory that a network's card reads and writes: its pages are those from when it was
  * registered, and if they went, others would come in their place, of which the card knows nothing. */
 void longshore_heap_keep(void);
+
+/* From now on the heap does not become larger: what does not fit is refused. */
+void longshore_heap_stop_growing(void);
+
+/* Whole pages in a block, of which the program wants to have zeros in their place: madvise's MADV_DONTNEED for memory
+ * that is shared. Returns what madvise does, with its errno. */
+int longshore_heap_discard(void* pages, size_t bytes);
 
 /* Makes whole pages of ordinary memory shared where they are, with what is in them; *offset: where they lie
  * in the file. Nobody may write to them meanwhile. 0: it is not possible, and nothing has changed. They stay

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "memory/heap.h"
 
@@ -18,7 +19,8 @@ enum {
     kEarlyBytes = 8 * 1024,
 };
 
-static int serving = 0; /* set once; a stale zero only means one more block elsewhere */
+static int serving = 0; /* a stale value only means one more block here or elsewhere */
+static size_t bytes_max = 0; /* of the heap, when it is made; 0: the machine's memory */
 
 /* Of the next library in the order of symbols: libc's, or an allocator that the program brings. */
 static struct {
@@ -32,6 +34,7 @@ static struct {
     void* (*valloc)(size_t);
     void* (*pvalloc)(size_t);
     size_t (*malloc_usable_size)(void*);
+    int (*madvise)(void*, size_t, int);
 } next;
 
 /* What dlsym itself allocates while it is asked for `next`. Never given back. */
@@ -63,6 +66,7 @@ static __attribute__((noinline)) int find_next(void) {
     FIND(valloc);
     FIND(pvalloc);
     FIND(malloc_usable_size);
+    FIND(madvise);
     FIND(malloc); /* last: the others are looked at only when it is there */
 #undef FIND
     finding = 0;
@@ -77,9 +81,14 @@ static inline int is_large(size_t bytes) {
     return __builtin_expect(bytes >= kLargeBytes, 0) && __atomic_load_n(&serving, __ATOMIC_RELAXED);
 }
 
+/* The first one makes the heap. */
+static void* allocate_large(size_t bytes, size_t alignment, int zeroed) {
+    return longshore_heap_open(bytes_max) != NULL ? longshore_heap_allocate(bytes, alignment, zeroed) : NULL;
+}
+
 SHOWN void* malloc(size_t bytes) {
     if (is_large(bytes)) {
-        void* block = longshore_heap_allocate(bytes, 1, 0);
+        void* block = allocate_large(bytes, 1, 0);
         if (block) return block;
     }
     return have_next() ? next.malloc(bytes) : early_allocate(bytes);
@@ -88,7 +97,7 @@ SHOWN void* malloc(size_t bytes) {
 SHOWN void* calloc(size_t count, size_t each) {
     size_t bytes;
     if (!__builtin_mul_overflow(count, each, &bytes) && is_large(bytes)) {
-        void* block = longshore_heap_allocate(bytes, 1, 1);
+        void* block = allocate_large(bytes, 1, 1);
         if (block) return block;
     }
     return have_next() ? next.calloc(count, each) : early_allocate(count * each); /* static memory is zero */
@@ -102,9 +111,9 @@ SHOWN void free(void* block) {
         next.free(block);
 }
 
-/* Into memory of another kind. */
-static void* move(void* block, size_t old_bytes, size_t bytes) {
-    void* other = malloc(bytes);
+/* From one kind of memory into another, by its function. */
+static void* move(void* block, size_t old_bytes, size_t bytes, void* (*allocate)(size_t)) {
+    void* other = allocate(bytes);
     if (other == NULL) return NULL;
     memcpy(other, block, old_bytes < bytes ? old_bytes : bytes);
     free(block);
@@ -113,20 +122,23 @@ static void* move(void* block, size_t old_bytes, size_t bytes) {
 
 SHOWN void* realloc(void* block, size_t bytes) {
     if (block == NULL) return malloc(bytes);
-    if (is_early(block)) return move(block, (size_t)(early + sizeof early - (char*)block), bytes);
+    if (is_early(block)) return move(block, (size_t)(early + sizeof early - (char*)block), bytes, malloc);
     if (!longshore_heap_holds(block)) {
         if (!have_next()) return NULL;
         /* What grows large moves to the heap; what is large already was there before it. */
         if (!is_large(bytes) || next.malloc_usable_size(block) >= kLargeBytes)
             return next.realloc(block, bytes);
-        return move(block, next.malloc_usable_size(block), bytes);
+        return move(block, next.malloc_usable_size(block), bytes, malloc);
     }
     if (bytes == 0) {
         free(block);
         return NULL;
     }
     if (bytes >= kLargeBytes && longshore_heap_resize(block, bytes)) return block;
-    return move(block, longshore_heap_usable(block), bytes);
+    /* What grows little by little and has no room is copied once more, to where the system moves its pages instead. */
+    const size_t had = longshore_heap_usable(block);
+    const int creeps = bytes > had && bytes - had < had / 4 && have_next();
+    return move(block, had, bytes, creeps ? next.malloc : malloc);
 }
 
 SHOWN void* reallocarray(void* block, size_t count, size_t each) {
@@ -144,8 +156,7 @@ static int is_power_of_two(size_t value) {
 
 /* Null: not one for the heap. */
 static void* large_aligned(size_t alignment, size_t bytes) {
-    return is_large(bytes) && is_power_of_two(alignment) ? longshore_heap_allocate(bytes, alignment, 0)
-                                                         : NULL;
+    return is_large(bytes) && is_power_of_two(alignment) ? allocate_large(bytes, alignment, 0) : NULL;
 }
 
 SHOWN int posix_memalign(void** out, size_t alignment, size_t bytes) {
@@ -183,6 +194,18 @@ SHOWN size_t malloc_usable_size(void* block) {
     return have_next() ? next.malloc_usable_size(block) : 0;
 }
 
+/* Who says that he does not need what a block holds finds zeros there, as in memory that is not shared. The system drops
+ * no more than the mapping of shared pages. */
+SHOWN int madvise(void* at, size_t bytes, int advice) {
+    const int discards = advice == MADV_DONTNEED || advice == MADV_FREE;
+    if (discards && bytes != 0 && ((uintptr_t)at & (kPageBytes - 1)) == 0 && longshore_heap_holds(at) &&
+        longshore_heap_holds((char*)at + bytes - 1))
+        return longshore_heap_discard(at, bytes);
+    if (have_next() && next.madvise != NULL) return next.madvise(at, bytes, advice);
+    errno = ENOSYS;
+    return -1;
+}
+
 /* The spelling that src/base/settings.cc reads; 0 if there is none, and what is malformed the core complains
  * about. */
 static size_t bytes_wanted(void) {
@@ -195,10 +218,43 @@ static size_t bytes_wanted(void) {
     return (size_t)number << (unit ? 10 * (unit - units + 1) : 0);
 }
 
+/* Sanitizers want to see every block, and what points to it. */
+static int is_watched(void) {
+    static const char* const kWatchers[] = {"__asan_init", "__hwasan_init", "__lsan_init", "__msan_init", "__tsan_init"};
+    for (size_t i = 0; i < sizeof kWatchers / sizeof *kWatchers; ++i)
+        if (dlsym(RTLD_DEFAULT, kWatchers[i]) != NULL) return 1;
+    return 0;
+}
+
+/* Launchers tell a process how many there are. */
+static int is_one_of_several(void) {
+    static const char* const kSizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS",
+                                         "FLUX_JOB_SIZE"};
+    for (size_t i = 0; i < sizeof kSizes / sizeof *kSizes; ++i) {
+        const char* const size = getenv(kSizes[i]);
+        if (size != NULL && strtoul(size, NULL, 10) > 1) return 1;
+    }
+    return 0;
+}
+
+static int serve(void) {
+    const char* const wanted = getenv("LONGSHORE_MEMORY_ALIAS");
+    if ((wanted != NULL && strcmp(wanted, "off") == 0) || is_watched() || !have_next()) return 0;
+    bytes_max = bytes_wanted();
+    longshore_heap_prepare();
+    __atomic_store_n(&serving, 1, __ATOMIC_RELAXED);
+    return 1;
+}
+
 void longshore_serve_large_blocks(void) {
-    const char* wanted = getenv("LONGSHORE_MEMORY_ALIAS");
-    if (wanted != NULL && strcmp(wanted, "off") == 0) return;
-    if (dlsym(RTLD_DEFAULT, "__asan_init") != NULL) return; /* it wants to see every block */
-    if (have_next() && longshore_heap_open(bytes_wanted()) != NULL)
-        __atomic_store_n(&serving, 1, __ATOMIC_RELAXED);
+    if (is_one_of_several()) serve();
+}
+
+const longshore_heap* longshore_share_large_blocks(void) {
+    return serve() ? longshore_heap_open(bytes_max) : NULL;
+}
+
+void longshore_share_no_more(void) {
+    __atomic_store_n(&serving, 0, __ATOMIC_RELAXED);
+    longshore_heap_stop_growing();
 }

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { LONGSHORE_CORE_VERSION = 6 };
+enum { LONGSHORE_CORE_VERSION = 7 };
 
 enum {
 #define LONGSHORE_ENTRY(name) LONGSHORE_INDEX_##name,
@@ -39,6 +39,8 @@ typedef struct longshore_stub_api {
         natives; /* the MPI's own PMPI_ functions, as above; null for what the MPI does not have */
     /* The heap of large blocks (memory/heap.h). */
     const longshore_heap* (*heap)(void);
+    const longshore_heap* (*share)(void); /* of interpose.h: longshore_share_large_blocks */
+    void (*share_no_more)(void);
     void* (*allocate)(size_t bytes, size_t alignment, int zeroed);
     void (*release)(void* block);
     int (*holds)(const void* block);

@@ -339,7 +339,7 @@ bool attach() {
     options.network_port_first = settings.network_ports.first;
     options.network_port_last = settings.network_ports.last;
     options.network_interfaces = settings.network_interfaces.c_str();
-    const longshore_heap* heap = settings.memory_alias == MemoryAlias::kOff ? nullptr : s.stub->heap();
+    const longshore_heap* heap = settings.memory_alias == MemoryAlias::kOff ? nullptr : s.stub->share();
     if (heap) options.shared = shared_memory(*s.stub, *heap);
     if (heap && settings.memory_alias >= MemoryAlias::kAdopt) options.shared.adopt = s.stub->adopt;
     if (settings.memory_alias == MemoryAlias::kAdopt) options.shared.adopt_after = kAdoptAfter;
@@ -462,6 +462,7 @@ int init_around(Native native) {
     if (rc != MPI_SUCCESS || initialized) return rc;
     shim().multiple = shim().guarded = provided == MPI_THREAD_MULTIPLE;
     start(space && space->published(kPresentKey) ? space.get() : nullptr);
+    if (!shim().on) shim().stub->share_no_more();
     return rc;
 }
 

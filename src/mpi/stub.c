@@ -174,7 +174,8 @@ static const longshore_core_api* open_core(const char* flavour, const char* mpi_
     }
     static const longshore_stub_api stub = {
         LONGSHORE_CORE_VERSION, LONGSHORE_ENTRY_COUNT,   natives,
-        longshore_heap_get,     longshore_heap_allocate, longshore_heap_release,
+        longshore_heap_get,     longshore_share_large_blocks, longshore_share_no_more,
+        longshore_heap_allocate, longshore_heap_release,
         longshore_heap_holds,   longshore_heap_used,     longshore_adopt,
         longshore_heap_keep,
     };
@@ -255,7 +256,7 @@ static void complete(void) {
     fill_missing(late ? late->entries : NULL);
 }
 
-/* A program that was linked to an MPI has its buffers shared from the start; one that opens an MPI later only
+/* A program that was linked to an MPI can have its buffers shared from the start; one that opens an MPI later only
  * those that it allocates then. */
 __attribute__((constructor)) static void begin(void) {
     struct search search = {.found = 0};

@@ -26,6 +26,7 @@ constexpr uint64_t kSilentLimitNs = 2'000'000'000;  // a connection that does no
 constexpr size_t kAgentConnectionsMax = 4096;
 constexpr int kStepsPerTurn = 64, kPacketsPerTurn = 64;
 constexpr int kLookMs = 500;  // at what nothing wakes for
+constexpr uint64_t kFirstMappedBytes = uint64_t{1} << 30;
 
 class Agent {
   public:
@@ -39,7 +40,8 @@ class Agent {
         Fd socket;
         Fd process;  // readable when the rank is gone: a forked child may keep the connection open
         uint64_t since_ns = 0;
-        Mapping memory;  // once it has said hello
+        Fd file;                       // once it has said hello
+        std::vector<Mapping> memories;  // of the file, which grows: each larger than the one before, the last in use
         std::unordered_map<uint32_t, UcxOpening*> openings;
     };
 
@@ -48,9 +50,10 @@ class Agent {
     void accept_clients();
     void turn_clients();
     bool turn_client(Client& client);
-    bool handle(Client& client, size_t bytes, const std::vector<Fd>& descriptors);
-    bool greet(Client& client, const AgentHello& hello, const std::vector<Fd>& descriptors);
+    bool handle(Client& client, size_t bytes, std::vector<Fd>& descriptors);
+    bool greet(Client& client, const AgentHello& hello, std::vector<Fd>& descriptors);
     bool open(Client& client, const AgentOpen& request);
+    std::span<std::byte> find(Client& client, uint64_t offset, uint64_t bytes);
     bool close(Client& client, const AgentClose& request);
     bool reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key = {},
                std::span<const std::byte> exported = {});
@@ -143,36 +146,51 @@ bool Agent::reply(const Client& client, AgentAnswer answer, std::span<const std:
     return send_packet(client.socket, packet.data(), packet.size()) == Io::kOk;
 }
 
-bool Agent::greet(Client& client, const AgentHello& hello, const std::vector<Fd>& descriptors) {
-    if (client.memory || !same_token(hello.token, token_)) return false;
+bool Agent::greet(Client& client, const AgentHello& hello, std::vector<Fd>& descriptors) {
+    if (client.file || !same_token(hello.token, token_)) return false;
     AgentAnswer answer;
     const auto refuse = [&](const std::string& why) {
         why.copy(answer.reason, sizeof answer.reason - 1);
         reply(client, answer);
         return false;
     };
-    if (descriptors.size() != 1 || hello.memory_bytes == 0 ||
-        !is_memory_file(descriptors[0].get(), hello.memory_bytes, nullptr))
-        return refuse("what a rank gives is no shared memory of that size");
-    client.memory = Mapping::shared(descriptors[0].get(), hello.memory_bytes);
-    if (!client.memory) return refuse(std::string("a rank's memory cannot be mapped: ") + strerror(errno));
+    if (descriptors.size() != 1 || !is_memory_file(descriptors[0].get(), 0, nullptr))
+        return refuse("what a rank gives is no shared memory that stays as large as it is");
+    client.file = std::move(descriptors[0]);
     ++ranks_ever_, ++ranks_now_;
     answer.ok = 1;
     return reply(client, answer);
 }
 
+// Bytes that the file has. Mapped with room to grow; what was mapped before stays, because it is open. Empty: they cannot
+// be mapped.
+std::span<std::byte> Agent::find(Client& client, uint64_t offset, uint64_t bytes) {
+    const uint64_t end = offset + bytes;
+    if (client.memories.empty() || client.memories.back().size() < end) {
+        uint64_t room = client.memories.empty() ? kFirstMappedBytes : 2 * client.memories.back().size();
+        while (room < end) room *= 2;
+        Mapping memory = Mapping::shared(client.file.get(), room);
+        if (!memory) return {};
+        madvise(memory.data(), room, MADV_DONTDUMP);
+        client.memories.push_back(std::move(memory));
+    }
+    return {client.memories.back().data() + offset, bytes};
+}
+
 bool Agent::open(Client& client, const AgentOpen& request) {
-    const uint64_t all = client.memory.size();
+    uint64_t all = 0;
     if (request.id == 0 || client.openings.contains(request.id) || request.bytes == 0 ||
-        request.offset > all || request.bytes > all - request.offset)
+        !is_memory_file(client.file.get(), 0, &all) || request.offset > all || request.bytes > all - request.offset)
         return false;
     AgentAnswer answer;
     answer.id = request.id;
     std::vector<std::byte> key;
     std::string error;
-    const std::span<std::byte> memory{client.memory.data() + request.offset, request.bytes};
+    const std::span<std::byte> memory = find(client, request.offset, request.bytes);
     UcxOpening* opening = nullptr;
-    if (client.openings.size() >= kAgentOpeningsMax) {
+    if (memory.empty()) {
+        error = std::string("a rank's memory cannot be mapped: ") + strerror(errno);
+    } else if (client.openings.size() >= kAgentOpeningsMax) {
         error = "too many pieces of a rank's memory are open to the network";
     } else if ((opening = network_->open_memory(memory, &key, &error)) != nullptr &&
                key.size() > kHostKeyBytesMax) {
@@ -202,7 +220,7 @@ bool Agent::close(Client& client, const AgentClose& request) {
 }
 
 // False: the connection is over.
-bool Agent::handle(Client& client, size_t bytes, const std::vector<Fd>& descriptors) {
+bool Agent::handle(Client& client, size_t bytes, std::vector<Fd>& descriptors) {
     const auto take = [&](auto* packet) {
         if (bytes != sizeof *packet) return false;
         memcpy(static_cast<void*>(packet), buffer_, sizeof *packet);
@@ -216,7 +234,7 @@ bool Agent::handle(Client& client, size_t bytes, const std::vector<Fd>& descript
         AgentHello hello;
         return take(&hello) && greet(client, hello, descriptors);
     }
-    if (!client.memory || !descriptors.empty()) return false;
+    if (!client.file || !descriptors.empty()) return false;
     if (header.kind == AgentKind::kOpen) {
         AgentOpen request;
         return take(&request) && open(client, request);
@@ -230,7 +248,7 @@ bool Agent::turn_client(Client& client) {
         size_t bytes = 0;
         std::vector<Fd> descriptors;
         const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, &descriptors);
-        if (io == Io::kAgain) return client.memory || now_ns() - client.since_ns < kSilentLimitNs;
+        if (io == Io::kAgain) return client.file || now_ns() - client.since_ns < kSilentLimitNs;
         if (io == Io::kClosed || !handle(client, bytes, descriptors)) return false;
     }
     return true;
@@ -240,10 +258,12 @@ bool Agent::turn_client(Client& client) {
 // here, by addresses that UCX does not check: there must be something, only not the rank's memory.
 void Agent::forget(Client& client) {
     for (const auto& [id, opening] : client.openings) network_->close_memory(opening);
-    if (!client.memory) return;
-    mmap(client.memory.data(), client.memory.size(), PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    left_.push_back(std::move(client.memory));
+    if (!client.file) return;
+    for (Mapping& memory : client.memories) {
+        mmap(memory.data(), memory.size(), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        left_.push_back(std::move(memory));
+    }
     --ranks_now_;
 }
 
@@ -259,7 +279,7 @@ void Agent::turn_clients() {
         return true;
     });
     nameless_ = false;
-    for (const auto& client : clients_) nameless_ |= !client->memory;
+    for (const auto& client : clients_) nameless_ |= !client->file;
 }
 
 // `starter`: a pipe whose other end the starting rank holds as long as it may still connect.

@@ -71,8 +71,7 @@ class AgentTest : public testing::Test {
         ASSERT_TRUE(heap_.memory);
     }
     bool connect(AgentClient& client, std::string* error) {
-        return client.connect(agent_.ready.name, agent_.ready.token, heap_.file.get(), kHeapBytes, kLimitS,
-                              error);
+        return client.connect(agent_.ready.name, agent_.ready.token, heap_.file.get(), kLimitS, error);
     }
     // A connection on which anything can be said.
     Fd raw_connection() {
@@ -83,7 +82,6 @@ class AgentTest : public testing::Test {
     AgentHello hello() const {
         AgentHello hello;
         hello.token = agent_.ready.token;
-        hello.memory_bytes = kHeapBytes;
         return hello;
     }
     static Io answer_on(const Fd& socket, AgentAnswer* answer) {
@@ -224,7 +222,7 @@ TEST_F(AgentTest, RefusesWhoDoesNotKnowTheToken) {
     Token wrong = agent_.ready.token;
     wrong[3] ^= 1;
     std::string error;
-    EXPECT_FALSE(rank.connect(agent_.ready.name, wrong, heap_.file.get(), kHeapBytes, kLimitS, &error));
+    EXPECT_FALSE(rank.connect(agent_.ready.name, wrong, heap_.file.get(), kLimitS, &error));
     EXPECT_NE(error, "");
     OpenedMemory opened;
     EXPECT_FALSE(rank.open(0, 4096, false, &opened, &error));
@@ -233,19 +231,17 @@ TEST_F(AgentTest, RefusesWhoDoesNotKnowTheToken) {
 TEST_F(AgentTest, RefusesWhatIsNoSharedMemory) {
     std::string error;
     AgentClient rank;
-    const auto gives = [&](int file, uint64_t bytes) {
-        return rank.connect(agent_.ready.name, agent_.ready.token, file, bytes, kLimitS, &error);
+    const auto gives = [&](int file) {
+        return rank.connect(agent_.ready.name, agent_.ready.token, file, kLimitS, &error);
     };
     const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
     const Fd growing(memfd_create("test-growing", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(ftruncate(growing.get(), kHeapBytes), 0);
     for (const int file : {null.get(), growing.get(), -1}) {
-        EXPECT_FALSE(gives(file, kHeapBytes));
+        EXPECT_FALSE(gives(file));
         EXPECT_NE(error.find("cannot be handed on"), std::string::npos) << error;
     }
-    EXPECT_FALSE(gives(heap_.file.get(), kHeapBytes + 4096));
-    EXPECT_FALSE(gives(heap_.file.get(), 0));
-    EXPECT_TRUE(gives(heap_.file.get(), kHeapBytes)) << error;
+    EXPECT_TRUE(gives(heap_.file.get())) << error;
     // Nor does the agent take its client's word for it.
     for (const int file : {null.get(), growing.get()}) {
         const Fd socket = raw_connection();
@@ -259,15 +255,34 @@ TEST_F(AgentTest, RefusesWhatIsNoSharedMemory) {
     }
 }
 
+TEST_F(AgentTest, MemoryThatGrowsIsOpenedAsItComes) {
+    const Fd file(memfd_create("test-grows", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
+    ASSERT_EQ(ftruncate(file.get(), kHeapBytes), 0);
+    AgentClient rank;
+    std::string error;
+    ASSERT_TRUE(rank.connect(agent_.ready.name, agent_.ready.token, file.get(), kLimitS, &error)) << error;
+    OpenedMemory first, later;
+    ASSERT_TRUE(rank.open(0, 4096, false, &first, &error)) << error;
+    constexpr uint64_t kGrown = uint64_t{5} << 30;  // more than is mapped at first
+    ASSERT_EQ(ftruncate(file.get(), kGrown), 0);
+    ASSERT_TRUE(rank.open(kGrown - 4096, 4096, false, &later, &error)) << error;
+    const auto bytes = some_bytes(4096, 3);
+    ASSERT_EQ(pwrite(file.get(), bytes.data(), bytes.size(), 0), 4096);
+    ASSERT_EQ(pwrite(file.get(), bytes.data(), bytes.size(), kGrown - 4096), 4096);
+    Reacher reacher(agent_.address);
+    for (const OpenedMemory& opened : {first, later}) {
+        std::vector<std::byte> got(bytes.size());
+        EXPECT_TRUE(reacher.get(opened, 0, got));
+        EXPECT_EQ(got, bytes);
+    }
+}
+
 TEST_F(AgentTest, ClosesOnWhoDoesNotKeepToTheProtocol) {
     AgentClient rank;
     std::string error;
     ASSERT_TRUE(connect(rank, &error)) << error;
     OpenedMemory opened;
-    EXPECT_FALSE(rank.open(0, kHeapBytes + 1, false, &opened, &error));
-    EXPECT_FALSE(rank.open(kHeapBytes, 1, false, &opened, &error));
-    EXPECT_FALSE(rank.open(4096, UINT64_MAX - 100, false, &opened, &error));
-    EXPECT_FALSE(rank.open(0, 0, false, &opened, &error));
     EXPECT_TRUE(rank.open(kHeapBytes - 1, 1, false, &opened, &error)) << error;
 
     const auto closed_after = [&](const auto& packet, size_t bytes, const Fd& socket) {

@@ -155,7 +155,7 @@ int stand_in(RankClient& c, Machines& machines, const Case& job) {
     const Heap heap;
     AgentClient client;
     OpenedMemory opened;
-    NEED(client.connect(agent.ready.name, agent.ready.token, heap.file.get(), kHeapBytes, kLimitS, &error),
+    NEED(client.connect(agent.ready.name, agent.ready.token, heap.file.get(), kLimitS, &error),
          error);
     ls_host host{};
     host.machine = c.rank % count + 1;

@@ -29,7 +29,6 @@ struct AgentHeader {
 struct AgentHello {
     AgentHeader header{kControlMagic, AgentKind::kHello};
     Token token{};
-    uint64_t memory_bytes = 0;  // of the memfd
 };
 
 // `id`: the rank's, of an opening that it has not got. Bytes from `offset` of the memfd.

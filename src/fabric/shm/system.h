@@ -49,6 +49,16 @@ class Mapping {
     }
     ~Mapping() { reset(); }
     static Mapping shared(int fd, size_t bytes) { return Mapping(bytes, MAP_SHARED | MAP_NORESERVE, fd); }
+    // Part of another process's file: not for children nor for a core dump. Where this program wants all of its memory
+    // locked (mlockall), that is not, nor are its pages made for it.
+    static Mapping window(int fd, uint64_t offset, size_t bytes) {
+        Mapping mapping(bytes, MAP_SHARED | MAP_NORESERVE, fd, offset, PROT_NONE);
+        if (mapping && (munlock(mapping.base_, bytes) != 0 || madvise(mapping.base_, bytes, MADV_DONTFORK) != 0 ||
+                        madvise(mapping.base_, bytes, MADV_DONTDUMP) != 0 ||
+                        mprotect(mapping.base_, bytes, PROT_READ | PROT_WRITE) != 0))
+            mapping.reset();
+        return mapping;
+    }
     // Shows a descriptor's bytes as they are now, and keeps what is written here to itself.
     static Mapping copy_on_write(int fd, size_t bytes) {
         return Mapping(bytes, MAP_PRIVATE | MAP_NORESERVE, fd);
@@ -74,8 +84,8 @@ class Mapping {
     explicit operator bool() const { return base_ != nullptr; }
 
   private:
-    Mapping(size_t bytes, int flags, int fd)
-        : base_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0)), bytes_(bytes) {
+    Mapping(size_t bytes, int flags, int fd, uint64_t offset = 0, int protection = PROT_READ | PROT_WRITE)
+        : base_(mmap(nullptr, bytes, protection, flags, fd, static_cast<off_t>(offset))), bytes_(bytes) {
         if (base_ == MAP_FAILED) base_ = nullptr;
     }
     void* base_ = nullptr;
