@@ -31,7 +31,8 @@ class AgentClient {
 
     // Once. `memory_file`: of a memfd of that size that nobody can shrink; needed for the call only.
     // `limit_s`: for this call's answer, and each later one's. False: `error` says why.
-    bool connect(const SocketName& name, const Token& token, int memory_file, uint64_t limit_s, std::string* error);
+    bool connect(const SocketName& name, const Token& token, int memory_file, uint64_t limit_s,
+                 std::string* error);
     // The bytes from `offset` of the file, at least 1, until close(). Pieces may overlap. `exports`: for
     // aliases, too.
     bool open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemory* out, std::string* error);

@@ -396,13 +396,12 @@ void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd>
         return;
     }
     c.memory_file = std::move(descriptors[0]);
-    c.mapping = Mapping::shared(c.memory_file.get(), answer.memory_bytes);
-    c.sight = Mapping::shared(descriptors[1].get(), answer.sight_bytes);
+    c.mapping = Mapping::window(c.memory_file.get(), 0, answer.memory_bytes);
+    c.sight = Mapping::window(descriptors[1].get(), 0, answer.sight_bytes);
     if (!c.mapping || !c.sight || !NodeMemory::open(c.mapping.data(), answer.memory_bytes, &c.memory)) {
         c.problem = std::string("cannot map the node's memory: ") + strerror(errno);
         return;
     }
-    madvise(c.mapping.data(), c.mapping.size(), MADV_DONTFORK);
     c.engine_block = Mapping::anonymous(RankEngine::bytes_needed(c.memory.limits()));
     if (!c.engine_block) {
         c.problem = "no memory";

@@ -17,8 +17,8 @@
 
 enum { kPageBytes = 4096 };
 static const size_t kStepBytes = (size_t)16 << 20, kHugePageBytes = (size_t)2 << 20;
-/* Whoever looks for room finds it at the top of the address space first, and comes down. So far below, an eighth of what is
- * there, nobody comes before he has used all of that. */
+/* Whoever looks for room finds it at the top of the address space first, and comes down. So far below, an
+ * eighth of what is there, nobody comes before he has used all of that. */
 enum { kBelowShare = 8 };
 
 static size_t round_up(size_t bytes, size_t unit) {
@@ -76,8 +76,8 @@ static int extend(longshore_span* span, size_t bytes, int flags, int file) {
     if (bytes > span->bytes_max) return 0;
     char* const at = span->base + span->bytes;
     const size_t more = bytes - span->bytes;
-    void* const got = mmap(at, more, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file,
-                           file < 0 ? 0 : (off_t)span->bytes);
+    void* const got = mmap(at, more, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+                           file, file < 0 ? 0 : (off_t)span->bytes);
     if (got == MAP_FAILED) return 0;
     if (got != at) {
         munmap(got, more);
@@ -104,7 +104,8 @@ static int grow_to(longshore_backing* backing, size_t bytes) {
         cut(&backing->pages, before);
         return 0;
     }
-    /* Where ordinary memory gets huge pages unasked, this does as well, if the system lets shared memory have them. */
+    /* Where ordinary memory gets huge pages unasked, this does as well, if the system lets shared memory have
+     * them. */
     if (says("/sys/kernel/mm/transparent_hugepage/enabled", "[always]"))
         madvise(backing->pages.base + before, bytes - before, MADV_HUGEPAGE);
     return 1;
@@ -115,7 +116,8 @@ int longshore_backing_grow(longshore_backing* backing, size_t bytes) {
     if (bytes <= have) return 1;
     size_t most = backing->pages.bytes_max;
     struct rlimit files; /* beyond it, making a file longer ends the process */
-    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < most) most = files.rlim_cur / kStepBytes * kStepBytes;
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < most)
+        most = files.rlim_cur / kStepBytes * kStepBytes;
     const size_t needed = round_up(bytes, kStepBytes), ample = round_up(have + have / 8, kStepBytes);
     if (bytes > most) return 0;
     return (ample > needed && grow_to(backing, less(ample, most))) || grow_to(backing, less(needed, most));
@@ -124,9 +126,11 @@ int longshore_backing_grow(longshore_backing* backing, size_t bytes) {
 int longshore_backing_open(longshore_backing* backing, size_t bytes_max, const size_t book_bits[kBookCount]) {
     const size_t pages = bytes_max / kPageBytes;
     struct stat status;
-    /* Without overcommitment a page of a file that cannot be had is a SIGBUS, where malloc would have returned null. And
-     * who has bounded what a process may map means what malloc maps: it does not grow twice, here and there. */
-    if (says("/proc/sys/vm/overcommit_memory", "2") || is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA)) return 0;
+    /* Without overcommitment a page of a file that cannot be had is a SIGBUS, where malloc would have
+     * returned null. And who has bounded what a process may map means what malloc maps: it does not grow
+     * twice, here and there. */
+    if (says("/proc/sys/vm/overcommit_memory", "2") || is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA))
+        return 0;
     size_t room = kHugePageBytes, books[kBookCount];
     for (int i = 0; i < kBookCount; ++i)
         room += books[i] = round_up((pages * book_bits[i] + 7) / 8, kHugePageBytes);
@@ -160,15 +164,16 @@ int longshore_backing_show(const longshore_backing* backing, void* at, size_t of
 
 /* --- in a forked child */
 static char* map_private(char* at, size_t bytes, int protection) {
-    return (char*)syscall(SYS_mmap, at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return (char*)syscall(SYS_mmap, at, bytes, protection,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 int longshore_backing_leave(longshore_backing* backing, longshore_copying* copying) {
     const longshore_span* const pages = &backing->pages;
     *copying = (longshore_copying){is_ours(backing) ? backing->file : -1, NULL};
     if (pages->bytes == 0) return 1;
-    /* Of no bytes of a shared mapping, mremap makes a second one. The first page is no block's, so it is there, whatever
-     * the program has kept from its children. */
+    /* Of no bytes of a shared mapping, mremap makes a second one. The first page is no block's, so it is
+     * there, whatever the program has kept from its children. */
     if (copying->file < 0) {
         const long alias = syscall(SYS_mremap, pages->base, 0, pages->bytes, MREMAP_MAYMOVE);
         if (alias != -1) copying->alias = (char*)alias;
@@ -216,7 +221,8 @@ static void copy_from_alias(char* from, char* at, size_t bytes) {
     }
 }
 
-int longshore_backing_copy(const longshore_copying* copying, char* at, size_t offset, size_t bytes, int shown) {
+int longshore_backing_copy(const longshore_copying* copying, char* at, size_t offset, size_t bytes,
+                           int shown) {
     if (shown && map_private(at, bytes, PROT_READ | PROT_WRITE) != at) return 0;
     if (copying->alias == NULL)
         return copy_from_file(copying->file, at, (off_t)offset, (off_t)(offset + bytes));

@@ -178,7 +178,7 @@ static void take_first_of(uint32_t first, uint32_t pages) {
 }
 
 uint32_t longshore_extents_take(uint32_t pages) {
-    if (pages >= all.page_count) return kNone; /* nor is page 0 ever given out */
+    if (pages >= all.page_count) return kNone;             /* nor is page 0 ever given out */
     const uint32_t tail = all.extents[all.top - 1].before; /* free ones that end where the untouched begin */
     uint32_t first = find_free(pages);
     if (first == kNone && tail >= pages) first = all.top - tail;

@@ -20,8 +20,8 @@ enum { kPageBytes = 4096, kPageShift = 12 };
 enum { kSlicePagesMin = (1u << 20) / kPageBytes, kSlicePagesMax = (4u << 20) / kPageBytes };
 
 enum { kAdoptedMax = 256 };
-/* What a program has zeroed and only reads costs nothing in ordinary memory, and memory here. So no more of it than a
- * processor's share of half of the memory. */
+/* What a program has zeroed and only reads costs nothing in ordinary memory, and memory here. So no more of
+ * it than a processor's share of half of the memory. */
 enum { kZeroedPagesMin = (512u << 20) / kPageBytes };
 
 static void read_machine(longshore_machine_memory* out) {
@@ -32,8 +32,8 @@ static struct {
     pthread_mutex_t mutex;
     longshore_heap heap;
     longshore_backing backing;
-    size_t there;                /* bytes of it that have memory, or can have */
-    int grows;                   /* there may be more of them */
+    size_t there; /* bytes of it that have memory, or can have */
+    int grows;    /* there may be more of them */
     uint32_t live, live_max, kept_max;
     uint32_t zeroed, zeroed_max; /* pages of blocks that were zeroed when they were allocated */
     uint64_t given_back;
@@ -168,7 +168,8 @@ static void note_growth(void) {
 /* Pages behind those that are used, for so many more. */
 static int grow(uint32_t pages) {
     const uint64_t bytes = longshore_extents_needed(pages) << kPageShift;
-    if (!all.grows || bytes > all.heap.bytes || !longshore_backing_grow(&all.backing, (size_t)bytes)) return 0;
+    if (!all.grows || bytes > all.heap.bytes || !longshore_backing_grow(&all.backing, (size_t)bytes))
+        return 0;
     note_growth();
     return 1;
 }
@@ -182,8 +183,8 @@ static int take_here(uint32_t first, uint32_t pages) {
     if (longshore_extents_take_here(first, pages)) return 1;
     /* Where the block ends with what is used, more may come behind it. */
     const uint64_t end = (uint64_t)first + pages, needed = longshore_extents_needed(0);
-    return end > needed && (first == needed || first == longshore_extents_end()) && grow((uint32_t)(end - needed)) &&
-           longshore_extents_take_here(first, pages);
+    return end > needed && (first == needed || first == longshore_extents_end()) &&
+           grow((uint32_t)(end - needed)) && longshore_extents_take_here(first, pages);
 }
 
 void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed) {
@@ -340,8 +341,7 @@ int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
     pthread_mutex_lock(&all.mutex);
     const uint32_t count = (uint32_t)(bytes >> kPageShift);
     uint32_t first = kNone;
-    if (all.opened == 1 && bytes < all.heap.bytes && all.adopted_count < kAdoptedMax)
-        first = take(count);
+    if (all.opened == 1 && bytes < all.heap.bytes && all.adopted_count < kAdoptedMax) first = take(count);
     if (first != kNone) {
         uint32_t dirty_end;
         longshore_extents_use(first, count, &dirty_end);

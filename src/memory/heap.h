@@ -1,6 +1,7 @@
-/* Large blocks from memory that other processes of this user can map: one memfd per process, which grows. Whoever maps it too reads and writes a rank's buffers with plain loads and stores. Plain C, libc
- * only: it lives in foreign processes, below malloc. Any thread. docs/decisions/0011-shared-allocations.md
- * has the reasons. */
+/* Large blocks from memory that other processes of this user can map: one memfd per process, which grows.
+ * Whoever maps it too reads and writes a rank's buffers with plain loads and stores. Plain C, libc only: it
+ * lives in foreign processes, below malloc. Any thread. docs/decisions/0011-shared-allocations.md has the
+ * reasons. */
 #ifndef LONGSHORE_MEMORY_HEAP_H
 #define LONGSHORE_MEMORY_HEAP_H
 
@@ -31,8 +32,8 @@ const longshore_heap* longshore_heap_get(void);
 
 int longshore_heap_holds(const void* block);
 
-/* As posix_memalign and calloc: null if there is no room (errno as before). `alignment`: a power of two. Not too much of
- * it can be `zeroed`: pages that are only read take memory here, and none elsewhere. */
+/* As posix_memalign and calloc: null if there is no room (errno as before). `alignment`: a power of two. Not
+ * too much of it can be `zeroed`: pages that are only read take memory here, and none elsewhere. */
 void* longshore_heap_allocate(size_t bytes, size_t alignment, int zeroed);
 void longshore_heap_release(void* block);
 /* Bytes that fit in the block. */
@@ -52,8 +53,8 @@ void longshore_heap_keep(void);
 /* From now on the heap does not become larger: what does not fit is refused. */
 void longshore_heap_stop_growing(void);
 
-/* Whole pages in a block, of which the program wants to have zeros in their place: madvise's MADV_DONTNEED for memory
- * that is shared. Returns what madvise does, with its errno. */
+/* Whole pages in a block, of which the program wants to have zeros in their place: madvise's MADV_DONTNEED
+ * for memory that is shared. Returns what madvise does, with its errno. */
 int longshore_heap_discard(void* pages, size_t bytes);
 
 /* Makes whole pages of ordinary memory shared where they are, with what is in them; *offset: where they lie

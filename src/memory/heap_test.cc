@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -258,9 +259,99 @@ void zeroes_what_was_locked() {
     _exit(0);
 }
 
+// Nobody is ended by a limit on files; what does not fit into it is ordinary memory.
+void grows_within_a_limit() {
+    const rlimit limit{100 * kMiB, 100 * kMiB};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
+    const int file = longshore_heap_open(kHeapBytes)->file;
+    auto* first = static_cast<char*>(longshore_heap_allocate(60 * kMiB, 1, 0));
+    expect(first != nullptr && longshore_heap_allocate(60 * kMiB, 1, 0) == nullptr, __LINE__);
+    expect(!longshore_heap_resize(first, 120 * kMiB) && longshore_heap_used().refused == 1, __LINE__);
+    struct stat status {};
+    expect(longshore_heap_resize(first, 90 * kMiB), __LINE__);
+    expect(fstat(file, &status) == 0 && status.st_size == 96 * kMiB, __LINE__);
+    first[90 * kMiB - 1] = 1;
+    _exit(0);
+}
+void grows_in_steps() {
+    const longshore_heap* const heap = longshore_heap_open(kHeapBytes);
+    const auto size = [&] {
+        struct stat status {};
+        return fstat(heap->file, &status) == 0 ? static_cast<size_t>(status.st_size) : 0;
+    };
+    expect(size() == 16 * kMiB, __LINE__);
+    std::vector<void*> blocks;
+    for (size_t mib = 1; mib <= 400; ++mib) {
+        blocks.push_back(longshore_heap_allocate(kMiB, 1, 0));
+        expect(blocks.back() != nullptr && longshore_heap_holds(blocks.back()), __LINE__);
+        expect(size() >= mib * kMiB && size() <= mib * kMiB * 9 / 8 + 17 * kMiB, __LINE__);
+        expect(size() % (16 * kMiB) == 0, __LINE__);
+    }
+    expect(!longshore_heap_holds(static_cast<char*>(heap->base) + size()), __LINE__);
+    longshore_heap_stop_growing();
+    void* more = nullptr;
+    while ((more = longshore_heap_allocate(kMiB, 1, 0)) != nullptr) blocks.push_back(more);
+    expect(blocks.size() * kMiB <= size(), __LINE__);
+    for (void* block : blocks) longshore_heap_release(block);
+    expect(longshore_heap_allocate(300 * kMiB, 1, 0) != nullptr, __LINE__);
+    _exit(0);
+}
+void there_is_none_where(__rlimit_resource_t what) {
+    const rlimit limit{rlim_t{1} << 40, rlim_t{1} << 40};
+    if (setrlimit(what, &limit) != 0) _exit(2);
+    expect(longshore_heap_open(kHeapBytes) == nullptr && longshore_heap_allocate(kMiB, 1, 0) == nullptr,
+           __LINE__);
+    _exit(0);
+}
+void zeroes_so_much() {
+    constexpr size_t kGiB = 1024 * kMiB;
+    const auto processors = static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF));
+    const size_t most = std::max(4 * kGiB / 2 / processors, 512 * kMiB);
+    longshore_heap_open(4 * kGiB);
+    void* const first = longshore_heap_allocate(most - 10 * kMiB, 1, 1);
+    expect(first != nullptr && longshore_heap_allocate(11 * kMiB, 1, 1) == nullptr, __LINE__);
+    expect(longshore_heap_used().refused == 0, __LINE__);
+    void* const second = longshore_heap_allocate(10 * kMiB, 1, 1);
+    expect(second != nullptr && longshore_heap_allocate(11 * kMiB, 1, 0) != nullptr, __LINE__);
+    expect(longshore_heap_resize(first, kMiB) && longshore_heap_allocate(most - 11 * kMiB, 1, 1) != nullptr,
+           __LINE__);
+    longshore_heap_release(second);
+    expect(longshore_heap_allocate(10 * kMiB, 1, 1) != nullptr, __LINE__);
+    _exit(0);
+}
+void discards(bool keeps) {
+    longshore_heap_open(kHeapBytes);
+    if (keeps) longshore_heap_keep();
+    auto* block = static_cast<char*>(longshore_heap_allocate(10 * kMiB, 1, 0));
+    memset(block, 1, 10 * kMiB);
+    const size_t before = there(longshore_heap_get()->file);
+    expect(longshore_heap_discard(block + kMiB, 5 * kMiB) == 0, __LINE__);
+    expect(keeps == (there(longshore_heap_get()->file) == before), __LINE__);
+    for (size_t i = 0; i < 10 * kMiB; i += 4096)
+        expect(block[i] == (i >= kMiB && i < 6 * kMiB ? 0 : 1), __LINE__);
+    _exit(0);
+}
+
 void expect_exit(void (*body)()) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+TEST(HeapGrows, InSteps) {
+    expect_exit(grows_in_steps);
+}
+TEST(HeapGrows, WithinALimitOnFiles) {
+    expect_exit(grows_within_a_limit);
+}
+TEST(HeapGrows, NotWhereMemoryIsLimited) {
+    expect_exit([] { there_is_none_where(RLIMIT_AS); });
+    expect_exit([] { there_is_none_where(RLIMIT_DATA); });
+}
+TEST(HeapGrows, NotByAllThatIsZero) {
+    expect_exit(zeroes_so_much);
+}
+TEST(HeapGrows, AndWhatIsDiscardedIsZero) {
+    expect_exit([] { discards(false); });
+    expect_exit([] { discards(true); });
 }
 TEST(HeapKeeps, WhatIsUsedAgain) {
     expect_exit(keeps_what_is_used_again);

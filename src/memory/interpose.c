@@ -19,7 +19,7 @@ enum {
     kEarlyBytes = 8 * 1024,
 };
 
-static int serving = 0; /* a stale value only means one more block here or elsewhere */
+static int serving = 0;      /* a stale value only means one more block here or elsewhere */
 static size_t bytes_max = 0; /* of the heap, when it is made; 0: the machine's memory */
 
 /* Of the next library in the order of symbols: libc's, or an allocator that the program brings. */
@@ -135,7 +135,8 @@ SHOWN void* realloc(void* block, size_t bytes) {
         return NULL;
     }
     if (bytes >= kLargeBytes && longshore_heap_resize(block, bytes)) return block;
-    /* What grows little by little and has no room is copied once more, to where the system moves its pages instead. */
+    /* What grows little by little and has no room is copied once more, to where the system moves its pages
+     * instead. */
     const size_t had = longshore_heap_usable(block);
     const int creeps = bytes > had && bytes - had < had / 4 && have_next();
     return move(block, had, bytes, creeps ? next.malloc : malloc);
@@ -194,8 +195,8 @@ SHOWN size_t malloc_usable_size(void* block) {
     return have_next() ? next.malloc_usable_size(block) : 0;
 }
 
-/* Who says that he does not need what a block holds finds zeros there, as in memory that is not shared. The system drops
- * no more than the mapping of shared pages. */
+/* Who says that he does not need what a block holds finds zeros there, as in memory that is not shared. The
+ * system drops no more than the mapping of shared pages. */
 SHOWN int madvise(void* at, size_t bytes, int advice) {
     const int discards = advice == MADV_DONTNEED || advice == MADV_FREE;
     if (discards && bytes != 0 && ((uintptr_t)at & (kPageBytes - 1)) == 0 && longshore_heap_holds(at) &&
@@ -220,7 +221,8 @@ static size_t bytes_wanted(void) {
 
 /* Sanitizers want to see every block, and what points to it. */
 static int is_watched(void) {
-    static const char* const kWatchers[] = {"__asan_init", "__hwasan_init", "__lsan_init", "__msan_init", "__tsan_init"};
+    static const char* const kWatchers[] = {"__asan_init", "__hwasan_init", "__lsan_init", "__msan_init",
+                                            "__tsan_init"};
     for (size_t i = 0; i < sizeof kWatchers / sizeof *kWatchers; ++i)
         if (dlsym(RTLD_DEFAULT, kWatchers[i]) != NULL) return 1;
     return 0;
@@ -228,8 +230,8 @@ static int is_watched(void) {
 
 /* Launchers tell a process how many there are. */
 static int is_one_of_several(void) {
-    static const char* const kSizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS",
-                                         "FLUX_JOB_SIZE"};
+    static const char* const kSizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+                                         "SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE"};
     for (size_t i = 0; i < sizeof kSizes / sizeof *kSizes; ++i) {
         const char* const size = getenv(kSizes[i]);
         if (size != NULL && strtoul(size, NULL, 10) > 1) return 1;

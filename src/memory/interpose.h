@@ -5,8 +5,9 @@
 
 #include "memory/heap.h"
 
-/* From now on large blocks come from the heap, which the first of them makes: if the launcher's variables say that this
- * process is one of several, and neither LONGSHORE_MEMORY_ALIAS=off nor a sanitizer speaks against it. */
+/* From now on large blocks come from the heap, which the first of them makes: if the launcher's variables say
+ * that this process is one of several, and neither LONGSHORE_MEMORY_ALIAS=off nor a sanitizer speaks against
+ * it. */
 void longshore_serve_large_blocks(void);
 /* The same whatever the launcher says: the processes have found each other. Null: there is no heap. */
 const longshore_heap* longshore_share_large_blocks(void);

@@ -40,8 +40,9 @@ class Agent {
         Fd socket;
         Fd process;  // readable when the rank is gone: a forked child may keep the connection open
         uint64_t since_ns = 0;
-        Fd file;                       // once it has said hello
-        std::vector<Mapping> memories;  // of the file, which grows: each larger than the one before, the last in use
+        Fd file;  // once it has said hello
+        std::vector<Mapping>
+            memories;  // of the file, which grows: each larger than the one before, the last in use
         std::unordered_map<uint32_t, UcxOpening*> openings;
     };
 
@@ -162,8 +163,8 @@ bool Agent::greet(Client& client, const AgentHello& hello, std::vector<Fd>& desc
     return reply(client, answer);
 }
 
-// Bytes that the file has. Mapped with room to grow; what was mapped before stays, because it is open. Empty: they cannot
-// be mapped.
+// Bytes that the file has. Mapped with room to grow; what was mapped before stays, because it is open. Empty:
+// they cannot be mapped.
 std::span<std::byte> Agent::find(Client& client, uint64_t offset, uint64_t bytes) {
     const uint64_t end = offset + bytes;
     if (client.memories.empty() || client.memories.back().size() < end) {
@@ -180,7 +181,8 @@ std::span<std::byte> Agent::find(Client& client, uint64_t offset, uint64_t bytes
 bool Agent::open(Client& client, const AgentOpen& request) {
     uint64_t all = 0;
     if (request.id == 0 || client.openings.contains(request.id) || request.bytes == 0 ||
-        !is_memory_file(client.file.get(), 0, &all) || request.offset > all || request.bytes > all - request.offset)
+        !is_memory_file(client.file.get(), 0, &all) || request.offset > all ||
+        request.bytes > all - request.offset)
         return false;
     AgentAnswer answer;
     answer.id = request.id;

@@ -1,5 +1,8 @@
 """An mpi4py program: every collective of the families with numpy buffers (the upper-case calls) and with pickled objects
-(the lower-case ones), blocking and not, on the world and on a part of it. Checks all results itself."""
+(the lower-case ones), blocking and not, on the world and on a part of it, and a pool of forked processes that read an array
+of their parent's. Checks all results itself."""
+
+import multiprocessing
 
 import numpy
 from mpi4py import MPI
@@ -62,6 +65,18 @@ def exchange(comm, count):
     check(comm.bcast([1, "two", 3.0] if rank == 0 else None) == [1, "two", 3.0], "bcast of an object")
 
 
+def sum_of(part):
+    return float(gathered[part::3].sum())
+
+
+def sum_in_children(comm):
+    global gathered
+    gathered = numpy.empty(comm.size * 100_000)
+    comm.Allgather(block(comm.rank, 0, 100_000), gathered)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        check(sum(pool.map(sum_of, range(3))) == gathered.sum(), "a sum by forked processes")
+
+
 def main():
     world = MPI.COMM_WORLD
     half = world.Split(world.rank % 2, -world.rank)
@@ -71,6 +86,7 @@ def main():
             exchange(comm, count)
     half.Free()
     grid.Free()
+    sum_in_children(world)
     world.Barrier()
     if world.rank == 0:
         print("numpy exchange: ok", flush=True)

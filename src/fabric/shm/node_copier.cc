@@ -140,7 +140,8 @@ MoveResult NodeCopier::move(Where from, Where to, uint64_t bytes, uint64_t worki
     while (bytes != 0) {
         const Place source = place_of(from, bytes, false);
         const Place target = place_of(to, source.run, true);
-        if ((!source.here && !peers_.is_still_there(from.span)) || (!target.here && !peers_.is_still_there(to.span)))
+        if ((!source.here && !peers_.is_still_there(from.span)) ||
+            (!target.here && !peers_.is_still_there(to.span)))
             return MoveResult::kNotPermitted;
         const int forbidden = counters_.forbidden_error;
         const MoveResult result = move_run(source, target, target.run, working_set);

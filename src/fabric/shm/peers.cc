@@ -11,7 +11,7 @@ namespace longshore {
 namespace {
 
 constexpr size_t kPlaces = 1024, kProbes = 8;
-constexpr uint64_t kLookNs = 20'000'000;  // too short for pids to come round
+constexpr uint64_t kLookNs = 20'000'000;               // too short for pids to come round
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 43;  // of a heap (memory/heap.c)
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kPiecePages = 16, kPieceBytes = kPiecePages * kPageBytes;
@@ -82,7 +82,8 @@ void Peers::forget(Peer& peer) {
     peer.file_bytes = 0;
 }
 
-// The one that was not used for longest, but not what was found for the other end of the copy that this one is for.
+// The one that was not used for longest, but not what was found for the other end of the copy that this one
+// is for.
 bool Peers::let_one_go() {
     Window* oldest = nullptr;
     for (const auto& peer : peers_) {
@@ -109,7 +110,8 @@ bool Peers::map(Window& window, const Fd& file, uint64_t offset) {
     return true;
 }
 
-// That of `bytes` at `at` of the file, which lie in one. The file is opened only to map it and where it has grown.
+// That of `bytes` at `at` of the file, which lie in one. The file is opened only to map it and where it has
+// grown.
 Peers::Window* Peers::find_window(Peer& peer, const ProcessSpan& span, uint64_t at, uint64_t bytes) {
     if (at + bytes > kFileBytesMax) return nullptr;
     const size_t index = at / kWindowBytes;
@@ -163,7 +165,8 @@ std::byte* Peers::find_shared(const ProcessSpan& span, uint64_t offset, uint64_t
     ++clock_;
     Window* const window = find_window(*peer, span, at, *bytes);
     if (window == nullptr) return nullptr;
-    return is_worth(*window, in_window, *bytes, write) || at_once ? window->memory.data() + in_window : nullptr;
+    return is_worth(*window, in_window, *bytes, write) || at_once ? window->memory.data() + in_window
+                                                                  : nullptr;
 }
 
 }  // namespace longshore

@@ -1,5 +1,5 @@
-// The processes whose memory a NodeCopier moves: each looked up once, and what it shares mapped here, in windows. One
-// thread.
+// The processes whose memory a NodeCopier moves: each looked up once, and what it shares mapped here, in
+// windows. One thread.
 #pragma once
 
 #include <memory>
@@ -15,20 +15,23 @@ class Peers {
     static constexpr uint64_t kWindowBytes = uint64_t{1} << 30;
     static constexpr size_t kWindowsMax = 8192;
 
-    // `lets_go`: where there are as many windows, or no room for another, the one that was not used for longest makes
-    // room. What was found before the last time may then be gone. Otherwise what was found stays as long as this object.
-    explicit Peers(bool lets_go, size_t windows_max = kWindowsMax) : lets_go_(lets_go), windows_max_(windows_max) {}
+    // `lets_go`: where there are as many windows, or no room for another, the one that was not used for
+    // longest makes room. What was found before the last time may then be gone. Otherwise what was found
+    // stays as long as this object.
+    explicit Peers(bool lets_go, size_t windows_max = kWindowsMax)
+        : lets_go_(lets_go), windows_max_(windows_max) {}
 
     // False: that process is gone, its pid perhaps another's.
     bool is_there(const ProcessSpan& span);
     // The same, but that it was once is not enough: for who gives its pid to the system.
     bool is_still_there(const ProcessSpan& span);
 
-    // Where bytes at `offset` of the span's shared part lie in this process; *bytes becomes smaller if the rest lies
-    // elsewhere. Null: so many of them cannot be mapped; or, unless `at_once`, it is not worth it yet. A page costs more to
-    // map than to copy once by way of the system, so that pages are mapped when so much has been moved that it would have
-    // paid.
-    std::byte* find_shared(const ProcessSpan& span, uint64_t offset, uint64_t* bytes, bool write, bool at_once);
+    // Where bytes at `offset` of the span's shared part lie in this process; *bytes becomes smaller if the
+    // rest lies elsewhere. Null: so many of them cannot be mapped; or, unless `at_once`, it is not worth it
+    // yet. A page costs more to map than to copy once by way of the system, so that pages are mapped when so
+    // much has been moved that it would have paid.
+    std::byte* find_shared(const ProcessSpan& span, uint64_t offset, uint64_t* bytes, bool write,
+                           bool at_once);
 
     size_t windows_mapped() const { return windows_mapped_; }
 

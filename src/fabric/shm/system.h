@@ -49,13 +49,15 @@ class Mapping {
     }
     ~Mapping() { reset(); }
     static Mapping shared(int fd, size_t bytes) { return Mapping(bytes, MAP_SHARED | MAP_NORESERVE, fd); }
-    // Part of another process's file: not for children nor for a core dump. Where this program wants all of its memory
-    // locked (mlockall), that is not, nor are its pages made for it.
+    // Part of a file that a program uses with others without knowing: not for its children, nor for a core.
+    // Where this program wants all of its memory locked (mlockall), that is not, nor are its pages made for
+    // it.
     static Mapping window(int fd, uint64_t offset, size_t bytes) {
         Mapping mapping(bytes, MAP_SHARED | MAP_NORESERVE, fd, offset, PROT_NONE);
-        if (mapping && (munlock(mapping.base_, bytes) != 0 || madvise(mapping.base_, bytes, MADV_DONTFORK) != 0 ||
-                        madvise(mapping.base_, bytes, MADV_DONTDUMP) != 0 ||
-                        mprotect(mapping.base_, bytes, PROT_READ | PROT_WRITE) != 0))
+        if (mapping &&
+            (munlock(mapping.base_, bytes) != 0 || madvise(mapping.base_, bytes, MADV_DONTFORK) != 0 ||
+             madvise(mapping.base_, bytes, MADV_DONTDUMP) != 0 ||
+             mprotect(mapping.base_, bytes, PROT_READ | PROT_WRITE) != 0))
             mapping.reset();
         return mapping;
     }

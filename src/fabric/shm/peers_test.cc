@@ -1,0 +1,132 @@
+#include "fabric/shm/peers.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "fabric/shm/system.h"
+
+namespace longshore {
+namespace {
+
+constexpr uint64_t kWindow = Peers::kWindowBytes, kSome = 4096;
+
+// Shared memory of this very process, as a heap has it: sparse, and growing.
+class SharedByOthers : public testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_TRUE(file_);
+        ASSERT_EQ(fcntl(file_.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+        grow_to(5 * kWindow);
+    }
+    void grow_to(uint64_t bytes) { ASSERT_EQ(ftruncate(file_.get(), static_cast<off_t>(bytes)), 0); }
+    ProcessSpan span(uint64_t bytes) const {
+        struct stat status {};
+        fstat(file_.get(), &status);
+        const auto pid = static_cast<uint32_t>(getpid());
+        return {pid,
+                process_start_time(pid),
+                4096,
+                bytes,
+                {static_cast<uint32_t>(file_.get()), status.st_ino, 0, bytes, 0}};
+    }
+    std::byte* find(Peers& peers, const ProcessSpan& span, uint64_t offset) {
+        uint64_t bytes = kSome;
+        return peers.find_shared(span, offset, &bytes, true, true);
+    }
+    std::byte at(uint64_t offset) {
+        std::byte byte{};
+        EXPECT_EQ(pread(file_.get(), &byte, 1, static_cast<off_t>(offset)), 1);
+        return byte;
+    }
+    Fd file_{memfd_create("test-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+};
+
+TEST_F(SharedByOthers, EndsWithAWindow) {
+    Peers peers(true);
+    uint64_t bytes = 2 * kWindow;
+    std::byte* const first = peers.find_shared(span(5 * kWindow), kWindow - 100, &bytes, true, true);
+    ASSERT_NE(first, nullptr);
+    EXPECT_EQ(bytes, 100u);
+    first[99] = std::byte{7};
+    EXPECT_EQ(at(kWindow - 1), std::byte{7});
+    bytes = 2 * kWindow;
+    ASSERT_NE(peers.find_shared(span(5 * kWindow), kWindow, &bytes, true, true), nullptr);
+    EXPECT_EQ(bytes, kWindow);
+}
+
+TEST_F(SharedByOthers, IsNotTouchedBehindItsEnd) {
+    Peers peers(true);
+    const ProcessSpan all = span(8 * kWindow);  // what it may become
+    EXPECT_NE(find(peers, all, 5 * kWindow - kSome), nullptr);
+    EXPECT_EQ(find(peers, all, 5 * kWindow), nullptr);
+    EXPECT_EQ(find(peers, all, 8 * kWindow), nullptr);
+    grow_to(5 * kWindow + kSome);
+    std::byte* const grown = find(peers, all, 5 * kWindow);
+    ASSERT_NE(grown, nullptr);
+    *grown = std::byte{9};
+    EXPECT_EQ(at(5 * kWindow), std::byte{9});
+    EXPECT_EQ(find(peers, all, 5 * kWindow + 1), nullptr);
+}
+
+TEST_F(SharedByOthers, TheLeastUsedWindowMakesRoom) {
+    Peers peers(true, 2);
+    const ProcessSpan all = span(5 * kWindow);
+    for (int round = 0; round < 3; ++round)
+        for (uint64_t i = 0; i < 5; ++i) {
+            // Both ends of a copy are there at once.
+            std::byte* const from = find(peers, all, i * kWindow);
+            std::byte* const to = find(peers, all, (i + 1) % 5 * kWindow);
+            ASSERT_TRUE(from && to);
+            *from = static_cast<std::byte>(i + 1);
+            *to = *from;
+            EXPECT_EQ(at((i + 1) % 5 * kWindow), static_cast<std::byte>(i + 1));
+            EXPECT_LE(peers.windows_mapped(), 2u);
+        }
+}
+
+TEST_F(SharedByOthers, WhereNothingIsLetGoWhatWasFoundStays) {
+    Peers peers(false, 2);
+    const ProcessSpan all = span(5 * kWindow);
+    std::byte* const first = find(peers, all, 0);
+    ASSERT_TRUE(first && find(peers, all, kWindow));
+    EXPECT_EQ(find(peers, all, 2 * kWindow), nullptr);
+    *first = std::byte{3};
+    EXPECT_EQ(at(0), std::byte{3});
+}
+
+TEST_F(SharedByOthers, AnotherFileUnderItsNumberIsNot) {
+    ProcessSpan other = span(5 * kWindow);
+    ++other.shared.identity;
+    Peers peers(true);
+    EXPECT_EQ(find(peers, other, 0), nullptr);
+    EXPECT_NE(find(peers, span(5 * kWindow), 0), nullptr);
+}
+
+TEST(Peers, OneThatIsGoneIsNotStillThere) {
+    const pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    ProcessSpan span;
+    span.pid = static_cast<uint32_t>(child);
+    span.start_time = process_start_time(span.pid);
+    Peers peers(true);
+    EXPECT_TRUE(peers.is_there(span));
+    EXPECT_TRUE(peers.is_still_there(span));
+    ProcessSpan earlier = span;
+    --earlier.start_time;
+    EXPECT_FALSE(peers.is_there(earlier)) << "another process with its pid";
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    usleep(30'000);
+    EXPECT_TRUE(peers.is_there(span)) << "what it shared may be mapped";
+    EXPECT_FALSE(peers.is_still_there(span));
+    EXPECT_FALSE(peers.is_still_there(span));
+}
+
+}  // namespace
+}  // namespace longshore

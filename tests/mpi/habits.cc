@@ -1,0 +1,346 @@
+// What programs do with their memory beside MPI, each thing once while collectives run: none of them may
+// notice that large blocks are shared.      habits WHAT
+#include <dirent.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20, kPage = 4096, kBlock = 3 * kMiB;
+constexpr size_t kNodeTables =
+    450 * kMiB;  // of a node, for all of its ranks; sparse, until a program locks all it has
+int rank, size;
+
+// So often that others have mapped what they copy.
+void exchange(int rounds) {
+    const int count = static_cast<int>(kBlock / static_cast<size_t>(size));
+    auto* const sent = static_cast<char*>(malloc(kBlock));
+    auto* const received = static_cast<char*>(malloc(kBlock));
+    CHECK(sent && received);
+    for (int round = 0; round < rounds; ++round) {
+        for (int to = 0; to < size; ++to)
+            fill(sent + to * count, static_cast<uint64_t>(count), rank, to, round);
+        MPI_Alltoall(sent, count, MPI_BYTE, received, count, MPI_BYTE, MPI_COMM_WORLD);
+        for (int from = 0; from < size; ++from)
+            CHECK(is_filled(received + from * count, static_cast<uint64_t>(count), from, rank, round));
+    }
+    free(sent);
+    free(received);
+}
+
+// The heaps that are mapped here: this process's own, and those of others.
+struct Heaps {
+    size_t own_bytes = 0, others_bytes = 0;
+    bool others_dumped = false, others_locked = false, own_shared = false;
+};
+Heaps heaps_mapped() {
+    Heaps heaps;
+    FILE* const file = fopen("/proc/self/smaps", "r");
+    char line[512];
+    unsigned long own_inode = 0, inode = 0;
+    DIR* const files = opendir("/proc/self/fd");
+    while (const dirent* entry = readdir(files)) {
+        struct stat status;
+        char target[256] = {};
+        const std::string path = std::string("/proc/self/fd/") + entry->d_name;
+        if (readlink(path.c_str(), target, sizeof target - 1) > 0 && strstr(target, "memfd:longshore-heap") &&
+            stat(path.c_str(), &status) == 0)
+            own_inode = status.st_ino;
+    }
+    closedir(files);
+    bool is_heap = false;
+    while (fgets(line, sizeof line, file)) {
+        unsigned long from = 0, to = 0, offset = 0;
+        char flags[8], device[16];
+        if (sscanf(line, "%lx-%lx %7s %lx %15s %lu", &from, &to, flags, &offset, device, &inode) == 6) {
+            is_heap = strstr(line, "memfd:longshore-heap") != nullptr;
+            if (is_heap) (inode == own_inode ? heaps.own_bytes : heaps.others_bytes) += to - from;
+        } else if (is_heap && inode != own_inode && strncmp(line, "VmFlags:", 8) == 0) {
+            heaps.others_dumped |= strstr(line, " dd") == nullptr;
+            heaps.others_locked |= strstr(line, " lo") != nullptr;
+        }
+    }
+    fclose(file);
+    heaps.own_shared = own_inode != 0;
+    return heaps;
+}
+
+// Memory that all heaps of this process and those that it maps take, as the files' sizes say.
+size_t resident_shared() {
+    FILE* const file = fopen("/proc/self/status", "r");
+    char line[256];
+    size_t kib = 0;
+    while (fgets(line, sizeof line, file)) sscanf(line, "RssShmem: %zu kB", &kib);
+    fclose(file);
+    return kib * 1024;
+}
+
+double seconds() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+int wait_for(pid_t child) {
+    int status = -1;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
+// Address space is taken as it is needed, and what others have is not in this process's core.
+void maps_little() {
+    exchange(40);
+    const Heaps heaps = heaps_mapped();
+    CHECK(heaps.own_shared && heaps.own_bytes <= 64 * kMiB);
+    CHECK(heaps.others_bytes > 0 && heaps.others_bytes <= static_cast<size_t>(size) * 1024 * kMiB);
+    CHECK(!heaps.others_dumped);
+}
+
+void locks_all() {
+    exchange(40);
+    const size_t before = resident_shared();
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) return;  // it may not
+    CHECK(resident_shared() <= before + kNodeTables + 64 * kMiB);
+    exchange(40);
+    CHECK(resident_shared() <= before + kNodeTables + 128 * kMiB);
+    munlockall();
+}
+
+// From here on all that it maps is locked: not what others have.
+void locks_first() {
+    if (mlockall(MCL_FUTURE) != 0) return;
+    exchange(40);
+    const Heaps heaps = heaps_mapped();
+    CHECK(heaps.others_bytes == 0 || !heaps.others_locked);
+    CHECK(resident_shared() <= kNodeTables);
+    munlockall();
+}
+
+void dumps_core() {
+    exchange(40);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) abort();
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+// As libraries do whose devices read memory.
+void forks_without_pages() {
+    exchange(4);
+    auto* const block = static_cast<char*>(malloc(kBlock));
+    auto* const other = static_cast<char*>(malloc(kBlock));
+    fill(block, kBlock, rank, 1, 1);
+    fill(other, kBlock, rank, 2, 2);
+    auto* const middle = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(block) / kPage + 10) * kPage);
+    CHECK(madvise(middle, 100 * kPage, MADV_DONTFORK) == 0);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(is_filled(other, kBlock, rank, 2, 2) && is_filled(block, kPage, rank, 1, 1) ? 0 : 1);
+    CHECK(child > 0 && wait_for(child) == 0);
+    CHECK(is_filled(block, kBlock, rank, 1, 1));
+    CHECK(madvise(middle, 100 * kPage, MADV_DOFORK) == 0);
+    free(block);
+    free(other);
+    exchange(4);
+}
+
+std::atomic<bool> writing{true};
+
+void* write_and_allocate(void* memory) {
+    auto* const block = static_cast<char*>(memory);
+    for (unsigned round = 0; writing.load(); ++round) {
+        memset(block, static_cast<int>(round), kBlock);
+        auto* const more = static_cast<char*>(malloc(kBlock / 2 + round % 64 * kPage));
+        more[0] = more[kBlock / 4] = 1;
+        free(more);
+    }
+    return nullptr;
+}
+
+// The child has what the thread that forks has written, whatever others do.
+void forks_while_threads_write() {
+    pthread_t threads[2];
+    void* theirs[2];
+    for (int i = 0; i < 2; ++i) {
+        theirs[i] = malloc(kBlock);
+        CHECK(pthread_create(&threads[i], nullptr, write_and_allocate, theirs[i]) == 0);
+    }
+    auto* const own = static_cast<char*>(malloc(kBlock));
+    for (int round = 0; round < 40; ++round) {
+        fill(own, kBlock, rank, 3, round);
+        const pid_t child = fork();
+        if (child == 0) {
+            usleep(500);
+            const bool right = is_filled(own, kBlock, rank, 3, round);
+            memset(own, 0, kBlock);
+            free(own);
+            auto* const more = static_cast<char*>(malloc(kBlock));
+            more[kBlock - 1] = 1;
+            _exit(right ? 0 : 1);
+        }
+        CHECK(child > 0);
+        fill(own, kBlock, rank, 4, round);
+        CHECK(wait_for(child) == 0);
+        CHECK(is_filled(own, kBlock, rank, 4, round));
+    }
+    writing = false;
+    for (int i = 0; i < 2; ++i) {
+        pthread_join(threads[i], nullptr);
+        free(theirs[i]);
+    }
+    free(own);
+    exchange(4);
+}
+
+// A large table, almost empty, of which each place is looked at.
+void reads_what_is_zero() {
+    const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * kPage;
+    const size_t bytes = std::max<size_t>(
+        memory / 2 / static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF)) + 64 * kMiB, 576 * kMiB);
+    const size_t before = resident_shared();
+    auto* const table = static_cast<volatile char*>(calloc(bytes / 64, 64));
+    CHECK(table);
+    size_t sum = 0;
+    for (size_t at = 0; at < bytes; at += kPage) sum += static_cast<size_t>(table[at]);
+    CHECK(sum == 0);
+    CHECK(resident_shared() <= before + 16 * kMiB);
+    free(const_cast<char*>(table));
+}
+
+constexpr size_t kGrowStep = 64 * 1024, kGrowEnd = 48 * kMiB;
+
+// Of many blocks that grow side by side by `renew`, little by little.
+template <class Renew>
+double time_of_growth(const Renew& renew) {
+    char* grown[12] = {};
+    const double begin = seconds();
+    for (size_t bytes = kGrowStep; bytes <= kGrowEnd; bytes += kGrowStep)
+        for (char*& at : grown) {
+            at = renew(at, bytes);
+            CHECK(at);
+            at[bytes - kGrowStep] = static_cast<char>(bytes / kGrowStep);
+        }
+    const double took = seconds() - begin;
+    for (char* at : grown) {
+        for (size_t bytes = kGrowStep; bytes <= kGrowEnd; bytes += kGrowStep)
+            CHECK(at[bytes - kGrowStep] == static_cast<char>(bytes / kGrowStep));
+        renew(at, 0);
+    }
+    return took;
+}
+
+// The system moves their pages, and nothing is copied again and again.
+void grows_slowly() {
+    const double moved = time_of_growth([](char* at, size_t bytes) -> char* {
+        if (bytes == 0) return munmap(at, kGrowEnd), nullptr;
+        if (at == nullptr) {
+            void* const first =
+                mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            return static_cast<char*>(first);
+        }
+        return static_cast<char*>(mremap(at, bytes - kGrowStep, bytes, MREMAP_MAYMOVE));
+    });
+    const double grown = time_of_growth([](char* at, size_t bytes) -> char* {
+        if (bytes == 0) return free(at), nullptr;
+        return static_cast<char*>(realloc(at, bytes));
+    });
+    if (grown > 4 * moved + 0.1) fprintf(stderr, "%.2f s by realloc, %.2f s by mremap\n", grown, moved);
+    CHECK(grown <= 4 * moved + 0.1);
+}
+
+void discards() {
+    auto* const block = static_cast<char*>(aligned_alloc(kPage, kBlock));
+    memset(block, 1, kBlock);
+    CHECK(madvise(block + kPage, 50 * kPage, MADV_DONTNEED) == 0);
+    for (size_t page = 0; page < kBlock / kPage; ++page)
+        CHECK(block[page * kPage] == (page >= 1 && page < 51 ? 0 : 1));
+    CHECK(madvise(block, kPage, MADV_FREE) == 0);
+    CHECK(madvise(block, kBlock, MADV_NORMAL) == 0);
+    errno = 0;
+    CHECK(madvise(block + 1, kPage, MADV_DONTNEED) == -1 && errno == EINVAL);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool done = madvise(block + 100 * kPage, kPage, MADV_DONTNEED) == 0;
+        _exit(done && block[100 * kPage] == 0 && block[101 * kPage] == 1 ? 0 : 1);
+    }
+    CHECK(wait_for(child) == 0 && block[100 * kPage] == 1);
+    free(block);
+}
+
+// As a daemon does.
+void closes_all() {
+    exchange(4);
+    auto* const block = static_cast<char*>(malloc(kBlock));
+    fill(block, kBlock, rank, 5, 5);
+    const pid_t child = fork();
+    if (child == 0) {
+        for (int file = 3; file < 4096; ++file) close(file);
+        const pid_t grandchild = fork();
+        if (grandchild == 0) _exit(is_filled(block, kBlock, rank, 5, 5) ? 0 : 1);
+        _exit(wait_for(grandchild) == 0 && is_filled(block, kBlock, rank, 5, 5) ? 0 : 1);
+    }
+    CHECK(wait_for(child) == 0);
+    // The heap's alone, whose number nobody of the program knows.
+    for (int file = 3; file < 4096; ++file) {
+        char target[256] = {};
+        if (readlink(("/proc/self/fd/" + std::to_string(file)).c_str(), target, sizeof target - 1) > 0 &&
+            strstr(target, "memfd:longshore-heap"))
+            close(file);
+    }
+    const pid_t later = fork();
+    if (later == 0) _exit(is_filled(block, kBlock, rank, 5, 5) ? 0 : 1);
+    CHECK(wait_for(later) == 0);
+    std::vector<void*> many;
+    for (int i = 0; i < 40; ++i) CHECK(memset(many.emplace_back(malloc(kBlock)), 1, kBlock));
+    for (void* one : many) free(one);
+    free(block);
+    exchange(4);
+}
+
+void has_no_heap() {
+    exchange(1);
+    CHECK(!heaps_mapped().own_shared);
+}
+
+constexpr struct {
+    const char* name;
+    void (*run)();
+} kHabits[] = {{"exchanges", [] { exchange(40); }},
+               {"has_no_heap", has_no_heap},
+               {"maps_little", maps_little},
+               {"locks_all", locks_all},
+               {"locks_first", locks_first},
+               {"dumps_core", dumps_core},
+               {"forks_without_pages", forks_without_pages},
+               {"forks_while_threads_write", forks_while_threads_write},
+               {"reads_what_is_zero", reads_what_is_zero},
+               {"grows_slowly", grows_slowly},
+               {"discards", discards},
+               {"closes_all", closes_all}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    bool known = false;
+    for (const auto& habit : kHabits) {
+        if (argc < 2 || strcmp(argv[1], habit.name) != 0) continue;
+        known = true;
+        habit.run();
+    }
+    CHECK(known);
+    finish("habits");
+}

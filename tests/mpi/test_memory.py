@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""The heap is a guest: what programs do with memory, and what users and sites allow them, goes on as with plain MPI."""
+
+import os
+import pathlib
+import subprocess
+import unittest
+
+import job
+
+MIB = 1 << 20
+
+
+class Habits(job.JobTest):
+    def run_habit(self, what, *, ranks=2, before=(), code=0, **settings):
+        running = job.Job(self, ranks, [self.program("habits"), what], before=before, **settings)
+        self.assertEqual(running.wait(60), code, running.describe())
+        return running
+
+    def test_habits(self):
+        # MPICH's UCX puts a madvise of its own in the place of everybody's.
+        for what in ("maps_little", "locks_all", "locks_first", "forks_without_pages", "forks_while_threads_write",
+                     "reads_what_is_zero", "grows_slowly", *["discards"] * job.FLAVOUR.startswith("openmpi")):
+            with self.subTest(what=what):
+                running = self.run_habit(what)
+                self.assertEqual(running.output.count("longshore:"), 0, running.output)
+
+    def test_the_heap_is_closed(self):
+        running = self.run_habit("closes_all")
+        self.assertIn("did not fit into the shared memory of their ranks", running.output)  # nor can it grow any more
+
+    def test_a_core_holds_no_memory_of_others(self):
+        if pathlib.Path("/proc/sys/kernel/core_pattern").read_text().startswith("|"):
+            self.skipTest("cores go to a program here")
+        line = f'cd "{self.folder}" && ulimit -c unlimited && exec "$0" "$@"'
+        running = job.Job(self, 2, [self.program("habits"), "dumps_core"], before=["bash", "-c", line])
+        self.assertNotIn(running.wait(60), (0, None), running.describe())
+        cores = list(self.folder.glob("core*"))
+        self.assertEqual(len(cores), 1, running.describe())
+        self.assertLess(cores[0].stat().st_size, 1024 * MIB)
+
+    def test_every_limit(self):
+        """Where plain MPI runs, Longshore does: with its service processes, or with a word why not."""
+        limits = {"core": "-c 0", "data": "-d 2000000", "file": "-f 1000", "no files": "-f 0", "signals": "-i 4000",
+                  "locked": "-l 64", "resident": "-m 500000", "descriptors": "-n 128", "stack": "-s 2048",
+                  "no stack limit": "-s unlimited", "time": "-t 600", "processes": "-u 4000",
+                  "addresses": "-v 4000000", "queues": "-q 0", "priority": "-r 0", "nice": "-e 0"}
+        for name, limit in limits.items():
+            with self.subTest(limit=name):
+                before = ["bash", "-c", f'ulimit {limit} && exec "$0" "$@"']
+                running = job.Job(self, 2, [self.program("habits"), "exchanges"], before=before)
+                if running.wait(60) != 0:
+                    plain = job.Job(self, 2, [self.program("habits"), "exchanges"], before=before, preload=())
+                    self.assertNotEqual(plain.wait(60), 0, "plain MPI bears it\n" + running.describe())
+        self.check_nothing_left()
+
+    def test_half_of_the_memory(self):
+        """In a control group of less than the heaps would like to keep."""
+        mounts = [line.split() for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
+        roots = [(words[1], words[2]) for words in mounts if words[2] == "cgroup2" or
+                 (words[2] == "cgroup" and "memory" in words[3].split(","))]
+        for root, kind in roots:
+            group = pathlib.Path(root) / self.folder.name
+            limit = "memory.max" if kind == "cgroup2" else "memory.limit_in_bytes"
+            try:
+                group.mkdir()
+            except OSError:
+                continue
+            try:
+                try:
+                    (group / limit).write_text(str(400 * MIB))
+                except OSError:
+                    continue
+                line = f'echo $$ >"{group}/cgroup.procs" && exec "$0" "$@"'
+                for what in ("exchanges", "forks_while_threads_write", "reads_what_is_zero"):
+                    self.run_habit(what, before=["bash", "-c", line])
+                return
+            finally:
+                self.wait_for(lambda: not (group / "cgroup.procs").read_text(), 20, lambda: "a group that is left")
+                group.rmdir()
+        self.skipTest("no control group of our own here")
+
+    def test_no_growth_on_plain_mpi(self):
+        running = self.run_habit("exchanges", LONGSHORE_SERVICE_PATH="/nonexistent/longshored")
+        self.assertIn("plain MPI", running.output)
+
+
+class Alone(unittest.TestCase):
+    """Programs that are not part of a job: nothing is made for them."""
+
+    def test_no_heap_without_a_job(self):
+        program = job.BUILD / "tests" / "mpi" / job.FLAVOUR / f"mpi_habits_{job.FLAVOUR}"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
+        done = subprocess.run([program, "has_no_heap"], env=environment | {"LD_PRELOAD": str(job.SHIM)},
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, "habits: ok\n"), done.stderr)
+
+
+if __name__ == "__main__":
+    job.main()
