@@ -24,7 +24,7 @@ NodeLayout NodeLayout::of(const NodeLimits& l) {
     y.ranks = take(l.ranks_max * sizeof(RankSlot), 64);
     y.groups = take(l.groups_max * sizeof(GroupEntry), 64);
     y.parked = take(l.parked_max * sizeof(ParkedEntry), 64);
-    y.dropped = take(kDroppedBits / 8, 64);
+    y.dropped = take(kDroppedPlaces * sizeof(uint32_t), 64);
     y.group_data = take(l.groups_bytes, 64);
     y.rank_areas = align_up(end, 4096);
 

@@ -71,9 +71,9 @@ struct alignas(64) ServiceSlot {
     Atomic<uint64_t> heartbeat;  // steps taken, for observers
     Atomic<uint32_t> load;       // a ServiceLoad
     // What it did, for statistics.
-    Atomic<uint64_t> busy_ns, copy_ns, network_ns, idle_ns, cpu_ns, sleeps, copies, reads, messages_sent, messages_refused, stale_messages,
-        notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes,
-        bytes_staged, bytes_relayed, taken;
+    Atomic<uint64_t> busy_ns, copy_ns, network_ns, idle_ns, cpu_ns, sleeps, copies, reads, messages_sent,
+        messages_refused, stale_messages, notifications_resent, bytes_mapped, bytes_peer_copied,
+        bytes_bounced, bytes_between_nodes, bytes_staged, bytes_relayed, taken;
     LateWords late[kCollectives];
 };
 
@@ -201,7 +201,7 @@ struct alignas(64) GroupEntry {
     uint64_t data_bytes;
 };
 
-constexpr uint32_t kDroppedBits = 1u << 14;
+constexpr uint32_t kDroppedPlaces = 1u << 12;
 constexpr uint32_t kParked = 0x100;
 constexpr uint32_t kParkedFrameBytes = 1024 + 256;
 // A notification that no service process of the node could serve yet; any of them takes it, once.
@@ -263,9 +263,10 @@ class NodeMemory {
         LONGSHORE_CHECK(g.value < limits().groups_max);
         return at<GroupEntry>(layout_.groups)[g.value];
     }
-    // Operations that lost a notification to a full pool, by hash: whoever enters asks for it again.
-    Atomic<uint64_t>& dropped(uint64_t hash) const {
-        return at<Atomic<uint64_t>>(layout_.dropped)[hash / 64 % (kDroppedBits / 64)];
+    // When an operation has lost a notification to a full pool, by hash, in some clock of the engine's; 0:
+    // never. Whoever enters it soon asks for it again.
+    Atomic<uint32_t>& dropped(uint64_t hash) const {
+        return at<Atomic<uint32_t>>(layout_.dropped)[hash % kDroppedPlaces];
     }
     ParkedEntry& parked(uint32_t i) const { return at<ParkedEntry>(layout_.parked)[i]; }
     RegionEntry& region(LocalRank r, RegionId id) const {

@@ -76,7 +76,7 @@ struct ServiceLayout {
         t.share_buckets = c.take<uint32_t>(t.share_bucket_count);
         t.held_bucket_count = power_of_two(l.held_max);
         t.held_buckets = c.take<List>(t.held_bucket_count);
-        t.dropped_tags = c.take<uint32_t>(kDroppedTags);
+        t.dropped_marks = c.take<DroppedMark>(kDroppedMarks);
         pool(&t.landed_pool, kLandedMax);
         pool(&t.descriptors, kRequestedMax);
         t.imports = c.take<Import>(l.imports_max);
@@ -97,7 +97,7 @@ struct ServiceLayout {
         for (uint64_t i = 0; i < peers; ++i) new (&t.peers[i]) Peer;
         for (uint32_t i = 0; i < l.nodes_max; ++i) t.services_of[i] = 1;
         memset(t.watch_of, 0, uint64_t{node.ranks_max} * node.records_max * sizeof(uint32_t));
-        memset(t.dropped_tags, 0, kDroppedTags * sizeof(uint32_t));
+        for (uint32_t i = 0; i < kDroppedMarks; ++i) new (&t.dropped_marks[i]) DroppedMark;
         memset(t.group_cache, 0, kGroupCacheSize * sizeof(typename State::CachedGroup));
         return c.used();
     }

@@ -72,6 +72,16 @@ uint32_t dropped_tag(uint64_t hash) {
     return static_cast<uint32_t>(hash >> 32) | 1;
 }
 
+// Marks of what was dropped hold for longer than a source takes to tell it again, at most 128 ticks: whoever
+// has not asked by then need not. In units of about a second, of clocks that may differ a little.
+constexpr int32_t kMarkHolds = 20;
+uint32_t mark_of(uint64_t now_ns) {
+    return static_cast<uint32_t>(now_ns >> 30) + 1;
+}
+bool holds(uint32_t mark, uint64_t now_ns) {
+    return mark != 0 && static_cast<int32_t>(mark_of(now_ns) - mark) <= kMarkHolds;
+}
+
 }  // namespace
 
 // A notification for which there was no room is forgotten, but not that there was one.
@@ -79,12 +89,13 @@ void ServiceEngine::State::note_dropped(const Notification& n, WakeSet* wake) {
     ++counters->dropped;
     const uint64_t hash = dropped_hash(n.operation, n.destination);
     if ((n.destination & kToNode) == 0) {
-        uint32_t& tag = dropped_tags[hash % kDroppedTags];
-        tag = tag == 0 || tag == dropped_tag(hash) ? dropped_tag(hash) : kSeveralDropped;
+        DroppedMark& mark = dropped_marks[hash % kDroppedMarks];
+        const bool alone = !holds(mark.when, now_ns) || mark.tag == dropped_tag(hash);
+        mark = {alone ? dropped_tag(hash) : kSeveralDropped, mark_of(now_ns)};
         return;
     }
     // Any of the node's ranks may be the one to enter: all its service processes must know.
-    memory.dropped(hash % kDroppedBits).fetch_or(uint64_t{1} << (hash % 64), std::memory_order_seq_cst);
+    memory.dropped(hash).store(mark_of(now_ns), std::memory_order_seq_cst);
     memory.header().dropped_count.fetch_add(1, std::memory_order_seq_cst);
     memory.ring_all_services(wake);
 }
@@ -95,15 +106,14 @@ void ServiceEngine::State::request_if_dropped(uint32_t i) {
                          w.seen.sequence};
     if (is_shared(w.seen.collective)) {
         const uint64_t hash = dropped_hash(id, kToNode | memory.node().value);
-        if ((memory.dropped(hash % kDroppedBits).load(std::memory_order_seq_cst) >> (hash % 64) & 1) != 0)
-            w.request_next = 0;
+        if (holds(memory.dropped(hash).load(std::memory_order_seq_cst), now_ns)) w.request_next = 0;
         return;
     }
     const uint64_t hash = dropped_hash(id, w.seen.rank.value);
-    uint32_t& tag = dropped_tags[hash % kDroppedTags];
-    if (tag != dropped_tag(hash) && tag != kSeveralDropped) return;
+    DroppedMark& mark = dropped_marks[hash % kDroppedMarks];
+    if (!holds(mark.when, now_ns) || (mark.tag != dropped_tag(hash) && mark.tag != kSeveralDropped)) return;
     // Of several that share a place nobody knows who is the last: they go on asking, at worst in vain.
-    if (tag != kSeveralDropped) tag = 0;
+    if (mark.tag != kSeveralDropped) mark = {};
     w.request_next = 0;
 }
 

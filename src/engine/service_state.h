@@ -13,7 +13,12 @@ namespace longshore {
 constexpr uint32_t kNone = UINT32_MAX;
 // Regions asked for and not yet imported: the other side keeps a place for each, we a descriptor.
 constexpr uint32_t kRequestedMax = 64;
-constexpr uint32_t kDroppedTags = 1u << 12;
+constexpr uint32_t kDroppedMarks = 1u << 12;
+// Notifications that were lost for want of room.
+struct DroppedMark {
+    uint32_t tag = 0;   // of what, by hash; of several: no tag of one
+    uint32_t when = 0;  // the last was; 0: none was
+};
 constexpr uint32_t kRelayChildrenMax = 12;  // a binomial tree of 4,096 nodes
 // In the id of an action: it belongs to a staged move.
 constexpr uint32_t kMoveId = 0x80000000u;
@@ -328,7 +333,7 @@ struct ServiceEngine::State {
     uint32_t serving = kNone;  // the one at hand
     uint32_t* share_buckets;
     uint32_t share_bucket_count;
-    uint64_t level = 0;  // what the class that was served last had had before
+    uint64_t level = 0;         // what the class that was served last had had before
     uint32_t watches_used = 0;  // highest in use + 1
     uint32_t watch_count = 0;
     uint32_t help_events = 0;            // doorbell count when there was nothing to do for others' ranks
@@ -369,8 +374,8 @@ struct ServiceEngine::State {
     Pool<Held> held;
     List* held_buckets;
     uint32_t held_bucket_count;
-    uint32_t* dropped_tags;     // which (operation, rank) lost a notification to a full pool, by hash
-    uint32_t dropped_seen = 0;  // the node's dropped_count when our operations last looked
+    DroppedMark* dropped_marks;  // which (operation, rank) lost a notification to a full pool, by hash
+    uint32_t dropped_seen = 0;   // the node's dropped_count when our operations last looked
 
     Import* imports;
     uint32_t* import_buckets;

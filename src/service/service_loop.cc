@@ -19,7 +19,6 @@ constexpr uint64_t kPublishNs = 10'000'000;
 constexpr uint64_t kRaisedNs = 100'000;       // about a chunk's time: small ones share a change of class
 constexpr uint64_t kYieldedWaitNs = 100'000;  // a rank that stops waiting does not ring
 constexpr uint64_t kYieldedWaitMaxNs = 3'200'000;
-constexpr size_t kRefusedMax = 256;
 constexpr uint64_t kCoreWaitNs = 1'000'000;  // between looks at how long this process waits for its core
 constexpr int kActionsPerTurn = 32;
 constexpr uint64_t kBytesPerTurn = 256 * 1024;  // then messages are looked at: some are of small operations
@@ -70,7 +69,7 @@ void ServiceLoop::handle(const FabricEvent& event) {
             break;
         case FabricEvent::Kind::kPeerLost:
             note_problem();
-            std::erase_if(refused_, [&](const Frame& f) { return f.to == event.peer; });
+            refused_.drop(event.peer);
             engine_.on_peer_lost(event.peer, &wake_);
             break;
     }
@@ -92,37 +91,14 @@ std::string ServiceLoop::take_problem() {
     return std::exchange(problem_, {});
 }
 
-// Frames to one peer stay in order; a peer whose ring is full does not hold up what is for others.
 bool ServiceLoop::send(const Action& action) {
-    bool waiting = false;
-    for (const Frame& frame : refused_) waiting |= frame.to == action.peer;
-    if (!waiting && fabric_.send(action.peer, action.data) == Post::kAccepted) return true;
-    if (refused_.size() >= kRefusedMax || action.data.size() > kFrameBytesMax) return false;
-    Frame& frame = refused_.emplace_back();
-    frame.to = action.peer;
-    frame.bytes = static_cast<uint32_t>(action.data.size());
-    memcpy(frame.data, action.data.data(), action.data.size());
-    return true;
+    if (!refused_.has(action.peer) && fabric_.send(action.peer, action.data) == Post::kAccepted) return true;
+    return refused_.push(action.peer, action.data);
 }
 
 bool ServiceLoop::send_refused() {
-    bool sent = false;
-    ServiceAddress full[8];
-    size_t full_count = 0;
-    for (auto it = refused_.begin(); it != refused_.end() && full_count < 8;) {
-        bool skip = false;
-        for (size_t i = 0; i < full_count; ++i) skip |= full[i] == it->to;
-        if (skip) {
-            ++it;
-        } else if (fabric_.send(it->to, {it->data, it->bytes}) == Post::kAccepted) {
-            it = refused_.erase(it);
-            sent = true;
-        } else {
-            full[full_count++] = it->to;
-            ++it;
-        }
-    }
-    return sent;
+    return refused_.flush(
+        [this](ServiceAddress to, std::span<const std::byte> frame) { return fabric_.send(to, frame); });
 }
 
 void ServiceLoop::note_posted(uint32_t read, uint64_t bytes) {
@@ -237,10 +213,10 @@ void ServiceLoop::publish(uint64_t now) {
 // Without a core of its own a service process takes only time that nobody else wants. But what it has claimed
 // may be waited for: while it holds a chunk and some rank of the node waits, it is a process like any other,
 // or a preempted one would keep that rank waiting for milliseconds. While all of them compute it would take a
-// core from one of them, which the kernel then puts on another's. But with more ranks than cores somebody always
-// computes there, also when one that has begun to wait sleeps: what is claimed would not move for long (15 s went into
-// copies of 0.3 s in a run of examples/fft with four ranks on two cores). Where that is not permitted (no
-// privilege, RLIMIT_NICE) it stays as it is.
+// core from one of them, which the kernel then puts on another's. But with more ranks than cores somebody
+// always computes there, also when one that has begun to wait sleeps: what is claimed would not move for long
+// (15 s went into copies of 0.3 s in a run of examples/fft with four ranks on two cores). Where that is not
+// permitted (no privilege, RLIMIT_NICE) it stays as it is.
 void ServiceLoop::raise(bool raised, uint64_t now) {
     if (!only_idle_) return;
     raised = raised && (crowded_ || engine_.somebody_waits());
@@ -254,8 +230,8 @@ void ServiceLoop::raise(bool raised, uint64_t now) {
     }
 }
 
-// The fabric's events, after a sleep of at most wait_ns. What it does with bytes of other nodes once it is awake
-// is work; only the clock of this thread tells that from the sleep.
+// The fabric's events, after a sleep of at most wait_ns. What it does with bytes of other nodes once it is
+// awake is work; only the clock of this thread tells that from the sleep.
 size_t ServiceLoop::poll(std::span<FabricEvent> events, uint64_t wait_ns, uint64_t* now) {
     polled_ns_ = 0;
     if (wait_ns == 0) {

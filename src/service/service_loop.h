@@ -1,7 +1,6 @@
 // The loop of a service process, apart from how it was started. One thread.
 #pragma once
 
-#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "engine/service_engine.h"
 #include "fabric/shm/control.h"
 #include "service/core_wait.h"
+#include "service/frame_queue.h"
 
 namespace longshore {
 
@@ -42,11 +42,6 @@ class ServiceLoop {
     std::string take_problem();
 
   private:
-    struct Frame {
-        ServiceAddress to;
-        uint32_t bytes;
-        std::byte data[kFrameBytesMax];
-    };
     void handle(const FabricEvent& event);
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns, uint64_t* now);
     bool carry_out(const Action& action);
@@ -79,7 +74,7 @@ class ServiceLoop {
     ReadWindow window_;
     CoreWait core_wait_;
     uint64_t core_waited_ns_ = 0;  // when that was last looked at
-    std::deque<Frame> refused_;    // frames a peer's ring had no room for, oldest first
+    FrameQueue refused_;           // frames a peer's ring had no room for
     Action action_;
     bool only_idle_ = false;  // in the idle scheduling class, but for chunks it has claimed
     bool crowded_ = false;    // there is always somebody who takes the core
@@ -91,7 +86,7 @@ class ServiceLoop {
     bool worked_ = false;  // in the last turn
     uint64_t spin_ns_ = 0, last_work_ns_ = 0, last_tick_ns_ = 0, last_publish_ns_ = 0, mark_ns_ = 0;
     bool unpublished_ = true;  // something was done since counters were published
-    uint64_t polled_ns_ = 0;  // by this turn's look at the fabric, unless it slept in it
+    uint64_t polled_ns_ = 0;   // by this turn's look at the fabric, unless it slept in it
     uint64_t busy_ns_ = 0, copy_ns_ = 0, network_ns_ = 0, idle_ns_ = 0, sleeps_ = 0;
     std::string problem_;
 };

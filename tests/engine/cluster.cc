@@ -145,6 +145,7 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kSend:
+            count_requests(a.data);
             nodes_[a.peer.node.value]->inbox.emplace_back(
                 a.peer.service.value, std::vector<std::byte>(a.data.begin(), a.data.end()));
             break;
@@ -161,6 +162,15 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
     bytes_moved += bytes;
     node.clock_ns[s] += kActionNs + bytes / kBytesPerNs;
     return true;
+}
+
+void Cluster::count_requests(std::span<const std::byte> frame) {
+    FrameReader reader;
+    FrameHeader header;
+    Message message;
+    if (!reader.start(frame, &header)) return;
+    while (reader.next(&message) == FrameReader::Result::kMessage)
+        requests += message.kind == MessageKind::kRequest;
 }
 
 void Cluster::move(uint8_t* to, const void* from, uint64_t bytes) const {

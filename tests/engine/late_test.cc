@@ -116,5 +116,60 @@ TEST_F(Late, HeldForItsRankCountsForItsCollective) {
     EXPECT_TRUE(cluster_.clean());
 }
 
+// What was dropped for want of room is asked for, and some time later nobody asks any more for what was not.
+TEST(Dropped, MarksDoNotLastForEver) {
+    Cluster::Shape shape;
+    shape.ranks_of_node = {1, 1};
+    shape.ahead = 64;
+    shape.service_limits.held_max = 1;
+    Cluster cluster(shape);
+    constexpr uint64_t kOpen = 40, kBatches = 300;
+    std::vector<uint8_t> bytes(2 * kOpen * 2 * kBlock);
+    MemoryRef memory[2];
+    for (uint32_t rank = 0; rank < 2; ++rank)
+        memory[rank] = cluster.add_region(rank, bytes.data() + rank * kOpen * 2 * kBlock, kOpen * 2 * kBlock);
+    uint64_t sequence = 0;
+    // Some of what the second is told by then, it may have no room for.
+    const auto batch = [&](Collective collective, uint64_t open, const std::vector<uint32_t>& order,
+                           uint64_t now_ns) {
+        for (uint32_t node = 0; node < 2; ++node) cluster.service(node, 0).set_now(now_ns);
+        std::vector<std::pair<uint32_t, RecordId>> records;
+        for (const uint32_t rank : order) {
+            for (uint64_t i = 0; i < open; ++i) {
+                OperationArguments a;
+                a.sequence = sequence + i + 1;
+                a.collective = collective;
+                a.send = a.recv = memory[rank];
+                a.recv.offset += i * 2 * kBlock;
+                a.send_block_bytes = a.recv_block_bytes = kBlock;
+                RecordId record;
+                ASSERT_EQ(cluster.post(rank, a, &record), PostResult::kPosted);
+                records.emplace_back(rank, record);
+            }
+            cluster.run({});
+        }
+        sequence += open;
+        ASSERT_TRUE(cluster.run(records));
+        for (const auto& [rank, record] : records) cluster.release(rank, record);
+        ASSERT_TRUE(cluster.run({}));
+    };
+    for (const Collective collective : {Collective::kAllgather, Collective::kAlltoall}) {
+        uint64_t now_ns = (uint64_t{1} << 40) + (collective == Collective::kAlltoall ? uint64_t{1} << 40 : 0);
+        for (uint64_t i = 0; i < kBatches; ++i) batch(collective, kOpen, {0, 1}, now_ns);
+        EXPECT_GT(cluster.service(1, 0).counters().dropped, kBatches);
+        const auto requests_at = [&](uint64_t then_ns) {
+            cluster.requests = 0;
+            for (int i = 0; i < 40; ++i) batch(collective, 1, {1, 0}, then_ns);
+            return cluster.requests;
+        };
+        // An alltoall's are taken away by whoever asks.
+        if (is_shared(collective)) {
+            EXPECT_GT(requests_at(now_ns + 10'000'000'000), 5u) << "they hold for a while";
+        }
+        EXPECT_EQ(requests_at(now_ns + 60'000'000'000), 0u);
+    }
+    EXPECT_TRUE(cluster.clean());
+}
+
 }  // namespace
 }  // namespace longshore
