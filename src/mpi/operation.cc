@@ -91,16 +91,17 @@ union Forever {
 constinit Forever forever;
 constinit State& all = forever.state;
 
-bool pack_first(const Operation& operation) {
+// MPI_SUCCESS, or what the first piece that fails has met.
+int pack_first(const Operation& operation) {
     for (const Piece& piece : operation.packed_first)
-        if (!pack(piece.user, piece.count, piece.layout, piece.packed)) return false;
-    return true;
+        if (const int error = pack(piece); error != MPI_SUCCESS) return error;
+    return MPI_SUCCESS;
 }
 
-bool unpack_last(const Operation& operation) {
+int unpack_last(const Operation& operation) {
     for (const Piece& piece : operation.unpacked_last)
-        if (!unpack(piece.packed, piece.count, piece.layout, piece.user)) return false;
-    return true;
+        if (const int error = unpack(piece); error != MPI_SUCCESS) return error;
+    return MPI_SUCCESS;
 }
 
 // Not under the lock: the MPI may call back.
@@ -117,7 +118,7 @@ void free_data(Operation* operation) {
 // but for the Operation itself, and what a persistent one needs again.
 void complete(Operation* operation, int result) {
     operation->error = operation->lost != MPI_SUCCESS ? operation->lost : error_of(result);
-    if (operation->error == MPI_SUCCESS && !unpack_last(*operation)) operation->error = MPI_ERR_OTHER;
+    if (operation->error == MPI_SUCCESS) operation->error = unpack_last(*operation);
     {
         ContextLock lock;
         ls_operation_free(operation->host);
@@ -143,8 +144,7 @@ int on_query(void* extra, MPI_Status* status) {
     status->MPI_SOURCE = MPI_UNDEFINED;
     status->MPI_TAG = MPI_UNDEFINED;
     status->MPI_ERROR = operation->error;
-    if (operation->error == MPI_SUCCESS || !tell_later(*operation, status))
-        return operation->error;
+    if (operation->error == MPI_SUCCESS || !tell_later(*operation, status)) return operation->error;
     status->MPI_ERROR = MPI_SUCCESS;
     return MPI_SUCCESS;
 }
@@ -304,6 +304,7 @@ Operation* new_operation(GroupRecord* group, Call call) {
 void hold_types(Operation* operation, std::vector<Piece>* pieces) {
     MPI_Datatype last = MPI_DATATYPE_NULL, copy = MPI_DATATYPE_NULL;
     for (Piece& piece : *pieces) {
+        if (!piece.needs_type()) continue;
         if (piece.layout.type != last) {
             last = piece.layout.type;
             if (PMPI_Type_dup(last, &copy) != MPI_SUCCESS) {
@@ -316,10 +317,10 @@ void hold_types(Operation* operation, std::vector<Piece>* pieces) {
     }
 }
 
-// The sequence number is taken here, in the communicator's order of calls: arguments are in order, nothing may
-// go to MPI any more.
+// The sequence number is taken here, in the communicator's order of calls: arguments are in order, nothing
+// may go to MPI any more.
 int start(Operation* operation) {
-    if (operation->lost == MPI_SUCCESS && !pack_first(*operation)) operation->lost = MPI_ERR_OTHER;
+    if (operation->lost == MPI_SUCCESS) operation->lost = pack_first(*operation);
     if (operation->lost != MPI_SUCCESS && !operation->given_up) give_up_data(operation);
     ContextLock lock;
     ls_group* group = operation->lane ? operation->lane : operation->group->group;
