@@ -4,6 +4,7 @@
 // data get one, and the next call works.
 //      device LIBRARY [NUMBER]     of the family of that number alone (kinds.h)
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <cstring>
 #include <vector>
@@ -40,7 +41,7 @@ class Buffer {
             return;
         }
         void*& place = places[side][kind];
-        if (!place) place = runtime->allocate(bytes, static_cast<device_kind>(kind));
+        if (!place) place = runtime->allocate(bytes, static_cast<device_kind>(kind), nullptr);
         at_ = static_cast<unsigned char*>(place) + 2;  // not the beginning of the allocation
     }
     void* get() const { return at_; }
@@ -309,8 +310,8 @@ void columns() {
     MPI_Type_vector(kRows, 1, size, MPI_INT, &one);
     MPI_Type_create_resized(one, 0, sizeof(int), &column);
     MPI_Type_commit(&column);
-    auto* send = static_cast<int*>(runtime->allocate(kRows * sizeof(int), DEVICE_OF_CONTEXT));
-    auto* recv = static_cast<int*>(runtime->allocate(all * sizeof(int), DEVICE_OF_CONTEXT));
+    auto* send = static_cast<int*>(runtime->allocate(kRows * sizeof(int), DEVICE_OF_CONTEXT, nullptr));
+    auto* recv = static_cast<int*>(runtime->allocate(all * sizeof(int), DEVICE_OF_CONTEXT, nullptr));
     std::vector<int> mine(kRows), got(all);
     for (int i = 0; i < kRows; ++i) mine[static_cast<size_t>(i)] = value(rank, i);
     runtime->write(send, mine.data(), kRows * sizeof(int));
@@ -333,7 +334,7 @@ void holes_change() {
     MPI_Datatype holed = with_hole(kBytes, kHole);
     std::vector<unsigned char> send(kBytes), hole(kHole, 0x77), got(whole, kUntouched);
     fill(send.data(), kBytes, rank, 0, 3);
-    auto* recv = static_cast<unsigned char*>(runtime->allocate(whole, DEVICE_OF_CONTEXT));
+    auto* recv = static_cast<unsigned char*>(runtime->allocate(whole, DEVICE_OF_CONTEXT, nullptr));
     runtime->write(recv, got.data(), whole);
     MPI_Request request;
     CHECK(MPI_Iallgather(send.data(), kBytes, MPI_BYTE, recv, 1, holed, comm, &request) == MPI_SUCCESS);
@@ -362,7 +363,7 @@ MPI_Datatype absolute(const std::vector<int*>& places) {
 // Blocks of one call in host memory and in device memory. One block that lies in both cannot be packed.
 void absolute_addresses() {
     const auto n = static_cast<size_t>(size);
-    auto* device = static_cast<int*>(runtime->allocate(2 * n * sizeof(int), DEVICE_OF_POOL));
+    auto* device = static_cast<int*>(runtime->allocate(2 * n * sizeof(int), DEVICE_OF_POOL, nullptr));
     std::vector<int> host(2 * n, -1), ones(n, 1), none(n, 0), got(2 * n, -1);
     std::vector<MPI_Datatype> from, to;
     for (size_t r = 0; r < n; ++r) {
@@ -391,6 +392,39 @@ void absolute_addresses() {
     CHECK(class_of(MPI_Allgather(mine ? MPI_BOTTOM : host.data(), mine ? 1 : 2, mine ? both : MPI_INT,
                                  all.data(), 2, MPI_INT, comm)) != MPI_SUCCESS);
     MPI_Type_free(&both);
+}
+
+// Blocks of which the first one lies in host memory, and those behind it on the device.
+void from_host_to_device() {
+    constexpr size_t kPage = 4096;
+    const auto n = static_cast<size_t>(size);
+    const auto reserve = [&] {
+        void* at = mmap(nullptr, n * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(at != MAP_FAILED);
+        auto* bytes = static_cast<unsigned char*>(at);
+        runtime->allocate((n - 1) * kPage, DEVICE_OF_CONTEXT, bytes + kPage);
+        return bytes;
+    };
+    unsigned char *send = reserve(), *recv = reserve();
+    std::vector<int> counts(n, kPage), places;
+    std::vector<unsigned char> page(kPage);
+    for (int r = 0; r < size; ++r) {
+        places.push_back(r * static_cast<int>(kPage));
+        fill(page.data(), kPage, rank, r, 5);
+        if (r == 0)
+            memcpy(send, page.data(), kPage);
+        else
+            runtime->write(send + places.back(), page.data(), kPage);
+    }
+    const int *c = counts.data(), *p = places.data();
+    CHECK(MPI_Alltoallv(send, c, p, MPI_BYTE, recv, c, p, MPI_BYTE, comm) == MPI_SUCCESS);
+    for (int r = 0; r < size; ++r) {
+        if (r == 0)
+            memcpy(page.data(), recv, kPage);
+        else
+            runtime->read(page.data(), recv + p[r], kPage);
+        CHECK(is_filled(page.data(), kPage, r, rank, 5));
+    }
 }
 
 }  // namespace
@@ -424,6 +458,7 @@ int main(int argc, char** argv) {
         columns();
         holes_change();
         absolute_addresses();
+        from_host_to_device();
     }
     CHECK(runtime->misuses() == 0);
     MPI_Comm_free(&comm);

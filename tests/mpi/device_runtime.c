@@ -52,13 +52,13 @@ static char* real_place(const void* address, size_t bytes) {
     return bytes <= a->bytes - at ? a->real + at : NULL;
 }
 
-static void* allocate_device(size_t bytes, enum device_kind kind) {
+static void* allocate_device(size_t bytes, enum device_kind kind, void* at) {
     const size_t whole = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     const int file = memfd_create("device", 0);
     if (file < 0 || ftruncate(file, (off_t)whole) != 0) abort();
     struct allocation a = {NULL, NULL, whole, kind};
-    a.seen =
-        mmap(NULL, whole, kind == DEVICE_MANAGED ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, 0);
+    const int access = kind == DEVICE_MANAGED ? PROT_READ | PROT_WRITE : PROT_NONE;
+    a.seen = mmap(at, whole, access, at ? MAP_SHARED | MAP_FIXED : MAP_SHARED, file, 0);
     a.real = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     if (a.seen == MAP_FAILED || a.real == MAP_FAILED || allocation_count == kAllocationsMax) abort();

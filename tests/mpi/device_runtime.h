@@ -16,8 +16,9 @@ enum device_failure {
 };
 
 struct device_runtime {
-    // In pages that the CPU cannot read or write, but for managed memory. Never given back.
-    void* (*allocate)(size_t bytes, enum device_kind kind);
+    // In pages that the CPU cannot read or write, but for managed memory. In place of what is mapped at `at`,
+    // or anywhere. Never given back.
+    void* (*allocate)(size_t bytes, enum device_kind kind, void* at);
     // By the "device", at once: not counted, and no copy of the runtime's.
     void (*write)(void* device, const void* host, size_t bytes);
     void (*read)(void* host, const void* device, size_t bytes);
