@@ -92,16 +92,26 @@ constinit Forever forever;
 constinit State& all = forever.state;
 
 // MPI_SUCCESS, or what the first piece that fails has met.
-int pack_first(const Operation& operation) {
-    for (const Piece& piece : operation.packed_first)
-        if (const int error = pack(piece); error != MPI_SUCCESS) return error;
+int for_all(const std::vector<Piece>& pieces, int (*do_one)(const Piece&),
+            void (*count)(uint64_t bytes, uint64_t device_bytes, uint64_t ns)) {
+    if (pieces.empty()) return MPI_SUCCESS;
+    const uint64_t begin = stats_wanted() ? now_ns() : 0;
+    uint64_t bytes = 0, device_bytes = 0;
+    for (const Piece& piece : pieces) {
+        if (const int error = do_one(piece); error != MPI_SUCCESS) return error;
+        bytes += piece.bytes();
+        if (piece.place == Place::kDevice) device_bytes += piece.bytes();
+    }
+    if (stats_wanted()) count(bytes, device_bytes, now_ns() - begin);
     return MPI_SUCCESS;
 }
 
+int pack_first(const Operation& operation) {
+    return for_all(operation.packed_first, pack, count_packed);
+}
+
 int unpack_last(const Operation& operation) {
-    for (const Piece& piece : operation.unpacked_last)
-        if (const int error = unpack(piece); error != MPI_SUCCESS) return error;
-    return MPI_SUCCESS;
+    return for_all(operation.unpacked_last, unpack, count_unpacked);
 }
 
 // Not under the lock: the MPI may call back.
@@ -254,10 +264,12 @@ bool Staging::allocate(size_t wanted) {
         from_context = memory != nullptr;
     }
     if (!memory) memory = static_cast<std::byte*>(malloc(wanted));
+    if (memory && stats_wanted()) count_staging(static_cast<int64_t>(wanted));
     return memory != nullptr;
 }
 
 void Staging::free() {
+    if (memory && stats_wanted()) count_staging(-static_cast<int64_t>(bytes));
     if (from_context)
         ls_release(shim().context, memory, bytes);
     else

@@ -2,7 +2,9 @@
 // sent, received and both, on all ranks or on one alone, dense and with holes, by a stand-in for the device
 // runtime that is loaded after MPI_Init. And copies that fail: their rank gets an error, all who need its
 // data get one, and the next call works.
-//      device LIBRARY [NUMBER]     of the family of that number alone (kinds.h)
+//      device LIBRARY              all of it
+//      device LIBRARY NUMBER       of the family of that number alone (kinds.h)
+//      device LIBRARY count        three calls, for a test that looks into the statistics what was packed
 #include <dlfcn.h>
 #include <sys/mman.h>
 
@@ -427,6 +429,20 @@ void from_host_to_device() {
     }
 }
 
+// Sent from the device, received with holes in host memory: without holes on the host, nothing is packed.
+void counted() {
+    constexpr int kBytes = 70'000;
+    Mine mine;
+    bool good = false;
+    CHECK(call(kAlltoall, kNonblocking, kBytes, 0, mine, 1, &good) == MPI_SUCCESS && good);
+    mine.device_send = mine.holed_recv = true;
+    CHECK(call(kAlltoall, kNonblocking, kBytes, 0, mine, 2, &good) == MPI_SUCCESS && good);
+    // Two starts; neither side has holes.
+    mine.holed_recv = false;
+    CHECK(call(kAllgather, kPersistent, kBytes, 0, mine, 3, &good) == MPI_SUCCESS && good);
+    if (rank == 0) printf("blocks: %d bytes\n", kBytes);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -445,7 +461,9 @@ int main(int argc, char** argv) {
     CHECK(library);
     runtime = static_cast<const device_runtime*>(dlsym(library, "stand_in"));
     CHECK(runtime);
-    const int only = argc > 2 ? atoi(argv[2]) : -1;
+    const bool count = argc > 2 && strcmp(argv[2], "count") == 0;
+    const int only = count ? kKinds : argc > 2 ? atoi(argv[2]) : -1;
+    if (count) counted();
     for (int k = 0; k < kKinds; ++k)
         if (only < 0 || only == k) {
             family(static_cast<Kind>(k));

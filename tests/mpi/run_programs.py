@@ -390,6 +390,22 @@ def errors(runner):
     runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal")
 
 
+def packed_as_said(ranks):
+    """A check of what ranks packed and unpacked, in the program "device" with "count"."""
+    def check(stats, output):
+        block = int(re.search(r"blocks: (\d+) bytes", output)[1])
+        exchanged, gathered = ranks * ranks * block, ranks * block
+        wanted = {"packed_bytes": exchanged + 2 * gathered, "unpacked_bytes": exchanged,
+                  "device_bytes": exchanged + 2 * gathered, "staging_bytes_max": 2 * exchanged}
+        packing = stats["packing"]
+        if any(packing[name] != value for name, value in wanted.items()):
+            return f"not {wanted}: {packing}"
+        if not 0 < packing["packed_s"] < 10 or not 0 < packing["unpacked_s"] < 10:
+            return f"seconds: {packing}"
+        return None
+    return check
+
+
 def device(runner):
     """Buffers in the memory of a device, by stand-ins for the runtimes that there are; whatever way the blocks go."""
     if runner.options.host == "fake":
@@ -405,6 +421,10 @@ def device(runner):
     for name in libraries:
         one(name, 2, 1)
     one("CUDA", 2, 2)
+    for ranks in (2, 3):
+        stand_in = os.path.join(runner.options.build, "tests/mpi/device/libcuda.so.1")
+        runner.run(f"device memory, counted, {ranks} ranks",
+                   [runner.launch(ranks, [runner.program("device"), stand_in, "count"], {})], check=packed_as_said(ranks))
     if runner.options.flavour == "openmpi" or WHOLE:
         one("CUDA", 4, 2)
         one("CUDA", 4, 2, ", no cooperative wait", {"LONGSHORE_WAIT_COOPERATIVE": "off"})
