@@ -38,14 +38,17 @@ bool find(void* library, const char* name, Function** function) {
 namespace cuda {
 
 constexpr int kSuccess = 0;
-constexpr int kAttributeContext = 1, kAttributeMemoryType = 2, kAttributeDeviceOrdinal = 9;
+constexpr int kAttributeContext = 1, kAttributeMemoryType = 2, kAttributeIsManaged = 8,
+              kAttributeDeviceOrdinal = 9;
 constexpr unsigned kMemoryTypeDevice = 2;
 constexpr unsigned kStreamNonBlocking = 1;
 
 int (*pointer_get_attribute)(void* data, int attribute, unsigned long long address);
 int (*ctx_get_current)(void** context);
+int (*ctx_get_device)(int* device);
 int (*ctx_push_current)(void* context);
 int (*ctx_pop_current)(void** context);
+int (*device_get)(int* device, int ordinal);
 int (*device_primary_ctx_retain)(void** context, int device);
 int (*stream_create)(void** stream, unsigned flags);
 int (*memcpy_async)(unsigned long long to, unsigned long long from, size_t bytes, void* stream);
@@ -55,12 +58,16 @@ unsigned long long number(const void* address) {
     return reinterpret_cast<uintptr_t>(address);
 }
 
-// Managed memory counts as device memory: its memory type says "device" wherever its pages are, the CPU may
-// not touch it on every machine while a kernel runs, and another process may not be able to read it.
+// Managed memory, of which the memory type says "device" or "host" wherever its pages are, counts as device
+// memory: the CPU may not touch it on every machine while a kernel runs, and another process may not be able
+// to read it. The query fails for memory that CUDA does not know, and before the program has initialized
+// CUDA.
 bool is_device(const void* address) {
-    unsigned type = 0;
-    return pointer_get_attribute(&type, kAttributeMemoryType, number(address)) == kSuccess &&
-           type == kMemoryTypeDevice;
+    unsigned type = 0, managed = 0;
+    if (pointer_get_attribute(&type, kAttributeMemoryType, number(address)) != kSuccess) return false;
+    return type == kMemoryTypeDevice ||
+           (pointer_get_attribute(&managed, kAttributeIsManaged, number(address)) == kSuccess &&
+            managed != 0);
 }
 
 // The primary context of a device, kept for the life of the process.
@@ -75,14 +82,23 @@ void* primary_context(int device) {
     return contexts[device];
 }
 
+// A context of the device of the given number: the thread's own, or the primary one.
+void* context_of_device(int ordinal) {
+    int device = 0, current_device = -1;
+    if (device_get(&device, ordinal) != kSuccess) return nullptr;
+    void* current = nullptr;
+    if (ctx_get_current(&current) == kSuccess && current && ctx_get_device(&current_device) == kSuccess &&
+        current_device == device)
+        return current;
+    return primary_context(device);
+}
+
 // Memory of a pool, or mapped by the virtual memory functions, belongs to a device but to no context.
 bool enter(const void* address, void** context) {
-    *context = nullptr;
-    int device = 0;
+    int ordinal = 0;
     if (pointer_get_attribute(context, kAttributeContext, number(address)) != kSuccess) *context = nullptr;
-    if (!*context && ctx_get_current(context) != kSuccess) *context = nullptr;
-    if (!*context && pointer_get_attribute(&device, kAttributeDeviceOrdinal, number(address)) == kSuccess)
-        *context = primary_context(device);
+    if (!*context && pointer_get_attribute(&ordinal, kAttributeDeviceOrdinal, number(address)) == kSuccess)
+        *context = context_of_device(ordinal);
     return *context && ctx_push_current(*context) == kSuccess;
 }
 
@@ -108,6 +124,7 @@ constexpr DeviceRuntime kRuntime = {is_device, enter, leave, create_stream, copy
 bool load(void* library) {
     return find(library, "cuPointerGetAttribute", &pointer_get_attribute) &&
            find(library, "cuCtxGetCurrent", &ctx_get_current) &&
+           find(library, "cuCtxGetDevice", &ctx_get_device) && find(library, "cuDeviceGet", &device_get) &&
            find(library, "cuCtxPushCurrent_v2", &ctx_push_current) &&
            find(library, "cuCtxPopCurrent_v2", &ctx_pop_current) &&
            find(library, "cuDevicePrimaryCtxRetain", &device_primary_ctx_retain) &&
@@ -122,7 +139,7 @@ bool load(void* library) {
 namespace hip {
 
 constexpr int kSuccess = 0;
-constexpr int kAttributeMemoryType = 2;
+constexpr int kAttributeMemoryType = 2, kAttributeIsManaged = 8;
 constexpr int kMemcpyDefault = 4;
 constexpr unsigned kStreamNonBlocking = 1;
 // ROCm 6 gave the memory types the numbers of CUDA's; hipRuntimeGetVersion is 10,000,000 for each major.
@@ -138,17 +155,23 @@ int (*memcpy_async)(void* to, const void* from, size_t bytes, int kind, void* st
 int (*stream_synchronize)(void* stream);
 bool has_new_types = false;
 
-// The query fails for all memory that HIP has not made: the program is not to find that error in its own
-// check of the last one.
-bool is_device(const void* address) {
+// False if HIP does not know the memory. The program is not to find that error in its own check of the last
+// one.
+bool attribute_of(const void* address, int attribute, unsigned* value) {
     const bool clean = peek_at_last_error() == kSuccess;
-    unsigned type = 0;
-    if (pointer_get_attribute(&type, kAttributeMemoryType, const_cast<void*>(address)) != kSuccess) {
-        if (clean) get_last_error();
-        return false;
-    }
+    *value = 0;
+    const bool ok = pointer_get_attribute(value, attribute, const_cast<void*>(address)) == kSuccess;
+    if (!ok && clean) get_last_error();
+    return ok;
+}
+
+bool is_device(const void* address) {
+    unsigned type = 0, managed = 0;
+    if (!attribute_of(address, kAttributeMemoryType, &type)) return false;
     // Device, managed, unified: 2, 3, 11; before ROCm 6: 1, 4, 3.
-    return has_new_types ? type == 2 || type == 3 || type == 11 : type == 1 || type == 3 || type == 4;
+    if (has_new_types ? type == 2 || type == 3 || type == 11 : type == 1 || type == 3 || type == 4)
+        return true;
+    return attribute_of(address, kAttributeIsManaged, &managed) && managed != 0;
 }
 
 // Streams are kept by this "context": the current device, counted from 1.

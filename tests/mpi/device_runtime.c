@@ -57,7 +57,7 @@ static void* allocate_device(size_t bytes, enum device_kind kind, void* at) {
     const int file = memfd_create("device", 0);
     if (file < 0 || ftruncate(file, (off_t)whole) != 0) abort();
     struct allocation a = {NULL, NULL, whole, kind};
-    const int access = kind == DEVICE_MANAGED ? PROT_READ | PROT_WRITE : PROT_NONE;
+    const int access = kind >= DEVICE_MANAGED ? PROT_READ | PROT_WRITE : PROT_NONE;
     a.seen = mmap(at, whole, access, at ? MAP_SHARED | MAP_FIXED : MAP_SHARED, file, 0);
     a.real = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
@@ -156,18 +156,25 @@ EXPORT int hipRuntimeGetVersion(int* version) {
     return 0;
 }
 
-static int memory_type(unsigned* type, const void* address) {
+// Managed memory is of a type of its own before ROCm 6, and here of host memory's after that.
+static int attribute_of(void* data, int attribute, const void* address) {
     const struct allocation* a = find(address);
+    const int is_new = STAND_IN_HIP >= 60000000;
     if (!a) return 1;
-    if (STAND_IN_HIP >= 60000000)
-        *type = a->kind == DEVICE_MANAGED ? 3 : 2;
+    if (attribute == 8) {
+        *(char*)data = a->kind == DEVICE_MANAGED && is_new;
+        return 0;
+    }
+    if (attribute != 2) return misuse();
+    if (a->kind == DEVICE_MANAGED && !is_new)
+        *(unsigned*)data = 4;
     else
-        *type = a->kind == DEVICE_MANAGED ? 4 : 1;
+        *(unsigned*)data = (unsigned)((a->kind < DEVICE_MANAGED) + is_new);
     return 0;
 }
 
 EXPORT int hipPointerGetAttribute(void* data, int attribute, void* address) {
-    LOCKED(note(attribute == 2 ? memory_type(data, address) : misuse()));
+    LOCKED(note(attribute_of(data, attribute, address)));
 }
 
 EXPORT int hipGetLastError(void) {
@@ -200,6 +207,7 @@ EXPORT int hipStreamSynchronize(void* stream) {
 #else
 
 // One device, with its primary context. No thread has a current context at first.
+enum { kDeviceHandle = 7 };
 static char primary;
 static __thread int pushed;
 
@@ -211,7 +219,10 @@ static int attribute_of(void* data, int attribute, const void* address) {
             *(void**)data = a->kind == DEVICE_OF_POOL ? NULL : &primary;
             return 0;
         case 2:
-            *(unsigned*)data = 2;
+            *(unsigned*)data = a->kind >= DEVICE_MANAGED ? 1 : 2;
+            return 0;
+        case 8:
+            *(char*)data = a->kind == DEVICE_MANAGED;
             return 0;
         case 9:
             *(int*)data = 0;
@@ -230,6 +241,16 @@ EXPORT int cuCtxGetCurrent(void** context) {
     return 0;
 }
 
+EXPORT int cuCtxGetDevice(int* device) {
+    *device = kDeviceHandle;
+    LOCKED(pushed ? 0 : misuse());
+}
+
+EXPORT int cuDeviceGet(int* device, int ordinal) {
+    *device = kDeviceHandle;
+    LOCKED(ordinal == 0 ? 0 : misuse());
+}
+
 EXPORT int cuCtxPushCurrent_v2(void* context) {
     LOCKED(context == &primary ? (++pushed, 0) : misuse());
 }
@@ -241,7 +262,7 @@ EXPORT int cuCtxPopCurrent_v2(void** context) {
 
 EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
     *context = &primary;
-    LOCKED(device == 0 ? 0 : misuse());
+    LOCKED(device == kDeviceHandle ? 0 : misuse());
 }
 
 EXPORT int cuStreamCreate(void** stream, unsigned flags) {

@@ -6,7 +6,8 @@
 enum device_kind {
     DEVICE_OF_CONTEXT,  // as cuMemAlloc
     DEVICE_OF_POOL,     // as cuMemAllocAsync: belongs to a device, but to no context
-    DEVICE_MANAGED,     // the CPU can read it; counted as copied all the same
+    DEVICE_MANAGED,     // the CPU can read it, and is not to
+    DEVICE_PINNED,      // host memory that the device knows
 };
 
 enum device_failure {
