@@ -1,5 +1,7 @@
 #include "mpi/blocks.h"
 
+#include "mpi/device_memory.h"
+
 namespace longshore::mpi {
 namespace {
 
@@ -45,10 +47,23 @@ bool begin(const void* buffer, Integers counts, Integers displacements, Blocks* 
     return counts.given() && displacements.given() && buffer != MPI_IN_PLACE;
 }
 
+Piece piece_of_block(const Blocks& blocks, int i) {
+    return piece_of(blocks.address_of(i), static_cast<uint64_t>(blocks.counts[i]), blocks.layout_of(i));
+}
+
+// Whether all blocks may be read and written where they are. Displacements may lead from host memory to
+// device memory, so each block is looked at.
+bool all_stay(const Blocks& blocks, int size) {
+    if (!blocks.contiguous || !device_runtime_loaded()) return blocks.contiguous;
+    for (int i = 0; i < size; ++i)
+        if (blocks.bytes_of(i) > 0 && !piece_of_block(blocks, i).stays()) return false;
+    return true;
+}
+
 // What the host library is to read: the program's own arrays where they say it, else, and for a persistent
-// operation, `own`, in bytes. Packed blocks stand one after another.
-ls_vector vector_of(const Operation& operation, const Blocks& blocks, int size, ByteVector* own) {
-    if (blocks.contiguous && !blocks.types && operation.call.form != Form::kPersistent)
+// operation, `own`, in bytes. Packed blocks stand one after another; `stay`: none is packed.
+ls_vector vector_of(const Operation& operation, const Blocks& blocks, bool stay, int size, ByteVector* own) {
+    if (stay && !blocks.types && operation.call.form != Form::kPersistent)
         return {blocks.counts.data(), blocks.displacements.data(), blocks.counts.is_64bit(),
                 blocks.layout.element_bytes};
     int64_t at = 0;
@@ -56,7 +71,7 @@ ls_vector vector_of(const Operation& operation, const Blocks& blocks, int size, 
     for (int i = 0; i < size; ++i) {
         const auto bytes = static_cast<int64_t>(blocks.bytes_of(i));
         own->counts.push_back(bytes);
-        own->displacements.push_back(blocks.contiguous ? blocks.place_of(i) : at);
+        own->displacements.push_back(stay ? blocks.place_of(i) : at);
         at += bytes;
     }
     return own->vector();
@@ -67,9 +82,10 @@ void add_pieces(const Blocks& blocks, int first, int count, std::byte* packed, s
     for (int i = 0; i < first; ++i) packed += blocks.bytes_of(i);
     for (int i = first; i < first + count; ++i) {
         const uint64_t bytes = blocks.bytes_of(i);
-        if (bytes > 0)
-            pieces->push_back(
-                {blocks.address_of(i), packed, static_cast<uint64_t>(blocks.counts[i]), blocks.layout_of(i)});
+        if (bytes > 0) {
+            pieces->push_back(piece_of_block(blocks, i));
+            pieces->back().packed = packed;
+        }
         packed += bytes;
     }
 }
@@ -90,16 +106,18 @@ bool blocks_of(const void* buffer, Integers counts, Integers displacements, cons
 
 void stage_send(Operation* operation, const Blocks& blocks, int size) {
     operation->arguments.send = blocks.buffer;
-    operation->arguments.send_vector = vector_of(*operation, blocks, size, &operation->send_bytes);
-    if (blocks.contiguous) return;
+    const bool stay = all_stay(blocks, size);
+    operation->arguments.send_vector = vector_of(*operation, blocks, stay, size, &operation->send_bytes);
+    if (stay) return;
     if (std::byte* packed = stage_packed_send(operation, blocks.bytes))
         add_pieces(blocks, 0, size, packed, &operation->packed_first);
 }
 
 void stage_recv(Operation* operation, const Blocks& blocks, int size) {
     operation->arguments.recv = const_cast<void*>(blocks.buffer);
-    operation->arguments.recv_vector = vector_of(*operation, blocks, size, &operation->recv_bytes);
-    if (blocks.contiguous) return;
+    const bool stay = all_stay(blocks, size);
+    operation->arguments.recv_vector = vector_of(*operation, blocks, stay, size, &operation->recv_bytes);
+    if (stay) return;
     if (std::byte* packed = stage_packed_recv(operation, blocks.bytes))
         add_pieces(blocks, 0, size, packed, &operation->unpacked_last);
 }

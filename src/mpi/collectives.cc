@@ -40,23 +40,26 @@ std::byte* stage_packed_recv(Operation* operation, size_t bytes) {
 
 void stage_send(Operation* operation, const Block& block, uint64_t count, size_t bytes) {
     operation->arguments.send = block.buffer;
-    if (block.layout.contiguous || bytes == 0) return;
-    if (std::byte* packed = stage_packed_send(operation, bytes))
-        operation->packed_first.push_back({const_cast<void*>(block.buffer), packed, count, block.layout});
+    Piece piece = piece_of(block.buffer, count, block.layout);
+    if (piece.stays() || bytes == 0) return;
+    piece.packed = stage_packed_send(operation, bytes);
+    if (piece.packed) operation->packed_first.push_back(piece);
 }
 
 void stage_recv(Operation* operation, const Block& block, uint64_t count, size_t bytes) {
     operation->arguments.recv = const_cast<void*>(block.buffer);
-    if (block.layout.contiguous || bytes == 0) return;
-    if (std::byte* packed = stage_packed_recv(operation, bytes))
-        operation->unpacked_last.push_back({const_cast<void*>(block.buffer), packed, count, block.layout});
+    Piece piece = piece_of(block.buffer, count, block.layout);
+    if (piece.stays() || bytes == 0) return;
+    piece.packed = stage_packed_recv(operation, bytes);
+    if (piece.packed) operation->unpacked_last.push_back(piece);
 }
 
 void pack_in_place(Operation* operation, const Block& block, uint64_t first, uint64_t count) {
     if (!operation->recv.memory) return;
-    operation->packed_first.push_back({element_at(block.buffer, block.layout, static_cast<int64_t>(first)),
-                                       operation->recv.memory + first * block.layout.element_bytes, count,
-                                       block.layout});
+    Piece piece =
+        piece_of(element_at(block.buffer, block.layout, static_cast<int64_t>(first)), count, block.layout);
+    piece.packed = operation->recv.memory + first * block.layout.element_bytes;
+    operation->packed_first.push_back(piece);
 }
 
 bool whole_of(const Block& block, int size, size_t* bytes) {

@@ -25,6 +25,8 @@ bool read_layout(MPI_Datatype type, Layout* layout) {
     layout->type = type;
     layout->element_bytes = static_cast<size_t>(size);
     layout->extent = extent;
+    layout->true_lb = true_lb;
+    layout->true_extent = true_extent > 0 ? static_cast<uint64_t>(true_extent) : 0;
     // Necessary, not sufficient: an indexed type may have its blocks in another order.
     layout->contiguous = size > 0 && size == extent && size == true_extent && lb == 0 && true_lb == 0;
     return true;

@@ -12,7 +12,9 @@ struct Layout {
     MPI_Datatype type{};
     size_t element_bytes = 0;  // MPI's size of one element, which is also what it takes packed
     int64_t extent = 0;
-    bool contiguous = false;  // elements lie in order, without holes, from the buffer's address on
+    int64_t true_lb = 0;       // where the data of an element begin, and how much they span
+    uint64_t true_extent = 0;  // with their holes
+    bool contiguous = false;   // elements lie in order, without holes, from the buffer's address on
 };
 
 // False if MPI does not know `type`.

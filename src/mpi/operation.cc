@@ -91,16 +91,27 @@ union Forever {
 constinit Forever forever;
 constinit State& all = forever.state;
 
-bool pack_first(const Operation& operation) {
-    for (const Piece& piece : operation.packed_first)
-        if (!pack(piece.user, piece.count, piece.layout, piece.packed)) return false;
-    return true;
+// MPI_SUCCESS, or what the first piece that fails has met.
+int for_all(const std::vector<Piece>& pieces, int (*do_one)(const Piece&),
+            void (*count)(uint64_t bytes, uint64_t device_bytes, uint64_t ns)) {
+    if (pieces.empty()) return MPI_SUCCESS;
+    const uint64_t begin = stats_wanted() ? now_ns() : 0;
+    uint64_t bytes = 0, device_bytes = 0;
+    for (const Piece& piece : pieces) {
+        if (const int error = do_one(piece); error != MPI_SUCCESS) return error;
+        bytes += piece.bytes();
+        if (piece.place == Place::kDevice) device_bytes += piece.bytes();
+    }
+    if (stats_wanted()) count(bytes, device_bytes, now_ns() - begin);
+    return MPI_SUCCESS;
 }
 
-bool unpack_last(const Operation& operation) {
-    for (const Piece& piece : operation.unpacked_last)
-        if (!unpack(piece.packed, piece.count, piece.layout, piece.user)) return false;
-    return true;
+int pack_first(const Operation& operation) {
+    return for_all(operation.packed_first, pack, count_packed);
+}
+
+int unpack_last(const Operation& operation) {
+    return for_all(operation.unpacked_last, unpack, count_unpacked);
 }
 
 // Not under the lock: the MPI may call back.
@@ -117,7 +128,7 @@ void free_data(Operation* operation) {
 // but for the Operation itself, and what a persistent one needs again.
 void complete(Operation* operation, int result) {
     operation->error = operation->lost != MPI_SUCCESS ? operation->lost : error_of(result);
-    if (operation->error == MPI_SUCCESS && !unpack_last(*operation)) operation->error = MPI_ERR_OTHER;
+    if (operation->error == MPI_SUCCESS) operation->error = unpack_last(*operation);
     {
         ContextLock lock;
         ls_operation_free(operation->host);
@@ -143,8 +154,7 @@ int on_query(void* extra, MPI_Status* status) {
     status->MPI_SOURCE = MPI_UNDEFINED;
     status->MPI_TAG = MPI_UNDEFINED;
     status->MPI_ERROR = operation->error;
-    if (operation->error == MPI_SUCCESS || !tell_later(*operation, status))
-        return operation->error;
+    if (operation->error == MPI_SUCCESS || !tell_later(*operation, status)) return operation->error;
     status->MPI_ERROR = MPI_SUCCESS;
     return MPI_SUCCESS;
 }
@@ -254,10 +264,12 @@ bool Staging::allocate(size_t wanted) {
         from_context = memory != nullptr;
     }
     if (!memory) memory = static_cast<std::byte*>(malloc(wanted));
+    if (memory && stats_wanted()) count_staging(static_cast<int64_t>(wanted));
     return memory != nullptr;
 }
 
 void Staging::free() {
+    if (memory && stats_wanted()) count_staging(-static_cast<int64_t>(bytes));
     if (from_context)
         ls_release(shim().context, memory, bytes);
     else
@@ -304,6 +316,7 @@ Operation* new_operation(GroupRecord* group, Call call) {
 void hold_types(Operation* operation, std::vector<Piece>* pieces) {
     MPI_Datatype last = MPI_DATATYPE_NULL, copy = MPI_DATATYPE_NULL;
     for (Piece& piece : *pieces) {
+        if (!piece.needs_type()) continue;
         if (piece.layout.type != last) {
             last = piece.layout.type;
             if (PMPI_Type_dup(last, &copy) != MPI_SUCCESS) {
@@ -316,10 +329,10 @@ void hold_types(Operation* operation, std::vector<Piece>* pieces) {
     }
 }
 
-// The sequence number is taken here, in the communicator's order of calls: arguments are in order, nothing may
-// go to MPI any more.
+// The sequence number is taken here, in the communicator's order of calls: arguments are in order, nothing
+// may go to MPI any more.
 int start(Operation* operation) {
-    if (operation->lost == MPI_SUCCESS && !pack_first(*operation)) operation->lost = MPI_ERR_OTHER;
+    if (operation->lost == MPI_SUCCESS) operation->lost = pack_first(*operation);
     if (operation->lost != MPI_SUCCESS && !operation->given_up) give_up_data(operation);
     ContextLock lock;
     ls_group* group = operation->lane ? operation->lane : operation->group->group;

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <vector>
 
-#include "mpi/datatype.h"
+#include "mpi/elements.h"
 #include "mpi/group.h"
 #include "mpi/shim.h"
 
@@ -19,14 +19,6 @@ struct Staging {
 
     bool allocate(size_t wanted);
     void free();
-};
-
-// Elements that the MPI packs, or unpacks: in the program's memory, and packed in ours.
-struct Piece {
-    void* user;
-    std::byte* packed;
-    uint64_t count;
-    Layout layout;
 };
 
 // Counts and displacements in bytes, for the host library.
@@ -64,8 +56,8 @@ struct Operation {
     ls_arguments arguments{};
     ByteVector send_bytes, recv_bytes;  // what the vectors of the arguments point to, if not to the program's
 
-    // Of a persistent request: its group, in which only it is started; the tag of its messages. `active`: started, and the program has not been given
-    // its result.
+    // Of a persistent request: its group, in which only it is started; the tag of its messages. `active`:
+    // started, and the program has not been given its result.
     ls_group* lane = nullptr;
     int tag = 0;
     bool active = false;

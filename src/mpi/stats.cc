@@ -261,6 +261,42 @@ struct MemoryCounts {
     }
 };
 
+// What ranks packed and unpacked themselves, because it has holes or lies in device memory: bytes as packed,
+// and the time in the calls that post and complete. staging_bytes_max: packed at once. Added up over the
+// ranks.
+struct PackCounts {
+    uint64_t packed_bytes, packed_ns, unpacked_bytes, unpacked_ns, device_bytes, staging_bytes_max;
+};
+struct {
+    std::atomic<uint64_t> packed_bytes, packed_ns, unpacked_bytes, unpacked_ns, device_bytes,
+        staging_bytes_max;
+    std::atomic<int64_t> staging_bytes;
+} packing;
+
+PackCounts my_packing() {
+    return {packing.packed_bytes, packing.packed_ns,    packing.unpacked_bytes,
+            packing.unpacked_ns,  packing.device_bytes, packing.staging_bytes_max};
+}
+
+void append_packing(std::string* out, const PackCounts& p) {
+    append(out,
+           "  \"packing\": {\"packed_bytes\": %" PRIu64 ", \"packed_s\": %.6f, \"unpacked_bytes\": %" PRIu64
+           ", \"unpacked_s\": %.6f, \"device_bytes\": %" PRIu64 ", \"staging_bytes_max\": %" PRIu64 "},\n",
+           p.packed_bytes, static_cast<double>(p.packed_ns) * 1e-9, p.unpacked_bytes,
+           static_cast<double>(p.unpacked_ns) * 1e-9, p.device_bytes, p.staging_bytes_max);
+}
+
+void print_packing(const PackCounts& p) {
+    if ((p.packed_bytes | p.unpacked_bytes) == 0) return;
+    fprintf(
+        stderr,
+        "longshore: ranks packed %.1f MB in %.3f s and unpacked %.1f MB in %.3f s (%.1f MB of it in device "
+        "memory)\n",
+        static_cast<double>(p.packed_bytes) * 1e-6, static_cast<double>(p.packed_ns) * 1e-9,
+        static_cast<double>(p.unpacked_bytes) * 1e-6, static_cast<double>(p.unpacked_ns) * 1e-9,
+        static_cast<double>(p.device_bytes) * 1e-6);
+}
+
 void append_memory(std::string* out, const MemoryCounts& m) {
     append(out,
            "  \"memory\": {\"reach\": \"%s\", \"mapped_by_ranks\": %" PRIu64
@@ -282,7 +318,7 @@ void append_conditions(std::string* out) {
            place.rate == kRateUnknown ? "unknown" : show_rate(place.rate).c_str());
 }
 
-std::string summary_json(const Counts& counts, const MemoryCounts& memory,
+std::string summary_json(const Counts& counts, const MemoryCounts& memory, const PackCounts& packed,
                          const std::vector<AtOnceCell>& at_once,
                          const std::vector<ls_service_stats>& services) {
     const CallCounts total = total_of(counts);
@@ -317,6 +353,7 @@ std::string summary_json(const Counts& counts, const MemoryCounts& memory,
            ",\n  \"relayed\": %" PRIu64 ",\n",
            total.landed, total.by_service + total.landed, staged, relayed);
     append_memory(&out, memory);
+    append_packing(&out, packed);
     out += "  ";
     append_late(&out, by_collective);
     out += ",\n  \"services\": [";
@@ -361,6 +398,26 @@ bool stats_wanted() {
 void count_host(Call call, Reason reason, uint64_t bytes) {
     if (bytes != 0) add(call, offsetof(CallCounts, bytes_host), bytes);
     add(call, offsetof(CallCounts, reasons) + sizeof(uint64_t) * static_cast<size_t>(reason), 1);
+}
+
+void count_packed(uint64_t bytes, uint64_t device_bytes, uint64_t ns) {
+    packing.packed_bytes += bytes;
+    packing.packed_ns += ns;
+    packing.device_bytes += device_bytes;
+}
+
+void count_unpacked(uint64_t bytes, uint64_t device_bytes, uint64_t ns) {
+    packing.unpacked_bytes += bytes;
+    packing.unpacked_ns += ns;
+    packing.device_bytes += device_bytes;
+}
+
+void count_staging(int64_t bytes) {
+    const int64_t now = packing.staging_bytes.fetch_add(bytes) + bytes;
+    uint64_t most = packing.staging_bytes_max;
+    while (now > 0 && static_cast<uint64_t>(now) > most &&
+           !packing.staging_bytes_max.compare_exchange_weak(most, static_cast<uint64_t>(now))) {
+    }
 }
 
 void note_blocking_begin(Call call) {
@@ -422,6 +479,9 @@ void write_stats() {
     MemoryCounts my_memory = MemoryCounts::mine(), memory{};
     PMPI_Reduce(&my_memory, &memory, sizeof memory / sizeof(uint64_t), MPI_UINT64_T, MPI_SUM, 0,
                 shim().world);
+    PackCounts my_packed = my_packing(), packed{};
+    PMPI_Reduce(&my_packed, &packed, sizeof packed / sizeof(uint64_t), MPI_UINT64_T, MPI_SUM, 0,
+                shim().world);
     Counts mine{}, sum{};
     std::array<uint64_t, kWords> copy{};
     for (int i = 0; i < kWords; ++i) copy[static_cast<size_t>(i)] = words[i].load();
@@ -437,9 +497,10 @@ void write_stats() {
     if (shim().rank != 0) return;
     if (shim().stats_path == "-") {
         print_line(sum);
+        print_packing(packed);
         print_at_once(at_once);
     } else {
-        write_file(shim().stats_path, summary_json(sum, memory, at_once, services));
+        write_file(shim().stats_path, summary_json(sum, memory, packed, at_once, services));
     }
 }
 

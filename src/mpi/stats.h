@@ -31,6 +31,13 @@ inline bool moves_bytes(Reason reason) {
 }
 bool stats_wanted();
 
+// With statistics: elements that this rank has packed or unpacked itself. `device_bytes`: so many of the
+// bytes lie in device memory.
+void count_packed(uint64_t bytes, uint64_t device_bytes, uint64_t ns);
+void count_unpacked(uint64_t bytes, uint64_t device_bytes, uint64_t ns);
+// Memory for packed elements was taken, or given back.
+void count_staging(int64_t bytes);
+
 // Around a blocking offloaded call: what lands meanwhile is taken as its own.
 void note_blocking_begin(Call call);
 void note_blocking_end(Call call);

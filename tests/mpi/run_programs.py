@@ -130,6 +130,7 @@ OFFLOADED = {
     "persistent": [f"MPI_{name.capitalize()}_init" for name in FAMILIES],
     "large_count": [f"MPI_{form}" for name in FAMILIES for form in (name.capitalize(), "I" + name, name.capitalize() + "_init")],
 }
+OFFLOADED["device"] = OFFLOADED["large_count"]
 
 
 def all_offloaded(name, ranks):
@@ -389,6 +390,48 @@ def errors(runner):
     runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal")
 
 
+def packed_as_said(ranks):
+    """A check of what ranks packed and unpacked, in the program "device" with "count"."""
+    def check(stats, output):
+        block = int(re.search(r"blocks: (\d+) bytes", output)[1])
+        exchanged, gathered = ranks * ranks * block, ranks * block
+        wanted = {"packed_bytes": exchanged + 2 * gathered, "unpacked_bytes": exchanged,
+                  "device_bytes": exchanged + 2 * gathered, "staging_bytes_max": 2 * exchanged}
+        packing = stats["packing"]
+        if any(packing[name] != value for name, value in wanted.items()):
+            return f"not {wanted}: {packing}"
+        if not 0 < packing["packed_s"] < 10 or not 0 < packing["unpacked_s"] < 10:
+            return f"seconds: {packing}"
+        return None
+    return check
+
+
+def device(runner):
+    """Buffers in the memory of a device, by stand-ins for the runtimes that there are; whatever way the blocks go."""
+    if runner.options.host == "fake":
+        return
+    libraries = {"CUDA": "libcuda.so.1", "HIP 5": "libamdhip64.so.5", "HIP 6": "libamdhip64.so.6"}
+
+    def one(name, ranks, nodes, way="", settings=None):
+        words = [runner.program("device"), os.path.join(runner.options.build, "tests/mpi/device", libraries[name])]
+        runner.run(f"device memory, {name}, {ranks} ranks, {nodes} nodes{way}",
+                   [runner.launch(ranks, words, {"LONGSHORE_NODES_COUNT": nodes} | (settings or {}))],
+                   check=all_offloaded("device", ranks))
+
+    for name in libraries:
+        one(name, 2, 1)
+    one("CUDA", 2, 2)
+    for ranks in (2, 3):
+        stand_in = os.path.join(runner.options.build, "tests/mpi/device/libcuda.so.1")
+        runner.run(f"device memory, counted, {ranks} ranks",
+                   [runner.launch(ranks, [runner.program("device"), stand_in, "count"], {})], check=packed_as_said(ranks))
+    if runner.options.flavour == "openmpi" or WHOLE:
+        one("CUDA", 4, 2)
+        one("CUDA", 4, 2, ", no cooperative wait", {"LONGSHORE_WAIT_COOPERATIVE": "off"})
+        one("CUDA", 3, 2, ", hierarchical", HIERARCHICAL)
+        one("CUDA", 3, 2, ", through staging memory", STAGING)
+
+
 def how_moved(**wanted):
     """A check of how ranks reached each other's memory: the counts named, some or none."""
     def check(stats, _):
@@ -572,6 +615,8 @@ def reduced(runner):
     runner.run("off on all", [runner.launch(2, collectives, {"LONGSHORE_OFFLOAD": "off"})], offloaded=False,
                reject="longshore:")
     runner.run("no memory to pack in", [runner.launch(2, [runner.program("no_memory")], {})])
+    stand_in = os.path.join(runner.options.build, "tests/mpi/device/libcuda.so.1")
+    runner.run("device memory", [runner.launch(2, [runner.program("device"), stand_in], {})], check=all_offloaded("device", 2))
     unreadable = [runner.program("offload_errors"), "unreadable"]
     runner.run("unreadable memory", [runner.launch(2, unreadable, {})])
     runner.run("unreadable memory, fatal", [runner.launch(2, [*unreadable, "fatal"], {})], code=1,
@@ -586,14 +631,14 @@ def main():
     parser.add_argument("--mpirun", required=True)
     parser.add_argument("--only", choices=("programs", "built_in", "uncooperative", "variations", "threads", "stress", "errors",
                                            "crossing", "late", "agreement", "algorithms", "staging", "landing",
-                                           "files", "memory", "times"))
+                                           "files", "memory", "device", "times"))
     parser.add_argument("--reduced", action="store_true", help="few jobs, small ones")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="in the environment of all jobs")
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
     parts = (programs, built_in, uncooperative, variations, threads, stress, errors, crossing, late, agreement, algorithms,
-             staging, landing, files, memory, times)
+             staging, landing, files, memory, device, times)
     same_everywhere = (uncooperative, crossing, late, algorithms, staging, landing, memory, times)
     for part in (reduced,) if runner.options.reduced else parts:
         if runner.options.only is None and part in same_everywhere and runner.options.flavour != "openmpi" and not WHOLE:
