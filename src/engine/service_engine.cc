@@ -12,7 +12,9 @@ constexpr uint32_t kGroupCacheSize = 1024;
 constexpr uint32_t kRepliesMax = 256, kAlongsMax = 64;
 constexpr uint32_t kLandedMax = 1024;
 constexpr uint32_t kActionsPerFrame = 16;
-constexpr uint32_t kRelaysMax = 64, kOfferedMax = 4096, kPassesMax = 256;
+constexpr uint32_t kRelaysMax = 64, kPassesMax = 256;
+// Of each relay's parent so many slots can be ours, and no more is told of than there is room for.
+constexpr uint32_t kOfferedMax = kRelaysMax * kPinsOfChildMax;
 constexpr uint32_t kShareBucketsMax = 1u << 12;
 
 uint32_t power_of_two(uint32_t n) {

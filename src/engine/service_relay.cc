@@ -224,7 +224,7 @@ void ServiceEngine::State::offer_chunk(uint32_t move) {
 bool ServiceEngine::State::offer_to(const Relay::Child& child, uint32_t move) {
     StagedMove& m = moves[move];
     if (m.pin_count == kRelayChildrenMax || (m.pin_count == 0 && pinned + 1 >= limits.staging_slots) ||
-        peer(child.at).lost || m.done != 0)
+        peer(child.at).lost || peer(child.at).pins == kPinsOfChildMax || m.done != 0)
         return false;
     Message message;
     message.kind = MessageKind::kOffer;
@@ -235,6 +235,7 @@ bool ServiceEngine::State::offer_to(const Relay::Child& child, uint32_t move) {
     message.relayed.bytes = m.copy.bytes;
     if (!add(child.at, message)) return false;
     if (m.pin_count == 0) ++pinned;
+    ++peer(child.at).pins;
     m.pins[m.pin_count++] = {child.at, incarnation_of(child.ticket)};
     return true;
 }
@@ -278,6 +279,7 @@ void ServiceEngine::State::on_taken(ServiceAddress from, const Relayed& m) {
 
 void ServiceEngine::State::unpin(uint32_t move, uint32_t pin) {
     StagedMove& m = moves[move];
+    --peer(m.pins[pin].at).pins;
     m.pins[pin] = m.pins[--m.pin_count];
     if (m.pin_count != 0) return;
     --pinned;
@@ -301,8 +303,10 @@ void ServiceEngine::State::drop_pins(ServiceAddress of, uint32_t before) {
 
 void ServiceEngine::State::on_offer(ServiceAddress from, uint32_t from_incarnation, const Relayed& offer) {
     const uint32_t i = offered.take();
-    if (i == kNone) {  // more than we can have asked for
-        ++counters->malformed_messages;
+    if (i == kNone) {
+        // Slots are never more than there is room for; what is not in one is read at the source.
+        if (offer.slot != Relayed::kNoSlot) ++counters->malformed_messages;
+        if (Relay* r = asking(offer.ticket)) go_alone(r);
         return;
     }
     offered[i].from = from;

@@ -20,6 +20,7 @@ struct DroppedMark {
     uint32_t when = 0;  // the last was; 0: none was
 };
 constexpr uint32_t kRelayChildrenMax = 12;  // a binomial tree of 4,096 nodes
+constexpr uint32_t kPinsOfChildMax = 256;   // slots that one service process is offered at once
 // In the id of an action: it belongs to a staged move.
 constexpr uint32_t kMoveId = 0x80000000u;
 
@@ -310,6 +311,7 @@ struct Peer {
     uint32_t incarnation = 0;  // newest heard of
     bool lost = false;
     bool hello_due = false;
+    uint32_t pins = 0;  // slots of ours that it may still read
     bool open = false;  // a frame has been begun
     FrameWriter frame;
 };

@@ -1,6 +1,8 @@
 // Broadcasts from service process to service process: what the source's memory is read for, and what not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cluster.h"
 
 namespace longshore {
@@ -89,6 +91,44 @@ TEST(Relay, ALateParentKeepsNobodyWaiting) {
         const Read read = broadcast(4, 1, 0, chunks * kChunk, 8, 2);
         EXPECT_GT(read.refused, 0u);
     }
+}
+
+// Who offers more than can be remembered in one go gets all of his slots back.
+TEST(Relay, EveryOfferIsAnswered) {
+    Cluster::Shape shape;
+    shape.ranks_of_node = {1, 1, 1};
+    shape.service_limits.staging_slots = 8;
+    shape.service_limits.staging_slot_bytes = shape.chunk_bytes;
+    Cluster c(shape);
+    ServiceEngine& child = c.service(0, 0);
+    constexpr uint32_t kOffers = 6000;
+    WakeSet wake;
+    for (uint32_t slot = 0; slot < kOffers;) {
+        std::byte buffer[kFrameBytesMax];
+        FrameWriter writer;
+        writer.start(buffer, sizeof buffer, {.sender = {NodeId{1}, ServiceId{0}}, .incarnation = 1});
+        Message m;
+        m.kind = MessageKind::kOffer;
+        m.relayed.ticket = 77;
+        m.relayed.slot = slot;
+        m.relayed.serial = slot + 1;
+        for (; slot < kOffers && writer.add(m); m.relayed.slot = ++slot, m.relayed.serial = slot + 1) {
+        }
+        child.on_frame(writer.finish(), &wake);
+    }
+    std::vector<bool> taken(kOffers);
+    Action action;
+    while (child.next(&action, &wake)) {
+        FrameReader reader;
+        FrameHeader header;
+        Message m;
+        if (action.kind != Action::Kind::kSend || !reader.start(action.data, &header)) continue;
+        while (reader.next(&m) == FrameReader::Result::kMessage)
+            if (m.kind == MessageKind::kTaken && m.relayed.serial == m.relayed.slot + 1)
+                taken.at(m.relayed.slot) = true;
+    }
+    EXPECT_EQ(std::count(taken.begin(), taken.end(), true), kOffers);
+    EXPECT_EQ(child.counters().malformed_messages, 0u);
 }
 
 }  // namespace
