@@ -76,9 +76,10 @@ inline bool claim_chunk(Atomic<ChunkWord>& word, uint64_t generation, WorkerId w
                                         std::memory_order_acq_rel, std::memory_order_acquire);
 }
 
-// Ends one's own claim. Release: the bytes are there before the word says so.
+// Ends one's own claim. The bytes are there before the word says so; and who looks afterwards whether that
+// was the last, or whether anybody sleeps for it, sees what others have settled before they looked.
 inline void settle_chunk(Atomic<ChunkWord>& word, uint64_t generation, ChunkState state) {
-    word.store(chunk_word(generation, state), std::memory_order_release);
+    word.exchange(chunk_word(generation, state), std::memory_order_seq_cst);
 }
 
 // Sets free what a worker held that the kernel says is gone. Never call it for one that may still run.

@@ -288,7 +288,7 @@ void Mover::finish(const Copy& copy, MoveResult result, WakeSet* wake) {
     }
     // Sequentially consistent, as are the looks in announce_block: of two workers that settle the last two
     // chunks of a block at the same time, at least one sees both settled.
-    word.exchange(chunk_word(copy.generation, state), std::memory_order_seq_cst);
+    settle_chunk(word, copy.generation, state);
     if (state == ChunkState::kRankOnly) {
         memory_.ring_rank(copy.destination, wake);
         memory_.ring_rank(copy.giver, wake);

@@ -189,9 +189,8 @@ void ServiceEngine::State::settle_read(uint32_t i, uint64_t claim_offset, uint64
         q.failed = true;
         note_error(record, OperationError::kUnreadable);
     }
-    memory.at<Atomic<ChunkWord>>(claim_offset)
-        ->exchange(chunk_word(q.generation, moved ? ChunkState::kLanded : ChunkState::kFailed),
-                   std::memory_order_seq_cst);
+    settle_chunk(*memory.at<Atomic<ChunkWord>>(claim_offset), q.generation,
+                 moved ? ChunkState::kLanded : ChunkState::kFailed);
     if (lands) {
         announce_landing(memory, w.local, w.record, q.generation, q.n.source, wake);
         return;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "fabric/shm/region.h"
 #include "host/far.h"
 
 namespace longshore {
@@ -58,6 +59,15 @@ Io receive_control(ls_context& c, void* buffer, size_t capacity, size_t* bytes,
 
 namespace {
 
+// A process that dies lets go of its locks before its devices, by which bytes may still come in. A pid that
+// is another's by now keeps nobody for long.
+bool is_over(const ls_context& c, uint16_t service, ls_context::Life& life, uint64_t now) {
+    constexpr uint64_t kLongestNs = 2'000'000'000;
+    if (life.unlocked_since_ns == 0) life.unlocked_since_ns = now;
+    return process_is_over(c.memory.service(ServiceId{service}).pid.load(std::memory_order_acquire)) ||
+           now - life.unlocked_since_ns > kLongestNs;
+}
+
 // Claims of incarnations that the kernel says are gone are set free; whether all service processes are there.
 void look_at_lives(ls_context& c, uint64_t now) {
     c.service_gone = false;
@@ -66,6 +76,9 @@ void look_at_lives(ls_context& c, uint64_t now) {
         const uint32_t newest = std::min<uint32_t>(
             c.memory.service(ServiceId{s}).incarnation.load(std::memory_order_acquire), kIncarnationMax);
         while (life.gone < newest && !has_life_lock(c.memory_file.get(), ServiceId{s}, life.gone + 1)) {
+            // One that has a successor is over: it was waited for.
+            if (life.gone + 1 == newest && !is_over(c, s, life, now)) break;
+            life.unlocked_since_ns = 0;
             ++life.gone;
             const WorkerId worker = service_worker(ServiceId{s}, static_cast<uint16_t>(life.gone));
             const uint32_t freed = free_lost_claims(c.memory, worker, &c.wake);
@@ -200,7 +213,8 @@ void ls_sleeper_sleep(ls_sleeper* sleeper, uint64_t timeout_ns) {
         return;
     }
     constexpr uint64_t kSecondNs = 1'000'000'000;
-    const timespec timeout{static_cast<time_t>(timeout_ns / kSecondNs), static_cast<long>(timeout_ns % kSecondNs)};
+    const timespec timeout{static_cast<time_t>(timeout_ns / kSecondNs),
+                           static_cast<long>(timeout_ns % kSecondNs)};
     pollfd ready{sleeper->fd, POLLIN, 0};
     ppoll(&ready, sleeper->fd >= 0, &timeout, nullptr);
 }

@@ -179,6 +179,7 @@ struct ls_context {
     struct Life {
         uint32_t gone = 0;  // the newest incarnation known to be gone
         uint64_t gone_since_ns = 0;
+        uint64_t unlocked_since_ns = 0;  // the next one has let go of its lock, and may not be over yet
     };
     std::vector<Life> lives;  // by service process
     bool service_gone = false, said_why = false;

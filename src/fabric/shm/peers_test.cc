@@ -128,5 +128,21 @@ TEST(Peers, OneThatIsGoneIsNotStillThere) {
     EXPECT_FALSE(peers.is_still_there(span));
 }
 
+TEST(Process, IsOverWhenItHasLetGoOfAllItHad) {
+    const pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    EXPECT_FALSE(process_is_over(static_cast<uint32_t>(child)));
+    EXPECT_FALSE(process_is_over(static_cast<uint32_t>(getpid())));
+    kill(child, SIGKILL);
+    siginfo_t info;
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+    EXPECT_TRUE(process_is_over(static_cast<uint32_t>(child))) << "nobody has asked for its status yet";
+    waitpid(child, nullptr, 0);
+    EXPECT_TRUE(process_is_over(static_cast<uint32_t>(child)));
+}
+
 }  // namespace
 }  // namespace longshore

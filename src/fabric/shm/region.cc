@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <string_view>
+
 #include "fabric/shm/system.h"
 
 namespace longshore {
@@ -12,18 +14,37 @@ namespace {
 constexpr uint32_t kSpanMagic = 0x4c535032;  // "2PSL"
 }
 
-uint64_t process_start_time(uint32_t pid) {
-    char path[32], text[1024];
+namespace {
+// From field 3 on (proc(5)), counted after the name in brackets, which may hold anything. Empty: there is no
+// such process.
+std::string_view fields_of(uint32_t pid, std::span<char> text) {
+    char path[32];
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
     const Fd fd(open(path, O_RDONLY | O_CLOEXEC));
-    if (!fd) return 0;
-    const ssize_t got = read(fd.get(), text, sizeof text - 1);
-    if (got <= 0) return 0;
-    text[got] = 0;
-    // Field 22, counted after the name in brackets, which may hold anything.
-    const char* at = strrchr(text, ')');
-    for (int field = 2; at != nullptr && field < 22; ++field) at = strchr(at + 1, ' ');
-    return at == nullptr ? 0 : strtoull(at + 1, nullptr, 10);
+    if (!fd) return {};
+    const ssize_t got = read(fd.get(), text.data(), text.size() - 1);
+    if (got <= 0) return {};
+    text[static_cast<size_t>(got)] = 0;
+    const char* const end = strrchr(text.data(), ')');
+    return end != nullptr && end[1] == ' ' ? std::string_view(end + 2) : std::string_view();
+}
+}  // namespace
+
+uint64_t process_start_time(uint32_t pid) {
+    char text[1024];
+    std::string_view rest = fields_of(pid, text);
+    for (int field = 3; field < 22; ++field) {
+        const size_t space = rest.find(' ');
+        if (space == std::string_view::npos) return 0;
+        rest.remove_prefix(space + 1);
+    }
+    return strtoull(rest.data(), nullptr, 10);
+}
+
+bool process_is_over(uint32_t pid) {
+    char text[1024];
+    const std::string_view rest = fields_of(pid, text);
+    return rest.empty() || rest[0] == 'Z' || rest[0] == 'X';
 }
 
 void encode_span(const ProcessSpan& span, std::byte* out) {

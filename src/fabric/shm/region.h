@@ -27,6 +27,9 @@ struct ProcessSpan {
 
 // 0 if there is no such process (or it cannot be seen).
 uint64_t process_start_time(uint32_t pid);
+// Whether it has let go of all it had: what it was about to do by a device, too. (Its locks are gone
+// earlier.)
+bool process_is_over(uint32_t pid);
 
 constexpr size_t kProcessSpanBytes = 72;
 void encode_span(const ProcessSpan& span, std::byte* out);
