@@ -460,8 +460,6 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
         if (c->options.service_count == 0 || c->options.service_count > kServicesPerNodeMax || c->size == 0 ||
             c->rank >= c->size || c->options.chunk_bytes == 0 || c->options.chunk_bytes > UINT32_MAX)
             return static_cast<int>(LS_ERR_ARGUMENT);
-        // Where Yama restricts who may read a process's memory, this lets any process of this user.
-        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
         c->alive = Mapping::anonymous(4096);
         if (c->alive && madvise(c->alive.data(), 4096, MADV_WIPEONFORK) == 0)
             c->alive.data()[0] = std::byte{1};
@@ -473,6 +471,10 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
             *out = c.release();
             return static_cast<int>(LS_OK);
         }
+        // Where Yama restricts who may read a process's memory, this lets any process of this user, until the
+        // context goes. Nobody in particular can be named: peers and service processes have no ancestor in
+        // common but the first process.
+        c->may_be_read = prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
         const auto pid = static_cast<uint32_t>(getpid());
         c->probe_value = mix64(now_ns() ^ pid);
         const Identity mine{machine_identity(*options),
@@ -480,9 +482,9 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
                             reinterpret_cast<uint64_t>(&c->probe_value),
                             c->probe_value,
                             pid,
-                            1,
+                            c->alive ? 1u : 0u,
                             seat_of_process(0)};
-        if (!c->alive || start_exchange(*c, mine) != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        if (start_exchange(*c, mine) != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
         *out = c.release();
         return static_cast<int>(LS_OK);
     });

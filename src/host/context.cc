@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -159,7 +160,9 @@ void look_around(ls_context& c, uint64_t now) {
 using namespace longshore;
 
 ls_context::ls_context() = default;
-ls_context::~ls_context() = default;
+ls_context::~ls_context() {
+    if (may_be_read) prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+}
 
 const char* ls_context_error(const ls_context* context) {
     return context->error.c_str();

@@ -183,6 +183,7 @@ struct ls_context {
     };
     std::vector<Life> lives;  // by service process
     bool service_gone = false, said_why = false;
+    bool may_be_read = false;  // by any process of this user, where Yama would forbid it
 
     std::vector<ls_trace_event> trace;  // a ring
     uint64_t trace_written = 0, trace_taken = 0;

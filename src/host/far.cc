@@ -80,8 +80,7 @@ int Far::connect() {
     steps_ = FarExchange(0, c_.exchange);
     std::string error;
     const char* reason = "";
-    if (!agent_.connect(agent.name, agent.token, c_.options.shared.file, c_.options.limit_s,
-                        &error)) {
+    if (!agent_.connect(agent.name, agent.token, c_.options.shared.file, c_.options.limit_s, &error)) {
         steps_.fail(error);
     } else if (connecting_ = start_connecting(c_.options.dpu, &reason); !connecting_) {
         steps_.fail(on_dpu(c_, std::string("cannot be reached: ") + reason));

@@ -81,6 +81,7 @@ std::string place_ranks(ls_context& c) {
     std::vector<std::vector<Seat>> seats(c.node_count);  // by local rank
     for (uint32_t r = 0; r < c.size; ++r) {
         const Identity who = received<Identity>(c, r);
+        if (who.ok == 0) return "rank " + std::to_string(r) + " has no memory for it";
         const uint64_t node = machine_count > 1         ? machines[r]
                               : c.options.nodes_strided ? r % c.node_count
                                                         : uint64_t{r} * c.node_count / c.size;

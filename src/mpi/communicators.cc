@@ -69,8 +69,11 @@ ls_group* agree_on_group(MPI_Comm comm) {
     int rc;
     {
         ContextLock lock;
-        rc = ls_group_start(shim().context, &exchange.api, &group);
+        rc = fails_for_tests("group") ? static_cast<int>(LS_ERR_UNAVAILABLE)
+                                      : ls_group_start(shim().context, &exchange.api, &group);
     }
+    if (rc != LS_OK && rc != LS_IN_PROGRESS)
+        end_job("has no memory for a communicator or persistent request");
     while (rc == LS_OK || rc == LS_IN_PROGRESS) {
         exchange.drive();
         {

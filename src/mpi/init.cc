@@ -48,6 +48,21 @@ void say(LogLevel level, const std::string& line) {
     fprintf(stderr, "longshore: %s\n", line.c_str());
 }
 
+void end_job(const char* why) {
+    fprintf(
+        stderr,
+        "longshore: rank %d %s; the job ends here, because other ranks would wait for this one for ever\n",
+        shim().rank, why);
+    usleep(200'000);  // a launcher that kills the job at once forwards nothing more of it
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+    abort();
+}
+
+bool fails_for_tests(const char* what) {
+    const char* const failure = getenv("LONGSHORE_INTERNAL_FAIL");
+    return failure && failure == std::string(what) + ":" + std::to_string(shim().rank);
+}
+
 const char* call_name(Call call) {
     static const char* const names[kCallCount] = {
         "MPI_Alltoall",      "MPI_Alltoallv",      "MPI_Allgather",      "MPI_Allgatherv",
@@ -65,7 +80,7 @@ namespace {
 
 constexpr char kPresentKey[] = "longshore";
 constexpr int kDecisionTag = 32'000;  // below MPI's smallest MPI_TAG_UB (32767)
-constexpr uint64_t kDecisionLimitNs = 60'000'000'000;
+constexpr uint64_t kDecisionLimitNs = 300'000'000'000;
 
 // Making a page shared where it is costs about as much as so many copies of it by way of the system cost more
 // than plain ones: never more than twice the better choice (docs/decisions/0011-shared-allocations.md).
@@ -133,20 +148,18 @@ bool hear_decision(KeySpace& space) {
         if (before == 0 || !space.get(before, kPresentKey, &presence)) say_mixed();
         return false;
     }
-    // Rank 0 is there and will answer, unless it did not see us, and then nobody is offloaded: hence a limit
-    // at all.
+    // Rank 0 is there and will answer: what we have put it finds. A limit is for launchers that do not keep
+    // to that.
     int decision = 0;
     MPI_Request request = MPI_REQUEST_NULL;
     PMPI_Irecv(&decision, 1, MPI_INT, 0, kDecisionTag, MPI_COMM_WORLD, &request);
     const uint64_t end = now_ns() + kDecisionLimitNs;
     for (int done = 0; !done;) {
-        if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+        if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || (!done && now_ns() > end))
+            end_job(
+                "has not heard from rank 0 whether Longshore carries this job (LONGSHORE_OFFLOAD=off does "
+                "without)");
         if (done) break;
-        if (now_ns() > end) {
-            PMPI_Cancel(&request);
-            PMPI_Wait(&request, MPI_STATUS_IGNORE);
-            return false;
-        }
         sched_yield();
     }
     return decision == kEveryRank;
@@ -353,7 +366,11 @@ bool attach() {
     }
 
     CommExchange exchange(s.world);
-    int rc = ls_context_start(&options, &exchange.api, &s.context);
+    int rc = fails_for_tests("context") ? static_cast<int>(LS_ERR_UNAVAILABLE)
+                                        : ls_context_start(&options, &exchange.api, &s.context);
+    // Nobody has been told yet. (Arguments are the same everywhere.)
+    if (rc != LS_OK && rc != LS_IN_PROGRESS && rc != LS_ERR_ARGUMENT)
+        end_job("has no memory to begin with Longshore");
     while (s.context && (rc == LS_OK || rc == LS_IN_PROGRESS)) {
         exchange.drive();
         rc = ls_context_test(s.context);
@@ -401,7 +418,8 @@ void start(KeySpace* space) {
     s.stats_path = s.rank == 0 ? absolute(s.settings.stats_path) : s.settings.stats_path;
     s.trace_path = s.rank == 0 ? absolute(s.settings.trace_path) : s.settings.trace_path;
     trace_begin();
-    if (s.size == 1 || !s.settings.offload || create_group_keyval(&s.keyval) != MPI_SUCCESS) return;
+    if (s.size == 1 || !s.settings.offload) return;
+    if (create_group_keyval(&s.keyval) != MPI_SUCCESS) end_job("cannot mark communicators");
     if (!attach()) return;
     s.oversubscribed = more_busy_than_cores();
     s.place = agreed_place();

@@ -152,6 +152,7 @@ int main(int argc, char** argv) {
     } else if (how == "leaves a child") {
         leave_a_child(argv[2]);
         one_call(4);
+        usleep(500'000);  // so that the test sees service processes before they go
     } else if (how == "leaves a child and exits") {
         leave_a_child(argv[2]);
         MPI_Barrier(MPI_COMM_WORLD);

@@ -387,7 +387,8 @@ def errors(runner):
         for word in ("", "forbidden"):
             runner.run(f"in place, 2 ranks, {nodes} nodes, {word or 'peers may read'}",
                        [runner.launch(2, [runner.program("in_place"), word], {"LONGSHORE_NODES_COUNT": nodes})])
-    runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal")
+    runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal",
+               expect="longshore: MPI_Iallgather on rank")
 
 
 def packed_as_said(ranks):

@@ -35,6 +35,14 @@ class Life(job.JobTest):
         done = subprocess.run([*job.mpirun(2), self.program("life"), how], capture_output=True, timeout=LIMIT_S)
         return done.returncode != 0
 
+    def test_what_fails_on_one_rank_ends_the_job(self):
+        """Its peers have begun to wait for it by then."""
+        for what in ("context", "group"):
+            with self.subTest(what=what):
+                running = self.life("attribute", code=1, LONGSHORE_INTERNAL_FAIL=f"{what}:1")
+                self.assertRegex(running.output, "longshore: rank 1 has no memory .*the job ends here")
+                self.check_nothing_left()
+
     def test_never_calls_mpi(self):
         running = self.life("never", ranks=1)
         self.assertIn("life: ok", running.output)
