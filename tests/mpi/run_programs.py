@@ -269,6 +269,10 @@ def threads(runner):
     unasked = {"OMPI_MPI_THREAD_LEVEL": "3", "MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}
     runner.run("threads, unasked", [runner.launch(2, [runner.program("threads"), "unasked"], unasked)])
     runner.run("threads, serialized", [runner.launch(2, [runner.program("threads"), "serialized"], {})])
+    if runner.options.flavour.startswith("mpich"):  # a thread of the MPI's own that drives it
+        for words in (["waits"], ["persistent"], ["stress", "1", "60"]):
+            runner.run(f"{words[0]}, progress thread",
+                       [runner.launch(2, [runner.program(words[0]), *words[1:]], {"MPICH_ASYNC_PROGRESS": "1"})])
 
 
 def stress(runner):
