@@ -28,7 +28,7 @@ packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help compatibility deps mpis ucx ucx-aarch64 build test test-main test-asan test-tsan campaigns test-mutants test-mpi test-kill \
-    test-stress test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz demo venv man format clean
+    test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -111,7 +111,7 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 	    --output-log build/$*/ctest.log
 
 # What 'make test' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
-campaigns: test-mpi test-kill test-stress test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 ## all the test-... below, one after the other
+campaigns: test-mpi test-kill test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 ## all the test-... below, one after the other
 
 test-mpi: build ## the MPI programs in every shape of a job, with each MPI
 	$(quiet)for flavour in openmpi mpich; do \
@@ -142,15 +142,23 @@ test-kill: build ## kill a service process at 200 seeded moments of a job, with 
 	    LONGSHORE_INTERNAL_TEST_MOMENTS=$(or $(MOMENTS),200) LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
 	    python3 tests/mpi/test_loss.py || exit 1; done
 
-# Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2.
+# Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2. Small calls, too: the MPIs' own collectives do not bear
+# datatypes that are freed while a call is open.
+offload_all := $(foreach family,ALLTOALL ALLTOALLV ALLGATHER ALLGATHERV BCAST GATHER GATHERV SCATTER SCATTERV,LONGSHORE_$(family)_ALGORITHM=direct)
 test-stress: build ## random collectives on random communicators, with each MPI (OPERATIONS=1000000 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-stress: SKIP: no $$flavour"; continue; }; \
 	    launch=(mpirun.mpich -np 2); [[ $$flavour == mpich ]] || \
 	    launch=(mpirun.openmpi $(if $(sudo),,--allow-run-as-root) --oversubscribe --mca mpi_yield_when_idle 1 -np 4); \
-	    "$${launch[@]}" env LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so LONGSHORE_NODES_COUNT=$(or $(NODES),2) \
+	    "$${launch[@]}" env $(offload_all) LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so LONGSHORE_NODES_COUNT=$(or $(NODES),2) \
 	    LONGSHORE_STATS=- LONGSHORE_INTERNAL_TEST_PROGRESS=1 build/tests/mpi/$$flavour/mpi_stress_$$flavour \
 	    $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; done
+
+test-soak: build ## half an hour of killed service processes, ten minutes of a link that comes and goes (MINUTES=30 LINK_MINUTES=10 MPI=openmpi)
+	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/soak/soak.py kills --minutes $(or $(MINUTES),30) \
+	    --mpi $(or $(MPI),openmpi) --json build/soak-kills.json
+	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/soak/soak.py links --minutes $(or $(LINK_MINUTES),10) \
+	    --json build/soak-links.json || [[ $$? == 77 ]]
 
 # By default it is allocate: the other choices, with all that depends on it.
 test-alias: build ## the MPI programs and applications with every other choice of LONGSHORE_MEMORY_ALIAS

@@ -4,7 +4,8 @@
 //      stress [seed [operations [native | no-idup]]]
 // native: only what the MPI's own collectives can do, for a run in which they carry the calls. no-idup:
 // without MPI_Comm_idup, whose communicators Open MPI 4.1.4 cannot free over a network while calls on them
-// are open. LONGSHORE_INTERNAL_TEST_PROGRESS=1 shows how far it is.
+// are open. LONGSHORE_INTERNAL_TEST_PROGRESS=1 shows how far it is. LONGSHORE_INTERNAL_TEST_SECONDS=N: it ends after so long,
+// and says every ten seconds how long an alltoall takes then.
 #include <ctime>
 
 #include "stress_call.h"
@@ -52,10 +53,15 @@ class Stress {
           own_(mix(seed, 4, static_cast<uint64_t>(rank), 0)) {
         comms_.push_back(std::make_shared<Comm>(MPI_COMM_WORLD, native_only));
         for (size_t i = 1; i < kCommsMax; ++i) comms_.push_back(make_comm(i));
+        if (const char* seconds = getenv("LONGSHORE_INTERNAL_TEST_SECONDS")) {
+            seconds_ = atof(seconds);
+            MPI_Comm_dup(MPI_COMM_WORLD, &clock_);
+            began_ = MPI_Wtime();
+        }
     }
 
     void run() {
-        for (; step_ < operations_; ++step_) {
+        for (; step_ < operations_ && goes_on(); ++step_) {
             show();
             switch (below(&common_, 16)) {
                 case 0:
@@ -78,9 +84,42 @@ class Stress {
         }
         while (!open_.empty()) complete_some();
         for (size_t i = 1; i < comms_.size(); ++i) free_comm(i);
+        if (clock_ != MPI_COMM_NULL) MPI_Comm_free(&clock_);
     }
 
   private:
+    // The first rank's clock says. At such a moment nothing is open, and calls are timed.
+    bool goes_on() {
+        if (seconds_ == 0 || step_ % 256 != 0) return true;
+        const double now = MPI_Wtime() - began_;
+        int says[2] = {now < seconds_, now - probed_ >= 10};
+        MPI_Bcast(says, 2, MPI_INT, 0, clock_);
+        if (says[1]) {
+            while (!open_.empty()) complete_some();
+            const double us = time_of_alltoall() * 1e6;
+            probed_ = now;
+            if (rank == 0) printf("soak: %.0f s, %llu operations, %.1f us\n", now, static_cast<unsigned long long>(step_), us);
+            fflush(stdout);
+        }
+        if (!says[0] && rank == 0) printf("soak: ends after %llu operations\n", static_cast<unsigned long long>(step_));
+        return says[0] != 0;
+    }
+
+    // The median of some.
+    double time_of_alltoall() {
+        constexpr int kBytes = 16 * 1024, kTimes = 100;
+        std::vector<char> sent(static_cast<size_t>(kBytes * size)), received(sent.size());
+        std::vector<double> times;
+        for (int i = 0; i < kTimes; ++i) {
+            MPI_Barrier(clock_);
+            const double begin = MPI_Wtime();
+            MPI_Alltoall(sent.data(), kBytes, MPI_BYTE, received.data(), kBytes, MPI_BYTE, clock_);
+            times.push_back(MPI_Wtime() - begin);
+        }
+        std::nth_element(times.begin(), times.begin() + kTimes / 2, times.end());
+        return times[kTimes / 2];
+    }
+
     uint64_t label(uint64_t what) const { return mix(seed_, step_, what, 7); }
 
     void collective() {
@@ -308,6 +347,8 @@ class Stress {
 
     const uint64_t seed_, operations_;
     uint64_t step_ = 0;
+    double seconds_ = 0, began_ = 0, probed_ = 0;  // 0: by operations alone
+    MPI_Comm clock_ = MPI_COMM_NULL;
     Random common_, own_;
     std::vector<std::shared_ptr<Comm>> comms_;
     std::vector<std::unique_ptr<Open>> open_;
