@@ -335,6 +335,38 @@ TEST(Listen, TheProgramListensAndRefusesStrangers) {
     rank.close();
 }
 
+uint64_t resident_most_bytes(pid_t pid) {
+    const std::string status = read_proc("/proc/" + std::to_string(pid) + "/status");
+    return std::stoull(status.substr(status.find("VmHWM:") + 6)) * 1024;
+}
+
+// What it is asked for is kept until it is read, and there is a limit to that.
+TEST(Listen, ARankThatReadsNothingCostsItsStandInLittle) {
+    Service service(std::vector<std::string>{"--address", "127.0.0.1", "--port", "0"});
+    service.find_port();
+    Client rank(service.port(), hello_of(1, 0));
+    ASSERT_EQ(rank.answer(), "welcome");
+    const std::vector<pid_t> pids = service.stand_ins();
+    ASSERT_EQ(pids.size(), 1u);
+    const uint64_t before = resident_most_bytes(pids[0]);
+    std::string asked;
+    while (asked.size() < 1 << 16) asked += frame(0, static_cast<uint16_t>(SessionKind::kAskStats), {});
+    constexpr int kTimes = 320;  // 20 MiB, and each answer is as long as its question
+    EXPECT_FALSE(rank.send_often(asked, kTimes));
+    EXPECT_LT(resident_most_bytes(pids[0]) - before, uint64_t{8} << 20);
+    EXPECT_FALSE(rank.is_closed_now());
+}
+
+// A frame is no longer than one that a rank of its job could send.
+TEST(Listen, AFrameThatIsTooLongForItsJobEndsTheStandIn) {
+    Service service(std::vector<std::string>{"--address", "127.0.0.1", "--port", "0"});
+    service.find_port();
+    Client rank(service.port(), hello_of(1, 0));
+    ASSERT_EQ(rank.answer(), "welcome");
+    rank.send_raw(frame(1 << 24, static_cast<uint16_t>(SessionKind::kExchanged), {}));
+    EXPECT_TRUE(rank.is_closed());
+}
+
 TEST(Listen, TheProgramSaysWhatIsWrong) {
     const std::pair<std::vector<std::string>, std::string> cases[] = {
         {{"--config", "/nowhere.conf"}, "longshored listen: /nowhere.conf: No such file or directory\n"},

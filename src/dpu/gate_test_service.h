@@ -93,6 +93,22 @@ class Client {
                   static_cast<ssize_t>(bytes.size()));
     }
     void send_raw(const std::string& text) { send_raw(std::as_bytes(std::span(text))); }
+    // So often, unless the socket takes no more for half a second: then false.
+    bool send_often(const std::string& bytes, int times) {
+        size_t sent = 0;
+        for (uint64_t last_ns = now_ns(); times > 0 && now_ns() < last_ns + 500 * kMillisecondNs;) {
+            const ssize_t took =
+                ::send(stream_.fd(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (took <= 0) {
+                usleep(1000);
+                continue;
+            }
+            last_ns = now_ns();
+            sent = (sent + static_cast<size_t>(took)) % bytes.size();
+            times -= sent == 0;
+        }
+        return times == 0;
+    }
     void end_sending() { shutdown(stream_.fd(), SHUT_WR); }
     void close() { stream_.close(); }
 
@@ -119,13 +135,14 @@ class Client {
         stream_.send(SessionKind::kDescribe, std::span<const std::byte>());
         return hear(SessionKind::kLine);
     }
+    bool is_closed_now() {
+        SessionKind kind;
+        std::span<const std::byte> body;
+        stream_.receive(&kind, &body);
+        return !stream_.open();
+    }
     bool is_closed() {
-        return wait_for([&] {
-            SessionKind kind;
-            std::span<const std::byte> body;
-            stream_.receive(&kind, &body);
-            return !stream_.open();
-        });
+        return wait_for([&] { return is_closed_now(); });
     }
 
   private:

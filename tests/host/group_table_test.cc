@@ -37,6 +37,15 @@ class GroupTableTest : public testing::Test {
     std::vector<Member> members_;
 };
 
+TEST_F(GroupTableTest, AJoinThatIsRefusedHoldsNoGroup) {
+    ASSERT_TRUE(join(1));
+    const std::vector<Member> one(members_.begin(), members_.begin() + 1);
+    GroupSlot slot;
+    EXPECT_FALSE(table_->join(GroupId{1}, one, &slot)) << "it has two members";
+    table_->leave(GroupId{1});
+    EXPECT_EQ(table_->open(), 0u);
+}
+
 TEST_F(GroupTableTest, WaitsForATurnOfEveryService) {
     ASSERT_TRUE(join(1));
     ASSERT_TRUE(join(1));
