@@ -1,0 +1,434 @@
+// A rank that says anything to its stand-in on a DPU: a hello first, then a session with the real stand-in
+// (dpu/stand_in.cc), over a socket. What stands behind the stand-in, the host library, is played here, and
+// asks of each operation that reaches it that all its bytes lie in regions that the rank has opened.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "conversation.h"
+#include "dpu/hello.h"
+#include "dpu/stand_in.h"
+#include "engine/collective.h"
+#include "host/stand_in_post.h"
+
+namespace {
+
+using namespace longshore;
+using namespace longshore::fuzz;
+
+constexpr uint32_t kRanks = 3;
+constexpr size_t kExchangedBytes = 24;  // of each rank, in every exchange that is played here
+constexpr size_t kFrameBytesSentMax = 100'000;
+uint64_t got_far = 0;
+
+// --- the rank
+
+class RankOfDpu {
+  public:
+    RankOfDpu(Choices* choices, Fd socket) : choices_(*choices), socket_(std::move(socket)) {}
+    // The next words; at the end of the input the connection ends.
+    void go_on() {
+        if (!choices_.one_in(3)) listen();
+        if (choices_.over() || sent_ > kFrameBytesSentMax) return socket_.reset();
+        for (int frames = 1 + choices_.byte() % 3; frames > 0; --frames) say();
+    }
+    void leave() { socket_.reset(); }
+    void answer(uint32_t id, uint32_t size) {
+        SessionExchange all;
+        all.id = id;
+        all.ok = !choices_.one_in(16);
+        all.bytes.resize(kExchangedBytes * size);
+        send(SessionKind::kExchanged, encode(all));
+    }
+    void send(SessionKind kind, std::vector<std::byte> body) {
+        last_kind_ = kind;
+        last_ = body;
+        damage(choices_, &body);
+        const uint32_t length = choices_.one_in(64) ? static_cast<uint32_t>(choices_.number())
+                                                    : static_cast<uint32_t>(body.size());
+        if (choices_.one_in(64)) kind = static_cast<SessionKind>(choices_.number());
+        std::vector<std::byte> frame;
+        append(&frame, bytes_of(length));
+        append(&frame, bytes_of(kind));
+        append(&frame, bytes_of(uint16_t{0}));
+        append(&frame, body);
+        sent_ += frame.size();
+        if (socket_) ::send(socket_.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+
+  private:
+    void listen() const {
+        std::byte nowhere[4096];
+        while (socket_ && recv(socket_.get(), nowhere, sizeof nowhere, MSG_DONTWAIT) > 0) {
+        }
+    }
+    void say() {
+        switch (choices_.byte() % 16) {
+            case 0:
+            case 1: {
+                SessionGroup group;
+                group.id = choices_.byte() % 4;
+                group.size = 1 + choices_.byte() % kRanks;
+                group.rank = choices_.byte() % group.size;
+                send(SessionKind::kGroupStart, encode(group));
+                return answer(group.id, group.size);
+            }
+            case 2: {
+                SessionGroup group;
+                group.id = choices_.byte() % 4;
+                group.size = 1;
+                return send(SessionKind::kGroupFree, encode(group));
+            }
+            case 3:
+            case 4:
+            case 5: {
+                SessionOpened opened;
+                opened.region =
+                    choices_.one_in(8) ? static_cast<uint32_t>(choices_.number()) : 1 + choices_.byte() % 3;
+                opened.address = 4096;
+                opened.bytes = choices_.one_in(8) ? choices_.number() : 1024;
+                opened.key.resize(1 + choices_.byte() % 8);
+                return send(SessionKind::kOpened, encode(opened));
+            }
+            case 6:
+                return send(SessionKind::kDescribe, encode(SessionDone{choices_.byte() % 8u, 0, 0}));
+            case 7:
+                return send(SessionKind::kAskStats, {});
+            case 8:
+                return answer(choices_.byte() % 4, 1 + choices_.byte() % kRanks);
+            case 9:
+                return send(last_kind_, last_);
+            default:
+                return send(SessionKind::kPost, encode(post()));
+        }
+    }
+    // As a rank plans it, and then one field of it otherwise.
+    SessionPost post() {
+        SessionPost p;
+        p.operation = choices_.byte() % 8;
+        p.group = choices_.byte() % 4;
+        p.collective = choices_.byte() % kCollectives;
+        p.root = choices_.byte() % kRanks;
+        const uint32_t size = 1 + choices_.byte() % kRanks, rank = choices_.byte() % size;
+        const CollectiveRules& rules = rules_of(static_cast<Collective>(p.collective));
+        fill(rules, rules.gives(Rank{rank}, Rank{p.root}), rules.given, size, &p.send_block_bytes,
+             &p.send_bytes, &p.send_blocks, &p.send_region, &p.send_offset);
+        fill(rules, rules.takes(Rank{rank}, Rank{p.root}), rules.taken, size, &p.recv_block_bytes,
+             &p.recv_bytes, &p.recv_blocks, &p.recv_region, &p.recv_offset);
+        if (choices_.one_in(4)) {
+            p.send_region = 0;
+            p.send_offset = 0;
+            p.data.resize(std::min<uint64_t>(p.send_bytes, 4096));
+        }
+        if (choices_.one_in(4)) change(&p);
+        return p;
+    }
+    void fill(const CollectiveRules& rules, bool there, Blocks blocks, uint32_t size, uint64_t* block_bytes,
+              uint64_t* bytes, std::vector<BlockSpan>* spans, uint32_t* region, uint64_t* offset) {
+        if (!there) return;
+        const uint64_t each = choices_.byte();
+        const uint32_t count = blocks == Blocks::kOne ? 1 : size;
+        *bytes = each * count;
+        *region = 1 + choices_.byte() % 3;
+        *offset = choices_.byte() * 4;
+        if (!rules.by_vector || blocks == Blocks::kOne) {
+            *block_bytes = each;
+            return;
+        }
+        for (uint32_t i = 0; i < count; ++i) spans->push_back({each * i, each});
+    }
+    void change(SessionPost* p) {
+        uint64_t* const wide[] = {&p->send_block_bytes, &p->recv_block_bytes, &p->send_bytes,
+                                  &p->recv_bytes,       &p->send_offset,      &p->recv_offset};
+        uint32_t* const narrow[] = {&p->group, &p->root, &p->send_region, &p->recv_region};
+        switch (choices_.byte() % 4) {
+            case 0:
+                *wide[choices_.byte() % 6] = choices_.number();
+                break;
+            case 1:
+                *narrow[choices_.byte() % 4] = static_cast<uint32_t>(choices_.number());
+                break;
+            case 2:
+                p->self_in_place = !p->self_in_place;
+                break;
+            default:
+                for (auto* spans : {&p->send_blocks, &p->recv_blocks})
+                    if (!spans->empty()) {
+                        BlockSpan& span = (*spans)[choices_.byte() % spans->size()];
+                        (choices_.byte() % 2 != 0 ? span.offset : span.bytes) = choices_.number();
+                    }
+        }
+    }
+
+    Choices& choices_;
+    Fd socket_;
+    SessionKind last_kind_ = SessionKind::kAskStats;
+    std::vector<std::byte> last_;
+    size_t sent_ = 0;
+};
+
+// --- the host library
+
+struct Exchange {
+    std::vector<std::byte> in, out;
+    ls_exchange api{};
+    bool start(const ls_exchange& exchange) {
+        api = exchange;
+        in.resize(kExchangedBytes);
+        out.resize(kExchangedBytes * exchange.size);
+        return api.start(api.user, in.data(), out.data(), kExchangedBytes) == LS_OK;
+    }
+    int test() const { return api.test(api.user); }
+};
+struct Group {
+    Exchange exchange;
+    bool ready = false;
+};
+struct Operation {
+    int tests = 0;
+};
+
+// Of one session. What the stand-in has of the host library's are addresses that only this file looks behind.
+struct Host {
+    Choices* choices = nullptr;
+    RankOfDpu* rank = nullptr;
+    Exchange exchange;
+    bool ready = false;
+    std::set<Group*> groups;
+    std::set<Operation*> operations;
+    std::map<uint32_t, uint64_t> regions;
+    bool posted = false;
+    alignas(ls_context) std::byte context[sizeof(ls_context)] = {};
+};
+Host* host = nullptr;
+
+Group* group_of(ls_group* group) {
+    auto* const own = reinterpret_cast<Group*>(group);
+    require(host->groups.contains(own));
+    return own;
+}
+Operation* operation_of(const ls_operation* operation) {
+    auto* const own = reinterpret_cast<Operation*>(const_cast<ls_operation*>(operation));
+    require(host->operations.contains(own));
+    return own;
+}
+
+// Every byte that the engine may move of this side.
+void require_inside(const MemoryRef& at, uint64_t carried, uint64_t bytes, uint64_t block_bytes,
+                    uint32_t blocks, const std::vector<BlockSpan>& spans) {
+    if (at.region.value == kFarRegionsMax) return;  // which nobody can open: the operation ends in an error
+    uint64_t room = carried;
+    if (at.region.value != 0) {
+        require(host->regions.contains(at.region.value) || (at.offset == 0 && bytes == 0));
+        room = host->regions[at.region.value];
+    }
+    require(at.offset <= room && bytes <= room - at.offset);
+    for (const BlockSpan& span : spans) {
+        if (span.bytes == 0) continue;
+        require(span.offset <= room - at.offset && span.bytes <= room - at.offset - span.offset);
+    }
+    if (spans.empty() && blocks != 0 && block_bytes != 0) require(block_bytes <= (room - at.offset) / blocks);
+}
+
+}  // namespace
+
+int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_context** out) {
+    require(options->staging_bytes <= uint64_t{1} << 30 && options->memory_mode <= LS_MEMORY_STAGING);
+    *out = reinterpret_cast<ls_context*>(host->context);
+    return host->exchange.start(*exchange) ? LS_OK : LS_ERR_UNAVAILABLE;
+}
+int ls_context_test(ls_context*) {
+    const int rc = host->exchange.test();
+    host->ready = rc == LS_OK;
+    if (rc == LS_IN_PROGRESS) host->rank->go_on();
+    if (rc < 0) host->rank->leave();  // it hears that it cannot be served
+    return rc;
+}
+const char* ls_context_error(const ls_context*) {
+    return "it cannot be had";
+}
+void ls_context_free(ls_context*) {
+    require(host->operations.empty());
+}
+int ls_group_start(ls_context*, const ls_exchange* exchange, ls_group** out) {
+    require(host->ready);
+    *out = nullptr;
+    if (host->choices->one_in(8)) return LS_ERR_UNAVAILABLE;
+    auto* const group = new Group;
+    if (!group->exchange.start(*exchange)) abort();
+    host->groups.insert(group);
+    *out = reinterpret_cast<ls_group*>(group);
+    return LS_OK;
+}
+int ls_group_test(ls_group* group) {
+    Group* const own = group_of(group);
+    const int rc = own->exchange.test();
+    own->ready = rc == LS_OK;
+    return rc;
+}
+void ls_group_free(ls_group* group) {
+    if (group == nullptr) return;
+    Group* const own = group_of(group);
+    host->groups.erase(own);
+    delete own;
+}
+void ls_group_shape(const ls_group* group, uint32_t* nodes, uint32_t* ranks_per_node) {
+    require(group_of(const_cast<ls_group*>(group))->ready);
+    *nodes = *ranks_per_node = 1;
+}
+int ls_operation_test(ls_operation* operation, int*) {
+    return operation_of(operation)->tests-- > 0 ? LS_IN_PROGRESS : LS_OK;
+}
+void ls_operation_free(ls_operation* operation) {
+    Operation* const own = operation_of(operation);
+    host->operations.erase(own);
+    delete own;
+}
+void ls_operation_describe(const ls_operation* operation, char* line, size_t bytes) {
+    operation_of(operation);
+    memset(line, 'd', bytes - 1);
+    line[bytes - 1] = 0;
+}
+uint32_t ls_services(const ls_context*, ls_service_stats*, uint32_t) {
+    return 2;
+}
+void ls_rank_bytes(const ls_context*, ls_collective_bytes out[LS_COLLECTIVE_COUNT]) {
+    memset(out, 0, sizeof *out * LS_COLLECTIVE_COUNT);
+}
+int ls_is_node_leader(const ls_context*) {
+    return 1;
+}
+uint32_t ls_node(const ls_context*) {
+    return 0;
+}
+uint32_t ls_node_count(const ls_context*) {
+    return 1;
+}
+void ls_wake(ls_context*) {}
+void ls_sleep(ls_context*, uint64_t) {
+    host->rank->go_on();
+}
+
+namespace longshore {
+
+bool publish_region_of_rank(ls_context&, RegionId region, HostRegion description) {
+    require(host->ready && region.value < kFarRegionsMax);
+    if (region == kArenaRegion || description.key.size() > kHostKeyBytesMax ||
+        description.exported.size() > kExportedBytesMax)
+        return false;
+    require(description.bytes <= UINT64_MAX - description.address);
+    host->regions[region.value] = description.bytes;
+    return true;
+}
+
+int start_for_rank(ls_group* group, const OperationArguments& a, Plan plan, std::vector<std::byte> data,
+                   ls_operation** out) {
+    *out = nullptr;
+    Group* const own = group_of(group);
+    if (!own->ready) return LS_ERR_UNAVAILABLE;
+    const uint32_t size = own->exchange.api.size;
+    const Rank rank{own->exchange.api.rank};
+    require(static_cast<uint8_t>(a.collective) < kCollectives && a.root.value < size);
+    const CollectiveRules& rules = rules_of(a.collective);
+    const auto blocks = [&](bool there, Blocks kind) { return !there ? 0 : kind == Blocks::kOne ? 1 : size; };
+    const auto spans_fit = [&](bool there, Blocks kind, const std::vector<BlockSpan>& spans) {
+        return spans.size() == (there && rules.by_vector && kind == Blocks::kPerRank ? size : 0);
+    };
+    const bool gives = rules.gives(rank, a.root), takes = rules.takes(rank, a.root);
+    require(!a.self_in_place || (gives && takes));
+    require(spans_fit(gives, rules.given, plan.send_blocks) &&
+            spans_fit(takes, rules.taken, plan.recv_blocks));
+    require_inside(a.send, data.size(), plan.send_bytes, a.send_block_bytes, blocks(gives, rules.given),
+                   plan.send_blocks);
+    require_inside(a.recv, 0, plan.recv_bytes, a.recv_block_bytes, blocks(takes, rules.taken),
+                   plan.recv_blocks);
+    host->posted = true;
+    auto* const operation = new Operation{host->choices->byte() % 4};
+    host->operations.insert(operation);
+    *out = reinterpret_cast<ls_operation*>(operation);
+    return LS_OK;
+}
+
+}  // namespace longshore
+
+namespace {
+
+SessionHello hello_of_rank() {
+    SessionHello hello;
+    hello.job = 1;
+    hello.rank = 1;
+    hello.size = kRanks;
+    hello.service_count = 1;
+    hello.service_reads_max = 4;
+    hello.service_spin_us = 1000;
+    hello.service_restarts_max = 16;
+    hello.limit_s = 5;
+    hello.eager_bytes = 16384;
+    hello.chunk_bytes = 262144;
+    hello.staging_bytes = 1 << 24;
+    hello.cores = "auto";
+    hello.agent.resize(8);
+    hello.no_probe = "none";
+    return hello;
+}
+
+// What comes of a hello that is said in two pieces.
+bool hear_hello(Choices& choices, SessionHello* hello) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    const Fd near(ends[0]);
+    Fd far(ends[1]);
+    std::vector<std::byte> body = encode(hello_of_rank()), frame;
+    damage(choices, &body);
+    append(&frame, bytes_of(choices.one_in(32) ? static_cast<uint32_t>(choices.number())
+                                               : static_cast<uint32_t>(body.size())));
+    append(&frame, bytes_of(SessionKind::kHello));
+    append(&frame, bytes_of(uint16_t{0}));
+    append(&frame, body);
+    const size_t first = choices.below(static_cast<uint32_t>(frame.size()));
+    HelloReader reader;
+    HelloReader::State state = HelloReader::State::kPartial;
+    for (const auto part : {std::span(frame).first(first), std::span(frame).subspan(first)}) {
+        if (!part.empty()) ::send(far.get(), part.data(), part.size(), MSG_NOSIGNAL);
+        if (state == HelloReader::State::kPartial) state = reader.read(near.get());
+    }
+    if (state == HelloReader::State::kPartial) {
+        far.reset();
+        require(reader.read(near.get()) == HelloReader::State::kRefused);
+        return false;
+    }
+    if (state == HelloReader::State::kRefused) require(!reader.refusal().reason.empty());
+    if (state != HelloReader::State::kWhole) return false;
+    *hello = reader.hello();
+    require(hello->rank < hello->size && hello->size <= kJobRanksMax);
+    return true;
+}
+
+}  // namespace
+
+extern "C" uint64_t fuzz_conversations_that_got_far() {
+    return got_far;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    Choices choices(data, size);
+    SessionHello hello;
+    if (!hear_hello(choices, &hello) || hello.size > 64) return 0;
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return 0;
+    RankOfDpu rank(&choices, Fd(ends[1]));
+    Host one;
+    one.choices = &choices;
+    one.rank = &rank;
+    host = &one;
+    rank.answer(0, hello.size);
+    const StandInOptions options;
+    run_stand_in(SessionStream(Fd(ends[0]), 5), hello, options);
+    got_far += one.posted;
+    for (Group* group : one.groups) delete group;
+    for (Operation* operation : one.operations) delete operation;
+    return 0;
+}
