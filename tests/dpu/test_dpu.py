@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -183,6 +184,29 @@ class TestDpu(Checks):
             self.assertEqual(len(set(users)), 1, users)
             self.assertIn(users[0], range(70000, 71000))
             self.assertIsNone(job.poll())
+
+    @unittest.skipUnless(job_users(BUILD) and shutil.which("setpriv"), "not root, the build folder is closed to others, or no setpriv")
+    def test_the_capabilities_of_its_unit_are_enough(self):
+        unit = Path(__file__).parents[2] / "packaging/longshored.service"
+        kept = re.search(r"^CapabilityBoundingSet=(.+)$", unit.read_text(encoding="ascii"), re.MULTILINE)[1].split()
+        bounds = ",".join(["-all", *(f"+{name.removeprefix('CAP_').lower()}" for name in kept)])
+        with tempfile.TemporaryDirectory(prefix="longshore-test-dpu-") as folder:
+            script = Path(folder) / "longshored"
+            script.write_text(f"#!/bin/sh\nexec setpriv --no-new-privs --inh-caps=-all --bounding-set={bounds} "
+                              f"{BUILD}/bin/longshored \"$@\"\n", encoding="ascii")
+            script.chmod(0o755)
+            with Service(*job_users(BUILD), longshored=script) as dpu:
+                self.check(run(MPIS[0], 2, "collectives", 4096, LONGSHORE_DPU=dpu.address), "collectives: ok")
+                self.assertNotIn("failed", dpu.said())
+                # It ends the others of a job one of whose stand-ins was killed.
+                with self.job(dpu) as job:
+                    self.wait_for_stand_ins(dpu)
+                    os.kill(dpu.stand_ins()[0], signal.SIGKILL)
+                    self.ends_in_an_error(job)
+                    limit = time.monotonic() + 10
+                    while dpu.said().count("closed") < 2 and time.monotonic() < limit:
+                        time.sleep(0.05)
+                self.assertIn("2 of their stand-ins failed", dpu.said())
 
     @unittest.skipUnless(job_users(BUILD), "not root, or the build folder is closed to others: one job at a time")
     def test_two_jobs_at_once_and_the_service_stays(self):

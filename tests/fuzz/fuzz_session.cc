@@ -21,6 +21,8 @@ using namespace longshore::fuzz;
 
 constexpr uint32_t kRanks = 3;
 constexpr size_t kExchangedBytes = 24;  // of each rank, in every exchange that is played here
+constexpr uint32_t kRegions = 3;
+constexpr uint64_t kRegionBytes = 1024;
 constexpr size_t kFrameBytesSentMax = 100'000;
 uint64_t got_far = 0;
 
@@ -33,6 +35,11 @@ class RankOfDpu {
     void go_on() {
         if (!choices_.one_in(3)) listen();
         if (choices_.over() || sent_ > kFrameBytesSentMax) return socket_.reset();
+        if (!started_ && !choices_.one_in(8)) {
+            for (uint32_t region = 1; region <= kRegions; ++region) open_region(region);
+            start_group(1);
+        }
+        started_ = true;
         for (int frames = 1 + choices_.byte() % 3; frames > 0; --frames) say();
     }
     void leave() { socket_.reset(); }
@@ -68,31 +75,20 @@ class RankOfDpu {
     void say() {
         switch (choices_.byte() % 16) {
             case 0:
-            case 1: {
-                SessionGroup group;
-                group.id = choices_.byte() % 4;
-                group.size = 1 + choices_.byte() % kRanks;
-                group.rank = choices_.byte() % group.size;
-                send(SessionKind::kGroupStart, encode(group));
-                return answer(group.id, group.size);
-            }
+            case 1:
+                return start_group(choices_.byte() % 4);
             case 2: {
                 SessionGroup group;
                 group.id = choices_.byte() % 4;
                 group.size = 1;
+                groups_.erase(group.id);
                 return send(SessionKind::kGroupFree, encode(group));
             }
             case 3:
             case 4:
-            case 5: {
-                SessionOpened opened;
-                opened.region =
-                    choices_.one_in(8) ? static_cast<uint32_t>(choices_.number()) : 1 + choices_.byte() % 3;
-                opened.address = 4096;
-                opened.bytes = choices_.one_in(8) ? choices_.number() : 1024;
-                opened.key.resize(1 + choices_.byte() % 8);
-                return send(SessionKind::kOpened, encode(opened));
-            }
+            case 5:
+                return open_region(choices_.one_in(8) ? static_cast<uint32_t>(choices_.number())
+                                                      : 1 + choices_.byte() % kRegions);
             case 6:
                 return send(SessionKind::kDescribe, encode(SessionDone{choices_.byte() % 8u, 0, 0}));
             case 7:
@@ -105,14 +101,38 @@ class RankOfDpu {
                 return send(SessionKind::kPost, encode(post()));
         }
     }
-    // As a rank plans it, and then one field of it otherwise.
+    void start_group(uint32_t id) {
+        SessionGroup group;
+        group.id = id;
+        group.size = 1 + choices_.byte() % kRanks;
+        group.rank = choices_.byte() % group.size;
+        groups_.try_emplace(id, group);
+        send(SessionKind::kGroupStart, encode(group));
+        answer(id, group.size);
+    }
+    void open_region(uint32_t region) {
+        SessionOpened opened;
+        opened.region = region;
+        opened.address = 4096;
+        opened.bytes = choices_.one_in(8) ? choices_.number() : kRegionBytes;
+        opened.key.resize(1 + choices_.byte() % 8);
+        send(SessionKind::kOpened, encode(opened));
+    }
+    // As a rank plans it, in regions that are large enough, and then one field of it otherwise.
     SessionPost post() {
         SessionPost p;
         p.operation = choices_.byte() % 8;
-        p.group = choices_.byte() % 4;
+        SessionGroup group;
+        group.size = 1;
+        if (!groups_.empty()) {
+            auto any = groups_.begin();
+            std::advance(any, choices_.byte() % groups_.size());
+            group = any->second;
+        }
+        p.group = group.id;
         p.collective = choices_.byte() % kCollectives;
-        p.root = choices_.byte() % kRanks;
-        const uint32_t size = 1 + choices_.byte() % kRanks, rank = choices_.byte() % size;
+        const uint32_t size = group.size, rank = group.rank;
+        p.root = choices_.byte() % size;
         const CollectiveRules& rules = rules_of(static_cast<Collective>(p.collective));
         fill(rules, rules.gives(Rank{rank}, Rank{p.root}), rules.given, size, &p.send_block_bytes,
              &p.send_bytes, &p.send_blocks, &p.send_region, &p.send_offset);
@@ -121,7 +141,7 @@ class RankOfDpu {
         if (choices_.one_in(4)) {
             p.send_region = 0;
             p.send_offset = 0;
-            p.data.resize(std::min<uint64_t>(p.send_bytes, 4096));
+            p.data.resize(p.send_bytes);
         }
         if (choices_.one_in(4)) change(&p);
         return p;
@@ -132,8 +152,8 @@ class RankOfDpu {
         const uint64_t each = choices_.byte();
         const uint32_t count = blocks == Blocks::kOne ? 1 : size;
         *bytes = each * count;
-        *region = 1 + choices_.byte() % 3;
-        *offset = choices_.byte() * 4;
+        *region = 1 + choices_.byte() % kRegions;
+        *offset = uint64_t{choices_.byte()} * (kRegionBytes - *bytes) / UINT8_MAX;  // up to the very end
         if (!rules.by_vector || blocks == Blocks::kOne) {
             *block_bytes = each;
             return;
@@ -168,6 +188,8 @@ class RankOfDpu {
     SessionKind last_kind_ = SessionKind::kAskStats;
     std::vector<std::byte> last_;
     size_t sent_ = 0;
+    bool started_ = false;
+    std::map<uint32_t, SessionGroup> groups_;  // as it has said first
 };
 
 // --- the host library
@@ -388,6 +410,8 @@ bool hear_hello(Choices& choices, SessionHello* hello) {
     append(&frame, bytes_of(SessionKind::kHello));
     append(&frame, bytes_of(uint16_t{0}));
     append(&frame, body);
+    // More than a hello may have, for one that says it is so long.
+    if (choices.one_in(16)) frame.resize(frame.size() + 2 * kHelloBytesMax);
     const size_t first = choices.below(static_cast<uint32_t>(frame.size()));
     HelloReader reader;
     HelloReader::State state = HelloReader::State::kPartial;
