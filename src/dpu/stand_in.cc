@@ -19,7 +19,6 @@ namespace {
 
 constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
-constexpr uint32_t kServicesMax = 256;
 constexpr size_t kGroupsMax = 4096, kOpenMax = 1 << 16;  // of a rank; it never has so many
 constexpr size_t kUnsentBytesMax = 1 << 20;  // beyond which a rank that does not read is not heard, either
 
@@ -250,8 +249,8 @@ void StandIn::tell_stats() {
     static_assert(sizeof(ls_service_stats) == 16 + 19 * 8 + LS_COLLECTIVE_COUNT * sizeof(ls_late_counts));
     std::vector<ls_service_stats> all;
     if (ls_is_node_leader(context_)) {
-        all.resize(kServicesMax);
-        all.resize(std::min(kServicesMax, ls_services(context_, all.data(), kServicesMax)));
+        all.resize(hello_.service_count);
+        all.resize(std::min(hello_.service_count, ls_services(context_, all.data(), hello_.service_count)));
     }
     stream_.send(SessionKind::kStats, std::as_bytes(std::span(all)));
 }
