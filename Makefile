@@ -187,10 +187,11 @@ test-aarch64: deps ucx-aarch64 ## build the service side for 64-bit Arm, a DPU's
 
 # What it has found of use is kept in build/fuzz/corpus for the next time.
 test-fuzz: packages += $(packages_fuzz)
-test-fuzz: deps ## fuzz every decoder with libFuzzer, so many seconds each (SECONDS=600)
+test-fuzz: fuzzed = frames packets selection session agent supervisor
+test-fuzz: deps ## fuzz every decoder and conversation with libFuzzer, so many seconds each (SECONDS=600)
 	$(quiet)cmake --preset fuzz $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
-	$(quiet)cmake --build build/fuzz -j $(J) --target fuzz_frames fuzz_packets fuzz_selection -- $(ninja_flags)
-	$(quiet)for decoder in frames packets selection; do \
+	$(quiet)cmake --build build/fuzz -j $(J) --target $(addprefix fuzz_,$(fuzzed)) -- $(ninja_flags)
+	$(quiet)for decoder in $(fuzzed); do \
 	    mkdir -p build/fuzz/corpus/$$decoder; echo "== fuzz_$$decoder"; \
 	    build/fuzz/bin/fuzz_$$decoder -max_total_time=$(or $(SECONDS),600) -max_len=16384 -print_final_stats=1 \
 	    -verbosity=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$decoder || exit 1; done

@@ -50,6 +50,26 @@ TEST(ShareRanks, UnboundBehindBound) {
     EXPECT_EQ(share_ranks(Seats{kUnbound, cpu(5), kUnbound, cpu(0)}, 2), (Services{1, 0, 1, 0}));
 }
 
+// Other ranks say where they are, and may say anything.
+TEST(ShareRanks, AnySeatsGetAServiceProcess) {
+    const uint32_t numbers[] = {0, 1, 7, UINT32_MAX - 1, UINT32_MAX};
+    Seats seats;
+    for (int copies = 0; copies < 20; ++copies)
+        for (const uint32_t package : numbers)
+            for (const uint32_t core : numbers) seats.push_back({package, core});
+    for (const uint32_t services : {1u, 3u, 16u}) {
+        std::vector<uint32_t> count(services);
+        const Services shared = share_ranks(seats, services);
+        ASSERT_EQ(shared.size(), seats.size());
+        for (const uint16_t s : shared) {
+            ASSERT_LT(s, services);
+            ++count[s];
+        }
+        const auto [least, most] = std::minmax_element(count.begin(), count.end());
+        EXPECT_LE(*most - *least, 1u);
+    }
+}
+
 TEST(ShareRanks, SharesDifferByOneAtMost) {
     for (uint32_t ranks = 1; ranks <= 40; ++ranks)
         for (uint32_t services = 1; services <= 16; ++services) {

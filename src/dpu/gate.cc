@@ -47,6 +47,8 @@ struct Gate::Connection {
     IpAddress address;
     uint64_t until_ns = 0;
     bool leaving = false;  // has its answer; only its end is waited for
+    // Why a rank that has said who it is cannot be served yet; else empty.
+    std::string waits_for;
     HelloReader reader;
 };
 
@@ -59,6 +61,8 @@ bool Gate::listen(std::string* error) {
     port_ = config_.port;
     listeners_ = listen_on(config_.address, &port_, error);
     for (const Fd& listener : listeners_) say("listening at %s", show_listener(listener).c_str());
+    const std::string why = one_at_a_time();
+    if (!listeners_.empty() && !why.empty()) say("serves one job at a time: %s", why.c_str());
     return !listeners_.empty();
 }
 
@@ -85,7 +89,10 @@ int Gate::run() {
         const bool resting = now_ns() < rest_until_ns_;
         for (const Fd& listener : listeners_) polled.push_back({resting ? -1 : listener.get(), POLLIN, 0});
         const size_t first = polled.size(), count = connections_.size();
-        for (const auto& connection : connections_) polled.push_back({connection->stream.fd(), POLLIN, 0});
+        for (const auto& connection : connections_) {
+            const short wanted = connection->waits_for.empty() ? POLLIN : POLLRDHUP;
+            polled.push_back({connection->stream.fd(), wanted, 0});
+        }
         if (poll(polled.data(), polled.size(), wait_ms()) < 0 && errno != EINTR) {
             say("poll: %s", strerror(errno));
             return 1;
@@ -94,10 +101,13 @@ int Gate::run() {
         const uint64_t now = now_ns();
         for (size_t i = 0; i < count; ++i) {
             Connection& connection = *connections_[i];
+            if (!connection.stream.open()) continue;  // served meanwhile: another job has ended
             if (polled[first + i].revents != 0) turn(connection);
             if (!connection.stream.open() || now < connection.until_ns) continue;
             if (connection.leaving)
                 connection.stream.close();
+            else if (!connection.waits_for.empty())
+                refuse(connection, {GateCause::kLimit, std::move(connection.waits_for)});
             else
                 refuse(connection, {GateCause::kSlow, "it did not say who it is in time (limit_s)"});
         }
@@ -151,6 +161,7 @@ void Gate::reap() {
         }
         if (const auto line = jobs_.remove(pid, status)) say("%s", line->c_str());
     }
+    try_waiting();
 }
 
 void Gate::read_config_again() {
@@ -206,9 +217,10 @@ void Gate::meet(Fd socket, const IpAddress& address) {
     connection->stream = SessionStream(std::move(socket), config_.limit_s);
     connection->address = address;
     connection->until_ns = now_ns() + config_.limit_s * kSecondNs;
-    const bool allowed = config_.allow.empty() ||
-                         std::any_of(config_.allow.begin(), config_.allow.end(),
-                                     [&](const IpNetwork& network) { return network.contains(address); });
+    const bool allowed = config_.allow.empty()
+                             ? address.is_loopback()
+                             : std::any_of(config_.allow.begin(), config_.allow.end(),
+                                           [&](const auto& network) { return network.contains(address); });
     if (!allowed) {
         refuse(*connection,
                {GateCause::kNetwork, "`allow` of the DPU's service has no network with this address"});
@@ -234,6 +246,7 @@ void Gate::turn(Connection& connection) {
             connection.stream.close();
         return;
     }
+    if (!connection.waits_for.empty()) return connection.stream.close();  // it does not wait any longer
     switch (connection.reader.read(connection.stream.fd())) {
         case HelloReader::State::kPartial:
             break;
@@ -244,13 +257,34 @@ void Gate::turn(Connection& connection) {
             answer(connection, {true, ""});
             break;
         case HelloReader::State::kWhole:
-            if (const auto refusal = jobs_.refuse(connection.reader.hello(), config_)) {
-                refuse(connection, *refusal);
-            } else {
-                start_stand_in(connection);
-            }
+            try_to_serve(connection);
             break;
     }
+}
+
+void Gate::try_to_serve(Connection& connection) {
+    auto refusal = jobs_.refuse(connection.reader.hello(), connection.address, config_, one_at_a_time());
+    if (!refusal) {
+        start_stand_in(connection);
+    } else if (refusal->may_pass) {
+        connection.waits_for = std::move(refusal->reason);
+    } else {
+        refuse(connection, *refusal);
+    }
+}
+
+void Gate::try_waiting() {
+    for (const auto& connection : connections_) {
+        if (!connection->stream.open() || connection->leaving || connection->waits_for.empty()) continue;
+        connection->waits_for.clear();
+        try_to_serve(*connection);
+    }
+}
+
+// Why there is no user for each job, by which the kernel would keep jobs apart; empty: there is.
+std::string Gate::one_at_a_time() const {
+    if (geteuid() != 0) return "it is not root, and can start them as no other users";
+    return config_.job_users.is_set() ? "" : "job_users is not set";
 }
 
 // The last that it hears from here. It gets a moment to read it: data that arrive at a closed socket would
@@ -263,6 +297,7 @@ void Gate::answer(Connection& connection, const SessionWelcome& welcome) {
     if (!connection.stream.open()) return;
     shutdown(connection.stream.fd(), SHUT_WR);
     connection.leaving = true;
+    connection.waits_for.clear();
     connection.until_ns = now_ns() + kLeaveNs;
 }
 
@@ -294,14 +329,28 @@ void Gate::show_hidden_refusals() {
 
 // --- stand-ins
 
+// As whom the rank's job runs. False: it was refused.
+bool Gate::choose_user(Connection& connection, std::optional<uint32_t>* user) {
+    const uint64_t job = connection.reader.hello().job;
+    if (jobs_.has(job)) return *user = jobs_.user_of(job), true;
+    if (!one_at_a_time().empty()) return true;
+    *user = free_user(config_.job_users, jobs_.users());
+    if (*user) return true;
+    refuse(connection, {GateCause::kLimit, "job_users of the DPU's service is " + show(config_.job_users) +
+                                               ": all of them have jobs, or processes of jobs"});
+    return false;
+}
+
 void Gate::start_stand_in(Connection& connection) {
     const SessionHello& hello = connection.reader.hello();
+    std::optional<uint32_t> user;
+    if (!choose_user(connection, &user)) return;
     const pid_t pid = fork();
-    if (pid == 0) become_stand_in(connection);
+    if (pid == 0) become_stand_in(connection, user);
     if (pid < 0)
         return refuse(connection, {GateCause::kNoProcess, std::string("no process: ") + strerror(errno)});
     ++started_;
-    if (jobs_.add(pid, hello, connection.address))
+    if (jobs_.add(pid, hello, connection.address, user))
         say("job %s opened: %u ranks; rank %u from %s", job_name(hello.job).c_str(), hello.size, hello.rank,
             show(connection.address).c_str());
     connection.stream.close();
@@ -310,8 +359,13 @@ void Gate::start_stand_in(Connection& connection) {
 // There is no PR_SET_PDEATHSIG, and a process group of its own: jobs outlive the service, which can be
 // restarted under them. No session of its own: the kernel shares out cores by session first, and processes
 // that spin in one of them were seen to keep those of others from any core for seconds.
-void Gate::become_stand_in(Connection& connection) {
+void Gate::become_stand_in(Connection& connection, std::optional<uint32_t> user) {
     setpgid(0, 0);
+    if (user && !become_user(*user)) {
+        answer(connection,
+               {false, std::string("the DPU's service cannot start it as another user: ") + strerror(errno)});
+        _exit(1);
+    }
     const SessionHello hello = connection.reader.hello();
     SessionStream stream(connection.stream.take_socket(), hello.limit_s);
     listeners_.clear();

@@ -18,7 +18,8 @@ namespace longshore {
 
 class Gate {
   public:
-    // In the new process: serves the rank, to which nothing was answered yet. Returns the exit status.
+    // In the new process, which is its job's user already: serves the rank, to which nothing was answered
+    // yet. Returns the exit status.
     using StandIn = std::function<int(SessionStream, const SessionHello&)>;
     // At SIGHUP; false, and why: the old configuration stays. May be empty.
     using Reread = std::function<bool(GateConfig*, std::string*)>;
@@ -42,8 +43,12 @@ class Gate {
     void accept_all(const Fd& listener);
     void meet(Fd socket, const IpAddress& address);
     void turn(Connection& connection);
+    void try_to_serve(Connection& connection);
+    void try_waiting();
+    std::string one_at_a_time() const;
+    bool choose_user(Connection& connection, std::optional<uint32_t>* user);
     void start_stand_in(Connection& connection);
-    void become_stand_in(Connection& connection);
+    void become_stand_in(Connection& connection, std::optional<uint32_t> user);
     void answer(Connection& connection, const SessionWelcome& welcome);
     void refuse(Connection& connection, const GateRefusal& refusal);
     void count_refusal(const IpAddress& address, const GateRefusal& refusal);

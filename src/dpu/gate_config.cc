@@ -21,6 +21,7 @@ struct NumberRow {
 };
 constexpr NumberRow kNumbers[] = {
     {"jobs_max", &GateConfig::jobs_max, 65536},
+    {"jobs_per_address_max", &GateConfig::jobs_per_address_max, 65536},
     {"ranks_max", &GateConfig::ranks_max, 65536},
     {"ranks_per_job_max", &GateConfig::ranks_per_job_max, 65536},
     {"ranks_per_address_max", &GateConfig::ranks_per_address_max, 65536},
@@ -60,6 +61,17 @@ bool set_number(const NumberRow& row, std::string_view value, GateConfig* config
     *error = std::string(row.name) + " = " + shown(value) + ": it must be a number from 1 to " +
              std::to_string(row.max);
     return false;
+}
+
+bool set_job_users(std::string_view value, GateConfig* config, std::string* error) {
+    const std::optional<UserRange> users = value.empty() ? UserRange{} : read_user_range(value);
+    if (!users) {
+        *error = "job_users = " + shown(value) +
+                 ": it must be numbers of users that nobody else has, such as 70000-70999, and not root's";
+        return false;
+    }
+    config->job_users = *users;
+    return true;
 }
 
 bool set_address(std::string_view value, GateConfig* config, std::string* error) {
@@ -102,6 +114,7 @@ bool set_gate_value(std::string_view name, std::string_view value, GateConfig* c
     if (name == "address") return set_address(value, config, error);
     if (name == "port") return set_port(value, config, error);
     if (name == "allow") return set_allow(value, config, error);
+    if (name == "job_users") return set_job_users(value, config, error);
     const auto* row = std::find_if(std::begin(kNumbers), std::end(kNumbers),
                                    [&](const auto& one) { return name == one.name; });
     if (row != std::end(kNumbers)) return set_number(*row, value, config, error);
@@ -135,11 +148,20 @@ bool load_gate_config(const std::string& path, GateConfig* config, std::string* 
     return false;
 }
 
+bool is_complete(const GateConfig& config, std::string* error) {
+    const std::optional<IpAddress> address = read_ip_address(config.address);
+    if (!config.allow.empty() || (address && address->is_loopback())) return true;
+    *error =
+        "allow is not set: name the hosts that this DPU serves (allow = 10.1.0.7/32), or everybody (allow = "
+        "0.0.0.0/0, ::/0); only a service whose address is one of loopback can do without";
+    return false;
+}
+
 std::string show(const GateConfig& config) {
     std::string text =
         "address = " + config.address + "\nport = " + std::to_string(config.port) + "\nallow =";
     for (size_t i = 0; i < config.allow.size(); ++i) text += (i == 0 ? " " : ", ") + show(config.allow[i]);
-    text += '\n';
+    text += config.job_users.is_set() ? "\njob_users = " + show(config.job_users) + "\n" : "\njob_users =\n";
     for (const NumberRow& row : kNumbers)
         text += std::string(row.name) + " = " + std::to_string(config.*row.field) + "\n";
     return text;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dpu/ip_address.h"
+#include "dpu/job_users.h"
 #include "session/session.h"
 
 namespace longshore {
@@ -15,8 +16,10 @@ namespace longshore {
 struct GateConfig {
     std::string address = "*";     // to listen at: a name or an address; *: all of this machine
     uint16_t port = kSessionPort;  // 0: any that is free, said in the log
-    std::vector<IpNetwork> allow;  // from which ranks may come; empty: from everywhere
+    std::vector<IpNetwork> allow;  // from which ranks may come; empty: from this machine alone
+    UserRange job_users;           // one of them for each job; none: one job at a time
     uint32_t jobs_max = 64;
+    uint32_t jobs_per_address_max = 32;  // counted to the address of each job's first rank
     uint32_t ranks_max = 2048;
     uint32_t ranks_per_job_max = 1024;
     uint32_t ranks_per_address_max = 1024;
@@ -31,6 +34,9 @@ bool load_gate_config(const std::string& path, GateConfig* config, std::string* 
 
 // One value, as on a line of the file.
 bool set_gate_value(std::string_view name, std::string_view value, GateConfig* config, std::string* error);
+
+// Once all values are there. False, and what to do: it leaves open who may come.
+bool is_complete(const GateConfig& config, std::string* error);
 
 // As a file that says the same.
 std::string show(const GateConfig& config);

@@ -61,7 +61,9 @@ TEST(GateConfigs, ReadEveryName) {
     wanted.address = "10.1.0.1";
     wanted.port = 99;
     wanted.allow = {network("10.1.0.0/16"), network("fd00::/8")};
+    wanted.job_users = {70000, 70999};
     wanted.jobs_max = 2;
+    wanted.jobs_per_address_max = 1;
     wanted.ranks_max = 3;
     wanted.ranks_per_job_max = 4;
     wanted.ranks_per_address_max = 5;
@@ -70,7 +72,8 @@ TEST(GateConfigs, ReadEveryName) {
     std::string error;
     EXPECT_TRUE(
         parse_gate_config("# all\n\naddress = 10.1.0.1\nport=99\r\n  allow = 10.1.0.0/16 ,fd00::/8 # two\n"
-                          "jobs_max = 2\nranks_max = 3\nranks_per_job_max = 4\nranks_per_address_max = 5\n"
+                          "job_users = 70000-70999\njobs_max = 2\njobs_per_address_max = 1\nranks_max = "
+                          "3\nranks_per_job_max = 4\nranks_per_address_max = 5\n"
                           "limit_s = 6",
                           &config, &error))
         << error;
@@ -89,11 +92,49 @@ TEST(GateConfigs, SayWhereTheyAreWrong) {
     EXPECT_EQ(error_of("ranks_max = 0"), "line 1: ranks_max = 0: it must be a number from 1 to 65536");
     EXPECT_EQ(error_of("allow = 10.0.0.0/8, 10.0.0.1/8"),
               "line 1: allow: \"10.0.0.1/8\" is not a network such as 10.1.0.0/16 or fd00:1::/32");
-    for (const char* bad : {"= 1", "port = 65536", "port = -1", "port =", "limit_s = 0", "limit_s = 3601",
-                            "limit_s = 1s", "jobs_max = 65537", "jobs_max = 2 3", "allow = ,",
-                            "allow = 10.0.0.0/8,", "address =", "address = a b", "x"})
+    for (const char* bad : {"= 1",
+                            "port = 65536",
+                            "port = -1",
+                            "port =",
+                            "limit_s = 0",
+                            "limit_s = 3601",
+                            "limit_s = 1s",
+                            "jobs_max = 65537",
+                            "jobs_max = 2 3",
+                            "allow = ,",
+                            "job_users = 0-5",
+                            "job_users = 5-4",
+                            "job_users = 1-4294967295",
+                            "job_users = 1-",
+                            "job_users = -1",
+                            "job_users = 1 - 2",
+                            "allow = 10.0.0.0/8,",
+                            "address =",
+                            "address = a b",
+                            "x"})
         EXPECT_TRUE(error_of(bad).starts_with("line 1: ")) << bad;
     EXPECT_NE(error_of("a\x1b[31m = 1").find("a?[31m"), std::string::npos);
+}
+
+// Who forgets it would let everybody start processes here.
+TEST(GateConfigs, WhoMayComeMustBeSaid) {
+    const auto complete = [](const char* text) {
+        GateConfig config;
+        std::string error;
+        EXPECT_TRUE(parse_gate_config(text, &config, &error)) << error;
+        const bool is = is_complete(config, &error);
+        EXPECT_EQ(error.empty(), is);
+        EXPECT_EQ(error.find("allow = 0.0.0.0/0, ::/0") == error.npos, is) << error;
+        return is;
+    };
+    EXPECT_FALSE(complete(""));
+    EXPECT_FALSE(complete("allow ="));
+    EXPECT_FALSE(complete("address = 10.1.0.1"));
+    EXPECT_FALSE(complete("address = localhost"));  // a name can lead anywhere
+    EXPECT_TRUE(complete("address = 127.0.0.1"));
+    EXPECT_TRUE(complete("address = ::1"));
+    EXPECT_TRUE(complete("allow = 0.0.0.0/0, ::/0"));
+    EXPECT_TRUE(complete("allow = 10.1.0.7"));
 }
 
 TEST(GateConfigs, FilesThatCannotBeReadAreErrors) {
@@ -109,8 +150,8 @@ TEST(GateConfigs, FilesThatCannotBeReadAreErrors) {
 // What is accepted says the same when it is shown and read again.
 TEST(GateConfigs, SurviveRandomText) {
     std::mt19937 random(20250602);
-    const std::string words[] = {"port", "allow",      "jobs_max", "=",  " ",       "\n", "#",
-                                 "1",    "10.0.0.0/8", ",",        "::", "address", "*"};
+    const std::string words[] = {"port", "allow", "jobs_max",   "=", " ",  "\n",      "#", "job_users",
+                                 "1-2",  "1",     "10.0.0.0/8", ",", "::", "address", "*"};
     int accepted = 0;
     for (int round = 0; round < 50000; ++round) {
         std::string text, error;

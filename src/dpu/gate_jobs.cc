@@ -36,11 +36,22 @@ std::string job_name(uint64_t job) {
     return text;
 }
 
-std::optional<GateRefusal> GateJobs::refuse(const SessionHello& hello, const GateConfig& config) const {
+std::optional<GateRefusal> GateJobs::refuse(const SessionHello& hello, const IpAddress& address,
+                                            const GateConfig& config,
+                                            const std::string& one_at_a_time) const {
     const auto found = jobs_.find(hello.job);
     if (found == jobs_.end()) {
         if (jobs_.size() >= config.jobs_max)
             return over_limit("jobs_max", config.jobs_max, "so many other jobs are there");
+        const auto opened_there = std::count_if(
+            jobs_.begin(), jobs_.end(), [&](const auto& job) { return job.second.opened_from == address; });
+        if (opened_there >= static_cast<ptrdiff_t>(config.jobs_per_address_max))
+            return over_limit("jobs_per_address_max", config.jobs_per_address_max,
+                              "so many jobs of this address are there");
+        if (!jobs_.empty() && !one_at_a_time.empty())
+            return GateRefusal{
+                GateCause::kLimit,
+                "the DPU's service has a job already and serves one at a time: " + one_at_a_time, true};
         return std::nullopt;
     }
     const Job& job = found->second;
@@ -57,11 +68,17 @@ std::optional<GateRefusal> GateJobs::refuse(const SessionHello& hello, const Gat
     return std::nullopt;
 }
 
-bool GateJobs::add(pid_t stand_in, const SessionHello& hello, const IpAddress& address) {
+bool GateJobs::add(pid_t stand_in, const SessionHello& hello, const IpAddress& address,
+                   std::optional<uint32_t> user) {
     stand_ins_[stand_in] = {hello.job, hello.rank, address};
     const auto [at, first] = jobs_.try_emplace(hello.job);
     Job& job = at->second;
-    if (first) job.token = hello.token, job.size = hello.size;
+    if (first) {
+        job.token = hello.token;
+        job.size = hello.size;
+        job.user = user;
+        job.opened_from = address;
+    }
     ++job.ranks_ever;
     job.ranks.insert(std::lower_bound(job.ranks.begin(), job.ranks.end(), hello.rank), hello.rank);
     if (std::find(job.addresses.begin(), job.addresses.end(), address) == job.addresses.end() &&
@@ -100,6 +117,13 @@ std::vector<pid_t> GateJobs::others_of(pid_t stand_in) const {
     for (const auto& [pid, one] : stand_ins_)
         if (pid != stand_in && one.job == found->second.job) others.push_back(pid);
     return others;
+}
+
+std::set<uint32_t> GateJobs::users() const {
+    std::set<uint32_t> users;
+    for (const auto& [id, job] : jobs_)
+        if (job.user) users.insert(*job.user);
+    return users;
 }
 
 size_t GateJobs::ranks_of(const IpAddress& address) const {

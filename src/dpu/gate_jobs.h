@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,23 @@ namespace longshore {
 class GateJobs {
   public:
     // Why this rank may not join; nothing: it may. Who does not have the token learns nothing else of the
-    // job.
-    std::optional<GateRefusal> refuse(const SessionHello& hello, const GateConfig& config) const;
-    // A rank that was not refused. True: it is the first of its job.
-    bool add(pid_t stand_in, const SessionHello& hello, const IpAddress& address);
+    // job. `one_at_a_time`: why no two jobs are served at once; empty: they are.
+    std::optional<GateRefusal> refuse(const SessionHello& hello, const IpAddress& address,
+                                      const GateConfig& config, const std::string& one_at_a_time) const;
+    // A rank that was not refused. `user`: as whom its job runs; nothing: as the service's own. True: it is
+    // the first of its job.
+    bool add(pid_t stand_in, const SessionHello& hello, const IpAddress& address,
+             std::optional<uint32_t> user);
     // A process has ended. Nothing: it is no stand-in, or others of its job go on; else a line about the job.
     std::optional<std::string> remove(pid_t stand_in, int status);
 
     // The other stand-ins of its job.
     std::vector<pid_t> others_of(pid_t stand_in) const;
+
+    // Of the job, which is there, and of all jobs.
+    bool has(uint64_t job) const { return jobs_.contains(job); }
+    std::optional<uint32_t> user_of(uint64_t job) const { return jobs_.at(job).user; }
+    std::set<uint32_t> users() const;
 
     size_t jobs() const { return jobs_.size(); }
     size_t ranks() const { return stand_ins_.size(); }
@@ -36,6 +45,8 @@ class GateJobs {
   private:
     struct Job {
         std::array<uint8_t, 16> token{};
+        std::optional<uint32_t> user;
+        IpAddress opened_from;
         uint32_t size = 0, ranks_ever = 0, failed = 0;
         std::string first_failure;
         std::vector<uint32_t> ranks;       // that are here, sorted

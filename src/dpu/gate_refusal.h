@@ -23,7 +23,8 @@ const char* gate_cause_name(GateCause cause);
 
 struct GateRefusal {
     GateCause cause = GateCause::kBroken;
-    std::string reason;  // for the rank's user
+    std::string reason;     // for the rank's user
+    bool may_pass = false;  // what is in the way may be gone soon: the rank waits for it, at most limit_s
 };
 
 }  // namespace longshore

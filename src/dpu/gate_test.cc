@@ -146,7 +146,8 @@ TEST(Gate, WhoSaysNothingIsNotWaitedForLong) {
 }
 
 TEST(Gate, AJobIsForThoseWithItsToken) {
-    Service service{GateConfig{}};
+    SKIP_UNLESS_ROOT();
+    Service service(several_jobs());
     Client first(service.port(), hello_of(1, 0));
     ASSERT_EQ(first.answer(), "welcome");
     EXPECT_EQ(Client(service.port(), hello_of(1, 1, 4, 8)).answer(), "not this job's token");
@@ -179,7 +180,8 @@ TEST(Gate, AJobIsForgottenWithItsLastRank) {
 
 // Its job, too: another rank might wait for ever for what it was to do.
 TEST(Gate, AStandInThatDiesHarmsItsJobAlone) {
-    Service service{GateConfig{}};
+    SKIP_UNLESS_ROOT();
+    Service service(several_jobs());
     Client friendly(service.port(), hello_of(1, 0)), unlucky(service.port(), hello_of(13, 0)),
         second(service.port(), hello_of(13, 1));
     EXPECT_EQ(friendly.answer(), "welcome");
@@ -196,7 +198,8 @@ TEST(Gate, AStandInThatDiesHarmsItsJobAlone) {
 }
 
 TEST(Gate, LimitsAreKeptAndNamed) {
-    GateConfig config;
+    SKIP_UNLESS_ROOT();
+    GateConfig config = several_jobs();
     config.jobs_max = 2;
     config.ranks_max = 5;
     config.ranks_per_job_max = 2;
@@ -228,6 +231,29 @@ TEST(Gate, LimitsAreKeptAndNamed) {
     EXPECT_TRUE(a1.is_served());
 }
 
+TEST(Gate, OneAddressCannotHaveAllJobs) {
+    SKIP_UNLESS_ROOT();
+    GateConfig config = several_jobs();
+    config.jobs_max = 3;
+    config.jobs_per_address_max = 2;
+    Service service(config);
+    Client first(service.port(), hello_of(1, 0)), second(service.port(), hello_of(2, 0));
+    EXPECT_EQ(first.answer(), "welcome");
+    EXPECT_EQ(second.answer(), "welcome");
+    EXPECT_EQ(Client(service.port(), hello_of(3, 0)).answer(),
+              "jobs_per_address_max of the DPU's service is 2: so many jobs of this address are there");
+    // Ranks of jobs that are there may come, and a job of another address.
+    Client more(service.port(), hello_of(2, 1)), other(service.port(), hello_of(3, 0), "127.0.0.2");
+    EXPECT_EQ(more.answer(), "welcome");
+    EXPECT_EQ(other.answer(), "welcome");
+    second.close();
+    more.close();
+    EXPECT_TRUE(service.says("job 0000000000000002 closed"));
+    other.close();
+    EXPECT_TRUE(service.says("job 0000000000000003 closed"));
+    EXPECT_EQ(Client(service.port(), hello_of(4, 0)).answer(), "welcome");
+}
+
 TEST(Gate, OnlyNetworksThatAreAllowedMayCome) {
     GateConfig config;
     config.allow = {read_ip_network("127.1.0.0/16").value(), read_ip_network("::1").value()};
@@ -241,18 +267,20 @@ TEST(Gate, OnlyNetworksThatAreAllowedMayCome) {
 }
 
 TEST(Gate, AConfigurationIsReadAgainUnlessItIsWrong) {
+    SKIP_UNLESS_ROOT();
+    const std::string users = "job_users = " + show(test_users(64)) + "\n";
     const std::string path = "/tmp/longshore-test-gate-" + std::to_string(getpid());
-    const auto write = [&](const char* text) {
+    const auto write = [&](const std::string& text) {
         FILE* file = fopen(path.c_str(), "we");
-        fputs(text, file);
+        fputs(text.c_str(), file);
         fclose(file);
     };
-    Service service{GateConfig{}, [&](GateConfig* config, std::string* error) {
+    Service service{several_jobs(), [&](GateConfig* config, std::string* error) {
                         return load_gate_config(path, config, error);
                     }};
     Client before(service.port(), hello_of(1, 0));
     EXPECT_EQ(before.answer(), "welcome");
-    write("allow = 127.0.0.2\n");
+    write("allow = 127.0.0.2\n" + users);
     service.signal(SIGHUP);
     EXPECT_TRUE(service.says("the configuration was read again"));
     EXPECT_NE(Client(service.port(), hello_of(2, 0)).answer(), "welcome");
@@ -307,12 +335,50 @@ TEST(Listen, TheProgramListensAndRefusesStrangers) {
     rank.close();
 }
 
+uint64_t resident_most_bytes(pid_t pid) {
+    const std::string status = read_proc("/proc/" + std::to_string(pid) + "/status");
+    return std::stoull(status.substr(status.find("VmHWM:") + 6)) * 1024;
+}
+
+// What it is asked for is kept until it is read, and there is a limit to that.
+TEST(Listen, ARankThatReadsNothingCostsItsStandInLittle) {
+    // Else memory that was given back is kept there for long.
+    setenv("ASAN_OPTIONS", "quarantine_size_mb=1", 1);
+    Service service(std::vector<std::string>{"--address", "127.0.0.1", "--port", "0"});
+    service.find_port();
+    Client rank(service.port(), hello_of(1, 0));
+    ASSERT_EQ(rank.answer(), "welcome");
+    const std::vector<pid_t> pids = service.stand_ins();
+    ASSERT_EQ(pids.size(), 1u);
+    const uint64_t before = resident_most_bytes(pids[0]);
+    std::string asked;
+    while (asked.size() < 1 << 16) asked += frame(0, static_cast<uint16_t>(SessionKind::kAskStats), {});
+    constexpr int kTimes = 320;  // 20 MiB, and each answer is as long as its question
+    EXPECT_FALSE(rank.send_often(asked, kTimes));
+    EXPECT_LT(resident_most_bytes(pids[0]) - before, uint64_t{8} << 20);
+    EXPECT_FALSE(rank.is_closed_now());
+    unsetenv("ASAN_OPTIONS");
+}
+
+// A frame is no longer than one that a rank of its job could send.
+TEST(Listen, AFrameThatIsTooLongForItsJobEndsTheStandIn) {
+    Service service(std::vector<std::string>{"--address", "127.0.0.1", "--port", "0"});
+    service.find_port();
+    Client rank(service.port(), hello_of(1, 0));
+    ASSERT_EQ(rank.answer(), "welcome");
+    rank.send_raw(frame(1 << 24, static_cast<uint16_t>(SessionKind::kExchanged), {}));
+    EXPECT_TRUE(rank.is_closed());
+}
+
 TEST(Listen, TheProgramSaysWhatIsWrong) {
     const std::pair<std::vector<std::string>, std::string> cases[] = {
         {{"--config", "/nowhere.conf"}, "longshored listen: /nowhere.conf: No such file or directory\n"},
         {{"--port", "x"}, "longshored listen: --port = x: it must be a number from 0 to 65535\n"},
         {{"--prot", "1"}, "See 'longshored listen --help'.\n"},
         {{"now"}, "longshored listen: what is 'now'?\n"},
+        {{"--check"},
+         "longshored listen: allow is not set: name the hosts that this DPU serves (allow = 10.1.0.7/32), "
+         "or "},
     };
     for (const auto& [words, said] : cases) {
         Service service(words);
@@ -321,7 +387,10 @@ TEST(Listen, TheProgramSaysWhatIsWrong) {
     }
     GateConfig config;
     config.port = 99;
-    Service check(std::vector<std::string>{"--check", "--port", "99"});
+    config.allow = {read_ip_network("10.1.0.7").value()};
+    config.job_users = {70000, 70999};
+    Service check(std::vector<std::string>{"--check", "--port", "99", "--allow", "10.1.0.7", "--job-users",
+                                           "70000-70999"});
     EXPECT_EQ(check.end(), 0);
     EXPECT_EQ(check.log(), show(config));
     Service taken(std::vector<std::string>{"--address", "127.0.0.1", "--port", "0"});

@@ -11,11 +11,14 @@
 
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/file.h"
 #include "base/little_endian.h"
 #include "dpu/gate.h"
 
@@ -41,6 +44,24 @@ inline SessionHello hello_of(uint64_t job, uint32_t rank, uint32_t size = 4, uin
     hello.cores = "auto";
     return hello;
 }
+
+// For the jobs of one service, which no other service of this test has, nor of another test that runs.
+inline UserRange test_users(uint32_t count) {
+    static uint32_t taken = 0;
+    const uint32_t first = 1'000'000 + static_cast<uint32_t>(getpid()) % 1'000'000 * 1024 + taken;
+    taken += count;
+    return {first, first + count - 1};
+}
+
+// One with which a service of root serves several jobs at once.
+inline GateConfig several_jobs() {
+    GateConfig config;
+    config.job_users = test_users(64);
+    return config;
+}
+
+#define SKIP_UNLESS_ROOT() \
+    if (geteuid() != 0) GTEST_SKIP() << "not root: no processes of other users can be started"
 
 inline bool wait_for(const std::function<bool()>& look) {
     for (const uint64_t end = now_ns() + kWaitMs * kMillisecondNs; now_ns() < end;) {
@@ -72,6 +93,22 @@ class Client {
                   static_cast<ssize_t>(bytes.size()));
     }
     void send_raw(const std::string& text) { send_raw(std::as_bytes(std::span(text))); }
+    // So often, unless the socket takes no more for half a second: then false.
+    bool send_often(const std::string& bytes, int times) {
+        size_t sent = 0;
+        for (uint64_t last_ns = now_ns(); times > 0 && now_ns() < last_ns + 500 * kMillisecondNs;) {
+            const ssize_t took =
+                ::send(stream_.fd(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (took <= 0) {
+                usleep(1000);
+                continue;
+            }
+            last_ns = now_ns();
+            sent = (sent + static_cast<size_t>(took)) % bytes.size();
+            times -= sent == 0;
+        }
+        return times == 0;
+    }
     void end_sending() { shutdown(stream_.fd(), SHUT_WR); }
     void close() { stream_.close(); }
 
@@ -82,18 +119,30 @@ class Client {
         if (!decode(body_, &welcome)) return "not decoded";
         return welcome.ok ? "welcome" : welcome.reason;
     }
+    // Nothing, for as long as `ms`.
+    bool hears_nothing(int ms) {
+        pollfd ready{stream_.fd(), POLLIN, 0};
+        return poll(&ready, 1, ms) == 0;
+    }
+    // What its stand-in says to the next message.
+    std::string line() {
+        SessionLine line;
+        stream_.send(SessionKind::kDescribe, std::span<const std::byte>());
+        return hear(SessionKind::kLine) && decode(body_, &line) ? line.text : "nothing";
+    }
     // The stand-in says so once more.
     bool is_served() {
         stream_.send(SessionKind::kDescribe, std::span<const std::byte>());
         return hear(SessionKind::kLine);
     }
+    bool is_closed_now() {
+        SessionKind kind;
+        std::span<const std::byte> body;
+        stream_.receive(&kind, &body);
+        return !stream_.open();
+    }
     bool is_closed() {
-        return wait_for([&] {
-            SessionKind kind;
-            std::span<const std::byte> body;
-            stream_.receive(&kind, &body);
-            return !stream_.open();
-        });
+        return wait_for([&] { return is_closed_now(); });
     }
 
   private:
@@ -110,7 +159,8 @@ class Client {
     std::span<const std::byte> body_;
 };
 
-// A stand-in that welcomes its rank and answers each of its messages; one of job 13 dies of a signal instead.
+// A stand-in that welcomes its rank and answers each of its messages; one of job 13 dies of a signal instead,
+// and one of job 14 starts a process that outlives it, and names it.
 inline int serve(SessionStream stream, const SessionHello& hello) {
     SessionWelcome welcome;
     welcome.ok = true;
@@ -122,7 +172,16 @@ inline int serve(SessionStream stream, const SessionHello& hello) {
         std::span<const std::byte> body;
         while (stream.receive(&kind, &body)) {
             if (hello.job == 13) kill(getpid(), SIGKILL);
-            stream.send(SessionKind::kLine, SessionLine{});
+            std::string said;
+            if (hello.job == 14) {
+                const pid_t other = fork();
+                if (other == 0) {
+                    stream.close();
+                    for (;;) pause();
+                }
+                said = std::to_string(other);
+            }
+            stream.send(SessionKind::kLine, SessionLine{0, said});
         }
     }
     return 0;
@@ -131,10 +190,12 @@ inline int serve(SessionStream stream, const SessionHello& hello) {
 // A program whose log is read: either the service with the stand-in above, or longshored itself.
 class Service {
   public:
-    explicit Service(GateConfig config, Gate::Reread reread = {}) {
+    // `user`: as whom it runs, where this test is root's; 0: as root.
+    explicit Service(GateConfig config, Gate::Reread reread = {}, uint32_t user = 0) {
         config.address = "127.0.0.1";
         config.port = 0;
         begin([&] {
+            if (user != 0 && user != geteuid() && !become_user(user)) return 1;
             Gate gate(config, serve, std::move(reread));
             std::string error;
             return gate.listen(&error) ? gate.run() : 1;
@@ -167,6 +228,12 @@ class Service {
     }
     uint16_t port() const { return port_; }
     void signal(int number) const { kill(pid_, number); }
+    // Its stand-ins, in the order in which they were started.
+    std::vector<pid_t> stand_ins() const {
+        const std::string pid = std::to_string(pid_);
+        std::istringstream list(read_proc("/proc/" + pid + "/task/" + pid + "/children"));
+        return {std::istream_iterator<pid_t>(list), std::istream_iterator<pid_t>()};
+    }
     int end() {
         int status = -1;
         waitpid(pid_, &status, 0);

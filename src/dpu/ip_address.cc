@@ -33,6 +33,11 @@ bool IpAddress::is_ipv4() const {
     return std::equal(kMappedPrefix.begin(), kMappedPrefix.end(), bytes.begin());
 }
 
+bool IpAddress::is_loopback() const {
+    if (is_ipv4()) return bytes[kMappedPrefix.size()] == 127;
+    return bytes == std::array<uint8_t, 16>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+}
+
 IpAddress ip_address(const sockaddr_storage& address) {
     IpAddress out;
     if (address.ss_family == AF_INET) {

@@ -16,6 +16,7 @@ struct IpAddress {
     std::array<uint8_t, 16> bytes{};
 
     bool is_ipv4() const;
+    bool is_loopback() const;
     bool operator==(const IpAddress&) const = default;
 };
 

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "dpu/gate.h"
-#include "dpu/stand_in.h"
+#include "dpu/stand_in_process.h"
 #include "fabric/shm/system.h"
 
 namespace longshore {
 namespace {
 
 constexpr const char* kUsage =
-    "Usage: longshored listen [--config FILE] [--address ADDRESS] [--port N] [--check]\n"
+    "Usage: longshored listen [--config FILE] [--address ADDRESS] [--port N] [--allow NETWORKS]\n"
+    "                         [--job-users FIRST-LAST] [--check]\n"
     "\n"
     "The standing service of a DPU: takes the connections of ranks that have LONGSHORE_DPU, and serves each "
     "job by\n"
@@ -24,6 +25,12 @@ constexpr const char* kUsage =
     "  --config FILE      lines name = value, # begins a comment; --check shows all there are\n"
     "  --address ADDRESS  where to listen; default: at all addresses of this machine\n"
     "  --port N           default: 7521; 0: any that is free\n"
+    "  --allow NETWORKS   from which ranks may come: 10.1.0.7/32, ...; must be set unless ADDRESS is one of "
+    "loopback\n"
+    "  --job-users FIRST-LAST  as root: run each job as one of these users, which nobody else has; else "
+    "there "
+    "is\n"
+    "                     one job at a time\n"
     "  --check            print the configuration that holds, and end\n"
     "\n"
     "SIGHUP reads the file again, SIGUSR1 prints counters, SIGTERM ends the service, but no job.\n";
@@ -35,10 +42,14 @@ struct ListenOptions {
 };
 
 bool parse(int count, char** arguments, ListenOptions* options) {
-    const option known[] = {
-        {"config", required_argument, nullptr, 'c'}, {"address", required_argument, nullptr, 'a'},
-        {"port", required_argument, nullptr, 'p'},   {"check", no_argument, nullptr, 'k'},
-        {"help", no_argument, nullptr, 'h'},         {nullptr, 0, nullptr, 0}};
+    const option known[] = {{"config", required_argument, nullptr, 'c'},
+                            {"address", required_argument, nullptr, 'a'},
+                            {"port", required_argument, nullptr, 'p'},
+                            {"allow", required_argument, nullptr, 'w'},
+                            {"job-users", required_argument, nullptr, 'u'},
+                            {"check", no_argument, nullptr, 'k'},
+                            {"help", no_argument, nullptr, 'h'},
+                            {nullptr, 0, nullptr, 0}};
     optind = 1;
     for (int letter; (letter = getopt_long(count, arguments, "h", known, nullptr)) != -1;) {
         switch (letter) {
@@ -50,6 +61,12 @@ bool parse(int count, char** arguments, ListenOptions* options) {
                 break;
             case 'p':
                 options->values.emplace_back("port", optarg);
+                break;
+            case 'w':
+                options->values.emplace_back("allow", optarg);
+                break;
+            case 'u':
+                options->values.emplace_back("job_users", optarg);
                 break;
             case 'k':
                 options->check = true;
@@ -73,6 +90,7 @@ bool read_config(const ListenOptions& options, GateConfig* config, std::string* 
         *error = "--" + *error;
         return false;
     }
+    if (!is_complete(read, error)) return false;
     *config = std::move(read);
     return true;
 }
@@ -99,12 +117,12 @@ int run_listen(int count, char** arguments) {
         fputs(show(config).c_str(), stdout);
         return 0;
     }
-    StandInOptions stand_in;
-    stand_in.service_path = own_program();  // read now: the file may be replaced while the service goes on
+    const std::string program =
+        own_program();  // read now: the file may be replaced while the service goes on
     Gate gate(
         std::move(config),
         [=](SessionStream stream, const SessionHello& hello) {
-            return run_stand_in(std::move(stream), hello, stand_in);
+            return exec_stand_in(std::move(stream), hello, program);
         },
         [=](GateConfig* again, std::string* wrong) { return read_config(options, again, wrong); });
     if (!gate.listen(&error)) {

@@ -19,8 +19,14 @@ namespace {
 
 constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
-constexpr uint32_t kServicesMax = 256;
 constexpr size_t kGroupsMax = 4096, kOpenMax = 1 << 16;  // of a rank; it never has so many
+constexpr size_t kUnsentBytesMax = 1 << 20;  // beyond which a rank that does not read is not heard, either
+
+// The longest that a rank of such a job says: what all members give to an exchange, or the blocks of an
+// operation.
+size_t frame_bytes_max(uint32_t size) {
+    return std::min(kSessionBytesMax, (size_t{1} << 20) + size * (kWorkersBytesMax + 4 * sizeof(BlockSpan)));
+}
 
 // An exchange that the rank makes with the others.
 struct RankExchange {
@@ -93,8 +99,8 @@ class StandIn {
   private:
     struct Group {
         uint32_t id = 0, rank = 0;
-        ls_group* group = nullptr;
-        bool settled = false;  // the rank was told
+        ls_group* group = nullptr;  // null: it cannot be made
+        bool settled = false;       // the rank was told
         RankExchange exchange;
     };
     struct Open {
@@ -104,6 +110,7 @@ class StandIn {
     };
     bool start();
     bool hear();
+    bool is_unheard() const { return stream_.unsent_bytes() > kUnsentBytesMax; }
     bool take(SessionKind kind, std::span<const std::byte> body);
     void take_exchanged(const SessionExchange& exchange);
     bool start_group(const SessionGroup& message);
@@ -210,7 +217,7 @@ void StandIn::free_group(uint32_t id) {
 // False: no rank of ours sends this.
 bool StandIn::post(SessionPost post) {
     const Group* group = find_group(post.group);
-    if (group == nullptr || open_.size() >= kOpenMax) return false;
+    if (group == nullptr || group->group == nullptr || open_.size() >= kOpenMax) return false;
     const uint32_t size = group->exchange.size;
     if (!is_sound(post, Rank{group->rank}, size, regions_)) return false;
     OperationArguments a;
@@ -242,8 +249,8 @@ void StandIn::tell_stats() {
     static_assert(sizeof(ls_service_stats) == 16 + 19 * 8 + LS_COLLECTIVE_COUNT * sizeof(ls_late_counts));
     std::vector<ls_service_stats> all;
     if (ls_is_node_leader(context_)) {
-        all.resize(kServicesMax);
-        all.resize(std::min(kServicesMax, ls_services(context_, all.data(), kServicesMax)));
+        all.resize(hello_.service_count);
+        all.resize(std::min(hello_.service_count, ls_services(context_, all.data(), hello_.service_count)));
     }
     stream_.send(SessionKind::kStats, std::as_bytes(std::span(all)));
 }
@@ -303,7 +310,7 @@ bool StandIn::hear() {
     SessionKind kind{};
     std::span<const std::byte> body;
     bool heard = false;
-    while (!broken_ && stream_.receive(&kind, &body)) {
+    while (!broken_ && !is_unheard() && stream_.receive(&kind, &body, frame_bytes_max(hello_.size))) {
         heard = true;
         broken_ = !take(kind, body);
     }
@@ -366,7 +373,7 @@ void StandIn::rest() {
     // What the supervisor answers, and room in the socket, wake nobody here.
     const bool soon = !stream_.flushed() ||
                       std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return !g->settled; });
-    watcher_->arm();
+    if (!is_unheard()) watcher_->arm();
     ls_sleep(context_, soon ? kShortRestNs : kRestNs);
 }
 

@@ -220,8 +220,12 @@ std::string take_addresses(ls_context& c) {
         const auto answer = received<NodeAnswer>(c, r);
         if (!answer.ok) return text_of(answer.reason);
         if (c.places[r].local != 0) continue;
+        if (!is_sound(answer.address, c.options.service_count))
+            return "the first rank of node " + std::to_string(c.places[r].node) +
+                   " tells no address of its supervisor";
         c.nodes[c.places[r].node] = answer.address;
         if (answer.workers_bytes > kWorkersBytesMax) return "the network's addresses are too long";
+        if (c.network && answer.workers_bytes == 0) return "a node has no addresses in the network";
         if (c.network) c.workers[c.places[r].node].resize(answer.workers_bytes);
     }
     return "";
@@ -247,7 +251,8 @@ std::string agree_on_aliases(ls_context& c) {
 
 // Where the network reaches each node's service processes: as many bytes of all as the longest has.
 int start_workers_exchange(ls_context& c) {
-    size_t longest = 1;
+    // What all have told of this node may be another length than it has: ranks relay what stand-ins say.
+    size_t longest = std::max<size_t>(1, c.own_workers.size());
     for (const auto& all : c.workers) longest = std::max(longest, all.size());
     c.out.assign(longest, std::byte{0});
     std::copy(c.own_workers.begin(), c.own_workers.end(), c.out.begin());

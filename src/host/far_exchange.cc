@@ -5,6 +5,9 @@
 namespace longshore {
 
 void FarExchange::want(SessionExchange message) {
+    // What all give goes back in one frame.
+    if (message.bytes.size() > kSessionBytesMax / 2 / exchange_.size)
+        return fail("what its stand-in gives is too long for a job of so many ranks");
     want_ = Want::kBytes;
     bytes_ = std::move(message.bytes);
 }

@@ -58,9 +58,10 @@ void GroupTable::release(uint64_t offset, uint64_t bytes) {
 bool GroupTable::join(GroupId id, const std::vector<Member>& members, GroupSlot* slot) {
     const auto known = groups_.find(id.value);
     if (known != groups_.end()) {
-        ++known->second.joined;
         *slot = known->second.slot;
-        return memory_.group(*slot).size == members.size();
+        if (memory_.group(*slot).size != members.size()) return false;
+        ++known->second.joined;
+        return true;
     }
     reuse_what_left();
     uint32_t local_count = 0;

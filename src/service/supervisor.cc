@@ -11,8 +11,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -22,28 +20,13 @@
 #include "fabric/network.h"
 #include "fabric/tcp/node_port.h"
 #include "service/group_table.h"
+#include "service/node_ranks.h"
 #include "service/packet_queue.h"
 #include "service/placement.h"
 #include "service/starter.h"
 
 namespace longshore {
 namespace {
-
-constexpr uint64_t kNamelessLimitNs = 2'000'000'000;  // a connection that does not say who it is
-constexpr size_t kConnectionsMax = 4096;
-
-struct Client {
-    Fd socket;
-    Fd process;  // readable when the rank is gone: a forked child may keep the connection open
-    pid_t pid = 0;
-    uint64_t since_ns = 0;
-    int local_rank = -1;  // -1: has not attached
-    std::vector<uint64_t> groups;
-    // a group being told in pieces
-    uint64_t joining = 0;
-    std::vector<Member> members;
-    uint32_t filled = 0;
-};
 
 struct Service {
     pid_t pid = 0;
@@ -59,7 +42,7 @@ struct Service {
 
 class Supervisor {
   public:
-    explicit Supervisor(const ServiceParameters& parameters) : p_(parameters) {}
+    explicit Supervisor(const ServiceParameters& parameters) : p_(parameters), book_(p_) {}
     bool start(ServiceReady* ready);
     int run(const Fd& starter);
     // Where the network reaches this node's service processes.
@@ -67,25 +50,17 @@ class Supervisor {
 
   private:
     bool make_memory();
+    void open_to_ranks();
     bool start_service(uint16_t s);
     void stop_services();
     void reap_services();
-    void accept_clients();
-    bool turn_client(Client& client);
-    bool handle(Client& client, size_t bytes);
-    bool attach(Client& client, const AttachRequest& request);
-    bool take_nodes(const AddressBookPiece& piece, size_t bytes);
-    bool take_workers(const NodeWorkers& workers, size_t bytes);
+    void accept_ranks();
     bool hear_workers(ServiceReady* ready);
-    bool knows_nodes() const;
     void tell_services();
-    bool join_group(Client& client, const GroupJoinPiece& piece, size_t bytes);
-    void forget(Client& client);
     void turn_service(Service& service);
     void turn_port();
     void place_all();
     void tell_leader(const char* text);
-    bool reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors = {});
     void send_nodes(Service& service);
 
     ServiceParameters p_;
@@ -97,15 +72,13 @@ class Supervisor {
     std::unique_ptr<GroupTable> groups_;
     std::vector<Fd> eventfds_;
     std::vector<Service> services_;
-    std::vector<std::unique_ptr<Client>> clients_;
-    std::vector<NodeAddress> nodes_;
-    uint32_t nodes_filled_ = 0, aliases_ = 0;
-    std::vector<std::vector<std::byte>> workers_;  // by node, where there is a network
+    JobBook book_;
+    std::unique_ptr<NodeRanks> ranks_;
     std::vector<std::byte> own_workers_;
     std::unique_ptr<NodePort> port_;  // where others may come by TCP
     std::vector<PlaceService> places_;
     std::vector<int> cpus_;
-    uint32_t attached_ever_ = 0, attached_now_ = 0, restarts_ = 0;
+    uint32_t restarts_ = 0;
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
 
@@ -159,6 +132,7 @@ bool Supervisor::start(ServiceReady* ready) {
             return false;
         }
     }
+    open_to_ranks();
     for (uint16_t s = 0; s < p_.service_count; ++s) {
         if (!start_service(s)) return fail("a service process could not start");
     }
@@ -168,10 +142,17 @@ bool Supervisor::start(ServiceReady* ready) {
     return true;
 }
 
+void Supervisor::open_to_ranks() {
+    NodeRanks::Given given{token_, mapping_.size(), sight_.size(), {memory_file_.get(), sight_file_.get()}};
+    for (const Fd& fd : eventfds_) given.descriptors.push_back(fd.get());
+    ranks_ =
+        std::make_unique<NodeRanks>(p_, memory_, groups_.get(), &book_, std::move(given),
+                                    NodeRanks::Events{[this] { place_all(); }, [this] { tell_services(); }});
+}
+
 // Until each service process has said where the network reaches it. A restarted one says so to its peers.
 bool Supervisor::hear_workers(ServiceReady* ready) {
     const uint64_t end = now_ns() + p_.limit_s * 1'000'000'000ull;
-    workers_.resize(p_.node_count);
     bool aliases = p_.probe.bytes != 0;
     for (uint16_t s = 0; s < services_.size(); ++s) {
         Service& service = services_[s];
@@ -252,39 +233,13 @@ bool Supervisor::start_service(uint16_t s) {
         return false;
     }
     service.tell(&places_[s], sizeof places_[s]);
-    if (knows_nodes()) send_nodes(service);
+    if (book_.is_whole()) send_nodes(service);
     return true;
 }
 
-bool Supervisor::knows_nodes() const {
-    if (nodes_filled_ == 0 || nodes_filled_ < nodes_.size()) return false;
-    return !p_.network ||
-           std::none_of(workers_.begin(), workers_.end(), [](const auto& w) { return w.empty(); });
-}
-
-// More than a socket holds, where there are many nodes; the rest waits for its receiver to start.
+// What its socket does not take waits for it to start.
 void Supervisor::send_nodes(Service& service) {
-    std::vector<std::byte> packet;
-    for (uint32_t first = 0; first < nodes_.size(); first += kAddressesPerPiece) {
-        AddressBookPiece piece;
-        piece.total = static_cast<uint32_t>(nodes_.size());
-        piece.first = first;
-        piece.count = std::min(kAddressesPerPiece, piece.total - first);
-        piece.aliases = aliases_;
-        packet.resize(sizeof piece + piece.count * sizeof(NodeAddress));
-        memcpy(packet.data(), &piece, sizeof piece);
-        memcpy(packet.data() + sizeof piece, &nodes_[first], piece.count * sizeof(NodeAddress));
-        service.tell(packet.data(), packet.size());
-    }
-    for (uint32_t node = 0; node < workers_.size(); ++node) {
-        NodeWorkers workers;
-        workers.node = node;
-        workers.bytes = static_cast<uint32_t>(workers_[node].size());
-        packet.resize(sizeof workers + workers.bytes);
-        memcpy(packet.data(), &workers, sizeof workers);
-        memcpy(packet.data() + sizeof workers, workers_[node].data(), workers.bytes);
-        service.tell(packet.data(), packet.size());
-    }
+    for (const auto& packet : book_.packets()) service.tell(packet.data(), packet.size());
 }
 
 void Supervisor::stop_services() {
@@ -297,12 +252,7 @@ void Supervisor::stop_services() {
 }
 
 void Supervisor::tell_leader(const char* text) {
-    ProblemReport report;
-    report.header = {kControlMagic, ControlKind::kProblem};
-    snprintf(report.text, sizeof report.text, "%s", text);
-    for (const auto& client : clients_) {
-        if (client->local_rank == 0) send_packet(client->socket, &report, sizeof report);
-    }
+    ranks_->tell_leader(text);
 }
 
 void Supervisor::reap_services() {
@@ -327,8 +277,8 @@ void Supervisor::reap_services() {
             if (!again) continue;
             ++restarts_;
             if (start_service(s) || services_[s].pid > 0) continue;
-            snprintf(text, sizeof text, "service process %u of node %u cannot be started again: %s", s, p_.node,
-                     strerror(errno));
+            snprintf(text, sizeof text, "service process %u of node %u cannot be started again: %s", s,
+                     p_.node, strerror(errno));
             tell_leader(text);
         }
     }
@@ -356,57 +306,16 @@ void Supervisor::turn_port() {
 
 // --- ranks
 
-void Supervisor::accept_clients() {
+void Supervisor::accept_ranks() {
     for (int i = 0; i < kAcceptedPerTurn; ++i) {
         Fd socket = accept_from(listener_);
         if (!socket) return;
-        auto client = std::make_unique<Client>();
-        if (!peer_is_same_user(socket, &client->pid) || clients_.size() >= kConnectionsMax) continue;
-        client->socket = std::move(socket);
-        client->since_ns = now_ns();
-        clients_.push_back(std::move(client));
+        ranks_->add(std::move(socket));
     }
-}
-
-bool Supervisor::reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors) {
-    return send_packet(client.socket, bytes, count, descriptors) == Io::kOk;
-}
-
-bool Supervisor::attach(Client& client, const AttachRequest& request) {
-    if (!same_token(request.token, token_) || request.local_rank >= p_.rank_count || client.local_rank >= 0 ||
-        static_cast<pid_t>(request.pid) != client.pid)
-        return false;
-    RankSlot& slot = memory_.rank(LocalRank{static_cast<uint16_t>(request.local_rank)});
-    if (slot.attached.load() != 0) return false;
-    AttachAnswer answer;
-    uint64_t value = 0;
-    const iovec local{&value, sizeof value};
-    const iovec remote{reinterpret_cast<void*>(request.probe_address), sizeof value};
-    const bool read =
-        process_vm_readv(static_cast<pid_t>(request.pid), &local, 1, &remote, 1, 0) == sizeof value;
-    answer.probe_error = read ? (value == request.probe_value ? 0 : EFAULT) : errno;
-    answer.ok = 1;
-    answer.memory_bytes = mapping_.size();
-    answer.sight_bytes = sight_.size();
-    answer.services = p_.service_count;
-    slot.pid.store(request.pid);
-    slot.attached.store(1);
-    client.local_rank = static_cast<int>(request.local_rank);
-    client.pid = static_cast<pid_t>(request.pid);
-    client.process = Fd(static_cast<int>(syscall(SYS_pidfd_open, client.pid, 0)));
-    ++attached_ever_, ++attached_now_;
-    if (attached_ever_ == p_.rank_count) place_all();
-    std::vector<int> give{memory_file_.get(), sight_file_.get()};
-    for (const Fd& fd : eventfds_) give.push_back(fd.get());
-    return reply(client, &answer, sizeof answer, give);
 }
 
 void Supervisor::place_all() {
-    std::vector<pid_t> ranks(p_.rank_count);
-    for (const auto& client : clients_) {
-        if (client->local_rank >= 0) ranks[static_cast<size_t>(client->local_rank)] = client->pid;
-    }
-    places_ = place_services(p_, cpus_, ranks);
+    places_ = place_services(p_, cpus_, ranks_->processes());
     const bool spare = std::all_of(places_.begin(), places_.end(),
                                    [](const PlaceService& place) { return place.may_spin != 0; });
     SightLayout::job(sight_.data()).spare_cores.store(spare);
@@ -415,122 +324,11 @@ void Supervisor::place_all() {
     }
 }
 
-bool Supervisor::take_nodes(const AddressBookPiece& piece, size_t bytes) {
-    if (piece.count > kAddressesPerPiece || bytes != sizeof piece + piece.count * sizeof(NodeAddress) ||
-        piece.total != p_.node_count || piece.first != nodes_filled_ ||
-        piece.count > piece.total - piece.first)
-        return false;
-    nodes_.resize(piece.total);
-    memcpy(static_cast<void*>(&nodes_[piece.first]), buffer_ + sizeof piece,
-           piece.count * sizeof(NodeAddress));
-    nodes_filled_ += piece.count;
-    aliases_ = piece.aliases;
-    tell_services();
-    return true;
-}
-
 // Once all is known.
 void Supervisor::tell_services() {
-    if (!knows_nodes()) return;
+    if (!book_.is_whole()) return;
     for (Service& service : services_) {
         if (service.control) send_nodes(service);
-    }
-}
-
-bool Supervisor::take_workers(const NodeWorkers& workers, size_t bytes) {
-    if (!p_.network || knows_nodes() || workers.node >= workers_.size() || workers.bytes == 0 ||
-        workers.bytes > kWorkersBytesMax || bytes != sizeof workers + workers.bytes)
-        return false;
-    workers_[workers.node].assign(buffer_ + sizeof workers, buffer_ + bytes);
-    tell_services();
-    return true;
-}
-
-bool Supervisor::join_group(Client& client, const GroupJoinPiece& piece, size_t bytes) {
-    if (piece.first == 0) {
-        client.joining = piece.id;
-        client.members.assign(std::min<uint32_t>(piece.size, 1u << 20), Member{});
-        client.filled = 0;
-    }
-    if (piece.count > kMembersPerPiece || bytes != sizeof piece + piece.count * sizeof(Member) ||
-        piece.id != client.joining || piece.first != client.filled || piece.size != client.members.size() ||
-        piece.count > piece.size - piece.first)
-        return false;
-    memcpy(static_cast<void*>(client.members.data() + piece.first), buffer_ + sizeof piece,
-           piece.count * sizeof(Member));
-    client.filled += piece.count;
-    if (client.filled < piece.size) return true;
-    GroupJoinAnswer answer;
-    GroupSlot slot;
-    answer.id = piece.id;
-    answer.ok = groups_->join(GroupId{piece.id}, client.members, &slot);
-    answer.slot = slot.value;
-    if (answer.ok) client.groups.push_back(piece.id);
-    client.members.clear();
-    client.joining = 0;
-    return reply(client, &answer, sizeof answer);
-}
-
-bool Supervisor::handle(Client& client, size_t bytes) {
-    ControlHeader header;
-    if (bytes < sizeof header) return false;
-    memcpy(&header, buffer_, sizeof header);
-    if (header.magic != kControlMagic) return false;
-    if (header.kind == ControlKind::kAttach) {
-        AttachRequest request;
-        if (bytes != sizeof request) return false;
-        memcpy(&request, buffer_, sizeof request);
-        return attach(client, request);
-    }
-    if (client.local_rank < 0) return false;
-    switch (header.kind) {
-        case ControlKind::kAddressBook: {
-            AddressBookPiece piece;
-            if (bytes < sizeof piece || client.local_rank != 0) return false;
-            memcpy(&piece, buffer_, sizeof piece);
-            return take_nodes(piece, bytes);
-        }
-        case ControlKind::kNodeWorkers: {
-            NodeWorkers workers;
-            if (bytes < sizeof workers || client.local_rank != 0) return false;
-            memcpy(&workers, buffer_, sizeof workers);
-            return take_workers(workers, bytes);
-        }
-        case ControlKind::kGroupJoin: {
-            GroupJoinPiece piece;
-            if (bytes < sizeof piece) return false;
-            memcpy(&piece, buffer_, sizeof piece);
-            return join_group(client, piece, bytes);
-        }
-        case ControlKind::kGroupLeave: {
-            GroupLeaveRequest request;
-            if (bytes != sizeof request) return false;
-            memcpy(&request, buffer_, sizeof request);
-            const auto it = std::find(client.groups.begin(), client.groups.end(), request.id);
-            if (it == client.groups.end()) return false;
-            client.groups.erase(it);
-            groups_->leave(GroupId{request.id});
-            return true;
-        }
-        default:
-            return false;  // kDetach too: the connection closes
-    }
-}
-
-void Supervisor::forget(Client& client) {
-    if (client.local_rank < 0) return;
-    for (const uint64_t id : client.groups) groups_->leave(GroupId{id});
-    memory_.rank(LocalRank{static_cast<uint16_t>(client.local_rank)}).attached.store(0);
-    --attached_now_;
-}
-
-// False: the connection is over.
-bool Supervisor::turn_client(Client& client) {
-    for (;;) {
-        size_t bytes = 0;
-        const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, nullptr);
-        if (io == Io::kAgain) return client.local_rank >= 0 || now_ns() - client.since_ns < kNamelessLimitNs;
-        if (io == Io::kClosed || !handle(client, bytes)) return false;
     }
 }
 
@@ -542,37 +340,30 @@ int Supervisor::run(const Fd& starter) {
         ready.clear();
         ready.push_back({listener_.get(), POLLIN, 0});
         ready.push_back({signals_.get(), POLLIN, 0});
-        for (const auto& client : clients_) ready.push_back({client->socket.get(), POLLIN, 0});
-        const size_t sockets = 2, processes = ready.size();
-        for (const auto& client : clients_) ready.push_back({client->process.get(), POLLIN, 0});
+        const size_t ranks_begin = ready.size();
+        ranks_->watch(&ready);
         const size_t ranks_end = ready.size();
         for (const Service& service : services_) {
             const short wanted = service.queue.empty() ? POLLIN : POLLIN | POLLOUT;
             ready.push_back({service.control.get(), wanted, 0});
         }
         ready.push_back({port_ && !port_->is_closed() ? port_->fd() : -1, POLLIN, 0});
-        if (attached_ever_ == 0) ready.push_back({starter.get(), 0, 0});
-        bool nameless = false;
-        for (const auto& client : clients_) nameless |= client->local_rank < 0;
+        if (ranks_->attached_ever() == 0) ready.push_back({starter.get(), 0, 0});
+        const bool looks = ranks_->attached_ever() == 0 || ranks_->has_nameless();
         const bool strangers = port_ && port_->busy();
         const int strangers_ms = static_cast<int>(NodePort::kTurnNs / 1'000'000);
-        poll(ready.data(), ready.size(), strangers ? strangers_ms : attached_ever_ == 0 || nameless ? 500 : -1);
+        poll(ready.data(), ready.size(), strangers ? strangers_ms : looks ? 500 : -1);
         if (ready[1].revents != 0) reap_services();
         if (strangers || ready[ranks_end + services_.size()].revents != 0) turn_port();
         for (size_t s = 0; s < services_.size(); ++s) {
             if (ready[ranks_end + s].revents != 0) turn_service(services_[s]);
         }
-        size_t at = 0;
-        std::erase_if(clients_, [&](const auto& client) {
-            const bool look = ready[sockets + at].revents != 0 || client->local_rank < 0;
-            const bool gone = ready[processes + at++].revents != 0;
-            if (!gone && (!look || turn_client(*client))) return false;
-            forget(*client);
-            return true;
-        });
-        if (ready[0].revents != 0) accept_clients();
+        ranks_->turn(std::span(ready).subspan(ranks_begin, ranks_end - ranks_begin));
+        if (ready[0].revents != 0) accept_ranks();
         const bool given_up = ready.size() > ranks_end + services_.size() + 1 && ready.back().revents != 0;
-        if (attached_now_ == 0 && (attached_ever_ > 0 || given_up || now_ns() - begin > limit)) break;
+        if (ranks_->attached_now() == 0 &&
+            (ranks_->attached_ever() > 0 || given_up || now_ns() - begin > limit))
+            break;
     }
     stop_services();
     return 0;

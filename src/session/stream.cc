@@ -57,6 +57,11 @@ bool SessionStream::flush() {
         if (took > 0) {
             sent_ += static_cast<size_t>(took);
         } else if (errno == EAGAIN) {
+            // A peer that reads, but never all of it, would have what was sent long ago kept for ever.
+            if (sent_ >= kReadBytes && sent_ >= out_.size() / 2) {
+                out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(sent_));
+                sent_ = 0;
+            }
             return false;
         } else if (errno != EINTR) {
             // What has arrived may still be read: the peer's last words say why it went.

@@ -40,6 +40,7 @@ class SessionStream {
     // What is queued; false: some of it still waits.
     bool flush();
     bool flushed() const { return sent_ == out_.size(); }
+    size_t unsent_bytes() const { return out_.size() - sent_; }
 
     // The next frame, of at most `bytes_max`; its body is borrowed until the next call. False: there is none
     // yet, or the connection is over (open() tells).

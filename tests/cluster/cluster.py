@@ -34,6 +34,9 @@ PORT = 7521  # of the service on a DPU
 PREFIX = "10.77.0"  # of addresses that nobody outside the namespaces sees
 OFFLOADS = ["tx", "rx", "sg", "tso", "gso", "gro"]  # packets of a wire's size: what is counted is what crosses
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
+# What the service of a DPU is told. Its jobs run as users of their own where these may use the build folder.
+DPU_CONFIG = f"allow = {PREFIX}.0/24\n" + \
+    ("job_users = 70000-70999\n" if all(path.stat().st_mode & 0o001 for path in (BUILD, *BUILD.parents)) else "")
 # A larger one lets whole messages pass at no rate at all; a smaller one than two packets halves the rate.
 BURST, BURST_OF_LARGE_PACKETS = "64kb", "128kb"
 DELAY_LINE = BUILD / "tests/cluster/delay_line"  # where the kernel has no netem
@@ -199,7 +202,7 @@ class Cluster:
     with a service that `dpu_config` configures.
     """
 
-    def __init__(self, nodes, rate=None, delay=None, offloads=False, own_cores=False, dpus=False, dpu_config=""):
+    def __init__(self, nodes, rate=None, delay=None, offloads=False, own_cores=False, dpus=False, dpu_config=DPU_CONFIG):
         self.folder = Path(tempfile.mkdtemp(prefix="longshore-test-cluster-"))
         self.machines, self.nodes, self.dpus, self.groups, self.offloads, self.lines = [], [], [], [], offloads, []
         try:

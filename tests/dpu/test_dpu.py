@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -25,8 +26,16 @@ PATIENT = {"LONGSHORE_LIMIT_S": 30}  # where a job is to go on: on a busy machin
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))  # what 'make test-dpu' tries; else less
 
 
+def job_users(*files):
+    """Options with which jobs of the service run as users of their own, where root can start them and they can use the files."""
+    if os.geteuid() != 0:
+        return []
+    open_to_all = all(os.stat(path).st_mode & 0o001 for file in files for path in (Path(file), *Path(file).parents))
+    return ["--job-users", "70000-70999"] if open_to_all else []
+
+
 class Service:
-    """A standing service on loopback."""
+    """A standing service on loopback. Jobs run as users of their own where that can be, else one at a time."""
 
     def __init__(self, *options, longshored=BUILD / "bin/longshored", limit_s=10):
         # pylint: disable=consider-using-with
@@ -122,7 +131,7 @@ class Checks(unittest.TestCase):
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
 class TestDpu(Checks):
     def test_every_collective(self):
-        with Service() as dpu:
+        with Service(*job_users(BUILD)) as dpu:
             for mpi in MPIS:
                 for bytes_each in (1024, 65536):
                     with self.subTest(mpi=mpi, bytes=bytes_each):
@@ -130,14 +139,14 @@ class TestDpu(Checks):
                                    "collectives: ok")
 
     def test_random_programs(self):
-        with Service() as dpu:
+        with Service(*job_users(BUILD)) as dpu:
             for seed, more in ((1, {}), (2, {"LONGSHORE_SERVICE_COUNT": 2}), (3, {"LONGSHORE_STAGING_BYTES": "256K"})):
                 with self.subTest(seed=seed, **more):
                     self.check(run(MPIS[0], 4, "stress", seed, 100, LONGSHORE_DPU=dpu.address, **more), "stress: ok")
 
     def test_programs_with_buffers_of_every_kind(self):
         """In place, with gaps, on the stack, datatypes that are packed, persistent requests, freed communicators."""
-        with Service() as dpu:
+        with Service(*job_users(BUILD)) as dpu:
             for mpi, names in ((MPIS[0], ("in_place", "rooted", "datatypes", "persistent", "communicators", "waits")),
                                (MPIS[-1], ("in_place", "datatypes", "persistent") if WHOLE else ("in_place",))):
                 for name in names:
@@ -145,11 +154,11 @@ class TestDpu(Checks):
                         self.check(run(mpi, 2, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
 
     def test_the_statistics_say_how_memory_was_reached(self):
-        with Service() as dpu:
+        with Service(*job_users(BUILD)) as dpu:
             self.check_statistics(dpu)
 
     def test_a_dpu_that_is_not_there_leaves_the_job_to_plain_mpi(self):
-        with Service() as dpu:
+        with Service(*job_users(BUILD)) as dpu:
             gone = dpu.address
         for address, why in ((gone, "cannot be reached"), ("no.such.host.invalid", "cannot be reached"),
                              ("node7=127.0.0.1", "LONGSHORE_DPU")):
@@ -161,8 +170,47 @@ class TestDpu(Checks):
                 self.assertEqual(len(said), 1, done.stderr)
                 self.assertIn(why, said[0])
 
+    def users_of(self, pids):
+        return [int(re.search(r"^Uid:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.MULTILINE)[1])
+                for pid in pids]
+
+    @unittest.skipUnless(job_users(BUILD), "not root, or the build folder is closed to others: one job at a time")
+    def test_all_processes_of_a_job_have_its_user(self):
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu, **PATIENT) as job:
+            self.wait_for_stand_ins(dpu)
+            started = [*dpu.stand_ins(), *service_processes(dpu)]
+            self.assertEqual(len(started), 3)
+            users = self.users_of(started)
+            self.assertEqual(len(set(users)), 1, users)
+            self.assertIn(users[0], range(70000, 71000))
+            self.assertIsNone(job.poll())
+
+    @unittest.skipUnless(job_users(BUILD) and shutil.which("setpriv"), "not root, the build folder is closed to others, or no setpriv")
+    def test_the_capabilities_of_its_unit_are_enough(self):
+        unit = Path(__file__).parents[2] / "packaging/longshored.service"
+        kept = re.search(r"^CapabilityBoundingSet=(.+)$", unit.read_text(encoding="ascii"), re.MULTILINE)[1].split()
+        bounds = ",".join(["-all", *(f"+{name.removeprefix('CAP_').lower()}" for name in kept)])
+        with tempfile.TemporaryDirectory(prefix="longshore-test-dpu-") as folder:
+            script = Path(folder) / "longshored"
+            script.write_text(f"#!/bin/sh\nexec setpriv --no-new-privs --inh-caps=-all --bounding-set={bounds} "
+                              f"{BUILD}/bin/longshored \"$@\"\n", encoding="ascii")
+            script.chmod(0o755)
+            with Service(*job_users(BUILD), longshored=script) as dpu:
+                self.check(run(MPIS[0], 2, "collectives", 4096, LONGSHORE_DPU=dpu.address), "collectives: ok")
+                self.assertNotIn("failed", dpu.said())
+                # It ends the others of a job one of whose stand-ins was killed.
+                with self.job(dpu) as job:
+                    self.wait_for_stand_ins(dpu)
+                    os.kill(dpu.stand_ins()[0], signal.SIGKILL)
+                    self.ends_in_an_error(job)
+                    limit = time.monotonic() + 10
+                    while dpu.said().count("closed") < 2 and time.monotonic() < limit:
+                        time.sleep(0.05)
+                self.assertIn("2 of their stand-ins failed", dpu.said())
+
+    @unittest.skipUnless(job_users(BUILD), "not root, or the build folder is closed to others: one job at a time")
     def test_two_jobs_at_once_and_the_service_stays(self):
-        with Service() as dpu:
+        with Service(*job_users(BUILD)) as dpu:
             jobs = [subprocess.Popen(words(MPIS[0], 2, "stress", seed, 100, LONGSHORE_DPU=dpu.address), text=True,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE) for seed in (5, 6)]
             for job in jobs:
@@ -192,7 +240,7 @@ class TestDpu(Checks):
                   "if os.fork() == 0:\n    null = os.open('/dev/null', os.O_RDWR)\n    for fd in range(3): os.dup2(null, fd)\n"
                   "    os.setsid(); time.sleep(15); os._exit(0)\n"
                   "MPI.COMM_WORLD.Alltoall(a, b); MPI.Finalize(); print('over', flush=True)")
-        with Service() as dpu:
+        with Service(*job_users(BUILD)) as dpu:
             chosen = words(MPIS[0], 2, "late", LONGSHORE_DPU=dpu.address)[:-1]
             done = subprocess.run([*chosen, "/usr/bin/python3", "-c", script], capture_output=True, text=True, timeout=LIMIT_S,
                                   check=False)
@@ -203,13 +251,13 @@ class TestDpu(Checks):
             self.assertEqual(dpu.stand_ins(), [])
 
     def test_a_stand_in_that_is_lost_ends_the_job_in_an_mpi_error(self):
-        with Service() as dpu, self.job(dpu) as job:
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu)
             os.kill(dpu.stand_ins()[0], signal.SIGKILL)
             self.assertRegex(self.ends_in_an_error(job), "has closed the connection|MPI_ERR_OTHER")
 
     def test_a_service_process_that_is_lost_is_started_again(self):
-        with Service() as dpu, self.job(dpu, **PATIENT) as job:
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu, **PATIENT) as job:
             self.wait_for_stand_ins(dpu)
             killed = set()
             for _ in range(3):
@@ -223,7 +271,7 @@ class TestDpu(Checks):
             self.assertIsNone(job.poll(), job.stdout.read() if job.poll() is not None else "")
 
     def test_an_agent_that_is_lost_ends_the_job_in_an_mpi_error(self):
-        with Service() as dpu, self.job(dpu) as job:
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu)
             started = agents(job.pid)
             self.assertEqual(len(started), 1)
@@ -231,7 +279,7 @@ class TestDpu(Checks):
             self.ends_in_an_error(job, limit_s=60)
 
     def test_a_job_goes_on_when_the_standing_service_ends(self):
-        with Service() as dpu, self.job(dpu, **PATIENT) as job:
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu, **PATIENT) as job:
             self.wait_for_stand_ins(dpu)
             dpu.process.terminate()
             dpu.process.wait()
@@ -239,7 +287,7 @@ class TestDpu(Checks):
             self.assertIsNone(job.poll())
 
     def test_ranks_that_are_killed_leave_nothing(self):
-        with Service() as dpu, self.job(dpu) as job:
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu)
             started = service_processes(dpu)
             self.assertTrue(started)

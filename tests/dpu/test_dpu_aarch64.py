@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 import test_dpu
-from test_dpu import BUILD, MPIS, Service, run
+from test_dpu import BUILD, MPIS, Service, job_users, run
 
 ARM = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_AARCH64", BUILD / "aarch64")).resolve()
 ROOT = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_AARCH64_ROOT", BUILD / "ucx-aarch64")).resolve()
@@ -34,6 +34,8 @@ class ArmService(Service):
         script.write_text(f"#!/bin/sh\nLONGSHORE_INTERNAL_PROGRAM={script} exec {EMULATOR} -L {ROOT} {ARM}/bin/longshored \"$@\"\n",
                           encoding="ascii")
         script.chmod(0o755)
+        Path(self.folder.name).chmod(0o755)
+        options = (*options, *job_users(script, ARM, ROOT))
         super().__init__(*options, longshored=script, limit_s=START_LIMIT_S)
 
     def __exit__(self, *what):

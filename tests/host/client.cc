@@ -58,6 +58,7 @@ int RankClient::test_exchange() {
     }
     for (uint32_t r = 0; r < size; ++r)
         memcpy(static_cast<std::byte*>(out_) + r * bytes_, shared->slots[sequence_ % 2][r], bytes_);
+    if (tamper) tamper(static_cast<std::byte*>(out_), bytes_);
     return LS_OK;
 }
 

@@ -49,6 +49,8 @@ class RankClient {
     ls_context* context = nullptr;
     ls_group* group = nullptr;
     const ls_host* host = nullptr;  // of the options
+    // What this rank hears of what all have given, each so many bytes, may be made another thing.
+    std::function<void(std::byte* all, size_t bytes)> tamper;
 
   private:
     int start_exchange(const void* in, void* out, size_t bytes);

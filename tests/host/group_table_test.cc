@@ -37,6 +37,15 @@ class GroupTableTest : public testing::Test {
     std::vector<Member> members_;
 };
 
+TEST_F(GroupTableTest, AJoinThatIsRefusedHoldsNoGroup) {
+    ASSERT_TRUE(join(1));
+    const std::vector<Member> one(members_.begin(), members_.begin() + 1);
+    GroupSlot slot;
+    EXPECT_FALSE(table_->join(GroupId{1}, one, &slot)) << "it has two members";
+    table_->leave(GroupId{1});
+    EXPECT_EQ(table_->open(), 0u);
+}
+
 TEST_F(GroupTableTest, WaitsForATurnOfEveryService) {
     ASSERT_TRUE(join(1));
     ASSERT_TRUE(join(1));
@@ -78,7 +87,7 @@ TEST_F(GroupTableTest, TheDeadLookAtNothing) {
 
 // What a communicator costs a rank: its heap, and its share of what lies in the node's memory.
 TEST(GroupMemory, IsAtMost4KiBAnd64BytesForEachRank) {
-    constexpr uint64_t kHeapBytes = 1792;  // at most, whatever its size: growth.cc measures it
+    constexpr uint64_t kRankBytes = 1792;  // at most, whatever its size: growth.cc measures it
     struct Shape {
         uint32_t nodes, ranks_per_node;
     };
@@ -87,7 +96,7 @@ TEST(GroupMemory, IsAtMost4KiBAnd64BytesForEachRank) {
         const uint64_t node =
             sizeof(GroupEntry) +
             NodeMemory::group_bytes(NodeLimits{}, size, shape.ranks_per_node, shape.nodes > 1);
-        EXPECT_LE(kHeapBytes + node / shape.ranks_per_node, 4096 + 64 * uint64_t{size})
+        EXPECT_LE(kRankBytes + node / shape.ranks_per_node, 4096 + 64 * uint64_t{size})
             << shape.nodes << " nodes, " << shape.ranks_per_node << " ranks on each";
     }
 }

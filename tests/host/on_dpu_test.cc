@@ -242,6 +242,61 @@ INSTANTIATE_TEST_SUITE_P(Jobs, OnDpu,
                                          Case{4, 2, Cards::kSecondCannot}),
                          name_of);
 
+// A stand-in hears from its rank what all have given, its own words among it, and the rank may be hostile. A
+// sanitizer sees what is written beyond its memory.
+struct Lie {
+    const char* what;
+    size_t at, bytes;  // in what the first rank of the node tells
+    uint64_t value;    // each byte of it, or a number in the first of them
+    const char* says;  // what becomes of it
+};
+class OnDpuOfALiar : public testing::TestWithParam<Lie> {};
+
+TEST_P(OnDpuOfALiar, ThereIsNoJobAndNoHarm) {
+    JobOptions options;
+    options.ranks = 1;
+    options.services = 8;  // their addresses together are longer than anything that was exchanged before
+    Job job(options, [](RankClient& c) {
+        const RunningAgent agent;
+        NEED(agent.error.empty(), agent.error);
+        const ls_host host{1, agent.address.data(), agent.address.size(), nullptr, 0, nullptr};
+        c.host = &host;
+        bool lied = false;
+        c.tamper = [&](std::byte* all, size_t bytes) {
+            if (bytes < sizeof(NodeAddress) + kReasonBytes || lied) return;
+            lied = true;
+            memcpy(all + GetParam().at, &GetParam().value, std::min(GetParam().bytes, sizeof(uint64_t)));
+            if (GetParam().bytes > sizeof(uint64_t))
+                memset(all + GetParam().at, static_cast<int>(GetParam().value), GetParam().bytes);
+        };
+        NEED(!c.attach(), "attached");
+        NEED(lied, "it was never asked for the address of its supervisor");
+        NEED(c.error().find(GetParam().says) != std::string::npos, c.error());
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(10));
+}
+
+// Behind the address, as NodeAnswer of host/attach.cc has it: whether it is one, and how many bytes follow.
+constexpr size_t kWorkersBytesAt = (sizeof(NodeAddress) + 3) / 4 * 4 + 4;
+
+constexpr const char* kNoSupervisor = "tells no address of its supervisor";
+constexpr const char* kNoService = "the address of a service process is none";
+
+INSTANTIATE_TEST_SUITE_P(
+    Lies, OnDpuOfALiar,
+    testing::Values(
+        Lie{"NoServiceProcesses", offsetof(NodeAddress, services), 2, 0, kNoSupervisor},
+        Lie{"TooManyServiceProcesses", offsetof(NodeAddress, services), 2, UINT16_MAX, kNoSupervisor},
+        Lie{"ANameWithoutEnd", offsetof(NodeAddress, name), sizeof(SocketName), 'x', kNoSupervisor},
+        Lie{"AHostWithoutEnd", offsetof(NodeAddress, host), sizeof(NodeAddress::host), 'x', kNoSupervisor},
+        Lie{"NoAddress", kWorkersBytesAt, 4, 0, "a node has no addresses in the network"},
+        Lie{"AShorterAddress", kWorkersBytesAt, 4, 1, kNoService},
+        Lie{"ALongerAddress", kWorkersBytesAt, 4, kWorkersBytesMax, kNoService},
+        Lie{"AnAddressTooLong", kWorkersBytesAt, 4, UINT32_MAX, "the network's addresses are too long"}),
+    [](const auto& lie) { return lie.param.what; });
+
 TEST(OnDpuAlone, WithoutAnAgentThereIsNoJob) {
     JobOptions options;
     options.ranks = 2;

@@ -1,0 +1,58 @@
+#include "dpu/stand_in_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dpu/stand_in.h"
+#include "fabric/shm/socket.h"
+
+namespace longshore {
+namespace {
+
+constexpr int kHelloFd = 3, kSocketFd = 4;
+constexpr int kFarFd = 64;  // neither of these
+
+}  // namespace
+
+// By the name of the program that runs, so that it is this one although its file may have been replaced, and
+// although its folder may be closed to the user that this process has become. An emulated program has no such
+// name and says by what it is started.
+int exec_stand_in(SessionStream stream, const SessionHello& hello, const std::string& service_path) {
+    const std::vector<std::byte> body = encode(hello);
+    const Fd file = make_memory_file("longshore-hello", body.size());
+    const Fd socket = stream.take_socket();
+    const int far[2] = {fcntl(file.get(), F_DUPFD_CLOEXEC, kFarFd),
+                        fcntl(socket.get(), F_DUPFD_CLOEXEC, kFarFd)};
+    if (far[0] < 0 || far[1] < 0 || pwrite(far[0], body.data(), body.size(), 0) != ssize_t(body.size()) ||
+        dup2(far[0], kHelloFd) < 0 || dup2(far[1], kSocketFd) < 0) {
+        fprintf(stderr, "longshored: a stand-in cannot be started: %s\n", strerror(errno));
+        return 1;
+    }
+    const char* const named = getenv("LONGSHORE_INTERNAL_PROGRAM");
+    const char* const path = named != nullptr && *named != 0 ? named : "/proc/self/exe";
+    char program[] = "longshored:", role[] = "stand-in";
+    char* const arguments[] = {program, role, const_cast<char*>(service_path.c_str()), nullptr};
+    execve(path, arguments, environ);
+    fprintf(stderr, "longshored: a stand-in cannot be started: %s: %s\n", path, strerror(errno));
+    return 1;
+}
+
+int run_stand_in_process(const char* service_path) {
+    const Fd file(kHelloFd);
+    Fd socket(kSocketFd);
+    std::vector<std::byte> body(kHelloBytesMax);
+    const ssize_t got = pread(file.get(), body.data(), body.size(), 0);
+    SessionHello hello;
+    if (got < 0 || !decode(std::span(body).first(static_cast<size_t>(got)), &hello)) {
+        fprintf(stderr, "longshored: a stand-in is started by 'longshored listen' alone\n");
+        return 2;
+    }
+    StandInOptions options;
+    options.service_path = service_path;
+    return run_stand_in(SessionStream(std::move(socket), hello.limit_s), hello, options);
+}
+
+}  // namespace longshore

@@ -1,0 +1,188 @@
+#include "service/agent_ranks.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <string>
+
+#include "fabric/dpu/host_region.h"
+
+namespace longshore {
+namespace {
+
+constexpr uint64_t kSilentLimitNs = 2'000'000'000;  // a connection that does not say who it is
+constexpr size_t kAgentConnectionsMax = 4096;
+constexpr uint32_t kAgentRanksMax = 4096;  // ever: the place of each one's memory is kept
+constexpr int kPacketsPerTurn = 64;
+constexpr uint64_t kFirstMappedBytes = uint64_t{1} << 30;
+constexpr uint64_t kFileBytesMax = uint64_t{1} << 43;  // of a heap (memory/heap.c)
+
+}  // namespace
+
+AgentRanks::~AgentRanks() {
+    for (const auto& client : clients_) forget(*client);
+}
+
+void AgentRanks::add(Fd socket) {
+    auto client = std::make_unique<Client>();
+    pid_t pid = 0;
+    if (!peer_is_same_user(socket, &pid) || clients_.size() >= kAgentConnectionsMax || !watch_(socket))
+        return;
+    client->socket = std::move(socket);
+    client->process = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (client->process) watch_(client->process);
+    client->since_ns = now_ns();
+    clients_.push_back(std::move(client));
+}
+
+bool AgentRanks::reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key,
+                       std::span<const std::byte> exported) {
+    answer.key_bytes = static_cast<uint32_t>(key.size());
+    answer.exported_bytes = static_cast<uint32_t>(exported.size());
+    std::vector<std::byte> packet(sizeof answer + key.size() + exported.size());
+    memcpy(packet.data(), &answer, sizeof answer);
+    std::copy(key.begin(), key.end(), packet.begin() + sizeof answer);
+    std::copy(exported.begin(), exported.end(), packet.end() - static_cast<ptrdiff_t>(exported.size()));
+    return send_packet(client.socket, packet.data(), packet.size()) == Io::kOk;
+}
+
+bool AgentRanks::greet(Client& client, const AgentHello& hello, std::vector<Fd>& descriptors) {
+    if (client.file || !same_token(hello.token, token_)) return false;
+    AgentAnswer answer;
+    const auto refuse = [&](const std::string& why) {
+        why.copy(answer.reason, sizeof answer.reason - 1);
+        reply(client, answer);
+        return false;
+    };
+    if (descriptors.size() != 1 || !is_memory_file(descriptors[0].get(), 0, nullptr))
+        return refuse("what a rank gives is no shared memory that stays as large as it is");
+    if (ever_ == kAgentRanksMax) return refuse("more ranks than an agent has room for");
+    client.file = std::move(descriptors[0]);
+    ++ever_, ++now_;
+    answer.ok = 1;
+    return reply(client, answer);
+}
+
+// Bytes that the file has. Mapped with room to grow; what was mapped before stays, because it is open. Empty:
+// they cannot be mapped.
+std::span<std::byte> AgentRanks::find(Client& client, uint64_t offset, uint64_t bytes) {
+    const uint64_t end = offset + bytes;
+    if (client.memories.empty() || client.memories.back().size() < end) {
+        uint64_t room = client.memories.empty() ? kFirstMappedBytes : 2 * client.memories.back().size();
+        while (room < end) room *= 2;
+        Mapping memory = Mapping::shared(client.file.get(), room);
+        if (!memory) return {};
+        madvise(memory.data(), room, MADV_DONTDUMP);
+        client.memories.push_back(std::move(memory));
+    }
+    return {client.memories.back().data() + offset, bytes};
+}
+
+bool AgentRanks::open(Client& client, const AgentOpen& request) {
+    uint64_t all = 0;
+    if (request.id == 0 || client.openings.contains(request.id) || request.bytes == 0 ||
+        !is_memory_file(client.file.get(), 0, &all) || all > kFileBytesMax || request.offset > all ||
+        request.bytes > all - request.offset)
+        return false;
+    AgentAnswer answer;
+    answer.id = request.id;
+    std::vector<std::byte> key;
+    std::string error;
+    const std::span<std::byte> memory = find(client, request.offset, request.bytes);
+    UcxOpening* opening = nullptr;
+    if (memory.empty()) {
+        error = std::string("a rank's memory cannot be mapped: ") + strerror(errno);
+    } else if (client.openings.size() >= kAgentOpeningsMax) {
+        error = "too many pieces of a rank's memory are open to the network";
+    } else if ((opening = network_.open_memory(memory, &key, &error)) != nullptr &&
+               key.size() > kHostKeyBytesMax) {
+        network_.close_memory(opening);
+        opening = nullptr;
+        error = "the network's keys are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)";
+    }
+    if (opening == nullptr) {
+        error.copy(answer.reason, sizeof answer.reason - 1);
+        return reply(client, answer);
+    }
+    client.openings[request.id] = opening;
+    answer.ok = 1;
+    answer.address = reinterpret_cast<uint64_t>(memory.data());
+    // Without, the memory can be reached all the same.
+    std::vector<std::byte> exported;
+    if (request.exports != 0) network_.export_memory(opening, &exported, &error);
+    return reply(client, answer, key, exported);
+}
+
+bool AgentRanks::close(Client& client, const AgentClose& request) {
+    const auto found = client.openings.find(request.id);
+    if (found == client.openings.end()) return false;
+    network_.close_memory(found->second);
+    client.openings.erase(found);
+    return true;
+}
+
+// False: the connection is over.
+bool AgentRanks::handle(Client& client, size_t bytes, std::vector<Fd>& descriptors) {
+    const auto take = [&](auto* packet) {
+        if (bytes != sizeof *packet) return false;
+        memcpy(static_cast<void*>(packet), buffer_, sizeof *packet);
+        return true;
+    };
+    AgentHeader header;
+    if (bytes < sizeof header) return false;
+    memcpy(&header, buffer_, sizeof header);
+    if (header.magic != kControlMagic) return false;
+    if (header.kind == AgentKind::kHello) {
+        AgentHello hello;
+        return take(&hello) && greet(client, hello, descriptors);
+    }
+    if (!client.file || !descriptors.empty()) return false;
+    if (header.kind == AgentKind::kOpen) {
+        AgentOpen request;
+        return take(&request) && open(client, request);
+    }
+    AgentClose request;
+    return header.kind == AgentKind::kClose && take(&request) && close(client, request);
+}
+
+bool AgentRanks::turn_client(Client& client) {
+    for (int i = 0; i < kPacketsPerTurn; ++i) {
+        size_t bytes = 0;
+        std::vector<Fd> descriptors;
+        const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, &descriptors);
+        if (io == Io::kAgain) return client.file || now_ns() - client.since_ns < kSilentLimitNs;
+        if (io == Io::kClosed || !handle(client, bytes, descriptors)) return false;
+    }
+    return true;
+}
+
+// Service processes may not know yet that it is gone. Over TCP what they still get or put is carried out
+// here, by addresses that UCX does not check: there must be something, only not the rank's memory.
+void AgentRanks::forget(Client& client) {
+    for (const auto& [id, opening] : client.openings) network_.close_memory(opening);
+    if (!client.file) return;
+    for (Mapping& memory : client.memories) {
+        mmap(memory.data(), memory.size(), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        left_.push_back(std::move(memory));
+    }
+    --now_;
+}
+
+void AgentRanks::turn() {
+    std::vector<pollfd> gone;
+    for (const auto& client : clients_) gone.push_back({client->process.get(), POLLIN, 0});
+    poll(gone.data(), gone.size(), 0);
+    size_t at = 0;
+    std::erase_if(clients_, [&](const auto& client) {
+        if (gone[at++].revents == 0 && turn_client(*client)) return false;
+        forget(*client);
+        return true;
+    });
+    nameless_ = std::any_of(clients_.begin(), clients_.end(), [](const auto& c) { return !c->file; });
+}
+
+}  // namespace longshore

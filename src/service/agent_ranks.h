@@ -1,0 +1,64 @@
+// The ranks of a machine as its agent hears them: each connection says hello with the memory file of its
+// heap, then which pieces of it are to be open to the network. Everything that a rank says is checked here;
+// whoever does not keep to the protocol is disconnected. One thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "fabric/network.h"
+#include "fabric/shm/agent_control.h"
+
+namespace longshore {
+
+class AgentRanks {
+  public:
+    // `watch`: has the agent woken by a descriptor, until that is closed. False: it cannot be.
+    AgentRanks(MemoryAgent* network, const Token& token, std::function<bool(const Fd&)> watch)
+        : network_(*network), token_(token), watch_(std::move(watch)) {}
+    ~AgentRanks();
+
+    // A connection, of another user perhaps: then it is closed.
+    void add(Fd socket);
+    // Hears all connections, and forgets those whose rank has gone.
+    void turn();
+
+    size_t connections() const { return clients_.size(); }
+    bool has_nameless() const { return nameless_; }  // some have not said hello, and are not waited for long
+    uint32_t ever() const { return ever_; }          // ranks that have said hello
+    uint32_t now() const { return now_; }
+
+  private:
+    struct Client {
+        Fd socket;
+        Fd process;  // readable when the rank is gone: a forked child may keep the connection open
+        uint64_t since_ns = 0;
+        Fd file;  // once it has said hello
+        std::vector<Mapping>
+            memories;  // of the file, which grows: each larger than the one before, the last in use
+        std::unordered_map<uint32_t, UcxOpening*> openings;
+    };
+    bool turn_client(Client& client);
+    bool handle(Client& client, size_t bytes, std::vector<Fd>& descriptors);
+    bool greet(Client& client, const AgentHello& hello, std::vector<Fd>& descriptors);
+    bool open(Client& client, const AgentOpen& request);
+    std::span<std::byte> find(Client& client, uint64_t offset, uint64_t bytes);
+    bool close(Client& client, const AgentClose& request);
+    bool reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key = {},
+               std::span<const std::byte> exported = {});
+    void forget(Client& client);
+
+    MemoryAgent& network_;
+    const Token token_;
+    std::function<bool(const Fd&)> watch_;
+    std::vector<std::unique_ptr<Client>> clients_;
+    std::vector<Mapping> left_;  // where the memory of ranks was that have gone
+    uint32_t ever_ = 0, now_ = 0;
+    bool nameless_ = false;
+    alignas(8) std::byte buffer_[kAgentPacketBytesMax];
+};
+
+}  // namespace longshore

@@ -1,0 +1,212 @@
+#include "service/node_ranks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+
+namespace longshore {
+namespace {
+
+constexpr uint64_t kNamelessLimitNs = 2'000'000'000;  // a connection that does not say who it is
+constexpr size_t kConnectionsMax = 4096;
+constexpr uint32_t kGroupMembersMax = 1u << 20;
+
+}  // namespace
+
+struct NodeRanks::Client {
+    Fd socket;
+    Fd process;  // readable when the rank is gone: a forked child may keep the connection open
+    pid_t pid = 0;
+    uint64_t since_ns = 0;
+    int local_rank = -1;  // -1: has not attached
+    std::vector<uint64_t> groups;
+    // a group being told in pieces
+    uint64_t joining = 0;
+    std::vector<Member> members;
+    uint32_t filled = 0;
+};
+
+NodeRanks::NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
+                     JobBook* book, Given given, Events events)
+    : p_(parameters),
+      memory_(memory),
+      groups_(*groups),
+      book_(*book),
+      given_(std::move(given)),
+      events_(std::move(events)) {}
+
+NodeRanks::~NodeRanks() = default;
+
+void NodeRanks::add(Fd socket) {
+    auto client = std::make_unique<Client>();
+    if (!peer_is_same_user(socket, &client->pid) || clients_.size() >= kConnectionsMax) return;
+    client->socket = std::move(socket);
+    client->since_ns = now_ns();
+    clients_.push_back(std::move(client));
+}
+
+bool NodeRanks::reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors) {
+    return send_packet(client.socket, bytes, count, descriptors) == Io::kOk;
+}
+
+void NodeRanks::tell_leader(const char* text) {
+    ProblemReport report;
+    report.header = {kControlMagic, ControlKind::kProblem};
+    snprintf(report.text, sizeof report.text, "%s", text);
+    for (const auto& client : clients_) {
+        if (client->local_rank == 0) send_packet(client->socket, &report, sizeof report);
+    }
+}
+
+std::vector<pid_t> NodeRanks::processes() const {
+    std::vector<pid_t> ranks(p_.rank_count);
+    for (const auto& client : clients_) {
+        if (client->local_rank >= 0) ranks[static_cast<size_t>(client->local_rank)] = client->pid;
+    }
+    return ranks;
+}
+
+bool NodeRanks::has_nameless() const {
+    return std::any_of(clients_.begin(), clients_.end(), [](const auto& c) { return c->local_rank < 0; });
+}
+
+bool NodeRanks::attach(Client& client, const AttachRequest& request) {
+    if (!same_token(request.token, given_.token) || request.local_rank >= p_.rank_count ||
+        client.local_rank >= 0 || static_cast<pid_t>(request.pid) != client.pid)
+        return false;
+    RankSlot& slot = memory_.rank(LocalRank{static_cast<uint16_t>(request.local_rank)});
+    if (slot.attached.load() != 0) return false;
+    AttachAnswer answer;
+    uint64_t value = 0;
+    const iovec local{&value, sizeof value};
+    const iovec remote{reinterpret_cast<void*>(request.probe_address), sizeof value};
+    const bool read =
+        process_vm_readv(static_cast<pid_t>(request.pid), &local, 1, &remote, 1, 0) == sizeof value;
+    answer.probe_error = read ? (value == request.probe_value ? 0 : EFAULT) : errno;
+    answer.ok = 1;
+    answer.memory_bytes = given_.memory_bytes;
+    answer.sight_bytes = given_.sight_bytes;
+    answer.services = p_.service_count;
+    slot.pid.store(request.pid);
+    slot.attached.store(1);
+    client.local_rank = static_cast<int>(request.local_rank);
+    client.process = Fd(static_cast<int>(syscall(SYS_pidfd_open, client.pid, 0)));
+    ++attached_ever_, ++attached_now_;
+    if (attached_ever_ == p_.rank_count) events_.all_attached();
+    return reply(client, &answer, sizeof answer, given_.descriptors);
+}
+
+bool NodeRanks::join_group(Client& client, const GroupJoinPiece& piece, size_t bytes) {
+    if (piece.first == 0) {
+        client.joining = piece.id;
+        client.members.assign(std::min(piece.size, kGroupMembersMax), Member{});
+        client.filled = 0;
+    }
+    if (piece.count > kMembersPerPiece || bytes != sizeof piece + piece.count * sizeof(Member) ||
+        piece.id != client.joining || piece.first != client.filled || piece.size != client.members.size() ||
+        piece.count > piece.size - piece.first)
+        return false;
+    if (piece.count != 0)
+        memcpy(static_cast<void*>(client.members.data() + piece.first), buffer_ + sizeof piece,
+               piece.count * sizeof(Member));
+    client.filled += piece.count;
+    if (client.filled < piece.size) return true;
+    // Once: what a rank has joined is kept for it until it leaves.
+    if (std::find(client.groups.begin(), client.groups.end(), piece.id) != client.groups.end()) return false;
+    GroupJoinAnswer answer;
+    GroupSlot slot;
+    answer.id = piece.id;
+    answer.ok = groups_.join(GroupId{piece.id}, client.members, &slot);
+    answer.slot = slot.value;
+    if (answer.ok) client.groups.push_back(piece.id);
+    client.members.clear();
+    client.joining = 0;
+    return reply(client, &answer, sizeof answer);
+}
+
+bool NodeRanks::leave_group(Client& client, const GroupLeaveRequest& request) {
+    const auto it = std::find(client.groups.begin(), client.groups.end(), request.id);
+    if (it == client.groups.end()) return false;
+    client.groups.erase(it);
+    groups_.leave(GroupId{request.id});
+    return true;
+}
+
+bool NodeRanks::handle(Client& client, size_t bytes) {
+    const std::span<const std::byte> packet(buffer_, bytes);
+    ControlHeader header;
+    if (bytes < sizeof header) return false;
+    memcpy(&header, buffer_, sizeof header);
+    if (header.magic != kControlMagic) return false;
+    if (header.kind == ControlKind::kAttach) {
+        AttachRequest request;
+        if (bytes != sizeof request) return false;
+        memcpy(&request, buffer_, sizeof request);
+        return attach(client, request);
+    }
+    if (client.local_rank < 0) return false;
+    switch (header.kind) {
+        case ControlKind::kAddressBook:
+        case ControlKind::kNodeWorkers: {
+            const bool nodes = header.kind == ControlKind::kAddressBook;
+            if (client.local_rank != 0 || !(nodes ? book_.take_nodes(packet) : book_.take_workers(packet)))
+                return false;
+            events_.book_grows();
+            return true;
+        }
+        case ControlKind::kGroupJoin: {
+            GroupJoinPiece piece;
+            if (bytes < sizeof piece) return false;
+            memcpy(&piece, buffer_, sizeof piece);
+            return join_group(client, piece, bytes);
+        }
+        case ControlKind::kGroupLeave: {
+            GroupLeaveRequest request;
+            if (bytes != sizeof request) return false;
+            memcpy(&request, buffer_, sizeof request);
+            return leave_group(client, request);
+        }
+        default:
+            return false;  // kDetach too: the connection closes
+    }
+}
+
+void NodeRanks::forget(Client& client) {
+    if (client.local_rank < 0) return;
+    for (const uint64_t id : client.groups) groups_.leave(GroupId{id});
+    memory_.rank(LocalRank{static_cast<uint16_t>(client.local_rank)}).attached.store(0);
+    --attached_now_;
+}
+
+// False: the connection is over.
+bool NodeRanks::turn_client(Client& client) {
+    for (;;) {
+        size_t bytes = 0;
+        const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, nullptr);
+        if (io == Io::kAgain) return client.local_rank >= 0 || now_ns() - client.since_ns < kNamelessLimitNs;
+        if (io == Io::kClosed || !handle(client, bytes)) return false;
+    }
+}
+
+void NodeRanks::watch(std::vector<pollfd>* polled) const {
+    for (const auto& client : clients_) polled->push_back({client->socket.get(), POLLIN, 0});
+    for (const auto& client : clients_) polled->push_back({client->process.get(), POLLIN, 0});
+}
+
+void NodeRanks::turn(std::span<const pollfd> answers) {
+    const size_t processes = clients_.size();
+    size_t at = 0;
+    std::erase_if(clients_, [&](const auto& client) {
+        const bool look = answers[at].revents != 0 || client->local_rank < 0;
+        const bool gone = answers[processes + at++].revents != 0;
+        if (!gone && (!look || turn_client(*client))) return false;
+        forget(*client);
+        return true;
+    });
+}
+
+}  // namespace longshore

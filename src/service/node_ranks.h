@@ -1,0 +1,70 @@
+// The ranks of a node as its supervisor hears them: each connection says which rank it is, local rank 0 then
+// what the nodes of the job are, and all which groups they join and leave. Everything that a rank says is
+// checked here; whoever does not keep to the protocol is disconnected. One thread.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "service/group_table.h"
+#include "service/job_book.h"
+
+namespace longshore {
+
+class NodeRanks {
+  public:
+    // What a rank is given when it attaches. Descriptors: of the node's memory, of sight, eventfds.
+    struct Given {
+        Token token{};
+        uint64_t memory_bytes = 0, sight_bytes = 0;
+        std::vector<int> descriptors;
+    };
+    struct Events {
+        std::function<void()> all_attached;  // before the last of them hears that it has
+        std::function<void()> book_grows;
+    };
+    NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
+              JobBook* book, Given given, Events events);
+    ~NodeRanks();
+
+    // A connection, of another user perhaps: then it is closed.
+    void add(Fd socket);
+    // What to wait for: a socket of each connection, then a process of each.
+    void watch(std::vector<pollfd>* polled) const;
+    // With the answers to that, and nothing else between.
+    void turn(std::span<const pollfd> answers);
+
+    size_t connections() const { return clients_.size(); }
+    bool has_nameless() const;  // some have not said which rank they are, and are not waited for long
+    uint32_t attached_ever() const { return attached_ever_; }
+    uint32_t attached_now() const { return attached_now_; }
+    std::vector<pid_t> processes() const;  // by local rank; 0: it is not there
+    void tell_leader(const char* text);
+
+  private:
+    struct Client;
+    bool attach(Client& client, const AttachRequest& request);
+    bool join_group(Client& client, const GroupJoinPiece& piece, size_t bytes);
+    bool leave_group(Client& client, const GroupLeaveRequest& request);
+    bool handle(Client& client, size_t bytes);
+    bool turn_client(Client& client);
+    void forget(Client& client);
+    bool reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors = {});
+
+    const ServiceParameters& p_;
+    NodeMemory memory_;
+    GroupTable& groups_;
+    JobBook& book_;
+    Given given_;
+    Events events_;
+    std::vector<std::unique_ptr<Client>> clients_;
+    uint32_t attached_ever_ = 0, attached_now_ = 0;
+    alignas(8) std::byte buffer_[kControlBytesMax];
+};
+
+}  // namespace longshore
