@@ -36,7 +36,7 @@ OFFLOADS = ["tx", "rx", "sg", "tso", "gso", "gro"]  # packets of a wire's size: 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 # What the service of a DPU is told. Its jobs run as users of their own where these may use the build folder.
 DPU_CONFIG = f"allow = {PREFIX}.0/24\n" + \
-    ("job_users = 70000-70999\n" if all(path.stat().st_mode & 0o001 for path in (BUILD, *BUILD.parents)) else "")
+    ("job_users = 70000-70999\n" if all(path.exists() and path.stat().st_mode & 0o001 for path in (BUILD, *BUILD.parents)) else "")
 # A larger one lets whole messages pass at no rate at all; a smaller one than two packets halves the rate.
 BURST, BURST_OF_LARGE_PACKETS = "64kb", "128kb"
 DELAY_LINE = BUILD / "tests/cluster/delay_line"  # where the kernel has no netem
