@@ -70,6 +70,7 @@ int posix_memalign(void** p, size_t a, size_t n) { return (*p = __libc_memalign(
 void* valloc(size_t n) { return __libc_memalign(4096, n); }
 void* pvalloc(size_t n) { return __libc_memalign(4096, n); }
 size_t malloc_usable_size(void*) { return 0; }
+int madvise(void*, size_t, int) { return 0; }
 }
 """
 
