@@ -432,7 +432,7 @@ class TestJobs(unittest.TestCase):
                   "while True: MPI.COMM_WORLD.Alltoall(a, b)")
         words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=1)), 2)
         with start(words, stderr=subprocess.STDOUT) as job:
-            self.assertTrue(job.stdout.readline().startswith("begun"))
+            wait_for_begin(job)
             time.sleep(1)
             machine.run("ip", "link", "set", "net0", "down")
             cut = time.monotonic()
@@ -583,6 +583,15 @@ def processes(node, *begin):
         except OSError:
             continue  # gone meanwhile
     return found
+
+
+def wait_for_begin(job):
+    """Before the ranks say a word, their mpirun may."""
+    said = []
+    while not said or not said[-1].startswith("begun"):
+        said.append(job.stdout.readline())
+        if said[-1] == "":
+            raise AssertionError("the job has ended: " + "".join(said))
 
 
 def wait_for(look, job, limit_s=20):
