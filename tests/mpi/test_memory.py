@@ -23,7 +23,9 @@ class Habits(job.JobTest):
                      "reads_what_is_zero", "grows_slowly", *["discards"] * job.FLAVOUR.startswith("openmpi")):
             with self.subTest(what=what):
                 running = self.run_habit(what)
-                self.assertEqual(running.output.count("longshore:"), 0, running.output)
+                # Another test, which runs beside this one, knocks at every supervisor as another user.
+                said = [line for line in running.output.splitlines() if "longshore:" in line and "another user" not in line]
+                self.assertEqual(said, [], running.output)
 
     def test_the_heap_is_closed(self):
         running = self.run_habit("closes_all")
