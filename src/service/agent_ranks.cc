@@ -18,7 +18,6 @@ constexpr size_t kAgentConnectionsMax = 4096;
 constexpr uint32_t kAgentRanksMax = 4096;  // ever: the place of each one's memory is kept
 constexpr int kPacketsPerTurn = 64;
 constexpr uint64_t kFirstMappedBytes = uint64_t{1} << 30;
-constexpr uint64_t kFileBytesMax = uint64_t{1} << 43;  // of a heap (memory/heap.c)
 
 }  // namespace
 
@@ -84,7 +83,7 @@ std::span<std::byte> AgentRanks::find(Client& client, uint64_t offset, uint64_t 
 bool AgentRanks::open(Client& client, const AgentOpen& request) {
     uint64_t all = 0;
     if (request.id == 0 || client.openings.contains(request.id) || request.bytes == 0 ||
-        !is_memory_file(client.file.get(), 0, &all) || all > kFileBytesMax || request.offset > all ||
+        !is_memory_file(client.file.get(), 0, &all) || all > kSharedFileBytesMax || request.offset > all ||
         request.bytes > all - request.offset)
         return false;
     AgentAnswer answer;

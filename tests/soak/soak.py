@@ -123,11 +123,11 @@ def compare(samples, seconds):
 
 
 class Soak:
-    def __init__(self, words, mark, options, environment=None):
+    def __init__(self, words, mark, options):
         self.options, self.mark, self.samples = options, mark, []
         self.output = tempfile.TemporaryFile("w+")
         self.begin = time.monotonic()
-        self.process = subprocess.Popen(words, env=environment or os.environ, stdout=self.output, stderr=subprocess.STDOUT,
+        self.process = subprocess.Popen(words, stdout=self.output, stderr=subprocess.STDOUT,
                                         stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=end_with_parent)
 
     def text(self):

@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kPlaces = 1024, kProbes = 8;
 constexpr uint64_t kLookNs = 20'000'000;               // too short for pids to come round
-constexpr uint64_t kFileBytesMax = uint64_t{1} << 43;  // of a heap (memory/heap.c)
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kPiecePages = 16, kPieceBytes = kPiecePages * kPageBytes;
 // Full passes over a piece before it is mapped (docs/decisions/0011-shared-allocations.md has the
@@ -113,7 +112,7 @@ bool Peers::map(Window& window, const Fd& file, uint64_t offset) {
 // That of `bytes` at `at` of the file, which lie in one. The file is opened only to map it and where it has
 // grown.
 Peers::Window* Peers::find_window(Peer& peer, const ProcessSpan& span, uint64_t at, uint64_t bytes) {
-    if (at + bytes > kFileBytesMax) return nullptr;
+    if (at + bytes > kSharedFileBytesMax) return nullptr;
     const size_t index = at / kWindowBytes;
     if (index >= peer.windows.size()) peer.windows.resize(index + 1);
     Window& window = peer.windows[index];

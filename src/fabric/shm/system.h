@@ -100,6 +100,8 @@ Fd make_memory_file(const char* name, uint64_t bytes);
 // Whether a descriptor from another process is such a memfd of exactly (0: any size, told in *bytes) that
 // size.
 bool is_memory_file(int fd, uint64_t expected_bytes, uint64_t* bytes);
+// No rank's shared memory is larger (memory/heap.c).
+constexpr uint64_t kSharedFileBytesMax = uint64_t{1} << 43;
 
 // The file of this program, to start it again in another role. Under an emulator of user programs it is no
 // program of this machine: LONGSHORE_INTERNAL_PROGRAM then names what runs it here.
