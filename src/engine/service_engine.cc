@@ -73,6 +73,7 @@ struct ServiceLayout {
         t.watch_of = c.take<uint32_t>(uint64_t{node.ranks_max} * node.records_max);
         t.due = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
         t.queued_bits = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
+        t.wanted_bits = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
         t.share_bucket_count =
             l.watches_max < kShareBucketsMax ? power_of_two(l.watches_max) : kShareBucketsMax;
         t.share_buckets = c.take<uint32_t>(t.share_bucket_count);
@@ -265,7 +266,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
     w.local_index = member.local_index;
     w.several_nodes = group.local_count != group.size;
     w.request_next = seen.size;
-    for (uint32_t k = 0; k < words; ++k) due_bits(i)[k] = queued(i)[k] = 0;
+    for (uint32_t k = 0; k < words; ++k) due_bits(i)[k] = queued(i)[k] = wanted(i)[k] = 0;
     index = i + 1;
     ++watch_count;
     if (i >= watches_used) watches_used = i + 1;
@@ -281,6 +282,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
 void ServiceEngine::State::drop_watch(uint32_t i) {
     Watch& w = watches[i];
     cancel_reads(i);
+    acknowledge_wanted(i);
     leave_share(i);
     watch_of[uint64_t{w.local.value} * memory.limits().records_max + w.record.value] = 0;
     w.used = false;
@@ -487,9 +489,10 @@ void ServiceEngine::finish_import(uint32_t id, ImportHandle region, bool ok, Wak
 
 void ServiceEngine::on_tick() {
     State& s = *s_;
-    for (uint32_t i = 0; i < s.watches_used; ++i) {
+    for (uint32_t i = 0; i < s.watches_used && s.limits.repeat_ticks != 0; ++i) {
         Watch& w = s.watches[i];
         if (!w.used || !w.unacknowledged || w.due_count != 0 || !s.still(w)) continue;
+        if (w.resend_after == 0) w.resend_after = s.limits.repeat_ticks;
         if (++w.resend_ticks < w.resend_after) continue;
         w.resend_ticks = 0;
         if (w.resend_after < 128) w.resend_after *= 2;

@@ -30,6 +30,9 @@ struct ServiceLimits {
     // A service process that has moved so much without a pause lets idle ones of its node take of its work; a
     // move counts as 4 KiB more than it moves. 0: never.
     uint32_t help_bytes = 512 * 1024;
+    // Ticks after which what has been told and not acknowledged is told again; 0: never, as requests and
+    // greetings see to all that was lost. Each time twice as many, up to 128.
+    uint32_t repeat_ticks = 4;
     // Staging memory of the service process: so many slots of so many bytes; 0: it has none.
     uint32_t staging_slots = 0, staging_slot_bytes = 64 * 1024;
     bool staging_only = false;  // the fabric moves nothing from one rank's memory into another's

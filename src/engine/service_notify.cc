@@ -106,7 +106,7 @@ void ServiceEngine::State::request_if_dropped(uint32_t i) {
                          w.seen.sequence};
     if (is_shared(w.seen.collective)) {
         const uint64_t hash = dropped_hash(id, kToNode | memory.node().value);
-        if (holds(memory.dropped(hash).load(std::memory_order_seq_cst), now_ns)) w.request_next = 0;
+        if (holds(memory.dropped(hash).load(std::memory_order_seq_cst), now_ns)) want_all(i);
         return;
     }
     const uint64_t hash = dropped_hash(id, w.seen.rank.value);
@@ -114,7 +114,7 @@ void ServiceEngine::State::request_if_dropped(uint32_t i) {
     if (!holds(mark.when, now_ns) || (mark.tag != dropped_tag(hash) && mark.tag != kSeveralDropped)) return;
     // Of several that share a place nobody knows who is the last: they go on asking, at worst in vain.
     if (mark.tag != kSeveralDropped) mark = {};
-    w.request_next = 0;
+    want_all(i);
 }
 
 // Whether the block need not be asked for: told for the first time, to the service process that reads it, and

@@ -56,8 +56,7 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         }
         if (w.helps) return;
         ++counters->dropped;
-        // Ask for it when there is room.
-        if (n.source.value < w.request_next) w.request_next = n.source.value;
+        want(i, n.source);
         return;
     }
     QueuedRead& read = queue[q];
@@ -261,9 +260,11 @@ void ServiceEngine::State::finish_queued(uint32_t i, WakeSet* wake) {
     if (!q.cancelled) {
         const Watch& w = watches[q.watch];
         const ChunkRange chunks = arriving_chunks(memory, memory.record(w.local, w.record), q.n.source);
-        const bool over = range_over(chunks, q.generation);
+        const bool settled = range_over(chunks, q.generation), failed = range_failed(chunks);
+        // Of an operation that is over, the words may be anything by now.
+        const bool over = !still(w) || settled;
         if (awaiting && !over) return;
-        q.failed |= still(w) && range_failed(chunks);
+        q.failed |= still(w) && failed;
         if (!over && q.keeper == self) {
             // Some chunks are, or were, in the hands of another service process. Look again later.
             q.place = QueuedRead::Place::kStalled;
@@ -359,31 +360,86 @@ void ServiceEngine::State::send_requests(uint32_t i) {
     const GroupEntry& group = memory.group(w.seen.group);
     const OperationRecord& record = memory.record(w.local, w.record);
     const Geometry geometry(memory, record, w.local);
-    const bool shared = is_shared(w.seen.collective);
     for (; w.request_next < w.seen.size && share.request_credit != 0; ++w.request_next) {
+        if (!test_bit(wanted(i), w.request_next)) continue;
         const Rank source{w.request_next};
         const Member& member = memory.members(group)[source.value];
-        if (member.node == memory.node() || !geometry.is_source(source) ||
-            test_bit(queued(i), source.value) || geometry.incoming(source).bytes == 0 ||
-            range_over(incoming_chunks(memory, record, source), w.seen.generation) ||
-            range_over(arriving_chunks(memory, record, source), w.seen.generation))
-            continue;
-        if (shared) {
-            // Another rank of the node reads it, and its service process asks.
-            const uint64_t reader =
-                memory.reader(group, w.seen.sequence, source).load(std::memory_order_acquire);
-            if (reader >> 20 > w.seen.sequence) continue;
-            if (reader >> 20 == w.seen.sequence && (reader & kDone) != w.local_index + 1) continue;
-        }
+        const bool ours = member.node != memory.node() && geometry.is_source(source) &&
+                          !test_bit(queued(i), source.value) && geometry.incoming(source).bytes != 0 &&
+                          !elsewhere(w, source);
+        const ChunkRange arriving = arriving_chunks(memory, record, source);
+        // Others may have read it for us since, at the word of a service process that is no more.
+        const bool over = range_over(arriving, w.seen.generation) ||
+                          range_over(incoming_chunks(memory, record, source), w.seen.generation);
+        const bool failed = range_failed(arriving);
         if (!still(w)) return;
-        Message m;
-        m.kind = MessageKind::kRequest;
-        m.request.operation = {GroupId{group.id.load(std::memory_order_relaxed)}, w.seen.sequence};
-        m.request.source = source;
-        m.request.destination = shared ? kToNode | memory.node().value : w.seen.rank.value;
-        if (!add({member.node, member.service}, m)) return;
-        --share.request_credit;
-        share.requested = true;
+        if (ours && !(over ? acknowledge(block_for(i, source), failed) : request(i, source))) return;
+        if (ours && !over) {
+            --share.request_credit;
+            share.requested = true;
+        }
+        clear_bit(wanted(i), source.value);
+    }
+}
+
+// Its notification was dropped, or may have been: ask for it when there is room.
+void ServiceEngine::State::want(uint32_t i, Rank source) {
+    Watch& w = watches[i];
+    set_bit(wanted(i), source.value);
+    if (source.value < w.request_next) w.request_next = source.value;
+}
+
+void ServiceEngine::State::want_all(uint32_t i) {
+    for (uint32_t s = watches[i].seen.size; s-- > 0;) want(i, Rank{s});
+}
+
+// Whether another rank of the node reads a shared block, so that its service process sees to it.
+bool ServiceEngine::State::elsewhere(const Watch& w, Rank source) const {
+    if (!is_shared(w.seen.collective)) return false;
+    const uint64_t reader =
+        memory.reader(memory.group(w.seen.group), w.seen.sequence, source).load(std::memory_order_acquire);
+    return reader >> 20 > w.seen.sequence ||
+           (reader >> 20 == w.seen.sequence && (reader & kDone) != w.local_index + 1);
+}
+
+// As much of its notification as an acknowledgement of it or a request needs.
+Notification ServiceEngine::State::block_for(uint32_t i, Rank source) const {
+    const Watch& w = watches[i];
+    const Member& member = memory.members(memory.group(w.seen.group))[source.value];
+    Notification n;
+    n.operation = share_pool[w.share].operation;
+    n.source = source;
+    n.destination = is_shared(w.seen.collective) ? kToNode | memory.node().value : w.seen.rank.value;
+    n.origin = {member.node, member.service};
+    return n;
+}
+
+bool ServiceEngine::State::request(uint32_t i, Rank source) {
+    const Notification n = block_for(i, source);
+    Message m;
+    m.kind = MessageKind::kRequest;
+    m.request.operation = n.operation;
+    m.request.source = n.source;
+    m.request.destination = n.destination;
+    return add(n.origin, m);
+}
+
+// The operation of a watch is over: what we never got to ask for has come otherwise, and its source waits to
+// hear of it.
+void ServiceEngine::State::acknowledge_wanted(uint32_t i) {
+    Watch& w = watches[i];
+    const GroupEntry& group = memory.group(w.seen.group);
+    for (; w.request_next < w.seen.size; ++w.request_next) {
+        if (!test_bit(wanted(i), w.request_next)) continue;
+        const Member member = memory.members(group)[w.request_next];
+        const Notification n = block_for(i, Rank{w.request_next});
+        if (group.id.load(std::memory_order_acquire) != n.operation.group.value) {
+            // Nobody is left to tell whose they were: they are told by being asked.
+            for (uint32_t p = 0; p < limits.nodes_max * limits.services_per_node_max; ++p)
+                peers[p].hello_due |= peers[p].incarnation != 0;
+            return;
+        }
+        if (member.node != memory.node() && !elsewhere(w, n.source)) answer(n, false);
     }
 }
 

@@ -129,8 +129,8 @@ struct Watch {
     uint32_t due_count = 0;     // notifications to send
     uint32_t due_next = 0;      // where to go on
     uint32_t queued_count = 0;  // entries in the read queue
-    uint32_t request_next = 0;  // sources from here on to be asked for a notification; size: none
-    uint32_t resend_ticks = 0, resend_after = 4;
+    uint32_t request_next = 0;  // of wanted(), all before are clear; size: none is set
+    uint32_t resend_ticks = 0, resend_after = 0;
     bool unacknowledged = false;  // something was notified and not acknowledged yet
     bool repeats = false;         // ... and perhaps not for the first time
 };
@@ -329,6 +329,7 @@ struct ServiceEngine::State {
     uint32_t* watch_of;     // [ranks_max][records_max]: watch + 1
     uint64_t* due;          // [watches_max][words]: notifications to send, by destination rank or node
     uint64_t* queued_bits;  // [watches_max][words]: sources whose block is in the read queue
+    uint64_t* wanted_bits;  // [watches_max][words]: sources whose notification was perhaps dropped
     uint32_t words;         // per watch
     Pool<Share> share_pool;
     ShareClass classes[kShareClasses];
@@ -439,6 +440,7 @@ struct ServiceEngine::State {
     bool still(const Watch& w) const;
     uint64_t* due_bits(uint32_t w) { return due + uint64_t{w} * words; }
     uint64_t* queued(uint32_t w) { return queued_bits + uint64_t{w} * words; }
+    uint64_t* wanted(uint32_t w) { return wanted_bits + uint64_t{w} * words; }
 
     // --- service_turns.cc: whose turn it is
     void join_share(uint32_t w);
@@ -499,6 +501,12 @@ struct ServiceEngine::State {
     bool fail_block(uint32_t w, Rank source, OperationError error, WakeSet* wake);
     void retire_queued(uint32_t q, WakeSet* wake);
     void retry_stalled();
+    bool elsewhere(const Watch& w, Rank source) const;
+    Notification block_for(uint32_t w, Rank source) const;
+    bool request(uint32_t w, Rank source);
+    void want(uint32_t w, Rank source);
+    void want_all(uint32_t w);
+    void acknowledge_wanted(uint32_t w);
     void answer(const Notification& n, bool failed);
     bool acknowledge(const Notification& n, bool failed);
     void send_acknowledgements();

@@ -107,6 +107,7 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     if (version >= 7 && o.nodes > 1 && r.chance(300)) o.along = one_of(r, {300, 1000});
     if (version >= 8 && o.nodes > 1 && r.chance(300)) o.read_window = one_of(r, {1, 100, 1000});
     if (version >= 8 && r.chance(200)) o.core_wait_ns = one_of(r, {10000, 100000, 300000});
+    if (version >= 9 && r.chance(200)) o.repeat_ticks = one_of(r, {1, 4});
     return o;
 }
 
@@ -248,6 +249,7 @@ std::string WorldOptions::text() const {
     put("staged", staged);
     put("broadcasts", broadcasts);
     put("help_bytes", help_bytes);
+    put("repeat_ticks", repeat_ticks);
     put("along", along);
     put("read_window", read_window);
     put("core_wait_ns", core_wait_ns);

@@ -9,11 +9,11 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 8;
+constexpr uint32_t kOptionsVersion = 9;
 // The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often;
 // version 3 has no staging, version 4 no worlds of broadcasts; until version 5 no service process takes of
-// another's work, until version 6 nothing is sent along, until version 7
-// reads in flight are bounded by their number alone, and no service process runs late.
+// another's work, until version 6 nothing is sent along, until version 7 reads in flight are bounded by their
+// number alone, and no service process runs late; until version 8 nothing is told again after a while.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
@@ -37,6 +37,7 @@ struct WorldOptions {
     uint32_t staging_slots = 0, staging_slot_bytes = 64;
     bool staging_only = false;
     uint32_t help_bytes = 0;
+    uint32_t repeat_ticks = 0;  // mostly never: where something was lost for good, the world does not end
     uint32_t along = 0;  // of blocks that are sent along come, per mille; 0: none is sent
     uint32_t read_window = 0;  // bytes of reads in flight, at most; 0: any
     uint32_t copies_in_flight = 1;

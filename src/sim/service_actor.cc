@@ -30,6 +30,7 @@ ServiceLimits ServiceActor::limits(const WorldOptions& o) {
     l.staging_slot_bytes = o.staging_slot_bytes;
     l.staging_only = o.staging_only;
     l.help_bytes = o.help_bytes;
+    l.repeat_ticks = o.repeat_ticks;
     l.sends_along = o.along != 0;
     if (o.ranks > 256) l.frame_bytes = 1536;  // one per peer, and every service process is everybody's peer
     return l;
@@ -127,6 +128,7 @@ bool ServiceActor::take_events() {
                     if (world_.options.window_changes)
                         engine_->set_read_window(1 + world_.scheduler.random.below(10000));
                     engine_->finish_read(static_cast<uint32_t>(e.id), e.result, &wake);
+                    world_.last_read_ns = world_.scheduler.now_ns();
                     if (e.result == MoveResult::kMoved && doomed_at(KillPhase::kLanded)) return false;
                 }
                 break;
@@ -276,10 +278,6 @@ void ServiceActor::count_coverage() {
     v.pool_full |= c.pool_full + c.dropped != 0;
     v.stale_messages |= c.stale_messages != 0;
     v.resent |= c.notifications_resent != 0;
-    // Where all is slow, an answer takes longer than it takes to notify again.
-    if (c.notifications_resent != 0 && world_.options.link_ns_per_byte == 0)
-        world_.fail("net",
-                    describe() + " notified again after a while: requests and greetings should have done it");
     v.duplicates |= c.duplicates != 0;
     v.staged |= c.bytes_staged != 0;
     v.taken_copies |= c.taken != c.taken_reads;

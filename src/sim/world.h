@@ -60,6 +60,7 @@ class World {
     std::vector<BlockSpan> scratch_blocks;
     uint32_t ranks_done = 0;
     bool calm = false;  // faults have stopped
+    uint64_t last_read_ns = 0;  // when something came from another node
 
   private:
     static std::vector<NodeLimits> make_limits(const WorldOptions& o, const Program& p);
