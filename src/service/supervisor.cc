@@ -170,7 +170,8 @@ bool Supervisor::hear_workers(ServiceReady* ready) {
         if (!report.ok || bytes != sizeof report + report.bytes) {
             snprintf(ready->reason, sizeof ready->reason, "%s",
                      report.reason[0] != 0 ? report.reason
-                                           : "a service process did not reach the network in time");
+                     : io == Io::kAgain    ? "a service process did not reach the network in time"
+                                           : "a service process ended before it had reached the network");
             return false;
         }
         append_address({buffer_ + sizeof report, report.bytes}, &own_workers_);
