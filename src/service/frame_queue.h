@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <deque>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/types.h"

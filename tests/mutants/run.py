@@ -9,14 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 SEEDS = 6000
 HERE = pathlib.Path(__file__).resolve().parent
+SEEDS_FILE = HERE.parent / "sim/seeds.txt"
 SRC = HERE.parents[1] / "src"
 CXX = os.environ.get("CXX", "g++")
 FLAGS = ["-std=c++20", "-O1", "-w"]
 
 
-def mutants():
+def mutants(name):
     found = []
-    for line in (HERE / "mutants.txt").read_text().splitlines():
+    for line in (HERE / name).read_text().splitlines():
         if line.startswith("= "):
             found.append({"name": line[2:], "file": "", "old": [], "new": []})
         elif line.startswith("@ "):
@@ -25,8 +26,9 @@ def mutants():
             found[-1]["old"].append(line[1:])
         elif line.startswith("+"):
             found[-1]["new"].append(line[1:])
+        elif line.startswith("> "):
+            found[-1]["test"] = line[2:].split()
     return found
-
 
 
 def apply(path, old, new):
@@ -52,15 +54,24 @@ def compile_all(tree, sources, out):
 
 
 def failures(program, at_most=10):
-    """(seed, oracle) of failing seeds, lowest first."""
+    """(seed, oracle) of failing seeds, lowest first; if there are none, of those that once found a bug."""
     run = subprocess.run([str(program), "--seeds", str(SEEDS), "--jobs", "2", "--stop-after", str(at_most),
                           "--no-floors"], capture_output=True, text=True)
-    return re.findall(r"FAILED seed (\d+), oracle '([^']+)'", run.stdout)
+    found = re.findall(r"FAILED seed (\d+), oracle '([^']+)'", run.stdout)
+    if found:
+        return found
+    for seed, version, more in re.findall(r"^(\d+) (\d+) (--[a-z-]+)?", SEEDS_FILE.read_text(), re.M):
+        run = subprocess.run([str(program), "--seed", seed, "--options-version", version, *more.split()],
+                             capture_output=True, text=True)
+        if oracle := re.search(r"^oracle '([^']+)'", run.stdout, re.M):
+            found.append((seed, oracle[1]))
+            break
+    return found
 
 
 def main():
     build, first, last = pathlib.Path(sys.argv[1]).resolve(), int(sys.argv[2]), int(sys.argv[3])
-    chosen = mutants()
+    chosen = mutants("mutants.txt")
     bad = 0
     tree = build / "src"
     shutil.rmtree(build, ignore_errors=True)

@@ -1,0 +1,73 @@
+"""Plants the mutants of checks.txt in a copy of the project, builds the unit test that each names there, and requires
+that it fails.  run_checks.py BUILD-DIR"""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from run import apply, mutants
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FAST = "-O0 -g0 -w"
+LIMIT_S = 120  # of a test; one that no longer ends has found its mutant, too
+
+
+def copy_of_the_project(to):
+    shutil.rmtree(to, ignore_errors=True)
+    names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                           capture_output=True, text=True, check=True).stdout.split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+
+
+def build(folder, *targets):
+    return subprocess.run(["ninja", "-C", str(folder), *targets], capture_output=True, text=True)
+
+
+def passes(folder, program, test_filter):
+    try:
+        return subprocess.run([str(folder / "bin" / program), f"--gtest_filter={test_filter}", "--gtest_brief=1"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LIMIT_S).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def main():
+    base = pathlib.Path(sys.argv[1]).resolve()
+    tree, folder = base / "tree", base / "build"
+    copy_of_the_project(tree)
+    chosen = mutants("checks.txt")
+    subprocess.run(["cmake", "-S", str(tree), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                    "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0",
+                    f"-DCMAKE_CXX_FLAGS_RELEASE={FAST}", f"-DCMAKE_C_FLAGS_RELEASE={FAST}"],
+                   check=True, stdout=subprocess.DEVNULL)
+    programs = sorted({m["test"][0] for m in chosen})
+    built = build(folder, *programs)
+    if built.returncode != 0:
+        sys.exit("does not build without a mutant: " + built.stdout[-2000:])
+    for m in chosen:
+        if not passes(folder, *m["test"]):
+            sys.exit(f"{' '.join(m['test'])} fails without a mutant")
+    print(f"{'mutant':72} found by")
+    bad = 0
+    for m in chosen:
+        path = tree / "src" / m["file"]
+        original = path.read_text()
+        verdict = " ".join(m["test"])
+        if not apply(path, m["old"], m["new"]):
+            verdict = "DOES NOT APPLY"
+        elif (built := build(folder, m["test"][0])).returncode != 0:
+            verdict = "DOES NOT BUILD " + built.stdout[-300:]
+        elif passes(folder, *m["test"]):
+            verdict = "SURVIVED"
+        path.write_text(original)
+        bad += verdict.startswith(("DOES NOT", "SURVIVED"))
+        print(f"{m['name']:72} {verdict}", flush=True)
+    print(f"{bad} of {len(chosen)} mutants were not killed" if bad else "all killed")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
