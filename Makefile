@@ -99,10 +99,10 @@ test-main: ## only run the tests of build/
 	$(say) 'test: all tests of the Release build'
 	$(quiet)ctest --test-dir build -j 2 --timeout 300 --no-tests=error $(ctest_flags) --output-log build/ctest.log
 
-# Without MPI: the MPIs' own libraries are not clean under sanitizers. Of what has one thread only, the thread sanitizer
-# has nothing to say.
-test-tsan: build_only = --target fabric_conformance_test heap_test ring_test sim_threads_test
-test-tsan: tests_only = -R '^(fabric\.conformance|base\.ring|memory\.heap|sim\.threads)$$'
+# The address sanitizer without MPI: the MPIs' own libraries are not clean. Of what has one thread only, the thread
+# sanitizer has nothing to say.
+test-tsan: build_only = --target fabric_conformance_test heap_test ring_test sim_threads_test mpi_races
+test-tsan: tests_only = -R '^(fabric\.conformance|base\.ring|memory\.heap|sim\.threads|mpi\.races\..*)$$'
 test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or thread) and test that
 	$(say) 'test: the same code under sanitizers ($*), in build/$*'
 	$(quiet)cmake --preset $* $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)

@@ -39,7 +39,7 @@ void* help(void*) {
 
 // The program's signals are not for this thread.
 void start_helper() {
-    shim().guarded = true;  // from here on the lock is one
+    if (!shim().guarded) shim().guarded = true;  // from here on the lock is one; where it was, others read this
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -149,6 +149,8 @@ void recycle(Operation* operation) {
 // --- the generalized request
 int on_query(void* extra, MPI_Status* status) {
     auto* operation = static_cast<Operation*>(extra);
+    // From here on is seen what the thread that completed it did before, whatever the MPI promises.
+    static_cast<void>(is_open(*operation));
     PMPI_Status_set_elements(status, MPI_BYTE, 0);
     PMPI_Status_set_cancelled(status, 0);
     status->MPI_SOURCE = MPI_UNDEFINED;
@@ -204,10 +206,13 @@ Progress finish_done(Progress progress, const Done& done) {
         Operation* operation = done.items[i].operation;
         note_complete(*operation);
         complete(operation, done.items[i].result);
+        const bool persistent = operation->is_persistent();
+        const int tag = operation->tag;
         const MPI_Request request = operation->request;
+        // From here on it is its waiter's, who may let it go or start it anew.
         std::atomic_ref<bool>(operation->open).store(false, std::memory_order_release);
-        if (operation->is_persistent())
-            signal_persistent(*operation);
+        if (persistent)
+            signal_persistent(tag);
         else
             PMPI_Grequest_complete(request);
         all.open_count.fetch_sub(1, std::memory_order_release);

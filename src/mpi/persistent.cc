@@ -72,7 +72,7 @@ int start_persistent(Operation* operation) {
     operation->error = MPI_SUCCESS;
     operation->reported = false;
     if (const int rc = start(operation); rc < 0) {
-        signal_persistent(*operation);
+        signal_persistent(operation->tag);
         PMPI_Wait(&operation->request, MPI_STATUS_IGNORE);
         return raise_error(operation->call, operation->group, error_of(rc));
     }
@@ -91,8 +91,8 @@ int free_persistent(Operation* operation, MPI_Request* request) {
     return PMPI_Request_free(request);
 }
 
-void signal_persistent(const Operation& operation) {
-    PMPI_Send(nullptr, 0, MPI_BYTE, 0, operation.tag, shim().self);
+void signal_persistent(int tag) {
+    PMPI_Send(nullptr, 0, MPI_BYTE, 0, tag, shim().self);
 }
 
 bool any_persistent() {

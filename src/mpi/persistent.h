@@ -26,7 +26,7 @@ int start_persistent(Operation* operation);
 int free_persistent(Operation* operation, MPI_Request* request);
 
 // When it is complete: lets the MPI know.
-void signal_persistent(const Operation& operation);
+void signal_persistent(int tag);
 
 // Whether the program holds any.
 bool any_persistent();
