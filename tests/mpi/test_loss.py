@@ -92,6 +92,22 @@ class Loss(job.JobTest):
         self.moments(2, max(1, MOMENTS // 4), LONGSHORE_INTERNAL_NETWORK_ALWAYS="1",
                      LONGSHORE_INTERNAL_NETWORK=str(network), LONGSHORE_UCX_TLS="tcp,self")
 
+    def test_service_that_ends_before_it_has_reached_the_network(self):
+        network = job.BUILD / "lib/longshore-ucx.so"
+        if not network.exists():
+            self.skipTest("built without UCX")
+        for seed in range(SEED, SEED + 10):
+            running = job.Job(self, RANKS, [self.program("stress"), seed, STEPS, "native"], nodes=2,
+                              LONGSHORE_INTERNAL_NETWORK_ALWAYS="1", LONGSHORE_INTERNAL_NETWORK=str(network),
+                              LONGSHORE_UCX_TLS="tcp,self")
+            kill(self.wait_for(self.services, 20, "a service process")[0])
+            status = running.wait(LONGEST_S)
+            if "ended before it had reached the network; the job runs with plain MPI" in running.output:
+                self.assertEqual(status, 0, running.describe())
+                return
+            self.assertIsNotNone(status, running.describe())  # it was there already: as in the other tests
+        self.fail("no service process was killed soon enough")
+
     def test_service_with_staging_memory(self):
         self.moments(2, max(1, MOMENTS // 4), LONGSHORE_MEMORY_MODE="staging",
                      **{f"LONGSHORE_{name}_ALGORITHM": "staged-hierarchical"
