@@ -54,9 +54,11 @@ void ServiceEngine::State::lend(ServiceId to) {
 }
 
 uint32_t ServiceEngine::State::lend_of(Share& s, ServiceId to, uint32_t blocks_max) {
+    // Behind those that may not be lent there are others.
+    constexpr uint32_t kLookedMax = 64;
     uint32_t count = 0;
     // The first is being read. What has been lent goes to the end: we come to it last.
-    for (uint32_t before = s.ready.head, looked = 0; count < blocks_max && looked < blocks_max; ++looked) {
+    for (uint32_t before = s.ready.head, looked = 0; count < blocks_max && looked < kLookedMax; ++looked) {
         if (before == kNone || queue[before].next == kNone) break;
         const uint32_t i = queue[before].next;
         QueuedRead& q = queue[i];

@@ -1,15 +1,10 @@
-// Stands in for libFuzzer: seeded frames, well formed and then mutated. fuzz_frames [seconds] [seed]
+// Frames, well formed and then mutated.
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
-#include "base/prng.h"
+#include "driver.h"
 #include "engine/message.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
@@ -89,23 +84,11 @@ void add_frame(Prng& r, std::vector<uint8_t>* out) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    const double seconds = argc > 1 ? atof(argv[1]) : 10;
-    uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
-    const bool one = argc > 2;
-    const auto begin = std::chrono::steady_clock::now();
-    uint64_t inputs = 0;
-    do {
-        Prng r(seed);
+    const auto driven = fuzz::drive(argc, argv, 10, [](Prng& random) {
         std::vector<uint8_t> input;
-        for (uint64_t n = r.between(1, 12); n > 0; --n) add_frame(r, &input);
-        if (one) printf("seed %llu, %zu bytes\n", static_cast<unsigned long long>(seed), input.size());
-        if (getenv("FUZZ_TRACE") != nullptr)
-            fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(seed));
-        LLVMFuzzerTestOneInput(input.data(), input.size());
-        ++seed;
-        ++inputs;
-    } while (!one &&
-             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds);
-    printf("%llu inputs\n", static_cast<unsigned long long>(inputs));
+        for (uint64_t n = random.between(1, 12); n > 0; --n) add_frame(random, &input);
+        return input;
+    });
+    printf("%llu inputs\n", static_cast<unsigned long long>(driven.inputs));
     return 0;
 }

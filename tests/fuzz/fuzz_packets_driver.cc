@@ -1,15 +1,10 @@
-// Stands in for libFuzzer: seeded packets, address lists, descriptors and messages, well formed and then
-// mutated.
-//      fuzz_packets [seconds] [seed]
+// Packets, address lists, descriptors and messages, well formed and then mutated.
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <iterator>
 #include <string>
 #include <vector>
 
-#include "base/prng.h"
+#include "driver.h"
 #include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
@@ -17,8 +12,6 @@
 #include "fabric/tcp/wire.h"
 #include "fabric/ucx/packet.h"
 #include "session/session.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
@@ -193,20 +186,13 @@ void damage(Prng* random, Bytes* bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    const double seconds = argc > 1 ? atof(argv[1]) : 3;
-    const uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
-    printf("fuzz_packets: seed %llu\n", static_cast<unsigned long long>(seed));
-    fflush(stdout);
-    Prng random(seed);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    uint64_t runs = 0;
-    for (; runs % 1024 != 0 || std::chrono::steady_clock::now() < end; ++runs) {
+    const auto driven = fuzz::drive(argc, argv, 3, [](Prng& random) {
         constexpr Bytes (*kMakers[])(Prng*) = {make_packet,   make_addresses,    make_span, make_host_region,
                                                make_exported, make_hello,        make_post, make_message,
                                                make_stream,   make_tcp_addresses};
-        Bytes bytes = kMakers[runs % std::size(kMakers)](&random);
+        Bytes bytes = kMakers[random.below(std::size(kMakers))](&random);
         damage(&random, &bytes);
-        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-    }
-    printf("fuzz_packets: %llu inputs\n", static_cast<unsigned long long>(runs));
+        return bytes;
+    });
+    printf("%llu inputs\n", static_cast<unsigned long long>(driven.inputs));
 }

@@ -1,15 +1,10 @@
-// Stands in for libFuzzer: seeded tables, mostly well formed, then mutated. fuzz_selection [seconds] [seed]
+// Tables, mostly well formed, then mutated.
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "base/prng.h"
 #include "base/selection.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "driver.h"
 
 namespace {
 
@@ -60,24 +55,15 @@ void damage(Prng* random, std::string* text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    const double seconds = argc > 1 ? atof(argv[1]) : 5;
-    uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
-    const bool one = argc > 2;
-    const auto begin = std::chrono::steady_clock::now();
-    uint64_t inputs = 0, whole = 0;
-    do {
-        Prng random(seed);
+    uint64_t whole = 0;
+    const auto [inputs, one] = fuzz::drive(argc, argv, 5, [&whole](Prng& random) {
         std::string text;
         for (uint64_t n = random.below(4); n > 0; --n) add_collective(&random, &text);
         if (random.chance(600)) damage(&random, &text);
-        if (one) printf("seed %llu\n%s\n", static_cast<unsigned long long>(seed), text.c_str());
-        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
         Selection selection = built_in_selection();
         whole += parse_selection(text, &selection, nullptr);
-        ++seed;
-        ++inputs;
-    } while (!one &&
-             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds);
+        return text;
+    });
     printf("%llu inputs, %llu of them whole tables\n", static_cast<unsigned long long>(inputs),
            static_cast<unsigned long long>(whole));
     return !one && (whole == 0 || whole == inputs);  // then it has tried one half only

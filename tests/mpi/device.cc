@@ -11,10 +11,8 @@
 #include <cstring>
 #include <vector>
 
-#include "check.h"
 #include "device_runtime.h"
-#include "kinds.h"
-#include "persistent.h"
+#include "forms.h"
 
 namespace {
 
@@ -25,8 +23,6 @@ constexpr size_t kBytesMax = 300'003;
 int rank, size;
 MPI_Comm comm;
 const device_runtime* runtime;
-
-enum Form { kBlocking, kNonblocking, kPersistent, kForms };
 
 // Of the host or of the device, by the same functions.
 class Buffer {
@@ -120,48 +116,17 @@ int call(Kind kind, Form form, int bytes, int root, const Mine& mine, int tag, b
     };
     fill_both(tag);
 
-    std::vector<int> scs(n, sc), rcs(n, rc), sds(n), rds(n), sbs(n), rbs(n);
-    std::vector<MPI_Datatype> stypes(n, st), rtypes(n, rt);
-    for (size_t r = 0; r < n; ++r) {
-        sds[r] = static_cast<int>(r) * sc;
-        rds[r] = static_cast<int>(r) * rc;
-        sbs[r] = static_cast<int>(r) * send_step;
-        rbs[r] = static_cast<int>(r) * recv_step;
-    }
+    const Blocks send_blocks(size, sc, st, send_step), recv_blocks(size, rc, rt, recv_step);
     const void* from = in_place && !scatters(kind) ? MPI_IN_PLACE : static_cast<const void*>(send.get());
     void* to = nothing_received ? MPI_IN_PLACE : recv.get();
     MPI_Request q = MPI_REQUEST_NULL;
-    const MPI_Info info = MPI_INFO_NULL;
     int e = MPI_SUCCESS;
-    const int *s = scs.data(), *sd = sds.data(), *r = rcs.data(), *rd = rds.data();
-    const int *sb = sbs.data(), *rb = rbs.data();
-    const MPI_Datatype *sts = stypes.data(), *rts = rtypes.data();
     const bool packs =
         is_read(kind, root) &&
         ((in_place && !scatters(kind)) || kind == kBcast ? mine.device_recv : mine.device_send);
     const int before = runtime->copies();
     if (mine.pack_fails) runtime->fail_next(mine.pack_fails);
-#define CALL(Name, name, ...)                                           \
-    case k##Name:                                                       \
-        e = form == kBlocking      ? MPI_##Name(__VA_ARGS__)            \
-            : form == kNonblocking ? MPI_I##name(__VA_ARGS__, &q)       \
-                                   : INIT(Name)(__VA_ARGS__, info, &q); \
-        break;
-    switch (kind) {
-        CALL(Alltoall, alltoall, from, sc, st, to, rc, rt, comm)
-        CALL(Alltoallv, alltoallv, from, s, sd, st, to, r, rd, rt, comm)
-        CALL(Alltoallw, alltoallw, from, s, sb, sts, to, r, rb, rts, comm)
-        CALL(Allgather, allgather, from, sc, st, to, rc, rt, comm)
-        CALL(Allgatherv, allgatherv, from, sc, st, to, r, rd, rt, comm)
-        CALL(Bcast, bcast, to, rc, rt, root, comm)
-        CALL(Gather, gather, from, sc, st, to, rc, rt, root, comm)
-        CALL(Gatherv, gatherv, from, sc, st, to, r, rd, rt, root, comm)
-        CALL(Scatter, scatter, from, sc, st, to, rc, rt, root, comm)
-        CALL(Scatterv, scatterv, from, s, sd, st, to, rc, rt, root, comm)
-        case kKinds:
-            break;
-    }
-#undef CALL
+    e = make_call(kind, form, from, send_blocks, to, recv_blocks, root, comm, &q);
     if (form == kPersistent) {
         // Its data are read at each start.
         CHECK(e == MPI_SUCCESS);

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "check.h"
-#include "kinds.h"
-#include "persistent.h"
+#include "forms.h"
 
 extern "C" void* __libc_malloc(size_t bytes);
 
@@ -40,7 +38,8 @@ class Hold {
   private:
     static constexpr int kCount = 4, kBytes = 16 << 20, kHole = 64;
 
-    // What was kept for blocks that others read is given back while this rank waits; it would be room otherwise.
+    // What was kept for blocks that others read is given back while this rank waits; it would be room
+    // otherwise.
     void settle() {
         std::vector<char> block(20'000);
         if (rank == root_) usleep(60'000);
@@ -69,8 +68,6 @@ class Hold {
 // Every rank gets a block of its own.
 enum Lost { kNothing, kSend, kRecv, kInPlace };
 
-enum Form { kBlocking, kNonblocking, kPersistent, kForms };
-
 // One call with blocks of `bytes`, in which this rank packs what `lost` names.
 int call(Kind kind, Form form, int bytes, Lost lost, int root, std::vector<unsigned char>* recv) {
     constexpr int kHole = 3;
@@ -88,43 +85,12 @@ int call(Kind kind, Form form, int bytes, Lost lost, int root, std::vector<unsig
         fill(send.data() + r * static_cast<size_t>(send_step), static_cast<uint64_t>(bytes), rank,
              to_each(kind) ? static_cast<int>(r) : 0, 5);
     if (kind == kBcast && rank == root) fill(recv->data(), static_cast<uint64_t>(bytes), root, 0, 5);
-    std::vector<int> scs(n, sc), rcs(n, rc), sds(n), rds(n), sbs(n), rbs(n);
-    std::vector<MPI_Datatype> stypes(n, st), rtypes(n, rt);
-    for (size_t r = 0; r < n; ++r) {
-        sds[r] = static_cast<int>(r) * sc;
-        rds[r] = static_cast<int>(r) * rc;
-        sbs[r] = static_cast<int>(r) * send_step;
-        rbs[r] = static_cast<int>(r) * recv_step;
-    }
+    const Blocks send_blocks(size, sc, st, send_step), recv_blocks(size, rc, rt, recv_step);
     const void* from = in_place ? MPI_IN_PLACE : static_cast<const void*>(send.data());
     void* to = recv->data();
     MPI_Request q = MPI_REQUEST_NULL;
-    const MPI_Info info = MPI_INFO_NULL;
     int e = MPI_SUCCESS;
-    const int *s = scs.data(), *sd = sds.data(), *r = rcs.data(), *rd = rds.data();
-    const int *sb = sbs.data(), *rb = rbs.data();
-    const MPI_Datatype *sts = stypes.data(), *rts = rtypes.data();
-#define CALL(Name, name, ...)                                           \
-    case k##Name:                                                       \
-        e = form == kBlocking      ? MPI_##Name(__VA_ARGS__)            \
-            : form == kNonblocking ? MPI_I##name(__VA_ARGS__, &q)       \
-                                   : INIT(Name)(__VA_ARGS__, info, &q); \
-        break;
-    switch (kind) {
-        CALL(Alltoall, alltoall, from, sc, st, to, rc, rt, comm)
-        CALL(Alltoallv, alltoallv, from, s, sd, st, to, r, rd, rt, comm)
-        CALL(Alltoallw, alltoallw, from, s, sb, sts, to, r, rb, rts, comm)
-        CALL(Allgather, allgather, from, sc, st, to, rc, rt, comm)
-        CALL(Allgatherv, allgatherv, from, sc, st, to, r, rd, rt, comm)
-        CALL(Bcast, bcast, to, rc, rt, root, comm)
-        CALL(Gather, gather, from, sc, st, to, rc, rt, root, comm)
-        CALL(Gatherv, gatherv, from, sc, st, to, r, rd, rt, root, comm)
-        CALL(Scatter, scatter, from, sc, st, to, rc, rt, root, comm)
-        CALL(Scatterv, scatterv, from, s, sd, st, to, rc, rt, root, comm)
-        case kKinds:
-            break;
-    }
-#undef CALL
+    e = make_call(kind, form, from, send_blocks, to, recv_blocks, root, comm, &q);
     refused_bytes[0] = refused_bytes[1] = 0;
     if (form == kPersistent) {
         // It is lost once, for all starts.
