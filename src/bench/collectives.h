@@ -8,7 +8,7 @@
 
 namespace longshore::bench {
 
-// The calls of one contender: PMPI_ goes to the MPI (mpi/native.h), MPI_ to the preloaded library if there is
+// The calls of one contender: PMPI_ goes to the MPI (mpi/native/native.h), MPI_ to the preloaded library if there is
 // one.
 struct Calls {
     decltype(&PMPI_Ialltoallv) ialltoallv;

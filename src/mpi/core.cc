@@ -1,14 +1,14 @@
 // The one symbol that a shim core exports: the table of its functions, in the order of entry_points.inc.
 #include <cstring>
 
-#include "mpi/agreement.h"
+#include "mpi/calls/families.h"
+#include "mpi/calls/select.h"
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
-#include "mpi/families.h"
-#include "mpi/native.h"
-#include "mpi/select.h"
+#include "mpi/job/agreement.h"
+#include "mpi/native/native.h"
 #include "mpi/shim.h"
-#include "mpi/stats.h"
+#include "mpi/statistics/stats.h"
 
 namespace longshore::mpi {
 namespace {

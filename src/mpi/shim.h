@@ -90,7 +90,8 @@ uint64_t now_ns();
 void drive_native();
 // One line on stderr, if the user's log level shows it.
 void say(LogLevel level, const std::string& line);
-// For a rank that cannot go the way that the others have gone, and cannot tell them: they would wait for it for ever.
+// For a rank that cannot go the way that the others have gone, and cannot tell them: they would wait for it
+// for ever.
 [[noreturn]] void end_job(const char* why);
 // For tests: whether this rank is to meet that failure (LONGSHORE_INTERNAL_FAIL=WHAT:RANK).
 bool fails_for_tests(const char* what);

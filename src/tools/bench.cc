@@ -3,10 +3,10 @@
 
 #include <memory>
 
-#include "tools/launch.h"
-#include "tools/mpirun.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"
+#include "tools/run/launch.h"
+#include "tools/run/mpirun.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {

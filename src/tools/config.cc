@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/settings.h"
-#include "tools/launch.h"
+#include "tools/run/launch.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {

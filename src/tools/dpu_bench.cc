@@ -16,10 +16,10 @@
 #include <utility>
 
 #include "dpu_bench/options.h"
-#include "tools/launch.h"
-#include "tools/mpirun.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"
+#include "tools/run/launch.h"
+#include "tools/run/mpirun.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/launch.h"
+#include "tools/run/launch.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {

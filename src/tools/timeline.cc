@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "tools/launch.h"
 #include "tools/paths.h"
+#include "tools/run/launch.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {

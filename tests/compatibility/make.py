@@ -5,7 +5,7 @@
     make.py --check    compare with docs/compatibility.md; exit 1 if they differ, 77 if an MPI's headers are missing
 
 Nothing is listed by hand that the sources know: which functions there are is read from the MPIs' headers, which ones the
-shim defines from src/mpi/entry_points.inc, which it offloads from src/mpi/init.cc, and who tests one from the tests.
+shim defines from src/mpi/entry_points.inc, which it offloads from src/mpi/job/init.cc, and who tests one from the tests.
 """
 import pathlib
 import re
@@ -96,7 +96,7 @@ def document(headers):
     there = {mpi: functions(*how) for mpi, how in MPIS.items()} if headers is None else headers
     everything = set().union(*there.values())
     entries = re.findall(r"LONGSHORE_ENTRY\((MPIX?_\w+)\)", (ROOT / "src/mpi/entry_points.inc").read_text())
-    calls = set(re.findall(r'"(MPI_\w+)"', (ROOT / "src/mpi/init.cc").read_text()))
+    calls = set(re.findall(r'"(MPI_\w+)"', (ROOT / "src/mpi/job/init.cc").read_text()))
     texts = list(sources())
 
     def base(name):  # the call under whose name the statistics count it

@@ -1,5 +1,5 @@
 // Bad arguments give the MPI's own error class, with and without the shim, and leave the communicator usable.
-// The expected classes are asked of the MPI itself (PMPI_, mpi/native.h), so the test says: the same as
+// The expected classes are asked of the MPI itself (PMPI_, mpi/native/native.h), so the test says: the same as
 // without Longshore.
 #include <vector>
 

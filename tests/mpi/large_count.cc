@@ -12,7 +12,7 @@
 
 #include "check.h"
 #include "kinds.h"
-#include "mpi/functions.h"
+#include "mpi/native/functions.h"
 
 using longshore::mpi::FormTypes;
 
@@ -21,7 +21,7 @@ extern "C" {
     decltype(PMPI_##Name##_c) MPI_##Name##_c __attribute__((weak));                          \
     FormTypes<decltype(PMPI_##Name##_c)>::Nonblocking MPI_I##name##_c __attribute__((weak)); \
     FormTypes<decltype(PMPI_##Name##_c)>::Persistent MPI_##Name##_init_c __attribute__((weak));
-#include "mpi/families.inc"
+#include "mpi/native/families.inc"
 #undef LONGSHORE_FAMILY
 }
 

@@ -201,7 +201,7 @@ int on_failing_query(void*, MPI_Status* status) {
     return expected;
 }
 
-// In a wait that Longshore does not see (mpi/native.h) the MPI itself tells, as it does for any generalized
+// In a wait that Longshore does not see (mpi/native/native.h) the MPI itself tells, as it does for any generalized
 // request: MPICH 5 returns no error where a handler has been called and came back, the others do.
 void unseen_wait() {
     MPI_Request any;

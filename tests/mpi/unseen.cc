@@ -1,4 +1,4 @@
-// Waits that the shim does not see (PMPI_ is the MPI's own here, mpi/native.h, as where a library looks it up
+// Waits that the shim does not see (PMPI_ is the MPI's own here, mpi/native/native.h, as where a library looks it up
 // in the MPI itself): the MPI's own progress engine polls us.
 #include <vector>
 

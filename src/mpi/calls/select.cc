@@ -1,0 +1,107 @@
+#include "mpi/calls/select.h"
+
+namespace longshore::mpi {
+namespace {
+
+Carrier carrier_of(ls_algorithm algorithm) {
+    switch (algorithm) {
+        case LS_DIRECT:
+            return Carrier::kDirect;
+        case LS_STAGED:
+            return Carrier::kStaged;
+        case LS_STAGED_HIERARCHICAL:
+            return Carrier::kStagedHierarchical;
+    }
+    __builtin_unreachable();
+}
+
+Reason carried_by(Carrier carrier, Reason by_mpi, ls_algorithm* algorithm) {
+    switch (carrier) {
+        case Carrier::kMpi:
+            return by_mpi;
+        case Carrier::kDirect:
+            *algorithm = LS_DIRECT;
+            break;
+        case Carrier::kStaged:
+            *algorithm = LS_STAGED;
+            break;
+        case Carrier::kStagedHierarchical:
+            *algorithm = LS_STAGED_HIERARCHICAL;
+            break;
+    }
+    return Reason::kNone;
+}
+
+}  // namespace
+
+Selected selected_of(Call call) {
+    switch (call.collective()) {
+        case LS_ALLTOALL:
+            return Selected::kAlltoall;
+        case LS_ALLTOALLV:
+            return Selected::kAlltoallv;
+        case LS_ALLGATHER:
+            return Selected::kAllgather;
+        case LS_ALLGATHERV:
+            return Selected::kAllgatherv;
+        case LS_BCAST:
+            return Selected::kBcast;
+        case LS_GATHER:
+            return Selected::kGather;
+        case LS_GATHERV:
+            return Selected::kGatherv;
+        case LS_SCATTER:
+            return Selected::kScatter;
+        case LS_SCATTERV:
+            return Selected::kScatterv;
+    }
+    __builtin_unreachable();
+}
+
+Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algorithm) {
+    const Shim& s = shim();
+    const Selected collective = selected_of(call);
+    const auto i = static_cast<size_t>(collective);
+    if (const auto forced = s.forced.of[i]) return carried_by(*forced, Reason::kSelected, algorithm);
+    // All but the bytes is the same in every call of that form on the group.
+    const uint64_t form = call.is_blocking() ? kFormBlocking : kFormNonblocking;
+    std::atomic<const SelectionRule*>& last = group.rules[form][i];
+    const SelectionRule* rule = last.load(std::memory_order_relaxed);
+    if (!rule || !rule->bytes.contains(bytes)) {
+        SelectionPoint point = s.place;
+        point.ppn = group.ranks_per_node;
+        point.nodes = group.nodes;
+        point.bytes = bytes;
+        point.form = form;
+        rule = find_rule(s.selection, collective, point);
+        if (!rule) return Reason::kSelected;
+        last.store(rule, std::memory_order_relaxed);
+    }
+    // A rule for the fewest bytes says that they are not worth handing over.
+    const bool small = rule->bytes.first == 0 && rule->bytes.last != UINT64_MAX;
+    // But a persistent one has paid for its plan once; and what both MPIs have of these delivers wrong data
+    // in places (tests/mpi/persistent.cc on MPICH 4.0 and Open MPI 4.1 alone).
+    if (small && rule->carrier == Carrier::kMpi && call.form == Form::kPersistent)
+        return carried_by(Carrier::kDirect, Reason::kNone, algorithm);
+    return carried_by(rule->carrier, small ? Reason::kSmall : Reason::kSelected, algorithm);
+}
+
+const char* algorithm_name(Call call, ls_algorithm algorithm) {
+    return carrier_name(selected_of(call), carrier_of(algorithm));
+}
+
+bool force_algorithm(std::string_view name, std::string_view value) {
+    constexpr std::string_view kSuffix = "_algorithm";
+    if (!name.ends_with(kSuffix)) return false;
+    name.remove_suffix(kSuffix.size());
+    const auto collective = find_selected(name);
+    if (!collective) return false;
+    const auto i = static_cast<size_t>(*collective);
+    const auto carrier =
+        value.empty() ? shim().settings.forced_algorithms.of[i] : find_carrier(*collective, value);
+    if (!carrier && !value.empty()) return false;
+    shim().forced.of[i] = carrier;
+    return true;
+}
+
+}  // namespace longshore::mpi

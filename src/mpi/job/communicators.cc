@@ -1,0 +1,207 @@
+// Communicators: each one made by a call that all its members are in gets a group at once, agreed by them.
+#include <sched.h>
+
+#include "mpi/entry.h"
+#include "mpi/job/exchange.h"
+#include "mpi/job/group.h"
+
+namespace longshore::mpi {
+namespace {
+
+GroupRecord* first_record = nullptr;  // all of them, for MPI_Finalize
+GroupRecord* last_used = nullptr;     // of a communicator that still exists; not with several threads
+
+void link(GroupRecord* record) {
+    ContextLock lock;
+    record->next = first_record;
+    if (first_record) first_record->previous = record;
+    first_record = record;
+}
+
+void unlink(GroupRecord* record) {
+    if (record->previous) record->previous->next = record->next;
+    if (record->next) record->next->previous = record->previous;
+    if (first_record == record) first_record = record->next;
+}
+
+// A duplicate gets a group of its own, so nothing is copied (our own, because the MPIs' constants differ in
+// kind).
+int do_not_copy(MPI_Comm, int, void*, void*, void*, int* flag) {
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
+int on_delete(MPI_Comm, int, void* value, void*) {
+    auto* record = static_cast<GroupRecord*>(value);
+    record->comm = MPI_COMM_NULL;
+    if (last_used == record) last_used = nullptr;
+    release(record);
+    return MPI_SUCCESS;
+}
+
+// Groups come from parents that have a record only: then every member is a rank of this job under the shim.
+bool may_have_group(MPI_Comm parent) {
+    return shim().on && find_group(parent) != nullptr;
+}
+
+int made(int rc, MPI_Comm parent, const MPI_Comm* comm) {
+    if (rc == MPI_SUCCESS && may_have_group(parent) && *comm != MPI_COMM_NULL) make_group(*comm);
+    return rc;
+}
+
+}  // namespace
+
+GroupRecord* find_group(MPI_Comm comm) {
+    if (last_used && last_used->comm == comm) return last_used;
+    void* value = nullptr;
+    int found = 0;
+    if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, shim().keyval, &value, &found) != MPI_SUCCESS ||
+        !found)
+        return nullptr;
+    auto* record = static_cast<GroupRecord*>(value);
+    if (!shim().multiple) last_used = record;
+    return record;
+}
+
+ls_group* agree_on_group(MPI_Comm comm) {
+    CommExchange exchange(comm);
+    ls_group* group = nullptr;
+    int rc;
+    {
+        ContextLock lock;
+        rc = fails_for_tests("group") ? static_cast<int>(LS_ERR_UNAVAILABLE)
+                                      : ls_group_start(shim().context, &exchange.api, &group);
+    }
+    if (rc != LS_OK && rc != LS_IN_PROGRESS)
+        end_job("has no memory for a communicator or persistent request");
+    while (rc == LS_OK || rc == LS_IN_PROGRESS) {
+        exchange.drive();
+        {
+            ContextLock lock;
+            rc = ls_group_test(group);
+        }
+        if (rc == LS_OK) return group;
+        sched_yield();  // the supervisor has to answer
+    }
+    // All members were told the same.
+    ContextLock lock;
+    if (group) ls_group_free(group);
+    return nullptr;
+}
+
+void make_group(MPI_Comm comm) {
+    int inter = 0;
+    if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return;
+    auto* record = new GroupRecord;
+    record->comm = comm;
+    PMPI_Comm_rank(comm, &record->rank);
+    PMPI_Comm_size(comm, &record->size);
+    if (record->size == 1)
+        record->reason = Reason::kOneRank;
+    else if (record->group = agree_on_group(comm); !record->group)
+        record->reason = Reason::kNoGroup;
+    if (record->group) ls_group_shape(record->group, &record->nodes, &record->ranks_per_node);
+    link(record);
+    if (PMPI_Comm_set_attr(comm, shim().keyval, record) != MPI_SUCCESS) release(record);
+}
+
+void retain(GroupRecord* record) {
+    ++record->references;
+}
+
+void release(GroupRecord* record) {
+    ContextLock lock;
+    if (--record->references > 0) return;
+    unlink(record);
+    if (record->group) ls_group_free(record->group);
+    delete record;
+}
+
+void free_all_groups() {
+    ContextLock lock;
+    for (GroupRecord* record = first_record; record; record = record->next) {
+        if (record->group) ls_group_free(record->group);
+        for (ls_group* lane : record->lanes) ls_group_free(lane);
+        record->lanes.clear();
+        record->group = nullptr;
+        record->reason = Reason::kOff;
+    }
+}
+
+int create_group_keyval(int* keyval) {
+    return PMPI_Comm_create_keyval(do_not_copy, on_delete, keyval, nullptr);
+}
+
+namespace entry {
+
+int comm_dup(MPI_Comm comm, MPI_Comm* newcomm) {
+    if (!shim().on) return PMPI_Comm_dup(comm, newcomm);
+    return made(PMPI_Comm_dup(comm, newcomm), comm, newcomm);
+}
+
+int comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
+    if (!shim().on) return PMPI_Comm_dup_with_info(comm, info, newcomm);
+    return made(PMPI_Comm_dup_with_info(comm, info, newcomm), comm, newcomm);
+}
+
+int comm_split(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
+    if (!shim().on) return PMPI_Comm_split(comm, color, key, newcomm);
+    return made(PMPI_Comm_split(comm, color, key, newcomm), comm, newcomm);
+}
+
+int comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* newcomm) {
+    if (!shim().on) return PMPI_Comm_split_type(comm, type, key, info, newcomm);
+    return made(PMPI_Comm_split_type(comm, type, key, info, newcomm), comm, newcomm);
+}
+
+int comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm) {
+    if (!shim().on) return PMPI_Comm_create(comm, group, newcomm);
+    return made(PMPI_Comm_create(comm, group, newcomm), comm, newcomm);
+}
+
+int comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
+    if (!shim().on) return PMPI_Comm_create_group(comm, group, tag, newcomm);
+    return made(PMPI_Comm_create_group(comm, group, tag, newcomm), comm, newcomm);
+}
+
+int cart_create(MPI_Comm comm, int ndims, const int dims[], const int periods[], int reorder,
+                MPI_Comm* newcomm) {
+    if (!shim().on) return PMPI_Cart_create(comm, ndims, dims, periods, reorder, newcomm);
+    return made(PMPI_Cart_create(comm, ndims, dims, periods, reorder, newcomm), comm, newcomm);
+}
+
+int cart_sub(MPI_Comm comm, const int remain[], MPI_Comm* newcomm) {
+    if (!shim().on) return PMPI_Cart_sub(comm, remain, newcomm);
+    return made(PMPI_Cart_sub(comm, remain, newcomm), comm, newcomm);
+}
+
+int graph_create(MPI_Comm comm, int nnodes, const int index[], const int edges[], int reorder,
+                 MPI_Comm* newcomm) {
+    if (!shim().on) return PMPI_Graph_create(comm, nnodes, index, edges, reorder, newcomm);
+    return made(PMPI_Graph_create(comm, nnodes, index, edges, reorder, newcomm), comm, newcomm);
+}
+
+int dist_graph_create(MPI_Comm comm, int n, const int sources[], const int degrees[],
+                      const int destinations[], const int weights[], MPI_Info info, int reorder,
+                      MPI_Comm* newcomm) {
+    if (!shim().on)
+        return PMPI_Dist_graph_create(comm, n, sources, degrees, destinations, weights, info, reorder,
+                                      newcomm);
+    return made(
+        PMPI_Dist_graph_create(comm, n, sources, degrees, destinations, weights, info, reorder, newcomm),
+        comm, newcomm);
+}
+
+int dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[], const int sourceweights[],
+                               int outdegree, const int destinations[], const int destweights[],
+                               MPI_Info info, int reorder, MPI_Comm* newcomm) {
+    if (!shim().on)
+        return PMPI_Dist_graph_create_adjacent(comm, indegree, sources, sourceweights, outdegree,
+                                               destinations, destweights, info, reorder, newcomm);
+    return made(PMPI_Dist_graph_create_adjacent(comm, indegree, sources, sourceweights, outdegree,
+                                                destinations, destweights, info, reorder, newcomm),
+                comm, newcomm);
+}
+
+}  // namespace entry
+}  // namespace longshore::mpi

@@ -1,0 +1,497 @@
+#include "mpi/requests/operation.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
+#include "mpi/calls/give_up.h"
+#include "mpi/requests/at_once.h"
+#include "mpi/requests/helper.h"
+#include "mpi/requests/persistent.h"
+#include "mpi/requests/wait_errors.h"
+#include "mpi/requests/waiter.h"
+#include "mpi/statistics/stats.h"
+#include "mpi/statistics/trace.h"
+
+namespace longshore::mpi {
+namespace {
+
+constexpr size_t kRecycledMax = 64;
+// Requests of ours to their operations: open addressing, a power of two, grown when half full. Erasing moves
+// later entries of the run back, so there are no tombstones.
+class RequestTable {
+  public:
+    Operation* find(MPI_Request request) const {
+        if (slots_.empty()) return nullptr;
+        for (size_t i = place(request);; i = (i + 1) & mask()) {
+            if (!slots_[i]) return nullptr;
+            if (slots_[i]->request == request) return slots_[i];
+        }
+    }
+    void insert(Operation* operation) {
+        if (2 * (count_ + 1) > slots_.size()) grow();
+        put(operation);
+        ++count_;
+    }
+    void erase(Operation* operation) {
+        size_t hole = place(operation->request);
+        while (slots_[hole] != operation) {
+            if (!slots_[hole]) return;
+            hole = (hole + 1) & mask();
+        }
+        --count_;
+        for (size_t i = (hole + 1) & mask(); slots_[i]; i = (i + 1) & mask()) {
+            size_t home = place(slots_[i]->request);
+            if (((i - home) & mask()) < ((i - hole) & mask())) continue;  // its home lies after the hole
+            slots_[hole] = slots_[i];
+            hole = i;
+        }
+        slots_[hole] = nullptr;
+    }
+
+  private:
+    size_t mask() const { return slots_.size() - 1; }
+    size_t place(MPI_Request request) const {
+        uint64_t bits = 0;
+        memcpy(&bits, &request, sizeof request);
+        return (bits * 0x9E3779B97F4A7C15u >> 32) & mask();
+    }
+    void put(Operation* operation) {
+        size_t i = place(operation->request);
+        while (slots_[i]) i = (i + 1) & mask();
+        slots_[i] = operation;
+    }
+    void grow() {
+        std::vector<Operation*> old = std::move(slots_);
+        slots_.assign(old.empty() ? 64 : 2 * old.size(), nullptr);
+        for (Operation* operation : old)
+            if (operation) put(operation);
+    }
+
+    std::vector<Operation*> slots_;
+    size_t count_ = 0;
+};
+
+// Together, because a wait finds all of it cold. Never destroyed.
+struct alignas(64) State {
+    std::atomic<int> open_count = 0;
+    std::atomic<int> request_count = 0;  // of ours that the program still holds
+    std::vector<Operation*> open;
+    RequestTable requests;
+    std::vector<Operation*> recycled;
+};
+union Forever {
+    State state;
+    constexpr Forever() : state() {}
+    ~Forever() {}
+};
+constinit Forever forever;
+constinit State& all = forever.state;
+
+// MPI_SUCCESS, or what the first piece that fails has met.
+int for_all(const std::vector<Piece>& pieces, int (*do_one)(const Piece&),
+            void (*count)(uint64_t bytes, uint64_t device_bytes, uint64_t ns)) {
+    if (pieces.empty()) return MPI_SUCCESS;
+    const uint64_t begin = stats_wanted() ? now_ns() : 0;
+    uint64_t bytes = 0, device_bytes = 0;
+    for (const Piece& piece : pieces) {
+        if (const int error = do_one(piece); error != MPI_SUCCESS) return error;
+        bytes += piece.bytes();
+        if (piece.place == Place::kDevice) device_bytes += piece.bytes();
+    }
+    if (stats_wanted()) count(bytes, device_bytes, now_ns() - begin);
+    return MPI_SUCCESS;
+}
+
+int pack_first(const Operation& operation) {
+    return for_all(operation.packed_first, pack, count_packed);
+}
+
+int unpack_last(const Operation& operation) {
+    return for_all(operation.unpacked_last, unpack, count_unpacked);
+}
+
+// Not under the lock: the MPI may call back.
+void free_data(Operation* operation) {
+    for (MPI_Datatype& type : operation->own_types) PMPI_Type_free(&type);
+    operation->own_types.clear();
+    if (!operation->send.memory && !operation->recv.memory) return;
+    ContextLock lock;
+    operation->send.free();
+    operation->recv.free();
+}
+
+// After the host library is through with it: the receive buffer gets its data, everything held is given back,
+// but for the Operation itself, and what a persistent one needs again.
+void complete(Operation* operation, int result) {
+    operation->error = operation->lost != MPI_SUCCESS ? operation->lost : error_of(result);
+    if (operation->error == MPI_SUCCESS) operation->error = unpack_last(*operation);
+    {
+        ContextLock lock;
+        ls_operation_free(operation->host);
+        operation->host = nullptr;
+    }
+    if (!operation->is_persistent()) free_data(operation);
+}
+
+void recycle(Operation* operation) {
+    release(operation->group);
+    ContextLock lock;
+    if (all.recycled.size() < kRecycledMax)
+        all.recycled.push_back(operation);
+    else
+        delete operation;
+}
+
+// --- the generalized request
+int on_query(void* extra, MPI_Status* status) {
+    auto* operation = static_cast<Operation*>(extra);
+    // From here on is seen what the thread that completed it did before, whatever the MPI promises.
+    static_cast<void>(is_open(*operation));
+    PMPI_Status_set_elements(status, MPI_BYTE, 0);
+    PMPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    status->MPI_ERROR = operation->error;
+    if (operation->error == MPI_SUCCESS || !tell_later(*operation, status)) return operation->error;
+    status->MPI_ERROR = MPI_SUCCESS;
+    return MPI_SUCCESS;
+}
+
+int on_free(void* extra) {
+    auto* operation = static_cast<Operation*>(extra);
+    remove_request(operation);
+    recycle(operation);
+    return MPI_SUCCESS;
+}
+
+int on_cancel(void*, int) {
+    return MPI_SUCCESS;
+}  // a collective cannot be cancelled: entry::cancel says so
+
+// --- waits in code that we do not see
+// Operations that turned out to be over in one look; the others' turn comes with the next.
+struct Done {
+    struct Item {
+        Operation* operation;
+        int result;
+    };
+    Item items[16];
+    size_t count = 0;
+};
+
+Progress progress_locked(Done* done) {
+    Progress progress;
+    auto& list = all.open;
+    for (size_t i = 0; i < list.size() && done->count < std::size(done->items);) {
+        Operation* operation = list[i];
+        int moved = 0;
+        int rc = ls_operation_test(operation->host, &moved);
+        progress.moved |= moved != 0;
+        if (rc == LS_IN_PROGRESS) {
+            ++i;
+            continue;
+        }
+        done->items[done->count++] = {operation, rc};
+        list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return progress;
+}
+
+Progress finish_done(Progress progress, const Done& done) {
+    for (size_t i = 0; i < done.count; ++i) {
+        Operation* operation = done.items[i].operation;
+        note_complete(*operation);
+        complete(operation, done.items[i].result);
+        const bool persistent = operation->is_persistent();
+        const int tag = operation->tag;
+        const MPI_Request request = operation->request;
+        // From here on it is its waiter's, who may let it go or start it anew.
+        std::atomic_ref<bool>(operation->open).store(false, std::memory_order_release);
+        if (persistent)
+            signal_persistent(tag);
+        else
+            PMPI_Grequest_complete(request);
+        all.open_count.fetch_sub(1, std::memory_order_release);
+        progress.completed = true;
+    }
+    return progress;
+}
+
+// Called by Open MPI's progress engine.
+int on_native_progress() {
+    if (all.open_count.load(std::memory_order_relaxed) == 0) return 0;
+    Done done;
+    Progress progress;
+    {
+        ContextLock lock(ContextLock::TryOnly{});
+        if (!lock.got()) return 0;
+        progress = progress_locked(&done);
+    }
+    progress = finish_done(progress, done);
+    return progress.completed ? 1 : 0;
+}
+
+// MPICH's own way: a generalized request with a poll function.
+using GrequestPoll = int(void*, MPI_Status*);
+using GrequestWait = int(int, void**, double, MPI_Status*);
+using GrequestStartPolled = int (*)(MPI_Grequest_query_function*, MPI_Grequest_free_function*,
+                                    MPI_Grequest_cancel_function*, GrequestPoll*, GrequestWait*, void*,
+                                    MPI_Request*);
+GrequestStartPolled start_polled = nullptr;
+bool polled_always = false;  // in all of the MPI's calls that make progress
+
+int on_native_poll(void*, MPI_Status*) {
+    on_native_progress();
+    return MPI_SUCCESS;
+}
+
+// One look, too: MPICH asks again until the request is complete, and makes progress of its own in between.
+int on_native_wait(int, void**, double, MPI_Status*) {
+    on_native_progress();
+    return MPI_SUCCESS;
+}
+
+using ProgressCallback = int (*)();
+using RegisterProgress = int (*)(ProgressCallback);
+
+}  // namespace
+
+bool Staging::allocate(size_t wanted) {
+    bytes = wanted;
+    if (wanted == 0) return true;
+    {
+        ContextLock lock;
+        memory = static_cast<std::byte*>(ls_allocate(shim().context, wanted));
+        from_context = memory != nullptr;
+    }
+    if (!memory) memory = static_cast<std::byte*>(malloc(wanted));
+    if (memory && stats_wanted()) count_staging(static_cast<int64_t>(wanted));
+    return memory != nullptr;
+}
+
+void Staging::free() {
+    if (memory && stats_wanted()) count_staging(-static_cast<int64_t>(bytes));
+    if (from_context)
+        ls_release(shim().context, memory, bytes);
+    else
+        ::free(memory);
+    *this = Staging{};
+}
+
+void Operation::reset() {
+    host = nullptr;
+    group = nullptr;
+    lane = nullptr;
+    open = reported = given_up = active = false;
+    error = lost = MPI_SUCCESS;
+    table_bytes = 0;
+    request = MPI_REQUEST_NULL;
+    packed_first.clear();
+    unpacked_last.clear();
+    arguments = {};
+    send_bytes.clear();
+    recv_bytes.clear();
+}
+
+Operation* new_operation(GroupRecord* group, Call call) {
+    Operation* operation = nullptr;
+    {
+        ContextLock lock;
+        if (!all.recycled.empty()) {
+            operation = all.recycled.back();
+            all.recycled.pop_back();
+        }
+    }
+    if (operation)
+        operation->reset();
+    else
+        operation = new Operation;
+    retain(group);
+    operation->group = group;
+    operation->call = call;
+    operation->arguments.collective = call.collective();
+    operation->arguments.blocking = call.is_blocking();
+    return operation;
+}
+
+void hold_types(Operation* operation, std::vector<Piece>* pieces) {
+    MPI_Datatype last = MPI_DATATYPE_NULL, copy = MPI_DATATYPE_NULL;
+    for (Piece& piece : *pieces) {
+        if (!piece.needs_type()) continue;
+        if (piece.layout.type != last) {
+            last = piece.layout.type;
+            if (PMPI_Type_dup(last, &copy) != MPI_SUCCESS) {
+                operation->lost = MPI_ERR_OTHER;
+                return;
+            }
+            operation->own_types.push_back(copy);
+        }
+        piece.layout.type = copy;
+    }
+}
+
+// The sequence number is taken here, in the communicator's order of calls: arguments are in order, nothing
+// may go to MPI any more.
+int start(Operation* operation) {
+    if (operation->lost == MPI_SUCCESS) operation->lost = pack_first(*operation);
+    if (operation->lost != MPI_SUCCESS && !operation->given_up) give_up_data(operation);
+    ContextLock lock;
+    ls_group* group = operation->lane ? operation->lane : operation->group->group;
+    int rc = ls_operation_start(group, &operation->arguments, &operation->host);
+    if (rc >= 0) count_offloaded(operation->call, operation->bytes, operation->arguments.algorithm);
+    return rc;
+}
+
+void drop(Operation* operation) {
+    free_data(operation);
+    recycle(operation);
+}
+
+void add_open(Operation* operation) {
+    {
+        ContextLock lock;
+        operation->open = true;
+        all.open.push_back(operation);
+        all.open_count.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (!polled_always) help_if_behind();
+}
+
+void add_request(Operation* operation) {
+    ContextLock lock;
+    all.requests.insert(operation);
+    all.request_count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void remove_request(Operation* operation) {
+    ContextLock lock;
+    all.requests.erase(operation);
+    all.request_count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+namespace {
+
+// It has not started: so says the communicator's error handler.
+int refuse(Operation* operation, int rc) {
+    const int error = raise_error(operation->call, operation->group, error_of(rc));
+    drop(operation);
+    return error;
+}
+
+}  // namespace
+
+int run_blocking(Operation* operation) {
+    note_blocking_begin(operation->call);
+    const uint64_t begin = trace_wanted() ? now_ns() : 0;
+    int rc = start(operation);
+    if (rc < 0) return refuse(operation, rc);
+    Waiter waiter(false);
+    for (;;) {
+        int moved = 0;
+        {
+            ContextLock lock;
+            rc = ls_operation_test(operation->host, &moved);
+        }
+        if (rc != LS_IN_PROGRESS) break;
+        Progress others = progress_open();
+        waiter.step(moved != 0 || others.moved, operation);
+    }
+    complete(operation, rc);
+    note_blocking_end(operation->call);
+    if (begin) trace_span("wait", call_name(operation->call), begin, now_ns());
+    int error = operation->error;
+    if (error != MPI_SUCCESS) error = raise_error(operation->call, operation->group, error);
+    recycle(operation);
+    return error;
+}
+
+int start_request(Operation* operation, MPI_Request* request) {
+    hold_types(operation, &operation->unpacked_last);
+    const int rc = start(operation);
+    if (rc < 0) return refuse(operation, rc);
+    int error = start_polled
+                    ? start_polled(on_query, on_free, on_cancel, on_native_poll, on_native_wait, operation,
+                                   &operation->request)
+                    : PMPI_Grequest_start(on_query, on_free, on_cancel, operation, &operation->request);
+    if (error != MPI_SUCCESS) return error;  // the operation goes on without a request: out of memory
+    *request = operation->request;
+    add_request(operation);
+    note_started(operation);
+    add_open(operation);
+    return MPI_SUCCESS;
+}
+
+bool any_open() {
+    return all.open_count.load(std::memory_order_acquire) != 0;
+}
+
+bool any_request() {
+    return all.request_count.load(std::memory_order_relaxed) != 0;
+}
+
+Operation* find_operation(MPI_Request request) {
+    if (request == MPI_REQUEST_NULL || all.request_count.load(std::memory_order_relaxed) == 0) return nullptr;
+    ContextLock lock;
+    return all.requests.find(request);
+}
+
+Progress progress_open() {
+    if (!any_open()) return {};
+    Done done;
+    Progress progress;
+    {
+        ContextLock lock;
+        progress = progress_locked(&done);
+    }
+    return done.count == 0 ? progress : finish_done(progress, done);
+}
+
+bool finish_open(uint32_t limit_s) {
+    const uint64_t end = now_ns() + uint64_t{limit_s} * 1'000'000'000;
+    Waiter waiter(false);
+    while (any_open() && now_ns() < end) waiter.step(progress_open().moved, nullptr);
+    return !any_open();
+}
+
+int error_of(int ls_error) {
+    if (ls_error >= 0) return MPI_SUCCESS;
+    return ls_error == LS_ERR_TRUNCATED ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
+}
+
+int raise_error(Call call, GroupRecord* group, int error) {
+    MPI_Comm comm = group->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : group->comm;
+    // The MPI will name the function by which its handler is called.
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    if (PMPI_Comm_get_errhandler(comm, &handler) == MPI_SUCCESS) {
+        char text[MPI_MAX_ERROR_STRING] = "";
+        int length = 0;
+        if (handler == MPI_ERRORS_ARE_FATAL && PMPI_Error_string(error, text, &length) == MPI_SUCCESS)
+            say(LogLevel::kWarn, std::string(call_name(call)) + " on rank " + std::to_string(shim().rank) +
+                                     " has failed: " + text);
+        if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
+    }
+    PMPI_Comm_call_errhandler(comm, error);
+    return error;
+}
+
+void register_progress() {
+    if (auto add = reinterpret_cast<RegisterProgress>(dlsym(RTLD_DEFAULT, "opal_progress_register")))
+        polled_always = add(on_native_progress) == 0;
+    // With MPI_THREAD_MULTIPLE MPICH holds its lock while it polls, and its own functions (we unpack,
+    // complete) stop there on an assertion: waits that we do not see are then not polled.
+    if (shim().multiple) return;
+    // The MPI-5 ABI library has no PMPIX_ form.
+    for (const char* name : {"PMPIX_Grequest_start", "MPIX_Grequest_start"})
+        if (!start_polled) start_polled = reinterpret_cast<GrequestStartPolled>(dlsym(RTLD_DEFAULT, name));
+}
+
+void unregister_progress() {
+    if (auto remove = reinterpret_cast<RegisterProgress>(dlsym(RTLD_DEFAULT, "opal_progress_unregister")))
+        remove(on_native_progress);
+}
+
+}  // namespace longshore::mpi

@@ -1,0 +1,102 @@
+#include "mpi/requests/persistent.h"
+
+#include <atomic>
+#include <vector>
+
+#include "mpi/calls/collectives.h"
+#include "mpi/requests/at_once.h"
+
+namespace longshore::mpi {
+namespace {
+
+// A message and its receive have a tag of their own. 0 is for packing (datatype.cc).
+constinit int tags_used = 0;
+std::vector<int>& free_tags() {
+    static auto* tags = new std::vector<int>;
+    return *tags;
+}
+std::atomic<int> open_requests = 0;
+
+int take_tag() {
+    ContextLock lock;
+    if (free_tags().empty()) return ++tags_used;
+    const int tag = free_tags().back();
+    free_tags().pop_back();
+    return tag;
+}
+
+void forget(Operation* operation) {
+    {
+        ContextLock lock;
+        free_tags().push_back(operation->tag);
+        // At MPI_Finalize the groups may be gone already.
+        if (std::erase(operation->group->lanes, operation->lane) != 0) ls_group_free(operation->lane);
+    }
+    drop(operation);
+}
+
+}  // namespace
+
+Reason give_lane(Operation* operation) {
+    GroupRecord& record = *operation->group;
+    operation->lane = agree_on_group(record.comm);
+    if (!operation->lane) {
+        drop(operation);
+        return Reason::kNoGroup;
+    }
+    ContextLock lock;
+    record.lanes.push_back(operation->lane);
+    return Reason::kNone;
+}
+
+int make_persistent(Operation* operation, MPI_Request* request) {
+    hold_types(operation, &operation->packed_first);
+    hold_types(operation, &operation->unpacked_last);
+    operation->tag = take_tag();
+    if (PMPI_Recv_init(nullptr, 0, MPI_BYTE, 0, operation->tag, shim().self, &operation->request) !=
+        MPI_SUCCESS) {
+        const int error = raise_error(operation->call, operation->group, MPI_ERR_OTHER);
+        forget(operation);
+        return error;
+    }
+    *request = operation->request;
+    add_request(operation);
+    open_requests.fetch_add(1, std::memory_order_relaxed);
+    return MPI_SUCCESS;
+}
+
+int start_persistent(Operation* operation) {
+    PostSpan span(operation->call);
+    if (operation->open) return raise_error(operation->call, operation->group, MPI_ERR_REQUEST);
+    if (const int error = PMPI_Start(&operation->request); error != MPI_SUCCESS) return error;
+    operation->error = MPI_SUCCESS;
+    operation->reported = false;
+    if (const int rc = start(operation); rc < 0) {
+        signal_persistent(operation->tag);
+        PMPI_Wait(&operation->request, MPI_STATUS_IGNORE);
+        return raise_error(operation->call, operation->group, error_of(rc));
+    }
+    operation->active = true;
+    note_started(operation);
+    add_open(operation);
+    return MPI_SUCCESS;
+}
+
+int free_persistent(Operation* operation, MPI_Request* request) {
+    if (operation->open) return raise_error(operation->call, operation->group, MPI_ERR_REQUEST);
+    // Before the MPI gives the handle to somebody else.
+    remove_request(operation);
+    open_requests.fetch_sub(1, std::memory_order_relaxed);
+    forget(operation);
+    return PMPI_Request_free(request);
+}
+
+void signal_persistent(int tag) {
+    PMPI_Send(nullptr, 0, MPI_BYTE, 0, tag, shim().self);
+}
+
+bool any_persistent() {
+    return open_requests.load(std::memory_order_relaxed) != 0;
+}
+
+}  // namespace longshore::mpi

@@ -1,0 +1,170 @@
+#include "tools/run/launch.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "base/settings.h"
+#include "tools/paths.h"
+#include "tools/tools.h"
+
+namespace longshore::tools {
+namespace {
+
+void set_variable(const std::string& name, const std::string& value) {
+    setenv(name.c_str(), value.c_str(), 1);
+}
+
+// NAME may be written as in the environment, or without LONGSHORE_, in any case: service_count=2.
+std::string full_name(std::string name) {
+    for (char& letter : name) letter = static_cast<char>(toupper(static_cast<unsigned char>(letter)));
+    return name.starts_with("LONGSHORE_") ? name : "LONGSHORE_" + name;
+}
+
+bool export_setting(const std::string& text) {
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == text.npos) {
+        fmt::print(stderr, "longshore: --set {}: write it as NAME=VALUE, for example --set chunk_bytes=64K\n",
+                   text);
+        return false;
+    }
+    set_variable(full_name(text.substr(0, equals)), text.substr(equals + 1));
+    return true;
+}
+
+// As ld.so reads LD_PRELOAD.
+bool is_listed(const std::string& list, const std::string& path) {
+    for (size_t at = 0; at < list.size();) {
+        const size_t end = std::min(list.find_first_of(" :", at), list.size());
+        if (list.compare(at, end - at, path) == 0) return true;
+        at = end + 1;
+    }
+    return false;
+}
+
+class UsageFormatter : public CLI::Formatter {
+  public:
+    explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) {}
+    std::string make_usage(const CLI::App*, std::string) const override {
+        return "\nUsage: " + usage_ + "\n";
+    }
+    // As written: CLI11 would add blank lines around it.
+    std::string make_footer(const CLI::App* command) const override { return command->get_footer() + "\n"; }
+
+  private:
+    std::string usage_;
+};
+
+}  // namespace
+
+std::string absolute(const std::string& path) {
+    if (path.empty() || path == "-") return path;
+    std::error_code error;
+    const auto whole = std::filesystem::absolute(path, error);
+    return error ? path : whole.string();
+}
+
+void set_usage(CLI::App* command, const std::string& usage) {
+    const auto formatter = std::make_shared<UsageFormatter>(usage);
+    formatter->column_width(32);
+    command->formatter(formatter);
+}
+
+void add_launch_options(CLI::App* command, LaunchOptions* options) {
+    command->add_option("--service", options->service, "service processes per node (LONGSHORE_SERVICE_COUNT)")
+        ->type_name("N");
+    command->add_option("--nodes", options->nodes, "emulate this many nodes (LONGSHORE_NODES_COUNT)")
+        ->type_name("K");
+    command
+        ->add_option("--placement", options->placement,
+                     "contiguous or strided: ranks on emulated nodes (LONGSHORE_NODES_PLACEMENT)")
+        ->type_name("HOW");
+    command
+        ->add_option("--stats", options->stats, "write a summary of the job, - for stderr (LONGSHORE_STATS)")
+        ->type_name("FILE");
+    command->add_option("--trace", options->trace, "write a timeline of the job (LONGSHORE_TRACE)")
+        ->type_name("FILE");
+    command
+        ->add_option("--algorithms", options->algorithms,
+                     "which algorithm carries which call (LONGSHORE_ALGORITHMS_FILE)")
+        ->type_name("FILE");
+    command->add_option("--log", options->log, "warn, info, debug or trace (LONGSHORE_LOG)")
+        ->type_name("LEVEL");
+    command
+        ->add_option("--set", options->settings,
+                     "any setting, may be repeated; 'longshore config' lists them")
+        ->type_name("NAME=VALUE")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+int export_settings(const LaunchOptions& options) {
+    const std::pair<const char*, std::string> values[] = {
+        {"LONGSHORE_SERVICE_COUNT", options.service},
+        {"LONGSHORE_NODES_COUNT", options.nodes},
+        {"LONGSHORE_NODES_PLACEMENT", options.placement},
+        {"LONGSHORE_STATS", absolute(options.stats)},
+        {"LONGSHORE_TRACE", absolute(options.trace)},
+        {"LONGSHORE_LOG", options.log},
+        {"LONGSHORE_ALGORITHMS_FILE", absolute(options.algorithms)},
+    };
+    for (const auto& [name, value] : values) {
+        if (!value.empty()) set_variable(name, value);
+    }
+    for (const std::string& text : options.settings) {
+        if (!export_setting(text)) return kUsage;
+    }
+    Settings settings;
+    std::vector<SettingError> errors;
+    const bool valid = parse_settings(environ, &settings, &errors);
+    for (const SettingError& error : errors) fmt::print(stderr, "longshore: {}\n", error.message);
+    Selection selection = built_in_selection();
+    return load_algorithms(settings, &selection) && valid ? kOk : kUsage;
+}
+
+bool load_algorithms(const Settings& settings, Selection* selection) {
+    std::string error;
+    if (settings.algorithms_path.empty() || load_selection(settings.algorithms_path, selection, &error))
+        return true;
+    fmt::print(stderr, "longshore: LONGSHORE_ALGORITHMS_FILE: {}\n", error);
+    return false;
+}
+
+int export_shim() {
+    const std::string shim = root_folder() + "/lib/liblongshore.so";
+    if (!is_file(shim)) {
+        fmt::print(stderr, "longshore: {} is not there; build it with 'make build'\n", shim);
+        return kNotReady;
+    }
+    if (shim.find_first_of(" :") != shim.npos) {
+        fmt::print(stderr,
+                   "longshore: {}: LD_PRELOAD cannot hold a path with a space or a colon; move the folder\n",
+                   shim);
+        return kNotReady;
+    }
+    // Behind what is there: a library that looks for the next MPI_X finds ours. Tools that call PMPI_X work
+    // in either order.
+    const char* before = getenv("LD_PRELOAD");
+    const std::string preloaded = before ? before : "";
+    if (!is_listed(preloaded, shim))
+        set_variable("LD_PRELOAD", preloaded.empty() ? shim : preloaded + ":" + shim);
+    return kOk;
+}
+
+std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
+    std::string nearest;
+    size_t nearest_steps = word.size() / 3 + 2;
+    for (const std::string& candidate : candidates) {
+        const size_t steps = edit_distance(word, candidate);
+        if (steps >= nearest_steps) continue;
+        nearest = candidate;
+        nearest_steps = steps;
+    }
+    return nearest.empty() ? "" : "; did you mean " + nearest + "?";
+}
+
+}  // namespace longshore::tools

@@ -1,0 +1,111 @@
+#include "tools/run/mpi_library.h"
+
+#include <elf.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tools/paths.h"
+
+namespace longshore::tools {
+namespace {
+
+constexpr int kProgramsMax = 32;  // of a command, that are asked for their libraries
+
+// Launchers are linked to an MPI here and there, and not always to the program's.
+bool is_launcher(const std::string& path) {
+    std::error_code error;
+    for (const auto& one : {std::filesystem::path(path), std::filesystem::canonical(path, error)}) {
+        const std::string name = one.filename().string();
+        for (const std::string known : {"mpirun", "mpiexec", "orterun", "oshrun", "prterun", "prun", "srun"})
+            if (name == known || (name.starts_with(known) && strchr("._-", name[known.size()]))) return true;
+    }
+    return false;
+}
+
+// As a launcher would look for it. Some look in the current folder, too.
+std::string find_word(const std::string& word) {
+    if (word.empty() || word.starts_with('-')) return "";
+    const std::string found = find_program(word);
+    return !found.empty() || word.find('/') != word.npos ? found : find_program("./" + word);
+}
+
+template <class Type>
+bool read_at(std::ifstream& file, uint64_t offset, Type* out) {
+    file.seekg(static_cast<std::streamoff>(offset));
+    return static_cast<bool>(file.read(reinterpret_cast<char*>(out), sizeof *out));
+}
+
+// The dynamic loader that a program names; "" for what is no program of this machine, or needs none.
+std::string loader_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary), own("/proc/self/exe", std::ios::binary);
+    Elf64_Ehdr header{}, mine{};
+    if (!read_at(file, 0, &header) || !read_at(own, 0, &mine) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+        header.e_machine != mine.e_machine)
+        return "";
+    for (unsigned i = 0; i < header.e_phnum; ++i) {
+        Elf64_Phdr segment{};
+        if (!read_at(file, header.e_phoff + uint64_t{i} * header.e_phentsize, &segment)) return "";
+        if (segment.p_type != PT_INTERP) continue;
+        std::array<char, 256> name{};
+        if (segment.p_filesz >= name.size()) return "";
+        file.seekg(static_cast<std::streamoff>(segment.p_offset));
+        return file.read(name.data(), static_cast<std::streamsize>(segment.p_filesz)) ? name.data() : "";
+    }
+    return "";
+}
+
+// The loader itself knows best what it would load: run paths, LD_LIBRARY_PATH, its cache. It does not start
+// the program.
+std::optional<MpiLibrary> mpi_of(const std::string& program) {
+    const std::string loader = loader_of(program);
+    if (loader.empty()) return {};
+    std::istringstream lines(capture({loader, "--list", program}, {"LD_PRELOAD="}).text);
+    for (std::string line, name; std::getline(lines, line);) {
+        if (!line.starts_with('\t') || !(std::istringstream(line) >> name)) continue;
+        if (auto library = mpi_library(name.substr(name.rfind('/') + 1))) return library;
+    }
+    return {};
+}
+
+}  // namespace
+
+std::optional<MpiLibrary> mpi_library(const std::string& file) {
+    const auto is = [&](const std::string& name) { return file == name || file.starts_with(name + "."); };
+    if (is("libmpi_abi.so.1")) return MpiLibrary{file, "the MPI ABI", "abi"};
+    if (is("libmpi.so.40")) return MpiLibrary{file, "Open MPI", "openmpi"};
+    if (is("libmpi.so.12") || is("libmpich.so.12")) return MpiLibrary{file, "MPICH", "mpich"};
+    if (is("libmpi.so") || is("libmpich.so") || is("libmpi_abi.so")) return MpiLibrary{file, "an MPI", ""};
+    return {};
+}
+
+std::optional<MpiUse> find_mpi_use(const std::vector<std::string>& words) {
+    int looked = 0;
+    for (const std::string& word : words) {
+        const std::string path = find_word(word);
+        if (path.empty() || is_launcher(path)) continue;
+        if (auto library = mpi_of(path)) return MpiUse{word, *library};
+        if (++looked == kProgramsMax) break;
+    }
+    return {};
+}
+
+std::string core_file(const std::string& core) {
+    return "liblongshore-" + core + ".so";
+}
+
+bool has_core(const std::string& core) {
+    return !core.empty() && is_file(root_folder() + "/lib/" + core_file(core));
+}
+
+std::string core_advice(const std::string& core) {
+    if (core.empty()) return std::string("Longshore serves ") + kServedMpis;
+    return core == "abi" ? "install MPICH 5 and build again: 'make mpis build'"
+                         : "install its headers, then 'make build'";
+}
+
+}  // namespace longshore::tools
