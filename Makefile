@@ -89,11 +89,7 @@ build: ## build everything into build/ (Release)
 	$(quiet)cmake --build build -j $(J) $(BUILD_ONLY) -- $(ninja_flags)
 
 test: deps ## install what is missing, build, run all tests, then the sanitizer builds and theirs
-	$(quiet)$(MAKE) --no-print-directory mpis ucx
-	$(quiet)$(MAKE) --no-print-directory build
-	$(quiet)$(MAKE) --no-print-directory test-main
-	$(quiet)$(MAKE) --no-print-directory test-asan
-	$(quiet)$(MAKE) --no-print-directory test-tsan
+	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' 'mpis ucx' build test-main test-asan test-tsan
 
 test-main: ## only run the tests of build/
 	$(say) 'test: all tests of the Release build'
