@@ -266,6 +266,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
     w.local_index = member.local_index;
     w.several_nodes = group.local_count != group.size;
     w.request_next = seen.size;
+    w.resend_after = limits.repeat_ticks;
     for (uint32_t k = 0; k < words; ++k) due_bits(i)[k] = queued(i)[k] = wanted(i)[k] = 0;
     index = i + 1;
     ++watch_count;
@@ -492,7 +493,6 @@ void ServiceEngine::on_tick() {
     for (uint32_t i = 0; i < s.watches_used && s.limits.repeat_ticks != 0; ++i) {
         Watch& w = s.watches[i];
         if (!w.used || !w.unacknowledged || w.due_count != 0 || !s.still(w)) continue;
-        if (w.resend_after == 0) w.resend_after = s.limits.repeat_ticks;
         if (++w.resend_ticks < w.resend_after) continue;
         w.resend_ticks = 0;
         if (w.resend_after < 128) w.resend_after *= 2;

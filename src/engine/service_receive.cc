@@ -428,18 +428,18 @@ bool ServiceEngine::State::request(uint32_t i, Rank source) {
 // hear of it.
 void ServiceEngine::State::acknowledge_wanted(uint32_t i) {
     Watch& w = watches[i];
-    const GroupEntry& group = memory.group(w.seen.group);
+    if (w.request_next == w.seen.size) return;
+    const GroupId group{memory.group(w.seen.group).id.load(std::memory_order_acquire)};
+    if (group != share_pool[w.share].operation.group) {
+        // Nobody is left to tell whose they were: they are told by being asked.
+        for (uint32_t p = 0; p < limits.nodes_max * limits.services_per_node_max; ++p)
+            peers[p].hello_due |= peers[p].incarnation != 0;
+        return;
+    }
     for (; w.request_next < w.seen.size; ++w.request_next) {
         if (!test_bit(wanted(i), w.request_next)) continue;
-        const Member member = memory.members(group)[w.request_next];
         const Notification n = block_for(i, Rank{w.request_next});
-        if (group.id.load(std::memory_order_acquire) != n.operation.group.value) {
-            // Nobody is left to tell whose they were: they are told by being asked.
-            for (uint32_t p = 0; p < limits.nodes_max * limits.services_per_node_max; ++p)
-                peers[p].hello_due |= peers[p].incarnation != 0;
-            return;
-        }
-        if (member.node != memory.node() && !elsewhere(w, n.source)) answer(n, false);
+        if (n.origin.node != memory.node() && !elsewhere(w, n.source)) answer(n, false);
     }
 }
 

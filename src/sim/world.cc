@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kEventsMax = 4000000;
 constexpr uint64_t kEventsMaxLarge = 400000000;
 constexpr uint64_t kFaultsNs = 20000000;      // faults stop then
-constexpr uint64_t kLivenessNs = 3000000000;  // in which something must have come between nodes, or all be over
+constexpr uint64_t kLivenessNs = 3000000000;  // in which a read must have ended, or everything be over
 
 // Events of kind kControl.
 enum class Control : uint64_t { kDoom, kRestart, kFree, kCalm, kLose };

@@ -59,8 +59,8 @@ class World {
     std::vector<std::vector<std::vector<uint32_t>>> send_offsets;
     std::vector<BlockSpan> scratch_blocks;
     uint32_t ranks_done = 0;
-    bool calm = false;  // faults have stopped
-    uint64_t last_read_ns = 0;  // when something came from another node
+    bool calm = false;          // faults have stopped
+    uint64_t last_read_ns = 0;  // when a service process last ended a read
 
   private:
     static std::vector<NodeLimits> make_limits(const WorldOptions& o, const Program& p);

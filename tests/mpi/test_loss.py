@@ -85,21 +85,21 @@ class Loss(job.JobTest):
     def test_service_two_nodes(self):
         self.moments(2, MOMENTS // 2)
 
-    def test_service_over_a_network(self):
+    def over_a_network(self):
+        """The settings that have emulated nodes talk by UCX."""
         network = job.BUILD / "lib/longshore-ucx.so"
         if not network.exists():
             self.skipTest("built without UCX")
-        self.moments(2, max(1, MOMENTS // 4), LONGSHORE_INTERNAL_NETWORK_ALWAYS="1",
-                     LONGSHORE_INTERNAL_NETWORK=str(network), LONGSHORE_UCX_TLS="tcp,self")
+        return {"LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1", "LONGSHORE_INTERNAL_NETWORK": str(network),
+                "LONGSHORE_UCX_TLS": "tcp,self"}
+
+    def test_service_over_a_network(self):
+        self.moments(2, max(1, MOMENTS // 4), **self.over_a_network())
 
     def test_service_that_ends_before_it_has_reached_the_network(self):
-        network = job.BUILD / "lib/longshore-ucx.so"
-        if not network.exists():
-            self.skipTest("built without UCX")
         for seed in range(SEED, SEED + 10):
             running = job.Job(self, RANKS, [self.program("stress"), seed, STEPS, "native"], nodes=2,
-                              LONGSHORE_INTERNAL_NETWORK_ALWAYS="1", LONGSHORE_INTERNAL_NETWORK=str(network),
-                              LONGSHORE_UCX_TLS="tcp,self")
+                              **self.over_a_network())
             kill(self.wait_for(self.services, 20, "a service process")[0])
             status = running.wait(LONGEST_S)
             if "ended before it had reached the network; the job runs with plain MPI" in running.output:
