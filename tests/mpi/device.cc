@@ -120,13 +120,12 @@ int call(Kind kind, Form form, int bytes, int root, const Mine& mine, int tag, b
     const void* from = in_place && !scatters(kind) ? MPI_IN_PLACE : static_cast<const void*>(send.get());
     void* to = nothing_received ? MPI_IN_PLACE : recv.get();
     MPI_Request q = MPI_REQUEST_NULL;
-    int e = MPI_SUCCESS;
     const bool packs =
         is_read(kind, root) &&
         ((in_place && !scatters(kind)) || kind == kBcast ? mine.device_recv : mine.device_send);
     const int before = runtime->copies();
     if (mine.pack_fails) runtime->fail_next(mine.pack_fails);
-    e = make_call(kind, form, from, send_blocks, to, recv_blocks, root, comm, &q);
+    int e = make_call(kind, form, from, send_blocks, to, recv_blocks, root, comm, &q);
     if (form == kPersistent) {
         // Its data are read at each start.
         CHECK(e == MPI_SUCCESS);

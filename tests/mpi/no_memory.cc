@@ -89,8 +89,7 @@ int call(Kind kind, Form form, int bytes, Lost lost, int root, std::vector<unsig
     const void* from = in_place ? MPI_IN_PLACE : static_cast<const void*>(send.data());
     void* to = recv->data();
     MPI_Request q = MPI_REQUEST_NULL;
-    int e = MPI_SUCCESS;
-    e = make_call(kind, form, from, send_blocks, to, recv_blocks, root, comm, &q);
+    int e = make_call(kind, form, from, send_blocks, to, recv_blocks, root, comm, &q);
     refused_bytes[0] = refused_bytes[1] = 0;
     if (form == kPersistent) {
         // It is lost once, for all starts.

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "mpi/calls/select.h"
+#include "mpi/statistics/gather.h"
 #include "mpi/statistics/json.h"
 #include "mpi/statistics/stats.h"
 
@@ -117,18 +118,7 @@ void note_complete(const Operation& operation) {
 
 std::vector<AtOnceCell> gather_at_once() {
     const Cells& mine = all_cells();
-    const bool root = shim().rank == 0;
-    const int bytes = static_cast<int>(mine.count * sizeof(AtOnceCell));
-    std::vector<int> lengths(root ? static_cast<size_t>(shim().size) : 0), places(lengths.size());
-    PMPI_Gather(&bytes, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, shim().world);
-    int sum = 0;
-    for (size_t i = 0; i < lengths.size(); ++i) {
-        places[i] = sum;
-        sum += lengths[i];
-    }
-    std::vector<AtOnceCell> all(static_cast<size_t>(sum) / sizeof(AtOnceCell)), merged;
-    PMPI_Gatherv(mine.cells.data(), bytes, MPI_BYTE, all.data(), lengths.data(), places.data(), MPI_BYTE, 0,
-                 shim().world);
+    std::vector<AtOnceCell> all = gather_on_root(mine.cells.data(), mine.count), merged;
     std::sort(all.begin(), all.end(),
               [](const AtOnceCell& a, const AtOnceCell& b) { return order_of(a) < order_of(b); });
     for (const AtOnceCell& cell : all) {

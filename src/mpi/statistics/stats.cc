@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "mpi/calls/select.h"
 #include "mpi/requests/at_once.h"
+#include "mpi/statistics/gather.h"
 #include "mpi/statistics/json.h"
 
 namespace longshore::mpi {
@@ -120,19 +121,7 @@ std::vector<ls_service_stats> gather_services() {
         mine.resize(kServicesMax);
         mine.resize(std::min(kServicesMax, ls_services(shim().context, mine.data(), kServicesMax)));
     }
-    const bool root = shim().rank == 0;
-    int bytes = static_cast<int>(mine.size() * sizeof(ls_service_stats));
-    std::vector<int> lengths(root ? static_cast<size_t>(shim().size) : 0), places(lengths.size());
-    PMPI_Gather(&bytes, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, shim().world);
-    int sum = 0;
-    for (size_t i = 0; i < lengths.size(); ++i) {
-        places[i] = sum;
-        sum += lengths[i];
-    }
-    std::vector<ls_service_stats> all(static_cast<size_t>(sum) / sizeof(ls_service_stats));
-    PMPI_Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), lengths.data(), places.data(), MPI_BYTE, 0,
-                 shim().world);
-    return all;
+    return gather_on_root(mine.data(), mine.size());
 }
 
 void append_algorithms(std::string* out, Call call, const CallCounts& c) {

@@ -74,6 +74,13 @@ void set_usage(CLI::App* command, const std::string& usage) {
     command->formatter(formatter);
 }
 
+void add_set_option(CLI::App* command, std::vector<std::string>* settings) {
+    command->add_option("--set", *settings, "any setting, may be repeated; 'longshore config' lists them")
+        ->type_name("NAME=VALUE")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 void add_launch_options(CLI::App* command, LaunchOptions* options) {
     command->add_option("--service", options->service, "service processes per node (LONGSHORE_SERVICE_COUNT)")
         ->type_name("N");
@@ -94,12 +101,7 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
         ->type_name("FILE");
     command->add_option("--log", options->log, "warn, info, debug or trace (LONGSHORE_LOG)")
         ->type_name("LEVEL");
-    command
-        ->add_option("--set", options->settings,
-                     "any setting, may be repeated; 'longshore config' lists them")
-        ->type_name("NAME=VALUE")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    add_set_option(command, &options->settings);
 }
 
 int export_settings(const LaunchOptions& options) {

@@ -19,6 +19,8 @@ struct LaunchOptions {
 void set_usage(CLI::App* command, const std::string& usage);
 
 void add_launch_options(CLI::App* command, LaunchOptions* options);
+// One of them, which others have as well: --set NAME=VALUE, any number of times.
+void add_set_option(CLI::App* command, std::vector<std::string>* settings);
 
 // Exports the options as settings and checks all settings of the environment. Returns kOk, or says what is
 // wrong and returns kUsage.

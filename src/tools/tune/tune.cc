@@ -386,12 +386,7 @@ void add_tune(CLI::App& app, int* exit_code) {
         ->transform(CLI::CheckedTransformer(objectives))
         ->option_text("latency|overlap");
     command->add_option("--service", options->service, "service processes per node")->type_name("N");
-    command
-        ->add_option("--set", options->settings,
-                     "any setting, may be repeated; 'longshore config' lists them")
-        ->type_name("NAME=VALUE")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    add_set_option(command, &options->settings);
     CLI::Option* output =
         command->add_option("-o,--output", options->output, "also write the table here")->type_name("FILE");
     command
