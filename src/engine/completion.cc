@@ -32,7 +32,6 @@ bool Completion::member_has(uint32_t local_index, Rank source, uint32_t* from) c
 bool Completion::sends_read(CompletionCursor* cursor) const {
     const Geometry geometry(memory_, record_, local_);
     if (!geometry.is_source(seen_.rank)) return true;
-    const Member* members = memory_.members(group_);
     const uint32_t* locals = memory_.locals(group_);
 
     // What has landed in the arena need not be read out of the caller's buffer.
@@ -48,15 +47,11 @@ bool Completion::sends_read(CompletionCursor* cursor) const {
     }
     if (group_.local_count == group_.size) return true;
 
-    const bool shared = is_shared(seen_.collective);
-    const Atomic<ChunkWord>* acknowledged = memory_.at_checked<Atomic<ChunkWord>>(
-        load_relaxed(&record_.acknowledged_offset), shared ? memory_.node_count() : group_.size);
+    const Atomic<ChunkWord>* acknowledged =
+        memory_.at_checked<Atomic<ChunkWord>>(load_relaxed(&record_.acknowledged_offset), group_.peer_count);
     if (acknowledged == nullptr) return false;
-    for (; cursor->remote_step < group_.size; ++cursor->remote_step) {
-        const Member& peer = members[cursor->remote_step];
-        if (peer.node == memory_.node() || geometry.outgoing(Rank{cursor->remote_step}).bytes == 0) continue;
-        const ChunkWord word =
-            acknowledged[shared ? peer.node.value : cursor->remote_step].load(std::memory_order_acquire);
+    for (; cursor->remote_step < group_.peer_count; ++cursor->remote_step) {
+        const ChunkWord word = acknowledged[cursor->remote_step].load(std::memory_order_acquire);
         if (!chunk_settled(word)) return false;
         if (chunk_state(word) == ChunkState::kFailed && chunk_generation(word) == seen_.generation)
             note_error(record_, OperationError::kUnreadable);

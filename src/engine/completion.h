@@ -13,7 +13,7 @@ struct CompletionCursor {
     uint32_t settled = 0;       // chunks of the rank's own record seen settled
     uint32_t reader_step = 0;   // local members seen to have read its send block
     uint32_t reader_chunk = 0;  // ... and how far the next one has come
-    uint32_t remote_step = 0;   // remote members (or nodes) seen to have acknowledged
+    uint32_t remote_step = 0;   // of the group's peers, seen to have acknowledged
     uint32_t held_source = 0;   // remote blocks held for the node: source looked at,
     uint32_t held_step = 0;     // ... local member looked at,
     uint32_t held_chunk = 0;    // ... and how far it has come

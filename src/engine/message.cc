@@ -5,14 +5,6 @@
 namespace longshore {
 namespace {
 
-// Hops and collective share a byte, so that as many notifications fit into a frame as without the collective.
-constexpr uint32_t kHops = 256 / kCollectives;
-static_assert(kServicesPerNodeMax < kHops && kLent < kHops);
-
-// As the length of an eager block: it is none, and comes along.
-constexpr uint16_t kAlong = 0xffff;
-static_assert(kEagerBytesMax < kAlong);
-
 void put_operation(Writer& w, const OperationId& id) {
     w.put(id.group.value);
     w.put(id.sequence);
@@ -37,6 +29,7 @@ void FrameWriter::start(std::byte* buffer, size_t capacity, const FrameHeader& h
     put_address(w, header.sender);
     w.put(header.incarnation);
     used_ = w.used();
+    told_at_ = 0;
 }
 
 bool FrameWriter::add(const Message& m) {
@@ -45,33 +38,37 @@ bool FrameWriter::add(const Message& m) {
     switch (m.kind) {
         case MessageKind::kHello:
             break;
-        case MessageKind::kNotify:
-        case MessageKind::kHandOn: {
-            const Notification& n = m.notification;
-            put_operation(w, n.operation);
-            w.put(n.source.value);
-            w.put(n.destination);
-            put_address(w, n.origin);
-            w.put(n.owner.value);
-            w.put(n.region.value);
-            w.put(n.region_generation);
-            w.put(n.offset);
-            w.put(n.bytes);
-            w.put(static_cast<uint8_t>(static_cast<uint32_t>(n.collective) * kHops + n.hops % kHops));
-            w.put(static_cast<uint16_t>(n.along ? kAlong : n.eager.size()));
-            w.put_bytes(n.eager);
+        case MessageKind::kAgain:
+            break;
+        case MessageKind::kTell:
+        case MessageKind::kHandOn:
+            LONGSHORE_CHECK(!"rows are added one by one");
+            break;
+        case MessageKind::kSmallBlock:
+            put_operation(w, m.small.operation);
+            w.put(m.small.source.value);
+            w.put(m.small.destination);
+            w.put(static_cast<uint16_t>(m.small.bytes.size()));
+            w.put_bytes(m.small.bytes);
+            break;
+        case MessageKind::kLend: {
+            const RemoteBlock& b = m.lent;
+            put_operation(w, b.operation);
+            w.put(b.source.value);
+            w.put(b.destination);
+            put_address(w, b.origin);
+            w.put(b.owner.value);
+            w.put(b.region.value);
+            w.put(b.region_generation);
+            w.put(b.offset);
+            w.put(b.bytes);
             break;
         }
         case MessageKind::kAcknowledge:
             put_operation(w, m.acknowledgement.operation);
-            w.put(m.acknowledgement.source.value);
-            w.put(m.acknowledgement.destination);
             w.put(static_cast<uint8_t>(m.acknowledgement.failed));
-            break;
-        case MessageKind::kRequest:
-            put_operation(w, m.request.operation);
-            w.put(m.request.source.value);
-            w.put(m.request.destination);
+            w.put(m.acknowledgement.first);
+            w.put(m.acknowledgement.sources);
             break;
         case MessageKind::kRegionRequest:
         case MessageKind::kRegion:
@@ -99,12 +96,14 @@ bool FrameWriter::add(const Message& m) {
             w.put(m.relayed.ticket);
             break;
         case MessageKind::kTaken:
+            w.put(m.relayed.ticket);
             w.put(m.relayed.slot);
             w.put(m.relayed.serial);
             break;
     }
     if (!w.ok()) return false;
     used_ += w.used();
+    told_at_ = 0;
     return true;
 }
 
@@ -134,39 +133,46 @@ FrameReader::Result FrameReader::next(Message* out) {
     switch (out->kind) {
         case MessageKind::kHello:
             break;
-        case MessageKind::kNotify:
+        case MessageKind::kAgain:
+            break;
+        case MessageKind::kTell:
         case MessageKind::kHandOn: {
-            Notification& n = out->notification;
-            n.operation = get_operation(r);
-            n.source = Rank{r.get<uint32_t>()};
-            n.destination = r.get<uint32_t>();
-            n.origin = get_address(r);
-            n.owner = LocalRank{r.get<uint16_t>()};
-            n.region = RegionId{r.get<uint32_t>()};
-            n.region_generation = r.get<uint32_t>();
-            n.offset = r.get<uint64_t>();
-            n.bytes = r.get<uint64_t>();
-            const uint8_t hops = r.get<uint8_t>();
-            if (hops / kHops >= kCollectives) return Result::kMalformed;
-            n.hops = hops % kHops;
-            n.collective = static_cast<Collective>(hops / kHops);
-            uint16_t eager = r.get<uint16_t>();
-            n.along = eager == kAlong;
-            if (n.along) eager = 0;
-            if (eager > kEagerBytesMax || (eager != 0 && eager != n.bytes)) return Result::kMalformed;
-            n.eager = r.get_bytes(eager);
+            Told& t = out->told;
+            t.operation = get_operation(r);
+            const uint8_t collective = r.get<uint8_t>();
+            if (collective >= kCollectives) return Result::kMalformed;
+            t.collective = static_cast<Collective>(collective);
+            t.origin = get_address(r);
+            t.row_count = r.get<uint16_t>();
+            t.rows = r.get_bytes(r.get<uint16_t>());
+            break;
+        }
+        case MessageKind::kSmallBlock:
+            out->small.operation = get_operation(r);
+            out->small.source = Rank{r.get<uint32_t>()};
+            out->small.destination = r.get<uint32_t>();
+            out->small.bytes = r.get_bytes(r.get<uint16_t>());
+            if (out->small.bytes.empty() || out->small.bytes.size() > kEagerBytesMax)
+                return Result::kMalformed;
+            break;
+        case MessageKind::kLend: {
+            RemoteBlock& b = out->lent;
+            b.operation = get_operation(r);
+            b.source = Rank{r.get<uint32_t>()};
+            b.destination = r.get<uint32_t>();
+            b.origin = get_address(r);
+            b.owner = LocalRank{r.get<uint16_t>()};
+            b.region = RegionId{r.get<uint32_t>()};
+            b.region_generation = r.get<uint32_t>();
+            b.offset = r.get<uint64_t>();
+            b.bytes = r.get<uint64_t>();
             break;
         }
         case MessageKind::kAcknowledge:
             out->acknowledgement.operation = get_operation(r);
-            out->acknowledgement.source = Rank{r.get<uint32_t>()};
-            out->acknowledgement.destination = r.get<uint32_t>();
             out->acknowledgement.failed = r.get<uint8_t>() != 0;
-            break;
-        case MessageKind::kRequest:
-            out->request.operation = get_operation(r);
-            out->request.source = Rank{r.get<uint32_t>()};
-            out->request.destination = r.get<uint32_t>();
+            out->acknowledgement.first = r.get<uint16_t>();
+            out->acknowledgement.sources = r.get<uint64_t>();
             break;
         case MessageKind::kRegionRequest:
         case MessageKind::kRegion: {
@@ -194,6 +200,7 @@ FrameReader::Result FrameReader::next(Message* out) {
             out->relayed.ticket = r.get<uint64_t>();
             break;
         case MessageKind::kTaken:
+            out->relayed.ticket = r.get<uint64_t>();
             out->relayed.slot = r.get<uint32_t>();
             out->relayed.serial = r.get<uint32_t>();
             break;

@@ -1,5 +1,6 @@
 #include "engine/node_memory.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace longshore {
@@ -23,8 +24,6 @@ NodeLayout NodeLayout::of(const NodeLimits& l) {
     y.services = take(l.services_max * sizeof(ServiceSlot), 64);
     y.ranks = take(l.ranks_max * sizeof(RankSlot), 64);
     y.groups = take(l.groups_max * sizeof(GroupEntry), 64);
-    y.parked = take(l.parked_max * sizeof(ParkedEntry), 64);
-    y.dropped = take(kDroppedPlaces * sizeof(uint32_t), 64);
     y.group_data = take(l.groups_bytes, 64);
     y.rank_areas = align_up(end, 4096);
 
@@ -46,7 +45,7 @@ bool limits_are_sane(const NodeLimits& l) {
            l.services_max <= kServicesPerNodeMax && l.records_max >= 1 && l.records_max <= kRecordsMax &&
            l.regions_max >= 1 && l.groups_max >= 1 && ahead >= 1 && ahead <= 4096 &&
            (ahead & (ahead - 1)) == 0 && l.chunk_bytes >= 1 && l.groups_max <= 1u << 20 &&
-           l.regions_max <= 1u << 20 && l.parked_max <= 1u << 20 && l.claims_bytes <= uint64_t{1} << 40 &&
+           l.regions_max <= 1u << 20 && l.claims_bytes <= uint64_t{1} << 40 &&
            l.arena_bytes <= uint64_t{1} << 40 && l.groups_bytes <= uint64_t{1} << 40;
 }
 
@@ -102,42 +101,82 @@ bool NodeMemory::open(std::byte* base, uint64_t bytes, NodeMemory* out) {
 namespace {
 
 struct GroupLayout {
-    uint64_t members, locals, rings, readers, bytes;
+    uint32_t local_count, peers_max;
+    uint64_t members, peers, by_peer, locals, rings, readers, bytes;
 };
 
-GroupLayout group_layout(const NodeLimits& limits, uint32_t size, uint32_t local_count, bool several_nodes) {
-    const uint64_t ahead = limits.operations_ahead_max;
+bool same_peer(const Member& a, const Member& b) {
+    return a.node == b.node && a.service == b.service;
+}
+
+// Every peer is counted at least once: where ranks of a peer follow each other, once.
+uint32_t peers_at_most(std::span<const Member> members) {
+    uint32_t runs = 0;
+    for (size_t i = 0; i < members.size(); ++i) runs += i == 0 || !same_peer(members[i], members[i - 1]);
+    return runs;
+}
+
+GroupLayout group_layout(const NodeLimits& limits, std::span<const Member> members, NodeId node) {
+    const uint64_t ahead = limits.operations_ahead_max, size = members.size();
     GroupLayout y{};
+    for (const Member& m : members) y.local_count += m.node == node;
+    y.peers_max = peers_at_most(members);
+    const bool has_readers = y.local_count != size && y.local_count > 1;
     y.members = 0;
-    y.locals = align_up(y.members + size * sizeof(Member), 64);
-    y.rings = align_up(y.locals + local_count * sizeof(uint32_t), 64);
-    y.readers = align_up(y.rings + local_count * ahead * sizeof(uint64_t), 64);
-    y.bytes = align_up(y.readers + (several_nodes ? ahead * size * sizeof(uint64_t) : 0), 64);
+    y.peers = align_up(y.members + size * sizeof(Member), 64);
+    y.by_peer = align_up(y.peers + y.peers_max * sizeof(GroupPeer), 64);
+    y.locals = align_up(y.by_peer + size * sizeof(uint32_t), 64);
+    y.rings = align_up(y.locals + y.local_count * sizeof(uint32_t), 64);
+    y.readers = align_up(y.rings + y.local_count * ahead * sizeof(uint64_t), 64);
+    y.bytes = align_up(y.readers + (has_readers ? ahead * size * sizeof(uint64_t) : 0), 64);
     return y;
+}
+
+// Fills in the group's peers, its ranks by peer, and each member's peer. Returns how many peers there are.
+uint32_t list_peers(std::span<Member> members, uint32_t* by_peer, GroupPeer* peers) {
+    const uint32_t size = static_cast<uint32_t>(members.size());
+    for (uint32_t i = 0; i < size; ++i) by_peer[i] = i;
+    const auto place = [&members](uint32_t rank) {
+        const Member& m = members[rank];
+        return uint64_t{m.node.value} << 48 | uint64_t{m.service.value} << 32 | rank;
+    };
+    std::sort(by_peer, by_peer + size, [&](uint32_t a, uint32_t b) { return place(a) < place(b); });
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < size; ++i) {
+        Member& m = members[by_peer[i]];
+        if (i == 0 || !same_peer(m, members[by_peer[i - 1]])) {
+            const bool same_node = i != 0 && m.node == members[by_peer[i - 1]].node;
+            peers[count] = {{m.node, m.service}, i, 0, same_node ? peers[count - 1].node_first : count};
+            ++count;
+        }
+        ++peers[count - 1].count;
+        m.peer = count - 1;
+    }
+    return count;
 }
 
 }  // namespace
 
-uint64_t NodeMemory::group_bytes(const NodeLimits& limits, uint32_t size, uint32_t local_count,
-                                 bool several_nodes) {
-    return group_layout(limits, size, local_count, several_nodes).bytes;
+uint64_t NodeMemory::group_bytes(const NodeLimits& limits, std::span<const Member> members, NodeId node) {
+    return group_layout(limits, members, node).bytes;
 }
 
 void NodeMemory::create_group(GroupSlot slot, GroupId id, const Member* members, uint32_t size,
                               uint64_t data_offset) const {
-    uint32_t local_count = 0;
-    for (uint32_t i = 0; i < size; ++i) local_count += members[i].node == node();
-    const bool several_nodes = local_count != size;
-    const GroupLayout y = group_layout(limits(), size, local_count, several_nodes);
+    const GroupLayout y = group_layout(limits(), {members, size}, node());
     GroupEntry& g = group(slot);
     g.size = size;
-    g.local_count = local_count;
+    g.local_count = y.local_count;
     g.members_offset = data_offset + y.members;
+    g.peers_offset = data_offset + y.peers;
+    g.by_peer_offset = data_offset + y.by_peer;
     g.locals_offset = data_offset + y.locals;
     g.rings_offset = data_offset + y.rings;
-    g.readers_offset = several_nodes ? data_offset + y.readers : 0;
+    g.readers_offset = y.bytes != y.readers ? data_offset + y.readers : 0;
     g.data_bytes = y.bytes;
     memcpy(at<Member>(g.members_offset), members, size * sizeof(Member));
+    g.peer_count = list_peers({at<Member>(g.members_offset), size}, at<uint32_t>(g.by_peer_offset),
+                              at<GroupPeer>(g.peers_offset));
     uint32_t* locals = at<uint32_t>(g.locals_offset);
     for (uint32_t i = 0; i < size; ++i) {
         if (members[i].node != node()) continue;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "base/atomic.h"
 #include "base/check.h"
@@ -25,7 +26,6 @@ struct NodeLimits {
     uint32_t operations_ahead_max = 8;  // of one rank in one group, power of two
     uint32_t records_max = 4096;        // per rank; groups of a rank * operations_ahead_max never run out
     uint32_t regions_max = 8192;        // per rank: two for each operation that it can have open
-    uint32_t parked_max = 256;
     uint32_t chunk_bytes = 64 * 1024;
     uint64_t claims_bytes = 16u << 20;  // per rank; also the bound on one operation's chunks
     uint64_t arena_bytes = 128u << 20;  // per rank: half for data, half for what its records point to
@@ -34,21 +34,19 @@ struct NodeLimits {
 
 // Where everything lies, computed from the limits alone; bytes from the start of the node's memory.
 struct NodeLayout {
-    uint64_t services, ranks, groups, parked, dropped, group_data, rank_areas, rank_area_bytes, total_bytes;
+    uint64_t services, ranks, groups, group_data, rank_areas, rank_area_bytes, total_bytes;
     // within a rank's area
     uint64_t regions, records, claims, arena;
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x39304552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x30314552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
     NodeLimits limits;
     uint16_t node, node_count, rank_count,
-        service_count;               // this node's id; nodes of the job; used on this node
-    Atomic<uint32_t> parked_events;  // counts notifications parked: a quick look before a long one
-    Atomic<uint32_t> dropped_count;  // notifications to the node that nobody could keep; which: see dropped()
+        service_count;  // this node's id; nodes of the job; used on this node
 };
 
 // ServiceEngine's LateCounters, for others to read.
@@ -148,8 +146,9 @@ struct alignas(64) OperationRecord {
     uint64_t send_block_bytes, recv_block_bytes;  // uniform blocks
     uint64_t send_blocks_offset,
         recv_blocks_offset;  // BlockSpan[size], from the start of the node's memory; 0: uniform
-    // Claim words too: of destination ranks on other nodes, or of other nodes (shared blocks). Settled: has
-    // read.
+    // Claim words too, one for each of the group's peers (GroupPeer); of a shared block only a node's first
+    // one counts. Settled: all its ranks (the node) have read what this rank gives them, or there is nothing
+    // for them. 0: no words, for the rank gives nothing to other nodes.
     uint64_t acknowledged_offset;
 };
 
@@ -187,31 +186,28 @@ struct Member {
     ServiceId service;
     LocalRank local;       // slot on its node
     uint16_t local_index;  // among the members on its node
+    uint32_t peer = 0;     // which of the group's peers serves it; create_group() fills it in
+};
+
+// A service process that serves members of a group. They are in the order of node and service process.
+struct GroupPeer {
+    ServiceAddress at;
+    uint32_t first = 0, count = 0;  // its members, ascending: from here in by_peer()
+    uint32_t node_first = 0;        // the first peer of its node
 };
 
 struct alignas(64) GroupEntry {
     Atomic<uint64_t> id;      // GroupId; 0: free. Written last.
     Atomic<uint32_t> joined;  // control plane only
-    uint32_t size, local_count;
+    uint32_t size, local_count, peer_count;
     uint64_t members_offset;  // Member[size]
+    uint64_t peers_offset;    // GroupPeer[peer_count]
+    uint64_t by_peer_offset;  // uint32_t[size]: group ranks, by peer
     uint64_t locals_offset;   // uint32_t[local_count]: group ranks on this node, ascending
     uint64_t rings_offset;    // Atomic<uint64_t>[local_count][operations_ahead_max]: ring entries
     uint64_t readers_offset;  // Atomic<uint64_t>[operations_ahead_max][size]: who read a remote block; 0: one
-                              // node only
+                              // node only, or one rank on this one
     uint64_t data_bytes;
-};
-
-constexpr uint32_t kDroppedPlaces = 1u << 12;
-constexpr uint32_t kParked = 0x100;
-constexpr uint32_t kParkedFrameBytes = 1024 + 256;
-// A notification that no service process of the node could serve yet; any of them takes it, once.
-struct alignas(64) ParkedEntry {
-    Atomic<uint32_t> state;  // 0 free; kParked; else a service process + 1 that writes or takes it
-    uint32_t bytes;          // of the encoded notification
-    uint64_t group, sequence;
-    uint64_t since_ns;  // by the clock of who parked it
-    uint32_t source;
-    std::byte frame[kParkedFrameBytes];
 };
 
 // Ring entry of a rank in a group: the newest operation in that place, and its record.
@@ -263,12 +259,6 @@ class NodeMemory {
         LONGSHORE_CHECK(g.value < limits().groups_max);
         return at<GroupEntry>(layout_.groups)[g.value];
     }
-    // When an operation has lost a notification to a full pool, by hash, in some clock of the engine's; 0:
-    // never. Whoever enters it soon asks for it again.
-    Atomic<uint32_t>& dropped(uint64_t hash) const {
-        return at<Atomic<uint32_t>>(layout_.dropped)[hash % kDroppedPlaces];
-    }
-    ParkedEntry& parked(uint32_t i) const { return at<ParkedEntry>(layout_.parked)[i]; }
     RegionEntry& region(LocalRank r, RegionId id) const {
         LONGSHORE_CHECK(id.value < limits().regions_max);
         return at<RegionEntry>(area(r) + layout_.regions)[id.value];
@@ -327,14 +317,25 @@ class NodeMemory {
         const uint32_t ahead = limits().operations_ahead_max;
         return at<Atomic<uint64_t>>(g.rings_offset)[uint64_t{local_index} * ahead + sequence % ahead];
     }
-    // The reader of a remote block: sequence 44 | local index + 1 20. Another sequence: nobody yet.
+    // The reader of a remote block: sequence 44 | local index + 1 20. Another sequence: nobody yet. The only
+    // rank of a group on its node reads every block: then there are no words.
+    uint64_t reader_of(const GroupEntry& g, uint64_t sequence, Rank source) const {
+        if (g.local_count == 1) return ring_entry(sequence, 1);
+        return reader(g, sequence, source).load(std::memory_order_acquire);
+    }
     Atomic<uint64_t>& reader(const GroupEntry& g, uint64_t sequence, Rank source) const {
         const uint32_t ahead = limits().operations_ahead_max;
         return at<Atomic<uint64_t>>(g.readers_offset)[(sequence % ahead) * g.size + source.value];
     }
+    std::span<const GroupPeer> peers(const GroupEntry& g) const {
+        return {at<const GroupPeer>(g.peers_offset), g.peer_count};
+    }
+    // The members that one peer serves.
+    std::span<const uint32_t> members_of(const GroupEntry& g, const GroupPeer& peer) const {
+        return {at<const uint32_t>(g.by_peer_offset) + peer.first, peer.count};
+    }
     // Bytes of group data that create_group needs, all parts aligned.
-    static uint64_t group_bytes(const NodeLimits& limits, uint32_t size, uint32_t local_count,
-                                bool several_nodes);
+    static uint64_t group_bytes(const NodeLimits& limits, std::span<const Member> members, NodeId node);
     // Control plane: writes a group into a free slot and publishes it. data_offset: group_bytes(...) zeroed
     // bytes.
     void create_group(GroupSlot slot, GroupId id, const Member* members, uint32_t size,

@@ -224,8 +224,7 @@ bool RankEngine::lay_out(const OperationArguments& a, const GroupEntry& group, P
     const uint64_t chunk_count = p.cut.chunk_count;
     p.per_block = p.by_blocks || p.size == 0 ? 0 : p.one_block ? chunk_count : chunk_count / p.size;
 
-    if (p.several_nodes && rules.gives(a.rank, a.root))
-        p.peers = rules.is_shared ? memory_.node_count() : p.size;
+    if (p.several_nodes && rules.gives(a.rank, a.root)) p.peers = group.peer_count;
     if (p.landing != 0)
         p.landing_count = p.keeps_one ? chunks_of(a.send_block_bytes, p.cut.chunk_bytes) : chunk_count;
     p.claims_bytes = (chunk_count + p.landing_count + p.peers) * sizeof(ChunkWord);
@@ -259,8 +258,29 @@ void RankEngine::write_words(const OperationArguments& a, const Posting& p, uint
         words[i].store(chunk_word(generation, in_place ? ChunkState::kLanded : ChunkState::kFree),
                        std::memory_order_relaxed);
     }
-    for (uint64_t i = 0; i < p.landing_count + p.peers; ++i)
+    for (uint64_t i = 0; i < p.landing_count; ++i)
         words[chunk_count + i].store(chunk_word(generation, ChunkState::kFree), std::memory_order_relaxed);
+}
+
+// Who has nothing to read is as good as having read it. The record has been written, but not published.
+void RankEngine::write_peers(const OperationArguments& a, const Posting& p, const OperationRecord& r,
+                             uint64_t generation) {
+    if (p.peers == 0) return;
+    const GroupEntry& group = memory_.group(a.group);
+    const Geometry geometry(memory_, r, self_);
+    const bool shared = is_shared(a.collective);
+    const auto peers = memory_.peers(group);
+    Atomic<ChunkWord>* words = memory_.at<Atomic<ChunkWord>>(p.claims) + p.cut.chunk_count + p.landing_count;
+    for (size_t i = 0; i < peers.size(); ++i) {
+        bool reads = false;
+        if (peers[i].at.node != memory_.node() && (!shared || peers[i].node_first == i))
+            for (const uint32_t rank : memory_.members_of(group, peers[i])) {
+                reads = geometry.outgoing(Rank{rank}).bytes != 0;
+                if (reads) break;
+            }
+        words[i].store(chunk_word(generation, reads ? ChunkState::kFree : ChunkState::kLanded),
+                       std::memory_order_relaxed);
+    }
 }
 
 void RankEngine::write_record(const OperationArguments& a, const Posting& p, OperationRecord& r) {
@@ -325,6 +345,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     OperationRecord& r = memory_.record(self_, id);
     write_words(a, p, generation);
     write_record(a, p, r);
+    write_peers(a, p, r, generation);
     r.generation.store(generation, std::memory_order_release);
     set_active(id, true);
     // Published: sequentially consistent, so that a peer that falls asleep now either sees it or is rung.

@@ -98,6 +98,8 @@ class RankEngine {
     bool lay_out(const OperationArguments& a, const GroupEntry& group, Posting* out);
     void write_words(const OperationArguments& a, const Posting& p, uint64_t generation);
     void write_record(const OperationArguments& a, const Posting& p, OperationRecord& r);
+    void write_peers(const OperationArguments& arguments, const Posting& posting,
+                     const OperationRecord& record, uint64_t generation);
     void cut_blocks(const OperationArguments& a, uint32_t size, bool lands, Arrays* cut) const;
     bool make_arrays(const OperationArguments& a, uint32_t size, bool by_blocks, bool lands,
                      const Arrays& cut, uint32_t* out);

@@ -55,8 +55,8 @@ void ReadWindow::update() {
     if (rate_ == 0) return;  // nothing is known yet
     const double ns = static_cast<double>(delay_ns_) + kEnds * static_cast<double>(core_wait_ns_);
     const double bytes = kHeadroom * static_cast<double>(rate_) * ns * 1e-9;
-    bytes_ = static_cast<uint64_t>(std::clamp(bytes, static_cast<double>(limits_.bytes_min),
-                                              static_cast<double>(limits_.bytes_max)));
+    bytes_ = static_cast<uint64_t>(
+        std::clamp(bytes, static_cast<double>(limits_.bytes_min), static_cast<double>(limits_.bytes_max)));
 }
 
 }  // namespace longshore

@@ -11,9 +11,10 @@ namespace longshore {
 
 class ReadWindow {
   public:
-    // At least and at most so many bytes; at first `begin`. bytes_max comes first where they differ. The least
-    // is what a request may wait behind, of the bytes that its own side is sending: a socket's buffer. That wait
-    // does not show in the shortest delay, and with less of a window one direction of a link starves.
+    // At least and at most so many bytes; at first `begin`. bytes_max comes first where they differ. The
+    // least is what a request may wait behind, of the bytes that its own side is sending: a socket's buffer.
+    // That wait does not show in the shortest delay, and with less of a window one direction of a link
+    // starves.
     struct Limits {
         uint64_t bytes_min = 4u << 20, bytes_max = 64u << 20, bytes_begin = 4u << 20;
     };

@@ -64,14 +64,13 @@ uint32_t ServiceEngine::State::lend_of(Share& s, ServiceId to, uint32_t blocks_m
         QueuedRead& q = queue[i];
         // What a relay awaits comes from elsewhere, and what it reads is for others, too; what was sent along
         // is on its way to here.
-        if (q.lent || q.cancelled || q.keeper != self || q.import == kNone || q.relay != kNone || q.n.along) {
+        if (q.lent || q.cancelled || q.row == kNone || q.import == kNone || q.relay != kNone || q.n.along) {
             before = i;
             continue;
         }
         Message m;
-        m.kind = MessageKind::kHandOn;
-        m.notification = q.n;
-        m.notification.hops = kLent;
+        m.kind = MessageKind::kLend;
+        m.lent = q.n;
         if (!add({memory.node(), to}, m)) break;
         q.lent = true;
         ++count;
@@ -85,7 +84,7 @@ uint32_t ServiceEngine::State::lend_of(Share& s, ServiceId to, uint32_t blocks_m
 
 // A block for a rank of another service process of the node, which has much to do. Where anything is not as
 // it should be it is left to that one.
-void ServiceEngine::State::on_lent(const Notification& n, WakeSet* wake) {
+void ServiceEngine::State::on_lent(const RemoteBlock& n, WakeSet* wake) {
     GroupSlot slot;
     const GroupEntry* group = find_group(n.operation.group, &slot);
     if (group == nullptr || !known(n.origin) || n.origin.node == memory.node() || peer(n.origin).lost ||
@@ -93,9 +92,8 @@ void ServiceEngine::State::on_lent(const Notification& n, WakeSet* wake) {
         return;
     uint32_t destination = n.destination;
     if ((destination & kToNode) != 0) {
-        if (group->readers_offset == 0) return;
-        const uint64_t reader =
-            memory.reader(*group, n.operation.sequence, n.source).load(std::memory_order_acquire);
+        if (group->local_count == group->size) return;
+        const uint64_t reader = memory.reader_of(*group, n.operation.sequence, n.source);
         const uint64_t index = (reader & kDone) - 1;
         if (reader >> 20 != n.operation.sequence || index >= group->local_count) return;
         destination = memory.locals(*group)[index];
@@ -109,7 +107,7 @@ void ServiceEngine::State::on_lent(const Notification& n, WakeSet* wake) {
     const uint32_t w = watch_record(member.local, record, wake);
     if (w == kNone || watches[w].seen.group != slot || watches[w].seen.sequence != n.operation.sequence)
         return;
-    enqueue(w, n, wake);
+    queue_block(w, n, kNone, wake);
     // Until it is read nobody needs to lend us more.
     if (queue.in_use() != 0 && load_of(self) == ServiceLoad::kIdle) set_load(ServiceLoad::kBusy);
 }

@@ -9,7 +9,7 @@ namespace longshore {
 namespace {
 
 constexpr uint32_t kGroupCacheSize = 1024;
-constexpr uint32_t kRepliesMax = 256, kAlongsMax = 64;
+constexpr uint32_t kRepliesMax = 256, kAlongsMax = 1024;
 constexpr uint32_t kLandedMax = 1024;
 constexpr uint32_t kActionsPerFrame = 16;
 constexpr uint32_t kRelaysMax = 64, kPassesMax = 256;
@@ -51,13 +51,14 @@ struct ServiceLayout {
         c.take<State>(1);
         State counted{};
         State& t = s != nullptr ? *s : counted;
-        t.words = ((l.group_size_max > l.nodes_max ? l.group_size_max : l.nodes_max) + 63) / 64;
+        const uint64_t peers = uint64_t{l.nodes_max} * l.services_per_node_max;
+        t.words = static_cast<uint32_t>((peers + 63) / 64);
         const auto pool = [&c]<class T>(Pool<T>* p, uint32_t max) {
             p->items = c.take<T>(max);
             p->max = max;
         };
         pool(&t.watches, l.watches_max);
-        pool(&t.share_pool, l.watches_max);
+        pool(&t.share_pool, l.watches_max + l.rows_max);
         pool(&t.queue, l.reads_queued_max);
         pool(&t.reads, l.reads_max);
         pool(&t.moves, l.staging_slots);
@@ -66,27 +67,27 @@ struct ServiceLayout {
         pool(&t.offered, l.staging_slots != 0 ? kOfferedMax : 0);
         pool(&t.passes, kPassesMax);
         t.node_bits = c.take<uint64_t>(t.words);
-        pool(&t.eager, l.eager_max);
-        pool(&t.held, l.held_max);
+        pool(&t.rows, l.rows_max);
+        pool(&t.spans, 2 * l.rows_max + kRanksPerNodeMax / kSpansPerChunk);
+        pool(&t.batches, l.rows_max);
+        pool(&t.small, l.eager_max);
         pool(&t.alongs, kAlongsMax);
         pool(&t.replies, kRepliesMax);
         t.watch_of = c.take<uint32_t>(uint64_t{node.ranks_max} * node.records_max);
         t.due = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
-        t.queued_bits = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
-        t.wanted_bits = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
         t.share_bucket_count =
             l.watches_max < kShareBucketsMax ? power_of_two(l.watches_max) : kShareBucketsMax;
         t.share_buckets = c.take<uint32_t>(t.share_bucket_count);
-        t.held_bucket_count = power_of_two(l.held_max);
-        t.held_buckets = c.take<List>(t.held_bucket_count);
-        t.dropped_marks = c.take<DroppedMark>(kDroppedMarks);
+        t.row_bucket_count = power_of_two(l.rows_max);
+        t.row_buckets = c.take<uint32_t>(t.row_bucket_count);
+        t.small_bucket_count = power_of_two(l.eager_max);
+        t.small_buckets = c.take<uint32_t>(t.small_bucket_count);
         pool(&t.landed_pool, kLandedMax);
         pool(&t.descriptors, kRequestedMax);
         t.imports = c.take<Import>(l.imports_max);
         t.import_links = c.take<Link>(l.imports_max);
         t.import_bucket_count = power_of_two(l.imports_max);
         t.import_buckets = c.take<uint32_t>(t.import_bucket_count);
-        const uint64_t peers = uint64_t{l.nodes_max} * l.services_per_node_max;
         t.peers = c.take<Peer>(peers);
         t.services_of = c.take<uint16_t>(l.nodes_max);
         t.group_cache = c.take<typename State::CachedGroup>(kGroupCacheSize);
@@ -94,13 +95,13 @@ struct ServiceLayout {
         if (base == nullptr) return c.used();
 
         for (uint32_t i = 0; i < t.share_bucket_count; ++i) t.share_buckets[i] = kNone;
-        for (uint32_t i = 0; i < t.held_bucket_count; ++i) new (&t.held_buckets[i]) List;
+        for (uint32_t i = 0; i < t.row_bucket_count; ++i) t.row_buckets[i] = kNone;
+        for (uint32_t i = 0; i < t.small_bucket_count; ++i) t.small_buckets[i] = kNone;
         for (uint32_t i = 0; i < t.import_bucket_count; ++i) t.import_buckets[i] = kNone;
         for (uint32_t i = 0; i < l.imports_max; ++i) new (&t.imports[i]) Import;
         for (uint64_t i = 0; i < peers; ++i) new (&t.peers[i]) Peer;
         for (uint32_t i = 0; i < l.nodes_max; ++i) t.services_of[i] = 1;
         memset(t.watch_of, 0, uint64_t{node.ranks_max} * node.records_max * sizeof(uint32_t));
-        for (uint32_t i = 0; i < kDroppedMarks; ++i) new (&t.dropped_marks[i]) DroppedMark;
         memset(t.group_cache, 0, kGroupCacheSize * sizeof(typename State::CachedGroup));
         return c.used();
     }
@@ -113,7 +114,7 @@ size_t ServiceEngine::bytes_needed(const NodeLimits& node, const ServiceLimits& 
 ServiceEngine::ServiceEngine(void* block, const NodeMemory& memory, ServiceId self, uint16_t incarnation,
                              const ServiceLimits& limits, WakeSet* wake) {
     LONGSHORE_CHECK(incarnation >= 1 && incarnation <= kIncarnationMax &&
-                    limits.eager_bytes <= kEagerBytesMax && limits.frame_bytes >= kParkedFrameBytes &&
+                    limits.eager_bytes <= kEagerBytesMax && limits.frame_bytes >= kFrameBytesMin &&
                     limits.frame_bytes <= kFrameBytesMax &&
                     (!limits.staging_only || limits.staging_slots != 0) &&
                     (limits.staging_slots == 0 || limits.staging_slot_bytes != 0));
@@ -130,11 +131,6 @@ ServiceEngine::ServiceEngine(void* block, const NodeMemory& memory, ServiceId se
     s_->set_load(ServiceLoad::kIdle);
     // What an earlier incarnation held is free again: the kernel has said that it is gone.
     for (uint16_t i = 1; i < incarnation; ++i) free_lost_claims(memory, service_worker(self, i), wake);
-    for (uint32_t i = 0; i < memory.limits().parked_max; ++i) {
-        uint32_t mine = self.value + 1u;
-        memory.parked(i).state.compare_exchange_strong(mine, 0, std::memory_order_acq_rel,
-                                                       std::memory_order_relaxed);
-    }
 }
 
 void ServiceEngine::set_peers(std::span<const uint16_t> services_of_node) {
@@ -164,10 +160,8 @@ void ServiceEngine::set_now(uint64_t ns) {
 
 // --- frames
 
-bool ServiceEngine::State::add(ServiceAddress to, const Message& m) {
-    if (!known(to)) return false;
+FrameWriter& ServiceEngine::State::frame_to(ServiceAddress to) {
     Peer& p = peer(to);
-    if (p.lost) return true;  // as good as sent: nobody will miss it
     if (!p.open) {
         p.open = true;
         const uint64_t at = to.node.value * limits.services_per_node_max + to.service.value;
@@ -175,9 +169,24 @@ bool ServiceEngine::State::add(ServiceAddress to, const Message& m) {
                       {.sender = here(), .incarnation = incarnation});
     }
     frames_pending = true;
-    if (p.frame.add(m)) return true;
+    return p.frame;
+}
+
+bool ServiceEngine::State::add(ServiceAddress to, const Message& m) {
+    if (!known(to)) return false;
+    if (peer(to).lost) return true;  // as good as sent: nobody will miss it
+    if (frame_to(to).add(m)) return true;
     frame_full = true;
     return false;
+}
+
+uint32_t ServiceEngine::State::add_row(ServiceAddress to, MessageKind kind, const Told& told, const Row& row,
+                                       std::span<const BlockSpan> parts) {
+    if (!known(to)) return 0;
+    if (peer(to).lost) return row.form == Row::Form::kSpans ? static_cast<uint32_t>(parts.size()) : 1;
+    const uint32_t written = frame_to(to).add_row(kind, told, row, parts);
+    frame_full |= written == 0;
+    return written;
 }
 
 bool ServiceEngine::State::next_frame(Action* out) {
@@ -245,8 +254,7 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
         return kNone;
     const Member& member = memory.members(group)[seen.rank.value];
     if (member.node != memory.node() || member.local != local) return kNone;
-    // Published means: in the ring. Before that a notification would be held, and nobody would look for it
-    // again.
+    // Published means: in the ring. Before that nobody may look for what has been told.
     RecordId published;
     if (entered(memory, group, member.local_index, seen.sequence, &published) != Entered::kPublished ||
         published != record)
@@ -265,16 +273,15 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
     w.seen = seen;
     w.local_index = member.local_index;
     w.several_nodes = group.local_count != group.size;
-    w.request_next = seen.size;
     w.resend_after = limits.repeat_ticks;
-    for (uint32_t k = 0; k < words; ++k) due_bits(i)[k] = queued(i)[k] = wanted(i)[k] = 0;
+    for (uint32_t k = 0; k < words; ++k) due_bits(i)[k] = 0;
     index = i + 1;
     ++watch_count;
     if (i >= watches_used) watches_used = i + 1;
     join_share(i);
     if (!w.several_nodes || w.helps) return i;
-    plan_notifications(i);
-    take_held(i, wake);
+    plan_telling(i);
+    join_rows(i);
     for (uint32_t p = 0; any_lost && p < limits.nodes_max * limits.services_per_node_max; ++p)
         if (peers[p].lost) lose(i, address(p), wake);
     return i;
@@ -283,7 +290,8 @@ uint32_t ServiceEngine::State::watch_record(LocalRank local, RecordId record, Wa
 void ServiceEngine::State::drop_watch(uint32_t i) {
     Watch& w = watches[i];
     cancel_reads(i);
-    acknowledge_wanted(i);
+    forget_due(i);
+    if (w.several_nodes && !w.helps) leave_rows(i);
     leave_share(i);
     watch_of[uint64_t{w.local.value} * memory.limits().records_max + w.record.value] = 0;
     w.used = false;
@@ -321,12 +329,14 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         out->region = s.forget;
         return true;
     }
-    if (s.unacknowledged.count != 0) s.send_acknowledgements();
+    ++s.steps;
     s.send_relay_messages();
     // What others wait for goes out although there may be much to copy here.
     if (s.frame_full || ++s.since_frame >= kActionsPerFrame) {
         s.frame_full = false;
         s.since_frame = 0;
+        s.send_acknowledgements(State::Awaited::kQueued);
+        s.ask_for_dropped();
         if (s.next_frame(out)) return true;
     }
     s.retire_cancelled(wake);
@@ -339,26 +349,20 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         s.settled_some = true;  // by ranks, perhaps
         s.scan(s.self, wake);
         s.retry_stalled();
-        const uint32_t dropped = s.memory.header().dropped_count.load(std::memory_order_seq_cst);
-        if (dropped != s.dropped_seen) {
-            s.dropped_seen = dropped;
-            for (uint32_t i = 0; i < s.watches_used; ++i)
-                if (s.watches[i].used && s.watches[i].several_nodes && !s.watches[i].helps &&
-                    s.still(s.watches[i]))
-                    s.request_if_dropped(i);
-        }
-        s.take_parked(wake);
+        s.look_at_waiting(wake);
         s.answer_held_wants();
+    } else if (s.waiting_blocked) {
+        s.look_at_waiting(wake);
     }
     if (s.due_replies.count != 0) s.send_replies();
-
     if (s.next_turn(out, events, wake)) {
         s.offer(wake);
         return true;
     }
     s.retire_cancelled(wake);
-    // Acknowledgements and notifications go out in batches; now that there is nothing better to do, as they
-    // are.
+    // What is told and acknowledged goes out in batches; now that there is nothing better to do, as it is.
+    s.send_acknowledgements(State::Awaited::kInFlight);
+    s.ask_for_dropped();
     s.send_relay_messages();
     if (s.next_import(out, wake) || s.next_frame(out)) return true;
     s.note_pause();
@@ -401,7 +405,11 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
         p.incarnation = header.incarnation;
         // We may have heard of an earlier one through others only.
         s.drop_pins(header.sender, header.incarnation);
-        if (restarted) s.resync(header.sender);
+        if (restarted) {
+            s.drop_parts(header.sender);
+            s.drop_small_of(header.sender);
+            s.resync(header.sender);
+        }
     }
     Message m;
     for (;;) {
@@ -418,21 +426,21 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
             case MessageKind::kHello:
                 s.resync(header.sender);
                 break;
-            case MessageKind::kNotify:
-                ++counters_.late_of(m.notification.collective).received;
-                [[fallthrough]];
+            case MessageKind::kAgain:
+                s.retell(header.sender);
+                break;
+            case MessageKind::kTell:
             case MessageKind::kHandOn:
-                if (m.notification.hops == kLent) {
-                    s.on_lent(m.notification, wake);
-                    break;
-                }
-                s.on_notification(m.notification, wake);
+                s.on_told(m.told, header.sender, m.kind == MessageKind::kHandOn, wake);
+                break;
+            case MessageKind::kSmallBlock:
+                s.on_small(header.sender, m.small);
+                break;
+            case MessageKind::kLend:
+                s.on_lent(m.lent, wake);
                 break;
             case MessageKind::kAcknowledge:
-                s.on_acknowledge(m.acknowledgement, wake);
-                break;
-            case MessageKind::kRequest:
-                s.on_request(m.request, wake);
+                s.on_acknowledge(header.sender, m.acknowledgement, wake);
                 break;
             case MessageKind::kRegionRequest:
                 s.on_region_request(header.sender, m.region);
@@ -476,7 +484,7 @@ void ServiceEngine::finish_read(uint32_t id, MoveResult result, WakeSet* wake) {
     s.reading_bytes -= read.bytes;
     if (result == MoveResult::kMoved) counters_.bytes_between_nodes += read.bytes;
     s.settle_read(queued, read.claim_offset, read.bytes, result, wake);
-    --s.queue[queued].in_flight;
+    s.chunk_over(queued);
     s.finish_queued(queued, wake);
 }
 
@@ -488,7 +496,7 @@ void ServiceEngine::finish_import(uint32_t id, ImportHandle region, bool ok, Wak
     s_->import_done(id, region, ok, wake);
 }
 
-void ServiceEngine::on_tick() {
+void ServiceEngine::on_tick(WakeSet* wake) {
     State& s = *s_;
     for (uint32_t i = 0; i < s.watches_used && s.limits.repeat_ticks != 0; ++i) {
         Watch& w = s.watches[i];
@@ -502,6 +510,12 @@ void ServiceEngine::on_tick() {
     }
     s.retry_stalled();
     s.tick_relays();
+    s.send_acknowledgements(State::Awaited::kNothing);
+    if (s.limits.repeat_ticks != 0) {  // nets
+        s.sweep_rows();
+        s.look_at_waiting(wake);
+        s.ask_again |= s.again_count != 0;
+    }
     for (uint32_t i = 0; i < s.limits.imports_max; ++i) {
         Import& m = s.imports[i];
         if (m.state != Import::State::kRequested || ++m.attempts < 4) continue;
@@ -517,6 +531,10 @@ void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
     s.peer(lost).lost = true;
     s.peer(lost).open = false;
     s.any_lost = true;
+    s.drop_parts(lost);
+    s.drop_small_of(lost);
+    if (s.peer(lost).again_due) --s.again_count;
+    s.peer(lost).again_due = false;
     s.lose_imports(lost, wake);
     s.leave_parents(lost.node);
     for (uint32_t i = 0; i < s.watches_used; ++i)
@@ -529,17 +547,12 @@ void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
 void ServiceEngine::State::lose(uint32_t i, ServiceAddress lost, WakeSet* wake) {
     const Watch& w = watches[i];
     const GroupEntry& group = memory.group(w.seen.group);
-    for (uint32_t m = 0; m < w.seen.size; ++m) {
-        const Member& member = memory.members(group)[m];
-        if (ServiceAddress{member.node, member.service} != lost) continue;
+    const uint32_t p = find_peer(group, lost);
+    if (p == group.peer_count) return;
+    const GroupPeer& peer = memory.peers(group)[p];
+    for (const uint32_t m : memory.members_of(group, peer))
         fail_block(i, Rank{m}, OperationError::kServiceLost, wake);
-        Acknowledgement a;
-        a.operation = {GroupId{group.id.load(std::memory_order_relaxed)}, w.seen.sequence};
-        a.source = w.seen.rank;
-        a.destination = is_shared(w.seen.collective) ? kToNode | member.node.value : m;
-        a.failed = true;
-        on_acknowledge(a, wake);
-    }
+    settle_peer(w.local, w.record, w.seen, is_shared(w.seen.collective) ? peer.node_first : p, true, wake);
 }
 
 void ServiceEngine::yield_to_waiting_ranks(bool on) {
@@ -570,9 +583,9 @@ bool ServiceEngine::idle() const {
         for (uint32_t k = 0; k < m.pin_count; ++k) lost = lost && s.peer(m.pins[k].at).lost;
         kept += lost;
     }
-    return s.queue.in_use() == 0 && s.held.in_use() == 0 && s.reads.in_use() == 0 &&
-           s.moves.in_use() == kept && s.due_replies.count == 0 && s.wants.in_use() == 0 &&
-           s.offered.in_use() == 0 && s.passes.in_use() == 0;
+    return s.queue.in_use() == 0 && s.rows.in_use() == 0 && s.batches.in_use() == 0 &&
+           s.reads.in_use() == 0 && s.moves.in_use() == kept && s.due_replies.count == 0 &&
+           s.wants.in_use() == 0 && s.offered.in_use() == 0 && s.passes.in_use() == 0;
 }
 
 }  // namespace longshore

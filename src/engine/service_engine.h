@@ -3,7 +3,7 @@
 // and acknowledges. Pure: events in, actions out; no clock, heap, I/O or thread. Everything it knows is soft:
 // the records hold the truth, and a restarted service process finds all of it there.
 //
-// Papers: S0 (notification, receiver-paced ring, hand-around and parked list); see docs/protocol.md.
+// Papers: S0 (notification, receiver-paced ring, late arrivals); see docs/protocol.md.
 #pragma once
 
 #include <span>
@@ -19,12 +19,12 @@ struct ServiceLimits {
     // Operations looked at, at once. Not a pool that may run full: at least as many as the ranks served can
     // have open (what is never used is never touched).
     uint32_t watches_max = 1 << 16;
-    uint32_t group_size_max = 1024;         // sizes the bits a watch keeps per peer
+    uint32_t group_size_max = 1024;
     uint32_t reads_max = 64;                // in flight
-    uint32_t reads_queued_max = 8192;       // notifications whose destination has entered
-    uint32_t held_max = 8192;               // notifications that came before their destination entered
+    uint32_t reads_queued_max = 8192;       // blocks that can be read and wait for their turn
+    uint32_t rows_max = 8192;               // told of by others and not all read (RowEntry)
     uint32_t imports_max = 4096;            // regions of other nodes' ranks
-    uint32_t eager_max = 512;               // small blocks kept with their notifications; the others are read
+    uint32_t eager_max = 512;               // small blocks kept that came before their rows; others are read
     uint32_t frame_bytes = kFrameBytesMax;  // of a control message, at most kFrameBytesMax
     uint32_t eager_bytes = kEagerBytesMax;
     // A service process that has moved so much without a pause lets idle ones of its node take of its work; a
@@ -61,7 +61,7 @@ struct Action {
         kCopy,       // move a claimed chunk between two ranks of this node; then finish_copy(copy, result)
         kRead,       // read from another node's rank into one of ours; then finish_read(read_id, result)
         kMove,       // between a rank of this node and our staging memory; then finish_read(id, result)
-        kWrite,      // eager bytes of a notification into a rank's memory; then finish_read(id, result)
+        kWrite,      // a small block that has come into a rank's memory; then finish_read(id, result)
         kSend,       // a frame to another service process
         kSendAlong,  // a block that the next frame to `peer` tells it of: it will be read there. A hint.
         kImport,     // make sense of another rank's region descriptor; later finish_import(...)
@@ -82,11 +82,11 @@ struct Action {
         data;  // kSend, kImport: valid until the next call of next(); kWrite: until finish_read
 };
 
-// What came for ranks that had not entered (paper S0, IV.D-G), of one collective. A late notification of the
-// alltoall family is held for its rank; one of the allgather family is handed on while there are service
-// processes to ask, and rescued by the one with a rank that has entered, or else parked.
+// What came for ranks that had not entered (paper S0, IV.D-G), of one collective. A late row of the
+// alltoall family waits for its ranks; one of the allgather family is handed on to a service process with a
+// rank that has entered (rescued), or waits until there is one (parked).
 struct LateCounters {
-    uint64_t received = 0;  // notifications from other nodes, late or not, repeated ones too
+    uint64_t received = 0;  // rows from other nodes, late or not, repeated ones too
     uint64_t late = 0, handed_on = 0, rescued = 0;
     uint64_t parked = 0, parked_ns = 0, parked_longest_ns = 0;  // times: of those that this one took back
 };
@@ -110,7 +110,7 @@ class ServiceEngine {
   public:
     static size_t bytes_needed(const NodeLimits& node, const ServiceLimits& limits);
     // `block`: bytes_needed(), 64-aligned. Frees the claims of this service's earlier incarnations
-    // and says hello to all peers, so that they notify again what was not acknowledged.
+    // and says hello to all peers, so that they tell again what was not acknowledged.
     ServiceEngine(void* block, const NodeMemory& memory, ServiceId self, uint16_t incarnation,
                   const ServiceLimits& limits, WakeSet* wake);
 
@@ -132,16 +132,16 @@ class ServiceEngine {
     void finish_import(uint32_t id, ImportHandle region, bool ok, WakeSet* wake);
     // The fabric lost a peer for good (its node is gone): operations that need it end in kServiceLost.
     void on_peer_lost(ServiceAddress peer, WakeSet* wake);
-    // About every 50 ms: notifies again what nobody has acknowledged for long (a net, not the mechanism).
-    void on_tick();
+    // About every 50 ms: tells again what nobody has acknowledged for long (a net, not the mechanism).
+    void on_tick(WakeSet* wake);
 
     // --- actions
     // The next thing to do; false: nothing until an event, a doorbell or a new record. The driver carries it
     // out before it asks again; if the fabric says `again` it keeps the action and tries that one first.
     bool next(Action* out, WakeSet* wake);
 
-    // Bytes of reads in flight, at most; one is posted in any case. Before the first call there is no limit but
-    // reads_max.
+    // Bytes of reads in flight, at most; one is posted in any case. Before the first call there is no limit
+    // but reads_max.
     void set_read_window(uint64_t bytes);
 
     // Without a core of its own: blocks of ranks that wait and move them themselves are left to them, as long

@@ -1,5 +1,5 @@
-// ServiceEngine: regions of other nodes' ranks. Asked for when a notification first names one, imported once
-// by the fabric, kept as long as there is room.
+// ServiceEngine: regions of other nodes' ranks. Asked for when a block that is to be read first names one,
+// imported once by the fabric, kept as long as there is room.
 #include <cstring>
 
 #include "engine/service_state.h"
@@ -22,7 +22,7 @@ bool is(const Import& m, ServiceAddress origin, LocalRank owner, RegionId region
 
 }  // namespace
 
-// The import that a notification's block is read through, begun if need be. kNone: no room just now.
+// The import that a block is read through, begun if need be. kNone: no room just now.
 uint32_t ServiceEngine::State::import_for(ServiceAddress origin, LocalRank owner, RegionId region,
                                           uint32_t generation) {
     const uint64_t hash = key(origin, owner, region, generation);
@@ -182,18 +182,6 @@ void ServiceEngine::State::lose_imports(ServiceAddress lost, WakeSet* wake) {
         if (m.state == Import::State::kRequested) --imports_requested;
         fail_import(i, OperationError::kServiceLost, wake);
     }
-}
-
-// A place for a small block that came with its notification. Without one it is read like any other.
-uint32_t ServiceEngine::State::keep_eager(std::span<const std::byte> bytes) {
-    const uint32_t e = bytes.empty() ? kNone : eager.take();
-    if (e != kNone) memcpy(eager[e].bytes, bytes.data(), bytes.size());
-    return e;
-}
-
-void ServiceEngine::State::drop_eager(uint32_t* e) {
-    if (*e != kNone) eager.give(*e);
-    *e = kNone;
 }
 
 void ServiceEngine::State::unuse_import(uint32_t i) {

@@ -5,10 +5,6 @@
 namespace longshore {
 namespace {
 
-// An operation has so many times as many places in the queue as it leaves free: one that comes new finds room
-// (dynamic thresholds, Choudhury and Hahne 1998).
-constexpr uint32_t kQueueShare = 4;
-
 bool range_over(const ChunkRange& chunks, uint64_t generation) {
     uint32_t from = 0;
     return block_settled(chunks, generation, &from);
@@ -16,63 +12,60 @@ bool range_over(const ChunkRange& chunks, uint64_t generation) {
 
 }  // namespace
 
-void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* wake) {
+// A block whose destination has entered is to be read. kOver, kFailed: it has been, or never will be.
+ServiceEngine::State::Queued ServiceEngine::State::queue_block(uint32_t i, const RemoteBlock& n, uint32_t row,
+                                                               WakeSet* wake) {
     Watch& w = watches[i];
     OperationRecord& record = memory.record(w.local, w.record);
-    if (test_bit(queued(i), n.source.value)) {
-        counters->duplicates += !w.helps;
-        return;
-    }
     const ChunkRange chunks = arriving_chunks(memory, record, n.source);
     const bool settled = range_over(chunks, w.seen.generation);
     const bool failed = range_failed(chunks);
-    if (!still(w) || (settled && chunks.count != 0)) {
-        if (w.helps) return;
-        ++counters->duplicates;
-        answer(n, failed);
-        return;
-    }
+    if (!still(w)) return Queued::kOver;
+    if (settled && chunks.count != 0) return failed ? Queued::kFailed : Queued::kOver;
     const Geometry geometry(memory, record, w.local);
     const Block block = geometry.arriving(n.source);
-    const bool fits =
-        geometry.is_source(n.source) && block.valid && block.bytes == n.bytes && chunks.chunk_bytes != 0;
-    Share& share = share_pool[w.share];
-    const uint32_t q = fits && share.queued_count < kQueueShare * queue.room() ? queue.take() : kNone;
-    const uint32_t kept = q != kNone ? keep_eager(n.eager) : kNone;
-    const uint32_t import =
-        q != kNone && kept == kNone ? import_for(n.origin, n.owner, n.region, n.region_generation) : kNone;
+    const bool fits = geometry.is_source(n.source) && block.valid && block.bytes == n.bytes &&
+                      chunks.chunk_bytes != 0 &&
+                      is_shared(w.seen.collective) == ((n.destination & kToNode) != 0);
     if (!fits) {
-        if (w.helps) return;
+        if (w.helps) return Queued::kFailed;
         // Not the sizes that both sides agreed on: nothing is written.
         fail_block(i, n.source, OperationError::kTruncated, wake);
-        answer(n, true);
-        return;
+        return Queued::kFailed;
     }
-    if (q == kNone || (kept == kNone && import == kNone)) {
-        if (q == kNone) {
-            ++counters->pool_full;
-        } else {
-            queue.give(q);
-        }
-        if (w.helps) return;
-        ++counters->dropped;
-        want(i, n.source);
-        return;
+    const uint32_t q = queue.take();
+    if (q == kNone) {
+        ++counters->pool_full;
+        return Queued::kNoRoom;
+    }
+    uint32_t kept = row != kNone ? take_small(n.operation, n.source, n.destination) : kNone;
+    if (kept != kNone && small[kept].count != n.bytes) {
+        small.give(kept);
+        kept = kNone;
+    }
+    const uint32_t import =
+        kept == kNone ? import_for(n.origin, n.owner, n.region, n.region_generation) : kNone;
+    if (kept == kNone && import == kNone) {
+        give_queued(q);
+        return Queued::kNoRoom;
     }
     QueuedRead& read = queue[q];
     read.watch = i;
+    read.row = row;
+    read.local = w.local;
     read.generation = w.seen.generation;
-    read.keeper = ServiceId{load_relaxed(&memory.rank(w.local).service)};
     read.n = n;
-    read.n.eager = {};
     read.import = import;
-    read.eager = kept;
-    set_bit(queued(i), n.source.value);
+    read.small = kept;
     ++w.queued_count;
-    ++share.queued_count;
+    ++share_pool[w.share].queued_count;
+    if (row != kNone) {
+        ++rows[row].queued;
+        ++batches[rows[row].batch].queued;
+    }
     if (import == kNone) {
         make_ready(q);
-        return;
+        return Queued::kQueued;
     }
     if (imports[import].users++ == 0) ++imports_used;
     begin_relay(q);
@@ -84,10 +77,18 @@ void ServiceEngine::State::enqueue(uint32_t i, const Notification& n, WakeSet* w
         read.place = QueuedRead::Place::kWaiting;
         push_back(queue.items, &imports[import].waiting, q);
     }
+    return Queued::kQueued;
+}
+
+void ServiceEngine::State::give_queued(uint32_t q) {
+    queue[q].watch = kNone;
+    queue.give(q);
 }
 
 bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
-    while (s.ready.count != 0 && reads.room() != 0 && reading_bytes < read_window) {
+    pull(s, wake);
+    for (;; s.ready.count == 0 ? pull(s, wake) : void()) {
+        if (s.ready.count == 0 || reads.room() == 0 || reading_bytes >= read_window) return false;
         const uint32_t i = s.ready.head;
         QueuedRead& q = queue[i];
         const bool staged = !q.cancelled && q.import != kNone && is_staged(watches[q.watch]);
@@ -124,13 +125,13 @@ bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
                 out->bytes = bytes;
                 if (q.import == kNone) {
                     out->kind = Action::Kind::kWrite;
-                    out->data = {eager[q.eager].bytes + offset, static_cast<size_t>(bytes)};
+                    out->data = {small[q.small].bytes + offset, static_cast<size_t>(bytes)};
                 } else {
                     out->kind = Action::Kind::kRead;
                     out->region = imports[q.import].handle;
                     out->offset = q.n.offset + offset;
                     out->along = q.n.along;
-                    out->part = {q.n.block(), offset};
+                    out->part = {q.n.name(), offset};
                 }
                 return true;
             }
@@ -140,7 +141,6 @@ bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
         q.place = asks ? QueuedRead::Place::kAwaiting : QueuedRead::Place::kIssued;
         finish_queued(i, wake);
     }
-    return false;
 }
 
 // Claims a chunk of a queued block, and says where it belongs.
@@ -165,7 +165,15 @@ bool ServiceEngine::State::take_chunk(uint32_t i, uint32_t chunk, MemoryRef* to,
     *bytes = block.bytes - offset < chunks.chunk_bytes ? block.bytes - offset : chunks.chunk_bytes;
     *claim_offset = memory.offset_of(&chunks.words[chunk]);
     ++q.in_flight;
+    if (q.row != kNone) ++batches[rows[q.row].batch].in_flight;
     return true;
+}
+
+// Nothing of a chunk that was taken is under way any more.
+void ServiceEngine::State::chunk_over(uint32_t i) {
+    QueuedRead& q = queue[i];
+    --q.in_flight;
+    if (q.row != kNone) --batches[rows[q.row].batch].in_flight;
 }
 
 // A chunk of a queued block has come, or has not. It is still ours, so the record is the operation's.
@@ -265,7 +273,7 @@ void ServiceEngine::State::finish_queued(uint32_t i, WakeSet* wake) {
         const bool over = !still(w) || settled;
         if (awaiting && !over) return;
         q.failed |= still(w) && failed;
-        if (!over && q.keeper == self) {
+        if (!over && q.row != kNone) {
             // Some chunks are, or were, in the hands of another service process. Look again later.
             q.place = QueuedRead::Place::kStalled;
             push_back(queue.items, &stalled, i);
@@ -287,7 +295,7 @@ void ServiceEngine::State::retry_stalled() {
 void ServiceEngine::State::fail_queued(uint32_t i, OperationError error, WakeSet* wake) {
     QueuedRead& q = queue[i];
     // Who only helps leaves it to others, who may be able to.
-    if (q.generation == watches[q.watch].seen.generation && q.keeper == self)
+    if (q.generation == watches[q.watch].seen.generation && q.row != kNone)
         q.failed |= fail_block(q.watch, q.n.source, error, wake);
     q.place = QueuedRead::Place::kIssued;
     finish_queued(i, wake);
@@ -298,149 +306,23 @@ void ServiceEngine::State::retire_queued(uint32_t i, WakeSet* wake) {
     if (q.relay != kNone) end_relay(i);
     if (q.import != kNone) unuse_import(q.import);
     q.import = kNone;
-    drop_eager(&q.eager);
+    if (q.small != kNone) small.give(q.small);
+    const uint32_t row = q.row;
+    const bool failed = q.failed;
+    const ServiceId keeper{load_relaxed(&memory.rank(q.local).service)};
     if (!q.cancelled) {
         Watch& w = watches[q.watch];
-        clear_bit(queued(q.watch), q.n.source.value);
         --w.queued_count;
         --share_pool[w.share].queued_count;
-        q.cancelled = true;
     }
-    if (q.keeper != self) {
-        memory.ring_service(q.keeper, wake);
-        queue.give(i);
-    } else if (acknowledge(q.n, q.failed)) {
-        queue.give(i);
-    } else {
-        q.place = QueuedRead::Place::kOver;
-        push_back(queue.items, &unacknowledged, i);
-    }
-}
-
-void ServiceEngine::State::send_acknowledgements() {
-    for (uint32_t n = unacknowledged.count; n != 0; --n) {
-        const uint32_t i = pop_front(queue.items, &unacknowledged);
-        if (acknowledge(queue[i].n, queue[i].failed)) {
-            queue.give(i);
-        } else {
-            push_back(queue.items, &unacknowledged, i);
-            return;  // its frame is full; it goes out next
-        }
-    }
-}
-
-// Of a block that we do not keep. Without room in the frame it is asked for again, with all the others.
-void ServiceEngine::State::answer(const Notification& n, bool failed) {
-    if (!acknowledge(n, failed)) peer(n.origin).hello_due = true;
-}
-
-bool ServiceEngine::State::acknowledge(const Notification& n, bool failed) {
-    Message m;
-    m.kind = MessageKind::kAcknowledge;
-    m.acknowledgement.operation = n.operation;
-    m.acknowledgement.source = n.source;
-    m.acknowledgement.destination = n.destination;
-    m.acknowledgement.failed = failed;
-    return add(n.origin, m);
-}
-
-void ServiceEngine::State::send_requests(uint32_t i) {
-    Watch& w = watches[i];
-    Share& share = share_pool[w.share];
-    // No more requests than its operation may have room for what they bring; the next batch when that has
-    // come and gone.
-    if (share.request_credit == 0) {
-        const bool waiting = share.queued_count != 0;
-        if (queue.room() == 0 || (waiting && (share.requested || queue.room() * 2 < queue.max)) ||
-            forget_pending || imports_used >= limits.imports_max)
-            return;
-        share.request_credit =
-            std::min(queue.room() - queue.room() / (kQueueShare + 1), limits.imports_max - imports_used);
-    }
-    const GroupEntry& group = memory.group(w.seen.group);
-    const OperationRecord& record = memory.record(w.local, w.record);
-    const Geometry geometry(memory, record, w.local);
-    for (; w.request_next < w.seen.size && share.request_credit != 0; ++w.request_next) {
-        if (!test_bit(wanted(i), w.request_next)) continue;
-        const Rank source{w.request_next};
-        const Member& member = memory.members(group)[source.value];
-        const bool ours = member.node != memory.node() && geometry.is_source(source) &&
-                          !test_bit(queued(i), source.value) && geometry.incoming(source).bytes != 0 &&
-                          !elsewhere(w, source);
-        const ChunkRange arriving = arriving_chunks(memory, record, source);
-        // Others may have read it for us since, at the word of a service process that is no more.
-        const bool over = range_over(arriving, w.seen.generation) ||
-                          range_over(incoming_chunks(memory, record, source), w.seen.generation);
-        const bool failed = range_failed(arriving);
-        if (!still(w)) return;
-        if (ours && !(over ? acknowledge(block_for(i, source), failed) : request(i, source))) return;
-        if (ours && !over) {
-            --share.request_credit;
-            share.requested = true;
-        }
-        clear_bit(wanted(i), source.value);
-    }
-}
-
-// Its notification was dropped, or may have been: ask for it when there is room.
-void ServiceEngine::State::want(uint32_t i, Rank source) {
-    Watch& w = watches[i];
-    set_bit(wanted(i), source.value);
-    if (source.value < w.request_next) w.request_next = source.value;
-}
-
-void ServiceEngine::State::want_all(uint32_t i) {
-    for (uint32_t s = watches[i].seen.size; s-- > 0;) want(i, Rank{s});
-}
-
-// Whether another rank of the node reads a shared block, so that its service process sees to it.
-bool ServiceEngine::State::elsewhere(const Watch& w, Rank source) const {
-    if (!is_shared(w.seen.collective)) return false;
-    const uint64_t reader =
-        memory.reader(memory.group(w.seen.group), w.seen.sequence, source).load(std::memory_order_acquire);
-    return reader >> 20 > w.seen.sequence ||
-           (reader >> 20 == w.seen.sequence && (reader & kDone) != w.local_index + 1);
-}
-
-// As much of its notification as an acknowledgement of it or a request needs.
-Notification ServiceEngine::State::block_for(uint32_t i, Rank source) const {
-    const Watch& w = watches[i];
-    const Member& member = memory.members(memory.group(w.seen.group))[source.value];
-    Notification n;
-    n.operation = share_pool[w.share].operation;
-    n.source = source;
-    n.destination = is_shared(w.seen.collective) ? kToNode | memory.node().value : w.seen.rank.value;
-    n.origin = {member.node, member.service};
-    return n;
-}
-
-bool ServiceEngine::State::request(uint32_t i, Rank source) {
-    const Notification n = block_for(i, source);
-    Message m;
-    m.kind = MessageKind::kRequest;
-    m.request.operation = n.operation;
-    m.request.source = n.source;
-    m.request.destination = n.destination;
-    return add(n.origin, m);
-}
-
-// The operation of a watch is over: what we never got to ask for has come otherwise, and its source waits to
-// hear of it.
-void ServiceEngine::State::acknowledge_wanted(uint32_t i) {
-    Watch& w = watches[i];
-    if (w.request_next == w.seen.size) return;
-    const GroupId group{memory.group(w.seen.group).id.load(std::memory_order_acquire)};
-    if (group != share_pool[w.share].operation.group) {
-        // Nobody is left to tell whose they were: they are told by being asked.
-        for (uint32_t p = 0; p < limits.nodes_max * limits.services_per_node_max; ++p)
-            peers[p].hello_due |= peers[p].incarnation != 0;
+    give_queued(i);
+    if (row == kNone) {
+        memory.ring_service(keeper, wake);  // who lent it to us
         return;
     }
-    for (; w.request_next < w.seen.size; ++w.request_next) {
-        if (!test_bit(wanted(i), w.request_next)) continue;
-        const Notification n = block_for(i, Rank{w.request_next});
-        if (n.origin.node != memory.node() && !elsewhere(w, n.source)) answer(n, false);
-    }
+    --batches[rows[row].batch].queued;
+    if (--rows[row].queued == 0) ask_again |= again_count != 0;  // it may have to make room
+    block_over(row, failed);
 }
 
 // The operation of a watch is over (its record has retired): what was still queued for it has landed
@@ -449,7 +331,6 @@ void ServiceEngine::State::cancel_reads(uint32_t i) {
     Watch& w = watches[i];
     for (uint32_t q = 0; w.queued_count != 0 && q < queue.made; ++q) {
         if (queue[q].watch != i || queue[q].cancelled || queue[q].generation != w.seen.generation) continue;
-        if (!test_bit(queued(i), queue[q].n.source.value)) continue;
         queue[q].cancelled = true;
         --w.queued_count;
         --share_pool[w.share].queued_count;

@@ -1,5 +1,5 @@
 // ServiceEngine: broadcasts that go from service process to service process (paper S1: binomial tree for few
-// chunks, scatter and allgather for many). The source's notifications and its acknowledgements stay between
+// chunks, scatter and allgather for many). What the source tells and its acknowledgements stay between
 // it and each node; only bytes go along the tree: a node asks its parent, which offers each chunk while that
 // is in its staging memory, and keeps the slot until it is taken. One slot at least is never kept, so that
 // everybody goes on. Who gets no offer (the parent is late, gone, or short of memory) reads at the source.
@@ -77,6 +77,11 @@ void ServiceEngine::State::begin_relay(uint32_t i) {
     r.tree = tree;
     if (tree.parent() == 0) return;
     r.parent = relay_node(q.n.origin.node, tree.parent());
+    // Where the source tells of it first.
+    const auto all = memory.peers(group);
+    uint32_t p = 0;
+    while (all[p].at.node != r.parent) ++p;
+    r.parent_first = teller_for(group, p, r.source);
     for (uint16_t k = 0; k < services_of[r.parent.value]; ++k)
         if (peer({r.parent, ServiceId{k}}).lost) return;
     r.ticket = uint64_t{incarnation} << 32 | ++ticket_count;
@@ -133,14 +138,16 @@ void ServiceEngine::State::on_want(const Relayed& want, uint32_t ticks) {
     }
     GroupSlot slot;
     const GroupEntry* group = find_group(want.operation.group, &slot);
-    if (group == nullptr || group->readers_offset == 0 || want.source.value >= group->size) {
+    if (group == nullptr || group->local_count == group->size || want.source.value >= group->size) {
         pass(want.origin, want.ticket);
         return;
     }
     const uint64_t sequence = want.operation.sequence;
-    const uint64_t reader = memory.reader(*group, sequence, want.source).load(std::memory_order_acquire);
+    const uint64_t reader = memory.reader_of(*group, sequence, want.source);
     const uint32_t index = static_cast<uint32_t>((reader & kDone) - 1);
-    if (reader >> 20 == sequence && index < group->local_count) {
+    // Where there is but one rank, it is the reader before the block has been told of.
+    const bool told = group->local_count > 1 || find_row(want.operation, want.source) != kNone;
+    if (reader >> 20 == sequence && index < group->local_count && told) {
         const Member& holder = memory.members(*group)[memory.locals(*group)[index]];
         if (holder.service != self) {
             Message m;
@@ -154,11 +161,12 @@ void ServiceEngine::State::on_want(const Relayed& want, uint32_t ticks) {
         if (r == nullptr || !adopt(r, want)) pass(want.origin, want.ticket);
         return;
     }
-    // Where a rank has entered, the block's notification is on its way to the node.
+    // Where a rank has entered, the source tells of the block soon. Not where there is no room for it: it may
+    // be dropped, and what has the room may wait for who wants this.
     bool expected = false;
-    RecordId ignored;
-    for (uint32_t k = 0; reader >> 20 < sequence && !expected && k < group->local_count; ++k)
-        expected = entered(memory, *group, k, sequence, &ignored) == Entered::kPublished;
+    for (uint32_t k = 0; rows.room() != 0 && reader >> 20 <= sequence && !expected && k < group->local_count;
+         ++k)
+        expected = lacks(*group, k, sequence, want.source);
     const uint32_t held_as = expected ? wants.take() : kNone;
     if (held_as == kNone) {
         pass(want.origin, want.ticket);
@@ -236,7 +244,7 @@ bool ServiceEngine::State::offer_to(const Relay::Child& child, uint32_t move) {
     if (!add(child.at, message)) return false;
     if (m.pin_count == 0) ++pinned;
     ++peer(child.at).pins;
-    m.pins[m.pin_count++] = {child.at, incarnation_of(child.ticket)};
+    m.pins[m.pin_count++] = {child.at, child.ticket};
     return true;
 }
 
@@ -271,7 +279,8 @@ void ServiceEngine::State::pass(ServiceAddress to, uint64_t ticket) {
 void ServiceEngine::State::on_taken(ServiceAddress from, const Relayed& m) {
     if (m.slot >= moves.made || moves[m.slot].serial != m.serial) return;
     for (uint32_t k = 0; k < moves[m.slot].pin_count; ++k)
-        if (moves[m.slot].pins[k].at == from) {
+        // What was offered to an earlier incarnation of it is not what this one is reading.
+        if (moves[m.slot].pins[k].at == from && moves[m.slot].pins[k].ticket == m.ticket) {
             unpin(m.slot, k);
             return;
         }
@@ -291,7 +300,7 @@ void ServiceEngine::State::unpin(uint32_t move, uint32_t pin) {
 void ServiceEngine::State::drop_pins(ServiceAddress of, uint32_t before) {
     for (uint32_t i = 0; i < moves.made; ++i)
         for (uint32_t k = moves[i].pin_count; k-- > 0;)
-            if (moves[i].pins[k].at == of && moves[i].pins[k].incarnation < before) unpin(i, k);
+            if (moves[i].pins[k].at == of && incarnation_of(moves[i].pins[k].ticket) < before) unpin(i, k);
     for (uint32_t i = 0; i < relays.made; ++i)
         for (uint32_t k = relays[i].queued != kNone ? relays[i].child_count : 0; k-- > 0;) {
             const Relay::Child& child = relays[i].children[k];
@@ -349,6 +358,7 @@ bool ServiceEngine::State::next_offered(Action* out) {
         }
         Message m;
         m.kind = MessageKind::kTaken;
+        m.relayed.ticket = offered[i].offer.ticket;
         m.relayed.slot = offered[i].offer.slot;
         m.relayed.serial = offered[i].offer.serial;
         if (m.relayed.slot == Relayed::kNoSlot || add(offered[i].from, m)) {
@@ -407,7 +417,7 @@ void ServiceEngine::State::return_offer(uint32_t move) {
     moves[move].queued = kNone;
     moves.give(move);
     QueuedRead& q = queue[i];
-    --q.in_flight;
+    chunk_over(i);
     q.chunk = 0;
     if (q.place == QueuedRead::Place::kIssued) make_ready(i);
     go_alone(&relays[q.relay]);
@@ -440,9 +450,7 @@ void ServiceEngine::State::send_relay_messages() {
         m.relayed.source = r.source;
         m.relayed.origin = here();
         m.relayed.ticket = r.ticket;
-        // Where the source's notification goes first.
-        const ServiceId first{static_cast<uint16_t>(r.source.value % services_of[r.parent.value])};
-        r.want_due = !add({r.parent, first}, m);
+        r.want_due = !add(r.parent_first, m);
     }
 }
 

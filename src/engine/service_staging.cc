@@ -145,7 +145,7 @@ void ServiceEngine::State::end_move(uint32_t id, WakeSet* wake) {
     m.queued = kNone;
     if (m.pin_count == 0) moves.give(id);
     if (i == kNone) return;
-    --queue[i].in_flight;
+    chunk_over(i);
     finish_queued(i, wake);
 }
 

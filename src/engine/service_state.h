@@ -13,12 +13,6 @@ namespace longshore {
 constexpr uint32_t kNone = UINT32_MAX;
 // Regions asked for and not yet imported: the other side keeps a place for each, we a descriptor.
 constexpr uint32_t kRequestedMax = 64;
-constexpr uint32_t kDroppedMarks = 1u << 12;
-// Notifications that were lost for want of room.
-struct DroppedMark {
-    uint32_t tag = 0;   // of what, by hash; of several: no tag of one
-    uint32_t when = 0;  // the last was; 0: none was
-};
 constexpr uint32_t kRelayChildrenMax = 12;  // a binomial tree of 4,096 nodes
 constexpr uint32_t kPinsOfChildMax = 256;   // slots that one service process is offered at once
 // In the id of an action: it belongs to a staged move.
@@ -81,25 +75,44 @@ struct Pool {
     T& operator[](uint32_t i) const { return items[i]; }
 };
 
-struct EagerBytes {
+// A small block that has come before its row. It is kept until it is written or its row is over.
+struct SmallBytes {
     uint32_t next = kNone;
+    uint32_t chain = kNone;  // in its hash chain
+    OperationId operation;
+    Rank source;
+    uint32_t destination = 0;
+    ServiceAddress origin;
+    uint32_t count = 0;
     std::byte bytes[kEagerBytesMax];
 };
 
-// An operation of ranks of this service process, all of them together (service_turns.cc).
+// An operation that ranks of this service process have entered, or that other nodes have told of.
 struct Share {
-    uint32_t next = kNone;   // in State::shares
+    uint32_t next = kNone;   // in its class
     uint32_t chain = kNone;  // in its hash chain
     OperationId operation;
-    uint64_t bytes = 0;      // that our ranks receive in it
-    uint32_t its_class = 0;  // by them
-    uint32_t watch = kNone;  // in the ring of its watches: to look at next
-    uint32_t watch_count = 0;
-    uint32_t queued_count = 0;    // entries in the read queue
-    uint32_t request_credit = 0;  // requests to send before the queue is looked at again
-    bool requested = false;       // a batch of requests has gone out
-    List ready;                   // blocks to be read, in order
-    List landed;                  // shared blocks to be given to others of the node
+    // Its turns (service_turns.cc).
+    bool sorted = false;        // in the list of its class
+    uint64_t bytes = 0;         // that our ranks receive in it
+    uint32_t its_class = 0;     // by them
+    uint32_t watch = kNone;     // in the ring of its watches: to look at next
+    uint32_t watch_count = 0;   // of them,
+    uint32_t own_count = 0;     // of ranks of this service process
+    uint32_t queued_count = 0;  // entries in the read queue
+    List ready;                 // blocks to be read, in order
+    List landed;                // shared blocks to be given to others of the node
+    // What is to be told of it (service_tell.cc).
+    uint32_t due_count = 0;  // pairs of a watch and a peer
+    uint32_t due_next = 0;   // the peer to go on with
+    // What others have told of it (service_told.cc).
+    uint32_t rows_head = kNone, rows_tail = kNone;  // those that are whole, in the order of their arrival
+    uint32_t row_count = 0;                         // whole or not
+    uint32_t to_place = kNone;                      // the first shared row that may have no reader yet
+    uint32_t unpulled = 0;                          // own watches that have rows to look at
+    uint32_t pull_watch = kNone;                    // whose turn it is to look
+    uint32_t waits_next = kNone;                    // in the list of shares that wait for a rank to enter
+    bool waits = false;                             // in that list
 };
 
 // Operations of about one size.
@@ -126,41 +139,81 @@ struct Watch {
     uint32_t lap_events = 0;  // the doorbell count when the present lap over incoming blocks began
     bool lap_over = false;    // ... and nothing was left to do in it
     bool several_nodes = false;
-    uint32_t due_count = 0;     // notifications to send
-    uint32_t due_next = 0;      // where to go on
-    uint32_t queued_count = 0;  // entries in the read queue
-    uint32_t request_next = 0;  // of wanted(), all before are clear; size: none is set
+    uint32_t due_count = 0;       // peers to be told
+    uint32_t small_peer = kNone;  // the peer that small blocks are being sent to, or were last,
+    uint32_t small_next = 0;      // ... and which of its ranks comes next
+    uint32_t row_peer = kNone;    // the peer that has been told a part of a row,
+    uint32_t spans_told = 0;      // ... so many spans of it
+    uint32_t own_index = 0;       // among the ranks of this service process in the group
+    uint32_t row_next = kNone;    // to look at next, of the rows that are no shared blocks
+    uint32_t queued_count = 0;    // entries in the read queue
     uint32_t resend_ticks = 0, resend_after = 0;
-    bool unacknowledged = false;  // something was notified and not acknowledged yet
+    bool unacknowledged = false;  // something was told and not acknowledged yet
     bool repeats = false;         // ... and perhaps not for the first time
 };
 
-// A notification whose destination rank has entered: its block is to be read.
+// A block that is to be read: it has been told of, and its destination rank has entered.
 struct QueuedRead {
     // waiting for its region; in the ready list; chunks to come from its relay's parent; all chunks taken;
-    // chunks held by others; acknowledgement to be sent
-    enum class Place : uint8_t { kWaiting, kReady, kAwaiting, kIssued, kStalled, kOver };
+    // chunks held by others
+    enum class Place : uint8_t { kWaiting, kReady, kAwaiting, kIssued, kStalled };
     uint32_t next = kNone;
     Place place = Place::kWaiting;
     uint32_t watch = kNone;
+    uint32_t row = kNone;     // which it belongs to; kNone: it was lent to us
+    LocalRank local;          // whose operation the watch is of
     uint64_t generation = 0;  // of the record
-    Notification n;
-    uint32_t import = kNone;  // the region to read from; kNone: eager
+    RemoteBlock n;
+    uint32_t import = kNone;  // the region to read from; kNone: small
     uint32_t chunk = 0;       // to look at next
     uint32_t in_flight = 0;
     bool failed = false;
     bool cancelled = false;  // its operation is over already, its watch gone
     bool lent = false;       // another service process has been told of it, too
-    ServiceId keeper;        // who answers for it: us, or who lent it to us
-    uint32_t eager = kNone;  // the block itself, where it came along and there was room to keep it
+    uint32_t small = kNone;  // the block itself, where it came before its row
     uint32_t relay = kNone;
 };
 
-// A notification that came before its destination entered.
-struct Held {
+// A row that another service process has told of, and of which not all blocks have been read.
+struct RowEntry {
+    uint32_t next = kNone;                   // in its batch, when it is over
+    uint32_t before = kNone, after = kNone;  // in its share
+    uint32_t chain = kNone;                  // in its hash chain
+    uint32_t share = kNone, batch = kNone;
+    uint64_t serial = 0;  // later rows have greater ones
+    Row row;
+    Collective collective = Collective::kAlltoall;
+    LocalRank owner;         // the source, on its node
+    uint32_t spans = kNone;  // kSpans: the first of its SpanChunks
+    uint32_t left = 0;       // blocks of it that have not been settled
+    uint32_t queued = 0;     // of those, in the read queue
+    uint64_t since_ns = 0;   // when it began to wait for a rank to enter
+    bool used = false;
+    bool shared = false;   // of a shared block
+    bool whole = false;    // all its parts have come
+    bool waiting = false;  // no rank of the node has entered
+    bool failed = false;   // some block of it could not be read
+    bool over = false;     // to be acknowledged
+};
+
+constexpr uint32_t kSpansPerChunk = 16;
+struct SpanChunk {
     uint32_t next = kNone;
-    Notification n;
-    uint32_t eager = kNone;
+    BlockSpan spans[kSpansPerChunk];
+};
+
+// What one service process has told of one operation: its rows are acknowledged together, if they are over at
+// about the same time.
+struct Batch {
+    uint32_t next = kNone;   // of those with something to acknowledge
+    uint32_t chain = kNone;  // of the same peer
+    OperationId operation;
+    ServiceAddress origin;
+    uint32_t rows = 0;        // not over
+    uint32_t queued = 0;      // blocks in the read queue
+    uint32_t in_flight = 0;   // reads of its blocks
+    List over;                // rows to be acknowledged
+    uint64_t since_step = 0;  // when the first of those came
 };
 
 struct Import {
@@ -226,7 +279,7 @@ struct StagedMove {
     uint32_t pin_count = 0;
     struct Pin {
         ServiceAddress at;
-        uint32_t incarnation;
+        uint64_t ticket;
     } pins[kRelayChildrenMax] = {};
 };
 
@@ -255,6 +308,7 @@ struct Relay {
     Rank source;
     RelayTree tree;
     NodeId parent;
+    ServiceAddress parent_first;  // of its service processes, to be asked first
     uint64_t ticket = 0;
     bool asks = false;  // chunks that are not our own come from the parent
     bool want_due = false;
@@ -290,7 +344,7 @@ struct DuePass {
     uint64_t ticket = 0;
 };
 
-// A block of one of our ranks that goes out with its notification.
+// A block of one of our ranks that goes out behind its row.
 struct DueAlong {
     uint32_t next = kNone;
     ServiceAddress to;
@@ -311,8 +365,10 @@ struct Peer {
     uint32_t incarnation = 0;  // newest heard of
     bool lost = false;
     bool hello_due = false;
-    uint32_t pins = 0;  // slots of ours that it may still read
-    bool open = false;  // a frame has been begun
+    bool again_due = false;    // something it has told was dropped for want of room
+    uint32_t batches = kNone;  // what it has told of operations
+    uint32_t pins = 0;         // slots of ours that it may still read
+    bool open = false;         // a frame has been begun
     FrameWriter frame;
 };
 
@@ -326,11 +382,9 @@ struct ServiceEngine::State {
     WorkerId worker;
 
     Pool<Watch> watches;
-    uint32_t* watch_of;     // [ranks_max][records_max]: watch + 1
-    uint64_t* due;          // [watches_max][words]: notifications to send, by destination rank or node
-    uint64_t* queued_bits;  // [watches_max][words]: sources whose block is in the read queue
-    uint64_t* wanted_bits;  // [watches_max][words]: sources whose notification was perhaps dropped
-    uint32_t words;         // per watch
+    uint32_t* watch_of;  // [ranks_max][records_max]: watch + 1
+    uint64_t* due;       // [watches_max][words]: peers of the group to be told
+    uint32_t words;      // per watch
     Pool<Share> share_pool;
     ShareClass classes[kShareClasses];
     uint32_t serving = kNone;  // the one at hand
@@ -360,7 +414,7 @@ struct ServiceEngine::State {
     uint32_t move_serial = 0;
     uint32_t pinned = 0;  // moves whose slot others read
     Pool<Relay> relays;
-    Pool<HeldWant> wants;  // that came before their block's notification
+    Pool<HeldWant> wants;  // that came before their block was told of
     List held_wants;
     Pool<Offered> offered;
     List offers;  // to be taken, or over
@@ -370,15 +424,24 @@ struct ServiceEngine::State {
     uint64_t* node_bits;  // [words] of relay_tree()
     uint32_t staging_descriptor_bytes = 0;
     std::byte staging_descriptor[kDescriptorBytesMax];
-    Pool<EagerBytes> eager;
     Pool<Landed> landed_pool;
-    List unacknowledged;  // over, acknowledgement not yet in a frame
 
-    Pool<Held> held;
-    List* held_buckets;
-    uint32_t held_bucket_count;
-    DroppedMark* dropped_marks;  // which (operation, rank) lost a notification to a full pool, by hash
-    uint32_t dropped_seen = 0;   // the node's dropped_count when our operations last looked
+    Pool<RowEntry> rows;
+    uint32_t* row_buckets;
+    uint32_t row_bucket_count;
+    uint64_t row_serial = 0;
+    uint32_t evict_clock = 0;
+    Pool<SpanChunk> spans;
+    Pool<Batch> batches;
+    List acknowledgements_due;  // batches
+    Pool<SmallBytes> small;
+    uint32_t* small_buckets;
+    uint32_t small_bucket_count;
+    uint32_t waiting_shares = kNone;  // with shared rows that no rank of ours can read
+    bool waiting_blocked = false;     // one of them could not be handed on for want of room in a frame
+    bool ask_again = false;           // there may be room for what was dropped
+    uint32_t again_count = 0;         // peers that have told what was dropped
+    uint64_t steps = 0;               // actions so far
 
     Import* imports;
     uint32_t* import_buckets;
@@ -389,8 +452,6 @@ struct ServiceEngine::State {
     Pool<DescriptorBytes> descriptors;
     uint32_t imports_used = 0;       // named by a queued read
     uint32_t imports_requested = 0;  // asked for and not yet imported
-    uint32_t parked_seen = 0;        // the node's parked_events when we last looked
-    bool parked_left = false;        // ... and something was there that is not for us yet
     ImportHandle forget = 0;         // evicted, to be told to the fabric
     bool forget_pending = false;
 
@@ -408,8 +469,7 @@ struct ServiceEngine::State {
     std::byte* frames;         // [peers][frame_bytes], and one more: the one being sent
     bool any_lost = false;
     uint32_t reader_round = 0;
-    uint64_t now_ns = 0;         // what the driver said last
-    bool taking_parked = false;  // the notification at hand was counted when it was parked
+    uint64_t now_ns = 0;  // what the driver said last
 
     struct CachedGroup {
         uint64_t id;
@@ -429,7 +489,10 @@ struct ServiceEngine::State {
                 ServiceId{static_cast<uint16_t>(p % limits.services_per_node_max)}};
     }
     ServiceAddress here() const { return {memory.node(), self}; }
+    FrameWriter& frame_to(ServiceAddress to);
     bool add(ServiceAddress to, const Message& m);  // false: no room until a frame has gone
+    uint32_t add_row(ServiceAddress to, MessageKind kind, const Told& told, const Row& row,
+                     std::span<const BlockSpan> spans);  // as FrameWriter::add_row
     bool next_frame(Action* out);
     const GroupEntry* find_group(GroupId id, GroupSlot* slot);
     void scan(ServiceId of, WakeSet* wake);
@@ -439,15 +502,15 @@ struct ServiceEngine::State {
     void drop_watch(uint32_t w);
     bool still(const Watch& w) const;
     uint64_t* due_bits(uint32_t w) { return due + uint64_t{w} * words; }
-    uint64_t* queued(uint32_t w) { return queued_bits + uint64_t{w} * words; }
-    uint64_t* wanted(uint32_t w) { return wanted_bits + uint64_t{w} * words; }
 
     // --- service_turns.cc: whose turn it is
+    uint32_t find_share(const OperationId& operation) const;
+    uint32_t share_for(const OperationId& operation);
     void join_share(uint32_t w);
     void leave_share(uint32_t w);
     void sort_in(uint32_t share);
-    void unlink_share(uint32_t share);
-    void drop_share(uint32_t share);
+    void unsort(uint32_t share);
+    void drop_share_if_over(uint32_t share);
     bool next_turn(Action* out, uint32_t events, WakeSet* wake);
     bool serve(Share& s, Action* out, uint32_t events, WakeSet* wake);
     void charge(const Share& s, uint64_t bytes);
@@ -463,36 +526,89 @@ struct ServiceEngine::State {
     void offer(WakeSet* wake);
     void lend(ServiceId to);
     uint32_t lend_of(Share& s, ServiceId to, uint32_t blocks_max);
-    void on_lent(const Notification& n, WakeSet* wake);
+    void on_lent(const RemoteBlock& n, WakeSet* wake);
     bool help(Action* out, uint32_t events, WakeSet* wake);
 
-    // --- service_notify.cc: our ranks' blocks, told to others
-    void plan_notifications(uint32_t w);
-    bool send_notifications(uint32_t w);
-    bool goes_along(const Watch& w, ServiceAddress to, const Notification& n) const;
-    void send_along(ServiceAddress to, const Notification& n);
-    bool next_along(Action* out);
+    // --- service_tell.cc: our ranks' blocks, told to others
+    void plan_telling(uint32_t w);
     void rearm(uint32_t w, const ServiceAddress* only);
-    void on_acknowledge(const Acknowledgement& a, WakeSet* wake);
-    void on_request(const Request& r, WakeSet* wake);
+    bool tell(Share& s);
+    bool tell_peer(Share& s, uint32_t peer, uint32_t* told);
+    void forget_due(uint32_t w);
+    uint32_t find_peer(const GroupEntry& group, ServiceAddress at) const;
+    ServiceAddress teller_for(const GroupEntry& group, uint32_t node_first, Rank source) const;
+    bool send_small(uint32_t w, uint32_t peer);
+    bool tell_row(uint32_t w, uint32_t peer);
+    bool is_uniform(const Block* blocks, std::span<const uint32_t> members) const;
+    bool goes_along(const Watch& w, ServiceAddress to) const;
+    void send_along(ServiceAddress to, const BlockName& name, const RegionName& region, const Block& block);
+    bool next_along(Action* out);
+    void on_acknowledge(ServiceAddress from, const Acknowledgement& a, WakeSet* wake);
+    void settle_peer(LocalRank local, RecordId record, const RecordLook& seen, uint32_t peer, bool failed,
+                     WakeSet* wake);
     void on_region_request(ServiceAddress from, const RegionMessage& m);
     bool send_replies();
+    void retell(ServiceAddress to);
     void resync(ServiceAddress with);
 
-    // --- service_arrival.cc: others' blocks, as we are told of them
-    void on_notification(const Notification& n, WakeSet* wake);
-    void place_shared(GroupSlot slot, const Notification& n, WakeSet* wake);
-    bool ours(uint32_t w, GroupSlot slot, const Notification& n, WakeSet* wake);
-    void hold(const Notification& n, WakeSet* wake);
-    void take_held(uint32_t w, WakeSet* wake);
-    void park(const Notification& n, WakeSet* wake);
-    void take_parked(WakeSet* wake);
-    void count_unparked(Collective collective, uint64_t since_ns);
+    // --- service_rows.cc: what others have told, and what of it is to be acknowledged
+    uint32_t find_row(const OperationId& operation, Rank source) const;
+    void hash_in(uint32_t row);
+    void ask_for_dropped();
+    uint32_t make_row(const OperationId& operation, ServiceAddress origin, bool readable);
+    bool evict();
+    bool passed(const RowEntry& r) const;
+    void drop_row(uint32_t row);
+    void unlink_row(uint32_t row);
+    void drop_parts(ServiceAddress of);
+    bool add_spans(RowEntry& r, const Row& part);
+    BlockSpan block_in(const RowEntry& r, Rank rank, uint32_t own_index) const;
+    void block_over(uint32_t row, bool failed);
+    void row_over(uint32_t row);
+    enum class Awaited : uint8_t { kQueued, kInFlight, kNothing };  // blocks in the read queue, reads, none
+    void send_acknowledgements(Awaited until);
+    bool acknowledge(Batch& b);
+    void answer(const OperationId& operation, ServiceAddress origin, uint16_t local_index, bool failed);
+    void owe(ServiceAddress origin);
+    void keep_small(ServiceAddress from, const SmallBlock& block);
+    uint32_t take_small(const OperationId& operation, Rank source, uint32_t destination);
+    void drop_small(const OperationId& operation, Rank source);
+    void drop_small_of(ServiceAddress origin);
+
+    // --- service_told.cc: rows as they come, and the blocks of them that can be read
+    void on_told(const Told& told, ServiceAddress sender, bool handed_on, WakeSet* wake);
+    bool plausible(const GroupEntry& group, const Told& told, const Row& row) const;
+    void on_row(GroupSlot slot, const Told& told, const Row& row, bool handed_on, WakeSet* wake);
+    void begin_row(GroupSlot slot, uint32_t row, bool handed_on, WakeSet* wake);
+    void on_small(ServiceAddress from, const SmallBlock& block);
+    std::span<const uint32_t> own_members(const GroupEntry& group) const;
+    void join_rows(uint32_t w);
+    void leave_rows(uint32_t w);
+    void pull(Share& s, WakeSet* wake);
+    bool pull_row(uint32_t w, WakeSet* wake);
+    uint32_t next_plain(uint32_t row) const;
+    enum class Worth : uint8_t { kAwaited, kLater, kNothing };
+    Worth worth_of(const GroupEntry& group, const Told& told, const Row& row) const;
+    bool lacks(const GroupEntry& group, uint32_t local_index, uint64_t sequence, Rank source) const;
+    bool has_entered(const GroupEntry& group, uint64_t sequence) const;
+    RemoteBlock remote_block(const RowEntry& r, const BlockSpan& span, uint32_t destination) const;
+    void place_rows(Share& s, WakeSet* wake);
+    void wait_for_ranks(Share& s);
+    bool place(uint32_t row, WakeSet* wake);
+    uint32_t choose_reader(const GroupEntry& group, uint64_t sequence, ServiceId* other);
+    bool hand_on(uint32_t row, ServiceId to);
+    void begin_waiting(RowEntry& r);
+    void look_at_waiting(WakeSet* wake);
+    void stop_waiting(RowEntry& r);
+    void sweep_rows();
 
     // --- service_receive.cc: ... and read them
-    void enqueue(uint32_t w, const Notification& n, WakeSet* wake);
+    enum class Queued : uint8_t { kQueued, kOver, kFailed, kNoRoom };
+    Queued queue_block(uint32_t w, const RemoteBlock& n, uint32_t row, WakeSet* wake);
     bool next_read(Share& s, Action* out, WakeSet* wake);
     bool take_chunk(uint32_t q, uint32_t chunk, MemoryRef* to, uint64_t* bytes, uint64_t* claim_offset);
+    void chunk_over(uint32_t q);
+    void give_queued(uint32_t q);
     void finish_queued(uint32_t q, WakeSet* wake);
     void give_to_node(uint32_t w, Rank source, WakeSet* wake);
     bool next_landed(Share& s, Action* out);
@@ -501,18 +617,6 @@ struct ServiceEngine::State {
     bool fail_block(uint32_t w, Rank source, OperationError error, WakeSet* wake);
     void retire_queued(uint32_t q, WakeSet* wake);
     void retry_stalled();
-    bool elsewhere(const Watch& w, Rank source) const;
-    Notification block_for(uint32_t w, Rank source) const;
-    bool request(uint32_t w, Rank source);
-    void want(uint32_t w, Rank source);
-    void want_all(uint32_t w);
-    void acknowledge_wanted(uint32_t w);
-    void answer(const Notification& n, bool failed);
-    bool acknowledge(const Notification& n, bool failed);
-    void send_acknowledgements();
-    void send_requests(uint32_t w);
-    void note_dropped(const Notification& n, WakeSet* wake);
-    void request_if_dropped(uint32_t w);
     void cancel_reads(uint32_t w);
 
     // --- service_staging.cc: through memory of our own
@@ -575,8 +679,6 @@ struct ServiceEngine::State {
     void unuse_import(uint32_t i);
     void lose_imports(ServiceAddress lost, WakeSet* wake);
     void fail_import(uint32_t i, OperationError error, WakeSet* wake);
-    uint32_t keep_eager(std::span<const std::byte> bytes);
-    void drop_eager(uint32_t* e);
 };
 
 inline bool test_bit(const uint64_t* bits, uint32_t i) {

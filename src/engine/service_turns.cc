@@ -1,9 +1,9 @@
 // ServiceEngine: whose turn it is. What there is to move (chunks between ranks of the node, blocks of other
-// nodes) is served by operation. Operations of about one size are a class. The class that has had least of this
-// service process comes next, by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), so that a huge
-// operation gets no more than a small one that has just begun. In a class the operation that began first is
-// served until it is over: were they served side by side, all would be over at the end only, and a program
-// that computes with each result would have nothing to do until then.
+// nodes) is served by operation. Operations of about one size are a class. The class that has had least of
+// this service process comes next, by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), so that
+// a huge operation gets no more than a small one that has just begun. In a class the operation that began
+// first is served until it is over: were they served side by side, all would be over at the end only, and a
+// program that computes with each result would have nothing to do until then.
 #include "engine/service_state.h"
 
 namespace longshore {
@@ -29,6 +29,7 @@ uint32_t share_bucket(const OperationId& id, uint32_t count) {
 // Into the list of its class: the last, but before the later ones of its own group.
 void ServiceEngine::State::sort_in(uint32_t i) {
     Share& s = share_pool[i];
+    s.sorted = true;
     s.its_class = class_of(s.bytes);
     uint32_t* link = &classes[s.its_class].shares;
     for (; *link != kNone; link = &share_pool[*link].next) {
@@ -39,36 +40,44 @@ void ServiceEngine::State::sort_in(uint32_t i) {
     *link = i;
 }
 
-void ServiceEngine::State::unlink_share(uint32_t i) {
-    uint32_t* link = &classes[share_pool[i].its_class].shares;
+void ServiceEngine::State::unsort(uint32_t i) {
+    Share& s = share_pool[i];
+    uint32_t* link = &classes[s.its_class].shares;
     while (*link != i) link = &share_pool[*link].next;
-    *link = share_pool[i].next;
+    *link = s.next;
+    s.sorted = false;
+}
+
+uint32_t ServiceEngine::State::find_share(const OperationId& id) const {
+    uint32_t i = share_buckets[share_bucket(id, share_bucket_count)];
+    while (i != kNone && share_pool[i].operation != id) i = share_pool[i].chain;
+    return i;
+}
+
+uint32_t ServiceEngine::State::share_for(const OperationId& id) {
+    uint32_t i = find_share(id);
+    if (i != kNone) return i;
+    i = share_pool.take();  // there are as many as watches and rows together
+    Share& s = share_pool[i];
+    uint32_t& bucket = share_buckets[share_bucket(id, share_bucket_count)];
+    s.operation = id;
+    s.chain = bucket;
+    bucket = i;
+    return i;
 }
 
 void ServiceEngine::State::join_share(uint32_t i) {
     Watch& w = watches[i];
-    const OperationId id{GroupId{memory.group(w.seen.group).id.load(std::memory_order_acquire)},
-                         w.seen.sequence};
-    uint32_t& bucket = share_buckets[share_bucket(id, share_bucket_count)];
-    uint32_t k = bucket;
-    while (k != kNone && share_pool[k].operation != id) k = share_pool[k].chain;
-    if (k == kNone) {
-        k = share_pool.take();  // there are as many as watches
-        Share& s = share_pool[k];
-        s.operation = id;
-        s.chain = bucket;
-        bucket = k;
-        sort_in(k);
-    }
+    const uint32_t k =
+        share_for({GroupId{memory.group(w.seen.group).id.load(std::memory_order_acquire)}, w.seen.sequence});
     Share& s = share_pool[k];
     s.bytes += Geometry(memory, memory.record(w.local, w.record), w.local).incoming_bytes(w.seen.size);
-    if (class_of(s.bytes) != s.its_class) {
-        unlink_share(k);
-        sort_in(k);
-    }
+    if (s.sorted && class_of(s.bytes) != s.its_class) unsort(k);
+    if (!s.sorted) sort_in(k);
     w.share = k;
+    s.own_count += !w.helps;
     if (s.watch_count++ == 0) {
-        s.watch = w.share_next = w.share_previous = i;
+        s.watch = s.pull_watch = w.share_next = w.share_previous = i;
         return;
     }
     // Last in the ring.
@@ -81,20 +90,25 @@ void ServiceEngine::State::leave_share(uint32_t i) {
     const Watch& w = watches[i];
     Share& s = share_pool[w.share];
     if (s.watch == i) s.watch = w.share_next;
+    if (s.pull_watch == i) s.pull_watch = w.share_next;
     watches[w.share_previous].share_next = w.share_next;
     watches[w.share_next].share_previous = w.share_previous;
-    if (--s.watch_count != 0) return;
-    s.watch = kNone;
-    if (serving != w.share) drop_share(w.share);
+    s.own_count -= !w.helps;
+    if (--s.watch_count == 0) s.watch = s.pull_watch = kNone;
+    if (s.own_count == 0 && s.to_place != kNone) wait_for_ranks(s);
+    drop_share_if_over(w.share);
 }
 
-// Nobody is left in it: its blocks to be read are cancelled, and what one of its ranks had for others they
-// have got, or its record would be there.
-void ServiceEngine::State::drop_share(uint32_t i) {
+// Without watches it has no turns: its blocks to be read are cancelled, and what one of its ranks had for
+// others they have got, or its record would be there. Without rows either it is forgotten.
+void ServiceEngine::State::drop_share_if_over(uint32_t i) {
     Share& s = share_pool[i];
+    if (s.watch_count != 0 || serving == i) return;
     while (s.ready.count != 0) push_back(queue.items, &cancelled, pop_front(queue.items, &s.ready));
     while (s.landed.count != 0) landed_pool.give(pop_front(landed_pool.items, &s.landed));
-    unlink_share(i);
+    if (s.sorted) unsort(i);
+    s.bytes = 0;
+    if (s.row_count != 0 || s.waits) return;
     uint32_t* link = &share_buckets[share_bucket(s.operation, share_bucket_count)];
     while (*link != i) link = &share_pool[*link].chain;
     *link = s.chain;
@@ -117,7 +131,7 @@ bool ServiceEngine::State::next_turn(Action* out, uint32_t events, WakeSet* wake
             const bool served = serve(share_pool[i], out, events, wake);
             serving = kNone;
             const uint32_t next = share_pool[i].next;
-            if (share_pool[i].watch_count == 0) drop_share(i);
+            drop_share_if_over(i);
             if (served) return true;
             i = next;
         }
@@ -125,6 +139,7 @@ bool ServiceEngine::State::next_turn(Action* out, uint32_t events, WakeSet* wake
 }
 
 bool ServiceEngine::State::serve(Share& s, Action* out, uint32_t events, WakeSet* wake) {
+    if (s.due_count != 0) tell(s);
     if (next_read(s, out, wake)) return true;
     if (!next_copy(s, out, events)) return false;
     charge(s, out->copy.bytes);
@@ -151,8 +166,6 @@ bool ServiceEngine::State::next_copy(Share& s, Action* out, uint32_t events) {
             drop_watch(i);
             continue;
         }
-        if (w.due_count != 0) send_notifications(i);
-        if (w.request_next < w.seen.size) send_requests(i);
         if (w.helps != helping || (w.lap_over && w.lap_events == events)) continue;
         if (yields && !w.several_nodes && memory.rank(w.local).waiting.load(std::memory_order_relaxed) != 0) {
             yielded |= !helping;

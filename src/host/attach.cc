@@ -77,7 +77,7 @@ SupervisorParameters parameters_of(const ls_context& c) {
     plan_staging(c.options, &p.service_limits);
     if (c.node_count > 1) {
         p.service_limits.reads_queued_max = 8192;
-        p.service_limits.held_max = 4096;
+        p.service_limits.rows_max = std::max(4096u, 2 * c.size);
         p.service_limits.imports_max = 4096;
     }
     p.service_limits.eager_bytes =

@@ -69,7 +69,7 @@ bool GroupTable::join(GroupId id, const std::vector<Member>& members, GroupSlot*
         return false;
     const auto size = static_cast<uint32_t>(members.size());
     Group group;
-    group.bytes = align64(NodeMemory::group_bytes(memory_.limits(), size, local_count, local_count != size));
+    group.bytes = align64(NodeMemory::group_bytes(memory_.limits(), members, memory_.node()));
     group.offset = allocate(group.bytes);
     if (group.offset == 0) return false;
     group.slot = GroupSlot{free_slots_.back()};

@@ -276,7 +276,7 @@ bool ServiceLoop::turn() {
     bool worked = count > 0;
     if (!engine_.idle() && now - last_tick_ns_ >= kTickNs) {
         last_tick_ns_ = now;
-        engine_.on_tick();
+        engine_.on_tick(&wake_);
     }
     if (!refused_.empty()) worked |= send_refused();
     // Not where it last found nothing but blocks of ranks that wait and move them themselves: each ring of

@@ -61,7 +61,8 @@ void work(const CampaignOptions& o, Board& board, uint32_t job) {
         const Verdict v = run_world(seed, o.worlds, workspace);
         if (!v.ok) {
             report(board, seed, v.oracle.c_str(), v.detail);
-        } else if (mix64(seed) % 1000 < o.twice_per_mille && run_world(seed, o.worlds, workspace).hash != v.hash) {
+        } else if (mix64(seed) % 1000 < o.twice_per_mille &&
+                   run_world(seed, o.worlds, workspace).hash != v.hash) {
             report(board, seed, "determinism", "two runs, two hashes");
         }
         uint64_t counts[sizeof(Coverage) / sizeof(uint64_t)];

@@ -40,7 +40,6 @@ NodeLimits make_limits(uint32_t ranks) {
     l.operations_ahead_max = 4;
     l.records_max = 16;
     l.regions_max = 4;
-    l.parked_max = 16;
     l.claims_bytes = 1 << 16;
     l.arena_bytes = 1 << 16;
     l.groups_bytes = 1 << 16;

@@ -27,8 +27,9 @@ int main(int argc, char** argv) {
     app.add_flag("--no-floors", no_floors, "Do not fail on coverage");
     app.add_flag("--check-determinism", check_determinism, "Run every world twice and compare their hashes");
     bool slow_links = false, any_order = false;
-    auto* slow = app.add_flag("--slow-link", slow_links,
-                              "Worlds with slow links, service processes that run late and windows that change");
+    auto* slow =
+        app.add_flag("--slow-link", slow_links,
+                     "Worlds with slow links, service processes that run late and windows that change");
     app.add_flag("--any-order", any_order,
                  "Worlds with many groups, whose operations each rank enters in an order of its own")
         ->excludes(slow);

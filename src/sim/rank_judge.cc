@@ -113,8 +113,7 @@ std::string RankActor::describe() const {
                     }
             }
             if (record.acknowledged_offset != 0) {
-                const uint32_t peers =
-                    is_shared(u.operation->collective) ? world_.options.nodes : u.operation->size;
+                const uint32_t peers = memory_.group(GroupSlot{record.group_slot}).peer_count;
                 t += " unacknowledged:";
                 for (uint32_t i = 0; i < peers; ++i)
                     if (!chunk_settled(memory_.at<Atomic<ChunkWord>>(record.acknowledged_offset)[i].load()))

@@ -22,7 +22,7 @@ ServiceLimits ServiceActor::limits(const WorldOptions& o) {
     l.group_size_max = o.ranks;
     l.reads_max = o.reads;
     l.reads_queued_max = o.queued;
-    l.held_max = o.held;
+    l.rows_max = o.held;
     l.imports_max = o.imports;
     l.eager_max = o.eager;
     l.eager_bytes = o.eager_bytes;
@@ -84,7 +84,9 @@ void ServiceActor::arrived() {
 }
 
 void ServiceActor::tick() {
-    engine_->on_tick();
+    WakeSet wake;
+    engine_->on_tick(&wake);
+    deliver(wake);
     world_.scheduler.post(kTickNs, EventKind::kTick, index_, life_);
     rung();
 }

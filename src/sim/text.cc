@@ -13,9 +13,9 @@ std::string name_of_rank(uint32_t rank) {
 }
 
 std::string text_of_frame(std::span<const std::byte> frame) {
-    constexpr const char* kNames[] = {"?",           "hello",   "notify",         "hand on",
-                                      "acknowledge", "request", "region request", "region",
-                                      "want",        "offer",   "pass",           "taken"};
+    constexpr const char* kNames[] = {"?",           "hello", "again",       "tell",           "hand on",
+                                      "small block", "lend",  "acknowledge", "region request", "region",
+                                      "want",        "offer", "pass",        "taken"};
     FrameReader reader;
     FrameHeader header;
     Message m;
@@ -28,23 +28,34 @@ std::string text_of_frame(std::span<const std::byte> frame) {
                  std::to_string(destination & ~kToNode);
         };
         t += std::string("; ") + kNames[static_cast<size_t>(m.kind)];
-        if (m.kind == MessageKind::kNotify || m.kind == MessageKind::kHandOn) {
-            const Notification& n = m.notification;
-            block(n.operation, n.source, n.destination);
-            t += " region " + std::to_string(n.owner.value) + "." + std::to_string(n.region.value) +
-                 " generation " + std::to_string(n.region_generation) + " bytes " + std::to_string(n.bytes) +
-                 (n.eager.empty() ? "" : " eager") + " hops " + std::to_string(n.hops) + " collective " +
-                 std::to_string(static_cast<int>(n.collective));
+        if (m.kind == MessageKind::kTell || m.kind == MessageKind::kHandOn) {
+            t += " group " + std::to_string(m.told.operation.group.value % 16) + " sequence " +
+                 std::to_string(m.told.operation.sequence) + " collective " +
+                 std::to_string(static_cast<int>(m.told.collective));
+            RowReader rows(m.told);
+            for (Row row; rows.next(&row);)
+                t += " [from " + std::to_string(row.source.value) + " form " +
+                     std::to_string(static_cast<int>(row.form)) + " to " +
+                     std::to_string(row.destination & ~kToNode) + " region " +
+                     std::to_string(row.region.value) + "." + std::to_string(row.generation) + " bytes " +
+                     std::to_string(row.bytes) + " spans " + std::to_string(row.span_first) + "+" +
+                     std::to_string(row.spans_here) + "/" + std::to_string(row.span_count) +
+                     (row.along ? " along" : "") + (row.waited ? " waited" : "") + "]";
+        } else if (m.kind == MessageKind::kSmallBlock) {
+            block(m.small.operation, m.small.source, m.small.destination);
+        } else if (m.kind == MessageKind::kLend) {
+            block(m.lent.operation, m.lent.source, m.lent.destination);
         } else if (m.kind == MessageKind::kAcknowledge) {
-            block(m.acknowledgement.operation, m.acknowledgement.source, m.acknowledgement.destination);
-        } else if (m.kind == MessageKind::kRequest) {
-            block(m.request.operation, m.request.source, m.request.destination);
+            const Acknowledgement& a = m.acknowledgement;
+            t += " group " + std::to_string(a.operation.group.value % 16) + " sequence " +
+                 std::to_string(a.operation.sequence) + (a.failed ? " failed" : "") + " sources " +
+                 std::to_string(a.first) + "+" + std::to_string(a.sources);
         } else if (m.kind >= MessageKind::kWant) {
             const Relayed& r = m.relayed;
             if (m.kind == MessageKind::kWant) block(r.operation, r.source, 0);
             t += " ticket " + std::to_string(r.ticket) + " slot " + std::to_string(r.slot) + " serial " +
                  std::to_string(r.serial) + " offset " + std::to_string(r.offset);
-        } else if (m.kind != MessageKind::kHello) {
+        } else if (m.kind == MessageKind::kRegionRequest || m.kind == MessageKind::kRegion) {
             t += " " + std::to_string(m.region.owner.value) + "." + std::to_string(m.region.region.value) +
                  " generation " + std::to_string(m.region.generation);
         }

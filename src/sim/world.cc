@@ -28,6 +28,23 @@ std::vector<uint16_t> World::rank_counts(const WorldOptions& o) {
     return counts;
 }
 
+namespace {
+
+// The members of a group, and how many there are on each node.
+std::vector<Member> members_of(const WorldOptions& o, const Program& program, const Group& group,
+                               uint16_t* counts) {
+    std::vector<uint16_t> local_index(o.nodes);
+    std::vector<Member> members;
+    for (const uint32_t r : group.members) {
+        const Place& p = program.places[r];
+        members.push_back({p.node, p.service, p.local, local_index[p.node.value]++});
+    }
+    if (counts != nullptr) std::copy(local_index.begin(), local_index.end(), counts);
+    return members;
+}
+
+}  // namespace
+
 std::vector<NodeLimits> World::make_limits(const WorldOptions& o, const Program& p) {
     std::vector<NodeLimits> all;
     for (uint32_t n = 0; n < o.nodes; ++n) {
@@ -38,14 +55,13 @@ std::vector<NodeLimits> World::make_limits(const WorldOptions& o, const Program&
         l.operations_ahead_max = o.ahead;
         l.records_max = o.records;
         l.regions_max = o.regions;
-        l.parked_max = o.parked;
         l.chunk_bytes = o.chunk_bytes;
         l.claims_bytes = o.claims_bytes;
         l.arena_bytes = o.arena_bytes;
         l.groups_bytes = 0;
         for (const Group& g : p.groups)
-            l.groups_bytes += NodeMemory::group_bytes(l, static_cast<uint32_t>(g.members.size()),
-                                                      static_cast<uint32_t>(g.members.size()), true);
+            l.groups_bytes +=
+                NodeMemory::group_bytes(l, members_of(o, p, g, nullptr), NodeId{static_cast<uint16_t>(n)});
         all.push_back(l);
     }
     return all;
@@ -67,12 +83,8 @@ World::World(const WorldOptions& o, Workspace& workspace, bool verbose)
         uint64_t data = memory.node(n).group_data_begin();
         for (uint32_t g = 0; g < program.groups.size(); ++g) {
             const Group& group = program.groups[g];
-            std::vector<Member> members;
             uint16_t local_index[kNodesMax] = {};
-            for (uint32_t r : group.members) {
-                const Place& p = program.places[r];
-                members.push_back({p.node, p.service, p.local, local_index[p.node.value]++});
-            }
+            const std::vector<Member> members = members_of(o, program, group, local_index);
             if (local_index[n] == 0) continue;
             memory.node(n).create_group(GroupSlot{g}, GroupId{group.id}, members.data(),
                                         static_cast<uint32_t>(members.size()), data);
@@ -293,10 +305,6 @@ void World::judge_end() {
     for (auto& r : ranks_) r->judge_end();
     for (auto& s : services_) s->judge_end();
     if (!options.large) judge_moved();
-    for (uint32_t n = 0; n < options.nodes; ++n)
-        for (uint32_t i = 0; i < options.parked && !is_lost(NodeId(static_cast<uint16_t>(n))); ++i)
-            if (memory.node(n).parked(i).state.load() != 0)
-                fail("leak", "node " + std::to_string(n) + " has a parked notification left");
     if (options.lossless() && !options.not_permitted && !node_lost_ &&
         fabric.bytes_between_nodes != program.bytes_between_nodes)
         fail("bytes between nodes", "moved " + std::to_string(fabric.bytes_between_nodes) + ", must be " +

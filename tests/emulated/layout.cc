@@ -19,7 +19,7 @@ std::string layout() {
 #define FIELD(type, field) out << #type "." #field << ' ' << offsetof(type, field) << '\n'
     TYPE(NodeLimits);
     TYPE(NodeHeader);
-    FIELD(NodeHeader, dropped_count);
+    FIELD(NodeHeader, service_count);
     TYPE(ServiceSlot);
     FIELD(ServiceSlot, load);
     FIELD(ServiceSlot, late);
@@ -39,8 +39,11 @@ std::string layout() {
     TYPE(Member);
     TYPE(GroupEntry);
     FIELD(GroupEntry, data_bytes);
-    TYPE(ParkedEntry);
-    FIELD(ParkedEntry, frame);
+    FIELD(GroupEntry, by_peer_offset);
+    TYPE(Member);
+    FIELD(Member, peer);
+    TYPE(GroupPeer);
+    FIELD(GroupPeer, node_first);
     TYPE(RingPositions);
     TYPE(SightSlot);
     TYPE(SightJob);
@@ -50,9 +53,9 @@ std::string layout() {
     limits.ranks_max = 100;
     limits.services_max = 3;
     const NodeLayout y = NodeLayout::of(limits);
-    out << "node " << y.services << ' ' << y.ranks << ' ' << y.groups << ' ' << y.parked << ' ' << y.dropped
-        << ' ' << y.group_data << ' ' << y.rank_areas << ' ' << y.regions << ' ' << y.records << ' '
-        << y.claims << ' ' << y.arena << ' ' << y.rank_area_bytes << ' ' << y.total_bytes << '\n';
+    out << "node " << y.services << ' ' << y.ranks << ' ' << y.groups << ' ' << y.group_data << ' '
+        << y.rank_areas << ' ' << y.regions << ' ' << y.records << ' ' << y.claims << ' ' << y.arena << ' '
+        << y.rank_area_bytes << ' ' << y.total_bytes << '\n';
     return out.str();
 }
 

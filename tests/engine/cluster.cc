@@ -35,7 +35,6 @@ Cluster::Cluster(const Shape& shape) : shape_(shape) {
         limits.operations_ahead_max = shape.ahead;
         limits.records_max = 64;
         limits.regions_max = 64;
-        limits.parked_max = 16;
         limits.chunk_bytes = shape.chunk_bytes;
         limits.claims_bytes = 1 << 18;
         limits.arena_bytes = 1 << 18;
@@ -145,7 +144,7 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
             engine.finish_read(a.id, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kSend:
-            count_requests(a.data);
+            count({NodeId{static_cast<uint16_t>(n)}, ServiceId{static_cast<uint16_t>(s)}}, a.peer, a.data);
             nodes_[a.peer.node.value]->inbox.emplace_back(
                 a.peer.service.value, std::vector<std::byte>(a.data.begin(), a.data.end()));
             break;
@@ -164,13 +163,19 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
     return true;
 }
 
-void Cluster::count_requests(std::span<const std::byte> frame) {
+void Cluster::count(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame) {
     FrameReader reader;
     FrameHeader header;
     Message message;
     if (!reader.start(frame, &header)) return;
-    while (reader.next(&message) == FrameReader::Result::kMessage)
-        requests += message.kind == MessageKind::kRequest;
+    bool control = true;
+    while (reader.next(&message) == FrameReader::Result::kMessage) {
+        requests += message.kind == MessageKind::kAgain;
+        control = control && message.kind != MessageKind::kSmallBlock &&
+                  message.kind != MessageKind::kRegion && message.kind != MessageKind::kRegionRequest;
+    }
+    control_sent[from] += control;
+    control_received[to] += control;
 }
 
 void Cluster::move(uint8_t* to, const void* from, uint64_t bytes) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -57,6 +58,8 @@ class Cluster {
     uint64_t reads_between_nodes = 0, bytes_between_nodes = 0;
     uint64_t bytes_moved = 0;  // by service processes
     uint64_t requests = 0;     // to be told of a block again
+    // Frames without blocks or descriptors of regions in them, by who sends and who gets them.
+    std::map<ServiceAddress, uint64_t> control_sent, control_received;
 
   private:
     struct Node {
@@ -78,7 +81,7 @@ class Cluster {
     uint8_t* address(Node& node, uint32_t service, const MemoryRef& at);
     bool turn_of_service(uint32_t node, uint32_t s);
     void move(uint8_t* to, const void* from, uint64_t bytes) const;
-    void count_requests(std::span<const std::byte> frame);
+    void count(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame);
 
     Shape shape_;
     std::vector<std::unique_ptr<Node>> nodes_;

@@ -135,8 +135,8 @@ TEST_P(Fairness, EqualOnesAreOverInTurn) {
         std::vector<Records> operations(kCount);
         const uint64_t begin = cluster.now_ns();
         for (uint64_t i = 0; i < kCount; ++i)
-            enter(cluster, group, small_ranks(), GetParam().small, 16 * GetParam().small_bytes,
-                  false, round * kCount + i + 1, &operations[i]);
+            enter(cluster, group, small_ranks(), GetParam().small, 16 * GetParam().small_bytes, false,
+                  round * kCount + i + 1, &operations[i]);
         std::vector<uint64_t> took;
         for (const Records& records : operations) {
             took.push_back(cluster.run_timed(records) - begin);
@@ -152,23 +152,25 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         FairnessCase{"OneNode64KiB", {8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}},
         FairnessCase{"OneNode1KiB", {8}, Collective::kAlltoall, Collective::kAlltoall, 1024, {}},
-        FairnessCase{"OneNodeTwoOfEightRanks", {8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {3, 5}},
+        FairnessCase{
+            "OneNodeTwoOfEightRanks", {8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {3, 5}},
         FairnessCase{"OneNodeAllgather", {8}, Collective::kAllgather, Collective::kAllgather, 65536, {}},
         FairnessCase{"TwoNodes64KiB", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}},
         FairnessCase{"TwoNodes1KiB", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 1024, {}, true},
-        FairnessCase{"TwoNodesQueueFull", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}, false, 64},
+        FairnessCase{
+            "TwoNodesQueueFull", {8, 8}, Collective::kAlltoall, Collective::kAlltoall, 65536, {}, false, 64},
         FairnessCase{"TwoNodesAllgatherBesideAlltoall",
-             {8, 8},
-             Collective::kAlltoall,
-             Collective::kAllgather,
-             65536,
-             {}},
+                     {8, 8},
+                     Collective::kAlltoall,
+                     Collective::kAllgather,
+                     65536,
+                     {}},
         FairnessCase{"TwoNodesAlltoallBesideAllgather",
-             {8, 8},
-             Collective::kAllgather,
-             Collective::kAlltoall,
-             65536,
-             {}}),
+                     {8, 8},
+                     Collective::kAllgather,
+                     Collective::kAlltoall,
+                     65536,
+                     {}}),
     [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -6,21 +6,21 @@
 namespace longshore {
 namespace {
 
-std::vector<std::byte> notification(ServiceAddress origin, uint32_t source, uint64_t bytes) {
+std::vector<std::byte> row_frame(ServiceAddress origin, uint32_t source, uint64_t bytes) {
     std::vector<std::byte> buffer(kFrameBytesMax);
     FrameWriter writer;
     writer.start(buffer.data(), buffer.size(), {.sender = origin, .incarnation = 1});
-    Message m;
-    m.kind = MessageKind::kNotify;
-    m.notification.operation = {GroupId{77}, 1};
-    m.notification.source = Rank{source};
-    m.notification.destination = 0;
-    m.notification.origin = origin;
-    m.notification.owner = LocalRank{0};
-    m.notification.region = RegionId{1};
-    m.notification.region_generation = 1;
-    m.notification.bytes = bytes;
-    EXPECT_TRUE(writer.add(m));
+    Told told;
+    told.operation = {GroupId{77}, 1};
+    told.origin = origin;
+    Row row;
+    row.source = Rank{source};
+    row.local_index = static_cast<uint16_t>(source - 1);
+    row.form = Row::Form::kOne;
+    row.region = RegionId{1};
+    row.generation = 1;
+    row.bytes = bytes;
+    EXPECT_EQ(writer.add_row(MessageKind::kTell, told, row, {}), 1u);
     const auto frame = writer.finish();
     return {frame.begin(), frame.end()};
 }
@@ -44,9 +44,9 @@ TEST(Loss, RegionAskedForTwiceIsOnTheListOnce) {
     ServiceEngine& engine = c.service(0, 0);
     WakeSet wake;
     const ServiceAddress lost{NodeId{1}, ServiceId{0}}, other{NodeId{1}, ServiceId{1}};
-    engine.on_frame(notification(lost, 1, 100), &wake);
+    engine.on_frame(row_frame(lost, 1, 100), &wake);
     engine.on_peer_lost(lost, &wake);
-    engine.on_frame(notification(other, 2, 100), &wake);
+    engine.on_frame(row_frame(other, 2, 100), &wake);
     uint32_t requests = 0;
     Action action;
     for (int i = 0; i < 100 && engine.next(&action, &wake); ++i) {

@@ -12,25 +12,14 @@ TEST(Messages, RoundTrip) {
     std::byte buffer[kFrameBytesMax];
     FrameWriter writer;
     writer.start(buffer, sizeof(buffer), {.sender = {NodeId{3}, ServiceId{2}}, .incarnation = 9});
-    const std::byte eager[5] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}};
+    const std::byte bytes[5] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}};
     Message m;
-    m.kind = MessageKind::kNotify;
-    m.notification.operation = {GroupId{0x1122334455667788}, 42};
-    m.notification.source = Rank{7};
-    m.notification.destination = kToNode | 5;
-    m.notification.origin = {NodeId{3}, ServiceId{2}};
-    m.notification.owner = LocalRank{11};
-    m.notification.region = RegionId{13};
-    m.notification.region_generation = 15;
-    m.notification.offset = uint64_t{1} << 40;
-    m.notification.bytes = 5;
-    m.notification.hops = 16;
-    m.notification.collective = Collective::kAllgatherv;
-    m.notification.eager = eager;
+    m.kind = MessageKind::kSmallBlock;
+    m.small = {{GroupId{0x1122334455667788}, 42}, Rank{7}, kToNode | 5, bytes};
     ASSERT_TRUE(writer.add(m));
     Message ack;
     ack.kind = MessageKind::kAcknowledge;
-    ack.acknowledgement = {{GroupId{1}, 2}, Rank{3}, 4, true};
+    ack.acknowledgement = {{GroupId{1}, 2}, true, 64, 5};
     ASSERT_TRUE(writer.add(ack));
     const auto frame = writer.finish();
 
@@ -41,16 +30,94 @@ TEST(Messages, RoundTrip) {
     EXPECT_EQ(header.incarnation, 9u);
     Message got;
     ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
-    EXPECT_EQ(got.notification.operation, m.notification.operation);
-    EXPECT_EQ(got.notification.destination, m.notification.destination);
-    EXPECT_EQ(got.notification.offset, m.notification.offset);
-    EXPECT_EQ(got.notification.hops, 16);
-    EXPECT_EQ(got.notification.collective, Collective::kAllgatherv);
-    ASSERT_EQ(got.notification.eager.size(), 5u);
-    EXPECT_EQ(memcmp(got.notification.eager.data(), eager, 5), 0);
+    EXPECT_EQ(got.small.operation, m.small.operation);
+    EXPECT_EQ(got.small.destination, m.small.destination);
+    ASSERT_EQ(got.small.bytes.size(), 5u);
+    EXPECT_EQ(memcmp(got.small.bytes.data(), bytes, 5), 0);
     ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
     EXPECT_TRUE(got.acknowledgement.failed);
     EXPECT_EQ(reader.next(&got), FrameReader::Result::kEnd);
+}
+
+Told told_of(uint64_t sequence) {
+    Told told;
+    told.operation = {GroupId{5}, sequence};
+    told.collective = Collective::kAlltoallv;
+    told.origin = {NodeId{1}, ServiceId{0}};
+    return told;
+}
+
+// Rows of one operation are one message, of another one, or behind another message, the next.
+TEST(Messages, RowsOfAnOperationAreOneMessage) {
+    std::byte buffer[kFrameBytesMax];
+    FrameWriter writer;
+    writer.start(buffer, sizeof buffer, {});
+    Row row;
+    row.bytes = 8;
+    for (const uint64_t sequence : {1, 1, 1, 2}) {
+        ++row.source.value;
+        ASSERT_EQ(writer.add_row(MessageKind::kTell, told_of(sequence), row, {}), 1u);
+    }
+    ASSERT_TRUE(writer.add({}));
+    ++row.source.value;
+    ASSERT_EQ(writer.add_row(MessageKind::kTell, told_of(2), row, {}), 1u);
+
+    FrameReader reader;
+    FrameHeader header;
+    ASSERT_TRUE(reader.start(writer.finish(), &header));
+    uint32_t source = 0;
+    for (const uint32_t rows : {3, 1, 0, 1}) {
+        Message got;
+        ASSERT_EQ(reader.next(&got), FrameReader::Result::kMessage);
+        EXPECT_EQ(got.told.row_count, rows);
+        RowReader all(got.told);
+        for (uint32_t i = 0; i < rows; ++i) {
+            ASSERT_TRUE(all.next(&row));
+            EXPECT_EQ(row.source.value, ++source);
+        }
+        EXPECT_FALSE(all.next(&row));
+        EXPECT_FALSE(all.malformed());
+    }
+}
+
+// A row with more spans than a frame has room for goes in parts; none is lost, whatever they are.
+TEST(Messages, SpansThatDoNotFitGoInParts) {
+    constexpr uint32_t kSpans = 512;
+    for (const size_t frame_bytes : {kFrameBytesMin, kFrameBytesMax}) {
+        std::vector<BlockSpan> spans(kSpans), got;
+        for (uint32_t i = 0; i < kSpans; ++i)
+            spans[i] = {uint64_t{i} * 0x123456789abcdef, i % 3 == 0 ? 0 : uint64_t{1} << (i % 64)};
+        uint32_t parts = 0;
+        for (uint32_t first = 0; first < kSpans; ++parts) {
+            std::byte buffer[kFrameBytesMax];
+            FrameWriter writer;
+            writer.start(buffer, frame_bytes, {});
+            Row row;
+            row.form = Row::Form::kSpans;
+            row.span_count = kSpans;
+            row.span_first = static_cast<uint16_t>(first);
+            const uint32_t written =
+                writer.add_row(MessageKind::kTell, told_of(1), row, std::span(spans).subspan(first));
+            ASSERT_GT(written, 0u);
+            first += written;
+            FrameReader reader;
+            FrameHeader header;
+            Message m;
+            ASSERT_TRUE(reader.start(writer.finish(), &header));
+            ASSERT_EQ(reader.next(&m), FrameReader::Result::kMessage);
+            RowReader rows(m.told);
+            ASSERT_TRUE(rows.next(&row));
+            EXPECT_EQ(row.span_first, got.size());
+            SpanReader part(row);
+            for (BlockSpan span; part.next(&span);) got.push_back(span);
+        }
+        EXPECT_GT(parts, 1u);
+        ASSERT_EQ(got.size(), kSpans);
+        for (uint32_t i = 0; i < kSpans; ++i) {
+            EXPECT_EQ(got[i].bytes, spans[i].bytes);
+            EXPECT_TRUE(spans[i].bytes == 0 || got[i].offset == spans[i].offset);
+        }
+    }
 }
 
 TEST(Messages, RelayedRoundTrip) {
@@ -109,7 +176,7 @@ TEST(Messages, FullFrameRefusesAndKeepsWhatItHas) {
     FrameWriter writer;
     writer.start(buffer, sizeof(buffer), {});
     Message m;
-    m.kind = MessageKind::kRequest;
+    m.kind = MessageKind::kAcknowledge;
     size_t added = 0;
     while (writer.add(m)) ++added;
     FrameReader reader;
@@ -120,32 +187,70 @@ TEST(Messages, FullFrameRefusesAndKeepsWhatItHas) {
     EXPECT_EQ(read, added);
 }
 
+std::vector<std::byte> frame_with_a_row(const Row& row, std::span<const BlockSpan> spans) {
+    std::vector<std::byte> buffer(kFrameBytesMax);
+    FrameWriter writer;
+    writer.start(buffer.data(), buffer.size(), {});
+    EXPECT_NE(writer.add_row(MessageKind::kTell, told_of(1), row, spans), 0u);
+    buffer.resize(writer.finish().size());
+    return buffer;
+}
+
 // It is an index into counters where it arrives.
-TEST(Messages, NotificationOfAnUnknownCollectiveIsMalformed) {
+TEST(Messages, AnUnknownCollectiveIsMalformed) {
     for (uint32_t collective = 0; collective <= kCollectives; ++collective) {
-        std::byte buffer[kFrameBytesMax];
-        FrameWriter writer;
-        writer.start(buffer, sizeof(buffer), {});
-        Message m;
-        m.kind = MessageKind::kHandOn;
-        m.notification.collective = static_cast<Collective>(collective);
-        ASSERT_TRUE(writer.add(m));
+        Row row;
+        row.bytes = 1;
+        auto frame = frame_with_a_row(row, {});
+        frame[kFrameHeaderBytes + 17] = static_cast<std::byte>(collective);
         FrameReader reader;
         FrameHeader header;
-        ASSERT_TRUE(reader.start(writer.finish(), &header));
+        Message m;
+        ASSERT_TRUE(reader.start(frame, &header));
         EXPECT_EQ(reader.next(&m), collective < kCollectives ? FrameReader::Result::kMessage
                                                              : FrameReader::Result::kMalformed);
     }
 }
 
-TEST(Messages, TruncatedFramesAreMalformedNotRead) {
-    std::byte buffer[kFrameBytesMax];
-    FrameWriter writer;
-    writer.start(buffer, sizeof(buffer), {});
+// Whatever byte of a row is another one, nothing is read beyond the message.
+TEST(Messages, RowsCutShortAreMalformed) {
+    const BlockSpan spans[] = {{1000, 300}, {0, 0}, {1300, 5}};
+    Row row;
+    row.form = Row::Form::kSpans;
+    row.span_count = 3;
+    const auto frame = frame_with_a_row(row, spans);
+    FrameReader reader;
+    FrameHeader header;
     Message m;
-    m.kind = MessageKind::kNotify;
-    ASSERT_TRUE(writer.add(m));
-    const auto whole = writer.finish();
+    ASSERT_TRUE(reader.start(frame, &header));
+    ASSERT_EQ(reader.next(&m), FrameReader::Result::kMessage);
+    const auto all = m.told.rows;
+    for (size_t n = 0; n < all.size(); ++n) {
+        std::vector<std::byte> cut(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n));
+        m.told.rows = cut;
+        RowReader rows(m.told);
+        EXPECT_FALSE(rows.next(&row));
+        EXPECT_TRUE(rows.malformed());
+    }
+    for (size_t n = 0; n < all.size(); ++n)
+        for (const int bit : {1, 128}) {
+            std::vector<std::byte> other(all.begin(), all.end());
+            other[n] ^= static_cast<std::byte>(bit);
+            m.told.rows = other;
+            RowReader rows(m.told);
+            while (rows.next(&row)) {
+                SpanReader reader_of_spans(row);
+                for (BlockSpan span; reader_of_spans.next(&span);) {
+                }
+            }
+        }
+}
+
+TEST(Messages, TruncatedFramesAreMalformedNotRead) {
+    Row row;
+    row.bytes = 1;
+    const auto whole = frame_with_a_row(row, {});
+    Message m;
     for (size_t n = 0; n < whole.size(); ++n) {
         std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
         FrameReader reader;

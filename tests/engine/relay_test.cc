@@ -131,5 +131,110 @@ TEST(Relay, EveryOfferIsAnswered) {
     EXPECT_EQ(child.counters().malformed_messages, 0u);
 }
 
+// A parent is told by a child that has started anew: the child's former self was offered the same slot, and
+// its successor gives that offer back while it reads what it was offered itself. The slot stays until it has.
+TEST(Relay, AnOfferToAFormerSelfIsNotTheOneThatIsBeingRead) {
+    Cluster::Shape shape;
+    shape.ranks_of_node = {1, 1, 1, 1};
+    shape.service_limits.nodes_max = 4;
+    shape.service_limits.staging_slots = 8;
+    shape.service_limits.staging_slot_bytes = shape.chunk_bytes;
+    Cluster c(shape);
+    uint8_t memory[kChunk] = {};
+    OperationArguments a;
+    a.sequence = 1;
+    a.collective = Collective::kBcast;
+    a.algorithm = Algorithm::kStaged;
+    a.root = Rank{0};
+    a.send = a.recv = c.add_region(2, memory, sizeof memory);
+    a.send_block_bytes = a.recv_block_bytes = kChunk;
+    RecordId record;
+    ASSERT_EQ(c.post(2, a, &record), PostResult::kPosted);
+
+    ServiceEngine& parent = c.service(2, 0);
+    WakeSet wake;
+    const OperationId operation{GroupId{77}, 1};
+    const ServiceAddress source{NodeId{0}, ServiceId{0}}, child{NodeId{3}, ServiceId{0}};
+    Action move;  // the delivery to the parent's own rank, left under way
+    uint32_t offers = 0;
+    Message offer;
+    const auto run = [&] {
+        Action action;
+        while (parent.next(&action, &wake)) {
+            FrameReader reader;
+            FrameHeader header;
+            Message m;
+            if (action.kind == Action::Kind::kImport) parent.finish_import(action.id, 1, true, &wake);
+            if (action.kind == Action::Kind::kRead) parent.finish_read(action.id, MoveResult::kMoved, &wake);
+            if (action.kind == Action::Kind::kMove) move = action;
+            if (action.kind != Action::Kind::kSend || !reader.start(action.data, &header)) continue;
+            while (reader.next(&m) == FrameReader::Result::kMessage) {
+                if (m.kind == MessageKind::kOffer) {
+                    offer = m;
+                    ++offers;
+                }
+                if (m.kind != MessageKind::kRegionRequest) continue;
+                m.kind = MessageKind::kRegion;
+                const std::byte descriptor[8] = {};
+                m.region.descriptor = descriptor;
+                std::byte buffer[kFrameBytesMax];
+                FrameWriter writer;
+                writer.start(buffer, sizeof buffer, {.sender = source, .incarnation = 1});
+                ASSERT_TRUE(writer.add(m));
+                parent.on_frame(writer.finish(), &wake);
+            }
+        }
+    };
+    const auto hears = [&](ServiceAddress from, uint32_t incarnation, const Message& m) {
+        std::byte buffer[kFrameBytesMax];
+        FrameWriter writer;
+        writer.start(buffer, sizeof buffer, {.sender = from, .incarnation = incarnation});
+        ASSERT_TRUE(writer.add(m));
+        parent.on_frame(writer.finish(), &wake);
+        run();
+    };
+    std::byte buffer[kFrameBytesMax];
+    FrameWriter writer;
+    writer.start(buffer, sizeof buffer, {.sender = source, .incarnation = 1});
+    Told told;
+    told.operation = operation;
+    told.collective = Collective::kBcast;
+    told.origin = source;
+    Row row;
+    row.form = Row::Form::kOne;
+    row.destination = kToNode | 2;
+    row.region = RegionId{1};
+    row.generation = 1;
+    row.bytes = kChunk;
+    ASSERT_EQ(writer.add_row(MessageKind::kTell, told, row, {}), 1u);
+    parent.on_frame(writer.finish(), &wake);
+    Message want;
+    want.kind = MessageKind::kWant;
+    want.relayed.operation = operation;
+    want.relayed.source = Rank{0};
+    want.relayed.origin = child;
+    want.relayed.ticket = uint64_t{1} << 32 | 1;
+    hears(child, 1, want);
+    ASSERT_EQ(offers, 1u);
+    ASSERT_EQ(move.kind, Action::Kind::kMove);
+    Message stale = offer;
+    stale.kind = MessageKind::kTaken;
+    want.relayed.ticket = uint64_t{2} << 32 | 1;
+    hears(child, 2, want);
+    ASSERT_EQ(offers, 2u);
+    ASSERT_EQ(offer.relayed.slot, stale.relayed.slot);
+    ASSERT_EQ(offer.relayed.serial, stale.relayed.serial);
+    hears(child, 2, stale);
+    parent.finish_read(move.id, MoveResult::kMoved, &wake);
+    run();
+    ASSERT_EQ(c.rank(2).poll(record), Progress::kComplete);
+    c.release(2, record);
+    run();
+    EXPECT_FALSE(parent.idle()) << "the slot is being read";
+    offer.kind = MessageKind::kTaken;
+    hears(child, 2, offer);
+    EXPECT_TRUE(parent.idle());
+}
+
 }  // namespace
 }  // namespace longshore

@@ -35,80 +35,106 @@ const std::byte kEager[5] = {std::byte{0x80}, std::byte{0xff}, std::byte{0}, std
 constexpr OperationId kOperation{GroupId{0x8877665544332211}, 0xfedcba9876543210};
 const char* const kOperationHex = " 11 22 33 44 55 66 77 88  10 32 54 76 98 ba dc fe ";
 
-Message notify() {
-    Message m;
-    m.kind = MessageKind::kNotify;
-    m.notification = {kOperation,
-                      Rank{0xa1a2a3a4},
-                      0xb1b2b3b4,
-                      {NodeId{0xc1c2}, ServiceId{0xd1d2}},
-                      LocalRank{0xe1e2},
-                      RegionId{0xf1f2f3f4},
-                      0x81828384,
-                      0x9192939495969798,
-                      0x0102030405060708,
-                      true,
-                      16,
-                      Collective::kAllgatherv,
-                      {}};
-    return m;
-}
-
 struct WireCase {
     const char* name;
     Message message;
     std::string hex;
+    std::vector<Row> rows = {};  // of a message that has some
+    std::vector<BlockSpan> spans = {};
 };
 
-std::vector<WireCase> cases() {
+Message told(MessageKind kind, Collective collective, uint16_t rows) {
+    Message m;
+    m.kind = kind;
+    m.told.operation = kOperation;
+    m.told.collective = collective;
+    m.told.origin = {NodeId{0xc1c2}, ServiceId{0xd1d2}};
+    m.told.row_count = rows;
+    return m;
+}
+
+Row row(Row::Form form) {
+    Row r;
+    r.source = Rank{0xa1a2a3a4};
+    r.local_index = 0x1ff;
+    r.region = RegionId{0xf1f2f3f4};
+    r.generation = 0x81828384;
+    r.form = form;
+    return r;
+}
+
+std::vector<WireCase> rows() {
     std::vector<WireCase> all;
+    const std::string op = kOperationHex, source = " a4 a3 a2 a1  ff 01 ",
+                      region = " f4 f3 f2 f1  84 83 82 81 ";
+    const std::string number = " 98 97 96 95 94 93 92 91 ", small = " 08 07 06 05 04 03 02 01 ";
+    Row uniform = row(Row::Form::kUniform), one = row(Row::Form::kOne), spans = row(Row::Form::kSpans);
+    uniform.offset = 0x9192939495969798;
+    uniform.stride = 0x10000;
+    uniform.bytes = 0x0102030405060708;
+    uniform.along = true;
+    one.destination = kToNode | 5;
+    one.offset = 0x9192939495969798;
+    one.bytes = 0x0102030405060708;
+    one.waited = true;
+    const std::string uniform_hex = source + "04" + region + number + " 00 00 01 00 00 00 00 00 " + small;
+    const std::string one_hex = source + "09" + region + "05 00 00 80" + number + small;
+    all.push_back({"tell",
+                   told(MessageKind::kTell, Collective::kScatterv, 2),
+                   "03" + op + "08  c2 c1 d2 d1  02 00  4a 00" + uniform_hex + one_hex,
+                   {uniform, one}});
+    all.push_back({"hand on",
+                   told(MessageKind::kHandOn, Collective::kAllgatherv, 1),
+                   "04" + op + "03  c2 c1 d2 d1  01 00  23 00" + one_hex,
+                   {one}});
+    // A block of 300 bytes at 1000, none, one of 5 right behind it, one of 1 at 0.
+    spans.span_count = spans.spans_here = 4;
+    all.push_back({"tell of spans",
+                   told(MessageKind::kTell, Collective::kAlltoallv, 1),
+                   "03" + op + "01  c2 c1 d2 d1  01 00  21 00" + source + "02" + region +
+                       "04 00  00 00  04 00  0a 00  ac 02 d0 0f  00  05 00  01 b1 14",
+                   {spans},
+                   {{1000, 300}, {0, 0}, {1300, 5}, {0, 1}}});
+    return all;
+}
+
+std::vector<WireCase> cases() {
+    std::vector<WireCase> all = rows();
     const std::string op = kOperationHex;
-    const std::string notified = op +
-                                 " a4 a3 a2 a1  b4 b3 b2 b1  c2 c1 d2 d1  e2 e1  f4 f3 f2 f1  84 83 82 81 "
-                                 " 98 97 96 95 94 93 92 91  08 07 06 05 04 03 02 01 ";
     all.push_back({"hello", {}, "01"});
-    all.push_back({"notify", notify(), "02" + notified + " 64  ff ff"});  // 3 * 28 + 16
-    Message m = notify();
-    m.notification.destination = kToNode | 5;
-    m.notification.bytes = sizeof kEager;
-    m.notification.along = false;
-    m.notification.hops = 0;
-    m.notification.collective = Collective::kAlltoall;
-    m.notification.eager = kEager;
-    all.push_back({"notify, the block inside", m,
-                   "02" + op +
-                       " a4 a3 a2 a1  05 00 00 80  c2 c1 d2 d1  e2 e1  f4 f3 f2 f1  84 83 82 81 "
-                       " 98 97 96 95 94 93 92 91  05 00 00 00 00 00 00 00  00  05 00  80 ff 00 7f 01"});
-    m = notify();
-    m.kind = MessageKind::kHandOn;
-    m.notification.along = false;
-    m.notification.hops = 1;
-    m.notification.collective = Collective::kScatterv;
-    all.push_back({"hand on", m, "03" + notified + " e1  00 00"});  // 8 * 28 + 1
-    m.notification.hops = kLent;
-    m.notification.collective = Collective::kBcast;
-    all.push_back({"hand on, lent", m, "03" + notified + " 81  00 00"});  // 4 * 28 + 17
+    Message m;
+    m.kind = MessageKind::kAgain;
+    all.push_back({"again", m, "02"});
+    m = {};
+    m.kind = MessageKind::kSmallBlock;
+    m.small = {kOperation, Rank{0xa1a2a3a4}, kToNode | 5, kEager};
+    all.push_back({"small block", m, "05" + op + "a4 a3 a2 a1  05 00 00 80  05 00  80 ff 00 7f 01"});
+    m = {};
+    m.kind = MessageKind::kLend;
+    m.lent = {kOperation,        Rank{0xa1a2a3a4},     0xb1b2b3b4, {NodeId{0xc1c2}, ServiceId{0xd1d2}},
+              LocalRank{0xe1e2}, RegionId{0xf1f2f3f4}, 0x81828384, 0x9192939495969798,
+              0x0102030405060708};
+    all.push_back({"lend", m,
+                   "06" + op +
+                       " a4 a3 a2 a1  b4 b3 b2 b1  c2 c1 d2 d1  e2 e1  f4 f3 f2 f1  84 83 82 81 "
+                       " 98 97 96 95 94 93 92 91  08 07 06 05 04 03 02 01 "});
 
     m = {};
     m.kind = MessageKind::kAcknowledge;
-    m.acknowledgement = {kOperation, Rank{0xa1a2a3a4}, kToNode | 0x1f2, false};
-    all.push_back({"acknowledge", m, "04" + op + "a4 a3 a2 a1  f2 01 00 80  00"});
+    m.acknowledgement = {kOperation, false, 0x1c0, 0x9192939495969798};
+    all.push_back({"acknowledge", m, "07" + op + "00  c0 01  98 97 96 95 94 93 92 91"});
     m.acknowledgement.failed = true;
-    all.push_back({"acknowledge, failed", m, "04" + op + "a4 a3 a2 a1  f2 01 00 80  01"});
-    m = {};
-    m.kind = MessageKind::kRequest;
-    m.request = {kOperation, Rank{0xffffffff}, 0x80};
-    all.push_back({"request", m, "05" + op + "ff ff ff ff  80 00 00 00"});
+    all.push_back({"acknowledge, failed", m, "07" + op + "01  c0 01  98 97 96 95 94 93 92 91"});
 
     m = {};
     m.kind = MessageKind::kRegionRequest;
     m.region = {kStaging, RegionId{0}, 0x81828384, {}};
-    all.push_back({"region request", m, "06  ff ff  00 00 00 00  84 83 82 81  00 00"});
+    all.push_back({"region request", m, "08  ff ff  00 00 00 00  84 83 82 81  00 00"});
     m.kind = MessageKind::kRegion;
     m.region = {LocalRank{0x1ff}, RegionId{0x1fff}, 3, kEager};
-    all.push_back({"region", m, "07  ff 01  ff 1f 00 00  03 00 00 00  05 00  80 ff 00 7f 01"});
+    all.push_back({"region", m, "09  ff 01  ff 1f 00 00  03 00 00 00  05 00  80 ff 00 7f 01"});
     m.region.descriptor = {};
-    all.push_back({"region that is gone", m, "07  ff 01  ff 1f 00 00  03 00 00 00  00 00"});
+    all.push_back({"region that is gone", m, "09  ff 01  ff 1f 00 00  03 00 00 00  00 00"});
 
     m = {};
     m.kind = MessageKind::kWant;
@@ -117,7 +143,7 @@ std::vector<WireCase> cases() {
     m.relayed.origin = {NodeId{0xc1c2}, ServiceId{15}};
     m.relayed.hops = 0xff;
     m.relayed.ticket = 0x3ff00000001;
-    all.push_back({"want", m, "08" + op + "a4 a3 a2 a1  c2 c1 0f 00  ff  01 00 00 00 ff 03 00 00"});
+    all.push_back({"want", m, "0a" + op + "a4 a3 a2 a1  c2 c1 0f 00  ff  01 00 00 00 ff 03 00 00"});
     m = {};
     m.kind = MessageKind::kOffer;
     m.relayed.ticket = 0x9192939495969798;
@@ -126,22 +152,23 @@ std::vector<WireCase> cases() {
     m.relayed.offset = uint64_t{1} << 40;
     m.relayed.bytes = 0x10000;
     all.push_back({"offer", m,
-                   "09  98 97 96 95 94 93 92 91  3f 00 00 00  84 83 82 81"
+                   "0b  98 97 96 95 94 93 92 91  3f 00 00 00  84 83 82 81"
                    "  00 00 00 00 00 01 00 00  00 00 01 00 00 00 00 00"});
     m.relayed.slot = Relayed::kNoSlot;
     m.relayed.serial = 0;
     all.push_back({"offer of nothing", m,
-                   "09  98 97 96 95 94 93 92 91  ff ff ff ff  00 00 00 00"
+                   "0b  98 97 96 95 94 93 92 91  ff ff ff ff  00 00 00 00"
                    "  00 00 00 00 00 01 00 00  00 00 01 00 00 00 00 00"});
     m = {};
     m.kind = MessageKind::kPass;
     m.relayed.ticket = 0x9192939495969798;
-    all.push_back({"pass", m, "0a  98 97 96 95 94 93 92 91"});
+    all.push_back({"pass", m, "0c  98 97 96 95 94 93 92 91"});
     m = {};
     m.kind = MessageKind::kTaken;
+    m.relayed.ticket = 0x9192939495969798;
     m.relayed.slot = 63;
     m.relayed.serial = 0x81828384;
-    all.push_back({"taken", m, "0b  3f 00 00 00  84 83 82 81"});
+    all.push_back({"taken", m, "0d  98 97 96 95 94 93 92 91  3f 00 00 00  84 83 82 81"});
     return all;
 }
 
@@ -153,7 +180,15 @@ void expect_same_bytes(std::span<const std::byte> a, std::span<const std::byte> 
 // All fields: those that a kind does not carry keep their defaults at both ends.
 void expect_same(const Message& a, const Message& b) {
     EXPECT_EQ(a.kind, b.kind);
-    const Notification &n = a.notification, &o = b.notification;
+    EXPECT_EQ(a.told.operation, b.told.operation);
+    EXPECT_EQ(a.told.collective, b.told.collective);
+    EXPECT_EQ(a.told.origin, b.told.origin);
+    EXPECT_EQ(a.told.row_count, b.told.row_count);
+    EXPECT_EQ(a.small.operation, b.small.operation);
+    EXPECT_EQ(a.small.source, b.small.source);
+    EXPECT_EQ(a.small.destination, b.small.destination);
+    expect_same_bytes(a.small.bytes, b.small.bytes);
+    const RemoteBlock &n = a.lent, &o = b.lent;
     EXPECT_EQ(n.operation, o.operation);
     EXPECT_EQ(n.source, o.source);
     EXPECT_EQ(n.destination, o.destination);
@@ -164,16 +199,10 @@ void expect_same(const Message& a, const Message& b) {
     EXPECT_EQ(n.offset, o.offset);
     EXPECT_EQ(n.bytes, o.bytes);
     EXPECT_EQ(n.along, o.along);
-    EXPECT_EQ(n.hops, o.hops);
-    EXPECT_EQ(n.collective, o.collective);
-    expect_same_bytes(n.eager, o.eager);
     EXPECT_EQ(a.acknowledgement.operation, b.acknowledgement.operation);
-    EXPECT_EQ(a.acknowledgement.source, b.acknowledgement.source);
-    EXPECT_EQ(a.acknowledgement.destination, b.acknowledgement.destination);
     EXPECT_EQ(a.acknowledgement.failed, b.acknowledgement.failed);
-    EXPECT_EQ(a.request.operation, b.request.operation);
-    EXPECT_EQ(a.request.source, b.request.source);
-    EXPECT_EQ(a.request.destination, b.request.destination);
+    EXPECT_EQ(a.acknowledgement.first, b.acknowledgement.first);
+    EXPECT_EQ(a.acknowledgement.sources, b.acknowledgement.sources);
     EXPECT_EQ(a.region.owner, b.region.owner);
     EXPECT_EQ(a.region.region, b.region.region);
     EXPECT_EQ(a.region.generation, b.region.generation);
@@ -190,9 +219,42 @@ void expect_same(const Message& a, const Message& b) {
     EXPECT_EQ(r.bytes, s.bytes);
 }
 
-// Version 4, service 1, length, node 0xa1a2, service process 0xb1b2, incarnation.
+void expect_rows(const Told& got, const WireCase& c) {
+    RowReader reader(got);
+    for (const Row& expected : c.rows) {
+        Row r;
+        ASSERT_TRUE(reader.next(&r));
+        EXPECT_EQ(r.source, expected.source);
+        EXPECT_EQ(r.local_index, expected.local_index);
+        EXPECT_EQ(r.region, expected.region);
+        EXPECT_EQ(r.generation, expected.generation);
+        EXPECT_EQ(r.form, expected.form);
+        EXPECT_EQ(r.along, expected.along);
+        EXPECT_EQ(r.waited, expected.waited);
+        EXPECT_EQ(r.destination, expected.destination);
+        EXPECT_EQ(r.offset, expected.offset);
+        EXPECT_EQ(r.stride, expected.stride);
+        EXPECT_EQ(r.bytes, expected.bytes);
+        EXPECT_EQ(r.span_count, expected.span_count);
+        EXPECT_EQ(r.span_first, expected.span_first);
+        EXPECT_EQ(r.spans_here, expected.spans_here);
+        SpanReader spans(r);
+        BlockSpan span;
+        for (const BlockSpan& at : c.spans) {
+            ASSERT_TRUE(spans.next(&span));
+            EXPECT_EQ(span.offset, at.offset);
+            EXPECT_EQ(span.bytes, at.bytes);
+        }
+        EXPECT_FALSE(spans.next(&span));
+    }
+    Row none;
+    EXPECT_FALSE(reader.next(&none));
+    EXPECT_FALSE(reader.malformed());
+}
+
+// Version 5, service 1, length, node 0xa1a2, service process 0xb1b2, incarnation.
 Bytes frame_of(const Bytes& messages) {
-    Bytes frame = bytes_of("04 01 00 00  a2 a1  b2 b1  c4 c3 c2 c1");
+    Bytes frame = bytes_of("05 01 00 00  a2 a1  b2 b1  c4 c3 c2 c1");
     frame.insert(frame.end(), messages.begin(), messages.end());
     frame[2] = static_cast<std::byte>(frame.size() % 256);
     frame[3] = static_cast<std::byte>(frame.size() / 256);
@@ -207,7 +269,11 @@ Bytes encode(const std::vector<WireCase>& all) {
     std::byte buffer[kFrameBytesMax];
     FrameWriter writer;
     writer.start(buffer, sizeof buffer, kHeader);
-    for (const WireCase& c : all) EXPECT_TRUE(writer.add(c.message)) << c.name;
+    for (const WireCase& c : all) {
+        for (const Row& row : c.rows)
+            EXPECT_NE(writer.add_row(c.message.kind, c.message.told, row, c.spans), 0u) << c.name;
+        EXPECT_TRUE(!c.rows.empty() || writer.add(c.message)) << c.name;
+    }
     const auto frame = writer.finish();
     return {frame.begin(), frame.end()};
 }
@@ -216,7 +282,7 @@ void expect_decoded(const Bytes& frame, const std::vector<WireCase>& all) {
     FrameReader reader;
     FrameHeader header;
     ASSERT_TRUE(reader.start(frame, &header));
-    EXPECT_EQ(header.version, 4);
+    EXPECT_EQ(header.version, 5);
     EXPECT_EQ(header.service, 1);
     EXPECT_EQ(header.length, frame.size());
     EXPECT_EQ(header.sender, kHeader.sender);
@@ -226,6 +292,7 @@ void expect_decoded(const Bytes& frame, const std::vector<WireCase>& all) {
         Message m;
         ASSERT_EQ(reader.next(&m), FrameReader::Result::kMessage);
         expect_same(m, c.message);
+        expect_rows(m.told, c);
     }
     Message none;
     EXPECT_EQ(reader.next(&none), FrameReader::Result::kEnd);
@@ -256,12 +323,12 @@ TEST(Wire, AFrameIsItsMessagesOneAfterTheOther) {
 }
 
 TEST(Wire, AnEmptyFrameIsItsHeader) {
-    EXPECT_EQ(encode({}), bytes_of("04 01 0c 00  a2 a1  b2 b1  c4 c3 c2 c1"));
+    EXPECT_EQ(encode({}), bytes_of("05 01 0c 00  a2 a1  b2 b1  c4 c3 c2 c1"));
 }
 
 // Others' wires: refused before anything of them is read.
 TEST(Wire, OtherVersionsAndServicesAreNotRead) {
-    for (const char* header : {"03 01 0d 00", "05 01 0d 00", "04 00 0d 00", "04 02 0d 00", "04 01 0c 00"}) {
+    for (const char* header : {"04 01 0d 00", "06 01 0d 00", "05 00 0d 00", "05 02 0d 00", "05 01 0c 00"}) {
         Bytes frame = frame_of(bytes_of("01"));
         const Bytes begin = bytes_of(header);
         std::copy(begin.begin(), begin.end(), frame.begin());

@@ -15,6 +15,33 @@ uint64_t number(Prng& r) {
     return r.chance(900) ? r.below(4) : r.next() >> r.below(64);
 }
 
+// Rows of ranks of the first nodes, most of them as they should be. False: there is no room for them.
+bool add_rows(Prng& r, const Message& m, Rank source, uint32_t destination, uint64_t bytes,
+              FrameWriter* writer) {
+    BlockSpan spans[8];
+    for (uint64_t n = r.between(1, 4); n > 0; --n) {
+        Row row;
+        row.source = source;
+        row.local_index = static_cast<uint16_t>(r.chance(900) ? 0 : number(r));
+        row.region = RegionId{static_cast<uint32_t>(number(r))};
+        row.generation = static_cast<uint32_t>(number(r));
+        row.form = static_cast<Row::Form>(r.below(3));
+        row.along = r.chance(300);
+        row.waited = r.chance(300);
+        row.destination = destination;
+        row.offset = number(r);
+        row.stride = r.chance(800) ? bytes : number(r);
+        row.bytes = std::max<uint64_t>(bytes, 1);
+        row.span_count = static_cast<uint16_t>(r.chance(800) ? 1 : r.between(1, 8));
+        row.span_first = static_cast<uint16_t>(r.chance(800) ? 0 : r.below(row.span_count));
+        for (BlockSpan& span : spans) span = {number(r), r.chance(800) ? bytes : number(r)};
+        const uint32_t here = row.span_count - row.span_first;
+        if (writer->add_row(m.kind, m.told, row, {spans, here}) == 0) return false;
+        ++source.value;
+    }
+    return true;
+}
+
 void add_frame(Prng& r, std::vector<uint8_t>* out) {
     std::byte frame[kFrameBytesMax], eager[kEagerBytesMax] = {};
     FrameWriter writer;
@@ -36,22 +63,25 @@ void add_frame(Prng& r, std::vector<uint8_t>* out) {
             destination = kToNode;
         }
         const uint64_t bytes = r.chance(800) ? 40 : number(r);
-        m.notification = {operation,
-                          source,
-                          destination,
-                          {header.sender.node, ServiceId(static_cast<uint16_t>(r.below(2)))},
-                          LocalRank(static_cast<uint16_t>(number(r))),
-                          RegionId{static_cast<uint32_t>(number(r))},
-                          static_cast<uint32_t>(number(r)),
-                          number(r),
-                          bytes,
-                          r.chance(300),
-                          static_cast<uint8_t>(number(r)),
-                          static_cast<Collective>(r.below(kCollectives)),
-                          {}};
-        if (bytes <= kEagerBytesMax && r.chance(500)) m.notification.eager = {eager, bytes};
-        m.acknowledgement = {operation, source, destination, r.chance(200)};
-        m.request = {operation, source, destination};
+        const ServiceAddress origin{header.sender.node, ServiceId(static_cast<uint16_t>(r.below(2)))};
+        m.lent = {operation,
+                  source,
+                  destination,
+                  origin,
+                  LocalRank(static_cast<uint16_t>(number(r))),
+                  RegionId{static_cast<uint32_t>(number(r))},
+                  static_cast<uint32_t>(number(r)),
+                  number(r),
+                  bytes};
+        m.small = {operation, source, destination, {eager, std::clamp<uint64_t>(bytes, 1, kEagerBytesMax)}};
+        m.acknowledgement = {operation, r.chance(200), static_cast<uint16_t>(number(r)), number(r)};
+        if (m.kind == MessageKind::kTell || m.kind == MessageKind::kHandOn) {
+            m.told.operation = operation;
+            m.told.collective = static_cast<Collective>(r.below(kCollectives));
+            m.told.origin = r.chance(900) && m.kind == MessageKind::kTell ? header.sender : origin;
+            if (!add_rows(r, m, source, destination, bytes, &writer)) break;
+            continue;
+        }
         m.region = {r.chance(400) ? kStaging : LocalRank(static_cast<uint16_t>(number(r))),
                     RegionId{static_cast<uint32_t>(number(r))},
                     static_cast<uint32_t>(number(r)),

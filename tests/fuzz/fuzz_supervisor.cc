@@ -23,7 +23,6 @@ ServiceParameters parameters(bool network) {
     p.node_limits.records_max = 8;
     p.node_limits.operations_ahead_max = 8;
     p.node_limits.regions_max = 2;
-    p.node_limits.parked_max = 4;
     p.node_limits.claims_bytes = p.node_limits.arena_bytes = p.node_limits.groups_bytes = 4096;
     p.node = 1;
     p.node_count = kNodes;

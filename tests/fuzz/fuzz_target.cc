@@ -31,7 +31,6 @@ struct Node {
         limits.operations_ahead_max = 8;
         limits.records_max = 8;
         limits.regions_max = 2;
-        limits.parked_max = 4;
         limits.chunk_bytes = 16;
         limits.claims_bytes = limits.arena_bytes = limits.groups_bytes = 4096;
         service_limits.nodes_max = 3;
@@ -39,7 +38,7 @@ struct Node {
         service_limits.watches_max = 4;
         service_limits.group_size_max = 8;
         service_limits.reads_queued_max = 4;
-        service_limits.held_max = 4;
+        service_limits.rows_max = 4;
         service_limits.imports_max = 4;
         service_limits.staging_slots = 3;
         service_limits.sends_along = true;
@@ -88,7 +87,7 @@ NodeMemory make_memory(const Node& node) {
     // Of the second group no other rank is here: its broadcast can end.
     const Member others[] = {members[0], members[1], members[3]};
     memory.create_group(GroupSlot{1}, GroupId{2}, others, 3,
-                        memory.group_data_begin() + NodeMemory::group_bytes(node.limits, 4, 2, true));
+                        memory.group_data_begin() + NodeMemory::group_bytes(node.limits, members, NodeId{0}));
     return memory;
 }
 
@@ -179,6 +178,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (reader.start(frame, &header)) {
             Message m;
             while (reader.next(&m) == FrameReader::Result::kMessage) {
+                RowReader rows(m.told);
+                for (Row row; rows.next(&row);) {
+                    SpanReader spans(row);
+                    for (BlockSpan span; spans.next(&span);) {
+                    }
+                }
             }
         }
         engine.on_frame(frame, &wake);
@@ -191,6 +196,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             rank.release(ends, &wake);
         }
     }
-    engine.on_tick();
+    engine.on_tick(&wake);
     return 0;
 }

@@ -93,9 +93,10 @@ TEST(GroupMemory, IsAtMost4KiBAnd64BytesForEachRank) {
     };
     for (const Shape& shape : {Shape{1, 2}, {1, 64}, {1, 512}, {2, 1}, {2, 64}, {8, 64}, {64, 8}, {256, 1}}) {
         const uint32_t size = shape.nodes * shape.ranks_per_node;
-        const uint64_t node =
-            sizeof(GroupEntry) +
-            NodeMemory::group_bytes(NodeLimits{}, size, shape.ranks_per_node, shape.nodes > 1);
+        std::vector<Member> members(size);
+        for (uint32_t i = 0; i < size; ++i)
+            members[i].node = NodeId{static_cast<uint16_t>(i / shape.ranks_per_node)};
+        const uint64_t node = sizeof(GroupEntry) + NodeMemory::group_bytes(NodeLimits{}, members, NodeId{0});
         EXPECT_LE(kRankBytes + node / shape.ranks_per_node, 4096 + 64 * uint64_t{size})
             << shape.nodes << " nodes, " << shape.ranks_per_node << " ranks on each";
     }

@@ -120,7 +120,6 @@ void run(bool cooperative) {
     l.operations_ahead_max = 2;
     l.records_max = 4;
     l.regions_max = 2;
-    l.parked_max = 4;
     l.chunk_bytes = 128;
     l.claims_bytes = l.arena_bytes = l.groups_bytes = 1 << 14;
     Block bytes = zeroed(NodeLayout::of(l).total_bytes);

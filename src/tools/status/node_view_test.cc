@@ -28,7 +28,6 @@ struct Node {
         limits.groups_max = 4;
         limits.records_max = 64;
         limits.regions_max = 4;
-        limits.parked_max = 4;
         limits.claims_bytes = 1 << 16;
         limits.arena_bytes = 1 << 16;
         limits.groups_bytes = 1 << 16;
