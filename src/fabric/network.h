@@ -115,10 +115,9 @@ std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool 
 bool look_at_network(const NetworkSettings& settings, bool for_host_memory, const ServiceBook& book,
                      size_t node, NetworkKind* kind, uint32_t* mbps);
 
-// The addresses of a node's service processes in one piece, and back. False: not `count` of them.
+// Several addresses of one service process in one piece, and back. False: not `count` of them.
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all);
 bool split_addresses(std::span<const std::byte> all, size_t count, std::vector<std::vector<std::byte>>* out);
-constexpr size_t kAddressBytesMax = 4000;  // of one service process
 
 // Which build of this project the caller is of.
 const char* build_name();

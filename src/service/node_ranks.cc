@@ -31,7 +31,7 @@ struct NodeRanks::Client {
 };
 
 NodeRanks::NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
-                     JobBook* book, Given given, Events events)
+                     AddressBook* book, Given given, Events events)
     : p_(parameters),
       memory_(memory),
       groups_(*groups),
@@ -151,13 +151,9 @@ bool NodeRanks::handle(Client& client, size_t bytes) {
     if (client.local_rank < 0) return false;
     switch (header.kind) {
         case ControlKind::kAddressBook:
-        case ControlKind::kNodeWorkers: {
-            const bool nodes = header.kind == ControlKind::kAddressBook;
-            if (client.local_rank != 0 || !(nodes ? book_.take_nodes(packet) : book_.take_workers(packet)))
-                return false;
+            if (client.local_rank != 0 || !book_.take(packet)) return false;
             events_.book_grows();
             return true;
-        }
         case ControlKind::kGroupJoin: {
             GroupJoinPiece piece;
             if (bytes < sizeof piece) return false;

@@ -11,8 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "fabric/address_book.h"
+#include "fabric/shm/control.h"
 #include "service/group_table.h"
-#include "service/job_book.h"
 
 namespace longshore {
 
@@ -29,7 +30,7 @@ class NodeRanks {
         std::function<void()> book_grows;
     };
     NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
-              JobBook* book, Given given, Events events);
+              AddressBook* book, Given given, Events events);
     ~NodeRanks();
 
     // A connection, of another user perhaps: then it is closed.
@@ -59,7 +60,7 @@ class NodeRanks {
     const ServiceParameters& p_;
     NodeMemory memory_;
     GroupTable& groups_;
-    JobBook& book_;
+    AddressBook& book_;
     Given given_;
     Events events_;
     std::vector<std::unique_ptr<Client>> clients_;

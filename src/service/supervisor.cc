@@ -42,11 +42,11 @@ struct Service {
 
 class Supervisor {
   public:
-    explicit Supervisor(const ServiceParameters& parameters) : p_(parameters), book_(p_) {}
+    explicit Supervisor(const SupervisorParameters& parameters);
     bool start(ServiceReady* ready);
     int run(const Fd& starter);
-    // Where the network reaches this node's service processes.
-    std::span<const std::byte> own_workers() const { return own_workers_; }
+    // This node's, of the address book.
+    std::span<const std::byte> own_entry() const { return own_entry_; }
 
   private:
     bool make_memory();
@@ -56,6 +56,7 @@ class Supervisor {
     void reap_services();
     void accept_ranks();
     bool hear_workers(ServiceReady* ready);
+    bool make_entry(ServiceReady* ready);
     void tell_services();
     void turn_service(Service& service);
     void turn_port();
@@ -63,7 +64,7 @@ class Supervisor {
     void tell_leader(const char* text);
     void send_nodes(Service& service);
 
-    ServiceParameters p_;
+    const ServiceParameters p_;
     SocketName name_;
     Token token_{};
     Fd listener_, signals_, memory_file_, sight_file_;
@@ -72,15 +73,21 @@ class Supervisor {
     std::unique_ptr<GroupTable> groups_;
     std::vector<Fd> eventfds_;
     std::vector<Service> services_;
-    JobBook book_;
+    AddressBook book_;
     std::unique_ptr<NodeRanks> ranks_;
-    std::vector<std::byte> own_workers_;
-    std::unique_ptr<NodePort> port_;  // where others may come by TCP
+    NodeEntry entry_;
+    std::vector<std::byte> own_entry_;  // encoded
+    std::unique_ptr<NodePort> port_;    // where others may come by TCP
     std::vector<PlaceService> places_;
     std::vector<int> cpus_;
     uint32_t restarts_ = 0;
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
+
+Supervisor::Supervisor(const SupervisorParameters& parameters)
+    : p_(parameters.service), book_({p_.node_count, p_.service_count, p_.network != 0, p_.host_agents != 0}) {
+    entry_.agent.assign(parameters.agent, parameters.agent + parameters.agent_bytes);
+}
 
 void set_reason(char* out, const char* what) {
     snprintf(out, kReasonBytes, "%s: %s", what, strerror(errno));
@@ -139,6 +146,27 @@ bool Supervisor::start(ServiceReady* ready) {
     if (p_.network && !hear_workers(ready)) return false;
     ready->name = name_;
     ready->token = token_;
+    return make_entry(ready);
+}
+
+// What other nodes must know of this one. Its ranks read it in shared memory, and tell the others.
+bool Supervisor::make_entry(ServiceReady* ready) {
+    entry_.address.name = name_;
+    entry_.address.token = token_;
+    entry_.address.services = p_.service_count;
+    gethostname(entry_.address.host, sizeof entry_.address.host - 1);
+    own_entry_ = encode_entry(entry_);
+    static_assert(kEntryBytesMax <= kSightEntryBytesMax);
+    if (own_entry_.empty()) {
+        snprintf(
+            ready->reason, sizeof ready->reason,
+            "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES) or service "
+            "processes");
+        return false;
+    }
+    SightEntry& place = SightLayout::entry(sight_.data());
+    memcpy(sight_.data() + SightLayout::kEntryAt + sizeof place, own_entry_.data(), own_entry_.size());
+    place.bytes.store(static_cast<uint32_t>(own_entry_.size()), std::memory_order_release);
     return true;
 }
 
@@ -174,17 +202,13 @@ bool Supervisor::hear_workers(ServiceReady* ready) {
                                            : "a service process ended before it had reached the network");
             return false;
         }
-        append_address({buffer_ + sizeof report, report.bytes}, &own_workers_);
+        entry_.services.emplace_back(buffer_ + sizeof report, buffer_ + sizeof report + report.bytes);
         if (!aliases || report.aliases != 0) continue;
         aliases = false;
         memcpy(ready->reason, report.reason, sizeof ready->reason);
     }
     ready->aliases = aliases;
-    if (own_workers_.size() <= kWorkersBytesMax) return true;
-    snprintf(ready->reason, sizeof ready->reason,
-             "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES) or service "
-             "processes");
-    return false;
+    return true;
 }
 
 bool Supervisor::start_service(uint16_t s) {
@@ -381,12 +405,13 @@ bool is_possible(const ServiceParameters& p) {
 int run_supervisor() {
     SupervisorParameters parameters;
     Starter starter;
-    if (!starter.read_parameters(&parameters, sizeof parameters) || !is_possible(parameters.service))
+    if (!starter.read_parameters(&parameters, sizeof parameters) || !is_possible(parameters.service) ||
+        parameters.agent_bytes > sizeof parameters.agent)
         return 2;
     ServiceReady ready;
-    Supervisor supervisor(parameters.service);
+    Supervisor supervisor(parameters);
     ready.ok = supervisor.start(&ready);
-    return starter.tell(ready, supervisor.own_workers()) && ready.ok ? supervisor.run(starter.pipe()) : 1;
+    return starter.tell(ready, supervisor.own_entry()) && ready.ok ? supervisor.run(starter.pipe()) : 1;
 }
 
 }  // namespace longshore

@@ -25,6 +25,7 @@ struct SharedState {
 struct JobOptions {
     uint32_t ranks = 4, nodes = 0, services = 1;
     bool strided = false, cooperative = true, inaccessible = false;
+    bool tcp = false;  // between emulated nodes
     uint32_t limit_s = 5;
     std::string service_path;
     ls_memory_mode memory_mode = LS_MEMORY_AUTO;
@@ -51,6 +52,7 @@ class RankClient {
     const ls_host* host = nullptr;  // of the options
     // What this rank hears of what all have given, each so many bytes, may be made another thing.
     std::function<void(std::byte* all, size_t bytes)> tamper;
+    size_t heard_max = 0;  // bytes that this rank has heard of all others in one exchange, at most
 
   private:
     int start_exchange(const void* in, void* out, size_t bytes);

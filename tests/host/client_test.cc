@@ -237,6 +237,29 @@ INSTANTIATE_TEST_SUITE_P(
                             staged(with(4, 2, 1, false, false, true), LS_STAGED_HIERARCHICAL)}),
     [](const auto& variant) { return std::string(variant.param.name); });
 
+// Nodes of two, one and two ranks that TCP joins: each entry of the address book comes in slices, and nobody
+// hears more at a time than it may.
+TEST(Attach, UnevenNodesLearnWhereTcpReachesEachOther) {
+    JobOptions options = with(5, 3, 2);
+    options.tcp = true;
+    Job job(options, [](RankClient& c) {
+        if (!c.attach()) {
+            fprintf(stderr, "  %s\n", c.error().c_str());
+            return 1;
+        }
+        NEED(c.heard_max <= 16 * 5 + 1024 * 3);
+        ls_surroundings around{};
+        ls_look_around(c.context, &around);
+        NEED(around.joined_by == ls_surroundings::LS_JOINED_BY_TCP);
+        NEED(c.make_group());
+        const int rc = every_collective(c, 3);
+        c.barrier();
+        return rc;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+
 ls_arguments allgather(const std::vector<uint8_t>& send, std::vector<uint8_t>* recv, ls_algorithm algorithm) {
     ls_arguments a{};
     a.collective = LS_ALLGATHER;
@@ -267,11 +290,12 @@ TEST(Wait, WhatWasPromisedIsDone) {
     EXPECT_TRUE(job.passed());
 }
 
-// How often the service process of the job was seen out of the idle class while it moved the blocks of ranks that all
-// compute, or 0 and an error.
+// How often the service process of the job was seen out of the idle class while it moved the blocks of ranks
+// that all compute, or 0 and an error.
 int looks_raised(RankClient& c, int* raised) {
     NEED(c.make_group());
-    // That of the job before may still be ending, and this one hears of its place after all ranks have attached.
+    // That of the job before may still be ending, and this one hears of its place after all ranks have
+    // attached.
     std::vector<pid_t> services = find_services("sp");
     for (int looks = 0; looks < 10'000; ++looks, services = find_services("sp")) {
         if (services.size() == 1 && sched_getscheduler(services[0]) == SCHED_IDLE) break;
@@ -302,7 +326,8 @@ int looks_raised(RankClient& c, int* raised) {
     return 0;
 }
 
-// As many ranks as cores, none of which waits: a service process moves their blocks in time that nobody wants.
+// As many ranks as cores, none of which waits: a service process moves their blocks in time that nobody
+// wants.
 TEST(Wait, NobodyWhoComputesLosesACore) {
     const auto ranks = static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
     if (ranks < 2 || ranks > kRanksMax) GTEST_SKIP() << "not so many ranks as cores";

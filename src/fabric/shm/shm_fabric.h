@@ -25,12 +25,6 @@ struct NodeAddress {
     uint16_t services = 0;
     char host[64] = {};  // for the user
 };
-// As another rank tells it: its texts end, and the node has as many service processes as every node of the
-// job.
-inline bool is_sound(const NodeAddress& address, uint32_t services) {
-    return address.services == services && address.name.text[sizeof address.name.text - 1] == 0 &&
-           address.host[sizeof address.host - 1] == 0;
-}
 
 struct ShmFabricOptions {
     NodeMemory memory;

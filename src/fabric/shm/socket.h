@@ -20,6 +20,10 @@ using Token = std::array<uint8_t, 16>;
 
 // A name nobody can guess, and a secret.
 bool make_secret(SocketName* name, Token* token);
+// Its 12 bytes that nobody can guess, and back. False: not such a name.
+using NameBytes = std::array<uint8_t, 12>;
+bool pack_name(const SocketName& name, NameBytes* bytes);
+SocketName unpack_name(const NameBytes& bytes);
 // Where service process `service` of the node whose supervisor listens at `name` listens itself.
 SocketName service_socket_name(const SocketName& name, uint16_t service);
 
