@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "fabric/address_book.h"
+#include "fabric/descriptors.h"
 #include "fabric/network.h"
 #include "service/placement.h"
 #include "service/service_loop.h"
@@ -271,6 +272,7 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
 int run_service_process() {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit();
     Control control(kServiceControlFd);
     StartService start;
     std::vector<Fd> descriptors;

@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "fabric/descriptors.h"
 #include "fabric/network.h"
 #include "fabric/tcp/node_port.h"
 #include "service/group_table.h"
@@ -49,6 +50,7 @@ class Supervisor {
     std::span<const std::byte> own_entry() const { return own_entry_; }
 
   private:
+    std::string lacks_descriptors() const;
     bool make_memory();
     void open_to_ranks();
     bool start_service(uint16_t s);
@@ -108,12 +110,32 @@ bool Supervisor::make_memory() {
     return true;
 }
 
+// Empty, or why this process or the service processes, who may have as many as this one, cannot have all the
+// descriptors that they may come to need. Better no job than one that waits for connections that nobody can make.
+std::string Supervisor::lacks_descriptors() const {
+    const uint64_t limit = raise_descriptor_limit();
+    const uint64_t own = descriptors_of_supervisor(p_.rank_count, p_.service_count);
+    if (own > limit) return too_few_descriptors("the supervisor of the service processes", limit, own);
+    // What UCX needs nobody knows.
+    const NetworkSettings& network = p_.network_settings;
+    const bool maybe_ucx = network.choice != NetworkChoice::kTcp && has_rdma_device();
+    const bool by_tcp = p_.network && may_use_tcp(network, p_.host_agents != 0);
+    if (p_.network && (!by_tcp || maybe_ucx)) return "";
+    const uint64_t needed = descriptors_of_service(p_.node_count, p_.service_count, by_tcp);
+    return needed > limit ? too_few_descriptors("a service process", limit, needed) : "";
+}
+
 bool Supervisor::start(ServiceReady* ready) {
     const auto fail = [&](const char* what) {
         set_reason(ready->reason, what);
         return false;
     };
     cpus_ = reset_affinity();
+    const std::string too_few = lacks_descriptors();
+    if (!too_few.empty()) {
+        snprintf(ready->reason, sizeof ready->reason, "%s", too_few.c_str());
+        return false;
+    }
     if (!make_secret(&name_, &token_)) return fail("no random numbers");
     listener_ = listen_at(name_);
     if (!listener_) return fail("cannot listen");

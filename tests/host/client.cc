@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -73,6 +74,10 @@ void RankClient::barrier() {
 }
 
 bool RankClient::attach() {
+    if (options_.files_hard != 0 && rank == 0) {
+        const rlimit files{options_.files_soft, options_.files_hard};
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     ls_options o{};
     o.service_count = options_.services;
     o.service_reads_max = 4;

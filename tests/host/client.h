@@ -28,6 +28,8 @@ struct JobOptions {
     bool tcp = false;  // between emulated nodes
     uint32_t limit_s = 5;
     std::string service_path;
+    uint64_t files_soft = 0,
+             files_hard = 0;  // limits of open files for the first rank and what it starts; 0: as they are
     ls_memory_mode memory_mode = LS_MEMORY_AUTO;
     uint64_t staging_bytes = 0;
     ls_algorithm algorithm = LS_DIRECT;  // of all that is run()

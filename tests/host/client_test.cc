@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -255,6 +256,45 @@ TEST(Attach, UnevenNodesLearnWhereTcpReachesEachOther) {
         const int rc = every_collective(c, 3);
         c.barrier();
         return rc;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+
+// A job whose service processes may not have the descriptors that they need does not begin, and says what to
+// do.
+TEST(Attach, TooFewDescriptorsAreOneClearError) {
+    JobOptions options = with(4, 4, 2);
+    options.tcp = true;
+    options.files_soft = options.files_hard = 140;
+    Job job(options, [](RankClient& c) {
+        NEED(!c.attach());
+        NEED(c.error().find("a service process needs up to 148 open files") != std::string::npos);
+        NEED(c.error().find("RLIMIT_NOFILE) is 140: raise it") != std::string::npos);
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+
+// The soft limit is no obstacle: who needs more takes it.
+TEST(Attach, ServiceProcessesRaiseTheirLimitOfOpenFiles) {
+    JobOptions options = with(2, 0, 1);
+    options.files_soft = 80, options.files_hard = 1000;
+    Job job(options, [](RankClient& c) {
+        NEED(c.attach());
+        c.barrier();
+        if (c.rank != 0) return 0;
+        uint32_t looked_at = 0;
+        for (const pid_t pid : find_services("")) {
+            rlimit files{};
+            NEED(prlimit(pid, RLIMIT_NOFILE, nullptr, &files) == 0);
+            if (files.rlim_max != 1000) continue;
+            NEED(files.rlim_cur == 1000);
+            ++looked_at;
+        }
+        NEED(looked_at == 2);
+        return 0;
     });
     EXPECT_TRUE(job.passed());
     EXPECT_TRUE(wait_until_gone(5));

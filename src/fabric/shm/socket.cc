@@ -176,7 +176,11 @@ Io receive_packet(const Fd& socket, void* buffer, size_t capacity, size_t* count
             taken.emplace_back(fd);
         }
     }
-    if (got == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Io::kClosed;
+    if (got == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+        const bool no_room = (message.msg_flags & MSG_CTRUNC) != 0 && taken.size() < kDescriptorsMax;
+        errno = got == 0 ? 0 : no_room ? EMFILE : EMSGSIZE;
+        return Io::kClosed;
+    }
     *count = static_cast<size_t>(got);
     if (descriptors != nullptr) *descriptors = std::move(taken);
     return Io::kOk;

@@ -101,6 +101,10 @@ void Door::accept() {
         size_t bytes = 0;
         std::vector<Fd> sockets;
         const Io io = receive_packet(streams_, &word, sizeof word, &bytes, &sockets);
+        if (io == Io::kClosed && errno == EMFILE) {
+            owner_.on_full();
+            continue;
+        }
         if (io == Io::kClosed) return streams_.reset();  // the supervisor has gone
         if (io == Io::kAgain) return;
         if (sockets.empty()) continue;

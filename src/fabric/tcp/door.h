@@ -34,6 +34,8 @@ class Door {
         virtual void take_in(const Met& met, Stream stream) = 0;
         // What open() began has come to nothing.
         virtual void on_failed(ServiceAddress peer, StreamKind kind, int error) = 0;
+        // There is no descriptor left for a stream. Whoever has connected will do so again.
+        virtual void on_full() = 0;
         // Somebody who is not of the job, or does not keep to the handshake.
         virtual void refuse(const char* what) = 0;
     };

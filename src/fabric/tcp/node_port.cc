@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fabric/descriptors.h"
 #include "fabric/tcp/wire.h"
 
 namespace longshore {
@@ -112,11 +113,23 @@ void NodePort::turn() {
     std::erase_if(strangers_, [this](Stranger& stranger) { return !advance(stranger); });
 }
 
+// Who has connected and cannot be taken would end every wait at once. As long as there is no descriptor for it, it
+// is looked at each kTurnNs.
+void NodePort::set_full(bool full) {
+    if (full && !std::exchange(told_full_, true))
+        problem_ = no_descriptor_left("the supervisor of the service processes");
+    if (full == full_) return;
+    full_ = full;
+    epoll_event event{};
+    if (!full) event.events = EPOLLIN;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+}
+
 void NodePort::accept() {
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
         Stranger stranger;
         stranger.socket = Fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!stranger.socket) return;
+        if (!stranger.socket) return set_full(errno == EMFILE || errno == ENFILE);
         stranger.since_ns = now_ns();
         // Most have said it by now.
         if (!advance(stranger)) continue;

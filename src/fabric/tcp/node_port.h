@@ -31,13 +31,13 @@ class NodePort {
     // Takes who has connected, and gives away who has said where to.
     void turn();
     // Whether somebody waits whom no event may end: turn() is to be called within kTurnNs.
-    bool busy() const { return !strangers_.empty(); }
+    bool busy() const { return !strangers_.empty() || full_; }
     static constexpr uint64_t kTurnNs = 10'000'000;
     // Since no service process wants to be reached (PortShare::close).
     bool is_closed() const { return !listener_; }
 
     uint64_t refused() const { return refused_; }
-    // Once, of the first that was refused; else empty.
+    // Once, of the first that was refused, or had to wait for a descriptor; else empty.
     std::string take_problem();
 
   private:
@@ -52,6 +52,7 @@ class NodePort {
     void accept();
     bool advance(Stranger& stranger);
     bool refuse();
+    void set_full(bool full);
 
     Fd epoll_, listener_;
     const uint16_t port_;
@@ -59,6 +60,7 @@ class NodePort {
     std::vector<Stranger> strangers_;  // oldest first
     uint64_t refused_ = 0;
     bool told_ = false;
+    bool full_ = false, told_full_ = false;  // there was no descriptor for the next: it is not waited for
     std::string problem_;
 };
 

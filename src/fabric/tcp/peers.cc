@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fabric/descriptors.h"
 #include "fabric/tcp/peer.h"
 
 namespace longshore {
@@ -34,6 +35,10 @@ std::string TcpFabric::name_of(const Peer& peer) const {
 void TcpFabric::refuse(const char* what) {
     ++counters_.refused;
     if (!std::exchange(told_refused_, true)) problem_ = std::string("refused ") + what;
+}
+
+void TcpFabric::on_full() {
+    if (!std::exchange(told_full_, true)) problem_ = no_descriptor_left("a service process");
 }
 
 // --- Connecting. Both may begin at the same time: then the stream stays that was opened by the one whose
@@ -76,6 +81,7 @@ void TcpFabric::on_failed(ServiceAddress at, StreamKind kind, int error) {
                                                   : peer.state == Peer::State::kConnected && !peer.data;
     if (!wanted) return;
     peer.dial_error = error;
+    if (error == EMFILE || error == ENFILE) on_full();
     uint64_t wait_ns = 0;
     if (kind == StreamKind::kData || ++peer.next_address >= peer.addresses.size()) {
         if (kind == StreamKind::kTalk) peer.next_address = 0;
@@ -213,7 +219,9 @@ void TcpFabric::break_off(Peer& peer, const std::string& why) {
 
 void TcpFabric::lose(Peer& peer) {
     if (problem_.empty())
-        problem_ = peer.state == Peer::State::kConnecting
+        problem_ = peer.state == Peer::State::kConnecting && peer.dial_error == EMFILE
+                       ? name_of(peer) + " cannot be reached: " + no_descriptor_left("a service process")
+                   : peer.state == Peer::State::kConnecting
                        ? name_of(peer) + " cannot be reached: " + strerror(peer.dial_error) +
                              " (a firewall? see LONGSHORE_NETWORK_PORTS and LONGSHORE_NETWORK_INTERFACES)"
                        : name_of(peer) + " is gone, and none has taken its place";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fabric/descriptors.h"
 #include "fabric/tcp/peer.h"
 
 namespace longshore {
@@ -61,6 +62,14 @@ std::unique_ptr<TcpFabric> TcpFabric::create(NetworkOptions options, TcpEnd end,
     }
     uint64_t peers = 1;
     for (const NodeAddress& node : options.nodes) peers += node.services;
+    // A supervisor that did not know that it would be TCP has not looked.
+    const uint64_t limit = raise_descriptor_limit();
+    const uint64_t needed = descriptors_of_service(static_cast<uint32_t>(options.nodes.size()),
+                                                   options.nodes.front().services, true);
+    if (needed > limit) {
+        *error = too_few_descriptors("a service process", limit, needed);
+        return nullptr;
+    }
     std::unique_ptr<TcpFabric> fabric(
         new TcpFabric(std::move(options), std::move(end), std::move(local), std::move(epoll)));
     Door::Options door;

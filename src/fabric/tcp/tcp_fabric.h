@@ -75,6 +75,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     void take_in(const Door::Met& met, Stream stream) override;
     void on_failed(ServiceAddress peer, StreamKind kind, int error) override;
     void refuse(const char* what) override;
+    void on_full() override;
 
     bool turn();
     void take_events();
@@ -153,7 +154,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     uint64_t turned_ns_ = 0, looked_ns_ = 0;
     bool connecting_ = false;  // some peer is to be dialed again soon
     std::string problem_;
-    bool told_refused_ = false;
+    bool told_refused_ = false, told_full_ = false;
 };
 
 }  // namespace longshore

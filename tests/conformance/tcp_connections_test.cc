@@ -1,0 +1,183 @@
+// Streams of the fabric over TCP: when they are made, and what becomes of them where there is no descriptor
+// for them.
+#include <dirent.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "fabric/descriptors.h"
+#include "tcp_world.h"
+
+namespace longshore::test {
+namespace {
+
+constexpr ServiceAddress kA{NodeId{0}, ServiceId{0}}, kB{NodeId{1}, ServiceId{0}},
+    kC{NodeId{1}, ServiceId{1}};
+
+// Sockets of this process that TCP has connected; both ends of a stream are here.
+size_t streams() {
+    size_t ends = 0;
+    DIR* const all = opendir("/proc/self/fd");
+    while (const dirent* entry = readdir(all)) {
+        sockaddr_storage peer;
+        socklen_t bytes = sizeof peer;
+        const int fd = atoi(entry->d_name);
+        if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0 &&
+            (peer.ss_family == AF_INET || peer.ss_family == AF_INET6))
+            ++ends;
+    }
+    closedir(all);
+    return ends / 2;
+}
+
+// The next descriptor would be this one.
+rlim_t next_descriptor() {
+    const Fd next(dup(0));
+    return static_cast<rlim_t>(next.get());
+}
+
+class TcpConnections : public testing::Test {
+  protected:
+    ~TcpConnections() override { setrlimit(RLIMIT_NOFILE, &before_); }
+    void allow_descriptors(rlim_t count) {
+        const rlimit files{count, before_.rlim_max};
+        ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+    }
+    bool turn_until(const std::function<bool()>& done, std::chrono::seconds limit = std::chrono::seconds(5)) {
+        const auto end = std::chrono::steady_clock::now() + limit * slowness();
+        while (!done()) {
+            if (std::chrono::steady_clock::now() > end) return false;
+            for (const ServiceAddress at : {kA, kB, kC}) {
+                FabricEvent events[8];
+                const size_t count = world_.fabric(at).poll(events, 0);
+                for (size_t i = 0; i < count; ++i) messages_ += events[i].kind == FabricEvent::Kind::kMessage;
+                const std::string problem = world_.fabric(at).take_problem();
+                if (!problem.empty()) problems_ += problem + "\n";
+            }
+        }
+        return true;
+    }
+    bool send(ServiceAddress from, ServiceAddress to) {
+        const uint32_t before = messages_;
+        std::byte byte{};
+        return turn_until([&] {
+                   return world_.fabric(from).send(to, {&byte, 1}) == Post::kAccepted;
+               }) &&
+               turn_until([&] { return messages_ > before; });
+    }
+    void turn_for(std::chrono::milliseconds time) {
+        const auto end = std::chrono::steady_clock::now() + time;
+        turn_until([&] { return std::chrono::steady_clock::now() > end; });
+    }
+    const rlimit before_ = [] {
+        rlimit files{};
+        getrlimit(RLIMIT_NOFILE, &files);
+        return files;
+    }();
+    TcpWorld world_{false, false, 20'000'000'000};
+    uint32_t messages_ = 0;
+    std::string problems_;
+};
+
+TEST_F(TcpConnections, AreMadeWhenThereIsSomethingToSay) {
+    turn_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(streams(), 0u);
+    ASSERT_TRUE(send(kA, kB));
+    ASSERT_TRUE(turn_until([] { return streams() == 2; })) << "one to talk, one for data";
+    turn_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(streams(), 2u);
+    ASSERT_TRUE(send(kB, kA));
+    EXPECT_EQ(streams(), 2u) << "both directions share them";
+    ASSERT_TRUE(send(kA, kC));
+    ASSERT_TRUE(turn_until([] { return streams() == 4; }));
+}
+
+TEST_F(TcpConnections, WhoHasNoDescriptorToConnectTellsAndDoesSoLater) {
+    allow_descriptors(next_descriptor());
+    std::byte byte{};
+    world_.fabric(kA).send(kB, {&byte, 1});
+    EXPECT_NE(world_.fabric(kA).take_problem().find("RLIMIT_NOFILE"), std::string::npos);
+    allow_descriptors(before_.rlim_cur);
+    EXPECT_TRUE(send(kA, kB));
+}
+
+TEST_F(TcpConnections, WhoHasNoDescriptorToBeConnectedTellsAndIsLater) {
+    std::byte byte{};
+    world_.fabric(kA).send(kB, {&byte, 1});
+    for (int i = 0; i < 10; ++i) {  // until the port of its node has handed the stream on
+        FabricEvent events[8];
+        world_.fabric(kA).poll(events, 0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    allow_descriptors(next_descriptor());
+    FabricEvent events[8];
+    world_.fabric(kB).poll(events, 0);
+    EXPECT_NE(world_.fabric(kB).take_problem().find("RLIMIT_NOFILE"), std::string::npos);
+    allow_descriptors(before_.rlim_cur);
+    EXPECT_TRUE(send(kA, kB));
+}
+
+// Nobody is kept busy by one who cannot be let in.
+TEST(PortWithoutDescriptors, TellsAndSleepsAndLetsThemInLater) {
+    rlimit before{};
+    getrlimit(RLIMIT_NOFILE, &before);
+    std::string error;
+    const std::unique_ptr<NodePort> port = NodePort::open(0, 0, 1, &error);
+    ASSERT_TRUE(port) << error;
+    const PortShare share = port->share(ServiceId{0});
+    const Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(share.port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    std::byte preface[kPrefaceBytes];
+    encode_preface(ServiceId{0}, preface);
+    ASSERT_EQ(write(client.get(), preface, sizeof preface), static_cast<ssize_t>(sizeof preface));
+    const auto is_readable = [&] {
+        pollfd port_ready{port->fd(), POLLIN, 0};
+        return poll(&port_ready, 1, 100) == 1;
+    };
+    ASSERT_TRUE(is_readable());
+    const rlimit none{next_descriptor(), before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    port->turn();
+    EXPECT_NE(port->take_problem().find("RLIMIT_NOFILE"), std::string::npos);
+    EXPECT_FALSE(is_readable());
+    EXPECT_TRUE(port->busy()) << "it is to be looked at again";
+    port->turn();
+    EXPECT_EQ(port->take_problem(), "") << "once is enough";
+    setrlimit(RLIMIT_NOFILE, &before);
+    port->turn();
+    port->turn();
+    EXPECT_FALSE(port->busy());
+    char word;
+    size_t bytes = 0;
+    std::vector<Fd> sockets;
+    EXPECT_EQ(receive_packet(share.streams, &word, sizeof word, &bytes, &sockets), Io::kOk);
+    EXPECT_EQ(sockets.size(), 1u);
+}
+
+TEST(Descriptors, AreRaisedToTheHardLimit) {
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    const rlimit fewer{files.rlim_max / 2, files.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &fewer), 0);
+    EXPECT_EQ(raise_descriptor_limit(), files.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// With 1,024 nodes: two streams for each of 1,023 others, four for itself, strangers and what every process
+// has.
+TEST(Descriptors, AreCountedAsTheyAreUsed) {
+    EXPECT_EQ(descriptors_of_service(1024, 1, true), 2u * 1023 + 4 + 128);
+    EXPECT_EQ(descriptors_of_service(1024, 2, true), 2u * 2046 + 8 + 128);
+    EXPECT_EQ(descriptors_of_service(4, 1, false), 3u * 3 + 4 + 128);
+    EXPECT_EQ(descriptors_of_supervisor(32, 1), 64u + 4 + 128);
+}
+
+}  // namespace
+}  // namespace longshore::test
