@@ -33,6 +33,9 @@ struct NetworkOptions {
     bool aliases = false;  // of that memory: bytes go from host to host, past service processes
 };
 
+// Service processes of other nodes.
+uint64_t count_others(const NetworkOptions& options);
+
 // A service process's part of its node's TCP port (fabric/tcp/node_port.h).
 struct PortShare {
     Fd streams;  // on which connections come to it

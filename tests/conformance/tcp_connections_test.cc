@@ -1,6 +1,7 @@
 // Streams of the fabric over TCP: when they are made, and what becomes of them where there is no descriptor
 // for them.
 #include <dirent.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 
@@ -17,9 +18,9 @@ namespace {
 constexpr ServiceAddress kA{NodeId{0}, ServiceId{0}}, kB{NodeId{1}, ServiceId{0}},
     kC{NodeId{1}, ServiceId{1}};
 
-// Sockets of this process that TCP has connected; both ends of a stream are here.
-size_t streams() {
-    size_t ends = 0;
+// Sockets of this process that TCP has connected.
+template <class Body>
+void for_each_stream_end(const Body& body) {
     DIR* const all = opendir("/proc/self/fd");
     while (const dirent* entry = readdir(all)) {
         sockaddr_storage peer;
@@ -27,9 +28,15 @@ size_t streams() {
         const int fd = atoi(entry->d_name);
         if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0 &&
             (peer.ss_family == AF_INET || peer.ss_family == AF_INET6))
-            ++ends;
+            body(fd);
     }
     closedir(all);
+}
+
+// Both ends of each are here.
+size_t streams() {
+    size_t ends = 0;
+    for_each_stream_end([&](int) { ++ends; });
     return ends / 2;
 }
 
@@ -77,7 +84,8 @@ class TcpConnections : public testing::Test {
         getrlimit(RLIMIT_NOFILE, &files);
         return files;
     }();
-    TcpWorld world_{false, false, 20'000'000'000};
+    static constexpr int kLimitS = 20;
+    TcpWorld world_{false, false, kLimitS * 1'000'000'000ull};
     uint32_t messages_ = 0;
     std::string problems_;
 };
@@ -168,6 +176,44 @@ TEST(Descriptors, AreRaisedToTheHardLimit) {
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &fewer), 0);
     EXPECT_EQ(raise_descriptor_limit(), files.rlim_max);
     setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// Of both ends of the streams between two service processes those of talk ask, and late.
+TEST_F(TcpConnections, OnlyTheStreamOfTalkAsksWhetherThePeerIsThere) {
+    ASSERT_TRUE(send(kA, kB));
+    ASSERT_TRUE(turn_until([] { return streams() == 2; }));
+    turn_for(std::chrono::milliseconds(50));
+    int asking = 0, silent = 0;
+    for_each_stream_end([&](int fd) {
+        int on = 0, idle_s = 0, timeout_ms = 0;
+        socklen_t bytes = sizeof on;
+        getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &bytes);
+        getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, &bytes);
+        getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &bytes);
+        on != 0 ? ++asking : ++silent;
+        EXPECT_EQ(idle_s, 4 * kLimitS * slowness());
+        EXPECT_EQ(timeout_ms, 5000 * kLimitS * slowness());
+    });
+    EXPECT_EQ(asking, 2);
+    EXPECT_EQ(silent, 2);
+}
+
+TEST(ProbeTimes, BoundWhatIsSentInASecond) {
+    constexpr uint64_t kSecond = 1'000'000'000, kLimit = 5 * kSecond;
+    for (const uint64_t peers : {1, 10, 1023, 4092, 65534, 1 << 20}) {
+        const ProbeTimes kernel = probe_times_of_kernel(kLimit, peers);
+        const ProbeTimes process = probe_times_of_process(kLimit, peers);
+        EXPECT_LE(peers * kSecond / kernel.idle_ns, kProbesPerSecond);
+        EXPECT_LE(peers * kSecond / process.idle_ns, kProbesPerSecond);
+        EXPECT_GE(kernel.silence_ns, kernel.idle_ns + 2 * kernel.step_ns) << "one lost probe ends nothing";
+        EXPECT_GE(process.silence_ns, process.idle_ns + 2 * process.step_ns);
+    }
+    // With 1,024 nodes of one service process a dead link is noticed as soon as with two.
+    EXPECT_EQ(probe_times_of_kernel(kLimit, 1).silence_ns, 25 * kSecond);
+    EXPECT_EQ(probe_times_of_kernel(kLimit, 1023).silence_ns, 25 * kSecond);
+    EXPECT_EQ(probe_times_of_kernel(kLimit, 4092).silence_ns, kSecond * 4592 / 100);
+    EXPECT_EQ(probe_times_of_process(kLimit, 1).silence_ns, 30 * kSecond);
+    EXPECT_EQ(probe_times_of_process(kLimit, 1023).silence_ns, 3 * kSecond * 1023 / 100);
 }
 
 // With 1,024 nodes: two streams for each of 1,023 others, four for itself, strangers and what every process

@@ -74,8 +74,8 @@ void Door::open(const Hello& hello, const TcpAddress& address, uint16_t port) {
     const socklen_t bytes = socket_address(address, port, &to);
     knock->socket = Fd(socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int fd = knock->socket.get();
-    const bool data = hello.kind == StreamKind::kData;
-    if (fd >= 0) set_up_stream(fd, options_.limit_ns, data ? options_.buffer_bytes : 0);
+    if (fd >= 0) set_up_stream(fd, options_.probes);
+    if (fd >= 0 && hello.kind == StreamKind::kData) set_up_for_data(fd, options_.buffer_bytes);
     if (fd < 0 || !draw_nonce(&knock->met.hello.nonce) ||
         (connect(fd, reinterpret_cast<sockaddr*>(&to), bytes) != 0 && errno != EINPROGRESS))
         return owner_.on_failed(hello.to, hello.kind, errno);
@@ -115,7 +115,7 @@ void Door::accept() {
             end(static_cast<size_t>(std::find_if(knocks_.begin(), knocks_.end(), is_stranger) -
                                     knocks_.begin()),
                 true);
-        set_up_stream(socket.get(), options_.limit_ns, 0);
+        set_up_stream(socket.get(), options_.probes);
         auto knock = std::make_unique<Knock>();
         const NodeAddress& own = (*options_.nodes)[options_.self.node.value];
         knock->stream = tls_ ? Stream(std::move(socket), *tls_, false, own.token) : Stream(std::move(socket));
@@ -296,8 +296,7 @@ bool Door::take_proof(Knock& knock) {
     if (!same_proof(proof, prove(own.token, Role::kConnects, own.name, knock.hello, knock.challenge)))
         return refuse("a stream of somebody who does not know the job's token");
     if (!owner_.admit(knock.met)) return false;
-    if (knock.met.hello.kind == StreamKind::kData)
-        set_up_stream(knock.stream.fd(), options_.limit_ns, options_.buffer_bytes);
+    if (knock.met.hello.kind == StreamKind::kData) set_up_for_data(knock.stream.fd(), options_.buffer_bytes);
     std::array<std::byte, kWelcomeBytes> welcome;
     encode_welcome(welcome);
     return say(knock, welcome) && knock.out_bytes == 0;

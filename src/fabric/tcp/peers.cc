@@ -212,8 +212,9 @@ void TcpFabric::break_off(Peer& peer, const std::string& why) {
         ++counters_.refused;
         problem_ = name_of(peer) + " " + why + ": the connection is closed";
     } else if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
-        problem_ = name_of(peer) + " has not answered for five times as long as LONGSHORE_LIMIT_S says (" +
-                   strerror(error) + ")";
+        problem_ = name_of(peer) + " has not answered for " +
+                   std::to_string(probes_.silence_ns / 1'000'000'000) + " s (" + strerror(error) +
+                   "; see LONGSHORE_LIMIT_S)";
     }
 }
 

@@ -29,6 +29,7 @@ bool TcpEnd::open(const NetworkSettings& settings, PortShare of_port, std::strin
 TcpFabric::TcpFabric(NetworkOptions options, TcpEnd end, std::unique_ptr<ShmFabric> local, Fd epoll)
     : options_(std::move(options)),
       ahead_window_(ahead_window(options_)),
+      probes_(probe_times_of_kernel(options_.limit_ns, count_others(options_))),
       local_(std::move(local)),
       end_(std::move(end)),
       epoll_(std::move(epoll)),
@@ -76,6 +77,7 @@ std::unique_ptr<TcpFabric> TcpFabric::create(NetworkOptions options, TcpEnd end,
     door.self = fabric->options_.self;
     door.incarnation = fabric->options_.incarnation;
     door.nodes = &fabric->options_.nodes;
+    door.probes = fabric->probes_;
     door.limit_ns = fabric->options_.limit_ns;
     door.tls = fabric->options_.tls;
     door.buffer_bytes = static_cast<int>(std::clamp(kBuffersBytes / peers, kBufferMin, kBufferMax));

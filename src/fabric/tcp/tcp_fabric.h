@@ -136,6 +136,7 @@ class TcpFabric : public Fabric, private Door::Owner {
 
     NetworkOptions options_;
     const uint64_t ahead_window_;
+    const ProbeTimes probes_;
     std::unique_ptr<ShmFabric> local_;
     TcpEnd end_;
     Fd epoll_;
