@@ -111,7 +111,8 @@ bool Supervisor::make_memory() {
 }
 
 // Empty, or why this process or the service processes, who may have as many as this one, cannot have all the
-// descriptors that they may come to need. Better no job than one that waits for connections that nobody can make.
+// descriptors that they may come to need. Better no job than one that waits for connections that nobody can
+// make.
 std::string Supervisor::lacks_descriptors() const {
     const uint64_t limit = raise_descriptor_limit();
     const uint64_t own = descriptors_of_supervisor(p_.rank_count, p_.service_count);
@@ -387,8 +388,7 @@ int Supervisor::run(const Fd& starter) {
         ready.clear();
         ready.push_back({listener_.get(), POLLIN, 0});
         ready.push_back({signals_.get(), POLLIN, 0});
-        const size_t ranks_begin = ready.size();
-        ranks_->watch(&ready);
+        ready.push_back({ranks_->fd(), POLLIN, 0});
         const size_t ranks_end = ready.size();
         for (const Service& service : services_) {
             const short wanted = service.queue.empty() ? POLLIN : POLLIN | POLLOUT;
@@ -405,7 +405,7 @@ int Supervisor::run(const Fd& starter) {
         for (size_t s = 0; s < services_.size(); ++s) {
             if (ready[ranks_end + s].revents != 0) turn_service(services_[s]);
         }
-        ranks_->turn(std::span(ready).subspan(ranks_begin, ranks_end - ranks_begin));
+        ranks_->turn();
         if (ready[0].revents != 0) accept_ranks();
         const bool given_up = ready.size() > ranks_end + services_.size() + 1 && ready.back().revents != 0;
         if (ranks_->attached_now() == 0 &&

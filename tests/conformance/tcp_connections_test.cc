@@ -198,6 +198,77 @@ TEST_F(TcpConnections, OnlyTheStreamOfTalkAsksWhetherThePeerIsThere) {
     EXPECT_EQ(silent, 2);
 }
 
+// A service process of a job of so many nodes, alone: the port of a neighbour refuses it, and another service
+// process of its own node is not there yet, so that something is to be tried again all the time.
+class Alone {
+  public:
+    explicit Alone(uint32_t nodes) {
+        NodeLimits limits;
+        limits.ranks_max = limits.records_max = 1;
+        limits.services_max = kServices;
+        limits.arena_bytes = limits.claims_bytes = limits.groups_bytes = 4096;
+        const uint64_t bytes = NodeLayout::of(limits).total_bytes;
+        mapping_ = Mapping::anonymous(bytes);
+        ShmFabricOptions local;
+        local.memory = NodeMemory::create(mapping_.data(), limits, kA.node, nodes, 1, kServices);
+        local.self = kA;
+        local.nodes.resize(nodes);
+        for (NodeAddress& node : local.nodes) node.services = kServices;
+        make_secret(&local.nodes[0].name, &local.nodes[0].token);
+        for (int s = 0; s < kServices; ++s)
+            local.doorbells.emplace_back(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        NetworkOptions network;
+        network.memory = local.memory;
+        network.self = kA;
+        network.nodes = local.nodes;
+        network.limit_ns = local.limit_ns = 20'000'000'000;
+        TcpAddress here;
+        here.bytes[0] = 127, here.bytes[3] = 1;
+        constexpr uint16_t kNobody = 1;
+        network.book.assign(nodes, {kServices, encode_addresses(std::span(&here, 1), kNobody)});
+        std::string error;
+        port_ = NodePort::open(0, 0, kServices, &error);
+        TcpEnd end;
+        NetworkSettings settings;
+        strcpy(settings.interfaces, "lo");
+        EXPECT_TRUE(end.open(settings, port_->share(kA.service), &error)) << error;
+        fabric_ = TcpFabric::create(std::move(network), std::move(end),
+                                    ShmFabric::create(std::move(local), &error), &error);
+        EXPECT_TRUE(fabric_) << error;
+    }
+    // Of so many turns, the quickest of some attempts.
+    double seconds(uint32_t turns) {
+        std::byte byte{};
+        fabric_->send({kA.node, ServiceId{1}}, {&byte, 1});
+        fabric_->send({NodeId{1}, ServiceId{0}}, {&byte, 1});
+        double least = 1e9;
+        for (int attempt = 0; attempt < 5; ++attempt) {
+            const auto begin = std::chrono::steady_clock::now();
+            FabricEvent events[8];
+            for (uint32_t i = 0; i < turns; ++i) fabric_->poll(events, 0);
+            const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+            least = std::min(least, took.count());
+        }
+        return least;
+    }
+
+  private:
+    static constexpr uint16_t kServices = 2;
+    Mapping mapping_;
+    std::unique_ptr<NodePort> port_;
+    std::unique_ptr<TcpFabric> fabric_;
+};
+
+TEST(Turns, CostTheSameHoweverManyPeersThereAre) {
+    constexpr uint32_t kTurns = 1000;
+    const uint64_t nodes = std::min<uint64_t>(20000, raise_descriptor_limit() / 4 - 100);
+    if (nodes < 1024) GTEST_SKIP() << "the limit of open files is too low for a job of many nodes";
+    const double few = Alone(2).seconds(kTurns), many = Alone(static_cast<uint32_t>(nodes)).seconds(kTurns);
+    fprintf(stderr, "a turn took %.2f us with 2 nodes, %.2f us with %llu\n", few / kTurns * 1e6,
+            many / kTurns * 1e6, static_cast<unsigned long long>(nodes));
+    EXPECT_LT(many, 4 * few);
+}
+
 TEST(ProbeTimes, BoundWhatIsSentInASecond) {
     constexpr uint64_t kSecond = 1'000'000'000, kLimit = 5 * kSecond;
     for (const uint64_t peers : {1, 10, 1023, 4092, 65534, 1 << 20}) {

@@ -142,10 +142,7 @@ class Conversation {
         }
     }
     void turn() {
-        std::vector<pollfd> polled;
-        ranks_->watch(&polled);
-        poll(polled.data(), polled.size(), 0);
-        ranks_->turn(polled);
+        ranks_->turn();
         require(ranks_->attached_now() <= kRanks);
         look_at_groups();
     }

@@ -79,6 +79,7 @@ void TcpFabric::take_announcement(Peer& peer, const Talk& talk) {
     coming.block = talk.block;
     coming.bytes = talk.bytes;
     coming.since_ns = turned_ns_;
+    watch_time(peer);
     mark(peer);  // its first bytes may be there already
 }
 

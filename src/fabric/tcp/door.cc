@@ -125,9 +125,11 @@ void Door::accept() {
 
 void Door::on_event(uint64_t number) {
     if (number == kEventBit) return accept();
+    // Their numbers ascend.
     const auto find = [&] {
-        return std::find_if(knocks_.begin(), knocks_.end(),
-                            [&](const auto& k) { return k->number == number; });
+        const auto from = std::lower_bound(knocks_.begin(), knocks_.end(), number,
+                                           [](const auto& k, uint64_t n) { return k->number < n; });
+        return from != knocks_.end() && (*from)->number == number ? from : knocks_.end();
     };
     auto at = find();
     if (at == knocks_.end()) return;

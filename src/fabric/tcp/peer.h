@@ -35,6 +35,7 @@ struct TcpFabric::Peer {
     ServiceAddress at;
     uint32_t index = 0;        // in TcpFabric::by_index_
     bool marked = false;       // it is in TcpFabric::marked_
+    bool watched = false;      // it is in TcpFabric::watched_
     uint32_t incarnation = 1;  // of the newest that has been met, or is in the book
     uint64_t connection = 0;   // names the stream of talk
     bool dialed = false;       // ... which was opened from here

@@ -55,6 +55,7 @@ void TcpFabric::connect(Peer& peer) {
     peer.since_ns = peer.wanted_ns = now_ns();
     peer.next_address = 0;
     peer.dial_wait_ns = kDialWaitMinNs;
+    watch_time(peer);
     dial(peer, StreamKind::kTalk);
 }
 
@@ -131,6 +132,7 @@ void TcpFabric::take_in(const Door::Met& met, Stream stream) {
     if (peer.state != Peer::State::kConnecting && peer.state != Peer::State::kWelcomed)
         peer.wanted_ns = turned_ns_;
     peer.state = Peer::State::kWelcomed;
+    watch_time(peer);
     peer.since_ns = turned_ns_;
     peer.connection = met.hello.connection;
     peer.dialed = met.connected;
@@ -208,6 +210,7 @@ void TcpFabric::break_off(Peer& peer, const std::string& why) {
         return;
     }
     peer.state = Peer::State::kDown;
+    watch_time(peer);
     if (!why.empty()) {
         ++counters_.refused;
         problem_ = name_of(peer) + " " + why + ": the connection is closed";
@@ -233,43 +236,70 @@ void TcpFabric::lose(Peer& peer) {
     fail_reads(peer);
 }
 
+// Its state has changed, or blocks come ahead from it: it may be a peer that has_time().
+void TcpFabric::watch_time(Peer& peer) {
+    if (!std::exchange(peer.watched, true)) watched_.push_back(&peer);
+}
+
+// Whether time alone makes something happen to it.
+bool TcpFabric::has_time(const Peer& peer) const {
+    switch (peer.state) {
+        case Peer::State::kNone:
+        case Peer::State::kLost:
+            return false;
+        case Peer::State::kConnected:
+            return (!peer.data && peer.dialed) || !peer.coming.empty();
+        default:
+            return true;
+    }
+}
+
 void TcpFabric::look_at_peers(uint64_t now) {
     if (!connecting_ && now - looked_ns_ < options_.limit_ns / kLooksPerLimit) return;
     looked_ns_ = now;
     connecting_ = door_->busy();
     door_->look(now);
-    for (Peer* const at : by_index_) {
-        Peer& peer = *at;
-        const uint64_t age = now - std::min(now, peer.since_ns);
-        switch (peer.state) {
-            case Peer::State::kNone:
-            case Peer::State::kLost:
-                break;
-            case Peer::State::kConnecting:
-                connecting_ = true;
-                if (age >= kLimitsToConnect * options_.limit_ns) {
-                    lose(peer);
-                } else if (peer.dial_at_ns != 0 && now >= peer.dial_at_ns) {
-                    dial(peer, StreamKind::kTalk);
-                }
-                break;
-            case Peer::State::kWelcomed:
-                if (age >= kLimitsToConnect * options_.limit_ns) peer.broken = true, mark(peer);
-                break;
-            case Peer::State::kConnected:
-                drop_old_coming(peer, now);
-                if (peer.data || !peer.dialed) break;
-                connecting_ = true;
-                if (age >= kLimitsToConnect * options_.limit_ns) {
-                    break_off(peer, "cannot be reached for data");
-                } else if (peer.dial_at_ns != 0 && now >= peer.dial_at_ns) {
-                    dial(peer, StreamKind::kData);
-                }
-                break;
-            case Peer::State::kDown:
-                if (age >= options_.limit_ns) lose(peer);
-                break;
-        }
+    looked_at_.swap(watched_);
+    for (Peer* const peer : looked_at_) {
+        peer->watched = false;
+        look_at(*peer, now);
+        if (has_time(*peer)) watch_time(*peer);
+    }
+    looked_at_.clear();
+}
+
+void TcpFabric::look_at(Peer& peer, uint64_t now) {
+    const uint64_t age = now - std::min(now, peer.since_ns);
+    const bool too_old = age >= kLimitsToConnect * options_.limit_ns;
+    const bool dials = peer.dial_at_ns != 0 && now >= peer.dial_at_ns;
+    switch (peer.state) {
+        case Peer::State::kNone:
+        case Peer::State::kLost:
+            break;
+        case Peer::State::kConnecting:
+            connecting_ = true;
+            if (too_old) {
+                lose(peer);
+            } else if (dials) {
+                dial(peer, StreamKind::kTalk);
+            }
+            break;
+        case Peer::State::kWelcomed:
+            if (too_old) peer.broken = true, mark(peer);
+            break;
+        case Peer::State::kConnected:
+            drop_old_coming(peer, now);
+            if (peer.data || !peer.dialed) break;
+            connecting_ = true;
+            if (too_old) {
+                break_off(peer, "cannot be reached for data");
+            } else if (dials) {
+                dial(peer, StreamKind::kData);
+            }
+            break;
+        case Peer::State::kDown:
+            if (age >= options_.limit_ns) lose(peer);
+            break;
     }
 }
 

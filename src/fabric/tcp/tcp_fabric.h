@@ -94,7 +94,10 @@ class TcpFabric : public Fabric, private Door::Owner {
     void hang_up(Peer& peer);
     void break_off(Peer& peer, const std::string& why);
     void lose(Peer& peer);
+    void watch_time(Peer& peer);
+    bool has_time(const Peer& peer) const;
     void look_at_peers(uint64_t now);
+    void look_at(Peer& peer, uint64_t now);
 
     // talk.cc
     void say(Peer& peer, const Talk& talk);
@@ -146,8 +149,10 @@ class TcpFabric : public Fabric, private Door::Owner {
     std::vector<std::vector<Peer>> peers_;  // by node, service process
     std::vector<Peer*> by_index_;
     std::vector<Peer*> marked_, turned_;  // peers that have something to be done; those of this turn
-    std::deque<Frame> frames_;            // to be handed out
-    std::vector<Frame> handed_out_;       // by the last poll
+    std::vector<Peer*> watched_,
+        looked_at_;                  // peers for which something is to be done in time; those of this look
+    std::deque<Frame> frames_;       // to be handed out
+    std::vector<Frame> handed_out_;  // by the last poll
     std::deque<FabricEvent> done_;
     ImportTable<Import> imports_;
     PendingReads reads_;
