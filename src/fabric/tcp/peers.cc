@@ -20,9 +20,9 @@ constexpr uint64_t kDialWaitMinNs = 5'000'000, kDialWaitMaxNs = 500'000'000;
 }  // namespace
 
 TcpFabric::Peer* TcpFabric::find(ServiceAddress peer) {
-    if (peer.node.value >= peers_.size() || peer.node == options_.self.node) return nullptr;
-    auto& services = peers_[peer.node.value];
-    return peer.service.value < services.size() ? &services[peer.service.value] : nullptr;
+    if (peer.node.value >= options_.nodes.size() || peer.node == options_.self.node) return nullptr;
+    const uint32_t at = first_of_node_[peer.node.value] + peer.service.value;
+    return at < first_of_node_[peer.node.value + 1] ? &peers_[at] : nullptr;
 }
 
 std::string TcpFabric::name_of(const Peer& peer) const {
@@ -138,8 +138,7 @@ void TcpFabric::take_in(const Door::Met& met, Stream stream) {
     peer.dialed = met.connected;
     peer.dial_wait_ns = kDialWaitMinNs;
     peer.life = ++lives_;
-    peer.talk = std::move(stream);
-    peer.talk_readable = peer.talk_writable = true;
+    peer.talk.open(std::move(stream));
     if (!watch(peer, StreamKind::kTalk)) peer.set_broken("cannot be waited for");
     mark(peer);
     if (!peer.dialed) return;
@@ -164,7 +163,7 @@ bool TcpFabric::watch(Peer& peer, StreamKind kind) {
     epoll_event event{};
     event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
     event.data.u64 = uint64_t{peer.index} << 32 | (data ? 0x80000000u : 0u) | (peer.life & 0x7fffffff);
-    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, (data ? peer.data : peer.talk).fd(), &event) == 0;
+    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, data ? peer.data.fd() : peer.talk.fd(), &event) == 0;
 }
 
 // --- And going.
@@ -174,24 +173,13 @@ void TcpFabric::hang_up(Peer& peer) {
     peer.life = 0;
     peer.talk.close();
     peer.data.close();
-    peer.talk_readable = peer.talk_writable = peer.data_readable = peer.data_writable = peer.ended = false;
+    peer.data_readable = peer.data_writable = false;
     peer.broken = false;
     peer.why.clear();
-    peer.talk_out.clear();
-    peer.talk_sent = peer.talk_have = peer.talk_held = 0;
-    peer.requests.clear();
-    peer.held_back.clear();
-    peer.out_header_left = 0;
-    peer.out_piece = {};
-    peer.in_header_have = 0;
-    peer.in_begun = false;
-    peer.in_asked = peer.in_since_ns = peer.in_bytes = 0;
-    peer.in_all_asked = true;
-    peer.in_bytes_per_ns = 0;
-    peer.in_left = peer.in_part = peer.in_part_have = 0;
-    drop_all_coming(peer);
-    peer.ahead_count = peer.ahead_sent = peer.ahead_used = 0;
-    peer.announced = peer.coming_cost = peer.used = peer.told = 0;
+    peer.serving.reset();
+    peer.receiving.reset();
+    peer.sent_ahead.reset();
+    peer.coming.reset();
 }
 
 // Nothing comes from these streams any more.
@@ -288,7 +276,7 @@ void TcpFabric::look_at(Peer& peer, uint64_t now) {
             if (too_old) peer.broken = true, mark(peer);
             break;
         case Peer::State::kConnected:
-            drop_old_coming(peer, now);
+            if (peer.coming.drop_old(now)) mark(peer);  // it is to be told
             if (peer.data || !peer.dialed) break;
             connecting_ = true;
             if (too_old) {

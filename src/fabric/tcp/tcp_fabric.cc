@@ -13,7 +13,6 @@ namespace longshore {
 namespace {
 constexpr int kEventsPerTurn = 64;
 constexpr size_t kTalkWaitingMax = 256 * 1024;  // bytes that a peer's stream has no room for yet
-constexpr size_t kTalkHeldMax = 1024;
 constexpr uint64_t kConnectingWaitNs = 5'000'000;
 }  // namespace
 
@@ -28,25 +27,26 @@ bool TcpEnd::open(const NetworkSettings& settings, PortShare of_port, std::strin
 
 TcpFabric::TcpFabric(NetworkOptions options, TcpEnd end, std::unique_ptr<ShmFabric> local, Fd epoll)
     : options_(std::move(options)),
-      ahead_window_(ahead_window(options_)),
       probes_(probe_times_of_kernel(options_.limit_ns, count_others(options_))),
       local_(std::move(local)),
       end_(std::move(end)),
       epoll_(std::move(epoll)),
-      source_(options_.memory, *local_, options_.self.service, options_.incarnation) {
-    peers_.resize(options_.nodes.size());
-    for (uint16_t node = 0; node < peers_.size(); ++node) {
-        peers_[node] = std::vector<Peer>(options_.nodes[node].services);
-        for (uint16_t service = 0; service < peers_[node].size(); ++service) {
-            Peer& peer = peers_[node][service];
-            peer.at = {NodeId{node}, ServiceId{service}};
-            peer.index = static_cast<uint32_t>(by_index_.size());
-            by_index_.push_back(&peer);
+      source_(options_.memory, *local_, options_.self.service, options_.incarnation),
+      reads_(local_->copier(), done_) {
+    uint64_t services = 0;
+    for (const NodeAddress& node : options_.nodes) services += node.services;
+    const AheadWindow window(services);
+    for (uint16_t node = 0; node < options_.nodes.size(); ++node) {
+        first_of_node_.push_back(static_cast<uint32_t>(peers_.size()));
+        for (uint16_t service = 0; service < options_.nodes[node].services; ++service) {
+            const ServiceAddress at{NodeId{node}, ServiceId{service}};
+            Peer& peer = peers_.emplace_back(at, static_cast<uint32_t>(peers_.size()), window, reads_);
             if (node < options_.book.size() && service < options_.book[node].size() &&
                 decode_addresses(options_.book[node][service], &peer.addresses, &peer.port))
                 order_addresses(end_.own, &peer.addresses);
         }
     }
+    first_of_node_.push_back(static_cast<uint32_t>(peers_.size()));
     options_.book.clear();
 }
 
@@ -109,14 +109,15 @@ Post TcpFabric::send(ServiceAddress to, std::span<const std::byte> message) {
         return Post::kAccepted;
     }
     if (peer->state == Peer::State::kNone) connect(*peer);
-    if (peer->state != Peer::State::kConnected || peer->talk_out.size() - peer->talk_sent > kTalkWaitingMax)
+    if (peer->state != Peer::State::kConnected || peer->talk.waiting() > kTalkWaitingMax)
         return Post::kAgain;
     Talk talk;
     talk.kind = TalkKind::kFrame;
     talk.frame = message;
     say(*peer, talk);
     flush_talk(*peer);
-    release_ahead(*peer);
+    // The frame that tells of them has gone: before it they would be in its way.
+    if (peer->serving.release()) mark(*peer);
     ++counters_.messages_sent;
     return Post::kAccepted;
 }
@@ -149,14 +150,18 @@ void TcpFabric::take_events() {
             continue;
         }
         // Of a stream: whose, in which life, and which (watch()).
-        Peer& peer = *by_index_[number >> 32];
+        Peer& peer = peers_[number >> 32];
         if ((number & 0x7fffffff) != (peer.life & 0x7fffffff)) continue;
         const bool data = (number & 0x80000000) != 0;
         const uint32_t what = events[i].events;
         const bool over = (what & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0;
-        peer.ended |= over;
-        if ((what & EPOLLIN) != 0 || over) (data ? peer.data_readable : peer.talk_readable) = true;
-        if ((what & EPOLLOUT) != 0) (data ? peer.data_writable : peer.talk_writable) = true;
+        const bool readable = (what & EPOLLIN) != 0 || over, writable = (what & EPOLLOUT) != 0;
+        if (data) {
+            peer.data_readable |= readable;
+            peer.data_writable |= writable;
+        } else {
+            peer.talk.note_event(readable, writable);
+        }
         mark(peer);
     }
 }
@@ -169,15 +174,14 @@ bool TcpFabric::turn() {
     for (Peer* const peer : turned_) {
         peer->marked = false;
         bool more = false;
-        if (peer->talk_readable) more |= hear(*peer);
+        if (peer->talk.is_readable()) more |= hear(*peer);
         // What is said would wait on the link behind what is served.
-        if (!peer->requests.empty()) flush_talk(*peer);
+        if (!peer->serving.empty()) flush_talk(*peer);
         if (peer->data_readable) more |= receive(*peer);
         if (peer->data_writable) more |= serve(*peer);
         tell_used(*peer);
         // More may be said in the next turn: it goes out together.
-        const bool hold = peer->talk_out.size() != peer->talk_held && peer->talk_out.size() < kTalkHeldMax;
-        peer->talk_held = peer->talk_out.size();
+        const bool hold = peer->talk.grows();
         more |= hold;
         if (!hold) flush_talk(*peer);
         if (peer->broken) break_off(*peer, std::exchange(peer->why, {}));

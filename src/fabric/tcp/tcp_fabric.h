@@ -12,8 +12,11 @@
 #include <vector>
 
 #include "fabric/network.h"
-#include "fabric/pending_reads.h"
+#include "fabric/region_source.h"
 #include "fabric/tcp/door.h"
+#include "fabric/tcp/receiving.h"
+#include "fabric/tcp/serving.h"
+#include "fabric/tcp/talk.h"
 
 namespace longshore {
 
@@ -57,8 +60,6 @@ class TcpFabric : public Fabric, private Door::Owner {
 
   private:
     struct Peer;
-    struct Request;
-    struct Coming;
     struct Import {
         ServiceAddress owner;
         RegionName name;
@@ -99,46 +100,19 @@ class TcpFabric : public Fabric, private Door::Owner {
     void look_at_peers(uint64_t now);
     void look_at(Peer& peer, uint64_t now);
 
-    // talk.cc
+    // data.cc: what is said, and the bytes of blocks
     void say(Peer& peer, const Talk& talk);
     void flush_talk(Peer& peer);
     bool hear(Peer& peer);
-    void take_talk(Peer& peer, const Talk& talk);
-
-    // data.cc: bytes that are read here, and bytes that others read
+    const char* take_talk(Peer& peer, const Talk& talk);
     void request(uint32_t read);
     void ask_for_all(Peer& peer);
     void fail_reads(Peer& peer);
-    void end_read(PendingRead& read);
-    bool end_if_over(uint32_t read);
-    bool serve(Peer& peer);
-    bool begin_piece(Peer& peer);
-    int worth_waking(Peer& peer, size_t lacks);
     bool receive(Peer& peer);
-    bool begin_data(Peer& peer, bool* early);
-    void begin_part(Peer& peer);
-    void end_part(Peer& peer);
-    PendingRead* find_read(const Peer& peer, uint64_t number);
-
-    // ahead.cc: blocks that are sent before they are asked for
-    static uint64_t ahead_window(const NetworkOptions& options);
-    uint64_t ahead_cost(uint64_t bytes) const;
-    void release_ahead(Peer& peer);
-    void take_announcement(Peer& peer, const Talk& talk);
-    Coming* find_coming(Peer& peer, uint64_t id);
-    void begin_ahead_part(Peer& peer);
-    void end_ahead_part(Peer& peer);
-    void fail_ahead(Peer& peer, uint64_t id);
-    uint64_t take_kept(Coming& coming, PendingRead& read);
-    void settle_coming(Peer& peer, Coming& coming);
-    bool take_from_ahead(Peer& peer, uint32_t read, const AlongPart& part);
-    void drop_coming(Peer& peer, Coming& coming);
-    void drop_all_coming(Peer& peer);
-    void drop_old_coming(Peer& peer, uint64_t now);
+    bool serve(Peer& peer);
     void tell_used(Peer& peer);
 
     NetworkOptions options_;
-    const uint64_t ahead_window_;
     const ProbeTimes probes_;
     std::unique_ptr<ShmFabric> local_;
     TcpEnd end_;
@@ -146,8 +120,8 @@ class TcpFabric : public Fabric, private Door::Owner {
     std::unique_ptr<Door> door_;
     RegionSource source_;
     FabricCounters counters_;
-    std::vector<std::vector<Peer>> peers_;  // by node, service process
-    std::vector<Peer*> by_index_;
+    std::deque<Peer> peers_;               // of all nodes, in the order of nodes and service processes
+    std::vector<uint32_t> first_of_node_;  // in peers_; and behind the last node
     std::vector<Peer*> marked_, turned_;  // peers that have something to be done; those of this turn
     std::vector<Peer*> watched_,
         looked_at_;                  // peers for which something is to be done in time; those of this look
@@ -155,7 +129,7 @@ class TcpFabric : public Fabric, private Door::Owner {
     std::vector<Frame> handed_out_;  // by the last poll
     std::deque<FabricEvent> done_;
     ImportTable<Import> imports_;
-    PendingReads reads_;
+    Reads reads_;
     uint64_t lives_ = 0;  // of streams: events of former ones are told by it
     uint64_t turned_ns_ = 0, looked_ns_ = 0;
     bool connecting_ = false;  // some peer is to be dialed again soon
