@@ -118,7 +118,8 @@ bool ComingBlocks::overlaps(const Block& block, uint64_t begin, uint64_t end) co
 bool ComingBlocks::take(uint32_t at, const AlongPart& part) {
     const uint64_t bytes = (*reads_)[at].bytes;
     for (Block& block : blocks_) {
-        if (block.name != part.block || part.offset > block.bytes || bytes > block.bytes - part.offset) continue;
+        if (block.name != part.block || part.offset > block.bytes || bytes > block.bytes - part.offset)
+            continue;
         // Bytes that are on their way into the buffer or into another read's memory count as not arrived.
         const uint64_t end = part.offset + bytes;
         uint64_t there = 0;

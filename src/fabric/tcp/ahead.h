@@ -1,7 +1,7 @@
-// Blocks that are sent before anybody asks for them, right behind the word that they may be read; between this
-// service process and one peer. Both ends count them alike, so that there are never more of their bytes at the
-// receiver than a window. What nobody reads is dropped after a while; a block that was not sent ahead, or was
-// dropped, is asked for. One thread.
+// Blocks that are sent before anybody asks for them, right behind the word that they may be read; between
+// this service process and one peer. Both ends count them alike, so that there are never more of their bytes
+// at the receiver than a window. What nobody reads is dropped after a while; a block that was not sent ahead,
+// or was dropped, is asked for. One thread.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@
 
 namespace longshore {
 
-// How much may be sent ahead to one service process and not be read there yet, and what of that a block takes.
+// How much may be sent ahead to one service process and not be read there yet, and what of that a block
+// takes.
 class AheadWindow {
   public:
     // `services`: of all nodes.
@@ -49,8 +50,8 @@ class SentAhead {
 };
 
 // Keeps: the blocks that a peer has announced, what has come of them and which reads wait for more.
-// Promises: bytes go straight to the read that waits for them, where its memory is mapped here; else they are kept.
-// Asks: its owner tells the peer what used_to_tell() says, and asks for what fail() gives back.
+// Promises: bytes go straight to the read that waits for them, where its memory is mapped here; else they are
+// kept. Asks: its owner tells the peer what used_to_tell() says, and asks for what fail() gives back.
 class ComingBlocks {
   public:
     // `reads` is borrowed.
@@ -76,18 +77,18 @@ class ComingBlocks {
     // No more of it comes: the reads that wait for it.
     std::vector<uint32_t> fail(uint64_t id);
 
-    // A read gets its bytes from a block that comes ahead. False: that one does not come ahead, or some of what the
-    // read wants has been given to another one.
+    // A read gets its bytes from a block that comes ahead. False: that one does not come ahead, or some of
+    // what the read wants has been given to another one.
     bool take(uint32_t read, const AlongPart& part);
 
     bool empty() const { return blocks_.empty(); }
-    // Those that have come and were not read for long: by another service process, or its rank does not enter.
-    // Whether there were any.
+    // Those that have come and were not read for long: by another service process, or its rank does not
+    // enter. Whether there were any.
     bool drop_old(uint64_t now);
     // As if nothing had ever come.
     void reset();
-    // What the peer is to be told it has of its window again, with the next words (`talks`) or as soon as it is much.
-    // 0: nothing.
+    // What the peer is to be told it has of its window again, with the next words (`talks`) or as soon as it
+    // is much. 0: nothing.
     uint64_t used_to_tell(bool talks);
 
   private:

@@ -1,5 +1,5 @@
-// Bytes of blocks, between the engine and the parts that carry them: reads that are asked for here, and what others
-// ask for or send ahead.
+// Bytes of blocks, between the engine and the parts that carry them: reads that are asked for here, and what
+// others ask for or send ahead.
 #include "fabric/tcp/peer.h"
 
 namespace longshore {
@@ -15,7 +15,7 @@ Post TcpFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
         return Post::kAccepted;
     }
     Peer& peer = *find(import->owner);
-    if (peer.state == Peer::State::kLost || bytes == 0) {
+    if (is_lost(peer) || bytes == 0) {
         complete(id, bytes == 0 ? MoveResult::kMoved : MoveResult::kFailed);
         return Post::kAccepted;
     }
@@ -25,7 +25,7 @@ Post TcpFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
         mark(peer);  // it may be to be told
         return Post::kAccepted;
     }
-    if (peer.state == Peer::State::kNone) connect(peer);
+    connections_->want(peer.number);
     request(at);
     return Post::kAccepted;
 }
@@ -35,7 +35,7 @@ void TcpFabric::request(uint32_t at) {
     const uint64_t number = reads_.begin_anew(at);
     const PendingRead& read = reads_[at];
     Peer& peer = *find(read.owner);
-    if (peer.state != Peer::State::kConnected) return;
+    if (!is_connected(peer)) return;
     Talk talk;
     talk.kind = TalkKind::kRequest;
     talk.id = number;
@@ -75,7 +75,7 @@ bool TcpFabric::serve(Peer& peer) {
     const Serving::Served served = peer.serving.serve(peer.data, source_);
     peer.broken |= served.over;
     if (served.full) peer.data_writable = false;
-    if (served.refused != nullptr) refuse(served.refused);
+    if (served.refused != nullptr) connections_->refuse(served.refused);
     counters_.refused += served.failed - (served.refused != nullptr);
     Talk fewer;
     fewer.kind = TalkKind::kFewer;
@@ -87,9 +87,8 @@ void TcpFabric::send_along(ServiceAddress to, const BlockName& block, const Regi
                            uint64_t offset, uint64_t bytes) {
     Peer* const peer = find(to);
     if (peer == nullptr || bytes == 0 || !sends_along()) return;
-    if (peer->state == Peer::State::kNone) connect(*peer);
-    if (peer->state != Peer::State::kConnected || !peer->sent_ahead.has_room(bytes) || offset + bytes < offset)
-        return;
+    connections_->want(peer->number);
+    if (!is_connected(*peer) || !peer->sent_ahead.has_room(bytes) || offset + bytes < offset) return;
     Talk talk;
     talk.kind = TalkKind::kAhead;
     talk.id = peer->sent_ahead.add(bytes);
@@ -101,7 +100,7 @@ void TcpFabric::send_along(ServiceAddress to, const BlockName& block, const Regi
 
 // With the next words, or as soon as it is much.
 void TcpFabric::tell_used(Peer& peer) {
-    if (peer.state != Peer::State::kConnected) return;
+    if (!is_connected(peer)) return;
     const uint64_t used = peer.coming.used_to_tell(peer.talk.waiting() != 0);
     if (used == 0) return;
     Talk talk;
@@ -119,7 +118,7 @@ void TcpFabric::say(Peer& peer, const Talk& talk) {
 }
 
 void TcpFabric::flush_talk(Peer& peer) {
-    if (peer.state != Peer::State::kConnected || peer.talk.flush()) return;
+    if (!is_connected(peer) || peer.talk.flush()) return;
     peer.broken = true;
     mark(peer);
 }
@@ -137,7 +136,7 @@ bool TcpFabric::hear(Peer& peer) {
 
 // Null, or what the peer does that it may not.
 const char* TcpFabric::take_talk(Peer& peer, const Talk& talk) {
-    on_heard(peer);
+    connections_->on_heard(peer.number);
     switch (talk.kind) {
         case TalkKind::kFrame:
             frames_.push_back({peer.at, {talk.frame.begin(), talk.frame.end()}});
@@ -148,7 +147,7 @@ const char* TcpFabric::take_talk(Peer& peer, const Talk& talk) {
             break;
         case TalkKind::kAhead:
             if (!peer.coming.announce(talk, turned_ns_)) return "sends ahead more than it may";
-            watch_time(peer);
+            if (!std::exchange(peer.ages, true)) ageing_.push_back(&peer);
             break;
         case TalkKind::kUsed:
             if (!peer.sent_ahead.note_used(talk.used)) return "has used more than was sent ahead to it";

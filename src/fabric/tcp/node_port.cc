@@ -36,7 +36,8 @@ Fd listen_at_port(uint16_t port) {
         if (!fd) continue;
         const int no = 0;
         if (family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-        if (bind(fd.get(), reinterpret_cast<sockaddr*>(&any), bytes) == 0 && listen(fd.get(), kPortBacklog) == 0)
+        if (bind(fd.get(), reinterpret_cast<sockaddr*>(&any), bytes) == 0 &&
+            listen(fd.get(), kPortBacklog) == 0)
             return fd;
     }
     return Fd();
@@ -93,7 +94,8 @@ std::string NodePort::take_problem() {
 
 bool NodePort::refuse() {
     ++refused_;
-    if (!std::exchange(told_, true)) problem_ = "refused a stream that is none of ours, or of another version";
+    if (!std::exchange(told_, true))
+        problem_ = "refused a stream that is none of ours, or of another version";
     return false;
 }
 
@@ -113,8 +115,8 @@ void NodePort::turn() {
     std::erase_if(strangers_, [this](Stranger& stranger) { return !advance(stranger); });
 }
 
-// Who has connected and cannot be taken would end every wait at once. As long as there is no descriptor for it, it
-// is looked at each kTurnNs.
+// Who has connected and cannot be taken would end every wait at once. As long as there is no descriptor for
+// it, it is looked at each kTurnNs.
 void NodePort::set_full(bool full) {
     if (full && !std::exchange(told_full_, true))
         problem_ = no_descriptor_left("the supervisor of the service processes");

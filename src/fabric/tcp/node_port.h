@@ -1,7 +1,7 @@
-// The one TCP port of a node: whoever connects says first which service process it wants, and the connection is
-// given to that one, unread beyond those words. So a node has one port however many service processes, and a
-// service process that was started again is found where its former self was. Strangers are few at a time, and
-// have as little time. One thread, that of the node's supervisor.
+// The one TCP port of a node: whoever connects says first which service process it wants, and the connection
+// is given to that one, unread beyond those words. So a node has one port however many service processes, and
+// a service process that was started again is found where its former self was. Strangers are few at a time,
+// and have as little time. One thread, that of the node's supervisor.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ class NodePort {
     static constexpr size_t kStrangersMax = 64;
     static constexpr uint64_t kLimitNs = 2'000'000'000;  // for those words
 
-    // Listens on all interfaces at the first free port of first..last (0: any) for `services` service processes.
-    // Null: `error` says why.
+    // Listens on all interfaces at the first free port of first..last (0: any) for `services` service
+    // processes. Null: `error` says why.
     static std::unique_ptr<NodePort> open(uint16_t first, uint16_t last, uint16_t services,
                                           std::string* error);
 
@@ -56,7 +56,7 @@ class NodePort {
 
     Fd epoll_, listener_;
     const uint16_t port_;
-    std::vector<Fd> services_;  // where each takes its streams
+    std::vector<Fd> services_;         // where each takes its streams
     std::vector<Stranger> strangers_;  // oldest first
     uint64_t refused_ = 0;
     bool told_ = false;

@@ -1,6 +1,6 @@
 // Reads of other nodes' memory that this service process has under way, and where their bytes belong.
-// Keeps: what each read has got so far. Promises: each ends once, with an event in `done`, when all its bytes have
-// come or end() is called. Asks: nothing; who receives bytes tells it. One thread.
+// Keeps: what each read has got so far. Promises: each ends once, with an event in `done`, when all its bytes
+// have come or end() is called. Asks: nothing; who receives bytes tells it. One thread.
 #pragma once
 
 #include <deque>

@@ -19,8 +19,8 @@ void Receiving::reset() {
     part_ = {};
 }
 
-// A header has come. kEarly: it is of a block whose announcement is still on its way on the stream of talk; it is
-// looked at again then. kNo: it is not what may come.
+// A header has come. kEarly: it is of a block whose announcement is still on its way on the stream of talk;
+// it is looked at again then. kNo: it is not what may come.
 Receiving::Begun Receiving::begin_data(Received* out) {
     const auto refuse = [out](const char* why) {
         out->against = why;
@@ -82,9 +82,9 @@ void Receiving::end_part(Received* out) {
     reads_->end_if_over(read_);
 }
 
-// Nothing more is there: how many bytes must come until it is worth a wake-up, which takes the core from whoever
-// computes there. What the present message still lacks, `lacks`; and if more than that is sure to come, what comes in
-// kWakeNs, but so little that a link never waits for what is asked for then.
+// Nothing more is there: how many bytes must come until it is worth a wake-up, which takes the core from
+// whoever computes there. What the present message still lacks, `lacks`; and if more than that is sure to
+// come, what comes in kWakeNs, but so little that a link never waits for what is asked for then.
 int Receiving::worth_waking(size_t lacks, uint64_t now) {
     const uint64_t ns = now - since_ns_;
     if (ns >= kWakeNs) {
@@ -97,8 +97,8 @@ int Receiving::worth_waking(size_t lacks, uint64_t now) {
     return static_cast<int>(std::max<uint64_t>(lacks, std::min(soon, asked_ / kWakeShare)));
 }
 
-// Where what comes next goes: the rest of a part, and behind the last of them the next header. Returns how many places;
-// `wanted`: what the present message lacks.
+// Where what comes next goes: the rest of a part, and behind the last of them the next header. Returns how
+// many places; `wanted`: what the present message lacks.
 size_t Receiving::wanted_parts(iovec (&parts)[2], size_t* wanted) {
     size_t count = 0;
     const size_t rest = begun_ ? part_.bytes - part_have_ : 0;
@@ -126,7 +126,8 @@ Receiving::Received Receiving::receive(Stream& stream, uint64_t now) {
     uint64_t budget = kReceivedPerTurn;
     for (;;) {
         if (!begun_ && header_have_ == kDataHeaderBytes) {
-            if (begin_data(&out) != Begun::kYes) return out;  // what is early is tried again when it is announced
+            if (begin_data(&out) != Begun::kYes)
+                return out;  // what is early is tried again when it is announced
             header_have_ = 0;
             begun_ = left_ != 0;
             if (begun_) begin_part();

@@ -1,8 +1,8 @@
 // The bytes that a peer's stream of data brings: of reads, and of blocks sent ahead.
-// Keeps: the header and the part of its bytes that are coming in, and how much has been asked for. Promises: bytes are
-// received straight to where they belong, if that is mapped here; nothing is written that was not asked for or
-// announced; the kernel wakes when it is worth it. Asks: its owner calls receive() when something may have come, and
-// does what Received tells. One thread.
+// Keeps: the header and the part of its bytes that are coming in, and how much has been asked for. Promises:
+// bytes are received straight to where they belong, if that is mapped here; nothing is written that was not
+// asked for or announced; the kernel wakes when it is worth it. Asks: its owner calls receive() when
+// something may have come, and does what Received tells. One thread.
 #pragma once
 
 #include <memory>
@@ -51,8 +51,8 @@ class Receiving {
     Reads* reads_;
     ComingBlocks* coming_;
 
-    // Of reads, what has been asked for and has not come, and whether all of it will. How much came lately: bytes
-    // since then, and in how many of the nanoseconds before.
+    // Of reads, what has been asked for and has not come, and whether all of it will. How much came lately:
+    // bytes since then, and in how many of the nanoseconds before.
     uint64_t asked_ = 0;
     bool all_asked_ = true;
     uint64_t since_ns_ = 0, bytes_ = 0;
@@ -62,10 +62,10 @@ class Receiving {
     std::byte header_bytes_[kDataHeaderBytes];
     size_t header_have_ = 0;
     DataHeader header_;
-    bool begun_ = false;             // the header is complete, and has been looked at
-    uint64_t left_ = 0;              // of what the header tells of
-    uint32_t read_ = Reads::kNone;   // that it names
-    size_t part_have_ = 0;           // of the part
+    bool begun_ = false;            // the header is complete, and has been looked at
+    uint64_t left_ = 0;             // of what the header tells of
+    uint32_t read_ = Reads::kNone;  // that it names
+    size_t part_have_ = 0;          // of the part
     Into into_ = Into::kNowhere;
     ComingBlocks::Part part_;
     std::unique_ptr<std::byte[]> copy_;  // for memory that is not mapped here, and for what nobody wants

@@ -1,7 +1,7 @@
 // Bytes that one peer reads here, and blocks that go ahead to it: what its stream of data carries out.
-// Keeps: what is to be sent, in order, and the piece that has begun. Promises: bytes leave from where a rank's memory
-// is mapped here, else from a copy; each piece has its header. Asks: its owner calls serve() when there is something
-// to send and room for it, and says to the peer what Served tells. One thread.
+// Keeps: what is to be sent, in order, and the piece that has begun. Promises: bytes leave from where a
+// rank's memory is mapped here, else from a copy; each piece has its header. Asks: its owner calls serve()
+// when there is something to send and room for it, and says to the peer what Served tells. One thread.
 #pragma once
 
 #include <deque>
@@ -23,12 +23,12 @@ class Serving {
         bool ahead = false;
     };
     struct Served {
-        bool more = false;               // there may be room for more at once
-        bool full = false;               // the stream has no room now
-        bool over = false;               // it has ended
-        uint32_t fewer = 0;              // so many requests bring fewer bytes than were asked for
-        uint32_t failed = 0;             // so many pieces cannot be had
-        const char* refused = nullptr;   // one of them, because the peer may not ask for it
+        bool more = false;              // there may be room for more at once
+        bool full = false;              // the stream has no room now
+        bool over = false;              // it has ended
+        uint32_t fewer = 0;             // so many requests bring fewer bytes than were asked for
+        uint32_t failed = 0;            // so many pieces cannot be had
+        const char* refused = nullptr;  // one of them, because the peer may not ask for it
     };
 
     // False: the peer asks for more than it may.

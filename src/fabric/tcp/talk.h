@@ -1,6 +1,7 @@
 // What is said between this service process and one peer, on a stream of its own (wire.h: Talk).
-// Keeps: the stream, what waits to go out, and the beginning of what comes in. Promises: messages go and come whole
-// and in order. Asks: its owner calls flush() and hear() when note_event() has told of room or bytes. One thread.
+// Keeps: the stream, what waits to go out, and the beginning of what comes in. Promises: messages go and come
+// whole and in order. Asks: its owner calls flush() and hear() when note_event() has told of room or bytes.
+// One thread.
 #pragma once
 
 #include <vector>
@@ -33,8 +34,8 @@ class TalkStream {
         bool over = false;              // the stream has ended
         const char* against = nullptr;  // what the peer does that it may not
     };
-    // Calls `take(const Talk&)` for each message, which says what the peer does that it may not, or null; as long as
-    // `has_room()`.
+    // Calls `take(const Talk&)` for each message, which says what the peer does that it may not, or null; as
+    // long as `has_room()`.
     template <class HasRoom, class Take>
     Heard hear(const HasRoom& has_room, const Take& take) {
         Heard heard;

@@ -13,7 +13,7 @@
 
 #include "fabric/network.h"
 #include "fabric/region_source.h"
-#include "fabric/tcp/door.h"
+#include "fabric/tcp/connections.h"
 #include "fabric/tcp/receiving.h"
 #include "fabric/tcp/serving.h"
 #include "fabric/tcp/talk.h"
@@ -29,7 +29,7 @@ struct TcpEnd {
     bool open(const NetworkSettings& settings, PortShare of_port, std::string* error);
 };
 
-class TcpFabric : public Fabric, private Door::Owner {
+class TcpFabric : public Fabric, private Connections::Owner {
   public:
     // Null on failure; `error` says why.
     static std::unique_ptr<TcpFabric> create(NetworkOptions options, TcpEnd end,
@@ -71,12 +71,13 @@ class TcpFabric : public Fabric, private Door::Owner {
 
     TcpFabric(NetworkOptions options, TcpEnd end, std::unique_ptr<ShmFabric> local, Fd epoll);
 
-    // Door::Owner (peers.cc)
-    bool admit(const Door::Met& met) override;
-    void take_in(const Door::Met& met, Stream stream) override;
-    void on_failed(ServiceAddress peer, StreamKind kind, int error) override;
-    void refuse(const char* what) override;
-    void on_full() override;
+    // Connections::Owner
+    void take_stream(uint32_t peer, StreamKind kind, Stream stream) override;
+    void on_connected(uint32_t peer, bool speaks_first) override;
+    void on_closed(uint32_t peer) override;
+    void on_successor(uint32_t peer) override;
+    void on_lost(uint32_t peer) override;
+    void on_failing(uint32_t peer, const char* why) override;
 
     bool turn();
     void take_events();
@@ -84,21 +85,11 @@ class TcpFabric : public Fabric, private Door::Owner {
     size_t collect(std::span<FabricEvent> events);
     void complete(uint64_t id, MoveResult result);
 
-    // peers.cc: how streams come and go
     Peer* find(ServiceAddress peer);
-    std::string name_of(const Peer& peer) const;
-    bool dials_first(const Peer& peer) const;
-    void connect(Peer& peer);
-    void dial(Peer& peer, StreamKind kind);
-    bool watch(Peer& peer, StreamKind kind);
-    void on_heard(Peer& peer);
-    void hang_up(Peer& peer);
-    void break_off(Peer& peer, const std::string& why);
-    void lose(Peer& peer);
-    void watch_time(Peer& peer);
-    bool has_time(const Peer& peer) const;
-    void look_at_peers(uint64_t now);
-    void look_at(Peer& peer, uint64_t now);
+    bool is_connected(const Peer& peer) const;
+    bool is_lost(const Peer& peer) const;
+    void close(Peer& peer);
+    void drop_old_blocks();
 
     // data.cc: what is said, and the bytes of blocks
     void say(Peer& peer, const Talk& talk);
@@ -113,28 +104,21 @@ class TcpFabric : public Fabric, private Door::Owner {
     void tell_used(Peer& peer);
 
     NetworkOptions options_;
-    const ProbeTimes probes_;
     std::unique_ptr<ShmFabric> local_;
     TcpEnd end_;
     Fd epoll_;
-    std::unique_ptr<Door> door_;
+    std::unique_ptr<Connections> connections_;
     RegionSource source_;
     FabricCounters counters_;
-    std::deque<Peer> peers_;               // of all nodes, in the order of nodes and service processes
-    std::vector<uint32_t> first_of_node_;  // in peers_; and behind the last node
+    std::deque<Peer> peers_;              // by number
     std::vector<Peer*> marked_, turned_;  // peers that have something to be done; those of this turn
-    std::vector<Peer*> watched_,
-        looked_at_;                  // peers for which something is to be done in time; those of this look
-    std::deque<Frame> frames_;       // to be handed out
-    std::vector<Frame> handed_out_;  // by the last poll
+    std::vector<Peer*> ageing_;           // peers from which blocks come ahead
+    std::deque<Frame> frames_;            // to be handed out
+    std::vector<Frame> handed_out_;       // by the last poll
     std::deque<FabricEvent> done_;
     ImportTable<Import> imports_;
     Reads reads_;
-    uint64_t lives_ = 0;  // of streams: events of former ones are told by it
-    uint64_t turned_ns_ = 0, looked_ns_ = 0;
-    bool connecting_ = false;  // some peer is to be dialed again soon
-    std::string problem_;
-    bool told_refused_ = false, told_full_ = false;
+    uint64_t turned_ns_ = 0;
 };
 
 }  // namespace longshore
