@@ -6,13 +6,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 
 #include "dpu/listeners.h"
+#include "fabric/descriptors.h"
 #include "fabric/shm/socket.h"
 
 namespace longshore {
@@ -31,13 +31,6 @@ __attribute__((format(printf, 1, 2))) void say(const char* format, ...) {
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     fprintf(stderr, "longshored: %s\n", line);
-}
-
-void raise_descriptor_limit() {
-    rlimit files{};
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
 }
 
 }  // namespace

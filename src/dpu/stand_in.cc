@@ -25,7 +25,8 @@ constexpr size_t kUnsentBytesMax = 1 << 20;  // beyond which a rank that does no
 // The longest that a rank of such a job says: what all members give to an exchange, or the blocks of an
 // operation.
 size_t frame_bytes_max(uint32_t size) {
-    return std::min(kSessionBytesMax, (size_t{1} << 20) + size * (kWorkersBytesMax + 4 * sizeof(BlockSpan)));
+    constexpr size_t kGivenMax = PieceExchange::kBytesPerRank + PieceExchange::kBytesPerNode;
+    return std::min(kSessionBytesMax, (size_t{1} << 20) + size * (kGivenMax + 4 * sizeof(BlockSpan)));
 }
 
 // An exchange that the rank makes with the others.

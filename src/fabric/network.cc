@@ -176,6 +176,13 @@ bool look_at_network(const NetworkSettings& settings, bool for_host_memory, cons
     return true;
 }
 
+uint64_t count_others(const NetworkOptions& options) {
+    uint64_t others = 0;
+    for (size_t node = 0; node < options.nodes.size(); ++node)
+        others += node != options.self.node.value ? options.nodes[node].services : 0u;
+    return others;
+}
+
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all) {
     std::byte length[2];
     Writer(length, sizeof length).put(static_cast<uint16_t>(address.size()));

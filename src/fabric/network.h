@@ -33,6 +33,9 @@ struct NetworkOptions {
     bool aliases = false;  // of that memory: bytes go from host to host, past service processes
 };
 
+// Service processes of other nodes.
+uint64_t count_others(const NetworkOptions& options);
+
 // A service process's part of its node's TCP port (fabric/tcp/node_port.h).
 struct PortShare {
     Fd streams;  // on which connections come to it
@@ -115,10 +118,9 @@ std::unique_ptr<Network> open_own_network(const NetworkSettings& settings, bool 
 bool look_at_network(const NetworkSettings& settings, bool for_host_memory, const ServiceBook& book,
                      size_t node, NetworkKind* kind, uint32_t* mbps);
 
-// The addresses of a node's service processes in one piece, and back. False: not `count` of them.
+// Several addresses of one service process in one piece, and back. False: not `count` of them.
 void append_address(std::span<const std::byte> address, std::vector<std::byte>* all);
 bool split_addresses(std::span<const std::byte> all, size_t count, std::vector<std::vector<std::byte>>* out);
-constexpr size_t kAddressBytesMax = 4000;  // of one service process
 
 // Which build of this project the caller is of.
 const char* build_name();

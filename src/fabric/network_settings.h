@@ -1,9 +1,13 @@
 // What a user may say about the network between machines; the same in all service processes of a job.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace longshore {
+
+// Where the network reaches one service process, or one agent.
+constexpr size_t kAddressBytesMax = 4000;
 
 // kAuto: UCX where all service processes have RDMA, else TCP.
 enum class NetworkChoice : uint8_t { kAuto, kTcp, kUcx };

@@ -10,100 +10,26 @@
 
 #include "base/prng.h"
 #include "engine/message.h"
-#include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "fabric/ucx/packet.h"
 #include "host/context.h"
 #include "host/far.h"
 #include "host/job_exchange.h"
 #include "host/places.h"
+#include "host/supervisor_parameters.h"
 
 namespace longshore {
 
-struct NodeAnswer {
-    NodeAddress address;
-    uint32_t ok, workers_bytes, aliases;
-    char reason[kReasonBytes];
-};
-struct AttachOutcome {
-    uint32_t ok;
-    char reason[kReasonBytes];
-};
-
 namespace {
 
-constexpr uint64_t kStagingSlotsMin = 2, kStagingSlotsMax = 64;
-constexpr uint64_t kStagingUnit = 4096;
 constexpr uint64_t kHostStagingBytes = uint64_t{16} << 20;  // where none are asked for
-
-void set_text(char* out, const std::string& text) {
-    text.copy(out, kReasonBytes - 1);
-}
-
-// Of another rank, which may not have ended it.
-std::string text_of(const char (&reason)[kReasonBytes]) {
-    return {reason, strnlen(reason, sizeof reason)};
-}
 
 int fail(ls_context& c, const std::string& reason) {
     c.error = reason;
     c.state = ls_context::State::kFailed;
     c.control.reset();
+    c.meeting.reset();
     return LS_ERR_UNAVAILABLE;
-}
-
-// Several slots keep several chunks in flight; more of them than chunks fit would only be smaller.
-void plan_staging(const ls_options& options, ServiceLimits* limits) {
-    if (options.staging_bytes == 0) return;
-    const uint64_t slots =
-        std::clamp<uint64_t>(options.staging_bytes / options.chunk_bytes, kStagingSlotsMin, kStagingSlotsMax);
-    const uint64_t bytes = options.staging_bytes / slots & ~(kStagingUnit - 1);
-    limits->staging_slots = static_cast<uint32_t>(slots);
-    limits->staging_slot_bytes =
-        static_cast<uint32_t>(std::clamp<uint64_t>(bytes, kStagingUnit, uint64_t{1} << 31));
-    limits->staging_only = stages_everything(options);
-}
-
-SupervisorParameters parameters_of(const ls_context& c) {
-    SupervisorParameters out{};
-    ServiceParameters& p = out.service;
-    p.node_limits.ranks_max = c.local_count;
-    p.node_limits.services_max = c.options.service_count;
-    p.node_limits.chunk_bytes = static_cast<uint32_t>(c.options.chunk_bytes);
-    p.service_limits.nodes_max = c.node_count;
-    p.service_limits.services_per_node_max = c.options.service_count;
-    p.service_limits.group_size_max = std::max(64u, c.size);
-    p.service_limits.reads_max = c.options.service_reads_max;
-    plan_staging(c.options, &p.service_limits);
-    if (c.node_count > 1) {
-        p.service_limits.reads_queued_max = 8192;
-        p.service_limits.rows_max = std::max(4096u, 2 * c.size);
-        p.service_limits.imports_max = 4096;
-    }
-    p.service_limits.eager_bytes =
-        static_cast<uint32_t>(std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax));
-    p.node = static_cast<uint16_t>(c.node);
-    p.node_count = static_cast<uint16_t>(c.node_count);
-    p.rank_count = static_cast<uint16_t>(c.local_count);
-    p.service_count = static_cast<uint16_t>(c.options.service_count);
-    p.machine_ranks = c.machine_ranks;
-    p.services_before = c.services_before;
-    p.network = c.network;
-    p.host_agents = c.options.host != nullptr;
-    p.probe = c.probe;
-    p.spin_us = c.options.service_spin_us;
-    p.restarts_max = c.options.service_restarts_max;
-    p.limit_s = c.options.limit_s;
-    p.memory_inaccessible = c.options.memory_inaccessible != 0;
-    p.trace = c.options.trace != 0;
-    p.network_settings.choice = static_cast<NetworkChoice>(c.options.network);
-    p.network_settings.tls = c.options.network_tls != 0;
-    p.network_settings.port_first = c.options.network_port_first;
-    p.network_settings.port_last = c.options.network_port_last;
-    snprintf(p.network_settings.interfaces, sizeof p.network_settings.interfaces, "%s",
-             c.network_interfaces.c_str());
-    snprintf(p.cores, sizeof p.cores, "%s", c.service_cores.c_str());
-    return out;
 }
 
 std::string forbidden(int error) {
@@ -122,50 +48,21 @@ void probe_neighbour(ls_context& c) {
     }
 }
 
-bool tell_workers(ls_context& c) {
-    for (; c.workers_told < c.workers.size(); ++c.workers_told) {
-        const std::vector<std::byte>& all = c.workers[c.workers_told];
-        NodeWorkers workers;
-        workers.node = c.workers_told;
-        workers.bytes = static_cast<uint32_t>(all.size());
-        std::vector<std::byte> packet(sizeof workers + all.size());
-        memcpy(packet.data(), &workers, sizeof workers);
-        memcpy(packet.data() + sizeof workers, all.data(), all.size());
+// Sends the supervisor what it has not heard of the address book; false: try again later.
+bool tell_book(ls_context& c) {
+    for (; c.packets_told < c.book.size() && c.problem.empty(); ++c.packets_told) {
+        const std::vector<std::byte>& packet = c.book[c.packets_told];
         const Io io = send_packet(c.control, packet.data(), packet.size());
         if (io == Io::kAgain) return false;
-        if (io == Io::kClosed) {
-            c.problem = "the supervisor of the service processes is gone";
-            return true;
-        }
+        if (io == Io::kClosed) c.problem = "the supervisor of the service processes is gone";
     }
+    c.book = {};
     return true;
 }
 
-// Sends what has not been sent of the job's addresses; false: try again later.
-bool tell_nodes(ls_context& c) {
-    while (c.nodes_told < c.nodes.size()) {
-        AddressBookPiece piece;
-        piece.total = static_cast<uint32_t>(c.nodes.size());
-        piece.first = c.nodes_told;
-        piece.count = std::min(kAddressesPerPiece, piece.total - piece.first);
-        piece.aliases = c.aliases;
-        std::vector<std::byte> packet(sizeof piece + piece.count * sizeof(NodeAddress));
-        memcpy(packet.data(), &piece, sizeof piece);
-        memcpy(packet.data() + sizeof piece, &c.nodes[piece.first], piece.count * sizeof(NodeAddress));
-        const Io io = send_packet(c.control, packet.data(), packet.size());
-        if (io == Io::kAgain) return false;
-        if (io == Io::kClosed) {
-            c.problem = "the supervisor of the service processes is gone";
-            return true;
-        }
-        c.nodes_told += piece.count;
-    }
-    return tell_workers(c);
-}
-
 void ask_to_attach(ls_context& c) {
-    const NodeAddress& node = c.nodes[c.node];
-    c.control = connect_to(node.name);
+    const NodeWord& node = c.meeting->word();
+    c.control = connect_to(unpack_name(node.name));
     if (!c.control || !peer_is_same_user(c.control, nullptr)) {
         c.problem = std::string("cannot reach the supervisor of the service processes: ") + strerror(errno);
         return;
@@ -208,73 +105,53 @@ bool turn_attaching(ls_context& c) {
         c.answered = true;
         if (!c.problem.empty()) return true;
     }
-    return c.local != 0 || tell_nodes(c);
-}
-
-// The supervisors' addresses, and how many bytes each node's service processes have. Empty, or what went
-// wrong on some node.
-std::string take_addresses(ls_context& c) {
-    c.nodes.resize(c.node_count);
-    if (c.network) c.workers.resize(c.node_count);
-    for (uint32_t r = 0; r < c.size; ++r) {
-        const auto answer = received<NodeAnswer>(c, r);
-        if (!answer.ok) return text_of(answer.reason);
-        if (c.places[r].local != 0) continue;
-        if (!is_sound(answer.address, c.options.service_count))
-            return "the first rank of node " + std::to_string(c.places[r].node) +
-                   " tells no address of its supervisor";
-        c.nodes[c.places[r].node] = answer.address;
-        if (answer.workers_bytes > kWorkersBytesMax) return "the network's addresses are too long";
-        if (c.network && answer.workers_bytes == 0) return "a node has no addresses in the network";
-        if (c.network) c.workers[c.places[r].node].resize(answer.workers_bytes);
-    }
-    return "";
-}
-
-// Whether service processes on DPUs have aliases of their ranks' memory: where all nodes can, else nowhere.
-// Empty, or why what was asked for cannot be had; the same on all ranks.
-std::string agree_on_aliases(ls_context& c) {
-    if (c.options.host == nullptr || c.far_mode == LS_MEMORY_STAGING) return "";
-    for (uint32_t r = 0; r < c.size; ++r) {
-        const auto answer = received<NodeAnswer>(c, r);
-        if (c.places[r].local != 0 || answer.aliases != 0) continue;
-        const std::string why = "memory of node " + std::to_string(c.places[r].node) +
-                                " has no alias on its DPU: " + text_of(answer.reason);
-        if (c.far_mode == LS_MEMORY_DIRECT) return "LONGSHORE_MEMORY_MODE=direct: " + why;
-        log_line(c, c.rank == 0 ? 1 : 2, ("service processes stage all bytes: " + why).c_str());
-        return "";
-    }
-    c.aliases = true;
-    c.options.memory_mode = LS_MEMORY_DIRECT;
-    return "";
-}
-
-// Where the network reaches each node's service processes: as many bytes of all as the longest has.
-int start_workers_exchange(ls_context& c) {
-    // What all have told of this node may be another length than it has: ranks relay what stand-ins say.
-    size_t longest = std::max<size_t>(1, c.own_workers.size());
-    for (const auto& all : c.workers) longest = std::max(longest, all.size());
-    c.out.assign(longest, std::byte{0});
-    std::copy(c.own_workers.begin(), c.own_workers.end(), c.out.begin());
-    c.in.assign(longest * c.size, std::byte{0});
-    return c.exchange.start(c.exchange.user, c.out.data(), c.in.data(), longest);
-}
-
-// False: what service processes say of where the network reaches them is no address.
-bool note_network(ls_context& c) {
-    const bool hosts = c.options.host != nullptr;
-    ServiceBook book(c.workers.size());
-    for (size_t node = 0; node < book.size(); ++node) {
-        if (!split_addresses(c.workers[node], c.options.service_count + hosts, &book[node])) return false;
-        book[node].resize(c.options.service_count);  // the agent's comes last
-    }
-    NetworkKind kind{};
-    if (!look_at_network(parameters_of(c).service.network_settings, hosts, book, c.node, &kind,
-                         &c.surroundings.link_mbps))
-        return false;
-    c.surroundings.joined_by =
-        kind == NetworkKind::kTcp ? ls_surroundings::LS_JOINED_BY_TCP : ls_surroundings::LS_JOINED_BY_UCX;
     return true;
+}
+
+Meeting::Options meeting_of(const ls_context& c) {
+    Meeting::Options options;
+    options.exchange = c.exchange;
+    options.job = {c.node_count, static_cast<uint16_t>(c.options.service_count), c.network,
+                   c.options.host != nullptr};
+    options.places = c.places;
+    return options;
+}
+
+// This node's entry of the address book, as the supervisor has put it into shared memory.
+void take_own_entry(ls_context& c) {
+    const auto entry = SightLayout::entry_bytes(c.sight.data());
+    c.own_entry.assign(entry.begin(), entry.end());
+    if (c.own_entry.size() == c.meeting->word().entry_bytes) return;
+    c.own_entry.clear();
+    c.problem = "the supervisor of the service processes tells two addresses";
+}
+
+// On the first rank of a node, once all entries have come. What it finds is for all ranks of its node.
+bool take_book(ls_context& c) {
+    AddressBook book;
+    if (!c.meeting->make_book(&book)) return false;
+    book.aliases = c.aliases;
+    if (c.network) {
+        NetworkKind kind{};
+        uint32_t mbps = 0;
+        if (!look_at_network(parameters_of(c).service.network_settings, c.options.host != nullptr,
+                             book.services(), c.node, &kind, &mbps))
+            return false;
+        SightJob& job = SightLayout::job(c.sight.data());
+        job.joined_by.store(kind == NetworkKind::kTcp ? ls_surroundings::LS_JOINED_BY_TCP
+                                                      : ls_surroundings::LS_JOINED_BY_UCX);
+        job.link_mbps.store(mbps);
+    }
+    c.book = book.packets();
+    return true;
+}
+
+// For whoever looks at the jobs of a machine.
+uint64_t job_name_of(const ls_context& c) {
+    uint64_t hash = c.size;
+    for (const char at : std::string(c.meeting->name_of_job().text))
+        hash = mix64(hash ^ static_cast<unsigned char>(at));
+    return hash | 1;
 }
 
 int start_attaching(ls_context& c) {
@@ -283,83 +160,147 @@ int start_attaching(ls_context& c) {
     return LS_IN_PROGRESS;
 }
 
+// An exchange has begun whose end step() takes up in `next`.
+int await(ls_context& c, ls_context::State next, int started) {
+    c.state = next;
+    return started == LS_OK ? LS_IN_PROGRESS : fail(c, "the exchange between ranks failed");
+}
+
+int explain(ls_context& c, uint32_t rank, const std::string& own) {
+    return await(c, ls_context::State::kExplaining, c.meeting->start_reason(rank, own));
+}
+
+int end_identity(ls_context& c) {
+    const std::string problem = place_ranks(c);
+    if (!problem.empty()) return fail(c, problem);
+    c.in = {};  // as much as all ranks have said: with many of them, not a little
+    c.meeting = std::make_unique<Meeting>(meeting_of(c));
+    c.state = ls_context::State::kStarting;
+    if (c.local == 0 && c.options.host != nullptr && (c.agent.empty() || c.agent.size() > kAddressBytesMax))
+        c.problem = "there is no address of the agent of the ranks' machine, or one that is too long";
+    else if (c.local == 0)
+        c.starter.start(c.service_path.c_str(), parameters_of(c), &c.problem);
+    return LS_IN_PROGRESS;
+}
+
+int start_words(ls_context& c) {
+    NodeWord mine;
+    if (c.local == 0 && c.problem.empty()) {
+        ServiceReady ready;
+        if (c.starter.test(&ready, &c.own_entry, &c.problem) == ServiceStarter::State::kPending)
+            return LS_IN_PROGRESS;
+        if (c.problem.empty() && !pack_name(ready.name, &mine.name))
+            c.problem = "longshored is of another build";
+        mine.token = ready.token;
+        mine.entry_bytes = static_cast<uint16_t>(c.own_entry.size());
+        mine.aliases = ready.aliases != 0;
+        if (mine.aliases == 0) c.no_probe = c.probe.bytes != 0 ? ready.reason : c.no_probe;
+    }
+    mine.ok = c.problem.empty();
+    return await(c, ls_context::State::kAddresses, c.meeting->start_words(mine));
+}
+
+// Whether service processes on DPUs have aliases of their ranks' memory: where all nodes can, else nowhere.
+int agree_on_aliases(ls_context& c) {
+    if (c.options.host == nullptr || c.far_mode == LS_MEMORY_STAGING) return start_attaching(c);
+    if (const auto without = c.meeting->without_alias()) return explain(c, *without, c.no_probe);
+    c.aliases = true;
+    c.options.memory_mode = LS_MEMORY_DIRECT;
+    return start_attaching(c);
+}
+
+int end_words(ls_context& c) {
+    if (const auto failed = c.meeting->failed_node()) return explain(c, *failed, c.problem);
+    if (!c.meeting->has_all_words()) return fail(c, "a node tells no address of its supervisor");
+    c.job_name = job_name_of(c);
+    return agree_on_aliases(c);
+}
+
+// All know now why some rank has failed, or why memory of some node has no alias.
+int end_explaining(ls_context& c) {
+    const std::string reason = c.meeting->reason();
+    const auto without = c.meeting->without_alias();
+    if (c.asked || c.meeting->failed_node() || !without) return fail(c, reason);
+    const std::string why =
+        "memory of node " + std::to_string(c.places[*without].node) + " has no alias on its DPU: " + reason;
+    if (c.far_mode == LS_MEMORY_DIRECT) return fail(c, "LONGSHORE_MEMORY_MODE=direct: " + why);
+    log_line(c, c.rank == 0 ? 1 : 2, ("service processes stage all bytes: " + why).c_str());
+    return start_attaching(c);
+}
+
+int end_attaching(ls_context& c) {
+    if (c.problem.empty()) take_own_entry(c);
+    const bool whole = c.problem.empty();
+    return await(c, ls_context::State::kEntries,
+                 c.meeting->start_entries(whole ? c.own_entry : std::span<const std::byte>{}));
+}
+
+// A rank that could not attach has given nothing, so that no other has a book: it is the one to be asked why.
+int end_entries(ls_context& c) {
+    c.state = ls_context::State::kTelling;
+    if (c.local == 0 && c.problem.empty() && !take_book(c)) {
+        c.problem = "the address of a service process is none";
+        c.failed_in_turn = true;
+    }
+    return LS_IN_PROGRESS;
+}
+
+int tell(ls_context& c) {
+    if (!tell_book(c)) return LS_IN_PROGRESS;
+    const Outcome mine = c.problem.empty()  ? Outcome::kOk
+                         : c.failed_in_turn ? Outcome::kFailedInTurn
+                                            : Outcome::kFailed;
+    return await(c, ls_context::State::kAgreeing, c.meeting->start_outcomes(mine));
+}
+
+int end_agreeing(ls_context& c) {
+    if (const auto failed = c.meeting->failed_rank()) return explain(c, *failed, c.problem);
+    c.meeting.reset();
+    c.out = {};
+    c.own_entry = {};
+    const SightJob& job = SightLayout::job(c.sight.data());
+    c.surroundings.spare_cores = job.spare_cores.load() != 0;
+    c.surroundings.joined_by = static_cast<decltype(c.surroundings.joined_by)>(
+        std::min<uint32_t>(job.joined_by.load(), ls_surroundings::LS_JOINED_BY_UCX));
+    c.surroundings.link_mbps = job.link_mbps.load();
+    c.state = ls_context::State::kReady;
+    return LS_OK;
+}
+
 int step(ls_context& c) {
     using State = ls_context::State;
     switch (c.state) {
-        case State::kIdentity: {
-            std::string problem = place_ranks(c);
-            if (!problem.empty()) return fail(c, problem);
-            c.state = State::kStarting;
-            if (c.local == 0 && c.options.host != nullptr &&
-                (c.agent.empty() || c.agent.size() > kAddressBytesMax))
-                c.problem = "there is no address of the agent of the ranks' machine, or one that is too long";
-            else if (c.local == 0)
-                c.starter.start(c.service_path.c_str(), parameters_of(c), &c.problem);
-            return LS_IN_PROGRESS;
-        }
-        case State::kStarting: {
-            NodeAnswer mine{};
-            if (c.local == 0 && c.problem.empty()) {
-                ServiceReady ready;
-                if (c.starter.test(&ready, &c.own_workers, &c.problem) == ServiceStarter::State::kPending)
-                    return LS_IN_PROGRESS;
-                if (c.options.host != nullptr) append_address(c.agent, &c.own_workers);
-                mine.aliases = ready.aliases;
-                set_text(mine.reason, c.probe.bytes != 0 ? ready.reason : c.no_probe);
-                mine.address = {ready.name, ready.token, static_cast<uint16_t>(c.options.service_count), {}};
-                gethostname(mine.address.host, sizeof mine.address.host - 1);
-            }
-            mine.workers_bytes = static_cast<uint32_t>(c.own_workers.size());
-            mine.ok = c.problem.empty();
-            if (!mine.ok) set_text(mine.reason, c.problem);
-            c.state = State::kAddresses;
-            return start_exchange(c, mine) == LS_OK ? LS_IN_PROGRESS
-                                                    : fail(c, "the exchange between ranks failed");
-        }
-        case State::kAddresses: {
-            std::string problem = take_addresses(c);
-            if (problem.empty()) problem = agree_on_aliases(c);
-            if (!problem.empty()) return fail(c, problem);
-            if (!c.network) return start_attaching(c);
-            c.state = State::kWorkers;
-            return start_workers_exchange(c) == LS_OK ? LS_IN_PROGRESS
-                                                      : fail(c, "the exchange between ranks failed");
-        }
-        case State::kWorkers:
-            for (uint32_t r = 0; r < c.size; ++r) {
-                if (c.places[r].local != 0) continue;
-                std::vector<std::byte>& all = c.workers[c.places[r].node];
-                memcpy(all.data(), c.in.data() + r * c.out.size(), all.size());
-            }
-            if (!note_network(c)) c.problem = "the address of a service process is none";
-            return start_attaching(c);
-        case State::kAttaching: {
-            if (!turn_attaching(c)) return LS_IN_PROGRESS;
-            AttachOutcome mine{};
-            mine.ok = c.problem.empty();
-            set_text(mine.reason, c.problem);
-            c.state = State::kAgreeing;
-            return start_exchange(c, mine) == LS_OK ? LS_IN_PROGRESS
-                                                    : fail(c, "the exchange between ranks failed");
-        }
+        case State::kIdentity:
+            return end_identity(c);
+        case State::kStarting:
+            return start_words(c);
+        case State::kAddresses:
+            return end_words(c);
+        case State::kAttaching:
+            return turn_attaching(c) ? end_attaching(c) : static_cast<int>(LS_IN_PROGRESS);
+        case State::kEntries:
+            return end_entries(c);
+        case State::kTelling:
+            return tell(c);
         case State::kAgreeing:
-            for (uint32_t r = 0; r < c.size; ++r) {
-                const auto outcome = received<AttachOutcome>(c, r);
-                if (!outcome.ok) return fail(c, text_of(outcome.reason));
-            }
-            // As much as all ranks have said: with many of them, not a little.
-            c.in = std::vector<std::byte>();
-            c.out = std::vector<std::byte>();
-            c.workers.clear();
-            c.surroundings.spare_cores = SightLayout::job(c.sight.data()).spare_cores.load() != 0;
-            c.state = State::kReady;
-            return LS_OK;
+            return end_agreeing(c);
+        case State::kExplaining:
+            return end_explaining(c);
         case State::kReady:
             return LS_OK;
         case State::kFailed:
             break;
     }
     return LS_ERR_UNAVAILABLE;
+}
+
+// Tests the exchange that is under way, if one is: LS_OK when it is over, or none was.
+int test_exchange(ls_context& c) {
+    using State = ls_context::State;
+    if (c.state == State::kIdentity) return c.exchange.test(c.exchange.user);
+    const bool meets = c.state == State::kAddresses || c.state == State::kEntries ||
+                       c.state == State::kAgreeing || c.state == State::kExplaining;
+    return meets ? c.meeting->test() : static_cast<int>(LS_OK);
 }
 
 // The caller stands in for a rank that is on another machine: unless aliases are agreed on, nothing moves but
@@ -379,60 +320,7 @@ void take_host(ls_context& c, const ls_host& host) {
     c.cooperative = false;
 }
 
-bool exchanging(const ls_context& c) {
-    return c.state == ls_context::State::kIdentity || c.state == ls_context::State::kAddresses ||
-           c.state == ls_context::State::kWorkers || c.state == ls_context::State::kAgreeing;
-}
-
 }  // namespace
-
-bool stages_everything(const ls_options& options) {
-    return options.staging_bytes != 0 &&
-           (options.memory_mode == LS_MEMORY_STAGING ||
-            (options.memory_mode == LS_MEMORY_AUTO && options.memory_inaccessible));
-}
-
-void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd> descriptors) {
-    const uint32_t services = c.options.service_count;
-    if (answer.services != services || descriptors.size() != 2 + services ||
-        !is_memory_file(descriptors[0].get(), answer.memory_bytes, nullptr) ||
-        !is_memory_file(descriptors[1].get(), answer.sight_bytes, nullptr)) {
-        c.problem = "the supervisor of the service processes does not keep to the protocol";
-        return;
-    }
-    c.memory_file = std::move(descriptors[0]);
-    c.mapping = Mapping::window(c.memory_file.get(), 0, answer.memory_bytes);
-    c.sight = Mapping::window(descriptors[1].get(), 0, answer.sight_bytes);
-    if (!c.mapping || !c.sight || !NodeMemory::open(c.mapping.data(), answer.memory_bytes, &c.memory)) {
-        c.problem = std::string("cannot map the node's memory: ") + strerror(errno);
-        return;
-    }
-    c.engine_block = Mapping::anonymous(RankEngine::bytes_needed(c.memory.limits()));
-    if (!c.engine_block) {
-        c.problem = "no memory";
-        return;
-    }
-    std::vector<Fd> eventfds;
-    for (uint32_t s = 0; s < services; ++s) eventfds.push_back(std::move(descriptors[2 + s]));
-    const LocalRank self{static_cast<uint16_t>(c.local)};
-    const auto pid = static_cast<uint32_t>(getpid());
-    RankSlot& slot = c.memory.rank(self);
-    slot.service = c.places[c.rank].service;
-    c.regions = RegionCache(c.memory, self, pid, process_start_time(pid), c.options.shared);
-    c.doorbell = std::make_unique<Doorbell>(c.memory, std::move(eventfds));
-    c.copier = std::make_unique<NodeCopier>(
-        c.memory, NodeCopier::Options{true, self, c.options.memory_inaccessible != 0});
-    c.engine = std::make_unique<RankEngine>(c.engine_block.data(), c.memory, self);
-    c.lives.resize(services);
-    c.service_trace_taken.resize(services);
-    if (c.options.trace) c.trace.resize(kTraceEntries);
-    // Where a rank has no memory to give there is a region all the same, of a node that there is not: whoever
-    // wants it learns that it cannot be had, and waits for nothing.
-    if (c.options.host != nullptr)
-        publish_host_region(c.memory.region(self, RegionId{kFarRegionsMax}),
-                            {NodeId{UINT16_MAX}, 0, INT64_MAX, {std::byte{0}}, {}});
-    show_rank(c);
-}
 
 }  // namespace longshore
 
@@ -443,7 +331,7 @@ uint64_t ls_layout() {
     uint64_t hash = 1;
     for (const uint64_t part :
          {uint64_t{kControlMagic}, uint64_t{kWireVersion}, uint64_t{kPacketVersion},
-          uint64_t{sizeof(Identity)}, uint64_t{sizeof(NodeAnswer)}, uint64_t{sizeof(AttachOutcome)},
+          uint64_t{sizeof(Identity)}, uint64_t{sizeof(NodeWord)}, uint64_t{sizeof(SupervisorParameters)},
           uint64_t{sizeof(Member)}, uint64_t{sizeof(ServiceParameters)}, uint64_t{sizeof(OperationRecord)}})
         hash = mix64(hash ^ part);
     return hash;
@@ -500,11 +388,9 @@ int ls_context_test(ls_context* context) {
         ls_context& c = *context;
         if (is_forked(c)) return static_cast<int>(LS_ERR_UNAVAILABLE);
         if (c.far) return c.far->test();
-        if (exchanging(c)) {
-            const int rc = c.exchange.test(c.exchange.user);
-            if (rc == LS_IN_PROGRESS) return rc;
-            if (rc != LS_OK) return fail(c, "the exchange between ranks failed");
-        }
+        const int rc = test_exchange(c);
+        if (rc == LS_IN_PROGRESS) return rc;
+        if (rc != LS_OK) return fail(c, "the exchange between ranks failed");
         return step(c);
     });
 }

@@ -12,18 +12,11 @@
 #include "fabric/shm/doorbell.h"
 #include "fabric/shm/node_copier.h"
 #include "host/host.h"
+#include "host/meeting.h"
 #include "host/region_cache.h"
 #include "host/start_service.h"
 
 namespace longshore {
-
-struct NodeAnswer;     // what the leader of each node tells
-struct AttachOutcome;  // then everybody
-
-// Where a rank of the job is.
-struct Place {
-    uint16_t node = 0, local = 0, service = 0;
-};
 
 // The bytes of one operation as the caller's addresses; blocks count from the span's base.
 struct Plan {
@@ -110,9 +103,11 @@ struct ls_context {
         kIdentity,
         kStarting,
         kAddresses,
-        kWorkers,
         kAttaching,
+        kEntries,
+        kTelling,
         kAgreeing,
+        kExplaining,
         kReady,
         kFailed
     };
@@ -125,10 +120,11 @@ struct ls_context {
     std::vector<std::byte> out, in;  // of the exchange in progress
     std::string problem;             // of this rank, until all know
 
-    std::vector<longshore::Place> places;  // by world rank
-    std::vector<longshore::NodeAddress> nodes;
-    std::vector<std::vector<std::byte>> workers;  // by node: where the network reaches its service processes
-    std::vector<std::byte> own_workers;           // this node's, on its leader
+    std::vector<longshore::Place> places;         // by world rank
+    std::unique_ptr<longshore::Meeting> meeting;  // while ranks attach
+    std::vector<std::byte> own_entry;             // of the address book: this node's, while ranks attach
+    std::vector<std::vector<std::byte>> book;     // packets of it that this node's supervisor must hear
+    uint64_t job_name = 0;                        // the same on all ranks of the job, and on none of another
     bool network = false;                         // nodes reach each other over a network only
     ls_surroundings surroundings{};
     // Of a job on DPUs: what was asked for, whether ranks' memory has aliases there, and on a node's leader
@@ -142,10 +138,11 @@ struct ls_context {
     uint64_t neighbour_probe = 0, neighbour_value = 0, probe_value = 0;
     longshore::ServiceStarter starter;
     uint64_t deadline_ns = 0;
-    uint32_t nodes_told = 0, workers_told = 0;
+    uint32_t packets_told = 0;  // of the book
     uint32_t machine_ranks = 1,
              services_before = 0;  // of this machine: ranks; service processes of nodes before
     bool asked = false, answered = false;
+    bool failed_in_turn = false;  // `problem` is there because another rank has one
 
     std::unique_ptr<longshore::Far>
         far;  // a DPU carries this rank's operations, and most of what follows is unused

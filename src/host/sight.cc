@@ -1,7 +1,6 @@
 // What a rank and its node's service processes did, for statistics and timelines.
 #include <algorithm>
 
-#include "base/prng.h"
 #include "host/context.h"
 #include "host/far.h"
 
@@ -9,12 +8,9 @@ namespace longshore {
 
 void show_rank(ls_context& c) {
     SightJob& job = SightLayout::job(c.sight.data());
-    uint64_t hash = c.size;
-    for (const char* at = c.nodes[0].name.text; *at != 0; ++at)
-        hash = mix64(hash ^ static_cast<unsigned char>(*at));
     job.size.store(c.size, std::memory_order_relaxed);
     job.wait_report_s.store(c.options.wait_report_s, std::memory_order_relaxed);
-    job.job.store(hash | 1, std::memory_order_release);
+    job.job.store(c.job_name, std::memory_order_release);
     SightLayout::rank(c.sight.data(), c.engine->self()).rank.store(c.rank + 1, std::memory_order_release);
 }
 
@@ -49,7 +45,7 @@ using namespace longshore;
 
 int ls_set_breakdown(ls_context* context, int on) {
     ls_context& c = *context;
-    if (!c.engine || is_forked(c) || c.nodes.size() > 1) return LS_ERR_UNAVAILABLE;
+    if (!c.engine || is_forked(c) || c.node_count > 1) return LS_ERR_UNAVAILABLE;
     c.breakdown = on != 0;
     c.last_times = {};
     // What is left of operations during which it was switched.

@@ -4,12 +4,12 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "fabric/descriptors.h"
 #include "fabric/dpu/probe.h"
 #include "fabric/network.h"
 #include "service/agent_ranks.h"
@@ -50,11 +50,7 @@ bool Agent::start(ServiceReady* ready) {
         return false;
     };
     reset_affinity();
-    rlimit files{};  // two for each rank
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files);
-    }
+    raise_descriptor_limit();  // two for each rank
     std::string error, why_not;
     if (!open_network(&error, &why_not)) return fail(error);
     if (address().size() > kAddressBytesMax)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -18,6 +19,7 @@ constexpr uint32_t kGroupMembersMax = 1u << 20;
 }  // namespace
 
 struct NodeRanks::Client {
+    uint64_t number = 0;
     Fd socket;
     Fd process;  // readable when the rank is gone: a forked child may keep the connection open
     pid_t pid = 0;
@@ -31,13 +33,14 @@ struct NodeRanks::Client {
 };
 
 NodeRanks::NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
-                     JobBook* book, Given given, Events events)
+                     AddressBook* book, Given given, Events events)
     : p_(parameters),
       memory_(memory),
       groups_(*groups),
       book_(*book),
       given_(std::move(given)),
-      events_(std::move(events)) {}
+      events_(std::move(events)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 NodeRanks::~NodeRanks() = default;
 
@@ -46,7 +49,18 @@ void NodeRanks::add(Fd socket) {
     if (!peer_is_same_user(socket, &client->pid) || clients_.size() >= kConnectionsMax) return;
     client->socket = std::move(socket);
     client->since_ns = now_ns();
-    clients_.push_back(std::move(client));
+    client->number = numbers_ += 2;
+    if (!watch(client->socket, client->number)) return;
+    nameless_.push_back(client->number);
+    clients_.emplace(client->number, std::move(client));
+}
+
+// The end of its process has the number after that of its socket.
+bool NodeRanks::watch(const Fd& fd, uint64_t number) const {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = number;
+    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0;
 }
 
 bool NodeRanks::reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors) {
@@ -57,21 +71,17 @@ void NodeRanks::tell_leader(const char* text) {
     ProblemReport report;
     report.header = {kControlMagic, ControlKind::kProblem};
     snprintf(report.text, sizeof report.text, "%s", text);
-    for (const auto& client : clients_) {
+    for (const auto& [number, client] : clients_) {
         if (client->local_rank == 0) send_packet(client->socket, &report, sizeof report);
     }
 }
 
 std::vector<pid_t> NodeRanks::processes() const {
     std::vector<pid_t> ranks(p_.rank_count);
-    for (const auto& client : clients_) {
+    for (const auto& [number, client] : clients_) {
         if (client->local_rank >= 0) ranks[static_cast<size_t>(client->local_rank)] = client->pid;
     }
     return ranks;
-}
-
-bool NodeRanks::has_nameless() const {
-    return std::any_of(clients_.begin(), clients_.end(), [](const auto& c) { return c->local_rank < 0; });
 }
 
 bool NodeRanks::attach(Client& client, const AttachRequest& request) {
@@ -95,6 +105,8 @@ bool NodeRanks::attach(Client& client, const AttachRequest& request) {
     slot.attached.store(1);
     client.local_rank = static_cast<int>(request.local_rank);
     client.process = Fd(static_cast<int>(syscall(SYS_pidfd_open, client.pid, 0)));
+    if (client.process) watch(client.process, client.number + 1);
+    std::erase(nameless_, client.number);
     ++attached_ever_, ++attached_now_;
     if (attached_ever_ == p_.rank_count) events_.all_attached();
     return reply(client, &answer, sizeof answer, given_.descriptors);
@@ -151,13 +163,9 @@ bool NodeRanks::handle(Client& client, size_t bytes) {
     if (client.local_rank < 0) return false;
     switch (header.kind) {
         case ControlKind::kAddressBook:
-        case ControlKind::kNodeWorkers: {
-            const bool nodes = header.kind == ControlKind::kAddressBook;
-            if (client.local_rank != 0 || !(nodes ? book_.take_nodes(packet) : book_.take_workers(packet)))
-                return false;
+            if (client.local_rank != 0 || !book_.take(packet)) return false;
             events_.book_grows();
             return true;
-        }
         case ControlKind::kGroupJoin: {
             GroupJoinPiece piece;
             if (bytes < sizeof piece) return false;
@@ -187,26 +195,39 @@ bool NodeRanks::turn_client(Client& client) {
     for (;;) {
         size_t bytes = 0;
         const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, nullptr);
-        if (io == Io::kAgain) return client.local_rank >= 0 || now_ns() - client.since_ns < kNamelessLimitNs;
+        if (io == Io::kAgain) return true;
         if (io == Io::kClosed || !handle(client, bytes)) return false;
     }
 }
 
-void NodeRanks::watch(std::vector<pollfd>* polled) const {
-    for (const auto& client : clients_) polled->push_back({client->socket.get(), POLLIN, 0});
-    for (const auto& client : clients_) polled->push_back({client->process.get(), POLLIN, 0});
+void NodeRanks::end(uint64_t number) {
+    const auto at = clients_.find(number);
+    std::erase(nameless_, number);
+    forget(*at->second);
+    clients_.erase(at);
 }
 
-void NodeRanks::turn(std::span<const pollfd> answers) {
-    const size_t processes = clients_.size();
-    size_t at = 0;
-    std::erase_if(clients_, [&](const auto& client) {
-        const bool look = answers[at].revents != 0 || client->local_rank < 0;
-        const bool gone = answers[processes + at++].revents != 0;
-        if (!gone && (!look || turn_client(*client))) return false;
-        forget(*client);
-        return true;
-    });
+void NodeRanks::take_event(uint64_t number) {
+    const bool of_process = number % 2 != 0;
+    const auto at = clients_.find(number - of_process);
+    if (at == clients_.end()) return;  // it ended with another event
+    if (of_process || !turn_client(*at->second)) end(at->first);
+}
+
+void NodeRanks::look_at_nameless() {
+    const uint64_t now = now_ns();
+    const std::vector<uint64_t> all = nameless_;
+    for (const uint64_t number : all) {
+        if (now - clients_.at(number)->since_ns >= kNamelessLimitNs) end(number);
+    }
+}
+
+void NodeRanks::turn() {
+    constexpr int kEventsPerTurn = 64;
+    epoll_event events[kEventsPerTurn];
+    const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
+    for (int i = 0; i < count; ++i) take_event(events[i].data.u64);
+    look_at_nameless();
 }
 
 }  // namespace longshore

@@ -3,16 +3,17 @@
 // checked here; whoever does not keep to the protocol is disconnected. One thread.
 #pragma once
 
-#include <poll.h>
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "fabric/address_book.h"
+#include "fabric/shm/control.h"
 #include "service/group_table.h"
-#include "service/job_book.h"
 
 namespace longshore {
 
@@ -29,18 +30,19 @@ class NodeRanks {
         std::function<void()> book_grows;
     };
     NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
-              JobBook* book, Given given, Events events);
+              AddressBook* book, Given given, Events events);
     ~NodeRanks();
 
     // A connection, of another user perhaps: then it is closed.
     void add(Fd socket);
-    // What to wait for: a socket of each connection, then a process of each.
-    void watch(std::vector<pollfd>* polled) const;
-    // With the answers to that, and nothing else between.
-    void turn(std::span<const pollfd> answers);
+    // Readable when there is something to do; -1: it cannot be waited for.
+    int fd() const { return epoll_.get(); }
+    // Hears those connections on which something has come, and forgets those whose rank has gone.
+    void turn();
 
     size_t connections() const { return clients_.size(); }
-    bool has_nameless() const;  // some have not said which rank they are, and are not waited for long
+    // Some have not said which rank they are, and are not waited for long.
+    bool has_nameless() const { return !nameless_.empty(); }
     uint32_t attached_ever() const { return attached_ever_; }
     uint32_t attached_now() const { return attached_now_; }
     std::vector<pid_t> processes() const;  // by local rank; 0: it is not there
@@ -59,10 +61,18 @@ class NodeRanks {
     const ServiceParameters& p_;
     NodeMemory memory_;
     GroupTable& groups_;
-    JobBook& book_;
+    AddressBook& book_;
     Given given_;
     Events events_;
-    std::vector<std::unique_ptr<Client>> clients_;
+    bool watch(const Fd& fd, uint64_t number) const;
+    void take_event(uint64_t number);
+    void end(uint64_t number);
+    void look_at_nameless();
+
+    Fd epoll_;
+    std::map<uint64_t, std::unique_ptr<Client>> clients_;  // by number; their events have it
+    std::vector<uint64_t> nameless_;
+    uint64_t numbers_ = 0;
     uint32_t attached_ever_ = 0, attached_now_ = 0;
     alignas(8) std::byte buffer_[kControlBytesMax];
 };

@@ -13,6 +13,8 @@
 #include <string>
 
 #include "base/text.h"
+#include "fabric/address_book.h"
+#include "fabric/descriptors.h"
 #include "fabric/network.h"
 #include "service/placement.h"
 #include "service/service_loop.h"
@@ -25,33 +27,21 @@ class Control {
   public:
     explicit Control(int fd) : socket_(fd) {}
 
-    // By node: where the network reaches others.
-    struct Book {
-        ServiceBook services;
-        bool has_agents = false, aliases = false;
-        std::vector<std::vector<std::byte>> agents;
-    };
-
     bool wait_for_start(StartService* start, std::vector<Fd>* descriptors) {
         size_t bytes = 0;
         return receive_next(buffer_, &bytes, descriptors) && bytes == sizeof *start &&
                (memcpy(start, buffer_, sizeof *start), start->header.magic == kControlMagic) &&
                start->header.kind == ControlKind::kStartService;
     }
-    // Until the job's nodes are known, and with a network where it reaches them. False: the supervisor has
-    // gone.
-    bool wait_for_nodes(std::vector<NodeAddress>* nodes, Book* book, PlaceService* place) {
-        while (nodes->empty() || filled_ < nodes->size() ||
-               (book != nullptr && book->services.size() < nodes->size())) {
+    // Until the job's nodes are known. False: the supervisor has gone.
+    bool wait_for_book(AddressBook* book, PlaceService* place) {
+        while (!book->is_whole()) {
             size_t bytes = 0;
             if (!receive_next(buffer_, &bytes, nullptr)) return false;
-            if (is(ControlKind::kNodeWorkers, bytes)) {
-                if (book == nullptr || !take_workers(bytes, *nodes, book)) return false;
-            } else {
-                take(bytes, nodes, place);
-            }
+            const bool of_book = is(ControlKind::kAddressBook, bytes);
+            if (of_book && !book->take({buffer_, bytes})) return false;
+            if (!of_book) hear_place(bytes, place);
         }
-        if (book != nullptr) book->aliases = aliases_;
         return true;
     }
     void wait_for_end() {
@@ -82,7 +72,7 @@ class Control {
             size_t bytes = 0;
             const Io io = receive_packet(socket_, buffer_, sizeof buffer_, &bytes, nullptr);
             if (io != Io::kOk) return io == Io::kAgain;
-            *placed |= take(bytes, nullptr, place);
+            *placed |= hear_place(bytes, place);
         }
     }
     void report(const std::string& text) {
@@ -108,51 +98,13 @@ class Control {
         memcpy(&header, buffer_, sizeof header);
         return bytes >= sizeof header && header.kind == kind;
     }
-    // They come in the order of the nodes, which are known by then.
-    bool take_workers(size_t bytes, const std::vector<NodeAddress>& nodes, Book* book) {
-        NodeWorkers workers;
-        if (bytes < sizeof workers) return false;
-        memcpy(&workers, buffer_, sizeof workers);
-        std::vector<std::vector<std::byte>> all;
-        if (workers.node != book->services.size() || workers.node >= nodes.size() ||
-            bytes != sizeof workers + workers.bytes ||
-            !split_addresses({buffer_ + sizeof workers, workers.bytes},
-                             size_t{nodes[workers.node].services} + book->has_agents, &all))
-            return false;
-        if (book->has_agents) {
-            book->agents.push_back(std::move(all.back()));
-            all.pop_back();
-        }
-        book->services.push_back(std::move(all));
+    bool hear_place(size_t bytes, PlaceService* place) const {
+        if (bytes != sizeof *place || !is(ControlKind::kPlace, bytes)) return false;
+        memcpy(place, buffer_, sizeof *place);
         return true;
-    }
-    // Returns whether it was a place.
-    bool take(size_t bytes, std::vector<NodeAddress>* nodes, PlaceService* place) {
-        ControlHeader header;
-        if (bytes < sizeof header) return false;
-        memcpy(&header, buffer_, sizeof header);
-        if (header.kind == ControlKind::kPlace && bytes == sizeof *place) {
-            memcpy(place, buffer_, sizeof *place);
-            return true;
-        }
-        AddressBookPiece piece;
-        if (header.kind != ControlKind::kAddressBook || nodes == nullptr || bytes < sizeof piece)
-            return false;
-        memcpy(&piece, buffer_, sizeof piece);
-        if (piece.count > kAddressesPerPiece || bytes != sizeof piece + piece.count * sizeof(NodeAddress) ||
-            piece.first != filled_ || piece.first + piece.count > piece.total)
-            return false;
-        nodes->resize(piece.total);
-        memcpy(static_cast<void*>(nodes->data() + piece.first), buffer_ + sizeof piece,
-               piece.count * sizeof(NodeAddress));
-        filled_ += piece.count;
-        aliases_ = piece.aliases != 0;
-        return false;
     }
 
     Fd socket_;
-    size_t filled_ = 0;
-    bool aliases_ = false;
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
 
@@ -195,10 +147,10 @@ std::string try_alias(std::span<const std::byte> region, uint32_t limit_s) {
 // `local` alone, where the job's nodes are all of this machine.
 std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory& memory,
                                     const ServiceLimits& limits, const std::vector<NodeAddress>& nodes,
-                                    Control::Book book, Network* network, std::unique_ptr<ShmFabric> local,
-                                    std::string* error) {
+                                    const AddressBook& book, Network* network,
+                                    std::unique_ptr<ShmFabric> local, std::string* error) {
     if (network == nullptr || !local) return local;
-    if (book.has_agents && !book.aliases && limits.staging_slots == 0) {
+    if (start.parameters.host_agents != 0 && !book.aliases && limits.staging_slots == 0) {
         *error = "there is no staging memory, and without it nothing comes from the host";
         return nullptr;
     }
@@ -207,8 +159,8 @@ std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory&
     options.self = {NodeId{start.parameters.node}, ServiceId{start.service}};
     options.incarnation = start.incarnation;
     options.nodes = nodes;
-    options.book = std::move(book.services);
-    options.agents = std::move(book.agents);
+    options.book = book.services();
+    options.agents = book.agents();
     options.aliases = book.aliases;
     options.limit_ns = start.parameters.limit_s * 1'000'000'000ull;
     options.staging_only = limits.staging_only;
@@ -242,9 +194,8 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
         // Once it is settled nobody asks again.
         if (start.parameters.probe.bytes != 0 && start.incarnation == 1)
             no_alias = try_alias(start.parameters.probe.get(), start.parameters.limit_s);
-        network =
-            open_own_network(start.parameters.network_settings, start.parameters.host_agents != 0,
-                             std::move(share), &error);
+        network = open_own_network(start.parameters.network_settings, start.parameters.host_agents != 0,
+                                   std::move(share), &error);
         control.report_worker(network ? network->address() : std::span<const std::byte>{}, error, no_alias);
         if (!network) {
             // What is told is lost if this end closes first, with something unread.
@@ -252,11 +203,11 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
             return 1;
         }
     }
-    std::vector<NodeAddress> nodes;
-    Control::Book book;
-    book.has_agents = start.parameters.host_agents != 0;
+    AddressBook book({start.parameters.node_count, start.parameters.service_count,
+                      start.parameters.network != 0, start.parameters.host_agents != 0});
     PlaceService place;
-    if (!control.wait_for_nodes(&nodes, network ? &book : nullptr, &place)) return 0;
+    if (!control.wait_for_book(&book, &place)) return 0;
+    const std::vector<NodeAddress> nodes = book.nodes();
 
     ShmFabricOptions options;
     options.memory = memory;
@@ -283,7 +234,7 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     const Mapping block = Mapping::anonymous(ServiceEngine::bytes_needed(memory.limits(), limits));
     const bool watched = local && local->watch(control.fd());
     const std::unique_ptr<Fabric> fabric =
-        make_fabric(start, memory, limits, nodes, std::move(book), network.get(), std::move(local), &error);
+        make_fabric(start, memory, limits, nodes, book, network.get(), std::move(local), &error);
     if (!fabric || !block || !watched) {
         control.report("a service process could not start: " + (error.empty() ? strerror(errno) : error));
         return 1;
@@ -321,6 +272,7 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
 int run_service_process() {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit();
     Control control(kServiceControlFd);
     StartService start;
     std::vector<Fd> descriptors;

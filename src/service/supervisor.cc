@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "fabric/descriptors.h"
 #include "fabric/network.h"
 #include "fabric/tcp/node_port.h"
 #include "service/group_table.h"
@@ -42,13 +43,14 @@ struct Service {
 
 class Supervisor {
   public:
-    explicit Supervisor(const ServiceParameters& parameters) : p_(parameters), book_(p_) {}
+    explicit Supervisor(const SupervisorParameters& parameters);
     bool start(ServiceReady* ready);
     int run(const Fd& starter);
-    // Where the network reaches this node's service processes.
-    std::span<const std::byte> own_workers() const { return own_workers_; }
+    // This node's, of the address book.
+    std::span<const std::byte> own_entry() const { return own_entry_; }
 
   private:
+    std::string lacks_descriptors() const;
     bool make_memory();
     void open_to_ranks();
     bool start_service(uint16_t s);
@@ -56,6 +58,7 @@ class Supervisor {
     void reap_services();
     void accept_ranks();
     bool hear_workers(ServiceReady* ready);
+    bool make_entry(ServiceReady* ready);
     void tell_services();
     void turn_service(Service& service);
     void turn_port();
@@ -63,7 +66,7 @@ class Supervisor {
     void tell_leader(const char* text);
     void send_nodes(Service& service);
 
-    ServiceParameters p_;
+    const ServiceParameters p_;
     SocketName name_;
     Token token_{};
     Fd listener_, signals_, memory_file_, sight_file_;
@@ -72,15 +75,21 @@ class Supervisor {
     std::unique_ptr<GroupTable> groups_;
     std::vector<Fd> eventfds_;
     std::vector<Service> services_;
-    JobBook book_;
+    AddressBook book_;
     std::unique_ptr<NodeRanks> ranks_;
-    std::vector<std::byte> own_workers_;
-    std::unique_ptr<NodePort> port_;  // where others may come by TCP
+    NodeEntry entry_;
+    std::vector<std::byte> own_entry_;  // encoded
+    std::unique_ptr<NodePort> port_;    // where others may come by TCP
     std::vector<PlaceService> places_;
     std::vector<int> cpus_;
     uint32_t restarts_ = 0;
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
+
+Supervisor::Supervisor(const SupervisorParameters& parameters)
+    : p_(parameters.service), book_({p_.node_count, p_.service_count, p_.network != 0, p_.host_agents != 0}) {
+    entry_.agent.assign(parameters.agent, parameters.agent + parameters.agent_bytes);
+}
 
 void set_reason(char* out, const char* what) {
     snprintf(out, kReasonBytes, "%s: %s", what, strerror(errno));
@@ -101,12 +110,33 @@ bool Supervisor::make_memory() {
     return true;
 }
 
+// Empty, or why this process or the service processes, who may have as many as this one, cannot have all the
+// descriptors that they may come to need. Better no job than one that waits for connections that nobody can
+// make.
+std::string Supervisor::lacks_descriptors() const {
+    const uint64_t limit = raise_descriptor_limit();
+    const uint64_t own = descriptors_of_supervisor(p_.rank_count, p_.service_count);
+    if (own > limit) return too_few_descriptors("the supervisor of the service processes", limit, own);
+    // What UCX needs nobody knows.
+    const NetworkSettings& network = p_.network_settings;
+    const bool maybe_ucx = network.choice != NetworkChoice::kTcp && has_rdma_device();
+    const bool by_tcp = p_.network && may_use_tcp(network, p_.host_agents != 0);
+    if (p_.network && (!by_tcp || maybe_ucx)) return "";
+    const uint64_t needed = descriptors_of_service(p_.node_count, p_.service_count, by_tcp);
+    return needed > limit ? too_few_descriptors("a service process", limit, needed) : "";
+}
+
 bool Supervisor::start(ServiceReady* ready) {
     const auto fail = [&](const char* what) {
         set_reason(ready->reason, what);
         return false;
     };
     cpus_ = reset_affinity();
+    const std::string too_few = lacks_descriptors();
+    if (!too_few.empty()) {
+        snprintf(ready->reason, sizeof ready->reason, "%s", too_few.c_str());
+        return false;
+    }
     if (!make_secret(&name_, &token_)) return fail("no random numbers");
     listener_ = listen_at(name_);
     if (!listener_) return fail("cannot listen");
@@ -139,6 +169,27 @@ bool Supervisor::start(ServiceReady* ready) {
     if (p_.network && !hear_workers(ready)) return false;
     ready->name = name_;
     ready->token = token_;
+    return make_entry(ready);
+}
+
+// What other nodes must know of this one. Its ranks read it in shared memory, and tell the others.
+bool Supervisor::make_entry(ServiceReady* ready) {
+    entry_.address.name = name_;
+    entry_.address.token = token_;
+    entry_.address.services = p_.service_count;
+    gethostname(entry_.address.host, sizeof entry_.address.host - 1);
+    own_entry_ = encode_entry(entry_);
+    static_assert(kEntryBytesMax <= kSightEntryBytesMax);
+    if (own_entry_.empty()) {
+        snprintf(
+            ready->reason, sizeof ready->reason,
+            "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES) or service "
+            "processes");
+        return false;
+    }
+    SightEntry& place = SightLayout::entry(sight_.data());
+    memcpy(sight_.data() + SightLayout::kEntryAt + sizeof place, own_entry_.data(), own_entry_.size());
+    place.bytes.store(static_cast<uint32_t>(own_entry_.size()), std::memory_order_release);
     return true;
 }
 
@@ -174,17 +225,13 @@ bool Supervisor::hear_workers(ServiceReady* ready) {
                                            : "a service process ended before it had reached the network");
             return false;
         }
-        append_address({buffer_ + sizeof report, report.bytes}, &own_workers_);
+        entry_.services.emplace_back(buffer_ + sizeof report, buffer_ + sizeof report + report.bytes);
         if (!aliases || report.aliases != 0) continue;
         aliases = false;
         memcpy(ready->reason, report.reason, sizeof ready->reason);
     }
     ready->aliases = aliases;
-    if (own_workers_.size() <= kWorkersBytesMax) return true;
-    snprintf(ready->reason, sizeof ready->reason,
-             "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES) or service "
-             "processes");
-    return false;
+    return true;
 }
 
 bool Supervisor::start_service(uint16_t s) {
@@ -341,8 +388,7 @@ int Supervisor::run(const Fd& starter) {
         ready.clear();
         ready.push_back({listener_.get(), POLLIN, 0});
         ready.push_back({signals_.get(), POLLIN, 0});
-        const size_t ranks_begin = ready.size();
-        ranks_->watch(&ready);
+        ready.push_back({ranks_->fd(), POLLIN, 0});
         const size_t ranks_end = ready.size();
         for (const Service& service : services_) {
             const short wanted = service.queue.empty() ? POLLIN : POLLIN | POLLOUT;
@@ -359,7 +405,7 @@ int Supervisor::run(const Fd& starter) {
         for (size_t s = 0; s < services_.size(); ++s) {
             if (ready[ranks_end + s].revents != 0) turn_service(services_[s]);
         }
-        ranks_->turn(std::span(ready).subspan(ranks_begin, ranks_end - ranks_begin));
+        ranks_->turn();
         if (ready[0].revents != 0) accept_ranks();
         const bool given_up = ready.size() > ranks_end + services_.size() + 1 && ready.back().revents != 0;
         if (ranks_->attached_now() == 0 &&
@@ -381,12 +427,13 @@ bool is_possible(const ServiceParameters& p) {
 int run_supervisor() {
     SupervisorParameters parameters;
     Starter starter;
-    if (!starter.read_parameters(&parameters, sizeof parameters) || !is_possible(parameters.service))
+    if (!starter.read_parameters(&parameters, sizeof parameters) || !is_possible(parameters.service) ||
+        parameters.agent_bytes > sizeof parameters.agent)
         return 2;
     ServiceReady ready;
-    Supervisor supervisor(parameters.service);
+    Supervisor supervisor(parameters);
     ready.ok = supervisor.start(&ready);
-    return starter.tell(ready, supervisor.own_workers()) && ready.ok ? supervisor.run(starter.pipe()) : 1;
+    return starter.tell(ready, supervisor.own_entry()) && ready.ok ? supervisor.run(starter.pipe()) : 1;
 }
 
 }  // namespace longshore

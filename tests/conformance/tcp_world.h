@@ -49,6 +49,11 @@ class TcpWorld : public ShmWorld {
     bool reads_need_turns() const override { return true; }
 
     const ServiceBook& book() const { return book_; }
+    // What it has said of itself since it began, all of it.
+    std::string problem_at_port(NodeId node) {
+        const std::lock_guard lock(ports_mutex_);
+        return problems_[node.value] += ports_[node.value]->take_problem();
+    }
     uint64_t refused_at_port(NodeId node) {
         const std::lock_guard lock(ports_mutex_);
         return ports_[node.value]->refused();
@@ -83,6 +88,7 @@ class TcpWorld : public ShmWorld {
     const uint64_t limit_ns_;
     ServiceBook book_;
     std::unique_ptr<NodePort> ports_[kNodes];
+    std::string problems_[kNodes];
     std::mutex ports_mutex_;
     std::jthread turns_ports_;
     std::unique_ptr<TcpFabric> fabrics_[kNodes][kServices];

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "fabric/address_book.h"
 #include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
@@ -86,6 +87,12 @@ void try_addresses(std::span<const std::byte> bytes, size_t count) {
     require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
 }
 
+void try_entry(std::span<const std::byte> bytes) {
+    NodeEntry entry;
+    if (!decode_entry(bytes, &entry)) return;
+    require(is_same(encode_entry(entry), bytes));
+}
+
 void try_span(std::span<const std::byte> bytes) {
     ProcessSpan span;
     if (!decode_span(bytes, &span)) return;
@@ -140,6 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     try_packet(bytes);
     try_streams(bytes);
     for (size_t count = 0; count < 4; ++count) try_addresses(bytes, count);
+    try_entry(bytes);
     try_span(bytes);
     try_host_region(bytes);
     try_exported(bytes);

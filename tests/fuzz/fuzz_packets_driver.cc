@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "driver.h"
+#include "fabric/address_book.h"
 #include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
@@ -93,6 +94,17 @@ Bytes make_addresses(Prng* random) {
     for (uint64_t count = random->below(4); count > 0; --count)
         append_address(Bytes(random->below(300), static_cast<std::byte>(random->next())), &all);
     return all;
+}
+
+Bytes make_entry(Prng* random) {
+    NodeEntry entry;
+    entry.address.name = unpack_name({static_cast<uint8_t>(random->next())});
+    entry.address.services = static_cast<uint16_t>(random->below(4));
+    memset(entry.address.host, 'h', random->below(sizeof entry.address.host));
+    for (uint64_t count = random->below(4); count > 0; --count)
+        entry.services.emplace_back(random->below(60), static_cast<std::byte>(random->below(2)));
+    entry.agent.resize(random->below(40));
+    return encode_entry(entry);
 }
 
 Bytes make_span(Prng* random) {
@@ -187,9 +199,9 @@ void damage(Prng* random, Bytes* bytes) {
 
 int main(int argc, char** argv) {
     const auto driven = fuzz::drive(argc, argv, 3, [](Prng& random) {
-        constexpr Bytes (*kMakers[])(Prng*) = {make_packet,   make_addresses,    make_span, make_host_region,
-                                               make_exported, make_hello,        make_post, make_message,
-                                               make_stream,   make_tcp_addresses};
+        constexpr Bytes (*kMakers[])(Prng*) = {make_packet,   make_addresses,     make_span, make_host_region,
+                                               make_exported, make_hello,         make_post, make_message,
+                                               make_stream,   make_tcp_addresses, make_entry};
         Bytes bytes = kMakers[random.below(std::size(kMakers))](&random);
         damage(&random, &bytes);
         return bytes;

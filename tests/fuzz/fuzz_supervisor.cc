@@ -49,7 +49,7 @@ class Conversation {
         memory_ = NodeMemory::create(block_.get(), parameters_.node_limits, NodeId{parameters_.node}, kNodes,
                                      kRanks, kServices);
         groups_ = std::make_unique<GroupTable>(memory_);
-        book_ = std::make_unique<JobBook>(parameters_);
+        book_ = std::make_unique<AddressBook>(JobShape{kNodes, kServices, parameters_.network != 0, false});
         NodeRanks::Given given;
         given.token.fill(7);
         given.memory_bytes = bytes_;
@@ -102,9 +102,8 @@ class Conversation {
             case 8:
                 return send(rank, attach(rank));
             case 9:
-                return send(rank, nodes());
             case 10:
-                return send(rank, workers());
+                return send(rank, nodes());
             case 11:
             case 12:
             case 13:
@@ -142,10 +141,7 @@ class Conversation {
         }
     }
     void turn() {
-        std::vector<pollfd> polled;
-        ranks_->watch(&polled);
-        poll(polled.data(), polled.size(), 0);
-        ranks_->turn(polled);
+        ranks_->turn();
         require(ranks_->attached_now() <= kRanks);
         look_at_groups();
     }
@@ -168,24 +164,14 @@ class Conversation {
     }
     void look_at_book() const {
         if (!book_->is_whole()) return;
-        uint32_t nodes = 0;
-        for (const auto& packet : book_->packets()) {
-            require(packet.size() <= kControlBytesMax);
-            ControlHeader header;
-            memcpy(&header, packet.data(), sizeof header);
-            if (header.kind != ControlKind::kAddressBook) continue;
-            AddressBookPiece piece;
-            memcpy(&piece, packet.data(), sizeof piece);
-            for (uint32_t i = 0; i < piece.count; ++i, ++nodes) {
-                NodeAddress node;
-                memcpy(static_cast<void*>(&node), packet.data() + sizeof piece + i * sizeof node,
-                       sizeof node);
-                // What ServiceEngine::set_peers and the fabrics ask for.
-                require(node.services == kServices && strnlen(node.name.text, 48) < 48 &&
-                        strnlen(node.host, 64) < 64);
-            }
-        }
-        require(nodes == kNodes);
+        AddressBook heard(JobShape{kNodes, kServices, parameters_.network != 0, false});
+        for (const auto& packet : book_->packets())
+            require(packet.size() <= kControlBytesMax && heard.take(packet));
+        require(heard.is_whole() && heard.services() == book_->services());
+        // What ServiceEngine::set_peers and the fabrics ask for.
+        for (const NodeAddress& node : heard.nodes())
+            require(node.services == kServices && strnlen(node.name.text, 48) < 48 &&
+                    strnlen(node.host, 64) < 64);
     }
 
     std::vector<std::byte> attach(const Rank& rank) const {
@@ -204,21 +190,13 @@ class Conversation {
         piece.first = choices_.byte() % 2 != 0 ? 0 : choices_.byte() % kNodes;
         piece.count = choices_.byte() % 2 != 0 ? kNodes - piece.first : choices_.byte() % (kNodes + 1);
         std::vector<std::byte> packet = bytes_of(piece);
-        NodeAddress node;
-        memset(node.name.text, 'n', sizeof node.name.text - 1);
-        memset(node.host, 'h', sizeof node.host - 1);
-        node.services = kServices;
-        if (choices_.one_in(4)) node.services = static_cast<uint16_t>(choices_.number());
-        if (choices_.one_in(4)) node.name.text[sizeof node.name.text - 1] = 'n';
-        for (uint32_t i = 0; i < piece.count; ++i) append(&packet, bytes_of(node));
-        return packet;
-    }
-    std::vector<std::byte> workers() {
-        NodeWorkers workers;
-        workers.node = choices_.byte() % (kNodes + 1);
-        workers.bytes = choices_.byte();
-        std::vector<std::byte> packet = bytes_of(workers);
-        packet.resize(packet.size() + workers.bytes);
+        NodeEntry node;
+        memset(node.address.host, 'h', sizeof node.address.host - 1);
+        node.address.name = unpack_name({1, 2, 3});
+        node.address.services = kServices;
+        if (choices_.one_in(4)) node.address.services = static_cast<uint16_t>(choices_.number());
+        if (parameters_.network) node.services.resize(kServices, std::vector<std::byte>(choices_.byte()));
+        for (uint32_t i = 0; i < piece.count; ++i) append_address(encode_entry(node), &packet);
         return packet;
     }
     // Of groups with one member on each node, or all ranks of this one.
@@ -246,7 +224,7 @@ class Conversation {
     const std::unique_ptr<std::byte, void (*)(void*)> block_;
     NodeMemory memory_;
     std::unique_ptr<GroupTable> groups_;
-    std::unique_ptr<JobBook> book_;
+    std::unique_ptr<AddressBook> book_;
     std::unique_ptr<NodeRanks> ranks_;
     std::vector<Rank> ends_;
     std::vector<std::byte> last_;

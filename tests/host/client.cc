@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "base/file.h"
 
@@ -43,6 +46,7 @@ int RankClient::start_exchange(const void* in, void* out, size_t bytes) {
     if (bytes > kSlotBytes) return LS_ERR_LIMIT;
     out_ = out;
     bytes_ = bytes;
+    heard_max = std::max(heard_max, bytes * size);
     ++sequence_;
     memcpy(shared->slots[sequence_ % 2][rank], in, bytes);
     shared->arrived[rank].store(sequence_);
@@ -70,6 +74,10 @@ void RankClient::barrier() {
 }
 
 bool RankClient::attach() {
+    if (options_.files_hard != 0 && rank == 0) {
+        const rlimit files{options_.files_soft, options_.files_hard};
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     ls_options o{};
     o.service_count = options_.services;
     o.service_reads_max = 4;
@@ -79,6 +87,8 @@ bool RankClient::attach() {
     o.service_cores = "auto";
     o.nodes_count = options_.nodes;
     o.nodes_strided = options_.strided;
+    o.network_always = options_.tcp;
+    o.network = options_.tcp ? ls_options::LS_NETWORK_TCP : ls_options::LS_NETWORK_AUTO;
     o.wait_cooperative = options_.cooperative;
     o.wait_report_s = 10;
     o.limit_s = options_.limit_s;

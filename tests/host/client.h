@@ -25,8 +25,11 @@ struct SharedState {
 struct JobOptions {
     uint32_t ranks = 4, nodes = 0, services = 1;
     bool strided = false, cooperative = true, inaccessible = false;
+    bool tcp = false;  // between emulated nodes
     uint32_t limit_s = 5;
     std::string service_path;
+    uint64_t files_soft = 0,
+             files_hard = 0;  // limits of open files for the first rank and what it starts; 0: as they are
     ls_memory_mode memory_mode = LS_MEMORY_AUTO;
     uint64_t staging_bytes = 0;
     ls_algorithm algorithm = LS_DIRECT;  // of all that is run()
@@ -51,6 +54,7 @@ class RankClient {
     const ls_host* host = nullptr;  // of the options
     // What this rank hears of what all have given, each so many bytes, may be made another thing.
     std::function<void(std::byte* all, size_t bytes)> tamper;
+    size_t heard_max = 0;  // bytes that this rank has heard of all others in one exchange, at most
 
   private:
     int start_exchange(const void* in, void* out, size_t bytes);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -237,6 +238,68 @@ INSTANTIATE_TEST_SUITE_P(
                             staged(with(4, 2, 1, false, false, true), LS_STAGED_HIERARCHICAL)}),
     [](const auto& variant) { return std::string(variant.param.name); });
 
+// Nodes of two, one and two ranks that TCP joins: each entry of the address book comes in slices, and nobody
+// hears more at a time than it may.
+TEST(Attach, UnevenNodesLearnWhereTcpReachesEachOther) {
+    JobOptions options = with(5, 3, 2);
+    options.tcp = true;
+    Job job(options, [](RankClient& c) {
+        if (!c.attach()) {
+            fprintf(stderr, "  %s\n", c.error().c_str());
+            return 1;
+        }
+        NEED(c.heard_max <= 16 * 5 + 1024 * 3);
+        ls_surroundings around{};
+        ls_look_around(c.context, &around);
+        NEED(around.joined_by == ls_surroundings::LS_JOINED_BY_TCP);
+        NEED(c.make_group());
+        const int rc = every_collective(c, 3);
+        c.barrier();
+        return rc;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+
+// A job whose service processes may not have the descriptors that they need does not begin, and says what to
+// do.
+TEST(Attach, TooFewDescriptorsAreOneClearError) {
+    JobOptions options = with(4, 4, 2);
+    options.tcp = true;
+    options.files_soft = options.files_hard = 140;
+    Job job(options, [](RankClient& c) {
+        NEED(!c.attach());
+        NEED(c.error().find("a service process needs up to 148 open files") != std::string::npos);
+        NEED(c.error().find("RLIMIT_NOFILE) is 140: raise it") != std::string::npos);
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+
+// The soft limit is no obstacle: who needs more takes it.
+TEST(Attach, ServiceProcessesRaiseTheirLimitOfOpenFiles) {
+    JobOptions options = with(2, 0, 1);
+    options.files_soft = 80, options.files_hard = 1000;
+    Job job(options, [](RankClient& c) {
+        NEED(c.attach());
+        c.barrier();
+        if (c.rank != 0) return 0;
+        uint32_t looked_at = 0;
+        for (const pid_t pid : find_services("")) {
+            rlimit files{};
+            NEED(prlimit(pid, RLIMIT_NOFILE, nullptr, &files) == 0);
+            if (files.rlim_max != 1000) continue;
+            NEED(files.rlim_cur == 1000);
+            ++looked_at;
+        }
+        NEED(looked_at == 2);
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone(5));
+}
+
 ls_arguments allgather(const std::vector<uint8_t>& send, std::vector<uint8_t>* recv, ls_algorithm algorithm) {
     ls_arguments a{};
     a.collective = LS_ALLGATHER;
@@ -267,11 +330,12 @@ TEST(Wait, WhatWasPromisedIsDone) {
     EXPECT_TRUE(job.passed());
 }
 
-// How often the service process of the job was seen out of the idle class while it moved the blocks of ranks that all
-// compute, or 0 and an error.
+// How often the service process of the job was seen out of the idle class while it moved the blocks of ranks
+// that all compute, or 0 and an error.
 int looks_raised(RankClient& c, int* raised) {
     NEED(c.make_group());
-    // That of the job before may still be ending, and this one hears of its place after all ranks have attached.
+    // That of the job before may still be ending, and this one hears of its place after all ranks have
+    // attached.
     std::vector<pid_t> services = find_services("sp");
     for (int looks = 0; looks < 10'000; ++looks, services = find_services("sp")) {
         if (services.size() == 1 && sched_getscheduler(services[0]) == SCHED_IDLE) break;
@@ -302,7 +366,8 @@ int looks_raised(RankClient& c, int* raised) {
     return 0;
 }
 
-// As many ranks as cores, none of which waits: a service process moves their blocks in time that nobody wants.
+// As many ranks as cores, none of which waits: a service process moves their blocks in time that nobody
+// wants.
 TEST(Wait, NobodyWhoComputesLosesACore) {
     const auto ranks = static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
     if (ranks < 2 || ranks > kRanksMax) GTEST_SKIP() << "not so many ranks as cores";

@@ -6,6 +6,7 @@
 #include "fabric/dpu/host_region.h"
 #include "fabric/network.h"
 #include "host/agent_client.h"
+#include "host/meeting.h"
 #include "host/stand_in_post.h"
 #include "running_agent.h"
 #include "session/session.h"
@@ -155,8 +156,7 @@ int stand_in(RankClient& c, Machines& machines, const Case& job) {
     const Heap heap;
     AgentClient client;
     OpenedMemory opened;
-    NEED(client.connect(agent.ready.name, agent.ready.token, heap.file.get(), kLimitS, &error),
-         error);
+    NEED(client.connect(agent.ready.name, agent.ready.token, heap.file.get(), kLimitS, &error), error);
     ls_host host{};
     host.machine = c.rank % count + 1;
     if (c.rank < count)
@@ -246,7 +246,8 @@ INSTANTIATE_TEST_SUITE_P(Jobs, OnDpu,
 // sanitizer sees what is written beyond its memory.
 struct Lie {
     const char* what;
-    size_t at, bytes;  // in what the first rank of the node tells
+    bool of_entry;     // else of the word of the first rank of the node
+    size_t at, bytes;  // there
     uint64_t value;    // each byte of it, or a number in the first of them
     const char* says;  // what becomes of it
 };
@@ -263,7 +264,8 @@ TEST_P(OnDpuOfALiar, ThereIsNoJobAndNoHarm) {
         c.host = &host;
         bool lied = false;
         c.tamper = [&](std::byte* all, size_t bytes) {
-            if (bytes < sizeof(NodeAddress) + kReasonBytes || lied) return;
+            const bool of_entry = bytes > kReasonBytes;
+            if ((!of_entry && bytes != sizeof(NodeWord)) || of_entry != GetParam().of_entry || lied) return;
             lied = true;
             memcpy(all + GetParam().at, &GetParam().value, std::min(GetParam().bytes, sizeof(uint64_t)));
             if (GetParam().bytes > sizeof(uint64_t))
@@ -278,23 +280,24 @@ TEST_P(OnDpuOfALiar, ThereIsNoJobAndNoHarm) {
     EXPECT_TRUE(wait_until_gone(10));
 }
 
-// Behind the address, as NodeAnswer of host/attach.cc has it: whether it is one, and how many bytes follow.
-constexpr size_t kWorkersBytesAt = (sizeof(NodeAddress) + 3) / 4 * 4 + 4;
-
-constexpr const char* kNoSupervisor = "tells no address of its supervisor";
+constexpr const char* kNoAddress = "a node tells no address of its supervisor";
 constexpr const char* kNoService = "the address of a service process is none";
 
 INSTANTIATE_TEST_SUITE_P(
     Lies, OnDpuOfALiar,
     testing::Values(
-        Lie{"NoServiceProcesses", offsetof(NodeAddress, services), 2, 0, kNoSupervisor},
-        Lie{"TooManyServiceProcesses", offsetof(NodeAddress, services), 2, UINT16_MAX, kNoSupervisor},
-        Lie{"ANameWithoutEnd", offsetof(NodeAddress, name), sizeof(SocketName), 'x', kNoSupervisor},
-        Lie{"AHostWithoutEnd", offsetof(NodeAddress, host), sizeof(NodeAddress::host), 'x', kNoSupervisor},
-        Lie{"NoAddress", kWorkersBytesAt, 4, 0, "a node has no addresses in the network"},
-        Lie{"AShorterAddress", kWorkersBytesAt, 4, 1, kNoService},
-        Lie{"ALongerAddress", kWorkersBytesAt, 4, kWorkersBytesMax, kNoService},
-        Lie{"AnAddressTooLong", kWorkersBytesAt, 4, UINT32_MAX, "the network's addresses are too long"}),
+        Lie{"AnotherName", false, offsetof(NodeWord, name), sizeof(NameBytes), 'x',
+            "cannot reach the supervisor"},
+        Lie{"AnotherToken", false, offsetof(NodeWord, token), sizeof(Token), 'x', "refused this rank"},
+        Lie{"NoEntry", false, offsetof(NodeWord, entry_bytes), 2, 0, kNoAddress},
+        Lie{"AShorterEntry", false, offsetof(NodeWord, entry_bytes), 2, 1, "tells two addresses"},
+        Lie{"ALongerEntry", false, offsetof(NodeWord, entry_bytes), 2, kEntryBytesMax, "tells two addresses"},
+        Lie{"AnEntryTooLong", false, offsetof(NodeWord, entry_bytes), 2, UINT16_MAX, kNoAddress},
+        Lie{"AnotherVersion", true, 0, 1, 9, kNoService},
+        Lie{"AHostWithoutEnd", true, 1, 1, UINT8_MAX, kNoService},
+        Lie{"NoServiceProcesses", true, 2, 2, 0, kNoService},
+        Lie{"TooManyServiceProcesses", true, 4, 2, UINT16_MAX, kNoService},
+        Lie{"NothingButOnes", true, 0, 256, UINT8_MAX, kNoService}),
     [](const auto& lie) { return lie.param.what; });
 
 TEST(OnDpuAlone, WithoutAnAgentThereIsNoJob) {

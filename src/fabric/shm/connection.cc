@@ -2,9 +2,11 @@
 #include "fabric/shm/connection.h"
 
 #include <errno.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace longshore {
 namespace {
@@ -34,8 +36,14 @@ void ShmFabric::connect(ServiceAddress peer, Outgoing& out) {
         return connection_refused(peer, out);
     out.writer = RingWriter(out.ring.data(), kMessageRingBytes);
     out.state = Outgoing::State::kConnecting;
-    watch(out.socket.get(), true);
+    watch(out.socket.get(), Own::kOutgoing, uint32_t{peer.node.value} << 16 | peer.service.value);
+    try_again(peer, out);
+}
+
+// The peer is looked at in every turn, until it is connected or lost.
+void ShmFabric::try_again(ServiceAddress peer, Outgoing& out) {
     unsettled_ = true;
+    if (!std::exchange(out.listed, true)) trying_.push_back(peer);
 }
 
 // There is nobody to talk to just now. Its successor may come within the limit.
@@ -48,7 +56,7 @@ void ShmFabric::connection_refused(ServiceAddress peer, Outgoing& out) {
     out.state = Outgoing::State::kNone;
     out.probing = true;
     out.next_try_ns = now + kRetryNs;
-    unsettled_ = true;
+    try_again(peer, out);
     if (out.down_since_ns == 0) out.down_since_ns = now;
     if (now - out.down_since_ns < options_.limit_ns) return;
     out.state = Outgoing::State::kLost;
@@ -92,7 +100,9 @@ void ShmFabric::accept_incoming() {
         auto in = std::make_unique<Incoming>();
         in->socket = std::move(socket);
         in->since_ns = now_ns();
-        watch(in->socket.get(), true);
+        in->number = ++incoming_numbers_;
+        watch(in->socket.get(), Own::kIncoming, in->number);
+        incoming_unsettled_ = true;
         incoming_.push_back(std::move(in));
     }
 }
@@ -137,25 +147,77 @@ bool ShmFabric::turn_incoming(Incoming& in) {
         in.socket.reset();
         // Find out whether it comes back, although we may have nothing to say to it.
         Outgoing& out = *find(in.from);
-        if (out.state == Outgoing::State::kNone) out.probing = true;
+        if (out.state == Outgoing::State::kNone) {
+            out.probing = true;
+            try_again(in.from, out);
+        }
     }
     return !in.reader.empty();
 }
 
-void ShmFabric::turn_sockets() {
-    accept_incoming();
-    std::erase_if(incoming_, [&](const auto& in) { return !turn_incoming(*in); });
-    unsettled_ = false;
-    for (const auto& in : incoming_) unsettled_ |= !in->greeted || in->closed;
-    for (size_t node = 0; node < outgoing_.size(); ++node) {
-        for (size_t service = 0; service < outgoing_[node].size(); ++service) {
-            Outgoing& out = outgoing_[node][service];
-            if (out.state == Outgoing::State::kNone && !out.probing) continue;
-            turn_outgoing({NodeId{static_cast<uint16_t>(node)}, ServiceId{static_cast<uint16_t>(service)}},
-                          out);
-            unsettled_ |= out.state == Outgoing::State::kConnecting || out.probing;
+void ShmFabric::take_event(uint64_t data) {
+    const auto which = static_cast<uint32_t>(data);
+    switch (static_cast<Own>(data >> 32)) {
+        case Own::kOthers:
+            return;
+        case Own::kDoorbell: {
+            uint64_t rings;
+            [[maybe_unused]] const ssize_t got =
+                ::read(doorbell_.eventfd(options_.self.service), &rings, sizeof rings);
+            return;
+        }
+        case Own::kListener:
+            return accept_incoming();
+        case Own::kOutgoing: {
+            const ServiceAddress peer{NodeId{static_cast<uint16_t>(which >> 16)},
+                                      ServiceId{static_cast<uint16_t>(which)}};
+            return turn_outgoing(peer, *find(peer));
+        }
+        case Own::kIncoming: {
+            const auto at = std::find_if(incoming_.begin(), incoming_.end(),
+                                         [&](const auto& in) { return in->number == which; });
+            if (at == incoming_.end()) return;
+            if (!turn_incoming(**at)) {
+                incoming_.erase(at);
+            } else {
+                incoming_unsettled_ |= !(*at)->greeted || (*at)->closed;
+            }
         }
     }
+}
+
+void ShmFabric::take_events() {
+    constexpr int kEventsPerTurn = 64, kTurnsMax = 16;
+    epoll_event events[kEventsPerTurn];
+    for (int turn = 0; turn < kTurnsMax; ++turn) {
+        const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
+        for (int i = 0; i < count; ++i) take_event(events[i].data.u64);
+        if (count < kEventsPerTurn) return;
+    }
+}
+
+// Only those connections are looked at of which the system has something to tell, or whose time may have
+// come.
+void ShmFabric::turn_sockets() {
+    take_events();
+    if (std::exchange(incoming_unsettled_, false)) {
+        std::erase_if(incoming_, [&](const auto& in) { return !turn_incoming(*in); });
+        for (const auto& in : incoming_) incoming_unsettled_ |= !in->greeted || in->closed;
+    }
+    const auto is_trying = [](const Outgoing& out) {
+        return out.state == Outgoing::State::kConnecting ||
+               (out.state == Outgoing::State::kNone && out.probing);
+    };
+    for (size_t i = 0; i < trying_.size(); ++i) {
+        Outgoing& out = *find(trying_[i]);
+        if (is_trying(out)) turn_outgoing(trying_[i], out);
+    }
+    std::erase_if(trying_, [&](ServiceAddress peer) {
+        Outgoing& out = *find(peer);
+        out.listed = is_trying(out);
+        return !out.listed;
+    });
+    unsettled_ = incoming_unsettled_ || !trying_.empty();
 }
 
 }  // namespace longshore

@@ -37,10 +37,12 @@ struct ShmFabric::Outgoing {
     RingWriter writer;
     uint64_t down_since_ns = 0;  // 0: not known to be down
     uint64_t next_try_ns = 0;
+    bool listed = false;  // in ShmFabric::trying_
 };
 
 struct ShmFabric::Incoming {
     Fd socket;
+    uint32_t number = 0;  // its events have it
     bool greeted = false;
     bool closed = false;  // the sender is gone; what it said before is still read
     ServiceAddress from;

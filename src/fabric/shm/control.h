@@ -14,7 +14,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534338;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534339;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 
@@ -37,7 +37,7 @@ struct ExportProbe {
 enum class ControlKind : uint32_t {
     kAttach = 1,  // rank: who it is; answer kAttached with descriptors
     kAttached,
-    kAddressBook,  // rank 0 of the node; a piece of it: NodeAddress[count] follow. Passed on to service
+    kAddressBook,  // rank 0 of the node; a piece of it (fabric/address_book.h). Passed on to service
                    // processes
     kGroupJoin,  // a piece of a group's members: Member[count] follow. Answer to the last piece: kGroupJoined
     kGroupJoined,
@@ -47,8 +47,6 @@ enum class ControlKind : uint32_t {
     kStartService,  // supervisor to its service process, with descriptors
     kPlace,         // supervisor to its service process: where to run
     kWorker,        // service process of a job on several nodes: by which the network reaches it
-    kNodeWorkers,   // rank 0 of the node; those of all service processes of a node, passed on to service
-                    // processes
 };
 
 struct ControlHeader {
@@ -73,19 +71,12 @@ struct AttachAnswer {
     uint32_t services = 0;  // eventfds that follow the two memfds (node's memory, sight)
 };
 
+// `count` entries follow, from that of node `first` on: the bytes of each (16 bits), and the entry.
 struct AddressBookPiece {
     ControlHeader header{kControlMagic, ControlKind::kAddressBook};
     uint32_t total = 0, first = 0, count = 0;
     uint32_t aliases = 0;  // not 0: on all nodes service processes have aliases of their ranks' memory
 };
-constexpr uint32_t kAddressesPerPiece = 256;
-
-// The addresses follow (fabric/network.h: append_address).
-struct NodeWorkers {
-    ControlHeader header{kControlMagic, ControlKind::kNodeWorkers};
-    uint32_t node = 0, bytes = 0;
-};
-constexpr uint32_t kWorkersBytesMax = 40 * 1024;  // of a node
 
 struct GroupJoinPiece {
     ControlHeader header{kControlMagic, ControlKind::kGroupJoin};
@@ -117,10 +108,11 @@ struct ServiceParameters {
     uint32_t spin_us = 1000, restarts_max = 16, limit_s = 5;
     uint32_t services_before = 0;  // of this machine's nodes before this one
     uint8_t memory_inaccessible = 0, trace = 0;
-    uint8_t network = 0;      // nodes reach each other over a network only
-    uint8_t host_agents = 0;  // ranks are on other machines: behind each node's workers comes its agent
+    uint8_t network = 0;  // nodes reach each other over a network only
+    uint8_t host_agents =
+        0;  // ranks are on other machines: each node's entry of the address book has its agent
     NetworkSettings network_settings;
-    ExportProbe probe;        // of this node's, if it is to be tried whether there can be aliases
+    ExportProbe probe;  // of this node's, if it is to be tried whether there can be aliases
     char cores[1024] = "auto";
 };
 
@@ -154,6 +146,9 @@ struct PlaceService {
 struct SupervisorParameters {
     ControlHeader header;
     ServiceParameters service;
+    // Where the network reaches the agent of the ranks' machine, if there is one.
+    uint32_t agent_bytes = 0;
+    std::byte agent[kAddressBytesMax] = {};
 };
 struct ServiceReady {
     ControlHeader header{kControlMagic, ControlKind::kAttached};
@@ -163,8 +158,8 @@ struct ServiceReady {
     char reason[kReasonBytes] = {};  // why not; if it is: why there can be no aliases
     ExportProbe probe;               // of an agent that exports memory
     uint32_t aliases = 0;            // not 0: all service processes of the node can make them
-    uint32_t address_bytes =
-        0;  // follow: where the network reaches the node's service processes, or the agent
+    uint32_t address_bytes = 0;  // follow: of a supervisor its node's entry of the address book; where the
+                                 // network reaches the agent
 };
 constexpr int kParameterFd = 3, kReadyFd = 4;
 constexpr int kServiceControlFd = 3;
@@ -195,7 +190,7 @@ struct alignas(64) SightProblem {
     Atomic<uint32_t> count;  // of problems so far; the text is the last one's
     char text[kReasonBytes - sizeof(uint32_t)];
 };
-// But for `spare_cores` written by every rank of the node alike when it attaches.
+// But for the last ones written by every rank of the node alike when it attaches.
 struct alignas(64) SightJob {
     Atomic<uint64_t> job;  // the same on all nodes of a job; 0: no rank has attached yet
     Atomic<uint32_t> size, wait_report_s;
@@ -203,7 +198,14 @@ struct alignas(64) SightJob {
     // Not 0: each service process of the node has a core that no rank needs. By the supervisor, before the
     // last rank of the node has attached.
     Atomic<uint32_t> spare_cores;
+    // By the node's first rank, before the last rank of the job has attached: ls_surroundings has them.
+    Atomic<uint32_t> joined_by, link_mbps;
 };
+// The node's entry of the address book: by the supervisor, before any rank attaches.
+struct alignas(64) SightEntry {
+    Atomic<uint32_t> bytes;
+};
+constexpr uint32_t kSightEntryBytesMax = 40 * 1024;
 // A rank of the node: who it is in the job, and since when it waits for which of its records.
 struct SightWait {
     Atomic<uint64_t> generation;  // of the record; written last, cleared first
@@ -227,7 +229,8 @@ struct SightRank {
 struct SightLayout {
     static constexpr uint64_t kJobAt = 2048, kProblemsAt = 4096;
     static constexpr uint64_t kRanksAt = kProblemsAt + kServicesPerNodeMax * sizeof(SightProblem);
-    static constexpr uint64_t kTraceAt = kRanksAt + kRanksPerNodeMax * sizeof(SightRank);
+    static constexpr uint64_t kEntryAt = kRanksAt + kRanksPerNodeMax * sizeof(SightRank);
+    static constexpr uint64_t kTraceAt = kEntryAt + sizeof(SightEntry) + kSightEntryBytesMax;
     static constexpr uint64_t total_bytes(uint32_t services, bool trace) {
         return kTraceAt + (trace ? uint64_t{services} * kTraceEntries * sizeof(TraceEntry) : 0);
     }
@@ -238,6 +241,12 @@ struct SightLayout {
         return reinterpret_cast<SightProblem*>(base + kProblemsAt)[s.value];
     }
     static SightJob& job(std::byte* base) { return *reinterpret_cast<SightJob*>(base + kJobAt); }
+    static SightEntry& entry(std::byte* base) { return *reinterpret_cast<SightEntry*>(base + kEntryAt); }
+    // As many bytes as SightEntry says, at most kSightEntryBytesMax.
+    static std::span<std::byte> entry_bytes(std::byte* base) {
+        return {base + kEntryAt + sizeof(SightEntry),
+                std::min(entry(base).bytes.load(std::memory_order_acquire), kSightEntryBytesMax)};
+    }
     static SightRank& rank(std::byte* base, LocalRank r) {
         return reinterpret_cast<SightRank*>(base + kRanksAt)[r.value];
     }

@@ -18,9 +18,8 @@ namespace {
 
 constexpr size_t kMessagesPerPoll = 16;
 constexpr size_t kEventsPerWait = 16;
-constexpr uint64_t kSocketTurnNs = 10'000'000;          // between looks at the sockets while busy
-constexpr uint64_t kUnsettledWaitNs = 2'000'000;        // the longest sleep while a connection is being made
-constexpr uint64_t kOwnDescriptor = uint64_t{1} << 32;  // others' say nothing about our connections
+constexpr uint64_t kSocketTurnNs = 10'000'000;    // between looks at the sockets while busy
+constexpr uint64_t kUnsettledWaitNs = 2'000'000;  // the longest sleep while a connection is being made
 
 int wait_epoll(int epoll, epoll_event* events, int count, uint64_t wait_ns) {
     const timespec timeout{static_cast<time_t>(wait_ns / 1000000000u),
@@ -102,19 +101,20 @@ bool ShmFabric::start(std::string* error) {
         // Other nodes' service processes read it, where the system asks for permission.
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     }
-    if (!watch(listener_.get(), true) || !watch(doorbell_.eventfd(options_.self.service), true))
+    if (!watch(listener_.get(), Own::kListener, 0) ||
+        !watch(doorbell_.eventfd(options_.self.service), Own::kDoorbell, 0))
         return fail("epoll");
     return true;
 }
 
 bool ShmFabric::watch(int fd) {
-    return watch(fd, false);
+    return watch(fd, Own::kOthers, 0);
 }
 
-bool ShmFabric::watch(int fd, bool own) {
+bool ShmFabric::watch(int fd, Own what, uint32_t which) {
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u64 = static_cast<uint32_t>(fd) | (own ? kOwnDescriptor : 0);
+    event.data.u64 = uint64_t{static_cast<uint32_t>(what)} << 32 | which;
     return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
@@ -261,14 +261,11 @@ bool ShmFabric::block(uint64_t wait_ns) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (slot.events.load(std::memory_order_acquire) == events_seen_ && !anything_to_read()) {
         epoll_event ready[kEventsPerWait];
-        const int own = doorbell_.eventfd(options_.self.service);
         const int count = wait_epoll(epoll_.get(), ready, kEventsPerWait, wait_ns);
         for (int i = 0; i < count; ++i) {
-            uint64_t rings;
-            if (ready[i].data.u64 != (static_cast<uint32_t>(own) | kOwnDescriptor)) {
-                by_socket |= (ready[i].data.u64 & kOwnDescriptor) != 0;
-            } else [[maybe_unused]]
-                const ssize_t got = ::read(own, &rings, sizeof rings);
+            const auto what = static_cast<Own>(ready[i].data.u64 >> 32);
+            if (what == Own::kDoorbell) take_event(ready[i].data.u64);
+            by_socket |= what != Own::kDoorbell && what != Own::kOthers;
         }
     }
     slot.sleeping.store(0, std::memory_order_relaxed);

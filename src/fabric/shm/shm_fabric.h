@@ -25,12 +25,6 @@ struct NodeAddress {
     uint16_t services = 0;
     char host[64] = {};  // for the user
 };
-// As another rank tells it: its texts end, and the node has as many service processes as every node of the
-// job.
-inline bool is_sound(const NodeAddress& address, uint32_t services) {
-    return address.services == services && address.name.text[sizeof address.name.text - 1] == 0 &&
-           address.host[sizeof address.host - 1] == 0;
-}
 
 struct ShmFabricOptions {
     NodeMemory memory;
@@ -82,11 +76,17 @@ class ShmFabric : public Fabric {
   private:
     explicit ShmFabric(ShmFabricOptions options);
     bool start(std::string* error);
-    bool watch(int fd, bool own);
+    // What an event of epoll_ is about, in the upper half of its data. Others' descriptors (watch()) say
+    // nothing about connections.
+    enum class Own : uint32_t { kOthers, kDoorbell, kListener, kOutgoing, kIncoming };
+    bool watch(int fd, Own what, uint32_t which);
     Outgoing* find(ServiceAddress peer);
     void connect(ServiceAddress peer, Outgoing& out);
     void connection_refused(ServiceAddress peer, Outgoing& out);
     void turn_sockets();
+    void take_events();
+    void take_event(uint64_t data);
+    void try_again(ServiceAddress peer, Outgoing& out);
     void turn_outgoing(ServiceAddress peer, Outgoing& out);
     void accept_incoming();
     bool turn_incoming(Incoming& in);
@@ -109,6 +109,10 @@ class ShmFabric : public Fabric {
     std::vector<std::vector<Outgoing>> outgoing_;  // by node, service
     std::vector<std::unique_ptr<Incoming>> incoming_;
     size_t next_incoming_ = 0;
+    uint32_t incoming_numbers_ = 0;
+    // Peers that are being connected, or are tried again now and then. Of the others the system tells.
+    std::vector<ServiceAddress> trying_;
+    bool incoming_unsettled_ = false;  // some have not greeted, or have ended and are still read
     std::deque<FabricEvent> done_;
     ImportTable<ProcessSpan> imports_;
     std::unique_ptr<std::byte[]> messages_;  // what the last poll handed out

@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kDescriptorsMax = 64;
 constexpr int kBacklog = 1024;
+constexpr char kNamePrefix[] = "longshore-";
 
 socklen_t fill_address(const SocketName& name, sockaddr_un* address) {
     *address = {};
@@ -62,13 +63,29 @@ bool is_memory_file(int fd, uint64_t expected_bytes, uint64_t* bytes) {
 }
 
 bool make_secret(SocketName* name, Token* token) {
-    uint64_t words[2];
-    if (getrandom(words, sizeof words, 0) != sizeof words) return false;
+    NameBytes bytes;
+    if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return false;
     if (getrandom(token->data(), token->size(), 0) != static_cast<ssize_t>(token->size())) return false;
-    snprintf(name->text, sizeof name->text, "longshore-%016llx%08llx",
-             static_cast<unsigned long long>(words[0]),
-             static_cast<unsigned long long>(words[1] & 0xffffffff));
+    *name = unpack_name(bytes);
     return true;
+}
+
+SocketName unpack_name(const NameBytes& bytes) {
+    SocketName name;
+    char* at = name.text + snprintf(name.text, sizeof name.text, "%s", kNamePrefix);
+    for (const uint8_t byte : bytes) at += snprintf(at, 3, "%02x", byte);
+    return name;
+}
+
+bool pack_name(const SocketName& name, NameBytes* bytes) {
+    constexpr size_t kPrefixBytes = sizeof kNamePrefix - 1;
+    if (strncmp(name.text, kNamePrefix, kPrefixBytes) != 0) return false;
+    for (size_t i = 0; i < bytes->size(); ++i) {
+        unsigned byte = 0;
+        if (sscanf(name.text + kPrefixBytes + 2 * i, "%2x", &byte) != 1) return false;
+        (*bytes)[i] = static_cast<uint8_t>(byte);
+    }
+    return strncmp(unpack_name(*bytes).text, name.text, sizeof name.text) == 0;
 }
 
 SocketName service_socket_name(const SocketName& name, uint16_t service) {
@@ -159,7 +176,11 @@ Io receive_packet(const Fd& socket, void* buffer, size_t capacity, size_t* count
             taken.emplace_back(fd);
         }
     }
-    if (got == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Io::kClosed;
+    if (got == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+        const bool no_room = (message.msg_flags & MSG_CTRUNC) != 0 && taken.size() < kDescriptorsMax;
+        errno = got == 0 ? 0 : no_room ? EMFILE : EMSGSIZE;
+        return Io::kClosed;
+    }
     *count = static_cast<size_t>(got);
     if (descriptors != nullptr) *descriptors = std::move(taken);
     return Io::kOk;

@@ -20,6 +20,10 @@ using Token = std::array<uint8_t, 16>;
 
 // A name nobody can guess, and a secret.
 bool make_secret(SocketName* name, Token* token);
+// Its 12 bytes that nobody can guess, and back. False: not such a name.
+using NameBytes = std::array<uint8_t, 12>;
+bool pack_name(const SocketName& name, NameBytes* bytes);
+SocketName unpack_name(const NameBytes& bytes);
 // Where service process `service` of the node whose supervisor listens at `name` listens itself.
 SocketName service_socket_name(const SocketName& name, uint16_t service);
 
@@ -37,7 +41,9 @@ bool peer_is_same_user(const Fd& socket, pid_t* pid);
 
 enum class Io : uint8_t { kOk, kAgain, kClosed };
 Io send_packet(const Fd& socket, const void* bytes, size_t count, std::span<const int> descriptors = {});
-// A packet larger than the buffer, or with more than 64 descriptors, closes the connection.
+// A packet larger than the buffer, or with more than 64 descriptors, closes the connection: kClosed, and
+// errno is EMSGSIZE. Where this process has no room for a packet's descriptors, that packet is lost: kClosed
+// and EMFILE.
 Io receive_packet(const Fd& socket, void* buffer, size_t capacity, size_t* count,
                   std::vector<Fd>* descriptors);
 

@@ -74,8 +74,8 @@ void Door::open(const Hello& hello, const TcpAddress& address, uint16_t port) {
     const socklen_t bytes = socket_address(address, port, &to);
     knock->socket = Fd(socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int fd = knock->socket.get();
-    const bool data = hello.kind == StreamKind::kData;
-    if (fd >= 0) set_up_stream(fd, options_.limit_ns, data ? options_.buffer_bytes : 0);
+    if (fd >= 0) set_up_stream(fd, options_.probes);
+    if (fd >= 0 && hello.kind == StreamKind::kData) set_up_for_data(fd, options_.buffer_bytes);
     if (fd < 0 || !draw_nonce(&knock->met.hello.nonce) ||
         (connect(fd, reinterpret_cast<sockaddr*>(&to), bytes) != 0 && errno != EINPROGRESS))
         return owner_.on_failed(hello.to, hello.kind, errno);
@@ -101,6 +101,10 @@ void Door::accept() {
         size_t bytes = 0;
         std::vector<Fd> sockets;
         const Io io = receive_packet(streams_, &word, sizeof word, &bytes, &sockets);
+        if (io == Io::kClosed && errno == EMFILE) {
+            owner_.on_full();
+            continue;
+        }
         if (io == Io::kClosed) return streams_.reset();  // the supervisor has gone
         if (io == Io::kAgain) return;
         if (sockets.empty()) continue;
@@ -111,7 +115,7 @@ void Door::accept() {
             end(static_cast<size_t>(std::find_if(knocks_.begin(), knocks_.end(), is_stranger) -
                                     knocks_.begin()),
                 true);
-        set_up_stream(socket.get(), options_.limit_ns, 0);
+        set_up_stream(socket.get(), options_.probes);
         auto knock = std::make_unique<Knock>();
         const NodeAddress& own = (*options_.nodes)[options_.self.node.value];
         knock->stream = tls_ ? Stream(std::move(socket), *tls_, false, own.token) : Stream(std::move(socket));
@@ -121,9 +125,11 @@ void Door::accept() {
 
 void Door::on_event(uint64_t number) {
     if (number == kEventBit) return accept();
+    // Their numbers ascend.
     const auto find = [&] {
-        return std::find_if(knocks_.begin(), knocks_.end(),
-                            [&](const auto& k) { return k->number == number; });
+        const auto from = std::lower_bound(knocks_.begin(), knocks_.end(), number,
+                                           [](const auto& k, uint64_t n) { return k->number < n; });
+        return from != knocks_.end() && (*from)->number == number ? from : knocks_.end();
     };
     auto at = find();
     if (at == knocks_.end()) return;
@@ -292,8 +298,7 @@ bool Door::take_proof(Knock& knock) {
     if (!same_proof(proof, prove(own.token, Role::kConnects, own.name, knock.hello, knock.challenge)))
         return refuse("a stream of somebody who does not know the job's token");
     if (!owner_.admit(knock.met)) return false;
-    if (knock.met.hello.kind == StreamKind::kData)
-        set_up_stream(knock.stream.fd(), options_.limit_ns, options_.buffer_bytes);
+    if (knock.met.hello.kind == StreamKind::kData) set_up_for_data(knock.stream.fd(), options_.buffer_bytes);
     std::array<std::byte, kWelcomeBytes> welcome;
     encode_welcome(welcome);
     return say(knock, welcome) && knock.out_bytes == 0;

@@ -34,6 +34,8 @@ class Door {
         virtual void take_in(const Met& met, Stream stream) = 0;
         // What open() began has come to nothing.
         virtual void on_failed(ServiceAddress peer, StreamKind kind, int error) = 0;
+        // There is no descriptor left for a stream. Whoever has connected will do so again.
+        virtual void on_full() = 0;
         // Somebody who is not of the job, or does not keep to the handshake.
         virtual void refuse(const char* what) = 0;
     };
@@ -42,12 +44,13 @@ class Door {
         uint32_t incarnation = 1;
         const std::vector<NodeAddress>* nodes = nullptr;  // borrowed
         uint64_t limit_ns = 5'000'000'000;                // of a handshake
+        ProbeTimes probes;                                // of the streams
         bool tls = false;
         int buffer_bytes = 0;  // of the kernel, for each direction of a stream of data; 0: its own choice
     };
 
-    // `streams`: on which others' connections come, as PortShare has it. Null: `error` says why. `epoll` and `owner` are borrowed; an event's data is the number of what it is
-    // about, which is kEventBit and more.
+    // `streams`: on which others' connections come, as PortShare has it. Null: `error` says why. `epoll` and
+    // `owner` are borrowed; an event's data is the number of what it is about, which is kEventBit and more.
     static constexpr uint64_t kEventBit = uint64_t{1} << 63;
     static std::unique_ptr<Door> create(const Options& options, Fd streams, int epoll, Owner& owner,
                                         std::string* error);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fabric/descriptors.h"
 #include "fabric/tcp/wire.h"
 
 namespace longshore {
@@ -35,7 +36,8 @@ Fd listen_at_port(uint16_t port) {
         if (!fd) continue;
         const int no = 0;
         if (family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-        if (bind(fd.get(), reinterpret_cast<sockaddr*>(&any), bytes) == 0 && listen(fd.get(), kPortBacklog) == 0)
+        if (bind(fd.get(), reinterpret_cast<sockaddr*>(&any), bytes) == 0 &&
+            listen(fd.get(), kPortBacklog) == 0)
             return fd;
     }
     return Fd();
@@ -92,7 +94,8 @@ std::string NodePort::take_problem() {
 
 bool NodePort::refuse() {
     ++refused_;
-    if (!std::exchange(told_, true)) problem_ = "refused a stream that is none of ours, or of another version";
+    if (!std::exchange(told_, true))
+        problem_ = "refused a stream that is none of ours, or of another version";
     return false;
 }
 
@@ -112,11 +115,23 @@ void NodePort::turn() {
     std::erase_if(strangers_, [this](Stranger& stranger) { return !advance(stranger); });
 }
 
+// Who has connected and cannot be taken would end every wait at once. As long as there is no descriptor for
+// it, it is looked at each kTurnNs.
+void NodePort::set_full(bool full) {
+    if (full && !std::exchange(told_full_, true))
+        problem_ = no_descriptor_left("the supervisor of the service processes");
+    if (full == full_) return;
+    full_ = full;
+    epoll_event event{};
+    if (!full) event.events = EPOLLIN;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+}
+
 void NodePort::accept() {
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
         Stranger stranger;
         stranger.socket = Fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!stranger.socket) return;
+        if (!stranger.socket) return set_full(errno == EMFILE || errno == ENFILE);
         stranger.since_ns = now_ns();
         // Most have said it by now.
         if (!advance(stranger)) continue;

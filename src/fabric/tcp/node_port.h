@@ -1,7 +1,7 @@
-// The one TCP port of a node: whoever connects says first which service process it wants, and the connection is
-// given to that one, unread beyond those words. So a node has one port however many service processes, and a
-// service process that was started again is found where its former self was. Strangers are few at a time, and
-// have as little time. One thread, that of the node's supervisor.
+// The one TCP port of a node: whoever connects says first which service process it wants, and the connection
+// is given to that one, unread beyond those words. So a node has one port however many service processes, and
+// a service process that was started again is found where its former self was. Strangers are few at a time,
+// and have as little time. One thread, that of the node's supervisor.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ class NodePort {
     static constexpr size_t kStrangersMax = 64;
     static constexpr uint64_t kLimitNs = 2'000'000'000;  // for those words
 
-    // Listens on all interfaces at the first free port of first..last (0: any) for `services` service processes.
-    // Null: `error` says why.
+    // Listens on all interfaces at the first free port of first..last (0: any) for `services` service
+    // processes. Null: `error` says why.
     static std::unique_ptr<NodePort> open(uint16_t first, uint16_t last, uint16_t services,
                                           std::string* error);
 
@@ -31,13 +31,13 @@ class NodePort {
     // Takes who has connected, and gives away who has said where to.
     void turn();
     // Whether somebody waits whom no event may end: turn() is to be called within kTurnNs.
-    bool busy() const { return !strangers_.empty(); }
+    bool busy() const { return !strangers_.empty() || full_; }
     static constexpr uint64_t kTurnNs = 10'000'000;
     // Since no service process wants to be reached (PortShare::close).
     bool is_closed() const { return !listener_; }
 
     uint64_t refused() const { return refused_; }
-    // Once, of the first that was refused; else empty.
+    // Once, of the first that was refused, or had to wait for a descriptor; else empty.
     std::string take_problem();
 
   private:
@@ -52,13 +52,15 @@ class NodePort {
     void accept();
     bool advance(Stranger& stranger);
     bool refuse();
+    void set_full(bool full);
 
     Fd epoll_, listener_;
     const uint16_t port_;
-    std::vector<Fd> services_;  // where each takes its streams
+    std::vector<Fd> services_;         // where each takes its streams
     std::vector<Stranger> strangers_;  // oldest first
     uint64_t refused_ = 0;
     bool told_ = false;
+    bool full_ = false, told_full_ = false;  // there was no descriptor for the next: it is not waited for
     std::string problem_;
 };
 

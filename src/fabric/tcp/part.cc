@@ -31,7 +31,8 @@ const char* library() {
 
 std::unique_ptr<Network> open_network(const NetworkSettings& settings, PortShare share, std::string* error) {
     TcpEnd end;
-    return end.open(settings, std::move(share), error) ? std::make_unique<TcpNetwork>(std::move(end)) : nullptr;
+    return end.open(settings, std::move(share), error) ? std::make_unique<TcpNetwork>(std::move(end))
+                                                       : nullptr;
 }
 
 std::unique_ptr<MemoryAgent> open_agent(bool, std::string* error) {

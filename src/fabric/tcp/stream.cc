@@ -174,28 +174,36 @@ void Stream::wake_at(int bytes) {
     setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }
 
-void set_up_stream(int fd, uint64_t limit_ns, int buffer_bytes) {
-    const auto set = [fd](int level, int name, int value) {
-        setsockopt(fd, level, name, &value, sizeof value);
-    };
-    set(IPPROTO_TCP, TCP_NODELAY, 1);
-    set(SOL_SOCKET, SO_KEEPALIVE, 1);
-    const int step_s = static_cast<int>(std::clamp<uint64_t>(limit_ns / 4'000'000'000, 1, 3600));
-    set(IPPROTO_TCP, TCP_KEEPIDLE, step_s);
-    set(IPPROTO_TCP, TCP_KEEPINTVL, step_s);
-    set(IPPROTO_TCP, TCP_KEEPCNT, 100);  // TCP_USER_TIMEOUT ends it
-    set(IPPROTO_TCP, TCP_USER_TIMEOUT,
-        static_cast<int>(std::min<uint64_t>(5 * limit_ns / 1'000'000, INT_MAX)));
+namespace {
+void set(int fd, int level, int name, int value) {
+    setsockopt(fd, level, name, &value, sizeof value);
+}
+int in_units(uint64_t ns, uint64_t unit_ns, uint64_t most) {
+    return static_cast<int>(std::clamp<uint64_t>(ns / unit_ns, 1, most));
+}
+}  // namespace
+
+void set_up_stream(int fd, const ProbeTimes& times) {
+    constexpr uint64_t kSecond = 1'000'000'000, kMillisecond = 1'000'000, kMostSeconds = 32767;
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, in_units(times.idle_ns, kSecond, kMostSeconds));
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, in_units(times.step_ns, kSecond, kMostSeconds));
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 100);  // TCP_USER_TIMEOUT ends it
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, in_units(times.silence_ns, kMillisecond, INT_MAX));
+}
+
+void set_up_for_data(int fd, int buffer_bytes) {
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 0);
     if (buffer_bytes == 0) return;
     // Where less is allowed than the kernel would grow to by itself, it is left to do that.
     int most = 0;
     socklen_t bytes = sizeof most;
     for (const int name : {SO_SNDBUF, SO_RCVBUF}) {
-        int trial = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        const Fd owner(trial);
-        setsockopt(trial, SOL_SOCKET, name, &buffer_bytes, sizeof buffer_bytes);
-        if (getsockopt(trial, SOL_SOCKET, name, &most, &bytes) == 0 && most >= buffer_bytes)
-            set(SOL_SOCKET, name, buffer_bytes);
+        const Fd trial(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        set(trial.get(), SOL_SOCKET, name, buffer_bytes);
+        if (getsockopt(trial.get(), SOL_SOCKET, name, &most, &bytes) == 0 && most >= buffer_bytes)
+            set(fd, SOL_SOCKET, name, buffer_bytes);
     }
 }
 

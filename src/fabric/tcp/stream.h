@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "fabric/probe_times.h"
 #include "fabric/shm/socket.h"
 
 namespace longshore {
@@ -59,10 +60,13 @@ class Stream {
     int error_ = 0;
 };
 
-// What every stream between service processes has set: no delays for small messages, buffers of the kernel
-// that keep a link busy while a service process waits for its core, and an end when the other machine does
-// not answer for so long.
-void set_up_stream(int fd, uint64_t limit_ns, int buffer_bytes);
+// What every stream between service processes has set: no delays for small messages, and an end when the
+// other machine does not answer for so long. Where nothing is sent the kernel asks it.
+void set_up_stream(int fd, const ProbeTimes& times);
+// What a stream of data has besides: buffers of the kernel that keep a link busy while a service process
+// waits for its core (0: the kernel's own choice). Nobody is asked by it: the stream of talk to the same peer
+// does that.
+void set_up_for_data(int fd, int buffer_bytes);
 // 0 when connect() has succeeded.
 int connect_error(int fd);
 

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "fabric/descriptors.h"
 #include "fabric/tcp/peer.h"
 
 namespace longshore {
 namespace {
 constexpr int kEventsPerTurn = 64;
 constexpr size_t kTalkWaitingMax = 256 * 1024;  // bytes that a peer's stream has no room for yet
-constexpr size_t kTalkHeldMax = 1024;
 constexpr uint64_t kConnectingWaitNs = 5'000'000;
 }  // namespace
 
@@ -27,26 +27,11 @@ bool TcpEnd::open(const NetworkSettings& settings, PortShare of_port, std::strin
 
 TcpFabric::TcpFabric(NetworkOptions options, TcpEnd end, std::unique_ptr<ShmFabric> local, Fd epoll)
     : options_(std::move(options)),
-      ahead_window_(ahead_window(options_)),
       local_(std::move(local)),
       end_(std::move(end)),
       epoll_(std::move(epoll)),
-      source_(options_.memory, *local_, options_.self.service, options_.incarnation) {
-    peers_.resize(options_.nodes.size());
-    for (uint16_t node = 0; node < peers_.size(); ++node) {
-        peers_[node] = std::vector<Peer>(options_.nodes[node].services);
-        for (uint16_t service = 0; service < peers_[node].size(); ++service) {
-            Peer& peer = peers_[node][service];
-            peer.at = {NodeId{node}, ServiceId{service}};
-            peer.index = static_cast<uint32_t>(by_index_.size());
-            by_index_.push_back(&peer);
-            if (node < options_.book.size() && service < options_.book[node].size() &&
-                decode_addresses(options_.book[node][service], &peer.addresses, &peer.port))
-                order_addresses(end_.own, &peer.addresses);
-        }
-    }
-    options_.book.clear();
-}
+      source_(options_.memory, *local_, options_.self.service, options_.incarnation),
+      reads_(local_->copier(), done_) {}
 
 TcpFabric::~TcpFabric() = default;
 
@@ -59,8 +44,16 @@ std::unique_ptr<TcpFabric> TcpFabric::create(NetworkOptions options, TcpEnd end,
         *error = std::string("cannot wait for the network: ") + strerror(errno);
         return nullptr;
     }
-    uint64_t peers = 1;
+    uint64_t peers = 0;
     for (const NodeAddress& node : options.nodes) peers += node.services;
+    // A supervisor that did not know that it would be TCP has not looked.
+    const uint64_t limit = raise_descriptor_limit();
+    const uint64_t needed = descriptors_of_service(static_cast<uint32_t>(options.nodes.size()),
+                                                   options.nodes.front().services, true);
+    if (needed > limit) {
+        *error = too_few_descriptors("a service process", limit, needed);
+        return nullptr;
+    }
     std::unique_ptr<TcpFabric> fabric(
         new TcpFabric(std::move(options), std::move(end), std::move(local), std::move(epoll)));
     Door::Options door;
@@ -68,11 +61,17 @@ std::unique_ptr<TcpFabric> TcpFabric::create(NetworkOptions options, TcpEnd end,
     door.incarnation = fabric->options_.incarnation;
     door.nodes = &fabric->options_.nodes;
     door.limit_ns = fabric->options_.limit_ns;
+    door.probes = probe_times_of_kernel(door.limit_ns, count_others(fabric->options_));
     door.tls = fabric->options_.tls;
-    door.buffer_bytes = static_cast<int>(std::clamp(kBuffersBytes / peers, kBufferMin, kBufferMax));
-    fabric->door_ =
-        Door::create(door, std::move(fabric->end_.share.streams), fabric->epoll_.get(), *fabric, error);
-    if (!fabric->door_) fabric.reset();
+    door.buffer_bytes = static_cast<int>(std::clamp(kBuffersBytes / (peers + 1), kBufferMin, kBufferMax));
+    fabric->connections_ =
+        Connections::create(door, fabric->options_.book, fabric->end_.own,
+                            std::move(fabric->end_.share.streams), fabric->epoll_.get(), *fabric, error);
+    if (!fabric->connections_) return nullptr;
+    fabric->options_.book.clear();
+    const AheadWindow window(peers);
+    for (uint32_t number = 0; number < fabric->connections_->count(); ++number)
+        fabric->peers_.emplace_back(fabric->connections_->address(number), number, window, fabric->reads_);
     return fabric;
 }
 
@@ -80,32 +79,46 @@ FabricCounters TcpFabric::counters() const {
     FabricCounters sum = local_->counters();
     sum.messages_sent += counters_.messages_sent;
     sum.messages_received += counters_.messages_received;
-    sum.refused += counters_.refused;
+    sum.refused += counters_.refused + connections_->refused();
     sum.bytes_mapped += counters_.bytes_mapped;
     sum.dropped += counters_.dropped;
     return sum;
 }
 
 std::string TcpFabric::take_problem() {
-    return problem_.empty() ? local_->take_problem() : std::exchange(problem_, {});
+    const std::string problem = connections_->take_problem();
+    return problem.empty() ? local_->take_problem() : problem;
+}
+
+TcpFabric::Peer* TcpFabric::find(ServiceAddress peer) {
+    const uint32_t number = connections_->find(peer);
+    return number == Connections::kNobody ? nullptr : &peers_[number];
+}
+
+bool TcpFabric::is_connected(const Peer& peer) const {
+    return connections_->state(peer.number) == Connections::State::kConnected;
+}
+
+bool TcpFabric::is_lost(const Peer& peer) const {
+    return connections_->state(peer.number) == Connections::State::kLost;
 }
 
 Post TcpFabric::send(ServiceAddress to, std::span<const std::byte> message) {
     if (to.node == options_.self.node) return local_->send(to, message);
     Peer* const peer = find(to);
-    if (peer == nullptr || peer->state == Peer::State::kLost || message.size() > kFrameBytesMax) {
+    if (peer == nullptr || is_lost(*peer) || message.size() > kFrameBytesMax) {
         ++counters_.dropped;
         return Post::kAccepted;
     }
-    if (peer->state == Peer::State::kNone) connect(*peer);
-    if (peer->state != Peer::State::kConnected || peer->talk_out.size() - peer->talk_sent > kTalkWaitingMax)
-        return Post::kAgain;
+    connections_->want(peer->number);
+    if (!is_connected(*peer) || peer->talk.waiting() > kTalkWaitingMax) return Post::kAgain;
     Talk talk;
     talk.kind = TalkKind::kFrame;
     talk.frame = message;
     say(*peer, talk);
     flush_talk(*peer);
-    release_ahead(*peer);
+    // The frame that tells of them has gone: before it they would be in its way.
+    if (peer->serving.release()) mark(*peer);
     ++counters_.messages_sent;
     return Post::kAccepted;
 }
@@ -132,20 +145,18 @@ void TcpFabric::take_events() {
     epoll_event events[kEventsPerTurn];
     const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
     for (int i = 0; i < count; ++i) {
-        const uint64_t number = events[i].data.u64;
-        if ((number & Door::kEventBit) != 0) {
-            door_->on_event(number);
-            continue;
-        }
-        // Of a stream: whose, in which life, and which (watch()).
-        Peer& peer = *by_index_[number >> 32];
-        if ((number & 0x7fffffff) != (peer.life & 0x7fffffff)) continue;
-        const bool data = (number & 0x80000000) != 0;
+        const Connections::Event event = connections_->find_event(events[i].data.u64);
+        if (event.peer == Connections::kNobody) continue;
+        Peer& peer = peers_[event.peer];
         const uint32_t what = events[i].events;
         const bool over = (what & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0;
-        peer.ended |= over;
-        if ((what & EPOLLIN) != 0 || over) (data ? peer.data_readable : peer.talk_readable) = true;
-        if ((what & EPOLLOUT) != 0) (data ? peer.data_writable : peer.talk_writable) = true;
+        const bool readable = (what & EPOLLIN) != 0 || over, writable = (what & EPOLLOUT) != 0;
+        if (event.kind == StreamKind::kData) {
+            peer.data_readable |= readable;
+            peer.data_writable |= writable;
+        } else {
+            peer.talk.note_event(readable, writable);
+        }
         mark(peer);
     }
 }
@@ -153,28 +164,89 @@ void TcpFabric::take_events() {
 // Returns whether there is more to be done at once.
 bool TcpFabric::turn() {
     turned_ns_ = now_ns();
+    connections_->begin_turn(turned_ns_);
     take_events();
     turned_.swap(marked_);
     for (Peer* const peer : turned_) {
         peer->marked = false;
         bool more = false;
-        if (peer->talk_readable) more |= hear(*peer);
+        if (peer->talk.is_readable()) more |= hear(*peer);
         // What is said would wait on the link behind what is served.
-        if (!peer->requests.empty()) flush_talk(*peer);
+        if (!peer->serving.empty()) flush_talk(*peer);
         if (peer->data_readable) more |= receive(*peer);
         if (peer->data_writable) more |= serve(*peer);
         tell_used(*peer);
         // More may be said in the next turn: it goes out together.
-        const bool hold = peer->talk_out.size() != peer->talk_held && peer->talk_out.size() < kTalkHeldMax;
-        peer->talk_held = peer->talk_out.size();
+        const bool hold = peer->talk.grows();
         more |= hold;
         if (!hold) flush_talk(*peer);
-        if (peer->broken) break_off(*peer, std::exchange(peer->why, {}));
+        if (peer->broken) close(*peer);
         if (more) mark(*peer);
     }
     turned_.clear();
-    look_at_peers(turned_ns_);
+    if (connections_->look()) drop_old_blocks();
     return !marked_.empty();
+}
+
+// What has come ahead and nobody reads.
+void TcpFabric::drop_old_blocks() {
+    std::erase_if(ageing_, [this](Peer* peer) {
+        if (peer->coming.drop_old(turned_ns_)) mark(*peer);  // it is to be told
+        peer->ages = !peer->coming.empty();
+        return !peer->ages;
+    });
+}
+
+// --- How streams come and go.
+
+void TcpFabric::take_stream(uint32_t number, StreamKind kind, Stream stream) {
+    Peer& peer = peers_[number];
+    mark(peer);
+    if (kind == StreamKind::kTalk) return peer.talk.open(std::move(stream));
+    peer.data = std::move(stream);
+    peer.data_readable = peer.data_writable = true;
+}
+
+void TcpFabric::on_connected(uint32_t number, bool speaks_first) {
+    Talk here;
+    here.kind = TalkKind::kHere;
+    if (speaks_first) say(peers_[number], here);
+    ask_for_all(peers_[number]);
+}
+
+void TcpFabric::on_closed(uint32_t number) {
+    Peer& peer = peers_[number];
+    peer.talk.close();
+    peer.data.close();
+    peer.data_readable = peer.data_writable = false;
+    peer.broken = false;
+    peer.why.clear();
+    peer.serving.reset();
+    peer.receiving.reset();
+    peer.sent_ahead.reset();
+    peer.coming.reset();
+}
+
+void TcpFabric::on_successor(uint32_t number) {
+    std::erase_if(frames_, [&](const Frame& frame) { return frame.from == peers_[number].at; });
+}
+
+void TcpFabric::on_lost(uint32_t number) {
+    // Before the reads that fail because of it: theirs would be said to be a fault of the memory.
+    done_.push_back(FabricEvent::lost(peers_[number].at));
+    fail_reads(peers_[number]);
+}
+
+void TcpFabric::on_failing(uint32_t number, const char* why) {
+    peers_[number].broken = true;
+    if (why != nullptr) peers_[number].set_broken(why);
+    mark(peers_[number]);
+}
+
+void TcpFabric::close(Peer& peer) {
+    const int error = peer.talk.error() != 0 ? peer.talk.error() : peer.data ? peer.data.error() : 0;
+    const std::string why = std::exchange(peer.why, {});
+    connections_->close(peer.number, why, error);
 }
 
 size_t TcpFabric::collect(std::span<FabricEvent> events) {
@@ -202,7 +274,7 @@ size_t TcpFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
     const bool more = turn();
     size_t count = collect(events);
     if (count != 0 || more) wait_ns = 0;
-    wait_ns = std::min(wait_ns, connecting_ ? kConnectingWaitNs : options_.limit_ns / 8);
+    wait_ns = std::min(wait_ns, connections_->busy() ? kConnectingWaitNs : options_.limit_ns / 8);
     count += local_->poll(events.subspan(count), wait_ns);
     if (count == 0 && wait_ns != 0) {
         turn();

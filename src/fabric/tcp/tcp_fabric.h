@@ -12,8 +12,11 @@
 #include <vector>
 
 #include "fabric/network.h"
-#include "fabric/pending_reads.h"
-#include "fabric/tcp/door.h"
+#include "fabric/region_source.h"
+#include "fabric/tcp/connections.h"
+#include "fabric/tcp/receiving.h"
+#include "fabric/tcp/serving.h"
+#include "fabric/tcp/talk.h"
 
 namespace longshore {
 
@@ -26,7 +29,7 @@ struct TcpEnd {
     bool open(const NetworkSettings& settings, PortShare of_port, std::string* error);
 };
 
-class TcpFabric : public Fabric, private Door::Owner {
+class TcpFabric : public Fabric, private Connections::Owner {
   public:
     // Null on failure; `error` says why.
     static std::unique_ptr<TcpFabric> create(NetworkOptions options, TcpEnd end,
@@ -57,8 +60,6 @@ class TcpFabric : public Fabric, private Door::Owner {
 
   private:
     struct Peer;
-    struct Request;
-    struct Coming;
     struct Import {
         ServiceAddress owner;
         RegionName name;
@@ -70,11 +71,13 @@ class TcpFabric : public Fabric, private Door::Owner {
 
     TcpFabric(NetworkOptions options, TcpEnd end, std::unique_ptr<ShmFabric> local, Fd epoll);
 
-    // Door::Owner (peers.cc)
-    bool admit(const Door::Met& met) override;
-    void take_in(const Door::Met& met, Stream stream) override;
-    void on_failed(ServiceAddress peer, StreamKind kind, int error) override;
-    void refuse(const char* what) override;
+    // Connections::Owner
+    void take_stream(uint32_t peer, StreamKind kind, Stream stream) override;
+    void on_connected(uint32_t peer, bool speaks_first) override;
+    void on_closed(uint32_t peer) override;
+    void on_successor(uint32_t peer) override;
+    void on_lost(uint32_t peer) override;
+    void on_failing(uint32_t peer, const char* why) override;
 
     bool turn();
     void take_events();
@@ -82,78 +85,40 @@ class TcpFabric : public Fabric, private Door::Owner {
     size_t collect(std::span<FabricEvent> events);
     void complete(uint64_t id, MoveResult result);
 
-    // peers.cc: how streams come and go
     Peer* find(ServiceAddress peer);
-    std::string name_of(const Peer& peer) const;
-    bool dials_first(const Peer& peer) const;
-    void connect(Peer& peer);
-    void dial(Peer& peer, StreamKind kind);
-    bool watch(Peer& peer, StreamKind kind);
-    void on_heard(Peer& peer);
-    void hang_up(Peer& peer);
-    void break_off(Peer& peer, const std::string& why);
-    void lose(Peer& peer);
-    void look_at_peers(uint64_t now);
+    bool is_connected(const Peer& peer) const;
+    bool is_lost(const Peer& peer) const;
+    void close(Peer& peer);
+    void drop_old_blocks();
 
-    // talk.cc
+    // data.cc: what is said, and the bytes of blocks
     void say(Peer& peer, const Talk& talk);
     void flush_talk(Peer& peer);
     bool hear(Peer& peer);
-    void take_talk(Peer& peer, const Talk& talk);
-
-    // data.cc: bytes that are read here, and bytes that others read
+    const char* take_talk(Peer& peer, const Talk& talk);
     void request(uint32_t read);
     void ask_for_all(Peer& peer);
     void fail_reads(Peer& peer);
-    void end_read(PendingRead& read);
-    bool end_if_over(uint32_t read);
-    bool serve(Peer& peer);
-    bool begin_piece(Peer& peer);
-    int worth_waking(Peer& peer, size_t lacks);
     bool receive(Peer& peer);
-    bool begin_data(Peer& peer, bool* early);
-    void begin_part(Peer& peer);
-    void end_part(Peer& peer);
-    PendingRead* find_read(const Peer& peer, uint64_t number);
-
-    // ahead.cc: blocks that are sent before they are asked for
-    static uint64_t ahead_window(const NetworkOptions& options);
-    uint64_t ahead_cost(uint64_t bytes) const;
-    void release_ahead(Peer& peer);
-    void take_announcement(Peer& peer, const Talk& talk);
-    Coming* find_coming(Peer& peer, uint64_t id);
-    void begin_ahead_part(Peer& peer);
-    void end_ahead_part(Peer& peer);
-    void fail_ahead(Peer& peer, uint64_t id);
-    uint64_t take_kept(Coming& coming, PendingRead& read);
-    void settle_coming(Peer& peer, Coming& coming);
-    bool take_from_ahead(Peer& peer, uint32_t read, const AlongPart& part);
-    void drop_coming(Peer& peer, Coming& coming);
-    void drop_all_coming(Peer& peer);
-    void drop_old_coming(Peer& peer, uint64_t now);
+    bool serve(Peer& peer);
     void tell_used(Peer& peer);
 
     NetworkOptions options_;
-    const uint64_t ahead_window_;
     std::unique_ptr<ShmFabric> local_;
     TcpEnd end_;
     Fd epoll_;
-    std::unique_ptr<Door> door_;
+    std::unique_ptr<Connections> connections_;
     RegionSource source_;
     FabricCounters counters_;
-    std::vector<std::vector<Peer>> peers_;  // by node, service process
-    std::vector<Peer*> by_index_;
+    std::deque<Peer> peers_;              // by number
     std::vector<Peer*> marked_, turned_;  // peers that have something to be done; those of this turn
+    std::vector<Peer*> ageing_;           // peers from which blocks come ahead
     std::deque<Frame> frames_;            // to be handed out
     std::vector<Frame> handed_out_;       // by the last poll
     std::deque<FabricEvent> done_;
     ImportTable<Import> imports_;
-    PendingReads reads_;
-    uint64_t lives_ = 0;  // of streams: events of former ones are told by it
-    uint64_t turned_ns_ = 0, looked_ns_ = 0;
-    bool connecting_ = false;  // some peer is to be dialed again soon
-    std::string problem_;
-    bool told_refused_ = false;
+    Reads reads_;
+    uint64_t turned_ns_ = 0;
 };
 
 }  // namespace longshore

@@ -7,9 +7,6 @@
 namespace longshore {
 namespace {
 constexpr uint64_t kLooksPerLimit = 16;
-// A service process may wait seconds for a core that ranks keep busy: to take that for a cut link would end a
-// job that is only slow.
-constexpr uint64_t kLimitsOfSilence = 6;
 }  // namespace
 
 UcxFabric::Peer* UcxFabric::find(ServiceAddress peer) {
@@ -150,6 +147,12 @@ void UcxFabric::lose(Peer& peer) {
     fail_reads(peer);
 }
 
+// How many peers may be asked in that time, at most as many as in a second.
+uint64_t UcxFabric::asks_in(uint64_t ns) {
+    constexpr uint64_t kSecond = 1'000'000'000;
+    return std::max<uint64_t>(1, std::min(ns, kSecond) * kProbesPerSecond / kSecond);
+}
+
 // UCX finds out that a process has ended, but not that a link has been cut.
 void UcxFabric::look_at_peers(uint64_t now) {
     if (now - looked_ns_ < options_.limit_ns / kLooksPerLimit) {
@@ -157,20 +160,30 @@ void UcxFabric::look_at_peers(uint64_t now) {
     }
     // Where we have not looked ourselves for long, others may have answered meanwhile.
     const bool was_away = now - looked_ns_ > options_.limit_ns / 2;
-    looked_ns_ = now;
+    uint64_t asks_left = asks_in(now - std::exchange(looked_ns_, now));
     watching_ = false;
-    for (auto& node : peers_) {
-        for (Peer& peer : node) {
+    const size_t begin = next_asked_;
+    bool waits = false;  // some peer that should be asked was not
+    for (size_t i = 0; i < peers_.size(); ++i) {
+        const size_t node = (begin + i) % peers_.size();
+        for (Peer& peer : peers_[node]) {
             watching_ |= peer.state != Peer::State::kNone && peer.state != Peer::State::kLost;
             if (peer.broken) break_off(peer, nullptr);
             if (peer.state == Peer::State::kDown && now - peer.down_since_ns >= options_.limit_ns) lose(peer);
             if (peer.state != Peer::State::kConnected) continue;
             if (was_away) peer.heard_ns = now;
             const uint64_t silent = now - std::min(now, peer.heard_ns);
-            if (silent >= kLimitsOfSilence * options_.limit_ns) {
-                break_off(peer, "has not answered for six times as long as LONGSHORE_LIMIT_S says");
+            if (silent >= probes_.silence_ns) {
+                break_off(peer,
+                          "has not answered for six times as long as LONGSHORE_LIMIT_S says, or longer");
                 lose(peer);
-            } else if (silent >= options_.limit_ns / 4 && now - peer.asked_ns >= options_.limit_ns / 4) {
+            } else if (silent >= probes_.idle_ns && now - peer.asked_ns >= probes_.step_ns) {
+                // The others have their turn at the next look.
+                if (asks_left == 0) {
+                    if (!std::exchange(waits, true)) next_asked_ = node;
+                    continue;
+                }
+                --asks_left;
                 peer.asked_ns = now;
                 Packet packet;
                 packet.kind = PacketKind::kAlive;

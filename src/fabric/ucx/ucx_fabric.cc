@@ -25,7 +25,8 @@ UcxFabric::UcxFabric(NetworkOptions options, UcxEnd end, std::unique_ptr<ShmFabr
     : options_(std::move(options)),
       local_(std::move(local)),
       source_(options_.memory, *local_, options_.self.service, options_.incarnation),
-      end_(std::move(end)) {
+      end_(std::move(end)),
+      probes_(probe_times_of_process(options_.limit_ns, count_others(options_))) {
     peers_.resize(options_.nodes.size());
     for (uint16_t node = 0; node < peers_.size(); ++node) {
         peers_[node].resize(options_.nodes[node].services);

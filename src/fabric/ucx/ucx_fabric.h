@@ -12,6 +12,7 @@
 
 #include "fabric/network.h"
 #include "fabric/pending_reads.h"
+#include "fabric/probe_times.h"
 #include "fabric/ucx/packet.h"
 #include "fabric/ucx/worker.h"
 
@@ -111,6 +112,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     void break_off(Peer& peer, const char* why);
     void lose(Peer& peer);
     void look_at_peers(uint64_t now);
+    static uint64_t asks_in(uint64_t ns);
     void refuse(const char* what);
     std::string name_of(const Peer& peer) const;
 
@@ -151,6 +153,8 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     uint32_t pieces_sending_ = 0;
     uint32_t requests_ = 0;  // of all peers, not yet answered
     size_t next_served_ = 0;
+    const ProbeTimes probes_;
+    size_t next_asked_ = 0;  // the node with whose service processes the next look begins
     uint64_t turned_ns_ = 0, looked_ns_ = 0;
     bool watching_ = false;  // some peer is to be looked at now and then
     std::string problem_;
