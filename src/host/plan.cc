@@ -221,6 +221,11 @@ void copy_out(const Plan& plan, std::byte* to) {
     }
 }
 
+bool are_sound(const ls_arguments& a, uint32_t size) {
+    return static_cast<uint32_t>(a.collective) < LS_COLLECTIVE_COUNT && a.algorithm >= LS_DIRECT &&
+           a.algorithm <= LS_STAGED_HIERARCHICAL && a.root < size;
+}
+
 int make_plan(const ls_arguments& a, uint32_t rank, uint32_t size, uint64_t eager_bytes, Plan* plan,
               OperationArguments* out) {
     plan->send = plan->recv = nullptr;
