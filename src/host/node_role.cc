@@ -100,6 +100,7 @@ void NodeRole::rank_bytes(ls_collective_bytes out[LS_COLLECTIVE_COUNT]) const {
 
 uint32_t NodeRole::services(ls_service_stats* out, uint32_t max) {
     if (!c_.engine) return 0;
+    hear_supervisor(c_);  // what service processes have said is told before what they did
     const uint32_t count = c_.options.service_count;
     for (uint32_t s = 0; s < std::min(count, max); ++s) {
         const ServiceId id{static_cast<uint16_t>(s)};
