@@ -63,19 +63,6 @@ bool fails_for_tests(const char* what) {
     return failure && failure == std::string(what) + ":" + std::to_string(shim().rank);
 }
 
-const char* call_name(Call call) {
-    static const char* const names[kCallCount] = {
-        "MPI_Alltoall",      "MPI_Alltoallv",      "MPI_Allgather",      "MPI_Allgatherv",
-        "MPI_Bcast",         "MPI_Gather",         "MPI_Gatherv",        "MPI_Scatter",
-        "MPI_Scatterv",      "MPI_Alltoallw",      "MPI_Ialltoall",      "MPI_Ialltoallv",
-        "MPI_Iallgather",    "MPI_Iallgatherv",    "MPI_Ibcast",         "MPI_Igather",
-        "MPI_Igatherv",      "MPI_Iscatter",       "MPI_Iscatterv",      "MPI_Ialltoallw",
-        "MPI_Alltoall_init", "MPI_Alltoallv_init", "MPI_Allgather_init", "MPI_Allgatherv_init",
-        "MPI_Bcast_init",    "MPI_Gather_init",    "MPI_Gatherv_init",   "MPI_Scatter_init",
-        "MPI_Scatterv_init", "MPI_Alltoallw_init"};
-    return names[call.index()];
-}
-
 namespace {
 
 constexpr char kPresentKey[] = "longshore";
