@@ -140,7 +140,7 @@ test-kill: build ## kill a service process at 200 seeded moments of a job, with 
 
 # Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2. Small calls, too: the MPIs' own collectives do not bear
 # datatypes that are freed while a call is open.
-offload_all := $(foreach family,ALLTOALL ALLTOALLV ALLGATHER ALLGATHERV BCAST GATHER GATHERV SCATTER SCATTERV,LONGSHORE_$(family)_ALGORITHM=direct)
+offload_all = $(shell sed -n 's/^LONGSHORE_COLLECTIVE(\([A-Z]*\), .*/LONGSHORE_\1_ALGORITHM=direct/p' src/base/collectives.inc)
 test-stress: build ## random collectives on random communicators, with each MPI (OPERATIONS=1000000 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-stress: SKIP: no $$flavour"; continue; }; \

@@ -21,7 +21,9 @@ defined() {
     nm -D -P --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }' | sort
 }
 
-entries=$(sed -n 's/^LONGSHORE_ENTRY(\(.*\))$/\1\nP\1/p' "$(dirname "$0")/../src/mpi/entry_points.inc" | sort)
+source=$(dirname "$0")/../src
+entries=$("${CC:-cc}" -E -P -x c -I "$source" '-DLONGSHORE_ENTRY(name)=name' "$source/mpi/entry_points.inc" |
+    sed -n 's/^MPIX\{0,1\}_.*/&\nP&/p' | sort)
 for library in "${libraries[@]}"; do
     name=$(basename "$library")
     # Both names of every entry, three functions, PMIx_Commit, which tells the ranks of each other, and malloc and its

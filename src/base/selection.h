@@ -16,23 +16,21 @@ namespace longshore {
 
 // The collectives that have rules of their own, blocking and nonblocking alike.
 enum class Selected : uint8_t {
-    kAlltoall,
-    kAlltoallv,
-    kAllgather,
-    kAllgatherv,
-    kBcast,
-    kGather,
-    kGatherv,
-    kScatter,
-    kScatterv,
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) k##Name,
+#include "base/collectives.inc"
 };
-inline constexpr size_t kSelectedCount = 9;
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) +1
+inline constexpr size_t kSelectedCount =
+#include "base/collectives.inc"
+    ;
 
 // Who carries a call: the MPI itself, or Longshore in one of its ways.
 enum class Carrier : uint8_t { kMpi, kDirect, kStaged, kStagedHierarchical };
 inline constexpr size_t kCarrierCount = 4;
 
 const char* selected_name(Selected collective);  // "alltoall"
+// Whether a rank gives the same block to all: the collective then has two staged ways.
+bool is_to_all(Selected collective);
 std::optional<Selected> find_selected(std::string_view name);
 
 // A carrier's name depends on the collective: allgather(v) and bcast have two staged ones.
@@ -88,8 +86,8 @@ struct SelectionRule {
     bool operator==(const SelectionRule&) const = default;
 };
 
-// The rules of each collective, by Selected. Of those that hold for a call the first counts; for every call one
-// does.
+// The rules of each collective, by Selected. Of those that hold for a call the first counts; for every call
+// one does.
 struct Selection {
     std::array<std::vector<SelectionRule>, kSelectedCount> rules;
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <variant>
 
+#include "base/setting_values.h"
 #include "base/text.h"
 
 namespace longshore {
@@ -14,23 +14,8 @@ constexpr std::string_view kInternalPrefix = "LONGSHORE_INTERNAL_";
 constexpr std::string_view kUcxPrefix = "LONGSHORE_UCX_";  // UCX reads them, in service processes
 constexpr size_t kNameBytesMax =
     64;  // a longer name is never a misspelt setting: no suggestion is looked for
-constexpr size_t kTextBytesMax = 4095;  // PATH_MAX without its final zero
-constexpr size_t kCoresMax = 1024;
-constexpr uint64_t kCoreMax = 65535;
 constexpr uint64_t kKiB = 1024;
 
-using Field = std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*,
-                           std::string Settings::*, LogLevel Settings::*, NodesPlacement Settings::*,
-                           CoreChoice Settings::*, ForcedAlgorithms Settings::*, MemoryMode Settings::*,
-                           MemoryAlias Settings::*, NetworkCarrier Settings::*, NetworkSecurity Settings::*,
-                           PortRange Settings::*, LinkRate Settings::*>;
-
-struct Rule {
-    Field field;
-    uint64_t min = 0;
-    uint64_t max = 0;
-    bool power_of_two = false;
-};
 
 // clang-format off
 constexpr std::array kTable = {
@@ -102,276 +87,54 @@ constexpr std::array kTable = {
         "Test mode: memory of the application can be reached through the fabric only."},
 };
 
-constexpr std::array<Rule, kTable.size()> kRules = {
-    Rule{&Settings::offload},
-    Rule{&Settings::strict},
-    Rule{&Settings::stats_path},
-    Rule{&Settings::trace_path},
-    Rule{&Settings::log},
-    Rule{&Settings::algorithms_path},
-    Rule{&Settings::forced_algorithms},
-    Rule{&Settings::service_count, 1, 16},
-    Rule{&Settings::service_reads_max, 1, 256},
-    Rule{&Settings::service_spin_us, 0, 1000000},
-    Rule{&Settings::service_path},
-    Rule{&Settings::service_cores},
-    Rule{&Settings::service_restarts_max, 0, 1000},
-    Rule{&Settings::dpu},
-    Rule{&Settings::nodes_count, 0, 1024},
-    Rule{&Settings::nodes_placement},
-    Rule{&Settings::wait_cooperative},
-    Rule{&Settings::wait_report_s, 0, 86400},
-    Rule{&Settings::limit_s, 1, 3600},
-    Rule{&Settings::network},
-    Rule{&Settings::network_security},
-    Rule{&Settings::network_ports},
-    Rule{&Settings::network_interfaces},
-    Rule{&Settings::link_rate},
-    Rule{&Settings::eager_bytes, 0, 64 * kKiB},
-    Rule{&Settings::chunk_bytes, 4 * kKiB, kKiB * kKiB, true},
-    Rule{&Settings::snapshot_bytes_max, 0, 1024 * kKiB * kKiB * kKiB},
-    Rule{&Settings::memory_mode},
-    Rule{&Settings::memory_alias},
-    Rule{&Settings::memory_shared_bytes_max, 0, 8192 * kKiB * kKiB * kKiB},
-    Rule{&Settings::staging_bytes, 64 * kKiB, 128 * kKiB * kKiB * kKiB},
-    Rule{&Settings::memory_inaccessible},
+constexpr std::array<SettingRule, kTable.size()> kRules = {
+    SettingRule{&Settings::offload},
+    SettingRule{&Settings::strict},
+    SettingRule{&Settings::stats_path},
+    SettingRule{&Settings::trace_path},
+    SettingRule{&Settings::log},
+    SettingRule{&Settings::algorithms_path},
+    SettingRule{&Settings::forced_algorithms},
+    SettingRule{&Settings::service_count, 1, 16},
+    SettingRule{&Settings::service_reads_max, 1, 256},
+    SettingRule{&Settings::service_spin_us, 0, 1000000},
+    SettingRule{&Settings::service_path},
+    SettingRule{&Settings::service_cores},
+    SettingRule{&Settings::service_restarts_max, 0, 1000},
+    SettingRule{&Settings::dpu},
+    SettingRule{&Settings::nodes_count, 0, 1024},
+    SettingRule{&Settings::nodes_placement},
+    SettingRule{&Settings::wait_cooperative},
+    SettingRule{&Settings::wait_report_s, 0, 86400},
+    SettingRule{&Settings::limit_s, 1, 3600},
+    SettingRule{&Settings::network},
+    SettingRule{&Settings::network_security},
+    SettingRule{&Settings::network_ports},
+    SettingRule{&Settings::network_interfaces},
+    SettingRule{&Settings::link_rate},
+    SettingRule{&Settings::eager_bytes, 0, 64 * kKiB},
+    SettingRule{&Settings::chunk_bytes, 4 * kKiB, kKiB * kKiB, true},
+    SettingRule{&Settings::snapshot_bytes_max, 0, 1024 * kKiB * kKiB * kKiB},
+    SettingRule{&Settings::memory_mode},
+    SettingRule{&Settings::memory_alias},
+    SettingRule{&Settings::memory_shared_bytes_max, 0, 8192 * kKiB * kKiB * kKiB},
+    SettingRule{&Settings::staging_bytes, 64 * kKiB, 128 * kKiB * kKiB * kKiB},
+    SettingRule{&Settings::memory_inaccessible},
 };
 // clang-format on
 static_assert(kTable.size() <= 32, "the settings stay few");
 
-constexpr std::array<std::string_view, 4> kLogLevels = {"warn", "info", "debug", "trace"};
-constexpr std::array<std::string_view, 2> kPlacements = {"contiguous", "strided"};
-constexpr std::array<std::string_view, 3> kMemoryModes = {"auto", "direct", "staging"};
-constexpr std::array<std::string_view, 4> kMemoryAliases = {"off", "allocate", "adopt", "adopt-at-once"};
-
-constexpr std::array<std::string_view, 3> kNetworks = {"auto", "tcp", "ucx"};
-constexpr std::array<std::string_view, 2> kSecurities = {"handshake", "tls"};
-
 // The members of the family kForcedAlgorithmsName, by Selected.
 constexpr std::array<const char*, kSelectedCount> kForcedNames = {
-    "LONGSHORE_ALLTOALL_ALGORITHM",   "LONGSHORE_ALLTOALLV_ALGORITHM", "LONGSHORE_ALLGATHER_ALGORITHM",
-    "LONGSHORE_ALLGATHERV_ALGORITHM", "LONGSHORE_BCAST_ALGORITHM",     "LONGSHORE_GATHER_ALGORITHM",
-    "LONGSHORE_GATHERV_ALGORITHM",    "LONGSHORE_SCATTER_ALGORITHM",   "LONGSHORE_SCATTERV_ALGORITHM"};
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) \
+    "LONGSHORE_" #NAME "_ALGORITHM",
+#include "base/collectives.inc"
+};
 
 size_t row_of(std::string_view name) {
     const auto* row =
         std::find_if(kTable.begin(), kTable.end(), [&](const auto& info) { return name == info.name; });
     return static_cast<size_t>(row - kTable.begin());
-}
-
-bool within(uint64_t number, const Rule& rule) {
-    return number >= rule.min && number <= rule.max;
-}
-
-template <typename Choice, size_t kCount>
-bool read_choice(std::string_view text, const std::array<std::string_view, kCount>& names, Choice* choice) {
-    for (size_t i = 0; i < kCount; ++i) {
-        if (text == names[i]) {
-            *choice = static_cast<Choice>(i);
-            return true;
-        }
-    }
-    return false;
-}
-
-bool read_value(std::string_view text, const Rule& rule, bool* flag) {
-    if (text == "on" || text == "1") {
-        *flag = true;
-    } else if (text == "off" || text == "0") {
-        *flag = false;
-    } else {
-        return false;
-    }
-    return true;
-}
-
-bool read_value(std::string_view text, const Rule& rule, uint32_t* count) {
-    const std::optional<uint64_t> number = read_number(text);
-    if (!number || !within(*number, rule)) return false;
-    *count = static_cast<uint32_t>(*number);
-    return true;
-}
-
-bool read_value(std::string_view text, const Rule& rule, uint64_t* bytes) {
-    const std::optional<uint64_t> size = read_size(text);
-    if (!size || !within(*size, rule)) return false;
-    if (rule.power_of_two && (*size & (*size - 1)) != 0) return false;
-    *bytes = *size;
-    return true;
-}
-
-bool read_value(std::string_view text, const Rule& rule, std::string* value) {
-    // A line break would end the value early when the settings are sent to the other ranks.
-    if (text.size() > kTextBytesMax || text.find_first_of("\n\r") != text.npos) return false;
-    *value = text;
-    return true;
-}
-
-bool read_value(std::string_view text, const Rule& rule, LogLevel* level) {
-    return read_choice(text, kLogLevels, level);
-}
-
-bool read_value(std::string_view text, const Rule& rule, NodesPlacement* placement) {
-    return read_choice(text, kPlacements, placement);
-}
-
-bool read_value(std::string_view text, const Rule& rule, MemoryMode* mode) {
-    return read_choice(text, kMemoryModes, mode);
-}
-
-bool read_value(std::string_view text, const Rule& rule, MemoryAlias* alias) {
-    return read_choice(text, kMemoryAliases, alias);
-}
-
-bool read_value(std::string_view text, const Rule& rule, NetworkCarrier* carrier) {
-    return read_choice(text, kNetworks, carrier);
-}
-
-bool read_value(std::string_view text, const Rule& rule, NetworkSecurity* security) {
-    return read_choice(text, kSecurities, security);
-}
-
-bool read_value(std::string_view text, const Rule& rule, PortRange* ports) {
-    if (text == "any") {
-        *ports = {};
-        return true;
-    }
-    const size_t dash = text.find('-');
-    const std::optional<uint64_t> first = read_number(text.substr(0, dash));
-    const std::optional<uint64_t> last = dash == text.npos ? first : read_number(text.substr(dash + 1));
-    if (!first || !last || *first == 0 || *first > *last || *last > UINT16_MAX) return false;
-    *ports = {static_cast<uint16_t>(*first), static_cast<uint16_t>(*last)};
-    return true;
-}
-
-bool read_value(std::string_view text, const Rule& rule, LinkRate* rate) {
-    const std::optional<uint64_t> mbps = text == "auto" ? 0 : read_rate(text);
-    if (!mbps || (*mbps == 0 && text != "auto")) return false;
-    rate->mbps = *mbps;
-    return true;
-}
-
-bool read_cores(std::string_view range, std::vector<uint32_t>* cores) {
-    const size_t dash = range.find('-');
-    const std::optional<uint64_t> first = read_number(range.substr(0, dash));
-    const std::optional<uint64_t> last = dash == range.npos ? first : read_number(range.substr(dash + 1));
-    if (!first || !last || *first > *last || *last > kCoreMax) return false;
-    for (uint64_t core = *first; core <= *last; ++core) {
-        if (cores->size() == kCoresMax) return false;
-        if (std::find(cores->begin(), cores->end(), core) != cores->end()) return false;
-        cores->push_back(static_cast<uint32_t>(core));
-    }
-    return true;
-}
-
-bool read_value(std::string_view text, const Rule& rule, CoreChoice* choice) {
-    CoreChoice read;
-    if (text == "none") {
-        read.kind = CoreChoice::Kind::kNone;
-    } else if (text != "auto") {
-        read.kind = CoreChoice::Kind::kList;
-        for (bool more = true; more;) {
-            const size_t comma = text.find(',');
-            if (!read_cores(text.substr(0, comma), &read.cores)) return false;
-            more = comma != text.npos;
-            if (more) text.remove_prefix(comma + 1);
-        }
-    }
-    *choice = std::move(read);
-    return true;
-}
-
-// "alltoall:mpi,bcast:direct"
-bool read_value(std::string_view text, const Rule& rule, ForcedAlgorithms* forced) {
-    ForcedAlgorithms read;
-    while (!text.empty()) {
-        const size_t comma = text.find(',');
-        const std::string_view item = text.substr(0, comma);
-        const size_t colon = item.find(':');
-        const std::optional<Selected> collective = find_selected(item.substr(0, colon));
-        if (!collective || colon == item.npos || comma + 1 == text.size()) return false;
-        const std::optional<Carrier> carrier = find_carrier(*collective, item.substr(colon + 1));
-        std::optional<Carrier>& place = read.of[static_cast<size_t>(*collective)];
-        if (!carrier || place) return false;
-        place = carrier;
-        text.remove_prefix(comma == text.npos ? text.size() : comma + 1);
-    }
-    *forced = read;
-    return true;
-}
-
-std::string show_value(const SettingInfo& info, bool flag) {
-    // The table spells some flags on/off and some 0/1, as its default shows.
-    const bool words = info.default_value[0] == 'o';
-    return flag ? (words ? "on" : "1") : (words ? "off" : "0");
-}
-
-std::string show_value(const SettingInfo& info, uint32_t count) {
-    return std::to_string(count);
-}
-
-std::string show_value(const SettingInfo& info, uint64_t bytes) {
-    return show_size(bytes);
-}
-
-std::string show_value(const SettingInfo& info, const std::string& text) {
-    return text;
-}
-
-std::string show_value(const SettingInfo& info, LogLevel level) {
-    return std::string(kLogLevels[static_cast<size_t>(level)]);
-}
-
-std::string show_value(const SettingInfo& info, NodesPlacement placement) {
-    return std::string(kPlacements[static_cast<size_t>(placement)]);
-}
-
-std::string show_value(const SettingInfo& info, MemoryMode mode) {
-    return std::string(kMemoryModes[static_cast<size_t>(mode)]);
-}
-
-std::string show_value(const SettingInfo& info, MemoryAlias alias) {
-    return std::string(kMemoryAliases[static_cast<size_t>(alias)]);
-}
-
-std::string show_value(const SettingInfo& info, NetworkCarrier carrier) {
-    return std::string(kNetworks[static_cast<size_t>(carrier)]);
-}
-
-std::string show_value(const SettingInfo& info, NetworkSecurity security) {
-    return std::string(kSecurities[static_cast<size_t>(security)]);
-}
-
-std::string show_value(const SettingInfo& info, PortRange ports) {
-    if (ports.first == 0) return "any";
-    const std::string first = std::to_string(ports.first);
-    return ports.last == ports.first ? first : first + "-" + std::to_string(ports.last);
-}
-
-std::string show_value(const SettingInfo& info, LinkRate rate) {
-    return rate.mbps == 0 ? "auto" : show_rate(rate.mbps);
-}
-
-std::string show_value(const SettingInfo& info, const CoreChoice& choice) {
-    if (choice.kind == CoreChoice::Kind::kAuto) return "auto";
-    if (choice.kind == CoreChoice::Kind::kNone) return "none";
-    std::string text;
-    for (const uint32_t core : choice.cores) {
-        if (!text.empty()) text += ',';
-        text += std::to_string(core);
-    }
-    return text;
-}
-
-std::string show_value(const SettingInfo& info, const ForcedAlgorithms& forced) {
-    std::string text;
-    for (size_t i = 0; i < kSelectedCount; ++i) {
-        if (!forced.of[i]) continue;
-        const auto collective = static_cast<Selected>(i);
-        if (!text.empty()) text += ',';
-        text.append(selected_name(collective)).append(":").append(carrier_name(collective, *forced.of[i]));
-    }
-    return text;
 }
 
 // Every variable that a user can set.
@@ -426,7 +189,7 @@ std::string setting_value(const Settings& settings, const SettingInfo& info) {
     without_throwing([&] {
         const size_t row = row_of(info.name);
         if (row == kTable.size()) return false;
-        text = std::visit([&](auto field) { return show_value(info, settings.*field); }, kRules[row].field);
+        text = show_setting(settings, kRules[row], info);
         return true;
     });
     return text;
@@ -441,10 +204,8 @@ bool set_setting(std::string_view name, std::string_view value, Settings* settin
             if (error != nullptr) *error = unknown_name(name);
             return false;
         }
-        const Rule& rule = kRules[row];
         const std::string_view text = value.empty() ? kTable[row].default_value : value;
-        const bool valid =
-            std::visit([&](auto field) { return read_value(text, rule, &(settings->*field)); }, rule.field);
+        const bool valid = read_setting(text, kRules[row], settings);
         if (!valid && error != nullptr) *error = bad_value(kTable[row].name, value, kTable[row].allowed);
         return valid;
     });

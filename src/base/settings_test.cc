@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <random>
 #include <set>
 
@@ -76,6 +78,29 @@ TEST(SettingsTable, IsSmallAndWellFormed) {
         EXPECT_TRUE(names.insert(info.name).second) << info.name << " is there twice";
         EXPECT_NE(*info.allowed, 0) << info.name;
         EXPECT_TRUE(std::string_view(info.meaning).ends_with('.')) << info.name;
+    }
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+    for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+        const size_t end = at + word.size();
+        if ((at == 0 || !isalpha(text[at - 1])) && (end == text.size() || !isalpha(text[end]))) return true;
+    }
+    return false;
+}
+
+TEST(SettingsTable, TheForcedAlgorithmsAreThoseOfEveryCollective) {
+    const auto table = setting_table();
+    const auto info = std::find_if(table.begin(), table.end(), [](const SettingInfo& row) {
+        return std::string_view(row.name) == kForcedAlgorithmsName;
+    });
+    ASSERT_NE(info, table.end());
+    for (size_t i = 0; i < kSelectedCount; ++i) {
+        const auto collective = static_cast<Selected>(i);
+        std::string name = selected_name(collective);
+        for (char& c : name) c = static_cast<char>(toupper(c));
+        EXPECT_TRUE(has_word(info->meaning, name)) << name;
+        EXPECT_EQ(has_word(info->allowed, name), is_to_all(collective)) << name;
     }
 }
 

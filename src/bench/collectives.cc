@@ -1,15 +1,17 @@
 #include "bench/collectives.h"
 
+#include <iterator>
+
 namespace longshore::bench {
 
-const Calls kHostCalls = {PMPI_Ialltoallv, PMPI_Ialltoall, PMPI_Iallgather, PMPI_Iallgatherv, PMPI_Ibcast,
-                          PMPI_Igather,    PMPI_Igatherv,  PMPI_Iscatter,   PMPI_Iscatterv,   PMPI_Alltoallv,
-                          PMPI_Alltoall,   PMPI_Allgather, PMPI_Allgatherv, PMPI_Bcast,       PMPI_Gather,
-                          PMPI_Gatherv,    PMPI_Scatter,   PMPI_Scatterv,   PMPI_Wait,        PMPI_Test};
-const Calls kInterposedCalls = {MPI_Ialltoallv, MPI_Ialltoall, MPI_Iallgather, MPI_Iallgatherv, MPI_Ibcast,
-                                MPI_Igather,    MPI_Igatherv,  MPI_Iscatter,   MPI_Iscatterv,   MPI_Alltoallv,
-                                MPI_Alltoall,   MPI_Allgather, MPI_Allgatherv, MPI_Bcast,       MPI_Gather,
-                                MPI_Gatherv,    MPI_Scatter,   MPI_Scatterv,   MPI_Wait,        MPI_Test};
+const Calls kHostCalls = {
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) PMPI_I##name, PMPI_##Name,
+#include "base/collectives.inc"
+    PMPI_Wait, PMPI_Test};
+const Calls kInterposedCalls = {
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) MPI_I##name, MPI_##Name,
+#include "base/collectives.inc"
+    MPI_Wait, MPI_Test};
 
 namespace {
 
@@ -96,6 +98,10 @@ constexpr Collective kCollectives[] = {
     {"scatter", Pattern::kOneToEach, false, scatter},
     {"scatterv", Pattern::kOneToEach, false, scatterv},
 };
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) +2
+static_assert(std::size(kCollectives) ==
+#include "base/collectives.inc"
+              , "each collective of the table is measured, in both forms");
 
 }  // namespace
 

@@ -8,27 +8,13 @@
 
 namespace longshore::bench {
 
-// The calls of one contender: PMPI_ goes to the MPI (mpi/native/native.h), MPI_ to the preloaded library if there is
-// one.
+// The calls of one contender: PMPI_ goes to the MPI (mpi/native/native.h), MPI_ to the preloaded library if
+// there is one.
 struct Calls {
-    decltype(&PMPI_Ialltoallv) ialltoallv;
-    decltype(&PMPI_Ialltoall) ialltoall;
-    decltype(&PMPI_Iallgather) iallgather;
-    decltype(&PMPI_Iallgatherv) iallgatherv;
-    decltype(&PMPI_Ibcast) ibcast;
-    decltype(&PMPI_Igather) igather;
-    decltype(&PMPI_Igatherv) igatherv;
-    decltype(&PMPI_Iscatter) iscatter;
-    decltype(&PMPI_Iscatterv) iscatterv;
-    decltype(&PMPI_Alltoallv) alltoallv;
-    decltype(&PMPI_Alltoall) alltoall;
-    decltype(&PMPI_Allgather) allgather;
-    decltype(&PMPI_Allgatherv) allgatherv;
-    decltype(&PMPI_Bcast) bcast;
-    decltype(&PMPI_Gather) gather;
-    decltype(&PMPI_Gatherv) gatherv;
-    decltype(&PMPI_Scatter) scatter;
-    decltype(&PMPI_Scatterv) scatterv;
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) \
+    decltype(&PMPI_I##name) i##name;                                              \
+    decltype(&PMPI_##Name) name;
+#include "base/collectives.inc"
     decltype(&PMPI_Wait) wait;
     decltype(&PMPI_Test) test;
 };

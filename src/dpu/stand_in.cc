@@ -1,17 +1,14 @@
 #include "dpu/stand_in.h"
 
 #include <poll.h>
-#include <string.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
-#include <semaphore>
-#include <thread>
 #include <vector>
 
 #include "dpu/post_check.h"
+#include "dpu/rank_exchange.h"
+#include "dpu/watcher.h"
 #include "host/stand_in_post.h"
 
 namespace longshore {
@@ -28,68 +25,6 @@ size_t frame_bytes_max(uint32_t size) {
     constexpr size_t kGivenMax = PieceExchange::kBytesPerRank + PieceExchange::kBytesPerNode;
     return std::min(kSessionBytesMax, (size_t{1} << 20) + size * (kGivenMax + 4 * sizeof(BlockSpan)));
 }
-
-// An exchange that the rank makes with the others.
-struct RankExchange {
-    SessionStream* stream = nullptr;
-    uint32_t id = 0, size = 0;
-    void* out = nullptr;
-    size_t bytes = 0;
-    int state = LS_OK;
-
-    static int start(void* user, const void* in, void* out, size_t bytes) {
-        auto& self = *static_cast<RankExchange*>(user);
-        self.out = out;
-        self.bytes = bytes;
-        self.state = LS_IN_PROGRESS;
-        SessionExchange give;
-        give.id = self.id;
-        const auto* first = static_cast<const std::byte*>(in);
-        give.bytes.assign(first, first + bytes);
-        self.stream->send(SessionKind::kExchange, give);
-        return LS_OK;
-    }
-    static int test(void* user) { return static_cast<RankExchange*>(user)->state; }
-    void take(const SessionExchange& all) {
-        if (state != LS_IN_PROGRESS) return;
-        state = all.ok && all.bytes.size() == bytes * size ? LS_OK : LS_ERR_UNAVAILABLE;
-        if (state == LS_OK) memcpy(out, all.bytes.data(), all.bytes.size());
-    }
-    ls_exchange api(uint32_t rank) { return {this, rank, size, &start, &test}; }
-};
-
-// Ends the sleep of this process's rank when something arrives for it.
-class Watcher {
-  public:
-    Watcher(int fd, ls_context* context)
-        : end_(eventfd(0, EFD_CLOEXEC)), thread_([this, fd, context] { watch(fd, context); }) {}
-    // Before the context goes: the thread wakes who sleeps there.
-    ~Watcher() {
-        over_ = true;
-        eventfd_write(end_.get(), 1);
-        armed_.release();
-        thread_.join();
-    }
-    void arm() {
-        if (!waits_.exchange(true)) armed_.release();
-    }
-
-  private:
-    void watch(int fd, ls_context* context) {
-        for (;;) {
-            armed_.acquire();
-            if (over_) return;
-            pollfd ready[] = {{fd, POLLIN, 0}, {end_.get(), POLLIN, 0}};
-            poll(ready, 2, end_ ? -1 : 100);
-            waits_ = false;
-            if (!over_) ls_wake(context);
-        }
-    }
-    std::counting_semaphore<2> armed_{0};
-    std::atomic<bool> waits_{false}, over_{false};
-    const Fd end_;
-    std::thread thread_;
-};
 
 class StandIn {
   public:

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -13,10 +12,11 @@
 #include "fabric/network.h"
 #include "fabric/ucx/packet.h"
 #include "host/context.h"
-#include "host/far.h"
 #include "host/job_exchange.h"
 #include "host/places.h"
+#include "host/role.h"
 #include "host/supervisor_parameters.h"
+#include "session/session.h"
 
 namespace longshore {
 
@@ -322,6 +322,13 @@ void take_host(ls_context& c, const ls_host& host) {
 
 }  // namespace
 
+int test_attaching(ls_context& c) {
+    const int rc = test_exchange(c);
+    if (rc == LS_IN_PROGRESS) return rc;
+    if (rc != LS_OK) return fail(c, "the exchange between ranks failed");
+    return step(c);
+}
+
 }  // namespace longshore
 
 using namespace longshore;
@@ -359,38 +366,10 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
         if (options->dpu != nullptr) {
             c->dpu = options->dpu;
             c->options.dpu = c->dpu.c_str();
-            c->far = std::make_unique<Far>(*c);
-            if (!c->alive || c->far->start() != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
-            *out = c.release();
-            return static_cast<int>(LS_OK);
         }
-        // Where Yama restricts who may read a process's memory, this lets any process of this user, until the
-        // context goes. Nobody in particular can be named: peers and service processes have no ancestor in
-        // common but the first process.
-        c->may_be_read = prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
-        const auto pid = static_cast<uint32_t>(getpid());
-        c->probe_value = mix64(now_ns() ^ pid);
-        const Identity mine{machine_identity(*options),
-                            computer_identity(),
-                            reinterpret_cast<uint64_t>(&c->probe_value),
-                            c->probe_value,
-                            pid,
-                            c->alive ? 1u : 0u,
-                            seat_of_process(0)};
-        if (start_exchange(*c, mine) != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        c->role = choose_role(*c);
+        if (c->role->start_job() != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
         *out = c.release();
         return static_cast<int>(LS_OK);
-    });
-}
-
-int ls_context_test(ls_context* context) {
-    return guarded([&] {
-        ls_context& c = *context;
-        if (is_forked(c)) return static_cast<int>(LS_ERR_UNAVAILABLE);
-        if (c.far) return c.far->test();
-        const int rc = test_exchange(c);
-        if (rc == LS_IN_PROGRESS) return rc;
-        if (rc != LS_OK) return fail(c, "the exchange between ranks failed");
-        return step(c);
     });
 }

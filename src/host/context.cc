@@ -10,13 +10,9 @@
 #include <algorithm>
 
 #include "fabric/shm/region.h"
-#include "host/far.h"
+#include "host/role.h"
 
 namespace longshore {
-namespace {
-constexpr uint64_t kLookNs = 20'000'000;
-}
-
 void log_line(const ls_context& c, int level, const char* line) {
     if (c.options.log != nullptr) c.options.log(c.options.log_user, level, line);
 }
@@ -69,7 +65,8 @@ bool is_over(const ls_context& c, uint16_t service, ls_context::Life& life, uint
            now - life.unlocked_since_ns > kLongestNs;
 }
 
-// Claims of incarnations that the kernel says are gone are set free; whether all service processes are there.
+}  // namespace
+
 void look_at_lives(ls_context& c, uint64_t now) {
     c.service_gone = false;
     for (uint16_t s = 0; s < c.lives.size(); ++s) {
@@ -94,7 +91,7 @@ void look_at_lives(ls_context& c, uint64_t now) {
     }
 }
 
-void take_answer(ls_context& c, const GroupJoinAnswer& answer) {
+static void take_answer(ls_context& c, const GroupJoinAnswer& answer) {
     for (ls_group* group : c.groups) {
         if (group->id != answer.id || group->answered) continue;
         group->answered = true;
@@ -102,8 +99,6 @@ void take_answer(ls_context& c, const GroupJoinAnswer& answer) {
         group->slot = GroupSlot{answer.slot};
     }
 }
-
-}  // namespace
 
 void hear_supervisor(ls_context& c) {
     alignas(8) std::byte packet[256];
@@ -119,42 +114,6 @@ void hear_supervisor(ls_context& c) {
     }
 }
 
-void free_retired_copies(ls_context& c) {
-    std::erase_if(c.held_copies, [&](const ls_context::HeldCopy& copy) {
-        const auto& record = c.memory.record(c.engine->self(), copy.record);
-        if (record.generation.load(std::memory_order_relaxed) == copy.generation) return false;
-        c.engine->arena().release(copy.offset, copy.bytes);
-        return true;
-    });
-}
-
-bool is_held(const ls_group& group) {
-    return group.joined && group.context->engine && group.context->engine->holds(group.slot);
-}
-
-void drop_dying_groups(ls_context& c) {
-    c.engine->reap(&c.wake);
-    for (size_t i = 0; i < c.groups.size();) {
-        ls_group* group = c.groups[i];
-        if (group->dying && group->open == 0 && !is_held(*group)) {
-            drop_group(group);
-        } else {
-            ++i;
-        }
-    }
-}
-
-void look_around(ls_context& c, uint64_t now) {
-    if (now < c.next_watch_ns) return;
-    c.next_watch_ns = now + kLookNs;
-    look_at_lives(c, now);
-    show_waits(c);
-    hear_supervisor(c);
-    drop_dying_groups(c);
-    free_retired_copies(c);
-    flush_wake(c);
-}
-
 }  // namespace longshore
 
 using namespace longshore;
@@ -166,60 +125,6 @@ ls_context::~ls_context() {
 
 const char* ls_context_error(const ls_context* context) {
     return context->error.c_str();
-}
-
-void ls_context_free(ls_context* context) {
-    if (context == nullptr) return;
-    if (context->far) {
-        // A forked child's connection is a copy of the parent's: only the copy is closed.
-        if (!is_forked(*context)) context->far->leave();
-        delete context;
-        return;
-    }
-    if (!is_forked(*context)) {
-        hear_supervisor(*context);
-        for (ls_group* group : context->groups) delete group;
-        // This detaches. Only closing it would not, where a forked child still has it.
-        if (context->control) shutdown(context->control.get(), SHUT_RDWR);
-        delete context;
-        return;
-    }
-    // The descriptors are copies of the parent's; its mapping is not there in this child.
-    context->groups.clear();
-    (void)context->engine.release();
-}
-
-void ls_sleep(ls_context* context, uint64_t timeout_ns) {
-    if (is_forked(*context)) return;
-    if (context->far) return context->far->sleep(timeout_ns);
-    if (!context->engine) return;
-    // What happened since the last sleep ended may not have been looked at yet: then this one ends at once.
-    context->events_seen =
-        sleep_rank(context->memory.rank(context->engine->self()), context->events_seen, timeout_ns);
-}
-
-void ls_sleeper_begin(const ls_context* context, ls_sleeper* sleeper) {
-    *sleeper = {nullptr, -1, 0};
-    if (is_forked(*context)) return;
-    if (context->far) {
-        sleeper->fd = context->far->fd();
-    } else if (context->engine) {
-        RankSlot& slot = context->memory.rank(context->engine->self());
-        sleeper->rank = &slot;
-        sleeper->seen = slot.events.load(std::memory_order_acquire);
-    }
-}
-
-void ls_sleeper_sleep(ls_sleeper* sleeper, uint64_t timeout_ns) {
-    if (sleeper->rank != nullptr) {
-        sleeper->seen = sleep_rank(*static_cast<RankSlot*>(sleeper->rank), sleeper->seen, timeout_ns);
-        return;
-    }
-    constexpr uint64_t kSecondNs = 1'000'000'000;
-    const timespec timeout{static_cast<time_t>(timeout_ns / kSecondNs),
-                           static_cast<long>(timeout_ns % kSecondNs)};
-    pollfd ready{sleeper->fd, POLLIN, 0};
-    ppoll(&ready, sleeper->fd >= 0, &timeout, nullptr);
 }
 
 void ls_wake(ls_context* context) {
@@ -239,10 +144,6 @@ void ls_end_wait(ls_context* context) {
     if (is_forked(*context) || context->waits == 0) return;
     context->engine->end_wait();
     --context->waits;
-}
-
-void ls_set_cooperative(ls_context* context, int on) {
-    context->cooperative = on != 0 && context->options.host == nullptr;
 }
 
 void* ls_allocate(ls_context* context, size_t bytes) {

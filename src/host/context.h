@@ -30,7 +30,9 @@ struct Plan {
     std::vector<BlockSpan> send_blocks, recv_blocks;
     std::vector<BlockSpan> copy_from;  // blocks of a packed copy, where they lie in `send`
 };
-// LS_OK or an error; nothing is registered yet.
+// Whether a collective, an algorithm and a root of a group of `size` ranks are what they may be.
+bool are_sound(const ls_arguments& arguments, uint32_t size);
+// LS_OK or an error; nothing is registered yet. The arguments are sound.
 int make_plan(const ls_arguments& arguments, uint32_t rank, uint32_t size, uint64_t eager_bytes, Plan* plan,
               OperationArguments* out);
 
@@ -92,7 +94,7 @@ struct ls_group {
 };
 
 namespace longshore {
-class Far;
+class Role;
 }
 
 struct ls_context {
@@ -144,9 +146,6 @@ struct ls_context {
     bool asked = false, answered = false;
     bool failed_in_turn = false;  // `problem` is there because another rank has one
 
-    std::unique_ptr<longshore::Far>
-        far;  // a DPU carries this rank's operations, and most of what follows is unused
-
     longshore::Fd control, memory_file;
     longshore::Mapping mapping, sight, engine_block, alive;  // alive: its first byte is 0 in a forked child
     longshore::NodeMemory memory;
@@ -162,17 +161,9 @@ struct ls_context {
 
     uint64_t next_group = 1;
     std::vector<ls_group*> groups;
-    std::vector<std::unique_ptr<ls_operation>> operations;
-    std::vector<ls_operation*> free_operations;
-    uint32_t waiting_count = 0;
-    struct HeldCopy {
-        longshore::RecordId record;
-        uint64_t generation, offset, bytes;
-    };
-    std::vector<HeldCopy> held_copies;  // of retired records only when their generation is over
+    uint32_t waiting_count = 0;  // operations that are started and not yet posted
 
     uint32_t events_seen = 0;
-    uint64_t next_watch_ns = 0;
     struct Life {
         uint32_t gone = 0;  // the newest incarnation known to be gone
         uint64_t gone_since_ns = 0;
@@ -185,6 +176,9 @@ struct ls_context {
     std::vector<ls_trace_event> trace;  // a ring
     uint64_t trace_written = 0, trace_taken = 0;
     std::vector<uint64_t> service_trace_taken;
+
+    std::unique_ptr<longshore::Role>
+        role;  // what this process is; the last member: it uses the others when it goes
 };
 
 namespace longshore {
@@ -197,27 +191,22 @@ void log_line(const ls_context& context, int level, const char* line);
 bool is_forked(const ls_context& context);
 // Sends what the engine wants woken.
 void flush_wake(ls_context& context);
-// Things that need a look now and then: lives of service processes, lines from the supervisor, retired
-// records.
-void look_around(ls_context& context, uint64_t now);
-void free_retired_copies(ls_context& context);
+// Claims of incarnations that the kernel says are gone are set free; whether all service processes are there.
+void look_at_lives(ls_context& context, uint64_t now);
 // For observers: who this rank is, and since when it waits for what (now and then, while it waits).
 void show_rank(ls_context& context);
-void show_waits(ls_context& context);
+void show_wait(ls_context& context, const ls_operation& operation);
 // With the breakdown switched on: hands out what was noted of a record whose operation is over.
 void take_times(ls_context& context, RecordId record);
-// Tries to post what waits, oldest first in every group.
-void post_waiting(ls_context& context);
 // Takes what the supervisor has said: lines for the user, and answers to groups that join, of any thread.
 void hear_supervisor(ls_context& context);
 // Takes one packet from the supervisor; lines for the user are logged on the way. kAgain: none.
 Io receive_control(ls_context& context, void* buffer, size_t capacity, size_t* bytes,
                    std::vector<Fd>* descriptors);
 void attach_to_memory(ls_context& context, const AttachAnswer& answer, std::vector<Fd> descriptors);
-void drop_group(ls_group* group);
-// Whether a record of it is left: a stable send's outlives its operation.
-bool is_held(const ls_group& group);
-// Those that were freed and are not held.
+// One step of the ranks' coming together on their nodes; NodeRole::test_job.
+int test_attaching(ls_context& context);
+// Groups that were freed, and of which no record is left: that of a stable send outlives its operation.
 void drop_dying_groups(ls_context& context);
 // Runs `body`, in which only memory may run out; nothing is thrown beyond it.
 template <class Body>

@@ -10,9 +10,20 @@ namespace longshore {
 namespace {
 
 constexpr uint64_t kCopyBytesMax = 64 * 1024;
-static_assert(kCollectives == LS_COLLECTIVE_COUNT &&
-                  static_cast<int>(Collective::kScatterv) == static_cast<int>(LS_SCATTERV),
-              "the caller's collectives and the engine's have the same numbers");
+// The caller's collectives, the engine's and the table's have the same numbers.
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) +1
+constexpr uint32_t kCollectivesOfTable =
+#include "base/collectives.inc"
+    ;
+static_assert(kCollectives == kCollectivesOfTable && LS_COLLECTIVE_COUNT == kCollectivesOfTable);
+enum class OfTable : uint8_t {
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) k##Name,
+#include "base/collectives.inc"
+};
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known)                \
+    static_assert(static_cast<int>(OfTable::k##Name) == static_cast<int>(Collective::k##Name) && \
+                  static_cast<int>(OfTable::k##Name) == static_cast<int>(LS_##NAME));
+#include "base/collectives.inc"
 
 int64_t element(const void* values, bool is_64bit, uint32_t i) {
     return is_64bit ? static_cast<const int64_t*>(values)[i] : static_cast<const int32_t*>(values)[i];
@@ -219,6 +230,11 @@ void copy_out(const Plan& plan, std::byte* to) {
             memcpy(to + plan.send_blocks[i].offset, plan.send + plan.copy_from[i].offset,
                    plan.copy_from[i].bytes);
     }
+}
+
+bool are_sound(const ls_arguments& a, uint32_t size) {
+    return static_cast<uint32_t>(a.collective) < LS_COLLECTIVE_COUNT && a.algorithm >= LS_DIRECT &&
+           a.algorithm <= LS_STAGED_HIERARCHICAL && a.root < size;
 }
 
 int make_plan(const ls_arguments& a, uint32_t rank, uint32_t size, uint64_t eager_bytes, Plan* plan,

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "host/context.h"
-#include "host/far.h"
 
 namespace longshore {
 
@@ -14,19 +13,15 @@ void show_rank(ls_context& c) {
     SightLayout::rank(c.sight.data(), c.engine->self()).rank.store(c.rank + 1, std::memory_order_release);
 }
 
-void show_waits(ls_context& c) {
-    SightRank& sight = SightLayout::rank(c.sight.data(), c.engine->self());
-    for (const auto& op : c.operations) {
-        if (op->state != ls_operation::State::kPosted || op->waited_since_ns == 0) continue;
-        const uint64_t generation =
-            c.memory.record(c.engine->self(), op->record).generation.load(std::memory_order_relaxed);
-        SightWait& wait = sight.waits[op->record.value];
-        if (wait.generation.load(std::memory_order_relaxed) == generation) continue;
-        wait.generation.store(0, std::memory_order_relaxed);
-        std::atomic_thread_fence(std::memory_order_release);
-        wait.started_ns.store(op->waited_since_ns, std::memory_order_relaxed);
-        wait.generation.store(generation, std::memory_order_release);
-    }
+void show_wait(ls_context& c, const ls_operation& op) {
+    const uint64_t generation =
+        c.memory.record(c.engine->self(), op.record).generation.load(std::memory_order_relaxed);
+    SightWait& wait = SightLayout::rank(c.sight.data(), c.engine->self()).waits[op.record.value];
+    if (wait.generation.load(std::memory_order_relaxed) == generation) return;
+    wait.generation.store(0, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    wait.started_ns.store(op.waited_since_ns, std::memory_order_relaxed);
+    wait.generation.store(generation, std::memory_order_release);
 }
 
 void take_times(ls_context& c, RecordId record) {
@@ -59,72 +54,14 @@ void ls_last_times(const ls_context* context, ls_times* out) {
     *out = context->last_times;
 }
 
-void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]) {
-    if (context->far) return context->far->rank_bytes(out);
-    for (uint32_t i = 0; i < kCollectives; ++i) out[i] = {};
-    if (!context->engine || is_forked(*context)) return;
-    const RankSlot& slot = context->memory.rank(context->engine->self());
-    for (uint32_t i = 0; i < kCollectives; ++i)
-        out[i] = {slot.bytes_by_service[i].load(std::memory_order_relaxed),
-                  slot.bytes_by_rank[i].load(std::memory_order_relaxed),
-                  slot.bytes_landed[i].load(std::memory_order_relaxed)};
-}
-
 ls_moved_bytes ls_rank_moved(const ls_context* context) {
     if (!context->copier || is_forked(*context)) return {};
     const CopierCounters& c = context->copier->counters();
     return {c.bytes_mapped, c.bytes_peer_copied, c.bytes_bounced};
 }
 
-uint32_t ls_services(const ls_context* context, ls_service_stats* out, uint32_t max) {
-    if (context->far && !is_forked(*context)) return context->far->services(out, max);
-    if (!context->engine || is_forked(*context)) return 0;
-    const uint32_t count = context->options.service_count;
-    for (uint32_t s = 0; s < std::min(count, max); ++s) {
-        const ServiceId id{static_cast<uint16_t>(s)};
-        const ServiceSlot& slot = context->memory.service(id);
-        const auto get = [](const Atomic<uint64_t>& word) { return word.load(std::memory_order_relaxed); };
-        const uint32_t core = SightLayout::slot(context->sight.data(), id).core.load();
-        out[s] = {context->node,
-                  s,
-                  slot.incarnation.load(),
-                  core - 1,
-                  get(slot.busy_ns),
-                  get(slot.copy_ns),
-                  get(slot.network_ns),
-                  get(slot.idle_ns),
-                  get(slot.cpu_ns),
-                  get(slot.sleeps),
-                  get(slot.copies),
-                  get(slot.reads),
-                  get(slot.messages_sent),
-                  get(slot.messages_refused),
-                  get(slot.stale_messages),
-                  get(slot.notifications_resent),
-                  get(slot.bytes_mapped),
-                  get(slot.bytes_peer_copied),
-                  get(slot.bytes_bounced),
-                  get(slot.bytes_between_nodes),
-                  get(slot.bytes_staged),
-                  get(slot.bytes_relayed),
-                  get(slot.taken),
-                  {}};
-        for (uint32_t i = 0; i < kCollectives; ++i) {
-            const LateWords& late = slot.late[i];
-            out[s].late[i] = {get(late.received),         get(late.late),   get(late.handed_on),
-                              get(late.rescued),          get(late.parked), get(late.parked_ns),
-                              get(late.parked_longest_ns)};
-        }
-    }
-    return count;
-}
-
 int ls_is_node_leader(const ls_context* context) {
     return context->local == 0;
-}
-const char* ls_memory_reach(const ls_context* context) {
-    if (context->far || context->options.host != nullptr) return context->aliases ? "dpu-alias" : "dpu";
-    return stages_everything(context->options) ? "staged" : "direct";
 }
 uint32_t ls_node(const ls_context* context) {
     return context->node;

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <iterator>
 #include <mutex>
 #include <string>
 
@@ -99,20 +100,19 @@ bool fails_for_tests(const char* what);
 // The families of calls that may be offloaded: in the order of ls_collective, then those that the host
 // library knows by another's name.
 enum class Family : uint8_t {
-    kAlltoall,
-    kAlltoallv,
-    kAllgather,
-    kAllgatherv,
-    kBcast,
-    kGather,
-    kGatherv,
-    kScatter,
-    kScatterv,
-    kAlltoallw,  // an alltoallv of bytes
+#define LONGSHORE_FAMILY(Name, name, arguments) k##Name,
+#include "mpi/native/families.inc"
+#undef LONGSHORE_FAMILY
+};
+// By Family.
+inline constexpr ls_collective kCollectiveOfFamily[] = {
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) LS_##NAME,
+#define LONGSHORE_CARRIED_AS(Name, name, arguments, OTHER) LS_##OTHER,
+#include "base/collectives.inc"
 };
 enum class Form : uint8_t { kBlocking, kNonblocking, kPersistent };
 inline constexpr int kCollectiveCount = LS_COLLECTIVE_COUNT;
-inline constexpr int kFamilyCount = kCollectiveCount + 1;
+inline constexpr int kFamilyCount = static_cast<int>(std::size(kCollectiveOfFamily));
 inline constexpr int kCallCount = 3 * kFamilyCount;
 
 // One such call, as the statistics count it: under one name with counts of either size.
@@ -126,9 +126,7 @@ struct Call {
         return {static_cast<Family>(index % kFamilyCount), static_cast<Form>(index / kFamilyCount)};
     }
     bool is_blocking() const { return form == Form::kBlocking; }
-    ls_collective collective() const {
-        return family == Family::kAlltoallw ? LS_ALLTOALLV : static_cast<ls_collective>(family);
-    }
+    ls_collective collective() const { return kCollectiveOfFamily[static_cast<int>(family)]; }
 };
 const char* call_name(Call call);
 

@@ -17,14 +17,13 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from collectives import DIRECT  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 120
 ALIAS = os.environ.get("LONGSHORE_INTERNAL_TEST_ALIAS")  # a choice of LONGSHORE_MEMORY_ALIAS to force
-# Small blocks are offloaded, too, which the built-in table leaves to the MPI.
-DIRECT = {f"LONGSHORE_{name}_ALGORITHM": "direct"
-          for name in ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER",
-                       "SCATTERV")}
 OFFLOADED_BYTES_MIN = 0.95  # of the families' bytes on intracommunicators
 
 

@@ -20,10 +20,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cluster  # noqa: E402
 import ranks  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import collectives  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}.so").exists()]
-COLLECTIVES = ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER", "SCATTERV")
 OFFLOADED = "collective calls offloaded"  # the statistics say so at the end
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))  # what 'make test-cluster' tries; else less
 FINALIZE_LIMIT_S, PLAIN_LIMIT_S = 8, 30
@@ -75,7 +76,6 @@ def run_mpich(nodes, words, program_path):
 
 
 PATIENT = {"LONGSHORE_LIMIT_S": 20}  # so few cores for so many processes: one that waits for a core is not lost
-FORCED = {f"LONGSHORE_{name}_ALGORITHM": "direct" for name in COLLECTIVES}
 
 
 def on_dpus(nodes, words):
@@ -85,13 +85,13 @@ def on_dpus(nodes, words):
 
 def offloaded(program, *arguments, **settings):
     """The words that run an MPI program with its collectives carried by service processes, whatever its sizes."""
-    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **FORCED, **settings}
+    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **collectives.DIRECT, **settings}
     return ["env", *(f"{name}={value}" for name, value in chosen.items()), str(program), *map(str, arguments)]
 
 
 def longshore_run(stats, *words):
     """The same by the command, as a user has it; the statistics go to a file."""
-    settings = [word for name, value in FORCED.items() for word in ("--set", f"{name}={value}")]
+    settings = [word for name, value in collectives.DIRECT.items() for word in ("--set", f"{name}={value}")]
     return [str(BUILD / "bin/longshore"), "run", "--quiet", "--stats", str(stats), *settings, "--", *map(str, words)]
 
 
@@ -365,7 +365,7 @@ class TestJobs(unittest.TestCase):
         """Through memory of service processes, on to others of them, and into shared memory of each node."""
         with cluster.Cluster(3) as nodes:
             for algorithm in ("staged", "staged-hierarchical"):
-                forced = {f"LONGSHORE_{name}_ALGORITHM": "staged" for name in COLLECTIVES}
+                forced = collectives.forced("staged")
                 forced |= {f"LONGSHORE_{name}_ALGORITHM": algorithm.replace("staged", "staged-flat", 1)
                            if algorithm == "staged" else algorithm for name in ("ALLGATHER", "ALLGATHERV", "BCAST")}
                 with self.subTest(algorithm=algorithm):

@@ -5,12 +5,15 @@
     make.py --check    compare with docs/compatibility.md; exit 1 if they differ, 77 if an MPI's headers are missing
 
 Nothing is listed by hand that the sources know: which functions there are is read from the MPIs' headers, which ones the
-shim defines from src/mpi/entry_points.inc, which it offloads from src/mpi/job/init.cc, and who tests one from the tests.
+shim defines from src/mpi/entry_points.inc, which it offloads from src/base/collectives.inc, and who tests one from the tests.
 """
 import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import collectives  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MPIS = {"Open MPI 4.1.4": ("mpicc.openmpi", "#include <mpi.h>\n#include <mpi-ext.h>\n"),
@@ -95,8 +98,8 @@ def heading(name):
 def document(headers):
     there = {mpi: functions(*how) for mpi, how in MPIS.items()} if headers is None else headers
     everything = set().union(*there.values())
-    entries = re.findall(r"LONGSHORE_ENTRY\((MPIX?_\w+)\)", (ROOT / "src/mpi/entry_points.inc").read_text())
-    calls = set(re.findall(r'"(MPI_\w+)"', (ROOT / "src/mpi/job/init.cc").read_text()))
+    entries = collectives.entries()
+    calls = {f"MPI_{form}" for name in collectives.FAMILIES for form in (name.capitalize(), "I" + name)}
     texts = list(sources())
 
     def base(name):  # the call under whose name the statistics count it
@@ -157,8 +160,7 @@ cost."""
 def untested(headers):
     """Functions that the shim defines, that an MPI here has, and that no test calls."""
     texts = list(sources())
-    entries = re.findall(r"LONGSHORE_ENTRY\((MPIX?_\w+)\)", (ROOT / "src/mpi/entry_points.inc").read_text())
-    return [name for name in entries
+    return [name for name in collectives.entries()
             if any(name in found for found in headers.values()) and tested_by(texts, name) == "-"]
 
 

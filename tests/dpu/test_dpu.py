@@ -12,15 +12,17 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from collectives import DIRECT  # noqa: E402
+
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}.so").exists()]
-COLLECTIVES = ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER", "SCATTERV")
-FORCED = {f"LONGSHORE_{name}_ALGORITHM": "direct" for name in COLLECTIVES}
 LIMIT_S = 120
 PATIENT = {"LONGSHORE_LIMIT_S": 30}  # where a job is to go on: on a busy machine, who does not answer waits for a core
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))  # what 'make test-dpu' tries; else less
@@ -74,7 +76,7 @@ def program(name, mpi):
 def words(mpi, ranks, name, *arguments, **settings):
     start = {"openmpi": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"],
              "mpich": ["mpirun.mpich"]}[mpi]
-    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", "LONGSHORE_LIMIT_S": 20, **FORCED, **settings}
+    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", "LONGSHORE_LIMIT_S": 20, **DIRECT, **settings}
     return [*start, "-np", str(ranks), "env", *(f"{key}={value}" for key, value in chosen.items()), program(name, mpi),
             *map(str, arguments)]
 

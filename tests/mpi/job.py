@@ -13,6 +13,9 @@ import time
 import unittest
 import unittest.mock
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from collectives import DIRECT  # noqa: E402
+
 BUILD = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
 FLAVOUR = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
 SHIM = BUILD / "lib" / "liblongshore.so"
@@ -44,12 +47,6 @@ def mpirun(ranks):
         return [program, "-np", str(ranks)]
     as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
     return [program, *as_root, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-np", str(ranks)]
-
-
-# Small blocks are to be offloaded, too, which the built-in table leaves to the MPI.
-DIRECT = {f"LONGSHORE_{name}_ALGORITHM": "direct"
-          for name in ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER",
-                       "SCATTERV")}
 
 
 class Job:

@@ -16,20 +16,15 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from collectives import DIRECT, FAMILIES, forced  # noqa: E402
+
 LIMIT_S = 60
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))
 
-
-def forced(among_all, others):
-    """Every call by one algorithm; those of collectives whose blocks are shared have names of their own."""
-    return {f"LONGSHORE_{name}_ALGORITHM": among_all if name in ("ALLGATHER", "ALLGATHERV", "BCAST") else others
-            for name in ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER", "GATHERV", "SCATTER",
-                         "SCATTERV")}
-
-
 # What holds where a run says nothing else: small blocks are to be offloaded, too, which the built-in table leaves to the
 # MPI. A run that wants the table says so by BUILT_IN.
-DIRECT, BUILT_IN = forced("direct", "direct"), forced("", "")
+BUILT_IN = forced("")
 
 
 class Runner:
@@ -123,8 +118,6 @@ FEW_SHAPES = ((1, 0), (2, 0), (4, 0), (3, 2), (4, 2), (8, 4))  # ranks, nodes
 PROGRAMS = ("collectives", "rooted", "datatypes", "alltoallw", "large_count", "persistent", "waits", "errors",
             "communicators", "rendezvous", "unseen", "stress")
 # The calls of a program that are all offloaded, by the names that the statistics have for them.
-FAMILIES = ("alltoall", "alltoallv", "alltoallw", "allgather", "allgatherv", "bcast", "gather", "gatherv", "scatter",
-            "scatterv")
 OFFLOADED = {
     "alltoallw": ("MPI_Alltoallw", "MPI_Ialltoallw", "MPI_Ialltoallv"),
     "persistent": [f"MPI_{name.capitalize()}_init" for name in FAMILIES],
@@ -471,7 +464,7 @@ def memory(runner):
                expect="did not fit into the shared memory of their ranks (LONGSHORE_MEMORY_SHARED_BYTES_MAX=1M)")
 
 
-FLAT, HIERARCHICAL = forced("staged-flat", "staged"), forced("staged-hierarchical", "staged")
+FLAT, HIERARCHICAL = forced("staged", shared="staged-flat"), forced("staged", shared="staged-hierarchical")
 STAGING = {"LONGSHORE_MEMORY_MODE": "staging"}
 # All that has no room in two slots goes in pieces, and what no slot is free for waits.
 SMALL = {"LONGSHORE_STAGING_BYTES": "64K", "LONGSHORE_CHUNK_BYTES": "1M"}

@@ -26,6 +26,9 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from collectives import DIRECT  # noqa: E402
+
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 TESTS = Path(__file__).resolve().parent.parent
 SAMPLE_S = 5
@@ -33,8 +36,7 @@ SAMPLE_S = 5
 ALLOWED = {"private_kib": (1.15, 8192), "shared_kib": (1.25, 65536), "descriptors": (1.0, 8), "mappings": (1.1, 40),
            "latency_us": (1.5, 100)}
 # Small calls, too: the MPIs' own collectives do not bear all that the random operations do.
-FORCED = [f"LONGSHORE_{name}_ALGORITHM=direct" for name in ("ALLTOALL", "ALLTOALLV", "ALLGATHER", "ALLGATHERV", "BCAST", "GATHER",
-                                                            "GATHERV", "SCATTER", "SCATTERV")]
+FORCED = [f"{name}={value}" for name, value in DIRECT.items()]
 EXCHANGE = TESTS / "soak/exchange.py"
 
 

@@ -4,10 +4,14 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from support import SOURCE, clean_environment
+
+sys.path.insert(0, str(SOURCE / "tests"))
+from collectives import entries  # noqa: E402
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 
@@ -84,9 +88,7 @@ class Symbols(Check):
 
     @staticmethod
     def stub(*, without=""):
-        listed = (SOURCE / "src" / "mpi" / "entry_points.inc").read_text()
-        entries = re.findall(r"^LONGSHORE_ENTRY\((.*)\)$", listed, re.M)
-        names = [prefix + entry for entry in entries for prefix in ("", "P")]
+        names = [prefix + entry for entry in entries() for prefix in ("", "P")]
         return ALLOCATION + "".join(f'extern "C" int {name}() {{ return 0; }}\n'
                        for name in [*names, "PMIx_Commit", "longshore_get_counters", "longshore_get_times",
                                     "longshore_set"]

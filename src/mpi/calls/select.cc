@@ -34,28 +34,12 @@ Reason carried_by(Carrier carrier, Reason by_mpi, ls_algorithm* algorithm) {
 
 }  // namespace
 
+#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) \
+    static_assert(static_cast<int>(Selected::k##Name) == static_cast<int>(LS_##NAME));
+#include "base/collectives.inc"
+
 Selected selected_of(Call call) {
-    switch (call.collective()) {
-        case LS_ALLTOALL:
-            return Selected::kAlltoall;
-        case LS_ALLTOALLV:
-            return Selected::kAlltoallv;
-        case LS_ALLGATHER:
-            return Selected::kAllgather;
-        case LS_ALLGATHERV:
-            return Selected::kAllgatherv;
-        case LS_BCAST:
-            return Selected::kBcast;
-        case LS_GATHER:
-            return Selected::kGather;
-        case LS_GATHERV:
-            return Selected::kGatherv;
-        case LS_SCATTER:
-            return Selected::kScatter;
-        case LS_SCATTERV:
-            return Selected::kScatterv;
-    }
-    __builtin_unreachable();
+    return static_cast<Selected>(call.collective());
 }
 
 Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algorithm) {

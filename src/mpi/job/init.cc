@@ -1,11 +1,9 @@
 // MPI_Init and MPI_Finalize: the ranks agree on offload and on rank 0's settings, then the host library
 // attaches.
 #include <dlfcn.h>
-#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -13,12 +11,11 @@
 #include <new>
 #include <vector>
 
-#include "base/dpu_map.h"
-#include "base/prng.h"
 #include "mpi/entry.h"
 #include "mpi/job/agreement.h"
-#include "mpi/job/exchange.h"
+#include "mpi/job/attach.h"
 #include "mpi/job/group.h"
+#include "mpi/job/presence.h"
 #include "mpi/requests/helper.h"
 #include "mpi/requests/operation.h"
 #include "mpi/statistics/stats.h"
@@ -27,143 +24,7 @@
 extern char** environ;
 
 namespace longshore::mpi {
-
-// Before any other object of this library.
-__attribute__((init_priority(101))) ForeverShim the_shim;
-
-uint64_t now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-void drive_native() {
-    int flag = 0;
-    if (shim().world == MPI_COMM_NULL) return;
-    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, shim().world, &flag, MPI_STATUS_IGNORE);
-}
-
-void say(LogLevel level, const std::string& line) {
-    if (level > shim().settings.log) return;
-    fprintf(stderr, "longshore: %s\n", line.c_str());
-}
-
-void end_job(const char* why) {
-    fprintf(
-        stderr,
-        "longshore: rank %d %s; the job ends here, because other ranks would wait for this one for ever\n",
-        shim().rank, why);
-    usleep(200'000);  // a launcher that kills the job at once forwards nothing more of it
-    PMPI_Abort(MPI_COMM_WORLD, 1);
-    abort();
-}
-
-bool fails_for_tests(const char* what) {
-    const char* const failure = getenv("LONGSHORE_INTERNAL_FAIL");
-    return failure && failure == std::string(what) + ":" + std::to_string(shim().rank);
-}
-
-const char* call_name(Call call) {
-    static const char* const names[kCallCount] = {
-        "MPI_Alltoall",      "MPI_Alltoallv",      "MPI_Allgather",      "MPI_Allgatherv",
-        "MPI_Bcast",         "MPI_Gather",         "MPI_Gatherv",        "MPI_Scatter",
-        "MPI_Scatterv",      "MPI_Alltoallw",      "MPI_Ialltoall",      "MPI_Ialltoallv",
-        "MPI_Iallgather",    "MPI_Iallgatherv",    "MPI_Ibcast",         "MPI_Igather",
-        "MPI_Igatherv",      "MPI_Iscatter",       "MPI_Iscatterv",      "MPI_Ialltoallw",
-        "MPI_Alltoall_init", "MPI_Alltoallv_init", "MPI_Allgather_init", "MPI_Allgatherv_init",
-        "MPI_Bcast_init",    "MPI_Gather_init",    "MPI_Gatherv_init",   "MPI_Scatter_init",
-        "MPI_Scatterv_init", "MPI_Alltoallw_init"};
-    return names[call.index()];
-}
-
 namespace {
-
-constexpr char kPresentKey[] = "longshore";
-constexpr int kDecisionTag = 32'000;  // below MPI's smallest MPI_TAG_UB (32767)
-constexpr uint64_t kDecisionLimitNs = 300'000'000'000;
-
-// Making a page shared where it is costs about as much as so many copies of it by way of the system cost more
-// than plain ones: never more than twice the better choice (docs/decisions/0011-shared-allocations.md).
-constexpr uint32_t kAdoptAfter = 14;
-
-enum Decision : int { kEveryRank = 1, kSomeRanks = 2, kOtherBuilds = 3 };
-
-void say_mixed() {
-    say(LogLevel::kWarn, "some ranks of this job run without Longshore: plain MPI for all");
-}
-
-// What ranks exchange from here on, settings first, is understood by the same build alone. The key and the
-// decision are what every build must understand.
-std::string own_build() {
-    if (const char* other = getenv("LONGSHORE_INTERNAL_BUILD")) return other;
-    char text[64];
-    snprintf(text, sizeof text, "%s-%08x", LONGSHORE_VERSION,
-             static_cast<uint32_t>(mix64(ls_layout() ^ sizeof(Settings)) >> 32));
-    return text;
-}
-
-// What a rank puts under kPresentKey: BUILD@HOST.
-std::string own_presence() {
-    char host[256] = {};
-    gethostname(host, sizeof host - 1);
-    return own_build() + "@" + host;
-}
-
-void say_other_build(int rank, const std::string& presence) {
-    const size_t at = presence.find('@');
-    const std::string host = at == presence.npos ? "" : " (" + presence.substr(at + 1) + ")";
-    say(LogLevel::kWarn, "rank " + std::to_string(rank) + host + " runs another build of Longshore, " +
-                             presence.substr(0, at) + ", than rank 0, " + own_build() +
-                             ": plain MPI for all; put the same one on all nodes");
-}
-
-// Rank 0 asks the key space who is there and tells those; they are all still in MPI_Init, so on
-// MPI_COMM_WORLD a receive from rank 0 matches nothing else, and nothing is sent to a rank without the shim.
-bool tell_decision(KeySpace& space) {
-    const std::string own = own_build();
-    std::vector<int> present;
-    int other = 0;  // the first rank of another build; 0: none
-    std::string presence, other_presence;
-    for (int r = 1; r < shim().size; ++r) {
-        if (!space.get(static_cast<uint32_t>(r), kPresentKey, &presence)) continue;
-        present.push_back(r);
-        if (other != 0 || presence.substr(0, presence.find('@')) == own) continue;
-        other = r;
-        other_presence = presence;
-    }
-    int decision = static_cast<int>(present.size()) < shim().size - 1 ? kSomeRanks
-                   : other != 0                                       ? kOtherBuilds
-                                                                      : kEveryRank;
-    for (int r : present) PMPI_Send(&decision, 1, MPI_INT, r, kDecisionTag, MPI_COMM_WORLD);
-    if (decision == kSomeRanks) say_mixed();
-    if (decision == kOtherBuilds) say_other_build(other, other_presence);
-    return decision == kEveryRank;
-}
-
-bool hear_decision(KeySpace& space) {
-    std::string presence;
-    if (!space.get(0, kPresentKey, &presence)) {
-        // Rank 0 cannot say it; the first rank after a row of ranks without the shim does.
-        const auto before = static_cast<uint32_t>(shim().rank) - 1;
-        if (before == 0 || !space.get(before, kPresentKey, &presence)) say_mixed();
-        return false;
-    }
-    // Rank 0 is there and will answer: what we have put it finds. A limit is for launchers that do not keep
-    // to that.
-    int decision = 0;
-    MPI_Request request = MPI_REQUEST_NULL;
-    PMPI_Irecv(&decision, 1, MPI_INT, 0, kDecisionTag, MPI_COMM_WORLD, &request);
-    const uint64_t end = now_ns() + kDecisionLimitNs;
-    for (int done = 0; !done;) {
-        if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || (!done && now_ns() > end))
-            end_job(
-                "has not heard from rank 0 whether Longshore carries this job (LONGSHORE_OFFLOAD=off does "
-                "without)");
-        if (done) break;
-        sched_yield();
-    }
-    return decision == kEveryRank;
-}
 
 // What rank 0's environment says, the file that it names included. False, after saying why, if it is not
 // usable.
@@ -216,13 +77,6 @@ std::string own_directory() {
     if (!dladdr(reinterpret_cast<void*>(&own_directory), &info) || !info.dli_fname) return "";
     std::string path = info.dli_fname;
     return path.substr(0, path.rfind('/') + 1);
-}
-
-// The application may change its directory before MPI_Finalize, and a service process starts in another.
-std::string absolute(const std::string& path) {
-    char directory[PATH_MAX];
-    if (path.empty() || path == "-" || path[0] == '/' || !getcwd(directory, sizeof directory)) return path;
-    return std::string(directory) + "/" + path;
 }
 
 // This rank's neighbours on its machine, by what the launcher says: only a hint for how to wait.
@@ -280,112 +134,6 @@ static_assert(ls_surroundings::LS_JOINED_BY_NONE == kNetworkNone &&
               ls_surroundings::LS_JOINED_BY_TCP == kNetworkTcp &&
               ls_surroundings::LS_JOINED_BY_UCX == kNetworkUcx);
 
-void on_log(void*, int level, const char* line) {
-    say(static_cast<LogLevel>(level), line);
-}
-
-std::string core_list(const CoreChoice& choice) {
-    if (choice.kind == CoreChoice::Kind::kAuto) return "auto";
-    if (choice.kind == CoreChoice::Kind::kNone) return "none";
-    std::string list;
-    for (uint32_t core : choice.cores) list += (list.empty() ? "" : ",") + std::to_string(core);
-    return list;
-}
-
-ls_memory_mode memory_mode(MemoryMode mode) {
-    switch (mode) {
-        case MemoryMode::kAuto:
-            return LS_MEMORY_AUTO;
-        case MemoryMode::kDirect:
-            return LS_MEMORY_DIRECT;
-        case MemoryMode::kStaged:
-            return LS_MEMORY_STAGING;
-    }
-    __builtin_unreachable();
-}
-
-ls_shared_memory shared_memory(const longshore_stub_api& stub, const longshore_heap& heap) {
-    ls_shared_memory shared{};
-    shared.file = heap.file;
-    shared.identity = heap.identity;
-    shared.base = heap.base;
-    shared.bytes = heap.bytes;
-    shared.allocate = [](size_t bytes) { return shim().stub->allocate(bytes, 1, 0); };
-    shared.release = stub.release;
-    shared.keep = stub.keep;
-    return shared;
-}
-
-// Collective. All ranks return the same.
-bool attach() {
-    Shim& s = shim();
-    const Settings& settings = s.settings;
-    // longshored is in bin/ beside this library's lib/, or beside the library itself.
-    std::string service = absolute(settings.service_path);
-    if (service.empty()) {
-        service = s.directory + "../bin/longshored";
-        if (access(service.c_str(), X_OK) != 0) service = s.directory + "longshored";
-    }
-    const std::string cores = core_list(settings.service_cores);
-    ls_options options{};
-    options.service_count = settings.service_count;
-    options.service_reads_max = settings.service_reads_max;
-    options.service_spin_us = settings.service_spin_us;
-    options.service_restarts_max = settings.service_restarts_max;
-    options.service_path = service.c_str();
-    options.service_cores = cores.c_str();
-    options.nodes_count = settings.nodes_count;
-    options.nodes_strided = settings.nodes_placement == NodesPlacement::kStrided;
-    const char* network = getenv("LONGSHORE_INTERNAL_NETWORK_ALWAYS");
-    options.network_always = network != nullptr && *network == '1';
-    options.wait_cooperative = settings.wait_cooperative;
-    options.wait_report_s = settings.wait_report_s;
-    options.limit_s = settings.limit_s;
-    options.eager_bytes = settings.eager_bytes;
-    options.chunk_bytes = settings.chunk_bytes;
-    options.trace = !s.trace_path.empty();
-    options.memory_inaccessible = settings.memory_inaccessible;
-    options.memory_mode = memory_mode(settings.memory_mode);
-    options.staging_bytes = settings.staging_bytes;
-    options.network = static_cast<decltype(options.network)>(settings.network);
-    options.network_tls = settings.network_security == NetworkSecurity::kTls;
-    options.network_port_first = settings.network_ports.first;
-    options.network_port_last = settings.network_ports.last;
-    options.network_interfaces = settings.network_interfaces.c_str();
-    const longshore_heap* heap = settings.memory_alias == MemoryAlias::kOff ? nullptr : s.stub->share();
-    if (heap) options.shared = shared_memory(*s.stub, *heap);
-    if (heap && settings.memory_alias >= MemoryAlias::kAdopt) options.shared.adopt = s.stub->adopt;
-    if (settings.memory_alias == MemoryAlias::kAdopt) options.shared.adopt_after = kAdoptAfter;
-    options.log = on_log;
-    std::string dpu, problem;
-    if (!settings.dpu.empty()) {
-        char host[256] = {};
-        gethostname(host, sizeof host - 1);
-        if (!find_dpu(settings.dpu, host, &dpu, &problem)) options.dpu_problem = problem.c_str();
-        options.dpu = dpu.c_str();
-    }
-
-    CommExchange exchange(s.world);
-    int rc = fails_for_tests("context") ? static_cast<int>(LS_ERR_UNAVAILABLE)
-                                        : ls_context_start(&options, &exchange.api, &s.context);
-    // Nobody has been told yet. (Arguments are the same everywhere.)
-    if (rc != LS_OK && rc != LS_IN_PROGRESS && rc != LS_ERR_ARGUMENT)
-        end_job("has no memory to begin with Longshore");
-    while (s.context && (rc == LS_OK || rc == LS_IN_PROGRESS)) {
-        exchange.drive();
-        rc = ls_context_test(s.context);
-        if (rc != LS_IN_PROGRESS) break;
-        sched_yield();
-    }
-    if (rc == LS_OK) return true;
-    if (s.rank == 0)
-        say(LogLevel::kWarn, std::string(s.context ? ls_context_error(s.context) : "out of memory") +
-                                 "; the job runs with plain MPI");
-    if (s.context) ls_context_free(s.context);
-    s.context = nullptr;
-    return false;
-}
-
 void own_duplicate(MPI_Comm of, MPI_Comm* out) {
     PMPI_Comm_dup(of, out);
     PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
@@ -409,7 +157,7 @@ void start(KeySpace* space) {
                     "PMI-1 to MPICH as MPICH's own mpiexec does: plain MPI");
             return;
         }
-        if (!(s.rank == 0 ? tell_decision(*space) : hear_decision(*space))) return;
+        if (!all_are_present(*space)) return;
     }
     s.agreed = true;
     own_duplicate(MPI_COMM_WORLD, &s.world);
@@ -473,13 +221,13 @@ int init_around(Native native) {
     std::unique_ptr<KeySpace> space;
     if (!initialized) {
         space = open_key_space();
-        if (space && !space->put(kPresentKey, own_presence())) space = nullptr;
+        if (space && !put_presence(*space)) space = nullptr;
     }
     int provided = MPI_THREAD_SINGLE;
     int rc = native(&provided);
     if (rc != MPI_SUCCESS || initialized) return rc;
     shim().multiple = shim().guarded = provided == MPI_THREAD_MULTIPLE;
-    start(space && space->published(kPresentKey) ? space.get() : nullptr);
+    start(space && is_presence_published(*space) ? space.get() : nullptr);
     if (!shim().on) shim().stub->share_no_more();
     return rc;
 }

@@ -3,14 +3,14 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <iterator>
 
 #include "mpi/calls/give_up.h"
 #include "mpi/requests/at_once.h"
 #include "mpi/requests/helper.h"
+#include "mpi/requests/operation_data.h"
 #include "mpi/requests/persistent.h"
+#include "mpi/requests/request_table.h"
 #include "mpi/requests/wait_errors.h"
 #include "mpi/requests/waiter.h"
 #include "mpi/statistics/stats.h"
@@ -20,61 +20,6 @@ namespace longshore::mpi {
 namespace {
 
 constexpr size_t kRecycledMax = 64;
-// Requests of ours to their operations: open addressing, a power of two, grown when half full. Erasing moves
-// later entries of the run back, so there are no tombstones.
-class RequestTable {
-  public:
-    Operation* find(MPI_Request request) const {
-        if (slots_.empty()) return nullptr;
-        for (size_t i = place(request);; i = (i + 1) & mask()) {
-            if (!slots_[i]) return nullptr;
-            if (slots_[i]->request == request) return slots_[i];
-        }
-    }
-    void insert(Operation* operation) {
-        if (2 * (count_ + 1) > slots_.size()) grow();
-        put(operation);
-        ++count_;
-    }
-    void erase(Operation* operation) {
-        size_t hole = place(operation->request);
-        while (slots_[hole] != operation) {
-            if (!slots_[hole]) return;
-            hole = (hole + 1) & mask();
-        }
-        --count_;
-        for (size_t i = (hole + 1) & mask(); slots_[i]; i = (i + 1) & mask()) {
-            size_t home = place(slots_[i]->request);
-            if (((i - home) & mask()) < ((i - hole) & mask())) continue;  // its home lies after the hole
-            slots_[hole] = slots_[i];
-            hole = i;
-        }
-        slots_[hole] = nullptr;
-    }
-
-  private:
-    size_t mask() const { return slots_.size() - 1; }
-    size_t place(MPI_Request request) const {
-        uint64_t bits = 0;
-        memcpy(&bits, &request, sizeof request);
-        return (bits * 0x9E3779B97F4A7C15u >> 32) & mask();
-    }
-    void put(Operation* operation) {
-        size_t i = place(operation->request);
-        while (slots_[i]) i = (i + 1) & mask();
-        slots_[i] = operation;
-    }
-    void grow() {
-        std::vector<Operation*> old = std::move(slots_);
-        slots_.assign(old.empty() ? 64 : 2 * old.size(), nullptr);
-        for (Operation* operation : old)
-            if (operation) put(operation);
-    }
-
-    std::vector<Operation*> slots_;
-    size_t count_ = 0;
-};
-
 // Together, because a wait finds all of it cold. Never destroyed.
 struct alignas(64) State {
     std::atomic<int> open_count = 0;
@@ -90,39 +35,6 @@ union Forever {
 };
 constinit Forever forever;
 constinit State& all = forever.state;
-
-// MPI_SUCCESS, or what the first piece that fails has met.
-int for_all(const std::vector<Piece>& pieces, int (*do_one)(const Piece&),
-            void (*count)(uint64_t bytes, uint64_t device_bytes, uint64_t ns)) {
-    if (pieces.empty()) return MPI_SUCCESS;
-    const uint64_t begin = stats_wanted() ? now_ns() : 0;
-    uint64_t bytes = 0, device_bytes = 0;
-    for (const Piece& piece : pieces) {
-        if (const int error = do_one(piece); error != MPI_SUCCESS) return error;
-        bytes += piece.bytes();
-        if (piece.place == Place::kDevice) device_bytes += piece.bytes();
-    }
-    if (stats_wanted()) count(bytes, device_bytes, now_ns() - begin);
-    return MPI_SUCCESS;
-}
-
-int pack_first(const Operation& operation) {
-    return for_all(operation.packed_first, pack, count_packed);
-}
-
-int unpack_last(const Operation& operation) {
-    return for_all(operation.unpacked_last, unpack, count_unpacked);
-}
-
-// Not under the lock: the MPI may call back.
-void free_data(Operation* operation) {
-    for (MPI_Datatype& type : operation->own_types) PMPI_Type_free(&type);
-    operation->own_types.clear();
-    if (!operation->send.memory && !operation->recv.memory) return;
-    ContextLock lock;
-    operation->send.free();
-    operation->recv.free();
-}
 
 // After the host library is through with it: the receive buffer gets its data, everything held is given back,
 // but for the Operation itself, and what a persistent one needs again.
@@ -260,28 +172,6 @@ using RegisterProgress = int (*)(ProgressCallback);
 
 }  // namespace
 
-bool Staging::allocate(size_t wanted) {
-    bytes = wanted;
-    if (wanted == 0) return true;
-    {
-        ContextLock lock;
-        memory = static_cast<std::byte*>(ls_allocate(shim().context, wanted));
-        from_context = memory != nullptr;
-    }
-    if (!memory) memory = static_cast<std::byte*>(malloc(wanted));
-    if (memory && stats_wanted()) count_staging(static_cast<int64_t>(wanted));
-    return memory != nullptr;
-}
-
-void Staging::free() {
-    if (memory && stats_wanted()) count_staging(-static_cast<int64_t>(bytes));
-    if (from_context)
-        ls_release(shim().context, memory, bytes);
-    else
-        ::free(memory);
-    *this = Staging{};
-}
-
 void Operation::reset() {
     host = nullptr;
     group = nullptr;
@@ -316,22 +206,6 @@ Operation* new_operation(GroupRecord* group, Call call) {
     operation->arguments.collective = call.collective();
     operation->arguments.blocking = call.is_blocking();
     return operation;
-}
-
-void hold_types(Operation* operation, std::vector<Piece>* pieces) {
-    MPI_Datatype last = MPI_DATATYPE_NULL, copy = MPI_DATATYPE_NULL;
-    for (Piece& piece : *pieces) {
-        if (!piece.needs_type()) continue;
-        if (piece.layout.type != last) {
-            last = piece.layout.type;
-            if (PMPI_Type_dup(last, &copy) != MPI_SUCCESS) {
-                operation->lost = MPI_ERR_OTHER;
-                return;
-            }
-            operation->own_types.push_back(copy);
-        }
-        piece.layout.type = copy;
-    }
 }
 
 // The sequence number is taken here, in the communicator's order of calls: arguments are in order, nothing

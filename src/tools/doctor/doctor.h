@@ -17,22 +17,26 @@ struct Check {
 
 using Checks = std::vector<Check>;
 
-// doctor_mpi.cc
+// mpi.cc
 void check_mpis(Checks* checks);
 void check_parts(Checks* checks);
 void check_network(Checks* checks);
 void check_settings(Checks* checks);
 
-// doctor_dpu.cc: nothing without LONGSHORE_DPU
+// dpu.cc: nothing without LONGSHORE_DPU
 void check_dpu(Checks* checks);
 
-// doctor_system.cc
+// system.cc
 void check_machine(Checks* checks);
 void check_cores(Checks* checks);
-void check_peer_copy(Checks* checks);
-void check_shared_blocks(Checks* checks);
 void check_memory(Checks* checks);
 void check_limits(Checks* checks);
+
+// peer_memory.cc
+void check_peer_copy(Checks* checks);
+void check_shared_blocks(Checks* checks);
+
+// kernel_services.cc
 void check_kernel_services(Checks* checks);
 
 }  // namespace longshore::tools

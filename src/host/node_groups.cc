@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "host/context.h"
-#include "host/far.h"
+#include "host/node_role.h"
 
 namespace longshore {
 namespace {
@@ -120,7 +120,7 @@ int step(ls_group& g) {
 
 }  // namespace
 
-void drop_group(ls_group* group) {
+static void drop_group(ls_group* group) {
     ls_context& c = *group->context;
     if (group->joined && c.control) {
         GroupLeaveRequest request;
@@ -131,53 +131,50 @@ void drop_group(ls_group* group) {
     delete group;
 }
 
-}  // namespace longshore
-
-using namespace longshore;
-
-int ls_group_start(ls_context* context, const ls_exchange* exchange_of_group, ls_group** out) {
-    *out = nullptr;
-    return guarded([&] {
-        ls_context& c = *context;
-        if (is_forked(c)) return static_cast<int>(LS_ERR_UNAVAILABLE);
-        if (c.far) return c.far->start_group(*exchange_of_group, out);
-        if (c.state != ls_context::State::kReady) return static_cast<int>(LS_ERR_UNAVAILABLE);
-        drop_dying_groups(c);
-        auto g = std::make_unique<ls_group>();
-        g->context = context;
-        g->exchange = *exchange_of_group;
-        g->rank = exchange_of_group->rank;
-        g->size = exchange_of_group->size;
-        const GroupIdentity mine{uint64_t{c.rank} << 40 | c.next_group++, c.rank, 1};
-        if (exchange(*g, mine) != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
-        c.groups.push_back(g.get());
-        *out = g.release();
-        return static_cast<int>(LS_OK);
-    });
+static bool is_held(const ls_group& group) {
+    return group.joined && group.context->engine && group.context->engine->holds(group.slot);
 }
 
-int ls_group_test(ls_group* group) {
-    return guarded([&] {
-        if (is_forked(*group->context)) return static_cast<int>(LS_ERR_UNAVAILABLE);
-        if (group->context->far) return group->context->far->test_group(*group);
-        if (group->state == ls_group::State::kPlacing || group->state == ls_group::State::kAgreeing) {
-            const int rc = group->exchange.test(group->exchange.user);
-            if (rc == LS_IN_PROGRESS) return rc;
-            if (rc != LS_OK) return fail(*group);
+void drop_dying_groups(ls_context& c) {
+    c.engine->reap(&c.wake);
+    for (size_t i = 0; i < c.groups.size();) {
+        ls_group* group = c.groups[i];
+        if (group->dying && group->open == 0 && !is_held(*group)) {
+            drop_group(group);
+        } else {
+            ++i;
         }
-        return step(*group);
-    });
+    }
 }
 
-void ls_group_shape(const ls_group* group, uint32_t* nodes, uint32_t* ranks_per_node) {
-    *nodes = group->nodes;
-    *ranks_per_node = group->ranks_per_node;
+int NodeRole::start_group(const ls_exchange& given, ls_group** out) {
+    if (c_.state != ls_context::State::kReady) return LS_ERR_UNAVAILABLE;
+    drop_dying_groups(c_);
+    auto g = std::make_unique<ls_group>();
+    g->context = &c_;
+    g->exchange = given;
+    g->rank = given.rank;
+    g->size = given.size;
+    const GroupIdentity mine{uint64_t{c_.rank} << 40 | c_.next_group++, c_.rank, 1};
+    if (exchange(*g, mine) != LS_OK) return LS_ERR_UNAVAILABLE;
+    c_.groups.push_back(g.get());
+    *out = g.release();
+    return LS_OK;
 }
 
-void ls_group_free(ls_group* group) {
-    if (group == nullptr || is_forked(*group->context)) return;
-    if (group->context->far) return group->context->far->free_group(group);
+int NodeRole::test_group(ls_group& group) {
+    if (group.state == ls_group::State::kPlacing || group.state == ls_group::State::kAgreeing) {
+        const int rc = group.exchange.test(group.exchange.user);
+        if (rc == LS_IN_PROGRESS) return rc;
+        if (rc != LS_OK) return fail(group);
+    }
+    return step(group);
+}
+
+void NodeRole::free_group(ls_group* group) {
     group->dying = true;
-    if (group->context->engine) group->context->engine->reap(&group->context->wake);
+    if (c_.engine) c_.engine->reap(&c_.wake);
     if (group->open == 0 && !is_held(*group)) drop_group(group);
 }
+
+}  // namespace longshore

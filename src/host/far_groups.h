@@ -1,0 +1,38 @@
+// Groups of a rank whose operations a DPU carries: its stand-in makes them, and the rank makes the exchanges
+// for that.
+#pragma once
+
+#include "host/far_connection.h"
+#include "host/far_exchange.h"
+
+namespace longshore {
+
+struct FarGroup : ls_group {
+    uint32_t far_id = 0;  // by which the stand-in knows it
+    FarExchange steps;
+};
+
+// All groups of the context are its.
+class FarGroups {
+  public:
+    FarGroups(ls_context& context, FarConnection& connection) : c_(context), connection_(connection) {}
+    FarGroups(const FarGroups&) = delete;
+    FarGroups& operator=(const FarGroups&) = delete;
+    ~FarGroups();
+
+    int start(const ls_exchange& exchange, ls_group** out);
+    int test(FarGroup& group);
+    // Goes when its last operation has.
+    void free(FarGroup* group);
+    // Null: there is none, or no more.
+    FarGroup* find(uint32_t far_id);
+    // The stand-in is lost.
+    void fail(const std::string& why);
+
+  private:
+    ls_context& c_;
+    FarConnection& connection_;
+    uint32_t next_id_ = 0;
+};
+
+}  // namespace longshore

@@ -1,0 +1,181 @@
+#include "host/far_operations.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fabric/dpu/host_region.h"
+
+namespace longshore {
+namespace {
+
+// A region that is never opened: where there should be memory and is none, so that all who want it learn of
+// it.
+constexpr uint32_t kNoRegion = kFarRegionsMax;
+enum Side { kSent, kReceived };
+
+}  // namespace
+
+// --- buffers
+
+void FarOperations::place(FarOperation& op, int side, const void* base, uint64_t bytes, SessionPost* post) {
+    const ls_shared_memory& shared = c_.options.shared;
+    uint32_t region = kNoRegion;
+    uint64_t offset = 0;
+    if (base == nullptr) {
+        op.bounces[side] = static_cast<std::byte*>(shared.allocate(bytes));
+        base = op.bounces[side];
+    }
+    if (base != nullptr && !regions_.pin(base, bytes, &region, &offset)) region = kNoRegion;
+    op.regions[side] = region;
+    (side == kSent ? post->send_region : post->recv_region) = region;
+    (side == kSent ? post->send_offset : post->recv_offset) = offset;
+}
+
+void FarOperations::place_sent(FarOperation& op, SessionPost* post) {
+    Plan& plan = op.plan;
+    if (plan.send_bytes == 0) return;
+    if (plan.copy_send) {
+        post->data.resize(plan.send_bytes);
+        copy_out(plan, post->data.data());
+    } else if (!plan.snapshot && regions_.is_shared(plan.send, plan.send_bytes)) {
+        place(op, kSent, plan.send, plan.send_bytes, post);
+    } else {
+        // Only the blocks: nobody knows what is between them.
+        if (plan.copy_from.empty() && !plan.send_blocks.empty())
+            plan.send_bytes = pack(&plan.send_blocks, &plan.copy_from);
+        place(op, kSent, nullptr, plan.send_bytes, post);
+        if (op.bounces[kSent] != nullptr) copy_out(plan, op.bounces[kSent]);
+    }
+}
+
+void FarOperations::place_received(FarOperation& op, SessionPost* post) {
+    Plan& plan = op.plan;
+    if (plan.recv_bytes == 0) return;
+    if (regions_.is_shared(plan.recv, plan.recv_bytes))
+        return place(op, kReceived, plan.recv, plan.recv_bytes, post);
+    if (!plan.recv_blocks.empty()) plan.recv_bytes = pack(&plan.recv_blocks, &op.scatter);
+    place(op, kReceived, nullptr, plan.recv_bytes, post);
+}
+
+// What has arrived for a buffer that is not shared memory. This rank's own block, where it was in place, has
+// not.
+static void copy_back(const FarOperation& op) {
+    const Plan& plan = op.plan;
+    const std::byte* const from = op.bounces[kReceived];
+    const uint32_t own = op.arguments.self_in_place ? op.group->rank : UINT32_MAX;
+    for (size_t i = 0; i < op.scatter.size(); ++i) {
+        if (i != own && op.scatter[i].bytes != 0)
+            memcpy(plan.recv + op.scatter[i].offset, from + plan.recv_blocks[i].offset, op.scatter[i].bytes);
+    }
+    if (!op.scatter.empty()) return;
+    const uint64_t block = op.arguments.recv_block_bytes;
+    const bool skips = own != UINT32_MAX && (own + uint64_t{1}) * block <= plan.recv_bytes &&
+                       rules_of(op.arguments.collective).taken == Blocks::kPerRank;
+    const uint64_t before = skips ? own * block : plan.recv_bytes;
+    memcpy(plan.recv, from, before);
+    if (skips) memcpy(plan.recv + before + block, from + before + block, plan.recv_bytes - before - block);
+}
+
+// --- operations
+
+FarOperation& FarOperations::take_free() {
+    if (free_.empty()) {
+        operations_.push_back(std::make_unique<FarOperation>());
+        operations_.back()->far_id = static_cast<uint32_t>(operations_.size() - 1);
+        free_.push_back(operations_.back().get());
+    }
+    return *free_.back();
+}
+
+int FarOperations::start(FarGroup& group, const ls_arguments& given, ls_operation** out) {
+    if (connection_.is_lost()) {
+        connection_.say_lost();
+        return LS_ERR_SERVICE;
+    }
+    ls_arguments arguments = given;
+    // There is no memory that the ranks of a host share with its DPU.
+    if (arguments.algorithm == LS_STAGED_HIERARCHICAL) arguments.algorithm = LS_STAGED;
+    FarOperation& op = take_free();
+    op.scatter.clear();
+    const uint64_t eager_bytes = std::min<uint64_t>(c_.options.eager_bytes, kEagerBytesMax);
+    const int rc = make_plan(arguments, group.rank, group.size, eager_bytes, &op.plan, &op.arguments);
+    if (rc != LS_OK) return rc;
+    free_.pop_back();
+    op.group = &group;
+    op.state = ls_operation::State::kPosted;
+    op.result = LS_IN_PROGRESS;
+    op.arguments.sequence = ++group.sequence;
+    ++group.open;
+    post(op, group);
+    *out = &op;
+    return LS_OK;
+}
+
+void FarOperations::post(FarOperation& op, const FarGroup& group) {
+    SessionPost post;
+    place_sent(op, &post);
+    place_received(op, &post);
+    post.operation = op.far_id;
+    post.group = group.far_id;
+    post.collective = static_cast<uint8_t>(op.arguments.collective);
+    post.algorithm = static_cast<uint8_t>(op.arguments.algorithm);
+    post.self_in_place = op.arguments.self_in_place;
+    post.root = op.arguments.root.value;
+    post.send_block_bytes = op.arguments.send_block_bytes;
+    post.recv_block_bytes = op.arguments.recv_block_bytes;
+    post.send_bytes = op.plan.send_bytes;
+    post.recv_bytes = op.plan.recv_bytes;
+    post.send_blocks = op.plan.send_blocks;
+    post.recv_blocks = op.plan.recv_blocks;
+    connection_.stream().send(SessionKind::kPost, post);
+}
+
+bool FarOperations::take(const SessionDone& done) {
+    if (done.operation >= operations_.size() || done.result > 0) return false;
+    FarOperation& op = *operations_[done.operation];
+    if (op.state != ls_operation::State::kPosted) return false;
+    bytes_moved_[static_cast<uint8_t>(op.arguments.collective)] = done.bytes_moved;
+    finish(op, done.result);
+    return true;
+}
+
+void FarOperations::fail() {
+    for (const auto& op : operations_) {
+        if (op->state != ls_operation::State::kPosted) continue;
+        connection_.say_lost();
+        finish(*op, LS_ERR_SERVICE);
+    }
+}
+
+void FarOperations::finish(FarOperation& op, int result) {
+    op.state = ls_operation::State::kComplete;
+    op.result = result;
+    if (result == LS_OK && op.bounces[kReceived] != nullptr) copy_back(op);
+    for (const int side : {kSent, kReceived}) {
+        // Of a lost stand-in nobody knows what is still written where: that memory is not used again.
+        if (!connection_.is_lost() && op.bounces[side] != nullptr)
+            c_.options.shared.release(op.bounces[side]);
+        op.bounces[side] = nullptr;
+        const uint32_t region = std::exchange(op.regions[side], 0);
+        if (region != 0 && region != kNoRegion) regions_.unpin(region);
+    }
+}
+
+void FarOperations::free(FarOperation* op) {
+    if (op->state != ls_operation::State::kComplete) return;
+    op->state = ls_operation::State::kFree;
+    free_.push_back(op);
+}
+
+// The stand-in knows more, and says it in a line of its own.
+void FarOperations::describe(const FarOperation& op, char* line, size_t bytes) const {
+    connection_.stream().send(SessionKind::kDescribe, SessionDone{op.far_id, 0, 0});
+    snprintf(line, bytes, "rank %u: %s %llu is not complete on the DPU at %s", c_.rank,
+             rules_of(op.arguments.collective).name, static_cast<unsigned long long>(op.arguments.sequence),
+             c_.options.dpu);
+}
+
+}  // namespace longshore

@@ -1,0 +1,74 @@
+#include "host/far_regions.h"
+
+#include <algorithm>
+
+#include "fabric/dpu/host_region.h"
+
+namespace longshore {
+namespace {
+
+// What is opened at once: few regions, and not much memory that nobody asked for.
+constexpr uint64_t kRegionUnit = uint64_t{16} << 20;
+constexpr size_t kRegionsKept = 64;  // more only while all of them are in use
+
+}  // namespace
+
+bool FarRegions::is_shared(const void* base, uint64_t bytes) const {
+    const auto begin = reinterpret_cast<uint64_t>(c_.options.shared.base);
+    const auto address = reinterpret_cast<uint64_t>(base);
+    return address >= begin && address - begin <= c_.options.shared.bytes &&
+           bytes <= c_.options.shared.bytes - (address - begin);
+}
+
+// A place for one more; 0: there is none.
+uint32_t FarRegions::make_room() {
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < regions_.size(); ++i) {
+        if (regions_[i].pins == 0 && (oldest == 0 || regions_[i].last_use < regions_[oldest].last_use))
+            oldest = i;
+    }
+    if (regions_.size() <= kRegionsKept || (oldest == 0 && regions_.size() < kFarRegionsMax)) {
+        regions_.emplace_back();
+        return static_cast<uint32_t>(regions_.size() - 1);
+    }
+    if (oldest != 0) agent_.close(regions_[oldest].opened);
+    return oldest;
+}
+
+bool FarRegions::pin(const void* base, uint64_t bytes, uint32_t* region, uint64_t* offset) {
+    const auto address = reinterpret_cast<uint64_t>(base);
+    const auto heap = reinterpret_cast<uint64_t>(c_.options.shared.base);
+    for (uint32_t i = 1; i < regions_.size(); ++i) {
+        Region& known = regions_[i];
+        if (!known.used || address < known.begin || address + bytes > known.end) continue;
+        ++known.pins;
+        known.last_use = ++clock_;
+        *region = i;
+        *offset = address - known.begin;
+        return true;
+    }
+    const uint32_t place = make_room();
+    if (place == 0) return false;
+    const uint64_t begin = (address - heap) / kRegionUnit * kRegionUnit;
+    const uint64_t end = std::min<uint64_t>(
+        c_.options.shared.bytes, (address - heap + bytes + kRegionUnit - 1) / kRegionUnit * kRegionUnit);
+    OpenedMemory opened;
+    std::string error;
+    regions_[place] = {};
+    if (!agent_.open(begin, end - begin, c_.aliases, &opened, &error)) {
+        log_line(c_, 0, ("a buffer cannot be opened to the network: " + error).c_str());
+        return false;
+    }
+    regions_[place] = {heap + begin, heap + end, ++clock_, 1, opened.id, true};
+    connection_.stream().send(SessionKind::kOpened, SessionOpened{place, opened.address, opened.bytes,
+                                                                  opened.key, opened.exported});
+    *region = place;
+    *offset = address - heap - begin;
+    return true;
+}
+
+void FarRegions::unpin(uint32_t region) {
+    --regions_[region].pins;
+}
+
+}  // namespace longshore

@@ -1,0 +1,28 @@
+// A stand-in on a DPU: to the DPU's node it is a rank like any, but the rank's buffers are on another
+// machine. So it starts operations that the rank has planned, on regions that the rank has opened to the
+// network (host/stand_in_post.h), and moves no block itself.
+#pragma once
+
+#include "host/node_role.h"
+#include "host/stand_in_post.h"
+
+namespace longshore {
+
+class StandInRole final : public NodeRole, RankBuffers {
+  public:
+    explicit StandInRole(ls_context& context) : NodeRole(context, false, *this) {}
+    // Not with buffers of this process: they are nobody's.
+    int start_operation(ls_group&, const ls_arguments&, ls_operation**) override {
+        return LS_ERR_UNAVAILABLE;
+    }
+    // See start_for_rank.
+    int start_planned(ls_group& group, const OperationArguments& arguments, Plan plan,
+                      std::vector<std::byte> data, ls_operation** out);
+    const char* memory_reach() const override { return c_.aliases ? "dpu-alias" : "dpu"; }
+
+  private:
+    bool prepare(ls_operation& operation) override;
+    void let_go(ls_operation&) override {}  // regions stay until the rank says otherwise
+};
+
+}  // namespace longshore

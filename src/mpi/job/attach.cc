@@ -1,0 +1,155 @@
+#include "mpi/job/attach.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <climits>
+
+#include "base/dpu_map.h"
+#include "mpi/job/exchange.h"
+#include "mpi/shim.h"
+
+namespace longshore::mpi {
+namespace {
+
+// Making a page shared where it is costs about as much as so many copies of it by way of the system cost more
+// than plain ones: never more than twice the better choice (docs/decisions/0011-shared-allocations.md).
+constexpr uint32_t kAdoptAfter = 14;
+
+void on_log(void*, int level, const char* line) {
+    say(static_cast<LogLevel>(level), line);
+}
+
+std::string core_list(const CoreChoice& choice) {
+    if (choice.kind == CoreChoice::Kind::kAuto) return "auto";
+    if (choice.kind == CoreChoice::Kind::kNone) return "none";
+    std::string list;
+    for (uint32_t core : choice.cores) list += (list.empty() ? "" : ",") + std::to_string(core);
+    return list;
+}
+
+ls_memory_mode memory_mode(MemoryMode mode) {
+    switch (mode) {
+        case MemoryMode::kAuto:
+            return LS_MEMORY_AUTO;
+        case MemoryMode::kDirect:
+            return LS_MEMORY_DIRECT;
+        case MemoryMode::kStaged:
+            return LS_MEMORY_STAGING;
+    }
+    __builtin_unreachable();
+}
+
+ls_shared_memory shared_memory(const longshore_stub_api& stub, const longshore_heap& heap) {
+    ls_shared_memory shared{};
+    shared.file = heap.file;
+    shared.identity = heap.identity;
+    shared.base = heap.base;
+    shared.bytes = heap.bytes;
+    shared.allocate = [](size_t bytes) { return shim().stub->allocate(bytes, 1, 0); };
+    shared.release = stub.release;
+    shared.keep = stub.keep;
+    return shared;
+}
+
+// What the host library is told, and the texts that it points to.
+struct Options {
+    std::string service, cores, dpu, dpu_problem;
+    ls_options host{};
+};
+
+// longshored is in bin/ beside this library's lib/, or beside the library itself.
+std::string service_path() {
+    std::string service = absolute(shim().settings.service_path);
+    if (!service.empty()) return service;
+    service = shim().directory + "../bin/longshored";
+    return access(service.c_str(), X_OK) == 0 ? service : shim().directory + "longshored";
+}
+
+void share_memory(ls_options* options) {
+    const Shim& s = shim();
+    const MemoryAlias alias = s.settings.memory_alias;
+    const longshore_heap* heap = alias == MemoryAlias::kOff ? nullptr : s.stub->share();
+    if (heap) options->shared = shared_memory(*s.stub, *heap);
+    if (heap && alias >= MemoryAlias::kAdopt) options->shared.adopt = s.stub->adopt;
+    if (alias == MemoryAlias::kAdopt) options->shared.adopt_after = kAdoptAfter;
+}
+
+void find_own_dpu(Options* options) {
+    const std::string& map = shim().settings.dpu;
+    if (map.empty()) return;
+    char host[256] = {};
+    gethostname(host, sizeof host - 1);
+    if (!find_dpu(map, host, &options->dpu, &options->dpu_problem))
+        options->host.dpu_problem = options->dpu_problem.c_str();
+    options->host.dpu = options->dpu.c_str();
+}
+
+void fill(Options* out) {
+    const Settings& settings = shim().settings;
+    out->service = service_path();
+    out->cores = core_list(settings.service_cores);
+    ls_options& options = out->host;
+    options.service_count = settings.service_count;
+    options.service_reads_max = settings.service_reads_max;
+    options.service_spin_us = settings.service_spin_us;
+    options.service_restarts_max = settings.service_restarts_max;
+    options.service_path = out->service.c_str();
+    options.service_cores = out->cores.c_str();
+    options.nodes_count = settings.nodes_count;
+    options.nodes_strided = settings.nodes_placement == NodesPlacement::kStrided;
+    const char* network = getenv("LONGSHORE_INTERNAL_NETWORK_ALWAYS");
+    options.network_always = network != nullptr && *network == '1';
+    options.wait_cooperative = settings.wait_cooperative;
+    options.wait_report_s = settings.wait_report_s;
+    options.limit_s = settings.limit_s;
+    options.eager_bytes = settings.eager_bytes;
+    options.chunk_bytes = settings.chunk_bytes;
+    options.trace = !shim().trace_path.empty();
+    options.memory_inaccessible = settings.memory_inaccessible;
+    options.memory_mode = memory_mode(settings.memory_mode);
+    options.staging_bytes = settings.staging_bytes;
+    options.network = static_cast<decltype(options.network)>(settings.network);
+    options.network_tls = settings.network_security == NetworkSecurity::kTls;
+    options.network_port_first = settings.network_ports.first;
+    options.network_port_last = settings.network_ports.last;
+    options.network_interfaces = settings.network_interfaces.c_str();
+    options.log = on_log;
+    share_memory(&options);
+    find_own_dpu(out);
+}
+
+}  // namespace
+
+std::string absolute(const std::string& path) {
+    char directory[PATH_MAX];
+    if (path.empty() || path == "-" || path[0] == '/' || !getcwd(directory, sizeof directory)) return path;
+    return std::string(directory) + "/" + path;
+}
+
+bool attach() {
+    Shim& s = shim();
+    Options options;
+    fill(&options);
+    CommExchange exchange(s.world);
+    int rc = fails_for_tests("context") ? static_cast<int>(LS_ERR_UNAVAILABLE)
+                                        : ls_context_start(&options.host, &exchange.api, &s.context);
+    // Nobody has been told yet. (Arguments are the same everywhere.)
+    if (rc != LS_OK && rc != LS_IN_PROGRESS && rc != LS_ERR_ARGUMENT)
+        end_job("has no memory to begin with Longshore");
+    while (s.context && (rc == LS_OK || rc == LS_IN_PROGRESS)) {
+        exchange.drive();
+        rc = ls_context_test(s.context);
+        if (rc != LS_IN_PROGRESS) break;
+        sched_yield();
+    }
+    if (rc == LS_OK) return true;
+    if (s.rank == 0)
+        say(LogLevel::kWarn, std::string(s.context ? ls_context_error(s.context) : "out of memory") +
+                                 "; the job runs with plain MPI");
+    if (s.context) ls_context_free(s.context);
+    s.context = nullptr;
+    return false;
+}
+
+}  // namespace longshore::mpi

@@ -1,0 +1,13 @@
+// How this rank begins with the host library: what it is told of the settings, until all ranks have attached.
+#pragma once
+
+#include <string>
+
+namespace longshore::mpi {
+
+// Collective. All ranks return the same; shim().context is there if it is true.
+bool attach();
+// A path as it is now: the program may change its directory, and a service process starts in another.
+std::string absolute(const std::string& path);
+
+}  // namespace longshore::mpi

@@ -1,0 +1,80 @@
+#include "mpi/requests/operation_data.h"
+
+#include <cstdlib>
+
+#include "mpi/statistics/stats.h"
+
+namespace longshore::mpi {
+namespace {
+
+int for_all(const std::vector<Piece>& pieces, int (*do_one)(const Piece&),
+            void (*count)(uint64_t bytes, uint64_t device_bytes, uint64_t ns)) {
+    const uint64_t begin = stats_wanted() ? now_ns() : 0;
+    uint64_t bytes = 0, device_bytes = 0;
+    for (const Piece& piece : pieces) {
+        if (const int error = do_one(piece); error != MPI_SUCCESS) return error;
+        bytes += piece.bytes();
+        if (piece.place == Place::kDevice) device_bytes += piece.bytes();
+    }
+    if (stats_wanted()) count(bytes, device_bytes, now_ns() - begin);
+    return MPI_SUCCESS;
+}
+
+}  // namespace
+
+int pack_pieces(const Operation& operation) {
+    return for_all(operation.packed_first, pack, count_packed);
+}
+
+int unpack_pieces(const Operation& operation) {
+    return for_all(operation.unpacked_last, unpack, count_unpacked);
+}
+
+void free_data(Operation* operation) {
+    for (MPI_Datatype& type : operation->own_types) PMPI_Type_free(&type);
+    operation->own_types.clear();
+    if (!operation->send.memory && !operation->recv.memory) return;
+    ContextLock lock;
+    operation->send.free();
+    operation->recv.free();
+}
+
+bool Staging::allocate(size_t wanted) {
+    bytes = wanted;
+    if (wanted == 0) return true;
+    {
+        ContextLock lock;
+        memory = static_cast<std::byte*>(ls_allocate(shim().context, wanted));
+        from_context = memory != nullptr;
+    }
+    if (!memory) memory = static_cast<std::byte*>(malloc(wanted));
+    if (memory && stats_wanted()) count_staging(static_cast<int64_t>(wanted));
+    return memory != nullptr;
+}
+
+void Staging::free() {
+    if (memory && stats_wanted()) count_staging(-static_cast<int64_t>(bytes));
+    if (from_context)
+        ls_release(shim().context, memory, bytes);
+    else
+        ::free(memory);
+    *this = Staging{};
+}
+
+void hold_types(Operation* operation, std::vector<Piece>* pieces) {
+    MPI_Datatype last = MPI_DATATYPE_NULL, copy = MPI_DATATYPE_NULL;
+    for (Piece& piece : *pieces) {
+        if (!piece.needs_type()) continue;
+        if (piece.layout.type != last) {
+            last = piece.layout.type;
+            if (PMPI_Type_dup(last, &copy) != MPI_SUCCESS) {
+                operation->lost = MPI_ERR_OTHER;
+                return;
+            }
+            operation->own_types.push_back(copy);
+        }
+        piece.layout.type = copy;
+    }
+}
+
+}  // namespace longshore::mpi

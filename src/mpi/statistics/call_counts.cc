@@ -1,0 +1,186 @@
+#include "mpi/statistics/call_counts.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+
+namespace longshore::mpi {
+namespace {
+
+constexpr int kWords = sizeof(Counts) / sizeof(uint64_t);
+
+// Threads may count at once.
+std::atomic<uint64_t> words[kWords];
+
+std::atomic<uint64_t>& word(Call call, size_t offset_bytes) {
+    return words[(static_cast<size_t>(call.index()) * sizeof(CallCounts) + offset_bytes) / sizeof(uint64_t)];
+}
+
+void add(Call call, size_t offset_bytes, uint64_t value) {
+    std::atomic<uint64_t>& w = word(call, offset_bytes);
+    // Most programs have one thread that calls MPI: a locked addition would be a large part of what a call
+    // that the MPI serves costs.
+    if (shim().multiple)
+        w.fetch_add(value, std::memory_order_relaxed);
+    else
+        w.store(w.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
+// Bytes that came, taken out for blocking calls (index Call); the rest belongs to the other calls of the
+// collective.
+ls_collective_bytes blocking_bytes[kFamilyCount];
+ls_collective_bytes before[kFamilyCount];
+
+bool was_offloaded(Call call) {
+    return word(call, offsetof(CallCounts, offloaded)).load(std::memory_order_relaxed) != 0;
+}
+
+// If no other call of the collective was ever offloaded, everything is this one's and nobody need look in
+// between.
+bool has_others(Call call) {
+    for (int i = 0; i < kCallCount; ++i) {
+        const Call other = Call::at(i);
+        if (i != call.index() && other.collective() == call.collective() && was_offloaded(other)) return true;
+    }
+    return false;
+}
+
+// The part of `whole` that is proportional to `part` of `sum`.
+uint64_t share(uint64_t whole, uint64_t part, uint64_t sum) {
+    if (sum == 0) return 0;
+    return static_cast<uint64_t>(static_cast<__uint128_t>(whole) * part / sum);
+}
+
+void give(CallCounts* to, const ls_collective_bytes& bytes, ls_collective_bytes* left) {
+    to->by_service = std::min(bytes.by_service, left->by_service);
+    to->by_rank = std::min(bytes.by_rank, left->by_rank);
+    to->landed = std::min(bytes.landed, left->landed);
+    left->by_service -= to->by_service;
+    left->by_rank -= to->by_rank;
+    left->landed -= to->landed;
+}
+
+// What blocking calls did not take goes to the other calls, which may be open at once: by the bytes that they
+// ask for.
+void share_out_rest(Counts* counts, int collective, ls_collective_bytes rest) {
+    uint64_t asked = 0;
+    for (int i = kFamilyCount; i < kCallCount; ++i)
+        if (Call::at(i).collective() == collective) asked += counts->call[i].bytes;
+    for (int i = kFamilyCount; i < kCallCount; ++i) {
+        CallCounts& own = counts->call[i];
+        if (Call::at(i).collective() != collective || own.offloaded == 0) continue;
+        const ls_collective_bytes its = {share(rest.by_service, own.bytes, asked),
+                                         share(rest.by_rank, own.bytes, asked),
+                                         share(rest.landed, own.bytes, asked)};
+        asked -= own.bytes;
+        give(&own, its, &rest);
+    }
+}
+
+void share_out(Counts* counts) {
+    if (!shim().context) return;
+    ls_collective_bytes came[kCollectiveCount] = {};
+    ls_rank_bytes(shim().context, came);
+    for (int i = 0; i < kFamilyCount; ++i) {
+        const Call call = Call::at(i);
+        if (!was_offloaded(call)) continue;
+        ls_collective_bytes* left = &came[call.collective()];
+        give(&counts->call[i], has_others(call) ? blocking_bytes[i] : *left, left);
+    }
+    for (int i = 0; i < kCollectiveCount; ++i) share_out_rest(counts, i, came[i]);
+}
+
+}  // namespace
+
+const char* reason_name(Reason reason) {
+    static constexpr const char* kNames[kReasonCount] = {
+        "none",     "offload off", "one rank", "intercommunicator", "communicator not seen",
+        "no group", "argument",    "small",    "large in place",    "selected"};
+    return kNames[static_cast<int>(reason)];
+}
+
+CallCounts total_of(const Counts& counts) {
+    CallCounts total{};
+    for (const CallCounts& c : counts.call) {
+        total.calls += c.calls;
+        total.offloaded += c.offloaded;
+        total.host += c.host;
+        total.bytes += c.bytes;
+        total.bytes_host += c.bytes_host;
+        total.by_service += c.by_service;
+        total.by_rank += c.by_rank;
+        total.landed += c.landed;
+        for (int r = 0; r < kReasonCount; ++r) total.reasons[r] += c.reasons[r];
+    }
+    return total;
+}
+
+Counts my_counts() {
+    Counts mine{};
+    std::array<uint64_t, kWords> copy{};
+    for (int i = 0; i < kWords; ++i) copy[static_cast<size_t>(i)] = words[i].load();
+    memcpy(&mine, copy.data(), sizeof mine);
+    for (CallCounts& c : mine.call) {
+        for (const uint64_t count : c.reasons) c.host += count;
+        c.calls = c.offloaded + c.host;
+    }
+    share_out(&mine);
+    return mine;
+}
+
+void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm) {
+    add(call, offsetof(CallCounts, offloaded), 1);
+    add(call, offsetof(CallCounts, bytes), bytes);
+    add(call, offsetof(CallCounts, algorithms) + sizeof(uint64_t) * static_cast<size_t>(algorithm), 1);
+}
+
+void count_host(Call call, Reason reason, uint64_t bytes) {
+    if (bytes != 0) add(call, offsetof(CallCounts, bytes_host), bytes);
+    add(call, offsetof(CallCounts, reasons) + sizeof(uint64_t) * static_cast<size_t>(reason), 1);
+}
+
+void note_blocking_begin(Call call) {
+    if (!stats_wanted() || !has_others(call)) return;
+    ls_collective_bytes now[kCollectiveCount];
+    ContextLock lock;
+    ls_rank_bytes(shim().context, now);
+    before[call.index()] = now[call.collective()];
+}
+
+void note_blocking_end(Call call) {
+    if (!stats_wanted()) return;
+    ls_collective_bytes all[kCollectiveCount];
+    ContextLock lock;
+    ls_rank_bytes(shim().context, all);
+    const ls_collective_bytes& now = all[call.collective()];
+    ls_collective_bytes& own = blocking_bytes[call.index()];
+    if (!has_others(call)) {
+        own = now;
+        return;
+    }
+    const ls_collective_bytes& then = before[call.index()];
+    own.by_service += now.by_service - then.by_service;
+    own.by_rank += now.by_rank - then.by_rank;
+    own.landed += now.landed - then.landed;
+}
+
+longshore_counters counters() {
+    longshore_counters out{};
+    for (int i = 0; i < kCallCount; ++i) {
+        out.offloaded += word(Call::at(i), offsetof(CallCounts, offloaded)).load();
+        for (size_t reason = 0; reason < kReasonCount; ++reason)
+            out.host += word(Call::at(i), offsetof(CallCounts, reasons) + sizeof(uint64_t) * reason).load();
+    }
+    ls_collective_bytes came[kCollectiveCount] = {};
+    ContextLock lock;
+    ls_rank_bytes(shim().context, came);
+    for (const ls_collective_bytes& bytes : came) {
+        out.bytes_by_service += bytes.by_service;
+        out.bytes_by_rank += bytes.by_rank;
+    }
+    return out;
+}
+
+}  // namespace longshore::mpi
