@@ -54,7 +54,7 @@ bool Completion::sends_read(CompletionCursor* cursor) const {
         const ChunkWord word = acknowledged[cursor->remote_step].load(std::memory_order_acquire);
         if (!chunk_settled(word)) return false;
         if (chunk_state(word) == ChunkState::kFailed && chunk_generation(word) == seen_.generation)
-            note_error(record_, OperationError::kUnreadable);
+            note_error(record_, seen_.generation, OperationError::kUnreadable);
     }
     return true;
 }

@@ -273,12 +273,12 @@ void Mover::finish(const Copy& copy, MoveResult result, WakeSet* wake) {
     ChunkState state = ChunkState::kLanded;
     if (copy.doomed != 0) {
         state = ChunkState::kFailed;
-        note_error(record, static_cast<OperationError>(copy.doomed));
+        note_error(record, copy.generation, static_cast<OperationError>(copy.doomed));
     } else if (result == MoveResult::kNotPermitted && !is_rank(self_)) {
         state = ChunkState::kRankOnly;
     } else if (result != MoveResult::kMoved) {
         state = ChunkState::kFailed;
-        note_error(record, OperationError::kUnreadable);
+        note_error(record, copy.generation, OperationError::kUnreadable);
     } else if (copy.is_landing ? !is_rank(self_) : !copy.is_self) {
         RankSlot& slot = memory_.rank(copy.destination);
         auto& counter = copy.is_landing  ? slot.bytes_landed

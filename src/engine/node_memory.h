@@ -131,7 +131,7 @@ struct alignas(64) OperationRecord {
     Atomic<uint32_t> chunks_per_block;    // uniform blocks; 0: see chunk_first. kOneBlock: only the root's
     Atomic<uint64_t> chunk_first_offset;  // uint32_t[size + 1], from the start of the node's memory
     Atomic<uint32_t> chunk_bytes;
-    Atomic<uint32_t> error;  // 0 or an OperationError; first one wins
+    Atomic<uint64_t> error;  // an error_word(); the first error wins
     uint64_t sequence;
     uint32_t group_slot, rank, size, root;
     Collective collective;
@@ -173,10 +173,18 @@ bool look(const OperationRecord& record, RecordLook* out);
 
 enum class OperationError : uint32_t { kNone = 0, kUnreadable = 1, kTruncated = 2, kServiceLost = 3 };
 
+// The error word of a record: generation 40 | error 8. It names the use that it is of, so that who has looked
+// at an operation that is over by now says nothing of the next one.
+constexpr uint64_t error_word(uint64_t generation, OperationError error) {
+    return generation << 8 | static_cast<uint64_t>(error);
+}
+constexpr OperationError error_in(uint64_t word) {
+    return static_cast<OperationError>(word & 0xff);
+}
 // The first error of an operation stays.
-inline void note_error(OperationRecord& record, OperationError error) {
-    uint32_t none = 0;
-    record.error.compare_exchange_strong(none, static_cast<uint32_t>(error), std::memory_order_relaxed,
+inline void note_error(OperationRecord& record, uint64_t generation, OperationError error) {
+    uint64_t none = error_word(generation, OperationError::kNone);
+    record.error.compare_exchange_strong(none, error_word(generation, error), std::memory_order_relaxed,
                                          std::memory_order_relaxed);
 }
 

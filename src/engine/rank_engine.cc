@@ -283,7 +283,8 @@ void RankEngine::write_peers(const OperationArguments& a, const Posting& p, cons
     }
 }
 
-void RankEngine::write_record(const OperationArguments& a, const Posting& p, OperationRecord& r) {
+void RankEngine::write_record(const OperationArguments& a, const Posting& p, uint64_t generation,
+                              OperationRecord& r) {
     const uint64_t chunk_count = p.cut.chunk_count;
     const uint64_t recv_blocks = p.cut.span + p.cut.send_bytes, first = recv_blocks + p.cut.recv_bytes;
     r.claims_offset.store(p.claims, std::memory_order_relaxed);
@@ -297,7 +298,7 @@ void RankEngine::write_record(const OperationArguments& a, const Posting& p, Ope
                              std::memory_order_relaxed);
     r.chunk_first_offset.store(p.by_blocks ? first : 0, std::memory_order_relaxed);
     r.chunk_bytes.store(static_cast<uint32_t>(p.cut.chunk_bytes), std::memory_order_relaxed);
-    r.error.store(0, std::memory_order_relaxed);
+    r.error.store(error_word(generation, OperationError::kNone), std::memory_order_relaxed);
     store_relaxed(&r.sequence, a.sequence);
     store_relaxed(&r.group_slot, a.group.value);
     store_relaxed(&r.rank, a.rank.value);
@@ -344,7 +345,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     w.self = {generation, a.sequence, a.group, a.rank, p.size, a.root, a.collective, a.algorithm};
     OperationRecord& r = memory_.record(self_, id);
     write_words(a, p, generation);
-    write_record(a, p, r);
+    write_record(a, p, generation, r);
     write_peers(a, p, r, generation);
     r.generation.store(generation, std::memory_order_release);
     set_active(id, true);
@@ -414,7 +415,7 @@ bool RankEngine::is_free(RecordId record) {
 }
 
 OperationError RankEngine::error(RecordId record) const {
-    return static_cast<OperationError>(memory_.record(self_, record).error.load(std::memory_order_relaxed));
+    return error_in(memory_.record(self_, record).error.load(std::memory_order_relaxed));
 }
 
 void RankEngine::release(RecordId record, WakeSet* wake) {

@@ -97,7 +97,7 @@ class RankEngine {
     bool has_place(const OperationArguments& a, const GroupEntry& group, uint32_t local_index) const;
     bool lay_out(const OperationArguments& a, const GroupEntry& group, Posting* out);
     void write_words(const OperationArguments& a, const Posting& p, uint64_t generation);
-    void write_record(const OperationArguments& a, const Posting& p, OperationRecord& r);
+    void write_record(const OperationArguments& a, const Posting& p, uint64_t generation, OperationRecord& r);
     void write_peers(const OperationArguments& arguments, const Posting& posting,
                      const OperationRecord& record, uint64_t generation);
     void cut_blocks(const OperationArguments& a, uint32_t size, bool lands, Arrays* cut) const;

@@ -155,7 +155,7 @@ bool ServiceEngine::State::take_chunk(uint32_t i, uint32_t chunk, MemoryRef* to,
     const uint64_t offset = uint64_t{chunk} * chunks.chunk_bytes;
     if (!block.valid || block.bytes != q.n.bytes || offset >= block.bytes) {
         // Not what it was when the block was queued: whoever wrote the record is not to be trusted.
-        note_error(record, OperationError::kTruncated);
+        note_error(record, q.generation, OperationError::kTruncated);
         settle_chunk(chunks.words[chunk], q.generation, ChunkState::kFailed);
         q.failed = true;
         return false;
@@ -194,7 +194,7 @@ void ServiceEngine::State::settle_read(uint32_t i, uint64_t claim_offset, uint64
             .fetch_add(bytes, std::memory_order_relaxed);
     } else {
         q.failed = true;
-        note_error(record, OperationError::kUnreadable);
+        note_error(record, q.generation, OperationError::kUnreadable);
     }
     settle_chunk(*memory.at<Atomic<ChunkWord>>(claim_offset), q.generation,
                  moved ? ChunkState::kLanded : ChunkState::kFailed);
@@ -248,7 +248,7 @@ bool ServiceEngine::State::fail_block(uint32_t i, Rank source, OperationError er
          {landing_chunks(memory, record, source), incoming_chunks(memory, record, source)})
         for (uint32_t c = 0; c < chunks.count; ++c) {
             if (!claim_chunk(chunks.words[c], w.seen.generation, worker)) continue;
-            note_error(record, error);
+            note_error(record, w.seen.generation, error);
             settle_chunk(chunks.words[c], w.seen.generation, ChunkState::kFailed);
             failed = true;
         }

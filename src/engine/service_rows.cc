@@ -286,6 +286,7 @@ void ServiceEngine::State::keep_small(ServiceAddress from, const SmallBlock& blo
         if (small[i].operation == block.operation && small[i].source == block.source &&
             small[i].destination == block.destination)
             return;
+    if (small.room() == 0) drop_stray_small();
     const uint32_t i = small.take();
     if (i == kNone) return;  // it is read like any other
     SmallBytes& s = small[i];
@@ -297,6 +298,17 @@ void ServiceEngine::State::keep_small(ServiceAddress from, const SmallBlock& blo
     memcpy(s.bytes, block.bytes.data(), block.bytes.size());
     s.chain = bucket;
     bucket = i;
+}
+
+// Makes room, if there is a small block whose row is not here: it has been told again, and was acknowledged
+// before its row was.
+void ServiceEngine::State::drop_stray_small() {
+    for (uint32_t looks = std::min(kEvictLooks, small_bucket_count); looks != 0; --looks) {
+        const uint32_t i = small_buckets[small_clock++ & (small_bucket_count - 1)];
+        if (i == kNone || find_row(small[i].operation, small[i].source) != kNone) continue;
+        drop_small(small[i].operation, small[i].source);
+        return;
+    }
 }
 
 // Takes it out of the table. Who takes it gives it back. kNone: it is not there.

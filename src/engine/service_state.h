@@ -437,6 +437,7 @@ struct ServiceEngine::State {
     Pool<SmallBytes> small;
     uint32_t* small_buckets;
     uint32_t small_bucket_count;
+    uint32_t small_clock = 0;
     uint32_t waiting_shares = kNone;  // with shared rows that no rank of ours can read
     bool waiting_blocked = false;     // one of them could not be handed on for want of room in a frame
     bool ask_again = false;           // there may be room for what was dropped
@@ -574,6 +575,7 @@ struct ServiceEngine::State {
     uint32_t take_small(const OperationId& operation, Rank source, uint32_t destination);
     void drop_small(const OperationId& operation, Rank source);
     void drop_small_of(ServiceAddress origin);
+    void drop_stray_small();
 
     // --- service_told.cc: rows as they come, and the blocks of them that can be read
     void on_told(const Told& told, ServiceAddress sender, bool handed_on, WakeSet* wake);

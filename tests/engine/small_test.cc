@@ -151,5 +151,18 @@ TEST(Small, OneThatIsAwakeIsTold) {
     EXPECT_EQ(p.wake.services, 0u);
 }
 
+// A service process that looks at an operation while its rank leaves it and begins the next one in the same
+// record: what it finds out about the one that is over is not said of the next.
+TEST(Records, AnErrorBelongsToOneUseOfTheRecord) {
+    OperationRecord record{};
+    record.error.store(error_word(8, OperationError::kNone));
+    note_error(record, 7, OperationError::kUnreadable);
+    EXPECT_EQ(error_in(record.error.load()), OperationError::kNone);
+    note_error(record, 8, OperationError::kTruncated);
+    note_error(record, 8, OperationError::kUnreadable);
+    EXPECT_EQ(error_in(record.error.load()), OperationError::kTruncated);
+    EXPECT_EQ(record.error.load(), error_word(8, OperationError::kTruncated));
+}
+
 }  // namespace
 }  // namespace longshore

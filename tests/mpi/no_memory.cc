@@ -124,7 +124,11 @@ void one(Kind kind, Form form, int bytes, Lost lost, int loser, int root) {
                                                              : true;
     if (!lose && needs_it) CHECK(error != MPI_SUCCESS);
     // The next one works.
-    CHECK(call(kind, form, bytes, kNothing, root, &recv) == MPI_SUCCESS);
+    const int next = call(kind, form, bytes, kNothing, root, &recv);
+    if (next != MPI_SUCCESS)
+        fprintf(stderr, "kind %d form %d, %d bytes, %d lost by %d, root %d: error class %d, then %d\n", kind,
+                form, bytes, lost, loser, root, error, next);
+    CHECK(next == MPI_SUCCESS);
     const bool from_all = kind < kBcast || kind == kAlltoallw || (gathers(kind) && rank == root);
     for (int r = 0; r < size && from_all; ++r)
         CHECK(is_filled(recv.data() + static_cast<size_t>(r) * static_cast<size_t>(bytes),
