@@ -1,9 +1,15 @@
 #include "service/group_table.h"
 
 #include <string.h>
+#include <unistd.h>
 
 namespace longshore {
 namespace {
+
+// How often, and how long each time, a new group waits for service processes to turn where all places are
+// taken by groups that have left: 100 ms in all.
+constexpr int kTurnWaits = 500, kTurnWaitUs = 200;
+
 constexpr uint64_t align64(uint64_t n) {
     return (n + 63) & ~uint64_t{63};
 }
@@ -64,6 +70,11 @@ bool GroupTable::join(GroupId id, const std::vector<Member>& members, GroupSlot*
         return true;
     }
     reuse_what_left();
+    // A service process that waits for a core is about to turn: better a short wait than no group.
+    for (int i = 0; i < kTurnWaits && free_slots_.empty() && !leaving_.empty(); ++i) {
+        usleep(kTurnWaitUs);
+        reuse_what_left();
+    }
     uint32_t local_count = 0;
     if (id.value == 0 || members.empty() || free_slots_.empty() || !plausible(members, &local_count))
         return false;
