@@ -23,11 +23,7 @@ void FrameWriter::start(std::byte* buffer, size_t capacity, const FrameHeader& h
     buffer_ = buffer;
     capacity_ = capacity;
     Writer w(buffer, capacity);
-    w.put(header.version);
-    w.put(header.service);
-    w.put(uint16_t{0});
-    put_address(w, header.sender);
-    w.put(header.incarnation);
+    put_header(w, header);
     used_ = w.used();
     told_at_ = 0;
 }
@@ -108,21 +104,11 @@ bool FrameWriter::add(const Message& m) {
 }
 
 std::span<const std::byte> FrameWriter::finish() {
-    buffer_[2] = static_cast<std::byte>(used_ & 0xff);
-    buffer_[3] = static_cast<std::byte>(used_ >> 8);
-    return {buffer_, used_};
+    return finish_frame({buffer_, used_});
 }
 
 bool FrameReader::start(std::span<const std::byte> frame, FrameHeader* header) {
-    Reader r(frame);
-    header->version = r.get<uint8_t>();
-    header->service = r.get<uint8_t>();
-    header->length = r.get<uint16_t>();
-    header->sender = get_address(r);
-    header->incarnation = r.get<uint32_t>();
-    rest_ = r.rest();
-    return r.ok() && header->version == kWireVersion && header->service == kCollectivesService &&
-           header->length == frame.size();
+    return open_frame(frame, WireService::kOperations, header, &rest_);
 }
 
 FrameReader::Result FrameReader::next(Message* out) {

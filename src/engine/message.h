@@ -1,5 +1,5 @@
-// Control messages between service processes. Little-endian, explicit, versioned. A frame is a header and
-// entries, batched per peer. Decoding never reads past the frame and never trusts a length.
+// Control messages of the collectives between service processes: what follows the header of such a frame
+// (engine/frame.h), batched per peer. Decoding never reads past the frame and never trusts a length.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,13 @@
 
 #include "base/types.h"
 #include "engine/claim.h"
+#include "engine/frame.h"
 #include "engine/node_memory.h"
 
 namespace longshore {
 
-constexpr size_t kFrameBytesMax = 4096;
 constexpr size_t kFrameBytesMin = 1024 + 256;  // a small block and its row
-constexpr uint8_t kWireVersion = 5;
-constexpr uint8_t kCollectivesService = 1;  // the first service on the channel
 constexpr uint32_t kEagerBytesMax = 1024;
-
-struct FrameHeader {
-    uint8_t version = kWireVersion;
-    uint8_t service = kCollectivesService;
-    uint16_t length = 0;  // of the whole frame
-    ServiceAddress sender;
-    uint32_t incarnation = 0;  // of the sender; messages of an older one are dropped
-};
-constexpr size_t kFrameHeaderBytes = 12;
 
 // Where shared blocks go: to a node, not to a rank.
 constexpr uint32_t kToNode = 0x80000000u;
@@ -172,7 +161,7 @@ class FrameWriter {
 
 class FrameReader {
   public:
-    // False: not a frame of ours (too short, other version or service, wrong length).
+    // False: not a frame of the collectives (open_frame).
     bool start(std::span<const std::byte> frame, FrameHeader* header);
     enum class Result : uint8_t { kMessage, kEnd, kMalformed };
     Result next(Message* out);

@@ -135,8 +135,8 @@ std::span<const std::byte> next_frame(const uint8_t** data, size_t* size,
     copy->reset(new std::byte[n]);
     memcpy(copy->get(), at + 2, n);
     if ((at[1] & 128) != 0 && n >= kFrameHeaderBytes) {
-        const uint8_t begin[] = {kWireVersion, kCollectivesService, static_cast<uint8_t>(n),
-                                 static_cast<uint8_t>(n >> 8)};
+        const uint8_t begin[] = {kWireVersion, static_cast<uint8_t>(WireService::kOperations),
+                                 static_cast<uint8_t>(n), static_cast<uint8_t>(n >> 8)};
         memcpy(copy->get(), begin, sizeof begin);
     }
     *data += 2 + n;
