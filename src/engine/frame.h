@@ -12,16 +12,17 @@
 namespace longshore {
 
 constexpr size_t kFrameBytesMax = 4096;
-constexpr uint8_t kWireVersion = 5;
+constexpr uint8_t kWireVersion = 6;
 
-enum class WireService : uint8_t { kOperations = 1 };
+enum class WireService : uint8_t { kOperations = 1, kRegions = 2 };
 struct WireServiceRow {
     WireService id;
     const char* name;
 };
 // All that there are. A frame of any other is malformed, and so is one that comes to a place where nobody
 // takes frames of its service: it is counted and dropped.
-constexpr WireServiceRow kWireServices[] = {{WireService::kOperations, "collectives"}};
+constexpr WireServiceRow kWireServices[] = {{WireService::kOperations, "collectives"},
+                                            {WireService::kRegions, "regions"}};
 
 struct FrameHeader {
     WireService service = WireService::kOperations;

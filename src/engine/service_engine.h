@@ -48,6 +48,7 @@ struct RegionName {
     LocalRank rank;
     RegionId region;
     uint32_t generation = 0;
+    bool operator==(const RegionName&) const = default;
 };
 
 // Where the first byte of a read lies in its block, which was sent along (kSendAlong).

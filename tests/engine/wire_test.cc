@@ -252,9 +252,9 @@ void expect_rows(const Told& got, const WireCase& c) {
     EXPECT_FALSE(reader.malformed());
 }
 
-// Version 5, service 1, length, node 0xa1a2, service process 0xb1b2, incarnation.
+// Version 6, service 1, length, node 0xa1a2, service process 0xb1b2, incarnation.
 Bytes frame_of(const Bytes& messages) {
-    Bytes frame = bytes_of("05 01 00 00  a2 a1  b2 b1  c4 c3 c2 c1");
+    Bytes frame = bytes_of("06 01 00 00  a2 a1  b2 b1  c4 c3 c2 c1");
     frame.insert(frame.end(), messages.begin(), messages.end());
     frame[2] = static_cast<std::byte>(frame.size() % 256);
     frame[3] = static_cast<std::byte>(frame.size() / 256);
@@ -321,12 +321,12 @@ TEST(Wire, AFrameIsItsMessagesOneAfterTheOther) {
 }
 
 TEST(Wire, AnEmptyFrameIsItsHeader) {
-    EXPECT_EQ(encode({}), bytes_of("05 01 0c 00  a2 a1  b2 b1  c4 c3 c2 c1"));
+    EXPECT_EQ(encode({}), bytes_of("06 01 0c 00  a2 a1  b2 b1  c4 c3 c2 c1"));
 }
 
 // Others' wires: refused before anything of them is read.
 TEST(Wire, OtherVersionsAndServicesAreNotRead) {
-    for (const char* header : {"04 01 0d 00", "06 01 0d 00", "05 00 0d 00", "05 02 0d 00", "05 01 0c 00"}) {
+    for (const char* header : {"05 01 0d 00", "07 01 0d 00", "06 00 0d 00", "06 02 0d 00", "06 01 0c 00"}) {
         Bytes frame = frame_of(bytes_of("01"));
         const Bytes begin = bytes_of(header);
         std::copy(begin.begin(), begin.end(), frame.begin());
