@@ -66,14 +66,6 @@ bool FrameWriter::add(const Message& m) {
             w.put(m.acknowledgement.first);
             w.put(m.acknowledgement.sources);
             break;
-        case MessageKind::kRegionRequest:
-        case MessageKind::kRegion:
-            w.put(m.region.owner.value);
-            w.put(m.region.region.value);
-            w.put(m.region.generation);
-            w.put(static_cast<uint16_t>(m.region.descriptor.size()));
-            w.put_bytes(m.region.descriptor);
-            break;
         case MessageKind::kWant:
             put_operation(w, m.relayed.operation);
             w.put(m.relayed.source.value);
@@ -160,14 +152,6 @@ FrameReader::Result FrameReader::next(Message* out) {
             out->acknowledgement.first = r.get<uint16_t>();
             out->acknowledgement.sources = r.get<uint64_t>();
             break;
-        case MessageKind::kRegionRequest:
-        case MessageKind::kRegion: {
-            out->region.owner = LocalRank{r.get<uint16_t>()};
-            out->region.region = RegionId{r.get<uint32_t>()};
-            out->region.generation = r.get<uint32_t>();
-            out->region.descriptor = r.get_bytes(r.get<uint16_t>());
-            break;
-        }
         case MessageKind::kWant:
             out->relayed.operation = get_operation(r);
             out->relayed.source = Rank{r.get<uint32_t>()};

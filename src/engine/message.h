@@ -27,8 +27,6 @@ enum class MessageKind : uint8_t {
     kSmallBlock,
     kLend,
     kAcknowledge,
-    kRegionRequest,
-    kRegion,
     kWant,
     kOffer,
     kPass,
@@ -103,14 +101,6 @@ struct Acknowledgement {
     uint64_t sources = 0;
 };
 
-// kRegionRequest (descriptor empty) and kRegion.
-struct RegionMessage {
-    LocalRank owner;
-    RegionId region;
-    uint32_t generation = 0;
-    std::span<const std::byte> descriptor;
-};
-
 // A broadcast from service process to service process. kWant: who asks its parent in the tree for chunks.
 // kOffer: a chunk is in the parent's staging memory until it is taken, or (slot kNoSlot) never will be.
 // kPass: there will be no (more) offers. kTaken: the slot is not needed any more.
@@ -132,7 +122,6 @@ struct Message {
     SmallBlock small;
     RemoteBlock lent;
     Acknowledgement acknowledgement;
-    RegionMessage region;
     Relayed relayed;
 };
 

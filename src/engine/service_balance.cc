@@ -64,7 +64,7 @@ uint32_t ServiceEngine::State::lend_of(Share& s, ServiceId to, uint32_t blocks_m
         QueuedRead& q = queue[i];
         // What a relay awaits comes from elsewhere, and what it reads is for others, too; what was sent along
         // is on its way to here.
-        if (q.lent || q.cancelled || q.row == kNone || q.import == kNone || q.relay != kNone || q.n.along) {
+        if (q.lent || q.cancelled || q.row == kNone || q.small != kNone || q.relay != kNone || q.n.along) {
             before = i;
             continue;
         }

@@ -9,7 +9,7 @@ namespace longshore {
 namespace {
 
 constexpr uint32_t kGroupCacheSize = 1024;
-constexpr uint32_t kRepliesMax = 256, kAlongsMax = 1024;
+constexpr uint32_t kAlongsMax = 1024;
 constexpr uint32_t kLandedMax = 1024;
 constexpr uint32_t kActionsPerFrame = 16;
 constexpr uint32_t kRelaysMax = 64, kPassesMax = 256;
@@ -72,7 +72,6 @@ struct ServiceLayout {
         pool(&t.batches, l.rows_max);
         pool(&t.small, l.eager_max);
         pool(&t.alongs, kAlongsMax);
-        pool(&t.replies, kRepliesMax);
         t.watch_of = c.take<uint32_t>(uint64_t{node.ranks_max} * node.records_max);
         t.due = c.take<uint64_t>(uint64_t{l.watches_max} * t.words);
         t.share_bucket_count =
@@ -83,11 +82,6 @@ struct ServiceLayout {
         t.small_bucket_count = power_of_two(l.eager_max);
         t.small_buckets = c.take<uint32_t>(t.small_bucket_count);
         pool(&t.landed_pool, kLandedMax);
-        pool(&t.descriptors, kRequestedMax);
-        t.imports = c.take<Import>(l.imports_max);
-        t.import_links = c.take<Link>(l.imports_max);
-        t.import_bucket_count = power_of_two(l.imports_max);
-        t.import_buckets = c.take<uint32_t>(t.import_bucket_count);
         t.peers = c.take<Peer>(peers);
         t.services_of = c.take<uint16_t>(l.nodes_max);
         t.group_cache = c.take<typename State::CachedGroup>(kGroupCacheSize);
@@ -97,8 +91,6 @@ struct ServiceLayout {
         for (uint32_t i = 0; i < t.share_bucket_count; ++i) t.share_buckets[i] = kNone;
         for (uint32_t i = 0; i < t.row_bucket_count; ++i) t.row_buckets[i] = kNone;
         for (uint32_t i = 0; i < t.small_bucket_count; ++i) t.small_buckets[i] = kNone;
-        for (uint32_t i = 0; i < t.import_bucket_count; ++i) t.import_buckets[i] = kNone;
-        for (uint32_t i = 0; i < l.imports_max; ++i) new (&t.imports[i]) Import;
         for (uint64_t i = 0; i < peers; ++i) new (&t.peers[i]) Peer;
         for (uint32_t i = 0; i < l.nodes_max; ++i) t.services_of[i] = 1;
         memset(t.watch_of, 0, uint64_t{node.ranks_max} * node.records_max * sizeof(uint32_t));
@@ -146,12 +138,6 @@ void ServiceEngine::set_peers(std::span<const uint16_t> services_of_node) {
         }
     }
     s_->frames_pending = true;
-}
-
-void ServiceEngine::set_staging_descriptor(std::span<const std::byte> descriptor) {
-    LONGSHORE_CHECK(descriptor.size() <= kDescriptorBytesMax);
-    s_->staging_descriptor_bytes = static_cast<uint32_t>(descriptor.size());
-    if (!descriptor.empty()) memcpy(s_->staging_descriptor, descriptor.data(), descriptor.size());
 }
 
 void ServiceEngine::set_now(uint64_t ns) {
@@ -322,13 +308,6 @@ void ServiceEngine::State::scan(ServiceId of, WakeSet* wake) {
 
 bool ServiceEngine::next(Action* out, WakeSet* wake) {
     State& s = *s_;
-    if (s.forget_pending) {
-        s.forget_pending = false;
-        *out = Action{};
-        out->kind = Action::Kind::kForget;
-        out->region = s.forget;
-        return true;
-    }
     ++s.steps;
     s.send_relay_messages();
     // What others wait for goes out although there may be much to copy here.
@@ -340,7 +319,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
         if (s.next_frame(out)) return true;
     }
     s.retire_cancelled(wake);
-    if (s.next_move(out) || s.next_offered(out) || s.next_import(out, wake)) return true;
+    if (s.next_move(out) || s.next_offered(out)) return true;
 
     ServiceSlot& slot = s.memory.service(s.self);
     const uint32_t events = slot.events.load(std::memory_order_seq_cst);
@@ -354,7 +333,6 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     } else if (s.waiting_blocked) {
         s.look_at_waiting(wake);
     }
-    if (s.due_replies.count != 0) s.send_replies();
     if (s.next_turn(out, events, wake)) {
         s.offer(wake);
         return true;
@@ -364,7 +342,7 @@ bool ServiceEngine::next(Action* out, WakeSet* wake) {
     s.send_acknowledgements(State::Awaited::kInFlight);
     s.ask_for_dropped();
     s.send_relay_messages();
-    if (s.next_import(out, wake) || s.next_frame(out)) return true;
+    if (s.next_frame(out)) return true;
     s.note_pause();
     if (s.help(out, events, wake)) return true;
     s.tell_completions();
@@ -442,12 +420,6 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
             case MessageKind::kAcknowledge:
                 s.on_acknowledge(header.sender, m.acknowledgement, wake);
                 break;
-            case MessageKind::kRegionRequest:
-                s.on_region_request(header.sender, m.region);
-                break;
-            case MessageKind::kRegion:
-                s.on_region(header.sender, m.region, wake);
-                break;
             case MessageKind::kWant:
                 s.on_want(m.relayed, 0);
                 break;
@@ -492,10 +464,6 @@ void ServiceEngine::set_read_window(uint64_t bytes) {
     s_->read_window = bytes;
 }
 
-void ServiceEngine::finish_import(uint32_t id, ImportHandle region, bool ok, WakeSet* wake) {
-    s_->import_done(id, region, ok, wake);
-}
-
 void ServiceEngine::on_tick(WakeSet* wake) {
     State& s = *s_;
     for (uint32_t i = 0; i < s.watches_used && s.limits.repeat_ticks != 0; ++i) {
@@ -516,13 +484,6 @@ void ServiceEngine::on_tick(WakeSet* wake) {
         s.look_at_waiting(wake);
         s.ask_again |= s.again_count != 0;
     }
-    for (uint32_t i = 0; i < s.limits.imports_max; ++i) {
-        Import& m = s.imports[i];
-        if (m.state != Import::State::kRequested || ++m.attempts < 4) continue;
-        m.attempts = 0;
-        --s.imports_requested;
-        s.ask_for(i);
-    }
 }
 
 void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
@@ -535,7 +496,6 @@ void ServiceEngine::on_peer_lost(ServiceAddress lost, WakeSet* wake) {
     s.drop_small_of(lost);
     if (s.peer(lost).again_due) --s.again_count;
     s.peer(lost).again_due = false;
-    s.lose_imports(lost, wake);
     s.leave_parents(lost.node);
     for (uint32_t i = 0; i < s.watches_used; ++i)
         if (s.watches[i].used && s.watches[i].several_nodes && !s.watches[i].helps && s.still(s.watches[i]))
@@ -584,8 +544,8 @@ bool ServiceEngine::idle() const {
         kept += lost;
     }
     return s.queue.in_use() == 0 && s.rows.in_use() == 0 && s.batches.in_use() == 0 &&
-           s.reads.in_use() == 0 && s.moves.in_use() == kept && s.due_replies.count == 0 &&
-           s.wants.in_use() == 0 && s.offered.in_use() == 0 && s.passes.in_use() == 0;
+           s.reads.in_use() == 0 && s.moves.in_use() == kept && s.wants.in_use() == 0 &&
+           s.offered.in_use() == 0 && s.passes.in_use() == 0;
 }
 
 }  // namespace longshore

@@ -23,7 +23,6 @@ struct ServiceLimits {
     uint32_t reads_max = 64;                // in flight
     uint32_t reads_queued_max = 8192;       // blocks that can be read and wait for their turn
     uint32_t rows_max = 8192;               // told of by others and not all read (RowEntry)
-    uint32_t imports_max = 4096;            // regions of other nodes' ranks
     uint32_t eager_max = 512;               // small blocks kept that came before their rows; others are read
     uint32_t frame_bytes = kFrameBytesMax;  // of a control message, at most kFrameBytesMax
     uint32_t eager_bytes = kEagerBytesMax;
@@ -38,9 +37,6 @@ struct ServiceLimits {
     bool staging_only = false;  // the fabric moves nothing from one rank's memory into another's
     bool sends_along = false;   // it carries out kSendAlong
 };
-
-// A fabric's name for an imported region.
-using ImportHandle = uint64_t;
 
 // A region of a rank of another node in one of its uses, or the staging memory of one of that node's service
 // processes (kStaging, its number, its incarnation).
@@ -65,22 +61,18 @@ struct Action {
         kWrite,      // a small block that has come into a rank's memory; then finish_read(id, result)
         kSend,       // a frame to another service process
         kSendAlong,  // a block that the next frame to `peer` tells it of: it will be read there. A hint.
-        kImport,     // make sense of another rank's region descriptor; later finish_import(...)
-        kForget,     // an imported region is not needed any more
     };
     Kind kind = Kind::kCopy;
-    Copy copy;                       // kCopy
-    uint32_t id = 0;                 // kRead, kMove, kWrite, kImport
-    MemoryRef from;                  // kMove
-    MemoryRef to;                    // kRead (or our staging memory), kMove, kWrite
-    ImportHandle region = 0;         // kRead, kForget
-    uint64_t offset = 0, bytes = 0;  // kRead, kMove, kWrite, kSendAlong
-    ServiceAddress peer;             // kSend, kSendAlong: to; kImport: owner's service process
-    RegionName name;                 // kImport; kSendAlong: of a rank of ours
-    AlongPart part;                  // kSendAlong; kRead, where `along`
-    bool along = false;              // kRead: the block was to be sent along, and may be here
-    std::span<const std::byte>
-        data;  // kSend, kImport: valid until the next call of next(); kWrite: until finish_read
+    Copy copy;                        // kCopy
+    uint32_t id = 0;                  // kRead, kMove, kWrite
+    MemoryRef from;                   // kMove
+    MemoryRef to;                     // kRead (or our staging memory), kMove, kWrite
+    uint64_t offset = 0, bytes = 0;   // kRead, kMove, kWrite, kSendAlong
+    ServiceAddress peer;              // kSend, kSendAlong: to; kRead: a service process of the region's node
+    RegionName name;                  // kRead: from; kSendAlong: of a rank of ours
+    AlongPart part;                   // kSendAlong; kRead, where `along`
+    bool along = false;               // kRead: the block was to be sent along, and may be here
+    std::span<const std::byte> data;  // kSend: valid until the next call of next(); kWrite: until finish_read
 };
 
 // What came for ranks that had not entered (paper S0, IV.D-G), of one collective. A late row of the
@@ -118,9 +110,6 @@ class ServiceEngine {
     // Nodes of the job and their service processes: known once, before messages flow. counts[n]: of node n.
     void set_peers(std::span<const uint16_t> services_of_node);
 
-    // By which other service processes can read our staging memory; none: they do not.
-    void set_staging_descriptor(std::span<const std::byte> descriptor);
-
     // The time, before events and next(): only differences count, but those between all service processes of
     // a node. For the counters alone.
     void set_now(uint64_t ns);
@@ -130,7 +119,6 @@ class ServiceEngine {
     void on_frame(std::span<const std::byte> frame, WakeSet* wake);
     void finish_copy(const Copy& copy, MoveResult result, WakeSet* wake);
     void finish_read(uint32_t id, MoveResult result, WakeSet* wake);
-    void finish_import(uint32_t id, ImportHandle region, bool ok, WakeSet* wake);
     // The fabric lost a peer for good (its node is gone): operations that need it end in kServiceLost.
     void on_peer_lost(ServiceAddress peer, WakeSet* wake);
     // About every 50 ms: tells again what nobody has acknowledged for long (a net, not the mechanism).
@@ -154,7 +142,7 @@ class ServiceEngine {
     bool somebody_waits() const;
 
     const ServiceCounters& counters() const { return counters_; }
-    // Nothing watched, queued, held or in flight (imports may be cached).
+    // Nothing watched, queued, held or in flight.
     bool idle() const;
 
     struct State;  // the inside: engine/service_state.h

@@ -43,19 +43,12 @@ ServiceEngine::State::Queued ServiceEngine::State::queue_block(uint32_t i, const
         small.give(kept);
         kept = kNone;
     }
-    const uint32_t import =
-        kept == kNone ? import_for(n.origin, n.owner, n.region, n.region_generation) : kNone;
-    if (kept == kNone && import == kNone) {
-        give_queued(q);
-        return Queued::kNoRoom;
-    }
     QueuedRead& read = queue[q];
     read.watch = i;
     read.row = row;
     read.local = w.local;
     read.generation = w.seen.generation;
     read.n = n;
-    read.import = import;
     read.small = kept;
     ++w.queued_count;
     ++share_pool[w.share].queued_count;
@@ -63,20 +56,8 @@ ServiceEngine::State::Queued ServiceEngine::State::queue_block(uint32_t i, const
         ++rows[row].queued;
         ++batches[rows[row].batch].queued;
     }
-    if (import == kNone) {
-        make_ready(q);
-        return Queued::kQueued;
-    }
-    if (imports[import].users++ == 0) ++imports_used;
-    begin_relay(q);
-    if (imports[import].state == Import::State::kReady) {
-        make_ready(q);
-    } else if (imports[import].state == Import::State::kFailed) {
-        fail_queued(q, OperationError::kUnreadable, wake);
-    } else {
-        read.place = QueuedRead::Place::kWaiting;
-        push_back(queue.items, &imports[import].waiting, q);
-    }
+    if (kept == kNone) begin_relay(q);
+    make_ready(q);
     return Queued::kQueued;
 }
 
@@ -91,13 +72,8 @@ bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
         if (s.ready.count == 0 || reads.room() == 0 || reading_bytes >= read_window) return false;
         const uint32_t i = s.ready.head;
         QueuedRead& q = queue[i];
-        const bool staged = !q.cancelled && q.import != kNone && is_staged(watches[q.watch]);
+        const bool staged = !q.cancelled && q.small == kNone && is_staged(watches[q.watch]);
         if (staged && moves.room() == 0) return false;
-        if (!q.cancelled && q.import != kNone && imports[q.import].state == Import::State::kFailed) {
-            pop_front(queue.items, &s.ready);
-            fail_queued(i, OperationError::kUnreadable, wake);
-            continue;
-        }
         if (!q.cancelled) {
             const Watch& w = watches[q.watch];
             const OperationRecord& record = memory.record(w.local, w.record);
@@ -123,12 +99,13 @@ bool ServiceEngine::State::next_read(Share& s, Action* out, WakeSet* wake) {
                 out->id = id;
                 out->to = at;
                 out->bytes = bytes;
-                if (q.import == kNone) {
+                if (q.small != kNone) {
                     out->kind = Action::Kind::kWrite;
                     out->data = {small[q.small].bytes + offset, static_cast<size_t>(bytes)};
                 } else {
                     out->kind = Action::Kind::kRead;
-                    out->region = imports[q.import].handle;
+                    out->peer = q.n.origin;
+                    out->name = region_of(q.n);
                     out->offset = q.n.offset + offset;
                     out->along = q.n.along;
                     out->part = {q.n.name(), offset};
@@ -194,7 +171,9 @@ void ServiceEngine::State::settle_read(uint32_t i, uint64_t claim_offset, uint64
             .fetch_add(bytes, std::memory_order_relaxed);
     } else {
         q.failed = true;
-        note_error(record, q.generation, OperationError::kUnreadable);
+        // Who reads what of a service process that is gone may not know it sooner than by that.
+        const bool lost = peer(q.n.origin).lost;
+        note_error(record, q.generation, lost ? OperationError::kServiceLost : OperationError::kUnreadable);
     }
     settle_chunk(*memory.at<Atomic<ChunkWord>>(claim_offset), q.generation,
                  moved ? ChunkState::kLanded : ChunkState::kFailed);
@@ -291,21 +270,9 @@ void ServiceEngine::State::retry_stalled() {
     }
 }
 
-// Its region could not be imported: nobody will read it.
-void ServiceEngine::State::fail_queued(uint32_t i, OperationError error, WakeSet* wake) {
-    QueuedRead& q = queue[i];
-    // Who only helps leaves it to others, who may be able to.
-    if (q.generation == watches[q.watch].seen.generation && q.row != kNone)
-        q.failed |= fail_block(q.watch, q.n.source, error, wake);
-    q.place = QueuedRead::Place::kIssued;
-    finish_queued(i, wake);
-}
-
 void ServiceEngine::State::retire_queued(uint32_t i, WakeSet* wake) {
     QueuedRead& q = queue[i];
     if (q.relay != kNone) end_relay(i);
-    if (q.import != kNone) unuse_import(q.import);
-    q.import = kNone;
     if (q.small != kNone) small.give(q.small);
     const uint32_t row = q.row;
     const bool failed = q.failed;

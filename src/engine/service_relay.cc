@@ -59,9 +59,7 @@ void ServiceEngine::State::begin_relay(uint32_t i) {
     QueuedRead& q = queue[i];
     const Watch& w = watches[q.watch];
     const CollectiveRules& rules = rules_of(w.seen.collective);
-    if (w.helps || !rules.is_shared || rules.givers != Who::kRoot || !is_staged(w) ||
-        staging_descriptor_bytes == 0)
-        return;
+    if (w.helps || !rules.is_shared || rules.givers != Who::kRoot || !is_staged(w)) return;
     const ChunkRange chunks = arriving_chunks(memory, memory.record(w.local, w.record), q.n.source);
     if (chunks.chunk_bytes > limits.staging_slot_bytes) return;
     const GroupEntry& group = memory.group(w.seen.group);
@@ -92,7 +90,6 @@ void ServiceEngine::State::begin_relay(uint32_t i) {
 void ServiceEngine::State::end_relay(uint32_t i) {
     Relay& r = relays[queue[i].relay];
     dismiss_all(&r);
-    if (r.import != kNone) unuse_import(r.import);
     r.queued = kNone;
     relays.give(queue[i].relay);
     queue[i].relay = kNone;
@@ -376,17 +373,7 @@ ServiceEngine::State::Took ServiceEngine::State::take_offer(Relay* r, uint32_t i
     const QueuedRead& q = queue[r->queued];
     if (q.cancelled) return Took::kNo;
     const bool has_slot = o.offer.slot != Relayed::kNoSlot;
-    if (has_slot && r->import == kNone) {
-        r->import = import_for(o.from, kStaging, RegionId{o.from.service.value}, o.incarnation);
-        if (r->import != kNone && imports[r->import].users++ == 0) ++imports_used;
-    }
-    const uint32_t import = has_slot ? r->import : q.import;
-    if (import == kNone || imports[import].state == Import::State::kFailed ||
-        (has_slot && (imports[import].origin != o.from || imports[import].generation != o.incarnation))) {
-        go_alone(r);
-        return Took::kNo;
-    }
-    if (imports[import].state != Import::State::kReady || moves.room() == 0) return Took::kLater;
+    if (moves.room() == 0) return Took::kLater;
     const Watch& w = watches[q.watch];
     const ChunkRange chunks = arriving_chunks(memory, memory.record(w.local, w.record), q.n.source);
     if (!still(w)) return Took::kNo;

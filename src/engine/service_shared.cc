@@ -61,7 +61,7 @@ bool ServiceEngine::State::place(uint32_t i, WakeSet* wake) {
         if (reader.compare_exchange_strong(seen, mine, std::memory_order_seq_cst)) {
             seen = mine;
             // One of them may hold what other nodes want of the block.
-            if (staging_descriptor_bytes != 0 && services_of[memory.node().value] > 1)
+            if (limits.staging_slots != 0 && services_of[memory.node().value] > 1)
                 memory.ring_all_services(wake);
         }
     }

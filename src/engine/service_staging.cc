@@ -77,11 +77,14 @@ bool ServiceEngine::State::next_move(Action* out) {
     const QueuedRead& q = queue[m.queued];
     out->kind = Action::Kind::kRead;
     if (m.offered != kNone) {
-        out->region = imports[relays[q.relay].import].handle;
-        out->offset = uint64_t{offered[m.offered].offer.slot} * limits.staging_slot_bytes;
+        const Offered& o = offered[m.offered];
+        out->peer = o.from;
+        out->name = {kStaging, RegionId{o.from.service.value}, o.incarnation};
+        out->offset = uint64_t{o.offer.slot} * limits.staging_slot_bytes;
         return true;
     }
-    out->region = imports[q.import].handle;
+    out->peer = q.n.origin;
+    out->name = region_of(q.n);
     out->offset = q.n.offset + chunk_offset(m) + m.done;
     return true;
 }

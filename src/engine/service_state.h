@@ -11,8 +11,6 @@
 namespace longshore {
 
 constexpr uint32_t kNone = UINT32_MAX;
-// Regions asked for and not yet imported: the other side keeps a place for each, we a descriptor.
-constexpr uint32_t kRequestedMax = 64;
 constexpr uint32_t kRelayChildrenMax = 12;  // a binomial tree of 4,096 nodes
 constexpr uint32_t kPinsOfChildMax = 256;   // slots that one service process is offered at once
 // In the id of an action: it belongs to a staged move.
@@ -154,18 +152,16 @@ struct Watch {
 
 // A block that is to be read: it has been told of, and its destination rank has entered.
 struct QueuedRead {
-    // waiting for its region; in the ready list; chunks to come from its relay's parent; all chunks taken;
-    // chunks held by others
-    enum class Place : uint8_t { kWaiting, kReady, kAwaiting, kIssued, kStalled };
+    // in the ready list; chunks to come from its relay's parent; all chunks taken; chunks held by others
+    enum class Place : uint8_t { kReady, kAwaiting, kIssued, kStalled };
     uint32_t next = kNone;
-    Place place = Place::kWaiting;
+    Place place = Place::kReady;
     uint32_t watch = kNone;
     uint32_t row = kNone;     // which it belongs to; kNone: it was lent to us
     LocalRank local;          // whose operation the watch is of
     uint64_t generation = 0;  // of the record
     RemoteBlock n;
-    uint32_t import = kNone;  // the region to read from; kNone: small
-    uint32_t chunk = 0;       // to look at next
+    uint32_t chunk = 0;  // to look at next
     uint32_t in_flight = 0;
     bool failed = false;
     bool cancelled = false;  // its operation is over already, its watch gone
@@ -214,32 +210,6 @@ struct Batch {
     uint32_t in_flight = 0;   // reads of its blocks
     List over;                // rows to be acknowledged
     uint64_t since_step = 0;  // when the first of those came
-};
-
-struct Import {
-    enum class State : uint8_t { kUnused, kRequest, kRequested, kArrived, kImporting, kReady, kFailed };
-    uint32_t next = kNone;  // in its hash chain
-    State state = State::kUnused;
-    ServiceAddress origin;
-    LocalRank owner;
-    RegionId region;
-    uint32_t generation = 0;
-    ImportHandle handle = 0;
-    uint32_t users = 0;  // queued reads
-    uint32_t attempts = 0;
-    bool listed = false;          // in to_request, perhaps since an earlier use
-    List waiting;                 // queued reads until it is ready
-    uint32_t descriptor = kNone;  // from its arrival until the fabric has made sense of it
-};
-
-struct DescriptorBytes {
-    uint32_t next = kNone;
-    uint32_t count = 0;
-    std::byte bytes[kDescriptorBytesMax];
-};
-
-struct Link {
-    uint32_t next;
 };
 
 // A shared block that one of our ranks has read: it is to be given to the others of the node.
@@ -315,7 +285,6 @@ struct Relay {
     uint32_t offer_count = 0;  // in `offers`
     bool passed = false;       // there will be no more
     uint32_t ticks = 0;        // since we heard of the parent
-    uint32_t import = kNone;   // the parent's staging memory
     uint32_t child_count = 0;
     struct Child {
         ServiceAddress at;
@@ -351,14 +320,6 @@ struct DueAlong {
     BlockName block;
     RegionName region;
     uint64_t offset = 0, bytes = 0;
-};
-
-struct RegionReply {
-    uint32_t next = kNone;
-    ServiceAddress peer;
-    LocalRank owner;
-    RegionId region;
-    uint32_t generation = 0;
 };
 
 struct Peer {
@@ -422,8 +383,6 @@ struct ServiceEngine::State {
     List due_passes;
     uint32_t ticket_count = 0;
     uint64_t* node_bits;  // [words] of relay_tree()
-    uint32_t staging_descriptor_bytes = 0;
-    std::byte staging_descriptor[kDescriptorBytesMax];
     Pool<Landed> landed_pool;
 
     Pool<RowEntry> rows;
@@ -444,22 +403,8 @@ struct ServiceEngine::State {
     uint32_t again_count = 0;         // peers that have told what was dropped
     uint64_t steps = 0;               // actions so far
 
-    Import* imports;
-    uint32_t* import_buckets;
-    uint32_t import_bucket_count;
-    uint32_t import_clock = 0;
-    Link* import_links;  // through the two lists of imports:
-    List to_request, arrived;
-    Pool<DescriptorBytes> descriptors;
-    uint32_t imports_used = 0;       // named by a queued read
-    uint32_t imports_requested = 0;  // asked for and not yet imported
-    ImportHandle forget = 0;         // evicted, to be told to the fabric
-    bool forget_pending = false;
-
     Pool<DueAlong> alongs;
     List due_alongs;
-    Pool<RegionReply> replies;
-    List due_replies;
 
     Peer* peers;            // [nodes_max][services_per_node_max]
     uint16_t* services_of;  // [nodes_max]
@@ -547,8 +492,6 @@ struct ServiceEngine::State {
     void on_acknowledge(ServiceAddress from, const Acknowledgement& a, WakeSet* wake);
     void settle_peer(LocalRank local, RecordId record, const RecordLook& seen, uint32_t peer, bool failed,
                      WakeSet* wake);
-    void on_region_request(ServiceAddress from, const RegionMessage& m);
-    bool send_replies();
     void retell(ServiceAddress to);
     void resync(ServiceAddress with);
 
@@ -608,6 +551,7 @@ struct ServiceEngine::State {
     enum class Queued : uint8_t { kQueued, kOver, kFailed, kNoRoom };
     Queued queue_block(uint32_t w, const RemoteBlock& n, uint32_t row, WakeSet* wake);
     bool next_read(Share& s, Action* out, WakeSet* wake);
+    static RegionName region_of(const RemoteBlock& n) { return {n.owner, n.region, n.region_generation}; }
     bool take_chunk(uint32_t q, uint32_t chunk, MemoryRef* to, uint64_t* bytes, uint64_t* claim_offset);
     void chunk_over(uint32_t q);
     void give_queued(uint32_t q);
@@ -615,7 +559,6 @@ struct ServiceEngine::State {
     void give_to_node(uint32_t w, Rank source, WakeSet* wake);
     bool next_landed(Share& s, Action* out);
     void settle_read(uint32_t q, uint64_t claim_offset, uint64_t bytes, MoveResult result, WakeSet* wake);
-    void fail_queued(uint32_t q, OperationError error, WakeSet* wake);
     bool fail_block(uint32_t w, Rank source, OperationError error, WakeSet* wake);
     void retire_queued(uint32_t q, WakeSet* wake);
     void retry_stalled();
@@ -671,16 +614,6 @@ struct ServiceEngine::State {
     void drop_pins(ServiceAddress of, uint32_t incarnation);
     void send_relay_messages();
     void tick_relays();
-
-    // --- service_imports.cc: regions of other nodes' ranks
-    uint32_t import_for(ServiceAddress origin, LocalRank owner, RegionId region, uint32_t generation);
-    bool next_import(Action* out, WakeSet* wake);
-    void ask_for(uint32_t i);
-    void on_region(ServiceAddress from, const RegionMessage& m, WakeSet* wake);
-    void import_done(uint32_t i, ImportHandle region, bool ok, WakeSet* wake);
-    void unuse_import(uint32_t i);
-    void lose_imports(ServiceAddress lost, WakeSet* wake);
-    void fail_import(uint32_t i, OperationError error, WakeSet* wake);
 };
 
 inline bool test_bit(const uint64_t* bits, uint32_t i) {

@@ -329,52 +329,6 @@ void ServiceEngine::State::settle_peer(LocalRank local, RecordId id, const Recor
     --share_pool[w.share].due_count;
 }
 
-void ServiceEngine::State::on_region_request(ServiceAddress from, const RegionMessage& m) {
-    const bool staging = m.owner == kStaging && m.region.value == self.value;
-    if (!staging && (m.owner.value >= memory.rank_count() || m.region.value >= memory.limits().regions_max))
-        return;
-    const uint32_t i = replies.take();
-    if (i == kNone) {  // it asks again
-        ++counters->pool_full;
-        return;
-    }
-    replies[i].peer = from;
-    replies[i].owner = m.owner;
-    replies[i].region = m.region;
-    replies[i].generation = m.generation;
-    push_back(replies.items, &due_replies, i);
-}
-
-bool ServiceEngine::State::send_replies() {
-    for (uint32_t n = due_replies.count; n != 0; --n) {
-        const uint32_t i = pop_front(replies.items, &due_replies);
-        const RegionReply& reply = replies[i];
-        Message m;
-        m.kind = MessageKind::kRegion;
-        m.region.owner = reply.owner;
-        m.region.region = reply.region;
-        m.region.generation = reply.generation;
-        bool current = reply.generation == incarnation;
-        if (reply.owner == kStaging) {
-            m.region.descriptor = {staging_descriptor, staging_descriptor_bytes};
-        } else {
-            const RegionEntry& region = memory.region(reply.owner, reply.region);
-            const uint32_t bytes = load_relaxed(&region.descriptor_bytes);
-            if (bytes <= kDescriptorBytesMax)
-                m.region.descriptor = {reinterpret_cast<const std::byte*>(region.descriptor), bytes};
-            current = region.generation.load(std::memory_order_acquire) == reply.generation;
-        }
-        // Of a region that is gone there is nothing to tell but that: who asked need not wait any more.
-        if (!current) m.region.descriptor = {};
-        if (!add(reply.peer, m)) {
-            push_back(replies.items, &due_replies, i);
-            return false;
-        }
-        replies.give(i);
-    }
-    return true;
-}
-
 // Tells again what has not been acknowledged: who was told had no room for it, or knows nothing of it any
 // more.
 void ServiceEngine::State::retell(ServiceAddress to) {
@@ -386,11 +340,6 @@ void ServiceEngine::State::retell(ServiceAddress to) {
 void ServiceEngine::State::resync(ServiceAddress with) {
     retell(with);
     leave_parents(with.node);
-    for (uint32_t i = 0; i < limits.imports_max; ++i) {
-        if (imports[i].state != Import::State::kRequested || imports[i].origin != with) continue;
-        --imports_requested;
-        ask_for(i);
-    }
 }
 
 }  // namespace longshore

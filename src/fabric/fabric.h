@@ -1,7 +1,7 @@
 // A fabric moves control messages between service processes, and bytes between ranks' memory on their behalf.
 // Polled completions, no callbacks, one thread. The contracts are tests (tests/conformance), run on every
 // fabric:
-//   - every accepted read, write, copy or import yields exactly one event;
+//   - every accepted read, write or copy yields exactly one event;
 //   - messages between two members arrive once, in order; one sent after a completion is seen after the
 //   bytes;
 //   - `again` changes nothing; zero-byte transfers complete; a poll never blocks longer than it was told;
@@ -18,12 +18,12 @@ namespace longshore {
 enum class Post : uint8_t { kAccepted, kAgain };
 
 struct FabricEvent {
+    // kImported: of an ImportingFabric alone.
     enum class Kind : uint8_t { kMessage, kMoved, kImported, kPeerLost };
     Kind kind = Kind::kMessage;
     uint64_t id = 0;                         // kMoved, kImported: as posted
     MoveResult result = MoveResult::kMoved;  // kMoved
-    bool ok = false;                         // kImported
-    ImportHandle region = 0;                 // kImported
+    uint64_t region = 0;                     // kImported: by which it is read; 0: it could not be imported
     ServiceAddress peer;                     // kMessage: from; kPeerLost
     std::span<const std::byte> message;      // kMessage: valid until the next poll
 
@@ -34,13 +34,11 @@ struct FabricEvent {
         event.result = result;
         return event;
     }
-    // Handle 0: it could not be imported.
-    static FabricEvent imported(uint64_t id, ImportHandle region) {
+    static FabricEvent imported(uint64_t id, uint64_t region) {
         FabricEvent event;
         event.kind = Kind::kImported;
         event.id = id;
         event.region = region;
-        event.ok = region != 0;
         return event;
     }
     static FabricEvent lost(ServiceAddress peer) {
@@ -59,9 +57,10 @@ struct FabricCounters {
     uint64_t bytes_mapped = 0, bytes_peer_copied = 0, bytes_bounced = 0;
 };
 
-class Fabric {
+// All of a fabric but how it reads memory of other nodes.
+class FabricBase {
   public:
-    virtual ~Fabric() = default;
+    virtual ~FabricBase() = default;
 
     // A control message of at most kFrameBytesMax bytes; the fabric has copied it when this returns. A peer
     // that is not connected yet is connected on the way (kAgain meanwhile).
@@ -71,11 +70,6 @@ class Fabric {
     // how to copy.
     virtual Post copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes, uint64_t id,
                       uint64_t working_set = 0) = 0;
-    // From an imported region of another node, a rank's or staging memory, into a rank of this node, or into
-    // staging memory. Where ranks are on another machine, from staging memory into such alone.
-    // `part`: what these bytes are of a block that its source may have sent along; null: of none.
-    virtual Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
-                      const AlongPart* part = nullptr) = 0;
     // Whether send_along() does anything.
     virtual bool sends_along() const { return false; }
     // A block of a rank of this node will be read at `to`, which the next message there says: it goes behind
@@ -87,24 +81,28 @@ class Fabric {
     }
     // From this process into a rank of this node; the bytes are borrowed until the event.
     virtual Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) = 0;
-    // The descriptor by which other nodes' members import the staging memory of this one (import_region, with
-    // this member as its owner). It means nothing any more once this member's process is gone. Empty: there
-    // is none.
-    virtual std::span<const std::byte> staging_descriptor() const { return {}; }
-    // Makes a region of another node usable. `owner`: a service process of that node. Which of the name and
-    // the descriptor says where it is, is the fabric's business. The descriptor is borrowed for the call.
-    virtual Post import_region(ServiceAddress owner, const RegionName& name,
-                               std::span<const std::byte> descriptor, uint64_t id) = 0;
-    virtual void forget_region(ImportHandle region) = 0;
     // At most events.size() events; waits up to wait_ns for the first, or for a ring of this member's
     // doorbell.
     virtual size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) = 0;
     // Wakes sleepers of this node.
     virtual void wake(const WakeSet& sleepers) = 0;
+    // About every 50 ms, while anything posted has not ended: what got no answer may be asked for again.
+    virtual void on_tick() {}
 
     virtual FabricCounters counters() const { return {}; }
     // What went wrong since the last call, for the user; empty if nothing did. Each cause is told once.
     virtual std::string take_problem() { return {}; }
+};
+
+class Fabric : public FabricBase {
+  public:
+    // From a region of another node, of a rank or staging memory, into a rank of this node, or into staging
+    // memory. Where ranks are on another machine, from staging memory into such alone. `owner`: a service
+    // process of that node; of staging memory the one whose it is. A region that is gone, or never was, or
+    // whose owner is lost makes the read fail. `part`: what these bytes are of a block that its source may
+    // have sent along; null: of none.
+    virtual Post read(ServiceAddress owner, const RegionName& region, uint64_t offset, const MemoryRef& to,
+                      uint64_t bytes, uint64_t id, const AlongPart* part = nullptr) = 0;
 };
 
 }  // namespace longshore

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/service_engine.h"
+#include "fabric/region_directory.h"
 
 namespace longshore {
 

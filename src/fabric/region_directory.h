@@ -17,6 +17,9 @@
 
 namespace longshore {
 
+// An importing fabric's name for a region. 0: none.
+using ImportHandle = uint64_t;
+
 // Of a rank or (name.rank is kStaging) of a service process; `owner` is asked for its descriptor: any service
 // process of its node.
 struct Region {

@@ -44,7 +44,6 @@ SupervisorParameters parameters_of(const ls_context& c) {
     if (c.node_count > 1) {
         p.service_limits.reads_queued_max = 8192;
         p.service_limits.rows_max = std::max(4096u, 2 * c.size);
-        p.service_limits.imports_max = 4096;
     }
     p.service_limits.eager_bytes =
         static_cast<uint32_t>(std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax));

@@ -53,7 +53,7 @@ void FabricDriver::handle(const FabricEvent& event, WakeSet* wake) {
             }
             break;
         case FabricEvent::Kind::kImported:
-            engine_.finish_import(static_cast<uint32_t>(event.id), event.region, event.ok, wake);
+            LONGSHORE_CHECK(!"a Fabric reads by names");
             break;
         case FabricEvent::Kind::kPeerLost:
             note_problem();
@@ -125,7 +125,7 @@ bool FabricDriver::carry_out(const Action& action) {
         case Action::Kind::kCopy:
             return copy(action);
         case Action::Kind::kRead:
-            if (fabric_.read(action.region, action.offset, action.to, action.bytes, action.id,
+            if (fabric_.read(action.peer, action.name, action.offset, action.to, action.bytes, action.id,
                              action.along ? &action.part : nullptr) == Post::kAgain)
                 return false;
             reads_.post(action.id, action.bytes, now_ns());
@@ -141,11 +141,6 @@ bool FabricDriver::carry_out(const Action& action) {
             return send(action);
         case Action::Kind::kSendAlong:
             fabric_.send_along(action.peer, action.part.block, action.name, action.offset, action.bytes);
-            return true;
-        case Action::Kind::kImport:
-            return fabric_.import_region(action.peer, action.name, action.data, action.id) == Post::kAccepted;
-        case Action::Kind::kForget:
-            fabric_.forget_region(action.region);
             return true;
     }
     return true;

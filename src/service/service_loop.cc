@@ -103,7 +103,10 @@ bool ServiceLoop::turn() {
     bool worked = take_events(wait_ns, &now);
     class_.let_go_in_time(now);
     driver_.follow_core_wait(now);
-    if (pace_.take_tick(now, !engine_.idle())) engine_.on_tick(&wake_);
+    if (pace_.take_tick(now, !engine_.idle())) {
+        engine_.on_tick(&wake_);
+        fabric_.on_tick();
+    }
     if (driver_.has_refused()) worked |= driver_.send_refused();
     worked |= act(now);
     if (!worked) class_.let_go(now);

@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "fabric/address_book.h"
+#include "fabric/described_fabric.h"
 #include "fabric/descriptors.h"
 #include "fabric/network.h"
 #include "service/placement.h"
@@ -144,12 +145,19 @@ std::string try_alias(std::span<const std::byte> region, uint32_t limit_s) {
     return !heard ? "UCX does not come back from the attempt" : strcmp(said, "yes") == 0 ? "" : said;
 }
 
-// `local` alone, where the job's nodes are all of this machine.
+// `local` alone, where the job's nodes are all of this machine: each reads the others' ranks by descriptors.
 std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory& memory,
                                     const ServiceLimits& limits, const std::vector<NodeAddress>& nodes,
                                     const AddressBook& book, Network* network,
                                     std::unique_ptr<ShmFabric> local, std::string* error) {
-    if (network == nullptr || !local) return local;
+    if (!local) return nullptr;
+    if (network == nullptr) {
+        DescribedOptions described;
+        described.memory = memory;
+        described.self = {NodeId{start.parameters.node}, ServiceId{start.service}};
+        described.incarnation = start.incarnation;
+        return std::make_unique<DescribedFabric>(described, std::move(local));
+    }
     if (start.parameters.host_agents != 0 && !book.aliases && limits.staging_slots == 0) {
         *error = "there is no staging memory, and without it nothing comes from the host";
         return nullptr;
@@ -245,7 +253,6 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     std::vector<uint16_t> counts;
     for (const NodeAddress& node : nodes) counts.push_back(node.services);
     engine.set_peers(counts);
-    engine.set_staging_descriptor(fabric->staging_descriptor());
     fabric->wake(wake);
 
     ServiceLoop loop(start, memory, sight.data(), *fabric, engine);

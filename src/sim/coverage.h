@@ -9,8 +9,8 @@ struct Coverage {
     uint64_t worlds, crowded_worlds, handed_on, parked, rescued, in_place, contended, killed_before_landed,
         killed_before_acknowledged, pool_full, late_arrivals, restarted, stale_messages, resent, duplicates,
         gathered, scattered, root_in_place, errors, rank_only, finished_alone, staged, staged_for_others,
-        relayed, relays_refused, landed, taken_copies, taken_reads, along, lost_nodes, lost_operations,
-        outlived_loss, events, operations, copies, reads, bytes_between_nodes;
+        relayed, relays_refused, landed, taken_copies, taken_reads, along, evicted, asked_again, lost_nodes,
+        lost_operations, outlived_loss, events, operations, copies, reads, bytes_between_nodes;
 };
 
 struct CoverageRow {
@@ -49,6 +49,8 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: copies taken by an idle service process", &Coverage::taken_copies, 500},
     {"seeds: reads taken by an idle service process", &Coverage::taken_reads, 500},
     {"seeds: reads of blocks that were sent along", &Coverage::along, 500},
+    {"seeds: a region made room for another", &Coverage::evicted, 500},
+    {"seeds: a region was asked for again", &Coverage::asked_again, 500},
     {"seeds: node lost for good while others work", &Coverage::lost_nodes, 500},
     {"seeds: operations ended in an error by that", &Coverage::lost_operations, 500},
     {"seeds: operations ended right after that", &Coverage::outlived_loss, 500},

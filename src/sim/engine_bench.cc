@@ -143,11 +143,7 @@ double remote_ns(uint32_t ranks_per_node, uint32_t laps) {
                     case Action::Kind::kSend:
                         services[1 - k]->on_frame(a.data, &wake);
                         break;
-                    case Action::Kind::kImport:
-                        services[k]->finish_import(a.id, 1, true, &wake);
-                        break;
                     case Action::Kind::kSendAlong:
-                    case Action::Kind::kForget:
                         break;
                 }
             }

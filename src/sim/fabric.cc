@@ -108,7 +108,7 @@ bool FabricWorld::kill(uint32_t dead) {
     ++f.life_;
     f.arrived_.clear();
     f.importing_.clear();
-    f.imports_.clear();
+    f.imports_ = {};
     f.along_.clear();
     for (uint32_t i = 0; i < count(); ++i) {
         // What is under way to it or from it may still arrive, late, or not.
@@ -282,8 +282,8 @@ Post SimFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, ui
     m.from_import = true;
     const bool around = bytes != 0 && world_.options_.staging_only && to.rank != kStaging;
     if (around) world_.on_violation("a read that is not staged");
-    if (from < imports_.size() && imports_[from].used) {
-        m.name = imports_[from].name;
+    if (const RegionIdentity* const name = imports_.find(from)) {
+        m.name = *name;
     } else {
         world_.on_violation("read through an import that is forgotten");
         m.result = MoveResult::kFailed;
@@ -398,25 +398,16 @@ Post SimFabric::import_region(ServiceAddress owner, const RegionName& named,
                               std::span<const std::byte> descriptor, uint64_t id) {
     if (refuse()) return Post::kAgain;
     RegionIdentity name;
-    Arrival a;
-    a.event.kind = FabricEvent::Kind::kImported;
-    a.event.id = id;
-    a.event.peer = owner;
-    a.event.ok = read_descriptor(descriptor.data(), descriptor.size(), &name);
-    if (!a.event.ok) world_.on_violation("a descriptor did not arrive as it was written");
-    if (a.event.ok && (name.rank != named.rank.value || name.region != named.region.value ||
-                       name.generation != named.generation))
+    bool ok = read_descriptor(descriptor.data(), descriptor.size(), &name);
+    if (!ok) world_.on_violation("a descriptor did not arrive as it was written");
+    if (ok && (name.node != owner.node.value || name.rank != named.rank.value ||
+               name.region != named.region.value || name.generation != named.generation))
         world_.on_violation("a region was imported under another's name");
     Prng& random = world_.scheduler_.random;
-    if (!world_.calm && random.chance(world_.options_.import_fails)) a.event.ok = false;
-    if (world_.node_lost_[owner.node.value]) a.event.ok = false;
-    if (a.event.ok) {
-        size_t i = 0;
-        while (i < imports_.size() && imports_[i].used) ++i;
-        if (i == imports_.size()) imports_.emplace_back();
-        imports_[i] = {true, name};
-        a.event.region = i;
-    }
+    if (!world_.calm && random.chance(world_.options_.import_fails)) ok = false;
+    if (world_.node_lost_[owner.node.value]) ok = false;
+    Arrival a;
+    a.event = FabricEvent::imported(id, ok ? imports_.add(name) : 0);
     uint32_t slot = static_cast<uint32_t>(random.next());
     importing_.emplace_back(slot, std::move(a));
     world_.scheduler_.post(world_.scheduler_.around(world_.options_.wide_descriptors ? 100000 : 1000),
@@ -425,8 +416,8 @@ Post SimFabric::import_region(ServiceAddress owner, const RegionName& named,
 }
 
 void SimFabric::forget_region(ImportHandle region) {
-    LONGSHORE_CHECK(region < imports_.size() && imports_[region].used);
-    imports_[region].used = false;
+    LONGSHORE_CHECK(imports_.find(region) != nullptr);
+    imports_.forget(region);
 }
 
 void SimFabric::arrive(Arrival arrival) {

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "fabric/fabric.h"
+#include "fabric/import_table.h"
+#include "fabric/importing_fabric.h"
 #include "sim/memory.h"
 #include "sim/scheduler.h"
 
@@ -59,7 +60,7 @@ class FabricWorld {
     std::vector<std::unique_ptr<SimFabric>> fabrics_;
 };
 
-class SimFabric final : public Fabric {
+class SimFabric final : public ImportingFabric {
   public:
     SimFabric(FabricWorld& world, ServiceAddress self, uint32_t index);
     Post send(ServiceAddress to, std::span<const std::byte> message) override;
@@ -102,10 +103,6 @@ class SimFabric final : public Fabric {
         FabricEvent event;
         std::vector<std::byte> message;
     };
-    struct Import {
-        bool used = false;
-        RegionIdentity name;
-    };
     struct Flying {
         uint32_t number, epoch;
         std::vector<std::byte> message;
@@ -143,7 +140,7 @@ class SimFabric final : public Fabric {
     uint32_t in_flight_ = 0;
     std::vector<std::byte> staging_, staging_descriptor_;
     std::vector<Move> moves_;
-    std::vector<Import> imports_;
+    ImportTable<RegionIdentity> imports_;
     std::vector<std::pair<uint64_t, Arrival>> importing_;
     std::vector<Link> links_;
     std::deque<Arrival> arrived_;

@@ -23,7 +23,6 @@ ServiceLimits ServiceActor::limits(const WorldOptions& o) {
     l.reads_max = o.reads;
     l.reads_queued_max = o.queued;
     l.rows_max = o.held;
-    l.imports_max = o.imports;
     l.eager_max = o.eager;
     l.eager_bytes = o.eager_bytes;
     l.staging_slots = o.staging_slots;
@@ -56,11 +55,16 @@ void ServiceActor::start() {
     slot.incarnation.store(incarnation_);
     WakeSet wake;
     engine_.emplace(block_, memory_, self_.service, incarnation_, l, &wake);
+    DescribedOptions described;
+    described.memory = memory_;
+    described.self = self_;
+    described.incarnation = incarnation_;
+    described.regions_max = world_.options.imports;
+    fabric_.emplace(described, world_.fabric.fabric(self_));
     uint16_t counts[kNodesMax];
     for (uint32_t n = 0; n < world_.options.nodes; ++n)
         counts[n] = static_cast<uint16_t>(world_.options.services_of_node[n]);
     engine_->set_peers({counts, world_.options.nodes});
-    engine_->set_staging_descriptor(world_.fabric.fabric(self_).staging_descriptor());
     engine_->yield_to_waiting_ranks(world_.options.yields);
     if (world_.options.read_window != 0) engine_->set_read_window(world_.options.read_window);
     deliver(wake);
@@ -86,6 +90,7 @@ void ServiceActor::arrived() {
 void ServiceActor::tick() {
     WakeSet wake;
     engine_->on_tick(&wake);
+    fabric_->on_tick();
     deliver(wake);
     world_.scheduler.post(kTickNs, EventKind::kTick, index_, life_);
     rung();
@@ -104,7 +109,7 @@ void ServiceActor::on_stage(bool whole) {
 // False: it has died of it.
 bool ServiceActor::take_events() {
     FabricEvent events[8];
-    const size_t n = world_.fabric.fabric(self_).poll(events, 0);
+    const size_t n = fabric_->poll(events, 0);
     for (size_t i = 0; i < n; ++i) {
         const FabricEvent& e = events[i];
         WakeSet wake;
@@ -114,8 +119,7 @@ bool ServiceActor::take_events() {
             log(e.kind == FabricEvent::Kind::kMessage
                     ? "gets from " + name_of(e.peer) + ": " + text_of_frame(e.message)
                     : "event " + std::to_string(static_cast<int>(e.kind)) + " id " + std::to_string(e.id) +
-                          " result " + std::to_string(static_cast<int>(e.result)) + " ok " +
-                          std::to_string(e.ok));
+                          " result " + std::to_string(static_cast<int>(e.result)));
         switch (e.kind) {
             case FabricEvent::Kind::kMessage:
                 engine_->on_frame(e.message, &wake);
@@ -136,7 +140,7 @@ bool ServiceActor::take_events() {
                 break;
             }
             case FabricEvent::Kind::kImported:
-                engine_->finish_import(static_cast<uint32_t>(e.id), e.region, e.ok, &wake);
+                LONGSHORE_CHECK(!"a Fabric reads by names");
                 break;
             case FabricEvent::Kind::kPeerLost:
                 engine_->on_peer_lost(e.peer, &wake);
@@ -149,7 +153,7 @@ bool ServiceActor::take_events() {
 
 // False: refused, or it has died; else done.
 bool ServiceActor::carry_out(const Action& a) {
-    SimFabric& fabric = world_.fabric.fabric(self_);
+    DescribedFabric& fabric = *fabric_;
     Post post = Post::kAccepted;
     switch (a.kind) {
         case Action::Kind::kCopy:
@@ -163,7 +167,7 @@ bool ServiceActor::carry_out(const Action& a) {
             if (post == Post::kAccepted) copies_.emplace(kCopyBit + copy_number_++, a.copy);
             break;
         case Action::Kind::kRead:
-            post = fabric.read(a.region, a.offset, a.to, a.bytes, a.id, a.along ? &a.part : nullptr);
+            post = fabric.read(a.peer, a.name, a.offset, a.to, a.bytes, a.id, a.along ? &a.part : nullptr);
             break;
         case Action::Kind::kMove:
             post = fabric.copy(a.from, a.to, a.bytes, a.id);
@@ -176,12 +180,6 @@ bool ServiceActor::carry_out(const Action& a) {
             break;
         case Action::Kind::kSendAlong:
             fabric.send_along(a.peer, a.part.block, a.name, a.offset, a.bytes);
-            break;
-        case Action::Kind::kImport:
-            post = fabric.import_region(a.peer, a.name, a.data, a.id);
-            break;
-        case Action::Kind::kForget:
-            fabric.forget_region(a.region);
             break;
     }
     return post == Post::kAccepted;
@@ -201,7 +199,7 @@ void ServiceActor::step() {
         // As a fabric sleeps: the engine is not asked once more.
         if (falling_asleep_) {
             falling_asleep_ = false;
-            if (slot.events.load() == events_seen_ && !fabric.arrived()) {
+            if (slot.events.load() == events_seen_ && !fabric.arrived() && !fabric_->busy()) {
                 // A rank that stops waiting does not ring.
                 if (engine_->yielded()) look_again();
                 asleep_ = true;
@@ -224,7 +222,7 @@ void ServiceActor::step() {
         const bool has = !full && engine_->next(&a, &wake);
         deliver(wake);
         if (!has && full) {
-            if (fabric.arrived()) return again(world_.options.step_ns);
+            if (fabric.arrived() || fabric_->busy()) return again(world_.options.step_ns);
             asleep_ = true;  // its own completion wakes it
             return;
         }
@@ -278,7 +276,7 @@ void ServiceActor::count_coverage() {
             world_.fail("late", describe() + " counts more time parked than there was");
     }
     v.pool_full |= c.pool_full + c.dropped != 0;
-    v.stale_messages |= c.stale_messages != 0;
+    v.stale_messages |= c.stale_messages + fabric_->stale() != 0;
     v.resent |= c.notifications_resent != 0;
     v.duplicates |= c.duplicates != 0;
     v.staged |= c.bytes_staged != 0;
@@ -293,13 +291,17 @@ void ServiceActor::count_coverage() {
     v.staged_for_others |= c.staged_for_others != 0;
     v.copies += c.copies;
     v.reads += c.reads;
-    if (c.malformed_messages != 0) world_.fail("messages", describe() + " refused a message as malformed");
+    v.evicted |= fabric_->directory().evicted() != 0;
+    v.asked_again |= fabric_->directory().asked_again() != 0;
+    if (c.malformed_messages + fabric_->counters().refused != 0)
+        world_.fail("messages", describe() + " refused a message as malformed");
 }
 
 void ServiceActor::judge_end() {
     if (!alive_) return;
     count_coverage();
     if (!engine_->idle()) world_.fail("leak", describe() + ": not idle");
+    if (!fabric_->idle()) world_.fail("leak", describe() + ": reads under way");
     if (!copies_.empty()) world_.fail("leak", describe() + ": copies in flight");
 }
 

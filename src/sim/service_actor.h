@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/service_engine.h"
+#include "fabric/described_fabric.h"
 #include "sim/world.h"
 
 namespace longshore::sim {
@@ -54,6 +55,7 @@ class ServiceActor {
     std::byte* block_;
     uint64_t block_bytes_;
     std::optional<ServiceEngine> engine_;
+    std::optional<DescribedFabric> fabric_;  // of this incarnation, over its part of the world's
     uint16_t incarnation_ = 0;
     uint64_t life_ = 0;  // changes whenever pending steps become void
     bool alive_ = false, asleep_ = false, falling_asleep_ = false;

@@ -13,9 +13,8 @@ std::string name_of_rank(uint32_t rank) {
 }
 
 std::string text_of_frame(std::span<const std::byte> frame) {
-    constexpr const char* kNames[] = {"?",           "hello", "again",       "tell",           "hand on",
-                                      "small block", "lend",  "acknowledge", "region request", "region",
-                                      "want",        "offer", "pass",        "taken"};
+    constexpr const char* kNames[] = {"?",    "hello",       "again", "tell",  "hand on", "small block",
+                                      "lend", "acknowledge", "want",  "offer", "pass",    "taken"};
     FrameReader reader;
     FrameHeader header;
     Message m;
@@ -55,9 +54,6 @@ std::string text_of_frame(std::span<const std::byte> frame) {
             if (m.kind == MessageKind::kWant) block(r.operation, r.source, 0);
             t += " ticket " + std::to_string(r.ticket) + " slot " + std::to_string(r.slot) + " serial " +
                  std::to_string(r.serial) + " offset " + std::to_string(r.offset);
-        } else if (m.kind == MessageKind::kRegionRequest || m.kind == MessageKind::kRegion) {
-            t += " " + std::to_string(m.region.owner.value) + "." + std::to_string(m.region.region.value) +
-                 " generation " + std::to_string(m.region.generation);
         }
     }
     return t;

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <chrono>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -53,20 +54,21 @@ class Contract : public testing::TestWithParam<NamedWorld> {
         EXPECT_EQ(seen, 1);
         return out;
     }
-    // Bytes from one rank of node 0 to the other, or through an import, as this fabric does it: at once, or
-    // in pieces through member A's staging memory. The first result that is not kMoved ends it.
+    // Bytes from one rank of node 0 to the other, or from a region of B's node, as this fabric does it: at
+    // once, or in pieces through member A's staging memory. The first result that is not kMoved ends it.
     MoveResult copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes) {
         return transfer(
             to, bytes, world_->staging_only(), [&](const MemoryRef& at, uint64_t done, uint64_t piece) {
                 return world_->fabric(kA).copy({from.rank, from.region, from.offset + done}, at, piece, kId);
             });
     }
-    MoveResult read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
+    MoveResult read(const RegionName& from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
         return read(from, offset, to, bytes, world_->staging_only());
     }
-    MoveResult read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, bool staged) {
+    MoveResult read(const RegionName& from, uint64_t offset, const MemoryRef& to, uint64_t bytes,
+                    bool staged) {
         return transfer(to, bytes, staged, [&](const MemoryRef& at, uint64_t done, uint64_t piece) {
-            return world_->fabric(kA).read(from, offset + done, at, piece, kId);
+            return world_->fabric(kA).read(kB, from, offset + done, at, piece, kId);
         });
     }
     std::unique_ptr<FabricWorld> world_;
@@ -147,26 +149,66 @@ TEST_P(Contract, WriteIsVisibleAtItsTarget) {
 TEST_P(Contract, ReadFromAnotherNode) {
     std::byte* from = world_->bytes(kNode1, kRank1);
     for (uint64_t i = 0; i < FabricWorld::kRegionBytes; ++i) from[i] = static_cast<std::byte>(i * 13);
-    ASSERT_EQ(world_->fabric(kA).import_region(kB, world_->name(kNode1, kRank1),
-                                               world_->descriptor(kNode1, kRank1), 3),
-              Post::kAccepted);
-    const FabricEvent imported = finish(kA, 3);
-    ASSERT_EQ(imported.kind, FabricEvent::Kind::kImported);
-    ASSERT_TRUE(imported.ok);
+    const RegionName name = world_->name(kNode1, kRank1);
     for (const uint64_t bytes : {0ul, 200000ul}) {
-        EXPECT_EQ(read(imported.region, 100, {kRank0, kUser, 5}, bytes), MoveResult::kMoved);
+        EXPECT_EQ(read(name, 100, {kRank0, kUser, 5}, bytes), MoveResult::kMoved);
         EXPECT_EQ(memcmp(world_->bytes(kNode0, kRank0) + 5, from + 100, bytes), 0);
     }
-    EXPECT_EQ(read(imported.region, FabricWorld::kRegionBytes, {kRank0, kUser, 5}, 1), MoveResult::kFailed);
-    world_->fabric(kA).forget_region(imported.region);
-    EXPECT_EQ(read(imported.region, 0, {kRank0, kUser, 5}, 1), MoveResult::kFailed);
+    EXPECT_EQ(read(name, FabricWorld::kRegionBytes, {kRank0, kUser, 5}, 1), MoveResult::kFailed);
 }
 
-TEST_P(Contract, ImportOfNonsenseFails) {
-    const std::vector<std::byte> nonsense(300, std::byte{0x77});
-    ASSERT_EQ(world_->fabric(kA).import_region(kB, world_->name(kNode1, kRank1), nonsense, 3),
-              Post::kAccepted);
-    EXPECT_FALSE(finish(kA, 3).ok);
+// What is no region of that node, or not in that use of it any more, makes the read fail; no other does.
+TEST_P(Contract, AReadOfARegionThatIsGoneFails) {
+    const RegionName good = world_->name(kNode1, kRank1);
+    RegionName former = good, none = good, nobody = good, stranger = good;
+    former.generation -= 2;
+    none.region = RegionId{1u << 30};
+    nobody.rank = LocalRank{500};
+    stranger.region = RegionId{good.region.value + 1};
+    memset(world_->bytes(kNode1, kRank1), 0x5a, 100);
+    for (const RegionName& name : {former, none, nobody, stranger, good, former, good}) {
+        memset(world_->bytes(kNode0, kRank0), 0x11, 100);
+        const MoveResult expected = name == good ? MoveResult::kMoved : MoveResult::kFailed;
+        EXPECT_EQ(read(name, 0, {kRank0, kUser, 0}, 100), expected);
+        EXPECT_EQ(world_->bytes(kNode0, kRank0)[50], name == good ? std::byte{0x5a} : std::byte{0x11});
+    }
+}
+
+// Reads that are posted at once, of regions that nothing is known of yet: each ends once.
+TEST_P(Contract, ManyReadsAtOnceOfSeveralRegionsEndOnce) {
+    constexpr uint64_t kReads = 40, kEach = 100;
+    const RegionName good[] = {world_->name(kNode1, kRank0), world_->name(kNode1, kRank1)};
+    RegionName gone = good[0];
+    gone.generation += 2;
+    for (const LocalRank rank : {kRank0, kRank1})
+        memset(world_->bytes(kNode1, rank), 0x40 + rank.value, kEach);
+    std::map<uint64_t, uint32_t> ended;
+    uint64_t posted = 0;
+    EXPECT_TRUE(poll_until(
+        {kA, kB},
+        [&](ServiceAddress at, const FabricEvent& e) {
+            if (!(at == kA) || e.kind != FabricEvent::Kind::kMoved) return;
+            ++ended[e.id];
+            EXPECT_EQ(e.result, e.id % 3 == 2 ? MoveResult::kFailed : MoveResult::kMoved) << e.id;
+        },
+        [&] {
+            for (; posted < kReads; ++posted) {
+                const RegionName& name = posted % 3 == 2 ? gone : good[posted % 3];
+                const MemoryRef to{kStaging, RegionId{0}, posted * kEach};
+                if (world_->fabric(kA).read(kB, name, 0, to, kEach, posted) == Post::kAgain) break;
+            }
+            return ended.size() == kReads;
+        }));
+    FabricEvent events[8];
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(world_->fabric(kA).poll(events, 0), 0u);
+    for (uint64_t id = 0; id < kReads; ++id) EXPECT_EQ(ended[id], 1u) << id;
+    for (uint64_t id = 0; id < kReads; ++id) {
+        if (id % 3 == 2) continue;
+        ASSERT_EQ(world_->fabric(kA).copy({kStaging, RegionId{0}, id * kEach}, {kRank0, kUser, 0}, kEach, id),
+                  Post::kAccepted);
+        EXPECT_EQ(finish(kA, id).result, MoveResult::kMoved);
+        EXPECT_EQ(world_->bytes(kNode0, kRank0)[kEach - 1], std::byte(0x40 + id % 3)) << id;
+    }
 }
 
 TEST_P(Contract, NothingOutsideARegionIsTouched) {
@@ -183,24 +225,21 @@ TEST_P(Contract, NothingOutsideARegionIsTouched) {
 }
 
 TEST_P(Contract, StagingMemoryOfAnotherNodeIsReadAsARegion) {
-    const auto descriptor = world_->fabric(kB).staging_descriptor();
-    ASSERT_FALSE(descriptor.empty());
     memset(world_->bytes(kB.node, kRank0), 0x5a, 1000);
     ASSERT_EQ(world_->fabric(kB).copy({kRank0, kUser, 0}, {kStaging, RegionId{0}, 100}, 1000, 1),
               Post::kAccepted);
     ASSERT_EQ(finish(kB, 1).result, MoveResult::kMoved);
-    ASSERT_EQ(world_->fabric(kA).import_region(kB, {kStaging, RegionId{kB.service.value}, 1}, descriptor, 2),
-              Post::kAccepted);
-    const FabricEvent imported = finish(kA, 2);
-    ASSERT_TRUE(imported.ok);
+    const RegionName staging{kStaging, RegionId{kB.service.value}, 1};
     memset(world_->bytes(kA.node, kRank1), 0x11, 1001);
     const bool staged = world_->from_staging_to_staging_only();
-    EXPECT_EQ(read(imported.region, 100, {kRank1, kUser, 0}, 1000, staged), MoveResult::kMoved);
+    EXPECT_EQ(read(staging, 100, {kRank1, kUser, 0}, 1000, staged), MoveResult::kMoved);
     EXPECT_EQ(world_->bytes(kA.node, kRank1)[0], std::byte{0x5a});
     EXPECT_EQ(world_->bytes(kA.node, kRank1)[999], std::byte{0x5a});
     EXPECT_EQ(world_->bytes(kA.node, kRank1)[1000], std::byte{0x11});
-    EXPECT_EQ(read(imported.region, FabricWorld::kStagingBytes - 3, {kRank1, kUser, 0}, 4, staged),
+    EXPECT_EQ(read(staging, FabricWorld::kStagingBytes - 3, {kRank1, kUser, 0}, 4, staged),
               MoveResult::kFailed);
+    const RegionName successor{kStaging, RegionId{kB.service.value}, 2};
+    EXPECT_EQ(read(successor, 100, {kRank1, kUser, 0}, 4, staged), MoveResult::kFailed);
 }
 
 TEST_P(Contract, StagingMemoryHasItsBounds) {
@@ -227,12 +266,8 @@ TEST_P(Contract, NothingGoesAroundTheStagingMemory) {
     memset(world_->bytes(kNode0, kRank1), 0x22, 100);
     ASSERT_EQ(world_->fabric(kA).copy({kRank0, kUser, 0}, {kRank1, kUser, 0}, 100, 1), Post::kAccepted);
     EXPECT_EQ(finish(kA, 1).result, MoveResult::kFailed);
-    ASSERT_EQ(world_->fabric(kA).import_region(kB, world_->name(kNode1, kRank1),
-                                               world_->descriptor(kNode1, kRank1), 2),
-              Post::kAccepted);
-    const FabricEvent imported = finish(kA, 2);
-    ASSERT_TRUE(imported.ok);
-    ASSERT_EQ(world_->fabric(kA).read(imported.region, 0, {kRank1, kUser, 0}, 100, 3), Post::kAccepted);
+    const RegionName name = world_->name(kNode1, kRank1);
+    ASSERT_EQ(world_->fabric(kA).read(kB, name, 0, {kRank1, kUser, 0}, 100, 3), Post::kAccepted);
     EXPECT_EQ(finish(kA, 3).result, MoveResult::kFailed);
     EXPECT_EQ(world_->bytes(kNode0, kRank1)[50], std::byte{0x22});
 }
@@ -245,11 +280,7 @@ TEST_P(Contract, ABlockThatIsSentAlongIsRead) {
     std::byte* const to = world_->bytes(kNode0, kRank0);
     for (uint64_t i = 0; i < kBytes; ++i) from[kAt + i] = static_cast<std::byte>(i * 7 / 3);
     const BlockName block{{GroupId{7}, 3}, Rank{2}, 1};
-    ASSERT_EQ(world_->fabric(kA).import_region(kB, world_->name(kNode1, kRank1),
-                                               world_->descriptor(kNode1, kRank1), 9),
-              Post::kAccepted);
-    const FabricEvent imported = finish(kA, 9);
-    ASSERT_TRUE(imported.ok);
+    const RegionName name = world_->name(kNode1, kRank1);
     for (uint64_t round = 0; round < 3; ++round) {
         memset(to, 0xee, FabricWorld::kRegionBytes);
         if (round != 0) {
@@ -267,8 +298,8 @@ TEST_P(Contract, ABlockThatIsSentAlongIsRead) {
         for (const auto& [begin, end] :
              {std::pair{0ul, 70'001ul}, {70'001ul, 70'002ul}, {70'002ul, kBytes}}) {
             const AlongPart part{block, begin};
-            ASSERT_EQ(world_->fabric(kA).read(imported.region, kAt + begin, {kRank0, kUser, 10 + begin},
-                                              end - begin, 1, &part),
+            ASSERT_EQ(world_->fabric(kA).read(kB, name, kAt + begin, {kRank0, kUser, 10 + begin}, end - begin,
+                                              1, &part),
                       Post::kAccepted);
             ASSERT_EQ(finish(kA, 1).result, MoveResult::kMoved);
         }
@@ -298,12 +329,9 @@ TEST_P(Contract, BytesGoTheWayTheyMay) {
             end(fabric.copy({kRank0, from, 64}, {kRank1, to, 5000}, kBytes, id));
     const std::vector<std::byte> data(kBytes, std::byte{0x3c});
     for (const RegionId to : {kArenaRegion, kUser}) end(fabric.write(data, {kRank1, to, 9000}, id));
-    ASSERT_EQ(fabric.import_region(kB, world_->name(kNode1, kRank1), world_->descriptor(kNode1, kRank1), 99),
-              Post::kAccepted);
-    const FabricEvent imported = finish(kA, 99);
-    ASSERT_TRUE(imported.ok);
+    const RegionName name = world_->name(kNode1, kRank1);
     for (const RegionId to : {kArenaRegion, kUser})
-        end(fabric.read(imported.region, 100, {kRank0, to, 20000}, kBytes, id));
+        end(fabric.read(kB, name, 100, {kRank0, to, 20000}, kBytes, id));
 
     const auto moved = *world_->moved(kA);
     EXPECT_EQ(moved.bytes_mapped + moved.bytes_otherwise, bytes);

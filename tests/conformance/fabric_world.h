@@ -41,11 +41,10 @@ class FabricWorld {
     // The bytes of a rank's region kUserRegion, as the rank sees them; kRegionBytes of them.
     static constexpr RegionId kUserRegion{1};
     virtual std::byte* bytes(NodeId node, LocalRank rank) = 0;
-    // The name and a descriptor of that region, for import_region.
+    // Its name in its present use.
     RegionName name(NodeId node, LocalRank rank) {
         return {rank, kUserRegion, memory(node).region(rank, kUserRegion).generation.load()};
     }
-    virtual std::vector<std::byte> descriptor(NodeId node, LocalRank rank) = 0;
     // The member is gone for good.
     virtual void lose(ServiceAddress member) = 0;
     // The clock that poll() waits by.

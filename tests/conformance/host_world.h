@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "fabric/described_fabric.h"
 #include "fabric/dpu/host_fabric.h"
 #include "ucx_world.h"
 
@@ -36,8 +37,13 @@ class HostWorld : public UcxWorld {
                 options.memory = memory(m.node);
                 options.node = m.node;
                 std::string error;
-                fabrics_[n][s] = HostFabric::create(options, take_network(m), local(m), &error);
-                EXPECT_TRUE(fabrics_[n][s]) << error;
+                auto to_hosts = HostFabric::create(options, take_network(m), local(m), &error);
+                EXPECT_TRUE(to_hosts) << error;
+                hosts_[n][s] = to_hosts.get();
+                DescribedOptions described;
+                described.memory = options.memory;
+                described.self = m;
+                fabrics_[n][s] = std::make_unique<DescribedFabric>(described, std::move(to_hosts));
             }
         }
     }
@@ -47,9 +53,12 @@ class HostWorld : public UcxWorld {
     bool from_staging_to_staging_only() const override { return true; }
     Fabric& fabric(ServiceAddress m) override { return *fabrics_[m.node.value][m.service.value]; }
     void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
-    std::vector<std::byte> descriptor(NodeId node, LocalRank rank) override {
+    // By which others read it.
+    std::vector<std::byte> descriptor(NodeId node, LocalRank rank) {
         return encode_host_region(regions_[node.value][rank.value]);
     }
+    // Behind the member's fabric, what imports descriptors.
+    HostFabric& host_fabric(ServiceAddress m) { return *hosts_[m.node.value][m.service.value]; }
     // How bytes are counted on the way is the network's business.
     std::optional<Moved> moved(ServiceAddress) override { return std::nullopt; }
     // What is said of a rank's region, to be published anew.
@@ -101,7 +110,8 @@ class HostWorld : public UcxWorld {
     const bool aliases_;
     Agent agents_[kNodes];
     HostRegion regions_[kNodes][kRanks];
-    std::unique_ptr<HostFabric> fabrics_[kNodes][kServices];
+    HostFabric* hosts_[kNodes][kServices] = {};
+    std::unique_ptr<DescribedFabric> fabrics_[kNodes][kServices];
 };
 
 }  // namespace longshore::test

@@ -51,7 +51,6 @@ class NetworkFabricTest : public testing::Test {
             moved_ += e.kind == FabricEvent::Kind::kMoved && e.result == MoveResult::kMoved;
             failed_ += e.kind == FabricEvent::Kind::kMoved && e.result != MoveResult::kMoved;
             lost_told_ += e.kind == FabricEvent::Kind::kPeerLost;
-            if (e.kind == FabricEvent::Kind::kImported) region_ = e.region;
         }
     }
     bool send(ServiceAddress from, ServiceAddress to) {
@@ -74,25 +73,18 @@ class NetworkFabricTest : public testing::Test {
         lost_ = false;
         ASSERT_TRUE(send(kB, kA));
     }
-    void import_from_b() {
-        ASSERT_EQ(world_.fabric(kA).import_region(kB, world_.name(kB.node, kRank1),
-                                                  world_.descriptor(kB.node, kRank1), 1),
-                  Post::kAccepted);
-        ASSERT_TRUE(turn_until([&] { return region_ != 0; }));
-    }
+    RegionName from_b() { return world_.name(kB.node, kRank1); }
     void read(uint64_t bytes) {
-        ASSERT_EQ(world_.fabric(kA).read(region_, 0, {kRank0, FabricWorld::kUserRegion, 0}, bytes, 2),
+        ASSERT_EQ(world_.fabric(kA).read(kB, from_b(), 0, {kRank0, FabricWorld::kUserRegion, 0}, bytes, 2),
                   Post::kAccepted);
     }
     World world_{false, false, kLimitNs};
-    ImportHandle region_ = 0;
     uint32_t messages_ = 0, moved_ = 0, failed_ = 0, lost_told_ = 0;
     bool lost_ = false;
 };
 
 // The data of reads has a connection of its own: what it would say of messages is not in their order.
 TEST_F(NetworkFabricTest, MessagesGoOnBesideReads) {
-    import_from_b();
     for (uint32_t i = 1; i <= 10 * kFrames; ++i) {
         ASSERT_TRUE(send(kA, kB)) << i;
         read(1000);
@@ -103,12 +95,11 @@ TEST_F(NetworkFabricTest, MessagesGoOnBesideReads) {
 // A service process is woken when enough of what it has asked for has come. Less may come.
 TEST_F(NetworkFabricTest, ReadsThatFailKeepNobodyWaiting) {
     constexpr uint64_t kBytes = 256 * 1024, kReads = 16, kGood = 2;
-    import_from_b();
     for (uint32_t round = 1; round <= 20; ++round) {
         for (uint64_t i = 0; i < kReads; ++i) {
             const bool beyond = round % 4 == 0 && i >= kGood;
             const uint64_t at = i * kBytes % FabricWorld::kRegionBytes;
-            ASSERT_EQ(world_.fabric(kA).read(region_, beyond ? FabricWorld::kRegionBytes : at,
+            ASSERT_EQ(world_.fabric(kA).read(kB, from_b(), beyond ? FabricWorld::kRegionBytes : at,
                                              {kRank0, FabricWorld::kUserRegion, at}, kBytes, 2),
                       Post::kAccepted);
         }
@@ -122,7 +113,6 @@ TEST_F(NetworkFabricTest, ReadsThatFailKeepNobodyWaiting) {
 TEST_F(NetworkFabricTest, PagesThatWereGivenBackAreNotRemembered) {
     world_.share(kA.node, kRank0);
     world_.share(kB.node, kRank1);
-    import_from_b();
     constexpr uint64_t kBytes = FabricWorld::kRegionBytes;
     for (uint32_t round = 1; round <= 8; ++round) {
         if (round % 3 == 0) world_.give_back(kB.node, kRank1);
@@ -138,7 +128,6 @@ TEST_F(NetworkFabricTest, PagesThatWereGivenBackAreNotRemembered) {
 }
 
 TEST_F(NetworkFabricTest, ASuccessorGivesWhatWasAskedOfItsFormerSelf) {
-    import_from_b();
     ASSERT_TRUE(send(kA, kB));
     ASSERT_TRUE(send(kB, kA));
     memset(world_.bytes(kB.node, kRank1), 0x6b, 500000);
@@ -169,7 +158,6 @@ class SentAhead : public NetworkFabricTest {
   protected:
     static constexpr uint64_t kBytes = 300'000, kAt = 400'000;
     void SetUp() override {
-        import_from_b();
         ASSERT_TRUE(send(kA, kB));
         ASSERT_TRUE(send(kB, kA));
         std::byte* const from = world_.bytes(kB.node, kRank1);
@@ -192,7 +180,7 @@ class SentAhead : public NetworkFabricTest {
     }
     void read_part(uint64_t sequence, uint64_t begin, uint64_t end, uint64_t id = 2) {
         const AlongPart part{block(sequence), begin};
-        ASSERT_EQ(world_.fabric(kA).read(region_, begin, {kRank0, FabricWorld::kUserRegion, begin},
+        ASSERT_EQ(world_.fabric(kA).read(kB, from_b(), begin, {kRank0, FabricWorld::kUserRegion, begin},
                                          end - begin, id, &part),
                   Post::kAccepted);
     }

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fabric/described_fabric.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fabric_world.h"
 
@@ -61,6 +62,7 @@ class ShmWorld : public FabricWorld {
         std::string error;
         fabrics_[m.node.value][m.service.value] = ShmFabric::create(std::move(options), &error);
         EXPECT_TRUE(fabrics_[m.node.value][m.service.value]) << error;
+        incarnations_[m.node.value][m.service.value] = incarnation;
     }
     ~ShmWorld() override {
         for (const auto& node : pids_) {
@@ -73,14 +75,20 @@ class ShmWorld : public FabricWorld {
             for (std::byte* region : node) munmap(region, kRegionBytes);
         }
     }
-    Fabric& fabric(ServiceAddress m) override { return *fabrics_[m.node.value][m.service.value]; }
+    // Reads between nodes are by descriptors, unless a world has taken the fabric for a network of its own.
+    Fabric& fabric(ServiceAddress m) override {
+        auto& described = described_[m.node.value][m.service.value];
+        if (!described) {
+            DescribedOptions options;
+            options.memory = memories_[m.node.value];
+            options.self = m;
+            options.incarnation = incarnations_[m.node.value][m.service.value];
+            described = std::make_unique<DescribedFabric>(options, take_fabric(m));
+        }
+        return *described;
+    }
     NodeMemory memory(NodeId node) override { return memories_[node.value]; }
     std::byte* bytes(NodeId node, LocalRank rank) override { return regions_[node.value][rank.value]; }
-    std::vector<std::byte> descriptor(NodeId node, LocalRank rank) override {
-        std::vector<std::byte> out(kProcessSpanBytes);
-        encode_span(span(node.value, rank.value), out.data());
-        return out;
-    }
     // The rank's region can be mapped by others from now on; so far it only could be copied from and to.
     void share(NodeId node, LocalRank rank) {
         RegionEntry& entry = memories_[node.value].region(rank, kUserRegion);
@@ -99,7 +107,8 @@ class ShmWorld : public FabricWorld {
                   0);
     }
     bool staging_only() const override { return staging_only_; }
-    void lose(ServiceAddress m) override { fabrics_[m.node.value][m.service.value].reset(); }
+    void lose(ServiceAddress m) override { described_[m.node.value][m.service.value].reset(); }
+    bool reads_need_turns() const override { return true; }
     const std::vector<NodeAddress>& nodes() const { return nodes_; }
     std::unique_ptr<ShmFabric> take_fabric(ServiceAddress m) {
         return std::move(fabrics_[m.node.value][m.service.value]);
@@ -142,7 +151,9 @@ class ShmWorld : public FabricWorld {
     NodeMemory memories_[kNodes];
     pid_t pids_[kNodes][kRanks] = {};
     std::byte* regions_[kNodes][kRanks] = {};
+    uint32_t incarnations_[kNodes][kServices] = {};
     std::unique_ptr<ShmFabric> fabrics_[kNodes][kServices];
+    std::unique_ptr<DescribedFabric> described_[kNodes][kServices];
 };
 
 }  // namespace longshore::test

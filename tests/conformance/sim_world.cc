@@ -1,5 +1,6 @@
 // The simulator's fabric as a world of the suite: virtual time, which poll() lets pass. Beside it the fabric
 // of one machine (shm_world.h).
+#include "fabric/described_fabric.h"
 #include "shm_world.h"
 #include "sim/fabric.h"
 
@@ -20,26 +21,31 @@ class SimWorld : public FabricWorld {
                                                          kDescriptorBytes, &id));
                 EXPECT_EQ(id, kUserRegion);
             }
+        for (uint16_t n = 0; n < kNodes; ++n)
+            for (uint16_t s = 0; s < kServices; ++s) {
+                DescribedOptions options;
+                options.memory = memory(NodeId{n});
+                options.self = {NodeId{n}, ServiceId{s}};
+                described_[n][s] =
+                    std::make_unique<DescribedFabric>(options, fabrics_->world->fabric(options.self));
+            }
     }
-    Fabric& fabric(ServiceAddress m) override { return fabrics_->world->fabric(m); }
+    Fabric& fabric(ServiceAddress m) override { return *described_[m.node.value][m.service.value]; }
     NodeMemory memory(NodeId node) override { return fabrics_->memory->node(node.value); }
     std::byte* bytes(NodeId node, LocalRank rank) override {
         return fabrics_->memory->pool(at_[node.value][rank.value]);
-    }
-    std::vector<std::byte> descriptor(NodeId node, LocalRank rank) override {
-        const auto* from =
-            reinterpret_cast<const std::byte*>(memory(node).region(rank, kUserRegion).descriptor);
-        return {from, from + kDescriptorBytes};
     }
     bool staging_only() const override { return fabrics_->options.staging_only; }
     void lose(ServiceAddress m) override { fabrics_->world->lose(fabrics_->world->index(m)); }
     uint64_t now_ns() const override { return fabrics_->scheduler->now_ns(); }
     bool has_threads() const override { return false; }
+    bool reads_need_turns() const override { return true; }
 
   private:
     static constexpr uint32_t kDescriptorBytes = 300;
     static constexpr uint64_t kPoolBytes = 2 * kNodes * kRanks * kRegionBytes;
     std::unique_ptr<sim::SimFabrics> fabrics_;
+    std::unique_ptr<DescribedFabric> described_[kNodes][kServices];
     uint64_t at_[kNodes][kRanks] = {};
 };
 

@@ -135,16 +135,14 @@ class TcpHostile : public testing::Test {
         const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3);
         while (std::chrono::steady_clock::now() < end) turn();
     }
+    RegionName from_b() { return world_.name(kB.node, kRank1); }
     // A reads of B as if nothing had happened.
     void expect_service() {
         Fabric& a = world_.fabric(kA);
         memset(world_.bytes(kB.node, kRank1), 0x3d, 300000);
         memset(world_.bytes(kA.node, kRank0), 0, 300000);
-        ASSERT_EQ(a.import_region(kB, world_.name(kB.node, kRank1), world_.descriptor(kB.node, kRank1), 1),
-                  Post::kAccepted);
         FabricEvent event;
-        ASSERT_TRUE(wait_for_event(FabricEvent::Kind::kImported, &event));
-        ASSERT_EQ(a.read(event.region, 0, {kRank0, FabricWorld::kUserRegion, 0}, 300000, 2), Post::kAccepted);
+        ASSERT_EQ(a.read(kB, from_b(), 0, {kRank0, FabricWorld::kUserRegion, 0}, 300000, 2), Post::kAccepted);
         EXPECT_TRUE(wait_for_event(FabricEvent::Kind::kMoved, &event));
         EXPECT_EQ(event.result, MoveResult::kMoved);
         EXPECT_EQ(memcmp(world_.bytes(kA.node, kRank0), world_.bytes(kB.node, kRank1), 300000), 0);
@@ -451,10 +449,7 @@ TEST_F(TcpHostile, MoreBytesThanWereAskedForEndTheConnection) {
     ASSERT_TRUE(shake_hands(data, hello(StreamKind::kData)));
     Fabric& a = world_.fabric(kA);
     FabricEvent event;
-    ASSERT_EQ(a.import_region(kOther, world_.name(kB.node, kRank1), world_.descriptor(kB.node, kRank1), 1),
-              Post::kAccepted);
-    ASSERT_TRUE(wait_for_event(FabricEvent::Kind::kImported, &event));
-    ASSERT_EQ(a.read(event.region, 0, {kRank0, FabricWorld::kUserRegion, 0}, 1000, 2), Post::kAccepted);
+    ASSERT_EQ(a.read(kOther, from_b(), 0, {kRank0, FabricWorld::kUserRegion, 0}, 1000, 2), Post::kAccepted);
     std::byte heard[kTalkBytesMax];
     Talk request;
     ASSERT_TRUE(turn_until([&] {
@@ -481,10 +476,6 @@ TEST_F(TcpHostile, BytesThatComeInPiecesAreAllTaken) {
     say(talk, here());
     Fabric& a = world_.fabric(kA);
     FabricEvent event;
-    ASSERT_EQ(a.import_region(kOther, world_.name(kB.node, kRank1), world_.descriptor(kB.node, kRank1), 1),
-              Post::kAccepted);
-    ASSERT_TRUE(wait_for_event(FabricEvent::Kind::kImported, &event));
-    const ImportHandle region = event.region;
     for (const bool ahead : {true, false}) {
         DataHeader header;
         header.ahead = ahead;
@@ -504,22 +495,24 @@ TEST_F(TcpHostile, BytesThatComeInPiecesAreAllTaken) {
             ASSERT_TRUE(wait_for_event(FabricEvent::Kind::kMessage, &event));
         }
         const AlongPart part{block, 0};
-        ASSERT_EQ(a.read(region, 0, {kRank0, FabricWorld::kUserRegion, 0}, kBytes, 2, ahead ? &part : nullptr),
+        ASSERT_EQ(a.read(kOther, from_b(), 0, {kRank0, FabricWorld::kUserRegion, 0}, kBytes, 2,
+                         ahead ? &part : nullptr),
                   Post::kAccepted);
         std::byte heard[kTalkBytesMax];
         size_t have = 0, at = 0;
         EXPECT_TRUE(ahead || turn_until([&] {
-            have += talk.hear(std::span(heard).subspan(have));
-            while (header.id == 0 && have - at >= kTalkHeaderBytes) {
-                const std::span<const std::byte> rest(heard + at, have - at);
-                const size_t bytes = kTalkHeaderBytes + talk_body_bytes(rest.first<kTalkHeaderBytes>());
-                Talk said;
-                if (bytes > rest.size() || !decode_talk(rest.first(bytes), &said)) break;
-                if (said.kind == TalkKind::kRequest) header.id = said.id;
-                at += bytes;
-            }
-            return header.id != 0;
-        }));
+                        have += talk.hear(std::span(heard).subspan(have));
+                        while (header.id == 0 && have - at >= kTalkHeaderBytes) {
+                            const std::span<const std::byte> rest(heard + at, have - at);
+                            const size_t bytes =
+                                kTalkHeaderBytes + talk_body_bytes(rest.first<kTalkHeaderBytes>());
+                            Talk said;
+                            if (bytes > rest.size() || !decode_talk(rest.first(bytes), &said)) break;
+                            if (said.kind == TalkKind::kRequest) header.id = said.id;
+                            at += bytes;
+                        }
+                        return header.id != 0;
+                    }));
         std::vector<std::byte> all(kDataHeaderBytes + kBytes, std::byte{0x77});
         encode_data(header, std::span<std::byte, kDataHeaderBytes>(all.data(), kDataHeaderBytes));
         const size_t begins[] = {0, all.size() - 20, all.size()};

@@ -22,16 +22,14 @@ class HostFabricTest : public testing::Test {
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
         while (std::chrono::steady_clock::now() < end) {
             FabricEvent event;
+            world_.fabric(kB).poll({&event, 1}, 0);  // it says where its ranks' memory is
             if (world_.fabric(kA).poll({&event, 1}, 1'000'000) == 1 && event.id == id) return event;
         }
         ADD_FAILURE() << "no event of " << id;
         return {};
     }
-    ImportHandle import_from_b() {
-        EXPECT_EQ(world_.fabric(kA).import_region(kB, world_.name(kB.node, kRank1),
-                                                  world_.descriptor(kB.node, kRank1), 77),
-                  Post::kAccepted);
-        return finish(77).region;
+    Post read(uint64_t id) {
+        return world_.fabric(kA).read(kB, world_.name(kB.node, kRank1), 0, kSlot, kBytes, id);
     }
     explicit HostFabricTest(uint64_t agent_limit_ns = HostWorld::kAgentLimitNs) : world_(agent_limit_ns) {}
     HostWorld world_;
@@ -44,8 +42,7 @@ class ImpatientHostFabricTest : public HostFabricTest {
 
 TEST_F(HostFabricTest, FromOneHostToTheOtherByWayOfStaging) {
     for (uint64_t i = 0; i < kBytes; ++i) world_.bytes(kB.node, kRank1)[i] = static_cast<std::byte>(i * 7);
-    const ImportHandle region = import_from_b();
-    ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, 1), Post::kAccepted);
+    ASSERT_EQ(read(1), Post::kAccepted);
     EXPECT_EQ(finish(1).result, MoveResult::kMoved);
     ASSERT_EQ(world_.fabric(kA).copy(kSlot, {kRank0, kUser, 100}, kBytes, 2), Post::kAccepted);
     EXPECT_EQ(finish(2).result, MoveResult::kMoved);
@@ -53,12 +50,11 @@ TEST_F(HostFabricTest, FromOneHostToTheOtherByWayOfStaging) {
 }
 
 TEST_F(HostFabricTest, AnAgentThatGoesFailsWhatIsAskedOfItAlone) {
-    const ImportHandle region = import_from_b();
-    ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, 1), Post::kAccepted);
+    ASSERT_EQ(read(1), Post::kAccepted);
     EXPECT_EQ(finish(1).result, MoveResult::kMoved);
     world_.end_agent(kB.node);
     for (uint64_t id = 2; id < 5; ++id) {
-        ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, id), Post::kAccepted);
+        ASSERT_EQ(read(id), Post::kAccepted);
         EXPECT_EQ(finish(id).result, MoveResult::kFailed) << id;
     }
     EXPECT_NE(world_.fabric(kA).take_problem().find("node 1"), std::string::npos);
@@ -68,8 +64,7 @@ TEST_F(HostFabricTest, AnAgentThatGoesFailsWhatIsAskedOfItAlone) {
 
 // So it is at the end of every job.
 TEST_F(HostFabricTest, NobodyIsToldOfAnAgentThatGoesUntilItIsNeeded) {
-    const ImportHandle region = import_from_b();
-    ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, 1), Post::kAccepted);
+    ASSERT_EQ(read(1), Post::kAccepted);
     EXPECT_EQ(finish(1).result, MoveResult::kMoved);
     world_.end_agent(kB.node);
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
@@ -78,7 +73,7 @@ TEST_F(HostFabricTest, NobodyIsToldOfAnAgentThatGoesUntilItIsNeeded) {
         EXPECT_EQ(world_.fabric(kA).poll({&event, 1}, 1'000'000), 0u);
     EXPECT_EQ(world_.fabric(kA).take_problem(), "");
     for (uint64_t id = 2; id < 4; ++id) {
-        ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, id), Post::kAccepted);
+        ASSERT_EQ(read(id), Post::kAccepted);
         EXPECT_EQ(finish(id).result, MoveResult::kFailed);
         const bool told = world_.fabric(kA).take_problem().find("node 1") != std::string::npos;
         EXPECT_EQ(told, id == 2) << "once";
@@ -87,13 +82,11 @@ TEST_F(HostFabricTest, NobodyIsToldOfAnAgentThatGoesUntilItIsNeeded) {
 
 // Only where the network needs the agent's help (TCP): with RDMA nobody would notice.
 TEST_F(ImpatientHostFabricTest, AnAgentThatHelpsNoMoreIsLostWithinTheLimit) {
-    const ImportHandle region = import_from_b();
-    ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, 1), Post::kAccepted);
+    ASSERT_EQ(read(1), Post::kAccepted);
     ASSERT_EQ(finish(1).result, MoveResult::kMoved);
     world_.stop_agent(kB.node);
     const auto begin = std::chrono::steady_clock::now();
-    for (uint64_t id = 2; id < 5; ++id)
-        ASSERT_EQ(world_.fabric(kA).read(region, 0, kSlot, kBytes, id), Post::kAccepted);
+    for (uint64_t id = 2; id < 5; ++id) ASSERT_EQ(read(id), Post::kAccepted);
     for (uint64_t id = 2; id < 5; ++id) EXPECT_EQ(finish(id).result, MoveResult::kFailed) << id;
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
 }
@@ -108,10 +101,22 @@ TEST_F(HostFabricTest, ARegionOfAnotherNodeIsNotItsRanks) {
     ASSERT_EQ(world_.fabric(kA).copy(kSlot, {kRank0, kUser, 0}, kBytes, 1), Post::kAccepted);
     EXPECT_EQ(finish(1).result, MoveResult::kFailed);
     EXPECT_EQ(world_.bytes(kB.node, kRank0)[17], std::byte{0x11});
-    ASSERT_EQ(world_.fabric(kA).import_region(kB, world_.name(kB.node, kRank1),
-                                              world_.descriptor(kA.node, kRank1), 2),
+    HostFabric& host = world_.host_fabric(kA);
+    ASSERT_EQ(host.import_region(kB, world_.name(kB.node, kRank1), world_.descriptor(kA.node, kRank1), 2),
               Post::kAccepted);
-    EXPECT_FALSE(finish(2).ok);
+    FabricEvent imported;
+    ASSERT_EQ(host.poll({&imported, 1}, 0), 1u);
+    EXPECT_EQ(imported.kind, FabricEvent::Kind::kImported);
+    EXPECT_EQ(imported.region, 0u);
+}
+
+TEST_F(HostFabricTest, ImportOfNonsenseFails) {
+    const std::vector<std::byte> nonsense(300, std::byte{0x77});
+    HostFabric& host = world_.host_fabric(kA);
+    ASSERT_EQ(host.import_region(kB, world_.name(kB.node, kRank1), nonsense, 2), Post::kAccepted);
+    FabricEvent imported;
+    ASSERT_EQ(host.poll({&imported, 1}, 0), 1u);
+    EXPECT_EQ(imported.region, 0u);
 }
 
 TEST_F(HostFabricTest, DescriptorsAreRefusedUnlessWhole) {

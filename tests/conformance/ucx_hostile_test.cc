@@ -66,17 +66,14 @@ class Hostile : public testing::Test {
         ASSERT_TRUE(
             stranger_->offer(endpoint_, encode_packet(packet, header), std::span(piece_).first(bytes), 1));
     }
+    RegionName from_b() { return world_.name(kB.node, kRank1); }
     // A reads of B as if nothing had happened.
     void expect_service() {
         Fabric& a = world_.fabric(kA);
         memset(world_.bytes(kB.node, kRank1), 0x3d, 300000);
         memset(world_.bytes(kA.node, kRank0), 0, 300000);
-        ASSERT_EQ(a.import_region(kB, world_.name(kB.node, kRank1), world_.descriptor(kB.node, kRank1), 1),
-                  Post::kAccepted);
         FabricEvent event;
-        ASSERT_EQ(a.poll({&event, 1}, 0), 1u);
-        ASSERT_TRUE(event.ok);
-        ASSERT_EQ(a.read(event.region, 0, {kRank0, FabricWorld::kUserRegion, 0}, 300000, 2), Post::kAccepted);
+        ASSERT_EQ(a.read(kB, from_b(), 0, {kRank0, FabricWorld::kUserRegion, 0}, 300000, 2), Post::kAccepted);
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
         bool moved = false;
         while (!moved && std::chrono::steady_clock::now() < end) {
@@ -163,12 +160,9 @@ TEST_F(Hostile, AnOfferThatNobodyAskedForIsDeclined) {
 
 TEST_F(Hostile, AnOfferOfMoreThanWasAskedForIsNotTaken) {
     Fabric& a = world_.fabric(kA);
-    ASSERT_EQ(a.import_region(kOther, world_.name(kB.node, kRank1), world_.descriptor(kB.node, kRank1), 1),
-              Post::kAccepted);
     FabricEvent event;
-    ASSERT_EQ(a.poll({&event, 1}, 0), 1u);
     memset(world_.bytes(kA.node, kRank0), 0, FabricWorld::kRegionBytes);
-    ASSERT_EQ(a.read(event.region, 0, {kRank0, FabricWorld::kUserRegion, 0}, 100000, 2), Post::kAccepted);
+    ASSERT_EQ(a.read(kOther, from_b(), 0, {kRank0, FabricWorld::kUserRegion, 0}, 100000, 2), Post::kAccepted);
     const uint64_t first_read = uint64_t{1} << 32;
     offer(first_read, 200000);
     EXPECT_TRUE(turn_until_refused(0));

@@ -59,6 +59,7 @@ Cluster::Cluster(const Shape& shape) : shape_(shape) {
         }
         group_data_ = std::max(group_data_, node.memory.group(group()).data_bytes);
         node.clock_ns.resize(shape.services);
+        node.reading.resize(shape.services);
         const std::vector<uint16_t> services(node_count, static_cast<uint16_t>(shape.services));
         for (uint16_t s = 0; s < shape.services; ++s) {
             WakeSet wake;
@@ -68,9 +69,6 @@ Cluster::Cluster(const Shape& shape) : shape_(shape) {
             node.services.back()->set_peers(services);
             node.staging.emplace_back(uint64_t{shape_.service_limits.staging_slots} *
                                       shape_.service_limits.staging_slot_bytes);
-            if (node.staging.back().empty()) continue;
-            const uint8_t* at = node.staging.back().data();
-            node.services.back()->set_staging_descriptor(std::as_bytes(std::span(&at, 1)));
         }
     }
 }
@@ -81,8 +79,6 @@ MemoryRef Cluster::add_region(uint32_t rank, void* base, uint64_t bytes) {
     const RegionId id{static_cast<uint32_t>(regions.size())};
     RegionEntry& entry = node.memory.region(places_[rank].local, id);
     entry.bytes = bytes;
-    memcpy(entry.descriptor, &base, sizeof(base));
-    entry.descriptor_bytes = sizeof(base);
     entry.generation.store(1);
     regions.push_back(static_cast<uint8_t*>(base));
     return {places_[rank].local, id, 0};
@@ -93,11 +89,25 @@ uint8_t* Cluster::address(Node& node, uint32_t s, const MemoryRef& at) {
     return node.regions[at.rank.value][at.region.value] + at.offset;
 }
 
+uint8_t* Cluster::address(ServiceAddress owner, const RegionName& name, uint64_t offset) {
+    Node& node = *nodes_[owner.node.value];
+    if (name.rank == kStaging) return node.staging[name.region.value].data() + offset;
+    return node.regions[name.rank.value][name.region.value] + offset;
+}
+
 PostResult Cluster::post(uint32_t rank, OperationArguments arguments, RecordId* record) {
     WakeSet wake;
     arguments.group = group();
     arguments.rank = Rank{rank};
     return places_[rank].engine->post(arguments, true, record, &wake);
+}
+
+void Cluster::finish_read(uint32_t n, uint32_t s, const Action& a, WakeSet* wake) {
+    Node& node = *nodes_[n];
+    move(address(node, s, a.to), address(a.peer, a.name, a.offset), a.bytes);
+    ++reads_between_nodes;
+    bytes_between_nodes += a.bytes;
+    node.services[s]->finish_read(a.id, MoveResult::kMoved, wake);
 }
 
 bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
@@ -115,8 +125,12 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
             node.inbox.push_back(std::move(frame));
         }
     }
+    auto& reading = node.reading[s];
+    for (auto& [turns, read] : reading) --turns;
+    for (; !reading.empty() && reading.front().first == 0; reading.pop_front())
+        finish_read(n, s, reading.front().second, &wake);
     Action a;
-    if (!engine.next(&a, &wake)) return busy;
+    if (!engine.next(&a, &wake)) return busy || !reading.empty();
     uint64_t bytes = 0;
     switch (a.kind) {
         case Action::Kind::kCopy:
@@ -126,11 +140,12 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
             engine.finish_copy(a.copy, MoveResult::kMoved, &wake);
             break;
         case Action::Kind::kRead:
-            move(address(node, s, a.to), reinterpret_cast<uint8_t*>(a.region) + a.offset, a.bytes);
             bytes = a.bytes;
-            ++reads_between_nodes;
-            bytes_between_nodes += a.bytes;
-            engine.finish_read(a.id, MoveResult::kMoved, &wake);
+            if (shape_.read_turns != 0) {
+                reading.emplace_back(shape_.read_turns, a);
+            } else {
+                finish_read(n, s, a, &wake);
+            }
             break;
         case Action::Kind::kMove:
             move(address(node, s, a.to), address(node, s, a.from), a.bytes);
@@ -148,14 +163,7 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
             nodes_[a.peer.node.value]->inbox.emplace_back(
                 a.peer.service.value, std::vector<std::byte>(a.data.begin(), a.data.end()));
             break;
-        case Action::Kind::kImport: {
-            uint8_t* base = nullptr;
-            memcpy(&base, a.data.data(), sizeof(base));
-            engine.finish_import(a.id, reinterpret_cast<ImportHandle>(base), true, &wake);
-            break;
-        }
         case Action::Kind::kSendAlong:
-        case Action::Kind::kForget:
             break;
     }
     bytes_moved += bytes;
@@ -171,8 +179,7 @@ void Cluster::count(ServiceAddress from, ServiceAddress to, std::span<const std:
     bool control = true;
     while (reader.next(&message) == FrameReader::Result::kMessage) {
         requests += message.kind == MessageKind::kAgain;
-        control = control && message.kind != MessageKind::kSmallBlock &&
-                  message.kind != MessageKind::kRegion && message.kind != MessageKind::kRegionRequest;
+        control = control && message.kind != MessageKind::kSmallBlock;
     }
     control_sent[from] += control;
     control_received[to] += control;

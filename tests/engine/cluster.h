@@ -23,7 +23,8 @@ class Cluster {
         ServiceLimits service_limits;
         bool cooperative = true;
         bool run_services = true;
-        bool move_bytes = true;  // else only the engine's part is done: memory need not be there
+        uint32_t read_turns = 0;  // of its service process, that a read between nodes takes
+        bool move_bytes = true;   // else only the engine's part is done: memory need not be there
     };
     explicit Cluster(const Shape& shape);
 
@@ -58,7 +59,7 @@ class Cluster {
     uint64_t reads_between_nodes = 0, bytes_between_nodes = 0;
     uint64_t bytes_moved = 0;  // by service processes
     uint64_t requests = 0;     // to be told of a block again
-    // Frames without blocks or descriptors of regions in them, by who sends and who gets them.
+    // Frames without blocks in them, by who sends and who gets them.
     std::map<ServiceAddress, uint64_t> control_sent, control_received;
 
   private:
@@ -71,6 +72,7 @@ class Cluster {
         std::vector<std::unique_ptr<ServiceEngine>> services;
         std::vector<uint64_t> clock_ns;                                 // of each
         std::vector<std::vector<uint8_t>> staging;                      // of each
+        std::vector<std::deque<std::pair<uint32_t, Action>>> reading;   // of each: turns left, what
         std::deque<std::pair<uint32_t, std::vector<std::byte>>> inbox;  // service, frame
     };
     struct Place {
@@ -79,7 +81,9 @@ class Cluster {
         std::unique_ptr<RankEngine> engine;
     };
     uint8_t* address(Node& node, uint32_t service, const MemoryRef& at);
+    uint8_t* address(ServiceAddress owner, const RegionName& name, uint64_t offset);
     bool turn_of_service(uint32_t node, uint32_t s);
+    void finish_read(uint32_t node, uint32_t s, const Action& read, WakeSet* wake);
     void move(uint8_t* to, const void* from, uint64_t bytes) const;
     void count(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame);
 

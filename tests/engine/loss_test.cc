@@ -25,9 +25,9 @@ std::vector<std::byte> row_frame(ServiceAddress origin, uint32_t source, uint64_
     return {frame.begin(), frame.end()};
 }
 
-// The region that a lost service process told of is asked for again, of another one of its node, before the
-// first request has gone out: one request, and a list that still hangs together.
-TEST(Loss, RegionAskedForTwiceIsOnTheListOnce) {
+// Of what two service processes of a node tell, one of them is lost while it is being read: that read's end
+// says why, and what the other one has told is read of that one.
+TEST(Loss, AReadThatEndsWithItsOwnerSaysSo) {
     Cluster::Shape shape;
     shape.ranks_of_node = {1, 2};
     shape.services = 2;
@@ -37,29 +37,31 @@ TEST(Loss, RegionAskedForTwiceIsOnTheListOnce) {
     a.sequence = 1;
     a.send = c.add_region(0, send, sizeof send);
     a.recv = c.add_region(0, recv, sizeof recv);
-    a.send_block_bytes = a.recv_block_bytes = 100;
+    a.send_block_bytes = a.recv_block_bytes = 50;
     RecordId record;
     ASSERT_EQ(c.post(0, a, &record), PostResult::kPosted);
 
     ServiceEngine& engine = c.service(0, 0);
     WakeSet wake;
     const ServiceAddress lost{NodeId{1}, ServiceId{0}}, other{NodeId{1}, ServiceId{1}};
-    engine.on_frame(row_frame(lost, 1, 100), &wake);
-    engine.on_peer_lost(lost, &wake);
-    engine.on_frame(row_frame(other, 2, 100), &wake);
-    uint32_t requests = 0;
+    engine.on_frame(row_frame(lost, 1, 50), &wake);
+    engine.on_frame(row_frame(other, 2, 50), &wake);
+    std::vector<Action> reads;
     Action action;
     for (int i = 0; i < 100 && engine.next(&action, &wake); ++i) {
         if (action.kind == Action::Kind::kCopy) engine.finish_copy(action.copy, MoveResult::kMoved, &wake);
-        if (action.kind != Action::Kind::kSend) continue;
-        FrameReader reader;
-        FrameHeader header;
-        Message m;
-        ASSERT_TRUE(reader.start(action.data, &header));
-        while (reader.next(&m) == FrameReader::Result::kMessage)
-            requests += m.kind == MessageKind::kRegionRequest;
+        if (action.kind == Action::Kind::kRead) reads.push_back(action);
     }
-    EXPECT_EQ(requests, 1u);
+    ASSERT_EQ(reads.size(), 2u);
+    for (const Action& read : reads) {
+        const RegionName name{LocalRank{static_cast<uint16_t>(read.peer == lost ? 0 : 1)}, RegionId{1}, 1};
+        EXPECT_EQ(read.name, name);
+    }
+    EXPECT_NE(reads[0].peer, reads[1].peer);
+    engine.on_peer_lost(lost, &wake);
+    for (const Action& read : reads)
+        engine.finish_read(read.id, read.peer == lost ? MoveResult::kFailed : MoveResult::kMoved, &wake);
+    EXPECT_EQ(c.rank(0).error(record), OperationError::kServiceLost);
 }
 
 }  // namespace

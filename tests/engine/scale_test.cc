@@ -88,8 +88,8 @@ TEST_P(Scale, ControlMessagesGrowWithTheNodes) {
         cluster_.control_received.clear();
         run(sequence);
         const uint64_t sent = most(cluster_.control_sent), received = most(cluster_.control_received);
-        if (sequence == 1) continue;  // in which regions are asked for, one by one
         EXPECT_LE(sent + received, 4 * c.nodes * c.services + c.ranks);
+        if (sequence == 1) continue;  // the second is as any later one
         EXPECT_EQ(sent, c.sent);
         EXPECT_EQ(received, c.received);
     }
@@ -100,14 +100,14 @@ INSTANTIATE_TEST_SUITE_P(Cases, Scale,
                          testing::Values(ScaleCase{"alltoall_4x4", 4, 4, 1, kAll, 6, 6},
                                          ScaleCase{"alltoall_8x8", 8, 8, 1, kAll, 14, 14},
                                          ScaleCase{"alltoall_16x8", 16, 8, 1, kAll, 30, 30},
-                                         ScaleCase{"alltoall_32x4", 32, 4, 1, kAll, 62, 62},
-                                         ScaleCase{"alltoall_8x8_2", 8, 8, 2, kAll, 28, 26},
+                                         ScaleCase{"alltoall_32x4", 32, 4, 1, kAll, 62, 60},
+                                         ScaleCase{"alltoall_8x8_2", 8, 8, 2, kAll, 28, 28},
                                          ScaleCase{"alltoall_2x70", 2, 70, 1, kAll, 3, 3},
                                          ScaleCase{"alltoallv_2x70", 2, 70, 1, kAllv, 7, 7},
                                          ScaleCase{"alltoallv_8x8", 8, 8, 1, kAllv, 14, 14},
-                                         ScaleCase{"alltoallv_32x4", 32, 4, 1, kAllv, 62, 62},
-                                         ScaleCase{"allgather_8x8", 8, 8, 1, kGather, 13, 12},
-                                         ScaleCase{"allgather_32x4", 32, 4, 1, kGather, 62, 61}),
+                                         ScaleCase{"alltoallv_32x4", 32, 4, 1, kAllv, 62, 60},
+                                         ScaleCase{"allgather_8x8", 8, 8, 1, kGather, 13, 13},
+                                         ScaleCase{"allgather_32x4", 32, 4, 1, kGather, 62, 59}),
                          [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -82,11 +82,6 @@ void add_frame(Prng& r, std::vector<uint8_t>* out) {
             if (!add_rows(r, m, source, destination, bytes, &writer)) break;
             continue;
         }
-        m.region = {r.chance(400) ? kStaging : LocalRank(static_cast<uint16_t>(number(r))),
-                    RegionId{static_cast<uint32_t>(number(r))},
-                    static_cast<uint32_t>(number(r)),
-                    {}};
-        if (m.kind == MessageKind::kRegion) m.region.descriptor = {eager, r.below(320)};
         m.relayed.operation = operation;
         m.relayed.source = source;
         m.relayed.origin = header.sender;

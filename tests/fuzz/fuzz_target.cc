@@ -39,7 +39,6 @@ struct Node {
         service_limits.group_size_max = 8;
         service_limits.reads_queued_max = 4;
         service_limits.rows_max = 4;
-        service_limits.imports_max = 4;
         service_limits.staging_slots = 3;
         service_limits.sends_along = true;
         bytes = allocate(NodeLayout::of(limits).total_bytes);
@@ -109,16 +108,11 @@ bool run_engine(ServiceEngine& engine, const Node& node, uint32_t slot_bytes, ui
                 if (!node.has(a.to, a.bytes, slot_bytes)) abort();
                 engine.finish_read(a.id, *actions % 7 ? MoveResult::kMoved : MoveResult::kFailed, wake);
                 break;
-            case Action::Kind::kImport:
-                engine.finish_import(a.id, 1, *actions % 3 != 0, wake);
-                break;
             case Action::Kind::kSend:
                 if (a.data.size() > kFrameBytesMax) abort();
                 break;
             case Action::Kind::kSendAlong:
                 if (!node.has({a.name.rank, a.name.region, a.offset}, a.bytes, slot_bytes)) abort();
-                break;
-            case Action::Kind::kForget:
                 break;
         }
     }
@@ -165,8 +159,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ServiceEngine engine(node.service_block, memory, ServiceId{0}, 2, limits, &wake);
     const uint16_t counts[] = {2, 2, 2};
     engine.set_peers(counts);
-    const std::byte descriptor[8] = {};
-    engine.set_staging_descriptor(descriptor);
     bool ended = false;
     for (uint32_t actions = 0, frames = 0;;) {
         if (!run_engine(engine, node, limits.staging_slot_bytes, &actions, &wake)) return 0;

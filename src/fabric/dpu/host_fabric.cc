@@ -10,9 +10,8 @@
 
 namespace longshore {
 namespace {
-constexpr ImportHandle kOnHost = ImportHandle{1} << 63;  // a handle of our own
-constexpr size_t kKeysMax = 1024;                        // of an agent, kept for the next use
-constexpr size_t kAliasesMax = 4096;                     // likewise, of all ranks of the node
+constexpr size_t kKeysMax = 1024;     // of an agent, kept for the next use
+constexpr size_t kAliasesMax = 4096;  // likewise, of all ranks of the node
 constexpr int kStepsPerTurn = 64;
 }  // namespace
 
@@ -233,17 +232,19 @@ Post HostFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes
 
 Post HostFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
                       const AlongPart*) {
-    if ((from & kOnHost) == 0) return inner_->read(from, offset, to, bytes, id);
-    const HostRegion* const region = imports_.find(from & ~kOnHost);
-    if (region != nullptr && bytes == 0) return end(id, MoveResult::kMoved);
+    const Import* const import = imports_.find(from);
+    if (import == nullptr) return end(id, MoveResult::kFailed);
+    if (!import->on_host) return inner_->read(import->owner, import->name, offset, to, bytes, id);
+    if (bytes == 0) return end(id, MoveResult::kMoved);
+    const HostRegion& region = import->region;
     const Place target = find(to, bytes);
-    if (region == nullptr || !target.ok || (!options_.aliases && to.rank != kStaging) ||
-        offset > region->bytes || bytes > region->bytes - offset)
+    if (!target.ok || (!options_.aliases && to.rank != kStaging) || offset > region.bytes ||
+        bytes > region.bytes - offset)
         return end(id, MoveResult::kFailed);
     if (target.here) {
-        get(*region, region->address + offset, target.bytes, id);
+        get(region, region.address + offset, target.bytes, id);
     } else {
-        get_to_host(*region, region->address + offset, target, bytes, id);
+        get_to_host(region, region.address + offset, target, bytes, id);
     }
     return Post::kAccepted;
 }
@@ -259,21 +260,16 @@ Post HostFabric::write(std::span<const std::byte> from, const MemoryRef& to, uin
 
 Post HostFabric::import_region(ServiceAddress owner, const RegionName& name,
                                std::span<const std::byte> descriptor, uint64_t id) {
-    HostRegion region;
-    if (!decode_host_region(descriptor, &region)) return inner_->import_region(owner, name, descriptor, id);
-    region.exported = {};  // it is for its own node's
-    const bool known = region.node == owner.node && owner.node.value < agents_.size();
-    const ImportHandle handle = known ? imports_.add(region) : 0;
-    done_.push_back(FabricEvent::imported(id, handle != 0 ? handle | kOnHost : 0));
+    Import import;
+    import.on_host = decode_host_region(descriptor, &import.region);
+    import.region.exported = {};  // it is for its own node's
+    import.owner = owner;
+    import.name = name;
+    ProcessSpan of_service;
+    const bool known = import.on_host ? import.region.node == owner.node && owner.node.value < agents_.size()
+                                      : decode_span(descriptor, &of_service);
+    done_.push_back(FabricEvent::imported(id, known ? imports_.add(import) : 0));
     return Post::kAccepted;
-}
-
-void HostFabric::forget_region(ImportHandle region) {
-    if ((region & kOnHost) != 0) {
-        imports_.forget(region & ~kOnHost);
-    } else {
-        inner_->forget_region(region);
-    }
 }
 
 // --- turns

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "fabric/dpu/host_region.h"
-#include "fabric/fabric.h"
 #include "fabric/import_table.h"
+#include "fabric/importing_fabric.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fabric/ucx/worker.h"
 
@@ -32,7 +32,7 @@ struct HostOptions {
     uint64_t limit_ns = 5'000'000'000;
 };
 
-class HostFabric : public Fabric, private UcxWorker::Listener {
+class HostFabric : public ImportingFabric, private UcxWorker::Listener {
   public:
     // `inner`: between members; it ends in `local`, which has the staging memory and lives as long. Null on
     // failure; `error` says why.
@@ -48,10 +48,10 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
     Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
               const AlongPart* part = nullptr) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override;
-    std::span<const std::byte> staging_descriptor() const override { return inner_->staging_descriptor(); }
+    std::span<const std::byte> staging_descriptor() const override { return local_->staging_descriptor(); }
     Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
                        uint64_t id) override;
-    void forget_region(ImportHandle region) override;
+    void forget_region(ImportHandle region) override { imports_.forget(region); }
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
     void wake(const WakeSet& sleepers) override { inner_->wake(sleepers); }
     FabricCounters counters() const override;
@@ -86,6 +86,14 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
         Key* key = nullptr;
         Alias* alias = nullptr;
         std::unique_ptr<Bounce> bounce;
+    };
+    // Of another node: memory of a rank on its host, or what the service process there has itself (a rank's
+    // arena, staging memory), which the inner fabric reads by its name.
+    struct Import {
+        bool on_host = false;
+        HostRegion region;
+        ServiceAddress owner;
+        RegionName name;
     };
     // Where bytes are: here, or on a host.
     struct Place {
@@ -132,7 +140,7 @@ class HostFabric : public Fabric, private UcxWorker::Listener {
     ShmFabric* local_;
     std::unique_ptr<UcxWorker> worker_;
     std::vector<Agent> agents_;
-    ImportTable<HostRegion> imports_;
+    ImportTable<Import> imports_;
     // By rank, region and its generation: an alias is of memory as it was opened once.
     std::map<std::tuple<uint16_t, uint32_t, uint32_t>, Alias> aliases_;
     std::vector<Move> moves_;

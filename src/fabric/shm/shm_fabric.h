@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/ring.h"
-#include "fabric/fabric.h"
 #include "fabric/import_table.h"
+#include "fabric/importing_fabric.h"
 #include "fabric/shm/doorbell.h"
 #include "fabric/shm/node_copier.h"
 #include "fabric/shm/socket.h"
@@ -38,7 +38,7 @@ struct ShmFabricOptions {
     bool staging_only = false;   // nothing goes from one rank's memory into another's
 };
 
-class ShmFabric : public Fabric {
+class ShmFabric : public ImportingFabric {
   public:
     // Null on failure; `error` says why.
     static std::unique_ptr<ShmFabric> create(ShmFabricOptions options, std::string* error);

@@ -6,21 +6,21 @@ namespace longshore {
 
 // --- Reads that are asked for here.
 
-Post TcpFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
-                     const AlongPart* part) {
-    const Import* const import = imports_.find(from);
+Post TcpFabric::read(ServiceAddress owner, const RegionName& region, uint64_t offset, const MemoryRef& to,
+                     uint64_t bytes, uint64_t id, const AlongPart* part) {
+    Peer* const known = find(owner);
     const bool around = options_.staging_only && bytes != 0 && to.rank != kStaging;
-    if (import == nullptr || around || bytes > PendingReads::kBytesMax) {
+    if (known == nullptr || around || bytes > PendingReads::kBytesMax) {
         complete(id, MoveResult::kFailed);
         return Post::kAccepted;
     }
-    Peer& peer = *find(import->owner);
+    Peer& peer = *known;
     if (is_lost(peer) || bytes == 0) {
         complete(id, bytes == 0 ? MoveResult::kMoved : MoveResult::kFailed);
         return Post::kAccepted;
     }
     if (reads_.full()) return Post::kAgain;
-    const uint32_t at = reads_.add(import->owner, import->name, offset, to, bytes, id);
+    const uint32_t at = reads_.add(owner, region, offset, to, bytes, id);
     if (part != nullptr && peer.coming.take(at, *part)) {
         mark(peer);  // it may be to be told
         return Post::kAccepted;

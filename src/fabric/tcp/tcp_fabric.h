@@ -41,18 +41,14 @@ class TcpFabric : public Fabric, private Connections::Owner {
               uint64_t working_set = 0) override {
         return local_->copy(from, to, bytes, id, working_set);
     }
-    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
-              const AlongPart* part = nullptr) override;
+    Post read(ServiceAddress owner, const RegionName& region, uint64_t offset, const MemoryRef& to,
+              uint64_t bytes, uint64_t id, const AlongPart* part = nullptr) override;
     bool sends_along() const override { return !options_.staging_only; }
     void send_along(ServiceAddress to, const BlockName& block, const RegionName& region, uint64_t offset,
                     uint64_t bytes) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override {
         return local_->write(from, to, id);
     }
-    std::span<const std::byte> staging_descriptor() const override { return local_->staging_descriptor(); }
-    Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
-                       uint64_t id) override;
-    void forget_region(ImportHandle region) override { imports_.forget(region); }
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
     void wake(const WakeSet& sleepers) override { local_->wake(sleepers); }
     FabricCounters counters() const override;
@@ -60,10 +56,6 @@ class TcpFabric : public Fabric, private Connections::Owner {
 
   private:
     struct Peer;
-    struct Import {
-        ServiceAddress owner;
-        RegionName name;
-    };
     struct Frame {
         ServiceAddress from;
         std::vector<std::byte> bytes;
@@ -116,7 +108,6 @@ class TcpFabric : public Fabric, private Connections::Owner {
     std::deque<Frame> frames_;            // to be handed out
     std::vector<Frame> handed_out_;       // by the last poll
     std::deque<FabricEvent> done_;
-    ImportTable<Import> imports_;
     Reads reads_;
     uint64_t turned_ns_ = 0;
 };

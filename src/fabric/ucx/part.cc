@@ -1,4 +1,5 @@
 // longshore-ucx.so: what of UCX a service process loads, and an agent.
+#include "fabric/described_fabric.h"
 #include "fabric/dpu/host_fabric.h"
 #include "fabric/network.h"
 #include "fabric/ucx/ucx_fabric.h"
@@ -19,10 +20,16 @@ class UcxNetwork : public Network {
         host.limit_ns = options.limit_ns;
         host.aliases = options.aliases;
         ShmFabric* const last = local.get();
+        DescribedOptions described;
+        described.memory = options.memory;
+        described.self = options.self;
+        described.incarnation = options.incarnation;
         std::unique_ptr<Fabric> between =
             UcxFabric::create(std::move(options), std::move(end_), std::move(local), error);
         if (!between || host.agents.empty()) return between;
-        return HostFabric::create(std::move(host), std::move(between), last, error);
+        auto to_hosts = HostFabric::create(std::move(host), std::move(between), last, error);
+        if (!to_hosts) return nullptr;
+        return std::make_unique<DescribedFabric>(described, std::move(to_hosts));
     }
 
   private:

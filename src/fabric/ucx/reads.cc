@@ -12,21 +12,21 @@ constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies
 
 // --- this side reads
 
-Post UcxFabric::read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
-                     const AlongPart*) {
-    const Import* const import = imports_.find(from);
+Post UcxFabric::read(ServiceAddress owner, const RegionName& region, uint64_t offset, const MemoryRef& to,
+                     uint64_t bytes, uint64_t id, const AlongPart*) {
+    Peer* const known = find(owner);
     const bool around = options_.staging_only && bytes != 0 && to.rank != kStaging;
-    if (import == nullptr || around || bytes > PendingReads::kBytesMax) {
+    if (known == nullptr || around || bytes > PendingReads::kBytesMax) {
         complete(id, MoveResult::kFailed);
         return Post::kAccepted;
     }
-    Peer& peer = *find(import->owner);
+    Peer& peer = *known;
     if (peer.state == Peer::State::kLost || bytes == 0) {
         complete(id, bytes == 0 ? MoveResult::kMoved : MoveResult::kFailed);
         return Post::kAccepted;
     }
     if (reads_.full()) return Post::kAgain;
-    const uint32_t at = reads_.add(import->owner, import->name, offset, to, bytes, id);
+    const uint32_t at = reads_.add(owner, region, offset, to, bytes, id);
     if (peer.state == Peer::State::kNone) connect(peer);
     request(at);
     return Post::kAccepted;

@@ -87,14 +87,6 @@ Post UcxFabric::send(ServiceAddress to, std::span<const std::byte> message) {
     return Post::kAccepted;
 }
 
-Post UcxFabric::import_region(ServiceAddress owner, const RegionName& name,
-                              std::span<const std::byte> descriptor, uint64_t id) {
-    ProcessSpan span;
-    const bool known = decode_span(descriptor, &span) && find(owner) != nullptr;
-    done_.push_back(FabricEvent::imported(id, known ? imports_.add({owner, name}) : 0));
-    return Post::kAccepted;
-}
-
 void UcxFabric::complete(uint64_t id, MoveResult result) {
     done_.push_back(FabricEvent::moved(id, result));
 }

@@ -50,15 +50,11 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
               uint64_t working_set = 0) override {
         return local_->copy(from, to, bytes, id, working_set);
     }
-    Post read(ImportHandle from, uint64_t offset, const MemoryRef& to, uint64_t bytes, uint64_t id,
-              const AlongPart* part = nullptr) override;
+    Post read(ServiceAddress owner, const RegionName& region, uint64_t offset, const MemoryRef& to,
+              uint64_t bytes, uint64_t id, const AlongPart* part = nullptr) override;
     Post write(std::span<const std::byte> from, const MemoryRef& to, uint64_t id) override {
         return local_->write(from, to, id);
     }
-    std::span<const std::byte> staging_descriptor() const override { return local_->staging_descriptor(); }
-    Post import_region(ServiceAddress owner, const RegionName& name, std::span<const std::byte> descriptor,
-                       uint64_t id) override;
-    void forget_region(ImportHandle region) override { imports_.forget(region); }
     size_t poll(std::span<FabricEvent> events, uint64_t wait_ns) override;
     void wake(const WakeSet& sleepers) override { local_->wake(sleepers); }
     FabricCounters counters() const override;
@@ -68,10 +64,6 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     struct Peer;
     struct Request;
     struct Taking;
-    struct Import {
-        ServiceAddress owner;
-        RegionName name;
-    };
     struct Frame {
         ServiceAddress from;
         std::vector<std::byte> bytes;
@@ -144,7 +136,6 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     std::deque<Frame> frames_;       // to be handed out
     std::vector<Frame> handed_out_;  // by the last poll
     std::deque<FabricEvent> done_;
-    ImportTable<Import> imports_;
     PendingReads reads_;
     std::vector<Taking> takings_;
     std::vector<uint32_t> free_takings_;
