@@ -172,10 +172,11 @@ WorldOptions WorldOptions::large_world() {
     o.claims_bytes = 65536;
     o.arena_bytes = 131072;
     o.watches = 32;
-    o.held = 64;
+    o.held = 1024;  // a row of each rank, as jobs have room for: else most are told again and again
     o.queued = 2048;
     o.eager = 16;
     o.imports = 1024;
+    o.reads = 64;
     o.block_bytes_max = 8;
     o.eager_bytes = 64;
     o.blocking = 0;

@@ -207,7 +207,8 @@ void ServiceActor::step() {
             }
             slot.sleeping.store(0);
         }
-        if (!take_events()) return;
+        // Several actions to a poll, as in the service loop.
+        if ((i == 0 || fabric.arrived()) && !take_events()) return;
         if (kept_) {
             if (!carry_out(*kept_)) return again(world_.options.step_ns * 4);
             kept_.reset();
@@ -225,6 +226,11 @@ void ServiceActor::step() {
             if (fabric.arrived() || fabric_->busy()) return again(world_.options.step_ns);
             asleep_ = true;  // its own completion wakes it
             return;
+        }
+        if (!has && fabric_->busy()) {  // what was asked for meanwhile goes out
+            if (!take_events()) return;
+            if (fabric_->busy()) return again(world_.options.step_ns * 4);
+            continue;
         }
         if (!has) {
             falling_asleep_ = true;
