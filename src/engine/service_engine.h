@@ -145,10 +145,9 @@ class ServiceEngine {
     // Nothing watched, queued, held or in flight.
     bool idle() const;
 
-    struct State;  // the inside: engine/service_state.h
-
   private:
-    State* s_ = nullptr;
+    struct Parts;  // engine/service/parts.h
+    Parts* parts_ = nullptr;
     ServiceCounters counters_;
 };
 
