@@ -54,10 +54,10 @@ class Balance {
     Operations& operations_;
     Watches& watches_;
     ReadQueue& queue_;
-    uint64_t run_bytes_ = 0;              // moved since there was nothing to do
-    uint64_t ask_at_ = 0, ring_at_ = 0;   // when others are to be asked for help next, or even woken for it
-    uint32_t help_events_ = 0;            // the doorbell's count when there was nothing to help with
-    bool help_over_ = false;              // ... if so
+    uint64_t run_bytes_ = 0;             // moved since there was nothing to do
+    uint64_t ask_at_ = 0, ring_at_ = 0;  // when others are to be asked for help next, or even woken for it
+    uint32_t help_events_ = 0;           // the doorbell's count when there was nothing to help with
+    bool help_over_ = false;             // ... if so
 };
 
 }  // namespace longshore

@@ -57,8 +57,8 @@ class NodeCopies final : public Follower {
     Operations& operations_;
     Watches& watches_;
     Mover mover_{context_.memory, context_.worker};
-    Lap* laps_ = nullptr;      // by watch
-    List* landed_ = nullptr;   // by operation
+    Lap* laps_ = nullptr;     // by watch
+    List* landed_ = nullptr;  // by operation
     Pool<Landed> pool_;
     bool yields_ = false;
     bool yielded_ = false;  // in the present round over the operations

@@ -14,6 +14,7 @@ void Outbox::carve(Carver& c) {
     letters_ = c.filled<Letter>(peers_.count(), {});
     frames_ = c.take<std::byte>((uint64_t{peers_.count()} + 1) * context_.limits.frame_bytes);
     c.pool(&alongs_, kAlongsMax);
+    pending_ = c.filled<uint64_t>((peers_.count() + 63) / 64, 0);
 }
 
 FrameWriter& Outbox::frame_to(ServiceAddress to) {
@@ -24,7 +25,7 @@ FrameWriter& Outbox::frame_to(ServiceAddress to) {
         l.frame.start(frames_ + uint64_t{at} * context_.limits.frame_bytes, context_.limits.frame_bytes,
                       {.sender = context_.here(), .incarnation = context_.incarnation});
     }
-    pending_ = true;
+    set_bit(pending_, at);
     return l.frame;
 }
 
@@ -39,8 +40,7 @@ bool Outbox::add(ServiceAddress to, const Message& m) {
 uint32_t Outbox::add_row(ServiceAddress to, MessageKind kind, const Told& told, const Row& row,
                          std::span<const BlockSpan> spans) {
     if (!peers_.known(to)) return 0;
-    if (peers_.is_lost(to))
-        return row.form == Row::Form::kSpans ? static_cast<uint32_t>(spans.size()) : 1;
+    if (peers_.is_lost(to)) return row.form == Row::Form::kSpans ? static_cast<uint32_t>(spans.size()) : 1;
     const uint32_t written = frame_to(to).add_row(kind, told, row, spans);
     full_ |= written == 0;
     return written;
@@ -48,7 +48,7 @@ uint32_t Outbox::add_row(ServiceAddress to, MessageKind kind, const Told& told, 
 
 void Outbox::greet(ServiceAddress to) {
     letters_[peers_.index(to)].greet = true;
-    pending_ = true;
+    set_bit(pending_, peers_.index(to));
 }
 
 void Outbox::drop(ServiceAddress to) {
@@ -90,17 +90,20 @@ bool Outbox::is_due() {
 }
 
 bool Outbox::next(Action* out) {
-    if (!pending_) return false;
     if (next_along(out)) return true;  // before the frame that tells of it
     const uint32_t n = peers_.count();
-    for (uint32_t i = 0; i < n; ++i) {
-        const uint32_t at = (round_ + i) % n;
+    for (;;) {
+        uint32_t at = next_bit(pending_, n, round_);
+        if (at == n) at = next_bit(pending_, n, 0);
+        if (at == n) return false;
+        round_ = at + 1;
         Letter& l = letters_[at];
         if (l.greet) {
             Message hello;
             hello.kind = MessageKind::kHello;
             l.greet = !add(peers_.address(at), hello);
         }
+        if (!l.greet) clear_bit(pending_, at);
         if (!l.open || l.frame.empty()) continue;
         *out = Action{};
         out->kind = Action::Kind::kSend;
@@ -112,11 +115,8 @@ bool Outbox::next(Action* out) {
         memcpy(sending, frame.data(), frame.size());
         out->data = {sending, frame.size()};
         l.open = false;
-        round_ = at + 1;
         return true;
     }
-    pending_ = false;
-    return false;
 }
 
 }  // namespace longshore

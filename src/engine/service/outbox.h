@@ -59,8 +59,8 @@ class Outbox {
     std::byte* frames_ = nullptr;  // [peers][frame_bytes], and one more: the one being sent
     Pool<Along> alongs_;
     List due_alongs_;
-    uint32_t round_ = 0;        // the peer to look at first
-    bool pending_ = false;      // there may be something to send
+    uint64_t* pending_ = nullptr;  // a bit per peer: it is to be greeted, or a frame has been begun
+    uint32_t round_ = 0;           // the peer to look at first
     bool full_ = false;         // somebody had to stop for want of room
     uint32_t since_frame_ = 0;  // actions since frames went first
 };

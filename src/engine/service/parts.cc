@@ -155,8 +155,8 @@ void ServiceEngine::Parts::post_read(const TakenChunk& taken, Action* out) {
     out->bytes = taken.bytes;
     if (q.small != kNone) {
         out->kind = Action::Kind::kWrite;
-        out->data = small.bytes(q.small).subspan(static_cast<size_t>(taken.offset),
-                                                 static_cast<size_t>(taken.bytes));
+        out->data =
+            small.bytes(q.small).subspan(static_cast<size_t>(taken.offset), static_cast<size_t>(taken.bytes));
         return;
     }
     out->kind = Action::Kind::kRead;

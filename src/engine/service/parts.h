@@ -51,8 +51,7 @@ struct ServiceEngine::Parts final : public Follower {
     NodeCopies copies{context, operations, watches};
     ReadQueue queue{context, peers, operations, watches, rows, small, acknowledger, copies};
     SharedRows shared{context, groups, peers, outbox, operations, watches, rows, small, queue};
-    Arrivals arrivals{context, groups,       peers, operations, watches, rows,
-                      small,   acknowledger, queue, shared};
+    Arrivals arrivals{context, groups, peers, operations, watches, rows, small, acknowledger, queue, shared};
     Reads reads{context};
     Staging staging{context, watches, queue};
     RelayIntake intake{context, peers, outbox, watches, queue, staging};

@@ -119,5 +119,14 @@ inline void set_bit(uint64_t* bits, uint32_t i) {
 inline void clear_bit(uint64_t* bits, uint32_t i) {
     bits[i / 64] &= ~(uint64_t{1} << (i % 64));
 }
+// The first bit of `count` that is set, from `from` on; `count` if there is none.
+inline uint32_t next_bit(const uint64_t* bits, uint32_t count, uint32_t from) {
+    while (from < count) {
+        const uint64_t rest = bits[from / 64] >> (from % 64);
+        if (rest != 0) return from + static_cast<uint32_t>(__builtin_ctzll(rest));
+        from = (from | 63) + 1;
+    }
+    return count;
+}
 
 }  // namespace longshore

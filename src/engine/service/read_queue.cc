@@ -28,8 +28,7 @@ void ReadQueue::follow(BlockFollower* f) {
 }
 
 bool ReadQueue::wants_more(uint32_t operation) const {
-    return tasks_[operation].ready.count < kReadyMax &&
-           tasks_[operation].queued < kQueueShare * pool_.room();
+    return tasks_[operation].ready.count < kReadyMax && tasks_[operation].queued < kQueueShare * pool_.room();
 }
 
 ReadQueue::Queued ReadQueue::add(uint32_t i, const RemoteBlock& block, uint32_t row, WakeSet* wake) {
@@ -178,8 +177,7 @@ void ReadQueue::chunk_over(uint32_t i, WakeSet* wake) {
 
 void ReadQueue::give_back(const TakenChunk& taken) {
     QueuedRead& q = pool_[taken.queued];
-    settle_chunk(*context_.memory.at<Atomic<ChunkWord>>(taken.claim_offset), q.generation,
-                 ChunkState::kFree);
+    settle_chunk(*context_.memory.at<Atomic<ChunkWord>>(taken.claim_offset), q.generation, ChunkState::kFree);
     --q.in_flight;
     if (q.row != kNone) acknowledger_.count_in_flight(rows_[q.row].batch, -1);
     q.chunk = 0;

@@ -35,10 +35,10 @@ struct QueuedRead {
     uint32_t chunk = 0;  // to look at next
     uint32_t in_flight = 0;
     bool failed = false;
-    bool cancelled = false;  // its operation is over already, its watch gone
-    bool lent = false;       // another service process has been told of it, too
+    bool cancelled = false;   // its operation is over already, its watch gone
+    bool lent = false;        // another service process has been told of it, too
     bool is_relayed = false;  // between service processes: not to be lent
-    uint32_t small = kNone;  // the block itself, where it came before its row
+    uint32_t small = kNone;   // the block itself, where it came before its row
 };
 
 // A chunk of a queued block that has been claimed for us.
@@ -132,7 +132,7 @@ class ReadQueue final : public Follower {
     BlockFollower* followers_[2] = {};
     Pool<QueuedRead> pool_;
     List stalled_, cancelled_;
-    Task* tasks_ = nullptr;           // by operation
+    Task* tasks_ = nullptr;          // by operation
     uint32_t* queued_of_ = nullptr;  // by watch: blocks of it in the queue
 };
 

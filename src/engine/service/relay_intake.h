@@ -77,7 +77,7 @@ class RelayIntake final : public BlockFollower {
     Staging& staging_;
     Pool<Intake> pool_;
     Pool<Offered> offered_;
-    List offers_;                       // to be taken, or over
+    List offers_;                     // to be taken, or over
     uint32_t* offered_of_ = nullptr;  // by staged move: what it fetches
     uint32_t ticket_count_ = 0;
 };

@@ -16,8 +16,8 @@ namespace longshore {
 
 class RelayOffers final : public BlockFollower {
   public:
-    RelayOffers(const ServiceContext& context, Groups& groups, Peers& peers, Outbox& outbox,
-                Watches& watches, Rows& rows, ReadQueue& queue, Staging& staging)
+    RelayOffers(const ServiceContext& context, Groups& groups, Peers& peers, Outbox& outbox, Watches& watches,
+                Rows& rows, ReadQueue& queue, Staging& staging)
         : context_(context),
           groups_(groups),
           peers_(peers),
@@ -101,7 +101,7 @@ class RelayOffers final : public BlockFollower {
     List waiting_;  // wants
     Pool<Pass> passes_;
     List due_passes_;
-    Readers* readers_ = nullptr;    // by staged move
+    Readers* readers_ = nullptr;   // by staged move
     uint32_t* read_by_ = nullptr;  // by peer: slots that it may read
     uint32_t kept_ = 0;            // slots that somebody may read
 };

@@ -1,7 +1,7 @@
 // Where a node stands in a broadcast from service process to service process (paper S1: binomial tree for few
 // chunks, scatter and allgather for many): the nodes of the group in order of their ids, beginning with the
-// source's. Few chunks go down the tree; many are scattered, and each goes round a ring from the node that has
-// read it.
+// source's. Few chunks go down the tree; many are scattered, and each goes round a ring from the node that
+// has read it.
 #pragma once
 
 #include "engine/service/read_queue.h"

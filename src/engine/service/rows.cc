@@ -26,8 +26,7 @@ uint32_t& Rows::bucket_of(const OperationId& operation, Rank source) const {
 
 uint32_t Rows::find(const OperationId& operation, Rank source) const {
     uint32_t i = bucket_of(operation, source);
-    while (i != kNone &&
-           (pool_[i].row.source != source || operations_[pool_[i].operation].id != operation))
+    while (i != kNone && (pool_[i].row.source != source || operations_[pool_[i].operation].id != operation))
         i = pool_[i].chain;
     return i;
 }

@@ -62,7 +62,8 @@ class Rows final : public Follower {
     bool add_part(uint32_t row, const Row& part);
     // All of it is here: the last of its operation.
     void complete(uint32_t row);
-    // The block of a row that is for one rank: `own_index` among those of this service process. 0 bytes: none.
+    // The block of a row that is for one rank: `own_index` among those of this service process. 0 bytes:
+    // none.
     BlockSpan block_in(uint32_t row, Rank rank, uint32_t own_index) const;
     // Its name and place, for a destination.
     RemoteBlock remote_block(uint32_t row, const BlockSpan& span, uint32_t destination) const;

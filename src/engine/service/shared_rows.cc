@@ -108,7 +108,8 @@ bool SharedRows::place_row(uint32_t i, WakeSet* wake) {
     if (w == kNone) return false;
     ReadQueue::Queued queued = ReadQueue::Queued::kOver;
     if (watches_[w].seen.group == slot && watches_[w].seen.sequence == id.sequence)
-        queued = queue_.add(w, rows_.remote_block(i, {r.row.offset, r.row.bytes}, r.row.destination), i, wake);
+        queued =
+            queue_.add(w, rows_.remote_block(i, {r.row.offset, r.row.bytes}, r.row.destination), i, wake);
     if (queued == ReadQueue::Queued::kNoRoom) return false;
     stop_waiting(context_, r);
     if (queued != ReadQueue::Queued::kQueued) rows_.block_over(i, queued == ReadQueue::Queued::kFailed);

@@ -59,7 +59,7 @@ class SharedRows final : public Follower {
     Rows& rows_;
     SmallBlocks& small_;
     ReadQueue& queue_;
-    Waits* waits_ = nullptr;   // by operation
+    Waits* waits_ = nullptr;    // by operation
     uint32_t waiting_ = kNone;  // operations
     uint32_t round_ = 0;        // of the choice of readers
     bool blocked_ = false;

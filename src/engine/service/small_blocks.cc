@@ -54,9 +54,8 @@ void SmallBlocks::drop_from(uint32_t* link, Goes goes) {
 }
 
 void SmallBlocks::drop(const OperationId& operation, Rank source) {
-    drop_from(&bucket_of(operation, source), [&](const Entry& e) {
-        return e.name.operation == operation && e.name.source == source;
-    });
+    drop_from(&bucket_of(operation, source),
+              [&](const Entry& e) { return e.name.operation == operation && e.name.source == source; });
 }
 
 void SmallBlocks::drop_of(ServiceAddress origin) {

@@ -7,7 +7,9 @@ namespace longshore {
 
 class Spans {
   public:
-    void carve(Carver& c, uint32_t rows_max) { c.pool(&chunks_, 2 * rows_max + kRanksPerNodeMax / kPerChunk); }
+    void carve(Carver& c, uint32_t rows_max) {
+        c.pool(&chunks_, 2 * rows_max + kRanksPerNodeMax / kPerChunk);
+    }
     // Adds the spans of a part of a row behind those of the parts before. False: no room, or they are not
     // well formed.
     bool append(uint32_t* first, const Row& part) {

@@ -154,8 +154,7 @@ void Staging::release(uint32_t id) {
 
 Staging::View Staging::view(uint32_t id) const {
     const Move& m = pool_[id];
-    return {m.taken.queued, m.taken.chunk, m.serial, m.taken.offset, m.copy.bytes,
-            m.fetched && m.done == 0};
+    return {m.taken.queued, m.taken.chunk, m.serial, m.taken.offset, m.copy.bytes, m.fetched && m.done == 0};
 }
 
 void Staging::settle_target(Move& m, MoveResult result, WakeSet* wake) {

@@ -223,8 +223,7 @@ bool Teller::draft_row(uint32_t i, uint32_t peer, Draft* out) {
         row.generation = memory.region(w.local, row.region).generation.load(std::memory_order_acquire);
     if (!watches_.still(w)) return false;
     if (given.with_bytes == 0) return true;
-    const bool small_ones =
-        row.region == kArenaRegion && only.bytes <= context_.limits.eager_bytes;
+    const bool small_ones = row.region == kArenaRegion && only.bytes <= context_.limits.eager_bytes;
     row.along = !small_ones && outbox_.room_along() >= given.with_bytes && goes_along(i, out->to);
     if (shared || given.with_bytes == 1) {
         row.form = Row::Form::kOne;

@@ -3,10 +3,9 @@
 // that enter later are told of when they do. A record says who has acknowledged, so that whoever starts anew
 // tells what has not been.
 //
-// Keeps: for each watch the peers that are to be told of it, and how far small blocks and long rows have come.
-// Promises: what the receiver has not acknowledged is told (again) when it asks (retell), and, where ticks
-// repeat, after a while.
-// Asks: Watches and Operations for who has entered, Outbox for room, Peers.
+// Keeps: for each watch the peers that are to be told of it, and how far small blocks and long rows have
+// come. Promises: what the receiver has not acknowledged is told (again) when it asks (retell), and, where
+// ticks repeat, after a while. Asks: Watches and Operations for who has entered, Outbox for room, Peers.
 #pragma once
 
 #include "engine/service/outbox.h"

@@ -59,14 +59,13 @@ uint32_t Watches::watch(LocalRank local, RecordId record, WakeSet* wake) {
     w.several_nodes = group.local_count != group.size;
     if (w.is_told()) {
         const auto served = members_served(memory, group, context_.self);
-        w.own_index = static_cast<uint32_t>(
-            std::lower_bound(served.begin(), served.end(), seen.rank.value) - served.begin());
+        w.own_index = static_cast<uint32_t>(std::lower_bound(served.begin(), served.end(), seen.rank.value) -
+                                            served.begin());
     }
     index = i + 1;
     ++count_;
     if (i >= end_) end_ = i + 1;
-    w.operation =
-        operations_.open({GroupId{group.id.load(std::memory_order_acquire)}, seen.sequence});
+    w.operation = operations_.open({GroupId{group.id.load(std::memory_order_acquire)}, seen.sequence});
     operations_.join(w.operation, i, own,
                      Geometry(memory, memory.record(local, record), local).incoming_bytes(seen.size));
     for (Follower* f : followers_.each()) f->watch_began(i, wake);
@@ -134,7 +133,8 @@ void Watches::tell_completions() {
         if (!w.used || w.completed || !still(w)) continue;
         if (!Completion(context_.memory, w.local, w.record, w.seen).all(&w.done) || !still(w)) continue;
         w.completed = true;
-        context_.memory.record(w.local, w.record).completed.store(w.seen.generation, std::memory_order_release);
+        context_.memory.record(w.local, w.record)
+            .completed.store(w.seen.generation, std::memory_order_release);
     }
 }
 
