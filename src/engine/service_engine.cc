@@ -92,6 +92,7 @@ struct ServiceLayout {
         t.services_of = c.take<uint16_t>(l.nodes_max);
         t.group_cache = c.take<typename State::CachedGroup>(kGroupCacheSize);
         t.frames = c.take<std::byte>((peers + 1) * l.frame_bytes);
+        t.unsent = c.take<uint64_t>(t.words);
         if (base == nullptr) return c.used();
 
         for (uint32_t i = 0; i < t.share_bucket_count; ++i) t.share_buckets[i] = kNone;
@@ -102,6 +103,7 @@ struct ServiceLayout {
         for (uint64_t i = 0; i < peers; ++i) new (&t.peers[i]) Peer;
         for (uint32_t i = 0; i < l.nodes_max; ++i) t.services_of[i] = 1;
         memset(t.watch_of, 0, uint64_t{node.ranks_max} * node.records_max * sizeof(uint32_t));
+        memset(t.unsent, 0, t.words * sizeof(uint64_t));
         memset(t.group_cache, 0, kGroupCacheSize * sizeof(typename State::CachedGroup));
         return c.used();
     }
@@ -142,7 +144,9 @@ void ServiceEngine::set_peers(std::span<const uint16_t> services_of_node) {
         // The first says nothing to nobody in particular: connections are made when they are needed.
         for (uint16_t i = 0; i < services_of_node[n]; ++i) {
             const ServiceAddress a{NodeId{static_cast<uint16_t>(n)}, ServiceId{i}};
-            if (a != s_->here()) s_->peer(a).hello_due = true;
+            if (a == s_->here()) continue;
+            s_->peer(a).hello_due = true;
+            set_bit(s_->unsent, s_->index_of(a));
         }
     }
     s_->frames_pending = true;
@@ -164,10 +168,10 @@ FrameWriter& ServiceEngine::State::frame_to(ServiceAddress to) {
     Peer& p = peer(to);
     if (!p.open) {
         p.open = true;
-        const uint64_t at = to.node.value * limits.services_per_node_max + to.service.value;
-        p.frame.start(frames + at * limits.frame_bytes, limits.frame_bytes,
+        p.frame.start(frames + uint64_t{index_of(to)} * limits.frame_bytes, limits.frame_bytes,
                       {.sender = here(), .incarnation = incarnation});
     }
+    set_bit(unsent, index_of(to));
     frames_pending = true;
     return p.frame;
 }
@@ -193,13 +197,18 @@ bool ServiceEngine::State::next_frame(Action* out) {
     if (!frames_pending) return false;
     if (next_along(out)) return true;  // before the frame that tells of it
     const uint32_t n = limits.nodes_max * limits.services_per_node_max;
-    for (uint32_t i = 0; i < n; ++i) {
-        const uint32_t at = (flush_round + i) % n;
+    for (;;) {
+        uint32_t at = next_bit(unsent, n, flush_round);
+        if (at == n) at = next_bit(unsent, n, 0);
+        if (at == n) break;
+        flush_round = at + 1;
+        clear_bit(unsent, at);
         Peer& p = peers[at];
         if (p.hello_due) {
             Message hello;
             hello.kind = MessageKind::kHello;
             p.hello_due = !add(address(at), hello);
+            if (!p.hello_due) clear_bit(unsent, at);
         }
         if (!p.open || p.frame.empty()) continue;
         *out = Action{};
@@ -212,7 +221,6 @@ bool ServiceEngine::State::next_frame(Action* out) {
         memcpy(sending, frame.data(), frame.size());
         out->data = {sending, frame.size()};
         p.open = false;
-        flush_round = at + 1;
         return true;
     }
     frames_pending = false;

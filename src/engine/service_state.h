@@ -464,6 +464,7 @@ struct ServiceEngine::State {
     Peer* peers;            // [nodes_max][services_per_node_max]
     uint16_t* services_of;  // [nodes_max]
     uint32_t flush_round = 0;
+    uint64_t* unsent;  // [words]: peers with a frame that has been begun, or to be greeted
     bool frames_pending = false;
     bool frame_full = false;   // somebody had to stop for want of room
     uint32_t since_frame = 0;  // actions since the last one
@@ -479,8 +480,9 @@ struct ServiceEngine::State {
     CachedGroup* group_cache;  // direct mapped
 
     // --- service_engine.cc
-    Peer& peer(ServiceAddress a) const {
-        return peers[a.node.value * limits.services_per_node_max + a.service.value];
+    Peer& peer(ServiceAddress a) const { return peers[index_of(a)]; }
+    uint32_t index_of(ServiceAddress a) const {
+        return a.node.value * limits.services_per_node_max + a.service.value;
     }
     bool known(ServiceAddress a) const {
         return a.node.value < limits.nodes_max && a.service.value < limits.services_per_node_max;
@@ -691,6 +693,16 @@ inline void set_bit(uint64_t* bits, uint32_t i) {
 }
 inline void clear_bit(uint64_t* bits, uint32_t i) {
     bits[i / 64] &= ~(uint64_t{1} << (i % 64));
+}
+
+// The first bit of `count` that is set, from `from` on; `count` if there is none.
+inline uint32_t next_bit(const uint64_t* bits, uint32_t count, uint32_t from) {
+    while (from < count) {
+        const uint64_t rest = bits[from / 64] >> (from % 64);
+        if (rest != 0) return from + static_cast<uint32_t>(__builtin_ctzll(rest));
+        from = (from | 63) + 1;
+    }
+    return count;
 }
 
 }  // namespace longshore
