@@ -2,9 +2,10 @@
 // among real ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 
-#include "sim/scale/world.h"
+#include "sim/scale/report.h"
 
 namespace longshore::scale {
 namespace {
@@ -92,6 +93,102 @@ INSTANTIATE_TEST_SUITE_P(
                     ModelCase{"staggered_alltoallv_2", 2, kAllv, 65536, Entry::kStaggered},
                     ModelCase{"staggered_allgatherv_2", 2, kGatherv, 65536, Entry::kStaggered}),
     [](const auto& one) { return std::string(one.param.name); });
+
+// --- what an operation costs
+
+struct CostCase {
+    const char* name;
+    Collective collective;
+    uint64_t block_bytes;
+    uint64_t sent, received;           // control messages
+    uint64_t node_bytes, group_bytes;  // touched by a rank's post; of the group
+    uint64_t service_bytes_max;
+};
+
+void PrintTo(const CostCase& c, std::ostream* out) {
+    *out << c.name;
+}
+
+class ScaleCost : public testing::TestWithParam<CostCase> {};
+
+// Exact: whoever changes how nodes talk, or what lies in a node's memory, changes these numbers knowingly.
+TEST_P(ScaleCost, MessagesAndMemoryAt64Nodes) {
+    Shape s;
+    s.nodes = 64;
+    s.ranks = 8;
+    s.collective = GetParam().collective;
+    s.block_bytes = GetParam().block_bytes;
+    const Measured m = measure(s, 3);
+    EXPECT_EQ(m.sent.control(), GetParam().sent);
+    EXPECT_EQ(m.received.control(), GetParam().received);
+    EXPECT_EQ(m.rows_dropped, 0u);
+    EXPECT_EQ(m.node_bytes_of_a_rank, GetParam().node_bytes);
+    EXPECT_EQ(m.group_bytes, GetParam().group_bytes);
+    EXPECT_LE(m.service_bytes, GetParam().service_bytes_max);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, ScaleCost,
+    testing::Values(CostCase{"alltoall_64K", kAll, 65536, 126, 126, 12288, 42560, 1'400'000},
+                    CostCase{"alltoallv_64K", kAllv, 65536, 126, 126, 32768, 42560, 1'500'000},
+                    CostCase{"alltoallv_1K", kAllv, 1024, 126, 126, 32768, 42560, 1'500'000},
+                    CostCase{"allgatherv_64K", kGatherv, 65536, 126, 126, 24576, 42560, 1'000'000},
+                    CostCase{"allgatherv_1K", kGatherv, 1024, 188, 188, 24576, 42560, 1'300'000},
+                    CostCase{"bcast_64K", kBcast, 65536, 63, 63, 8192, 42560, 1'000'000},
+                    CostCase{"bcast_1K", kBcast, 1024, 63, 63, 8192, 42560, 1'000'000}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+// --- time, only where no sanitizer and no emulator takes most of it
+
+struct Least {
+    double per_block, per_peer;
+};
+
+Least least(Collective collective, uint32_t nodes, uint32_t ranks, uint32_t services) {
+    Shape s;
+    s.nodes = nodes;
+    s.ranks = ranks;
+    s.services = services;
+    s.collective = collective;
+    s.block_bytes = 65536;
+    const Measured m = measure(s, 9);
+    const double pairs = static_cast<double>(m.peers) * ranks * (ranks / services);
+    return {m.least_ns / pairs, m.least_ns / static_cast<double>(m.peers)};
+}
+
+// Others on the machine make either of the two slower: the best of some tries counts.
+template <class F>
+double best_of(F&& measure_once, double enough) {
+    double best = measure_once();
+    for (int tries = 1; tries < 5 && best > enough; ++tries) best = std::min(best, measure_once());
+    return best;
+}
+
+// What it was when this was written; a fifth more fails.
+constexpr double kSlack = 1.2;
+
+TEST(ScaleTime, PerBlockDoesNotGrowWithTheNodes) {
+    for (const Collective c : {kAll, kAllv, kGatherv}) {
+        const double enough = 1.06 * kSlack;
+        const double ratio =
+            best_of([&] { return least(c, 256, 8, 1).per_block / least(c, 16, 8, 1).per_block; }, enough);
+        EXPECT_LE(ratio, enough) << rules_of(c).name;
+    }
+}
+
+TEST(ScaleTime, PerPeerDoesNotGrowWithThePeers) {
+    const double enough = 1.10 * kSlack;
+    const double ratio =
+        best_of([&] { return least(kAll, 512, 4, 4).per_peer / least(kAll, 64, 4, 4).per_peer; }, enough);
+    EXPECT_LE(ratio, enough);
+}
+
+// The goals are 200 ns and 2 us; slower machines than the one they were set on may take twice as long.
+TEST(ScaleTime, GoalsWithRoom) {
+    EXPECT_LE(best_of([&] { return least(kAll, 64, 32, 1).per_block; }, 400), 400);
+    EXPECT_LE(best_of([&] { return least(kAll, 256, 1, 1).per_peer; }, 4000), 4000);
+    EXPECT_LE(best_of([&] { return least(kBcast, 256, 32, 1).per_peer; }, 4000), 4000);
+}
 
 }  // namespace
 }  // namespace longshore::scale
