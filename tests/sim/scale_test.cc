@@ -152,8 +152,8 @@ Least least(Collective collective, uint32_t nodes, uint32_t ranks, uint32_t serv
     s.collective = collective;
     s.block_bytes = 65536;
     const Measured m = measure(s, 9);
-    const double pairs = static_cast<double>(m.peers) * ranks * (ranks / services);
-    return {m.least_ns / pairs, m.least_ns / static_cast<double>(m.peers)};
+    return {m.least_ns / static_cast<double>(std::max<uint64_t>(m.pairs(), 1)),
+            m.least_ns / static_cast<double>(m.peers)};
 }
 
 // Others on the machine make either of the two slower: the best of some tries counts.

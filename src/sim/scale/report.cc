@@ -25,6 +25,11 @@ uint64_t Measured::regions() const {
            received.of(MessageKind::kRegionRequest) + received.of(MessageKind::kRegion);
 }
 
+uint64_t Measured::pairs() const {
+    if (rules_of(shape.collective).givers == Who::kRoot) return 0;  // the root is a rank of this node
+    return uint64_t{shape.nodes - 1} * shape.ranks * (shape.ranks / shape.services);
+}
+
 const char* name_of(Entry entry) {
     static constexpr const char* kNames[] = {"together", "staggered", "last"};
     return kNames[static_cast<size_t>(entry)];
@@ -62,7 +67,7 @@ Measured measure(const Shape& shape, uint32_t operations) {
     const ServiceResult& s = median.service;
     m.sent = s.sent;
     m.received = s.received;
-    m.blocks = s.reads;
+    m.reads = s.reads;
     m.copies = s.copies;
     m.imports = s.imports;
     m.rounds = median.rounds;
@@ -83,7 +88,7 @@ Measured measure(const Shape& shape, uint32_t operations) {
 
 void print_head() {
     printf("%-11s %7s %6s %5s %3s %-9s %-8s %8s %7s %8s %8s %9s %8s %8s %8s %7s %7s %6s\n", "collective",
-           "block B", "nodes", "ranks", "SPs", "entry", "pace", "control", "regions", "frames", "blocks",
+           "block B", "nodes", "ranks", "SPs", "entry", "pace", "control", "regions", "frames", "reads",
            "engine ms", "ns/block", "us/peer", "SP MB", "B/rank", "group MB", "post us");
 }
 
@@ -95,7 +100,7 @@ void print_line(const Measured& m) {
         m.shape.nodes, m.shape.ranks, m.shape.services, name_of(m.shape.entry), name_of(m.shape.pace),
         static_cast<unsigned long long>(m.control()), static_cast<unsigned long long>(m.regions()),
         static_cast<unsigned long long>(m.sent.frames + m.received.frames),
-        static_cast<unsigned long long>(m.blocks), m.engine_ns / kMega, m.ns_per_block(),
+        static_cast<unsigned long long>(m.reads), m.engine_ns / kMega, m.ns_per_block(),
         m.ns_per_peer() / 1000, static_cast<double>(m.service_bytes) / kMega,
         static_cast<double>(m.node_bytes_of_a_rank) / m.shape.size(),
         static_cast<double>(m.group_bytes) / kMega, m.post_ns / 1000);
@@ -116,17 +121,18 @@ void write_json(FILE* file, const Measured& m) {
     write_counts(file, "received", m.received);
     fprintf(
         file,
-        ", \"control\": %llu, \"regions\": %llu, \"blocks\": %llu, \"peers\": %llu, \"copies\": %llu, "
+        ", \"control\": %llu, \"regions\": %llu, \"reads\": %llu, \"pairs\": %llu, \"peers\": %llu, "
+        "\"copies\": %llu, "
         "\"imports\": %llu, \"rows_dropped\": %llu, \"rounds\": %llu, \"engine_ns\": %.0f, "
         "\"engine_least_ns\": %.0f, \"engine_most_ns\": %.0f, \"next_ns\": %.0f, \"on_frame_ns\": %.0f, "
         "\"finish_ns\": %.0f, \"post_ns\": %.0f, \"service_bytes\": %llu, \"service_bytes_mapped\": %llu, "
         "\"node_bytes_of_a_rank\": %llu, \"group_bytes\": %llu}\n",
         static_cast<unsigned long long>(m.control()), static_cast<unsigned long long>(m.regions()),
-        static_cast<unsigned long long>(m.blocks), static_cast<unsigned long long>(m.peers),
-        static_cast<unsigned long long>(m.copies), static_cast<unsigned long long>(m.imports),
-        static_cast<unsigned long long>(m.rows_dropped), static_cast<unsigned long long>(m.rounds),
-        m.engine_ns, m.least_ns, m.most_ns, m.next_ns, m.on_frame_ns, m.finish_ns, m.post_ns,
-        static_cast<unsigned long long>(m.service_bytes),
+        static_cast<unsigned long long>(m.reads), static_cast<unsigned long long>(m.pairs()),
+        static_cast<unsigned long long>(m.peers), static_cast<unsigned long long>(m.copies),
+        static_cast<unsigned long long>(m.imports), static_cast<unsigned long long>(m.rows_dropped),
+        static_cast<unsigned long long>(m.rounds), m.engine_ns, m.least_ns, m.most_ns, m.next_ns,
+        m.on_frame_ns, m.finish_ns, m.post_ns, static_cast<unsigned long long>(m.service_bytes),
         static_cast<unsigned long long>(m.service_bytes_mapped),
         static_cast<unsigned long long>(m.node_bytes_of_a_rank),
         static_cast<unsigned long long>(m.group_bytes));

@@ -13,12 +13,6 @@ World::World(const Shape& shape) : shape_(shape), workload_(shape), model_(shape
         nodes_.push_back(std::make_unique<RealNode>(shape_, workload_, NodeId{static_cast<uint16_t>(n)}));
 }
 
-uint64_t World::blocks_from_elsewhere() const {
-    const uint64_t sources = uint64_t{shape_.nodes - 1} * shape_.ranks;
-    if (workload_.is_rooted()) return 0;  // the root is a rank of node 0
-    return workload_.rules().is_shared ? sources : sources * shape_.ranks;
-}
-
 // Ranks whose time has come.
 void World::enter(uint64_t round) {
     if (shape_.entry == Entry::kLast && !model_.has_told()) return;

@@ -32,8 +32,6 @@ class World {
 
     const RealNode& node(uint32_t n) const { return *nodes_[n]; }
     const Shape& shape() const { return shape_; }
-    // Blocks of other nodes' ranks that are read by all service processes of a node together.
-    uint64_t blocks_from_elsewhere() const;
 
   private:
     void enter(uint64_t round);
