@@ -28,7 +28,7 @@ packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help compatibility deps mpis ucx ucx-aarch64 build test test-main test-asan test-tsan campaigns test-mutants test-mpi test-kill \
-    test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz demo venv man format clean
+    test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz scale demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -107,7 +107,7 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 	    --output-log build/$*/ctest.log
 
 # What 'make test' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
-campaigns: test-mpi test-kill test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 ## all the test-... below, one after the other
+campaigns: test-mpi test-kill test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 scale ## all the test-... below, one after the other
 
 test-mpi: build ## the MPI programs in every shape of a job, with each MPI
 	$(quiet)for flavour in openmpi mpich; do \
@@ -123,6 +123,17 @@ test-sim: build ## the simulator's random worlds (SEEDS=100000)
 	$(quiet)build/bin/longshore-sim --seeds $(or $(SEEDS),100000) --jobs $(J)
 	$(quiet)build/bin/longshore-sim --slow-link --no-floors --seeds $(or $(SEEDS),100000) --jobs $(J)
 	$(quiet)build/bin/longshore-sim --any-order --no-floors --seeds $(or $(SEEDS),100000) --jobs $(J)
+
+scale: build ## what the engine costs one node of a job of up to 1,024, the others modelled, with pictures (docs/scale.md)
+	$(quiet)$(MAKE) --no-print-directory venv
+	$(quiet)run() { echo "== longshore-scale $${*:2}"; build/bin/longshore-scale --json build/scale-$$1.json "$${@:2}"; }; \
+	run nodes && \
+	run ranks --nodes 64,256,1024 --ranks 1,8 && \
+	run staggered --nodes 64,1024 --entry staggered --sizes 65536 && \
+	run early --nodes 64,1024 --pace early --entry together,last --sizes 65536 && \
+	run services --nodes 64,1024 --services 2,4 --sizes 65536
+	$(quiet)python=build/venv/bin/python; [[ -x $$python ]] || python=python3; \
+	$$python src/sim/scale/pictures.py build/scale-{nodes,ranks}.json -o docs/images
 
 test-dpu: build ## jobs that a DPU carries, where the DPU is this machine: all programs, with each MPI
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 setsid --wait python3 tests/dpu/test_dpu.py

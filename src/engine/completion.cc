@@ -73,8 +73,11 @@ bool Completion::held_for_nobody(CompletionCursor* cursor) const {
     const Member* members = memory_.members(group_);
     const uint32_t mine = members[seen_.rank.value].local_index;
     const Geometry geometry(memory_, record_, local_);
-    for (; cursor->held_source < group_.size;
-         ++cursor->held_source, cursor->held_step = 0, cursor->held_chunk = 0) {
+    // Where the root alone gives, nothing else has to be looked at.
+    const bool only_root = rules_of(seen_.collective).givers == Who::kRoot;
+    const uint32_t end = only_root ? seen_.root.value + 1 : group_.size;
+    if (only_root && cursor->held_source < seen_.root.value) cursor->held_source = seen_.root.value;
+    for (; cursor->held_source < end; ++cursor->held_source, cursor->held_step = 0, cursor->held_chunk = 0) {
         const Rank source{cursor->held_source};
         if (geometry.arriving(source).bytes == 0) continue;
         if (members[source.value].node == memory_.node()) {

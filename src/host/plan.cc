@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "host/context.h"
+#include "host/job_limits.h"
 
 namespace longshore {
 namespace {
 
-constexpr uint64_t kCopyBytesMax = 64 * 1024;
 // The caller's collectives, the engine's and the table's have the same numbers.
 #define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) +1
 constexpr uint32_t kCollectivesOfTable =

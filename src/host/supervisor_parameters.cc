@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "host/job_limits.h"
+
 namespace longshore {
 namespace {
 
@@ -33,20 +35,16 @@ bool stages_everything(const ls_options& options) {
 SupervisorParameters parameters_of(const ls_context& c) {
     SupervisorParameters out{};
     ServiceParameters& p = out.service;
-    p.node_limits.ranks_max = c.local_count;
-    p.node_limits.services_max = c.options.service_count;
-    p.node_limits.chunk_bytes = static_cast<uint32_t>(c.options.chunk_bytes);
-    p.service_limits.nodes_max = c.node_count;
-    p.service_limits.services_per_node_max = c.options.service_count;
-    p.service_limits.group_size_max = std::max(64u, c.size);
-    p.service_limits.reads_max = c.options.service_reads_max;
+    const JobSize job{c.node_count,
+                      c.local_count,
+                      c.size,
+                      c.options.service_count,
+                      c.options.chunk_bytes,
+                      c.options.service_reads_max,
+                      c.options.eager_bytes};
+    p.node_limits = node_limits_for(job);
+    p.service_limits = service_limits_for(job);
     plan_staging(c.options, &p.service_limits);
-    if (c.node_count > 1) {
-        p.service_limits.reads_queued_max = 8192;
-        p.service_limits.rows_max = std::max(4096u, 2 * c.size);
-    }
-    p.service_limits.eager_bytes =
-        static_cast<uint32_t>(std::min<uint64_t>(c.options.eager_bytes, kEagerBytesMax));
     p.node = static_cast<uint16_t>(c.node);
     p.node_count = static_cast<uint16_t>(c.node_count);
     p.rank_count = static_cast<uint16_t>(c.local_count);
