@@ -37,23 +37,45 @@ Shape shape_of(const ModelCase& c, uint32_t real_nodes) {
     return s;
 }
 
-uint64_t apart(uint64_t a, uint64_t b) {
-    return a < b ? b - a : a - b;
+struct Range {
+    uint64_t least, most;
+};
+
+// Of what a service process of that number says on the first `nodes` real nodes.
+template <class F>
+Range range_of(const OperationResult& result, uint32_t nodes, uint32_t services, uint32_t service,
+               F&& count) {
+    Range r{UINT64_MAX, 0};
+    for (uint32_t n = 0; n < nodes; ++n) {
+        const uint64_t one = count(result.services[n * services + service]);
+        r = {std::min(r.least, one), std::max(r.most, one)};
+    }
+    return r;
 }
 
-// Messages, not frames: several to one peer go in one frame or in two, as the turns of peers fall.
-void expect_equal(const ServiceResult& real, const ServiceResult& modelled, uint32_t service,
-                  uint64_t slack) {
+// Messages, not frames: several to one peer go in one frame or in two, as the turns of peers fall. Where
+// ranks enter one by one, which of two peers is told first depends on the number of the node, and rows and
+// acknowledgements share messages as it falls: real nodes differ by up to 7 of 42 from one another, and a
+// modelled world's first node is to be as one of them, or one message beside.
+void expect_equal(const ModelCase& c, const OperationResult& real, const OperationResult& modelled,
+                  uint32_t service) {
+    const bool staggered = c.entry == Entry::kStaggered;
+    const uint32_t nodes = staggered ? c.nodes : 1, slack = staggered ? 1 : 0;
+    const ServiceResult &first = real.services[service], &other = modelled.services[service];
+    const auto expect_in = [&](const char* what, MessageKind kind, uint64_t value, const Range& range) {
+        EXPECT_LE(range.least, value + slack) << what << ": " << name_of(kind) << ", " << service;
+        EXPECT_LE(value, range.most + slack) << what << ": " << name_of(kind) << ", " << service;
+    };
     for (uint32_t k = 1; k <= kMessageKinds; ++k) {
         const auto kind = static_cast<MessageKind>(k);
-        EXPECT_LE(apart(real.sent.of(kind), modelled.sent.of(kind)), slack)
-            << "sent: " << name_of(kind) << ", by service process " << service;
-        EXPECT_LE(apart(real.received.of(kind), modelled.received.of(kind)), slack)
-            << "received: " << name_of(kind) << ", by service process " << service;
+        const auto sent = [&](const ServiceResult& r) { return r.sent.of(kind); };
+        const auto received = [&](const ServiceResult& r) { return r.received.of(kind); };
+        expect_in("sent", kind, sent(other), range_of(real, nodes, c.services, service, sent));
+        expect_in("received", kind, received(other), range_of(real, nodes, c.services, service, received));
     }
-    EXPECT_EQ(real.sent.rows, modelled.sent.rows);
-    EXPECT_EQ(real.received.rows, modelled.received.rows);
-    EXPECT_EQ(real.reads, modelled.reads);
+    EXPECT_EQ(first.sent.rows, other.sent.rows);
+    EXPECT_EQ(first.received.rows, other.received.rows);
+    EXPECT_EQ(first.reads, other.reads);
 }
 
 class ScaleModel : public testing::TestWithParam<ModelCase> {};
@@ -63,13 +85,9 @@ TEST_P(ScaleModel, SaysWhatRealNodesSay) {
         several(shape_of(GetParam(), 3));
     for (int operation = 1; operation <= 3; ++operation) {
         const OperationResult a = real.run(), b = modelled.run(), c = several.run();
-        if (operation == 1) continue;  // the first is not like the others
-        // Which of two peers is told first depends on the number of the node. While ranks enter one by one, a
-        // row or two more or less go in one message.
-        const uint64_t slack = GetParam().entry == Entry::kStaggered ? 8 : 0;
         for (uint32_t s = 0; s < GetParam().services; ++s) {
-            expect_equal(a.services[s], b.services[s], s, slack);
-            expect_equal(a.services[s], c.services[s], s, slack);
+            expect_equal(GetParam(), a, b, s);
+            expect_equal(GetParam(), a, c, s);
         }
     }
 }

@@ -20,10 +20,8 @@ RealNode::RealNode(const Shape& shape, Workload& workload, NodeId id)
         one.engine = std::make_unique<RankEngine>(one.block->data(), memory_, local);
         ranks_.push_back(std::move(one));
         RegionEntry& region = memory_.region(local, kBuffers);
-        region.descriptor_bytes = 8;
         region.bytes = UINT64_MAX / 2;
         region.generation.store(kBuffersGeneration);
-        memory_.region(local, kArenaRegion).descriptor_bytes = 8;
     }
     const std::vector<uint16_t> counts(shape.nodes, static_cast<uint16_t>(shape.services));
     for (uint32_t s = 0; s < shape.services; ++s) {

@@ -25,7 +25,8 @@ struct Measured {
     double ns_per_peer() const { return engine_ns / static_cast<double>(peers); }
 };
 
-// Runs `operations` of them after a first one, which is not counted.
+// Runs `operations` of them after a first one, which is not counted: memory is touched for the first time in
+// it.
 Measured measure(const Shape& shape, uint32_t operations);
 
 const char* name_of(Entry entry);
