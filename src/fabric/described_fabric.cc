@@ -33,14 +33,13 @@ Post DescribedFabric::read(ServiceAddress owner, const RegionName& region, uint6
         give(at);
         return Post::kAgain;
     }
-    if (use == RegionDirectory::Use::kHeld)
-        for (Region asked; directory_.next_ask(&asked);) talk_.ask(asked);
+    if (use == RegionDirectory::Use::kHeld) talk_.ask_for(directory_);
     return Post::kAccepted;
 }
 
 Post DescribedFabric::post(uint32_t at) {
     const Read& read = reads_[at];
-    return inner_.read(directory_.handle(read.place), read.offset, read.to, read.bytes, kReadBit | at,
+    return inner_.read(directory_[read.place].handle, read.offset, read.to, read.bytes, kReadBit | at,
                        read.has_part ? &read.part : nullptr);
 }
 
@@ -57,11 +56,11 @@ void DescribedFabric::end(uint32_t at, MoveResult result) {
 // --- Between the directory and the inner fabric.
 
 void DescribedFabric::advance() {
-    for (Region asked; directory_.next_ask(&asked);) talk_.ask(asked);
+    talk_.ask_for(directory_);
     for (uint32_t place; directory_.next_import(&place);) imports_.push_back(place);
     for (; !imports_.empty(); imports_.pop_front()) {
-        const Region& region = directory_.region(imports_.front());
-        if (inner_.import_region(region.owner, region.name, directory_.descriptor(imports_.front()),
+        const RegionDirectory::Place& place = directory_[imports_.front()];
+        if (inner_.import_region(place.region.owner, place.region.name, place.descriptor,
                                  kReadBit | imports_.front()) == Post::kAgain)
             break;
     }
@@ -97,60 +96,17 @@ Post DescribedFabric::send(ServiceAddress to, std::span<const std::byte> message
 
 FabricCounters DescribedFabric::counters() const {
     FabricCounters sum = inner_.counters();
-    sum.refused += refused_;
-    sum.dropped += dropped_ + stale_;
+    const RegionTalk::Counts& talk = talk_.counts();
+    sum.refused += talk.refused;
+    sum.dropped += talk.stale + talk.unasked;
     return sum;
-}
-
-void DescribedFabric::take_notices(ServiceAddress from, std::span<const std::byte> frame) {
-    RegionFrameReader reader;
-    FrameHeader header;
-    RegionFrameReader::Result result = RegionFrameReader::Result::kMalformed;
-    RegionNotice notice;
-    // Of memory of its own node nobody asks.
-    if (from.node != self_.node && reader.start(frame, &header)) {
-        while ((result = reader.next(&notice)) == RegionFrameReader::Result::kNotice) {
-            if (notice.kind == RegionNoticeKind::kAsk) {
-                talk_.answer(from, notice.name);
-            } else if (!directory_.on_described({from, notice.name}, notice.descriptor)) {
-                ++dropped_;  // it was asked for twice
-            }
-        }
-    }
-    refused_ += result == RegionFrameReader::Result::kMalformed;
-}
-
-// Whether it was for nobody else. What is no frame, or of no service that is known, is left to whoever polls,
-// who counts it.
-bool DescribedFabric::take_frame(const FabricEvent& event) {
-    FrameHeader header;
-    std::span<const std::byte> rest;
-    const WireServiceRow* const row = read_header(event.message, &header, &rest);
-    if (row == nullptr) return false;
-    const bool is_own = row->id == WireService::kRegions;
-    if (header.sender != event.peer) {
-        refused_ += is_own;
-        return is_own;
-    }
-    uint32_t& newest = incarnations_[event.peer];
-    if (header.incarnation > newest) {
-        newest = header.incarnation;
-        directory_.on_restarted(event.peer);
-    }
-    if (!is_own) return false;
-    if (header.incarnation < newest) {
-        ++stale_;
-    } else {
-        take_notices(event.peer, event.message);
-    }
-    return true;
 }
 
 // Whether it goes no further.
 bool DescribedFabric::take_event(FabricEvent& event) {
     switch (event.kind) {
         case FabricEvent::Kind::kMessage:
-            return take_frame(event);
+            return talk_.take(event, directory_);
         case FabricEvent::Kind::kImported:
             directory_.on_imported(static_cast<uint32_t>(event.id & ~kReadBit), event.region);
             return true;
@@ -169,15 +125,13 @@ bool DescribedFabric::take_event(FabricEvent& event) {
     return false;
 }
 
-size_t DescribedFabric::collect(std::span<FabricEvent> events) {
-    size_t count = 0;
-    for (; count < events.size() && !done_.empty(); done_.pop_front()) events[count++] = done_.front();
-    return count;
-}
-
 size_t DescribedFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
+    size_t count = 0;
+    const auto collect = [&] {
+        for (; count < events.size() && !done_.empty(); done_.pop_front()) events[count++] = done_.front();
+    };
     advance();
-    size_t count = collect(events);
+    collect();
     if (count == events.size()) return count;
     if (count != 0) {
         wait_ns = 0;
@@ -188,7 +142,8 @@ size_t DescribedFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
     for (size_t i = count; i < end; ++i)
         if (!take_event(events[i])) events[count++] = events[i];
     advance();
-    return count + collect(events.subspan(count));
+    collect();
+    return count;
 }
 
 }  // namespace longshore

@@ -1,11 +1,10 @@
 // Makes a fabric that reads by names of one that reads by descriptors. A read of a region that is not known
 // yet waits here; its owner is asked how it is to be found (frames of the service kRegions, which nobody else
-// sees), and what was imported is kept for the next reads as long as there is room. Answers what others ask of
-// this node's memory. All else is the inner fabric's business. One thread.
+// sees), and what was imported is kept for the next reads as long as there is room. Answers what others ask
+// of this node's memory. All else is the inner fabric's business. One thread.
 #pragma once
 
 #include <deque>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,8 +30,7 @@ class DescribedFabric : public Fabric {
     }
     // `inner` is borrowed. The caller's ids of copies and writes leave kReadBit alone.
     DescribedFabric(const DescribedOptions& options, ImportingFabric& inner)
-        : self_(options.self),
-          inner_(inner),
+        : inner_(inner),
           directory_(options.regions_max),
           talk_(options.memory, options.self, options.incarnation, inner.staging_descriptor()) {}
     static constexpr uint64_t kReadBit = uint64_t{1} << 62;
@@ -60,11 +58,8 @@ class DescribedFabric : public Fabric {
 
     // poll() has more to say or to do at once, whatever the inner fabric has.
     bool busy() const { return !done_.empty() || !imports_.empty() || !ready_.empty() || !talk_.empty(); }
-    // No read is under way.
-    bool idle() const { return directory_.idle(); }
-    const RegionDirectory& directory() const { return directory_; }
-    // Frames of this service from a former self of their sender.
-    uint64_t stale() const { return stale_; }
+    const RegionDirectory::Counts& regions() const { return directory_.counts(); }
+    const RegionTalk::Counts& talk() const { return talk_.counts(); }
 
   private:
     struct Read {
@@ -79,12 +74,8 @@ class DescribedFabric : public Fabric {
     void give(uint32_t read);
     void advance();
     bool take_event(FabricEvent& event);
-    bool take_frame(const FabricEvent& event);
-    void take_notices(ServiceAddress from, std::span<const std::byte> frame);
-    size_t collect(std::span<FabricEvent> events);
 
     std::unique_ptr<ImportingFabric> owned_;
-    const ServiceAddress self_;
     ImportingFabric& inner_;
     RegionDirectory directory_;
     RegionTalk talk_;
@@ -93,8 +84,6 @@ class DescribedFabric : public Fabric {
     // What the inner fabric had no room for: places whose descriptors are to be imported; reads.
     std::deque<uint32_t> imports_, ready_;
     std::deque<FabricEvent> done_;
-    std::map<ServiceAddress, uint32_t> incarnations_;  // the newest heard of
-    uint64_t refused_ = 0, dropped_ = 0, stale_ = 0;
 };
 
 }  // namespace longshore

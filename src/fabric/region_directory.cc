@@ -34,8 +34,8 @@ bool RegionDirectory::make_room(uint32_t* place) {
     }
     if (free_.empty() && !unused_.empty()) {
         const uint32_t oldest = unused_.front();
-        ++evicted_;
-        drop(oldest);
+        ++counts_.evicted;
+        retire(oldest);
     }
     if (free_.empty()) return false;
     *place = free_.back();
@@ -60,7 +60,7 @@ RegionDirectory::Use RegionDirectory::begin(const Region& region, uint32_t read,
     }
     Entry& entry = entries_[*place];
     ++entry.users;
-    ++users_;
+    ++counts_.reads;
     set_unused(entry, false);
     if (entry.state == State::kReady) return Use::kReady;
     entry.held.push_back(read);
@@ -70,7 +70,7 @@ RegionDirectory::Use RegionDirectory::begin(const Region& region, uint32_t read,
 void RegionDirectory::end(uint32_t place) {
     Entry& entry = entries_[place];
     LONGSHORE_CHECK(entry.users != 0);
-    --users_;
+    --counts_.reads;
     --entry.users;
     settle(place);
 }
@@ -103,28 +103,18 @@ void RegionDirectory::release(Entry& entry, bool ok) {
     entry.held.clear();
 }
 
-void RegionDirectory::unname(Entry& entry) {
-    if (std::exchange(entry.named, false)) named_.erase(entry.region);
-}
-
 void RegionDirectory::set_unused(Entry& entry, bool unused) {
     if (std::exchange(entry.unused, unused) == unused) return;
     std::list<uint32_t>&from = unused ? others_ : unused_, &to = unused ? unused_ : others_;
     to.splice(to.end(), from, entry.at);
 }
 
-// Nothing will be read through it; another read of the region asks anew.
-void RegionDirectory::fail(uint32_t place) {
+// Reads of the region ask anew from now on. Those that wait for it fail, those that are under way go on.
+void RegionDirectory::retire(uint32_t place) {
     Entry& entry = entries_[place];
-    unname(entry);
+    if (std::exchange(entry.named, false)) named_.erase(entry.region);
     release(entry, false);
-    if (entry.state != State::kImporting) entry.state = State::kFailed;
-    settle(place);
-}
-
-// Reads that are under way go on; others ask anew.
-void RegionDirectory::drop(uint32_t place) {
-    unname(entries_[place]);
+    if (entry.state == State::kAsked) entry.state = State::kFailed;
     settle(place);
 }
 
@@ -150,7 +140,7 @@ bool RegionDirectory::on_described(const Region& region, std::span<const std::by
     if (found == named_.end() || entries_[found->second].state != State::kAsked) return false;
     const uint32_t place = found->second;
     if (descriptor.empty()) {
-        fail(place);
+        retire(place);
         return true;
     }
     Entry& entry = entries_[place];
@@ -170,22 +160,15 @@ void RegionDirectory::on_imported(uint32_t place, ImportHandle handle) {
     entry.descriptor.clear();
     entry.state = handle != 0 ? State::kReady : State::kFailed;
     entry.handle = handle;
-    if (handle == 0) return fail(place);
+    if (handle == 0) return retire(place);
     release(entry, true);
     settle(place);
 }
 
 void RegionDirectory::on_lost(ServiceAddress owner) {
     lost_.insert(owner);
-    for (uint32_t place = 0; place < entries_.size(); ++place) {
-        Entry& entry = entries_[place];
-        if (!entry.named || entry.region.owner != owner) continue;
-        if (entry.state == State::kReady) {
-            drop(place);
-        } else {
-            fail(place);
-        }
-    }
+    for (uint32_t place = 0; place < entries_.size(); ++place)
+        if (entries_[place].named && entries_[place].region.owner == owner) retire(place);
 }
 
 void RegionDirectory::on_restarted(ServiceAddress owner) {
@@ -193,10 +176,10 @@ void RegionDirectory::on_restarted(ServiceAddress owner) {
         Entry& entry = entries_[place];
         if (!entry.named || entry.region.owner != owner) continue;
         if (entry.state == State::kAsked) {
-            ++asked_again_;
+            ++counts_.asked_again;
             ask(place);
         } else if (entry.state == State::kReady) {
-            drop(place);
+            retire(place);
         }
     }
 }
@@ -205,7 +188,7 @@ void RegionDirectory::on_tick() {
     for (uint32_t place = 0; place < entries_.size(); ++place) {
         Entry& entry = entries_[place];
         if (entry.state != State::kAsked || ++entry.ticks < kAskAgainTicks) continue;
-        ++asked_again_;
+        ++counts_.asked_again;
         ask(place);
     }
 }

@@ -36,18 +36,22 @@ class RegionDirectory {
     explicit RegionDirectory(uint32_t regions_max) : entries_max_(regions_max) {}
 
     enum class Use : uint8_t { kReady, kHeld, kFull, kLost };
-    // A read begins; `read` is the caller's number for it. kReady: it can be posted by handle(*place). kHeld:
-    // it waits until next_released() names it. In both cases end(*place) is called once, when it has ended.
-    // kFull: there is no room now, and will be when some read has ended. kLost: its owner is gone for good.
+    // A read begins; `read` is the caller's number for it. kReady: it can be posted by the handle of *place.
+    // kHeld: it waits until next_released() names it. In both cases end(*place) is called once, when it has
+    // ended. kFull: there is no room now, and will be when some read has ended. kLost: its owner is gone for
+    // good.
     Use begin(const Region& region, uint32_t read, uint32_t* place);
     void end(uint32_t place);
-    ImportHandle handle(uint32_t place) const { return entries_[place].handle; }
-    const Region& region(uint32_t place) const { return entries_[place].region; }
-    std::span<const std::byte> descriptor(uint32_t place) const { return entries_[place].descriptor; }
+    struct Place {
+        Region region;
+        ImportHandle handle = 0;            // of one that is imported
+        std::vector<std::byte> descriptor;  // of one that is being imported
+    };
+    const Place& operator[](uint32_t place) const { return entries_[place]; }
 
     // What there is to do; false: nothing more.
     bool next_ask(Region* out);         // its owner is to be asked for its descriptor
-    bool next_import(uint32_t* place);  // descriptor(place) is to be imported; then on_imported()
+    bool next_import(uint32_t* place);  // its descriptor is to be imported; then on_imported()
     struct Released {
         uint32_t read = 0;
         bool ok = false;  // it can be posted by the handle of its place now; else it has failed
@@ -63,23 +67,21 @@ class RegionDirectory {
     void on_restarted(ServiceAddress owner);
     void on_tick();
 
-    // No read has begun and not ended.
-    bool idle() const { return users_ == 0; }
-    uint64_t evicted() const { return evicted_; }
-    uint64_t asked_again() const { return asked_again_; }
+    struct Counts {
+        uint64_t reads = 0;  // that have begun and not ended
+        uint64_t evicted = 0, asked_again = 0;
+    };
+    const Counts& counts() const { return counts_; }
 
   private:
     enum class State : uint8_t { kFree, kAsked, kImporting, kReady, kFailed };
-    struct Entry {
+    struct Entry : Place {
         State state = State::kFree;
-        Region region;
         // Reads of that region find it. Else it is kept only until its reads and its import have ended.
         bool named = false;
         bool unused = false;
         uint8_t ticks = 0, attempts = 0;
         uint32_t users = 0;
-        ImportHandle handle = 0;
-        std::vector<std::byte> descriptor;  // kImporting
         std::vector<uint32_t> held;
         std::list<uint32_t>::iterator at;  // in unused_ or others_
     };
@@ -89,9 +91,7 @@ class RegionDirectory {
     bool make_room(uint32_t* place);
     void ask(uint32_t place);
     void release(Entry& entry, bool ok);
-    void fail(uint32_t place);
-    void unname(Entry& entry);
-    void drop(uint32_t place);
+    void retire(uint32_t place);
     void set_unused(Entry& entry, bool unused);
     void settle(uint32_t place);
 
@@ -105,7 +105,7 @@ class RegionDirectory {
     std::deque<uint32_t> imports_;
     std::deque<Released> released_;
     std::vector<ImportHandle> forgotten_;
-    uint64_t users_ = 0, evicted_ = 0, asked_again_ = 0;
+    Counts counts_;
 };
 
 }  // namespace longshore

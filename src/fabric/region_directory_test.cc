@@ -46,7 +46,7 @@ class Directory : public testing::Test {
     void import(ImportHandle handle) {
         uint32_t place = 0;
         ASSERT_TRUE(directory.next_import(&place));
-        EXPECT_EQ(directory.descriptor(place).size(), sizeof kDescriptor);
+        EXPECT_EQ(directory[place].descriptor.size(), sizeof kDescriptor);
         directory.on_imported(place, handle);
     }
     // As read number `read`, which then has ended.
@@ -56,7 +56,7 @@ class Directory : public testing::Test {
         ASSERT_TRUE(directory.on_described(r, kDescriptor));
         import(handle);
         EXPECT_EQ(released(), (std::map<uint32_t, bool>{{read, true}}));
-        EXPECT_EQ(directory.handle(places.at(read)), handle);
+        EXPECT_EQ(directory[places.at(read)].handle, handle);
         end(read);
     }
     RegionDirectory directory{kMax};
@@ -75,9 +75,9 @@ TEST_F(Directory, ARegionIsAskedForOnceAndReadByAllWhoWait) {
     import(7);
     EXPECT_EQ(released(), (std::map<uint32_t, bool>{{10, true}, {11, true}}));
     EXPECT_EQ(begin(region(1), 12), Use::kReady);
-    EXPECT_EQ(directory.handle(places[12]), 7u);
+    EXPECT_EQ(directory[places[12]].handle, 7u);
     for (const uint32_t read : {10, 11, 12}) end(read);
-    EXPECT_TRUE(directory.idle());
+    EXPECT_EQ(directory.counts().reads, 0u);
     EXPECT_EQ(asks() + forgotten(), 0u);
 }
 
@@ -99,7 +99,7 @@ TEST_F(Directory, TheOneUsedLongestAgoMakesRoom) {
     ImportHandle forgotten = 0;
     ASSERT_TRUE(directory.next_forgotten(&forgotten));
     EXPECT_EQ(forgotten, 8u);
-    EXPECT_EQ(directory.evicted(), 1u);
+    EXPECT_EQ(directory.counts().evicted, 1u);
     EXPECT_EQ(begin(region(1), 5), Use::kReady);
     EXPECT_EQ(begin(region(2), 6), Use::kFull) << "both are being read, or waited for";
     end(5);
@@ -117,7 +117,7 @@ TEST_F(Directory, ARegionThatIsGoneFailsWhoWaitsAndIsAskedForAgainByTheNext) {
     EXPECT_TRUE(directory.on_described(region(1), kDescriptor));
     import(7);
     end(2);
-    EXPECT_TRUE(directory.idle());
+    EXPECT_EQ(directory.counts().reads, 0u);
 }
 
 TEST_F(Directory, AnImportThatFailsIsTriedAgainAndThenFailsWhoWaits) {

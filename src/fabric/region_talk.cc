@@ -6,15 +6,56 @@
 
 namespace longshore {
 
-void RegionTalk::ask(const Region& region) {
-    auto& line = lines_[region.owner];
-    const Due due{RegionNoticeKind::kAsk, region.name};
-    if (std::find(line.begin(), line.end(), due) == line.end()) line.push_back(due);
+void RegionTalk::ask_for(RegionDirectory& directory) {
+    for (Region region; directory.next_ask(&region);) {
+        auto& line = lines_[region.owner];
+        const Due due{RegionNoticeKind::kAsk, region.name};
+        if (std::find(line.begin(), line.end(), due) == line.end()) line.push_back(due);
+    }
 }
 
-void RegionTalk::answer(ServiceAddress to, const RegionName& name) {
-    auto& line = lines_[to];
-    if (line.size() < kAnswersMax) line.push_back({RegionNoticeKind::kDescribe, name});
+bool RegionTalk::take(const FabricEvent& message, RegionDirectory& directory) {
+    FrameHeader header;
+    std::span<const std::byte> rest;
+    const WireServiceRow* const row = read_header(message.message, &header, &rest);
+    if (row == nullptr) return false;
+    const bool is_own = row->id == WireService::kRegions;
+    if (header.sender != message.peer) {
+        counts_.refused += is_own;
+        return is_own;
+    }
+    uint32_t& newest = incarnations_[message.peer];
+    if (header.incarnation > newest) {
+        newest = header.incarnation;
+        directory.on_restarted(message.peer);
+    }
+    if (!is_own) return false;
+    if (header.incarnation < newest) {
+        ++counts_.stale;
+    } else {
+        take_notices(message.peer, message.message, directory);
+    }
+    return true;
+}
+
+void RegionTalk::take_notices(ServiceAddress from, std::span<const std::byte> frame,
+                              RegionDirectory& directory) {
+    RegionFrameReader reader;
+    FrameHeader header;
+    RegionFrameReader::Result result = RegionFrameReader::Result::kMalformed;
+    RegionNotice notice;
+    // Of memory of its own node nobody asks.
+    if (from.node != self_.node && reader.start(frame, &header)) {
+        while ((result = reader.next(&notice)) == RegionFrameReader::Result::kNotice) {
+            if (notice.kind == RegionNoticeKind::kDescribe) {
+                counts_.unasked += !directory.on_described({from, notice.name}, notice.descriptor);
+                continue;
+            }
+            auto& line = lines_[from];
+            if (line.size() < kAnswersMax) line.push_back({RegionNoticeKind::kDescribe, notice.name});
+        }
+    }
+    counts_.refused += result == RegionFrameReader::Result::kMalformed;
 }
 
 // As many as one frame takes, from the first on.
@@ -37,7 +78,8 @@ std::span<const std::byte> RegionTalk::describe(const RegionName& name,
         const bool current = name.region.value == self_.service.value && name.generation == incarnation_;
         return current ? staging_ : std::span<const std::byte>{};
     }
-    if (name.rank.value >= memory_.rank_count() || name.region.value >= memory_.limits().regions_max) return {};
+    if (name.rank.value >= memory_.rank_count() || name.region.value >= memory_.limits().regions_max)
+        return {};
     const RegionEntry& entry = memory_.region(name.rank, name.region);
     if (entry.generation.load(std::memory_order_acquire) != name.generation) return {};
     const size_t bytes = entry.descriptor_bytes;

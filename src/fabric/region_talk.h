@@ -1,6 +1,7 @@
-// What is to be said to other service processes of regions, and what they ask: requests for descriptors, and
-// answers from the memory of this node. Keeps: what has not been sent yet, by peer, bounded. Promises:
-// requests that are here already are not taken twice. Asks: a way to send frames. One thread.
+// What service processes of different nodes say to each other of regions: requests for descriptors, answers
+// from the memory of this node, and what comes of either for the directory. Keeps: what has not been sent
+// yet, by peer, bounded; who has been heard in which incarnation. Promises: a request that waits already is
+// not taken twice. Asks: a way to send frames. One thread.
 #pragma once
 
 #include <deque>
@@ -22,8 +23,11 @@ class RegionTalk {
                std::span<const std::byte> staging)
         : memory_(memory), self_(self), incarnation_(incarnation), staging_(staging) {}
 
-    void ask(const Region& region);
-    void answer(ServiceAddress to, const RegionName& name);
+    // What the directory wants to be asked.
+    void ask_for(RegionDirectory& directory);
+    // Takes a message if it is one of regions; false: it is for others. What is no frame, or of no service
+    // that is known, is left to them, too: who gets it last counts it.
+    bool take(const FabricEvent& message, RegionDirectory& directory);
     // Nobody is there any more to hear it.
     void drop(ServiceAddress peer) { lines_.erase(peer); }
     bool empty() const { return lines_.empty(); }
@@ -40,7 +44,15 @@ class RegionTalk {
             line = flush(*line, send) ? lines_.erase(line) : std::next(line);
     }
 
+    struct Counts {
+        uint64_t refused = 0;  // frames that are not as they should be
+        uint64_t stale = 0;    // frames of a former self of their sender
+        uint64_t unasked = 0;  // answers that nobody waits for (any more)
+    };
+    const Counts& counts() const { return counts_; }
+
   private:
+    void take_notices(ServiceAddress from, std::span<const std::byte> frame, RegionDirectory& directory);
     struct Due {
         RegionNoticeKind kind;
         RegionName name;
@@ -69,6 +81,8 @@ class RegionTalk {
     const uint32_t incarnation_;
     const std::span<const std::byte> staging_;
     std::map<ServiceAddress, std::deque<Due>> lines_;  // of peers that something is to be said to
+    std::map<ServiceAddress, uint32_t> incarnations_;  // the newest heard of
+    Counts counts_;
 };
 
 }  // namespace longshore

@@ -282,7 +282,7 @@ void ServiceActor::count_coverage() {
             world_.fail("late", describe() + " counts more time parked than there was");
     }
     v.pool_full |= c.pool_full + c.dropped != 0;
-    v.stale_messages |= c.stale_messages + fabric_->stale() != 0;
+    v.stale_messages |= c.stale_messages + fabric_->talk().stale != 0;
     v.resent |= c.notifications_resent != 0;
     v.duplicates |= c.duplicates != 0;
     v.staged |= c.bytes_staged != 0;
@@ -297,8 +297,8 @@ void ServiceActor::count_coverage() {
     v.staged_for_others |= c.staged_for_others != 0;
     v.copies += c.copies;
     v.reads += c.reads;
-    v.evicted |= fabric_->directory().evicted() != 0;
-    v.asked_again |= fabric_->directory().asked_again() != 0;
+    v.evicted |= fabric_->regions().evicted != 0;
+    v.asked_again |= fabric_->regions().asked_again != 0;
     if (c.malformed_messages + fabric_->counters().refused != 0)
         world_.fail("messages", describe() + " refused a message as malformed");
 }
@@ -307,7 +307,7 @@ void ServiceActor::judge_end() {
     if (!alive_) return;
     count_coverage();
     if (!engine_->idle()) world_.fail("leak", describe() + ": not idle");
-    if (!fabric_->idle()) world_.fail("leak", describe() + ": reads under way");
+    if (fabric_->regions().reads != 0) world_.fail("leak", describe() + ": reads under way");
     if (!copies_.empty()) world_.fail("leak", describe() + ": copies in flight");
 }
 

@@ -110,7 +110,7 @@ TEST_F(Described, WhatIsAskedForTogetherGoesInOneFrame) {
     poll();
     for (uint64_t id = 0; id < 6; ++id)
         EXPECT_EQ(ended[id], std::vector{id % 2 == 0 ? MoveResult::kMoved : MoveResult::kFailed}) << id;
-    EXPECT_TRUE(fabric->idle());
+    EXPECT_EQ(fabric->regions().reads, 0u);
 }
 
 TEST_F(Described, WhatIsAskedForGoesBeforeTheNextFrameToItsOwner) {
@@ -183,7 +183,7 @@ TEST_F(Described, AnOwnerThatStartsAnewIsAskedAgainAtOnce) {
     describe(region(2));  // incarnation 1
     poll();
     EXPECT_TRUE(inner.imports.empty()) << "its former self";
-    EXPECT_EQ(fabric->stale(), 1u);
+    EXPECT_EQ(fabric->talk().stale, 1u);
     hear(kOwner, {{RegionNoticeKind::kDescribe, region(2), kDescriptor}}, 2);
     poll();
     EXPECT_EQ(inner.imports.size(), 1u);
@@ -202,6 +202,16 @@ TEST_F(Described, ReadsOfAPeerThatIsLostEndAfterThatIsSaid) {
     EXPECT_EQ(poll().size(), 1u);
     EXPECT_EQ(ended[3], std::vector{MoveResult::kFailed});
     EXPECT_EQ(said_to(kOwner).size(), 1u) << "what was asked before";
+}
+
+TEST_F(Described, WhatWasToBeSaidToALostPeerIsNotTriedAnyMore) {
+    inner.full = true;
+    ASSERT_EQ(read(region(1), 1), Post::kAccepted);
+    poll();
+    EXPECT_TRUE(fabric->busy());
+    inner.lose(kOwner);
+    poll();
+    EXPECT_FALSE(fabric->busy());
 }
 
 TEST_F(Described, WithoutRoomBehindItNothingIsLost) {
@@ -233,7 +243,7 @@ TEST_F(Described, WithoutRoomBehindItNothingIsLost) {
     inner.end_read(MoveResult::kMoved);
     poll();
     EXPECT_EQ(ended.size(), 1u);
-    EXPECT_TRUE(fabric->idle());
+    EXPECT_EQ(fabric->regions().reads, 0u);
 }
 
 TEST_F(Described, WithoutRoomForAnotherRegionAReadIsTriedAgain) {

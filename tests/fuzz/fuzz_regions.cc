@@ -84,7 +84,7 @@ class World {
             for (int k = 0; k < 64; ++k) poll();
         }
         for (const bool ended : ended_) require(ended);
-        require(fabric_->idle() && !fabric_->busy() && inner_.imported.empty());
+        require(fabric_->regions().reads == 0 && !fabric_->busy() && inner_.imported.empty());
     }
 
   private:
