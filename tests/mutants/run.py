@@ -80,6 +80,8 @@ def main():
     shutil.copytree(SRC, tree)
     engine = sorted(str(p.relative_to(tree)) for p in (tree / "engine").rglob("*.cc") if "_test" not in p.name)
     sim = sorted(f"sim/{p.name}" for p in (tree / "sim").glob("*.cc") if p.name != "engine_bench.cc")
+    # The parts of the fabric that the simulator runs, too.
+    sim += [f"fabric/{name}.cc" for name in ("described_fabric", "region_directory", "region_frame", "region_talk")]
     base, error = compile_all(tree, engine + sim, build / "objects")
     if base is None:
         sys.exit("does not build without a mutant: " + error[:2000])
