@@ -52,6 +52,10 @@ std::span<const uint32_t> members_served(const NodeMemory& memory, const GroupEn
     return {};
 }
 
+uint64_t hash_of(const OperationId& operation, Rank source) {
+    return mix64(operation.group.value ^ mix64(operation.sequence ^ uint64_t{source.value} << 40));
+}
+
 bool lacks(const NodeMemory& memory, const GroupEntry& group, uint32_t local_index, uint64_t sequence,
            Rank source) {
     RecordId id;

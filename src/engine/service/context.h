@@ -54,6 +54,8 @@ ServiceAddress teller_for(const NodeMemory& memory, const GroupEntry& group, uin
                           Rank source);
 // The ranks of a group that one service process of this node serves, ascending.
 std::span<const uint32_t> members_served(const NodeMemory& memory, const GroupEntry& group, ServiceId by);
+// For tables of what one rank gives in one operation.
+uint64_t hash_of(const OperationId& operation, Rank source);
 // Whether a rank of the node takes part in an operation now, and has not got the block of `source`.
 bool lacks(const NodeMemory& memory, const GroupEntry& group, uint32_t local_index, uint64_t sequence,
            Rank source);

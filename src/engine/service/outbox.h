@@ -21,7 +21,7 @@ class Outbox {
     // As FrameWriter::add_row.
     uint32_t add_row(ServiceAddress to, MessageKind kind, const Told& told, const Row& row,
                      std::span<const BlockSpan> spans);
-    // Says so now, not when there is no room left.
+    // What has been added goes out with the next action, full frame or not.
     void send_soon() { full_ = true; }
     void greet(ServiceAddress to);
     // A peer is lost: what was to be sent to it is dropped.
@@ -61,8 +61,8 @@ class Outbox {
     List due_alongs_;
     uint64_t* pending_ = nullptr;  // a bit per peer: it is to be greeted, or a frame has been begun
     uint32_t round_ = 0;           // the peer to look at first
-    bool full_ = false;         // somebody had to stop for want of room
-    uint32_t since_frame_ = 0;  // actions since frames went first
+    bool full_ = false;            // somebody had to stop for want of room
+    uint32_t since_frame_ = 0;     // actions since frames went first
 };
 
 }  // namespace longshore

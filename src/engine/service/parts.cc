@@ -1,20 +1,15 @@
 #include "engine/service/parts.h"
 
+#include <initializer_list>
+
 namespace longshore {
 
 ServiceEngine::Parts::Parts(const ServiceContext& given) : context(given) {
-    operations.follow(&teller);
-    operations.follow(&rows);
-    operations.follow(&copies);
-    operations.follow(&queue);
-    operations.follow(&shared);
-    operations.follow(&arrivals);
-    watches.follow(&teller);
-    watches.follow(&rows);
-    watches.follow(&copies);
-    watches.follow(&queue);
-    watches.follow(&shared);
-    watches.follow(&arrivals);
+    for (Follower* f :
+         std::initializer_list<Follower*>{&teller, &rows, &copies, &queue, &shared, &arrivals}) {
+        operations.follow(f);
+        watches.follow(f);
+    }
     watches.follow(this);
     queue.follow(&offers);
     queue.follow(&intake);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/prng.h"
-
 namespace longshore {
 namespace {
 
@@ -20,8 +18,7 @@ void Rows::carve(Carver& c) {
 }
 
 uint32_t& Rows::bucket_of(const OperationId& operation, Rank source) const {
-    return buckets_.of(
-        mix64(operation.group.value ^ mix64(operation.sequence ^ uint64_t{source.value} << 40)));
+    return buckets_.of(hash_of(operation, source));
 }
 
 uint32_t Rows::find(const OperationId& operation, Rank source) const {

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "base/prng.h"
-
 namespace longshore {
 
 void SmallBlocks::carve(Carver& c) {
@@ -12,8 +10,7 @@ void SmallBlocks::carve(Carver& c) {
 }
 
 uint32_t& SmallBlocks::bucket_of(const OperationId& operation, Rank source) const {
-    return buckets_.of(
-        mix64(operation.group.value ^ mix64(operation.sequence ^ uint64_t{source.value} << 40)));
+    return buckets_.of(hash_of(operation, source));
 }
 
 void SmallBlocks::keep(ServiceAddress from, const SmallBlock& block) {

@@ -24,7 +24,7 @@ class SmallBlocks {
     void drop(const OperationId& operation, Rank source);
     // Those whose rows may not come: who has sent them is no more.
     void drop_of(ServiceAddress origin);
-    // Some that are kept, others each time, to look whether their rows are here.
+    // Names the row of a kept block, of another one each time; false: that place of the table is empty.
     bool look_at_one(OperationId* operation, Rank* source);
 
   private:
