@@ -181,7 +181,7 @@ class Measurement:
         options = self.options
         result = self.launch(contender, self.program_build / f"bin/fft_{options.mpi}",
                              ["--size", options.size, "--variables", options.variables, "--precision", options.precision,
-                              "--repeats", repeats, "--work", work],
+                              "--repeats", repeats, "--work", work, "--check", "once"],
                              lambda path: json.loads(path.read_text(encoding="utf-8")))
         if not result["passed"]:
             raise RuntimeError(f"fft by {contender.name}: wrong results")
