@@ -31,7 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RANKS, LIMIT_S, TRIED_MAX = 2, 120, 5
 START = ["--size", "8", "--variables", "1", "--repeats", "1", "--check", "once"]
-KILL = ["--size", "96", "--variables", "4", "--repeats", "8", "--check", "once"]
+KILL = ["--variables", "4", "--repeats", "8", "--check", "once"]
 TIMED_FROM, TIMED_TO = 0.3, 0.7  # of a launch: where its timed transforms are
 
 
@@ -100,13 +100,14 @@ def transforms(result):
 
 
 def measure_kill(launcher, options):
-    length, draw, turns = launcher.launch(KILL, True)[0], random.Random(options.seed), []
+    program = ["--size", options.size, *KILL]
+    length, draw, turns = launcher.launch(program, True)[0], random.Random(options.seed), []
     for i in range(options.turns):
         turn, order = {}, ("alive", "killed") if i % 2 == 0 else ("killed", "alive")
         for what in order:
             for _ in range(TRIED_MAX if what == "killed" else 1):
                 moment = draw.uniform(TIMED_FROM, TIMED_TO) * length if what == "killed" else None
-                _, result, killed = launcher.launch(KILL, True, moment)
+                _, result, killed = launcher.launch(program, True, moment)
                 if killed == (what == "killed"):
                     break
             else:
@@ -155,6 +156,7 @@ def main():
     parser.add_argument("--mpi", choices=("openmpi", "mpich"), default="openmpi")
     parser.add_argument("--turns", type=int, default=7, help="default: 7")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (default: 1)")
+    parser.add_argument("--size", default="96", help="of the FFT in which one is killed: N of N^3 points (default: 96)")
     parser.add_argument("--build", default=str(ROOT / "build"), help="default: build")
     parser.add_argument("--json", metavar="FILE", help="write the machine and all samples")
     options = parser.parse_args()
@@ -166,7 +168,7 @@ def main():
             turns = (measure_start if options.what == "start" else measure_kill)(launcher, options)
         except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
             sys.exit(f"job_costs: {error}")
-    result = {"what": options.what, "machine": machine(options.mpi), "seed": options.seed, "turns": turns}
+    result = {"what": options.what, "machine": machine(options.mpi), "seed": options.seed, "size": options.size, "turns": turns}
     if options.json:
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     report(result)
