@@ -15,6 +15,7 @@
 #include "mpi/requests/waiter.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
+#include "mpi/tasks/task_requests.h"
 
 namespace longshore::mpi {
 namespace {
@@ -144,6 +145,7 @@ int on_native_progress() {
         progress = progress_locked(&done);
     }
     progress = finish_done(progress, done);
+    progress.completed |= progress_task_requests();
     return progress.completed ? 1 : 0;
 }
 
@@ -283,14 +285,21 @@ int run_blocking(Operation* operation) {
     return error;
 }
 
+int start_generalized(MPI_Grequest_query_function* query, MPI_Grequest_free_function* free,
+                      MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
+    return start_polled ? start_polled(query, free, cancel, on_native_poll, on_native_wait, extra, request)
+                        : PMPI_Grequest_start(query, free, cancel, extra, request);
+}
+
+void count_open(int change) {
+    all.open_count.fetch_add(change, std::memory_order_release);
+}
+
 int start_request(Operation* operation, MPI_Request* request) {
     hold_types(operation, &operation->unpacked_last);
     const int rc = start(operation);
     if (rc < 0) return refuse(operation, rc);
-    int error = start_polled
-                    ? start_polled(on_query, on_free, on_cancel, on_native_poll, on_native_wait, operation,
-                                   &operation->request)
-                    : PMPI_Grequest_start(on_query, on_free, on_cancel, operation, &operation->request);
+    const int error = start_generalized(on_query, on_free, on_cancel, operation, &operation->request);
     if (error != MPI_SUCCESS) return error;  // the operation goes on without a request: out of memory
     *request = operation->request;
     add_request(operation);
@@ -321,7 +330,9 @@ Progress progress_open() {
         ContextLock lock;
         progress = progress_locked(&done);
     }
-    return done.count == 0 ? progress : finish_done(progress, done);
+    if (done.count != 0) progress = finish_done(progress, done);
+    progress.completed |= progress_task_requests();
+    return progress;
 }
 
 bool finish_open(uint32_t limit_s) {
