@@ -258,25 +258,40 @@ int refuse(Operation* operation, int rc) {
     return error;
 }
 
+// An operation that is on no list, until it is complete.
+void wait_for(Operation* operation) {
+    Waiter waiter(false);
+    for (;;) {
+        int moved = 0, rc = LS_OK;
+        {
+            ContextLock lock;
+            rc = ls_operation_test(operation->host, &moved);
+        }
+        if (rc != LS_IN_PROGRESS) return complete(operation, rc);
+        Progress others = progress_open();
+        waiter.step(moved != 0 || others.moved, operation);
+    }
+}
+
+// The MPI has no request for it, although it has started: other ranks copy from its buffers and to them,
+// which are the program's again when this returns. So it is waited for here, and the program learns why there
+// is no request.
+int finish_without_request(Operation* operation, int no_request) {
+    wait_for(operation);
+    const int error = raise_error(operation->call, operation->group,
+                                  operation->error != MPI_SUCCESS ? operation->error : no_request);
+    recycle(operation);
+    return error;
+}
+
 }  // namespace
 
 int run_blocking(Operation* operation) {
     note_blocking_begin(operation->call);
     const uint64_t begin = trace_wanted() ? now_ns() : 0;
-    int rc = start(operation);
+    const int rc = start(operation);
     if (rc < 0) return refuse(operation, rc);
-    Waiter waiter(false);
-    for (;;) {
-        int moved = 0;
-        {
-            ContextLock lock;
-            rc = ls_operation_test(operation->host, &moved);
-        }
-        if (rc != LS_IN_PROGRESS) break;
-        Progress others = progress_open();
-        waiter.step(moved != 0 || others.moved, operation);
-    }
-    complete(operation, rc);
+    wait_for(operation);
     note_blocking_end(operation->call);
     if (begin) trace_span("wait", call_name(operation->call), begin, now_ns());
     int error = operation->error;
@@ -300,7 +315,10 @@ int start_request(Operation* operation, MPI_Request* request) {
     const int rc = start(operation);
     if (rc < 0) return refuse(operation, rc);
     const int error = start_generalized(on_query, on_free, on_cancel, operation, &operation->request);
-    if (error != MPI_SUCCESS) return error;  // the operation goes on without a request: out of memory
+    if (error != MPI_SUCCESS) {
+        *request = MPI_REQUEST_NULL;
+        return finish_without_request(operation, error);
+    }
     *request = operation->request;
     add_request(operation);
     note_started(operation);
