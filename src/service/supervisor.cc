@@ -413,7 +413,8 @@ void Supervisor::place_all() {
 NodeCpus Supervisor::look_at_cpus() const {
     NodeCpus node;
     CpuMask of_ranks;
-    node.ranks_are_bound = true;
+    // Supervisors of emulated nodes do not see each other's ranks: nobody knows what is spare.
+    node.ranks_are_bound = p_.machine_ranks == p_.rank_count;
     for (const pid_t rank : ranks_->processes()) {
         CpuMask mask;
         if (rank == 0 || !mask.get(rank)) continue;

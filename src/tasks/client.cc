@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "fabric/shm/doorbell.h"
+#include "fabric/shm/region.h"
 
 namespace longshore::tasks {
 namespace {
@@ -19,6 +20,7 @@ constexpr uint64_t kSpinNs = 20'000;     // before the first sleep
 constexpr uint64_t kProgressNs = 5'000;  // of other communication, while spinning
 constexpr uint64_t kSleepNs = 100'000;   // after which other communication makes progress
 constexpr uint32_t kSpinsPerClock = 16;
+constexpr uint32_t kLooksPerCheck = 256;  // of the supervisor: a look is some 20 ns, or 100 us asleep
 constexpr size_t kFreedTasksKept = 1024;  // so long a task that is used twice is found out
 
 }  // namespace
@@ -189,9 +191,26 @@ int Client::submit(const char* function, const void* arguments, size_t arguments
 
 // --- what has become of them
 
+// Whether the supervisor is gone, who would say that a process is, and the process, which the kernel ends
+// then: only when it is does it write to no buffer any more.
+bool Client::has_lost(Share& share) {
+    if (!supervisor_is_gone_) {
+        if (++looks_ % kLooksPerCheck != 0) return false;
+        char byte;
+        const ssize_t got = recv(socket_.get(), &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+        supervisor_is_gone_ = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+        if (!supervisor_is_gone_) return false;
+    }
+    const uint32_t pid = share.queue->pid.load();
+    return pid == 0 || process_is_over(pid);
+}
+
 // Takes the results of all that are finished, so that their places are free. With the lock.
 void Client::collect(Share& share) {
     Queue& queue = *share.queue;
+    const bool lost = queue.finished.load(std::memory_order_relaxed) == share.collected && has_lost(share);
+    if (lost && queue.is_closed.load() == 0)
+        close_queue(queue, "the supervisor of its task process has ended");
     const bool closed = queue.is_closed.load(std::memory_order_acquire) != 0;
     const uint64_t finished = std::min(queue.finished.load(std::memory_order_acquire), share.submitted);
     for (; share.collected < finished; ++share.collected) {
