@@ -96,8 +96,10 @@ def change(result):
     each = [longshore / host - 1 for host, longshore in times]
     if abs(by) <= CHANCE:
         return "none", by, each
-    # Turns that contradict each other or differ by more than the whole; and what is the same for both, differing by as much.
-    if any(one * by <= 0 for one in each) or max(each) - min(each) > abs(by) or abs(unrest(middle)) >= abs(by):
+    # Turns that contradict each other, or differ by more than the whole where one of them alone could be chance; and what is the
+    # same for both, differing by as much.
+    scattered = max(each) - min(each) > abs(by) and min(map(abs, each)) <= 2 * CHANCE
+    if any(one * by <= 0 for one in each) or scattered or abs(unrest(middle)) >= abs(by):
         return "unsure", by, each
     return "gain" if by < 0 else "loss", by, each
 

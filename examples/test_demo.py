@@ -66,6 +66,8 @@ class Verdict(unittest.TestCase):
     def test_turns_that_differ_by_more_than_the_gain(self):
         turns = [turn(1.0, longshore) for longshore in (0.96, 0.93, 0.85)]
         self.assertIn("UNCERTAIN: with Longshore the transform took 7 % less time", said(result(*turns)))
+        turns = [turn(1.0, longshore) for longshore in (0.89, 0.89, 0.67)]  # each of them is a gain
+        self.assertIn("GAIN: with Longshore the transform took 11 % less time (turns: -33 % to -11 %).", said(result(*turns)))
         turns = [turn(1.0, longshore) for longshore in (0.96, 0.93, 0.90)]
         self.assertIn("GAIN: with Longshore the transform took 7 % less time", said(result(*turns)))
 
