@@ -14,7 +14,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534339;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c53433a;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 
@@ -47,6 +47,7 @@ enum class ControlKind : uint32_t {
     kStartService,  // supervisor to its service process, with descriptors
     kPlace,         // supervisor to its service process: where to run
     kWorker,        // service process of a job on several nodes: by which the network reaches it
+    kCannotStart,   // from a service process: a ProblemReport that says why it ends
 };
 
 struct ControlHeader {
@@ -128,9 +129,9 @@ struct StartService {
 // The address follows.
 struct WorkerReport {
     ControlHeader header{kControlMagic, ControlKind::kWorker};
-    uint32_t ok = 0, bytes = 0;
+    uint32_t bytes = 0;
     uint32_t aliases = 0;            // not 0: it can make them
-    char reason[kReasonBytes] = {};  // why not, the one or the other
+    char reason[kReasonBytes] = {};  // why not
 };
 
 struct PlaceService {
