@@ -7,6 +7,7 @@ J ?= $(shell nproc)
 DEMO ?= full
 BUILD_ONLY ?=
 CMAKE_ARGS ?=
+PREFIX ?= /usr/local
 
 ifeq ($(V),1)
 quiet :=
@@ -27,7 +28,7 @@ packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps mpis ucx ucx-aarch64 build test test-main test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+.PHONY: help compatibility deps mpis ucx ucx-aarch64 build install uninstall test test-main test-asan test-tsan campaigns test-mutants test-mpi test-kill \
     test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz scale demo venv man format clean
 
 help: ## list the targets
@@ -87,6 +88,18 @@ build: ## build everything into build/ (Release)
 	$(say) 'build: Release, into build/'
 	$(quiet)cmake --preset release $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build -j $(J) $(BUILD_ONLY) -- $(ninja_flags)
+
+# It builds nothing and leaves nothing in build/, so that 'sudo make install' leaves no file of root's there.
+install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host or dpu)
+	$(quiet)[[ -e build/cmake_install.cmake ]] || \
+	    { echo "install: nothing is built here: run 'make build' first; nothing was installed" >&2; exit 1; }
+	$(quiet)said=$$(cmake --install build --prefix '$(abspath $(PREFIX))' $(if $(COMPONENT),--component $(COMPONENT)) 2>&1 >/dev/null); \
+	    status=$$?; rm -f build/install_manifest*.txt; \
+	    [[ $$status == 0 ]] || { sed -n 's/^ *install: /install: /p' <<<"$$said" | grep . || echo "$$said"; } >&2; exit $$status
+	@echo "install: Longshore is in $(DESTDIR)$(abspath $(PREFIX)), where share/longshore/installed lists its files"
+
+uninstall: ## remove what an installation in PREFIX has listed (PREFIX=/usr/local, DESTDIR=)
+	$(quiet)DESTDIR='$(DESTDIR)' packaging/uninstall.sh '$(abspath $(PREFIX))'
 
 test: deps ## install what is missing, build, run all tests, then the sanitizer builds and theirs
 	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' 'mpis ucx' build test-main test-asan test-tsan

@@ -97,9 +97,9 @@ void check_mpis(Checks* checks) {
 }
 
 void check_parts(Checks* checks) {
-    const std::string folder = root_folder() + "/lib";
+    const std::string folder = library_folder();
     const std::string stub = folder + "/liblongshore.so";
-    const char* const kBuild = "build Longshore: 'make build'";
+    const std::string kBuild = missing_part_advice();
     if (!is_file(stub)) {
         checks->push_back({"shim", Verdict::kFail, stub + " is missing", kBuild});
         // The loader only complains about what it cannot preload; the program runs all the same.
