@@ -89,7 +89,7 @@ void check_mpis(Checks* checks) {
     for (const FoundMpi& mpi : found) checks->push_back(check_mpi(mpi));
     if (found.empty()) {
         checks->push_back({"mpi", Verdict::kFail, "no mpirun on your PATH",
-                           "install Open MPI or MPICH ('make deps' does both), or load its module"});
+                           "install Open MPI or MPICH (Debian: openmpi-bin, mpich), or load its module"});
     } else if (find_program("mpirun").empty()) {
         checks->push_back({"mpi", Verdict::kWarn, "there is no plain 'mpirun' on your PATH",
                            "name the one you want: longshore run mpirun.mpich ..."});
