@@ -31,7 +31,7 @@ packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build install uninstall test test-main test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+.PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build install uninstall test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
     test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz scale demo venv man format clean
 
 help: ## list the targets
@@ -104,12 +104,25 @@ install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host o
 uninstall: ## remove what an installation in PREFIX has listed (PREFIX=/usr/local, DESTDIR=)
 	$(quiet)DESTDIR='$(DESTDIR)' packaging/uninstall.sh '$(abspath $(PREFIX))'
 
-test: deps-test ## install what is missing, build, run all tests, then the sanitizer builds and theirs
-	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' 'mpis ucx' build test-main test-asan test-tsan
+test: deps-test ## install what is missing, build, run what a change breaks easily: 12 minutes on two cores
+	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' build test-main test-decoders
 
-test-main: ## only run the tests of build/
-	$(say) 'test: all tests of the Release build'
-	$(quiet)ctest --test-dir build -j 2 --timeout 300 --no-tests=error $(ctest_flags) --output-log build/ctest.log
+test-all: deps-test ## ... and the rest: other MPIs, the longer tests, the sanitizer builds and theirs
+	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test-all' 'mpis ucx' build 'test-main GROUP=all' test-asan test-tsan
+
+# docs/testing.md says which test is in which group.
+test-main: ## only run the tests of build/ (GROUP=all: those of 'make test-all', too)
+	$(say) 'test: $(if $(filter all,$(GROUP)),all tests,the tests) of the Release build'
+	$(quiet)ctest --test-dir build -j 2 --timeout 300 --no-tests=error $(if $(filter all,$(GROUP)),,-LE '^test-all$$') $(ctest_flags) \
+	    --output-log build/ctest.log
+
+decoders = frames packets regions selection session agent supervisor
+test-decoders: ## build what decodes bytes from outside with the address sanitizer, and test that
+	$(say) 'test: decoders and conversations under the address sanitizer, in build/asan'
+	$(quiet)cmake --preset asan $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
+	$(quiet)cmake --build build/asan -j $(J) --target $(addprefix fuzz_,$(decoders)) -- $(ninja_flags)
+	$(quiet)ctest --test-dir build/asan -j 2 --timeout 300 --no-tests=error -R '^fuzz\.' $(ctest_flags) \
+	    --output-log build/asan/ctest.log
 
 # The address sanitizer without MPI: the MPIs' own libraries are not clean. Of what has one thread only, the thread
 # sanitizer has nothing to say.
@@ -122,7 +135,7 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 	$(quiet)ctest --test-dir build/$* -j 2 --timeout 600 --no-tests=error $(tests_only) $(ctest_flags) \
 	    --output-log build/$*/ctest.log
 
-# What 'make test' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
+# What 'make test-all' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
 campaigns: test-mpi test-kill test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 scale ## all the test-... below, one after the other
 
 test-mpi: build ## the MPI programs in every shape of a job, with each MPI
