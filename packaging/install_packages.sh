@@ -12,7 +12,7 @@ say() { echo "deps ($group): $*"; }
 packages=()
 for word in "$@"; do
     if [[ $word != MPI=* ]]; then packages+=("$word")
-    elif ! command -v mpicc.openmpi mpicc.mpich >/dev/null; then IFS=+ read -ra mpi <<<"${word#MPI=}"; packages+=("${mpi[@]}"); fi
+    elif ! command -v mpicc mpicc.openmpi mpicc.mpich >/dev/null; then IFS=+ read -ra mpi <<<"${word#MPI=}"; packages+=("${mpi[@]}"); fi
 done
 
 if ! command -v dpkg-query >/dev/null; then

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -68,6 +69,25 @@ class Packages(unittest.TestCase):
         self.has("mpicc.mpich")
         self.deps("deps")
         self.assertIn("libcli11-dev", self.log("apt"))
+        self.assertNotIn("libopenmpi-dev", self.log("apt"))
+
+    def test_a_plain_mpicc_is_enough_and_is_found(self):
+        """After a `module load`, where names have no suffix: the wrapper says whose it is."""
+        cmake = shutil.which("cmake")
+        script = self.root / "find.cmake"
+        script.write_text(f"cmake_minimum_required(VERSION 3.25)\ninclude({SOURCE}/cmake/find_mpicc.cmake)\nforeach(flavour openmpi mpich)\n"
+                          "longshore_find_mpicc(${flavour} found)\nmessage(\"${flavour}=${found}\")\nendforeach()\n")
+        said = {"openmpi": 'case $1 in --showme:version) echo "mpicc: Open MPI 4.1.4 (Language: C)";; *) echo gcc; exit 1;; esac',
+                "mpich": 'case $1 in -v) echo "mpicc for MPICH version 4.0.2";; *) echo "gcc: unrecognized" >&2; exit 1;; esac',
+                "other": 'echo "an MPI of its own"'}
+        for name, text in said.items():
+            (self.bin / "mpicc").write_text(f"#!/usr/bin/env bash\n{text}\n")
+            (self.bin / "mpicc").chmod(0o755)
+            done = subprocess.run([cmake, "-P", script], capture_output=True, text=True, timeout=60, env={"PATH": str(self.bin)})
+            for flavour in ("openmpi", "mpich"):
+                wanted = self.bin / "mpicc" if flavour == name else ""
+                self.assertRegex(done.stderr, rf"(?m)^{flavour}={wanted}(LONGSHORE_MPICC_{flavour}-NOTFOUND)?$", name)
+        self.deps("deps")
         self.assertNotIn("libopenmpi-dev", self.log("apt"))
 
     def test_groups_add_to_each_other(self):
