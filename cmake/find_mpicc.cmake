@@ -9,7 +9,8 @@ function(longshore_find_mpicc flavour variable)
             # Each knows one of the two, and takes the other for an option of the compiler.
             execute_process(COMMAND ${LONGSHORE_MPICC} --showme:version OUTPUT_VARIABLE open_mpi ERROR_VARIABLE open_mpi)
             execute_process(COMMAND ${LONGSHORE_MPICC} -v OUTPUT_VARIABLE mpich ERROR_VARIABLE mpich)
-            if((flavour STREQUAL "openmpi" AND open_mpi MATCHES "Open MPI") OR (flavour STREQUAL "mpich" AND mpich MATCHES "for MPICH version"))
+            if((flavour STREQUAL "openmpi" AND open_mpi MATCHES "Open MPI") OR
+               (flavour STREQUAL "mpich" AND mpich MATCHES "for MPICH version"))
                 set(found ${LONGSHORE_MPICC})
             endif()
         endif()

@@ -159,7 +159,8 @@ class Moved(Folder):
         self.assertIn("plain MPI", self.job([self.tree / "bin" / "longshore", "run", "--"], flavour, program).stderr)
         (self.tree / "lib" / "liblongshore.so").unlink()
         done = run(self.tree / "bin" / "longshore", "run", "true", expect=125)
-        self.assertEqual(done.stderr, f"longshore: {self.tree}/lib/liblongshore.so is not there; install Longshore again, all of it\n")
+        self.assertEqual(done.stderr, f"longshore: {self.tree}/lib/liblongshore.so is not there; "
+                                      "install Longshore again, all of it\n")
 
     def test_nothing_leads_into_the_build(self):
         looked = 0
@@ -234,7 +235,8 @@ class Components(Folder):
     def test_unit_has_the_prefix_that_is_given(self):
         staged = self.folder / "staged"
         self.addCleanup(shutil.rmtree, staged, True)
-        run("cmake", "--install", BUILD, "--prefix", "/opt/longshore", "--component", "dpu", env=environment(DESTDIR=str(staged)))
+        install = ("cmake", "--install", BUILD, "--prefix", "/opt/longshore", "--component")
+        run(*install, "dpu", env=environment(DESTDIR=str(staged)))
         self.assertEqual([p.name for p in staged.iterdir()], ["opt"])
         tree = staged / "opt" / "longshore"
         names = files_below(tree)
@@ -245,7 +247,7 @@ class Components(Folder):
         self.assertEqual(unit.count("/opt/longshore/bin/longshored listen"), 3)
         self.assertNotIn("@", unit)
         # The other component beside it, on the same list.
-        run("cmake", "--install", BUILD, "--prefix", "/opt/longshore", "--component", "host", env=environment(DESTDIR=str(staged)))
+        run(*install, "host", env=environment(DESTDIR=str(staged)))
         self.assertLess(set(names), set(files_below(tree)))
         make("uninstall", "PREFIX=/opt/longshore", f"DESTDIR={staged}")
         self.assertEqual(files_below(staged), [])
@@ -308,7 +310,8 @@ class Refused(Folder):
         # A list that names a file which is not there: part of the targets were built.
         shutil.copytree(BUILD / "packaging", self.folder / "build" / "packaging",
                         ignore=shutil.ignore_patterns("CMakeFiles"))
-        text = (BUILD / "packaging" / "cmake_install.cmake").read_text().replace(str(BUILD / "packaging"), f"{self.folder}/build/packaging")
+        text = (BUILD / "packaging" / "cmake_install.cmake").read_text()
+        text = text.replace(str(BUILD / "packaging"), f"{self.folder}/build/packaging")
         (self.folder / "build" / "cmake_install.cmake").write_text(text)
         with (self.folder / "build" / "packaging" / "installed.txt").open("a") as listed:
             listed.write("host|bin|/nowhere/longshore-missing\n")

@@ -9,15 +9,20 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 # What the script may find on its PATH beside the stand-ins.
-SYSTEM = ("bash", "sh", "env", "grep", "id", "readlink", "rm", "mv", "chmod", "ln", "cat", "touch", "mkdir", "make", "sed", "echo")
+SYSTEM = ("bash", "sh", "env", "grep", "id", "readlink", "rm", "mv", "chmod", "ln", "cat", "touch", "mkdir", "make", "sed",
+          "echo")
 
 STANDINS = {
     "dpkg-query": 'grep -qx "${@: -1}" "$LONGSHORE_INTERNAL_TEST_ROOT/installed" && echo "install ok installed"',
     "apt-get": '''root=$LONGSHORE_INTERNAL_TEST_ROOT
         [ "$1" = install ] || exit 0
         sh "$root/usr/sbin/policy-rc.d"; echo "policy $?" >>"$root/log"
-        for word; do case $word in -*|install) ;; *) echo "$word" >>"$root/installed"; echo "apt $word" >>"$root/log" ;; esac; done
-        grep -q mpich "$root/installed" && [ -n "$TAKES_OVER" ] && ln -sf mpirun.mpich "$root/bin/mpirun" && ln -sf mpicc.mpich "$root/bin/mpicc"
+        for word; do
+            case $word in -*|install) ;; *) echo "$word" >>"$root/installed"; echo "apt $word" >>"$root/log" ;; esac
+        done
+        if grep -q mpich "$root/installed" && [ -n "$TAKES_OVER" ]; then
+            ln -sf mpirun.mpich "$root/bin/mpirun"; ln -sf mpicc.mpich "$root/bin/mpicc"
+        fi
         exit ${FAILS:-0}''',
     "update-alternatives": 'echo "alternatives $*" >>"$LONGSHORE_INTERNAL_TEST_ROOT/log"',
     "deb-systemd-helper": 'echo "helper $*" >>"$LONGSHORE_INTERNAL_TEST_ROOT/log"',
@@ -47,8 +52,8 @@ class Packages(unittest.TestCase):
             (self.bin / name).chmod(0o755)
 
     def deps(self, target, expect=0, **more):
-        done = subprocess.run(["make", "--no-print-directory", "-C", SOURCE, target], capture_output=True, text=True, timeout=60,
-                              env={"PATH": str(self.bin), "LONGSHORE_INTERNAL_TEST_ROOT": str(self.root), **more})
+        done = subprocess.run(["make", "--no-print-directory", "-C", SOURCE, target], capture_output=True, text=True,
+                              timeout=60, env={"PATH": str(self.bin), "LONGSHORE_INTERNAL_TEST_ROOT": str(self.root), **more})
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         return done.stdout
 
