@@ -104,7 +104,7 @@ install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host o
 uninstall: ## remove what an installation in PREFIX has listed (PREFIX=/usr/local, DESTDIR=)
 	$(quiet)DESTDIR='$(DESTDIR)' packaging/uninstall.sh '$(abspath $(PREFIX))'
 
-test: deps-test ## install what is missing, build, run what a change breaks easily: 12 minutes on two cores
+test: deps-test ## install what is missing, build, run what a change breaks easily
 	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' build test-main test-decoders
 
 test-all: deps-test ## ... and the rest: other MPIs, the longer tests, the sanitizer builds and theirs
