@@ -173,8 +173,8 @@ class Moved(Folder):
                 self.assertNotIn(str(BUILD), dynamic, path)
                 self.assertNotIn("not found", run("ldd", path).stdout, path)
             elif path.name != "longshored.service":
-                self.assertNotIn(str(SOURCE), path.read_text(), path)
-                self.assertNotIn(str(self.folder), path.read_text(), path)
+                self.assertNotIn(str(SOURCE).encode(), path.read_bytes(), path)
+                self.assertNotIn(str(self.folder).encode(), path.read_bytes(), path)
         self.assertGreater(looked, 15)
 
     def test_every_user_may_read_it(self):
@@ -190,10 +190,19 @@ class Moved(Folder):
         (project / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.16)\nproject(p C)\nfind_package(Longshore 0.1 REQUIRED)\n"
             "add_library(p OBJECT p.c)\ntarget_link_libraries(p PRIVATE Longshore::longshore)\n"
+            "add_executable(tasks tasks.c)\ntarget_link_libraries(tasks PRIVATE Longshore::task)\n"
             "if(NOT EXISTS ${Longshore_PRELOAD} OR NOT EXISTS ${Longshore_COMMAND})\nmessage(FATAL_ERROR missing)\nendif()\n")
         (project / "p.c").write_text("#include <longshore.h>\nlongshore_counters counters;\n")
+        # There is no such plug-in: the library is linked, and says so.
+        (project / "tasks.c").write_text("#include <longshore_task.h>\nint main(void) { longshore_pool* pool;\n"
+                                         'return longshore_open_pool("no_such_plug_in", &pool) == 0; }\n')
         run("cmake", "-S", project, "-B", project / "b", f"-DCMAKE_PREFIX_PATH={self.tree}")
         run("cmake", "--build", project / "b")
+        run(project / "b" / "tasks")
+        flags = run("pkg-config", "--cflags", "--libs", "longshore-task",
+                    env=environment(PKG_CONFIG_PATH=str(self.tree / "lib" / "pkgconfig"))).stdout.split()
+        run("cc", project / "tasks.c", *flags, "-o", project / "tasks")
+        run(project / "tasks")
 
     def test_completion(self):
         script = self.tree / "share" / "bash-completion" / "completions" / "longshore"
