@@ -96,21 +96,6 @@ def longshore_run(stats, *words):
     return [str(BUILD / "bin/longshore"), "run", "--quiet", "--stats", str(stats), *settings, "--", *map(str, words)]
 
 
-def service_cores(pid):
-    """On which cores a process may run, if it is a service process or their supervisor: by its name."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return None  # gone meanwhile
-    allowed = re.search(r"Cpus_allowed_list:\s*(\S+)", status)[1]
-    return parse_cores(allowed) if re.match(r"Name:\s*longshored", status) else None
-
-
-def parse_cores(text):
-    spans = [list(map(int, part.split("-"))) for part in text.split(",")]
-    return frozenset(core for span in spans for core in range(span[0], span[-1] + 1))
-
-
 def program(name, mpi):
     return BUILD / f"tests/mpi/{mpi}/mpi_{name}_{mpi}"
 
@@ -204,23 +189,16 @@ class TestCluster(unittest.TestCase):
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
     def test_ranks_leave_a_core_to_service_processes(self):
-        """While ranks compute on theirs, the service processes of each node are bound to another, and say that it is spare."""
+        """Ranks are bound to theirs; the service process of each node finds the other one, and the job knows that it is spare."""
         with cluster.Cluster(2, spare_cores=1) as nodes, tempfile.TemporaryDirectory() as folder:
             stats, script = Path(folder) / "stats", 'taskset -pc $$ | sed "s/.*: /ranks /"; exec "$@"'
             words = longshore_run(stats, "sh", "-c", script, "sh", program("collectives", "openmpi"), 65536)
-            begin, services = nodes.mpirun(words, 1), [set() for _ in nodes.nodes]
-            with subprocess.Popen(begin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
-                while job.poll() is None:
-                    for seen, node in zip(services, nodes.nodes):
-                        seen |= {cores for pid in node.processes() if (cores := service_cores(pid))}
-                    time.sleep(0.005)
-                said = job.stdout.read()
-            self.assertEqual(job.returncode, 0, said)
+            said = launch(nodes, words).stdout
             told = [set(map(int, line.split()[1].split(","))) for line in said.split("\n") if line.startswith("ranks ")]
             self.assertEqual(told, [set(cores) for cores in nodes.placement.ranks])
-            for seen, cores in zip(services, nodes.placement.services):
-                self.assertIn(frozenset(cores), seen)
-            self.assertEqual(json.loads(stats.read_text())["conditions"]["spare"], "yes")
+            result = json.loads(stats.read_text())
+            self.assertEqual([[service["core"]] for service in result["services"]], nodes.placement.services)
+            self.assertEqual(result["conditions"]["spare"], "yes")
 
     def test_a_link_can_be_held_to_another_rate(self):
         with cluster.Cluster(2, rate="1gbit") as nodes:
