@@ -12,13 +12,14 @@ template <typename Value>
 void Border<Value>::begin(Value* corners) {
     constexpr int kDoubles = sizeof(Value) / sizeof(double);
     for (const Neighbour& one : mesh_.neighbours)
-        MPI_Irecv(corners + mesh_.corners + one.ghost_begin, one.ghost_count * kDoubles, MPI_DOUBLE, one.rank, tag_, comm_,
-                  &requests_.emplace_back());
+        MPI_Irecv(corners + mesh_.corners + one.ghost_begin, one.ghost_count * kDoubles, MPI_DOUBLE, one.rank,
+                  tag_, comm_, &requests_.emplace_back());
     Value* next = sent_.data();
     for (const Neighbour& one : mesh_.neighbours) {
         Value* const first = next;
         for (const std::int32_t corner : one.corners) *next++ = corners[corner];
-        MPI_Isend(first, int(one.corners.size()) * kDoubles, MPI_DOUBLE, one.rank, tag_, comm_, &requests_.emplace_back());
+        MPI_Isend(first, int(one.corners.size()) * kDoubles, MPI_DOUBLE, one.rank, tag_, comm_,
+                  &requests_.emplace_back());
     }
 }
 

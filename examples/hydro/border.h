@@ -1,5 +1,5 @@
-// Values of corners at the borders between ranks: each rank sends those of its own corners and receives those of its
-// ghost corners. Begun and finished apart, so that there can be computing in between.
+// Values of corners at the borders between ranks: each rank sends those of its own corners and receives those
+// of its ghost corners. Begun and finished apart, so that there can be computing in between.
 #pragma once
 
 #include <mpi.h>
@@ -12,7 +12,8 @@ template <typename Value>  // double or Vec
 class Border {
   public:
     Border(const Mesh& mesh, MPI_Comm comm, int tag);
-    // `corners`: local values, then room for the ghosts'; may not be touched at ghosts until finish() returns.
+    // `corners`: local values, then room for the ghosts'; may not be touched at ghosts until finish()
+    // returns.
     void begin(Value* corners);
     void finish();
     std::size_t bytes_sent() const { return sent_.size() * sizeof(Value); }
@@ -33,7 +34,8 @@ template <typename Value>
 void sum_border_points(const Mesh& mesh, const Value* corners, Value* points) {
     for (const std::int32_t point : mesh.border_points) {
         Value sum{};
-        for (std::int32_t i = mesh.point_corner[std::size_t(point)]; i < mesh.point_corner[std::size_t(point) + 1]; ++i)
+        for (std::int32_t i = mesh.point_corner[std::size_t(point)];
+             i < mesh.point_corner[std::size_t(point) + 1]; ++i)
             sum = sum + corners[mesh.point_corners[std::size_t(i)]];
         points[point] = sum;
     }

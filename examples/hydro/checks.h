@@ -14,8 +14,8 @@ struct Place {
 
 struct Findings {
     std::optional<Place> contact, shock;
-    double energy_drift;     // of the total, relative to its first value
-    double sideways;         // how far a point of a flat problem has left its x
+    double energy_drift;  // of the total, relative to its first value
+    double sideways;      // how far a point of a flat problem has left its x
     std::uint64_t checksum;
     bool passed() const;
 };
@@ -29,6 +29,6 @@ struct TubeSpeeds {
 };
 TubeSpeeds tube_speeds(const Problem& problem);
 
-// How far a blast's shock has come from a wall (dimensions 1) or a corner (2) in which `energy` was set free at time 0: the
-// self-similar solution of Taylor, von Neumann and Sedov, integrated.
+// How far a blast's shock has come from a wall (dimensions 1) or a corner (2) in which `energy` was set free
+// at time 0: the self-similar solution of Taylor, von Neumann and Sedov, integrated.
 double blast_radius(int dimensions, double energy, double density, double time);

@@ -19,7 +19,8 @@ double median(std::vector<double> values) {
 std::string names_of(unsigned kernels) {
     std::string names;
     for (int kernel = 0; kernel < kKernels; ++kernel)
-        if (kernels >> kernel & 1) names += (names.empty() ? "" : ", ") + std::string(kKernelTable[kernel].name);
+        if (kernels >> kernel & 1)
+            names += (names.empty() ? "" : ", ") + std::string(kKernelTable[kernel].name);
     return names.empty() ? "nothing" : names;
 }
 
@@ -56,13 +57,14 @@ double Chooser::median_of_ranks(const std::vector<double>& values, MPI_Op op) co
 
 void Chooser::decide(Hydro& hydro) {
     // Collective calls, so all ranks come to the same end.
-    const double plain = median_of_ranks(plain_.cycles, MPI_MAX), handed = median_of_ranks(handed_.cycles, MPI_MAX);
+    const double plain = median_of_ranks(plain_.cycles, MPI_MAX),
+                 handed = median_of_ranks(handed_.cycles, MPI_MAX);
     const unsigned tried = tried_;
     if (first_trial_) {
         keep_covered();
     } else {
-        reasons_.push_back(fmt::format("{}: a cycle takes {:.3f} ms, with nothing handed over {:.3f} ms", names_of(tried),
-                                       1e3 * handed, 1e3 * plain));
+        reasons_.push_back(fmt::format("{}: a cycle takes {:.3f} ms, with nothing handed over {:.3f} ms",
+                                       names_of(tried), 1e3 * handed, 1e3 * plain));
         if (handed <= kWorthIt * plain) return conclude(hydro, tried);
         drop_least_gain();
     }
@@ -83,16 +85,19 @@ void Chooser::keep_covered() {
         gain_[kernel] = own - cost;
         const bool keeps = cost < own;
         if (!keeps) tried_ &= ~(1U << kernel);
-        reasons_.push_back(fmt::format("{}: own computing {:.3f} ms, handed over {:.3f} ms in submitting and waiting, slack {:.3f} ms: {}",
-                                       kKernelTable[kernel].name, 1e3 * own, 1e3 * cost, 1e3 * slack,
-                                       keeps ? "tried" : "not handed over"));
+        reasons_.push_back(
+            fmt::format("{}: own computing {:.3f} ms, handed over {:.3f} ms in submitting and waiting, slack "
+                        "{:.3f} ms: {}",
+                        kKernelTable[kernel].name, 1e3 * own, 1e3 * cost, 1e3 * slack,
+                        keeps ? "tried" : "not handed over"));
     }
 }
 
 void Chooser::drop_least_gain() {
     int least = -1;
     for (int kernel = 0; kernel < kKernels; ++kernel)
-        if ((tried_ >> kernel & 1) && (least < 0 || gain_[std::size_t(kernel)] < gain_[std::size_t(least)])) least = kernel;
+        if ((tried_ >> kernel & 1) && (least < 0 || gain_[std::size_t(kernel)] < gain_[std::size_t(least)]))
+            least = kernel;
     tried_ &= ~(1U << least);
 }
 

@@ -1,6 +1,7 @@
-// Decides which kernels are handed over: only those whose result is there before its first use, and only where cycles
-// become shorter. It tries at the beginning of a run: blocks of cycles with nothing and with all kernels handed over in
-// turns, then with nothing and those whose slack has covered them, until handing over is shorter or nothing is left.
+// Decides which kernels are handed over: only those whose result is there before its first use, and only
+// where cycles become shorter. It tries at the beginning of a run: blocks of cycles with nothing and with all
+// kernels handed over in turns, then with nothing and those whose slack has covered them, until handing over
+// is shorter or nothing is left.
 #pragma once
 
 #include <mpi.h>

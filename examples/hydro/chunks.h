@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-// body(first, last) for the chunks of [0, count). What a body writes belongs to its chunk alone, so results do not depend
-// on the threads.
+// body(first, last) for the chunks of [0, count). What a body writes belongs to its chunk alone, so results
+// do not depend on the threads.
 template <typename Body>
 void for_chunks(std::int32_t count, std::int32_t chunk, const Body& body) {
     chunk = std::max(chunk, std::int32_t(1));

@@ -9,11 +9,11 @@
 
 namespace {
 
-constexpr double kCourant = 0.6;          // of the time in which a signal crosses a zone
-constexpr double kVolumeChange = 0.1;     // of a zone in one step, at most
-constexpr double kStepGrowth = 1.2;       // from one step to the next
+constexpr double kCourant = 0.6;       // of the time in which a signal crosses a zone
+constexpr double kVolumeChange = 0.1;  // of a zone in one step, at most
+constexpr double kStepGrowth = 1.2;    // from one step to the next
 constexpr double kSubzoneStiffness = 0.5;
-constexpr double kSignalMin = 1e-99;      // where nothing moves and nothing is hot
+constexpr double kSignalMin = 1e-99;  // where nothing moves and nothing is hot
 constexpr int kMassTag = 1, kForceTag = 2;
 
 double now() {
@@ -22,7 +22,8 @@ double now() {
     return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-// The force on the first point of a side from a pressure, across the line from the side's middle to the zone's centre.
+// The force on the first point of a side from a pressure, across the line from the side's middle to the
+// zone's centre.
 Vec across(Vec middle_to_centre) {
     return {-middle_to_centre.y, middle_to_centre.x};
 }
@@ -40,14 +41,21 @@ Buffer constant(const std::vector<Value>& values) {
 }  // namespace
 
 Hydro::Hydro(const Problem& problem, const Mesh& mesh, MPI_Comm comm, Side& side, int threads_chunk)
-    : problem_(problem), mesh_(mesh), comm_(comm), side_(side), chunk_(threads_chunk), mass_border_(mesh, comm, kMassTag),
-      force_border_(mesh, comm, kForceTag), position_(mesh.position) {
-    const auto points = std::size_t(mesh.points), zones = std::size_t(mesh.zones), corners = std::size_t(mesh.corners);
+    : problem_(problem),
+      mesh_(mesh),
+      comm_(comm),
+      side_(side),
+      chunk_(threads_chunk),
+      mass_border_(mesh, comm, kMassTag),
+      force_border_(mesh, comm, kForceTag),
+      position_(mesh.position) {
+    const auto points = std::size_t(mesh.points), zones = std::size_t(mesh.zones),
+               corners = std::size_t(mesh.corners);
     for (auto* values : {&position_before_, &velocity_before_, &velocity_}) values->resize(points);
     point_mass_.resize(points);
     centre_.resize(zones);
-    for (auto* values : {&zone_mass_, &energy_, &density_, &volume_before_, &volume_, &pressure_, &sound_, &signal_, &rate_,
-                         &zone_length_})
+    for (auto* values : {&zone_mass_, &energy_, &density_, &volume_before_, &volume_, &pressure_, &sound_,
+                         &signal_, &rate_, &zone_length_})
         values->resize(zones);
     corner_share_.resize(corners);
     side_share_.resize(corners);
@@ -61,11 +69,12 @@ Hydro::Hydro(const Problem& problem, const Mesh& mesh, MPI_Comm comm, Side& side
     step_ = std::min(problem.step_first, problem.time_end);
 }
 
-// Masses and their shares at time 0. Shares of a zone's mass belong to its sides (triangles with its centre); a corner has
-// half of each of its two sides.
+// Masses and their shares at time 0. Shares of a zone's mass belong to its sides (triangles with its centre);
+// a corner has half of each of its two sides.
 void Hydro::set_up() {
     for (std::int32_t zone = 0; zone < mesh_.zones; ++zone) {
-        const std::int32_t begin = mesh_.zone_corner[std::size_t(zone)], end = mesh_.zone_corner[std::size_t(zone) + 1];
+        const std::int32_t begin = mesh_.zone_corner[std::size_t(zone)],
+                           end = mesh_.zone_corner[std::size_t(zone) + 1];
         Vec centre;
         for (std::int32_t corner = begin; corner < end; ++corner)
             centre = centre + position_[std::size_t(mesh_.corner_point[std::size_t(corner)])];
@@ -140,7 +149,8 @@ void Hydro::half_geometry() {
         const auto* corner_point = mesh_.corner_point.data();
         const auto* corner_next = mesh_.corner_next.data();
         for (std::int32_t zone = first; zone < last; ++zone) {
-            const std::int32_t begin = mesh_.zone_corner[std::size_t(zone)], end = mesh_.zone_corner[std::size_t(zone) + 1];
+            const std::int32_t begin = mesh_.zone_corner[std::size_t(zone)],
+                               end = mesh_.zone_corner[std::size_t(zone) + 1];
             Vec centre;
             for (std::int32_t corner = begin; corner < end; ++corner)
                 centre = centre + position_[std::size_t(corner_point[corner])];
@@ -159,8 +169,8 @@ void Hydro::half_geometry() {
     });
 }
 
-// The pressure in the middle of the step, its forces, and those that keep the triangles of a zone in shape: each has a
-// density of its own, and the pressure that differs by it.
+// The pressure in the middle of the step, its forces, and those that keep the triangles of a zone in shape:
+// each has a density of its own, and the pressure that differs by it.
 void Hydro::half_forces() {
     const double half = 0.5 * step_;
     for_chunks(mesh_.zones, chunk_, [&](std::int32_t first, std::int32_t last) {
@@ -190,10 +200,12 @@ void Hydro::half_forces() {
     });
 }
 
-// Viscosity along each side that becomes shorter, with a linear and a quadratic term joined as V. F. Kuropatenko has it;
-// and the speed of the fastest signal in a zone.
+// Viscosity against the motion of the two points of each side that becomes shorter (as Caramana, Shashkov and
+// Whalen have it, J. Comput. Phys. 144 (1998), without their limiter), with a linear and a quadratic term
+// joined as by V. F. Kuropatenko; and the speed of the fastest signal in a zone.
 void Hydro::viscosity() {
-    const double quadratic = problem_.viscosity_quadratic * (kGamma + 1) / 4, linear = problem_.viscosity_linear;
+    const double quadratic = problem_.viscosity_quadratic * (kGamma + 1) / 4,
+                 linear = problem_.viscosity_linear;
     for_chunks(mesh_.zones, chunk_, [&](std::int32_t first, std::int32_t last) {
         for (std::int32_t zone = first; zone < last; ++zone) {
             const std::size_t at = std::size_t(zone);
@@ -203,16 +215,21 @@ void Hydro::viscosity() {
                 const std::size_t one = std::size_t(mesh_.corner_point[side]);
                 const std::size_t other =
                     std::size_t(mesh_.corner_point[std::size_t(mesh_.corner_next[side])]);
-                const Vec along = (1 / edge_length_[std::size_t(mesh_.corner_edge[side])]) * (position_[other] - position_[one]);
-                const double closing = -dot(velocity_before_[other] - velocity_before_[one], along);
-                if (closing <= 0) continue;
-                fastest = std::max(fastest, closing);
-                const double by_speed = quadratic * closing, by_sound = linear * sound_[at];
-                const double viscous = density_[at] * closing * (by_speed + std::sqrt(by_speed * by_speed + by_sound * by_sound));
+                const Vec along = (1 / edge_length_[std::size_t(mesh_.corner_edge[side])]) *
+                                  (position_[other] - position_[one]);
+                const Vec apart = velocity_before_[other] - velocity_before_[one];
+                if (dot(apart, along) >= 0) continue;
+                const double speed = std::sqrt(dot(apart, apart));
+                fastest = std::max(fastest, speed);
+                const double by_speed = quadratic * speed, by_sound = linear * sound_[at];
+                const double viscous =
+                    density_[at] * (by_speed + std::sqrt(by_speed * by_speed + by_sound * by_sound));
                 const Vec to_centre = centre_[at] - 0.5 * (position_[one] + position_[other]);
-                other_force_[side] = other_force_[side] - (viscous * std::fabs(cross(to_centre, along))) * along;
+                other_force_[side] =
+                    other_force_[side] + (viscous * std::fabs(cross(to_centre, along))) * apart;
             }
-            signal_[at] = std::max({sound_[at], linear * sound_[at] + 2 * problem_.viscosity_quadratic * fastest, kSignalMin});
+            signal_[at] = std::max(
+                {sound_[at], linear * sound_[at] + 2 * problem_.viscosity_quadratic * fastest, kSignalMin});
         }
     });
 }
@@ -221,7 +238,8 @@ void Hydro::viscosity() {
 void Hydro::corner_forces() {
     for_chunks(mesh_.zones, chunk_, [&](std::int32_t first, std::int32_t last) {
         for (std::int32_t zone = first; zone < last; ++zone) {
-            const std::int32_t begin = mesh_.zone_corner[std::size_t(zone)], end = mesh_.zone_corner[std::size_t(zone) + 1];
+            const std::int32_t begin = mesh_.zone_corner[std::size_t(zone)],
+                               end = mesh_.zone_corner[std::size_t(zone) + 1];
             for (std::int32_t corner = begin, before = end - 1; corner < end; before = corner++)
                 corner_force_[std::size_t(corner)] =
                     (pressure_force_[std::size_t(corner)] + other_force_[std::size_t(corner)]) -
@@ -297,7 +315,8 @@ void Hydro::start(KernelId kernel, const void* arguments, std::size_t bytes) {
         std::vector<View> views;
         for (const Buffer& buffer : buffers) views.push_back({buffer.data, buffer.bytes});
         if (kKernelTable[kernel].run(arguments, bytes, views.data(), int(views.size())) != 0)
-            throw std::logic_error(std::string("kernel ") + kKernelTable[kernel].name + " refuses its buffers");
+            throw std::logic_error(std::string("kernel ") + kKernelTable[kernel].name +
+                                   " refuses its buffers");
     }
     times_[kernel] = {};
     times_[kernel].submit = now() - started_[kernel];
@@ -365,16 +384,11 @@ std::vector<Buffer> Hydro::lengths_buffers() {
 }
 
 std::vector<Buffer> Hydro::masses_buffers() {
-    return {whole(density_, Access::kIn),
-            whole(volume_, Access::kIn),
-            constant(corner_share_),
-            constant(mesh_.corner_zone),
-            constant(mesh_.point_corner),
-            constant(mesh_.point_corners),
-            constant(mesh_.border_corners),
-            whole(point_mass_, Access::kOut),
-            whole(border_mass_, Access::kOut),
-            {&stamps_[kMasses], sizeof(Stamp), Access::kOut}};
+    return {whole(density_, Access::kIn),      whole(volume_, Access::kIn),
+            constant(corner_share_),           constant(mesh_.corner_zone),
+            constant(mesh_.point_corner),      constant(mesh_.point_corners),
+            constant(mesh_.border_corners),    whole(point_mass_, Access::kOut),
+            whole(border_mass_, Access::kOut), {&stamps_[kMasses], sizeof(Stamp), Access::kOut}};
 }
 
 std::vector<Buffer> Hydro::energy_buffers() {

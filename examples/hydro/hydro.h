@@ -1,9 +1,9 @@
-// A gas in the plane on a mesh that moves with it: positions, velocities and masses at points, density, energy and
-// pressure in zones. Each cycle advances to the middle of a step (the predictor), computes forces there, and with them
-// advances to its end (the corrector).
-//   E. J. Caramana, D. E. Burton, M. J. Shashkov, P. P. Whalen, "The construction of compatible hydrodynamics algorithms
-//   utilizing conservation of total energy", J. Comput. Phys. 146 (1998): forces and work are made of the same numbers, so
-//   the total energy is kept to rounding.
+// A gas in the plane on a mesh that moves with it: positions, velocities and masses at points, density,
+// energy and pressure in zones. Each cycle advances to the middle of a step (the predictor), computes forces
+// there, and with them advances to its end (the corrector).
+//   E. J. Caramana, D. E. Burton, M. J. Shashkov, P. P. Whalen, "The construction of compatible hydrodynamics
+//   algorithms utilizing conservation of total energy", J. Comput. Phys. 146 (1998): forces and work are made
+//   of the same numbers, so the total energy is kept to rounding.
 // One object for each rank, used by one thread; loops run with OpenMP's.
 #pragma once
 
@@ -21,11 +21,12 @@
 
 // A kernel's times in one cycle, in seconds.
 struct KernelTimes {
-    double submit = 0;      // in submitting; of a kernel that is not handed over, in computing it
-    double wait = 0;        // in waiting for it
-    double run = 0;         // computing, wherever that was
-    double round_trip = 0;  // from submitting until the result was there; meaningless with clocks that are not shared
-    double slack = 0;       // from there until its first use; negative: the rank had to wait
+    double submit = 0;  // in submitting; of a kernel that is not handed over, in computing it
+    double wait = 0;    // in waiting for it
+    double run = 0;     // computing, wherever that was
+    double round_trip =
+        0;  // from submitting until the result was there; meaningless with clocks that are not shared
+    double slack = 0;  // from there until its first use; negative: the rank had to wait
 };
 
 struct Energies {
@@ -48,11 +49,14 @@ class Hydro {
     double step() const { return step_; }  // of the next cycle
     std::int64_t cycles() const { return cycles_; }
     bool is_over() const { return time_ >= problem_.time_end; }
-    const std::array<KernelTimes, kKernels>& times() const { return finished_; }  // of the last that was waited for
-    std::size_t bytes_handed(KernelId kernel) const;  // in one cycle: what is given and taken, constants apart
+    const std::array<KernelTimes, kKernels>& times() const {
+        return finished_;
+    }  // of the last that was waited for
+    std::size_t bytes_handed(
+        KernelId kernel) const;  // in one cycle: what is given and taken, constants apart
 
-    Energies energies() const;         // of all ranks; collective
-    std::uint64_t checksum() const;    // of all ranks' state, every bit and where it stands; collective
+    Energies energies() const;       // of all ranks; collective
+    std::uint64_t checksum() const;  // of all ranks' state, every bit and where it stands; collective
     const std::vector<Vec>& position() const { return position_; }
     const std::vector<double>& density() const { return density_; }
     const std::vector<double>& energy() const { return energy_; }
@@ -92,7 +96,8 @@ class Hydro {
     std::vector<double> point_mass_;
     // Of zones.
     std::vector<Vec> centre_;
-    std::vector<double> zone_mass_, energy_, density_, volume_before_, volume_, pressure_, sound_, signal_, rate_, zone_length_;
+    std::vector<double> zone_mass_, energy_, density_, volume_before_, volume_, pressure_, sound_, signal_,
+        rate_, zone_length_;
     // Of corners, or of the sides that begin there; with room for ghosts where a border needs it.
     std::vector<double> corner_share_, side_share_, corner_mass_, border_mass_;
     std::vector<Vec> pressure_force_, other_force_, corner_force_;

@@ -45,8 +45,10 @@ int run_lengths(const void* given, std::size_t bytes, const View* buffers, int c
     Call call(buffers, count, kLengthsBuffers);
     if (!arguments) return kBadCall;
     const auto* position = call.buffer<Vec>(kLengthsPosition, arguments->points);
-    const auto* edge_points = call.buffer<std::int32_t>(kLengthsEdgePoints, 2 * std::int64_t(arguments->edges));
-    const auto* zone_corner = call.buffer<std::int32_t>(kLengthsZoneCorner, std::int64_t(arguments->zones) + 1);
+    const auto* edge_points =
+        call.buffer<std::int32_t>(kLengthsEdgePoints, 2 * std::int64_t(arguments->edges));
+    const auto* zone_corner =
+        call.buffer<std::int32_t>(kLengthsZoneCorner, std::int64_t(arguments->zones) + 1);
     const auto* corner_point = call.buffer<std::int32_t>(kLengthsCornerPoint, arguments->corners);
     const auto* corner_next = call.buffer<std::int32_t>(kLengthsCornerNext, arguments->corners);
     const auto* corner_edge = call.buffer<std::int32_t>(kLengthsCornerEdge, arguments->corners);
@@ -65,13 +67,16 @@ int run_lengths(const void* given, std::size_t bytes, const View* buffers, int c
         for (std::int32_t zone = first; zone < last; ++zone) {
             const std::int32_t begin = zone_corner[zone], end = zone_corner[zone + 1];
             Vec centre;
-            for (std::int32_t corner = begin; corner < end; ++corner) centre = centre + position[corner_point[corner]];
+            for (std::int32_t corner = begin; corner < end; ++corner)
+                centre = centre + position[corner_point[corner]];
             centre = (1.0 / (end - begin)) * centre;
             double least = std::numeric_limits<double>::infinity();
             for (std::int32_t corner = begin; corner < end; ++corner) {
-                const Vec one = position[corner_point[corner]], other = position[corner_point[corner_next[corner]]];
+                const Vec one = position[corner_point[corner]],
+                          other = position[corner_point[corner_next[corner]]];
                 // From a side to the centre, twice: to the side that is opposite.
-                least = std::min(least, 2 * cross(other - one, centre - one) / edge_length[corner_edge[corner]]);
+                least =
+                    std::min(least, 2 * cross(other - one, centre - one) / edge_length[corner_edge[corner]]);
             }
             zone_length[zone] = least;
         }
@@ -89,7 +94,8 @@ int run_masses(const void* given, std::size_t bytes, const View* buffers, int co
     const auto* volume = call.buffer<double>(kMassesVolume, arguments->zones);
     const auto* share = call.buffer<double>(kMassesCornerShare, corners);
     const auto* corner_zone = call.buffer<std::int32_t>(kMassesCornerZone, corners);
-    const auto* point_corner = call.buffer<std::int32_t>(kMassesPointCorner, std::int64_t(arguments->points) + 1);
+    const auto* point_corner =
+        call.buffer<std::int32_t>(kMassesPointCorner, std::int64_t(arguments->points) + 1);
     const auto* point_corners = call.buffer<std::int32_t>(kMassesPointCorners, arguments->point_corners);
     const auto* border_corners = call.buffer<std::int32_t>(kMassesBorderCorners, arguments->border_corners);
     auto* point_mass = call.buffer<double>(kMassesPoint, arguments->points);
@@ -123,7 +129,8 @@ int run_energy(const void* given, std::size_t bytes, const View* buffers, int co
     const auto* before = call.buffer<Vec>(kEnergyVelocityBefore, arguments->points);
     const auto* after = call.buffer<Vec>(kEnergyVelocityAfter, arguments->points);
     const auto* zone_mass = call.buffer<double>(kEnergyZoneMass, arguments->zones);
-    const auto* zone_corner = call.buffer<std::int32_t>(kEnergyZoneCorner, std::int64_t(arguments->zones) + 1);
+    const auto* zone_corner =
+        call.buffer<std::int32_t>(kEnergyZoneCorner, std::int64_t(arguments->zones) + 1);
     const auto* corner_point = call.buffer<std::int32_t>(kEnergyCornerPoint, arguments->corners);
     const auto* corner_next = call.buffer<std::int32_t>(kEnergyCornerNext, arguments->corners);
     auto* energy = call.buffer<double>(kEnergyEnergy, arguments->zones);
@@ -152,4 +159,5 @@ int run_energy(const void* given, std::size_t bytes, const View* buffers, int co
 
 }  // namespace
 
-const Kernel kKernelTable[kKernels] = {{"lengths", run_lengths, 2}, {"masses", run_masses, 2}, {"energy", run_energy, 1}};
+const Kernel kKernelTable[kKernels] = {
+    {"lengths", run_lengths, 2}, {"masses", run_masses, 2}, {"energy", run_energy, 1}};

@@ -1,6 +1,6 @@
-// The kernels that may be handed over to a process beside the rank. Each is a plain function of arguments without pointers
-// and of buffers; it knows nothing of MPI, keeps nothing between calls, and runs with as many threads as OpenMP gives it.
-// Its results do not depend on where it runs nor on the threads.
+// The kernels that may be handed over to a process beside the rank. Each is a plain function of arguments
+// without pointers and of buffers; it knows nothing of MPI, keeps nothing between calls, and runs with as
+// many threads as OpenMP gives it. Its results do not depend on where it runs nor on the threads.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ struct View {  // a buffer as the process sees it in which the kernel runs
     std::size_t bytes;
 };
 
-using Function = int (*)(const void* arguments, std::size_t arguments_bytes, const View* buffers, int buffers_count);
+using Function = int (*)(const void* arguments, std::size_t arguments_bytes, const View* buffers,
+                         int buffers_count);
 
 struct Kernel {
     const char* name;
@@ -64,7 +65,8 @@ enum MassesBuffer : int {
     kMassesBuffers
 };
 
-struct EnergyArguments {  // work of the forces on each zone, the rate of what is not compression, and the energy
+struct EnergyArguments {  // work of the forces on each zone, the rate of what is not compression, and the
+                          // energy
     std::int32_t zones, points, corners, chunk;
     double step;
 };

@@ -1,6 +1,6 @@
-// Two-dimensional gas dynamics on a moving mesh, after PENNANT, whose computing can in parts be handed to processes beside
-// the ranks, as in Williams et al., "Exploring Challenges Associated with Employing SmartNICs as General-Purpose HPC
-// Accelerators".
+// Two-dimensional gas dynamics on a moving mesh, after PENNANT, whose computing can in parts be handed to
+// processes beside the ranks, as in Williams et al., "Exploring Challenges Associated with Employing
+// SmartNICs as General-Purpose HPC Accelerators".
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,7 +21,8 @@
 namespace {
 
 const char* const kDescription =
-    "Two-dimensional gas dynamics on a moving unstructured mesh, with MPI and OpenMP. Parts of each cycle can be handed\n"
+    "Two-dimensional gas dynamics on a moving unstructured mesh, with MPI and OpenMP. Parts of each cycle "
+    "can be handed\n"
     "to a process beside each rank: variant v2 hands over lengths and masses, v1 also work and energy.\n\n"
     "  mpirun -np 2 hydro --problem sedovflat --cycles 100\n"
     "  mpirun -np 2 hydro --problem sedovflat --cycles 100 --offload mpmd : -np 2 hydro_peer\n\n"
@@ -34,7 +35,8 @@ const std::map<std::string, int> kVariants = {{"v1", 1}, {"v2", 2}};
 
 template <typename Value>
 std::string name_of(const std::map<std::string, Value>& names, Value value) {
-    return std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.second == value; })->first;
+    return std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.second == value; })
+        ->first;
 }
 
 struct Options {
@@ -55,7 +57,8 @@ std::string list_of_problems() {
 
 void parse_zones(const std::string& text, Problem& problem) {
     int x = 0, y = 0, end = 0;
-    if (std::sscanf(text.c_str(), "%dx%d%n", &x, &y, &end) != 2 || std::size_t(end) != text.size() || x < 1 || y < 1)
+    if (std::sscanf(text.c_str(), "%dx%d%n", &x, &y, &end) != 2 || std::size_t(end) != text.size() || x < 1 ||
+        y < 1)
         throw CLI::ValidationError(fmt::format("--zones: '{}' is no size of a mesh, such as 48x90", text));
     problem.zones_x = x;
     problem.zones_y = y;
@@ -70,24 +73,31 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     int chunk = 0;
     std::vector<std::string> names;
     for (const Problem& one : problems()) names.push_back(one.name);
-    app.add_option("--problem", problem, "which one; they are listed below")->check(CLI::IsMember(names))->capture_default_str();
+    app.add_option("--problem", problem, "which one; they are listed below")
+        ->check(CLI::IsMember(names))
+        ->capture_default_str();
     app.add_option("--zones", zones, "zones in x and y, as 48x90 (default: the problem's)");
     app.add_option("--time", time_end, "time to end at (default: the problem's)")->check(CLI::PositiveNumber);
-    app.add_option("--cycles", options.cycles_max, "end after so many cycles at the latest (default: no limit)")
+    app.add_option("--cycles", options.cycles_max,
+                   "end after so many cycles at the latest (default: no limit)")
         ->check(CLI::PositiveNumber);
-    app.add_option("--chunk", chunk, "zones that a thread takes at once (default: the problem's)")->check(CLI::PositiveNumber);
+    app.add_option("--chunk", chunk, "zones that a thread takes at once (default: the problem's)")
+        ->check(CLI::PositiveNumber);
     app.add_option("--warm-up", options.warm_up, "first cycles that are not counted in times")
         ->check(CLI::Range(0, 1000000))
         ->capture_default_str();
     app.add_option("--offload", options.way,
-                   "how kernels are handed over: none (default); inline, to the rank itself; mpmd, to a hydro_peer beside "
+                   "how kernels are handed over: none (default); inline, to the rank itself; mpmd, to a "
+                   "hydro_peer beside "
                    "each rank; auto, to peers what they finish before it is needed")
         ->transform(CLI::CheckedTransformer(kWays))
         ->option_text("none|inline|mpmd|auto");
-    app.add_option("--variant", options.variant, "v1 (default): lengths, masses and energy are handed over; v2: lengths and masses")
+    app.add_option("--variant", options.variant,
+                   "v1 (default): lengths, masses and energy are handed over; v2: lengths and masses")
         ->transform(CLI::CheckedTransformer(kVariants))
         ->option_text("v1|v2");
-    app.add_option("--json", options.json, "write everything that is printed, and each cycle's time, to this file");
+    app.add_option("--json", options.json,
+                   "write everything that is printed, and each cycle's time, to this file");
     app.add_flag("!--no-progress", options.progress, "no progress bar (there is one on a terminal)");
     try {
         app.parse(argc, argv);
@@ -131,10 +141,11 @@ class Progress {
         if (!is_on_ || now - shown_ < 0.2) return;
         shown_ = now;
         double done = hydro.time() / options.problem.time_end;
-        if (options.cycles_max > 0) done = std::max(done, double(hydro.cycles()) / double(options.cycles_max));
+        if (options.cycles_max > 0)
+            done = std::max(done, double(hydro.cycles()) / double(options.cycles_max));
         const int filled = int(30 * std::min(done, 1.0));
-        fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {:3.0f} %  cycle {}  time {:.4g}", "", filled, "", 30 - filled, 100 * done,
-                   hydro.cycles(), hydro.time());
+        fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {:3.0f} %  cycle {}  time {:.4g}", "", filled, "",
+                   30 - filled, 100 * done, hydro.cycles(), hydro.time());
         std::fflush(stderr);
     }
 
@@ -143,8 +154,8 @@ class Progress {
     double shown_ = 0;
 };
 
-// What was measured in the cycles that count. Of several ranks: the slowest in each cycle; of kernels medians, of the rank
-// with the longest times and of that with the least slack.
+// What was measured in the cycles that count. Of several ranks: the slowest in each cycle; of kernels
+// medians, of the rank with the longest times and of that with the least slack.
 struct Measured {
     std::vector<double> cycles;
     std::array<KernelTimes, kKernels> kernels;
@@ -154,7 +165,8 @@ class Recorder {
   public:
     void take(const Hydro& hydro, double seconds) {
         cycles_.push_back(seconds);
-        for (std::size_t kernel = 0; kernel < kKernels; ++kernel) kernels_[kernel].push_back(hydro.times()[kernel]);
+        for (std::size_t kernel = 0; kernel < kKernels; ++kernel)
+            kernels_[kernel].push_back(hydro.times()[kernel]);
     }
     void start_again() {
         cycles_.clear();
@@ -195,8 +207,9 @@ struct Report {
     Findings findings;
     Measured measured;
     unsigned handed;
-    std::array<double, kKernels> bytes_per_zone;         // given and taken in a cycle, of a kernel that is handed over
-    double copied_per_zone;                              // of that, and of constants, what was copied in a cycle
+    std::array<double, kKernels>
+        bytes_per_zone;      // given and taken in a cycle, of a kernel that is handed over
+    double copied_per_zone;  // of that, and of constants, what was copied in a cycle
     std::vector<std::string> reasons;
 };
 
@@ -210,32 +223,37 @@ int threads_of_rank() {
 
 void print_place(const char* name, const std::optional<Place>& place) {
     if (place)
-        fmt::print("{} at {:.4f}, known {:.4f} (allowed {:.4f} off){}\n", name, place->found, place->known, place->error_max,
-                   place->is_right() ? "" : ": FAILED");
+        fmt::print("{} at {:.4f}, known {:.4f} (allowed {:.4f} off){}\n", name, place->found, place->known,
+                   place->error_max, place->is_right() ? "" : ": FAILED");
 }
 
 void print(const Options& options, const Report& report) {
     const Problem& problem = options.problem;
-    fmt::print("hydro {}, {}x{} zones, {} ranks as {}x{}, {} threads each, offload {}", problem.name, problem.zones_x,
-               problem.zones_y, report.ranks, report.ranks_x, report.ranks_y, report.threads, name_of(kWays, options.way));
+    fmt::print("hydro {}, {}x{} zones, {} ranks as {}x{}, {} threads each, offload {}", problem.name,
+               problem.zones_x, problem.zones_y, report.ranks, report.ranks_x, report.ranks_y, report.threads,
+               name_of(kWays, options.way));
     if (options.way != Way::kNone) fmt::print(", variant {}", name_of(kVariants, options.variant));
     fmt::print("\ncycles {}, time {:.6g}\n", report.cycles, report.time);
     for (const std::string& reason : report.reasons) fmt::print("auto: {}\n", reason);
     if (!report.measured.cycles.empty())
-        fmt::print("cycle, ms: median {:.4f}  ({:.1f} ns a zone and rank)\n", 1e3 * median(report.measured.cycles),
+        fmt::print("cycle, ms: median {:.4f}  ({:.1f} ns a zone and rank)\n",
+                   1e3 * median(report.measured.cycles),
                    1e9 * median(report.measured.cycles) * report.ranks / double(report.zones));
-    fmt::print("{:<12}{:>10}{:>12}{:>10}{:>10}{:>12}{:>10}{:>14}\n", "kernel, ms", "handed", "submit", "wait", "run", "round trip",
-               "slack", "bytes a zone");
+    fmt::print("{:<12}{:>10}{:>12}{:>10}{:>10}{:>12}{:>10}{:>14}\n", "kernel, ms", "handed", "submit", "wait",
+               "run", "round trip", "slack", "bytes a zone");
     for (unsigned kernel = 0; kernel < kKernels; ++kernel) {
         const KernelTimes& times = report.measured.kernels[kernel];
         const bool handed = report.handed >> kernel & 1;
-        fmt::print("  {:<10}{:>10}{:>12.4f}{:>10.4f}{:>10.4f}{:>12.4f}{:>10.4f}{:>14.1f}\n", kKernelTable[kernel].name,
-                   handed ? "yes" : "no", 1e3 * times.submit, 1e3 * times.wait, 1e3 * times.run, 1e3 * times.round_trip,
-                   1e3 * times.slack, handed ? report.bytes_per_zone[kernel] : 0.0);
+        fmt::print("  {:<10}{:>10}{:>12.4f}{:>10.4f}{:>10.4f}{:>12.4f}{:>10.4f}{:>14.1f}\n",
+                   kKernelTable[kernel].name, handed ? "yes" : "no", 1e3 * times.submit, 1e3 * times.wait,
+                   1e3 * times.run, 1e3 * times.round_trip, 1e3 * times.slack,
+                   handed ? report.bytes_per_zone[kernel] : 0.0);
     }
-    if (options.way != Way::kNone) fmt::print("copied: {:.1f} bytes a zone and cycle\n", report.copied_per_zone);
-    fmt::print("energy: internal {:.9g}, kinetic {:.9g}, total {:.12g}, off by {:.1e} of it\n", report.energies.internal,
-               report.energies.kinetic, report.energies.total(), report.findings.energy_drift);
+    if (options.way != Way::kNone)
+        fmt::print("copied: {:.1f} bytes a zone and cycle\n", report.copied_per_zone);
+    fmt::print("energy: internal {:.9g}, kinetic {:.9g}, total {:.12g}, off by {:.1e} of it\n",
+               report.energies.internal, report.energies.kinetic, report.energies.total(),
+               report.findings.energy_drift);
     print_place("contact", report.findings.contact);
     print_place("shock", report.findings.shock);
     fmt::print("checksum: {:016x}\n", report.findings.checksum);
@@ -299,7 +317,8 @@ void advance(Hydro& hydro, const Options& options, Chooser* chooser, Recorder& r
             recorder.start_again();  // trials are not counted
         }
         if (!std::isfinite(hydro.step()) || (hydro.step() <= 0 && !hydro.is_over()))
-            throw std::runtime_error(fmt::format("the step became {} at time {} (cycle {})", hydro.step(), hydro.time(), hydro.cycles()));
+            throw std::runtime_error(fmt::format("the step became {} at time {} (cycle {})", hydro.step(),
+                                                 hydro.time(), hydro.cycles()));
         progress.show(hydro, options);
     }
     hydro.settle();
@@ -317,8 +336,9 @@ int run(const Options& options, const Roles& roles) {
     const char* wrong = report.ranks_x == 0 ? "there are more ranks than zones can be split for"
                         : with_peers && roles.peers != roles.ranks
                             ? "needs as many peers as ranks: mpirun -np N hydro ... : -np N hydro_peer"
-                        : !with_peers && roles.peers > 0 ? "there are peers, but nothing goes to them: say --offload mpmd or auto"
-                                                         : nullptr;
+                        : !with_peers && roles.peers > 0
+                            ? "there are peers, but nothing goes to them: say --offload mpmd or auto"
+                            : nullptr;
     if (wrong) {
         if (rank == 0) fmt::print(stderr, "hydro: --offload {}: {}\n", name_of(kWays, options.way), wrong);
         return 2;
@@ -342,7 +362,8 @@ int run(const Options& options, const Roles& roles) {
     report.measured = recorder.over_ranks(roles.mine);
     report.handed = hydro.handed_over();
     for (int kernel = 0; kernel < kKernels; ++kernel)
-        report.bytes_per_zone[std::size_t(kernel)] = double(hydro.bytes_handed(KernelId(kernel))) / mesh.zones;
+        report.bytes_per_zone[std::size_t(kernel)] =
+            double(hydro.bytes_handed(KernelId(kernel))) / mesh.zones;
     report.copied_per_zone = double(side->bytes_copied) / double(report.cycles) / mesh.zones;
     if (chooser) report.reasons = chooser->reasons();
     if (chooser && !chooser->is_decided()) report.reasons.push_back("the run ended before it was decided");
@@ -364,8 +385,14 @@ int main(int argc, char** argv) {
         MPI_Comm_rank(roles.mine, &rank);
         Options options;
         status = parse(argc, argv, rank == 0, options);
-        if (status == -1) status = run(options, roles);
-        if (status == 2 && roles.peers > 0) MPI_Abort(MPI_COMM_WORLD, 2);  // peers wait for their ranks
+        const bool goes_on = status == -1;
+        if (goes_on) status = run(options, roles);
+        // Peers wait for their ranks: where those end at once, all must.
+        if (roles.peers > 0 && (!goes_on || status == 2)) {
+            std::fflush(nullptr);
+            MPI_Barrier(roles.mine);
+            MPI_Abort(MPI_COMM_WORLD, status);
+        }
     } catch (const std::exception& error) {
         fmt::print(stderr, "hydro: process {}: {}\n", world_rank, error.what());
         MPI_Abort(MPI_COMM_WORLD, 1);

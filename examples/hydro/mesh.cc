@@ -27,7 +27,10 @@ int part_of(int zones, int parts, int zone) {
 class Builder {
   public:
     Builder(const Problem& problem, int rank, int ranks_x, int ranks_y)
-        : problem_(problem), rank_(rank), ranks_x_(ranks_x), ranks_y_(ranks_y),
+        : problem_(problem),
+          rank_(rank),
+          ranks_x_(ranks_x),
+          ranks_y_(ranks_y),
           x0_(part_begin(problem.zones_x, ranks_x, rank % ranks_x)),
           x1_(part_begin(problem.zones_x, ranks_x, rank % ranks_x + 1)),
           y0_(part_begin(problem.zones_y, ranks_y, rank / ranks_x)),
@@ -76,7 +79,8 @@ class Builder {
                 mesh_.zone_number.push_back(std::int64_t(y) * problem_.zones_x + x);
                 for (int i = 0; i < kCorners; ++i) {
                     mesh_.corner_zone.push_back(std::int32_t(mesh_.zone_number.size() - 1));
-                    mesh_.corner_point.push_back(point_at(x + kOffsetX[std::size_t(i)], y + kOffsetY[std::size_t(i)]));
+                    mesh_.corner_point.push_back(
+                        point_at(x + kOffsetX[std::size_t(i)], y + kOffsetY[std::size_t(i)]));
                     mesh_.corner_next.push_back(first + (i + 1) % kCorners);
                 }
             }
@@ -91,14 +95,16 @@ class Builder {
         mesh_.corner_edge.resize(std::size_t(mesh_.corners));
         for (int y = y0_; y < y1_; ++y)
             for (int x = x0_; x < x1_; ++x) {
-                const int at_x = (y - y0_) * width() + x - x0_, at_y = along_x + (y - y0_) * (width() + 1) + x - x0_;
+                const int at_x = (y - y0_) * width() + x - x0_,
+                          at_y = along_x + (y - y0_) * (width() + 1) + x - x0_;
                 const std::array<int, kCorners> edges = {at_x, at_y + 1, at_x + width(), at_y};
                 for (int i = 0; i < kCorners; ++i) {
                     const std::int32_t corner = corner_at(x, y, i);
                     const int edge = edges[std::size_t(i)];
                     mesh_.corner_edge[std::size_t(corner)] = edge;
                     const std::int32_t one = mesh_.corner_point[std::size_t(corner)];
-                    const std::int32_t other = mesh_.corner_point[std::size_t(mesh_.corner_next[std::size_t(corner)])];
+                    const std::int32_t other =
+                        mesh_.corner_point[std::size_t(mesh_.corner_next[std::size_t(corner)])];
                     mesh_.edge_points[2 * std::size_t(edge)] = std::min(one, other);
                     mesh_.edge_points[2 * std::size_t(edge) + 1] = std::max(one, other);
                 }
@@ -132,7 +138,8 @@ class Builder {
         std::vector<int> others;
         for (const int corner : {2, 3, 1, 0}) {  // the zones around a point, by their global numbers
             const int zone_x = x - kOffsetX[std::size_t(corner)], zone_y = y - kOffsetY[std::size_t(corner)];
-            if (zone_x < 0 || zone_x >= problem_.zones_x || zone_y < 0 || zone_y >= problem_.zones_y) continue;
+            if (zone_x < 0 || zone_x >= problem_.zones_x || zone_y < 0 || zone_y >= problem_.zones_y)
+                continue;
             if (is_mine(zone_x, zone_y)) {
                 mine.push_back(corner_at(zone_x, zone_y, corner));
                 mesh_.point_corners.push_back(mine.back());
@@ -143,7 +150,8 @@ class Builder {
             }
         }
         if (!others.empty()) mesh_.border_points.push_back(point_at(x, y));
-        mesh_.point_owned.push_back(others.empty() || rank_ < *std::min_element(others.begin(), others.end()));
+        mesh_.point_owned.push_back(others.empty() ||
+                                    rank_ < *std::min_element(others.begin(), others.end()));
         std::sort(others.begin(), others.end());
         others.erase(std::unique(others.begin(), others.end()), others.end());
         for (const int other : others)

@@ -89,20 +89,22 @@ class MpmdSide : public Side {
         header.buffers_count = std::int32_t(buffers.size());
         header.arguments_bytes = std::int32_t(arguments_bytes);
         std::memcpy(header.arguments, arguments, arguments_bytes);
-        call.requests.clear();
-        MPI_Isend(&header, sizeof header, MPI_BYTE, partner_, kHeaderTag, MPI_COMM_WORLD, &call.requests.emplace_back());
         for (std::size_t i = 0; i < buffers.size(); ++i) {
-            const Buffer& buffer = buffers[i];
-            header.access[i] = int(buffer.access);
-            header.bytes[i] = std::int64_t(buffer.bytes);
+            header.access[i] = int(buffers[i].access);
+            header.bytes[i] = std::int64_t(buffers[i].bytes);
+        }
+        call.requests.clear();
+        MPI_Isend(&header, sizeof header, MPI_BYTE, partner_, kHeaderTag, MPI_COMM_WORLD,
+                  &call.requests.emplace_back());
+        for (const Buffer& buffer : buffers) {
             if (goes_in(buffer.access) || (buffer.access == Access::kConstant && !call.knows_constants)) {
                 MPI_Isend(buffer.data, int(buffer.bytes), MPI_BYTE, partner_, kInTag, MPI_COMM_WORLD,
                           &call.requests.emplace_back());
                 bytes_copied += buffer.bytes;
             }
             if (comes_out(buffer.access)) {
-                MPI_Irecv(buffer.data, int(buffer.bytes), MPI_BYTE, partner_, kOutTag + kernel, MPI_COMM_WORLD,
-                          &call.requests.emplace_back());
+                MPI_Irecv(buffer.data, int(buffer.bytes), MPI_BYTE, partner_, kOutTag + kernel,
+                          MPI_COMM_WORLD, &call.requests.emplace_back());
                 bytes_copied += buffer.bytes;
             }
         }
@@ -115,7 +117,8 @@ class MpmdSide : public Side {
         requests.clear();
     }
 
-    // An MPI moves long messages in the calls of the rank, so there must be some between submitting and waiting.
+    // An MPI moves long messages in the calls of the rank, so there must be some between submitting and
+    // waiting.
     void poll() override {
         for (Call& call : calls_) {
             int done = 0;
@@ -152,13 +155,16 @@ std::int64_t now_ns() {
 
 class Peer {
   public:
-    Peer(const Roles& roles, const PeerOptions& options) : roles_(roles), options_(options) { receive_mesh(); }
+    Peer(const Roles& roles, const PeerOptions& options) : roles_(roles), options_(options) {
+        receive_mesh();
+    }
 
     void serve() {
         Header header{};
         for (bool resting = false;;) {
             if (resting) sleep_until_called();
-            MPI_Recv(&header, sizeof header, MPI_BYTE, roles_.partner, kHeaderTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(&header, sizeof header, MPI_BYTE, roles_.partner, kHeaderTag, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
             if (header.kernel == kEnd) return;
             resting = header.kernel == kRest;
             if (!resting) run(header);
@@ -174,7 +180,8 @@ class Peer {
         MPI_Probe(roles_.partner, kSetUpTag, MPI_COMM_WORLD, &status);
         MPI_Get_count(&status, MPI_INT32_T, &count);
         std::vector<std::int32_t> words(std::size_t(count), 0);
-        MPI_Recv(words.data(), count, MPI_INT32_T, roles_.partner, kSetUpTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(words.data(), count, MPI_INT32_T, roles_.partner, kSetUpTag, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
         Unpack unpack{words.data()};
         std::int32_t neighbours = 0;
         unpack(neighbours);
@@ -196,14 +203,16 @@ class Peer {
 
     void run(const Header& header) {
         const std::size_t kernel = std::size_t(header.kernel);
-        if (kernel >= kKernels || header.buffers_count > kBuffersMax) throw std::runtime_error("peer: a call that is none");
+        if (kernel >= kKernels || header.buffers_count > kBuffersMax)
+            throw std::runtime_error("peer: a call that is none");
         receive(kernel, header);
         const std::int64_t begin = now_ns();
-        if (const int error = kKernelTable[kernel].run(header.arguments, std::size_t(header.arguments_bytes), views_.data(),
-                                                       int(views_.size())))
+        if (const int error = kKernelTable[kernel].run(header.arguments, std::size_t(header.arguments_bytes),
+                                                       views_.data(), int(views_.size())))
             throw std::runtime_error(std::string("peer: kernel ") + kKernelTable[kernel].name + ": error " +
                                      std::to_string(error));
-        for (const std::int64_t end = begin + std::int64_t(double(now_ns() - begin) * options_.slow); now_ns() < end;) {
+        for (const std::int64_t end = begin + std::int64_t(double(now_ns() - begin) * options_.slow);
+             now_ns() < end;) {
         }
         if (kernel == kMasses) sum_borders();
         static_cast<Stamp*>(views_.back().data)->ended_ns = now_ns();
@@ -232,8 +241,8 @@ class Peer {
         requests_.clear();
         for (std::size_t i = 0; i < views_.size(); ++i)
             if (comes_out(Access(header.access[i])))
-                MPI_Isend(views_[i].data, int(views_[i].bytes), MPI_BYTE, roles_.partner, kOutTag + int(kernel),
-                          MPI_COMM_WORLD, &requests_.emplace_back());
+                MPI_Isend(views_[i].data, int(views_[i].bytes), MPI_BYTE, roles_.partner,
+                          kOutTag + int(kernel), MPI_COMM_WORLD, &requests_.emplace_back());
         MPI_Waitall(int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
     }
 

@@ -1,6 +1,7 @@
-// The way of Williams et al., "Exploring Challenges Associated with Employing SmartNICs as General-Purpose HPC
-// Accelerators": beside each rank a peer, a process of the same MPI job that runs another program (multiple program,
-// multiple data) and exchanges plain messages with its rank. Peers sum the masses of points at borders among themselves.
+// The way of Williams et al., "Exploring Challenges Associated with Employing SmartNICs as General-Purpose
+// HPC Accelerators": beside each rank a peer, a process of the same MPI job that runs another program
+// (multiple program, multiple data) and exchanges plain messages with its rank. Peers sum the masses of
+// points at borders among themselves.
 #pragma once
 
 #include <mpi.h>
@@ -12,8 +13,8 @@
 
 enum class Role : int { kRank, kPeer };
 
-// Who is who in MPI_COMM_WORLD: `mine` holds all processes of one's own role, in their order; rank i there and peer i are
-// partners. partner: its number in MPI_COMM_WORLD; -1 without.
+// Who is who in MPI_COMM_WORLD: `mine` holds all processes of one's own role, in their order; rank i there
+// and peer i are partners. partner: its number in MPI_COMM_WORLD; -1 without.
 struct Roles {
     MPI_Comm mine;
     int partner, ranks, peers;

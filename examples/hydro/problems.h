@@ -1,5 +1,5 @@
-// The problems that the program knows by name: their box, zones, initial state, viscosity and steps. Lengths, densities,
-// energies and times are in the problem's own units; the gas has gamma 5/3.
+// The problems that the program knows by name: their box, zones, initial state, viscosity and steps. Lengths,
+// densities, energies and times are in the problem's own units; the gas has gamma 5/3.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ struct Problem {
     std::string name;
     double width, height;  // of the box; its four sides are walls
     int zones_x, zones_y;
-    double density, energy;              // of the gas, per volume and per mass
-    double inner_x, inner_y;             // a zone whose centre is left of inner_x and below inner_y holds the inner gas
+    double density, energy;   // of the gas, per volume and per mass
+    double inner_x, inner_y;  // a zone whose centre is left of inner_x and below inner_y holds the inner gas
     double inner_density, inner_energy;  // per volume and per mass
     double viscosity_linear, viscosity_quadratic, sound_min;
     double step_first, time_end;

@@ -11,8 +11,10 @@ class InlineSide : public Side {
                 const std::vector<Buffer>& buffers) override {
         views_.clear();
         for (const Buffer& buffer : buffers) views_.push_back({buffer.data, buffer.bytes});
-        if (const int error = kKernelTable[kernel].run(arguments, arguments_bytes, views_.data(), int(views_.size())))
-            throw std::runtime_error(std::string("kernel ") + kKernelTable[kernel].name + ": error " + std::to_string(error));
+        if (const int error =
+                kKernelTable[kernel].run(arguments, arguments_bytes, views_.data(), int(views_.size())))
+            throw std::runtime_error(std::string("kernel ") + kKernelTable[kernel].name + ": error " +
+                                     std::to_string(error));
     }
     void wait(KernelId) override {}
 

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""hydro: known results, and the same bits whatever ranks, threads, ways and variants.
+
+test_hydro.py CORRUPT HYDRO PEER MPIRUN...     CORRUPT: a library to preload, that changes a message
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+CORRUPT, HYDRO, PEER, *MPIRUN = sys.argv[1:]
+del sys.argv[1:]
+SPINS = "mpich" in MPIRUN[0]  # its processes keep their core while they wait: with more of them than cores little goes forward
+# A gas that moves in both directions, in few cycles.
+ROUND = ("--problem", "sedov", "--cycles", "24" if SPINS else "80")
+
+
+def launch(arguments, ranks=1, peers=0, peer_arguments=(), threads=1, preload=None):
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    program = ["env", f"LD_PRELOAD={preload}", HYDRO] if preload else [HYDRO]
+    words = [*MPIRUN, "-np", str(ranks), *program, *arguments]
+    if peers:
+        words += [":", "-np", str(peers), PEER, *peer_arguments]
+    return subprocess.run(words, env=environment, text=True, capture_output=True, timeout=100, check=False)
+
+
+def run(arguments, **how):
+    """The results of a run that must pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "hydro.json"
+        done = launch([*arguments, "--json", str(path)], **how)
+        if done.returncode != 0 or "all checks passed" not in done.stdout:
+            raise AssertionError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+class TestHydro(unittest.TestCase):
+    def test_waves_are_where_they_are_known_to_be(self):
+        for arguments, contact, shock in ((("--problem", "leblanc", "--zones", "8x360"), 3 + 6 * 0.62184, 3 + 6 * 0.82912),
+                                          (("--problem", "sedovflat", "--zones", "8x90"), None, 1.0139),
+                                          (("--problem", "sedov"), None, 0.8414)):
+            with self.subTest(arguments=arguments):
+                result = run(arguments)
+                self.assertLess(result["energy"]["drift"], 1e-11)
+                self.assertGreater(result["energy"]["kinetic"], 0.01 * result["energy"]["internal"])
+                self.assertAlmostEqual(result["shock"]["known"], shock, delta=2e-4)
+                self.assertEqual(result["contact"] is None, contact is None)
+                if contact:
+                    self.assertAlmostEqual(result["contact"]["known"], contact, delta=2e-4)
+
+    def test_ranks_and_threads_change_no_bit(self):
+        first = run(ROUND)
+        for ranks, threads, more in ((1, 3, ("--chunk", "64")), (2, 2, ("--chunk", "7")), (4, 1, ())):
+            with self.subTest(ranks=ranks, threads=threads):
+                result = run([*ROUND, *more], ranks=ranks, threads=threads)
+                self.assertEqual((result["ranks"], result["threads"]), (ranks, threads))
+                self.assertEqual(result["checksum"], first["checksum"])
+
+    def test_ways_and_variants_change_no_bit(self):
+        first = run(ROUND)["checksum"]
+        ranks = 2  # their peers sum over a border
+        for way, variant, handed in (("inline", "v1", 3), ("mpmd", "v1", 3), ("mpmd", "v2", 2), ("auto", "v1", None)):
+            with self.subTest(way=way, variant=variant):
+                result = run([*ROUND, "--offload", way, "--variant", variant], ranks=ranks, peers=0 if way == "inline" else ranks)
+                self.assertEqual(result["checksum"], first)
+                if handed:
+                    self.assertEqual([kernel["handed_over"] for kernel in result["kernels"].values()].count(True), handed)
+                    self.assertEqual(result["copied_bytes_per_zone"] > 0, way == "mpmd")
+
+    def test_auto_hands_nothing_to_a_slow_peer(self):
+        result = run(["--problem", "sedov", "--cycles", "60", "--offload", "auto"], peers=1, peer_arguments=["--slow", "1000"])
+        self.assertFalse(any(kernel["handed_over"] for kernel in result["kernels"].values()))
+        self.assertIn("handed over: nothing", result["reasons"])
+
+    def test_one_wrong_bit_shows(self):
+        good = run(ROUND, ranks=2)["checksum"]
+        done = launch(ROUND, ranks=2, preload=CORRUPT)
+        self.assertIn("checksum: ", done.stdout)
+        self.assertNotIn(good, done.stdout)
+
+    def test_wrong_command_lines(self):
+        for arguments, how, said in ((["--problem", "none"], {}, "--problem"), (["--zones", "8x0"], {}, "8x0"),
+                                     (["--cycles", "1"], {"peers": 1}, "--offload"), (["--zones", "1x1"], {"ranks": 2}, "more ranks than zones"),
+                                     (["--offload", "mpmd"], {"peers": 2}, "as many peers as ranks")):
+            with self.subTest(arguments=arguments, how=how):
+                done = launch(arguments, **how)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(said, done.stdout + done.stderr)
+
+    def test_help(self):
+        done = launch(["--help"])
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("leblancx4", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
