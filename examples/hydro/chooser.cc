@@ -37,7 +37,7 @@ void Chooser::after_cycle(Hydro& hydro, double seconds) {
         for (std::size_t kernel = 0; kernel < kKernels; ++kernel) {
             const KernelTimes& times = hydro.times()[kernel];
             way.cost[kernel].push_back(times.submit + times.wait);
-            way.slack[kernel].push_back(times.wait > 0 ? std::min(times.slack, 0.0) : times.slack);
+            way.slack[kernel].push_back(times.slack);
         }
     }
     if (++cycle_ == 2 * kBlock * kRounds) {

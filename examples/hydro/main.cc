@@ -17,6 +17,7 @@
 #include "chooser.h"
 #include "hydro.h"
 #include "mpmd.h"
+#include "tasks.h"
 
 namespace {
 
@@ -25,12 +26,16 @@ const char* const kDescription =
     "can be handed\n"
     "to a process beside each rank: variant v2 hands over lengths and masses, v1 also work and energy.\n\n"
     "  mpirun -np 2 hydro --problem sedovflat --cycles 100\n"
-    "  mpirun -np 2 hydro --problem sedovflat --cycles 100 --offload mpmd : -np 2 hydro_peer\n\n"
+    "  mpirun -np 2 hydro --problem sedovflat --cycles 100 --offload mpmd : -np 2 hydro_peer\n"
+    "  longshore run mpirun -np 2 hydro --problem sedovflat --cycles 100 --offload tasks\n\n"
     "Exit status: 0 if all checks passed, 1 if not, 2 after a wrong command line.\n";
 
-enum class Way { kNone, kInline, kMpmd, kAuto };
-const std::map<std::string, Way> kWays = {
-    {"none", Way::kNone}, {"inline", Way::kInline}, {"mpmd", Way::kMpmd}, {"auto", Way::kAuto}};
+enum class Way { kNone, kInline, kMpmd, kTasks, kAuto };
+const std::map<std::string, Way> kWays = {{"none", Way::kNone},
+                                          {"inline", Way::kInline},
+                                          {"mpmd", Way::kMpmd},
+                                          {"tasks", Way::kTasks},
+                                          {"auto", Way::kAuto}};
 const std::map<std::string, int> kVariants = {{"v1", 1}, {"v2", 2}};
 
 template <typename Value>
@@ -45,6 +50,7 @@ struct Options {
     int warm_up = 5;
     Way way = Way::kNone;
     int variant = 1;
+    double slow = 1;
     std::string json;
     bool progress = true;
 };
@@ -89,13 +95,20 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     app.add_option("--offload", options.way,
                    "how kernels are handed over: none (default); inline, to the rank itself; mpmd, to a "
                    "hydro_peer beside "
-                   "each rank; auto, to peers what they finish before it is needed")
+                   "each rank; tasks, to Longshore's task processes; auto, to peers if there are any, else "
+                   "as tasks, what they finish "
+                   "before it is needed")
         ->transform(CLI::CheckedTransformer(kWays))
-        ->option_text("none|inline|mpmd|auto");
+        ->option_text("none|inline|mpmd|tasks|auto");
     app.add_option("--variant", options.variant,
                    "v1 (default): lengths, masses and energy are handed over; v2: lengths and masses")
         ->transform(CLI::CheckedTransformer(kVariants))
         ->option_text("v1|v2");
+    app.add_option(
+           "--slow", options.slow,
+           "let tasks take so many times as long, as on a slower core (peers have an option of that name)")
+        ->check(CLI::Range(1.0, 1000.0))
+        ->capture_default_str();
     app.add_option("--json", options.json,
                    "write everything that is printed, and each cycle's time, to this file");
     app.add_flag("!--no-progress", options.progress, "no progress bar (there is one on a terminal)");
@@ -200,7 +213,7 @@ class Recorder {
 };
 
 struct Report {
-    int ranks, ranks_x, ranks_y, threads, peers;
+    int ranks, ranks_x, ranks_y, threads, processes;
     std::int64_t zones, cycles;
     double time;
     Energies energies_first, energies;
@@ -250,7 +263,8 @@ void print(const Options& options, const Report& report) {
                    handed ? report.bytes_per_zone[kernel] : 0.0);
     }
     if (options.way != Way::kNone)
-        fmt::print("copied: {:.1f} bytes a zone and cycle\n", report.copied_per_zone);
+        fmt::print("copied: {:.1f} bytes a zone and cycle; processes beside rank 0: {}\n",
+                   report.copied_per_zone, report.processes);
     fmt::print("energy: internal {:.9g}, kinetic {:.9g}, total {:.12g}, off by {:.1e} of it\n",
                report.energies.internal, report.energies.kinetic, report.energies.total(),
                report.findings.energy_drift);
@@ -290,6 +304,7 @@ void write_json(const Options& options, const Report& report) {
                                    {"cycle_seconds", report.measured.cycles},
                                    {"kernels", kernels},
                                    {"copied_bytes_per_zone", report.copied_per_zone},
+                                   {"processes_beside", report.processes},
                                    {"reasons", report.reasons},
                                    {"energy",
                                     {{"internal", report.energies.internal},
@@ -332,7 +347,7 @@ int run(const Options& options, const Roles& roles) {
     report.ranks = roles.ranks;
     report.threads = threads_of_rank();
     choose_grid(problem.zones_x, problem.zones_y, roles.ranks, report.ranks_x, report.ranks_y);
-    const bool with_peers = options.way == Way::kMpmd || options.way == Way::kAuto;
+    const bool with_peers = options.way == Way::kMpmd || (options.way == Way::kAuto && roles.peers > 0);
     const char* wrong = report.ranks_x == 0 ? "there are more ranks than zones can be split for"
                         : with_peers && roles.peers != roles.ranks
                             ? "needs as many peers as ranks: mpirun -np N hydro ... : -np N hydro_peer"
@@ -344,13 +359,16 @@ int run(const Options& options, const Roles& roles) {
         return 2;
     }
     const Mesh mesh = build_mesh(problem, rank, report.ranks_x, report.ranks_y);
-    const auto side = with_peers ? make_mpmd_side(mesh, roles.partner) : make_inline_side();
+    const auto side = with_peers ? make_mpmd_side(mesh, roles.partner)
+                      : options.way == Way::kTasks || options.way == Way::kAuto
+                          ? make_tasks_side(options.slow)
+                          : make_inline_side();
     Hydro hydro(problem, mesh, roles.mine, *side, problem.chunk);
     report.energies_first = hydro.energies();
     const unsigned kernels = kernels_of(options.variant);
     std::optional<Chooser> chooser;
     if (options.way == Way::kAuto) chooser.emplace(kernels, roles.mine, *side);
-    if (options.way == Way::kInline || options.way == Way::kMpmd) hydro.hand_over(kernels);
+    if (options.way != Way::kNone && options.way != Way::kAuto) hydro.hand_over(kernels);
     Recorder recorder;
     advance(hydro, options, chooser ? &*chooser : nullptr, recorder, rank);
 
@@ -361,6 +379,7 @@ int run(const Options& options, const Roles& roles) {
     report.findings = check(hydro, problem, report.energies_first.total(), roles.mine);
     report.measured = recorder.over_ranks(roles.mine);
     report.handed = hydro.handed_over();
+    report.processes = side->processes;
     for (int kernel = 0; kernel < kKernels; ++kernel)
         report.bytes_per_zone[std::size_t(kernel)] =
             double(hydro.bytes_handed(KernelId(kernel))) / mesh.zones;

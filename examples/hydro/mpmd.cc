@@ -72,6 +72,7 @@ struct Unpack {
 class MpmdSide : public Side {
   public:
     MpmdSide(const Mesh& mesh, int partner) : partner_(partner) {
+        processes = 1;
         Pack pack;
         pack(std::int32_t(mesh.neighbours.size()));
         walk_border(mesh, pack);

@@ -31,11 +31,15 @@ int main(int argc, char** argv) {
             return status;
         }
         if (roles.ranks == 0) {
-            if (me == 0) fmt::print(stderr, "hydro_peer: no ranks: mpirun -np N hydro --offload mpmd ... : -np N hydro_peer\n");
+            if (me == 0)
+                fmt::print(
+                    stderr,
+                    "hydro_peer: no ranks: mpirun -np N hydro --offload mpmd ... : -np N hydro_peer\n");
             MPI_Finalize();
             return 2;
         }
-        if (roles.ranks != roles.peers) MPI_Barrier(MPI_COMM_WORLD);  // ranks say what is wrong, and end the job
+        if (roles.ranks != roles.peers)
+            MPI_Barrier(MPI_COMM_WORLD);  // ranks say what is wrong, and end the job
         serve_rank(roles, options);
     } catch (const std::exception& error) {
         fmt::print(stderr, "hydro_peer: {}\n", error.what());

@@ -33,6 +33,7 @@ class Side {
     // Bytes of buffers that are neither constant nor mapped: what is copied each time. Counted by the way
     // itself.
     std::size_t bytes_copied = 0;
+    int processes = 0;  // beside the rank that serve it; 0: kernels run in the rank
 };
 
 std::unique_ptr<Side> make_inline_side();

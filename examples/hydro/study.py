@@ -158,6 +158,9 @@ class Study:
                      str(options.warm_up), "--json", str(path)]
             if way != "none":
                 words += ["--offload", way, "--variant", variant]
+                if way == "tasks" or (way == "auto" and "mpmd" not in self.ways):
+                    words = self.under_longshore(words, cores[1], ranks, placement)
+                    return self.finish(words, path)
                 beside, share = self.bound(cores[1], ranks, ranks)
                 words += [":", "-np", str(ranks), "env", f"OMP_NUM_THREADS={share}", "OMP_WAIT_POLICY=passive", *(group.words() if group else []), *beside,
                           str(self.program("hydro_peer"))]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """hydro: known results, and the same bits whatever ranks, threads, ways and variants.
 
-test_hydro.py CORRUPT HYDRO PEER MPIRUN...     CORRUPT: a library to preload, that changes a message
+test_hydro.py LONGSHORE CORRUPT HYDRO PEER MPIRUN...     LONGSHORE: the command, or "none"; CORRUPT: a library to preload, that
+                                                         changes a message
 """
 
 import json
@@ -12,17 +13,17 @@ import tempfile
 import unittest
 from pathlib import Path
 
-CORRUPT, HYDRO, PEER, *MPIRUN = sys.argv[1:]
+LONGSHORE, CORRUPT, HYDRO, PEER, *MPIRUN = sys.argv[1:]
 del sys.argv[1:]
 SPINS = "mpich" in MPIRUN[0]  # its processes keep their core while they wait: with more of them than cores little goes forward
 # A gas that moves in both directions, in few cycles.
 ROUND = ("--problem", "sedov", "--cycles", "24" if SPINS else "80")
 
 
-def launch(arguments, ranks=1, peers=0, peer_arguments=(), threads=1, preload=None):
+def launch(arguments, ranks=1, peers=0, peer_arguments=(), threads=1, preload=None, prefix=()):
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     program = ["env", f"LD_PRELOAD={preload}", HYDRO] if preload else [HYDRO]
-    words = [*MPIRUN, "-np", str(ranks), *program, *arguments]
+    words = [*prefix, *MPIRUN, "-np", str(ranks), *program, *arguments]
     if peers:
         words += [":", "-np", str(peers), PEER, *peer_arguments]
     return subprocess.run(words, env=environment, text=True, capture_output=True, timeout=100, check=False)
@@ -70,6 +71,26 @@ class TestHydro(unittest.TestCase):
                 if handed:
                     self.assertEqual([kernel["handed_over"] for kernel in result["kernels"].values()].count(True), handed)
                     self.assertEqual(result["copied_bytes_per_zone"] > 0, way == "mpmd")
+
+    def test_tasks_change_no_bit(self):
+        first = run(ROUND)["checksum"]
+        inline = run([*ROUND, "--offload", "tasks"])
+        self.assertEqual((inline["checksum"], inline["processes_beside"]), (first, 0))
+        if LONGSHORE == "none":
+            self.skipTest("no longshore: tasks ran inline alone")
+        for way, variant in (("tasks", "v1"), ("tasks", "v2"), ("auto", "v1")):
+            with self.subTest(way=way, variant=variant):
+                result = run([*ROUND, "--offload", way, "--variant", variant], ranks=2, prefix=[LONGSHORE, "run", "-q"])
+                self.assertEqual((result["checksum"], result["processes_beside"]), (first, 1))
+
+    @unittest.skipIf(LONGSHORE == "none", "no longshore")
+    def test_tasks_copy_no_large_buffer(self):
+        mesh = ("--problem", "sedovflat", "--zones", "240x270", "--cycles", "6")
+        result = run([*mesh, "--offload", "tasks"], ranks=2, prefix=[LONGSHORE, "run", "-q"])
+        self.assertEqual(result["checksum"], run(mesh)["checksum"])
+        self.assertEqual(result["processes_beside"], 1)
+        handed = sum(kernel["bytes_per_zone"] for kernel in result["kernels"].values())
+        self.assertLess(result["copied_bytes_per_zone"], handed / 50)  # stamps, and what lies at borders
 
     def test_auto_hands_nothing_to_a_slow_peer(self):
         result = run(["--problem", "sedov", "--cycles", "60", "--offload", "auto"], peers=1, peer_arguments=["--slow", "1000"])
