@@ -39,6 +39,7 @@ PROBLEMS = ("leblanc:160x360", "sedovflat:240x270", "sedovflat:64x64")
 LAUNCH_LIMIT_S = 200
 AUTO_TRIALS = 160  # cycles that --offload auto may need until it has decided
 GROUP = "longshore-hydro-study"
+TASKS_RANKS_MIN = 2  # tasks run in processes of their own in a job of several ranks alone
 
 
 class Progress:
@@ -120,12 +121,9 @@ class Study:
         self.options = options
         self.build = Path(options.build).resolve()
         self.sockets = cores_by_socket()
-        self.ways = options.ways
-        if "tasks" in self.ways and "tasks" not in self.help():
-            raise RuntimeError("this build of hydro knows no tasks; leave them out of --ways")
-
-    def help(self):
-        return subprocess.run([str(self.program("hydro")), "--help"], capture_output=True, text=True, check=True).stdout
+        for needed in [self.program("hydro"), self.program("hydro_peer"), *([self.build / "bin/longshore"] if "tasks" in options.ways else [])]:
+            if not needed.exists():
+                raise RuntimeError(f"there is no {needed}: build it, or say --build FOLDER (and --ways without tasks)")
 
     def program(self, name):
         return self.build / "bin" / f"{name}_{self.options.mpi}"
@@ -137,90 +135,105 @@ class Study:
 
     @staticmethod
     def bound(cores, processes, first):
-        """Words that bind each of `processes`, whose numbers in the job begin at `first`, to its share of `cores`."""
+        """Words that bind each of `processes`, whose numbers in the job begin at `first`, to its share of `cores`; and how many
+        cores a share has. More processes than cores share them."""
         share = max(len(cores) // processes, 1)
-        shares = [",".join(map(str, cores[i * share:(i + 1) * share])) for i in range(processes)]
-        script = f'set_{first}() {{ shift $1; echo $2; }}; me=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; ' \
-                 f'cores=$(set_{first} $((me - {first})) {" ".join(shares)}); exec taskset -c $cores "$@"'
+        shares = [",".join(map(str, cores[i * len(cores) // processes:][:share])) for i in range(processes)]
+        script = f'share() {{ shift $1; echo $1; }}; me=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; ' \
+                 f'cores=$(share $((me - {first} + 1)) {" ".join(shares)}); exec taskset -c $cores "$@"'
         return ["sh", "-c", script, "sh"], share
 
-    def launch(self, problem, ranks, threads, cores, way, variant, placement, group):
+    def launch(self, row, way, variant, group):
         options = self.options
+        problem, ranks, threads, cores = (row[key] for key in ("problem", "ranks", "threads", "cores"))
         name, _, zones = problem.partition(":")
         width, height = map(int, zones.split("x"))
-        cycles = options.cycles + (AUTO_TRIALS if way == "auto" else 0)
+        peers = way == "mpmd"
         with tempfile.TemporaryDirectory(prefix="longshore-hydro-") as folder:
             path = Path(folder) / "hydro.json"
             bound, _ = self.bound(cores[0], ranks, 0)
-            # Each rank has as many zones as was asked for; of a problem that is higher than wide, one above the other.
-            words = [*self.mpirun(), "-np", str(ranks), "env", f"OMP_NUM_THREADS={threads}", "OMP_WAIT_POLICY=passive", *bound, str(self.program("hydro")),
-                     "--problem", name, "--zones", f"{width}x{height * ranks * threads}", "--cycles", str(cycles), "--warm-up",
-                     str(options.warm_up), "--json", str(path)]
+            words = [*self.mpirun(), "-np", str(ranks), "env", f"OMP_NUM_THREADS={threads}", "OMP_WAIT_POLICY=passive", *bound,
+                     str(self.program("hydro")), "--problem", name, "--zones", f"{width}x{height * ranks * threads}", "--cycles",
+                     str(options.cycles + (AUTO_TRIALS if variant == "auto" else 0)), "--warm-up", str(options.warm_up), "--json",
+                     str(path)]
             if way != "none":
-                words += ["--offload", way, "--variant", variant]
-                if way == "tasks" or (way == "auto" and "mpmd" not in self.ways):
-                    words = self.under_longshore(words, cores[1], ranks, placement)
-                    return self.finish(words, path)
-                beside, share = self.bound(cores[1], ranks, ranks)
-                words += [":", "-np", str(ranks), "env", f"OMP_NUM_THREADS={share}", "OMP_WAIT_POLICY=passive", *(group.words() if group else []), *beside,
-                          str(self.program("hydro_peer"))]
-                if placement == "slow":
+                words += ["--offload", "auto"] if variant == "auto" else ["--offload", way, "--variant", variant]
+            environment = dict(os.environ)
+            if way == "tasks":
+                environment["LONGSHORE_TASK_CORES"] = ",".join(map(str, cores[1]))
+                words = [str(self.build / "bin/longshore"), "run", "-q", *words]
+                if row["placement"] == "slow":
                     words += ["--slow", str(options.slow)]
-            done = subprocess.run(words, capture_output=True, text=True, timeout=LAUNCH_LIMIT_S, check=False)
+            if peers:
+                beside, share = self.bound(cores[1], ranks, ranks)
+                words += [":", "-np", str(ranks), "env", f"OMP_NUM_THREADS={share}", "OMP_WAIT_POLICY=passive",
+                          *(group.words() if group else []), *beside, str(self.program("hydro_peer"))]
+                if row["placement"] == "slow":
+                    words += ["--slow", str(options.slow)]
+            done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LAUNCH_LIMIT_S, check=False)
             if done.returncode != 0 or not path.exists():
                 raise RuntimeError(f"a launch failed, exit code {done.returncode}: {' '.join(words)}\n{done.stdout}\n{done.stderr}")
-            return json.loads(path.read_text(encoding="utf-8"))
+            result = json.loads(path.read_text(encoding="utf-8"))
+            if (result["processes_beside"] > 0) != (way != "none"):
+                raise RuntimeError(f"{way}: {result['processes_beside']} processes beside a rank: {' '.join(words)}\n{done.stderr}")
+            return result
 
-    def contenders(self):
-        return [("none", "v1")] + [(way, variant) for way in self.ways
-                                   for variant in (("v1",) if way == "auto" else self.options.variants)]
+    def contenders(self, placement):
+        """(way, variant) of each; the first hands nothing over."""
+        ways = [way for way in self.options.ways if way != "tasks" or placement != "quota"]
+        return [("none", "")] + [(way, variant) for way in ways for variant in self.options.variants]
 
     def configurations(self):
-        """(problem, mode, placement, cores, ranks, threads), and lines about those that there are not."""
+        """Rows without their launches, and lines about those that there are not."""
         rows, missing = [], []
+        ranks_min = TASKS_RANKS_MIN if "tasks" in self.options.ways else 1
         for placement in self.options.placements:
             cores = place(placement, self.sockets)
             if isinstance(cores, str):
                 missing.append(f"{placement}: {cores}")
                 continue
-            if self.options.mpi == "mpich" and placement == "own":
-                missing.append("own: not measured with MPICH, whose processes spin and would take turns by the scheduler's slices")
+            if self.options.mpi == "mpich" and len(cores[0]) < ranks_min:
+                missing.append(f"{placement}: not measured with MPICH, whose processes spin: there is no core for each")
                 continue
+            if self.options.mpi == "mpich" and placement == "own":
+                missing.append("own: not measured with MPICH, whose processes spin: there is no core for each")
+                continue
+            if placement == "quota" and "tasks" in self.options.ways:
+                missing.append("quota, tasks: not measured: task processes are started by the supervisor, outside the group")
             for mode in self.options.modes:
-                ranks, threads = (len(cores[0]), 1) if mode == "mpi" else (1, len(cores[0]))
-                if mode == "hybrid" and threads == 1:
-                    missing.append(f"{placement}, hybrid: not measurable here: one core for the rank's threads")
+                # Tasks need a job of several ranks; where there are fewer cores, ranks share them.
+                ranks, threads = (max(len(cores[0]), ranks_min), 1) if mode == "mpi" else (ranks_min, len(cores[0]) // ranks_min)
+                if mode == "hybrid" and threads < 2:
+                    missing.append(f"{placement}, hybrid: not measurable here: less than {2 * ranks_min} cores for ranks")
                     continue
-                rows += [(problem, mode, placement, cores, ranks, threads) for problem in self.options.problems]
+                rows += [{"problem": problem, "mode": mode, "placement": placement, "cores": cores, "ranks": ranks,
+                          "threads": threads} for problem in self.options.problems]
         return rows, missing
 
     def run(self):
         rows, missing = self.configurations()
-        contenders = self.contenders()
-        progress = Progress(len(rows) * len(contenders) * self.options.turns, self.options.quiet)
-        results = []
-        for problem, mode, placement, cores, ranks, threads in rows:
-            group = Group(self.options.slow, ranks) if placement == "quota" else None
-            launches = {f"{way} {variant}": [] for way, variant in contenders}
+        progress = Progress(sum(len(self.contenders(row["placement"])) for row in rows) * self.options.turns, self.options.quiet)
+        for row in rows:
+            contenders = self.contenders(row["placement"])
+            group = Group(self.options.slow, len(row["cores"][1])) if row["placement"] == "quota" else None
+            launches = {f"{way} {variant}".strip(): [] for way, variant in contenders}
             try:
                 for turn in range(self.options.turns):
                     at = turn % len(contenders)
                     for way, variant in contenders[at:] + contenders[:at]:  # who begins changes
-                        progress.say(f"{problem}, {placement}, {mode}: {way} {variant if way != 'none' else ''}")
-                        launches[f"{way} {variant}"].append(
-                            self.launch(problem, ranks, threads, cores, way, variant, placement, group))
+                        progress.say(f"{row['problem']}, {row['placement']}, {row['mode']}: {way} {variant}")
+                        launches[f"{way} {variant}".strip()].append(self.launch(row, way, variant, group))
                         progress.done += 1
             finally:
                 if group:
                     group.remove()
             checksums = {one["checksum"] for name, runs in launches.items() if "auto" not in name for one in runs}
             if len(checksums) > 1:
-                raise RuntimeError(f"{problem}: results differ: {checksums}")
-            results.append({"problem": problem, "mode": mode, "placement": placement, "ranks": ranks, "threads": threads,
-                            "launches": launches})
+                raise RuntimeError(f"{row['problem']}: results differ: {checksums}")
+            row["launches"] = launches
         progress.clear()
         return {"machine": self.machine(), "mpi": self.options.mpi, "slow": self.options.slow, "cycles": self.options.cycles,
-                "turns": self.options.turns, "missing": missing, "results": results}
+                "turns": self.options.turns, "missing": missing, "results": rows}
 
     def machine(self):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
@@ -234,12 +247,14 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=str(SOURCES / "build"), metavar="FOLDER", help="where hydro was built")
     parser.add_argument("--mpi", choices=("openmpi", "mpich"), default="openmpi")
-    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), metavar="NAME:WxH", help="with the zones of each core of a rank")
+    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), metavar="NAME:WxH", help="with the zones of each thread of a rank")
     parser.add_argument("--placements", nargs="+", choices=PLACEMENTS, default=["spare", "own", "socket", "slow"], metavar="WHERE")
     parser.add_argument("--modes", nargs="+", choices=("mpi", "hybrid"), default=["mpi", "hybrid"], metavar="MODE",
-                        help="mpi: a rank on each core; hybrid: a rank with a thread on each")
-    parser.add_argument("--ways", nargs="+", choices=("inline", "mpmd", "tasks", "auto"), default=["mpmd", "auto"], metavar="WAY")
-    parser.add_argument("--variants", nargs="+", choices=("v1", "v2"), default=["v1", "v2"], metavar="V")
+                        help="mpi: a rank on each core; hybrid: two ranks (without tasks one) with threads on all")
+    parser.add_argument("--ways", nargs="+", choices=("mpmd", "tasks"), default=["mpmd", "tasks"], metavar="WAY",
+                        help="mpmd, tasks (default: both)")
+    parser.add_argument("--variants", nargs="+", choices=("v1", "v2", "auto"), default=["v1", "v2", "auto"], metavar="V",
+                        help="v1, v2, auto (default: all)")
     parser.add_argument("--slow", type=float, default=3, metavar="K", help="how much slower the slow device is (default: 3)")
     parser.add_argument("--turns", type=int, default=3, help="launches of each (default: 3)")
     parser.add_argument("--cycles", type=int, default=60, help="of a launch (default: 60)")

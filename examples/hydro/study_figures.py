@@ -14,7 +14,8 @@ PAPER = {
     ("hybrid", "v2", "socket"): {"leblanc": "-0.8 to +1.2", "sedovflat": "-0.8 to +1.2"},
 }
 KERNELS = ("lengths", "masses", "energy")
-COLOURS = {"inline": "#999999", "mpmd": "#d55e00", "tasks": "#0072b2", "auto": "#009e73"}
+COLOURS = {"mpmd": "#d55e00", "tasks": "#0072b2"}
+HATCHES = {"v1": "", "v2": "//", "auto": "xx"}
 
 
 def cycle_seconds(launch):
@@ -23,13 +24,13 @@ def cycle_seconds(launch):
 
 def relative_percent(launches, name):
     """Of a contender's cycle to that with nothing handed over: the median of the turns' ratios, less 100 %."""
-    ratios = [cycle_seconds(one) / cycle_seconds(plain) for one, plain in zip(launches[name], launches["none v1"])]
+    ratios = [cycle_seconds(one) / cycle_seconds(plain) for one, plain in zip(launches[name], launches["none"])]
     return 100 * (statistics.median(ratios) - 1)
 
 
 def spread_percent(launches, name):
     """The least and the largest ratio of the turns."""
-    ratios = [cycle_seconds(one) / cycle_seconds(plain) for one, plain in zip(launches[name], launches["none v1"])]
+    ratios = [cycle_seconds(one) / cycle_seconds(plain) for one, plain in zip(launches[name], launches["none"])]
     return 100 * (min(ratios) - 1), 100 * (max(ratios) - 1)
 
 
@@ -43,38 +44,38 @@ def bytes_handed(launch):
 
 
 def contenders(row):
-    return [name for name in row["launches"] if name != "none v1"]
+    return [name for name in row["launches"] if name != "none"]
 
 
 def title(row):
     name, zones = row["problem"].split(":")
     width, height = map(int, zones.split("x"))
-    shape = f"{row['ranks']} ranks" if row["mode"] == "mpi" else f"1 rank with {row['threads']} threads"
-    return f"{name}, {width * height:,} zones a core, {shape.replace('1 ranks', '1 rank')}, {row['placement']}"
+    shape = f"{row['ranks']} ranks" if row["mode"] == "mpi" else f"{row['ranks']} ranks with {row['threads']} threads each"
+    return f"{name}, {width * height:,} zones a thread, {shape} on {len(row['cores'][0])} core(s), {row['placement']}"
 
 
 def report_row(row, lines):
     launches = row["launches"]
-    plain = statistics.median(cycle_seconds(one) for one in launches["none v1"])
+    plain = statistics.median(cycle_seconds(one) for one in launches["none"])
     lines += ["", f"{title(row)}: cycle {1e3 * plain:.3f} ms with nothing handed over"]
     lines.append(f"  {'way':<12}{'cycle, ms':>10}{'relative':>10}{'turns':>18}{'bytes/zone':>12}{'copied':>9}  paper, %")
     for name in contenders(row):
-        way, variant = name.split()
+        variant = name.split()[1]
         runs = launches[name]
         low, high = spread_percent(launches, name)
         paper = PAPER.get((row["mode"], variant, row["placement"]), {}).get(row["problem"].split(":")[0], "-")
         seconds = statistics.median(map(cycle_seconds, runs))
-        lines.append(f"  {way if way == 'auto' else name:<12}{1e3 * seconds:>10.3f}{relative_percent(launches, name):>+9.1f}%"
+        lines.append(f"  {name:<12}{1e3 * seconds:>10.3f}{relative_percent(launches, name):>+9.1f}%"
                      f"{f'{low:+.1f} to {high:+.1f}':>18}{statistics.median(map(bytes_handed, runs)):>12.0f}"
-                     f"{statistics.median(one['copied_bytes_per_zone'] for one in runs):>9.0f}  {'-' if way == 'auto' else paper}")
+                     f"{statistics.median(one['copied_bytes_per_zone'] for one in runs):>9.0f}  {paper}")
     lines.append(f"  {'kernel, us':<22}{'own time':>10}{'submit':>9}{'wait':>9}{'beside':>9}{'slack':>9}")
     for name in contenders(row):
         for kernel in KERNELS:
             if not all(one["kernels"][kernel]["handed_over"] for one in launches[name]):
                 continue
             values = [1e6 * kernel_median(launches, name, kernel, f"{what}_seconds") for what in ("submit", "wait", "run", "slack")]
-            own = 1e6 * kernel_median(launches, "none v1", kernel, "submit_seconds")
-            lines.append(f"  {name.replace(' v1', '') if name.startswith('auto') else name:<12}{kernel:<10}{own:>10.0f}"
+            own = 1e6 * kernel_median(launches, "none", kernel, "submit_seconds")
+            lines.append(f"  {name:<12}{kernel:<10}{own:>10.0f}"
                          + "".join(f"{value:>9.0f}" for value in values))
 
 
@@ -107,7 +108,7 @@ def draw(study, path):
     for axes, problem in zip(panels[0], problems):
         draw_panel(axes, [row for row in study["results"] if row["problem"] == problem])
         name, zones = problem.split(":")
-        axes.set_title(f"{name}, {zones.replace('x', ' x ')} zones a core", fontsize=10)
+        axes.set_title(f"{name}, {zones.replace('x', ' x ')} zones a thread", fontsize=10)
     panels[0][0].set_ylabel("cycle, relative to nothing handed over")
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
@@ -124,8 +125,8 @@ def draw_panel(axes, rows):
             way, variant = name.split()
             value = 1 + relative_percent(row["launches"], name) / 100
             x = place + (i - (len(names) - 1) / 2) * 0.8 / len(names)
-            axes.bar(x, min(value, top), 0.74 / len(names), color=COLOURS[way], hatch="//" if variant == "v2" else "", edgecolor="white",
-                     lw=0.4, label=(way if way == "auto" else name) if place == 0 else None)
+            axes.bar(x, min(value, top), 0.74 / len(names), color=COLOURS[way], hatch=HATCHES[variant], edgecolor="white",
+                     lw=0.4, label=name if place == 0 else None)
             axes.text(x, min(value, top), f"{100 * (value - 1):+.0f}%", ha="center", va="bottom", fontsize=7)
     axes.axhline(1, color="black", lw=0.8)
     axes.set_ylim(0, top * 1.06)

@@ -26,10 +26,10 @@ def launch(seconds, handed=(), checksum="1", **times):
     return {"cycle_seconds": [seconds, seconds, 99 * seconds], "kernels": kernels, "copied_bytes_per_zone": 20.0, "checksum": checksum}
 
 
-ROW = {"problem": "leblanc:160x360", "mode": "mpi", "placement": "slow", "ranks": 2, "threads": 1,
-       "launches": {"none v1": [launch(1.0), launch(2.0), launch(4.0)],
+ROW = {"problem": "leblanc:160x360", "mode": "mpi", "placement": "slow", "cores": [[0], [1]], "ranks": 2, "threads": 1,
+       "launches": {"none": [launch(1.0), launch(2.0), launch(4.0)],
                     "mpmd v1": [launch(1.5, figures.KERNELS), launch(3.6, figures.KERNELS), launch(4.0, figures.KERNELS, slack_seconds=5e-3)],
-                    "mpmd v2": [launch(1.1, figures.KERNELS[:2])] * 3, "auto v1": [launch(1.0)] * 3}}
+                    "mpmd v2": [launch(1.1, figures.KERNELS[:2])] * 3, "mpmd auto": [launch(1.0)] * 3}}
 STUDY = {"machine": {"cores": 2, "sockets": 1, "processor": "a processor", "commit": "abc"}, "mpi": "openmpi", "slow": 3, "turns": 3,
          "cycles": 60, "missing": ["socket: not measurable here: one socket"], "results": [ROW]}
 
@@ -44,7 +44,7 @@ class TestStudy(unittest.TestCase):
     def test_bytes_are_of_what_was_handed_over(self):
         self.assertEqual(figures.bytes_handed(ROW["launches"]["mpmd v1"][0]), 30)
         self.assertEqual(figures.bytes_handed(ROW["launches"]["mpmd v2"][0]), 20)
-        self.assertEqual(figures.bytes_handed(ROW["launches"]["auto v1"][0]), 0)
+        self.assertEqual(figures.bytes_handed(ROW["launches"]["mpmd auto"][0]), 0)
 
     def test_the_text_has_the_paper_beside_and_says_what_is_missing(self):
         lines = figures.report(STUDY)
@@ -72,6 +72,10 @@ class TestStudy(unittest.TestCase):
                 environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "OMPI_COMM_WORLD_RANK": me}
                 out = study.subprocess.run([*words, "program"], env=environment, capture_output=True, text=True, check=True).stdout
                 self.assertEqual(out.split(), ["-c", cores, "program"])
+
+    def test_ranks_share_cores_where_there_are_fewer(self):
+        words, share = study.Study.bound([7], 2, 0)
+        self.assertEqual((share, words[2].count(" 7")), (1, 2))
 
     def test_wrong_options_are_refused(self):
         for wrong in (["--problems", "leblanc"], ["--turns", "0"], ["--cycles", "5", "--warm-up", "5"], ["--placements", "moon"]):
