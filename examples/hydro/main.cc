@@ -44,6 +44,8 @@ std::string name_of(const std::map<std::string, Value>& names, Value value) {
         ->first;
 }
 
+constexpr double kZonesMax = 2e8;  // of a rank: numbers of corners are 32 bits wide
+
 struct Options {
     Problem problem;
     std::int64_t cycles_max = 0;  // 0: to the end time
@@ -348,14 +350,19 @@ int run(const Options& options, const Roles& roles) {
     report.threads = threads_of_rank();
     choose_grid(problem.zones_x, problem.zones_y, roles.ranks, report.ranks_x, report.ranks_y);
     const bool with_peers = options.way == Way::kMpmd || (options.way == Way::kAuto && roles.peers > 0);
-    const char* wrong = report.ranks_x == 0 ? "there are more ranks than zones can be split for"
-                        : with_peers && roles.peers != roles.ranks
-                            ? "needs as many peers as ranks: mpirun -np N hydro ... : -np N hydro_peer"
-                        : !with_peers && roles.peers > 0
-                            ? "there are peers, but nothing goes to them: say --offload mpmd or auto"
-                            : nullptr;
+    const char* wrong =
+        report.ranks_x == 0 ? "there are more ranks than zones can be split for"
+        : double(problem.zones_x) * problem.zones_y / report.ranks_x / report.ranks_y > kZonesMax
+            ? "a rank has at most 200 million zones: use more ranks"
+        : with_peers && roles.peers != roles.ranks
+            ? "needs as many peers as ranks: mpirun -np N hydro ... : -np N hydro_peer"
+        : !with_peers && roles.peers > 0
+            ? "there are peers, but nothing goes to them: say --offload mpmd or auto"
+            : nullptr;
     if (wrong) {
-        if (rank == 0) fmt::print(stderr, "hydro: --offload {}: {}\n", name_of(kWays, options.way), wrong);
+        if (rank == 0)
+            fmt::print(stderr, "hydro: {} ranks, --offload {}: {}\n", roles.ranks,
+                       name_of(kWays, options.way), wrong);
         return 2;
     }
     const Mesh mesh = build_mesh(problem, rank, report.ranks_x, report.ranks_y);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -91,6 +92,9 @@ class MpmdSide : public Side {
         header.arguments_bytes = std::int32_t(arguments_bytes);
         std::memcpy(header.arguments, arguments, arguments_bytes);
         for (std::size_t i = 0; i < buffers.size(); ++i) {
+            if (buffers[i].bytes > std::size_t(std::numeric_limits<int>::max()))
+                throw std::runtime_error(
+                    "mpmd: a buffer of 2 GiB or more does not fit a message; use more ranks");
             header.access[i] = int(buffers[i].access);
             header.bytes[i] = std::int64_t(buffers[i].bytes);
         }

@@ -104,7 +104,7 @@ class TestHydro(unittest.TestCase):
         self.assertNotIn(good, done.stdout)
 
     def test_wrong_command_lines(self):
-        for arguments, how, said in ((["--problem", "none"], {}, "--problem"), (["--zones", "8x0"], {}, "8x0"),
+        for arguments, how, said in ((["--problem", "none"], {}, "--problem"), (["--zones", "8x0"], {}, "8x0"), (["--zones", "90000x90000"], {}, "use more ranks"),
                                      (["--cycles", "1"], {"peers": 1}, "--offload"), (["--zones", "1x1"], {"ranks": 2}, "more ranks than zones"),
                                      (["--offload", "mpmd"], {"peers": 2}, "as many peers as ranks")):
             with self.subTest(arguments=arguments, how=how):
