@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr int kBlock = 4;          // cycles in a row; the first of them is not counted
+constexpr int kBlock = 3;          // cycles in a row; the first of them is not counted
 constexpr int kRounds = 5;         // blocks of each way in a trial
 constexpr double kWorthIt = 0.99;  // of the cycle with nothing handed over
 

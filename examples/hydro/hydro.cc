@@ -218,9 +218,10 @@ void Hydro::viscosity() {
                 const Vec along = (1 / edge_length_[std::size_t(mesh_.corner_edge[side])]) *
                                   (position_[other] - position_[one]);
                 const Vec apart = velocity_before_[other] - velocity_before_[one];
-                if (dot(apart, along) >= 0) continue;
                 const double speed = std::sqrt(dot(apart, apart));
-                fastest = std::max(fastest, speed);
+                fastest =
+                    std::max(fastest, speed);  // of all sides: no point may cross its zone's centre in a step
+                if (dot(apart, along) >= 0) continue;
                 const double by_speed = quadratic * speed, by_sound = linear * sound_[at];
                 const double viscous =
                     density_[at] * (by_speed + std::sqrt(by_speed * by_speed + by_sound * by_sound));

@@ -37,7 +37,7 @@ PLACEMENTS = ("spare", "own", "socket", "slow", "quota")
 # A rank of 64 has so many zones in the paper: 57,600 of leblancx4 and 64,800 of sedovflatx4; and a small share.
 PROBLEMS = ("leblanc:160x360", "sedovflat:240x270", "sedovflat:64x64")
 LAUNCH_LIMIT_S = 200
-AUTO_TRIALS = 160  # cycles that --offload auto may need until it has decided
+AUTO_TRIALS = 120  # cycles that --offload auto may need until it has decided
 GROUP = "longshore-hydro-study"
 TASKS_RANKS_MIN = 2  # tasks run in processes of their own in a job of several ranks alone
 
@@ -121,6 +121,7 @@ class Study:
         self.options = options
         self.build = Path(options.build).resolve()
         self.sockets = cores_by_socket()
+        self.trials = AUTO_TRIALS if "auto" in options.variants else 0  # by all, so that all count the same cycles
         for needed in [self.program("hydro"), self.program("hydro_peer"), *([self.build / "bin/longshore"] if "tasks" in options.ways else [])]:
             if not needed.exists():
                 raise RuntimeError(f"there is no {needed}: build it, or say --build FOLDER (and --ways without tasks)")
@@ -154,8 +155,7 @@ class Study:
             bound, _ = self.bound(cores[0], ranks, 0)
             words = [*self.mpirun(), "-np", str(ranks), "env", f"OMP_NUM_THREADS={threads}", "OMP_WAIT_POLICY=passive", *bound,
                      str(self.program("hydro")), "--problem", name, "--zones", f"{width}x{height * ranks * threads}", "--cycles",
-                     str(options.cycles + (AUTO_TRIALS if variant == "auto" else 0)), "--warm-up", str(options.warm_up), "--json",
-                     str(path)]
+                     str(options.cycles + self.trials), "--warm-up", str(options.warm_up + self.trials), "--json", str(path)]
             if way != "none":
                 words += ["--offload", "auto"] if variant == "auto" else ["--offload", way, "--variant", variant]
             environment = dict(os.environ)

@@ -2,11 +2,11 @@
 #include <mpi.h>
 #include <stdint.h>
 
-enum { kForceTag = 2, kAtMessage = 20 };
+enum { kForceTag = 2, kAtMessage = 10 };
 
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
     static int messages;
     if (type == MPI_DOUBLE && tag == kForceTag && ++messages == kAtMessage)
-        ((double*)(uintptr_t)data)[count / 2 | 1] += 1e-12;
+        ((double*)(uintptr_t)data)[count / 2 | 1] += 1e-6;
     return PMPI_Isend(data, count, type, to, tag, comm, request);
 }
