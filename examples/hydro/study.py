@@ -14,7 +14,7 @@ checks its results, and those of equal cycles must have equal checksums. Placeme
     study.py                                        Open MPI, placements spare, own, socket and slow
     study.py --mpi mpich --placements spare slow    (MPICH's processes spin: only where each has a core)
     study.py --problems sedovflat:240x270 --turns 5 --json study.json --picture study.png
-    study.py --report study.json --picture study.png
+    study.py --report one.json another.json --picture study.png
 """
 
 import argparse
@@ -261,7 +261,7 @@ def parse(arguments):
     parser.add_argument("--warm-up", type=int, default=10, help="cycles of them that are not counted (default: 10)")
     parser.add_argument("--json", metavar="FILE", help="write all samples")
     parser.add_argument("--picture", metavar="FILE", help="draw them (PNG; needs matplotlib: 'make venv')")
-    parser.add_argument("--report", metavar="FILE", help="measure nothing: print and draw what --json wrote")
+    parser.add_argument("--report", nargs="+", metavar="FILE", help="measure nothing: print and draw what --json wrote, of one or several runs")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     options = parser.parse_args(arguments)
     for problem in options.problems:
@@ -276,7 +276,7 @@ def main():
     options = parse(sys.argv[1:])
     try:
         if options.report:
-            study = json.loads(Path(options.report).read_text(encoding="utf-8"))
+            study = figures.joined([json.loads(Path(path).read_text(encoding="utf-8")) for path in options.report])
         else:
             study = Study(options).run()
             if options.json:

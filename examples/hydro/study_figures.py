@@ -57,7 +57,9 @@ def title(row):
 def report_row(row, lines):
     launches = row["launches"]
     plain = statistics.median(cycle_seconds(one) for one in launches["none"])
-    lines += ["", f"{title(row)}: cycle {1e3 * plain:.3f} ms with nothing handed over"]
+    first = launches["none"]
+    lines += ["", f"{title(row)}: cycle {1e3 * plain:.3f} ms with nothing handed over ({len(first)} turns of "
+              f"{len(first[0]['cycle_seconds'])} cycles)"]
     lines.append(f"  {'way':<12}{'cycle, ms':>10}{'relative':>10}{'turns':>18}{'bytes/zone':>12}{'copied':>9}  paper, %")
     for name in contenders(row):
         variant = name.split()[1]
@@ -79,12 +81,27 @@ def report_row(row, lines):
                          + "".join(f"{value:>9.0f}" for value in values))
 
 
+SAME = ("mpi", "slow", "machine")
+
+
+def joined(studies):
+    """Several runs of the study with the same settings, as one."""
+    for key in SAME:
+        values = [study[key] if key != "machine" else {**study[key], "commit": ""} for study in studies]
+        if any(value != values[0] for value in values):
+            raise ValueError(f"the runs differ in {key}: {', '.join(map(str, values))}")
+    whole = dict(studies[0])
+    whole["results"] = [row for study in studies for row in study["results"]]
+    whole["missing"] = list(dict.fromkeys(line for study in studies for line in study["missing"]))
+    return whole
+
+
 def report(study):
     """The lines of the text."""
     machine = study["machine"]
     lines = [f"hydro's cycle with parts handed over, {study['mpi']}; {machine['cores']} cores in {machine['sockets']} socket(s), "
              f"{machine['processor']}, commit {machine['commit']}",
-             f"medians of {study['turns']} turns of {study['cycles']} cycles; slow: {study['slow']:g} times slower. Slack: from a kernel's "
+             f"medians of turns; slow: {study['slow']:g} times slower. Slack: from a kernel's "
              "end to its first use"]
     for row in study["results"]:
         report_row(row, lines)
@@ -127,9 +144,9 @@ def draw_panel(axes, rows):
             x = place + (i - (len(names) - 1) / 2) * 0.8 / len(names)
             axes.bar(x, min(value, top), 0.74 / len(names), color=COLOURS[way], hatch=HATCHES[variant], edgecolor="white",
                      lw=0.4, label=name if place == 0 else None)
-            axes.text(x, min(value, top), f"{100 * (value - 1):+.0f}%", ha="center", va="bottom", fontsize=7)
+            axes.text(x, min(value, top), f"{100 * (value - 1):+.0f}%", ha="center", va="bottom", fontsize=7, rotation=90)
     axes.axhline(1, color="black", lw=0.8)
-    axes.set_ylim(0, top * 1.06)
+    axes.set_ylim(0, top * 1.12)
     labels = [f"{row['placement']}\n{row['mode']}" for row in rows]
     axes.set_xticks(range(len(rows)), labels, fontsize=8)
     for side in ("top", "right"):

@@ -54,6 +54,13 @@ class TestStudy(unittest.TestCase):
         self.assertEqual(lines[-1], "socket: not measurable here: one socket")
         self.assertFalse(any("energy" in line and line.startswith("  mpmd v2") for line in lines))
 
+    def test_runs_are_joined_if_they_belong_together(self):
+        whole = figures.joined([STUDY, STUDY])
+        self.assertEqual(len(whole["results"]), 2)
+        self.assertEqual(whole["missing"], STUDY["missing"])
+        with self.assertRaisesRegex(ValueError, "slow"):
+            figures.joined([STUDY, STUDY | {"slow": 2}])
+
     def test_placements(self):
         self.assertEqual(study.place("spare", [[0, 1, 2, 3]]), ([0, 1], [2, 3]))
         self.assertEqual(study.place("own", [[0, 1]]), ([0, 1], [0, 1]))
