@@ -10,16 +10,17 @@
 #include <algorithm>
 
 #include "fabric/shm/doorbell.h"
+#include "fabric/shm/region.h"
 
 namespace longshore::tasks {
 namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-constexpr uint64_t kSpinNs = 20'000;     // before the first sleep
-constexpr uint64_t kProgressNs = 5'000;  // of other communication, while spinning
-constexpr uint64_t kSleepNs = 100'000;   // after which other communication makes progress
+constexpr uint64_t kSpinNs = 20'000;    // before the first sleep
+constexpr uint64_t kSleepNs = 100'000;  // after which other communication makes progress
 constexpr uint32_t kSpinsPerClock = 16;
-constexpr size_t kFreedTasksKept = 1024;  // so long a task that is used twice is found out
+constexpr uint32_t kLooksPerCheck = 256;  // of the supervisor: a look is some 20 ns, or 100 us asleep
+constexpr size_t kFreedTasksKept = 64;    // so long a task that is used twice is found out
 
 }  // namespace
 
@@ -189,17 +190,34 @@ int Client::submit(const char* function, const void* arguments, size_t arguments
 
 // --- what has become of them
 
+// Whether the supervisor is gone, who would say that a process is, and the process, which the kernel ends
+// then: only when it is does it write to no buffer any more.
+bool Client::has_lost(Share& share) {
+    if (!supervisor_is_gone_) {
+        if (++looks_ % kLooksPerCheck != 0) return false;
+        char byte;
+        const ssize_t got = recv(socket_.get(), &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+        supervisor_is_gone_ = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+        if (!supervisor_is_gone_) return false;
+    }
+    const uint32_t pid = share.queue->pid.load();
+    return pid == 0 || process_is_over(pid);
+}
+
 // Takes the results of all that are finished, so that their places are free. With the lock.
 void Client::collect(Share& share) {
     Queue& queue = *share.queue;
+    const bool lost = queue.finished.load(std::memory_order_relaxed) == share.collected && has_lost(share);
+    if (lost && queue.is_closed.load() == 0)
+        close_queue(queue, "the supervisor of its task process has ended");
     const bool closed = queue.is_closed.load(std::memory_order_acquire) != 0;
     const uint64_t finished = std::min(queue.finished.load(std::memory_order_acquire), share.submitted);
     for (; share.collected < finished; ++share.collected) {
         RankTask& task = *share.open[share.collected % kPlaces];
         const Outcome& outcome = queue.place(share.collected).outcome;
         task.result = outcome.result;
-        memcpy(task.text, outcome.text, sizeof task.text);
-        task.text[sizeof task.text - 1] = 0;
+        if (task.result != 0) memcpy(task.text, outcome.text, sizeof task.text);
+        task.text[task.result != 0 ? sizeof task.text - 1 : 0] = 0;
         task.is_over = true;
     }
     for (; closed && share.collected < share.submitted; ++share.collected) {
@@ -217,26 +235,23 @@ bool Client::test(RankTask& task) {
 }
 
 void Client::wait(RankTask& task) {
-    for (uint32_t i = 0; i < 4 * kSpinsPerClock; ++i) {
-        if (test(task)) return;
-        if (options_.may_spin) cpu_relax();
-    }
+    if (test(task)) return;
     Queue& queue = *shares_[task.share]->queue;
     const uint64_t begin = now_ns();
-    uint64_t now = begin, progress_ns = 0, reported_ns = begin;
-    while (!test(task)) {
-        if (options_.may_spin && now - begin < kSpinNs) {
-            for (uint32_t i = 0; i < kSpinsPerClock; ++i) cpu_relax();
-            now = now_ns();
-            if (now - progress_ns < kProgressNs) continue;
-        } else {
-            const uint32_t seen = queue.events.load(std::memory_order_seq_cst);
+    uint64_t now = begin, reported_ns = begin;
+    while (options_.may_spin && now - begin < kSpinNs) {
+        for (uint32_t i = 0; i < kSpinsPerClock; ++i) {
             if (test(task)) return;
-            wait_for_process(queue, seen, kSleepNs);
-            now = now_ns();
+            cpu_relax();
         }
+        now = now_ns();
+    }
+    while (!test(task)) {
+        const uint32_t seen = queue.events.load(std::memory_order_seq_cst);
+        if (test(task)) return;
+        wait_for_process(queue, seen, kSleepNs);
         options_.progress();
-        progress_ns = now;
+        now = now_ns();
         if (options_.report_s == 0 || now - reported_ns < options_.report_s * kSecondNs) continue;
         report(task, now - begin);
         reported_ns = now;

@@ -72,6 +72,7 @@ class Client : public longshore_pool {
     BufferPlace place_of(const longshore_buffer& buffer) const;
     RankTask* new_task();
     void collect(Share& share);
+    bool has_lost(Share& share);
     void report(const RankTask& task, uint64_t waited_ns);
     std::string name_of(const RankTask& task) const;
 
@@ -83,6 +84,8 @@ class Client : public longshore_pool {
     uint64_t heap_base_ = 0, heap_end_ = 0;
     std::vector<std::unique_ptr<Share>> shares_;
     uint32_t next_share_ = 0;
+    uint32_t looks_ = 0;              // in which nothing was found
+    bool supervisor_is_gone_ = false;  // and with it its task processes
     mutable std::mutex mutex_;
     std::deque<std::unique_ptr<RankTask>> tasks_;  // all that were ever made
     std::deque<RankTask*> free_;                   // the one that was freed first is used first

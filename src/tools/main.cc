@@ -85,6 +85,7 @@ int main(int argc, char** argv) {
     add_run(app, &words, &exit_code);
     add_doctor(app, &exit_code);
     add_config(app, &exit_code);
+    add_completion(app, &exit_code);
     add_status(app, &exit_code);
     add_bench(app, &words, &exit_code);
     add_tune(app, &exit_code);

@@ -56,7 +56,7 @@ class Tasks(job.JobTest):
 
     def test_a_task_that_does_not_end_is_reported_and_waited_for(self):
         running = job.Job(self, 2, [PROGRAM, "hang", self.folder], LONGSHORE_WAIT_REPORT_S="1")
-        self.wait_for(lambda: "wait_for_file in task_plugin.so, which has run for" in running.output, 30, running.describe)
+        self.wait_for(lambda: "wait_for_file in task_plugin.so, which has run for" in running.output, running.describe)
         self.assertIsNone(running.process.poll())
         (self.folder / "go").touch()
         self.assertEqual(running.wait(30), 0, running.describe())
@@ -73,7 +73,7 @@ class Tasks(job.JobTest):
         kills = 0
         for _ in range(int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "6"))):
             wanted = max(progress()) + draw.randint(1, 20)
-            self.wait_for(lambda: min(progress()) >= wanted or running.process.poll() is not None, 60, running.describe)
+            self.wait_for(lambda: min(progress()) >= wanted or running.process.poll() is not None, running.describe)
             own = self.services(b"task")
             self.assertTrue(own, running.describe())
             try:
@@ -82,7 +82,7 @@ class Tasks(job.JobTest):
             except ProcessLookupError:
                 pass
         wanted = max(progress()) + 3
-        self.wait_for(lambda: min(progress()) >= wanted or running.process.poll() is not None, 60, running.describe)
+        self.wait_for(lambda: min(progress()) >= wanted or running.process.poll() is not None, running.describe)
         (self.folder / "stop").touch()
         self.assertEqual(running.wait(60), 0, running.describe())
         self.assertIn("all checks passed", running.output)
@@ -98,11 +98,20 @@ class Tasks(job.JobTest):
     def test_a_pool_whose_process_is_not_started_again(self):
         running = job.Job(self, 2, [PROGRAM, "hang", self.folder], LONGSHORE_SERVICE_RESTARTS_MAX="0",
                           LONGSHORE_TASK_PROCESSES="1", LONGSHORE_WAIT_REPORT_S="1")
-        self.wait_for(lambda: "which has run for" in running.output, 30, running.describe)
+        self.wait_for(lambda: "which has run for" in running.output, running.describe)
         for pid in self.services(b"task"):
             os.kill(pid, signal.SIGKILL)
         self.assertEqual(running.wait(30), 1, running.describe())
         self.assertIn("was lost (signal 9", running.output)
+        self.check_nothing_left()
+
+    def test_a_supervisor_that_is_killed(self):
+        running = job.Job(self, 2, [PROGRAM, "hang", self.folder], LONGSHORE_WAIT_REPORT_S="1")
+        self.wait_for(lambda: "which has run for" in running.output, running.describe)
+        for pid in self.services(b"supervisor"):
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(running.wait(30), 1, running.describe())
+        self.assertIn("the supervisor of its task process has ended", running.output)
         self.check_nothing_left()
 
 

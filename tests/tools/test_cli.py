@@ -125,6 +125,8 @@ class Run(CommandTest):
 
     def test_a_missing_shim_says_how_to_build_it(self):
         self.shim.unlink()
+        self.assertIn("install Longshore again", self.longshore("run", "true", expect=125).stderr)
+        (self.root / "CMakeCache.txt").touch()  # where it is a build folder, there is no need to
         self.assertIn("make build", self.longshore("run", "true", expect=125).stderr)
 
 
@@ -425,7 +427,7 @@ class Timeline(CommandTest):
     def test_hands_the_trace_to_the_script(self):
         trace = self.root / "trace.json"
         trace.write_text("[]")
-        self.assertIn("make build", self.longshore("timeline", trace, expect=125).stderr)
+        self.assertIn("install Longshore again", self.longshore("timeline", trace, expect=125).stderr)
         script = self.root / "share" / "longshore" / "timeline.py"
         write_program(script, "import sys\nprint(sys.argv[1:])\nsys.exit(3)\n")
         done = self.longshore("timeline", trace, "-o", "p.png", "--text", expect=3)
