@@ -1,15 +1,16 @@
 // bigsort: a parallel sort through files whose file writing can be done by a process beside the rank, rebuilt
 // from its description in Williams et al., "Exploring Challenges Associated with Employing SmartNICs as
 // General-Purpose HPC Accelerators", and that of CORAL-2's BigSort.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <random>
 
 #include "pairing.h"
@@ -82,11 +83,22 @@ struct Plan {
     std::uint64_t job = 0;
 };
 
+// Rank 0 looks for all whether the output can be made, before hours are spent on it.
+void require_output(const Options& options) {
+    if (options.output.empty()) return;
+    const std::string unfinished = options.output + ".unfinished";
+    const int file = open(unfinished.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) throw Refusal{FileError("make", unfinished, errno).what()};
+    close(file);
+    unlink(unfinished.c_str());
+}
+
 void broadcast_plan(Job& job, Plan& plan) {
     if (job.rank == 0) {
         try {
             plan.values_count = values_of_all(job.options);
             require_descriptors(job.options);
+            require_output(job.options);
         } catch (const Refusal& refusal) {
             std::snprintf(plan.problem, sizeof(plan.problem), "%s", refusal.text.c_str());
         }

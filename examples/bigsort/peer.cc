@@ -85,6 +85,7 @@ class Peer {
         if (stretch.begin == stretch.end) return;
         const std::uint64_t begin = layout_.first_page(stretch.cycle, stretch.begin);
         const std::uint64_t end = layout_.first_page(stretch.cycle, stretch.end);
+        temporary_->name(file_path(setup_.folder, stretch.cycle, stretch.begin));
         writer.begin(stretch);
         std::uint64_t posted = begin;
         for (std::uint64_t page = begin; page < end; ++page) {

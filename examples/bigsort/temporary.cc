@@ -30,7 +30,7 @@ void copy_path(char* to, const std::string& path) {
 
 // Two buffers for the name, so that the child never reads a half-written one.
 struct Temporary::Shared {
-    std::atomic<bool> armed{false};
+    std::atomic<bool> armed{false}, quiet{false};
     std::atomic<int> which{0};
     int rank = -1;
     char who[64] = {};
@@ -80,11 +80,13 @@ void Temporary::guard(int pipe, Shared* shared) {
     const int bytes =
         std::snprintf(line, sizeof(line), "bigsort: %s %d ended before its time%s%s%s\n", shared->who,
                       shared->rank, file[0] ? " while " : "", file, file[0] ? " was being written" : "");
-    if (write(STDERR_FILENO, line, std::size_t(bytes)) < 0) {
+    if (!shared->quiet && write(STDERR_FILENO, line, std::size_t(bytes)) < 0) {
         // Nobody reads it any more.
     }
     if (shared->unfinished[0]) unlink(shared->unfinished);
-    if (shared->folder[0]) remove_folder(shared->folder);
+    // A peer that has not ended yet may make another file meanwhile.
+    constexpr int kTriesMax = 500;
+    if (shared->folder[0]) remove_folder(shared->folder, kTriesMax);
     _exit(0);
 }
 
@@ -117,23 +119,21 @@ void Temporary::name(const std::string& path) {
 }
 
 void Temporary::remove() {
+    shared_->quiet = true;
     if (shared_->unfinished[0]) unlink(shared_->unfinished);
-    if (!folder_.empty()) remove_folder(folder_);
-    let_go();
+    if (folder_.empty() || remove_folder(folder_, 1)) let_go();
 }
 
 void Temporary::let_go() {
     shared_->armed = false;
 }
 
-bool remove_folder(const std::string& path) {
-    // A peer that has not ended yet may make another file meanwhile.
-    constexpr int kTriesMax = 100;
-    for (int i = 0; i < kTriesMax; ++i) {
+bool remove_folder(const std::string& path, int tries_max) {
+    for (int i = 0; i < tries_max; ++i) {
+        if (i > 0) usleep(20'000);
         std::error_code error;
         std::filesystem::remove_all(path, error);
         if (!error) return true;
-        usleep(20'000);
     }
     return false;
 }

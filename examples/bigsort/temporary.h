@@ -25,7 +25,8 @@ class Temporary {
     // The file that is being written, and the rank, for the message.
     void name(const std::string& path);
     void set_rank(int rank);
-    // Removes everything now.
+    // Removes everything, without a word. What is still open somewhere may keep a name until its process ends
+    // (.fuse_hidden, .nfs): then the child does it once more.
     void remove();
     // Nothing is to be said or removed when this process ends.
     void let_go();
@@ -39,7 +40,7 @@ class Temporary {
     std::string folder_;
 };
 
-// Removes a folder and all in it. Returns false if something is left after some tries.
-bool remove_folder(const std::string& path);
+// Removes a folder and all in it. Returns false if something is left after so many tries.
+bool remove_folder(const std::string& path, int tries_max);
 
 }  // namespace bigsort

@@ -228,17 +228,24 @@ static int slow_read(const char* path, char* data, size_t bytes, off_t offset, s
     return (int)got;
 }
 
+/* Returns 0 if there is room for what a file grows by. */
+static int keep_bytes(int file, off_t end) {
+    struct stat about;
+    if (options.space_bytes < 0 || fstat(file, &about) != 0 || end <= about.st_size) return 0;
+    const long long growth = end - about.st_size;
+    if (atomic_fetch_add(&bytes_kept, growth) + growth <= options.space_bytes) return 0;
+    atomic_fetch_sub(&bytes_kept, growth);
+    return -ENOSPC;
+}
+
 static int slow_write(const char* path, const char* data, size_t bytes, off_t offset,
                       struct fuse_file_info* info) {
     (void)path;
     const int error = begin_call(kWrite);
     if (error) return error;
     pass_bytes(bytes);
-    if (options.space_bytes >= 0 &&
-        atomic_fetch_add(&bytes_kept, (long long)bytes) + (long long)bytes > options.space_bytes) {
-        atomic_fetch_sub(&bytes_kept, (long long)bytes);
-        return -ENOSPC;
-    }
+    const int full_disk = keep_bytes((int)info->fh, offset + (off_t)bytes);
+    if (full_disk) return full_disk;
     const ssize_t written = pwrite((int)info->fh, data, bytes, offset);
     if (written < 0) return -errno;
     atomic_fetch_add(&bytes_written, (unsigned long long)written);
