@@ -21,7 +21,7 @@ say = @printf '\n== %s\n'
 
 packages := openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran hpcc cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py \
     python3-numpy libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev \
-    libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps \
+    libhwloc-dev libfftw3-dev libtomlplusplus-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps \
     libssl-dev iproute2 ethtool util-linux slurmctld slurmd slurm-client ccache libucx-dev libibverbs-dev ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static
 packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
