@@ -21,12 +21,12 @@ endif
 say = @printf '\n== %s\n'
 
 # What building needs, what the demo adds, what tests add. An MPI, MPI=..., only where there is none.
-packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev libfmt-dev nlohmann-json3-dev libhwloc-dev libssl-dev \
+packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libhwloc-dev libssl-dev \
     libucx-dev libibverbs-dev util-linux MPI=openmpi-bin+libopenmpi-dev
 packages_demo := openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool
 packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy libgtest-dev \
     clang clang-format slurmctld slurmd slurm-client ccache ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
-    environment-modules
+    environment-modules libfuse3-dev fuse3
 packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)

@@ -17,9 +17,9 @@ done
 
 if ! command -v dpkg-query >/dev/null; then
     say "not a Debian system; install the equivalents of: ${packages[*]}"
-    say 'Fedora (untested): dnf install gcc-c++ cmake ninja-build make pkgconf python3 cli11-devel fmt-devel json-devel hwloc-devel' \
+    say 'Fedora (untested): dnf install gcc-c++ cmake ninja-build make pkgconf python3 cli11-devel fmt-devel json-devel tomlplusplus-devel hwloc-devel' \
         'openssl-devel ucx-devel rdma-core-devel util-linux openmpi-devel'
-    say 'SUSE (untested): zypper install gcc-c++ cmake ninja make pkgconf python3 cli11-devel fmt-devel nlohmann_json-devel hwloc-devel' \
+    say 'SUSE (untested): zypper install gcc-c++ cmake ninja make pkgconf python3 cli11-devel fmt-devel nlohmann_json-devel tomlplusplus-devel hwloc-devel' \
         'libopenssl-devel libucp-devel rdma-core-devel util-linux openmpi4-devel'
     exit 0
 fi

@@ -218,9 +218,9 @@ std::vector<pid_t> find_services(const std::string& role) {
 }
 
 bool wait_until(const std::function<bool()>& is_so) {
-    constexpr double kLimitS = 60;
+    constexpr double kBusyS = 60;
     for (const double begin = seconds(); !is_so();) {
-        if (seconds() - begin > kLimitS) return false;
+        if (seconds() - begin > kBusyS) return false;
         usleep(1000);
     }
     return true;

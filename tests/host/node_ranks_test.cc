@@ -35,7 +35,7 @@ class OneRank : public testing::Test {
         NodeRanks::Given given;
         given.descriptors = {0};
         ranks_ = std::make_unique<NodeRanks>(parameters_, memory_, groups_.get(), &book_, given,
-                                             NodeRanks::Events{[] {}, [] {}});
+                                             NodeRanks::Events{[] {}, [] {}, {}});
     }
     void attach(SocketEnds& pair) {
         ranks_->add(std::move(pair.ours));

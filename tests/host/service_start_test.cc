@@ -110,7 +110,7 @@ TEST(ServiceStart, WhyItFailsIsToldOnce) {
     EXPECT_TRUE(taken);
     job.shared().flags[kGo].store(1);
     EXPECT_TRUE(job.passed());
-    EXPECT_TRUE(wait_until_gone(5));
+    EXPECT_TRUE(wait_until_gone());
 }
 
 }  // namespace

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""bigsort with one MPI: what it sorts, what it says of bad input, and what becomes of errors and deaths in mid-run.
+
+    LONGSHORE_INTERNAL_TEST_BUILD=build LONGSHORE_INTERNAL_TEST_FLAVOUR=openmpi test_bigsort.py [Test.name]
+
+What needs a mount or namespaces is skipped, and the reason said, where these cannot be made."""
+
+import contextlib
+import functools
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[3] / "tests"
+sys.path[:0] = [str(TESTS / "slow_disk"), str(TESTS / "cluster")]
+import cluster  # noqa: E402
+import slow_disk  # noqa: E402
+
+BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
+MPI = os.environ.get("LONGSHORE_INTERNAL_TEST_FLAVOUR", "openmpi")
+SORT, PEER, DATA = BUILD / f"bin/bigsort_{MPI}", BUILD / f"bin/bigsort_peer_{MPI}", BUILD / "bin/bigsort_data"
+LIMIT_S = 100
+WRITE_US = 2000  # of each write in runs that are broken off: long enough to be met
+
+
+@functools.cache
+def no_mounts():
+    return slow_disk.missing()
+
+
+@functools.cache
+def no_machines():
+    return cluster.missing()
+
+
+def words(ranks, *options, peers=None):
+    """Of an mpirun. As many peers as ranks where there is an offload."""
+    options = [str(option) for option in options]
+    if peers is None:
+        peers = ranks if "--offload" in options and "none" not in options else 0
+    first = [f"mpirun.{MPI}"]
+    if MPI == "openmpi":
+        first += ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+    more = [":", "-np", str(peers), str(PEER)] if peers else []
+    return [*first, "-np", str(ranks), str(SORT), *options, *more]
+
+
+def processes_of(program, job):
+    """Numbers of the job's processes that run a program; not of those that clean up, which lead sessions of their own."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            if (folder / "cmdline").read_bytes().split(b"\0")[0] != str(program).encode():
+                continue
+            pid = int(folder.name)
+            if os.getsid(pid) != pid and str(job).encode() in (folder / "environ").read_bytes():
+                found.append(pid)
+    return found
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="longshore-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.temporary = self.folder / "temporary"
+        self.temporary.mkdir()
+
+    def run_words(self, command, status=0):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        said = done.stdout + done.stderr
+        if status == 0:
+            self.assertEqual(done.returncode, 0, said)
+        else:
+            self.assertNotEqual(done.returncode, 0, said)
+        return said
+
+    def sort(self, ranks, *options, status=0, peers=None):
+        if "--temporary" not in options:
+            options = ("--temporary", self.temporary, *options)
+        return self.run_words(words(ranks, *options, peers=peers), status)
+
+    def refused(self, text, *options, ranks=2, peers=None):
+        said = self.sort(ranks, *options, status=None, peers=peers)
+        self.assertRegex(said, text)
+        self.assert_clean()
+
+    def assert_clean(self, folder=None):
+        """Soon: who removes files after a death is another process."""
+        end = time.monotonic() + LIMIT_S
+        while (left := os.listdir(folder or self.temporary)) and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertEqual(left, [])
+
+    def mount(self, backing, *options):
+        if no_mounts():
+            self.skipTest(no_mounts())
+        mount = slow_disk.Mount(backing, *options)
+        self.addCleanup(mount.close)
+        return mount
+
+
+class Sorts(Case):
+    def sort_file(self, ranks, total, *options, values="uniform"):
+        """A file, by another program's judgement. Returns what --json says."""
+        given, output, result = self.folder / "in", self.folder / "out", self.folder / "json"
+        self.run_words([DATA, "generate", given, "--total", str(total), "--values", values, "--seed", "7"])
+        self.sort(ranks, "--input", given, "--output", output, "--json", result, *options)
+        said = self.run_words([DATA, "check", output, "--input", given])
+        self.assertIn(f"{total // 8} values in ascending order", said)
+        self.assert_clean()
+        self.assertEqual(sorted(os.listdir(self.folder)), ["in", "json", "out", "temporary"])
+        return json.loads(result.read_text())
+
+    def test_sizes_that_do_not_divide(self):
+        for offload, *sizes in (("none", 2, 8 * 12_345, 72, 360), ("mpmd", 2, 8 * 12_345, 72, 360), ("auto", 1, 8 * 65_536, 4096, 65_536),
+                                ("none", 3, 8 * 1_001, 512, 1024), ("mpmd", 2, 8, 64, 128), ("auto", 3, 8 * 100, 4096, 8192)):
+            ranks, total, page, dram = sizes
+            with self.subTest(offload=offload, ranks=ranks, total=total, page=page, dram=dram):
+                self.sort_file(ranks, total, "--page", page, "--dram", dram, "--offload", offload)
+
+    def test_uneven_values(self):
+        self.sort_file(3, 8 * 40_000, "--page", 512, "--dram", 4096, "--offload", "mpmd", values="skewed")
+        self.sort_file(3, 8 * 40_000, "--page", 512, "--dram", 4096, values="few")
+
+    def test_threads_and_files_ahead(self):
+        self.sort_file(2, 1 << 20, "--page", 4096, "--dram", "32K", "--threads", 3, "--offload", "mpmd", "--files-max", 1)
+        self.sort_file(2, 1 << 20, "--page", 4096, "--dram", "32K", "--threads", 2, "--offload", "mpmd", "--files-max", 1000)
+
+    def test_cycles_are_those_of_the_paper(self):
+        """64 MiB on a rank in pages of 8 KiB are 8,192 pages; here the pages are of 8 bytes."""
+        for fan_in, cycles in ((16, 4), (32, 3), (64, 3), (128, 2)):
+            with self.subTest(fan_in=fan_in):
+                result = self.sort_file(1, 8192 * 8, "--page", 8, "--dram", 8 * fan_in)
+                self.assertEqual((result["cycles"], result["pages_of_fullest_rank"]), (cycles, 8192))
+
+    def test_an_empty_input(self):
+        (self.folder / "in").touch()
+        self.sort(2, "--input", self.folder / "in", "--offload", "mpmd")
+        self.assert_clean()
+
+    def test_values_that_are_made_are_those_of_the_generator(self):
+        self.run_words([DATA, "generate", self.folder / "in", "--total", "80000", "--seed", "3"])
+        made = re.search("hash sum ([0-9a-f]+)", self.sort(2, "--total", 80_000, "--seed", 3)).group(1)
+        self.assertIn(made, self.sort(1, "--input", self.folder / "in"))
+
+
+class Checker(Case):
+    def check(self, values, text, given=(1, 2, 3)):
+        for name, some in (("in", given), ("out", values)):
+            (self.folder / name).write_bytes(struct.pack(f"={len(some)}Q", *some))
+        self.assertIn(text, self.run_words([DATA, "check", self.folder / "out", "--input", self.folder / "in"], status=None))
+
+    def test_finds_what_is_wrong(self):
+        self.check((1, 3, 2), "value 2 is smaller")
+        self.check((1, 2), "has 2 values")
+        self.check((1, 2, 3, 3), "has 4 values")
+        self.check((1, 2, 4), "are not those of")
+        self.check((1, 1, 4), "are not those of")
+        (self.folder / "out").write_bytes(b"12345678123")
+        self.assertIn("cut off", self.run_words([DATA, "check", self.folder / "out"], status=None))
+
+
+class BadInput(Case):
+    def test_options(self):
+        self.refused("two pages", "--total", "1M", "--page", "8K", "--dram", "8K")
+        self.refused("must be a multiple of the page", "--total", "1M", "--page", "8K", "--dram", "20K")
+        self.refused("whole values", "--total", "1M", "--page", "100", "--dram", "20K")
+        self.refused("multiple of 8", "--total", "1001")
+        self.refused("give --total SIZE, or --input", "--page", "8K")
+        self.refused("none|mpmd|auto", "--total", "1M", "--offload", "sideways", peers=2)
+        self.refused("open files", "--total", "1M", "--page", "8", "--dram", "1G")
+
+    def test_files(self):
+        given = self.folder / "in"
+        given.write_bytes(b"x" * 1003)
+        self.refused("cut off", "--input", given)
+        given.write_bytes(b"x" * 800)
+        self.refused("--total says 1600", "--input", given, "--total", 1600)
+        self.refused("No such file", "--input", self.folder / "nothing")
+        self.refused("No such file", "--total", "1M", "--temporary", self.folder / "nowhere")
+        self.refused("cannot make .*/out.unfinished: No such file", "--total", "1M", "--output", self.folder / "nowhere/out")
+
+    def test_peers(self):
+        self.refused("2 ranks need a peer each, there are 1", "--total", "1M", "--offload", "mpmd", peers=1)
+        self.refused("no peer on another node", "--total", "1M", "--offload", "mpmd", "--placement", "other-node")
+        self.refused("on the peer's side", "--total", "1M", "--offload", "mpmd", "--peer-temporary", "/nowhere")
+        alone = [*words(2)[:-2], "2", PEER] if MPI == "mpich" else [*words(2)[:-1], PEER]
+        self.assertIn("writes for bigsort", self.run_words(alone, status=None))
+
+    def test_no_space(self):
+        mount = self.mount(self.temporary, "--space", 3_000_000)
+        said = self.sort(2, "--temporary", mount.path, "--total", "2M", status=None)
+        self.assertRegex(said, r"no space for the temporary files in .*: they need 4\d+ bytes, \d+ are free")
+        self.assert_clean()
+        self.sort(2, "--temporary", mount.path, "--total", "1M")
+
+
+class ErrorsInMidRun(Case):
+    OPTIONS = ("--total", "1M", "--page", "4K", "--dram", "32K")
+
+    def fails(self, failure, text, *options, ranks=1):
+        mount = self.mount(self.temporary, "--fail", failure)
+        said = self.sort(ranks, "--temporary", mount.path, *self.OPTIONS, *options, status=None)
+        self.assertRegex(said, text)
+        self.assert_clean()
+
+    def test_a_full_disk(self):
+        self.fails("write@200=ENOSPC", r"cannot write .*/bigsort-[^/]*/cycle0-\d+: No space left on device")
+        self.fails("write@20=ENOSPC", r"cannot write .*/bin: No space left on device")
+        self.fails("write@100-=ENOSPC", "No space left on device", ranks=2)
+
+    def test_a_full_disk_at_the_peer(self):
+        self.fails("write@200=ENOSPC", r"cannot write \(on the peer's side\) .*/cycle0-\d+: No space left", "--offload", "mpmd")
+        self.fails("close@20=EDQUOT", r"cannot close \(on the peer's side\) .*/cycle0-\d+: Disk quota", "--offload", "mpmd")
+        self.fails("open@20=EIO", r"cannot open \(on the peer's side\) .*/cycle0-\d+: Input/output", "--offload", "mpmd",
+                   "--files-max", 4)
+
+    def test_a_file_that_cannot_be_read(self):
+        self.fails("read@2-=EIO", r"cannot read .*: Input/output error")
+
+    # The mount makes it slow, so that a process can be met while it writes.
+    def killed(self, program, text, ranks=1):
+        mount = self.mount(self.temporary, "--latency", f"write={WRITE_US}")
+        mark = f"BIGSORT_TEST={self.folder}"
+        command = ["env", mark, *words(ranks, "--temporary", mount.path, "--total", "16M", "--page", "4K", "--dram", "32K",
+                                       "--offload", "mpmd")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+            try:
+                end = time.monotonic() + LIMIT_S
+                while not list(self.temporary.glob("*/cycle0-2")) and time.monotonic() < end and job.poll() is None:
+                    time.sleep(0.02)
+                victims = processes_of(program, mark)
+                self.assertEqual(len(victims), ranks)
+                os.kill(victims[0], signal.SIGKILL)
+                said = job.communicate(timeout=LIMIT_S)[0]
+            finally:
+                job.kill()
+        self.assertNotEqual(job.returncode, 0)
+        self.assertRegex(said, text)
+        self.assert_clean()
+
+    def test_a_peer_that_dies(self):
+        self.killed(PEER, r"(rank|the peer of rank) 0 ended before its time while .*/cycle\d-\d+ was being written")
+        self.killed(PEER, r"ended before its time while .*/cycle\d-\d+ was being written", ranks=2)
+
+    def test_a_rank_that_dies(self):
+        self.killed(SORT, r"(rank|the peer of rank) 0 ended before its time while .*/cycle\d-\d+ was being written")
+
+    def test_a_peer_that_is_silent(self):
+        mount = self.mount(self.temporary, "--latency", "write=4000000")
+        fast = self.mount(self.temporary)
+        said = self.sort(1, "--temporary", fast.path, "--peer-temporary", mount.path, *self.OPTIONS, "--offload", "mpmd",
+                         "--peer-limit", 1, status=None)
+        self.assertRegex(said, r"the peer has not acknowledged a page of .*/cycle0-0 for 1 s")
+        self.assert_clean()
+
+
+class Offload(Case):
+    def counts(self, *options, peers=None):
+        """Calls on the rank's mount and on its peer's."""
+        mounts = self.mount(self.temporary), self.mount(self.temporary)
+        self.sort(1, "--temporary", mounts[0].path, "--peer-temporary", mounts[1].path, "--total", "1M", "--page", "4K",
+                  "--dram", "32K", *options, peers=peers)
+        self.assert_clean()
+        return [mount.counts() for mount in mounts]
+
+    def test_the_peer_writes_and_the_rank_reads(self):
+        """256 pages in three cycles: 32, 4 and 1 files. The rank writes its bin, and the output."""
+        alone, idle = self.counts("--offload", "none", peers=1)
+        rank, peer = self.counts("--offload", "mpmd")
+        self.assertEqual((idle["open"], idle["write"]), (0, 0))
+        self.assertEqual((peer["open"], peer["write"], peer["close"], peer["read"]), (37, 3 * 256, 37, 0))
+        self.assertEqual((peer["bytes_written"], rank["write"]), (3 << 20, alone["write"] - 3 * 256))
+        self.assertEqual(rank["open"], alone["open"] - 37)
+
+    def test_auto_takes_the_quicker(self):
+        """Where the rank's own writes take 5 ms and the peer's none, and the other way round."""
+        slow, fast = self.mount(self.temporary, "--latency", "write=5000"), self.mount(self.temporary)
+        for rank, peer, offloads in ((slow, fast, 1), (fast, slow, 0)):
+            result = self.folder / "json"
+            self.sort(1, "--temporary", rank.path, "--peer-temporary", peer.path, "--total", "1M", "--page", "4K", "--dram", "16K",
+                      "--offload", "auto", "--json", result)
+            self.assertEqual(json.loads(result.read_text())["offloaded_ranks"], offloads)
+
+
+class Machines(Case):
+    """Ranks on two machines, their peers on two others. With Open MPI alone: MPICH hangs in some MPI_Finalize there."""
+
+    def setUp(self):
+        super().setUp()
+        if MPI != "openmpi" or no_machines():
+            self.skipTest(no_machines() or "with Open MPI alone")
+
+    def test_placements(self):
+        with cluster.Cluster(4) as nodes:
+            for placement, status, text in (("other-node", 0, "--placement other-node"), ("dpu", 0, "--placement dpu"),
+                                            ("same-host", None, "no peer on the same node")):
+                sort = [str(word) for word in (SORT, "--temporary", self.temporary, "--total", "1M", "--page", "4K", "--dram",
+                                               "32K", "--offload", "mpmd", "--placement", placement)]
+                begin = nodes.mpirun([], 1)[:-1]
+                said = self.run_words([*begin, "2", *sort, ":", "-np", "2", str(PEER)], status)
+                self.assertIn(text, said)
+                self.assert_clean()
+
+
+if __name__ == "__main__":
+    unittest.main()
