@@ -31,7 +31,7 @@ for library in "${libraries[@]}"; do
     # too.
     shown=longshore_core_open
     if [[ $name == liblongshore.so ]]; then
-        shown=$(printf '%s\n' "$entries" PMIx_Commit longshore_get_counters longshore_get_times longshore_set malloc calloc \
+        shown=$(printf '%s\n' "$entries" PMIx_Commit longshore_get_counters longshore_get_task_functions longshore_get_times longshore_set malloc calloc \
             realloc reallocarray free posix_memalign memalign aligned_alloc valloc pvalloc malloc_usable_size madvise | sort)
     else
         while read -r symbol; do

@@ -160,9 +160,27 @@ bool SelectionRule::covers(const SelectionRule& other) const {
 }
 
 const SelectionRule* find_rule(const Selection& selection, Selected collective, const SelectionPoint& point) {
-    for (const SelectionRule& rule : selection.rules[index(collective)])
-        if (rule.contains(point)) return &rule;
-    return nullptr;
+    return find_rule_within(selection, collective, point).rule;
+}
+
+RuleWithin find_rule_within(const Selection& selection, Selected collective, const SelectionPoint& point) {
+    RuleWithin found;
+    for (const SelectionRule& rule : selection.rules[index(collective)]) {
+        SelectionPoint there = point;
+        there.bytes = rule.bytes.first;
+        if (!rule.contains(there)) continue;  // for no number of bytes
+        if (rule.bytes.contains(point.bytes)) {
+            found.rule = &rule;
+            found.bytes.first = std::max(found.bytes.first, rule.bytes.first);
+            found.bytes.last = std::min(found.bytes.last, rule.bytes.last);
+            break;
+        }
+        if (rule.bytes.last < point.bytes)
+            found.bytes.first = std::max(found.bytes.first, rule.bytes.last + 1);
+        else
+            found.bytes.last = std::min(found.bytes.last, rule.bytes.first - 1);
+    }
+    return found;
 }
 
 Carrier choose(const Selection& selection, Selected collective, const SelectionPoint& point) {

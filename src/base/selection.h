@@ -117,6 +117,14 @@ std::string format_rules(Selected collective, std::span<const SelectionRule> rul
 
 // The rule for a call; null only if the table is not complete. The rule lives as long as the table.
 const SelectionRule* find_rule(const Selection& selection, Selected collective, const SelectionPoint& point);
+
+// A rule, and the bytes around those of the call for which it is the first that holds as well: fewer than the
+// rule names where one before it holds for some of them.
+struct RuleWithin {
+    const SelectionRule* rule = nullptr;
+    SelectionRange bytes;
+};
+RuleWithin find_rule_within(const Selection& selection, Selected collective, const SelectionPoint& point);
 Carrier choose(const Selection& selection, Selected collective, const SelectionPoint& point);
 
 // As the text has it: "tcp".

@@ -142,6 +142,13 @@ bool read_value(std::string_view text, const SettingRule& rule, CoreChoice* choi
     return true;
 }
 
+bool read_value(std::string_view text, const SettingRule& rule, TaskCores* cores) {
+    CoreChoice list;
+    if (text != "ranks" && text != "other-socket" && !read_value(text, rule, &list)) return false;
+    cores->text = text;
+    return true;
+}
+
 // "alltoall:mpi,bcast:direct"
 bool read_value(std::string_view text, const SettingRule& rule, ForcedAlgorithms* forced) {
     ForcedAlgorithms read;
@@ -222,6 +229,10 @@ std::string show_value(const SettingInfo& info, const CoreChoice& choice) {
         text += std::to_string(core);
     }
     return text;
+}
+
+std::string show_value(const SettingInfo& info, const TaskCores& cores) {
+    return cores.text;
 }
 
 std::string show_value(const SettingInfo& info, const ForcedAlgorithms& forced) {

@@ -12,7 +12,7 @@ namespace longshore {
 
 using SettingField = std::variant<bool Settings::*, uint32_t Settings::*, uint64_t Settings::*,
                                   std::string Settings::*, LogLevel Settings::*, NodesPlacement Settings::*,
-                                  CoreChoice Settings::*, ForcedAlgorithms Settings::*,
+                                  CoreChoice Settings::*, TaskCores Settings::*, ForcedAlgorithms Settings::*,
                                   MemoryMode Settings::*, MemoryAlias Settings::*, NetworkCarrier Settings::*,
                                   NetworkSecurity Settings::*, PortRange Settings::*, LinkRate Settings::*>;
 

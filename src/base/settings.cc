@@ -49,6 +49,12 @@ constexpr std::array kTable = {
         "How often a lost service process is started again before offload is switched off."},
     SettingInfo{"LONGSHORE_DPU", "", "", "HOST[:PORT] of the host's DPU (%h: the host's name), host=HOST[:PORT],..., @FILE, or empty",
         "Where service processes run on DPUs: which serves which host; @FILE has lines of a host and its DPU."},
+    SettingInfo{"LONGSHORE_TASK_PROCESSES", "0", "per pool and node", "a number from 0 to 256; 0 is one for each rank",
+        "Task processes that a plug-in runs in, for programs that submit tasks."},
+    SettingInfo{"LONGSHORE_TASK_CORES", "auto", "", "auto, none, ranks, other-socket, or a list of CPUs such as 2,3 or 8-11",
+        "Where task processes run: on spare cores, not bound, on the ranks' own cores, on a socket without ranks, or on the CPUs listed."},
+    SettingInfo{"LONGSHORE_TASK_PATH", "", "", "folders with colons between them, or empty",
+        "Where plug-ins are looked for first, then beside the program."},
     SettingInfo{"LONGSHORE_NODES_COUNT", "0", "nodes", "a number from 0 to 1024; 0 takes the real nodes",
         "Treat the ranks of one machine as if they ran on this many nodes (for tests)."},
     SettingInfo{"LONGSHORE_NODES_PLACEMENT", "contiguous", "", "contiguous or strided",
@@ -102,6 +108,9 @@ constexpr std::array<SettingRule, kTable.size()> kRules = {
     SettingRule{&Settings::service_cores},
     SettingRule{&Settings::service_restarts_max, 0, 1000},
     SettingRule{&Settings::dpu},
+    SettingRule{&Settings::task_processes, 0, 256},
+    SettingRule{&Settings::task_cores},
+    SettingRule{&Settings::task_path},
     SettingRule{&Settings::nodes_count, 0, 1024},
     SettingRule{&Settings::nodes_placement},
     SettingRule{&Settings::wait_cooperative},
@@ -122,7 +131,7 @@ constexpr std::array<SettingRule, kTable.size()> kRules = {
     SettingRule{&Settings::memory_inaccessible},
 };
 // clang-format on
-static_assert(kTable.size() <= 32, "the settings stay few");
+static_assert(kTable.size() <= 36, "the settings stay few");
 
 // The members of the family kForcedAlgorithmsName, by Selected.
 constexpr std::array<const char*, kSelectedCount> kForcedNames = {

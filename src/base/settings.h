@@ -46,6 +46,13 @@ struct CoreChoice {
     bool operator==(const CoreChoice&) const = default;
 };
 
+// Which cores task processes run on: as the user spells it, checked.
+struct TaskCores {
+    std::string text = "auto";
+
+    bool operator==(const TaskCores&) const = default;
+};
+
 // What LONGSHORE_BCAST_ALGORITHM and its relatives say; without a value the table of rules decides.
 struct ForcedAlgorithms {
     std::array<std::optional<Carrier>, kSelectedCount> of;  // by Selected
@@ -71,6 +78,10 @@ struct Settings {
     CoreChoice service_cores;
     uint32_t service_restarts_max = 16;
     std::string dpu;  // which DPU serves which host (base/dpu_map.h); empty: service processes run on the hosts
+
+    uint32_t task_processes = 0;  // of a pool on each node; 0: one for each rank
+    TaskCores task_cores;
+    std::string task_path;  // folders with plug-ins, with colons between them
 
     uint32_t nodes_count = 0;  // 0: the real nodes
     NodesPlacement nodes_placement = NodesPlacement::kContiguous;

@@ -54,6 +54,9 @@ Settings all_changed() {
     settings.service_cores = {CoreChoice::Kind::kList, {3, 2, 65535}};
     settings.service_restarts_max = 0;
     settings.dpu = "node0=dpu0:7521,node1=[fe80::1%tmfifo_net0]";
+    settings.task_processes = 2;
+    settings.task_cores = {"other-socket"};
+    settings.task_path = "/opt/plugins:/tmp";
     settings.nodes_count = 7;
     settings.nodes_placement = NodesPlacement::kStrided;
     settings.wait_cooperative = false;
@@ -72,7 +75,7 @@ Settings all_changed() {
 
 TEST(SettingsTable, IsSmallAndWellFormed) {
     std::set<std::string> names;
-    EXPECT_LE(setting_table().size(), 32u);
+    EXPECT_LE(setting_table().size(), 36u);
     for (const SettingInfo& info : setting_table()) {
         EXPECT_TRUE(std::string_view(info.name).starts_with("LONGSHORE_")) << info.name;
         EXPECT_TRUE(names.insert(info.name).second) << info.name << " is there twice";

@@ -62,13 +62,15 @@ bool tell_book(ls_context& c) {
 
 void ask_to_attach(ls_context& c) {
     const NodeWord& node = c.meeting->word();
-    c.control = connect_to(unpack_name(node.name));
+    c.supervisor_name = unpack_name(node.name);
+    c.supervisor_token = node.token;
+    c.control = connect_to(c.supervisor_name);
     if (!c.control || !peer_is_same_user(c.control, nullptr)) {
         c.problem = std::string("cannot reach the supervisor of the service processes: ") + strerror(errno);
         return;
     }
     AttachRequest request;
-    request.token = node.token;
+    request.token = c.supervisor_token;
     request.local_rank = c.local;
     request.pid = static_cast<uint32_t>(getpid());
     request.probe_address = reinterpret_cast<uint64_t>(&c.probe_value);

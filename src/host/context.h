@@ -146,6 +146,8 @@ struct ls_context {
     bool asked = false, answered = false;
     bool failed_in_turn = false;  // `problem` is there because another rank has one
 
+    longshore::SocketName supervisor_name;  // and its token, once this rank has attached
+    longshore::Token supervisor_token{};
     longshore::Fd control, memory_file;
     longshore::Mapping mapping, sight, engine_block, alive;  // alive: its first byte is 0 in a forked child
     longshore::NodeMemory memory;

@@ -3,6 +3,7 @@
 #include "host/host.h"
 
 #include <poll.h>
+#include <string.h>
 #include <time.h>
 
 #include "host/context.h"
@@ -99,6 +100,17 @@ void ls_advance(ls_context* context) {
 
 void ls_set_cooperative(ls_context* context, int on) {
     context->cooperative = on != 0 && context->role->moves_blocks();
+}
+
+int ls_find_task_door(const ls_context* context, ls_task_door* out) {
+    *out = {};
+    if (is_forked(*context) || !context->control || context->options.host != nullptr) return LS_ERR_UNAVAILABLE;
+    static_assert(sizeof out->name == sizeof context->supervisor_name.text && sizeof out->token == sizeof context->supervisor_token);
+    memcpy(out->name, context->supervisor_name.text, sizeof out->name);
+    memcpy(out->token, context->supervisor_token.data(), sizeof out->token);
+    out->local_rank = context->local;
+    out->local_count = context->local_count;
+    return LS_OK;
 }
 
 // --- sleeping

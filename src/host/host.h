@@ -192,6 +192,14 @@ typedef struct ls_sleeper {
 } ls_sleeper;
 void ls_sleeper_begin(const ls_context* context, ls_sleeper* sleeper);
 void ls_sleeper_sleep(ls_sleeper* sleeper, uint64_t timeout_ns);
+/* Where this rank's supervisor listens for whoever wants task processes (src/tasks). After LS_OK from ls_context_test;
+ * LS_ERR_UNAVAILABLE where a DPU does the rank's work: there is no supervisor on this host. */
+typedef struct ls_task_door {
+    char name[48];
+    uint8_t token[16];
+    uint32_t local_rank, local_count;
+} ls_task_door;
+int ls_find_task_door(const ls_context* context, ls_task_door* out);
 /* Ends the wait of another thread in ls_sleep, or its next one. */
 void ls_wake(ls_context* context);
 /* Around a wait in which ls_operation_test is called again and again for everything that is open: service processes

@@ -1,5 +1,5 @@
 // longshored: started by the first rank of a node (supervisor) or of a machine whose service processes are on
-// a DPU (agent), and by itself (sp, stand-in); by hand, or by the system, only where it is the standing
+// a DPU (agent), and by itself (sp, task, stand-in); by hand, or by the system, only where it is the standing
 // service of a DPU (listen).
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +10,14 @@
 #include "service/agent.h"
 #include "service/service_process.h"
 #include "service/supervisor.h"
+#include "tasks/task_process.h"
 
 int main(int argc, char** argv) {
     prctl(PR_SET_NAME, "longshored");
     if (argc >= 2 && strcmp(argv[1], "supervisor") == 0) return longshore::run_supervisor();
     if (argc >= 2 && strcmp(argv[1], "agent") == 0) return longshore::run_agent();
     if (argc >= 2 && strcmp(argv[1], "sp") == 0) return longshore::run_service_process();
+    if (argc >= 2 && strcmp(argv[1], "task") == 0) return longshore::tasks::run_task_process();
     if (argc >= 3 && strcmp(argv[1], "stand-in") == 0) return longshore::run_stand_in_process(argv[2]);
     if (argc >= 2 && strcmp(argv[1], "listen") == 0) {
         argv[1] = argv[0];  // as it is named in messages about options

@@ -2,7 +2,6 @@
 #include "memory/heap.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "memory/backing.h"
 #include "memory/extents.h"
+#include "memory/fork_wait.h"
 #include "memory/keep.h"
 
 enum { kPageBytes = 4096, kPageShift = 12 };
@@ -48,16 +48,14 @@ static struct {
         uint32_t first, pages;
     } adopted[kAdoptedMax]; /* mapped at `at`, too */
     uint32_t adopted_count, adopted_pages;
-    int opened; /* 1: there; -1: cannot be had, or not any more */
-    struct fork_page {
-        int copied; /* shared with the child */
-    } * fork_page;
-    int fork_pipe[2];
+    int opened;     /* 1: there; -1: cannot be had, or not any more */
+    int* fork_word; /* shared with a forked child */
+    longshore_fork_wait fork_wait;
+    int waits_in_fork;
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER,
          .heap = {.file = -1},
          .backing = {.file = -1},
          .grows = 1,
-         .fork_pipe = {-1, -1},
          .read_memory = read_machine,
          .look_ms = 100};
 
@@ -365,28 +363,12 @@ int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset) {
  * the parent waits until it has. */
 static void before_fork(void) {
     pthread_mutex_lock(&all.mutex);
-    all.fork_pipe[0] = all.fork_pipe[1] = -1;
-    if (all.opened != 1 || all.live + all.adopted_pages == 0) return;
-    all.fork_page->copied = 0;
-    if (pipe2(all.fork_pipe, O_CLOEXEC) != 0) all.fork_pipe[0] = all.fork_pipe[1] = -1;
+    all.waits_in_fork = all.opened == 1 && all.live + all.adopted_pages != 0;
+    if (all.waits_in_fork) longshore_fork_wait_begin(&all.fork_wait, all.fork_word);
 }
 
 static void after_fork_in_parent(void) {
-    if (all.opened == 1 && all.live + all.adopted_pages != 0) {
-        const int error = errno;
-        char byte;
-        if (all.fork_pipe[1] >= 0) {
-            /* Ends when the child has closed its end, be it because it is gone. */
-            close(all.fork_pipe[1]);
-            while (read(all.fork_pipe[0], &byte, 1) < 0 && errno == EINTR) {
-            }
-            close(all.fork_pipe[0]);
-        } else {
-            for (int i = 0; i < 10000 && !__atomic_load_n(&all.fork_page->copied, __ATOMIC_ACQUIRE); ++i)
-                usleep(1000);
-        }
-        errno = error;
-    }
+    if (all.waits_in_fork) longshore_fork_wait_in_parent(&all.fork_wait);
     pthread_mutex_unlock(&all.mutex);
 }
 
@@ -415,11 +397,10 @@ static void after_fork_in_child(void) {
         if (!done && write(STDERR_FILENO, kWithout, sizeof kWithout - 1) < 0) {
         } /* nobody to tell */
         all.heap.file = -1;
-        __atomic_store_n(&all.fork_page->copied, 1, __ATOMIC_RELEASE);
     }
     all.opened = -1;
-    if (all.fork_pipe[0] >= 0) close(all.fork_pipe[0]);
-    if (all.fork_pipe[1] >= 0) close(all.fork_pipe[1]);
+    if (all.waits_in_fork) longshore_fork_wait_end_in_child(&all.fork_wait);
+    all.waits_in_fork = 0;
 }
 
 /* --- making it */
@@ -443,7 +424,7 @@ static int make_heap(size_t bytes) {
     }
     longshore_extents_begin(all.backing.books[0].base, all.backing.books[1].base);
     note_growth();
-    all.fork_page = page;
+    all.fork_word = page;
     longshore_keep_begin(&all.keep, processors);
     all.zeroed_max = (uint32_t)(bytes >> kPageShift) / 2 / (processors != 0 ? processors : 1);
     if (all.zeroed_max < kZeroedPagesMin) all.zeroed_max = kZeroedPagesMin;

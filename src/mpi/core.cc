@@ -9,6 +9,7 @@
 #include "mpi/native/native.h"
 #include "mpi/shim.h"
 #include "mpi/statistics/stats.h"
+#include "mpi/tasks/pools.h"
 
 namespace longshore::mpi {
 namespace {
@@ -118,6 +119,7 @@ extern "C" __attribute__((visibility("default"))) const longshore_core_api* long
                                            longshore::mpi::get_counters,
                                            longshore::mpi::set,
                                            longshore::mpi::get_times,
+                                           longshore::mpi::get_task_functions,
                                            longshore::mpi::kFlavour,
                                            longshore::mpi::before_pmix_commit};
     return &api;

@@ -7,12 +7,13 @@
 
 #include "longshore.h"
 #include "memory/heap.h"
+#include "tasks/task_api.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { LONGSHORE_CORE_VERSION = 7 };
+enum { LONGSHORE_CORE_VERSION = 8 };
 
 enum {
 #define LONGSHORE_ENTRY(name) LONGSHORE_INDEX_##name,
@@ -27,6 +28,8 @@ typedef struct longshore_core_api {
     int (*get_counters)(longshore_counters* out);
     int (*set)(const char* name, const char* value);
     int (*get_times)(longshore_times* out);
+    /* Of longshore_task.h; null, with the reason in *why, where the job has no supervisor to start task processes. */
+    longshore_task_functions_getter* get_tasks;
     const char* flavour; /* the ABI that it was compiled for: openmpi, mpich or abi */
     /* Called before each of the process's PMIx_Commit, with the address of that of PMIx. */
     void (*before_pmix_commit)(void* commit);

@@ -148,7 +148,21 @@ bool NodeRanks::leave_group(Client& client, const GroupLeaveRequest& request) {
     return true;
 }
 
-bool NodeRanks::handle(Client& client, size_t bytes) {
+// Only to a rank's own process, which knows the token.
+void NodeRanks::hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors) {
+    tasks::OpenPool request;
+    if (bytes != sizeof request) return;
+    memcpy(static_cast<void*>(&request), buffer_, sizeof request);
+    const std::vector<pid_t> ranks = processes();
+    if (!same_token(request.token, given_.token) || request.local_rank >= ranks.size() ||
+        ranks[request.local_rank] != client.pid)
+        return;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client.socket.get(), nullptr);
+    events_.pool_opened(std::move(client.socket), client.pid, request, std::move(descriptors));
+}
+
+// False: the connection is over, or is another's.
+bool NodeRanks::handle(Client& client, size_t bytes, std::vector<Fd> descriptors) {
     const std::span<const std::byte> packet(buffer_, bytes);
     ControlHeader header;
     if (bytes < sizeof header) return false;
@@ -160,7 +174,10 @@ bool NodeRanks::handle(Client& client, size_t bytes) {
         memcpy(&request, buffer_, sizeof request);
         return attach(client, request);
     }
-    if (client.local_rank < 0) return false;
+    if (client.local_rank < 0) {
+        if (header.kind == ControlKind::kOpenPool) hand_over(client, bytes, std::move(descriptors));
+        return false;
+    }
     switch (header.kind) {
         case ControlKind::kAddressBook:
             if (client.local_rank != 0 || !book_.take(packet)) return false;
@@ -194,9 +211,10 @@ void NodeRanks::forget(Client& client) {
 bool NodeRanks::turn_client(Client& client) {
     for (;;) {
         size_t bytes = 0;
-        const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, nullptr);
+        std::vector<Fd> descriptors;
+        const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, &descriptors);
         if (io == Io::kAgain) return true;
-        if (io == Io::kClosed || !handle(client, bytes)) return false;
+        if (io == Io::kClosed || !handle(client, bytes, std::move(descriptors))) return false;
     }
 }
 

@@ -14,6 +14,7 @@
 #include "fabric/address_book.h"
 #include "fabric/shm/control.h"
 #include "service/group_table.h"
+#include "tasks/control.h"
 
 namespace longshore {
 
@@ -28,6 +29,9 @@ class NodeRanks {
     struct Events {
         std::function<void()> all_attached;  // before the last of them hears that it has
         std::function<void()> book_grows;
+        // A rank that has attached has opened a pool of task processes on a connection that it made for that.
+        std::function<void(Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors)>
+            pool_opened;
     };
     NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
               AddressBook* book, Given given, Events events);
@@ -53,7 +57,8 @@ class NodeRanks {
     bool attach(Client& client, const AttachRequest& request);
     bool join_group(Client& client, const GroupJoinPiece& piece, size_t bytes);
     bool leave_group(Client& client, const GroupLeaveRequest& request);
-    bool handle(Client& client, size_t bytes);
+    bool handle(Client& client, size_t bytes, std::vector<Fd> descriptors);
+    void hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors);
     bool turn_client(Client& client);
     void forget(Client& client);
     bool reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors = {});

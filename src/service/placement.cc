@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -10,38 +9,11 @@
 
 #include <algorithm>
 
+#include "fabric/shm/cpu_mask.h"
 #include "fabric/shm/seat.h"
 
 namespace longshore {
 namespace {
-
-constexpr int kCpusMax = 8192;
-
-struct CpuMask {
-    alignas(8) unsigned char bits[kCpusMax / 8] = {};
-    bool has(int cpu) const { return (bits[cpu / 8] >> (cpu % 8) & 1) != 0; }
-    void add(int cpu) { bits[cpu / 8] = static_cast<unsigned char>(bits[cpu / 8] | 1u << (cpu % 8)); }
-    bool get(pid_t pid) {
-        memset(bits, 0, sizeof bits);
-        return sched_getaffinity(pid, sizeof bits, reinterpret_cast<cpu_set_t*>(bits)) == 0;
-    }
-    void set() const { sched_setaffinity(0, sizeof bits, reinterpret_cast<const cpu_set_t*>(bits)); }
-};
-
-std::vector<int> parse_list(const char* text) {
-    std::vector<int> cpus;
-    for (const char* at = text; *at != 0;) {
-        char* end = nullptr;
-        long first = strtol(at, &end, 10), last = first;
-        if (end == at) return {};
-        if (*end == '-') last = strtol(at = end + 1, &end, 10);
-        for (long cpu = first; cpu >= 0 && cpu <= last && cpu < kCpusMax; ++cpu)
-            cpus.push_back(static_cast<int>(cpu));
-        at = *end == ',' ? end + 1 : end;
-        if (*end != 0 && *end != ',') return {};
-    }
-    return cpus;
-}
 
 std::vector<int> cpus_near(const std::vector<pid_t>& ranks, uint32_t services, const std::vector<int>& open) {
     std::vector<Seat> seats;
@@ -59,7 +31,7 @@ std::vector<int> reset_affinity() {
     mask.set();  // the kernel keeps what the cpuset allows
     std::vector<int> cpus;
     if (mask.get(0)) {
-        for (int cpu = 0; cpu < kCpusMax; ++cpu) {
+        for (int cpu = 0; cpu < CpuMask::kCpusMax; ++cpu) {
             if (mask.has(cpu)) cpus.push_back(cpu);
         }
     }
@@ -70,7 +42,7 @@ std::vector<PlaceService> place_services(const ServiceParameters& parameters, co
                                          const std::vector<pid_t>& ranks) {
     std::vector<PlaceService> places(parameters.service_count);
     const size_t ours = parameters.services_before;
-    const std::vector<int> listed = parse_list(parameters.cores);
+    const std::vector<int> listed = parse_cpu_list(parameters.cores);
     // A rank that may run anywhere shows nothing; one that is bound shows which cores are taken.
     CpuMask taken;
     const bool ranks_elsewhere = parameters.host_agents != 0;  // what stands in for them here sleeps
@@ -135,7 +107,7 @@ void ask_for_short_turns() {
 }  // namespace
 
 void take_place(const PlaceService& place) {
-    if (place.core >= 0 && place.core < kCpusMax) {
+    if (place.core >= 0 && place.core < CpuMask::kCpusMax) {
         CpuMask mask;
         mask.add(place.core);
         mask.set();

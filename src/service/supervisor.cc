@@ -19,12 +19,16 @@
 
 #include "fabric/descriptors.h"
 #include "fabric/network.h"
+#include "fabric/shm/cpu_mask.h"
+#include "fabric/shm/seat.h"
 #include "fabric/tcp/node_port.h"
 #include "service/group_table.h"
 #include "service/node_ranks.h"
 #include "service/packet_queue.h"
 #include "service/placement.h"
 #include "service/starter.h"
+#include "service/task_placement.h"
+#include "tasks/pools.h"
 
 namespace longshore {
 namespace {
@@ -63,6 +67,10 @@ class Supervisor {
     void turn_service(Service& service);
     void turn_port();
     void place_all();
+    void open_to_tasks();
+    NodeCpus look_at_cpus() const;
+    std::vector<tasks::TaskPlace> place_tasks_of_pool(const char* cores, uint32_t processes, uint32_t threads,
+                                                      std::string* error);
     void tell_leader(const char* text);
     void send_nodes(Service& service);
 
@@ -82,6 +90,8 @@ class Supervisor {
     std::unique_ptr<NodePort> port_;    // where others may come by TCP
     std::vector<PlaceService> places_;
     std::vector<int> cpus_;
+    std::unique_ptr<tasks::TaskPools> tasks_;
+    CpuMask cpus_of_tasks_;
     uint32_t restarts_ = 0;
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
@@ -93,6 +103,12 @@ Supervisor::Supervisor(const SupervisorParameters& parameters)
 
 void set_reason(char* out, const char* what) {
     snprintf(out, kReasonBytes, "%s: %s", what, strerror(errno));
+}
+
+// Where this program has been replaced or taken away meanwhile, the one that runs.
+std::string program_path() {
+    const std::string path = own_program();
+    return access(path.c_str(), X_OK) == 0 ? path : "/proc/self/exe";
 }
 
 bool Supervisor::make_memory() {
@@ -163,6 +179,7 @@ bool Supervisor::start(ServiceReady* ready) {
         }
     }
     open_to_ranks();
+    open_to_tasks();
     for (uint16_t s = 0; s < p_.service_count; ++s) {
         if (!start_service(s)) return fail("a service process could not start");
     }
@@ -196,9 +213,27 @@ bool Supervisor::make_entry(ServiceReady* ready) {
 void Supervisor::open_to_ranks() {
     NodeRanks::Given given{token_, mapping_.size(), sight_.size(), {memory_file_.get(), sight_file_.get()}};
     for (const Fd& fd : eventfds_) given.descriptors.push_back(fd.get());
-    ranks_ =
-        std::make_unique<NodeRanks>(p_, memory_, groups_.get(), &book_, std::move(given),
-                                    NodeRanks::Events{[this] { place_all(); }, [this] { tell_services(); }});
+    ranks_ = std::make_unique<NodeRanks>(
+        p_, memory_, groups_.get(), &book_, std::move(given),
+        NodeRanks::Events{
+            [this] { place_all(); }, [this] { tell_services(); },
+            [this](Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors) {
+                tasks_->open(std::move(socket), pid, request, std::move(descriptors));
+            }});
+}
+
+void Supervisor::open_to_tasks() {
+    tasks::TaskPools::Node node;
+    node.node = p_.node;
+    node.rank_count = p_.rank_count;
+    node.spin_us = p_.spin_us;
+    node.restarts_max = p_.restarts_max;
+    node.program = program_path();
+    node.place = [this](const char* cores, uint32_t processes, uint32_t threads, std::string* error) {
+        return place_tasks_of_pool(cores, processes, threads, error);
+    };
+    node.tell = [this](const char* text) { tell_leader(text); };
+    tasks_ = std::make_unique<tasks::TaskPools>(std::move(node));
 }
 
 // Until each service process has said where the network reaches it. A restarted one says so to its peers.
@@ -238,8 +273,7 @@ bool Supervisor::start_service(uint16_t s) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return false;
     Fd ours(ends[0]), theirs(ends[1]);
-    std::string path = own_program();
-    if (access(path.c_str(), X_OK) != 0) path = "/proc/self/exe";
+    const std::string path = program_path();
     char service_text[8], node_text[8];
     snprintf(service_text, sizeof service_text, "%u", s);
     snprintf(node_text, sizeof node_text, "%u", p_.node);
@@ -309,6 +343,7 @@ void Supervisor::reap_services() {
     }
     int status = 0;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (tasks_->reap(pid, status)) continue;
         for (uint16_t s = 0; s < services_.size(); ++s) {
             if (services_[s].pid != pid) continue;
             services_[s].pid = 0;
@@ -364,12 +399,48 @@ void Supervisor::accept_ranks() {
 
 void Supervisor::place_all() {
     places_ = place_services(p_, cpus_, ranks_->processes());
+    for (PlaceService& place : places_) {
+        if (cpus_of_tasks_.has(place.core)) place.may_spin = 0;
+    }
     const bool spare = std::all_of(places_.begin(), places_.end(),
                                    [](const PlaceService& place) { return place.may_spin != 0; });
     SightLayout::job(sight_.data()).spare_cores.store(spare);
     for (size_t s = 0; s < services_.size(); ++s) {
         if (services_[s].control) services_[s].tell(&places_[s], sizeof places_[s]);
     }
+}
+
+NodeCpus Supervisor::look_at_cpus() const {
+    NodeCpus node;
+    CpuMask of_ranks;
+    // Supervisors of emulated nodes do not see each other's ranks: nobody knows what is spare.
+    node.ranks_are_bound = p_.machine_ranks == p_.rank_count;
+    for (const pid_t rank : ranks_->processes()) {
+        CpuMask mask;
+        if (rank == 0 || !mask.get(rank)) continue;
+        const auto many = std::count_if(cpus_.begin(), cpus_.end(), [&](int cpu) { return mask.has(cpu); });
+        node.ranks_are_bound = node.ranks_are_bound && static_cast<size_t>(many) < cpus_.size();
+        for (const int cpu : cpus_) {
+            if (mask.has(cpu)) of_ranks.add(cpu);
+        }
+    }
+    for (const int cpu : cpus_) {
+        const bool of_service = std::any_of(places_.begin(), places_.end(),
+                                            [&](const PlaceService& place) { return place.core == cpu; });
+        node.all.push_back({cpu, seat_of_cpu(cpu), of_ranks.has(cpu), of_service});
+    }
+    return node;
+}
+
+// A service process whose core task processes use too spins no more.
+std::vector<tasks::TaskPlace> Supervisor::place_tasks_of_pool(const char* cores, uint32_t processes,
+                                                              uint32_t threads, std::string* error) {
+    auto places = place_tasks(look_at_cpus(), cores, processes, threads, error);
+    for (const tasks::TaskPlace& place : places) {
+        for (const int cpu : place.cpus) cpus_of_tasks_.add(cpu);
+    }
+    place_all();
+    return places;
 }
 
 // Once all is known.
@@ -395,6 +466,7 @@ int Supervisor::run(const Fd& starter) {
             ready.push_back({service.control.get(), wanted, 0});
         }
         ready.push_back({port_ && !port_->is_closed() ? port_->fd() : -1, POLLIN, 0});
+        ready.push_back({tasks_->fd(), POLLIN, 0});
         if (ranks_->attached_ever() == 0) ready.push_back({starter.get(), 0, 0});
         const bool looks = ranks_->attached_ever() == 0 || ranks_->has_nameless();
         const bool strangers = port_ && port_->busy();
@@ -405,13 +477,15 @@ int Supervisor::run(const Fd& starter) {
         for (size_t s = 0; s < services_.size(); ++s) {
             if (ready[ranks_end + s].revents != 0) turn_service(services_[s]);
         }
+        tasks_->turn();
         ranks_->turn();
         if (ready[0].revents != 0) accept_ranks();
-        const bool given_up = ready.size() > ranks_end + services_.size() + 1 && ready.back().revents != 0;
+        const bool given_up = ready.size() > ranks_end + services_.size() + 2 && ready.back().revents != 0;
         if (ranks_->attached_now() == 0 &&
             (ranks_->attached_ever() > 0 || given_up || now_ns() - begin > limit))
             break;
     }
+    tasks_->stop();
     stop_services();
     return 0;
 }

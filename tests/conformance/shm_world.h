@@ -110,6 +110,8 @@ class ShmWorld : public FabricWorld {
     void lose(ServiceAddress m) override { described_[m.node.value][m.service.value].reset(); }
     bool reads_need_turns() const override { return true; }
     const std::vector<NodeAddress>& nodes() const { return nodes_; }
+    // Whoever starts from now on takes the token of that node for another than its service processes have.
+    void mistake_token(NodeId node) { nodes_[node.value].token[0] ^= 1; }
     std::unique_ptr<ShmFabric> take_fabric(ServiceAddress m) {
         return std::move(fabrics_[m.node.value][m.service.value]);
     }

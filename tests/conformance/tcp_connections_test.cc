@@ -128,6 +128,35 @@ TEST_F(TcpConnections, WhoHasNoDescriptorToBeConnectedTellsAndIsLater) {
     EXPECT_TRUE(send(kA, kB));
 }
 
+// Whoever answers at a peer's address does not know its token: another job on a machine with the same
+// address, say. No firewall is to blame.
+TEST(WrongToken, IsTheReasonWhyAPeerCannotBeReached) {
+    for (const bool tls : {false, true}) {
+        TcpWorld world(false, false, 40'000'000, tls);
+        world.mistake_token(kB.node);
+        world.lose(kA);
+        world.restart(kA, 2);
+        std::byte byte{};
+        world.fabric(kA).send(kB, {&byte, 1});
+        std::string problems;
+        bool lost = false;
+        for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20) * slowness();
+             !lost && std::chrono::steady_clock::now() < end;) {
+            FabricEvent events[8];
+            world.fabric(kB).poll(events, 0);
+            const size_t count = world.fabric(kA).poll(events, 0);
+            for (size_t i = 0; i < count; ++i) lost |= events[i].kind == FabricEvent::Kind::kPeerLost;
+            problems += world.fabric(kA).take_problem() + "\n";
+        }
+        ASSERT_TRUE(lost);
+        const size_t said = problems.find("cannot be reached: ");
+        ASSERT_NE(said, std::string::npos) << problems;
+        const std::string why = problems.substr(said);
+        EXPECT_NE(why.find("does not know the job's token"), std::string::npos) << why;
+        EXPECT_EQ(why.find("firewall"), std::string::npos) << why;
+    }
+}
+
 // Nobody is kept busy by one who cannot be let in.
 TEST(PortWithoutDescriptors, TellsAndSleepsAndLetsThemInLater) {
     rlimit before{};

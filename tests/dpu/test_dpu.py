@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from collectives import DIRECT  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}.so").exists()]
-LIMIT_S = 120
+LIMIT_S = 120  # within which everything happens on a machine that is busy with other things
 PATIENT = {"LONGSHORE_LIMIT_S": 30}  # where a job is to go on: on a busy machine, who does not answer waits for a core
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))  # what 'make test-dpu' tries; else less
 
@@ -39,7 +40,7 @@ def job_users(*files):
 class Service:
     """A standing service on loopback. Jobs run as users of their own where that can be, else one at a time."""
 
-    def __init__(self, *options, longshored=BUILD / "bin/longshored", limit_s=10):
+    def __init__(self, *options, longshored=BUILD / "bin/longshored", limit_s=LIMIT_S):
         # pylint: disable=consider-using-with
         self.log = tempfile.NamedTemporaryFile("w+", prefix="longshore-test-dpu-")
         # In the session of the ranks: here it shares their cores, which the kernel shares out by session first, and ranks
@@ -85,6 +86,25 @@ def run(*arguments, **settings):
     return subprocess.run(words(*arguments, **settings), capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
+class Endless(subprocess.Popen):
+    """tests/mpi/steady.cc, with two ranks, until it is ended or an operation fails."""
+
+    def __init__(self, dpu, **settings):
+        # pylint: disable=consider-using-with
+        self.folder = tempfile.TemporaryDirectory(prefix="longshore-test-dpu-")
+        super().__init__(words(MPIS[0], 2, "steady", self.folder.name, 65536, LONGSHORE_DPU=dpu.address,
+                               **{"LONGSHORE_LIMIT_S": 10, **settings}),
+                         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def steps(self):
+        """That both ranks have made."""
+        try:
+            made = (Path(self.folder.name) / "progress").read_bytes()
+        except OSError:
+            made = b""
+        return min(struct.unpack("=2Q", made.ljust(16, b"\0")))
+
+
 class Checks(unittest.TestCase):
     def check(self, done, verdict):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -113,20 +133,31 @@ class Checks(unittest.TestCase):
     @contextlib.contextmanager
     def job(self, dpu, **settings):
         """Collectives without end, of one process group."""
-        # pylint: disable=consider-using-with
-        job = subprocess.Popen(words(MPIS[0], 2, "stress", 1, 100000000, LONGSHORE_DPU=dpu.address,
-                                     **{"LONGSHORE_LIMIT_S": 3, **settings}),
-                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        job = Endless(dpu, **settings)
         try:
             yield job
         finally:
             end(job)
+            job.folder.cleanup()
 
-    def wait_for_stand_ins(self, dpu, count=2):
-        limit = time.monotonic() + 20
-        while len(dpu.stand_ins()) < count and time.monotonic() < limit:
-            time.sleep(0.05)
-        time.sleep(1)
+    def wait_for(self, condition, what):
+        """Returns what the condition gives. `what` is a text, or a function that makes one."""
+        limit = time.monotonic() + LIMIT_S
+        while not (result := condition()):
+            if time.monotonic() > limit:
+                self.fail(f"not within {LIMIT_S} s: {what() if callable(what) else what}")
+            time.sleep(0.02)
+        return result
+
+    def wait_for_steps(self, job, more=2):
+        """Until the job has made so many more steps, each of them right."""
+        wanted = job.steps() + more
+        self.wait_for(lambda: job.steps() >= wanted or job.poll() is not None, "the job does not go on")
+        self.assertIsNone(job.poll(), job.stdout.read() if job.poll() is not None else "")
+
+    def wait_for_stand_ins(self, dpu, job, count=2):
+        """Until they are there, and carry collectives."""
+        self.wait_for_steps(job)
         self.assertEqual(len(dpu.stand_ins()), count)
 
 
@@ -179,7 +210,7 @@ class TestDpu(Checks):
     @unittest.skipUnless(job_users(BUILD), "not root, or the build folder is closed to others: one job at a time")
     def test_all_processes_of_a_job_have_its_user(self):
         with Service(*job_users(BUILD)) as dpu, self.job(dpu, **PATIENT) as job:
-            self.wait_for_stand_ins(dpu)
+            self.wait_for_stand_ins(dpu, job)
             started = [*dpu.stand_ins(), *service_processes(dpu)]
             self.assertEqual(len(started), 3)
             users = self.users_of(started)
@@ -202,12 +233,10 @@ class TestDpu(Checks):
                 self.assertNotIn("failed", dpu.said())
                 # It ends the others of a job one of whose stand-ins was killed.
                 with self.job(dpu) as job:
-                    self.wait_for_stand_ins(dpu)
+                    self.wait_for_stand_ins(dpu, job)
                     os.kill(dpu.stand_ins()[0], signal.SIGKILL)
                     self.ends_in_an_error(job)
-                    limit = time.monotonic() + 10
-                    while dpu.said().count("closed") < 2 and time.monotonic() < limit:
-                        time.sleep(0.05)
+                    self.wait_for(lambda: dpu.said().count("closed") == 2, dpu.said)
                 self.assertIn("2 of their stand-ins failed", dpu.said())
 
     @unittest.skipUnless(job_users(BUILD), "not root, or the build folder is closed to others: one job at a time")
@@ -220,85 +249,77 @@ class TestDpu(Checks):
                 self.check(subprocess.CompletedProcess(job.args, job.returncode, out, err), "stress: ok")
             self.assertIsNone(dpu.process.poll())
             # What belonged to the jobs has gone with them.
-            limit = time.monotonic() + 10
-            while (left := dpu.stand_ins()) and time.monotonic() < limit:
-                time.sleep(0.05)
-            self.assertEqual(left, [])
+            self.wait_for(lambda: not dpu.stand_ins(), "the end of the stand-ins")
             self.assertEqual(dpu.said().count("opened"), 2)
-            self.assertEqual(dpu.said().count("closed"), 2)
+            self.wait_for(lambda: dpu.said().count("closed") == 2, dpu.said)
             self.assertNotIn("failed", dpu.said())
 
-    def ends_in_an_error(self, job, limit_s=30):
+    def ends_in_an_error(self, job):
         try:
-            said, _ = job.communicate(timeout=limit_s)
+            said, _ = job.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             self.fail("the job hangs")
         self.assertNotEqual(job.returncode, 0)
         return said  # mpirun does not always hand on the last of it
 
     def test_a_child_that_outlives_its_rank_does_not_keep_the_stand_in(self):
+        children = tempfile.TemporaryDirectory(prefix="longshore-test-dpu-")  # pylint: disable=consider-using-with
+        self.addCleanup(children.cleanup)  # they end when it is gone
         script = ("from mpi4py import MPI; import numpy, os, time\n"
                   "a = numpy.zeros(1 << 16, dtype=numpy.int8); b = numpy.zeros_like(a); MPI.COMM_WORLD.Alltoall(a, b)\n"
                   "if os.fork() == 0:\n    null = os.open('/dev/null', os.O_RDWR)\n    for fd in range(3): os.dup2(null, fd)\n"
-                  "    os.setsid(); time.sleep(15); os._exit(0)\n"
+                  f"    os.setsid(); open(f'{children.name}/{{os.getpid()}}', 'w').close()\n"
+                  f"    while os.path.exists({children.name!r}): time.sleep(0.05)\n"
+                  "    os._exit(0)\n"
                   "MPI.COMM_WORLD.Alltoall(a, b); MPI.Finalize(); print('over', flush=True)")
         with Service(*job_users(BUILD)) as dpu:
             chosen = words(MPIS[0], 2, "late", LONGSHORE_DPU=dpu.address)[:-1]
             done = subprocess.run([*chosen, "/usr/bin/python3", "-c", script], capture_output=True, text=True, timeout=LIMIT_S,
                                   check=False)
             self.check(done, "over")
-            limit = time.monotonic() + 8
-            while dpu.stand_ins() and time.monotonic() < limit:
-                time.sleep(0.05)
-            self.assertEqual(dpu.stand_ins(), [])
+            self.wait_for(lambda: not dpu.stand_ins(), "the end of the stand-ins")
+            left = self.wait_for(lambda: len(os.listdir(children.name)) == 2 and os.listdir(children.name), "the children")
+            self.assertEqual([is_alive(int(pid)) for pid in left], [True, True])
 
     def test_a_stand_in_that_is_lost_ends_the_job_in_an_mpi_error(self):
         with Service(*job_users(BUILD)) as dpu, self.job(dpu) as job:
-            self.wait_for_stand_ins(dpu)
+            self.wait_for_stand_ins(dpu, job)
             os.kill(dpu.stand_ins()[0], signal.SIGKILL)
             self.assertRegex(self.ends_in_an_error(job), "has closed the connection|MPI_ERR_OTHER")
 
     def test_a_service_process_that_is_lost_is_started_again(self):
         with Service(*job_users(BUILD)) as dpu, self.job(dpu, **PATIENT) as job:
-            self.wait_for_stand_ins(dpu)
+            self.wait_for_stand_ins(dpu, job)
             killed = set()
             for _ in range(3):
-                limit = time.monotonic() + 10
-                while not (started := set(service_processes(dpu)) - killed) and time.monotonic() < limit:
-                    time.sleep(0.05)
+                started = self.wait_for(lambda: set(service_processes(dpu)) - killed, "it is not started again")
                 self.assertEqual(len(started), 1)
                 os.kill(*started, signal.SIGKILL)
                 killed |= started
-                time.sleep(1)
-            self.assertIsNone(job.poll(), job.stdout.read() if job.poll() is not None else "")
+                self.wait_for_steps(job)
 
     def test_an_agent_that_is_lost_ends_the_job_in_an_mpi_error(self):
         with Service(*job_users(BUILD)) as dpu, self.job(dpu) as job:
-            self.wait_for_stand_ins(dpu)
+            self.wait_for_stand_ins(dpu, job)
             started = agents(job.pid)
             self.assertEqual(len(started), 1)
             os.kill(started[0], signal.SIGKILL)
-            self.ends_in_an_error(job, limit_s=60)
+            self.ends_in_an_error(job)
 
     def test_a_job_goes_on_when_the_standing_service_ends(self):
         with Service(*job_users(BUILD)) as dpu, self.job(dpu, **PATIENT) as job:
-            self.wait_for_stand_ins(dpu)
+            self.wait_for_stand_ins(dpu, job)
             dpu.process.terminate()
             dpu.process.wait()
-            time.sleep(2)
-            self.assertIsNone(job.poll())
+            self.wait_for_steps(job, 5)
 
     def test_ranks_that_are_killed_leave_nothing(self):
         with Service(*job_users(BUILD)) as dpu, self.job(dpu) as job:
-            self.wait_for_stand_ins(dpu)
+            self.wait_for_stand_ins(dpu, job)
             started = service_processes(dpu)
             self.assertTrue(started)
             end(job)
-            limit = time.monotonic() + 20
-            while (dpu.stand_ins() or any(map(is_alive, started))) and time.monotonic() < limit:
-                time.sleep(0.1)
-            self.assertEqual(dpu.stand_ins(), [])
-            self.assertFalse([pid for pid in started if is_alive(pid)])
+            self.wait_for(lambda: not dpu.stand_ins() and not any(map(is_alive, started)), "the end of what belonged to them")
 
 
 def may_map_files():
@@ -390,16 +411,12 @@ class TestAliases(Checks):
 
     def test_a_service_process_that_is_lost_is_started_again(self):
         with self.service() as dpu, self.job(dpu, **PATIENT) as job:
-            self.wait_for_stand_ins(dpu)
+            self.wait_for_stand_ins(dpu, job)
             killed = service_processes(dpu)
             self.assertEqual(len(killed), 1)
             os.kill(killed[0], signal.SIGKILL)
-            limit = time.monotonic() + 30
-            while len(started := set(service_processes(dpu)) - set(killed)) != 1:
-                self.assertLess(time.monotonic(), limit, f"started again: {started}; the service: {dpu.said()}")
-                time.sleep(0.05)
-            time.sleep(1)
-            self.assertIsNone(job.poll(), job.stdout.read() if job.poll() is not None else "")
+            self.wait_for(lambda: len(set(service_processes(dpu)) - set(killed)) == 1, dpu.said)
+            self.wait_for_steps(job)
 
 
 def end(job):

@@ -54,7 +54,13 @@ class Conversation {
         given.token.fill(7);
         given.memory_bytes = bytes_;
         given.descriptors = {0, 1};
-        const NodeRanks::Events events{[this] { ++all_attached_; }, [this] { look_at_book(); }};
+        const NodeRanks::Events events{[this] { ++all_attached_; }, [this] { look_at_book(); },
+                                       [this](Fd, pid_t pid, const tasks::OpenPool& request, std::vector<Fd>) {
+                                           // Only a rank that has attached is handed on.
+                                           require(request.local_rank < kRanks && pid == getpid());
+                                           const LocalRank rank{static_cast<uint16_t>(request.local_rank)};
+                                           require(memory_.rank(rank).attached.load() != 0);
+                                       }};
         ranks_ = std::make_unique<NodeRanks>(parameters_, memory_, groups_.get(), book_.get(), given, events);
     }
     void run() {
@@ -106,8 +112,14 @@ class Conversation {
                 return send(rank, nodes());
             case 11:
             case 12:
-            case 13:
                 return send(rank, join(rank));
+            case 13: {
+                tasks::OpenPool open;
+                open.token.fill(7);
+                open.local_rank = choices_.byte() % (kRanks + 1);
+                open.environment_bytes = choices_.number();
+                return send(rank, bytes_of(open));
+            }
             case 14: {
                 GroupLeaveRequest leave;
                 leave.id = 1 + choices_.byte() % 4;

@@ -73,6 +73,14 @@ void RankClient::barrier() {
     }
 }
 
+uint32_t RankClient::from_first_rank(uint32_t value) {
+    uint32_t all[kRanksMax];
+    start_exchange(&value, all, sizeof value);
+    while (test_exchange() == LS_IN_PROGRESS) {
+    }
+    return all[0];
+}
+
 bool RankClient::attach() {
     if (options_.files_hard != 0 && rank == 0) {
         const rlimit files{options_.files_soft, options_.files_hard};
@@ -206,13 +214,23 @@ std::vector<pid_t> find_services(const std::string& role) {
     return out;
 }
 
-bool wait_until_gone(double limit) {
-    const double begin = seconds();
-    while (!find_services("").empty()) {
-        if (seconds() - begin > limit) return false;
-        usleep(10000);
+bool wait_until(const std::function<bool()>& is_so) {
+    constexpr double kLimitS = 60;
+    for (const double begin = seconds(); !is_so();) {
+        if (seconds() - begin > kLimitS) return false;
+        usleep(1000);
     }
     return true;
+}
+
+bool wait_until_gone() {
+    return wait_until([] { return find_services("").empty(); });
+}
+
+char state_of(pid_t pid) {
+    const std::string stat = read_proc("/proc/" + std::to_string(pid) + "/stat");
+    const size_t name_end = stat.rfind(") ");
+    return name_end == stat.npos ? 0 : stat[name_end + 2];
 }
 
 }  // namespace longshore::test

@@ -45,6 +45,8 @@ class RankClient {
     int run(const ls_arguments& arguments);  // start, wait, free: its result
     int wait(ls_operation* operation, uint64_t limit_s = 30);
     void barrier();
+    // What rank 0 says, on all ranks. Collective.
+    uint32_t from_first_rank(uint32_t value);
     const JobOptions& options() const { return options_; }
 
     SharedState* shared;
@@ -85,7 +87,11 @@ class Job {
 // Processes of this session whose command line starts with "longshored:" and that are of the given role (""
 // for any).
 std::vector<pid_t> find_services(const std::string& role);
-// Waits until there are none, at most so long.
-bool wait_until_gone(double seconds);
+// Waits until `is_so`, for as long as a machine that is busy with other things may need. False: it did not
+// come to be.
+bool wait_until(const std::function<bool()>& is_so);
+bool wait_until_gone();  // until there are no such processes any more
+// As /proc/PID/stat has it: 'S' sleeps, 'T' is stopped. 0: there is no such process.
+char state_of(pid_t pid);
 
 }  // namespace longshore::test

@@ -17,6 +17,8 @@
 
 #include <fstream>
 
+#include "fabric/shm/system.h"
+
 namespace longshore::test {
 namespace {
 
@@ -220,7 +222,7 @@ TEST_P(Collectives, BytesArrive) {
         return rc;
     });
     EXPECT_TRUE(job.passed());
-    EXPECT_TRUE(wait_until_gone(5));
+    EXPECT_TRUE(wait_until_gone());
 }
 INSTANTIATE_TEST_SUITE_P(
     Jobs, Collectives,
@@ -258,7 +260,7 @@ TEST(Attach, UnevenNodesLearnWhereTcpReachesEachOther) {
         return rc;
     });
     EXPECT_TRUE(job.passed());
-    EXPECT_TRUE(wait_until_gone(5));
+    EXPECT_TRUE(wait_until_gone());
 }
 
 // A job whose service processes may not have the descriptors that they need does not begin, and says what to
@@ -274,7 +276,7 @@ TEST(Attach, TooFewDescriptorsAreOneClearError) {
         return 0;
     });
     EXPECT_TRUE(job.passed());
-    EXPECT_TRUE(wait_until_gone(5));
+    EXPECT_TRUE(wait_until_gone());
 }
 
 // The soft limit is no obstacle: who needs more takes it.
@@ -297,7 +299,7 @@ TEST(Attach, ServiceProcessesRaiseTheirLimitOfOpenFiles) {
         return 0;
     });
     EXPECT_TRUE(job.passed());
-    EXPECT_TRUE(wait_until_gone(5));
+    EXPECT_TRUE(wait_until_gone());
 }
 
 ls_arguments allgather(const std::vector<uint8_t>& send, std::vector<uint8_t>* recv, ls_algorithm algorithm) {
@@ -321,7 +323,7 @@ TEST(Wait, WhatWasPromisedIsDone) {
         ls_operation* operation = nullptr;
         NEED(ls_operation_start(c.group, &a, &operation) == LS_OK);
         ls_set_cooperative(c.context, 0);
-        NEED(c.wait(operation, 10) == LS_OK);
+        NEED(c.wait(operation) == LS_OK);
         ls_operation_free(operation);
         NEED(recv.front() == 1 && recv.back() == 2);
         c.barrier();
@@ -359,7 +361,7 @@ int looks_raised(RankClient& c, int* raised) {
         c.shared->flags[0].store(1);
     }
     while (c.shared->flags[0].load() == 0) usleep(1000);
-    NEED(c.wait(operation, 10) == LS_OK);
+    NEED(c.wait(operation) == LS_OK);
     ls_operation_free(operation);
     NEED(recv.front() == 1 && recv.back() == c.size);
     c.barrier();
@@ -381,61 +383,103 @@ TEST(Wait, NobodyWhoComputesLosesACore) {
     EXPECT_TRUE(job.passed());
 }
 
-// Ranks keep going while `meddle` does its work from the parent.
-void run_while(const JobOptions& options, const std::function<void(Job&)>& meddle, int rounds = 40) {
-    Job job(options, [rounds](RankClient& c) {
+// What the ranks of run_while say of themselves, and are told.
+enum : uint32_t { kRound, kMayEnd, kIncarnations };  // the last by node
+
+// Ranks do every collective, round after round, while `meddle` does its work from the parent; and then three
+// more rounds, so that there was work left for whoever is still there.
+void run_while(const JobOptions& options, const std::function<void(Job&)>& meddle) {
+    Job job(options, [](RankClient& c) {
         if (!c.attach()) return 1;
         NEED(c.make_group());
-        c.barrier();
-        c.shared->flags[0].store(1);
-        for (int i = 0; i < rounds; ++i) {
+        uint32_t last = UINT32_MAX;
+        for (uint32_t round = 1; round <= last; ++round) {
             if (int rc = every_collective(c, 1)) return rc;
-            c.shared->flags[1].store(static_cast<uint32_t>(i));
+            ls_service_stats service{};
+            if (ls_is_node_leader(c.context) && ls_services(c.context, &service, 1) == 1)
+                c.shared->flags[kIncarnations + ls_node(c.context)].store(service.incarnation);
+            if (c.rank == 0) c.shared->flags[kRound].store(round);
+            if (last == UINT32_MAX && c.from_first_rank(c.shared->flags[kMayEnd].load()) != 0)
+                last = round + 3;
         }
         c.barrier();
         return 0;
     });
-    while (job.shared().flags[0].load() == 0) usleep(1000);
     meddle(job);
+    job.shared().flags[kMayEnd].store(1);
     EXPECT_TRUE(job.passed());
-    EXPECT_TRUE(wait_until_gone(5));
+    EXPECT_TRUE(wait_until_gone());
 }
 
-void kill_services(int signal, const char* role) {
-    for (const pid_t pid : find_services(role)) kill(pid, signal);
+bool wait_for_rounds(Job& job, uint32_t more) {
+    const uint32_t now = job.shared().flags[kRound].load();
+    return wait_until([&] { return job.shared().flags[kRound].load() >= now + more; });
+}
+
+// So many of the role, killed while ranks are in a round that follows others.
+void kill_in_a_round(Job& job, const char* role, size_t count) {
+    ASSERT_TRUE(wait_for_rounds(job, 1)) << "the ranks do not go on";
+    std::vector<pid_t> found;
+    ASSERT_TRUE(wait_until([&] { return (found = find_services(role)).size() == count; })) << role;
+    for (const pid_t pid : found) ASSERT_EQ(kill(pid, SIGKILL), 0) << role;
+}
+
+// Each time the next one must have come to be before it is killed, too.
+void kill_services_again_and_again(Job& job, uint32_t nodes) {
+    for (int i = 0; i < 4; ++i) {
+        std::vector<uint32_t> before;
+        ASSERT_TRUE(wait_for_rounds(job, 1)) << "the ranks do not go on";
+        for (uint32_t n = 0; n < nodes; ++n) before.push_back(job.shared().flags[kIncarnations + n].load());
+        kill_in_a_round(job, "sp", nodes);
+        for (uint32_t n = 0; n < nodes; ++n) {
+            EXPECT_TRUE(wait_until([&] { return job.shared().flags[kIncarnations + n].load() > before[n]; }))
+                << "node " << n << " still has incarnation " << before[n];
+        }
+    }
 }
 
 TEST(Loss, ServiceKilledOnOneNode) {
-    run_while(with(4, 0, 1), [](Job&) {
-        for (int i = 0; i < 5; ++i) usleep(20000), kill_services(SIGKILL, "sp");
-    });
+    run_while(with(4, 0, 1), [](Job& job) { kill_services_again_and_again(job, 1); });
 }
 TEST(Loss, ServiceKilledWithTwoNodes) {
-    run_while(with(4, 2, 1), [](Job&) {
-        for (int i = 0; i < 5; ++i) usleep(20000), kill_services(SIGKILL, "sp");
-    });
+    run_while(with(4, 2, 1), [](Job& job) { kill_services_again_and_again(job, 2); });
 }
 TEST(Loss, SupervisorKilledOnOneNode) {
-    run_while(with(4, 0, 1), [](Job&) { usleep(20000), kill_services(SIGKILL, "supervisor"); });
+    run_while(with(4, 0, 1), [](Job& job) {
+        kill_in_a_round(job, "supervisor", 1);
+        EXPECT_TRUE(wait_until_gone()) << "its service process stayed";
+        EXPECT_TRUE(wait_for_rounds(job, 3)) << "the ranks do not go on alone";
+    });
 }
 TEST(Loss, ServiceStoppedOnOneNode) {
     // Between operations it holds no claim: it is stopped while the ranks are not in one.
+    enum : uint32_t { kBegun, kIsStopped, kDone, kSeen };
     Job job(with(4, 0, 1), [](RankClient& c) {
         if (!c.attach()) return 1;
         NEED(c.make_group());
         c.barrier();
-        c.shared->flags[0].store(1);
-        while (c.shared->flags[2].load() == 0) usleep(1000);
+        c.shared->flags[kBegun].store(1);
+        while (c.shared->flags[kIsStopped].load() == 0) usleep(1000);
         const int rc = every_collective(c, 3);
+        c.shared->flags[kDone].fetch_add(1);
+        while (c.shared->flags[kSeen].load() == 0) usleep(1000);
         c.barrier();
         return rc;
     });
-    while (job.shared().flags[0].load() == 0) usleep(1000);
-    usleep(100000);
-    kill_services(SIGSTOP, "sp");
-    job.shared().flags[2].store(1);
+    auto& flags = job.shared().flags;
+    EXPECT_TRUE(wait_until([&] { return flags[kBegun].load() != 0; }));
+    const auto services = find_services("sp");
+    EXPECT_EQ(services.size(), 1u);
+    for (const pid_t pid : services) {
+        EXPECT_EQ(kill(pid, SIGSTOP), 0);
+        EXPECT_TRUE(wait_until([&] { return state_of(pid) == 'T'; }));
+    }
+    flags[kIsStopped].store(1);
+    EXPECT_TRUE(wait_until([&] { return flags[kDone].load() == 4; }));
+    for (const pid_t pid : services) EXPECT_EQ(state_of(pid), 'T') << "somebody had it go on";
+    flags[kSeen].store(1);
     EXPECT_TRUE(job.passed());
-    EXPECT_TRUE(wait_until_gone(5));
+    EXPECT_TRUE(wait_until_gone());
 }
 TEST(Loss, RankKilled) {
     Job job(with(2, 0, 1), [](RankClient& c) {
@@ -444,11 +488,11 @@ TEST(Loss, RankKilled) {
         pause();
         return 0;
     });
-    while (job.shared().flags[0].load() < 2) usleep(1000);
+    EXPECT_TRUE(wait_until([&] { return job.shared().flags[0].load() == 2; }));
     kill(job.rank_pid(0), SIGKILL);
     kill(job.rank_pid(1), SIGKILL);
     job.wait();
-    EXPECT_TRUE(wait_until_gone(5));
+    EXPECT_TRUE(wait_until_gone());
 }
 
 TEST(Guest, ApplicationSeesNoChild) {
@@ -552,19 +596,31 @@ TEST(Guest, AnotherUserIsRefused) {
     job.shared().flags[1].store(1);
     EXPECT_TRUE(job.passed());
 }
+// One that has nothing to do sleeps for a second at a time, and hardly computes: three of its sleeps begin
+// within two seconds at least, however long it then waits for a core, and between them it takes less than a
+// tenth of that.
 TEST(Guest, IdleServiceSleeps) {
     Job job(with(2, 0, 1), [](RankClient& c) {
         if (!c.attach()) return 1;
         NEED(c.make_group());
         if (int rc = every_collective(c, 1)) return rc;
         c.barrier();
-        usleep(100000);
-        ls_service_stats before{}, after{};
-        ls_services(c.context, &before, 1);
-        sleep(4);
-        ls_services(c.context, &after, 1);
-        NEED(after.cpu_ns - before.cpu_ns < 40'000'000);  // 1 % of 4 s
-        c.barrier();
+        while (c.rank != 0 && c.shared->flags[0].load() == 0) usleep(1000);
+        if (c.rank != 0) return 0;
+        uint64_t took_ns = 0, cpu_ns = 0;
+        NEED(wait_until([&] {  // at first it may still be busy with what was
+            ls_service_stats before{}, after{};
+            ls_services(c.context, &before, 1);
+            const uint64_t begin = now_ns();
+            const bool sleeps = wait_until([&] {
+                ls_services(c.context, &after, 1);
+                return after.sleeps >= before.sleeps + 3;
+            });
+            took_ns = now_ns() - begin;
+            cpu_ns = after.cpu_ns - before.cpu_ns;
+            return sleeps && took_ns > 1'900'000'000 && cpu_ns < took_ns / 10;
+        }));
+        c.shared->flags[0].store(1);
         return 0;
     });
     EXPECT_TRUE(job.passed());

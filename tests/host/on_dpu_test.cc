@@ -217,7 +217,7 @@ class OnDpu : public testing::TestWithParam<Case> {
         options.memory_mode = mode;
         Job job(options, [&](RankClient& c) { return stand_in(c, machines, GetParam()); });
         EXPECT_TRUE(job.passed());
-        EXPECT_TRUE(wait_until_gone(5));
+        EXPECT_TRUE(wait_until_gone());
     }
 };
 
@@ -277,7 +277,7 @@ TEST_P(OnDpuOfALiar, ThereIsNoJobAndNoHarm) {
         return 0;
     });
     EXPECT_TRUE(job.passed());
-    EXPECT_TRUE(wait_until_gone(10));
+    EXPECT_TRUE(wait_until_gone());
 }
 
 constexpr const char* kNoAddress = "a node tells no address of its supervisor";

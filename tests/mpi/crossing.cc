@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "check.h"
+#include "services.h"
 
 namespace {
 
@@ -98,6 +99,6 @@ int main(int argc, char** argv) {
     for (int tag = 8; tag < 14; ++tag) allgather(tag);
     for (int root = 0; root < size; ++root) bcast(14 + root, root, root % 2 == 0);
     if (rank == 0) printf("payload: %llu bytes\n", static_cast<unsigned long long>(payload));
-    usleep(50'000);  // service processes publish their figures when they go to sleep
+    wait_until_services_sleep();
     finish("crossing");
 }

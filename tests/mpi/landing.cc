@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "longshore.h"
+#include "services.h"
 
 namespace {
 
@@ -15,7 +16,6 @@ constexpr int kBytes = 50'000;
 constexpr int kCallsPerKind = 4;
 constexpr int kStepUs = 2'000;
 constexpr int kStepsMin = 20, kStepsMax = 5'000;
-constexpr int kPublishedUs = 50'000;  // service processes publish their figures when they go to sleep
 
 int rank, size;
 bool into_buffers;
@@ -73,6 +73,6 @@ int main(int argc, char** argv) {
         bcast(tag + 3);
     }
     if (rank == 0) printf("payload: %llu bytes\n", static_cast<unsigned long long>(payload));
-    usleep(kPublishedUs);
+    wait_until_services_sleep();
     finish("landing");
 }

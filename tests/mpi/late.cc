@@ -3,12 +3,21 @@
 #include <vector>
 
 #include "check.h"
+#include "services.h"
 
 namespace {
 
-constexpr int kBytes = 20'000;        // read, not sent along with the notification
-constexpr int kLateUs = 120'000;      // less than after which a notification is repeated
-constexpr int kPublishedUs = 50'000;  // service processes publish their figures when they go to sleep
+constexpr int kBytes = 20'000;  // read, not sent along with the notification
+constexpr int kLateUs = 600'000;
+
+// The last rank, when the others have begun a call that they are to begin before it.
+void come_late(int rank, int size, bool begun) {
+    if (rank != size - 1 && begun) MPI_Send(nullptr, 0, MPI_BYTE, size - 1, 0, MPI_COMM_WORLD);
+    if (rank != size - 1 || begun) return;
+    for (int r = 0; r < size - 1; ++r)
+        MPI_Recv(nullptr, 0, MPI_BYTE, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    usleep(kLateUs);
+}
 
 }  // namespace
 
@@ -21,17 +30,20 @@ int main(int argc, char** argv) {
     std::vector<unsigned char> send(all), recv(all);
 
     fill(send.data(), kBytes, rank, 0, 1);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == size - 1) usleep(kLateUs);
-    MPI_Allgather(send.data(), kBytes, MPI_BYTE, recv.data(), kBytes, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Request request;
+    come_late(rank, size, false);
+    MPI_Iallgather(send.data(), kBytes, MPI_BYTE, recv.data(), kBytes, MPI_BYTE, MPI_COMM_WORLD, &request);
+    come_late(rank, size, true);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
     for (int r = 0; r < size; ++r) CHECK(is_filled(recv.data() + r * kBytes, kBytes, r, 0, 1));
 
     for (int r = 0; r < size; ++r) fill(send.data() + r * kBytes, kBytes, rank, r, 2);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == size - 1) usleep(kLateUs);
-    MPI_Alltoall(send.data(), kBytes, MPI_BYTE, recv.data(), kBytes, MPI_BYTE, MPI_COMM_WORLD);
+    come_late(rank, size, false);
+    MPI_Ialltoall(send.data(), kBytes, MPI_BYTE, recv.data(), kBytes, MPI_BYTE, MPI_COMM_WORLD, &request);
+    come_late(rank, size, true);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
     for (int r = 0; r < size; ++r) CHECK(is_filled(recv.data() + r * kBytes, kBytes, r, rank, 2));
 
-    usleep(kPublishedUs);
+    wait_until_services_sleep();
     finish("late");
 }

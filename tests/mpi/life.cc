@@ -113,6 +113,14 @@ void leave_a_child(const char* seconds) {
     _exit(0);
 }
 
+// The test looks at service processes before they go, and makes the file then.
+void wait_until_seen(const char* file) {
+    for (int i = 0; access(file, F_OK) != 0; ++i) {
+        CHECK(i < 60'000);
+        usleep(1000);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -152,11 +160,11 @@ int main(int argc, char** argv) {
     } else if (how == "leaves a child") {
         leave_a_child(argv[2]);
         one_call(4);
-        usleep(500'000);  // so that the test sees service processes before they go
+        wait_until_seen(argv[3]);
     } else if (how == "leaves a child and exits") {
         leave_a_child(argv[2]);
         MPI_Barrier(MPI_COMM_WORLD);
-        usleep(500'000);  // so that the test sees service processes before they go
+        wait_until_seen(argv[3]);
         _exit(0);
     } else if (how == "attribute") {  // callbacks of MPI_COMM_SELF run in MPI_Finalize, and may still use MPI
         int keyval = 0;

@@ -330,8 +330,9 @@ def counted_late(stats, _):
     gathered, exchanged = stats["late"].get("MPI_Allgather"), stats["late"].get("MPI_Alltoall")
     if not gathered or not exchanged:
         return f"not counted: {stats['late']}"
-    # Of two ranks on two nodes the last is late by 120 ms: nobody else is there to rescue.
-    half_ns = 60_000_000
+    # Of two ranks on two nodes the last is late by 600 ms: nobody else is there to rescue. A machine that is busy with
+    # other things may take half of that until a service process hears of it.
+    half_ns = 300_000_000
     if gathered["parked"] < 1 or not half_ns <= gathered["parked_longest_ns"] <= gathered["parked_ns"]:
         return f"parked: {gathered}"
     if not 1 <= exchanged["late"] <= exchanged["received"] or exchanged["parked"] + exchanged["rescued"]:
@@ -371,6 +372,7 @@ def crossing(runner):
 
 def errors(runner):
     """Operations that fail, and memory that is not there."""
+    runner.run("no request to be had", [runner.launch(2, [runner.program("no_request")], {})])
     if runner.options.host == "fake":
         return
     words = [runner.program("offload_errors"), "unreadable"]

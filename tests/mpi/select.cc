@@ -1,6 +1,7 @@
 // A known number of calls, for a test that looks into the statistics which algorithm carried them. 4 ranks.
 //      select          see test_select.py for what each call stands for
 //      select switch   forces algorithms while it runs
+//      select order    broadcasts whose size goes up and down
 #include <dlfcn.h>
 
 #include <cstring>
@@ -84,6 +85,12 @@ void switch_algorithms() {
     bcast(4096, 5);
 }
 
+// Sizes that rules share with others, the largest first: a rule that was remembered must not serve them all.
+void sizes_out_of_order() {
+    for (int i = 0; i < 3; ++i)
+        for (const size_t bytes : {102400, 16384, 40960, 4096}) bcast(bytes, i);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -92,6 +99,11 @@ int main(int argc, char** argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (argc > 1 && strcmp(argv[1], "switch") == 0) {
         switch_algorithms();
+        finish("select");
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "order") == 0) {
+        sizes_out_of_order();
         finish("select");
         return 0;
     }

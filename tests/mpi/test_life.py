@@ -83,10 +83,12 @@ class Life(job.JobTest):
 
     def check_services_go(self, how):
         """A child that lives on, a copy of a rank, keeps no service process."""
-        running = job.Job(self, 2, [self.program("life"), how, "60"])
-        self.wait_for(self.services, 20, running.describe)
-        self.wait_for(lambda: not self.services() and not self.services(b"supervisor"), 20, "service processes end")
-        self.wait_for(lambda: len(self.ranks("life")) == 2, 5, "only the children are left")
+        seen = self.folder / "seen"
+        running = job.Job(self, 2, [self.program("life"), how, "600", seen])
+        self.wait_for(self.services, running.describe)
+        seen.touch()
+        self.wait_for(lambda: not self.services() and not self.services(b"supervisor"), "service processes end")
+        self.wait_for(lambda: len(self.ranks("life")) == 2, "only the children are left")
         self.end_everything()
         self.assertIsNotNone(running.wait(LIMIT_S))
 

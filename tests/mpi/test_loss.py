@@ -17,6 +17,7 @@ RANKS = 4
 STEPS = 1000  # of tests/mpi/stress.cc
 LONGEST_S = 60  # that the program takes on a slow machine
 ERROR_LIMIT_S = 5  # LONGSHORE_LIMIT_S, within which a job ends that cannot go on
+BUSY_MORE_S = 20  # that others of a busy machine may take from it
 
 
 class Loss(job.JobTest):
@@ -26,7 +27,7 @@ class Loss(job.JobTest):
     def duration(self, **more):
         """How long the program takes after its first service process was seen."""
         running = self.stress(SEED, **more)
-        self.wait_for(self.services, 20, "a service process")
+        self.wait_for(self.services, "a service process")
         begin = time.monotonic()
         self.assertEqual(running.wait(LONGEST_S), 0, running.describe())
         self.check_nothing_left()
@@ -37,7 +38,7 @@ class Loss(job.JobTest):
         draw = random.Random(seed)
         running = self.stress(seed, nodes=nodes, **settings)
         # On a busy machine the job may be over before this process gets a core to look.
-        self.wait_for(lambda: self.services() or running.process.poll() is not None, 20,
+        self.wait_for(lambda: self.services() or running.process.poll() is not None,
                       lambda: f"a service process, seed {seed}\n{running.describe()}")
         moment = draw.uniform(0, window_s)
         time.sleep(moment)
@@ -57,7 +58,7 @@ class Loss(job.JobTest):
         self.assertIsNotNone(status, f"{where}: the job hangs\n{running.describe()}")
         if status != 0:
             self.assertGreater(nodes, 1, f"{where}: a job on one node must finish\n{running.describe()}")
-            self.assertLess(took_s, length_s + ERROR_LIMIT_S + 3, where)
+            self.assertLess(took_s, length_s + ERROR_LIMIT_S + BUSY_MORE_S, where)
             self.assertRegex(running.output, "MPI_ERR_OTHER|Fatal error|MPI_ERRORS_ARE_FATAL", where)
         self.check_nothing_left()
         return (status, took_s) if killed else None
@@ -100,7 +101,7 @@ class Loss(job.JobTest):
         for seed in range(SEED, SEED + 10):
             running = job.Job(self, RANKS, [self.program("stress"), seed, STEPS, "native"], nodes=2,
                               **self.over_a_network())
-            kill(self.wait_for(self.services, 20, "a service process")[0])
+            kill(self.wait_for(self.services, "a service process")[0])
             status = running.wait(LONGEST_S)
             if "ended before it had reached the network; the job runs with plain MPI" in running.output:
                 self.assertEqual(status, 0, running.describe())
@@ -114,18 +115,17 @@ class Loss(job.JobTest):
                         for name in ("ALLGATHER", "ALLGATHERV", "BCAST")})
 
     def kill_and_look(self, find, nodes=0):
-        running = job.Job(self, RANKS, [self.program("stress"), SEED, 100_000], nodes=nodes)
-        self.wait_for(lambda: len(self.services()) >= max(1, nodes), 20, "a service process")
-        time.sleep(0.5)
+        running = job.Steady(self, RANKS, nodes=nodes)
+        running.wait_for_steps(2)
         os.kill(find(running), signal.SIGKILL)
-        self.assertNotIn(running.wait(20), (0, None), running.describe())
-        self.check_nothing_left(15)
+        self.assertNotIn(running.wait(LONGEST_S), (0, None), running.describe())
+        self.check_nothing_left()
 
     def test_rank(self):
-        self.kill_and_look(lambda running: self.ranks("stress")[-1])
+        self.kill_and_look(lambda running: self.ranks("steady")[-1])
 
     def test_first_rank_two_nodes(self):
-        self.kill_and_look(lambda running: min(self.ranks("stress")), nodes=2)
+        self.kill_and_look(lambda running: min(self.ranks("steady")), nodes=2)
 
     def test_mpirun(self):
         self.kill_and_look(lambda running: running.process.pid)
@@ -148,7 +148,7 @@ def stop_with_claim(test, running, seed):
         before = running.steps()
         os.kill(victim, signal.SIGSTOP)
         # Without a claim of the stopped one the job goes on, without end.
-        test.wait_for(lambda: min(running.steps()) > max(before) + 1 or HOLDS_A_CLAIM in running.output, 20,
+        test.wait_for(lambda: min(running.steps()) > max(before) + 1 or HOLDS_A_CLAIM in running.output,
                       lambda: f"neither a step nor a report\n{running.describe()}")
         if HOLDS_A_CLAIM in running.output:
             return victim, tries
@@ -199,14 +199,14 @@ class GivenUp(job.JobTest):
                              LONGSHORE_LIMIT_S=self.LIMIT_S)
         running.wait_for_steps(1)
         for kill in range(1 + self.RESTARTS):
-            own = self.wait_for(lambda: [pid for pid in self.services() if node_of(pid) == victim_node], 10,
+            own = self.wait_for(lambda: [pid for pid in self.services() if node_of(pid) == victim_node],
                                 f"start {kill + 1} of the service process")
             os.kill(own[0], signal.SIGKILL)
-            self.wait_for(lambda: own[0] not in self.services(), 10, "the end of the killed process")
+            self.wait_for(lambda: own[0] not in self.services(), "the end of the killed process")
         return running
 
     def check_told(self, running):
-        self.wait_for(lambda: "it is not started again" in running.output, 10, running.describe)
+        self.wait_for(lambda: "it is not started again" in running.output, running.describe)
         self.assertEqual(running.output.count("it is started again"), self.RESTARTS, running.output)
 
     def test_restarts_exhausted_one_node_finishes_alone(self):
@@ -223,7 +223,7 @@ class GivenUp(job.JobTest):
         running.wait_for_steps(1)
         (supervisor,) = self.services(b"supervisor")
         os.kill(supervisor, signal.SIGKILL)
-        self.wait_for(lambda: not self.services(), 5, "the service processes' end with their supervisor")
+        self.wait_for(lambda: not self.services(), "the service processes' end with their supervisor")
         running.wait_for_steps(3)
         self.assertEqual(running.finish(), 0, running.describe())
         self.check_nothing_left()
@@ -246,13 +246,13 @@ class GivenUp(job.JobTest):
         for victim_node in (0, 1):
             with self.subTest(victim_node=victim_node):
                 running = self.start_and_kill_all(2, victim_node, alone=True)
-                status = running.wait(4 * self.LIMIT_S + 10)
+                status = running.wait(LONGEST_S)
                 self.assertNotIn(status, (0, None), running.describe())
                 self.assertEqual(running.output.count("MPI_ERR_OTHER, alone"), self.RANKS, running.output)
                 self.check_nothing_left()
 
     def check_all_got_errors(self, running):
-        status = running.wait(4 * self.LIMIT_S + 10)
+        status = running.wait(LONGEST_S)
         self.assertNotIn(status, (0, None), running.describe())
         found = re.findall(r"rank (\d+): (\w+) after ([\d.]+) s, then (\w+) after ([\d.]+) s", running.output)
         self.assertEqual(sorted(int(rank) for rank, *_ in found), list(range(self.RANKS)), running.output)
@@ -262,8 +262,8 @@ class GivenUp(job.JobTest):
         for _, first, first_s, second, second_s in found:
             self.assertIn(first, ("MPI_ERR_OTHER", "success"), running.output)
             self.assertEqual(second, "MPI_ERR_OTHER", running.output)
-            self.assertLess(float(first_s), self.LIMIT_S + 2, running.output)
-            self.assertLess(float(second_s), self.LIMIT_S + 2, running.output)
+            self.assertLess(float(first_s), self.LIMIT_S + BUSY_MORE_S, running.output)
+            self.assertLess(float(second_s), self.LIMIT_S + BUSY_MORE_S, running.output)
         self.check_nothing_left()
 
 

@@ -79,7 +79,7 @@ class Habits(job.JobTest):
                     self.run_habit(what, before=["bash", "-c", line])
                 return
             finally:
-                self.wait_for(lambda: not (group / "cgroup.procs").read_text(), 20, lambda: "a group that is left")
+                self.wait_for(lambda: not (group / "cgroup.procs").read_text(), lambda: "a group that is left")
                 group.rmdir()
         self.skipTest("no control group of our own here")
 

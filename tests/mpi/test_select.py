@@ -82,6 +82,14 @@ class Select(job.JobTest):
         self.assertEqual(calls["MPI_Bcast"], {"staged-flat": 5}, output)
         self.assertEqual(calls["MPI_Ibcast"], {"staged-hierarchical": 1}, output)
 
+    def test_the_first_rule_counts_whatever_was_called_before(self):
+        for rules, expected in (("bytes 0-32K mpi\nbcast bytes 8K- direct\n", {"mpi": 6, "direct": 6}),
+                                ("bytes 8K-32K staged-flat\nbcast bytes 0-64K mpi\nbcast direct\n",
+                                 {"staged-flat": 3, "mpi": 6, "direct": 3})):
+            table = self.file("table", "bcast " + rules)
+            calls, output = self.run_select([self.program("select"), "order"], LONGSHORE_ALGORITHMS_FILE=table)
+            self.assertEqual(calls["MPI_Bcast"], expected, output)
+
     def test_persistent_calls_are_nonblocking_ones(self):
         table = self.file("table", "allgather form blocking direct\nallgather form nonblocking staged-flat\n")
         calls, output = self.run_select([self.program("persistent")], LONGSHORE_ALGORITHMS_FILE=table)

@@ -32,7 +32,7 @@ class Status(job.JobTest):
             state = self.status(running)
             long = [op for op in state["operations"] if op["open_s"] is not None and op["open_s"] >= at_least_s]
             return (state, long) if long else None
-        return self.wait_for(look, 20, running.describe)
+        return self.wait_for(look, running.describe)
 
     def check_processes(self, state, running, ranks, nodes):
         self.assertEqual((state["ranks"], state["node_count"]), (ranks, nodes))
@@ -106,15 +106,16 @@ class Status(job.JobTest):
     def test_while_everything_changes(self):
         # Records, groups and service processes come and go under its eyes.
         running = job.Job(self, 4, [self.program("stress"), 1, 100_000], nodes=2)
-        self.wait_for(lambda: len(self.services()) >= 2, 20, "service processes")
-        end = time.monotonic() + 3
-        looks = 0
-        while time.monotonic() < end:
+        self.wait_for(lambda: len(self.services()) >= 2, "service processes")
+        killed = set()
+        for look in range(1000):
             self.text()
-            looks += 1
-            if looks % 5 == 0 and (victims := self.services()):
+            if look % 5 == 4 and (victims := self.services()):
                 os.kill(victims[0], signal.SIGKILL)
-        self.assertGreater(looks, 3)
+                killed.add(victims[0])
+            if len(killed) == 4:
+                break
+        self.assertEqual(len(killed), 4, running.describe())
         running.process.kill()
         running.process.wait()
 

@@ -207,7 +207,7 @@ class Status(CommandTest):
 
     def wait_for(self, pid):
         """The row of a process that was started just now: its name is right only after it has executed."""
-        for _ in range(50):
+        for _ in range(600):
             rows = [row for row in self.rows() if row["pid"] == pid]
             if rows:
                 return rows

@@ -14,7 +14,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534339;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534340;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 
@@ -47,6 +47,7 @@ enum class ControlKind : uint32_t {
     kStartService,  // supervisor to its service process, with descriptors
     kPlace,         // supervisor to its service process: where to run
     kWorker,        // service process of a job on several nodes: by which the network reaches it
+    kOpenPool,      // rank, on a connection of its own: task processes are wanted (tasks/control.h)
 };
 
 struct ControlHeader {

@@ -10,8 +10,8 @@
 namespace longshore {
 namespace {
 
-constexpr size_t kPlaces = 1024, kProbes = 8;
-constexpr uint64_t kLookNs = 20'000'000;               // too short for pids to come round
+constexpr size_t kPlacesMin = 8;          // a power of two, and so are all greater numbers of places
+constexpr uint64_t kLookNs = 20'000'000;  // too short for pids to come round
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kPiecePages = 16, kPieceBytes = kPiecePages * kPageBytes;
 // Full passes over a piece before it is mapped (docs/decisions/0011-shared-allocations.md has the
@@ -21,28 +21,38 @@ constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14: before, 
 
 }  // namespace
 
-Peers::Peer* Peers::find(const ProcessSpan& span) {
-    if (peers_.empty()) peers_.resize(kPlaces);
-    // Where all places that are looked at are taken, the first of them is: one beyond would never be found
-    // again.
-    size_t at = span.pid % kPlaces;
-    for (size_t i = 0; i < kProbes; ++i) {
-        const size_t place = (span.pid + i) % kPlaces;
-        const Peer* const peer = peers_[place].get();
-        if (peer != nullptr && peer->pid == span.pid && peer->start_time == span.start_time)
-            return peers_[place].get();
-        if (peer == nullptr) {
-            at = place;
-            break;
-        }
+size_t Peers::place_of(uint32_t pid, uint64_t start_time) const {
+    // Pids that lie apart by a power of two, as those of programs with as many threads each, must not meet.
+    const size_t last = peers_.size() - 1;
+    size_t place = (pid * 0x9e3779b97f4a7c15u >> 32) & last;
+    while (peers_[place] != nullptr && (peers_[place]->pid != pid || peers_[place]->start_time != start_time))
+        place = (place + 1) & last;
+    return place;
+}
+
+// Twice as many places, with the same entries.
+void Peers::grow() {
+    std::vector<std::unique_ptr<Peer>> entries(std::max(kPlacesMin, 2 * peers_.size()));
+    peers_.swap(entries);
+    for (auto& entry : entries) {
+        if (entry != nullptr) peers_[place_of(entry->pid, entry->start_time)] = std::move(entry);
     }
-    if (process_start_time(span.pid) != span.start_time) return nullptr;
-    if (peers_[at] != nullptr) forget(*peers_[at]);
-    peers_[at] = std::make_unique<Peer>();
-    peers_[at]->pid = span.pid;
-    peers_[at]->start_time = span.start_time;
-    peers_[at]->looked_ns = now_ns();
-    return peers_[at].get();
+}
+
+Peers::Peer* Peers::find(const ProcessSpan& span) {
+    if (!peers_.empty()) {
+        Peer* const peer = peers_[place_of(span.pid, span.start_time)].get();
+        if (peer != nullptr) return peer;
+    }
+    if (count_ >= kProcessesMax || process_start_time(span.pid) != span.start_time) return nullptr;
+    if (2 * (count_ + 1) > peers_.size()) grow();
+    std::unique_ptr<Peer>& entry = peers_[place_of(span.pid, span.start_time)];
+    entry = std::make_unique<Peer>();
+    entry->pid = span.pid;
+    entry->start_time = span.start_time;
+    entry->looked_ns = now_ns();
+    ++count_;
+    return entry.get();
 }
 
 bool Peers::is_there(const ProcessSpan& span) {
@@ -74,11 +84,10 @@ Fd Peers::open_file(const ProcessSpan& span, uint64_t* bytes) {
     return file;
 }
 
-void Peers::forget(Peer& peer) {
-    for (const Window& window : peer.windows)
+void Peers::forget(File& file) {
+    for (const Window& window : file.windows)
         if (window.memory) --windows_mapped_;
-    peer.windows.clear();
-    peer.file_bytes = 0;
+    file = {};
 }
 
 // The one that was not used for longest, but not what was found for the other end of the copy that this one
@@ -87,10 +96,11 @@ bool Peers::let_one_go() {
     Window* oldest = nullptr;
     for (const auto& peer : peers_) {
         if (peer == nullptr) continue;
-        for (Window& window : peer->windows)
-            if (window.memory && window.last_use + 1 < clock_ &&
-                (oldest == nullptr || window.last_use < oldest->last_use))
-                oldest = &window;
+        for (File& file : peer->files)
+            for (Window& window : file.windows)
+                if (window.memory && window.last_use + 1 < clock_ &&
+                    (oldest == nullptr || window.last_use < oldest->last_use))
+                    oldest = &window;
     }
     if (!lets_go_ || oldest == nullptr) return false;
     *oldest = {};
@@ -109,21 +119,40 @@ bool Peers::map(Window& window, const Fd& file, uint64_t offset) {
     return true;
 }
 
+// Null: it has shared more files than are kept apart.
+Peers::File* Peers::find_file(Peer& peer, uint64_t identity) {
+    File* oldest = nullptr;
+    for (File& file : peer.files) {
+        if (file.identity == identity) return &file;
+        if (file.last_use + 1 < clock_ && (oldest == nullptr || file.last_use < oldest->last_use))
+            oldest = &file;
+    }
+    if (peer.files.size() < kFilesMax) {
+        oldest = &peer.files.emplace_back();
+    } else if (lets_go_ && oldest != nullptr) {
+        forget(*oldest);
+    } else {
+        return nullptr;
+    }
+    oldest->identity = identity;
+    return oldest;
+}
+
 // That of `bytes` at `at` of the file, which lie in one. The file is opened only to map it and where it has
 // grown.
-Peers::Window* Peers::find_window(Peer& peer, const ProcessSpan& span, uint64_t at, uint64_t bytes) {
+Peers::Window* Peers::find_window(File& file, const ProcessSpan& span, uint64_t at, uint64_t bytes) {
     if (at + bytes > kSharedFileBytesMax) return nullptr;
     const size_t index = at / kWindowBytes;
-    if (index >= peer.windows.size()) peer.windows.resize(index + 1);
-    Window& window = peer.windows[index];
+    if (index >= file.windows.size()) file.windows.resize(index + 1);
+    Window& window = file.windows[index];
     if (window.failed) return nullptr;
-    if (!window.memory || at + bytes > peer.file_bytes) {
-        const Fd file = open_file(span, &peer.file_bytes);
-        if (!file || (!window.memory && !map(window, file, index * kWindowBytes))) {
+    if (!window.memory || at + bytes > file.bytes) {
+        const Fd opened = open_file(span, &file.bytes);
+        if (!opened || (!window.memory && !map(window, opened, index * kWindowBytes))) {
             window.failed = !window.memory;
             return nullptr;
         }
-        if (at + bytes > peer.file_bytes) return nullptr;
+        if (at + bytes > file.bytes) return nullptr;
     }
     window.last_use = clock_;
     return &window;
@@ -157,12 +186,11 @@ std::byte* Peers::find_shared(const ProcessSpan& span, uint64_t offset, uint64_t
     *bytes = std::min(*bytes, kWindowBytes - in_window);
     Peer* const peer = find(span);
     if (peer == nullptr) return nullptr;
-    if (peer->identity != shared.identity) {
-        forget(*peer);
-        peer->identity = shared.identity;
-    }
     ++clock_;
-    Window* const window = find_window(*peer, span, at, *bytes);
+    File* const file = find_file(*peer, shared.identity);
+    if (file == nullptr) return nullptr;
+    file->last_use = clock_;
+    Window* const window = find_window(*file, span, at, *bytes);
     if (window == nullptr) return nullptr;
     return is_worth(*window, in_window, *bytes, write) || at_once ? window->memory.data() + in_window
                                                                   : nullptr;

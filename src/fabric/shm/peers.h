@@ -15,9 +15,15 @@ class Peers {
     static constexpr uint64_t kWindowBytes = uint64_t{1} << 30;
     static constexpr size_t kWindowsMax = 8192;
 
-    // `lets_go`: where there are as many windows, or no room for another, the one that was not used for
-    // longest makes room. What was found before the last time may then be gone. Otherwise what was found
-    // stays as long as this object.
+    // No more processes than that are found: those of a job on one machine are far fewer.
+    static constexpr size_t kProcessesMax = 65536;
+    // Files that one process shares, one after the other. Bytes of further ones are not mapped.
+    static constexpr size_t kFilesMax = 4;
+
+    // `lets_go`: where there are as many windows or files, or no room for another window, the one that was
+    // not used for longest makes room. What was found before the last time may then be gone. Otherwise what
+    // was found stays as long as this object, however many processes it meets: service processes keep such
+    // addresses while they wait for a stream.
     explicit Peers(bool lets_go, size_t windows_max = kWindowsMax)
         : lets_go_(lets_go), windows_max_(windows_max) {}
 
@@ -45,18 +51,26 @@ class Peers {
         uint64_t last_use = 0;
         bool failed = false;
     };
+    struct File {
+        uint64_t identity = 0;  // of what is, or could not be, mapped
+        uint64_t bytes = 0;     // that it has at least: it only grows
+        uint64_t last_use = 0;
+        std::vector<Window> windows;
+    };
     struct Peer {
         uint32_t pid = 0;
         uint64_t start_time = 0, looked_ns = 0;
-        uint64_t identity = 0;    // of the file that is, or could not be, mapped
-        uint64_t file_bytes = 0;  // that it has at least: it only grows
-        std::vector<Window> windows;
+        std::vector<File> files;  // those that it shares: one, as a rule
     };
+    // Where its entry is, or belongs if it has none.
+    size_t place_of(uint32_t pid, uint64_t start_time) const;
+    void grow();
     Peer* find(const ProcessSpan& span);
-    Window* find_window(Peer& peer, const ProcessSpan& span, uint64_t at, uint64_t bytes);
+    File* find_file(Peer& peer, uint64_t identity);
+    Window* find_window(File& file, const ProcessSpan& span, uint64_t at, uint64_t bytes);
     bool map(Window& window, const Fd& file, uint64_t offset);
     bool let_one_go();
-    void forget(Peer& peer);
+    void forget(File& file);
     static Fd open_file(const ProcessSpan& span, uint64_t* bytes);
     static bool is_worth(Window& window, uint64_t offset, uint64_t bytes, bool write);
 
@@ -64,8 +78,10 @@ class Peers {
     const size_t windows_max_;
     size_t windows_mapped_ = 0;
     uint64_t clock_ = 0;  // counts what is asked for
-    std::vector<std::unique_ptr<Peer>>
-        peers_;  // by pid, with a few probes; a newer one takes the place of an older
+    // By a hash of the pid, and where that place is taken behind it. It grows before it is half full, and an
+    // entry stays as long as this object.
+    std::vector<std::unique_ptr<Peer>> peers_;
+    size_t count_ = 0;  // of entries
 };
 
 }  // namespace longshore

@@ -6,6 +6,11 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
 #include "fabric/shm/system.h"
 
 namespace longshore {
@@ -95,6 +100,95 @@ TEST_F(SharedByOthers, WhereNothingIsLetGoWhatWasFoundStays) {
     EXPECT_EQ(find(peers, all, 2 * kWindow), nullptr);
     *first = std::byte{3};
     EXPECT_EQ(at(0), std::byte{3});
+}
+
+// Threads of this process, each with the id of a process of its own as far as /proc goes, and all those ids
+// alike modulo 1024: so are the pids of ranks that have 128 threads each.
+class AlikeIds {
+  public:
+    explicit AlikeIds(size_t count) {
+        constexpr size_t kTriesMax = 200'000;
+        for (size_t i = 0; i < kTriesMax && ids.size() < count; ++i) {
+            std::promise<uint32_t> id;
+            std::future<uint32_t> told = id.get_future();
+            std::thread thread([&id, this] {
+                const auto own = static_cast<uint32_t>(gettid());
+                const bool stays = ids.empty() || own % 1024 == ids.front() % 1024;
+                id.set_value(stays ? own : 0);
+                if (stays) over_.wait();
+            });
+            if (const uint32_t own = told.get(); own == 0) {
+                thread.join();
+            } else {
+                ids.push_back(own);
+                threads_.push_back(std::move(thread));
+            }
+        }
+    }
+    ~AlikeIds() {
+        end_.set_value();
+        for (std::thread& thread : threads_) thread.join();
+    }
+    std::vector<uint32_t> ids;
+
+  private:
+    std::promise<void> end_;
+    std::shared_future<void> over_{end_.get_future()};
+    std::vector<std::thread> threads_;
+};
+
+TEST_F(SharedByOthers, WhatWasFoundStaysHoweverManyProcessesThereAre) {
+    const AlikeIds processes(9);
+    ASSERT_EQ(processes.ids.size(), 9u) << "threads whose ids are alike";
+    const auto span_of = [&](uint32_t id) {
+        ProcessSpan one = span(5 * kWindow);
+        one.pid = id;
+        one.start_time = process_start_time(id);
+        return one;
+    };
+    Peers peers(false);
+    std::vector<std::byte*> found;
+    for (const uint32_t id : processes.ids) {
+        found.push_back(find(peers, span_of(id), 0));
+        ASSERT_NE(found.back(), nullptr);
+        ASSERT_EQ(peers.windows_mapped(), found.size()) << "one that was found before has gone";
+    }
+    for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(find(peers, span_of(processes.ids[i]), 0), found[i]);
+        *found[i] = static_cast<std::byte>(i + 1);
+        EXPECT_EQ(at(0), static_cast<std::byte>(i + 1));
+    }
+}
+
+TEST_F(SharedByOthers, WhatWasFoundStaysWhenItsProcessSharesAnotherFile) {
+    Peers peers(false);
+    std::byte* const first = find(peers, span(5 * kWindow), 0);
+    ASSERT_NE(first, nullptr);
+    const Fd before = std::exchange(file_, Fd(memfd_create("test-other", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
+    SetUp();
+    std::byte* const second = find(peers, span(5 * kWindow), 0);
+    ASSERT_NE(second, nullptr);
+    ASSERT_EQ(peers.windows_mapped(), 2u);
+    *second = std::byte{5};
+    *first = std::byte{4};
+    EXPECT_EQ(at(0), std::byte{5});
+    std::byte written{};
+    ASSERT_EQ(pread(before.get(), &written, 1, 0), 1);
+    EXPECT_EQ(written, std::byte{4});
+}
+
+TEST_F(SharedByOthers, FilesThatAreNoMoreSharedMakeRoomWhereItMay) {
+    Peers letting_go(true), keeping(false);
+    for (size_t i = 0; i < 2 * Peers::kFilesMax; ++i) {
+        EXPECT_NE(find(letting_go, span(5 * kWindow), 0), nullptr);
+        EXPECT_EQ(find(keeping, span(5 * kWindow), 0) != nullptr, i < Peers::kFilesMax);
+        // Under the same number, which the next one takes: so it is opened in its place.
+        const Fd next(memfd_create("test-next", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+        ASSERT_EQ(dup2(next.get(), file_.get()), file_.get());
+        SetUp();
+    }
+    EXPECT_EQ(letting_go.windows_mapped(), Peers::kFilesMax);
+    EXPECT_EQ(keeping.windows_mapped(), Peers::kFilesMax);
 }
 
 TEST_F(SharedByOthers, AnotherFileUnderItsNumberIsNot) {

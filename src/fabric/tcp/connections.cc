@@ -112,17 +112,17 @@ void Connections::dial(Connection& c, StreamKind kind) {
     if (kind == StreamKind::kTalk &&
         (c.addresses.empty() ||
          getrandom(&hello.connection, sizeof hello.connection, 0) != sizeof hello.connection))
-        return on_failed(c.at, kind, EDESTADDRREQ);
+        return on_failed(c.at, kind, {EDESTADDRREQ});
     door_->open(hello, c.addresses[c.next_address], c.port);
 }
 
-void Connections::on_failed(ServiceAddress at, StreamKind kind, int error) {
+void Connections::on_failed(ServiceAddress at, StreamKind kind, const Door::Failure& why) {
     Connection& c = connections_[find(at)];
     const bool wanted = kind == StreamKind::kTalk ? c.state == State::kConnecting
                                                   : c.state == State::kConnected && !c.has_data;
     if (!wanted) return;
-    c.dial_error = error;
-    if (error == EMFILE || error == ENFILE) on_full();
+    c.failure = why;
+    if (why.error == EMFILE || why.error == ENFILE) on_full();
     uint64_t wait_ns = 0;
     if (kind == StreamKind::kData || ++c.next_address >= c.addresses.size()) {
         if (kind == StreamKind::kTalk) c.next_address = 0;
@@ -153,7 +153,7 @@ void Connections::take_in(const Door::Met& met, Stream stream) {
     Connection& c = connections_[find(met.connected ? met.hello.to : met.hello.from)];
     if (met.hello.kind == StreamKind::kData) return take_data(c, met, std::move(stream));
     if (met.incarnation < c.incarnation || (met.connected && c.state != State::kConnecting))
-        return on_failed(c.at, StreamKind::kTalk, ESTALE);
+        return on_failed(c.at, StreamKind::kTalk, {ESTALE});
     door_->give_up(c.at);
     hang_up(c);
     if (met.incarnation > c.incarnation) {
@@ -236,14 +236,22 @@ void Connections::close(uint32_t peer, const std::string& why, int error) {
     }
 }
 
+std::string Connections::why_unreached(const Connection& c) {
+    const auto [error, refused] = c.failure;
+    if (refused != nullptr)
+        return std::string("refused ") + refused +
+               " (does another machine have its address? see LONGSHORE_NETWORK_INTERFACES)";
+    if (error == EPROTO)
+        return "TLS failed: the other end does not know the job's token, or is of another version";
+    if (error == EMFILE) return no_descriptor_left("a service process");
+    return std::string(error != 0 ? strerror(error) : "no attempt has ended") +
+           " (a firewall? see LONGSHORE_NETWORK_PORTS and LONGSHORE_NETWORK_INTERFACES)";
+}
+
 void Connections::lose(Connection& c) {
     if (problem_.empty())
-        problem_ = c.state == State::kConnecting && c.dial_error == EMFILE
-                       ? name_of(c) + " cannot be reached: " + no_descriptor_left("a service process")
-                   : c.state == State::kConnecting
-                       ? name_of(c) + " cannot be reached: " + strerror(c.dial_error) +
-                             " (a firewall? see LONGSHORE_NETWORK_PORTS and LONGSHORE_NETWORK_INTERFACES)"
-                       : name_of(c) + " is gone, and none has taken its place";
+        problem_ = name_of(c) + (c.state == State::kConnecting ? " cannot be reached: " + why_unreached(c)
+                                                               : " is gone, and none has taken its place");
     door_->give_up(c.at);
     c.state = State::kLost;
     owner_.on_lost(c.number);

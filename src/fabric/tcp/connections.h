@@ -94,17 +94,18 @@ class Connections : private Door::Owner {
         uint64_t wanted_ns = 0;     // since when it is to be connected
         uint64_t dial_at_ns = 0;    // when to try again; 0: an attempt is under way
         uint64_t dial_wait_ns = 0;  // between attempts
-        int dial_error = 0;         // why the last attempt failed
+        Door::Failure failure;      // why the last attempt failed
         uint64_t life = 0;          // of its streams; 0: there are none
     };
     Connections(const Door::Options& options, int epoll, Owner& owner);
 
     bool admit(const Door::Met& met) override;
     void take_in(const Door::Met& met, Stream stream) override;
-    void on_failed(ServiceAddress peer, StreamKind kind, int error) override;
+    void on_failed(ServiceAddress peer, StreamKind kind, const Door::Failure& why) override;
     void on_full() override;
 
     std::string name_of(const Connection& c) const;
+    static std::string why_unreached(const Connection& c);
     bool dials_first(const Connection& c) const;
     void connect(Connection& c);
     void dial(Connection& c, StreamKind kind);

@@ -30,7 +30,7 @@ struct Door::Knock {
     std::array<std::byte, kChallengeBytes> out{};  // not sent yet
     size_t out_bytes = 0;
     uint64_t since_ns = 0;
-    int error = 0;
+    Failure failure;
     bool done = false;
     // A socket for TLS, whose handshake begins when it is connected.
     Fd socket;
@@ -78,7 +78,7 @@ void Door::open(const Hello& hello, const TcpAddress& address, uint16_t port) {
     if (fd >= 0 && hello.kind == StreamKind::kData) set_up_for_data(fd, options_.buffer_bytes);
     if (fd < 0 || !draw_nonce(&knock->met.hello.nonce) ||
         (connect(fd, reinterpret_cast<sockaddr*>(&to), bytes) != 0 && errno != EINPROGRESS))
-        return owner_.on_failed(hello.to, hello.kind, errno);
+        return owner_.on_failed(hello.to, hello.kind, {errno});
     encode_hello(knock->met.hello, knock->hello);
     add(std::move(knock));
 }
@@ -150,18 +150,19 @@ void Door::end(size_t at, bool failed) {
     const std::unique_ptr<Knock> knock = std::move(knocks_[at]);
     knocks_.erase(knocks_.begin() + static_cast<ptrdiff_t>(at));
     if (failed && knock->met.connected)
-        owner_.on_failed(knock->met.hello.to, knock->met.hello.kind, knock->error);
+        owner_.on_failed(knock->met.hello.to, knock->met.hello.kind, knock->failure);
 }
 
 void Door::look(uint64_t now) {
     for (size_t i = knocks_.size(); i-- > 0;) {
         if (i >= knocks_.size() || now - std::min(now, knocks_[i]->since_ns) < options_.limit_ns) continue;
-        knocks_[i]->error = ETIMEDOUT;
+        knocks_[i]->failure.error = ETIMEDOUT;
         end(i, true);
     }
 }
 
-bool Door::refuse(const char* what) {
+bool Door::refuse(Knock& knock, const char* what) {
+    knock.failure.refused = what;
     owner_.refuse(what);
     return false;
 }
@@ -173,7 +174,7 @@ bool Door::fill(Knock& knock, size_t bytes, bool* whole) {
         size_t received = 0;
         const Io io = knock.stream.receive({&part, 1}, &received);
         if (io == Io::kClosed) {
-            knock.error = knock.stream.error() != 0 ? knock.stream.error() : ECONNRESET;
+            knock.failure.error = knock.stream.error() != 0 ? knock.stream.error() : ECONNRESET;
             return false;
         }
         if (io == Io::kAgain) break;
@@ -192,7 +193,7 @@ bool Door::say(Knock& knock, std::span<const std::byte> bytes) {
         const iovec part{knock.out.data(), knock.out_bytes};
         size_t sent = 0;
         const Io io = knock.stream.send({&part, 1}, &sent);
-        if (io == Io::kClosed) knock.error = knock.stream.error();
+        if (io == Io::kClosed) knock.failure.error = knock.stream.error();
         if (io != Io::kOk) return io == Io::kAgain;
         memmove(knock.out.data(), knock.out.data() + sent, knock.out_bytes - sent);
         knock.out_bytes -= sent;
@@ -204,8 +205,8 @@ bool Door::say(Knock& knock, std::span<const std::byte> bytes) {
 bool Door::advance(Knock& knock) {
     using Stage = Knock::Stage;
     if (knock.stage == Stage::kConnecting) {
-        knock.error = connect_error(knock.socket.get());
-        if (knock.error != 0) return false;
+        knock.failure.error = connect_error(knock.socket.get());
+        if (knock.failure.error != 0) return false;
         sockaddr_storage peer;
         socklen_t bytes = sizeof peer;
         if (getpeername(knock.socket.get(), reinterpret_cast<sockaddr*>(&peer), &bytes) != 0)
@@ -214,13 +215,16 @@ bool Door::advance(Knock& knock) {
         encode_preface(knock.met.hello.to.service, preface);
         if (::send(knock.socket.get(), preface.data(), preface.size(), MSG_NOSIGNAL) !=
             static_cast<ssize_t>(preface.size())) {
-            knock.error = errno;
+            knock.failure.error = errno;
             return false;
         }
         const NodeAddress& other = (*options_.nodes)[knock.met.hello.to.node.value];
         knock.stream = tls_ ? Stream(std::move(knock.socket), *tls_, true, other.token)
                             : Stream(std::move(knock.socket));
-        if (!knock.stream) return false;
+        if (!knock.stream) {
+            knock.failure.error = ENOMEM;
+            return false;
+        }
         knock.stage = Stage::kWantChallenge;
         if (!say(knock, knock.hello)) return false;
     }
@@ -250,7 +254,7 @@ bool Door::advance(Knock& knock) {
                 if (!fill(knock, kWelcomeBytes, &whole)) return false;
                 if (!whole) return true;
                 if (!is_welcome(std::span(knock.in).first<kWelcomeBytes>()))
-                    return refuse("a stream that does not keep to the handshake");
+                    return refuse(knock, "a stream that does not keep to the handshake");
                 return knock.done = true;
         }
     }
@@ -260,12 +264,12 @@ bool Door::take_hello(Knock& knock) {
     memcpy(knock.hello.data(), knock.in.data(), kHelloBytes);
     Hello& hello = knock.met.hello;
     if (!decode_hello(knock.hello, &hello))
-        return refuse("a stream that is none of ours, or of another version");
+        return refuse(knock, "a stream that is none of ours, or of another version");
     const auto& nodes = *options_.nodes;
     if (hello.to != options_.self || hello.from.node == options_.self.node ||
         hello.from.node.value >= nodes.size() ||
         hello.from.service.value >= nodes[hello.from.node.value].services)
-        return refuse("a stream that is not for this service process");
+        return refuse(knock, "a stream that is not for this service process");
     knock.met.incarnation = hello.incarnation;
     Challenge challenge;
     challenge.incarnation = options_.incarnation;
@@ -285,7 +289,7 @@ bool Door::take_challenge(Knock& knock) {
     if (!decode_challenge(knock.challenge, &challenge) ||
         !same_proof(challenge.proof,
                     prove(other.token, Role::kAccepts, other.name, knock.hello, knock.challenge)))
-        return refuse("the answer of somebody who does not know the job's token");
+        return refuse(knock, "the answer of somebody who does not know the job's token");
     knock.met.incarnation = challenge.incarnation;
     knock.stage = Knock::Stage::kWantWelcome;
     return say(knock, prove(other.token, Role::kConnects, other.name, knock.hello, knock.challenge));
@@ -296,7 +300,7 @@ bool Door::take_proof(Knock& knock) {
     memcpy(proof.data(), knock.in.data(), sizeof proof);
     const NodeAddress& own = (*options_.nodes)[options_.self.node.value];
     if (!same_proof(proof, prove(own.token, Role::kConnects, own.name, knock.hello, knock.challenge)))
-        return refuse("a stream of somebody who does not know the job's token");
+        return refuse(knock, "a stream of somebody who does not know the job's token");
     if (!owner_.admit(knock.met)) return false;
     if (knock.met.hello.kind == StreamKind::kData) set_up_for_data(knock.stream.fd(), options_.buffer_bytes);
     std::array<std::byte, kWelcomeBytes> welcome;

@@ -24,6 +24,11 @@ class Door {
         bool connected = false;    // from here
         uint32_t incarnation = 0;  // of the other end
     };
+    // Why nothing has come of an attempt: the error of the system, or what was refused at the other end.
+    struct Failure {
+        int error = 0;
+        const char* refused = nullptr;  // a text that stays
+    };
     // Whose door it is.
     class Owner {
       public:
@@ -33,7 +38,7 @@ class Door {
         // Both ends may speak on it now.
         virtual void take_in(const Met& met, Stream stream) = 0;
         // What open() began has come to nothing.
-        virtual void on_failed(ServiceAddress peer, StreamKind kind, int error) = 0;
+        virtual void on_failed(ServiceAddress peer, StreamKind kind, const Failure& why) = 0;
         // There is no descriptor left for a stream. Whoever has connected will do so again.
         virtual void on_full() = 0;
         // Somebody who is not of the job, or does not keep to the handshake.
@@ -77,7 +82,7 @@ class Door {
     bool take_hello(Knock& knock);
     bool take_challenge(Knock& knock);
     bool take_proof(Knock& knock);
-    bool refuse(const char* what);
+    bool refuse(Knock& knock, const char* what);
     void end(size_t at, bool failed);
 
     const Options options_;

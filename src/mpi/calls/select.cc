@@ -49,17 +49,18 @@ Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algor
     if (const auto forced = s.forced.of[i]) return carried_by(*forced, Reason::kSelected, algorithm);
     // All but the bytes is the same in every call of that form on the group.
     const uint64_t form = call.is_blocking() ? kFormBlocking : kFormNonblocking;
-    std::atomic<const SelectionRule*>& last = group.rules[form][i];
-    const SelectionRule* rule = last.load(std::memory_order_relaxed);
-    if (!rule || !rule->bytes.contains(bytes)) {
+    RememberedRule& last = group.rules[form][i];
+    const SelectionRule* rule = last.find(bytes);
+    if (!rule) {
         SelectionPoint point = s.place;
         point.ppn = group.ranks_per_node;
         point.nodes = group.nodes;
         point.bytes = bytes;
         point.form = form;
-        rule = find_rule(s.selection, collective, point);
-        if (!rule) return Reason::kSelected;
-        last.store(rule, std::memory_order_relaxed);
+        const RuleWithin found = find_rule_within(s.selection, collective, point);
+        if (!found.rule) return Reason::kSelected;
+        last.remember(found);
+        rule = found.rule;
     }
     // A rule for the fewest bytes says that they are not worth handing over.
     const bool small = rule->bytes.first == 0 && rule->bytes.last != UINT64_MAX;

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <vector>
 
-#include "base/selection.h"
+#include "base/remembered_rule.h"
 #include "mpi/shim.h"
 #include "mpi/statistics/stats.h"
 
@@ -17,9 +17,7 @@ struct GroupRecord {
     MPI_Comm comm = MPI_COMM_NULL;  // for its error handler; null once the communicator is gone
     int rank = 0, size = 0;
     uint32_t nodes = 1, ranks_per_node = 1;  // on which it has members; the most members on one
-    // By form and Selected: the rule that the last call of the collective fell under. Calls repeat their
-    // sizes.
-    std::atomic<const SelectionRule*> rules[kSelectionForms][kSelectedCount] = {};
+    RememberedRule rules[kSelectionForms][kSelectedCount];  // by form and Selected
     std::atomic<int> references = 1;
     std::vector<ls_group*> lanes;  // one for each persistent request (persistent.h)
     GroupRecord* previous = nullptr;

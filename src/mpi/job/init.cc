@@ -20,6 +20,7 @@
 #include "mpi/requests/operation.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
+#include "mpi/tasks/pools.h"
 
 extern char** environ;
 
@@ -190,6 +191,7 @@ void wait_for_all() {
 
 void stop() {
     Shim& s = shim();
+    if (s.on) close_pools(s.settings.limit_s);
     const bool clean = !s.on || finish_open(s.settings.limit_s);
     stop_helper();
     if (s.on) wait_for_all();

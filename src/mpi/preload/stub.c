@@ -300,3 +300,12 @@ __attribute__((visibility("default"))) int longshore_get_times(longshore_times* 
 __attribute__((visibility("default"))) int longshore_set(const char* name, const char* value) {
     return is_resolved() && core ? core->set(name, value) : -1;
 }
+
+__attribute__((visibility("default"))) const longshore_task_functions* longshore_get_task_functions(uint32_t version,
+                                                                                                 const char** why) {
+    *why = NULL;
+    if (!offload_wanted()) return NULL;
+    if (is_resolved() && core) return core->get_tasks(version, why);
+    *why = "it has not called MPI_Init, or runs with plain MPI";
+    return NULL;
+}

@@ -15,6 +15,7 @@
 #include "mpi/requests/waiter.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
+#include "mpi/tasks/task_requests.h"
 
 namespace longshore::mpi {
 namespace {
@@ -144,6 +145,7 @@ int on_native_progress() {
         progress = progress_locked(&done);
     }
     progress = finish_done(progress, done);
+    progress.completed |= progress_task_requests();
     return progress.completed ? 1 : 0;
 }
 
@@ -256,25 +258,40 @@ int refuse(Operation* operation, int rc) {
     return error;
 }
 
+// An operation that is on no list, until it is complete.
+void wait_for(Operation* operation) {
+    Waiter waiter(false);
+    for (;;) {
+        int moved = 0, rc = LS_OK;
+        {
+            ContextLock lock;
+            rc = ls_operation_test(operation->host, &moved);
+        }
+        if (rc != LS_IN_PROGRESS) return complete(operation, rc);
+        Progress others = progress_open();
+        waiter.step(moved != 0 || others.moved, operation);
+    }
+}
+
+// The MPI has no request for it, although it has started: other ranks copy from its buffers and to them,
+// which are the program's again when this returns. So it is waited for here, and the program learns why there
+// is no request.
+int finish_without_request(Operation* operation, int no_request) {
+    wait_for(operation);
+    const int error = raise_error(operation->call, operation->group,
+                                  operation->error != MPI_SUCCESS ? operation->error : no_request);
+    recycle(operation);
+    return error;
+}
+
 }  // namespace
 
 int run_blocking(Operation* operation) {
     note_blocking_begin(operation->call);
     const uint64_t begin = trace_wanted() ? now_ns() : 0;
-    int rc = start(operation);
+    const int rc = start(operation);
     if (rc < 0) return refuse(operation, rc);
-    Waiter waiter(false);
-    for (;;) {
-        int moved = 0;
-        {
-            ContextLock lock;
-            rc = ls_operation_test(operation->host, &moved);
-        }
-        if (rc != LS_IN_PROGRESS) break;
-        Progress others = progress_open();
-        waiter.step(moved != 0 || others.moved, operation);
-    }
-    complete(operation, rc);
+    wait_for(operation);
     note_blocking_end(operation->call);
     if (begin) trace_span("wait", call_name(operation->call), begin, now_ns());
     int error = operation->error;
@@ -283,15 +300,25 @@ int run_blocking(Operation* operation) {
     return error;
 }
 
+int start_generalized(MPI_Grequest_query_function* query, MPI_Grequest_free_function* free,
+                      MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
+    return start_polled ? start_polled(query, free, cancel, on_native_poll, on_native_wait, extra, request)
+                        : PMPI_Grequest_start(query, free, cancel, extra, request);
+}
+
+void count_open(int change) {
+    all.open_count.fetch_add(change, std::memory_order_release);
+}
+
 int start_request(Operation* operation, MPI_Request* request) {
     hold_types(operation, &operation->unpacked_last);
     const int rc = start(operation);
     if (rc < 0) return refuse(operation, rc);
-    int error = start_polled
-                    ? start_polled(on_query, on_free, on_cancel, on_native_poll, on_native_wait, operation,
-                                   &operation->request)
-                    : PMPI_Grequest_start(on_query, on_free, on_cancel, operation, &operation->request);
-    if (error != MPI_SUCCESS) return error;  // the operation goes on without a request: out of memory
+    const int error = start_generalized(on_query, on_free, on_cancel, operation, &operation->request);
+    if (error != MPI_SUCCESS) {
+        *request = MPI_REQUEST_NULL;
+        return finish_without_request(operation, error);
+    }
     *request = operation->request;
     add_request(operation);
     note_started(operation);
@@ -321,7 +348,9 @@ Progress progress_open() {
         ContextLock lock;
         progress = progress_locked(&done);
     }
-    return done.count == 0 ? progress : finish_done(progress, done);
+    if (done.count != 0) progress = finish_done(progress, done);
+    progress.completed |= progress_task_requests();
+    return progress;
 }
 
 bool finish_open(uint32_t limit_s) {

@@ -94,6 +94,12 @@ void hold_types(Operation* operation, std::vector<Piece>* pieces);
 // Gives back all that it has, and itself. It is not with the host library.
 void drop(Operation* operation);
 
+// A generalized request that is completed elsewhere, as those of operations are: so that waits which this library does
+// not see look at what is open, too. While it is open it counts as an operation.
+int start_generalized(MPI_Grequest_query_function* query, MPI_Grequest_free_function* free,
+                      MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request);
+void count_open(int change);
+
 // Whether any operation is open: the only thing that a wait looks at when there is none.
 bool any_open();
 // Whether the program holds any request of ours, open or complete.

@@ -1,0 +1,117 @@
+// What is said about tasks on the node's sockets: a rank opens a connection of its own to the supervisor for
+// each pool (its end is the pool's end), and the supervisor has one to each task process. Both ends are the
+// same build on the same machine, so structs travel as they are; their receiver checks them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "fabric/shm/control.h"
+#include "tasks/queue.h"
+
+namespace longshore::tasks {
+
+constexpr size_t kPathBytes = 4096;
+constexpr size_t kEnvironmentBytesMax = 16 * 1024;
+constexpr uint32_t kFunctionsMax = 64;
+constexpr size_t kNameBytes = 64;
+constexpr uint32_t kProcessesMax = 256;        // of a pool
+constexpr uint32_t kProcessesPerRankMax = 16;  // two descriptors of each go in one packet
+
+enum class TaskMessage : uint32_t {
+    kOpen = 0x7461'0001,  // rank: OpenPool; with its heap's file, if it has one, and its stderr
+    kOpened,              // supervisor: PoolOpened; with the queues and the eventfds of the processes
+    kClose,               // rank: the pool is to be closed; answer kClosed
+    kClosed,
+    kServe,    // supervisor to a task process: ServeRank; with the queue, and the heap's file if there is one
+    kServing,  // the answer: RankServed
+    kLeave,    // supervisor to a task process: LeaveRank; answer kLeft
+    kLeft,
+    kStart,   // supervisor to a task process, first: StartTasks, with stderr if there is one, and the eventfd
+    kLoaded,  // the answer: PluginLoaded
+};
+
+struct TaskHeader {
+    uint32_t magic = kControlMagic;
+    TaskMessage kind{};
+};
+
+// Memory of a rank that its task processes map.
+struct SharedHeap {
+    uint64_t base = 0, bytes_max = 0;  // in the rank; 0: there is none
+};
+
+struct OpenPool {
+    // The first words are those of every packet that the supervisor's listener gets.
+    ControlHeader header{kControlMagic, ControlKind::kOpenPool};
+    Token token{};
+    uint32_t local_rank = 0;
+    SharedHeap heap;
+    uint32_t has_heap = 0, has_stderr = 0;
+    uint32_t processes = 0;  // 0: one for each rank of the node
+    char cores[1024] = {};   // as LONGSHORE_TASK_CORES has it
+    uint32_t threads = 1;    // of a task process, to share out cores
+    char plugin[kPathBytes] = {};
+    char directory[kPathBytes] = {};
+    uint32_t environment_bytes = 0;  // NAME=VALUE and a zero byte, one after the other
+    char environment[kEnvironmentBytesMax] = {};
+};
+
+struct PluginTable {
+    uint32_t functions_count = 0;
+    char names[kFunctionsMax][kNameBytes] = {};
+};
+
+// `error`: 0, or what longshore_open_pool returns, for the reason in `text`.
+struct PoolOpened {
+    TaskHeader header{kControlMagic, TaskMessage::kOpened};
+    int32_t error = 0;
+    uint32_t processes = 0;  // of this rank: so many queues follow, then as many eventfds
+    uint32_t may_spin = 0;   // they have cores that nobody else needs
+    PluginTable table;
+    char text[kTextBytes] = {};
+};
+
+struct StartTasks {
+    TaskHeader header{kControlMagic, TaskMessage::kStart};
+    uint32_t has_stderr = 0, spin_us = 0;
+    char plugin[kPathBytes] = {};
+    char directory[kPathBytes] = {};
+};
+
+struct PluginLoaded {
+    TaskHeader header{kControlMagic, TaskMessage::kLoaded};
+    int32_t error = 0;
+    PluginTable table;
+    char text[kTextBytes] = {};
+};
+
+struct ServeRank {
+    TaskHeader header{kControlMagic, TaskMessage::kServe};
+    uint64_t client = 0;  // of this rank and pool, and never used again
+    uint32_t pid = 0, has_heap = 0;
+    SharedHeap heap;
+};
+
+struct RankServed {
+    TaskHeader header{kControlMagic, TaskMessage::kServing};
+    uint64_t client = 0;
+    int32_t error = 0;
+    char text[kTextBytes] = {};
+};
+
+struct LeaveRank {
+    TaskHeader header{kControlMagic, TaskMessage::kLeave};
+    uint64_t client = 0;
+};
+
+// Takes a packet of exactly that type out of `bytes`; false: it is something else.
+template <class Message>
+bool take_packet(const std::byte* buffer, size_t bytes, Message* out) {
+    if (bytes != sizeof *out) return false;
+    const Message blank;
+    memcpy(static_cast<void*>(out), buffer, sizeof *out);
+    return out->header.magic == blank.header.magic && out->header.kind == blank.header.kind;
+}
+
+}  // namespace longshore::tasks

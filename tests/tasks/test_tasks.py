@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Tasks with real MPI jobs: right results in every shape of a pool, errors that say what is wrong, and task processes
+that are killed."""
+
+import os
+import pathlib
+import random
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "mpi"))
+import job  # noqa: E402
+
+PROGRAM = job.BUILD / "tests" / "tasks" / job.FLAVOUR / f"tasks_{job.FLAVOUR}"
+
+
+class Tasks(job.JobTest):
+    def run_program(self, ranks, mode, *, longshore=True, **settings):
+        running = job.Job(self, ranks, [PROGRAM, mode, self.folder], preload=(job.SHIM,) if longshore else (),
+                          TASKS_ARE_INLINE="0" if longshore else "1", **settings)
+        status = running.wait(120)
+        self.assertEqual(status, 0, running.describe())
+        self.check_nothing_left()
+        return running.output
+
+    def test_a_process_for_each_rank(self):
+        self.assertIn("tasks ran in task processes", self.run_program(2, "all"))
+
+    def test_one_process_for_all_ranks(self):
+        self.run_program(3, "all", LONGSHORE_TASK_PROCESSES="1")
+
+    def test_several_processes_for_each_rank(self):
+        self.run_program(2, "all", LONGSHORE_TASK_PROCESSES="5", LONGSHORE_TASK_CORES="none")
+
+    def test_two_nodes(self):
+        self.run_program(4, "all", nodes=2, LONGSHORE_TASK_PROCESSES="1")
+
+    def test_without_shared_memory_everything_is_copied(self):
+        self.run_program(2, "all", LONGSHORE_MEMORY_ALIAS="off", TASKS_ARE_COPIED="1")
+
+    def test_inline_without_longshore(self):
+        self.assertIn("tasks ran inline", self.run_program(2, "all", longshore=False))
+
+    def test_pools_that_are_left_open(self):
+        self.run_program(2, "leave")
+
+    def test_a_job_of_one_rank_runs_inline_and_says_so(self):
+        running = job.Job(self, 1, [PROGRAM, "all", self.folder], TASKS_ARE_INLINE="1")
+        self.assertEqual(running.wait(60), 0, running.describe())
+        self.assertIn("tasks run inside the program: the job runs with plain MPI, or has one rank", running.output)
+
+    def test_cores_that_cannot_be_had(self):
+        running = job.Job(self, 2, [PROGRAM, "all", self.folder], LONGSHORE_TASK_CORES="8191")
+        self.assertEqual(running.wait(60), 2, running.describe())
+        self.assertIn("LONGSHORE_TASK_CORES=8191: this job may use none of these cores", running.output)
+
+    def test_a_task_that_does_not_end_is_reported_and_waited_for(self):
+        running = job.Job(self, 2, [PROGRAM, "hang", self.folder], LONGSHORE_WAIT_REPORT_S="1")
+        self.wait_for(lambda: "wait_for_file in task_plugin.so, which has run for" in running.output, running.describe)
+        self.assertIsNone(running.process.poll())
+        (self.folder / "go").touch()
+        self.assertEqual(running.wait(30), 0, running.describe())
+        self.check_nothing_left()
+
+    def kill_tasks(self, ranks, seed, **settings):
+        draw = random.Random(seed)
+        running = job.Job(self, ranks, [PROGRAM, "steady", self.folder], LONGSHORE_SERVICE_RESTARTS_MAX="1000", **settings)
+
+        def progress():
+            files = [self.folder / f"progress.{rank}" for rank in range(ranks)]
+            found = [file.read_text().split() for file in files if file.exists()]
+            return [int(words[0]) if len(words) == 2 else 0 for words in found] + [0] * (ranks - len(found))
+        kills = 0
+        for _ in range(int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "6"))):
+            wanted = max(progress()) + draw.randint(1, 20)
+            self.wait_for(lambda: min(progress()) >= wanted or running.process.poll() is not None, running.describe)
+            own = self.services(b"task")
+            self.assertTrue(own, running.describe())
+            try:
+                os.kill(draw.choice(own), signal.SIGKILL)
+                kills += 1
+            except ProcessLookupError:
+                pass
+        wanted = max(progress()) + 3
+        self.wait_for(lambda: min(progress()) >= wanted or running.process.poll() is not None, running.describe)
+        (self.folder / "stop").touch()
+        self.assertEqual(running.wait(60), 0, running.describe())
+        self.assertIn("all checks passed", running.output)
+        self.assertEqual(running.output.count("it is started again"), kills, running.output)
+        self.check_nothing_left()
+
+    def test_killed_task_processes(self):
+        self.kill_tasks(2, 1)
+
+    def test_killed_task_process_of_all_ranks(self):
+        self.kill_tasks(3, 2, LONGSHORE_TASK_PROCESSES="1")
+
+    def test_a_pool_whose_process_is_not_started_again(self):
+        running = job.Job(self, 2, [PROGRAM, "hang", self.folder], LONGSHORE_SERVICE_RESTARTS_MAX="0",
+                          LONGSHORE_TASK_PROCESSES="1", LONGSHORE_WAIT_REPORT_S="1")
+        self.wait_for(lambda: "which has run for" in running.output, running.describe)
+        for pid in self.services(b"task"):
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(running.wait(30), 1, running.describe())
+        self.assertIn("was lost (signal 9", running.output)
+        self.check_nothing_left()
+
+    def test_a_supervisor_that_is_killed(self):
+        running = job.Job(self, 2, [PROGRAM, "hang", self.folder], LONGSHORE_WAIT_REPORT_S="1")
+        self.wait_for(lambda: "which has run for" in running.output, running.describe)
+        for pid in self.services(b"supervisor"):
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(running.wait(30), 1, running.describe())
+        self.assertIn("the supervisor of its task process has ended", running.output)
+        self.check_nothing_left()
+
+
+if __name__ == "__main__":
+    job.main()
