@@ -124,6 +124,8 @@ def draw(options):
     for axis, name in zip(axes.flat, names):
         mine = [row for row in rows if row["system"] == name]
         for i, contender in enumerate(CONTENDERS):
+            if contender not in mine[0]["phase2_s"]:
+                continue
             base = [statistics.median(row["phase2_s"]["none"]) for row in mine]
             values = [ratio(row, contender) for row in mine]
             spread = [[value - min(row["phase2_s"][contender]) / one for value, row, one in zip(values, mine, base)],
