@@ -7,6 +7,7 @@ J ?= $(shell nproc)
 DEMO ?= full
 BUILD_ONLY ?=
 CMAKE_ARGS ?=
+PREFIX ?= /usr/local
 
 ifeq ($(V),1)
 quiet :=
@@ -19,15 +20,18 @@ ctest_flags := --output-on-failure
 endif
 say = @printf '\n== %s\n'
 
-packages := openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran hpcc cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py \
-    python3-numpy libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev \
-    libhwloc-dev libfftw3-dev clang clang-format cmake ninja-build g++ make pkg-config python3 python3-venv procps \
-    libssl-dev iproute2 ethtool util-linux slurmctld slurmd slurm-client ccache libucx-dev libibverbs-dev ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static libfuse3-dev fuse3
+# What building needs, what the demo adds, what tests add. An MPI, MPI=..., only where there is none.
+packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libhwloc-dev libssl-dev \
+    libucx-dev libibverbs-dev util-linux MPI=openmpi-bin+libopenmpi-dev
+packages_demo := openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool
+packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy libgtest-dev \
+    clang clang-format slurmctld slurmd slurm-client ccache ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
+    environment-modules libfuse3-dev fuse3
 packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps mpis ucx ucx-aarch64 build test test-main test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+.PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build install uninstall test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
     test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz scale demo venv man format clean
 
 help: ## list the targets
@@ -35,15 +39,15 @@ help: ## list the targets
 	@sed -n 's/^\([a-z0-9 -]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-20s %s\n", $$1, $$2 }'
 	@printf '\nFirst time: make build && build/bin/longshore doctor\n'
 
-deps: ## install the Debian packages that are missing
-	$(quiet)if ! command -v dpkg-query >/dev/null; then \
-	    echo "deps: not a Debian system; install the equivalents of: $(packages)"; exit 0; fi; \
-	missing=(); for package in $(packages); do \
-	    dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing+=($$package); done; \
-	if ((!$${#missing[@]})); then echo "deps: all packages are there"; exit 0; fi; \
-	echo "deps: installing $${missing[*]}"; \
-	$(sudo) apt-get update -q && \
-	$(sudo) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$${missing[@]}"
+install_packages = $(if $(filter skip,$(DEPS)),@echo "deps: skipped",$(quiet)packaging/install_packages.sh)
+deps: ## install the Debian packages that building needs and the machine lacks (DEPS=skip: none, here and below)
+	$(install_packages) build $(packages_build)
+
+deps-demo: ## ... that the demo needs
+	$(install_packages) demo $(packages_build) $(packages_demo)
+
+deps-test: ## ... that tests need
+	$(install_packages) test $(packages_build) $(packages_demo) $(packages_test)
 
 mpis: ## current MPIs (Open MPI 5, MPICH 5, the MPI-5 ABI) into build/mpi5, to build and test with
 	$(quiet)for mpi in openmpi mpich; do folder=build/mpi5/$$mpi; \
@@ -83,17 +87,42 @@ ucx-aarch64: ## Debian's UCX for 64-bit Arm into build/ucx-aarch64, for 'make te
 	{ echo "ucx-aarch64: SKIP: the packages could not be had (see above): the part between machines is neither built for Arm" \
 	    "nor tested there"; rm -rf $$folder; }
 
-build: ## build everything into build/ (Release)
+build: deps ## build everything into build/ (Release)
 	$(say) 'build: Release, into build/'
 	$(quiet)cmake --preset release $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build -j $(J) $(BUILD_ONLY) -- $(ninja_flags)
 
-test: deps ## install what is missing, build, run all tests, then the sanitizer builds and theirs
-	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' 'mpis ucx' build test-main test-asan test-tsan
+# It builds nothing and leaves nothing in build/, so that 'sudo make install' leaves no file of root's there.
+install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host or dpu)
+	$(quiet)[[ -e build/cmake_install.cmake ]] || \
+	    { echo "install: nothing is built here: run 'make build' first; nothing was installed" >&2; exit 1; }
+	$(quiet)said=$$(cmake --install build --prefix '$(abspath $(PREFIX))' $(if $(COMPONENT),--component $(COMPONENT)) 2>&1 >/dev/null); \
+	    status=$$?; rm -f build/install_manifest*.txt; \
+	    [[ $$status == 0 ]] || { sed -n 's/^ *install: /install: /p' <<<"$$said" | grep . || echo "$$said"; } >&2; exit $$status
+	@echo "install: Longshore is in $(DESTDIR)$(abspath $(PREFIX)), where share/longshore/installed lists its files"
 
-test-main: ## only run the tests of build/
-	$(say) 'test: all tests of the Release build'
-	$(quiet)ctest --test-dir build -j 2 --timeout 300 --no-tests=error $(ctest_flags) --output-log build/ctest.log
+uninstall: ## remove what an installation in PREFIX has listed (PREFIX=/usr/local, DESTDIR=)
+	$(quiet)DESTDIR='$(DESTDIR)' packaging/uninstall.sh '$(abspath $(PREFIX))'
+
+test: deps-test ## install what is missing, build, run what a change breaks easily
+	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' build test-main test-decoders
+
+test-all: deps-test ## ... and the rest: other MPIs, the longer tests, the sanitizer builds and theirs
+	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test-all' 'mpis ucx' build 'test-main GROUP=all' test-asan test-tsan
+
+# docs/testing.md says which test is in which group.
+test-main: ## only run the tests of build/ (GROUP=all: those of 'make test-all', too)
+	$(say) 'test: $(if $(filter all,$(GROUP)),all tests,the tests) of the Release build'
+	$(quiet)ctest --test-dir build -j 2 --timeout 300 --no-tests=error $(if $(filter all,$(GROUP)),,-LE '^test-all$$') $(ctest_flags) \
+	    --output-log build/ctest.log
+
+decoders = frames packets regions selection session agent supervisor
+test-decoders: ## build what decodes bytes from outside with the address sanitizer, and test that
+	$(say) 'test: decoders and conversations under the address sanitizer, in build/asan'
+	$(quiet)cmake --preset asan $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
+	$(quiet)cmake --build build/asan -j $(J) --target $(addprefix fuzz_,$(decoders)) -- $(ninja_flags)
+	$(quiet)ctest --test-dir build/asan -j 2 --timeout 300 --no-tests=error -R '^fuzz\.' $(ctest_flags) \
+	    --output-log build/asan/ctest.log
 
 # The address sanitizer without MPI: the MPIs' own libraries are not clean. Of what has one thread only, the thread
 # sanitizer has nothing to say.
@@ -106,7 +135,7 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 	$(quiet)ctest --test-dir build/$* -j 2 --timeout 600 --no-tests=error $(tests_only) $(ctest_flags) \
 	    --output-log build/$*/ctest.log
 
-# What 'make test' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
+# What 'make test-all' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
 campaigns: test-mpi test-kill test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 scale ## all the test-... below, one after the other
 
 test-mpi: build ## the MPI programs in every shape of a job, with each MPI
@@ -180,8 +209,8 @@ test-alias: build ## the MPI programs and applications with every other choice o
 # of loads and stores that of stores, so that a barrier that is missing shows on Arm alone. In one thing QEMU is weaker
 # than Arm (seen with 7.2; https://gitlab.com/qemu-project/qemu/-/issues/4872): a sequentially consistent load may pass a
 # sequentially consistent store before it. Exchanges and fences are in order, and the code that is tested rests on those.
-test-aarch64: packages += $(packages_aarch64)
-test-aarch64: deps ucx-aarch64 ## build the service side for 64-bit Arm, a DPU's cores, and run its tests under QEMU (ARM=quick: fewer jobs)
+test-aarch64: packages_test += $(packages_aarch64)
+test-aarch64: deps-test ucx-aarch64 ## build the service side for 64-bit Arm, a DPU's cores, and run its tests under QEMU (ARM=quick: fewer jobs)
 	$(say) 'test: the service side on 64-bit Arm, emulated, in build/aarch64'
 	$(quiet)cmake --preset aarch64 $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/aarch64 -j $(J) -- $(ninja_flags)
@@ -193,9 +222,9 @@ test-aarch64: deps ucx-aarch64 ## build the service side for 64-bit Arm, a DPU's
 	    python3 tests/dpu/test_dpu_aarch64.py $(if $(filter quick,$(ARM)),TestDpuOfArm.test_every_collective)
 
 # What it has found of use is kept in build/fuzz/corpus for the next time.
-test-fuzz: packages += $(packages_fuzz)
+test-fuzz: packages_test += $(packages_fuzz)
 test-fuzz: fuzzed = frames packets selection session agent supervisor
-test-fuzz: deps ## fuzz every decoder and conversation with libFuzzer, so many seconds each (SECONDS=600)
+test-fuzz: deps-test ## fuzz every decoder and conversation with libFuzzer, so many seconds each (SECONDS=600)
 	$(quiet)cmake --preset fuzz $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/fuzz -j $(J) --target $(addprefix fuzz_,$(fuzzed)) -- $(ninja_flags)
 	$(quiet)for decoder in $(fuzzed); do \
@@ -212,7 +241,7 @@ test-rdma: build ## what needs an RDMA device, in an emulated guest that has one
 	    python3 tests/rdma/test_rdma.py -v $(if $(filter quick,$(RDMA)),TestFabric TestDpu.test_programs) || { status=$$?; \
 	    ((status == 77)) || exit $$status; }
 
-demo: deps ## install what is missing, build what it needs, show what offload gains and loses, with a picture (DEMO=quick: a short one)
+demo: deps-demo ## install what is missing, build what it needs, show what offload gains and loses, with a picture (DEMO=quick: a short one)
 	$(quiet)$(MAKE) --no-print-directory build BUILD_ONLY='--target demo-$(or $(MPI),openmpi)'
 	$(quiet)$(MAKE) --no-print-directory venv
 	$(say) 'demo: $(DEMO)'
@@ -233,7 +262,7 @@ man: build ## bring the settings in docs/man/longshore.1 up to date
 	    cp build/longshore.1 docs/man/longshore.1
 	@echo 'man: docs/man/longshore.1 is up to date; read it with: man -l docs/man/longshore.1'
 
-compatibility: deps ## bring docs/compatibility.md up to date with the sources
+compatibility: deps-test ## bring docs/compatibility.md up to date with the sources
 	$(quiet)python3 tests/compatibility/make.py >build/compatibility.md && \
 	    { cmp -s build/compatibility.md docs/compatibility.md || cp build/compatibility.md docs/compatibility.md; }
 	@echo 'compatibility: docs/compatibility.md is up to date'

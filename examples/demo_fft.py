@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Runs the demo's FFT by the MPI alone and with Longshore, in turns, and draws one run of each.
 
+demo_fft.py spare --mpi openmpi      on two machines with a core to spare each, joined by a link on which the exchanges take about
+                                     as long as the computing; they are namespaces of this one
+demo_fft.py machines --mpi openmpi   the same with one core for the rank and its service process, and a link of 1 Gb/s
 demo_fft.py here --mpi openmpi       on this machine, with as many ranks as cores
-demo_fft.py machines --mpi openmpi   on two machines joined by a link of 1 Gb/s, which are namespaces of this one
 
 Writes fft-PLACE.json, the picture PLACE.png and the traces in it into the folder given by --out. All launches of both
 contenders are traced alike; the picture is of the turn whose ratio is the median. Exit code 77: there can be no such
@@ -27,11 +29,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/cluster"))
 import cluster  # noqa: E402
 import overlap  # noqa: E402
-from overlap_figures import link_bytes_per_second  # noqa: E402
 
 CONTENDERS = ("host", "longshore")
 MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
-RATE = "1gbit"
+RATE_MBIT = 1000  # where no core is spare
+TRIED_MBIT, TRIED_VARIABLES, TRIALS = 2000, 2, 3  # of the search for a link on which computing is about as long as the exchanges
+ALIKE = (0.8, 1.2)  # computing / exchanges that are about as long
+MBIT_MIN, MBIT_MAX, MBIT_STEP = 100, 20000, 100
 RANKS_MAX = 32  # on one machine; with more the blocks of a small transform are not worth sending
 SAMPLE_S = 0.005
 SKIPPED = 77
@@ -116,11 +120,23 @@ def one_transform(fft_trace, longshore_trace, samples, bytes_per_second, ranks_p
     return {"traceEvents": out, "otherData": {"clock": "CLOCK_MONOTONIC", "origin_ns": 0}}
 
 
-class Runner:
-    """Launches of the FFT in one place."""
+def rate_name(mbit):
+    return f"{mbit / 1000:g} Gb/s"
 
-    def __init__(self, options, ranks, nodes=None):
-        self.options, self.ranks, self.nodes = options, ranks, nodes
+
+def better_rate(mbit, computing, exchanges):
+    """The rate on which exchanges that take so long at `mbit` would take as long as the computing; `mbit` where they nearly do."""
+    if ALIKE[0] <= computing / exchanges <= ALIKE[1]:
+        return mbit
+    steps = round(mbit * exchanges / computing / MBIT_STEP)
+    return min(max(steps * MBIT_STEP, MBIT_MIN), MBIT_MAX)
+
+
+class Runner:
+    """Launches of the FFT in one place; mbit: of the link between machines."""
+
+    def __init__(self, options, ranks, nodes=None, mbit=None):
+        self.options, self.ranks, self.nodes, self.mbit, self.variables = options, ranks, nodes, mbit, options.variables
         self.build = Path(options.build).resolve()
 
     def words(self, contender, arguments, folder):
@@ -140,7 +156,7 @@ class Runner:
         options = self.options
         with tempfile.TemporaryDirectory(prefix="longshore-demo-") as name:
             folder = Path(name)
-            arguments = ["--size", options.size, "--variables", str(options.variables), "--check", "once",
+            arguments = ["--size", options.size, "--variables", str(self.variables), "--check", "once",
                          "--repeats", str(options.repeats), "--json", str(folder / "fft.json"),
                          "--trace", str(folder / "trace.json")]
 
@@ -166,10 +182,10 @@ class Runner:
         if stats and not any(row["offloaded"] for row in stats["collectives"].values()):
             raise RuntimeError(f"nothing was offloaded:\n{printed}")
         seconds = {name: fft["seconds"][name]["largest_of_ranks"]
-                   for name in ("transform", "compute_alone", "exchanges_alone")}
+                   for name in ("transform", "compute_alone", "exchanges_alone", "compute")}
         # Of its repeats the one of the median time is drawn.
         repeat = seconds["transform"].index(statistics.median_low(seconds["transform"]))
-        rate = link_bytes_per_second(RATE)
+        rate = 1e6 / 8 * self.mbit if self.mbit else None
         drawn = one_transform(trace, moved, wire.samples, rate, 1 if self.nodes else self.ranks, repeat)
         rows = wire_percent(wire.samples, rate, *window_of(trace, repeat)) if wire.samples else []
         length = sum(stop - start for start, stop, _ in rows)
@@ -177,6 +193,21 @@ class Runner:
         return {"seconds": {name: statistics.median(values) for name, values in seconds.items()},
                 "checksum": fft["checksum"], "drawn_s": seconds["transform"][repeat],
                 "wire_percent": used / length if length else None}, drawn
+
+    def find_rate(self):
+        """Holds the links to a rate at which the host's exchanges take about as long as its computing, by launches with few variables."""
+        self.variables = min(TRIED_VARIABLES, self.options.variables)
+        for _ in range(TRIALS):
+            seconds = self.launch("host")[0]["seconds"]
+            better = better_rate(self.mbit, seconds["compute_alone"], seconds["exchanges_alone"])
+            print(f"  a trial at {rate_name(self.mbit)}: computing takes {seconds['compute_alone'] / seconds['exchanges_alone']:.2f} times "
+                  "as long as the exchanges", flush=True)
+            if better == self.mbit:
+                break
+            self.mbit = better
+            self.nodes.set_rate(f"{better}mbit")
+        self.variables = self.options.variables
+        print(f"  so the link has {rate_name(self.mbit)}", flush=True)
 
     def turns(self):
         """Launches in turns; who begins changes. No turn begins after the time is up. Returns (turns, traces of each)."""
@@ -209,7 +240,7 @@ def draw(options, turn, traces, about):
         Path(files[-1]).write_text(json.dumps(traces[name]), encoding="utf-8")
         labels += ["--label", f"{label}: {1e3 * turn[name]['drawn_s']:.0f} ms"]
     command = [str(Path(options.build).resolve() / "bin/longshore"), "timeline", *files, *labels]
-    if options.place == "machines":
+    if options.place == "spare":
         print(flush=True)
         subprocess.run([*command, "--text", "--title", f"who did what when: {about}"], check=True)
     picture = out / f"{options.place}.png"
@@ -217,43 +248,60 @@ def draw(options, turn, traces, about):
     subprocess.run([*command, "--title", about, "-o", str(picture)], check=False)  # without matplotlib it says so
 
 
-def measure(options, ranks, nodes, own_cores):
-    turns, traces = Runner(options, ranks, nodes).turns()
+def measure(options, ranks, nodes=None, own_cores=False, mbit=None):
+    runner = Runner(options, ranks, nodes, mbit)
+    if options.place == "spare":
+        print(f"  {nodes.placement}, plain MPI bound alike", flush=True)
+        runner.find_rate()
+    turns, traces = runner.turns()
     cores = len(os.sched_getaffinity(0))
     ratios = [turn["longshore"]["seconds"]["transform"] / turn["host"]["seconds"]["transform"] for turn in turns]
     drawn = ratios.index(statistics.median_low(ratios))
-    where = "two machines, a rank each, link of 1 Gb/s" if nodes else f"{ranks} ranks on {cores} cores"
+    where = f"{ranks} ranks on {cores} cores"
+    if nodes:
+        spare = ", a core to spare each" if nodes.placement else ""
+        where = f"two machines, a rank each{spare}, link of {rate_name(runner.mbit)}"
     draw(options, turns[drawn], traces[drawn], f"3-D FFT, {options.size}^3, {options.variables} variables, there and back; "
          f"{where} (turn {drawn + 1} of {len(turns)})")
     return {"place": options.place, "mpi": MPI_NAMES[options.mpi], "size": options.size, "variables": options.variables,
-            "ranks": ranks, "cores": cores, "own_cores": own_cores, "turns": turns, "drawn": drawn}
+            "ranks": ranks, "cores": cores, "own_cores": own_cores, "turns": turns, "drawn": drawn,
+            "link": rate_name(runner.mbit) if nodes else None,
+            "placement": str(nodes.placement) if nodes and nodes.placement else None}
 
 
-def skipped(problem):
+def skipped(options, problem):
     reason = f"{' '.join(str(problem).split())}. {NEEDED}"
     print(f"  not shown: {reason}")
-    return {"skipped": reason}
+    return {"place": options.place, "skipped": reason}
+
+
+def measure_spare(options):
+    if len(os.sched_getaffinity(0)) < 2:
+        return skipped(options, "There is one core only")
+    try:
+        with cluster.Cluster(2, f"{TRIED_MBIT}mbit", offloads=True, spare_cores=1) as nodes:
+            return measure(options, 2, nodes, mbit=TRIED_MBIT)
+    except OSError as error:
+        return skipped(options, error)
 
 
 def measure_machines(options):
-    if problem := cluster.missing():
-        return skipped(problem)
     # Cores of their own where a control group can be made for them; else both machines share all.
     problem = ""
     for own_cores in (True, False) if cluster.CPUSETS.is_dir() and len(os.sched_getaffinity(0)) > 1 else (False,):
         try:
-            nodes = cluster.Cluster(2, RATE, offloads=True, own_cores=own_cores)
+            nodes = cluster.Cluster(2, f"{RATE_MBIT}mbit", offloads=True, own_cores=own_cores)
         except (RuntimeError, OSError) as error:
             problem = error
             continue
         with nodes:
-            return measure(options, 2, nodes, own_cores)
-    return skipped(problem)
+            return measure(options, 2, nodes, own_cores, RATE_MBIT)
+    return skipped(options, problem)
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("place", choices=("here", "machines"))
+    parser.add_argument("place", choices=("spare", "machines", "here"))
     parser.add_argument("--mpi", choices=MPI_NAMES, default="openmpi")
     parser.add_argument("--size", default="128", help="N of N^3 points (default: 128)")
     parser.add_argument("--variables", type=int, default=8)
@@ -272,9 +320,11 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         if options.place == "here":
-            result = measure(options, max(2, min(RANKS_MAX, len(os.sched_getaffinity(0)))), None, False)
+            result = measure(options, max(2, min(RANKS_MAX, len(os.sched_getaffinity(0)))))
+        elif problem := cluster.missing():
+            result = skipped(options, problem)
         else:
-            result = measure_machines(options)
+            result = measure_spare(options) if options.place == "spare" else measure_machines(options)
     except (RuntimeError, subprocess.CalledProcessError) as error:
         sys.exit(f"demo: {error}")
     except KeyboardInterrupt:

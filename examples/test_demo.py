@@ -66,6 +66,8 @@ class Verdict(unittest.TestCase):
     def test_turns_that_differ_by_more_than_the_gain(self):
         turns = [turn(1.0, longshore) for longshore in (0.96, 0.93, 0.85)]
         self.assertIn("UNCERTAIN: with Longshore the transform took 7 % less time", said(result(*turns)))
+        turns = [turn(1.0, longshore) for longshore in (0.89, 0.89, 0.67)]  # each of them is a gain
+        self.assertIn("GAIN: with Longshore the transform took 11 % less time (turns: -33 % to -11 %).", said(result(*turns)))
         turns = [turn(1.0, longshore) for longshore in (0.96, 0.93, 0.90)]
         self.assertIn("GAIN: with Longshore the transform took 7 % less time", said(result(*turns)))
 
@@ -93,10 +95,10 @@ class Verdict(unittest.TestCase):
     def test_cores_are_named_as_they_are(self):
         one = turn(1.0, 1.0)
         self.assertNotIn("Every core", said(result(one, cores=4)))
-        between = {"place": "machines", "own_cores": True}
+        between = {"place": "machines", "own_cores": True, "link": "1 Gb/s"}
         self.assertIn("one core, for its rank and its service process together", said(result(one, **between)))
         self.assertIn("4 cores, so that", said(result(one, **between, cores=8)))
-        self.assertIn("shared all cores", said(result(one, place="machines")))
+        self.assertIn("shared all cores", said(result(one, place="machines", link="1 Gb/s")))
 
     def test_unrest_is_said(self):
         noisy = turn(1.4, 1.2)
@@ -106,11 +108,34 @@ class Verdict(unittest.TestCase):
         self.assertNotIn("BEWARE", said(result(turn(1.4, 1.2))))
 
     def test_wire(self):
-        text = said(result(turn(1.4, 1.2, wire=(70.2, 85.1)), place="machines", own_cores=True))
+        text = said(result(turn(1.4, 1.2, wire=(70.2, 85.1)), place="machines", own_cores=True, link="1 Gb/s"))
         self.assertIn("The wire was in use 70 % of the time with Open MPI alone, 85 % with Longshore", text)
 
+    def test_share_of_the_possible_gain(self):
+        spare = {"place": "spare", "link": "1.6 Gb/s", "placement": "machines at 1/2 speed, each with a core to spare"}
+        text = said(result(turn(1.4, 1.1, computing=0.9), turn(1.4, 1.1, computing=0.9), **spare))
+        self.assertIn("FFT on two machines, a core to spare each, link of 1.6 Gb/s: GAIN", text)
+        self.assertIn("1000 ms instead of 1400: of that gain Longshore has 75 %.", text)
+        self.assertIn("These were machines at 1/2 speed, each with a core to spare; the MPI alone was bound alike.", text)
+        self.assertIn("Longshore has nothing.", said(result(turn(1.4, 1.5), **spare)))
+        self.assertIn("Nothing could be gained", said(result(turn(1.01, 1.01), **spare)))
+        computing = turn(1.4, 1.1)
+        computing["longshore"]["seconds"]["compute"] = 0.7
+        self.assertIn("Of its 1100 ms with Longshore the rank that computes longest computes 700 (alone: 500) and is in MPI 400.",
+                      said(result(computing, **spare)))
+
+    def test_a_rate_on_which_both_take_about_as_long(self):
+        self.assertEqual(demo_fft.better_rate(2000, 0.9, 1.0), 2000)
+        self.assertEqual(demo_fft.better_rate(2000, 0.7, 0.5), 1400)
+        self.assertEqual(demo_fft.better_rate(1000, 0.3, 1.0), 3300)
+        self.assertEqual(demo_fft.better_rate(2000, 100, 1.0), demo_fft.MBIT_MIN)
+        self.assertEqual(demo_fft.better_rate(2000, 0.01, 1.0), demo_fft.MBIT_MAX)
+        self.assertEqual([demo_fft.rate_name(mbit) for mbit in (1000, 1600)], ["1 Gb/s", "1.6 Gb/s"])
+
     def test_what_cannot_be_shown(self):
-        text = said(result(turn(1.0, 0.9)), {"skipped": "ip is missing. It takes root"})
+        skipped = {"place": "spare", "skipped": "ip is missing. It takes root"}
+        text = said(result(turn(1.0, 0.9)), skipped, skipped | {"place": "machines"})
+        self.assertEqual(text.count("NOT SHOWN"), 1)
         self.assertIn("FFT on two machines: NOT SHOWN. ip is missing. It takes root.", text)
 
     def test_hpcc_and_width(self):
@@ -122,6 +147,7 @@ class Verdict(unittest.TestCase):
         text = "\n".join(report.fft_lines(result(turn(1.4, 1.2), turn(1.6, 1.2))))
         self.assertRegex(text, r"transform, there and back +1500 +1200 +0\.80")
         self.assertRegex(text, r"hidden, of the shorter of both +0 % +60 %")
+        self.assertRegex(text, r"share of the possible gain +60 %")
 
 
 def call(rank, kind, ts, dur, repeat):

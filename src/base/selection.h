@@ -26,7 +26,6 @@ inline constexpr size_t kSelectedCount =
 
 // Who carries a call: the MPI itself, or Longshore in one of its ways.
 enum class Carrier : uint8_t { kMpi, kDirect, kStaged, kStagedHierarchical };
-inline constexpr size_t kCarrierCount = 4;
 
 const char* selected_name(Selected collective);  // "alltoall"
 // Whether a rank gives the same block to all: the collective then has two staged ways.

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/library_folders.h"
 #include "base/little_endian.h"
 #include "fabric/tcp/addresses.h"
 
@@ -23,11 +24,12 @@ const char* build_name() {
 
 std::string find_network(NetworkKind kind, const std::string& directory) {
     if (const char* file = getenv("LONGSHORE_INTERNAL_NETWORK"); file != nullptr && *file != 0) return file;
-    for (const char* folder : {"../lib/", ""}) {
-        std::string file = directory + folder + file_of(kind);
+    for (const char* folder : kLibraryFolders) {
+        std::string file = directory + "../" + folder + "/" + file_of(kind);
         if (access(file.c_str(), R_OK) == 0) return file;
     }
-    return "";
+    const std::string beside = directory + file_of(kind);
+    return access(beside.c_str(), R_OK) == 0 ? beside : "";
 }
 
 const NetworkPart* load_network(const std::string& file, std::string* error) {

@@ -1,9 +1,9 @@
 // What this process is to its job: chosen once, when the context is made (choose_role), and asked for
 // whatever roles do differently. There are three:
-//   local_role      a rank on a node: it has its buffers, and moves blocks beside the node's service
-//   processes far_role        a rank whose operations a DPU carries: it asks its stand-in there for
-//   everything stand_in_role   the stand-in of such a rank: a rank on the DPU's node that has not the rank's
-//   memory
+// - local_role: a rank on a node. It has its buffers, and moves blocks beside the node's service processes.
+// - far_role: a rank whose operations a DPU carries. It asks its stand-in there for everything.
+// - stand_in_role: the stand-in of such a rank, a rank on the DPU's node that has not the rank's memory.
+//
 // What the first and the last have in common, an engine in the node's shared memory, is in node_role.
 // The functions are those of host.h that have the same names there; host.cc calls them, and but for leave_job
 // never in a forked child.

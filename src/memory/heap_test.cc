@@ -3,65 +3,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <map>
-#include <new>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/prng.h"
 #include "memory/adopt.h"
-
-namespace {
-
-// What a forked child does before the heap's own handler copies for it, because this is registered first.
-struct Child {
-    std::atomic<bool> is_held = false, may_go = false, ends = false;
-};
-Child* const child_first =
-    new (mmap(nullptr, sizeof(Child), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Child;
-void before_it_copies() {
-    if (child_first->ends) _exit(3);
-    while (child_first->is_held && !child_first->may_go) sched_yield();
-}
-const int is_first = pthread_atfork(nullptr, nullptr, before_it_copies);
-
-std::atomic<int> looks = -1;  // from 0 on: pauses that the heap has asked for, none of which is made
-bool has_segments = true;
-
-}  // namespace
-
-extern "C" int usleep(useconds_t us) {
-    if (looks.load() >= 0) {
-        looks.fetch_add(1);
-        return 0;
-    }
-    const timespec pause{us / 1'000'000, static_cast<long>(us % 1'000'000) * 1000};
-    return nanosleep(&pause, nullptr);
-}
-extern "C" int shmget(key_t key, size_t bytes, int flags) noexcept {
-    if (!has_segments) {
-        errno = ENOSPC;
-        return -1;
-    }
-    return static_cast<int>(syscall(SYS_shmget, key, bytes, flags));
-}
 
 namespace {
 
@@ -553,81 +511,6 @@ TEST_F(Heap, AChildThatDiesWhileItCopiesHoldsNobodyUp) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFSIGNALED(status));
     killer.join();
-    longshore_heap_release(block);
-}
-
-// As long as it lives, no descriptor can be had.
-class NoDescriptors {
-  public:
-    NoDescriptors() {
-        getrlimit(RLIMIT_NOFILE, &before_);
-        const int lowest_free = dup(STDERR_FILENO);
-        close(lowest_free);
-        const rlimit none{static_cast<rlim_t>(lowest_free), before_.rlim_max};
-        setrlimit(RLIMIT_NOFILE, &none);
-        EXPECT_EQ(dup(STDERR_FILENO), -1) << "or it tests nothing";
-    }
-    ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-
-  private:
-    rlimit before_{};
-};
-
-// What was said meanwhile on stderr. The child begins to copy when fork has looked 20,000 times, or returned.
-std::string fork_with_a_slow_child(char* block) {
-    testing::internal::CaptureStderr();
-    child_first->may_go = false;
-    child_first->is_held = true;
-    fill(block, 5 * kMiB, 31);
-    std::atomic<bool> has_returned = false;
-    looks = 0;
-    std::thread other([&] {
-        while (looks.load() < 20'000 && !has_returned) sched_yield();
-        child_first->may_go = true;
-    });
-    pid_t child = -1;
-    {
-        const NoDescriptors none;
-        child = fork();
-        if (child == 0) _exit(is_filled(block, 5 * kMiB, 31) ? 0 : 1);
-    }
-    EXPECT_GE(looks.load(), 20'000) << "fork returned before its child had a copy";
-    fill(block, 5 * kMiB, 32);
-    has_returned = true;
-    other.join();
-    looks = -1;
-    child_first->is_held = false;
-    int status = 1;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0) << "the child's copy has what its parent wrote later";
-    return testing::internal::GetCapturedStderr();
-}
-
-TEST_F(Heap, AForkWithoutDescriptorsWaitsForASlowChild) {
-    char* block = allocate(5 * kMiB);
-    EXPECT_EQ(fork_with_a_slow_child(block), "");
-    has_segments = false;
-    const std::string said = fork_with_a_slow_child(block);
-    has_segments = true;
-    EXPECT_EQ(said.find("longshore: a fork waits until the child has a copy"), 0u) << said;
-    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
-    longshore_heap_release(block);
-}
-
-TEST_F(Heap, AForkWithoutDescriptorsEndsWithItsChild) {
-    char* block = allocate(5 * kMiB);
-    fill(block, 5 * kMiB, 33);
-    child_first->ends = true;
-    pid_t child = -1;
-    {
-        const NoDescriptors none;
-        child = fork();
-    }
-    child_first->ends = false;
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(WEXITSTATUS(status), 3);
-    EXPECT_TRUE(is_filled(block, 5 * kMiB, 33));
     longshore_heap_release(block);
 }
 

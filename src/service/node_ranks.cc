@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace longshore {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr uint64_t kNamelessLimitNs = 2'000'000'000;  // a connection that does not say who it is
 constexpr size_t kConnectionsMax = 4096;
 constexpr uint32_t kGroupMembersMax = 1u << 20;
+constexpr size_t kUntoldMax = 16;  // lines that wait for local rank 0
 
 }  // namespace
 
@@ -72,8 +74,10 @@ void NodeRanks::tell_leader(const char* text) {
     report.header = {kControlMagic, ControlKind::kProblem};
     snprintf(report.text, sizeof report.text, "%s", text);
     for (const auto& [number, client] : clients_) {
-        if (client->local_rank == 0) send_packet(client->socket, &report, sizeof report);
+        if (client->local_rank == 0)
+            return static_cast<void>(send_packet(client->socket, &report, sizeof report));
     }
+    if (!leader_came_ && untold_.size() < kUntoldMax) untold_.push_back(report.text);
 }
 
 std::vector<pid_t> NodeRanks::processes() const {
@@ -109,7 +113,12 @@ bool NodeRanks::attach(Client& client, const AttachRequest& request) {
     std::erase(nameless_, client.number);
     ++attached_ever_, ++attached_now_;
     if (attached_ever_ == p_.rank_count) events_.all_attached();
-    return reply(client, &answer, sizeof answer, given_.descriptors);
+    if (!reply(client, &answer, sizeof answer, given_.descriptors)) return false;
+    if (client.local_rank == 0) {
+        leader_came_ = true;
+        for (const std::string& text : std::exchange(untold_, {})) tell_leader(text.c_str());
+    }
+    return true;
 }
 
 bool NodeRanks::join_group(Client& client, const GroupJoinPiece& piece, size_t bytes) {

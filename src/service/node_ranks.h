@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "fabric/address_book.h"
@@ -50,6 +51,7 @@ class NodeRanks {
     uint32_t attached_ever() const { return attached_ever_; }
     uint32_t attached_now() const { return attached_now_; }
     std::vector<pid_t> processes() const;  // by local rank; 0: it is not there
+    // A line for the user goes to local rank 0, when that has attached if it has not yet.
     void tell_leader(const char* text);
 
   private:
@@ -77,6 +79,8 @@ class NodeRanks {
     Fd epoll_;
     std::map<uint64_t, std::unique_ptr<Client>> clients_;  // by number; their events have it
     std::vector<uint64_t> nameless_;
+    bool leader_came_ = false;         // local rank 0 has attached, and may have gone since
+    std::vector<std::string> untold_;  // lines for it from before
     uint64_t numbers_ = 0;
     uint32_t attached_ever_ = 0, attached_now_ = 0;
     alignas(8) std::byte buffer_[kControlBytesMax];

@@ -45,26 +45,15 @@ class Control {
         }
         return true;
     }
-    void wait_for_end() {
-        size_t bytes = 0;
-        while (receive_next(buffer_, &bytes, nullptr)) {
-        }
-    }
-    // By which the network reaches this process, or why not; and why it can make no aliases.
-    void report_worker(std::span<const std::byte> address, const std::string& error,
-                       const std::string& no_alias) {
+    // By which the network reaches this process, and why it can make no aliases.
+    void report_worker(std::span<const std::byte> address, const std::string& no_alias) {
         WorkerReport report;
-        report.ok = error.empty() && address.size() <= kAddressBytesMax;
-        report.bytes = report.ok ? static_cast<uint32_t>(address.size()) : 0;
+        report.bytes = static_cast<uint32_t>(address.size());
         report.aliases = no_alias.empty();
-        (report.ok ? no_alias
-         : error.empty()
-             ? "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)"
-             : error)
-            .copy(report.reason, sizeof report.reason - 1);
-        std::vector<std::byte> packet(sizeof report + report.bytes);
+        no_alias.copy(report.reason, sizeof report.reason - 1);
+        std::vector<std::byte> packet(sizeof report + address.size());
         memcpy(packet.data(), &report, sizeof report);
-        if (report.ok) memcpy(packet.data() + sizeof report, address.data(), address.size());
+        memcpy(packet.data() + sizeof report, address.data(), address.size());
         send_packet(socket_, packet.data(), packet.size());
     }
     // What there is to take now. False: the supervisor has gone.
@@ -76,15 +65,21 @@ class Control {
             *placed |= hear_place(bytes, place);
         }
     }
-    void report(const std::string& text) {
-        ProblemReport report;
-        report.header = {kControlMagic, ControlKind::kProblem};
-        text.copy(report.text, sizeof report.text - 1);
-        send_packet(socket_, &report, sizeof report);
+    void report(const std::string& text) { tell(ControlKind::kProblem, text); }
+    // Returns the exit status of this process, which ends because of `why`.
+    int cannot_start(const std::string& why) {
+        tell(ControlKind::kCannotStart, why);
+        return 1;
     }
     int fd() const { return socket_.get(); }
 
   private:
+    void tell(ControlKind kind, const std::string& text) {
+        ProblemReport report;
+        report.header = {kControlMagic, kind};
+        text.copy(report.text, sizeof report.text - 1);
+        send_packet(socket_, &report, sizeof report);
+    }
     bool receive_next(std::byte* buffer, size_t* bytes, std::vector<Fd>* descriptors) {
         for (;;) {
             const Io io = receive_packet(socket_, buffer, sizeof buffer_, bytes, descriptors);
@@ -108,6 +103,10 @@ class Control {
     Fd socket_;
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
+
+std::string with_reason(const char* what) {
+    return std::string(what) + ": " + strerror(errno);
+}
 
 std::string no_staging(const ServiceLimits& limits) {
     const uint64_t bytes = uint64_t{limits.staging_slots} * limits.staging_slot_bytes;
@@ -150,7 +149,6 @@ std::unique_ptr<Fabric> make_fabric(const StartService& start, const NodeMemory&
                                     const ServiceLimits& limits, const std::vector<NodeAddress>& nodes,
                                     const AddressBook& book, Network* network,
                                     std::unique_ptr<ShmFabric> local, std::string* error) {
-    if (!local) return nullptr;
     if (network == nullptr) {
         DescribedOptions described;
         described.memory = memory;
@@ -180,7 +178,8 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     const ServiceId self{start.service};
     const uint32_t services = start.parameters.service_count;
     const size_t shares = start.port != 0;
-    if (descriptors.size() != 2 + size_t{services} + shares || start.service >= services) return 1;
+    if (descriptors.size() != 2 + size_t{services} + shares || start.service >= services)
+        return control.cannot_start("the supervisor's first message is not what it has to be");
     PortShare share;
     if (shares != 0) share = {std::move(descriptors.back()), start.port};
     // The life lock goes with the first close of any descriptor of this file: it stays open to the end.
@@ -188,9 +187,12 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     const Mapping memory_mapping = Mapping::shared(memory_file, start.memory_bytes);
     const Mapping sight = Mapping::shared(descriptors[1].get(), start.sight_bytes);
     NodeMemory memory;
-    if (!memory_mapping || !sight || !NodeMemory::open(memory_mapping.data(), start.memory_bytes, &memory))
-        return 1;
-    if (!take_life_lock(memory_file, self, start.incarnation)) return 1;
+    if (!memory_mapping || !sight)
+        return control.cannot_start(with_reason("the node's memory cannot be mapped"));
+    if (!NodeMemory::open(memory_mapping.data(), start.memory_bytes, &memory))
+        return control.cannot_start("the node's memory is not that of this version");
+    if (!take_life_lock(memory_file, self, start.incarnation))
+        return control.cannot_start(with_reason("its lock in the node's memory cannot be had"));
     ServiceSlot& slot = memory.service(self);
     slot.sleeping.store(0);
     slot.pid.store(static_cast<uint32_t>(getpid()));
@@ -204,12 +206,11 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
             no_alias = try_alias(start.parameters.probe.get(), start.parameters.limit_s);
         network = open_own_network(start.parameters.network_settings, start.parameters.host_agents != 0,
                                    std::move(share), &error);
-        control.report_worker(network ? network->address() : std::span<const std::byte>{}, error, no_alias);
-        if (!network) {
-            // What is told is lost if this end closes first, with something unread.
-            control.wait_for_end();
-            return 1;
-        }
+        if (!network) return control.cannot_start(error);
+        if (network->address().size() > kAddressBytesMax)
+            return control.cannot_start(
+                "the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)");
+        control.report_worker(network->address(), no_alias);
     }
     AddressBook book({start.parameters.node_count, start.parameters.service_count,
                       start.parameters.network != 0, start.parameters.host_agents != 0});
@@ -231,7 +232,8 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
     options.staging_only = limits.staging_only;
     std::string error;
     std::unique_ptr<ShmFabric> local = ShmFabric::create(std::move(options), &error);
-    if (local && !local->has_staging()) {
+    if (!local) return control.cannot_start(error);
+    if (!local->has_staging()) {
         // Emulated nodes share a machine: one of their service processes says it for all.
         if (limits.staging_slots != 0 && start.parameters.node == 0 && start.service == 0 &&
             start.incarnation == 1)
@@ -240,13 +242,12 @@ int serve(Control& control, const StartService& start, std::vector<Fd> descripto
         limits.staging_only = false;
     }
     const Mapping block = Mapping::anonymous(ServiceEngine::bytes_needed(memory.limits(), limits));
-    const bool watched = local && local->watch(control.fd());
+    if (!block) return control.cannot_start(with_reason("no memory for what it keeps of operations"));
+    if (!local->watch(control.fd()))
+        return control.cannot_start(with_reason("its supervisor cannot be waited for"));
     const std::unique_ptr<Fabric> fabric =
         make_fabric(start, memory, limits, nodes, book, network.get(), std::move(local), &error);
-    if (!fabric || !block || !watched) {
-        control.report("a service process could not start: " + (error.empty() ? strerror(errno) : error));
-        return 1;
-    }
+    if (!fabric) return control.cannot_start(error);
     limits.sends_along = fabric->sends_along();
     WakeSet wake;
     ServiceEngine engine(block.data(), memory, self, start.incarnation, limits, &wake);
@@ -283,7 +284,8 @@ int run_service_process() {
     Control control(kServiceControlFd);
     StartService start;
     std::vector<Fd> descriptors;
-    if (!control.wait_for_start(&start, &descriptors)) return 1;
+    if (!control.wait_for_start(&start, &descriptors))
+        return control.cannot_start(with_reason("the supervisor's first message cannot be read"));
     // It may have died before the signal was asked for.
     if (getppid() != static_cast<pid_t>(start.supervisor_pid)) return 1;
     return serve(control, start, std::move(descriptors));

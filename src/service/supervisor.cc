@@ -37,7 +37,8 @@ struct Service {
     pid_t pid = 0;
     uint16_t incarnation = 0;
     Fd control;
-    PacketQueue queue;  // it reads when it has started
+    PacketQueue queue;   // it reads when it has started
+    std::string reason;  // why it cannot start, if it has said so
 
     void tell(const void* bytes, size_t count) {
         queue.push({static_cast<const std::byte*>(bytes), count});
@@ -65,6 +66,8 @@ class Supervisor {
     bool make_entry(ServiceReady* ready);
     void tell_services();
     void turn_service(Service& service);
+    void hear_problem(Service& service, size_t bytes);
+    void tell_end(uint16_t s, int status, bool again);
     void turn_port();
     void place_all();
     void open_to_tasks();
@@ -93,6 +96,7 @@ class Supervisor {
     std::unique_ptr<tasks::TaskPools> tasks_;
     CpuMask cpus_of_tasks_;
     uint32_t restarts_ = 0;
+    std::string told_reason_;  // of those for which service processes could not start, the last that was told
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
 
@@ -251,15 +255,16 @@ bool Supervisor::hear_workers(ServiceReady* ready) {
             pollfd told{service.control.get(), POLLIN, 0};
             poll(&told, 1, 100);
         }
+        if (io == Io::kOk) hear_problem(service, bytes);
         if (io == Io::kOk && bytes >= sizeof report) memcpy(&report, buffer_, sizeof report);
-        report.reason[sizeof report.reason - 1] = 0;
-        if (!report.ok || bytes != sizeof report + report.bytes) {
+        if (io != Io::kOk || bytes != sizeof report + report.bytes) {
             snprintf(ready->reason, sizeof ready->reason, "%s",
-                     report.reason[0] != 0 ? report.reason
-                     : io == Io::kAgain    ? "a service process did not reach the network in time"
-                                           : "a service process ended before it had reached the network");
+                     !service.reason.empty() ? service.reason.c_str()
+                     : io == Io::kAgain      ? "a service process did not reach the network in time"
+                                             : "a service process ended before it had reached the network");
             return false;
         }
+        report.reason[sizeof report.reason - 1] = 0;
         entry_.services.emplace_back(buffer_ + sizeof report, buffer_ + sizeof report + report.bytes);
         if (!aliases || report.aliases != 0) continue;
         aliases = false;
@@ -288,11 +293,16 @@ bool Supervisor::start_service(uint16_t s) {
         sigprocmask(SIG_SETMASK, &none, nullptr);
         if (dup2(theirs.get(), kServiceControlFd) < 0) _exit(127);
         execve(path.c_str(), arguments, environ);
+        ProblemReport report;
+        report.header = {kControlMagic, ControlKind::kCannotStart};
+        snprintf(report.text, sizeof report.text, "%s cannot be run: %s", path.c_str(), strerror(errno));
+        send_packet(theirs, &report, sizeof report);
         _exit(127);
     }
     Service& service = services_[s];
     service.pid = pid;
     ++service.incarnation;
+    service.reason.clear();
     service.control = std::move(ours);
     groups_->service_started(ServiceId{s});
     StartService start;
@@ -347,19 +357,16 @@ void Supervisor::reap_services() {
         for (uint16_t s = 0; s < services_.size(); ++s) {
             if (services_[s].pid != pid) continue;
             services_[s].pid = 0;
+            turn_service(services_[s]);  // its last words
             services_[s].control.reset();
             groups_->service_ended(ServiceId{s});
             memory_.service(ServiceId{s}).pid.store(0);
             const bool again = restarts_ < p_.restarts_max && services_[s].incarnation < kIncarnationMax;
-            char text[kReasonBytes];
-            snprintf(text, sizeof text, "service process %u of node %u was lost (%s %d); %s", s, p_.node,
-                     WIFSIGNALED(status) ? "signal" : "exit status",
-                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-                     again ? "it is started again" : "it is not started again");
-            tell_leader(text);
+            tell_end(s, status, again);
             if (!again) continue;
             ++restarts_;
             if (start_service(s) || services_[s].pid > 0) continue;
+            char text[kReasonBytes];
             snprintf(text, sizeof text, "service process %u of node %u cannot be started again: %s", s,
                      p_.node, strerror(errno));
             tell_leader(text);
@@ -367,18 +374,46 @@ void Supervisor::reap_services() {
     }
 }
 
+// Why one that could not start could not is told once, not with each attempt; nor is it told of attempts for
+// the same reason.
+void Supervisor::tell_end(uint16_t s, int status, bool again) {
+    const std::string& reason = services_[s].reason;
+    char text[kReasonBytes];
+    if (reason.empty()) {
+        snprintf(text, sizeof text, "service process %u of node %u was lost (%s %d); %s", s, p_.node,
+                 WIFSIGNALED(status) ? "signal" : "exit status",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+                 again ? "it is started again" : "it is not started again");
+    } else if (reason != told_reason_) {
+        // A long reason is cut: it comes last.
+        snprintf(text, sizeof text, "service process %u of node %u could not start (%s): %s", s, p_.node,
+                 again ? "it is tried again" : "it is not tried again", reason.c_str());
+        told_reason_ = reason;
+    } else if (!again) {
+        snprintf(text, sizeof text, "service process %u of node %u could not start; it is not tried again", s,
+                 p_.node);
+    } else {
+        return;
+    }
+    tell_leader(text);
+}
+
 void Supervisor::turn_service(Service& service) {
     service.queue.flush(service.control);
     size_t bytes = 0;
     while (service.control &&
-           receive_packet(service.control, buffer_, sizeof buffer_, &bytes, nullptr) == Io::kOk) {
-        ProblemReport report;
-        if (bytes != sizeof report) continue;
-        memcpy(&report, buffer_, sizeof report);
-        if (report.header.kind != ControlKind::kProblem) continue;
-        report.text[sizeof report.text - 1] = 0;
-        tell_leader(report.text);
-    }
+           receive_packet(service.control, buffer_, sizeof buffer_, &bytes, nullptr) == Io::kOk)
+        hear_problem(service, bytes);
+}
+
+// A packet in buffer_, which may be another: a line for the user, or why the service process ends.
+void Supervisor::hear_problem(Service& service, size_t bytes) {
+    ProblemReport report;
+    if (bytes != sizeof report) return;
+    memcpy(&report, buffer_, sizeof report);
+    report.text[sizeof report.text - 1] = 0;
+    if (report.header.kind == ControlKind::kProblem) tell_leader(report.text);
+    if (report.header.kind == ControlKind::kCannotStart) service.reason = report.text;
 }
 
 void Supervisor::turn_port() {

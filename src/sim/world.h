@@ -38,8 +38,6 @@ class World {
 
     // Rings arrive some time after the engine asked for them.
     void ring(NodeId node, const WakeSet& wake);
-    RankActor& rank_at(NodeId node, LocalRank local) { return *ranks_[rank_index_[node.value][local.value]]; }
-    uint32_t service_index(ServiceAddress a) const { return fabric.index(a); }
     bool service_gone(NodeId node) const { return gone_on_node_[node.value]; }
     bool node_lost() const { return node_lost_; }
     // Whether some rank of this group is on a node that is gone.

@@ -16,12 +16,11 @@ namespace longshore::tasks {
 namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-constexpr uint64_t kSpinNs = 20'000;     // before the first sleep
-constexpr uint64_t kProgressNs = 5'000;  // of other communication, while spinning
-constexpr uint64_t kSleepNs = 100'000;   // after which other communication makes progress
+constexpr uint64_t kSpinNs = 20'000;    // before the first sleep
+constexpr uint64_t kSleepNs = 100'000;  // after which other communication makes progress
 constexpr uint32_t kSpinsPerClock = 16;
 constexpr uint32_t kLooksPerCheck = 256;  // of the supervisor: a look is some 20 ns, or 100 us asleep
-constexpr size_t kFreedTasksKept = 1024;  // so long a task that is used twice is found out
+constexpr size_t kFreedTasksKept = 64;    // so long a task that is used twice is found out
 
 }  // namespace
 
@@ -217,8 +216,8 @@ void Client::collect(Share& share) {
         RankTask& task = *share.open[share.collected % kPlaces];
         const Outcome& outcome = queue.place(share.collected).outcome;
         task.result = outcome.result;
-        memcpy(task.text, outcome.text, sizeof task.text);
-        task.text[sizeof task.text - 1] = 0;
+        if (task.result != 0) memcpy(task.text, outcome.text, sizeof task.text);
+        task.text[task.result != 0 ? sizeof task.text - 1 : 0] = 0;
         task.is_over = true;
     }
     for (; closed && share.collected < share.submitted; ++share.collected) {
@@ -236,26 +235,23 @@ bool Client::test(RankTask& task) {
 }
 
 void Client::wait(RankTask& task) {
-    for (uint32_t i = 0; i < 4 * kSpinsPerClock; ++i) {
-        if (test(task)) return;
-        if (options_.may_spin) cpu_relax();
-    }
+    if (test(task)) return;
     Queue& queue = *shares_[task.share]->queue;
     const uint64_t begin = now_ns();
-    uint64_t now = begin, progress_ns = 0, reported_ns = begin;
-    while (!test(task)) {
-        if (options_.may_spin && now - begin < kSpinNs) {
-            for (uint32_t i = 0; i < kSpinsPerClock; ++i) cpu_relax();
-            now = now_ns();
-            if (now - progress_ns < kProgressNs) continue;
-        } else {
-            const uint32_t seen = queue.events.load(std::memory_order_seq_cst);
+    uint64_t now = begin, reported_ns = begin;
+    while (options_.may_spin && now - begin < kSpinNs) {
+        for (uint32_t i = 0; i < kSpinsPerClock; ++i) {
             if (test(task)) return;
-            wait_for_process(queue, seen, kSleepNs);
-            now = now_ns();
+            cpu_relax();
         }
+        now = now_ns();
+    }
+    while (!test(task)) {
+        const uint32_t seen = queue.events.load(std::memory_order_seq_cst);
+        if (test(task)) return;
+        wait_for_process(queue, seen, kSleepNs);
         options_.progress();
-        progress_ns = now;
+        now = now_ns();
         if (options_.report_s == 0 || now - reported_ns < options_.report_s * kSecondNs) continue;
         report(task, now - begin);
         reported_ns = now;

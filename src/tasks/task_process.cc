@@ -20,7 +20,7 @@
 namespace longshore::tasks {
 namespace {
 
-constexpr uint64_t kLookNs = 20'000;  // how often a process that does not sleep looks at its socket
+constexpr uint64_t kLookNs = 500'000;  // how often a process that does not sleep looks at its socket
 
 // A rank that has opened the pool.
 struct Rank {
@@ -205,7 +205,8 @@ void TaskProcess::run_next(Rank& rank) {
     queue.started.store(++rank.next, std::memory_order_release);
     std::string error;
     place.outcome.result = run_task(rank, &error);
-    snprintf(place.outcome.text, sizeof place.outcome.text, "%s", error.c_str());
+    place.outcome.text[0] = 0;
+    if (!error.empty()) snprintf(place.outcome.text, sizeof place.outcome.text, "%s", error.c_str());
     queue.finished.store(rank.next, std::memory_order_release);
     tell_rank(queue);
 }

@@ -85,10 +85,12 @@ int main(int argc, char** argv) {
     add_run(app, &words, &exit_code);
     add_doctor(app, &exit_code);
     add_config(app, &exit_code);
+    add_completion(app, &exit_code);
     add_status(app, &exit_code);
     add_bench(app, &words, &exit_code);
     add_tune(app, &exit_code);
     add_dpu_bench(app, &exit_code);
+    add_simulate(app, &exit_code);
     add_timeline(app, &exit_code);
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     if (!arguments.empty() && (arguments[0] == "run" || arguments[0] == "bench")) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/library_folders.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -31,6 +32,18 @@ std::string root_folder() {
     std::error_code error;
     const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);
     return executable.parent_path().parent_path().string();
+}
+
+std::string library_folder() {
+    const std::string root = root_folder() + "/";
+    for (const char* folder : kLibraryFolders)
+        if (is_file(root + folder + "/liblongshore.so")) return root + folder;
+    return root + "lib";
+}
+
+std::string missing_part_advice() {
+    return is_file(root_folder() + "/CMakeCache.txt") ? "build it with 'make build'"
+                                                      : "install Longshore again, all of it";
 }
 
 bool is_file(const std::string& path) {

@@ -11,6 +11,12 @@ namespace longshore::tools {
 // works.
 std::string root_folder();
 
+// The folder of that tree with the preloaded library and its parts.
+std::string library_folder();
+
+// What to do where a part is missing: "build it with 'make build'", or in an installation to install it again.
+std::string missing_part_advice();
+
 bool is_file(const std::string& path);
 
 // The program as execvp would find it, or "" if it is not there.

@@ -22,12 +22,14 @@ std::string script_path(const std::string& name) {
 
 int can_draw(const std::string& subcommand, const std::string& script) {
     if (!is_file(script)) {
-        fmt::print(stderr, "longshore {}: {} is not there; build it with 'make build'\n", subcommand, script);
+        fmt::print(stderr, "longshore {}: {} is not there; {}\n", subcommand, script, missing_part_advice());
         return kNotReady;
     }
     if (capture({find_python(), "-c", "import matplotlib"}).exit_code == 0) return kOk;
-    fmt::print(stderr, "longshore {}: pictures need matplotlib: 'make venv' installs it beside the build\n",
-               subcommand);
+    fmt::print(
+        stderr,
+        "longshore {}: pictures need matplotlib; install it for python3 ('make venv': beside a build)\n",
+        subcommand);
     return kNotReady;
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "tools/paths.h"
+#include "tools/pictures.h"
 #include "tools/run/launch.h"
 #include "tools/tools.h"
 
@@ -25,14 +26,13 @@ int timeline(const TimelineOptions& options) {
             trace);
         return kFailed;
     }
-    const std::string script = root_folder() + "/share/longshore/timeline.py";
+    const std::string script = script_path("timeline.py");
     if (!is_file(script)) {
-        fmt::print(stderr, "longshore timeline: {} is not there; build it with 'make build'\n", script);
+        fmt::print(stderr, "longshore timeline: {} is not there; {}\n", script, missing_part_advice());
         return kNotReady;
     }
     // The virtual environment has matplotlib; the text form does without.
-    const std::string python = root_folder() + "/venv/bin/python";
-    std::vector<std::string> command = {find_program(python).empty() ? "python3" : python, script};
+    std::vector<std::string> command = {find_python(), script};
     command.insert(command.end(), options.traces.begin(), options.traces.end());
     if (!options.picture.empty()) command.insert(command.end(), {"-o", options.picture});
     if (options.text) command.emplace_back("--text");
@@ -69,7 +69,7 @@ void add_timeline(CLI::App& app, int* exit_code) {
   longshore timeline trace.json --text
   longshore timeline alone.json offloaded.json --label alone --label offloaded -o both.png
 
-A picture needs matplotlib: 'make demo' installs it beside the build. The trace also opens in Perfetto.
+A picture needs matplotlib, for python3 or where 'make venv' puts it, beside a build. The trace also opens in Perfetto.
 Exit code: that of the script; 1 no such trace; 125 a part is missing.)");
     command->callback([=] { *exit_code = timeline(*options); });
 }

@@ -23,9 +23,11 @@ void add_bench(CLI::App& app, const Words* words, int* exit_code);
 
 void add_dpu_bench(CLI::App& app, int* exit_code);
 void add_doctor(CLI::App& app, int* exit_code);
+void add_completion(CLI::App& app, int* exit_code);
 void add_config(CLI::App& app, int* exit_code);
 void add_tune(CLI::App& app, int* exit_code);
 void add_timeline(CLI::App& app, int* exit_code);
+void add_simulate(CLI::App& app, int* exit_code);
 void add_status(CLI::App& app, int* exit_code);
 
 }  // namespace longshore::tools

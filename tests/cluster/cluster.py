@@ -10,6 +10,12 @@ which has no ranks, and reaches the others by an agent as it would by ssh.
     cluster.py --nodes 2 --rate 1gbit --count -- PROGRAM ARGUMENTS
     cluster.py --nodes 2 --shell                     a shell on node0
     cluster.py --nodes 2 --dpus -- PROGRAM ARGUMENTS
+    cluster.py --nodes 2 --spare-core --rate 1gbit --offloads -- PROGRAM ARGUMENTS
+
+With --spare-core each node has a core, or as many as it says, that no rank may use: service processes find it, and what comes
+from the network is received there, with and without Longshore. Where there are too few cores for that, all nodes share them
+in the same way: on two cores the ranks of two nodes are on the first and their service processes on the second, so that each
+is a machine at half speed with a core to spare. With --dpus those cores are the DPU's.
 
 With --dpus each node has a second machine, dpu0, dpu1, ..., on the same switch, in which `longshored listen` runs; the ranks
 are told of it (LONGSHORE_DPU). A node and its DPU share no more than two nodes do.
@@ -88,6 +94,28 @@ def cores_of(node, nodes, cores):
     """Those of one of so many nodes: an equal share, or with more nodes than cores one that neighbours have, too."""
     share = len(cores) // nodes
     return cores[node * share:(node + 1) * share] if share else [cores[node * len(cores) // nodes]]
+
+
+class Placement:
+    """Where the ranks of each of so many nodes run, and which cores no rank uses; `spare`: how many those are.
+
+    ranks, services: lists of cores, by node. sharers: how many nodes have the same cores; each is a machine at 1/sharers of
+    their speed, if all of them compute.
+    """
+
+    def __init__(self, nodes, cores, spare):
+        share = len(cores) // nodes
+        self.sharers = 1 if share > spare else nodes
+        if len(cores) <= spare:
+            raise RuntimeError(f"{spare} of {len(cores)} cores to spare leave none for ranks")
+        parts = [cores[i * share:(i + 1) * share] for i in range(nodes)] if self.sharers == 1 else [cores] * nodes
+        self.ranks, self.services = [part[:-spare] for part in parts], [part[-spare:] for part in parts]
+
+    def __str__(self):
+        speed = f"at 1/{self.sharers} speed" if self.sharers > 1 else "at full speed"
+        ranks, spare = len(self.ranks[0]), len(self.services[0])
+        return f"machines {speed}, each with {ranks} core{'s' * (ranks > 1)} for ranks and {spare if spare > 1 else 'a'} " \
+               f"core{'s' * (spare > 1)} to spare"
 
 
 class Machine:
@@ -198,11 +226,14 @@ class Cluster:
     compare with a delay of "0us" then.
     offloads: packets of up to 64 KB, which cost little time of a core; without them, of a wire's size, so that what is
     counted is what crosses: then two cores are busy with packets at 1 Gb/s in both directions. own_cores: no core is two
-    nodes', as on machines; with more nodes than cores nodes share one each, and none sees another; needs cgroup cpusets. dpus: each node has one, `dpus` in their order,
-    with a service that `dpu_config` configures.
+    nodes', as on machines; with more nodes than cores nodes share one each, and none sees another; needs cgroup cpusets.
+    spare_cores: so many cores of each node are for no rank, but for its service processes, or its DPU (see Placement); not
+    together with own_cores. dpus: each node has one, `dpus` in their order, with a service that `dpu_config` configures.
     """
 
-    def __init__(self, nodes, rate=None, delay=None, offloads=False, own_cores=False, dpus=False, dpu_config=DPU_CONFIG):
+    def __init__(self, nodes, rate=None, delay=None, offloads=False, own_cores=False, dpus=False, dpu_config=DPU_CONFIG,
+                 spare_cores=0):
+        self.placement = Placement(nodes, sorted(os.sched_getaffinity(0)), spare_cores) if spare_cores else None
         self.folder = Path(tempfile.mkdtemp(prefix="longshore-test-cluster-"))
         self.machines, self.nodes, self.dpus, self.groups, self.offloads, self.lines = [], [], [], [], offloads, []
         try:
@@ -222,6 +253,8 @@ class Cluster:
             self.nodes, self.head = self.machines[1:nodes + 1], self.machines[nodes + 1]
             if own_cores:
                 self._share_cores()
+            elif self.placement:
+                self._spare_cores(self.machines[nodes + 2:])
             for machine in self.machines[nodes + 2:]:
                 self.dpus.append(Listener(machine, self.folder, dpu_config))
             self.settings = {"LONGSHORE_DPU": self._write_map()} if dpus else {}
@@ -255,8 +288,7 @@ class Cluster:
             if not self.offloads and shutil.which("ethtool"):
                 machine.run("ethtool", "-K", device, *[word for name in OFFLOADS for word in (name, "off")])
             if rate:
-                machine.run("tc", "qdisc", "add", "dev", device, "root", "handle", "1:", "tbf", "rate", rate,
-                            "burst", BURST_OF_LARGE_PACKETS if self.offloads else BURST, "latency", "200ms")
+                machine.run("tc", "qdisc", "add", "dev", device, *self._holding(rate))
         if delay:
             parent = ["parent", "1:1"] if rate else ["root"]
             node.run("tc", "qdisc", "add", "dev", "net0", *parent, "netem", "delay", delay)
@@ -273,27 +305,59 @@ class Cluster:
         run(*self.switch.enter_network(), "ip", "link", "set", near, "txqueuelen", "10000", "netns", str(node.pid), "name", "net0")
 
     def _share_cores(self):
-        """By cpusets, not by affinity alone: service processes look for spare cores beyond what their ranks are bound to."""
         cores = sorted(os.sched_getaffinity(0))
-        if not CPUSETS.is_dir():
-            raise RuntimeError(f"nodes cannot have cores of their own: there is no {CPUSETS} (cgroup v1)")
         for i, node in enumerate(self.nodes):
             mine = cores_of(i, len(self.nodes), cores)
-            group = CPUSETS / f"{self.folder.name}-{node.name}"
-            group.mkdir()
-            self.groups.append(group)
-            (group / "cpuset.mems").write_text((CPUSETS / "cpuset.mems").read_text())
-            (group / "cpuset.cpus").write_text(",".join(map(str, mine)))
-            enter = self.folder / f"enter-{node.name}"
-            enter.write_text(f'#!/bin/sh\necho $$ >{group}/tasks && exec "$@"\n')
-            enter.chmod(0o755)
-            node.cores = [str(enter)]
-            # What comes in is received by these cores, in order. Left alone it is received by whichever core has sent it, and
-            # packets of one stream that two cores have sent overtake each other, which no wire lets them: TCP takes that for a
-            # loss, and calls of 1 MiB at 1 Gb/s took 1.4 times as long in every other launch.
-            mask = f"{sum(1 << core for core in mine):x}"
-            commas = ",".join(mask[max(0, i - 8):i] for i in reversed(range(len(mask), 0, -8)))
-            node.run("sh", "-c", f"echo {commas} >/sys/class/net/net0/queues/rx-0/rps_cpus || true")
+            node.cores = self._confine(node, mine)
+            self._receive_on(node, mine)
+
+    def _spare_cores(self, dpus):
+        """Ranks are bound to their cores, as a user binds them; their node has the others, too."""
+        plan = self.placement
+        for i, node in enumerate(self.nodes):
+            mine = plan.ranks[i] if dpus else plan.ranks[i] + plan.services[i]
+            bound = ["taskset", "-c", ",".join(map(str, plan.ranks[i]))]
+            # Without control groups all cores are everybody's, which is the same where the nodes share them.
+            needs_group = plan.sharers == 1 or dpus or CPUSETS.is_dir()
+            node.cores = [*(self._confine(node, mine) if needs_group else []), *bound]
+            self._receive_on(dpus[i] if dpus else node, plan.services[i])
+        for machine, cores in zip(dpus, plan.services):
+            machine.cores = self._confine(machine, cores)
+
+    def _confine(self, machine, cores):
+        """The words before what is to have these cores only, by a cpuset: an affinity does not bind service processes, which look
+        for spare cores beyond what their ranks are bound to."""
+        if not CPUSETS.is_dir():
+            raise RuntimeError(f"nodes cannot have cores of their own: there is no {CPUSETS} (cgroup v1)")
+        group = CPUSETS / f"{self.folder.name}-{machine.name}"
+        group.mkdir()
+        self.groups.append(group)
+        (group / "cpuset.mems").write_text((CPUSETS / "cpuset.mems").read_text())
+        (group / "cpuset.cpus").write_text(",".join(map(str, cores)))
+        enter = self.folder / f"enter-{machine.name}"
+        enter.write_text(f'#!/bin/sh\necho $$ >{group}/tasks && exec "$@"\n')
+        enter.chmod(0o755)
+        return [str(enter)]
+
+    @staticmethod
+    def _receive_on(machine, cores):
+        """What comes in is received by these cores, in order. Left alone it is received by whichever core has sent it, and
+        packets of one stream that two cores have sent overtake each other, which no wire lets them: TCP takes that for a
+        loss, and calls of 1 MiB at 1 Gb/s took 1.4 times as long in every other launch."""
+        mask = f"{sum(1 << core for core in cores):x}"
+        commas = ",".join(mask[max(0, i - 8):i] for i in reversed(range(len(mask), 0, -8)))
+        machine.run("sh", "-c", f"echo {commas} >/sys/class/net/net0/queues/rx-0/rps_cpus || true")
+
+    def set_rate(self, rate):
+        """Holds all links to another rate; they were held to one from the start."""
+        for node in self.nodes:
+            for machine, device in ((self.switch, f"port-{node.name}"), (node, "net0")):
+                machine.run("tc", "qdisc", "change", "dev", device, *self._holding(rate))
+
+    def _holding(self, rate):
+        """The words that hold a link to a rate, after tc qdisc add or change dev DEVICE."""
+        return ["root", "handle", "1:", "tbf", "rate", rate, "burst", BURST_OF_LARGE_PACKETS if self.offloads else BURST,
+                "latency", "200ms"]
 
     def _write_map(self):
         """Which DPU serves which node, as a setting."""
@@ -360,6 +424,8 @@ def main():
     parser.add_argument("--delay", help="of each link, as tc has it: 100us")
     parser.add_argument("--offloads", action="store_true", help="large packets: for times, not for counts of bytes")
     parser.add_argument("--own-cores", action="store_true", help="no core is two nodes'; with more nodes than cores: one for each")
+    parser.add_argument("--spare-core", type=int, nargs="?", const=1, default=0, metavar="N",
+                        help="a core of each node, or N, for service processes and for no rank; see above")
     parser.add_argument("--dpus", action="store_true", help="a DPU for each node")
     parser.add_argument("--count", action="store_true", help="afterwards: bytes on each link")
     parser.add_argument("--shell", action="store_true", help="a shell on node0 instead of mpirun")
@@ -367,10 +433,22 @@ def main():
     options = parser.parse_args()
     if not options.shell and not options.command:
         parser.error("nothing to run: give a program, or --shell")
+    if options.spare_core < 0 or options.spare_core and options.own_cores:
+        parser.error("--spare-core: a number of cores, and not together with --own-cores")
     if problem := missing():
         sys.exit(f"cluster: {problem}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with Cluster(options.nodes, options.rate, options.delay, options.offloads, options.own_cores, options.dpus) as cluster:
+    try:
+        run_in_cluster(options)
+    except RuntimeError as error:
+        sys.exit(f"cluster: {error}")
+
+
+def run_in_cluster(options):
+    with Cluster(options.nodes, options.rate, options.delay, options.offloads, options.own_cores, options.dpus,
+                 spare_cores=options.spare_core) as cluster:
+        if cluster.placement:
+            print(f"cluster: {cluster.placement}", file=sys.stderr)
         # By env: no mpirun hands on what it was not told to.
         set_all = ["env", *(f"{name}={value}" for name, value in cluster.settings.items())] if cluster.settings else []
         words = [*cluster.nodes[0].enter(), *set_all, os.environ.get("SHELL", "sh")] if options.shell else \

@@ -12,6 +12,7 @@ pages, and with Longshore take turns. What is measured (--what, docs/benchmarks.
     overlap.py --rate 1gbit                                    2 nodes x 1 rank, fft and cost, Open MPI
     overlap.py --rate 5gbit --delay 200us --mpi mpich --pairs 7 --json result.json
     overlap.py --also LONGSHORE_SERVICE_READS_MAX=32           a further contender with that setting
+    overlap.py --spare-core --mpi mpich --beside async,ranks   a core to spare, and what else could be done with it
     overlap.py --build build --build ../other/build            two builds
     overlap.py --report a.json b.json                          the tables of runs with the same options, together
 
@@ -40,6 +41,7 @@ import overlap_figures as figures  # noqa: E402
 
 KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
 HOST, KEPT, LONGSHORE = "host", "host, kept pages", "longshore"
+ASYNC, ALL_CORES = "host, progress thread", "host, ranks on all cores"
 SOURCES = Path(__file__).resolve().parents[2]
 OFFLOADED = re.compile(r"longshore: (\d+) of \d+ collective calls offloaded")
 LAUNCH_LIMIT_S, FINALIZE_LIMIT_S = 300, 15
@@ -47,16 +49,18 @@ WORK_TRIED = 10
 WORK_FACTOR_MAX = 200  # of examples/fft's computing; where it is not enough the cost cannot be told, and the table says so
 TCP_SECONDS, TCP_BYTES_MAX, TCP_BYTES_UNHELD, TCP_ROUNDS = 2, 1 << 30, 1 << 29, 3
 WORK_COLLECTIVES, WAITED_COLLECTIVES = "ialltoallv,iallgatherv,ibcast", "alltoallv,allgatherv,bcast"
-SAME = ("nodes", "ranks_per_node", "rate", "delay", "mpi", "size", "variables", "precision", "set", "also", "build", "what")
+SAME = ("nodes", "ranks_per_node", "rate", "delay", "mpi", "size", "variables", "precision", "set", "also", "build", "what",
+        "spare_core", "beside")
 FFT_SECONDS = {"transform": "transform", "compute_alone": "compute_alone", "exchanges_alone": "exchanges_alone",
                "compute": "compute"}
 
 
 class Contender:
-    """Who takes a turn: its name, and what its ranks find in their environment."""
+    """Who takes a turn: its name, what its ranks find in their environment, and, if they are not where all others' are, on which
+    cores; `ranks_factor`: how many times as many ranks it has."""
 
-    def __init__(self, name, build=None, settings=None):
-        self.name, self.build, self.settings = name, build, dict(settings or {})
+    def __init__(self, name, build=None, settings=None, cores=None, ranks_factor=1):
+        self.name, self.build, self.settings, self.cores, self.ranks_factor = name, build, dict(settings or {}), cores, ranks_factor
 
     @property
     def is_longshore(self):
@@ -66,7 +70,8 @@ class Contender:
         given = dict(self.settings)
         if self.is_longshore:
             given |= {"LD_PRELOAD": f"{self.build}/lib/liblongshore.so", "LONGSHORE_STATS": "-"}
-        return ["env", *(f"{name}={value}" for name, value in given.items())]
+        bound = ["taskset", "-c", ",".join(map(str, self.cores))] if self.cores else []
+        return [*bound, "env", *(f"{name}={value}" for name, value in given.items())]
 
 
 class Progress:
@@ -135,7 +140,20 @@ class Measurement:
                            for name, build in zip(options.build, builds)]
         self.longshores += [Contender(f"{LONGSHORE}, {more}", builds[0], given | dict(each.split("=", 1) for each in more.split(",")))
                             for more in options.also]
-        self.hosts = [Contender(HOST), Contender(KEPT, settings=KEPT_PAGES)]
+        self.hosts = [Contender(HOST), *([Contender(KEPT, settings=KEPT_PAGES)] if options.kept_pages else [])]
+        self.hosts += [self.beside(what) for what in options.beside]
+
+    def beside(self, what):
+        """What somebody could do with the spare core without Longshore."""
+        ranks, services = self.nodes.placement.ranks[0], self.nodes.placement.services[0]
+        if what == "async":
+            # A core for the thread of each rank of a node, in turn.
+            threads = [services[rank % len(services)] for rank in range(self.options.ranks_per_node)]
+            return Contender(ASYNC, settings={"MPIR_CVAR_ASYNC_PROGRESS": 1,
+                                              "MPIR_CVAR_PROGRESS_THREAD_AFFINITY": ",".join(map(str, threads))})
+        # Nodes with cores of their own have different ones: their ranks take all that there are.
+        cores = sorted({core for part in (*self.nodes.placement.ranks, *self.nodes.placement.services) for core in part})
+        return Contender(ALL_CORES, cores=cores, ranks_factor=(len(ranks) + len(services)) // len(ranks))
 
     def launch(self, contender, program, arguments, load, may_offload_nothing=False):
         """A program's results by that contender; load(path) of what it has written with --json."""
@@ -149,7 +167,7 @@ class Measurement:
                     return None
 
             words = self.nodes.mpirun([*contender.words(), str(program), *map(str, arguments), "--json", str(path)],
-                                      self.options.ranks_per_node, mpi=self.options.mpi)
+                                      self.options.ranks_per_node * contender.ranks_factor, mpi=self.options.mpi)
             results, printed = run_job(self.nodes, words, read_results)
         self.progress.count()
         said = OFFLOADED.search(printed)
@@ -163,7 +181,7 @@ class Measurement:
         options = self.options
         result = self.launch(contender, self.program_build / f"bin/fft_{options.mpi}",
                              ["--size", options.size, "--variables", options.variables, "--precision", options.precision,
-                              "--repeats", repeats, "--work", work],
+                              "--repeats", repeats, "--work", work, "--check", "once"],
                              lambda path: json.loads(path.read_text(encoding="utf-8")))
         if not result["passed"]:
             raise RuntimeError(f"fft by {contender.name}: wrong results")
@@ -179,7 +197,9 @@ class Measurement:
         for i in range(pairs):
             at = i % len(contenders)
             turns.append({contender.name: take(contender) for contender in contenders[at:] + contenders[:at]})
-        checksums = {launch["checksum"] for turn in turns for launch in turn.values()}
+        # More ranks hold other parts of the result.
+        same = [contender.name for contender in contenders if contender.ranks_factor == 1]
+        checksums = {turn[name]["checksum"] for turn in turns for name in same}
         if len(checksums) > 1:
             raise RuntimeError(f"the contenders' results differ: {checksums}")
         return turns
@@ -270,9 +290,10 @@ class Measurement:
             moved = figures.bytes_of_node(collective, size, nodes, per_node)
             computing = 1e-6 * statistics.median(by["host"]["compute_alone_us"] + by["longshore"]["compute_alone_us"])
             wire = moved / rate if rate else 0
-            # A node's cores are as many as its ranks, or one: then all ranks' TCP is served on it.
+            # A node's cores are as many as its ranks, or one: then all ranks' TCP is served on it. Or there is a core for that.
+            tcp_s = 0 if options.spare_core else cost * moved / self.cores_of_node()
             rows.append({"collective": collective, "bytes": size, "computing_s": computing, "wire_s": wire if rate else None,
-                         "least_s": figures.work_bound(computing, cost * moved / self.cores_of_node(), wire),
+                         "least_s": figures.work_bound(computing, tcp_s, wire),
                          "host_s": 1e-6 * statistics.median(by["host"]["overall_us"]),
                          "longshore_s": 1e-6 * statistics.median(by["longshore"]["overall_us"]),
                          "host_us": by["host"]["overall_us"], "longshore_us": by["longshore"]["overall_us"],
@@ -331,6 +352,8 @@ def print_report(result):
           f"{machine['date']}")
     print(f"# {nodes} nodes x {options['ranks_per_node']} ranks, links {link}"
           f"{'; ' + ' '.join(options['set']) if options['set'] else ''}")
+    if placement := result.get("placement"):
+        print(f"# {placement}")
     if "fft" in result:
         turns = result["fft"]["turns"]
         print(f"\n## fft {options['size']}, {options['variables']} variables, {options['precision']}; {len(turns)} turns of "
@@ -353,8 +376,9 @@ def merge(results):
     whole = results[0]
     for more in results[1:]:
         for key in SAME:
-            if more["options"][key] != whole["options"][key]:
-                raise ValueError(f"the runs differ in {key}: {whole['options'][key]} and {more['options'][key]}")
+            one, other = whole["options"].get(key), more["options"].get(key)
+            if one != other:
+                raise ValueError(f"the runs differ in {key}: {one} and {other}")
         for part in ("fft", "cost"):
             if part in more:
                 whole[part]["turns"] += more[part]["turns"]
@@ -389,6 +413,13 @@ def parse():
     parser.add_argument("--time-limit", type=float, default=10, metavar="S", help="seconds for a row of the benchmark (default: 10)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Longshore, for all its contenders")
     parser.add_argument("--also", action="append", default=[], metavar="NAME=VALUE[,...]", help="a further contender with these settings")
+    parser.add_argument("--spare-core", type=int, nargs="?", const=1, default=0, metavar="N",
+                        help="a core of each node, or N, for service processes and for no rank (cluster.py --help says how)")
+    parser.add_argument("--beside", default="", metavar="LIST",
+                        help="with --spare-core, further contenders: async, MPICH with its progress thread there, on that core; ranks, "
+                             "the MPI alone with as many more ranks as it has room for")
+    parser.add_argument("--no-kept-pages", dest="kept_pages", action="store_false",
+                        help="without the contender whose malloc keeps its pages")
     parser.add_argument("--build", action="append", default=[], metavar="DIR",
                         help="whose Longshore takes part; the first has the programs (default: build)")
     parser.add_argument("--json", metavar="FILE", help="write the machine, the options and all samples")
@@ -406,11 +437,25 @@ def parse():
             parser.error(f"'{setting}' is no NAME=VALUE")
     if options.nodes < 2:
         parser.error("--nodes: one machine has no link")
+    options.beside = [what for what in options.beside.split(",") if what]
+    check_spare_core(parser, options)
     try:
         figures.link_bytes_per_second(options.rate)
     except ValueError as error:
         parser.error(str(error))
     return options
+
+
+def check_spare_core(parser, options):
+    if options.spare_core < 0:
+        parser.error("--spare-core: not a number of cores")
+    for what in options.beside:
+        if what not in ("async", "ranks"):
+            parser.error(f"--beside: '{what}' is none of async, ranks")
+        if not options.spare_core:
+            parser.error("--beside: without --spare-core there is no core for it")
+        if what == "async" and options.mpi != "mpich":
+            parser.error("--beside async: Open MPI has no such thread; --mpi mpich has")
 
 
 def measure(options):
@@ -419,7 +464,10 @@ def measure(options):
     # Not where this tree lies: results are kept and compared elsewhere.
     given["build"] = [os.path.relpath(build, SOURCES) for build in given["build"]]
     result = {"machine": describe(options), "options": given}
-    with cluster.Cluster(options.nodes, options.rate, options.delay, offloads=True, own_cores=True) as nodes:
+    with cluster.Cluster(options.nodes, options.rate, options.delay, offloads=True, own_cores=not options.spare_core,
+                         spare_cores=options.spare_core) as nodes:
+        if nodes.placement:
+            result["placement"] = str(nodes.placement)
         measurement = Measurement(nodes, options, progress)
         for what in options.what:
             result[what] = getattr(measurement, f"measure_{what}")()

@@ -96,6 +96,21 @@ def longshore_run(stats, *words):
     return [str(BUILD / "bin/longshore"), "run", "--quiet", "--stats", str(stats), *settings, "--", *map(str, words)]
 
 
+def service_cores(pid):
+    """On which cores a process may run, if it is a service process or their supervisor: by its name."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return None  # gone meanwhile
+    allowed = re.search(r"Cpus_allowed_list:\s*(\S+)", status)[1]
+    return parse_cores(allowed) if re.match(r"Name:\s*longshored", status) else None
+
+
+def parse_cores(text):
+    spans = [list(map(int, part.split("-"))) for part in text.split(",")]
+    return frozenset(core for span in spans for core in range(span[0], span[-1] + 1))
+
+
 def program(name, mpi):
     return BUILD / f"tests/mpi/{mpi}/mpi_{name}_{mpi}"
 
@@ -173,6 +188,45 @@ class TestCluster(unittest.TestCase):
         self.assertEqual([cluster.cores_of(i, 2, [0, 1, 2, 3, 4]) for i in range(2)], [[0, 1], [2, 3]])
         self.assertEqual([cluster.cores_of(i, 4, [0, 1]) for i in range(4)], [[0], [0], [1], [1]])
         self.assertEqual([cluster.cores_of(i, 3, [5, 7]) for i in range(3)], [[5], [5], [7]])
+
+    def test_cores_to_spare(self):
+        shared = cluster.Placement(2, [0, 1], 1)
+        self.assertEqual((shared.ranks, shared.services, shared.sharers), ([[0], [0]], [[1], [1]], 2))
+        self.assertEqual(str(shared), "machines at 1/2 speed, each with 1 core for ranks and a core to spare")
+        dpu = cluster.Placement(4, list(range(10)), 8)  # too few for four of them, or for one
+        self.assertEqual((dpu.ranks[3], dpu.services[3], dpu.sharers), ([0, 1], [2, 3, 4, 5, 6, 7, 8, 9], 4))
+        self.assertEqual(str(dpu), "machines at 1/4 speed, each with 2 cores for ranks and 8 cores to spare")
+        own = cluster.Placement(2, [0, 1, 2, 3, 4, 6], 1)
+        self.assertEqual((own.ranks, own.services, own.sharers), ([[0, 1], [3, 4]], [[2], [6]], 1))
+        self.assertIn("at full speed", str(own))
+        with self.assertRaisesRegex(RuntimeError, "2 of 2 cores to spare leave none"):
+            cluster.Placement(2, [0, 1], 2)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
+    def test_ranks_leave_a_core_to_service_processes(self):
+        """While ranks compute on theirs, the service processes of each node are bound to another, and say that it is spare."""
+        with cluster.Cluster(2, spare_cores=1) as nodes, tempfile.TemporaryDirectory() as folder:
+            stats, script = Path(folder) / "stats", 'taskset -pc $$ | sed "s/.*: /ranks /"; exec "$@"'
+            words = longshore_run(stats, "sh", "-c", script, "sh", program("collectives", "openmpi"), 65536)
+            begin, services = nodes.mpirun(words, 1), [set() for _ in nodes.nodes]
+            with subprocess.Popen(begin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+                while job.poll() is None:
+                    for seen, node in zip(services, nodes.nodes):
+                        seen |= {cores for pid in node.processes() if (cores := service_cores(pid))}
+                    time.sleep(0.005)
+                said = job.stdout.read()
+            self.assertEqual(job.returncode, 0, said)
+            told = [set(map(int, line.split()[1].split(","))) for line in said.split("\n") if line.startswith("ranks ")]
+            self.assertEqual(told, [set(cores) for cores in nodes.placement.ranks])
+            for seen, cores in zip(services, nodes.placement.services):
+                self.assertIn(frozenset(cores), seen)
+            self.assertEqual(json.loads(stats.read_text())["conditions"]["spare"], "yes")
+
+    def test_a_link_can_be_held_to_another_rate(self):
+        with cluster.Cluster(2, rate="1gbit") as nodes:
+            nodes.set_rate("700mbit")
+            for machine, device in ((nodes.nodes[1], "net0"), (nodes.switch, "port-node0")):
+                self.assertIn("rate 700Mbit", machine.run("tc", "qdisc", "show", "dev", device))
 
     @unittest.skipUnless(cluster.CPUSETS.is_dir(), "no cgroup cpusets")
     def test_a_node_sees_the_cores_that_it_has_and_no_others(self):

@@ -40,6 +40,12 @@ class TestFigures(unittest.TestCase):
         # Issue 20's own example.
         self.assertAlmostEqual(figures.hidden_share(412, 1162, 1408), 0.40, delta=0.005)
 
+    def test_share_of_the_possible_gain(self):
+        self.assertEqual(figures.possible_share(8, 6, 5, 4), 2 / 3)
+        self.assertEqual(figures.possible_share(8, 6, 3, 6), 1)
+        self.assertEqual(figures.possible_share(8, 9, 4, 3), -0.25)
+        self.assertIsNone(figures.possible_share(8, 6, 7.9, 4))  # nothing to gain
+
     def test_bound_beside_a_host_that_keeps_pages(self):
         self.assertEqual(figures.bound_beside_kept_pages(0.82, 1, 2, 3), 0.82)
         self.assertEqual(figures.bound_beside_kept_pages(0.5, 1, 2, 3), 0.75)  # (2 + 0.25) / 3
@@ -77,7 +83,7 @@ class TestFigures(unittest.TestCase):
                  {"host": launch([6.0], 2.0, 4.0), "host, kept pages": launch([5.0]), "longshore": launch([4.2])}]
         judged = figures.judge(turns, "longshore")
         for key, expected in (("vs_host", [0.8, 0.7]), ("vs_kept", [0.96, 0.84]), ("hidden", [0.6, 0.9]),
-                              ("kept_vs_host", [2.5 / 3, 5 / 6]), ("kept_bound", [0.9, 0.9])):
+                              ("kept_vs_host", [2.5 / 3, 5 / 6]), ("least", [2 / 3, 2 / 3]), ("possible", [0.6, 0.9]), ("kept_bound", [0.9, 0.9])):
             for value, wanted in zip(judged[key], expected, strict=True):
                 self.assertAlmostEqual(value, wanted, msg=key)
         text = "\n".join(figures.fft_lines(turns, ["host", "host, kept pages", "longshore"]))
@@ -147,6 +153,18 @@ class TestTool(unittest.TestCase):
         self.assertEqual([row["offloaded_share"] for row in result["waited"]["rows"]], [0, 1])
         self.assertRegex(done.stdout, r"geometric mean \d\.\d{3} of host's; worst \d")
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2 or not (BUILD / "bin/fft_mpich").exists(), "one core, or no MPICH")
+    def test_a_core_to_spare_and_what_else_could_be_done_with_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "result.json"
+            done = self.run_tool("--spare-core", "--mpi", "mpich", "--beside", "async,ranks", "--no-kept-pages", "--rate", "1gbit", "--size",
+                                 32, "--variables", 2, "--pairs", 1, "--repeats", 1, "--what", "fft", "--json", path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            turn, = json.loads(path.read_text(encoding="utf-8"))["fft"]["turns"]
+        self.assertEqual(list(turn), ["host", "host, progress thread", "host, ranks on all cores", "longshore"])
+        self.assertIn("\n# machines at ", done.stdout)
+        self.assertIn("of the possible gain", done.stdout)
+
     def test_plain_tcp_moves_what_it_says_at_the_rate_of_the_link(self):
         with cluster.Cluster(3, rate="100mbit", offloads=True) as nodes:
             before = nodes.link_bytes()
@@ -181,7 +199,9 @@ class TestTool(unittest.TestCase):
 
     def test_wrong_words_are_refused(self):
         for words, said in ((("--what", "fast"), "none of fft"), (("--set", "X"), "no NAME=VALUE"), (("--rate", "fast"), "no rate"),
-                            (("--nodes", 1), "no link")):
+                            (("--nodes", 1), "no link"), (("--beside", "ranks"), "without --spare-core"),
+                            (("--spare-core", "--beside", "dpu"), "none of async, ranks"),
+                            (("--spare-core", "--beside", "async"), "Open MPI has no such thread"), (("--spare-core", -1), "not a number")):
             done = self.run_tool(*words)
             self.assertEqual(done.returncode, 2)
             self.assertIn(said, done.stderr)

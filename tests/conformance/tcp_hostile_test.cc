@@ -107,7 +107,7 @@ class TcpHostile : public testing::Test {
             have != challenge.size())
             return false;
         const NodeAddress& node = world_.nodes()[0];
-        line.say(prove(node.token, Role::kConnects, node.name, said, challenge));
+        line.say(prove(node.token, ProofRole::kConnects, node.name, said, challenge));
         std::array<std::byte, kWelcomeBytes> welcome;
         have = 0;
         return turn_until([&] {
@@ -251,7 +251,7 @@ TEST_F(TcpHostile, AReplayedProofIsRefused) {
     std::array<std::byte, kChallengeBytes> challenge;
     ASSERT_TRUE(turn_until([&] { return recorded.hear(challenge) == challenge.size(); }));
     const NodeAddress& node = world_.nodes()[0];
-    const Proof proof = prove(node.token, Role::kConnects, node.name, said, challenge);
+    const Proof proof = prove(node.token, ProofRole::kConnects, node.name, said, challenge);
     const Line line(port_, kA.service);
     line.say(said);
     ASSERT_TRUE(turn_until([&] { return line.hear(challenge) == challenge.size(); }));
@@ -270,9 +270,9 @@ TEST_F(TcpHostile, AProofIsOfOneJobLifeAndStream) {
     challenge.incarnation = 1;
     std::array<std::byte, kChallengeBytes> asked;
     encode_challenge(challenge, asked);
-    const Proof proof = prove(node.token, Role::kConnects, node.name, said, asked);
-    EXPECT_TRUE(same_proof(proof, prove(node.token, Role::kConnects, node.name, said, asked)));
-    const auto differs = [&](const Hello& h, const Challenge& c, const SocketName& job, Role role) {
+    const Proof proof = prove(node.token, ProofRole::kConnects, node.name, said, asked);
+    EXPECT_TRUE(same_proof(proof, prove(node.token, ProofRole::kConnects, node.name, said, asked)));
+    const auto differs = [&](const Hello& h, const Challenge& c, const SocketName& job, ProofRole role) {
         std::array<std::byte, kHelloBytes> s;
         encode_hello(h, s);
         std::array<std::byte, kChallengeBytes> a;
@@ -281,17 +281,17 @@ TEST_F(TcpHostile, AProofIsOfOneJobLifeAndStream) {
     };
     Hello other = hello();
     other.incarnation = 2;
-    EXPECT_TRUE(differs(other, challenge, node.name, Role::kConnects));
+    EXPECT_TRUE(differs(other, challenge, node.name, ProofRole::kConnects));
     other = hello(StreamKind::kData);
-    EXPECT_TRUE(differs(other, challenge, node.name, Role::kConnects));
+    EXPECT_TRUE(differs(other, challenge, node.name, ProofRole::kConnects));
     other = hello();
     other.from = kB;
-    EXPECT_TRUE(differs(other, challenge, node.name, Role::kConnects));
+    EXPECT_TRUE(differs(other, challenge, node.name, ProofRole::kConnects));
     Challenge later = challenge;
     later.incarnation = 2;
-    EXPECT_TRUE(differs(hello(), later, node.name, Role::kConnects));
-    EXPECT_TRUE(differs(hello(), challenge, world_.nodes()[1].name, Role::kConnects));
-    EXPECT_TRUE(differs(hello(), challenge, node.name, Role::kAccepts));
+    EXPECT_TRUE(differs(hello(), later, node.name, ProofRole::kConnects));
+    EXPECT_TRUE(differs(hello(), challenge, world_.nodes()[1].name, ProofRole::kConnects));
+    EXPECT_TRUE(differs(hello(), challenge, node.name, ProofRole::kAccepts));
 }
 
 // So many strangers at once that each is shown out for the next: the job's own get in all the same.

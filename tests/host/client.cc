@@ -22,7 +22,10 @@ double seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 void say(void* user, int level, const char* line) {
-    if (level == 0) fprintf(stderr, "  [rank %u] %s\n", static_cast<RankClient*>(user)->rank, line);
+    const auto* const client = static_cast<RankClient*>(user);
+    if (level != 0) return;
+    if (client->hear) return client->hear(line);
+    fprintf(stderr, "  [rank %u] %s\n", client->rank, line);
 }
 }  // namespace
 
@@ -215,9 +218,9 @@ std::vector<pid_t> find_services(const std::string& role) {
 }
 
 bool wait_until(const std::function<bool()>& is_so) {
-    constexpr double kLimitS = 60;
+    constexpr double kBusyS = 60;
     for (const double begin = seconds(); !is_so();) {
-        if (seconds() - begin > kLimitS) return false;
+        if (seconds() - begin > kBusyS) return false;
         usleep(1000);
     }
     return true;

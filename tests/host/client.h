@@ -56,6 +56,8 @@ class RankClient {
     const ls_host* host = nullptr;  // of the options
     // What this rank hears of what all have given, each so many bytes, may be made another thing.
     std::function<void(std::byte* all, size_t bytes)> tamper;
+    // Gets what the user is told; unless it is set that goes to stderr.
+    std::function<void(const char* line)> hear;
     size_t heard_max = 0;  // bytes that this rank has heard of all others in one exchange, at most
 
   private:

@@ -199,11 +199,12 @@ TEST(ScaleTime, PerPeerDoesNotGrowWithThePeers) {
     EXPECT_LE(ratio, enough);
 }
 
-// The goals are 200 ns and 2 us; slower machines than the one they were set on may take twice as long.
+// The goals are 200 ns and 2 us. Slower machines than the one they were set on may take twice as long, and others on the
+// machine may take half of it.
 TEST(ScaleTime, GoalsWithRoom) {
-    EXPECT_LE(best_of([&] { return least(kAll, 64, 32, 1).per_block; }, 400), 400);
-    EXPECT_LE(best_of([&] { return least(kAll, 256, 1, 1).per_peer; }, 4000), 4000);
-    EXPECT_LE(best_of([&] { return least(kBcast, 256, 32, 1).per_peer; }, 4000), 4000);
+    EXPECT_LE(best_of([&] { return least(kAll, 64, 32, 1).per_block; }, 800), 800);
+    EXPECT_LE(best_of([&] { return least(kAll, 256, 1, 1).per_peer; }, 8000), 8000);
+    EXPECT_LE(best_of([&] { return least(kBcast, 256, 32, 1).per_peer; }, 8000), 8000);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ from support import SOURCE, CommandTest, clean_environment, write_program
 sys.path.insert(0, str(SOURCE / "tests"))
 from collectives import NAMES  # noqa: E402
 
-SUBCOMMANDS = ["run", "doctor", "config", "status", "bench", "tune", "dpu-bench", "timeline"]
+SUBCOMMANDS = ["run", "doctor", "config", "status", "bench", "tune", "dpu-bench", "simulate", "timeline"]
 
 
 class Help(CommandTest):
@@ -125,6 +125,8 @@ class Run(CommandTest):
 
     def test_a_missing_shim_says_how_to_build_it(self):
         self.shim.unlink()
+        self.assertIn("install Longshore again", self.longshore("run", "true", expect=125).stderr)
+        (self.root / "CMakeCache.txt").touch()  # where it is a build folder, there is no need to
         self.assertIn("make build", self.longshore("run", "true", expect=125).stderr)
 
 
@@ -132,7 +134,7 @@ class Config(CommandTest):
     def test_shows_default_and_current_value(self):
         rows = {row["name"]: row for row in json.loads(
             self.longshore("config", "--json", LONGSHORE_SNAPSHOT_BYTES_MAX="131072").stdout)}
-        self.assertLessEqual(len(rows), 32)
+        self.assertLessEqual(len(rows), 36)
         self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["value"], "128K")
         self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["default"], "256M")
         for row in rows.values():
@@ -421,11 +423,72 @@ class TuneFromStats(CommandTest):
         self.longshore("tune", "--algorithms", "table", expect=2)
 
 
+class Simulate(CommandTest):
+    SMALL = ["--nodes", 2, "--ranks-per-node", 4, "--services", 2, "--iterations", 1]
+
+    def setUp(self):
+        super().setUp()
+        machines = self.root / "share" / "longshore" / "machines"
+        machines.mkdir(parents=True)
+        self.machine = machines / "mpcdf-bf3.toml"
+        shutil.copy(SOURCE / "src" / "sim" / "timed" / "machines" / "mpcdf-bf3.toml", self.machine)
+
+    def test_rows_and_json(self):
+        out = self.root / "out.json"
+        done = self.longshore("simulate", *self.SMALL, "--sizes", "16K,64K", "--placement", "contiguous,strided",
+                              "--against", "host", "--overlap", "--json", out)
+        results = json.loads(out.read_text())
+        self.assertEqual(len(results["rows"]), 2 * 2 * 3)
+        self.assertEqual(len(done.stdout.splitlines()), 3 + len(results["rows"]))
+        self.assertEqual({row["who"] for row in results["rows"]}, {"longshore", "pairwise", "linear"})
+        for row in results["rows"]:
+            self.assertLess(row["least_us"], row["mean_us"])
+            # Each node takes in 4 x 4 blocks; frames and headers are little beside them.
+            self.assertAlmostEqual(row["bytes_between_nodes"] / (2 * 16 * row["bytes"]), 1, delta=0.02)
+        sources = results["machine"]["values"]
+        self.assertIn("fitted to row 5", sources["memory.rate"]["source"])
+        again = self.root / "again.json"
+        self.longshore("simulate", *self.SMALL, "--sizes", "64K", "--json", again)
+        self.assertEqual([row["mean_us"] for row in json.loads(again.read_text())["rows"]],
+                         [row["mean_us"] for row in results["rows"]
+                          if (row["who"], row["bytes"], row["placement"]) == ("longshore", 65536, "contiguous")])
+
+    def test_values_can_be_set(self):
+        times = []
+        for rate in ["13.92 GB/s", "1 GB/s"]:
+            out = self.root / "out.json"
+            self.longshore("simulate", *self.SMALL, "--set", f"pcie.rate={rate}", "--json", out)
+            results = json.loads(out.read_text())
+            times.append(results["rows"][0]["mean_us"])
+            self.assertEqual(results["machine"]["values"]["pcie.rate"]["source"], "given on the command line")
+        self.assertGreater(times[1], 4 * times[0])
+
+    def test_errors_say_what_to_do(self):
+        for arguments, wanted in [(["--machine", "none"], "known here (mpcdf-bf3)"),
+                                  (["--nodes", 65], "64 ports"), (["--ranks-per-node", 33], "32 cores"),
+                                  (["--services", 17], "between 1 and 16"), (["--collective", "bcast"], "expected is"),
+                                  (["--against", "ring"], "not for ialltoallv"), (["--against", "x"], "not known"),
+                                  (["--set", "pcie.rate=1"], "it is given in MB/s, GB/s, Mb/s or Gb/s"),
+                                  (["--sizes", "2G"], "1 GiB"), (["--iterations", 0], "at least one"),
+                                  (["--handover", "twice"], "as-built"), (["--plott", "x"], "did you mean --plot?")]:
+            self.assertIn(wanted, self.longshore("simulate", *arguments, expect=2).stderr, arguments)
+        broken = self.root / "broken.toml"
+        lines = self.machine.read_text().splitlines()
+        at = next(i for i, line in enumerate(lines) if line.startswith("ports"))
+        lines[at] = "ports = 64"
+        broken.write_text("\n".join(lines))
+        self.assertIn(f"{broken}:{at + 1}: switch.ports has to say where it comes from",
+                      self.longshore("simulate", "--machine", broken, expect=2).stderr)
+        self.assertIn("cannot be written",
+                      self.longshore("simulate", *self.SMALL, "--json", "no/file", expect=1).stderr)
+        self.assertIn("make build", self.longshore("simulate", "--plot", "p.png", expect=125).stderr)
+
+
 class Timeline(CommandTest):
     def test_hands_the_trace_to_the_script(self):
         trace = self.root / "trace.json"
         trace.write_text("[]")
-        self.assertIn("make build", self.longshore("timeline", trace, expect=125).stderr)
+        self.assertIn("install Longshore again", self.longshore("timeline", trace, expect=125).stderr)
         script = self.root / "share" / "longshore" / "timeline.py"
         write_program(script, "import sys\nprint(sys.argv[1:])\nsys.exit(3)\n")
         done = self.longshore("timeline", trace, "-o", "p.png", "--text", expect=3)

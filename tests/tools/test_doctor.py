@@ -37,7 +37,7 @@ class Doctor(CommandTest):
         checks = self.checks(1)
         for name in ["shim", "longshored"]:
             self.assertEqual(checks[name]["verdict"], "fail")
-            self.assertIn("make build", checks[name]["advice"])
+            self.assertIn("install Longshore again", checks[name]["advice"])
 
     def test_parts_that_are_there_pass(self):
         environment = self.install_all()

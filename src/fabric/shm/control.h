@@ -14,7 +14,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534340;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534341;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 
@@ -48,6 +48,7 @@ enum class ControlKind : uint32_t {
     kPlace,         // supervisor to its service process: where to run
     kWorker,        // service process of a job on several nodes: by which the network reaches it
     kOpenPool,      // rank, on a connection of its own: task processes are wanted (tasks/control.h)
+    kCannotStart,   // from a service process: a ProblemReport that says why it ends
 };
 
 struct ControlHeader {
@@ -129,9 +130,9 @@ struct StartService {
 // The address follows.
 struct WorkerReport {
     ControlHeader header{kControlMagic, ControlKind::kWorker};
-    uint32_t ok = 0, bytes = 0;
+    uint32_t bytes = 0;
     uint32_t aliases = 0;            // not 0: it can make them
-    char reason[kReasonBytes] = {};  // why not, the one or the other
+    char reason[kReasonBytes] = {};  // why not
 };
 
 struct PlaceService {

@@ -18,7 +18,7 @@ constexpr uint64_t kSlowBytesMin = 8 * 1024;
 }  // namespace
 
 NodeCopier::NodeCopier(const NodeMemory& memory, const Options& options)
-    : memory_(memory), options_(options), peers_(options.is_rank) {}
+    : memory_(memory), options_(options), processes_(options.is_rank) {}
 
 MoveResult NodeCopier::resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Where* out) {
     if (offset > span.bytes || bytes > span.bytes - offset) {
@@ -26,7 +26,7 @@ MoveResult NodeCopier::resolve_span(const ProcessSpan& span, uint64_t offset, ui
         return MoveResult::kFailed;
     }
     *out = {span, offset, false};
-    return peers_.is_there(span) ? MoveResult::kMoved : MoveResult::kNotPermitted;
+    return processes_.is_there(span) ? MoveResult::kMoved : MoveResult::kNotPermitted;
 }
 
 MoveResult NodeCopier::resolve(const MemoryRef& ref, uint64_t bytes, Where* out) {
@@ -68,7 +68,7 @@ NodeCopier::Place NodeCopier::place_of(const Where& where, uint64_t bytes, bool 
         return {false, address, span.pid, std::min(bytes, shared.begin - where.offset)};
     uint64_t run = std::min(bytes, shared.end - where.offset);
     const std::byte* mapped =
-        peers_.find_shared(span, where.offset, &run, write, counters_.forbidden_error != 0);
+        processes_.find_shared(span, where.offset, &run, write, counters_.forbidden_error != 0);
     if (mapped == nullptr) return {false, address, span.pid, run};
     return {true, reinterpret_cast<uint64_t>(mapped), 0, run};
 }
@@ -140,8 +140,8 @@ MoveResult NodeCopier::move(Where from, Where to, uint64_t bytes, uint64_t worki
     while (bytes != 0) {
         const Place source = place_of(from, bytes, false);
         const Place target = place_of(to, source.run, true);
-        if ((!source.here && !peers_.is_still_there(from.span)) ||
-            (!target.here && !peers_.is_still_there(to.span)))
+        if ((!source.here && !processes_.is_still_there(from.span)) ||
+            (!target.here && !processes_.is_still_there(to.span)))
             return MoveResult::kNotPermitted;
         const int forbidden = counters_.forbidden_error;
         const MoveResult result = move_run(source, target, target.run, working_set);

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "engine/mover.h"
-#include "fabric/shm/peers.h"
+#include "fabric/shm/mapped_processes.h"
 
 namespace longshore {
 
@@ -69,7 +69,7 @@ class NodeCopier {
     NodeMemory memory_;
     Options options_;
     CopierCounters counters_;
-    Peers peers_;
+    MappedProcesses processes_;
     struct Free {
         void operator()(void* memory) const { free(memory); }
     };

@@ -164,7 +164,11 @@ Io receive_packet(const Fd& socket, void* buffer, size_t capacity, size_t* count
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    const ssize_t got = recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t got = recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    // The other end has closed with something unread. The system tells of that first, and has what was said
+    // before it.
+    if (got < 0 && errno == ECONNRESET)
+        got = recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0) return is_pending(errno) ? Io::kAgain : Io::kClosed;
     std::vector<Fd> taken;  // closed again unless the caller wants them
     for (cmsghdr* h = CMSG_FIRSTHDR(&message); h != nullptr; h = CMSG_NXTHDR(&message, h)) {

@@ -74,7 +74,7 @@ void ComingBlocks::end_part(uint64_t id, const Part& part) {
     if (block == nullptr) return;
     const uint64_t begin = block->arrived;
     block->arrived += part.bytes;
-    if (part.read != Reads::kNone) {
+    if (part.read != TcpReads::kNone) {
         reads_->note_arrived(part.read, part.bytes);
         block->used += part.bytes;
     } else {

@@ -55,7 +55,7 @@ class SentAhead {
 class ComingBlocks {
   public:
     // `reads` is borrowed.
-    ComingBlocks(AheadWindow window, Reads& reads) : window_(window), reads_(&reads) {}
+    ComingBlocks(AheadWindow window, TcpReads& reads) : window_(window), reads_(&reads) {}
 
     // False: more than the peer may announce.
     bool announce(const Talk& talk, uint64_t now);
@@ -68,7 +68,7 @@ class ComingBlocks {
     struct Part {
         std::byte* to = nullptr;
         uint64_t bytes = 0;
-        uint32_t read = Reads::kNone;
+        uint32_t read = TcpReads::kNone;
     };
     // At most `bytes`.
     Part begin_part(uint64_t id, uint64_t bytes);
@@ -112,7 +112,7 @@ class ComingBlocks {
     void drop(Block& block);
 
     AheadWindow window_;
-    Reads* reads_;
+    TcpReads* reads_;
     std::vector<Block> blocks_;
     uint64_t announced_ = 0;                   // so many blocks
     uint64_t cost_ = 0, used_ = 0, told_ = 0;  // to be used; used or dropped, and the peer was told so

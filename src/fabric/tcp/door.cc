@@ -276,7 +276,7 @@ bool Door::take_hello(Knock& knock) {
     if (!draw_nonce(&challenge.nonce)) return false;
     encode_challenge(challenge, knock.challenge);
     const NodeAddress& own = nodes[options_.self.node.value];
-    challenge.proof = prove(own.token, Role::kAccepts, own.name, knock.hello, knock.challenge);
+    challenge.proof = prove(own.token, ProofRole::kAccepts, own.name, knock.hello, knock.challenge);
     encode_challenge(challenge, knock.challenge);
     knock.stage = Knock::Stage::kWantProof;
     return say(knock, knock.challenge);
@@ -288,18 +288,18 @@ bool Door::take_challenge(Knock& knock) {
     const NodeAddress& other = (*options_.nodes)[knock.met.hello.to.node.value];
     if (!decode_challenge(knock.challenge, &challenge) ||
         !same_proof(challenge.proof,
-                    prove(other.token, Role::kAccepts, other.name, knock.hello, knock.challenge)))
+                    prove(other.token, ProofRole::kAccepts, other.name, knock.hello, knock.challenge)))
         return refuse(knock, "the answer of somebody who does not know the job's token");
     knock.met.incarnation = challenge.incarnation;
     knock.stage = Knock::Stage::kWantWelcome;
-    return say(knock, prove(other.token, Role::kConnects, other.name, knock.hello, knock.challenge));
+    return say(knock, prove(other.token, ProofRole::kConnects, other.name, knock.hello, knock.challenge));
 }
 
 bool Door::take_proof(Knock& knock) {
     Proof proof;
     memcpy(proof.data(), knock.in.data(), sizeof proof);
     const NodeAddress& own = (*options_.nodes)[options_.self.node.value];
-    if (!same_proof(proof, prove(own.token, Role::kConnects, own.name, knock.hello, knock.challenge)))
+    if (!same_proof(proof, prove(own.token, ProofRole::kConnects, own.name, knock.hello, knock.challenge)))
         return refuse(knock, "a stream of somebody who does not know the job's token");
     if (!owner_.admit(knock.met)) return false;
     if (knock.met.hello.kind == StreamKind::kData) set_up_for_data(knock.stream.fd(), options_.buffer_bytes);

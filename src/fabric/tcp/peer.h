@@ -7,7 +7,7 @@
 namespace longshore {
 
 struct TcpFabric::Peer {
-    Peer(ServiceAddress peer, uint32_t of_peer, AheadWindow window, Reads& reads)
+    Peer(ServiceAddress peer, uint32_t of_peer, AheadWindow window, TcpReads& reads)
         : at(peer),
           number(of_peer),
           sent_ahead(window),

@@ -10,7 +10,8 @@
 
 namespace longshore {
 
-Proof prove(const Token& key, Role role, const SocketName& job, std::span<const std::byte, kHelloBytes> hello,
+Proof prove(const Token& key, ProofRole role, const SocketName& job,
+            std::span<const std::byte, kHelloBytes> hello,
             std::span<const std::byte, kChallengeBytes> challenge) {
     std::array<std::byte, 1 + sizeof job.text + kHelloBytes + kChallengeBytesProved> said{};
     said[0] = static_cast<std::byte>(role);

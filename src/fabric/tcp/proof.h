@@ -9,11 +9,12 @@
 
 namespace longshore {
 
-enum class Role : uint8_t { kConnects = 'c', kAccepts = 'a' };
+enum class ProofRole : uint8_t { kConnects = 'c', kAccepts = 'a' };
 
 // `job`: what names the job and the accepting node (NodeAddress::name). `challenge`: as encoded; its proof is
 // not looked at.
-Proof prove(const Token& key, Role role, const SocketName& job, std::span<const std::byte, kHelloBytes> hello,
+Proof prove(const Token& key, ProofRole role, const SocketName& job,
+            std::span<const std::byte, kHelloBytes> hello,
             std::span<const std::byte, kChallengeBytes> challenge);
 // Takes as long whatever differs.
 bool same_proof(const Proof& a, const Proof& b);

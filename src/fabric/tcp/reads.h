@@ -10,12 +10,12 @@
 
 namespace longshore {
 
-class Reads {
+class TcpReads {
   public:
     static constexpr uint32_t kNone = UINT32_MAX;
 
     // Both are borrowed.
-    Reads(NodeCopier& copier, std::deque<FabricEvent>& done) : copier_(copier), done_(done) {}
+    TcpReads(NodeCopier& copier, std::deque<FabricEvent>& done) : copier_(copier), done_(done) {}
 
     bool full() const { return reads_.full(); }
     // Unless full(). Returns its place, by which all that follows names it.

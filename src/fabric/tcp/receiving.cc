@@ -28,7 +28,7 @@ Receiving::Begun Receiving::begin_data(Received* out) {
     };
     if (!decode_data(header_bytes_, &header_)) return refuse("sends what is no header of data");
     left_ = header_.bytes;
-    read_ = Reads::kNone;
+    read_ = TcpReads::kNone;
     if (header_.ahead) {
         if (!coming_->is_announced(header_.id)) return Begun::kEarly;
         if (header_.result != MoveResult::kMoved) {
@@ -39,7 +39,7 @@ Receiving::Begun Receiving::begin_data(Received* out) {
         return Begun::kYes;
     }
     const uint32_t at = reads_->find(peer_, header_.id);
-    if (at == Reads::kNone) {
+    if (at == TcpReads::kNone) {
         ++out->unwanted;
         return Begun::kYes;
     }
@@ -58,12 +58,14 @@ Receiving::Begun Receiving::begin_data(Received* out) {
 // Where the next bytes of what the header tells of go.
 void Receiving::begin_part() {
     part_have_ = 0;
-    part_ = {nullptr, left_, Reads::kNone};
+    part_ = {nullptr, left_, TcpReads::kNone};
     into_ = Into::kNowhere;
     if (header_.ahead) {
         part_ = coming_->begin_part(header_.id, left_);
-        into_ = part_.to == nullptr ? Into::kNowhere : part_.read != Reads::kNone ? Into::kRank : Into::kKept;
-    } else if (read_ != Reads::kNone && (*reads_)[read_].result == MoveResult::kMoved) {
+        into_ = part_.to == nullptr             ? Into::kNowhere
+                : part_.read != TcpReads::kNone ? Into::kRank
+                                                : Into::kKept;
+    } else if (read_ != TcpReads::kNone && (*reads_)[read_].result == MoveResult::kMoved) {
         part_.to = reads_->place(read_, (*reads_)[read_].received, left_).data();
         into_ = part_.to == nullptr ? Into::kCopy : Into::kRank;
     }
@@ -76,7 +78,7 @@ void Receiving::end_part(Received* out) {
     left_ -= part_.bytes;
     if (into_ == Into::kRank) out->mapped_bytes += part_.bytes;
     if (header_.ahead) return coming_->end_part(header_.id, part_);
-    if (read_ == Reads::kNone) return;
+    if (read_ == TcpReads::kNone) return;
     if (into_ == Into::kCopy) reads_->write(read_, (*reads_)[read_].received, {copy_.get(), part_.bytes});
     reads_->note_arrived(read_, part_.bytes);
     reads_->end_if_over(read_);
@@ -117,7 +119,7 @@ void Receiving::note_received(size_t received) {
     const size_t of_part = begun_ ? std::min<size_t>(received, part_.bytes - part_have_) : 0;
     bytes_ += received;
     part_have_ += of_part;
-    if (!header_.ahead && read_ != Reads::kNone) asked_ -= of_part;
+    if (!header_.ahead && read_ != TcpReads::kNone) asked_ -= of_part;
     header_have_ += received - of_part;
 }
 

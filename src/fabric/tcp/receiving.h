@@ -26,7 +26,7 @@ class Receiving {
     };
 
     // `reads` and `coming` are borrowed.
-    Receiving(ServiceAddress peer, Reads& reads, ComingBlocks& coming)
+    Receiving(ServiceAddress peer, TcpReads& reads, ComingBlocks& coming)
         : peer_(peer), reads_(&reads), coming_(&coming) {}
 
     // So much has been asked for.
@@ -48,7 +48,7 @@ class Receiving {
     int worth_waking(size_t lacks, uint64_t now);
 
     ServiceAddress peer_;
-    Reads* reads_;
+    TcpReads* reads_;
     ComingBlocks* coming_;
 
     // Of reads, what has been asked for and has not come, and whether all of it will. How much came lately:
@@ -62,10 +62,10 @@ class Receiving {
     std::byte header_bytes_[kDataHeaderBytes];
     size_t header_have_ = 0;
     DataHeader header_;
-    bool begun_ = false;            // the header is complete, and has been looked at
-    uint64_t left_ = 0;             // of what the header tells of
-    uint32_t read_ = Reads::kNone;  // that it names
-    size_t part_have_ = 0;          // of the part
+    bool begun_ = false;               // the header is complete, and has been looked at
+    uint64_t left_ = 0;                // of what the header tells of
+    uint32_t read_ = TcpReads::kNone;  // that it names
+    size_t part_have_ = 0;             // of the part
     Into into_ = Into::kNowhere;
     ComingBlocks::Part part_;
     std::unique_ptr<std::byte[]> copy_;  // for memory that is not mapped here, and for what nobody wants

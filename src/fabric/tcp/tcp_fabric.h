@@ -108,7 +108,7 @@ class TcpFabric : public Fabric, private Connections::Owner {
     std::deque<Frame> frames_;            // to be handed out
     std::vector<Frame> handed_out_;       // by the last poll
     std::deque<FabricEvent> done_;
-    Reads reads_;
+    TcpReads reads_;
     uint64_t turned_ns_ = 0;
 };
 

@@ -58,12 +58,16 @@ struct Options {
     ls_options host{};
 };
 
-// longshored is in bin/ beside this library's lib/, or beside the library itself.
+// longshored is in bin/ beside this library's lib/, which may have a folder for each architecture, or beside
+// the library itself.
 std::string service_path() {
     std::string service = absolute(shim().settings.service_path);
     if (!service.empty()) return service;
-    service = shim().directory + "../bin/longshored";
-    return access(service.c_str(), X_OK) == 0 ? service : shim().directory + "longshored";
+    for (const char* folder : {"../bin/", "../../bin/"}) {
+        service = shim().directory + folder + "longshored";
+        if (access(service.c_str(), X_OK) == 0) return service;
+    }
+    return shim().directory + "longshored";
 }
 
 void share_memory(ls_options* options) {

@@ -159,9 +159,11 @@ static const longshore_core_api* open_core(const char* flavour, const char* mpi_
         return NULL;
     }
     if (!dladdr((void*)&longshore_entries, &self) || !self.dli_fname) return NULL;
-    char path[PATH_MAX];
-    int directory = (int)(base_name(self.dli_fname) - self.dli_fname);
-    int length = snprintf(path, sizeof path, "%.*sliblongshore-%s.so", directory, self.dli_fname, flavour);
+    /* The file itself: where it was preloaded by way of a symbolic link, its cores are not beside the link. */
+    char path[PATH_MAX], real[PATH_MAX];
+    const char* own = realpath(self.dli_fname, real) ? real : self.dli_fname;
+    int directory = (int)(base_name(own) - own);
+    int length = snprintf(path, sizeof path, "%.*sliblongshore-%s.so", directory, own, flavour);
     if (length < 0 || (size_t)length >= sizeof path) return NULL;
     if (access(path, R_OK) != 0) {
         tell("the shim for this MPI, %s, is not built: no %s", mpi_path, path);

@@ -89,7 +89,7 @@ void check_mpis(Checks* checks) {
     for (const FoundMpi& mpi : found) checks->push_back(check_mpi(mpi));
     if (found.empty()) {
         checks->push_back({"mpi", Verdict::kFail, "no mpirun on your PATH",
-                           "install Open MPI or MPICH ('make deps' does both), or load its module"});
+                           "install Open MPI or MPICH (Debian: openmpi-bin, mpich), or load its module"});
     } else if (find_program("mpirun").empty()) {
         checks->push_back({"mpi", Verdict::kWarn, "there is no plain 'mpirun' on your PATH",
                            "name the one you want: longshore run mpirun.mpich ..."});
@@ -97,9 +97,9 @@ void check_mpis(Checks* checks) {
 }
 
 void check_parts(Checks* checks) {
-    const std::string folder = root_folder() + "/lib";
+    const std::string folder = library_folder();
     const std::string stub = folder + "/liblongshore.so";
-    const char* const kBuild = "build Longshore: 'make build'";
+    const std::string kBuild = missing_part_advice();
     if (!is_file(stub)) {
         checks->push_back({"shim", Verdict::kFail, stub + " is missing", kBuild});
         // The loader only complains about what it cannot preload; the program runs all the same.

@@ -1,10 +1,14 @@
 #include "tools/run/launch.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -43,6 +47,31 @@ bool is_listed(const std::string& list, const std::string& path) {
         if (list.compare(at, end - at, path) == 0) return true;
         at = end + 1;
     }
+    return false;
+}
+
+// Asked before the job starts, whose results would be lost at its end. Leaves a file as it is, and none where
+// there was none. Not asked of LONGSHORE_STATS and LONGSHORE_TRACE in the environment, which may name a
+// folder that only rank 0's machine has.
+bool can_write(const char* option, const std::string& path) {
+    if (path.empty() || path == "-") return true;
+    struct stat status {};
+    int failure = 0;
+    if (stat(path.c_str(), &status) != 0) {
+        const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        failure = file < 0 ? errno : 0;
+        if (file >= 0) {
+            close(file);
+            unlink(path.c_str());
+        }
+    } else if (S_ISDIR(status.st_mode)) {
+        failure = EISDIR;
+    } else if (access(path.c_str(), W_OK) != 0) {
+        failure = errno;
+    }
+    if (failure == 0) return true;
+    fmt::print(stderr, "longshore: {} {}: it cannot be written ({}); name a file in a folder of yours\n",
+               option, path, strerror(failure));
     return false;
 }
 
@@ -105,6 +134,7 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
 }
 
 int export_settings(const LaunchOptions& options) {
+    if (!can_write("--stats", options.stats) || !can_write("--trace", options.trace)) return kUsage;
     const std::pair<const char*, std::string> values[] = {
         {"LONGSHORE_SERVICE_COUNT", options.service},
         {"LONGSHORE_NODES_COUNT", options.nodes},
@@ -137,9 +167,9 @@ bool load_algorithms(const Settings& settings, Selection* selection) {
 }
 
 int export_shim() {
-    const std::string shim = root_folder() + "/lib/liblongshore.so";
+    const std::string shim = library_folder() + "/liblongshore.so";
     if (!is_file(shim)) {
-        fmt::print(stderr, "longshore: {} is not there; build it with 'make build'\n", shim);
+        fmt::print(stderr, "longshore: {} is not there; {}\n", shim, missing_part_advice());
         return kNotReady;
     }
     if (shim.find_first_of(" :") != shim.npos) {

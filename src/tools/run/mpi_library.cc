@@ -99,7 +99,7 @@ std::string core_file(const std::string& core) {
 }
 
 bool has_core(const std::string& core) {
-    return !core.empty() && is_file(root_folder() + "/lib/" + core_file(core));
+    return !core.empty() && is_file(library_folder() + "/" + core_file(core));
 }
 
 std::string core_advice(const std::string& core) {

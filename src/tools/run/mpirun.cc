@@ -45,7 +45,7 @@ std::vector<std::string> ready_flavours(const std::string& subcommand, const std
                   : (launchable ? program + " is not built for it" : "it is not installed");
         fmt::print(stderr, "longshore {}: {}: {}\n", subcommand, flavour, missing);
     }
-    fmt::print(stderr, "'make deps' installs both MPIs and 'make build' builds their benchmarks.\n");
+    fmt::print(stderr, "Install the MPI with its headers; 'make build' then builds its benchmark.\n");
     return {};
 }
 

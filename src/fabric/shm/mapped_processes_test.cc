@@ -1,4 +1,4 @@
-#include "fabric/shm/peers.h"
+#include "fabric/shm/mapped_processes.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace longshore {
 namespace {
 
-constexpr uint64_t kWindow = Peers::kWindowBytes, kSome = 4096;
+constexpr uint64_t kWindow = MappedProcesses::kWindowBytes, kSome = 4096;
 
 // Shared memory of this very process, as a heap has it: sparse, and growing.
 class SharedByOthers : public testing::Test {
@@ -37,9 +37,9 @@ class SharedByOthers : public testing::Test {
                 bytes,
                 {static_cast<uint32_t>(file_.get()), status.st_ino, 0, bytes, 0}};
     }
-    std::byte* find(Peers& peers, const ProcessSpan& span, uint64_t offset) {
+    std::byte* find(MappedProcesses& processes, const ProcessSpan& span, uint64_t offset) {
         uint64_t bytes = kSome;
-        return peers.find_shared(span, offset, &bytes, true, true);
+        return processes.find_shared(span, offset, &bytes, true, true);
     }
     std::byte at(uint64_t offset) {
         std::byte byte{};
@@ -50,54 +50,54 @@ class SharedByOthers : public testing::Test {
 };
 
 TEST_F(SharedByOthers, EndsWithAWindow) {
-    Peers peers(true);
+    MappedProcesses processes(true);
     uint64_t bytes = 2 * kWindow;
-    std::byte* const first = peers.find_shared(span(5 * kWindow), kWindow - 100, &bytes, true, true);
+    std::byte* const first = processes.find_shared(span(5 * kWindow), kWindow - 100, &bytes, true, true);
     ASSERT_NE(first, nullptr);
     EXPECT_EQ(bytes, 100u);
     first[99] = std::byte{7};
     EXPECT_EQ(at(kWindow - 1), std::byte{7});
     bytes = 2 * kWindow;
-    ASSERT_NE(peers.find_shared(span(5 * kWindow), kWindow, &bytes, true, true), nullptr);
+    ASSERT_NE(processes.find_shared(span(5 * kWindow), kWindow, &bytes, true, true), nullptr);
     EXPECT_EQ(bytes, kWindow);
 }
 
 TEST_F(SharedByOthers, IsNotTouchedBehindItsEnd) {
-    Peers peers(true);
+    MappedProcesses processes(true);
     const ProcessSpan all = span(8 * kWindow);  // what it may become
-    EXPECT_NE(find(peers, all, 5 * kWindow - kSome), nullptr);
-    EXPECT_EQ(find(peers, all, 5 * kWindow), nullptr);
-    EXPECT_EQ(find(peers, all, 8 * kWindow), nullptr);
+    EXPECT_NE(find(processes, all, 5 * kWindow - kSome), nullptr);
+    EXPECT_EQ(find(processes, all, 5 * kWindow), nullptr);
+    EXPECT_EQ(find(processes, all, 8 * kWindow), nullptr);
     grow_to(5 * kWindow + kSome);
-    std::byte* const grown = find(peers, all, 5 * kWindow);
+    std::byte* const grown = find(processes, all, 5 * kWindow);
     ASSERT_NE(grown, nullptr);
     *grown = std::byte{9};
     EXPECT_EQ(at(5 * kWindow), std::byte{9});
-    EXPECT_EQ(find(peers, all, 5 * kWindow + 1), nullptr);
+    EXPECT_EQ(find(processes, all, 5 * kWindow + 1), nullptr);
 }
 
 TEST_F(SharedByOthers, TheLeastUsedWindowMakesRoom) {
-    Peers peers(true, 2);
+    MappedProcesses processes(true, 2);
     const ProcessSpan all = span(5 * kWindow);
     for (int round = 0; round < 3; ++round)
         for (uint64_t i = 0; i < 5; ++i) {
             // Both ends of a copy are there at once.
-            std::byte* const from = find(peers, all, i * kWindow);
-            std::byte* const to = find(peers, all, (i + 1) % 5 * kWindow);
+            std::byte* const from = find(processes, all, i * kWindow);
+            std::byte* const to = find(processes, all, (i + 1) % 5 * kWindow);
             ASSERT_TRUE(from && to);
             *from = static_cast<std::byte>(i + 1);
             *to = *from;
             EXPECT_EQ(at((i + 1) % 5 * kWindow), static_cast<std::byte>(i + 1));
-            EXPECT_LE(peers.windows_mapped(), 2u);
+            EXPECT_LE(processes.windows_mapped(), 2u);
         }
 }
 
 TEST_F(SharedByOthers, WhereNothingIsLetGoWhatWasFoundStays) {
-    Peers peers(false, 2);
+    MappedProcesses processes(false, 2);
     const ProcessSpan all = span(5 * kWindow);
-    std::byte* const first = find(peers, all, 0);
-    ASSERT_TRUE(first && find(peers, all, kWindow));
-    EXPECT_EQ(find(peers, all, 2 * kWindow), nullptr);
+    std::byte* const first = find(processes, all, 0);
+    ASSERT_TRUE(first && find(processes, all, kWindow));
+    EXPECT_EQ(find(processes, all, 2 * kWindow), nullptr);
     *first = std::byte{3};
     EXPECT_EQ(at(0), std::byte{3});
 }
@@ -138,37 +138,37 @@ class AlikeIds {
 };
 
 TEST_F(SharedByOthers, WhatWasFoundStaysHoweverManyProcessesThereAre) {
-    const AlikeIds processes(9);
-    ASSERT_EQ(processes.ids.size(), 9u) << "threads whose ids are alike";
+    const AlikeIds alike(9);
+    ASSERT_EQ(alike.ids.size(), 9u) << "threads whose ids are alike";
     const auto span_of = [&](uint32_t id) {
         ProcessSpan one = span(5 * kWindow);
         one.pid = id;
         one.start_time = process_start_time(id);
         return one;
     };
-    Peers peers(false);
+    MappedProcesses processes(false);
     std::vector<std::byte*> found;
-    for (const uint32_t id : processes.ids) {
-        found.push_back(find(peers, span_of(id), 0));
+    for (const uint32_t id : alike.ids) {
+        found.push_back(find(processes, span_of(id), 0));
         ASSERT_NE(found.back(), nullptr);
-        ASSERT_EQ(peers.windows_mapped(), found.size()) << "one that was found before has gone";
+        ASSERT_EQ(processes.windows_mapped(), found.size()) << "one that was found before has gone";
     }
     for (size_t i = 0; i < found.size(); ++i) {
-        EXPECT_EQ(find(peers, span_of(processes.ids[i]), 0), found[i]);
+        EXPECT_EQ(find(processes, span_of(alike.ids[i]), 0), found[i]);
         *found[i] = static_cast<std::byte>(i + 1);
         EXPECT_EQ(at(0), static_cast<std::byte>(i + 1));
     }
 }
 
 TEST_F(SharedByOthers, WhatWasFoundStaysWhenItsProcessSharesAnotherFile) {
-    Peers peers(false);
-    std::byte* const first = find(peers, span(5 * kWindow), 0);
+    MappedProcesses processes(false);
+    std::byte* const first = find(processes, span(5 * kWindow), 0);
     ASSERT_NE(first, nullptr);
     const Fd before = std::exchange(file_, Fd(memfd_create("test-other", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
     SetUp();
-    std::byte* const second = find(peers, span(5 * kWindow), 0);
+    std::byte* const second = find(processes, span(5 * kWindow), 0);
     ASSERT_NE(second, nullptr);
-    ASSERT_EQ(peers.windows_mapped(), 2u);
+    ASSERT_EQ(processes.windows_mapped(), 2u);
     *second = std::byte{5};
     *first = std::byte{4};
     EXPECT_EQ(at(0), std::byte{5});
@@ -178,28 +178,28 @@ TEST_F(SharedByOthers, WhatWasFoundStaysWhenItsProcessSharesAnotherFile) {
 }
 
 TEST_F(SharedByOthers, FilesThatAreNoMoreSharedMakeRoomWhereItMay) {
-    Peers letting_go(true), keeping(false);
-    for (size_t i = 0; i < 2 * Peers::kFilesMax; ++i) {
+    MappedProcesses letting_go(true), keeping(false);
+    for (size_t i = 0; i < 2 * MappedProcesses::kFilesMax; ++i) {
         EXPECT_NE(find(letting_go, span(5 * kWindow), 0), nullptr);
-        EXPECT_EQ(find(keeping, span(5 * kWindow), 0) != nullptr, i < Peers::kFilesMax);
+        EXPECT_EQ(find(keeping, span(5 * kWindow), 0) != nullptr, i < MappedProcesses::kFilesMax);
         // Under the same number, which the next one takes: so it is opened in its place.
         const Fd next(memfd_create("test-next", MFD_CLOEXEC | MFD_ALLOW_SEALING));
         ASSERT_EQ(dup2(next.get(), file_.get()), file_.get());
         SetUp();
     }
-    EXPECT_EQ(letting_go.windows_mapped(), Peers::kFilesMax);
-    EXPECT_EQ(keeping.windows_mapped(), Peers::kFilesMax);
+    EXPECT_EQ(letting_go.windows_mapped(), MappedProcesses::kFilesMax);
+    EXPECT_EQ(keeping.windows_mapped(), MappedProcesses::kFilesMax);
 }
 
 TEST_F(SharedByOthers, AnotherFileUnderItsNumberIsNot) {
     ProcessSpan other = span(5 * kWindow);
     ++other.shared.identity;
-    Peers peers(true);
-    EXPECT_EQ(find(peers, other, 0), nullptr);
-    EXPECT_NE(find(peers, span(5 * kWindow), 0), nullptr);
+    MappedProcesses processes(true);
+    EXPECT_EQ(find(processes, other, 0), nullptr);
+    EXPECT_NE(find(processes, span(5 * kWindow), 0), nullptr);
 }
 
-TEST(Peers, OneThatIsGoneIsNotStillThere) {
+TEST(MappedProcesses, OneThatIsGoneIsNotStillThere) {
     const pid_t child = fork();
     if (child == 0) {
         pause();
@@ -208,18 +208,18 @@ TEST(Peers, OneThatIsGoneIsNotStillThere) {
     ProcessSpan span;
     span.pid = static_cast<uint32_t>(child);
     span.start_time = process_start_time(span.pid);
-    Peers peers(true);
-    EXPECT_TRUE(peers.is_there(span));
-    EXPECT_TRUE(peers.is_still_there(span));
+    MappedProcesses processes(true);
+    EXPECT_TRUE(processes.is_there(span));
+    EXPECT_TRUE(processes.is_still_there(span));
     ProcessSpan earlier = span;
     --earlier.start_time;
-    EXPECT_FALSE(peers.is_there(earlier)) << "another process with its pid";
+    EXPECT_FALSE(processes.is_there(earlier)) << "another process with its pid";
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     usleep(30'000);
-    EXPECT_TRUE(peers.is_there(span)) << "what it shared may be mapped";
-    EXPECT_FALSE(peers.is_still_there(span));
-    EXPECT_FALSE(peers.is_still_there(span));
+    EXPECT_TRUE(processes.is_there(span)) << "what it shared may be mapped";
+    EXPECT_FALSE(processes.is_still_there(span));
+    EXPECT_FALSE(processes.is_still_there(span));
 }
 
 TEST(Process, IsOverWhenItHasLetGoOfAllItHad) {

@@ -1,4 +1,4 @@
-#include "fabric/shm/peers.h"
+#include "fabric/shm/mapped_processes.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,33 +21,34 @@ constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14: before, 
 
 }  // namespace
 
-size_t Peers::place_of(uint32_t pid, uint64_t start_time) const {
+size_t MappedProcesses::place_of(uint32_t pid, uint64_t start_time) const {
     // Pids that lie apart by a power of two, as those of programs with as many threads each, must not meet.
-    const size_t last = peers_.size() - 1;
+    const size_t last = processes_.size() - 1;
     size_t place = (pid * 0x9e3779b97f4a7c15u >> 32) & last;
-    while (peers_[place] != nullptr && (peers_[place]->pid != pid || peers_[place]->start_time != start_time))
+    while (processes_[place] != nullptr &&
+           (processes_[place]->pid != pid || processes_[place]->start_time != start_time))
         place = (place + 1) & last;
     return place;
 }
 
 // Twice as many places, with the same entries.
-void Peers::grow() {
-    std::vector<std::unique_ptr<Peer>> entries(std::max(kPlacesMin, 2 * peers_.size()));
-    peers_.swap(entries);
+void MappedProcesses::grow() {
+    std::vector<std::unique_ptr<Process>> entries(std::max(kPlacesMin, 2 * processes_.size()));
+    processes_.swap(entries);
     for (auto& entry : entries) {
-        if (entry != nullptr) peers_[place_of(entry->pid, entry->start_time)] = std::move(entry);
+        if (entry != nullptr) processes_[place_of(entry->pid, entry->start_time)] = std::move(entry);
     }
 }
 
-Peers::Peer* Peers::find(const ProcessSpan& span) {
-    if (!peers_.empty()) {
-        Peer* const peer = peers_[place_of(span.pid, span.start_time)].get();
-        if (peer != nullptr) return peer;
+MappedProcesses::Process* MappedProcesses::find(const ProcessSpan& span) {
+    if (!processes_.empty()) {
+        Process* const process = processes_[place_of(span.pid, span.start_time)].get();
+        if (process != nullptr) return process;
     }
     if (count_ >= kProcessesMax || process_start_time(span.pid) != span.start_time) return nullptr;
-    if (2 * (count_ + 1) > peers_.size()) grow();
-    std::unique_ptr<Peer>& entry = peers_[place_of(span.pid, span.start_time)];
-    entry = std::make_unique<Peer>();
+    if (2 * (count_ + 1) > processes_.size()) grow();
+    std::unique_ptr<Process>& entry = processes_[place_of(span.pid, span.start_time)];
+    entry = std::make_unique<Process>();
     entry->pid = span.pid;
     entry->start_time = span.start_time;
     entry->looked_ns = now_ns();
@@ -55,25 +56,25 @@ Peers::Peer* Peers::find(const ProcessSpan& span) {
     return entry.get();
 }
 
-bool Peers::is_there(const ProcessSpan& span) {
+bool MappedProcesses::is_there(const ProcessSpan& span) {
     return find(span) != nullptr;
 }
 
-bool Peers::is_still_there(const ProcessSpan& span) {
-    Peer* const peer = find(span);
-    if (peer == nullptr) return false;
+bool MappedProcesses::is_still_there(const ProcessSpan& span) {
+    Process* const process = find(span);
+    if (process == nullptr) return false;
     const uint64_t now = now_ns();
-    if (now - peer->looked_ns < kLookNs) return true;
-    peer->looked_ns = now;
+    if (now - process->looked_ns < kLookNs) return true;
+    process->looked_ns = now;
     if (process_start_time(span.pid) == span.start_time) return true;
-    peer->looked_ns = 0;  // it is looked at each time from now on
+    process->looked_ns = 0;  // it is looked at each time from now on
     return false;
 }
 
 // By way of /proc, which asks for no more than process_vm_readv does. The process may have closed the
 // descriptor and opened another file under its number: hence the identity. Sealed against shrinking: a look
 // at what it has never faults.
-Fd Peers::open_file(const ProcessSpan& span, uint64_t* bytes) {
+Fd MappedProcesses::open_file(const ProcessSpan& span, uint64_t* bytes) {
     char path[48];
     snprintf(path, sizeof path, "/proc/%u/fd/%u", span.pid, span.shared.file);
     Fd file(open(path, O_RDWR | O_CLOEXEC));
@@ -84,7 +85,7 @@ Fd Peers::open_file(const ProcessSpan& span, uint64_t* bytes) {
     return file;
 }
 
-void Peers::forget(File& file) {
+void MappedProcesses::forget(File& file) {
     for (const Window& window : file.windows)
         if (window.memory) --windows_mapped_;
     file = {};
@@ -92,11 +93,11 @@ void Peers::forget(File& file) {
 
 // The one that was not used for longest, but not what was found for the other end of the copy that this one
 // is for.
-bool Peers::let_one_go() {
+bool MappedProcesses::let_one_go() {
     Window* oldest = nullptr;
-    for (const auto& peer : peers_) {
-        if (peer == nullptr) continue;
-        for (File& file : peer->files)
+    for (const auto& process : processes_) {
+        if (process == nullptr) continue;
+        for (File& file : process->files)
             for (Window& window : file.windows)
                 if (window.memory && window.last_use + 1 < clock_ &&
                     (oldest == nullptr || window.last_use < oldest->last_use))
@@ -108,7 +109,7 @@ bool Peers::let_one_go() {
     return true;
 }
 
-bool Peers::map(Window& window, const Fd& file, uint64_t offset) {
+bool MappedProcesses::map(Window& window, const Fd& file, uint64_t offset) {
     if (windows_mapped_ >= windows_max_ && !let_one_go()) return false;
     do {
         window.memory = Mapping::window(file.get(), offset, kWindowBytes);
@@ -120,15 +121,15 @@ bool Peers::map(Window& window, const Fd& file, uint64_t offset) {
 }
 
 // Null: it has shared more files than are kept apart.
-Peers::File* Peers::find_file(Peer& peer, uint64_t identity) {
+MappedProcesses::File* MappedProcesses::find_file(Process& process, uint64_t identity) {
     File* oldest = nullptr;
-    for (File& file : peer.files) {
+    for (File& file : process.files) {
         if (file.identity == identity) return &file;
         if (file.last_use + 1 < clock_ && (oldest == nullptr || file.last_use < oldest->last_use))
             oldest = &file;
     }
-    if (peer.files.size() < kFilesMax) {
-        oldest = &peer.files.emplace_back();
+    if (process.files.size() < kFilesMax) {
+        oldest = &process.files.emplace_back();
     } else if (lets_go_ && oldest != nullptr) {
         forget(*oldest);
     } else {
@@ -140,7 +141,8 @@ Peers::File* Peers::find_file(Peer& peer, uint64_t identity) {
 
 // That of `bytes` at `at` of the file, which lie in one. The file is opened only to map it and where it has
 // grown.
-Peers::Window* Peers::find_window(File& file, const ProcessSpan& span, uint64_t at, uint64_t bytes) {
+MappedProcesses::Window* MappedProcesses::find_window(File& file, const ProcessSpan& span, uint64_t at,
+                                                      uint64_t bytes) {
     if (at + bytes > kSharedFileBytesMax) return nullptr;
     const size_t index = at / kWindowBytes;
     if (index >= file.windows.size()) file.windows.resize(index + 1);
@@ -158,7 +160,7 @@ Peers::Window* Peers::find_window(File& file, const ProcessSpan& span, uint64_t 
     return &window;
 }
 
-bool Peers::is_worth(Window& window, uint64_t offset, uint64_t bytes, bool write) {
+bool MappedProcesses::is_worth(Window& window, uint64_t offset, uint64_t bytes, bool write) {
     bool worth = true;
     for (uint64_t at = offset, end = offset + bytes; at < end;) {
         const uint64_t piece = at / kPieceBytes, next = std::min(end, (piece + 1) * kPieceBytes);
@@ -177,17 +179,17 @@ bool Peers::is_worth(Window& window, uint64_t offset, uint64_t bytes, bool write
     return worth;
 }
 
-std::byte* Peers::find_shared(const ProcessSpan& span, uint64_t offset, uint64_t* bytes, bool write,
-                              bool at_once) {
+std::byte* MappedProcesses::find_shared(const ProcessSpan& span, uint64_t offset, uint64_t* bytes, bool write,
+                                        bool at_once) {
     const SharedPart& shared = span.shared;
     if (shared.identity == 0 || offset < shared.begin || offset > shared.end || *bytes > shared.end - offset)
         return nullptr;
     const uint64_t at = shared.file_offset + (offset - shared.begin), in_window = at % kWindowBytes;
     *bytes = std::min(*bytes, kWindowBytes - in_window);
-    Peer* const peer = find(span);
-    if (peer == nullptr) return nullptr;
+    Process* const process = find(span);
+    if (process == nullptr) return nullptr;
     ++clock_;
-    File* const file = find_file(*peer, shared.identity);
+    File* const file = find_file(*process, shared.identity);
     if (file == nullptr) return nullptr;
     file->last_use = clock_;
     Window* const window = find_window(*file, span, at, *bytes);

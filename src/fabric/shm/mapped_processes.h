@@ -10,7 +10,7 @@
 
 namespace longshore {
 
-class Peers {
+class MappedProcesses {
   public:
     static constexpr uint64_t kWindowBytes = uint64_t{1} << 30;
     static constexpr size_t kWindowsMax = 8192;
@@ -24,7 +24,7 @@ class Peers {
     // not used for longest makes room. What was found before the last time may then be gone. Otherwise what
     // was found stays as long as this object, however many processes it meets: service processes keep such
     // addresses while they wait for a stream.
-    explicit Peers(bool lets_go, size_t windows_max = kWindowsMax)
+    explicit MappedProcesses(bool lets_go, size_t windows_max = kWindowsMax)
         : lets_go_(lets_go), windows_max_(windows_max) {}
 
     // False: that process is gone, its pid perhaps another's.
@@ -57,7 +57,7 @@ class Peers {
         uint64_t last_use = 0;
         std::vector<Window> windows;
     };
-    struct Peer {
+    struct Process {
         uint32_t pid = 0;
         uint64_t start_time = 0, looked_ns = 0;
         std::vector<File> files;  // those that it shares: one, as a rule
@@ -65,8 +65,8 @@ class Peers {
     // Where its entry is, or belongs if it has none.
     size_t place_of(uint32_t pid, uint64_t start_time) const;
     void grow();
-    Peer* find(const ProcessSpan& span);
-    File* find_file(Peer& peer, uint64_t identity);
+    Process* find(const ProcessSpan& span);
+    File* find_file(Process& process, uint64_t identity);
     Window* find_window(File& file, const ProcessSpan& span, uint64_t at, uint64_t bytes);
     bool map(Window& window, const Fd& file, uint64_t offset);
     bool let_one_go();
@@ -80,7 +80,7 @@ class Peers {
     uint64_t clock_ = 0;  // counts what is asked for
     // By a hash of the pid, and where that place is taken behind it. It grows before it is half full, and an
     // entry stays as long as this object.
-    std::vector<std::unique_ptr<Peer>> peers_;
+    std::vector<std::unique_ptr<Process>> processes_;
     size_t count_ = 0;  // of entries
 };
 

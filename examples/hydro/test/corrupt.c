@@ -1,0 +1,12 @@
+// Preloaded before hydro: changes one number in one message about forces by very little, as a broken network would.
+#include <mpi.h>
+#include <stdint.h>
+
+enum { kForceTag = 2, kAtMessage = 10 };
+
+int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
+    static int messages;
+    if (type == MPI_DOUBLE && tag == kForceTag && ++messages == kAtMessage)
+        ((double*)(uintptr_t)data)[count / 2 | 1] += 1e-6;
+    return PMPI_Isend(data, count, type, to, tag, comm, request);
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""study.py: its figures are those of its samples, its placements keep apart what they say, and it says what is missing.
+
+test_study.py HYDRO_FOLDER
+"""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, sys.argv.pop(1))
+import study  # noqa: E402
+import study_figures as figures  # noqa: E402
+
+
+def launch(seconds, handed=(), checksum="1", **times):
+    kernels = {}
+    for kernel in figures.KERNELS:
+        kernels[kernel] = {"handed_over": kernel in handed, "bytes_per_zone": 10.0, "slack_seconds": 0.0, "submit_seconds": 1e-6,
+                           "wait_seconds": 2e-6, "run_seconds": 3e-6} | times
+    return {"cycle_seconds": [seconds, seconds, 99 * seconds], "kernels": kernels, "copied_bytes_per_zone": 20.0, "checksum": checksum}
+
+
+ROW = {"problem": "leblanc:160x360", "mode": "mpi", "placement": "slow", "cores": [[0], [1]], "ranks": 2, "threads": 1,
+       "launches": {"none": [launch(1.0), launch(2.0), launch(4.0)],
+                    "mpmd v1": [launch(1.5, figures.KERNELS), launch(3.6, figures.KERNELS), launch(4.0, figures.KERNELS, slack_seconds=5e-3)],
+                    "mpmd v2": [launch(1.1, figures.KERNELS[:2])] * 3, "mpmd auto": [launch(1.0)] * 3}}
+STUDY = {"machine": {"cores": 2, "sockets": 1, "processor": "a processor", "commit": "abc"}, "mpi": "openmpi", "slow": 3, "turns": 3,
+         "cycles": 60, "missing": ["socket: not measurable here: one socket"], "results": [ROW]}
+
+
+class TestStudy(unittest.TestCase):
+    def test_a_contender_is_compared_with_the_plain_run_of_its_turn(self):
+        self.assertAlmostEqual(figures.relative_percent(ROW["launches"], "mpmd v1"), 50)  # of 50, 80 and 0
+        low, high = figures.spread_percent(ROW["launches"], "mpmd v1")
+        self.assertAlmostEqual(low, 0)
+        self.assertAlmostEqual(high, 80)
+
+    def test_bytes_are_of_what_was_handed_over(self):
+        self.assertEqual(figures.bytes_handed(ROW["launches"]["mpmd v1"][0]), 30)
+        self.assertEqual(figures.bytes_handed(ROW["launches"]["mpmd v2"][0]), 20)
+        self.assertEqual(figures.bytes_handed(ROW["launches"]["mpmd auto"][0]), 0)
+
+    def test_the_text_has_the_paper_beside_and_says_what_is_missing(self):
+        lines = figures.report(STUDY)
+        row = next(line for line in lines if line.startswith("  mpmd v1") and "%" in line)
+        self.assertIn("+50.0%", row)
+        self.assertTrue(row.endswith("+82"))
+        self.assertEqual(lines[-1], "socket: not measurable here: one socket")
+        self.assertFalse(any("energy" in line and line.startswith("  mpmd v2") for line in lines))
+
+    def test_runs_are_joined_if_they_belong_together(self):
+        whole = figures.joined([STUDY, STUDY])
+        self.assertEqual(len(whole["results"]), 2)
+        self.assertEqual(whole["missing"], STUDY["missing"])
+        with self.assertRaisesRegex(ValueError, "slow"):
+            figures.joined([STUDY, STUDY | {"slow": 2}])
+
+    def test_placements(self):
+        self.assertEqual(study.place("spare", [[0, 1, 2, 3]]), ([0, 1], [2, 3]))
+        self.assertEqual(study.place("own", [[0, 1]]), ([0, 1], [0, 1]))
+        self.assertEqual(study.place("socket", [[0, 1], [2, 3]]), ([0, 1], [2, 3]))
+        self.assertIn("one socket", study.place("socket", [[0, 1]]))
+        self.assertIn("one core", study.place("spare", [[0]]))
+
+    def test_each_process_is_bound_to_its_share(self):
+        words, share = study.Study.bound([0, 1, 2, 3], 2, 2)
+        self.assertEqual(share, 2)
+        with tempfile.TemporaryDirectory() as folder:
+            taskset = Path(folder) / "taskset"
+            taskset.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+            taskset.chmod(0o755)
+            for me, cores in (("2", "0,1"), ("3", "2,3")):
+                environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "OMPI_COMM_WORLD_RANK": me}
+                out = study.subprocess.run([*words, "program"], env=environment, capture_output=True, text=True, check=True).stdout
+                self.assertEqual(out.split(), ["-c", cores, "program"])
+
+    def test_ranks_share_cores_where_there_are_fewer(self):
+        words, share = study.Study.bound([7], 2, 0)
+        self.assertEqual((share, words[2].count(" 7")), (1, 2))
+
+    def test_wrong_options_are_refused(self):
+        for wrong in (["--problems", "leblanc"], ["--turns", "0"], ["--cycles", "5", "--warm-up", "5"], ["--placements", "moon"]):
+            with self.subTest(wrong=wrong), contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+                study.parse(wrong)
+
+    def test_a_report_is_printed_and_drawn(self):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            self.skipTest("no matplotlib ('make venv')")
+        with tempfile.TemporaryDirectory() as folder:
+            source, picture = Path(folder) / "study.json", Path(folder) / "study.png"
+            source.write_text(json.dumps(STUDY), encoding="utf-8")
+            sys.argv = ["study.py", "--report", str(source), "--picture", str(picture)]
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                study.main()
+            self.assertIn("mpmd v2", out.getvalue())
+            self.assertGreater(picture.stat().st_size, 10000)
+
+
+if __name__ == "__main__":
+    unittest.main()

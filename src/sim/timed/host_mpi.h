@@ -1,0 +1,37 @@
+// The contender: the same collective by the host's MPI, on the same machine. A rank's processor carries the
+// messages of an algorithm, and only while the rank is in a call of MPI. Short messages go at once; of long
+// ones the receiver is told and reads them, from another node by the cards, on its own node with its core.
+#pragma once
+
+#include <functional>
+
+#include "sim/timed/job.h"
+
+namespace longshore::timed {
+
+// In each round a rank sends and receives; the next one begins when all of it is done. Messages of one rank
+// to another are told apart by their round.
+struct Message {
+    uint32_t peer = 0;
+    uint64_t bytes = 0;
+};
+struct Round {
+    std::vector<Message> sends, receives;
+};
+
+struct HostAlgorithm {
+    const char* name;
+    const char* meaning;
+    bool shares;  // carries the allgather family, else the alltoall family
+    uint32_t (*rounds)(uint32_t ranks);
+    // What a rank does in a round, into *out, which is empty.
+    void (*round)(uint32_t ranks, uint32_t rank, uint32_t number, uint64_t block_bytes, Round* out);
+};
+
+std::span<const HostAlgorithm> host_algorithms();
+const HostAlgorithm* find_host_algorithm(const std::string& name);
+bool fits(const HostAlgorithm& algorithm, Collective collective);
+
+Outcome simulate_host(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher = nullptr);
+
+}  // namespace longshore::timed

@@ -1,0 +1,41 @@
+// All ranks of a job in the host's MPI, the wires between them, and the clock.
+#pragma once
+
+#include <memory>
+
+#include "sim/timed/host_mpi.h"
+#include "sim/timed/timing.h"
+
+namespace longshore::timed {
+
+class HostRank;
+
+class HostWorld final {
+  public:
+    HostWorld(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher);
+    ~HostWorld();
+    Outcome run();
+
+    const Job& job() const { return job_; }
+    const Machine& machine() const { return job_.machine; }
+    const HostAlgorithm& algorithm() const { return algorithm_; }
+    uint32_t rounds() const { return rounds_; }
+    EventQueue& queue() { return queue_; }
+    Wires& wires() { return wires_; }
+    HostRank& rank(uint32_t number) { return *ranks_[number]; }
+    void message_is_over() { ++messages_; }
+    void rank_is_done(Time latency) { timing_.rank_is_done(latency); }
+    Time step_time(Time mean) { return timing_.step_time(mean); }
+
+  private:
+    const Job job_;
+    const HostAlgorithm& algorithm_;
+    const uint32_t rounds_;
+    EventQueue queue_;
+    Wires wires_;
+    Timing timing_;
+    std::vector<std::unique_ptr<HostRank>> ranks_;
+    uint64_t messages_ = 0;
+};
+
+}  // namespace longshore::timed

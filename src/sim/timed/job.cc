@@ -1,0 +1,43 @@
+#include "sim/timed/job.h"
+
+namespace longshore::timed {
+
+std::string refusal(const Job& job) {
+    const Machine& m = job.machine;
+    if (job.nodes < 2 || job.nodes > 4096) return "between 2 and 4096 nodes can be simulated";
+    if (job.nodes > m.switch_ports)
+        return "the switch of " + m.name + " has " + std::to_string(m.switch_ports) + " ports, and " +
+               std::to_string(job.nodes) + " nodes are asked for";
+    if (job.ranks_per_node < 1 || job.ranks_per_node > kRanksPerNodeMax)
+        return "between 1 and " + std::to_string(kRanksPerNodeMax) + " ranks fit on a node";
+    if (job.ranks_per_node > m.cores)
+        return "a node of " + m.name + " has " + std::to_string(m.cores) + " cores, and " +
+               std::to_string(job.ranks_per_node) + " ranks are asked for: each needs one";
+    if (job.services < 1 || job.services > 16 || job.services > job.ranks_per_node)
+        return "a node has between 1 and 16 service processes, and not more than ranks";
+    if (job.services > m.dpu_cores)
+        return "a DPU of " + m.name + " has " + std::to_string(m.dpu_cores) + " cores, and " +
+               std::to_string(job.services) + " service processes are asked for";
+    if (job.reads_max < 1 || job.reads_max > 256) return "between 1 and 256 reads can be under way";
+    if (job.block_bytes < 1 || job.block_bytes > uint64_t{1} << 30)
+        return "blocks have between 1 B and 1 GiB";
+    const uint64_t chunks = (job.block_bytes + job.chunk_bytes - 1) / job.chunk_bytes;
+    const NodeLimits limits = node_limits_for(job.size());
+    if (chunks * job.ranks() * 8 > limits.claims_bytes / 2)
+        return "the product carries at most " + std::to_string(limits.claims_bytes / 16) +
+               " pieces of blocks for a rank at once, and here there are " +
+               std::to_string(chunks * job.ranks());
+    if (job.iterations < 1) return "at least one iteration has to be counted";
+    return "";
+}
+
+// Fitted to what runs were seen to touch: what a service process and a rank have whatever the job, then what
+// they keep of each rank of the job, and claim words.
+uint64_t memory_needed(const Job& job) {
+    const uint64_t ranks = job.ranks(), chunks = (job.block_bytes + job.chunk_bytes - 1) / job.chunk_bytes;
+    const uint64_t of_rank = 64 * 1024 + ranks * (48 + 16 * chunks);
+    const uint64_t of_service = 1'500'000 + ranks * 600;
+    return ranks * of_rank + uint64_t{job.nodes} * job.services * of_service + 32 * 1024 * 1024;
+}
+
+}  // namespace longshore::timed

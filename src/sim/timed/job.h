@@ -1,0 +1,99 @@
+// What is simulated: a job on a machine, one collective of it, and how the product or a host's MPI carries
+// it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host/job_limits.h"
+#include "sim/timed/machine.h"
+#include "sim/timed/network.h"
+
+namespace longshore::timed {
+
+// How ranks lie on nodes: one node after the other, or one rank of each node in turn.
+enum class Placement : uint8_t { kContiguous, kStrided };
+
+// Who copies between ranks of a host whose service processes are on a DPU: the DPU, which reads and writes
+// the host's memory over its bus (what the product does), or ranks that wait, told by the DPU (what the first
+// paper does). Either way a block of the allgather family comes over the network once.
+enum class Handover : uint8_t { kAsBuilt, kOnce };
+
+struct Job {
+    Machine machine;
+    uint32_t nodes = 2, ranks_per_node = 1, services = 1;  // service processes of each node
+    Placement placement = Placement::kContiguous;
+    Collective collective = Collective::kAlltoallv;
+    uint64_t block_bytes = 65536;
+    uint32_t reads_max = 64;
+    uint64_t chunk_bytes = 64 * 1024;
+    Handover handover = Handover::kOnce;
+    Sharing sharing = Sharing::kFifo;
+    // Between the start of the collective and the wait for it; ranks compute meanwhile.
+    Time compute = 0;
+    uint32_t warm_up = 1, iterations = 3;
+    uint64_t seed = 1;
+
+    uint32_t ranks() const { return nodes * ranks_per_node; }
+    uint32_t node_of(uint32_t rank) const {
+        return placement == Placement::kContiguous ? rank / ranks_per_node : rank % nodes;
+    }
+    uint32_t local_of(uint32_t rank) const {
+        return placement == Placement::kContiguous ? rank % ranks_per_node : rank / nodes;
+    }
+    uint32_t rank_at(uint32_t node, uint32_t local) const {
+        return placement == Placement::kContiguous ? node * ranks_per_node + local : local * nodes + node;
+    }
+    // As ranks are shared out among a node's service processes: runs of equal length.
+    uint32_t service_of(uint32_t local) const {
+        return static_cast<uint32_t>(uint64_t{local} * services / ranks_per_node);
+    }
+    JobSize size() const {
+        JobSize j;
+        j.nodes = nodes;
+        j.local_ranks = ranks_per_node;
+        j.ranks = ranks();
+        j.services = services;
+        j.chunk_bytes = chunk_bytes;
+        j.reads_max = reads_max;
+        return j;
+    }
+};
+
+// What is wrong with a job, in words for its user; empty: nothing.
+std::string refusal(const Job& job);
+
+// What the first run of a job needs of this machine, in bytes: mostly what engines keep of each other's
+// ranks.
+uint64_t memory_needed(const Job& job);
+
+// Of one collective call, over all ranks and all counted iterations. Times from a rank's entry until it has
+// its result.
+struct Times {
+    Time mean = 0, least = 0, most = 0;
+    std::vector<Time> iterations;  // means
+};
+
+struct Outcome {
+    Times latency;
+    Time span = 0;  // from the first counted entry until the last rank was done
+    uint64_t events = 0, transfers = 0;
+    uint64_t network_bytes = 0;  // that left nodes, in the counted iterations
+    // Shares of the time of the counted iterations in which the busiest of a kind was busy.
+    double busiest_link = 0, busiest_pcie = 0, busiest_memory = 0, busiest_service = 0;
+    uint64_t messages = 0, reads = 0, copies = 0;  // of all service processes, in the counted iterations
+};
+
+// Called now and then with the part that is done.
+class Watcher {
+  public:
+    virtual void on_progress(double part) = 0;
+
+  protected:
+    ~Watcher() = default;
+};
+
+// The product's engine on its service processes.
+Outcome simulate_offloaded(const Job& job, Watcher* watcher = nullptr);
+
+}  // namespace longshore::timed

@@ -1,0 +1,17 @@
+// Machine files: TOML, a table for each part of a machine, and each value with its unit and where it comes
+// from.
+//   pcie.rate = { value = 13.92, unit = "GB/s", source = "measured by longshore device" }
+#pragma once
+
+#include <string>
+
+#include "sim/timed/machine.h"
+
+namespace longshore::timed {
+
+// Returns "", or what is wrong: file, line, and what is expected there.
+std::string read_machine(const std::string& path, Machine* out);
+// The same of text that came from a file of that name.
+std::string parse_machine(std::string_view text, const std::string& name, Machine* out);
+
+}  // namespace longshore::timed

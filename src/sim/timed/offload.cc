@@ -1,0 +1,145 @@
+#include "sim/timed/offload.h"
+
+#include <algorithm>
+
+#include "sim/timed/rank_process.h"
+#include "sim/timed/service_process.h"
+
+namespace longshore::timed {
+namespace {
+
+constexpr GroupId kGroup{1};
+
+NodeLimits node_limits(const Job& job) {
+    NodeLimits limits = node_limits_for(job.size());
+    limits.groups_max = 1;
+    return limits;
+}
+
+// Whether what a rank gives is copied when it is posted, as the product does with little.
+bool is_small(const Job& job) {
+    const uint64_t sent = job.block_bytes * (is_shared(job.collective) ? 1 : job.ranks());
+    return job.block_bytes <= service_limits_for(job.size()).eager_bytes && sent <= kCopyBytesMax;
+}
+
+}  // namespace
+
+Offload::Offload(const Job& job, Watcher* watcher)
+    : job_(job),
+      wires_(job_.machine, job.nodes, queue_, job.sharing),
+      timing_(job_, queue_, wires_, watcher) {
+    std::vector<Member> members(job_.ranks());
+    for (uint32_t r = 0; r < job_.ranks(); ++r) {
+        const auto local = static_cast<uint16_t>(job_.local_of(r));
+        members[r] = {NodeId{static_cast<uint16_t>(job_.node_of(r))},
+                      ServiceId{static_cast<uint16_t>(job_.service_of(local))}, LocalRank{local}, local};
+        spans_.push_back({r * job_.block_bytes, job_.block_bytes});
+    }
+    for (uint32_t n = 0; n < job_.nodes; ++n) make_node(n, members);
+}
+
+Offload::~Offload() = default;
+
+void Offload::make_node(uint32_t node, std::span<const Member> members) {
+    const NodeLimits limits = node_limits(job_);
+    blocks_.push_back(std::make_unique<scale::Mapped>(NodeLayout::of(limits).total_bytes));
+    const NodeId id{static_cast<uint16_t>(node)};
+    memories_.push_back(
+        NodeMemory::create(blocks_.back()->data(), limits, id, static_cast<uint16_t>(job_.nodes),
+                           static_cast<uint16_t>(job_.ranks_per_node), static_cast<uint16_t>(job_.services)));
+    LONGSHORE_CHECK(NodeMemory::group_bytes(limits, members, id) <= limits.groups_bytes);
+    memories_[node].create_group(GroupSlot{0}, kGroup, members.data(), job_.ranks(),
+                                 memories_[node].group_data_begin());
+    for (uint32_t l = 0; l < job_.ranks_per_node; ++l)
+        ranks_.push_back(std::make_unique<RankProcess>(*this, job_.rank_at(node, l)));
+    for (uint32_t s = 0; s < job_.services; ++s)
+        services_.push_back(std::make_unique<ServiceProcess>(*this, node, ServiceId{static_cast<uint16_t>(s)},
+                                                             service_limits_for(job_.size())));
+}
+
+RankProcess& Offload::rank_at(uint32_t node, uint32_t local) {
+    return *ranks_[node * job_.ranks_per_node + local];
+}
+
+ServiceProcess& Offload::service_at(ServiceAddress at) {
+    return *services_[at.node.value * job_.services + at.service.value];
+}
+
+void Offload::wake(uint32_t node, const WakeSet& wake) {
+    for (uint32_t set = wake.services; set != 0; set &= set - 1)
+        services_[node * job_.services + static_cast<uint32_t>(std::countr_zero(set))]->ring();
+    for (uint32_t w = 0; w < std::size(wake.ranks); ++w)
+        for (uint64_t set = wake.ranks[w]; set != 0; set &= set - 1)
+            rank_at(node, w * 64 + static_cast<uint32_t>(std::countr_zero(set))).ring();
+}
+
+uint32_t Offload::keep_frame(std::span<const std::byte> frame) {
+    if (free_frames_.empty()) {
+        free_frames_.push_back(static_cast<uint32_t>(frames_.size()));
+        frames_.emplace_back();
+    }
+    const uint32_t kept = free_frames_.back();
+    free_frames_.pop_back();
+    frames_[kept].length = static_cast<uint32_t>(frame.size());
+    std::copy(frame.begin(), frame.end(), frames_[kept].bytes.begin());
+    return kept;
+}
+
+OperationArguments Offload::arguments(uint32_t rank, uint64_t sequence) const {
+    const CollectiveRules& rules = rules_of(job_.collective);
+    OperationArguments a;
+    const LocalRank local{static_cast<uint16_t>(job_.local_of(rank))};
+    a.group = GroupSlot{0};
+    a.rank = Rank{rank};
+    a.sequence = sequence;
+    a.collective = job_.collective;
+    a.send = a.recv = {local, kBuffers, 0};
+    // What is received lies behind what is sent.
+    const uint64_t sent = job_.block_bytes * (rules.is_shared ? 1 : job_.ranks());
+    a.recv.offset = (sent + 4095) & ~uint64_t{4095};
+    a.send_block_bytes = a.recv_block_bytes = job_.block_bytes;
+    a.send_is_stable = is_small(job_);
+    if (!rules.by_vector) return a;
+    a.recv_blocks = spans_.data();
+    if (!rules.is_shared) a.send_blocks = spans_.data();
+    return a;
+}
+
+double Offload::work_done() const {
+    const uint64_t blocks = uint64_t{job_.nodes} * (job_.ranks() - job_.ranks_per_node) *
+                            (is_shared(job_.collective) ? 1 : job_.ranks_per_node);
+    return static_cast<double>(wires_.bytes_received()) / static_cast<double>(blocks * job_.block_bytes);
+}
+
+void Offload::count(Outcome* out) const {
+    for (const auto& service : services_) {
+        const ServiceProcess::Work& work = service->work();
+        out->busiest_service =
+            std::max(out->busiest_service, static_cast<double>(work.busy) / static_cast<double>(out->span));
+        out->messages += work.messages;
+        out->reads += work.reads;
+        out->copies += work.copies;
+        LONGSHORE_CHECK(service->counters().malformed_messages == 0);
+    }
+}
+
+Outcome Offload::run() {
+    Timing::Hooks hooks;
+    hooks.enter = [this](uint32_t rank, Time at, uint64_t sequence) {
+        rank_at(job_.node_of(rank), job_.local_of(rank)).enter_at(at, sequence);
+    };
+    hooks.work_done = [this] { return work_done(); };
+    hooks.begin_counting = [this] {
+        for (auto& service : services_) service->begin_counting();
+    };
+    Outcome out = timing_.run(hooks);
+    count(&out);
+    return out;
+}
+
+Outcome simulate_offloaded(const Job& job, Watcher* watcher) {
+    LONGSHORE_CHECK(refusal(job).empty());
+    return Offload(job, watcher).run();
+}
+
+}  // namespace longshore::timed

@@ -1,0 +1,63 @@
+// A job whose collectives the product carries: all ranks and service processes are the engine's own, under
+// the clock of an EventQueue. Service processes run on the nodes' DPUs, ranks on the hosts; each rank has a
+// stand-in on the DPU, which posts its collectives there and sees when they are complete.
+#pragma once
+
+#include <memory>
+
+#include "engine/rank_engine.h"
+#include "sim/scale/frames.h"
+#include "sim/scale/mapped.h"
+#include "sim/timed/timing.h"
+
+namespace longshore::timed {
+
+class RankProcess;
+class ServiceProcess;
+
+constexpr RegionId kBuffers{1};  // the region that both buffers of a rank lie in
+constexpr uint32_t kBuffersGeneration = 1;
+
+class Offload final {
+  public:
+    Offload(const Job& job, Watcher* watcher);
+    ~Offload();
+    Outcome run();
+
+    // --- for ranks and service processes
+    const Job& job() const { return job_; }
+    const Machine& machine() const { return job_.machine; }
+    EventQueue& queue() { return queue_; }
+    Wires& wires() { return wires_; }
+    const NodeMemory& memory(uint32_t node) const { return memories_[node]; }
+    // Those that an engine's step has rung and that sleep.
+    void wake(uint32_t node, const WakeSet& wake);
+    RankProcess& rank_at(uint32_t node, uint32_t local);
+    ServiceProcess& service_at(ServiceAddress at);
+    // A frame under way, until it is taken out again.
+    uint32_t keep_frame(std::span<const std::byte> frame);
+    std::span<const std::byte> frame(uint32_t kept) const { return frames_[kept].content(); }
+    void drop_frame(uint32_t kept) { free_frames_.push_back(kept); }
+    OperationArguments arguments(uint32_t rank, uint64_t sequence) const;
+    void rank_is_done(Time latency) { timing_.rank_is_done(latency); }
+    Time step_time(Time mean) { return timing_.step_time(mean); }
+
+  private:
+    void make_node(uint32_t node, std::span<const Member> members);
+    double work_done() const;
+    void count(Outcome* out) const;
+
+    const Job job_;
+    EventQueue queue_;
+    Wires wires_;
+    Timing timing_;
+    std::vector<std::unique_ptr<scale::Mapped>> blocks_;
+    std::vector<NodeMemory> memories_;
+    std::vector<std::unique_ptr<RankProcess>> ranks_;        // by node, then by local rank
+    std::vector<std::unique_ptr<ServiceProcess>> services_;  // by node, then by number
+    std::vector<scale::Frame> frames_;
+    std::vector<uint32_t> free_frames_;
+    std::vector<BlockSpan> spans_;  // all ranks' blocks lie alike
+};
+
+}  // namespace longshore::timed

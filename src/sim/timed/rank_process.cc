@@ -1,0 +1,161 @@
+#include "sim/timed/rank_process.h"
+
+#include <algorithm>
+
+namespace longshore::timed {
+namespace {
+
+constexpr uint64_t kNoteBytes = 64;  // a message that says one thing
+
+}  // namespace
+
+RankProcess::RankProcess(Offload& world, uint32_t rank)
+    : world_(world),
+      rank_(rank),
+      node_(world.job().node_of(rank)),
+      local_(static_cast<uint16_t>(world.job().local_of(rank))),
+      block_(RankEngine::bytes_needed(world.memory(node_).limits())),
+      engine_(block_.data(), world.memory(node_), local_),
+      slot_(world.memory(node_).rank(local_)) {
+    RegionEntry& region = world.memory(node_).region(local_, kBuffers);
+    region.bytes = UINT64_MAX / 2;
+    region.generation.store(kBuffersGeneration);
+}
+
+void RankProcess::enter_at(Time time, uint64_t sequence) {
+    sequence_ = sequence;
+    world_.queue().at(time, *this, kEnter);
+}
+
+void RankProcess::on_event(uint64_t what) {
+    switch (what) {
+        case kEnter:
+            enter();
+            break;
+        case kPost:
+            post();
+            break;
+        case kLook:
+            look();
+            break;
+        case kDone:
+            wait_begins_ = kNever;
+            world_.rank_is_done(world_.queue().now() - entered_);
+            break;
+    }
+}
+
+void RankProcess::on_arrival(uint64_t tag) {
+    const Machine& m = world_.machine();
+    switch (tag % kKinds) {
+        case kPosted: {
+            const Time each = rules_of(world_.job().collective).by_vector ? m.dpu_stand_in_post_each : 0;
+            const Time cost = m.dpu_stand_in_wake_up + m.dpu_stand_in_post + world_.job().ranks() * each;
+            world_.queue().after(world_.step_time(cost), *this, kPost);
+            break;
+        }
+        case kComplete: {
+            const Time seen = std::max(world_.queue().now() + m.rank_wake_up, wait_begins_);
+            world_.queue().at(seen + world_.step_time(m.rank_test), *this, kDone);
+            break;
+        }
+        case kHanded:
+            to_copy_.push_back(tag / kKinds);
+            if (to_copy_.size() == 1) start_copy();
+            break;
+        case kCopied: {
+            const uint64_t number = tag / kKinds;
+            to_copy_.pop_front();
+            free_handed_.push_back(number);
+            world_.wires().send({node_, Side::kHost}, {node_, Side::kDpu}, kNoteBytes, m.dpu_message,
+                                handed_[number].by, handed_[number].tag);
+            if (!to_copy_.empty()) start_copy();
+            break;
+        }
+    }
+}
+
+// On its host: the call that starts the collective. What it says of itself goes to the stand-in.
+void RankProcess::enter() {
+    const Machine& m = world_.machine();
+    const CollectiveRules& rules = rules_of(world_.job().collective);
+    const uint64_t arrays = rules.by_vector ? (rules.is_shared ? 1 : 2) : 0;
+    const Time cost = world_.step_time(m.rank_post + arrays * world_.job().ranks() * m.rank_post_each);
+    entered_ = world_.queue().now();
+    wait_begins_ = entered_ + cost + world_.job().compute;
+    world_.wires().send({node_, Side::kHost}, {node_, Side::kDpu},
+                        kNoteBytes + arrays * world_.job().ranks() * sizeof(BlockSpan), cost + m.dpu_session,
+                        this, kPosted);
+}
+
+void RankProcess::post() {
+    WakeSet wake;
+    const bool over = engine_.reap(&wake) == 0;
+    if (over && copy_bytes_ != 0) {
+        engine_.arena().release(copy_, copy_bytes_);
+        copy_bytes_ = 0;
+    }
+    OperationArguments a = world_.arguments(rank_, sequence_);
+    if (a.send_is_stable && copy_bytes_ == 0) {
+        copy_bytes_ = a.send_block_bytes * (rules_of(a.collective).is_shared ? 1 : world_.job().ranks());
+        copy_ = engine_.arena().allocate(copy_bytes_);
+        LONGSHORE_CHECK(copy_ != 0);
+    }
+    if (a.send_is_stable) a.send = {local_, kArenaRegion, copy_ - world_.memory(node_).arena_begin(local_)};
+    slot_.sleeping.store(1);
+    looks_ = false;
+    const PostResult posted = engine_.post(a, true, &record_, &wake);
+    LONGSHORE_CHECK(posted == PostResult::kPosted);
+    world_.wake(node_, wake);
+    ring();  // there may be nothing to wait for
+}
+
+void RankProcess::ring() {
+    if (looks_) return;
+    looks_ = true;
+    slot_.sleeping.store(0);
+    const Machine& m = world_.machine();
+    world_.queue().after(world_.step_time(m.dpu_stand_in_wake_up + m.dpu_stand_in_test), *this, kLook);
+}
+
+void RankProcess::look() {
+    looks_ = false;
+    slot_.sleeping.store(1);
+    if (engine_.poll(record_) != Progress::kComplete) return;
+    LONGSHORE_CHECK(engine_.error(record_) == OperationError::kNone);
+    WakeSet wake;
+    looks_ = true;  // nothing more to be looked at until the next operation
+    engine_.release(record_, &wake);
+    world_.wake(node_, wake);
+    world_.wires().send({node_, Side::kDpu}, {node_, Side::kHost}, kNoteBytes, world_.machine().dpu_session,
+                        this, kComplete);
+}
+
+bool RankProcess::is_waiting() const {
+    return wait_begins_ <= world_.queue().now();
+}
+
+uint64_t RankProcess::keep(const HandedCopy& copy) {
+    if (free_handed_.empty()) {
+        free_handed_.push_back(handed_.size());
+        handed_.emplace_back();
+    }
+    const uint64_t number = free_handed_.back();
+    free_handed_.pop_back();
+    handed_[number] = copy;
+    return number;
+}
+
+void RankProcess::hand_copy(uint64_t bytes, Arrivals* by, uint64_t tag) {
+    const Machine& m = world_.machine();
+    const uint64_t number = keep({bytes, by, tag});
+    world_.wires().send({node_, Side::kDpu}, {node_, Side::kHost}, kNoteBytes, m.service_send + m.dpu_message,
+                        this, number * kKinds + kHanded);
+}
+
+void RankProcess::start_copy() {
+    const uint64_t number = to_copy_.front();
+    world_.wires().copy(node_, handed_[number].bytes, 0, this, number * kKinds + kCopied);
+}
+
+}  // namespace longshore::timed

@@ -1,0 +1,56 @@
+// A rank on its host and its stand-in on the DPU. The rank enters a collective, computes, waits, and copies
+// what it is told to copy while it waits; the stand-in has the rank's engine.
+#pragma once
+
+#include <deque>
+
+#include "sim/timed/offload.h"
+
+namespace longshore::timed {
+
+class RankProcess final : public Actor, public Arrivals {
+  public:
+    RankProcess(Offload& world, uint32_t rank);
+
+    void enter_at(Time time, uint64_t sequence);
+    void on_event(uint64_t what) override;
+    void on_arrival(uint64_t tag) override;
+    // Its doorbell rang while its stand-in slept.
+    void ring();
+    // It is in a call that waits for its collective, and can copy.
+    bool is_waiting() const;
+    // It copies, and then tells `by`.
+    void hand_copy(uint64_t bytes, Arrivals* by, uint64_t tag);
+
+  private:
+    static constexpr uint64_t kEnter = 0, kPost = 1, kLook = 2, kDone = 3;  // events
+    // Arrivals; the last two with the number of a copy.
+    static constexpr uint64_t kPosted = 0, kComplete = 1, kHanded = 2, kCopied = 3, kKinds = 4;
+    struct HandedCopy {
+        uint64_t bytes;
+        Arrivals* by;
+        uint64_t tag;
+    };
+    void enter();
+    void post();
+    void look();
+    uint64_t keep(const HandedCopy& copy);
+    void start_copy();
+
+    Offload& world_;
+    const uint32_t rank_, node_;
+    const LocalRank local_;
+    scale::Mapped block_;
+    RankEngine engine_;
+    RankSlot& slot_;
+    uint64_t sequence_ = 0;
+    RecordId record_;
+    Time entered_ = 0, wait_begins_ = kNever;
+    bool looks_ = false;                  // a look is under way
+    uint64_t copy_ = 0, copy_bytes_ = 0;  // of small blocks, in the arena
+    std::vector<HandedCopy> handed_;
+    std::vector<uint64_t> free_handed_;
+    std::deque<uint64_t> to_copy_;  // numbers; the first is being copied
+};
+
+}  // namespace longshore::timed

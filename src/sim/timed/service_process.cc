@@ -1,0 +1,238 @@
+#include "sim/timed/service_process.h"
+
+#include "sim/timed/rank_process.h"
+
+namespace longshore::timed {
+namespace {
+
+// As in service/service_loop.cc.
+constexpr int kEventsPerTurn = 16, kActionsPerTurn = 32;
+constexpr uint64_t kBytesPerTurn = 256 * 1024;
+constexpr uint64_t kNumber = (uint64_t{1} << 40) - 1;
+
+}  // namespace
+
+ServiceProcess::ServiceProcess(Offload& world, uint32_t node, ServiceId id, const ServiceLimits& limits)
+    : world_(world),
+      node_(node),
+      id_(id),
+      block_(ServiceEngine::bytes_needed(world.memory(node).limits(), limits)),
+      slot_(world.memory(node).service(id)),
+      reads_(limits.reads_max, world.memory(node).limits().chunk_bytes) {
+    WakeSet wake;
+    engine_ =
+        std::make_unique<ServiceEngine>(block_.data(), world.memory(node), id, uint16_t{1}, limits, &wake);
+    const std::vector<uint16_t> counts(world.job().nodes, static_cast<uint16_t>(world.job().services));
+    engine_->set_peers(counts);
+    engine_->set_read_window(reads_.window_bytes());
+    pace_.set_spin(world.machine().service_spin / kNanosecond);
+    pace_.begin_turn(0);
+    slot_.sleeping.store(1);
+    asleep_ = true;
+}
+
+void ServiceProcess::on_arrival(uint64_t tag) {
+    inbox_.push_back(tag);
+    ring();
+}
+
+void ServiceProcess::ring() {
+    if (phase_ == Phase::kResting) get_up();
+}
+
+void ServiceProcess::on_event(uint64_t what) {
+    if (what == kAlarm) {
+        alarm();
+    } else {
+        step();
+    }
+}
+
+void ServiceProcess::step_after(Phase next, Time mean) {
+    phase_ = next;
+    const Time time = world_.step_time(mean);
+    work_.busy += time;
+    world_.queue().after(time, *this, kStep);
+}
+
+void ServiceProcess::step() {
+    switch (phase_) {
+        case Phase::kBeginTurn:
+            pace_.begin_turn(now_ns());
+            events_ = actions_ = 0;
+            bytes_ = 0;
+            worked_ = false;
+            step_after(Phase::kTakeEvents, world_.machine().service_turn);
+            break;
+        case Phase::kTakeEvents:
+            if (!take_event()) begin_actions();
+            break;
+        case Phase::kAct:
+            act();
+            break;
+        case Phase::kResting:
+            LONGSHORE_CHECK(false);
+    }
+}
+
+bool ServiceProcess::take_event() {
+    if (inbox_.empty() || events_ == kEventsPerTurn) return false;
+    ++events_;
+    worked_ = true;
+    const uint64_t tag = inbox_.front();
+    inbox_.pop_front();
+    const auto number = static_cast<uint32_t>(tag & kNumber);
+    engine_->set_now(now_ns());
+    if ((tag & ~kNumber) == kFrame) {
+        engine_->on_frame(world_.frame(number), &wake_);
+        world_.drop_frame(number);
+        step_after(Phase::kTakeEvents, world_.machine().service_message);
+        return true;
+    }
+    if ((tag & ~kNumber) == kCopy) {
+        engine_->finish_copy(copies_[number], MoveResult::kMoved, &wake_);
+        free_copies_.push_back(number);
+    } else {
+        if (reads_.finish(number, now_ns()).bytes != 0) engine_->set_read_window(reads_.window_bytes());
+        engine_->finish_read(number, MoveResult::kMoved, &wake_);
+    }
+    step_after(Phase::kTakeEvents, world_.machine().service_finish);
+    return true;
+}
+
+void ServiceProcess::begin_actions() {
+    engine_->set_now(now_ns());
+    if (pace_.take_tick(now_ns(), !engine_->idle())) engine_->on_tick(&wake_);
+    act();
+}
+
+void ServiceProcess::act() {
+    Action action;
+    if (actions_ == kActionsPerTurn || bytes_ >= kBytesPerTurn || !engine_->next(&action, &wake_)) {
+        end_turn();
+        return;
+    }
+    ++actions_;
+    worked_ = true;
+    bytes_ += action.bytes + action.copy.bytes;
+    step_after(Phase::kAct, carry_out(action));
+}
+
+void ServiceProcess::end_turn() {
+    // Who was rung runs from now on; that this process is a little later for each of them is in its next
+    // turn.
+    Time woken = 0;
+    if (wake_.any()) {
+        uint32_t count = static_cast<uint32_t>(std::popcount(wake_.services));
+        for (const uint64_t ranks : wake_.ranks) count += static_cast<uint32_t>(std::popcount(ranks));
+        woken = count * world_.machine().service_wake;
+        world_.wake(node_, std::exchange(wake_, {}));
+    }
+    pace_.end_turn(worked_, engine_->yielded(), now_ns());
+    if (worked_ || woken != 0 || !inbox_.empty()) {
+        step_after(Phase::kBeginTurn, woken);
+    } else {
+        rest();
+    }
+}
+
+// Turns without work cost nothing but the time until something comes: they are left out.
+void ServiceProcess::rest() {
+    phase_ = Phase::kResting;
+    slot_.sleeping.store(1);
+    set_alarm(world_.queue().now() + world_.machine().service_spin + kNanosecond);
+}
+
+void ServiceProcess::get_up() {
+    slot_.sleeping.store(0);
+    const Time late = asleep_ ? world_.machine().service_wake_up : 0;
+    asleep_ = false;
+    phase_ = Phase::kBeginTurn;
+    world_.queue().after(late, *this, kStep);
+}
+
+void ServiceProcess::set_alarm(Time at) {
+    // One that comes too early sets itself again.
+    if (alarm_at_ != kNever) return;
+    alarm_at_ = at;
+    world_.queue().at(at, *this, kAlarm);
+}
+
+// It has looked in vain long enough and sleeps, or has slept long enough for a tick.
+void ServiceProcess::alarm() {
+    alarm_at_ = kNever;
+    if (phase_ != Phase::kResting) return;
+    if (pace_.spins(now_ns())) {
+        set_alarm(world_.queue().now() + world_.machine().service_spin + kNanosecond);
+        return;
+    }
+    if (asleep_) {
+        get_up();
+        return;
+    }
+    asleep_ = true;
+    const uint64_t wait_ns = pace_.take_wait_ns(now_ns(), {false, !engine_->idle(), engine_->yielded()});
+    // An idle one that looks again finds nothing.
+    if (!engine_->idle()) set_alarm(world_.queue().now() + wait_ns * kNanosecond);
+}
+
+Time ServiceProcess::carry_out(const Action& a) {
+    const Place here{node_, Side::kDpu}, host{node_, Side::kHost};
+    switch (a.kind) {
+        case Action::Kind::kRead:
+            return start_read(a);
+        case Action::Kind::kCopy:
+            return start_copy(a);
+        case Action::Kind::kWrite: {
+            const Time cost = world_.machine().service_copy;
+            world_.wires().send(here, host, a.bytes, cost, this, kMove | a.id);
+            return cost;
+        }
+        case Action::Kind::kSend: {
+            ++work_.messages;
+            const Time cost = world_.machine().service_send;
+            world_.wires().send(here, {a.peer.node.value, Side::kDpu}, a.data.size(), cost,
+                                &world_.service_at(a.peer), kFrame | world_.keep_frame(a.data));
+            return cost;
+        }
+        case Action::Kind::kMove:
+        case Action::Kind::kSendAlong:
+            break;
+    }
+    LONGSHORE_CHECK(!"there is no staging memory, and nothing goes along");
+    return 0;
+}
+
+Time ServiceProcess::start_read(const Action& a) {
+    const Time cost = world_.machine().service_read;
+    ++work_.reads;
+    reads_.post(a.id, a.bytes, now_ns());
+    // What a rank gives in its arena lies with its stand-in.
+    const Side from = a.name.region == kArenaRegion ? Side::kDpu : Side::kHost;
+    world_.wires().read({node_, Side::kDpu}, {a.peer.node.value, from}, {node_, Side::kHost}, a.bytes, cost,
+                        this, kMove | a.id);
+    return cost;
+}
+
+Time ServiceProcess::start_copy(const Action& a) {
+    ++work_.copies;
+    if (free_copies_.empty()) {
+        free_copies_.push_back(static_cast<uint32_t>(copies_.size()));
+        copies_.emplace_back();
+    }
+    const uint32_t index = free_copies_.back();
+    free_copies_.pop_back();
+    copies_[index] = a.copy;
+    RankProcess& taker = world_.rank_at(node_, a.copy.destination.value);
+    if (world_.job().handover == Handover::kOnce && taker.is_waiting()) {
+        taker.hand_copy(a.copy.bytes, this, kCopy | index);
+        return world_.machine().service_send;
+    }
+    const Time cost = world_.machine().service_copy;
+    const Side from = a.copy.from.region == kArenaRegion ? Side::kDpu : Side::kHost;
+    world_.wires().read({node_, Side::kDpu}, {node_, from}, {node_, Side::kHost}, a.copy.bytes, cost, this,
+                        kCopy | index);
+    return cost;
+}
+
+}  // namespace longshore::timed

@@ -1,0 +1,76 @@
+// A service process on a DPU: its engine, and the turns that service/service_loop.cc makes of events and
+// actions, each with the time that the machine file gives it. One action of the engine is one event of the
+// simulation, as next() changes the node's memory at once.
+#pragma once
+
+#include <deque>
+
+#include "engine/service_engine.h"
+#include "service/pace.h"
+#include "service/reads_under_way.h"
+#include "sim/timed/offload.h"
+
+namespace longshore::timed {
+
+class ServiceProcess final : public Actor, public Arrivals {
+  public:
+    ServiceProcess(Offload& world, uint32_t node, ServiceId id, const ServiceLimits& limits);
+
+    // Arrivals carry one of these with a number.
+    static constexpr uint64_t kFrame = uint64_t{1} << 40, kMove = uint64_t{2} << 40,
+                              kCopy = uint64_t{3} << 40;
+    void on_arrival(uint64_t tag) override;
+    void on_event(uint64_t what) override;
+    // Its doorbell rang while it slept or looked in vain.
+    void ring();
+
+    const ServiceCounters& counters() const { return engine_->counters(); }
+    struct Work {
+        Time busy = 0;
+        uint64_t messages = 0, reads = 0, copies = 0;
+    };
+    const Work& work() const { return work_; }
+    bool idle() const { return engine_->idle(); }
+    void begin_counting() { work_ = {}; }
+
+  private:
+    enum class Phase : uint8_t { kResting, kBeginTurn, kTakeEvents, kAct };
+    static constexpr uint64_t kStep = 0, kAlarm = 1;
+    uint64_t now_ns() const { return world_.queue().now() / kNanosecond; }
+    void step_after(Phase next, Time mean);
+    void step();
+    bool take_event();
+    void begin_actions();
+    void act();
+    void end_turn();
+    void rest();
+    void get_up();
+    void set_alarm(Time at);
+    void alarm();
+    Time carry_out(const Action& action);
+    Time start_copy(const Action& action);
+    Time start_read(const Action& action);
+
+    Offload& world_;
+    const uint32_t node_;
+    const ServiceId id_;
+    scale::Mapped block_;
+    std::unique_ptr<ServiceEngine> engine_;
+    ServiceSlot& slot_;
+    Pace pace_;
+    ReadsUnderWay reads_;
+    WakeSet wake_;
+    std::deque<uint64_t> inbox_;
+    std::vector<Copy> copies_;
+    std::vector<uint32_t> free_copies_;
+    Phase phase_ = Phase::kResting;
+    bool asleep_ = false;
+    Time alarm_at_ = kNever;
+    // Of this turn.
+    int events_ = 0, actions_ = 0;
+    uint64_t bytes_ = 0;
+    bool worked_ = false;
+    Work work_;
+};
+
+}  // namespace longshore::timed

@@ -1,0 +1,59 @@
+// What 'longshore simulate' runs: each size with each number of service processes and each placement, then
+// each contender, and what came of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/timed/host_mpi.h"
+
+namespace longshore::tools {
+
+struct SimulateOptions {
+    std::string machine = "mpcdf-bf3", collective = "ialltoallv", handover = "as-built", sharing = "fifo";
+    std::vector<uint64_t> sizes{65536};
+    std::vector<uint32_t> services{4};
+    std::vector<std::string> placements{"contiguous"}, against, set;
+    uint32_t nodes = 32, ranks_per_node = 32, reads = 64, warm_up = 1, iterations = 3;
+    std::vector<uint64_t> seeds{1};
+    bool overlap = false;
+    std::string json, plot;
+};
+
+// One run, and with --overlap another one whose ranks compute as long as the first took.
+struct SimulatedRow {
+    std::string who;  // "longshore" or the name of a contender's algorithm
+    std::string placement;
+    uint32_t services = 0;  // 0: a contender
+    uint64_t bytes = 0, seed = 1;
+    timed::Outcome pure;
+    double overlap_percent = -1;  // -1: not asked for
+    double wall_seconds = 0;
+};
+
+// "" or why the options make no sense. Fills in the machine.
+std::string prepare(const SimulateOptions& options, timed::Machine* machine);
+
+class SimulatePlan {
+  public:
+    SimulatePlan(const SimulateOptions& options, const timed::Machine& machine);
+    // "" or what is wrong with the first of the runs that cannot be.
+    std::string refusal() const;
+    // Bytes that the largest of the runs needs.
+    uint64_t memory_needed() const;
+    size_t size() const { return runs_.size(); }
+    // Carries out one run; `watcher` hears of its progress.
+    SimulatedRow run(size_t number, timed::Watcher* watcher) const;
+    std::string label(size_t number) const;
+
+  private:
+    struct Run {
+        timed::Job job;
+        const timed::HostAlgorithm* contender = nullptr;
+    };
+    void add(const timed::Job& job, const SimulateOptions& options);
+    std::vector<Run> runs_;
+    bool overlap_;
+};
+
+}  // namespace longshore::tools

@@ -1,0 +1,261 @@
+// longshore simulate: the product's engine on a machine that a file describes, beside the host's MPI on it.
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tools/paths.h"
+#include "tools/pictures.h"
+#include "tools/run/launch.h"
+#include "tools/simulate/plan.h"
+#include "tools/tools.h"
+
+namespace longshore::tools {
+namespace {
+
+constexpr const char* kSimulateScript = "simulate.py";
+constexpr int kProgressWidth = 30;
+
+// One line on the terminal that is overwritten: what runs, how much of all is done, and the time that is
+// left.
+class ProgressBar final : public timed::Watcher {
+  public:
+    explicit ProgressBar(size_t runs) : runs_(runs), shown_(isatty(STDERR_FILENO) != 0) {}
+    void begin(size_t number, const std::string& label) {
+        number_ = number;
+        label_ = label;
+        on_progress(0);
+    }
+    void on_progress(double part) override {
+        if (!shown_) return;
+        const double done = (static_cast<double>(number_) + part) / static_cast<double>(runs_);
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+        const int filled = static_cast<int>(kProgressWidth * done);
+        const std::string left =
+            done > 0.02 ? fmt::format("{:.0f} s left", seconds * (1 - done) / done) : std::string("...");
+        fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}: {}", "", filled, "", kProgressWidth - filled, left,
+                   label_);
+        fflush(stderr);
+    }
+    void clear() const {
+        if (shown_) fmt::print(stderr, "\r\x1b[K");
+    }
+
+  private:
+    const size_t runs_;
+    const bool shown_;
+    size_t number_ = 0;
+    std::string label_;
+    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+int refuse_options(const std::string& what) {
+    fmt::print(stderr, "longshore simulate: {}\nSee 'longshore simulate --help'.\n", what);
+    return kUsage;
+}
+
+// In bytes; 0: the system does not say.
+uint64_t memory_available() {
+    std::ifstream file("/proc/meminfo");
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line);
+        std::string name;
+        uint64_t kib = 0;
+        if (words >> name >> kib && name == "MemAvailable:") return kib * 1024;
+    }
+    return 0;
+}
+
+std::string microseconds(timed::Time time) {
+    return fmt::format("{:.1f}", static_cast<double>(time) / 1e6);
+}
+
+void print_head(const timed::Machine& machine, const SimulateOptions& options) {
+    fmt::print("# {} ({})\n", machine.name, machine.title);
+    fmt::print("# {}, {} nodes x {} ranks, {} reads, handover {}, {} links; times in us\n",
+               options.collective, options.nodes, options.ranks_per_node, options.reads, options.handover,
+               options.sharing);
+    fmt::print("{:>10} {:>10} {:>10} {:>8} {:>4} {:>12} {:>12} {:>12} {:>9} {:>7} {:>5} {:>5} {:>5} {:>5}\n",
+               "bytes", "placement", "who", "services", "seed", "mean", "least", "most", "overlap %",
+               "GB sent", "link", "pcie", "mem", "SP");
+}
+
+void print_row(const SimulatedRow& row, uint32_t iterations) {
+    const timed::Outcome& out = row.pure;
+    fmt::print(
+        "{:>10} {:>10} {:>10} {:>8} {:>4} {:>12} {:>12} {:>12} {:>9} {:>7.3f} {:>5.2f} {:>5.2f} {:>5.2f} "
+        "{:>5}\n",
+        row.bytes, row.placement, row.who, row.services == 0 ? "-" : std::to_string(row.services), row.seed,
+        microseconds(out.latency.mean), microseconds(out.latency.least), microseconds(out.latency.most),
+        row.overlap_percent < 0 ? "-" : fmt::format("{:.2f}", row.overlap_percent),
+        static_cast<double>(out.network_bytes) / iterations / 1e9, out.busiest_link, out.busiest_pcie,
+        out.busiest_memory, row.services == 0 ? "-" : fmt::format("{:.2f}", out.busiest_service));
+    fflush(stdout);
+}
+
+nlohmann::json to_json(const timed::Machine& machine) {
+    nlohmann::json all;
+    all["name"] = machine.name;
+    all["title"] = machine.title;
+    for (const timed::MachineValue& value : timed::machine_values())
+        all["values"][value.key] = {{"value", timed::written(value.unit, machine.*(value.at))},
+                                    {"source", machine.sources.at(value.key)}};
+    return all;
+}
+
+nlohmann::json to_json(const SimulatedRow& row, uint32_t iterations) {
+    const timed::Outcome& out = row.pure;
+    const auto us = [](timed::Time time) { return static_cast<double>(time) / 1e6; };
+    nlohmann::json one = {{"who", row.who},
+                          {"placement", row.placement},
+                          {"bytes", row.bytes},
+                          {"seed", row.seed},
+                          {"mean_us", us(out.latency.mean)},
+                          {"least_us", us(out.latency.least)},
+                          {"most_us", us(out.latency.most)},
+                          {"bytes_between_nodes", out.network_bytes / iterations},
+                          {"busiest_link", out.busiest_link},
+                          {"busiest_pcie", out.busiest_pcie},
+                          {"busiest_memory", out.busiest_memory},
+                          {"events", out.events},
+                          {"wall_seconds", row.wall_seconds}};
+    for (const timed::Time mean : out.latency.iterations) one["iterations_us"].push_back(us(mean));
+    if (row.services != 0) {
+        one["services"] = row.services;
+        one["busiest_service"] = out.busiest_service;
+        one["messages"] = out.messages / iterations;
+        one["reads"] = out.reads / iterations;
+        one["copies"] = out.copies / iterations;
+    }
+    if (row.overlap_percent >= 0) one["overlap_percent"] = row.overlap_percent;
+    return one;
+}
+
+nlohmann::json to_json(const SimulateOptions& options, const timed::Machine& machine) {
+    return {{"machine", to_json(machine)},      {"collective", options.collective},
+            {"nodes", options.nodes},           {"ranks_per_node", options.ranks_per_node},
+            {"reads", options.reads},           {"handover", options.handover},
+            {"sharing", options.sharing},       {"warm_up", options.warm_up},
+            {"iterations", options.iterations}, {"rows", nlohmann::json::array()}};
+}
+
+int simulate(const SimulateOptions& options, const timed::Machine& machine, const SimulatePlan& plan) {
+    nlohmann::json results = to_json(options, machine);
+    ProgressBar bar(plan.size());
+    print_head(machine, options);
+    for (size_t i = 0; i < plan.size(); ++i) {
+        bar.begin(i, plan.label(i));
+        const SimulatedRow row = plan.run(i, &bar);
+        bar.clear();
+        print_row(row, options.iterations);
+        results["rows"].push_back(to_json(row, options.iterations));
+    }
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    results["memory_bytes"] = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+    const ResultsFile file(options.json);
+    std::ofstream out(file.name());
+    if (!(out << results.dump(1) << "\n") || !out.flush()) {
+        fmt::print(stderr, "longshore simulate: {}: cannot be written\n", file.name());
+        return kFailed;
+    }
+    if (options.plot.empty()) return kOk;
+    return run_and_wait({find_python(), script_path(kSimulateScript), file.name(), options.plot});
+}
+
+int run_simulate(const SimulateOptions& options) {
+    if (!options.plot.empty())
+        if (const int code = can_draw("simulate", kSimulateScript); code != kOk) return code;
+    timed::Machine machine;
+    if (const std::string wrong = prepare(options, &machine); !wrong.empty()) return refuse_options(wrong);
+    const SimulatePlan plan(options, machine);
+    if (const std::string wrong = plan.refusal(); !wrong.empty()) return refuse_options(wrong);
+    const uint64_t needed = plan.memory_needed(), there = memory_available();
+    if (there != 0 && needed > there) {
+        fmt::print(stderr,
+                   "longshore simulate: this needs about {:.1f} GB of memory, and {:.1f} GB are free; fewer "
+                   "nodes or ranks, or shorter blocks need less\n",
+                   static_cast<double>(needed) / 1e9, static_cast<double>(there) / 1e9);
+        return kFailed;
+    }
+    return simulate(options, machine, plan);
+}
+
+void add_job_options(CLI::App* command, SimulateOptions* o) {
+    const auto list = [](CLI::Option* option) { option->delimiter(',')->type_name("LIST"); };
+    command
+        ->add_option("--machine", o->machine, "a machine file, or the name of one that comes with Longshore")
+        ->type_name("MACHINE");
+    command
+        ->add_option("--collective", o->collective,
+                     "alltoall, alltoallv, allgather or allgatherv, also with an i before it")
+        ->type_name("NAME");
+    list(command->add_option("--sizes", o->sizes, "bytes of a block, as 16K,64K")
+             ->transform(CLI::AsSizeValue(false).description("")));
+    command->add_option("--nodes", o->nodes, "nodes (default: 32)")->type_name("N");
+    command->add_option("--ranks-per-node", o->ranks_per_node, "ranks of each (default: 32)")->type_name("N");
+    list(command->add_option("--services", o->services, "service processes of each DPU (default: 4)"));
+    list(command->add_option("--placement", o->placements, "contiguous, strided or both")
+             ->check(CLI::IsMember({"contiguous", "strided"}).description("")));
+    command->add_option("--reads", o->reads, "reads of a service process under way, at most (default: 64)")
+        ->type_name("N");
+    command
+        ->add_option("--handover", o->handover,
+                     "who copies between ranks of a host: as-built, the DPU; once, ranks that wait")
+        ->check(CLI::IsMember({"as-built", "once"}).description(""))
+        ->type_name("WHO");
+    list(command->add_option(
+        "--against", o->against,
+        "algorithms of the host's MPI: pairwise, linear, ring, or host for all that fit"));
+    command->add_flag("--overlap", o->overlap, "run each once more, with computing, and say what was hidden");
+}
+
+void add_run_options(CLI::App* command, SimulateOptions* o) {
+    command
+        ->add_option("--set", o->set,
+                     "another value of the machine, as pcie.rate=\"25 GB/s\"; may be repeated")
+        ->type_name("KEY=VALUE");
+    command->add_option("--sharing", o->sharing, "links: fifo, or max-min as a check of small jobs")
+        ->check(CLI::IsMember({"fifo", "max-min"}).description(""))
+        ->type_name("RULE");
+    command->add_option("--warm-up", o->warm_up, "collectives before those that count (default: 1)")
+        ->type_name("N");
+    command->add_option("--iterations", o->iterations, "collectives that count (default: 3)")->type_name("N");
+    command->add_option("--seeds", o->seeds, "a run for each, of the machine's jitter (default: 1)")
+        ->delimiter(',')
+        ->type_name("LIST");
+    command->add_option("--json", o->json, "write all results, and the machine, into this file")
+        ->type_name("FILE");
+    command->add_option("--plot", o->plot, "draw latency by size into this file (PNG)")->type_name("FILE");
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, int* exit_code) {
+    const auto options = std::make_shared<SimulateOptions>();
+    CLI::App* command = app.add_subcommand("simulate", "Time collectives on a machine that a file describes");
+    set_usage(command, "longshore simulate [OPTIONS]");
+    add_job_options(command, options.get());
+    add_run_options(command, options.get());
+    command->footer(R"(Examples:
+  longshore simulate --collective ialltoallv --sizes 16K,64K,256K --services 1,2,4,8 --reads 4
+  longshore simulate --collective allgatherv --placement contiguous,strided --handover once --against host
+  longshore simulate --nodes 8 --ranks-per-node 8 --overlap --against linear --json out.json --plot out.png
+  longshore simulate --machine my_machine.toml --set pcie.rate="25 GB/s"
+
+The engine is the product's own; links, processors and the host's MPI are a model: docs/simulation.md.
+Columns: times from a rank's entry until it has its result; link, pcie, mem and SP: the part of the time in which
+the busiest of them was busy.
+
+Exit code: 0 done; 1 not enough memory, or a file cannot be written; 2 bad option or machine file; 125
+matplotlib is missing (for --plot).)");
+    command->callback([=] { *exit_code = run_simulate(*options); });
+}
+
+}  // namespace longshore::tools

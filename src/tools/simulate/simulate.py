@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Draws what 'longshore simulate' has found: time by the size of a block, a line for each who and placement, with
+the spread over seeds as bars. Arguments: its JSON, and the picture to be made. Needs matplotlib.
+"""
+
+import collections
+import json
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442"]
+
+
+def name_of(row, placements):
+    name = f"{row['services']} service processes" if "services" in row else f"host, {row['who']}"
+    return f"{name}, {row['placement']}" if len(placements) > 1 else name
+
+
+def size(value, _):
+    for factor, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if value >= factor:
+            return f"{value / factor:g} {unit}"
+    return f"{value:g} B"
+
+
+def lines(rows, key):
+    placements = {row["placement"] for row in rows}
+    all_lines = collections.defaultdict(lambda: collections.defaultdict(list))
+    for row in rows:
+        if key in row:
+            all_lines[name_of(row, placements)][row["bytes"]].append(row[key])
+    return all_lines
+
+
+def draw(axes, all_lines, factor):
+    for number, (name, points) in enumerate(all_lines.items()):
+        sizes = sorted(points)
+        mean = [factor * sum(points[s]) / len(points[s]) for s in sizes]
+        low = [m - factor * min(points[s]) for s, m in zip(sizes, mean)]
+        high = [factor * max(points[s]) - m for s, m in zip(sizes, mean)]
+        axes.errorbar(sizes, mean, yerr=[low, high], label=name, color=COLOURS[number % len(COLOURS)], marker="o",
+                      markersize=4, capsize=3, linestyle="--" if name.startswith("host") else "-")
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("bytes of a block")
+    axes.xaxis.set_major_formatter(size)
+    axes.grid(True, which="both", color="#dddddd", linewidth=0.5)
+    axes.set_xticks(sorted({s for points in all_lines.values() for s in points}))
+    axes.minorticks_off()
+
+
+def main(results, picture):
+    with open(results, encoding="utf-8") as file:
+        data = json.load(file)
+    overlap = lines(data["rows"], "overlap_percent")
+    figure, axes = plt.subplots(1, 2 if overlap else 1, figsize=(11 if overlap else 6.5, 4.5), squeeze=False)
+    draw(axes[0][0], lines(data["rows"], "mean_us"), 1e-3)
+    axes[0][0].set_yscale("log")
+    axes[0][0].set_ylabel("mean time of a rank, ms")
+    axes[0][0].legend(fontsize=8)
+    if overlap:
+        draw(axes[0][1], overlap, 1)
+        axes[0][1].set_ylim(-3, 103)
+        axes[0][1].set_ylabel("hidden by computing, %")
+    figure.suptitle(f"{data['collective']}, {data['nodes']} nodes of {data['ranks_per_node']} ranks, "
+                    f"{data['machine']['name']}, handover {data['handover']}, {data['reads']} reads (simulated)",
+                    fontsize=10)
+    figure.tight_layout()
+    figure.savefig(picture, dpi=130)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

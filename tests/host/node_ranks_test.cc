@@ -1,0 +1,108 @@
+// What a supervisor has to say to the user, and hears from its service processes, when one of both ends comes
+// late or goes early.
+#include "service/node_ranks.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace longshore {
+namespace {
+
+struct SocketEnds {
+    Fd ours, theirs;
+    SocketEnds() {
+        int ends[2];
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+        ours = Fd(ends[0]);
+        theirs = Fd(ends[1]);
+    }
+};
+
+// A node of one rank, which is this process.
+class OneRank : public testing::Test {
+  protected:
+    OneRank() {
+        parameters_.node_limits.ranks_max = parameters_.node_limits.services_max = 1;
+        parameters_.node_limits.records_max = 1;
+        parameters_.node_limits.claims_bytes = parameters_.node_limits.arena_bytes =
+            parameters_.node_limits.groups_bytes = 4096;
+        block_ = Mapping::anonymous(NodeLayout::of(parameters_.node_limits).total_bytes);
+        memory_ = NodeMemory::create(block_.data(), parameters_.node_limits, NodeId{0}, 1, 1, 1);
+        groups_ = std::make_unique<GroupTable>(memory_);
+        NodeRanks::Given given;
+        given.descriptors = {0};
+        ranks_ = std::make_unique<NodeRanks>(parameters_, memory_, groups_.get(), &book_, given,
+                                             NodeRanks::Events{[] {}, [] {}, {}});
+    }
+    void attach(SocketEnds& pair) {
+        ranks_->add(std::move(pair.ours));
+        AttachRequest request;
+        request.pid = static_cast<uint32_t>(getpid());
+        ASSERT_EQ(send_packet(pair.theirs, &request, sizeof request), Io::kOk);
+        ranks_->turn();
+        AttachAnswer answer;
+        size_t bytes = 0;
+        ASSERT_EQ(receive_packet(pair.theirs, &answer, sizeof answer, &bytes, nullptr), Io::kOk);
+        ASSERT_EQ(answer.header.kind, ControlKind::kAttached);
+    }
+    static std::string hear(const SocketEnds& pair) {
+        ProblemReport report;
+        size_t bytes = 0;
+        const bool heard = receive_packet(pair.theirs, &report, sizeof report, &bytes, nullptr) == Io::kOk;
+        return heard && report.header.kind == ControlKind::kProblem ? report.text : "";
+    }
+
+    ServiceParameters parameters_;
+    Mapping block_;
+    NodeMemory memory_;
+    std::unique_ptr<GroupTable> groups_;
+    AddressBook book_{JobShape{1, 1, false, false}};
+    std::unique_ptr<NodeRanks> ranks_;
+};
+
+// A service process that cannot start may end before the first rank has attached.
+TEST_F(OneRank, HearsWhatWasSaidBeforeItCame) {
+    ranks_->tell_leader("first");
+    ranks_->tell_leader("second");
+    SocketEnds pair;
+    attach(pair);
+    EXPECT_EQ(hear(pair), "first");
+    EXPECT_EQ(hear(pair), "second");
+    EXPECT_EQ(hear(pair), "");
+    ranks_->tell_leader("third");
+    EXPECT_EQ(hear(pair), "third");
+}
+
+TEST_F(OneRank, WhenItHasGoneNothingIsKept) {
+    {
+        SocketEnds pair;
+        attach(pair);
+    }
+    ranks_->turn();
+    ASSERT_EQ(ranks_->connections(), 0u);
+    ranks_->tell_leader("late");
+    SocketEnds again;
+    attach(again);
+    EXPECT_EQ(hear(again), "");
+}
+
+// A service process that ends at once has not read what its supervisor has told it. The system tells of that
+// before it hands out why it has ended.
+TEST(ControlSocket, LastWordsAreHeardAlthoughSomethingWasUnread) {
+    SocketEnds pair;
+    char word = 'a';
+    ASSERT_EQ(send_packet(pair.ours, &word, 1), Io::kOk);
+    word = 'b';
+    ASSERT_EQ(send_packet(pair.theirs, &word, 1), Io::kOk);
+    pair.theirs.reset();
+    size_t bytes = 0;
+    EXPECT_EQ(receive_packet(pair.ours, &word, 1, &bytes, nullptr), Io::kOk);
+    EXPECT_EQ(word, 'b');
+    EXPECT_EQ(receive_packet(pair.ours, &word, 1, &bytes, nullptr), Io::kClosed);
+}
+
+}  // namespace
+}  // namespace longshore

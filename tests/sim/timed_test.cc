@@ -1,0 +1,365 @@
+// The timed simulator against closed forms: each element by itself, then whole collectives whose time can be
+// written down.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/prng.h"
+#include "sim/timed/host_mpi.h"
+
+namespace longshore::timed {
+namespace {
+
+constexpr uint64_t kGiga = 1'000'000'000;
+
+// --- elements
+
+struct Sink final : Arrivals, Actor {
+    explicit Sink(EventQueue& q) : queue(q) {}
+    void on_arrival(uint64_t tag) override { at[tag] = queue.now(); }
+    void on_event(uint64_t what) override { order.push_back(what); }
+    EventQueue& queue;
+    std::map<uint64_t, Time> at;
+    std::vector<uint64_t> order;
+};
+
+void drain(EventQueue& queue) {
+    while (!queue.empty()) queue.step();
+}
+
+TEST(TimedQueue, TakesEventsByTimeAndThenAsTheyCame) {
+    EventQueue queue;
+    Sink sink(queue);
+    Prng prng(7);
+    std::vector<std::pair<Time, uint64_t>> expected;
+    for (uint64_t i = 0; i < 2000; ++i) {
+        const Time time = prng.below(300) * (i % 2 == 0 ? 1 : 1'000'000'007);
+        queue.at(time, sink, i);
+        expected.push_back({time, i});
+    }
+    std::stable_sort(expected.begin(), expected.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    drain(queue);
+    ASSERT_EQ(sink.order.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(sink.order[i], expected[i].second);
+    EXPECT_EQ(queue.now(), expected.back().first);
+}
+
+class TimedNetwork : public testing::TestWithParam<Sharing> {
+  protected:
+    EventQueue queue_;
+    Sink sink_{queue_};
+    std::unique_ptr<Network> network_ = make_network(queue_, GetParam());
+    // Max-min rates are floating, and an end is looked for a picosecond late.
+    Time slack() const { return GetParam() == Sharing::kFifo ? 0 : 10; }
+    void expect_at(uint64_t tag, Time time) {
+        ASSERT_TRUE(sink_.at.contains(tag));
+        EXPECT_NEAR(static_cast<double>(sink_.at[tag]), static_cast<double>(time),
+                    static_cast<double>(slack()));
+    }
+};
+INSTANTIATE_TEST_SUITE_P(, TimedNetwork, testing::Values(Sharing::kFifo, Sharing::kMaxMin),
+                         [](const auto& p) { return p.param == Sharing::kFifo ? "Fifo" : "MaxMin"; });
+
+TEST_P(TimedNetwork, ALinkTakesItsLatencyAndTheBytesByItsRate) {
+    const Hop way[] = {{network_->add_server(10 * kGiga), 700 * kNanosecond}};
+    network_->send({way, 1'000'000, 50 * kNanosecond, 0, &sink_, 1});
+    drain(queue_);
+    expect_at(1, (50 + 100'000 + 700) * kNanosecond);
+    EXPECT_EQ(network_->bytes(0), 1'000'000u);
+}
+
+TEST_P(TimedNetwork, ATransferMayBeSlowerThanItsLink) {
+    const Hop way[] = {{network_->add_server(10 * kGiga), 0}};
+    network_->send({way, 1'000'000, 0, 2 * kGiga, &sink_, 1});
+    drain(queue_);
+    expect_at(1, 500'000 * kNanosecond);
+}
+
+// Sum of all latencies, and the bytes by the slowest link: the rest follows the head.
+TEST_P(TimedNetwork, AChainTakesAllLatenciesAndItsSlowestLink) {
+    for (const uint64_t slow : {0, 1, 2}) {
+        std::array<Hop, 3> way;
+        for (uint64_t h = 0; h < 3; ++h)
+            way[h] = {network_->add_server(h == slow ? 2 * kGiga : 5 * kGiga), (100 + h) * kNanosecond};
+        const Time begin = queue_.now();
+        network_->send({way, 200'000, 0, 0, &sink_, slow});
+        drain(queue_);
+        expect_at(slow, begin + (303 + 100'000) * kNanosecond);
+    }
+}
+
+// Whatever the rule of sharing, the link is never idle: the last one ends when all bytes have passed.
+TEST_P(TimedNetwork, TwoFlowsOnALinkTakeTwiceAsLong) {
+    const Hop way[] = {{network_->add_server(4 * kGiga), 10 * kNanosecond}};
+    network_->send({way, 400'000, 0, 0, &sink_, 1});
+    network_->send({way, 400'000, 0, 0, &sink_, 2});
+    drain(queue_);
+    expect_at(2, (200'000 + 10) * kNanosecond);
+    expect_at(1, (GetParam() == Sharing::kFifo ? 100'010 : 200'010) * kNanosecond);
+}
+
+TEST_P(TimedNetwork, IncastTakesAllBytesByTheRateOfTheOneLinkIn) {
+    constexpr uint64_t kSources = 9;
+    const uint32_t in = network_->add_server(10 * kGiga);
+    Time last = 0;
+    for (uint64_t s = 0; s < kSources; ++s) {
+        const Hop way[] = {{network_->add_server(10 * kGiga), 300 * kNanosecond}, {in, 200 * kNanosecond}};
+        network_->send({way, 100'000, 0, 0, &sink_, s});
+    }
+    drain(queue_);
+    for (const auto& [tag, at] : sink_.at) last = std::max(last, at);
+    EXPECT_NEAR(static_cast<double>(last), static_cast<double>((kSources * 10'000 + 500) * kNanosecond),
+                static_cast<double>(slack()));
+}
+
+// Three flows, two links of 10 and 4 GB/s: the one through both and the one on the slow link get 2 each, the
+// one on the fast link the other 8. Until the slow link's are done after 100 us nothing changes for it.
+TEST(TimedSharing, MaxMinGivesWhatOthersCannotTake) {
+    EventQueue queue;
+    Sink sink(queue);
+    const auto network = make_network(queue, Sharing::kMaxMin);
+    const uint32_t fast = network->add_server(10 * kGiga), slow = network->add_server(4 * kGiga);
+    const Hop both[] = {{fast, 0}, {slow, 0}}, on_fast[] = {{fast, 0}}, on_slow[] = {{slow, 0}};
+    network->send({both, 200'000, 0, 0, &sink, 1});
+    network->send({on_slow, 200'000, 0, 0, &sink, 2});
+    network->send({on_fast, 800'000, 0, 0, &sink, 3});
+    drain(queue);
+    for (const uint64_t tag : {1, 2, 3}) EXPECT_NEAR(static_cast<double>(sink.at[tag]), 100e6, 10) << tag;
+}
+
+TEST(TimedNetworkGap, ShortMessagesKeepALinkBusyForItsGap) {
+    EventQueue queue;
+    Sink sink(queue);
+    const auto network = make_network(queue, Sharing::kFifo);
+    const Hop way[] = {{network->add_server(10 * kGiga, 20 * kNanosecond), 0}};
+    for (uint64_t i = 0; i < 5; ++i) network->send({way, 8, 0, 0, &sink, i});
+    drain(queue);
+    EXPECT_EQ(sink.at[4], 100 * kNanosecond);
+}
+
+// --- collectives on a machine whose programs take no time
+
+// One link's rate counts, all else is as quick as can be said; some latency everywhere.
+Machine ideal() {
+    constexpr uint64_t kAtOnce = 1'000'000 * kGiga;
+    Machine m;
+    m.name = "ideal";
+    m.cores = 64, m.sockets = 2, m.dpu_cores = 16, m.switch_ports = 64;
+    m.memory_rate = m.memory_core_rate = m.pcie_rate = m.dpu_memory_rate = kAtOnce;
+    m.link_rate = 10 * kGiga;
+    m.pcie_latency = 100 * kNanosecond;
+    m.link_latency = 200 * kNanosecond;
+    m.switch_latency = 100 * kNanosecond;
+    m.service_spin = 1000 * kMicrosecond;
+    return m;
+}
+constexpr Time kHostToDpu = 200 * kNanosecond;  // and back: two crossings of the host's bus
+constexpr Time kWay = 700 * kNanosecond;        // from one memory to another over the switch
+constexpr uint64_t kBlock = 64 * 1024;
+constexpr Time kBlockTime = 6'553'600;  // on the link
+
+Job job_on(const Machine& machine, uint32_t nodes, uint32_t ranks, uint32_t services, Collective collective) {
+    Job job;
+    job.machine = machine;
+    job.nodes = nodes, job.ranks_per_node = ranks, job.services = services;
+    job.collective = collective;
+    job.block_bytes = kBlock;
+    return job;
+}
+
+constexpr double kRounded = 0.01;  // ns: each transfer's time on a link is rounded up to a picosecond
+double ns(Time time) {
+    return static_cast<double>(time) / 1000;
+}
+
+Outcome host(const Job& job, const char* name) {
+    return simulate_host(job, *find_host_algorithm(name));
+}
+
+// The rank tells its stand-in; the service process tells the other one, which asks for the block, gets it,
+// and acknowledges it; the stand-in tells the rank. Frames of some hundred bytes take some tens of ns more.
+TEST(TimedOffload, ABlockEachWayTakesFourWaysAndItsTimeOnTheLink) {
+    const Job job = job_on(ideal(), 2, 1, 1, Collective::kAlltoallv);
+    const Outcome out = simulate_offloaded(job);
+    const Time expected = 2 * kHostToDpu + 4 * kWay + kBlockTime;
+    EXPECT_GE(out.latency.least, expected);
+    EXPECT_LE(out.latency.most, expected + 100 * kNanosecond);
+    EXPECT_EQ(out.reads, 2u * job.iterations);
+}
+
+// What programs take is added where nothing else happens: a rank's post and test, and a stand-in's.
+TEST(TimedOffload, StepsOfProgramsAddUp) {
+    Job job = job_on(ideal(), 2, 1, 1, Collective::kAlltoall);
+    const Time before = simulate_offloaded(job).latency.mean;
+    job.machine.rank_post = 3 * kMicrosecond;
+    job.machine.rank_test = 50 * kNanosecond;
+    job.machine.dpu_session = 20 * kMicrosecond;
+    job.machine.dpu_stand_in_post = 7 * kMicrosecond;
+    const Time added = (3'000 + 50 + 2 * 20'000 + 7'000) * kNanosecond;
+    EXPECT_NEAR(ns(simulate_offloaded(job).latency.mean), ns(before + added), kRounded);
+}
+
+// Each node takes in R x R x (N - 1) blocks over its link. At the beginning and the end it is not busy, and
+// never all sources of a node's reads are free at once.
+TEST(TimedOffload, AlltoallvKeepsItsLinksBusy) {
+    for (const uint32_t services : {1, 4}) {
+        const Job job = job_on(ideal(), 8, 4, services, Collective::kAlltoallv);
+        const Outcome out = simulate_offloaded(job);
+        const Time least = 4 * 4 * 7 * kBlockTime;
+        EXPECT_GE(out.latency.most, least);
+        EXPECT_LE(out.latency.mean, least + least / 8) << services;
+        EXPECT_EQ(out.reads, 8u * 4 * 4 * 7 * job.iterations);
+        EXPECT_GE(out.network_bytes, out.reads * kBlock);
+        EXPECT_LE(out.network_bytes, out.reads * kBlock * 101 / 100);
+    }
+}
+
+// Few reads under way leave the link idle while their requests are on their way.
+TEST(TimedOffload, OneReadAtATimeTakesTheRequestsWayForEach) {
+    Job job = job_on(ideal(), 2, 1, 1, Collective::kAlltoallv);
+    job.reads_max = 1;
+    job.block_bytes = 16 * kBlock;
+    const Outcome out = simulate_offloaded(job);
+    const Time expected = 2 * kHostToDpu + 2 * kWay + 16 * (2 * kWay + kBlockTime);
+    EXPECT_NEAR(ns(out.latency.mean), ns(expected), 100);
+}
+
+// Every block comes to a node once. On the DPU's way its copies go over the host's bus, all R x P blocks;
+// else ranks copy what has not come into their own memory.
+TEST(TimedOffload, AllgathervIsBoundByWhoCopies) {
+    Machine machine = ideal();
+    machine.pcie_rate = 20 * kGiga;
+    machine.memory_rate = 16 * kGiga;
+    for (const Placement placement : {Placement::kContiguous, Placement::kStrided}) {
+        Job job = job_on(machine, 4, 8, 2, Collective::kAllgatherv);
+        job.placement = placement;
+        job.handover = Handover::kAsBuilt;
+        Outcome out = simulate_offloaded(job);
+        Time least = time_of(8 * 32 * kBlock, machine.pcie_rate);
+        EXPECT_GE(out.latency.most, least);
+        EXPECT_LE(out.latency.mean, least + least / 8);
+        EXPECT_LE(out.network_bytes, 4u * 24 * kBlock * job.iterations * 101 / 100);
+        job.handover = Handover::kOnce;
+        out = simulate_offloaded(job);
+        least = time_of((8 * 32 - 24) * kBlock, machine.memory_rate);
+        EXPECT_GE(out.latency.most, least);
+        EXPECT_LE(out.latency.mean, least + least / 8);
+    }
+}
+
+// Computing is hidden whole, or hides all but what the host's calls take.
+TEST(TimedOffload, ComputingAndCarryingGoOnTogether) {
+    Job job = job_on(ideal(), 4, 2, 1, Collective::kAlltoallv);
+    job.machine.rank_post = 2 * kMicrosecond;
+    job.handover = Handover::kAsBuilt;  // ranks that compute copy nothing
+    const Time alone = simulate_offloaded(job).latency.mean;
+    job.compute = alone / 2;
+    EXPECT_NEAR(ns(simulate_offloaded(job).latency.mean), ns(alone), kRounded);
+    job.compute = 3 * alone;
+    EXPECT_NEAR(ns(simulate_offloaded(job).latency.mean), ns(3 * alone + 2 * kMicrosecond), kRounded);
+}
+
+// Ring and pairwise exchange: in each step a note, a request, the block, and the word that it was read.
+TEST(TimedHost, EachStepTakesFourWaysAndItsBlock) {
+    const Time step = 4 * kWay + kBlockTime;
+    for (const auto& [name, collective] :
+         {std::pair{"ring", Collective::kAllgatherv}, std::pair{"pairwise", Collective::kAlltoallv}}) {
+        const Outcome out = host(job_on(ideal(), 6, 1, 1, collective), name);
+        EXPECT_NEAR(ns(out.latency.mean), ns(5 * step), 5 * 4 * 7 + 1) << name;  // headers take 7 ns
+    }
+}
+
+TEST(TimedHost, LinearAlltoallvFillsItsLinks) {
+    const Outcome out = host(job_on(ideal(), 16, 1, 1, Collective::kAlltoallv), "linear");
+    EXPECT_GE(out.latency.most, 15 * kBlockTime + 3 * kWay);
+    EXPECT_LE(out.latency.mean, 15 * kBlockTime * 105 / 100 + 4 * kWay);
+}
+
+// Without a call of MPI nothing is read: computing is not hidden at all, but for what came before.
+TEST(TimedHost, NothingIsHiddenByComputing) {
+    Job job = job_on(ideal(), 8, 1, 1, Collective::kAlltoallv);
+    const Time alone = host(job, "linear").latency.mean;
+    job.compute = alone;
+    const Time together = host(job, "linear").latency.mean;
+    EXPECT_GE(together, 2 * alone - 2 * kWay);
+    EXPECT_LE(together, 2 * alone + kWay);
+}
+
+// With ranks in order a ring crosses each link once a step, with a round robin of nodes all R ranks do.
+TEST(TimedHost, ARingSuffersFromTheOrderOfRanks) {
+    Job job = job_on(ideal(), 4, 8, 1, Collective::kAllgatherv);
+    const Outcome in_order = host(job, "ring");
+    job.placement = Placement::kStrided;
+    const Outcome strided = host(job, "ring");
+    EXPECT_NEAR(static_cast<double>(in_order.network_bytes), 4.0 * 31 * kBlock * job.iterations,
+                4.0 * 31 * 400 * job.iterations);
+    EXPECT_NEAR(static_cast<double>(strided.network_bytes) / static_cast<double>(in_order.network_bytes), 8,
+                0.1);
+    EXPECT_GE(strided.latency.most, 31 * 8 * kBlockTime);
+}
+
+// --- rules
+
+Job rough() {
+    Machine machine = ideal();
+    machine.pcie_rate = 8 * kGiga;
+    machine.service_read = machine.service_send = machine.service_message = 500 * kNanosecond;
+    machine.jitter_entry = 3 * kMicrosecond;
+    machine.jitter_cost = 200'000;
+    return job_on(machine, 4, 4, 2, Collective::kAlltoallv);
+}
+
+TEST(Timed, TheSameSeedGivesTheSameRun) {
+    Job job = rough();
+    for (const bool offloaded : {true, false}) {
+        const auto run = [&] { return offloaded ? simulate_offloaded(job) : host(job, "linear"); };
+        job.seed = 1;
+        const Outcome first = run(), second = run();
+        EXPECT_EQ(first.latency.iterations, second.latency.iterations);
+        EXPECT_EQ(first.latency.most, second.latency.most);
+        EXPECT_EQ(first.events, second.events);
+        job.seed = 2;
+        EXPECT_NE(run().latency.iterations, first.latency.iterations);
+    }
+}
+
+// FIFO servers against exact sharing.
+TEST(Timed, FifoServersAreNearMaxMinSharing) {
+    const auto compare = [](Job job, const char* algorithm, double tolerance) {
+        const auto run = [&] {
+            return algorithm == nullptr ? simulate_offloaded(job) : host(job, algorithm);
+        };
+        job.sharing = Sharing::kFifo;
+        const double fifo = ns(run().latency.mean);
+        job.sharing = Sharing::kMaxMin;
+        EXPECT_NEAR(fifo / ns(run().latency.mean), 1, tolerance) << (algorithm ? algorithm : "offloaded");
+    };
+    Job job = rough();
+    job.iterations = 1;
+    compare(job, nullptr, 0.07);
+    compare(job, "pairwise", 0.07);
+    compare(job, "linear", 0.07);
+    job.placement = Placement::kStrided;
+    compare(job, nullptr, 0.07);
+    job.collective = Collective::kAllgatherv;
+    // Four transfers that begin together: the first is over after a quarter of the time, or with the last.
+    compare(job, "ring", 0.1);
+}
+
+TEST(Timed, WhatCannotBeIsRefused) {
+    Job job = rough();
+    EXPECT_EQ(refusal(job), "");
+    job.nodes = 100;
+    EXPECT_NE(refusal(job).find("64 ports"), std::string::npos);
+    job = rough();
+    job.ranks_per_node = 65;
+    EXPECT_NE(refusal(job).find("64 cores"), std::string::npos);
+    job = rough();
+    job.block_bytes = uint64_t{1} << 31;
+    EXPECT_NE(refusal(job), "");
+}
+
+}  // namespace
+}  // namespace longshore::timed
