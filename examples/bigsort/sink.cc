@@ -58,8 +58,9 @@ PeerSink::PeerSink(MPI_Comm world, int peer, const Setup& setup, const std::stri
     MPI_Send(&setup, sizeof(setup), MPI_BYTE, peer_, kTagSetup, world_);
     MPI_Request answered = MPI_REQUEST_NULL;
     MPI_Irecv(&credit_, sizeof(credit_), MPI_BYTE, peer_, kTagReady, world_, &answered);
-    if (!wait_patiently(&answered, limit_s_))
-        throw std::runtime_error("the peer has not answered for " + std::to_string(int(limit_s_)) + " s");
+    const double limit = std::max(limit_s, 30.0);  // it may still be starting
+    if (!wait_patiently(&answered, limit))
+        throw std::runtime_error("the peer has not answered for " + std::to_string(int(limit)) + " s");
     if (credit_.error != 0)
         throw FileError(std::string("use (on the peer's side)"), setup.folder, credit_.error);
 }
