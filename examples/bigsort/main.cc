@@ -172,7 +172,7 @@ void print(const Job& job, const Result& result) {
     fmt::print("bigsort: {} bytes on {} ranks, PAGE {}, DRAM {}, {} threads, --offload {}",
                job.values_count * 8, job.ranks_count, options.page_bytes, options.dram_bytes, options.threads,
                name_of(options.offload));
-    if (options.offload != Offload::kNone) fmt::print(" --placement {}", name_of(options.placement));
+    if (job.peer >= 0) fmt::print(" --placement {}", name_of(options.placement));
     fmt::print(
         "\n  phase 1, distribute     {:9.3f} s\n  phase 2, sort locally   {:9.3f} s   {} cycles, {} files of "
         "{} "
@@ -209,6 +209,11 @@ void write_json(const Job& job, const Result& result) {
                                   {"pages_of_fullest_rank", layout.pages()},
                                   {"files_of_fullest_rank", layout.files_of_all_cycles()},
                                   {"offloaded_ranks", result.offloaded_ranks},
+                                  {"tasks_of_rank_0",
+                                   {{"processes", result.largest.tasks.processes},
+                                    {"tasks", result.largest.tasks.tasks},
+                                    {"bytes_mapped", result.largest.tasks.bytes_mapped},
+                                    {"bytes_copied", result.largest.tasks.bytes_copied}}},
                                   {"seconds",
                                    {{"phase1", result.phase1_s},
                                     {"phase2", result.phase2_s},
@@ -261,7 +266,7 @@ bool start(Job& job, bool go) {
     const int leader = int(std::find(roles.begin(), roles.end(), Role::kRank) - roles.begin());
     Start word{go, job.options.offload, job.options.placement};
     MPI_Bcast(&word, sizeof(word), MPI_BYTE, leader, job.world);
-    if (!go || job.options.offload == Offload::kNone) return true;
+    if (!go || !needs_peers(job.options.offload, roles)) return true;
     const Pairing pairing = pair(job.world, roles, job.options.placement);
     job.peer = pairing.peer_of[std::size_t(me)];
     if (!pairing.problem.empty() && job.rank == 0) fmt::print(stderr, "bigsort: {}\n", pairing.problem);

@@ -10,7 +10,7 @@ namespace bigsort {
 enum Tag : int { kTagSetup = 1, kTagReady, kTagPage, kTagCredit, kTagDecision };
 
 enum class Role : int { kRank = 0, kPeer = 1 };
-enum class Offload : int { kNone, kMpmd, kAuto };
+enum class Offload : int { kNone, kMpmd, kTasks, kAuto };
 enum class Placement : int { kSameHost, kOtherNode, kDpu };
 
 // From rank 0 to all processes: whether and how they go on.

@@ -17,10 +17,12 @@ const char* const kDescription =
     "  3. the ranks' files are put one behind the other into the output (MPI-IO)\n"
     "With --offload the open, write and close calls of phase 2 are made by a peer process of each rank:\n"
     "  mpirun -np 2 bigsort --offload mpmd ... : -np 2 bigsort_peer\n"
+    "or by Longshore's task processes:\n"
+    "  longshore run mpirun -np 2 bigsort --offload tasks ...\n"
     "The result is always checked: the order, the count and a sum of hashes.\n";
 
 const std::map<std::string, Offload> kOffloads = {
-    {"none", Offload::kNone}, {"mpmd", Offload::kMpmd}, {"auto", Offload::kAuto}};
+    {"none", Offload::kNone}, {"mpmd", Offload::kMpmd}, {"tasks", Offload::kTasks}, {"auto", Offload::kAuto}};
 const std::map<std::string, Placement> kPlacements = {
     {"same-host", Placement::kSameHost}, {"other-node", Placement::kOtherNode}, {"dpu", Placement::kDpu}};
 const std::map<std::string, Distribution> kDistributions = {
@@ -81,10 +83,11 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->capture_default_str();
     app.add_option(
            "--offload", options.offload,
-           "who writes the temporary files: none (default), the rank itself; mpmd, a peer process; auto, "
-           "whichever was quicker in a part of the first cycle")
+           "who writes the temporary files: none (default), the rank itself; mpmd, a peer process; tasks, a "
+           "task process of Longshore (under `longshore run`); auto, the rank, or else its peer, or a task "
+           "process where there are no peers, whichever was quicker in a part of the first cycle")
         ->transform(CLI::CheckedTransformer(kOffloads))
-        ->option_text("none|mpmd|auto");
+        ->option_text("none|mpmd|tasks|auto");
     app.add_option("--placement", options.placement,
                    "which peer a rank takes: one on its own node (default), one on another, or one on a DPU, "
                    "which is "

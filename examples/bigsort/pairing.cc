@@ -20,6 +20,11 @@ std::vector<Role> exchange_roles(MPI_Comm world, Role role) {
     return roles;
 }
 
+bool needs_peers(Offload offload, const std::vector<Role>& roles) {
+    const bool some = std::find(roles.begin(), roles.end(), Role::kPeer) != roles.end();
+    return offload == Offload::kMpmd || (offload == Offload::kAuto && some);
+}
+
 namespace {
 
 // The lowest process of the node that each is on.

@@ -18,6 +18,9 @@ struct Pairing {
 // Collective over the world. `role`: of this process.
 std::vector<Role> exchange_roles(MPI_Comm world, Role role);
 
+// Whether ranks and peers are paired: with --offload mpmd always, with auto where there are peers.
+bool needs_peers(Offload offload, const std::vector<Role>& roles);
+
 // Collective over the world. Each rank gets a peer of its own where `placement` wants it.
 Pairing pair(MPI_Comm world, const std::vector<Role>& roles, Placement placement);
 

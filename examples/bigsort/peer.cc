@@ -131,7 +131,7 @@ int run(Temporary& temporary) {
     Start start;
     MPI_Bcast(&start, sizeof(start), MPI_BYTE, leader, world);
     if (!start.go) return 0;
-    if (start.offload != Offload::kNone) {
+    if (needs_peers(start.offload, roles)) {
         const Pairing pairing = pair(world, roles, start.placement);
         if (!pairing.problem.empty()) return 0;
         const int rank = pairing.peer_of[std::size_t(me)];

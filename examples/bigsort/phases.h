@@ -43,6 +43,7 @@ struct LocalSort {
     std::string path;  // of the sorted values; empty where there are none
     double seconds = 0;
     bool offloaded = false;  // what --offload auto has chosen, else whether there was a peer
+    longshore_pool_counters tasks = {};
     bool tried = false;
     double tried_rank_s = 0, tried_peer_s = 0;  // what all would take either way, as the trial has it
     std::vector<double> cycle_s;

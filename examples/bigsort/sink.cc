@@ -28,11 +28,26 @@ void DirectSink::put(std::size_t values_count) {
     writer_.write(page_.data(), values_count);
 }
 
+void AheadSink::begin(const Stretch& stretch) {
+    stretch_ = stretch;
+    page_index_ = layout_.first_page(stretch.cycle, stretch.begin);
+    begun_.push_back({stretch, sent_});
+}
+
+void AheadSink::wait_closed(int cycle, std::uint64_t file) {
+    for (auto begun = begun_.rbegin(); begun != begun_.rend(); ++begun) {
+        const Stretch& stretch = begun->stretch;
+        if (stretch.cycle != cycle || file < stretch.begin || file >= stretch.end) continue;
+        const std::uint64_t begin = layout_.first_page(cycle, stretch.begin);
+        return wait_written(begun->sent_before + layout_.first_page(cycle, file + 1) - begin);
+    }
+}
+
 PeerSink::PeerSink(MPI_Comm world, int peer, const Setup& setup, const std::string& folder,
                    Temporary* temporary, double limit_s)
-    : world_(world),
+    : AheadSink(setup.layout),
+      world_(world),
       peer_(peer),
-      layout_(setup.layout),
       folder_(folder),
       temporary_(temporary),
       limit_s_(limit_s),
@@ -43,8 +58,9 @@ PeerSink::PeerSink(MPI_Comm world, int peer, const Setup& setup, const std::stri
     MPI_Send(&setup, sizeof(setup), MPI_BYTE, peer_, kTagSetup, world_);
     MPI_Request answered = MPI_REQUEST_NULL;
     MPI_Irecv(&credit_, sizeof(credit_), MPI_BYTE, peer_, kTagReady, world_, &answered);
-    if (!wait_patiently(&answered, limit_s_))
-        throw std::runtime_error("the peer has not answered for " + std::to_string(int(limit_s_)) + " s");
+    const double limit = std::max(limit_s, 30.0);  // it may still be starting
+    if (!wait_patiently(&answered, limit))
+        throw std::runtime_error("the peer has not answered for " + std::to_string(int(limit)) + " s");
     if (credit_.error != 0)
         throw FileError(std::string("use (on the peer's side)"), setup.folder, credit_.error);
 }
@@ -58,14 +74,8 @@ PeerSink::~PeerSink() {
         if (request != MPI_REQUEST_NULL) MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-void PeerSink::begin(const Stretch& stretch) {
-    stretch_ = stretch;
-    page_index_ = layout_.first_page(stretch.cycle, stretch.begin);
-    stretches_.push_back({stretch, sent_});
-}
-
 Value* PeerSink::page() {
-    if (sent_ >= slots_) wait_credits(sent_ - slots_ + 1);
+    if (sent_ >= slots_) wait_written(sent_ - slots_ + 1);
     const std::uint64_t slot = sent_ % slots_;
     // Its page has been acknowledged, so that this does not wait.
     MPI_Wait(&sends_[slot], MPI_STATUS_IGNORE);
@@ -74,11 +84,10 @@ Value* PeerSink::page() {
 
 void PeerSink::put(std::size_t values_count) {
     const std::uint64_t slot = sent_ % slots_;
-    pages_[slot] = {stretch_.cycle, page_index_ / layout_.span_pages(stretch_.cycle)};
+    pages_[slot] = {stretch_.cycle, file_of_next()};
     MPI_Isend(&ring_[slot * layout_.page_values], int(values_count), MPI_UINT64_T, peer_, kTagPage, world_,
               &sends_[slot]);
-    ++page_index_;
-    ++sent_;
+    count_page();
     if (sent_ == credited_ + 1) name_oldest();
     while (credited_ < sent_ && take_credit(false)) {
     }
@@ -114,17 +123,8 @@ bool PeerSink::take_credit(bool wait) {
     return true;
 }
 
-void PeerSink::wait_credits(std::uint64_t pages) {
+void PeerSink::wait_written(std::uint64_t pages) {
     while (credited_ < pages) take_credit(true);
-}
-
-void PeerSink::wait_closed(int cycle, std::uint64_t file) {
-    for (auto closing = stretches_.rbegin(); closing != stretches_.rend(); ++closing) {
-        const Stretch& stretch = closing->stretch;
-        if (stretch.cycle != cycle || file < stretch.begin || file >= stretch.end) continue;
-        const std::uint64_t begin = layout_.first_page(cycle, stretch.begin);
-        return wait_credits(closing->sent_before + layout_.first_page(cycle, file + 1) - begin);
-    }
 }
 
 void PeerSink::tell_decision(bool goes_on) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "file_writer.h"
+#include "longshore_task.h"
 #include "messages.h"
 
 namespace bigsort {
@@ -28,7 +29,7 @@ class Sink {
     virtual void wait_closed(int cycle, std::uint64_t file) = 0;
 };
 
-// The rank writes itself. `dram` is one page.
+// The rank writes itself, from one page.
 class DirectSink : public Sink {
   public:
     DirectSink(const std::string& folder, const Layout& layout, Temporary* temporary);
@@ -48,34 +49,64 @@ class DirectSink : public Sink {
     std::vector<Value> page_;
 };
 
+// Somebody else writes, later: files are closed when the pages up to their last have been acknowledged.
+class AheadSink : public Sink {
+  public:
+    explicit AheadSink(const Layout& layout) : layout_(layout) {}
+    void begin(const Stretch& stretch) override;
+    void wait_closed(int cycle, std::uint64_t file) override;
+    // With --offload auto: whether files follow after the ones that were tried.
+    virtual void tell_decision(bool) {}
+    // What Longshore says of its tasks; all 0 where there are none.
+    virtual longshore_pool_counters counters() const { return {}; }
+
+  protected:
+    // Returns when so many pages, of all since the start, are written and their files closed.
+    virtual void wait_written(std::uint64_t pages) = 0;
+    // The page that page() has given is on its way.
+    void count_page() {
+        ++page_index_;
+        ++sent_;
+    }
+    std::uint64_t file_of_next() const { return page_index_ / layout_.span_pages(stretch_.cycle); }
+
+    const Layout layout_;
+    Stretch stretch_;
+    std::uint64_t page_index_ = 0;  // in the cycle
+    std::uint64_t sent_ = 0;        // pages since the start
+
+  private:
+    struct Begun {
+        Stretch stretch;
+        std::uint64_t sent_before = 0;
+    };
+    std::vector<Begun> begun_;  // in order
+};
+
 // A peer process writes: the rank sends it full pages, and may be `fan_in` pages ahead of the peer's
 // acknowledgements.
-class PeerSink : public Sink {
+class PeerSink : public AheadSink {
   public:
     // Collective with the peer. Throws FileError where the peer cannot use `folder`.
     PeerSink(MPI_Comm world, int peer, const Setup& setup, const std::string& folder, Temporary* temporary,
              double limit_s);
     ~PeerSink() override;
-    void begin(const Stretch& stretch) override;
     Value* page() override;
     void put(std::size_t values_count) override;
-    void finish() override { wait_credits(sent_); }
-    void wait_closed(int cycle, std::uint64_t file) override;
-    // With --offload auto: whether files follow after the ones that were tried.
-    void tell_decision(bool goes_on);
+    void finish() override { wait_written(sent_); }
+    void tell_decision(bool goes_on) override;
 
   private:
     struct Page {
         int cycle = 0;
         std::uint64_t file = 0;
     };
-    void wait_credits(std::uint64_t pages);
+    void wait_written(std::uint64_t pages) override;
     bool take_credit(bool wait);
     void name_oldest();
 
     MPI_Comm world_;
     int peer_;
-    Layout layout_;
     std::string folder_;
     Temporary* temporary_;
     double limit_s_;
@@ -85,14 +116,7 @@ class PeerSink : public Sink {
     std::vector<Page> pages_;  // in each slot
     Credit credit_;
     MPI_Request credit_request_ = MPI_REQUEST_NULL;
-    Stretch stretch_;
-    std::uint64_t page_index_ = 0;
-    std::uint64_t sent_ = 0, credited_ = 0;  // pages since the start
-    struct Closing {
-        Stretch stretch;
-        std::uint64_t sent_before = 0;
-    };
-    std::vector<Closing> stretches_;  // in the order in which they were begun
+    std::uint64_t credited_ = 0;  // pages since the start
 };
 
 }  // namespace bigsort

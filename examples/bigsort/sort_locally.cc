@@ -9,6 +9,7 @@
 #include "merge.h"
 #include "patience.h"
 #include "phases.h"
+#include "task_sink.h"
 
 namespace bigsort {
 
@@ -39,7 +40,7 @@ class LocalSorter {
         make_sinks();
         double before = now_s();
         std::uint64_t first = job_.options.offload == Offload::kAuto ? try_both() : 0;
-        Sink& sink = result_.offloaded ? static_cast<Sink&>(*peer_) : *direct_;
+        Sink& sink = result_.offloaded ? static_cast<Sink&>(*other_) : *direct_;
         for (int cycle = 0; cycle < layout_.cycles(); ++cycle) {
             write_stretch({cycle, first, layout_.files(cycle)}, sink);
             first = 0;
@@ -48,6 +49,7 @@ class LocalSorter {
             before = now_s();
         }
         sink.finish();
+        if (other_) result_.tasks = other_->counters();
         if (!result_.cycle_s.empty()) result_.cycle_s.back() += now_s() - before;
     }
 
@@ -72,25 +74,31 @@ class LocalSorter {
     const std::string folder_, bin_path_;
     std::vector<Value> dram_;  // one block of `fan_in` pages
     std::unique_ptr<DirectSink> direct_;
-    std::unique_ptr<PeerSink> peer_;
+    std::unique_ptr<AheadSink> other_;  // whom the rank may leave the writing to
     int bin_ = -1;
     std::uint64_t pages_written_ = 0;
 };
 
 void LocalSorter::make_sinks() {
     direct_ = std::make_unique<DirectSink>(folder_, layout_, job_.temporary);
-    result_.offloaded = job_.options.offload == Offload::kMpmd;
+    result_.offloaded = job_.options.offload == Offload::kMpmd || job_.options.offload == Offload::kTasks;
     if (job_.options.offload == Offload::kNone) return;
     Setup setup;
     setup.layout = layout_;
     setup.files_max = job_.options.files_max;
     setup.offload = job_.options.offload;
     setup.rank = job_.rank;
+    if (job_.peer < 0) {
+        if (folder_.size() >= sizeof(setup.folder)) throw FileError("use", folder_, ENAMETOOLONG);
+        std::strcpy(setup.folder, folder_.c_str());
+        other_ = std::make_unique<TaskSink>(setup, folder_, job_.temporary);
+        return;
+    }
     const std::string seen = job_.options.peer_temporary + folder_.substr(folder_.rfind('/'));
     if (seen.size() >= sizeof(setup.folder)) throw FileError("use", seen, ENAMETOOLONG);
     std::strcpy(setup.folder, seen.c_str());
-    peer_ = std::make_unique<PeerSink>(job_.world, job_.peer, setup, folder_, job_.temporary,
-                                       job_.options.peer_limit_s);
+    other_ = std::make_unique<PeerSink>(job_.world, job_.peer, setup, folder_, job_.temporary,
+                                        job_.options.peer_limit_s);
 }
 
 // Returns the first file of the first cycle that is left.
@@ -99,7 +107,7 @@ std::uint64_t LocalSorter::try_both() {
     Way rank, peer;
     for (std::size_t i = 0; i < trial.by_peer.size(); ++i) {
         try_one(trial.by_rank[i], *direct_, rank);
-        try_one(trial.by_peer[i], *peer_, peer);
+        try_one(trial.by_peer[i], *other_, peer);
     }
     if (!trial.by_peer.empty()) {
         result_.tried = true;
@@ -107,7 +115,7 @@ std::uint64_t LocalSorter::try_both() {
         result_.tried_peer_s = peer.seconds_of_all(layout_);
         result_.offloaded = result_.tried_peer_s < kTrialGainMin * result_.tried_rank_s;
     }
-    peer_->tell_decision(result_.offloaded);
+    other_->tell_decision(result_.offloaded);
     return trial.files();
 }
 
@@ -180,7 +188,7 @@ void LocalSorter::open_runs(int cycle, std::uint64_t file, std::vector<Run>& run
     for (std::size_t i = 0; i < runs.size(); ++i) {
         Run& run = runs[i];
         // Before it is opened: what another process has not closed yet may not be there.
-        if (peer_) peer_->wait_closed(cycle - 1, first + i);
+        if (other_) other_->wait_closed(cycle - 1, first + i);
         run.path = file_path(folder_, cycle - 1, first + i);
         run.file = open(run.path.c_str(), O_RDONLY | O_CLOEXEC);
         if (run.file < 0) throw FileError("open", run.path, errno);

@@ -5,7 +5,8 @@ Williams et al., "Exploring Challenges Associated with Employing SmartNICs as Ge
     study.py --systems tmpfs,disk,nfs,lustre --repeats 5 --json study.json
     study.py --draw study.json -o bigsort.png              needs matplotlib ('make venv')
 
-One rank and one peer, which with --offload none is there, too, and sleeps. nfs and lustre are mounts of tests/slow_disk
+One rank and one peer, which with none and tasks is there, too, and sleeps; tasks run under `longshore run`, and write by the
+rank's own mount. nfs and lustre are mounts of tests/slow_disk
 over tmpfs, one for the rank and one for the peer; -revalidate behind the name: a file that the other one has touched
 last costs as much again. The contenders take turns; the first round is not counted.
 """
@@ -27,8 +28,8 @@ import slow_disk  # noqa: E402
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 CHARACTERS = {"nfs": ["--nfs"], "lustre": ["--lustre"]}
 REVALIDATE_US = {"nfs": 400, "lustre": 2000}
-CONTENDERS = ("none", "mpmd", "auto")
-COLOURS = {"none": ("#999999", ""), "mpmd": ("#0072b2", ".."), "auto": ("#56b4e9", "//")}
+CONTENDERS = ("none", "mpmd", "tasks", "auto")
+COLOURS = {"none": ("#999999", ""), "mpmd": ("#0072b2", ".."), "tasks": ("#009e73", ""), "auto": ("#56b4e9", "//")}
 
 
 class System:
@@ -52,14 +53,16 @@ class System:
 
 
 def run(options, system, dram, offload):
-    launch = [f"mpirun.{options.mpi}"]
+    under = [BUILD / "bin/longshore", "run", "-q", "--"] if offload == "tasks" else []
+    peer = [":", "-np", "1", BUILD / f"bin/bigsort_peer_{options.mpi}"]
+    launch = [*under, f"mpirun.{options.mpi}"]
     if options.mpi == "openmpi":
         launch += ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
     with tempfile.NamedTemporaryFile() as result:
         done = subprocess.run(
             [*launch, "-np", "1", BUILD / f"bin/bigsort_{options.mpi}", "--total", options.total, "--page", "8K", "--dram", dram,
              "--offload", offload, "--temporary", system.folders[0], "--peer-temporary", system.folders[1], "--json", result.name,
-             ":", "-np", "1", BUILD / f"bin/bigsort_peer_{options.mpi}"], capture_output=True, text=True, timeout=600, check=False)
+             *peer], capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
             sys.exit(f"study: {done.stdout}{done.stderr}")
         return json.load(result)
@@ -89,12 +92,12 @@ def ratio(row, contender):
 def show(row):
     none = row["phase2_s"]["none"]
     print(f"| {row['system']} | {row['dram']} | {row['cycles']} | {statistics.median(none):.2f} ({min(none):.2f}-{max(none):.2f}) | "
-          f"{ratio(row, 'mpmd'):.2f} | {ratio(row, 'auto'):.2f} | {row['auto_offloaded']} of {len(none)} |", flush=True)
+          f"{ratio(row, 'mpmd'):.2f} | {ratio(row, 'tasks'):.2f} | {ratio(row, 'auto'):.2f} | {row['auto_offloaded']} of {len(none)} |", flush=True)
 
 
 def measure(options):
-    print("| file system | DRAM | cycles | none: phase 2, s (least-most) | mpmd / none | auto / none | auto has offloaded |")
-    print("|---|---|---|---|---|---|---|")
+    print("| file system | DRAM | cycles | none: phase 2, s (least-most) | mpmd / none | tasks / none | auto / none | auto has offloaded |")
+    print("|---|---|---|---|---|---|---|---|")
     rows = []
     commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     about = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "mpi": options.mpi,
@@ -121,11 +124,13 @@ def draw(options):
     for axis, name in zip(axes.flat, names):
         mine = [row for row in rows if row["system"] == name]
         for i, contender in enumerate(CONTENDERS):
+            if contender not in mine[0]["phase2_s"]:
+                continue
             base = [statistics.median(row["phase2_s"]["none"]) for row in mine]
             values = [ratio(row, contender) for row in mine]
             spread = [[value - min(row["phase2_s"][contender]) / one for value, row, one in zip(values, mine, base)],
                       [max(row["phase2_s"][contender]) / one - value for value, row, one in zip(values, mine, base)]]
-            axis.bar([x + 0.27 * (i - 1) for x in range(len(mine))], values, 0.25, color=COLOURS[contender][0],
+            axis.bar([x + 0.2 * (i - 1.5) for x in range(len(mine))], values, 0.19, color=COLOURS[contender][0],
                      hatch=COLOURS[contender][1], edgecolor="white", label=contender, yerr=spread, capsize=2)
         axis.axhline(1, color="black", linewidth=0.7)
         axis.set_title(name)

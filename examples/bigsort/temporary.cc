@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,6 +66,7 @@ Temporary::~Temporary() {
 
 void Temporary::guard(int pipe, Shared* shared) {
     setsid();
+    prctl(PR_SET_NAME, "bigsort_cleaner");  // told apart from its parent in lists of processes
     for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
     const int null = open("/dev/null", O_RDWR);
     dup2(null, STDIN_FILENO);

@@ -45,7 +45,7 @@ def words(ranks, *options, peers=None):
     """Of an mpirun. As many peers as ranks where there is an offload."""
     options = [str(option) for option in options]
     if peers is None:
-        peers = ranks if "--offload" in options and "none" not in options else 0
+        peers = ranks if "mpmd" in options or "auto" in options else 0
     first = [f"mpirun.{MPI}"]
     if MPI == "openmpi":
         first += ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
@@ -54,16 +54,32 @@ def words(ranks, *options, peers=None):
 
 
 def processes_of(program, job):
-    """Numbers of the job's processes that run a program; not of those that clean up, which lead sessions of their own."""
+    """Numbers of the job's processes that run a program; not of those that clean up."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, IndexError):
             if (folder / "cmdline").read_bytes().split(b"\0")[0] != str(program).encode():
                 continue
             pid = int(folder.name)
-            if os.getsid(pid) != pid and str(job).encode() in (folder / "environ").read_bytes():
+            if (folder / "comm").read_text().strip() != "bigsort_cleaner" and str(job).encode() in (folder / "environ").read_bytes():
                 found.append(pid)
     return found
+
+
+def all_processes():
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+
+
+def holds_cycle_file(pid, folder):
+    """Open for writing, that is: it is a process that writes temporary files."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                flags = int(re.search(r"flags:\t(\d+)", Path(f"/proc/{pid}/fdinfo/{name}").read_text()).group(1), 8)
+                path = os.readlink(f"/proc/{pid}/fd/{name}")
+                if path.startswith(str(folder)) and "/cycle" in path and flags & os.O_ACCMODE == os.O_WRONLY:
+                    return True
+    return False
 
 
 class Case(unittest.TestCase):
@@ -176,7 +192,7 @@ class BadInput(Case):
         self.refused("whole values", "--total", "1M", "--page", "100", "--dram", "20K")
         self.refused("multiple of 8", "--total", "1001")
         self.refused("give --total SIZE, or --input", "--page", "8K")
-        self.refused("none|mpmd|auto", "--total", "1M", "--offload", "sideways", peers=2)
+        self.refused("none|mpmd|tasks|auto", "--total", "1M", "--offload", "sideways", peers=2)
         self.refused("open files", "--total", "1M", "--page", "8", "--dram", "1G")
 
     def test_files(self):
@@ -290,6 +306,54 @@ class Offload(Case):
             self.sort(1, "--temporary", rank.path, "--peer-temporary", peer.path, "--total", "1M", "--page", "4K", "--dram", "16K",
                       "--offload", "auto", "--json", result)
             self.assertEqual(json.loads(result.read_text())["offloaded_ranks"], offloads)
+
+
+class Tasks(Case):
+    """A job of one process has no task processes: a rank that is alone has a peer beside it, which sleeps."""
+
+    LONGSHORE = [str(BUILD / "bin/longshore"), "run", "-q", "--"]
+    DEFAULTS = {"--total": "1M", "--page": "8K", "--dram": "128K", "--offload": "tasks"}
+
+    def sort_with(self, before, options=None, temporary=None, status=0, ranks=1, peers=1):
+        result = self.folder / "json"
+        given = {"--temporary": temporary or self.temporary, **self.DEFAULTS, "--json": result, **(options or {})}
+        command = [*before, *words(ranks, *[word for pair in given.items() for word in pair], peers=peers)]
+        said = self.run_words(command, status)
+        self.assert_clean()
+        return said if status is None else json.loads(result.read_text())
+
+    def test_inline_without_longshore(self):
+        self.assertEqual(self.sort_with([])["tasks_of_rank_0"]["processes"], 0)
+
+    def test_in_task_processes_without_a_copy(self):
+        """128 pages in two cycles of 16 pages, four to a task; the page of a task that is set up is not counted."""
+        tasks = self.sort_with(self.LONGSHORE)["tasks_of_rank_0"]
+        self.assertEqual((tasks["processes"], tasks["bytes_copied"], tasks["bytes_mapped"]), (1, 0, 2 << 20))
+        self.sort_with(self.LONGSHORE, {"--page": 72, "--dram": 360, "--total": 80_000}, ranks=2, peers=0)
+        self.sort_with(self.LONGSHORE, {"--offload": "auto", "--dram": "64K"}, ranks=2, peers=0)
+
+    def test_a_full_disk(self):
+        for before in ([], self.LONGSHORE):
+            mount = self.mount(self.temporary, "--fail", "write@200=ENOSPC")
+            said = self.sort_with(before, temporary=mount.path, status=None)
+            self.assertRegex(said, r"cannot write \(by a task\) .*/cycle\d-\d+: No space left")
+
+    def test_a_task_process_that_dies(self):
+        mount = self.mount(self.temporary, "--latency", f"write={WRITE_US}")
+        command = [*self.LONGSHORE, *words(1, "--temporary", mount.path, "--offload", "tasks", "--dram", "128K", "--total", "16M", peers=1)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+            try:
+                end = time.monotonic() + LIMIT_S
+                victims = []
+                while not victims and time.monotonic() < end and job.poll() is None:
+                    victims = [pid for pid in all_processes() if holds_cycle_file(pid, mount.path)]
+                self.assertEqual(len(victims), 1)
+                os.kill(victims[0], signal.SIGKILL)
+                said = job.communicate(timeout=LIMIT_S)[0]
+            finally:
+                job.kill()
+        self.assertRegex(said, r"cannot write .*/cycle\d-\d+ by a task")
+        self.assert_clean()
 
 
 class Machines(Case):
