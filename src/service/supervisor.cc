@@ -3,12 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,7 +17,7 @@
 
 #include "fabric/descriptors.h"
 #include "fabric/network.h"
-#include "fabric/shm/cpu_mask.h"
+#include "fabric/shm/child.h"
 #include "fabric/shm/seat.h"
 #include "fabric/tcp/node_port.h"
 #include "service/group_table.h"
@@ -275,35 +273,18 @@ bool Supervisor::hear_workers(ServiceReady* ready) {
 }
 
 bool Supervisor::start_service(uint16_t s) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return false;
-    Fd ours(ends[0]), theirs(ends[1]);
-    const std::string path = program_path();
     char service_text[8], node_text[8];
     snprintf(service_text, sizeof service_text, "%u", s);
     snprintf(node_text, sizeof node_text, "%u", p_.node);
     char program[] = "longshored:", role[] = "sp", node_word[] = "node";
     char* const arguments[] = {program, role, service_text, node_word, node_text, nullptr};
-    const pid_t pid = fork();
-    if (pid < 0) return false;
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        sigset_t none;
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, nullptr);
-        if (dup2(theirs.get(), kServiceControlFd) < 0) _exit(127);
-        execve(path.c_str(), arguments, environ);
-        ProblemReport report;
-        report.header = {kControlMagic, ControlKind::kCannotStart};
-        snprintf(report.text, sizeof report.text, "%s cannot be run: %s", path.c_str(), strerror(errno));
-        send_packet(theirs, &report, sizeof report);
-        _exit(127);
-    }
+    Child child = start_child(program_path().c_str(), arguments, environ);
+    if (child.pid < 0) return false;
     Service& service = services_[s];
-    service.pid = pid;
+    service.pid = child.pid;
     ++service.incarnation;
     service.reason.clear();
-    service.control = std::move(ours);
+    service.control = std::move(child.control);
     groups_->service_started(ServiceId{s});
     StartService start;
     start.parameters = p_;
@@ -321,7 +302,7 @@ bool Supervisor::start_service(uint16_t s) {
     }
     service.queue.clear();
     if (send_packet(service.control, &start, sizeof start, give) != Io::kOk) {
-        kill(pid, SIGKILL);  // its end is heard of, and it is started again or not
+        kill(service.pid, SIGKILL);  // its end is heard of, and it is started again or not
         return false;
     }
     service.tell(&places_[s], sizeof places_[s]);

@@ -9,14 +9,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 
-#include "fabric/shm/cpu_mask.h"
+#include "fabric/shm/child.h"
 #include "fabric/shm/doorbell.h"
 
 namespace longshore::tasks {
@@ -209,9 +208,6 @@ void TaskPools::answer(Client& client, int32_t error, const std::string& text) {
 // --- task processes
 
 bool TaskPools::start(Pool& pool, Process& process) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return false;
-    Fd ours(ends[0]), theirs(ends[1]);
     // The same for all its lives: ranks have it.
     if (!process.doorbell) process.doorbell = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!process.doorbell) return false;
@@ -222,24 +218,13 @@ bool TaskPools::start(Pool& pool, Process& process) {
                 node = std::to_string(node_.node);
     char program[] = "longshored:", role[] = "task", node_word[] = "node";
     char* const arguments[] = {program, role, name.data(), index.data(), node_word, node.data(), nullptr};
-    const CpuMask mask(pool.places[process.index].cpus);
-    const pid_t pid = fork();
-    if (pid < 0) return false;
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        sigset_t none;
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, nullptr);
-        signal(SIGPIPE, SIG_DFL);
-        if (!mask.empty()) mask.set();
-        if (dup2(theirs.get(), kServiceControlFd) < 0) _exit(127);
-        execve(node_.program.c_str(), arguments, environment.data());
-        _exit(127);
-    }
-    process.pid = pid;
+    Child child = start_child(node_.program.c_str(), arguments, environment.data(),
+                              CpuMask(pool.places[process.index].cpus));
+    if (child.pid < 0) return false;
+    process.pid = child.pid;
     process.loaded = false;
     process.refused = 0;
-    process.control = std::move(ours);
+    process.control = std::move(child.control);
     StartTasks message;
     message.has_stderr = pool.errors ? 1 : 0;
     message.spin_us = pool.places[process.index].may_spin ? node_.spin_us : 0;
@@ -249,7 +234,7 @@ bool TaskPools::start(Pool& pool, Process& process) {
     if (pool.errors) give.push_back(pool.errors.get());
     if (!watch(process.control, process.number) ||
         send_packet(process.control, &message, sizeof message, give) != Io::kOk) {
-        kill(pid, SIGKILL);  // its end is heard of
+        kill(process.pid, SIGKILL);  // its end is heard of
         return false;
     }
     return true;
@@ -334,11 +319,18 @@ void TaskPools::turn_process(Process& process) {
             return process.control.reset();
         }
         PluginLoaded loaded;
+        ProblemReport problem;
         RankServed served;
         LeaveRank left;
         left.header.kind = TaskMessage::kLeft;
         if (take_packet(buffer_, bytes, &loaded)) {
             hear_loaded(process, loaded);
+        } else if (bytes == sizeof problem) {
+            memcpy(static_cast<void*>(&problem), buffer_, sizeof problem);
+            loaded.error = LONGSHORE_ERR_NO_PROCESS;
+            snprintf(loaded.text, sizeof loaded.text, "no task process can be started: %.200s", problem.text);
+            if (problem.header.magic == kControlMagic && problem.header.kind == ControlKind::kCannotStart)
+                hear_loaded(process, loaded);
         } else if (take_packet(buffer_, bytes, &served)) {
             hear_served(process, served);
         } else if (bytes == sizeof left) {
