@@ -481,7 +481,15 @@ class Simulate(CommandTest):
                       self.longshore("simulate", "--machine", broken, expect=2).stderr)
         self.assertIn("cannot be written",
                       self.longshore("simulate", *self.SMALL, "--json", "no/file", expect=1).stderr)
-        self.assertIn("make build", self.longshore("simulate", "--plot", "p.png", expect=125).stderr)
+
+    def test_hands_results_to_the_script(self):
+        script = self.root / "share" / "longshore" / "simulate.py"
+        missing = self.longshore("simulate", *self.SMALL, "--plot", "p.png", expect=125).stderr
+        self.assertIn(f"{script} is not there", missing)
+        write_program(script, "")
+        write_program(self.root / "venv" / "bin" / "python", '#!/bin/sh\n[ "$1" = -c ] || echo "the venv: $@"\n')
+        done = self.longshore("simulate", *self.SMALL, "--json", "o.json", "--plot", "p.png")
+        self.assertEqual(done.stdout.splitlines()[-1], f"the venv: {script} o.json p.png")
 
 
 class Timeline(CommandTest):

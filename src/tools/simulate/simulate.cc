@@ -171,7 +171,7 @@ int simulate(const SimulateOptions& options, const timed::Machine& machine, cons
 
 int run_simulate(const SimulateOptions& options) {
     if (!options.plot.empty())
-        if (const int code = can_draw("simulate", kSimulateScript); code != kOk) return code;
+        if (const int code = can_draw("simulate", script_path(kSimulateScript)); code != kOk) return code;
     timed::Machine machine;
     if (const std::string wrong = prepare(options, &machine); !wrong.empty()) return refuse_options(wrong);
     const SimulatePlan plan(options, machine);

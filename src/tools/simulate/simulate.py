@@ -11,12 +11,15 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.ticker import LogLocator, NullFormatter  # noqa: E402
 
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442"]
 
 
 def name_of(row, placements):
-    name = f"{row['services']} service processes" if "services" in row else f"host, {row['who']}"
+    name = f"host, {row['who']}"
+    if "services" in row:
+        name = f"{row['services']} service process" + ("es" if row["services"] > 1 else "")
     return f"{name}, {row['placement']}" if len(placements) > 1 else name
 
 
@@ -59,6 +62,9 @@ def main(results, picture):
     figure, axes = plt.subplots(1, 2 if overlap else 1, figsize=(11 if overlap else 6.5, 4.5), squeeze=False)
     draw(axes[0][0], lines(data["rows"], "mean_us"), 1e-3)
     axes[0][0].set_yscale("log")
+    axes[0][0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[0][0].yaxis.set_major_formatter("{x:g}")
+    axes[0][0].yaxis.set_minor_formatter(NullFormatter())
     axes[0][0].set_ylabel("mean time of a rank, ms")
     axes[0][0].legend(fontsize=8)
     if overlap:
