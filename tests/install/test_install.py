@@ -184,6 +184,12 @@ class Moved(Folder):
             if path.is_dir() or path.parent.name == "bin":
                 self.assertEqual(mode & 0o111, 0o111, path)
 
+    def test_simulate_finds_its_machines(self):
+        tree = self.install()
+        said = run(tree / "bin/longshore", "simulate", "--machine", "mpcdf-bf3", "--nodes", "2", "--ranks-per-node", "2",
+                   "--services", "1", "--sizes", "4K").stdout
+        self.assertIn("mpcdf-bf3", said)
+
     def test_cmake_package(self):
         project = self.folder / "project"
         project.mkdir()
