@@ -1,0 +1,238 @@
+// Client, pools and task processes without MPI: this process is the rank, and one thread of it the
+// supervisor.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fabric/shm/socket.h"
+#include "tasks/client.h"
+#include "tasks/pools.h"
+#include "tests/tasks/functions.h"
+
+namespace longshore::tasks {
+namespace {
+
+// Takes connections, whose first packet opens a pool, as a node's supervisor does.
+class Supervisor {
+  public:
+    explicit Supervisor(uint32_t restarts_max) {
+        Token token;
+        EXPECT_TRUE(make_secret(&name_, &token));
+        listener_ = listen_at(name_);
+        TaskPools::Node node;
+        node.rank_count = 1;
+        node.restarts_max = restarts_max;
+        node.program = LONGSHORED;
+        node.place = [](const char*, uint32_t processes, uint32_t, std::string*) {
+            return std::vector<TaskPlace>(processes);
+        };
+        node.tell = [this](const char* text) {
+            const std::lock_guard lock(mutex_);
+            said_ += std::string(text) + "\n";
+        };
+        pools_ = std::make_unique<TaskPools>(std::move(node));
+        thread_ = std::thread([this] { run(); });
+    }
+    ~Supervisor() {
+        over_ = true;
+        thread_.join();
+    }
+    const SocketName& name() const { return name_; }
+    std::string said() {
+        const std::lock_guard lock(mutex_);
+        return said_;
+    }
+
+  private:
+    void run() {
+        while (!over_) {
+            pollfd ready[] = {{listener_.get(), POLLIN, 0}, {pools_->fd(), POLLIN, 0}};
+            poll(ready, 2, 2);
+            while (Fd socket = accept_from(listener_)) take(std::move(socket));
+            pools_->turn();
+            int status = 0;
+            for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+                EXPECT_TRUE(pools_->reap(pid, status));
+        }
+        pools_->stop();
+    }
+    void take(Fd socket) {
+        std::vector<std::byte> buffer(sizeof(OpenPool));
+        std::vector<Fd> descriptors;
+        size_t bytes = 0;
+        Io io = Io::kAgain;
+        while ((io = receive_packet(socket, buffer.data(), buffer.size(), &bytes, &descriptors)) ==
+               Io::kAgain)
+            usleep(100);
+        ASSERT_EQ(io, Io::kOk);
+        OpenPool request;
+        ASSERT_EQ(bytes, sizeof request);
+        memcpy(static_cast<void*>(&request), buffer.data(), sizeof request);
+        pools_->open(std::move(socket), getpid(), request, std::move(descriptors));
+    }
+
+    SocketName name_;
+    Fd listener_;
+    std::unique_ptr<TaskPools> pools_;
+    std::mutex mutex_;
+    std::string said_;
+    std::atomic<bool> over_ = false;
+    std::thread thread_;
+};
+
+const longshore_task_functions kFunctions{};
+
+class Channel : public testing::Test {
+  protected:
+    int open(const char* plugin, uint32_t processes = 1) {
+        Client::Options options;
+        options.door = supervisor_.name();
+        options.request.processes = processes;
+        snprintf(options.request.plugin, sizeof options.request.plugin, "%s/%s.so", PLUGINS, plugin);
+        EXPECT_NE(getcwd(options.request.directory, sizeof options.request.directory), nullptr);
+        options.stderr_file = STDERR_FILENO;
+        options.limit_s = 60;
+        options.progress = [this] { ++progressed_; };
+        options.report = [](const std::string&) {};
+        return Client::open(std::move(options), &kFunctions, &client_, &error_);
+    }
+    RankTask* submit(const char* function, const void* arguments, size_t bytes,
+                     std::vector<longshore_buffer> buffers) {
+        RankTask* task = nullptr;
+        EXPECT_EQ(client_->submit(function, arguments, bytes, buffers, &task, &error_), 0) << error_;
+        return task;
+    }
+    int run(const char* function, const void* arguments, size_t bytes,
+            std::vector<longshore_buffer> buffers) {
+        RankTask* const task = submit(function, arguments, bytes, std::move(buffers));
+        client_->wait(*task);
+        return client_->take(*task, &error_);
+    }
+
+    Supervisor supervisor_{2};
+    std::unique_ptr<Client> client_;
+    std::string error_;
+    int progressed_ = 0;
+};
+
+TEST_F(Channel, ComputesOnCopies) {
+    ASSERT_EQ(open("task_plugin"), 0) << error_;
+    const uint64_t key = 11;
+    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{100'000}}) {
+        std::vector<unsigned char> in(bytes, 1), inout(bytes, 2), out(bytes);
+        ASSERT_EQ(run("combine", &key, sizeof key,
+                      {{in.data(), bytes, LONGSHORE_IN},
+                       {inout.data(), bytes, LONGSHORE_INOUT},
+                       {out.data(), bytes, LONGSHORE_OUT}}),
+                  0)
+            << error_;
+        for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(out[i], combined(1, 2, key + i));
+        EXPECT_EQ(inout, std::vector<unsigned char>(bytes, 3));
+    }
+    longshore_pool_counters counters;
+    client_->counters(&counters);
+    EXPECT_EQ(counters.tasks, 3u);
+    // In, inout and out are read; inout and out are written back.
+    EXPECT_EQ(counters.bytes_copied, 5u * 100'001);
+    EXPECT_EQ(client_->close(0), 0u);
+}
+
+TEST_F(Channel, MapsASharedHeap) {
+    constexpr size_t kBytes = 1 << 20;
+    const Fd file = make_memory_file("heap", kBytes);
+    // Behind it there is nothing.
+    auto* const heap =
+        static_cast<std::byte*>(mmap(nullptr, 64 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(mmap(heap, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0), MAP_FAILED);
+    Client::Options options;
+    options.door = supervisor_.name();
+    options.request.processes = 1;
+    options.request.heap = {reinterpret_cast<uint64_t>(heap), 64 * kBytes};  // it may grow
+    options.heap_file = file.get();
+    snprintf(options.request.plugin, sizeof options.request.plugin, "%s/task_plugin.so", PLUGINS);
+    snprintf(options.request.directory, sizeof options.request.directory, "/");
+    options.progress = [] {};
+    ASSERT_EQ(Client::open(std::move(options), &kFunctions, &client_, &error_), 0) << error_;
+    auto* const words = reinterpret_cast<uint64_t*>(heap + 4096);
+    for (uint64_t i = 1; i <= 5; ++i) {
+        ASSERT_EQ(run("note", nullptr, 0, {{words, 8192, LONGSHORE_INOUT}}), 0) << error_;
+        EXPECT_EQ(words[0], i);
+    }
+    longshore_pool_counters counters;
+    client_->counters(&counters);
+    EXPECT_EQ(counters.bytes_copied, 0u);
+    EXPECT_EQ(counters.bytes_mapped, 5u * 8192);
+    // Said to be in the heap, but behind the file's end: it is read where the rank has it, which is nowhere.
+    EXPECT_EQ(run("note", nullptr, 0, {{heap + 2 * kBytes, 4096, LONGSHORE_INOUT}}), LONGSHORE_ERR_MEMORY);
+}
+
+TEST_F(Channel, FailsTheTaskThatCrashesAndRunsTheOthersOnce) {
+    ASSERT_EQ(open("task_plugin"), 0) << error_;
+    uint64_t word = 0;
+    const longshore_buffer buffer{&word, sizeof word, LONGSHORE_INOUT};
+    for (int lives = 0; lives < 2; ++lives) {
+        RankTask* const lost = submit("crash", nullptr, 0, {});
+        RankTask* const behind = submit("note", nullptr, 0, {buffer});
+        client_->wait(*lost);
+        EXPECT_EQ(client_->take(*lost, &error_), LONGSHORE_ERR_LOST);
+        EXPECT_NE(error_.find("'crash'"), std::string::npos) << error_;
+        client_->wait(*behind);
+        EXPECT_EQ(client_->take(*behind, &error_), 0) << error_;
+    }
+    EXPECT_EQ(word, 2u);
+    // As often as it is started again; then all that is open and to come fails.
+    RankTask* const last = submit("crash", nullptr, 0, {});
+    RankTask* const never = submit("note", nullptr, 0, {buffer});
+    for (RankTask* task : {last, never}) {
+        client_->wait(*task);
+        EXPECT_EQ(client_->take(*task, &error_), LONGSHORE_ERR_LOST);
+    }
+    RankTask* refused = nullptr;
+    EXPECT_EQ(client_->submit("note", nullptr, 0, std::span(&buffer, 1), &refused, &error_),
+              LONGSHORE_ERR_LOST);
+    EXPECT_NE(error_.find("not started again"), std::string::npos) << error_;
+    EXPECT_EQ(word, 2u);
+    client_.reset();
+    EXPECT_EQ(open("task_plugin"), LONGSHORE_ERR_NO_PROCESS);
+}
+
+TEST_F(Channel, SaysWhyAPluginCannotBeUsed) {
+    EXPECT_EQ(open("no_such"), LONGSHORE_ERR_PLUGIN);
+    EXPECT_NE(error_.find("no_such"), std::string::npos) << error_;
+    for (const char* bad : {"bad_plugin_1", "bad_plugin_2", "bad_plugin_5"})
+        EXPECT_EQ(open(bad), LONGSHORE_ERR_PLUGIN) << error_;
+    EXPECT_EQ(open("bad_plugin_3"), 9) << error_;
+    EXPECT_EQ(open("bad_plugin_4"), LONGSHORE_ERR_NO_PROCESS) << error_;
+}
+
+TEST_F(Channel, OneProcessServesOnePoolAfterTheOther) {
+    for (int pools = 0; pools < 3; ++pools) {
+        ASSERT_EQ(open("task_plugin"), 0) << error_;
+        uint64_t calls = 0;
+        EXPECT_EQ(run("count", nullptr, 0, {{&calls, sizeof calls, LONGSHORE_OUT}}), 0) << error_;
+        EXPECT_EQ(calls, 1u) << "each has a state of its own";
+        EXPECT_EQ(client_->close(0), 0u);
+    }
+    EXPECT_EQ(supervisor_.said(), "");
+}
+
+TEST_F(Channel, SeveralProcessesHaveStatesOfTheirOwn) {
+    ASSERT_EQ(open("task_plugin", 3), 0) << error_;
+    uint64_t seen[6] = {};
+    for (uint64_t& one : seen)
+        ASSERT_EQ(run("count", nullptr, 0, {{&one, sizeof one, LONGSHORE_OUT}}), 0) << error_;
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(seen[i], static_cast<uint64_t>(1 + i / 3));
+}
+
+}  // namespace
+}  // namespace longshore::tasks
