@@ -53,7 +53,8 @@ int run(const char* function, const void* arguments, size_t bytes, std::vector<l
 void open_pool(const char* plugin) {
     if (longshore_open_pool(plugin, &pool) != 0) {
         fprintf(stderr, "rank %d: %s\n", rank, longshore_task_error());
-        MPI_Abort(MPI_COMM_WORLD, 2);
+        MPI_Finalize();  // no rank has one; a launcher that ends the job at once would forward nothing of this
+        exit(2);
     }
     longshore_pool_counters counters;
     longshore_get_pool_counters(pool, &counters);
