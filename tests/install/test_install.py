@@ -351,6 +351,14 @@ class Refused(Folder):
             run(longshore, "run", option, kept, "--", "true")
             self.assertEqual(kept.read_text(), "as it was")
 
+    def test_ranks_that_ask_at_once_whether_results_can_be_written(self):
+        words = [BUILD / "bin" / "longshore", "run", "--stats", self.folder / "new", "--", "true"]
+        for _ in range(5):
+            asking = [subprocess.Popen([*map(str, words)], env=environment(), stderr=subprocess.PIPE) for _ in range(8)]
+            said = [(one.communicate()[1], one.returncode) for one in asking]
+            self.assertEqual({code for _, code in said}, {0}, said)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -51,18 +51,20 @@ bool is_listed(const std::string& list, const std::string& path) {
 }
 
 // Asked before the job starts, whose results would be lost at its end. Leaves a file as it is, and none where
-// there was none. Not asked of LONGSHORE_STATS and LONGSHORE_TRACE in the environment, which may name a
-// folder that only rank 0's machine has.
+// there was none. Where mpirun starts this command once for each rank, all ask at once: each tries a name of
+// its own. Not asked of LONGSHORE_STATS and LONGSHORE_TRACE in the environment, which may name a folder that
+// only rank 0's machine has.
 bool can_write(const char* option, const std::string& path) {
     if (path.empty() || path == "-") return true;
     struct stat status {};
     int failure = 0;
     if (stat(path.c_str(), &status) != 0) {
-        const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        std::string beside = path + ".XXXXXX";
+        const int file = mkostemp(beside.data(), O_CLOEXEC);
         failure = file < 0 ? errno : 0;
         if (file >= 0) {
             close(file);
-            unlink(path.c_str());
+            unlink(beside.c_str());
         }
     } else if (S_ISDIR(status.st_mode)) {
         failure = EISDIR;
