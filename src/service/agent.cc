@@ -13,6 +13,7 @@
 #include "fabric/dpu/probe.h"
 #include "fabric/network.h"
 #include "service/agent_ranks.h"
+#include "service/answer_send.h"
 #include "service/placement.h"
 #include "service/starter.h"
 
@@ -49,6 +50,7 @@ bool Agent::start(ServiceReady* ready) {
         why.copy(ready->reason, sizeof ready->reason - 1);
         return false;
     };
+    outlive_peers();
     reset_affinity();
     raise_descriptor_limit();  // two for each rank
     std::string error, why_not;

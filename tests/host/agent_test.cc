@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -37,6 +39,11 @@ class Reacher : private UcxWorker::Listener {
     bool put(const OpenedMemory& opened, std::span<const std::byte> from, uint64_t offset) {
         return move(opened,
                     [&](UcxKey* key) { worker_->put(endpoint_, key, from, opened.address + offset, ++id_); });
+    }
+
+    // Sends, and reads no answer.
+    void put_and_leave(const OpenedMemory& opened, std::span<const std::byte> from) {
+        worker_->put(endpoint_, worker_->import_key(endpoint_, opened.key), from, opened.address, ++id_);
     }
 
   private:
@@ -149,6 +156,53 @@ TEST_F(AgentTest, BytesOfARankAreGotAndPutThroughItsKey) {
     rank.close(opened.id);
     ASSERT_TRUE(reacher.get(other, kAt + 4000, {got.data(), put.size()}));
     EXPECT_EQ(memcmp(got.data(), put.data(), put.size()), 0);
+}
+
+// Whether one of this process's connections has something that was not read.
+bool has_unread_bytes() {
+    for (int fd = 0; fd < 256; ++fd) {
+        int family = 0, unread = 0;
+        socklen_t bytes = sizeof family;
+        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) == 0 && family != AF_UNIX &&
+            ioctl(fd, FIONREAD, &unread) == 0 && unread > 0)
+            return true;
+    }
+    return false;
+}
+
+// What the killed one had not read makes its end a reset, so that the first answer to what it had put before
+// fails.
+TEST_F(AgentTest, OutlivesAServiceProcessThatIsKilledAmidPuts) {
+    AgentClient rank;
+    std::string error;
+    ASSERT_TRUE(connect(rank, &error)) << error;
+    OpenedMemory opened;
+    ASSERT_TRUE(rank.open(0, 4096, false, &opened, &error)) << error;
+    const auto put = some_bytes(100, 1);
+    const pid_t agent = pid();
+    const pid_t service = fork();
+    if (service == 0) {
+        Reacher reacher(agent_.address);
+        for (int i = 0; i < 10; ++i) {  // until nothing of the connecting is left to be said
+            if (!reacher.put(opened, put, 0)) _exit(1);
+        }
+        reacher.put_and_leave(opened, put);
+        if (!wait_until(has_unread_bytes)) _exit(2);
+        kill(agent, SIGSTOP);
+        for (int i = 0; i < 20; ++i) reacher.put_and_leave(opened, put);
+        kill(getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(service, &status, 0), service);
+    kill(agent, SIGCONT);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+
+    Reacher next(agent_.address);
+    ASSERT_TRUE(next.reaches());
+    const auto other = some_bytes(100, 2);
+    ASSERT_TRUE(next.put(opened, other, 0));
+    EXPECT_EQ(memcmp(heap_.memory.data(), other.data(), other.size()), 0);
+    EXPECT_FALSE(agent_.ends_within(0));
 }
 
 TEST_F(AgentTest, GoesWithTheLastRank) {
