@@ -20,13 +20,13 @@ constexpr uint64_t kKiB = 1024;
 // clang-format off
 constexpr std::array kTable = {
     SettingInfo{"LONGSHORE_OFFLOAD", "on", "", "on or off",
-        "Offload collectives; off leaves every call to the MPI at the cost of one branch."},
+        "Offload collectives; off leaves every call to the MPI at the cost of one branch. Each process reads its own: give all the same."},
     SettingInfo{"LONGSHORE_STRICT", "0", "", "0 or 1",
         "1 makes a bad setting fatal; 0 reports it once and uses the default."},
-    SettingInfo{"LONGSHORE_STATS", "", "", "a file name, - for one line on stderr, or empty for none",
-        "Where to write one summary of the job (JSON)."},
+    SettingInfo{"LONGSHORE_STATS", "", "", "a file name, - for a table on stderr, or empty for none",
+        "Where to write one summary of the job (JSON); %j, %h and %p in it are the job, rank 0's host and its process."},
     SettingInfo{"LONGSHORE_TRACE", "", "", "a file name, or empty for none",
-        "Where to write a timeline of the job (Chrome trace format, opens in Perfetto)."},
+        "Where to write a timeline of the job (Chrome trace format, opens in Perfetto); %j, %h and %p as above."},
     SettingInfo{"LONGSHORE_LOG", "warn", "", "warn, info, debug or trace",
         "How much to say on stderr."},
     SettingInfo{"LONGSHORE_ALGORITHMS_FILE", "", "", "a file name, or empty for the built-in table",

@@ -148,9 +148,12 @@ TEST(SettingsParse, SizesTakeSuffixes) {
     EXPECT_EQ(parse({"LONGSHORE_CHUNK_BYTES=4096"}).settings.chunk_bytes, 4096u);
     EXPECT_EQ(parse({"LONGSHORE_CHUNK_BYTES=8k"}).settings.chunk_bytes, 8192u);
     EXPECT_EQ(parse({"LONGSHORE_CHUNK_BYTES=1MiB"}).settings.chunk_bytes, 1u << 20);
+    EXPECT_EQ(parse({"LONGSHORE_CHUNK_BYTES=128KB"}).settings.chunk_bytes, 131072u);
+    EXPECT_EQ(parse({"LONGSHORE_CHUNK_BYTES=4096B"}).settings.chunk_bytes, 4096u);
     EXPECT_EQ(parse({"LONGSHORE_SNAPSHOT_BYTES_MAX=2G"}).settings.snapshot_bytes_max, uint64_t{2} << 30);
-    for (const char* bad : {"5000", "12K", "2K", "2M", "-4096", "4096 ", " 4096", "64KB", "K", "iB", "4iB",
-                            "KiB", "0x1000", "4.0K", "99999999999999999999", "18014398509481985K", "64KK"}) {
+    for (const char* bad :
+         {"5000", "12K", "2K", "2M", "-4096", "4096 ", " 4096", "64KKB", "K", "B", "iB", "4iB", "KiB",
+          "0x1000", "4.0K", "99999999999999999999", "18014398509481985K", "64KK"}) {
         EXPECT_NE(
             message_of(std::string("LONGSHORE_CHUNK_BYTES=") + bad).find("a power of two from 4K to 1M"),
             std::string::npos)

@@ -22,6 +22,8 @@ std::optional<uint64_t> read_size(std::string_view text) {
     if (text.ends_with("iB")) {
         text.remove_suffix(2);
         if (text.empty() || text.back() < 'A') return std::nullopt;  // "4iB"
+    } else if (text.ends_with('B') && text.size() > 1) {
+        text.remove_suffix(1);  // 128KB, and 128B for bytes
     }
     unsigned shift = 0;
     if (!text.empty()) {
@@ -46,6 +48,33 @@ std::optional<uint64_t> read_size(std::string_view text) {
     const std::optional<uint64_t> number = read_number(text);
     if (!number || *number > (UINT64_MAX >> shift)) return std::nullopt;
     return *number << shift;
+}
+
+std::string fill_in_name(std::string_view pattern, std::string_view job, std::string_view host,
+                         std::string_view process) {
+    std::string out;
+    for (size_t i = 0; i < pattern.size(); ++i) {
+        const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+        switch (next) {
+            case 'j':
+                out += job;
+                break;
+            case 'h':
+                out += host;
+                break;
+            case 'p':
+                out += process;
+                break;
+            case '%':
+                out += '%';
+                break;
+            default:
+                out += pattern[i];
+                continue;
+        }
+        ++i;
+    }
+    return out;
 }
 
 std::string show_size(uint64_t bytes) {

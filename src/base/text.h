@@ -12,8 +12,12 @@ namespace longshore {
 // Decimal digits and nothing else.
 std::optional<uint64_t> read_number(std::string_view text);
 
-// "4096", "64K", "64k", "64KiB", "256M", "1G".
+// "4096", "64K", "64k", "64KB", "64KiB" (all of them 65536), "256M", "1G".
 std::optional<uint64_t> read_size(std::string_view text);
+// `pattern` with %j, %h and %p replaced, and %% by one; any other % stays as it is.
+std::string fill_in_name(std::string_view pattern, std::string_view job, std::string_view host,
+                         std::string_view process);
+
 // With the largest suffix that divides it: "1536", "64K".
 std::string show_size(uint64_t bytes);
 

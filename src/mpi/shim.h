@@ -33,6 +33,7 @@ struct Shim {
     ForcedAlgorithms forced;  // as the settings say, until the program says otherwise
     std::string directory;    // of this library
     std::string stats_path, trace_path;
+    uint64_t started_ns = 0;  // when MPI_Init had been through
     const longshore_stub_api* stub = nullptr;
     ls_context* context = nullptr;
     MPI_Comm world = MPI_COMM_NULL;   // a duplicate of our own, errors return

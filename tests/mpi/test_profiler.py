@@ -71,7 +71,9 @@ class Profiler(job.JobTest):
                 alone, _ = self.run_job(program, without)
                 output, collectives = self.run_job(program, preload, LONGSHORE_OFFLOAD="off")
                 self.assertEqual(seen(output), seen(alone))
-                self.assertFalse(collectives)
+                self.assertTrue(collectives)
+                for name, call in collectives.items():
+                    self.assertEqual(call["reasons"], {"offload off": call["calls"]}, name)
 
     def test_the_shim_twice(self):
         twin = self.folder / "lib"

@@ -66,11 +66,15 @@ void pack_in_place(Operation* operation, const Block& block, uint64_t first, uin
 class HostCall {
   public:
     template <class Bytes>
-    HostCall(Call call, Reason reason, Bytes bytes) : call_(call), begin_ns_(trace_wanted() ? now_ns() : 0) {
+    HostCall(Call call, Reason reason, Bytes bytes)
+        : call_(call), begin_ns_(trace_wanted() || stats_wanted() ? now_ns() : 0) {
         count_host(call, reason, moves_bytes(reason) && stats_wanted() ? bytes() : 0);
     }
     ~HostCall() {
-        if (begin_ns_) trace_span("mpi", call_name(call_), begin_ns_, now_ns());
+        if (!begin_ns_) return;
+        const uint64_t end_ns = now_ns();
+        if (stats_wanted()) count_time(call_, CallTime::kMpi, end_ns - begin_ns_);
+        trace_span("mpi", call_name(call_), begin_ns_, end_ns);
     }
     HostCall(const HostCall&) = delete;
     HostCall& operator=(const HostCall&) = delete;
@@ -83,16 +87,21 @@ class HostCall {
 // The time that a nonblocking call takes to return.
 class PostSpan {
   public:
-    explicit PostSpan(Call call) : call_(call), begin_ns_(trace_wanted() ? now_ns() : 0) {}
+    explicit PostSpan(Call call) : call_(call), begin_ns_(trace_wanted() || stats_wanted() ? now_ns() : 0) {}
     ~PostSpan() {
-        if (begin_ns_) trace_span("post", call_name(call_), begin_ns_, now_ns());
+        if (!begin_ns_) return;
+        const uint64_t end_ns = now_ns();
+        if (offloaded_ && stats_wanted()) count_time(call_, CallTime::kPosting, end_ns - begin_ns_);
+        trace_span("post", call_name(call_), begin_ns_, end_ns);
     }
     PostSpan(const PostSpan&) = delete;
     PostSpan& operator=(const PostSpan&) = delete;
+    void set_offloaded() { offloaded_ = true; }
 
   private:
     Call call_;
     uint64_t begin_ns_;
+    bool offloaded_ = false;
 };
 
 }  // namespace longshore::mpi

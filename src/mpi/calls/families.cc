@@ -41,7 +41,10 @@ struct Forms<int(Arguments...)> {
         PostSpan span(kCall);
         Operation* operation = nullptr;
         const Reason reason = plan(kCall, arguments..., &operation);
-        if (reason == Reason::kNone) return start_request(operation, request);
+        if (reason == Reason::kNone) {
+            span.set_offloaded();
+            return start_request(operation, request);
+        }
         HostCall host(kCall, reason, [&] { return arriving(arguments...); });
         if (native_has(index)) return native(arguments..., request);
         return narrow<family, other>(true, arguments..., request);

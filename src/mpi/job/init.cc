@@ -11,6 +11,7 @@
 #include <new>
 #include <vector>
 
+#include "base/text.h"
 #include "mpi/entry.h"
 #include "mpi/job/agreement.h"
 #include "mpi/job/attach.h"
@@ -71,6 +72,20 @@ bool share_settings() {
         return false;
     s.forced = s.settings.forced_algorithms;
     return true;
+}
+
+// The name of an output file, with %j, %h and %p replaced by the job's number, this host and this process.
+std::string output_name(const std::string& name) {
+    const std::string process = std::to_string(getpid());
+    std::string job = process;
+    for (const char* variable : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"})
+        if (const char* text = getenv(variable); text && *text) {
+            job = text;
+            break;
+        }
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return fill_in_name(name, job, host, process);
 }
 
 std::string own_directory() {
@@ -145,6 +160,7 @@ void start(KeySpace* space) {
     PMPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &s.size);
     s.started = true;
+    s.started_ns = now_ns();
     s.pid = getpid();
     s.directory = absolute(own_directory());
     // A job that another has started is left to MPI: cores and service processes are the first one's.
@@ -164,8 +180,11 @@ void start(KeySpace* space) {
     own_duplicate(MPI_COMM_WORLD, &s.world);
     own_duplicate(MPI_COMM_SELF, &s.self);
     if (!share_settings()) return;
-    s.stats_path = s.rank == 0 ? absolute(s.settings.stats_path) : s.settings.stats_path;
-    s.trace_path = s.rank == 0 ? absolute(s.settings.trace_path) : s.settings.trace_path;
+    const auto output = [&](const std::string& name) {
+        return s.rank == 0 ? absolute(output_name(name)) : name;
+    };
+    s.stats_path = output(s.settings.stats_path);
+    s.trace_path = output(s.settings.trace_path);
     trace_begin();
     if (s.size == 1 || !s.settings.offload) return;
     if (create_group_keyval(&s.keyval) != MPI_SUCCESS) end_job("cannot mark communicators");

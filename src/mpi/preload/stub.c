@@ -130,6 +130,13 @@ static int offload_wanted(void) {
     return !text || (strcmp(text, "off") != 0 && strcmp(text, "0") != 0);
 }
 
+/* With statistics or a timeline the core counts, although it carries nothing. */
+static int core_wanted(void) {
+    const char* stats = getenv("LONGSHORE_STATS");
+    const char* trace = getenv("LONGSHORE_TRACE");
+    return offload_wanted() || (stats && *stats) || (trace && *trace);
+}
+
 /* Of a job's processes the first speaks for all, as far as launchers tell which one that is. */
 static int speaks(void) {
     static const char* const kRanks[] = {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
@@ -234,9 +241,9 @@ static void fill(void) {
         if (mpi) natives[i] = dlsym(mpi, kNames[i]);
         if (!natives[i]) natives[i] = dlsym(RTLD_NEXT, kNames[i]);
     }
-    core = mpi && offload_wanted() ? open_core(flavour_of(mpi), path) : NULL;
+    core = mpi && core_wanted() ? open_core(flavour_of(mpi), path) : NULL;
     if (core) {
-        longshore_serve_large_blocks();
+        if (offload_wanted()) longshore_serve_large_blocks();
         longshore_set_pmix_hook(core->before_pmix_commit);
     }
     for (int i = 0; i < LONGSHORE_ENTRY_COUNT; ++i) {
@@ -247,7 +254,7 @@ static void fill(void) {
         set(&longshore_calls[i], entry && !is_a_tools(next, natives[i]) ? entry : next);
     }
     /* Where Longshore is off, the core is not opened before such a function is called. */
-    if (core || offload_wanted()) fill_missing(core ? core->entries : NULL);
+    if (core || core_wanted()) fill_missing(core ? core->entries : NULL);
 }
 
 /* With Longshore off: a function that the MPI lacks is called. The core has it by those that the MPI has. */

@@ -63,8 +63,7 @@ void note_requests(int count, const MPI_Request requests[], Note note) {
     if (!stats_wanted() || !any_open()) return;
     for (int i = 0; i < count; ++i) {
         Operation* operation = find_operation(requests[i]);
-        if (operation && is_open(*operation) && operation->waited_ns.load(std::memory_order_relaxed) == 0)
-            note(*operation);
+        if (operation && is_open(*operation)) note(*operation);
     }
 }
 
@@ -84,6 +83,7 @@ auto order_of(const AtOnceCell& cell) {
 void note_started(Operation* operation) {
     if (!stats_wanted()) return;
     operation->waited_ns.store(0, std::memory_order_relaxed);
+    operation->first_wait_ns.store(0, std::memory_order_relaxed);
     operation->alone = !any_open();
     operation->nth = starts.fetch_add(1, std::memory_order_relaxed) + 1;
     operation->started_ns = now_ns();
@@ -93,6 +93,9 @@ void note_waits(int count, const MPI_Request requests[]) {
     uint64_t now = 0;
     note_requests(count, requests, [&](Operation& operation) {
         if (now == 0) now = now_ns();
+        if (operation.first_wait_ns.load(std::memory_order_relaxed) == 0)
+            operation.first_wait_ns.store(now, std::memory_order_relaxed);
+        if (operation.waited_ns.load(std::memory_order_relaxed) != 0) return;
         const bool last = starts.load(std::memory_order_relaxed) == operation.nth;
         operation.waited_ns.store(last ? now : kTested, std::memory_order_relaxed);
     });
@@ -100,12 +103,17 @@ void note_waits(int count, const MPI_Request requests[]) {
 
 void note_tests(int count, const MPI_Request requests[]) {
     note_requests(count, requests, [](Operation& operation) {
-        operation.waited_ns.store(kTested, std::memory_order_relaxed);
+        if (operation.waited_ns.load(std::memory_order_relaxed) == 0)
+            operation.waited_ns.store(kTested, std::memory_order_relaxed);
     });
 }
 
 void note_complete(const Operation& operation) {
     if (operation.call.is_blocking() || !stats_wanted()) return;
+    const uint64_t waited = operation.first_wait_ns.load(std::memory_order_relaxed);
+    const uint64_t between_end = waited != 0 ? waited : now_ns();
+    if (between_end > operation.started_ns)
+        count_time(operation.call, CallTime::kBetween, between_end - operation.started_ns);
     AtOnceCell one;
     one.call = static_cast<uint32_t>(operation.call.index());
     one.size_class = static_cast<uint32_t>(std::bit_width(operation.table_bytes | 1)) - 1;

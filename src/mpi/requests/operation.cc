@@ -288,12 +288,21 @@ int finish_without_request(Operation* operation, int no_request) {
 
 int run_blocking(Operation* operation) {
     note_blocking_begin(operation->call);
-    const uint64_t begin = trace_wanted() ? now_ns() : 0;
+    const uint64_t begin = trace_wanted() || stats_wanted() ? now_ns() : 0;
     const int rc = start(operation);
     if (rc < 0) return refuse(operation, rc);
-    wait_for(operation);
+    const uint64_t started = stats_now_ns();
+    {
+        const WaitNote note;
+        wait_for(operation);
+    }
     note_blocking_end(operation->call);
-    if (begin) trace_span("wait", call_name(operation->call), begin, now_ns());
+    const uint64_t end = begin ? now_ns() : 0;
+    if (started) {
+        count_time(operation->call, CallTime::kPosting, started - begin);
+        count_time(operation->call, CallTime::kWaiting, end - started);
+    }
+    if (begin) trace_span("wait", call_name(operation->call), begin, end);
     int error = operation->error;
     if (error != MPI_SUCCESS) error = raise_error(operation->call, operation->group, error);
     recycle(operation);

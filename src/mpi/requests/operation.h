@@ -66,7 +66,7 @@ struct Operation {
     // whether no other was open then; when the program waited for it first, 0: not yet.
     uint64_t started_ns = 0, nth = 0;
     bool alone = false;
-    std::atomic<uint64_t> waited_ns = 0;
+    std::atomic<uint64_t> waited_ns = 0, first_wait_ns = 0;
 
     bool is_persistent() const { return call.form == Form::kPersistent; }
     void reset();  // as new, with the memory of its vectors

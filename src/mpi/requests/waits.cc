@@ -10,6 +10,7 @@
 #include "mpi/requests/operation.h"
 #include "mpi/requests/persistent.h"
 #include "mpi/requests/waiter.h"
+#include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
 
 namespace longshore::mpi {
@@ -18,7 +19,10 @@ namespace {
 // `attempt(&done)` is the PMPI_Test of what is waited for.
 template <class Attempt>
 int wait_for(bool native, const char* name, Operation* first, Attempt attempt) {
-    const uint64_t begin = trace_wanted() ? now_ns() : 0;
+    const uint64_t begin = trace_wanted() || stats_wanted() ? now_ns() : 0;
+    const WaitNote note;
+    // Read now: a request that completes takes its operation with it.
+    const Call call = first ? first->call : Call{};
     Waiter waiter(native);
     int done = 0, rc = MPI_SUCCESS;
     for (uint32_t round = 0;; ++round) {
@@ -30,8 +34,18 @@ int wait_for(bool native, const char* name, Operation* first, Attempt attempt) {
         }
         waiter.step(progress.moved, first && is_open(*first) ? first : nullptr);
     }
-    if (begin) trace_span("wait", name, begin, now_ns());
+    if (!begin) return rc;
+    const uint64_t end = now_ns();
+    if (first && stats_wanted()) count_time(call, CallTime::kWaiting, end - begin);
+    trace_span("wait", name, begin, end);
     return rc;
+}
+
+// With statistics: the first of ours among the requests, to whose call the wait for several is counted.
+Operation* first_counted(int count, const MPI_Request requests[]) {
+    for (int i = 0; i < count && stats_wanted(); ++i)
+        if (Operation* ours = find_operation(requests[i])) return ours;
+    return nullptr;
 }
 
 bool any_native(int count, const MPI_Request requests[]) {
@@ -42,10 +56,14 @@ bool any_native(int count, const MPI_Request requests[]) {
 
 // Until none of ours among the requests is open. Not by PMPI_Testall: that looks at every request each time.
 void wait_for_ours(int count, const MPI_Request requests[]) {
+    const WaitNote note;
     Waiter waiter(false);
     for (int i = 0; i < count; ++i) {
         Operation* operation = find_operation(requests[i]);
-        while (operation && is_open(*operation)) waiter.step(progress_open().moved, operation);
+        if (!operation || !is_open(*operation)) continue;
+        const uint64_t begin = stats_now_ns();
+        while (is_open(*operation)) waiter.step(progress_open().moved, operation);
+        if (begin) count_time(operation->call, CallTime::kWaiting, now_ns() - begin);
     }
 }
 
@@ -92,7 +110,10 @@ int startall(int count, MPI_Request requests[]) {
 }
 
 int wait(MPI_Request* request, MPI_Status* status) {
-    if (!any_open()) return PMPI_Wait(request, status);
+    if (!any_open()) {
+        const MpiWaitNote note;
+        return PMPI_Wait(request, status);
+    }
     note_waits(1, request);
     Operation* ours = find_operation(*request);
     return wait_for(!ours, "MPI_Wait", ours, [&](int* done) -> int {
@@ -102,7 +123,10 @@ int wait(MPI_Request* request, MPI_Status* status) {
 }
 
 int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
-    if (!any_open()) return PMPI_Waitall(count, requests, statuses);
+    if (!any_open()) {
+        const MpiWaitNote note;
+        return PMPI_Waitall(count, requests, statuses);
+    }
     note_waits(count, requests);
     const uint64_t begin = trace_wanted() ? now_ns() : 0;
     wait_for_ours(count, requests);
@@ -113,20 +137,27 @@ int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
 }
 
 int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
-    if (!any_open()) return PMPI_Waitany(count, requests, index, status);
+    if (!any_open()) {
+        const MpiWaitNote note;
+        return PMPI_Waitany(count, requests, index, status);
+    }
     note_waits(count, requests);
-    return wait_for(any_native(count, requests), "MPI_Waitany", nullptr,
+    return wait_for(any_native(count, requests), "MPI_Waitany", first_counted(count, requests),
                     [&](int* done) { return PMPI_Testany(count, requests, index, done, status); });
 }
 
 int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
-    if (!any_open()) return PMPI_Waitsome(incount, requests, outcount, indices, statuses);
+    if (!any_open()) {
+        const MpiWaitNote note;
+        return PMPI_Waitsome(incount, requests, outcount, indices, statuses);
+    }
     note_waits(incount, requests);
-    return wait_for(any_native(incount, requests), "MPI_Waitsome", nullptr, [&](int* done) {
-        int rc = PMPI_Testsome(incount, requests, outcount, indices, statuses);
-        *done = *outcount != 0;  // MPI_UNDEFINED too: nothing active
-        return rc;
-    });
+    return wait_for(any_native(incount, requests), "MPI_Waitsome", first_counted(incount, requests),
+                    [&](int* done) {
+                        int rc = PMPI_Testsome(incount, requests, outcount, indices, statuses);
+                        *done = *outcount != 0;  // MPI_UNDEFINED too: nothing active
+                        return rc;
+                    });
 }
 
 int test(MPI_Request* request, int* flag, MPI_Status* status) {

@@ -33,6 +33,9 @@ void add(Call call, size_t offset_bytes, uint64_t value) {
 ls_collective_bytes blocking_bytes[kFamilyCount];
 ls_collective_bytes before[kFamilyCount];
 
+// What service processes moved while this rank waited.
+std::atomic<uint64_t> waited_bytes[kCollectiveCount];
+
 bool was_offloaded(Call call) {
     return word(call, offsetof(CallCounts, offloaded)).load(std::memory_order_relaxed) != 0;
 }
@@ -79,6 +82,27 @@ void share_out_rest(Counts* counts, int collective, ls_collective_bytes rest) {
     }
 }
 
+// What was moved while the rank waited belongs to blocking calls first, which do nothing but wait; of the
+// others each gets its share by the bytes that service processes moved for it.
+void share_out_waited(Counts* counts, int collective) {
+    uint64_t left = waited_bytes[collective].load(), rest = 0;
+    for (int i = 0; i < kCallCount; ++i) {
+        CallCounts& own = counts->call[i];
+        if (Call::at(i).collective() != collective) continue;
+        if (!Call::at(i).is_blocking()) {
+            rest += own.by_service;
+            continue;
+        }
+        own.by_service_waited = own.by_service;
+        left -= std::min(left, own.by_service);
+    }
+    for (int i = kFamilyCount; i < kCallCount; ++i) {
+        CallCounts& own = counts->call[i];
+        if (Call::at(i).collective() == collective)
+            own.by_service_waited = std::min(own.by_service, share(left, own.by_service, rest));
+    }
+}
+
 void share_out(Counts* counts) {
     if (!shim().context) return;
     ls_collective_bytes came[kCollectiveCount] = {};
@@ -89,7 +113,10 @@ void share_out(Counts* counts) {
         ls_collective_bytes* left = &came[call.collective()];
         give(&counts->call[i], has_others(call) ? blocking_bytes[i] : *left, left);
     }
-    for (int i = 0; i < kCollectiveCount; ++i) share_out_rest(counts, i, came[i]);
+    for (int i = 0; i < kCollectiveCount; ++i) {
+        share_out_rest(counts, i, came[i]);
+        share_out_waited(counts, i);
+    }
 }
 
 }  // namespace
@@ -112,6 +139,8 @@ CallCounts total_of(const Counts& counts) {
         total.by_service += c.by_service;
         total.by_rank += c.by_rank;
         total.landed += c.landed;
+        total.by_service_waited += c.by_service_waited;
+        for (int t = 0; t < kCallTimeCount; ++t) total.time_ns[t] += c.time_ns[t];
         for (int r = 0; r < kReasonCount; ++r) total.reasons[r] += c.reasons[r];
     }
     return total;
@@ -139,6 +168,43 @@ void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm) {
 void count_host(Call call, Reason reason, uint64_t bytes) {
     if (bytes != 0) add(call, offsetof(CallCounts, bytes_host), bytes);
     add(call, offsetof(CallCounts, reasons) + sizeof(uint64_t) * static_cast<size_t>(reason), 1);
+}
+
+void count_time(Call call, CallTime kind, uint64_t ns) {
+    add(call, offsetof(CallCounts, time_ns) + sizeof(uint64_t) * static_cast<size_t>(kind), ns);
+}
+
+uint64_t stats_now_ns() {
+    return stats_wanted() ? now_ns() : 0;
+}
+
+namespace {
+std::atomic<uint64_t> in_mpi_waits_ns;
+}
+
+MpiWaitNote::~MpiWaitNote() {
+    if (begin_ns_) in_mpi_waits_ns.fetch_add(now_ns() - begin_ns_, std::memory_order_relaxed);
+}
+
+uint64_t mpi_waits_ns() {
+    return in_mpi_waits_ns.load(std::memory_order_relaxed);
+}
+
+WaitNote::WaitNote() : counts_(stats_wanted() && shim().context) {
+    if (!counts_) return;
+    ls_collective_bytes now[kCollectiveCount];
+    ContextLock lock;
+    ls_rank_bytes(shim().context, now);
+    for (int i = 0; i < kCollectiveCount; ++i) before_[i] = now[i].by_service;
+}
+
+WaitNote::~WaitNote() {
+    if (!counts_) return;
+    ls_collective_bytes now[kCollectiveCount];
+    ContextLock lock;
+    ls_rank_bytes(shim().context, now);
+    for (int i = 0; i < kCollectiveCount; ++i)
+        waited_bytes[i].fetch_add(now[i].by_service - before_[i], std::memory_order_relaxed);
 }
 
 void note_blocking_begin(Call call) {

@@ -1,5 +1,7 @@
 #include "mpi/statistics/stats.h"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -10,12 +12,17 @@
 #include "mpi/calls/select.h"
 #include "mpi/requests/at_once.h"
 #include "mpi/statistics/call_counts.h"
+#include "mpi/statistics/gather.h"
 #include "mpi/statistics/json.h"
 #include "mpi/statistics/packing.h"
 #include "mpi/statistics/service_report.h"
+#include "mpi/statistics/summary_text.h"
 
 namespace longshore::mpi {
 namespace {
+
+// Of the file, docs/statistics.md. It grows with each change that a reader must know of.
+constexpr int kStatsVersion = 2;
 
 void append_algorithms(std::string* out, Call call, const CallCounts& c) {
     const char* separator = "";
@@ -33,9 +40,17 @@ void append_call(std::string* out, Call call, const CallCounts& c) {
     append(out,
            "    \"%s\": {\"calls\": %" PRIu64 ", \"offloaded\": %" PRIu64 ", \"host\": %" PRIu64
            ", \"bytes\": %" PRIu64 ", \"bytes_host\": %" PRIu64 ", \"bytes_by_service\": %" PRIu64
-           ", \"bytes_by_rank\": %" PRIu64 ", \"bytes_landed\": %" PRIu64 ", \"reasons\": {",
+           ", \"bytes_by_rank\": %" PRIu64 ", \"bytes_landed\": %" PRIu64,
            call_name(call), c.calls, c.offloaded, c.host, c.bytes, c.bytes_host, c.by_service, c.by_rank,
            c.landed);
+    const auto seconds = [&](CallTime kind) {
+        return static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9;
+    };
+    append(out,
+           ", \"bytes_hidden\": %" PRIu64 ", \"bytes_own\": %" PRIu64
+           ", \"posting_s\": %.6f, \"between_s\": %.6f, \"waiting_s\": %.6f, \"mpi_s\": %.6f, \"reasons\": {",
+           hidden_bytes(c), own_bytes(c), seconds(CallTime::kPosting), seconds(CallTime::kBetween),
+           seconds(CallTime::kWaiting), seconds(CallTime::kMpi));
     const char* separator = "";
     for (int r = 0; r < kReasonCount; ++r) {
         if (c.reasons[r] == 0) continue;
@@ -82,9 +97,40 @@ void append_conditions(std::string* out) {
            place.rate == kRateUnknown ? "unknown" : show_rate(place.rate).c_str());
 }
 
-std::string summary_json(const Counts& counts, const MemoryCounts& memory, const PackCounts& packed,
+// A string of JSON; what it holds are sentences of our own, without control characters.
+std::string quoted(const std::string& text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + "\"";
+}
+
+// Where the time went, and in words what to do about it.
+void append_time(std::string* out, const Summary& summary) {
+    append(out, "  \"wall_s\": %.6f,\n  \"share_in_collectives\": %.6f,\n  \"rank_times\": [",
+           static_cast<double>(summary.wall_ns) * 1e-9, share_in_calls(summary));
+    const char* separator = "";
+    for (const RankTime& r : summary.ranks) {
+        append(out, "%s{\"waiting_s\": %.6f, \"mpi_s\": %.6f, \"mpi_waits_s\": %.6f}", separator,
+               static_cast<double>(r.waiting_ns) * 1e-9, static_cast<double>(r.mpi_ns) * 1e-9,
+               static_cast<double>(r.mpi_waits_ns) * 1e-9);
+        separator = ", ";
+    }
+    append(out, "],\n  \"latest_rank\": %d,\n  \"advice\": [", latest_rank(summary));
+    separator = "";
+    for (const std::string& line : advice_on(summary)) {
+        *out += separator + quoted(line);
+        separator = ", ";
+    }
+    *out += "],\n";
+}
+
+std::string summary_json(const Summary& summary, const MemoryCounts& memory, const PackCounts& packed,
                          const std::vector<AtOnceCell>& at_once,
                          const std::vector<ls_service_stats>& services) {
+    const Counts& counts = summary.counts;
     const CallCounts total = total_of(counts);
     const LateCounts by_collective = late_of(services);
     const ls_late_counts late = by_collective.total();
@@ -94,9 +140,11 @@ std::string summary_json(const Counts& counts, const MemoryCounts& memory, const
         relayed += s.bytes_relayed;
     }
     std::string out = "{\n";
-    append(&out, "  \"ranks\": %d,\n  \"nodes\": %u,\n  \"offload\": %s,\n", shim().size,
-           shim().context ? ls_node_count(shim().context) : 0, shim().on ? "true" : "false");
+    append(&out, "  \"version\": %d,\n  \"ranks\": %d,\n  \"nodes\": %u,\n  \"offload\": %s,\n",
+           kStatsVersion, shim().size, shim().context ? ls_node_count(shim().context) : 0,
+           shim().on ? "true" : "false");
     append_conditions(&out);
+    append_time(&out, summary);
     out += "  \"collectives\": {\n";
     const char* separator = "";
     for (int i = 0; i < kCallCount; ++i) {
@@ -172,21 +220,35 @@ void write_stats() {
     PackCounts my_packed = my_packing(), packed{};
     PMPI_Reduce(&my_packed, &packed, sizeof packed / sizeof(uint64_t), MPI_UINT64_T, MPI_SUM, 0,
                 shim().world);
-    Counts mine = my_counts(), sum{};
-    PMPI_Reduce(&mine, &sum, sizeof sum / sizeof(uint64_t), MPI_UINT64_T, MPI_SUM, 0, shim().world);
+    Counts mine = my_counts();
+    Summary summary{};
+    PMPI_Reduce(&mine, &summary.counts, sizeof mine / sizeof(uint64_t), MPI_UINT64_T, MPI_SUM, 0,
+                shim().world);
+    summary.wall_ns = now_ns() - shim().started_ns;
+    const CallCounts my_total = total_of(mine);
+    const RankTime my_time = {my_total.time_ns[static_cast<int>(CallTime::kWaiting)],
+                              my_total.time_ns[static_cast<int>(CallTime::kMpi)], mpi_waits_ns()};
+    summary.ranks = gather_on_root(&my_time, 1);
     std::vector<ls_service_stats> services = gather_services();
     const std::vector<AtOnceCell> at_once = gather_at_once();
     if (shim().rank != 0) return;
     if (shim().stats_path == "-") {
-        print_line(sum);
+        print_line(summary.counts);
+        print_summary(summary);
         print_packing(packed);
         print_at_once(at_once);
     } else {
-        write_file(shim().stats_path, summary_json(sum, memory, packed, at_once, services));
+        write_file(shim().stats_path, summary_json(summary, memory, packed, at_once, services));
     }
 }
 
 void write_file(const std::string& path, const std::string& text) {
+    // What is there is not lost: it may be the result of hours.
+    struct stat status {};
+    const std::string old = path + ".old";
+    if (stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
+        rename(path.c_str(), old.c_str()) == 0)
+        fprintf(stderr, "longshore: %s was there already: that file is now %s\n", path.c_str(), old.c_str());
     const std::string partial = path + ".partial";
     FILE* file = fopen(partial.c_str(), "w");
     bool ok = file && fwrite(text.data(), 1, text.size(), file) == text.size();

@@ -38,6 +38,45 @@ void count_unpacked(uint64_t bytes, uint64_t device_bytes, uint64_t ns);
 // Memory for packed elements was taken, or given back.
 void count_staging(int64_t bytes);
 
+// Where the time of a call goes, on the rank that makes it.
+enum class CallTime : uint8_t {
+    kPosting,  // of offloaded calls: until the posting call has returned, or a blocking one has handed over
+    kBetween,  // from then until the first wait, or until a test finds it complete: the program computes
+    kWaiting,  // in waits for it
+    kMpi,      // in calls left to the MPI
+};
+inline constexpr int kCallTimeCount = 4;
+void count_time(Call call, CallTime kind, uint64_t ns);
+// 0 without statistics: the clock is not read then.
+uint64_t stats_now_ns();
+
+// Around a wait in which Longshore has no operation open: all of it is the MPI's.
+class MpiWaitNote {
+  public:
+    MpiWaitNote() : begin_ns_(stats_now_ns()) {}
+    ~MpiWaitNote();
+    MpiWaitNote(const MpiWaitNote&) = delete;
+    MpiWaitNote& operator=(const MpiWaitNote&) = delete;
+
+  private:
+    uint64_t begin_ns_;
+};
+uint64_t mpi_waits_ns();  // of this rank, all together
+
+// Around a wait in MPI for operations of Longshore, with statistics: what service processes move meanwhile is
+// not hidden from the program.
+class WaitNote {
+  public:
+    WaitNote();
+    ~WaitNote();
+    WaitNote(const WaitNote&) = delete;
+    WaitNote& operator=(const WaitNote&) = delete;
+
+  private:
+    bool counts_;
+    uint64_t before_[kCollectiveCount];
+};
+
 // Around a blocking offloaded call: what lands meanwhile is taken as its own.
 void note_blocking_begin(Call call);
 void note_blocking_end(Call call);

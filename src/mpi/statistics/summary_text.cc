@@ -1,0 +1,166 @@
+#include "mpi/statistics/summary_text.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "mpi/statistics/json.h"
+
+namespace longshore::mpi {
+namespace {
+
+constexpr size_t kRowsMax = 12;  // so that all of it fits a screen
+constexpr double kServiceShareLow = 0.05;
+constexpr double kHiddenShareLow = 0.2;
+constexpr double kTimeShareShown = 0.01;
+constexpr double kMostWait = 0.5;  // a rank that waits less than this share of the longest wait seems late
+
+double mb(uint64_t bytes) {
+    return static_cast<double>(bytes) * 1e-6;
+}
+
+double ratio(uint64_t part, uint64_t whole) {
+    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+uint64_t in_calls_ns(const CallCounts& c) {
+    return c.time_ns[static_cast<int>(CallTime::kPosting)] + c.time_ns[static_cast<int>(CallTime::kWaiting)] +
+           c.time_ns[static_cast<int>(CallTime::kMpi)];
+}
+
+// Why calls were left to the MPI, as a sentence's end, and what changes it; null: nothing to be done, or by
+// the user's own wish.
+const char* words_for(Reason reason) {
+    switch (reason) {
+        case Reason::kUnseen:
+            return "their communicators were made by calls that Longshore does not follow; make them with "
+                   "MPI_Comm_split or MPI_Comm_dup";
+        case Reason::kNoGroup:
+            return "no group could be made for their communicators; --log info says why";
+        case Reason::kSmall:
+            return "their messages are too small to gain; 'longshore tune' measures the limit here";
+        case Reason::kSnapshot:
+            return "in place, and larger than LONGSHORE_SNAPSHOT_BYTES_MAX; raise it, or give them a buffer to "
+                   "send from";
+        case Reason::kSelected:
+            return "the table of rules gives them to the MPI; 'longshore tune' measures what is faster here";
+        default:
+            return nullptr;
+    }
+}
+
+void advise_on_service(const CallCounts& total, std::vector<std::string>* out) {
+    const uint64_t moved = total.by_service + total.by_rank;
+    if (moved == 0 || ratio(total.by_service, moved) >= kServiceShareLow) return;
+    std::string line;
+    append(&line, "service processes moved %.1f %% of the bytes, the ranks the rest while they waited: ",
+           100 * ratio(total.by_service, moved));
+    const uint64_t between = total.time_ns[static_cast<int>(CallTime::kBetween)];
+    const uint64_t waiting = total.time_ns[static_cast<int>(CallTime::kWaiting)];
+    if (shim().place.spare == 0)
+        line += "no core is spare; start one rank less on each node, so that a service process has a core";
+    else if (between < waiting)
+        line += "the program waits soon after it posts; wait later, after computing, so that calls can overlap";
+    else
+        line += "ranks wait before service processes have begun; --log info shows where these run";
+    out->push_back(std::move(line));
+}
+
+void print_row(const char* name, const CallCounts& c) {
+    char hidden[16] = "-";
+    if (c.by_service + c.by_rank != 0)
+        snprintf(hidden, sizeof hidden, "%.0f %%", 100 * ratio(hidden_bytes(c), c.by_service + c.by_rank));
+    const auto seconds = [&](CallTime kind) {
+        return static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9 / shim().size;
+    };
+    fprintf(stderr,
+            "longshore: %-19s%8" PRIu64 "%10" PRIu64 "%9.1f%9.1f%9.1f%9.1f%9.1f%8s%9.3f%9.3f%9.3f%9.3f\n", name,
+            c.calls, c.offloaded, mb(c.bytes + c.bytes_host), mb(hidden_bytes(c)), mb(c.by_service_waited),
+            mb(c.by_rank), mb(own_bytes(c)), hidden, seconds(CallTime::kPosting), seconds(CallTime::kBetween),
+            seconds(CallTime::kWaiting), seconds(CallTime::kMpi));
+}
+
+void print_table(const Counts& counts) {
+    std::vector<int> rows;
+    for (int i = 0; i < kCallCount; ++i)
+        if (counts.call[i].calls != 0) rows.push_back(i);
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](int a, int b) { return in_calls_ns(counts.call[a]) > in_calls_ns(counts.call[b]); });
+    if (rows.empty()) return;
+    fprintf(stderr,
+            "longshore: %-37s%9s%18s%9s%9s%8s%36s\n"
+            "longshore: %-19s%8s%10s%9s%9s%9s%9s%9s%8s%9s%9s%9s%9s\n",
+            "MB, and seconds of a rank on average", "", "service processes", "ranks", "own", "hidden", "seconds", "call",
+            "calls", "offloaded", "all", "hidden", "in waits", "in waits", "blocks", "share", "posting", "between",
+            "waiting", "in MPI");
+    for (size_t i = 0; i < rows.size() && i < kRowsMax; ++i)
+        print_row(call_name(Call::at(rows[i])), counts.call[rows[i]]);
+    if (rows.size() > kRowsMax)
+        fprintf(stderr, "longshore: ... and %zu more calls: --stats FILE has all\n", rows.size() - kRowsMax);
+}
+
+}  // namespace
+
+double share_in_calls(const Summary& summary) {
+    const uint64_t all = summary.wall_ns * static_cast<uint64_t>(shim().size);
+    uint64_t in_calls = in_calls_ns(total_of(summary.counts));
+    for (const RankTime& r : summary.ranks) in_calls += r.mpi_waits_ns;
+    return std::min(1.0, ratio(in_calls, all));
+}
+
+int latest_rank(const Summary& summary) {
+    if (summary.ranks.size() < 2) return -1;
+    const auto [least, most] = std::minmax_element(
+        summary.ranks.begin(), summary.ranks.end(),
+        [](const RankTime& a, const RankTime& b) { return a.all() < b.all(); });
+    const bool matters = ratio(most->all() - least->all(), summary.wall_ns) > kTimeShareShown;
+    const bool apart = ratio(least->all(), most->all()) < kMostWait;
+    return matters && apart ? static_cast<int>(least - summary.ranks.begin()) : -1;
+}
+
+std::vector<std::string> advice_on(const Summary& summary) {
+    const CallCounts total = total_of(summary.counts);
+    std::vector<std::string> out;
+    if (!shim().on && total.calls != 0) {
+        out.emplace_back("offload was off: this is a profile of the MPI alone");
+        return out;
+    }
+    advise_on_service(total, &out);
+    const uint64_t moved = total.by_service + total.by_rank;
+    if (out.empty() && moved != 0 && ratio(hidden_bytes(total), moved) < kHiddenShareLow)
+        out.emplace_back("little was hidden: most bytes moved while ranks waited; blocking calls hide nothing, and "
+                         "nonblocking ones only while the program computes between post and wait");
+    for (int r = 0; r < kReasonCount; ++r) {
+        const char* words = words_for(static_cast<Reason>(r));
+        if (words == nullptr || total.reasons[r] == 0) continue;
+        std::string line;
+        append(&line, "%" PRIu64 " calls were left to the MPI: %s", total.reasons[r], words);
+        out.push_back(std::move(line));
+    }
+    if (const int late = latest_rank(summary); late >= 0) {
+        uint64_t most = 0;
+        for (const RankTime& r : summary.ranks) most = std::max(most, r.all());
+        const RankTime& least = summary.ranks[static_cast<size_t>(late)];
+        std::string line;
+        append(&line,
+               "rank %d waited least, %.3f s, another %.3f s: it seems to come last (estimated); give it less work",
+               late, static_cast<double>(least.all()) * 1e-9,
+               static_cast<double>(most) * 1e-9);
+        out.push_back(std::move(line));
+    }
+    return out;
+}
+
+void print_summary(const Summary& summary) {
+    fprintf(stderr, "longshore: %d ranks, %.3f s from MPI_Init to MPI_Finalize; collectives and waits took %.1f %% of it\n",
+            shim().size, static_cast<double>(summary.wall_ns) * 1e-9, 100 * share_in_calls(summary));
+    print_table(summary.counts);
+    uint64_t waits_ns = 0;
+    for (const RankTime& r : summary.ranks) waits_ns += r.mpi_waits_ns;
+    if (ratio(waits_ns, summary.wall_ns * summary.ranks.size()) > kTimeShareShown)
+        fprintf(stderr, "longshore: waits for requests that the MPI carries: %.3f s of a rank on average\n",
+                static_cast<double>(waits_ns) * 1e-9 / shim().size);
+    for (const std::string& line : advice_on(summary)) fprintf(stderr, "longshore: %s\n", line.c_str());
+}
+
+}  // namespace longshore::mpi

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""What LONGSHORE_STATS says of a job: its figures add up, its times are where the program spent them, and the text fits
+a screen."""
+
+import json
+
+import job
+
+
+class Stats(job.JobTest):
+    def run_job(self, program, *words, ranks=2, **settings):
+        running = job.Job(self, ranks, [self.program(program), *words], **settings)
+        self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
+        self.assertIn(": ok\n", running.output, running.describe())
+        return running
+
+    def read(self, program, *words, **settings):
+        path = self.folder / "stats.json"
+        path.unlink(missing_ok=True)
+        self.run_job(program, *words, LONGSHORE_STATS=path, **settings)
+        return json.loads(path.read_text())
+
+    def test_figures_add_up(self):
+        stats = self.read("at_once")
+        self.assertEqual(stats["version"], 2)
+        self.assertEqual(len(stats["rank_times"]), 2)
+        self.assertTrue(0 < stats["share_in_collectives"] <= 1, stats)
+        self.assertGreater(stats["wall_s"], 0)
+        for name, row in stats["collectives"].items():
+            if row["offloaded"] == 0:
+                continue
+            self.assertEqual(row["bytes_own"] + row["bytes_by_service"] + row["bytes_by_rank"], row["bytes"], name)
+            self.assertLessEqual(row["bytes_hidden"], row["bytes_by_service"], name)
+            self.assertGreater(row["posting_s"], 0, name)
+            blocking = not name.startswith("MPI_I") and not name.endswith("_init")
+            self.assertEqual(row["between_s"] == 0, blocking, (name, row))
+            if blocking:
+                self.assertEqual(row["bytes_hidden"], 0, name)
+        # The program computes before it waits for its broadcasts, and not before it waits for its alltoalls.
+        calls = stats["collectives"]
+        self.assertGreater(calls["MPI_Ibcast"]["between_s"], 3 * calls["MPI_Ialltoall"]["between_s"], calls)
+        whole = sum(row["waiting_s"] for row in calls.values())
+        self.assertAlmostEqual(sum(rank["waiting_s"] for rank in stats["rank_times"]), whole, places=4)
+
+    def test_half_of_an_exchange_of_two_ranks_are_own_blocks(self):
+        row = self.read("at_once")["collectives"]["MPI_Ialltoall"]
+        self.assertEqual(2 * row["bytes_own"], row["bytes"])
+
+    def test_without_offload_it_is_a_profile(self):
+        stats = self.read("at_once", LONGSHORE_OFFLOAD="off")
+        self.assertFalse(stats["offload"])
+        self.assertEqual(sum(row["offloaded"] for row in stats["collectives"].values()), 0)
+        self.assertGreater(stats["collectives"]["MPI_Ialltoall"]["mpi_s"], 0)
+        self.assertGreater(sum(rank["mpi_waits_s"] for rank in stats["rank_times"]), 0)
+        self.assertEqual(stats["advice"], ["offload was off: this is a profile of the MPI alone"])
+        self.assertEqual(set(stats["collectives"]["MPI_Ialltoall"]["reasons"]), {"offload off"})
+
+    def test_text_fits_a_screen(self):
+        output = self.run_job("at_once", LONGSHORE_STATS="-").output
+        lines = [line for line in output.splitlines() if line.startswith("longshore: ")]
+        self.assertLess(len(lines), 26, output)
+        table = [line for line in lines if ": MPI_" in line and line.endswith("0.000")]
+        self.assertEqual(len(table), 5, output)
+        self.assertEqual(set(map(len, table)), {len(lines[2])}, output)
+        self.assertLess(len(table[0]), 140, output)
+        for part in ("from MPI_Init to MPI_Finalize; collectives and waits took", "MPI_Ialltoall ", "hidden"):
+            self.assertIn(part, output)
+
+    def test_files_have_names_of_the_job_and_replace_none(self):
+        names = self.folder / "stats"
+        names.mkdir()
+        for _ in range(2):
+            self.run_job("at_once", LONGSHORE_STATS=names / "%h-%j.json", SLURM_JOB_ID=77)
+        first, second = sorted(names.iterdir())
+        self.assertTrue(first.name.endswith("-77.json"), first)
+        self.assertEqual(second.name, first.name + ".old")
+        self.assertNotEqual(first.read_text(), second.read_text())
+
+
+if __name__ == "__main__":
+    job.main()
