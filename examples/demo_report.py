@@ -12,9 +12,10 @@ import textwrap
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/cluster"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src/tools"))
+import verdict as verdict_of  # noqa: E402
 from overlap_figures import hidden_share, possible_share, table  # noqa: E402
 
-CHANCE = 0.03  # a difference of up to so much cannot be told from chance here
 NOISE = 0.1  # from here on a difference in what is the same for both is worth a warning
 LINE_COLUMNS = 118
 
@@ -65,10 +66,6 @@ def percent(share):
     return f"{100 * share:.0f} %".replace("-0 %", "0 %")
 
 
-def signed(share):
-    return f"{100 * share:+.0f} %"
-
-
 def fft_lines(result):
     middle = medians(result)
     rows = [[f"ms, median of {len(result['turns'])} turns", f"{result['mpi']} alone", "Longshore", "ratio"]]
@@ -89,31 +86,13 @@ def unrest(middle):
 
 
 def change(result):
-    """("gain", "loss", "none" or "unsure", by how much the time of a transform grows, that of each turn)"""
-    middle = medians(result)
-    by = middle["longshore"]["transform"] / middle["host"]["transform"] - 1
-    times = [[turn[name]["seconds"]["transform"] for name in ("host", "longshore")] for turn in result["turns"]]
-    each = [longshore / host - 1 for host, longshore in times]
-    if abs(by) <= CHANCE:
-        return "none", by, each
-    # Turns that contradict each other, or differ by more than the whole where one of them alone could be chance; and what is the
-    # same for both, differing by as much.
-    scattered = max(each) - min(each) > abs(by) and min(map(abs, each)) <= 2 * CHANCE
-    if any(one * by <= 0 for one in each) or scattered or abs(unrest(middle)) >= abs(by):
-        return "unsure", by, each
-    return "gain" if by < 0 else "loss", by, each
+    """As verdict.judge: ("gain", "loss", "none" or "unsure", by how much the time of a transform grows, that of each turn)"""
+    host, longshore = ([turn[name]["seconds"]["transform"] for turn in result["turns"]] for name in ("host", "longshore"))
+    return verdict_of.judge(host, longshore, unrest(medians(result)))
 
 
 def change_words(result):
-    kind, by, each = change(result)
-    size = f"{abs(100 * by):.0f} %"
-    turns = f"turns: {signed(min(each))} to {signed(max(each))}" if len(each) > 1 else "one turn only"
-    direction = "less time" if by < 0 else "longer"
-    return {"gain": f"GAIN: with Longshore the transform took {size} less time ({turns}).",
-            "loss": f"LOSS: with Longshore the transform took {size} longer ({turns}).",
-            "none": f"NO DIFFERENCE that can be told from chance: {signed(by)} of time ({turns}).",
-            "unsure": f"UNCERTAIN: with Longshore the transform took {size} {direction} in the median ({turns}), but turns "
-                      "or computing alone differ by as much: it may be chance."}[kind]
+    return verdict_of.words(change(result), "the transform")
 
 
 def overlap_words(result):

@@ -11,10 +11,12 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   longshore doctor                       can this machine do it?
   longshore run mpirun -np 4 ./program   run a program, unmodified
+  longshore assess mpirun -np 4 ./program    does it pay for this one?
   longshore config                       what can be set
 
 'longshore SUBCOMMAND --help' tells more; so does longshore(1).
-Exit codes: 0 done, 1 failed, 2 bad option or setting, 125 a part is missing; run gives its command's.)";
+Exit codes: 0 done, 1 failed, 2 bad option or setting, 125 a part is missing; run gives its command's, and 125
+for all errors of its own.)";
 
 // CLI11's own codes start at 100 and its messages do not say what was meant.
 int report(const CLI::App& app, const CLI::ParseError& error) {
@@ -33,12 +35,13 @@ int report(const CLI::App& app, const CLI::ParseError& error) {
     for (const CLI::App* one : command->get_subcommands({})) known.push_back(one->get_name());
     if (!word.empty()) {
         const char* kind = word.starts_with('-') ? "option" : command == &app ? "subcommand" : "argument";
-        fmt::print(stderr, "{}: unknown {} {}{}\n", used, kind, word, suggestion(word, known));
+        fmt::print(stderr, "{}: unknown {} {}{}\n", used, kind, word,
+                   suggestion(word.substr(0, word.find('=')), known));
     } else {
         fmt::print(stderr, "{}: {}\n", used, error.what());
     }
     fmt::print(stderr, "See '{} --help'.\n", used);
-    return kUsage;
+    return used == "longshore run" || used == "longshore assess" ? kNotReady : kUsage;
 }
 
 bool takes_value(const CLI::App* command, const std::string& word) {
@@ -83,6 +86,8 @@ int main(int argc, char** argv) {
     app.footer(kFooter);
     Words words;
     add_run(app, &words, &exit_code);
+    add_assess(app, &words, &exit_code);
+    add_env(app, &exit_code);
     add_doctor(app, &exit_code);
     add_config(app, &exit_code);
     add_completion(app, &exit_code);
@@ -93,7 +98,15 @@ int main(int argc, char** argv) {
     add_simulate(app, &exit_code);
     add_timeline(app, &exit_code);
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-    if (!arguments.empty() && (arguments[0] == "run" || arguments[0] == "bench")) {
+    // 'longshore help run' is 'longshore run --help'.
+    if (!arguments.empty() && arguments[0] == "help") {
+        arguments.erase(arguments.begin());
+        arguments.resize(std::min<size_t>(arguments.size(), 1));
+        // What is no subcommand stays alone, and is said to be none.
+        if (arguments.empty() || has_subcommand(&app, arguments[0])) arguments.emplace_back("--help");
+    }
+    if (!arguments.empty() &&
+        (arguments[0] == "run" || arguments[0] == "bench" || arguments[0] == "assess")) {
         words = split_words(app.get_subcommand(arguments[0]), &arguments);
     }
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them

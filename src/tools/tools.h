@@ -19,6 +19,8 @@ inline constexpr int kNotFound = 127;       // the command is not there
 // `words` is what follows the options: see split_words() in main.cc.
 using Words = std::vector<std::string>;
 void add_run(CLI::App& app, const Words* words, int* exit_code);
+void add_assess(CLI::App& app, const Words* words, int* exit_code);
+void add_env(CLI::App& app, int* exit_code);
 void add_bench(CLI::App& app, const Words* words, int* exit_code);
 
 void add_dpu_bench(CLI::App& app, int* exit_code);

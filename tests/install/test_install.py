@@ -118,7 +118,7 @@ class Moved(Folder):
             self.carries([self.tree / "bin" / "longshore", "run", "--nodes", 2, "--"], flavour, program, before=become,
                          env=environment(HOME=str(home), TMPDIR=str(home)))
         (home / "closed").mkdir(mode=0o555)
-        done = run(*become, self.tree / "bin" / "longshore", "run", "--stats", home / "closed" / "file", "true", expect=2)
+        done = run(*become, self.tree / "bin" / "longshore", "run", "--stats", home / "closed" / "file", "true", expect=125)
         self.assertIn("cannot be written (Permission denied)", done.stderr)
 
     def test_other_library_folders(self):
@@ -342,7 +342,7 @@ class Refused(Folder):
         for option in ("--stats", "--trace"):
             for path, why in ((self.folder, "Is a directory"), (self.folder / "none" / "file", "No such file or directory"),
                               ("/proc/file", "No such file or directory")):
-                done = run(longshore, "run", option, path, "--", "touch", started, expect=2)
+                done = run(longshore, "run", option, path, "--", "touch", started, expect=125)
                 self.assertIn(f"longshore: {option} {path}: it cannot be written ({why})", done.stderr)
                 self.assertEqual(done.stderr.count("\n"), 1)
             self.assertFalse(started.exists())

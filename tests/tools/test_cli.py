@@ -14,7 +14,7 @@ from support import SOURCE, CommandTest, clean_environment, write_program
 sys.path.insert(0, str(SOURCE / "tests"))
 from collectives import NAMES  # noqa: E402
 
-SUBCOMMANDS = ["run", "doctor", "config", "status", "bench", "tune", "dpu-bench", "simulate", "timeline"]
+SUBCOMMANDS = ["run", "assess", "env", "doctor", "config", "status", "bench", "tune", "dpu-bench", "simulate", "timeline"]
 
 
 class Help(CommandTest):
@@ -39,10 +39,16 @@ class Help(CommandTest):
                                   (["run", "--servce=2", "true"], "did you mean --service?"),
                                   (["bench", "--host-olny"], "did you mean --host-only?"),
                                   (["dpu-bench", "--quik"], "did you mean --quick?")]:
-            self.assertIn(wanted, self.longshore(*arguments, expect=2).stderr)
+            self.assertIn(wanted, self.longshore(*arguments, expect=125 if arguments[0] == "run" else 2).stderr)
+
+    def test_help_of_a_subcommand(self):
+        self.assertEqual(self.longshore("help").stdout, self.longshore("--help").stdout)
+        self.assertEqual(self.longshore("help", "run").stdout, self.longshore("run", "--help").stdout)
+        self.longshore("help", "rnu", expect=2)
 
     def test_what_is_nothing_like_a_subcommand_gets_no_suggestion(self):
         self.assertNotIn("did you mean", self.longshore("frobnicate", expect=2).stderr)
+        self.assertNotIn("did you mean", self.longshore("run", "--bogus", "true", expect=125).stderr)
 
 
 class Run(CommandTest):
@@ -79,9 +85,9 @@ class Run(CommandTest):
 
     def test_exit_codes(self):
         self.longshore("run", "sh", "-c", "exit 7", expect=7)
-        self.longshore("run", expect=2)
-        self.longshore("run", "--", expect=2)
-        self.longshore("run", "--set", expect=2)
+        self.longshore("run", expect=125)
+        self.longshore("run", "--", expect=125)
+        self.longshore("run", "--set", expect=125)
         self.assertIn("PATH", self.longshore("run", "no-such-program", expect=127).stderr)
         self.longshore("run", "./no-such-program", expect=127)
         plain = self.root / "plain"
@@ -105,7 +111,7 @@ class Run(CommandTest):
                 (["--set", "chunk_bytes"], {}, "NAME=VALUE"),
                 ([], {"LONGSHORE_LGO": "info"}, "did you mean LONGSHORE_LOG?"),
                 ([], {"LONGSHORE_LOG": "loud"}, "it must be warn, info, debug or trace")]:
-            done = self.longshore("run", *arguments, "echo", "started", expect=2, **environment)
+            done = self.longshore("run", *arguments, "echo", "started", expect=125, **environment)
             self.assertIn(wanted, done.stderr)
             self.assertEqual(done.stdout, "")
 
@@ -119,9 +125,36 @@ class Run(CommandTest):
                 (["--set", "bcast_algorithm=staged"], {}, "LONGSHORE_BCAST_ALGORITHM=staged is not valid: it must be mpi, "
                                                           "direct, staged-flat or staged-hierarchical"),
                 ([], {"LONGSHORE_GATHER_ALGORITM": "mpi"}, "did you mean LONGSHORE_GATHER_ALGORITHM?")]:
-            done = self.longshore("run", *arguments, "echo", "started", expect=2, **environment)
+            done = self.longshore("run", *arguments, "echo", "started", expect=125, **environment)
             self.assertIn(wanted, done.stderr)
             self.assertEqual(done.stdout, "")
+
+    def test_one_file_for_two_things_is_refused(self):
+        for first, second in (("out", "out"), ("out", self.root / "out")):
+            done = self.longshore("run", "--stats", first, "--trace", second, "echo", "started", expect=125)
+            self.assertIn("name the same file", done.stderr)
+            self.assertEqual(done.stdout, "")
+        self.longshore("run", "--stats", "out-%j/stats", "--trace", "out-%j/trace", "true")
+
+    def test_open_mpi_hands_on_to_other_hosts(self):
+        shown = '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun ({})" && exit\necho "$@"\n'
+        write_program(self.root / "mpirun", shown.format("Open MPI) 4.1.4"))
+        words = ["./mpirun", "--hostfile", "hosts", "-x", "LONGSHORE_LOG", "./program"]
+        said = self.longshore("run", "--log", "info", "--stats", "-", *words).stdout.split()
+        self.assertEqual(said[-5:], words[1:])
+        added = said[:-5]
+        self.assertEqual(sorted(zip(added[::2], added[1::2])), [("-x", "LD_PRELOAD"), ("-x", "LONGSHORE_STATS")])
+        self.assertEqual(self.longshore("run", "./mpirun", "-np", 2, "./program").stdout.split(), ["-np", "2", "./program"])
+        write_program(self.root / "mpirun", shown.format("HYDRA build"))
+        self.assertEqual(self.longshore("run", *words).stdout.split(), words[1:])
+
+    def test_env_prints_what_run_sets(self):
+        text = self.longshore("env", "--stats", "it's.json", "--service", 2).stdout
+        shown = subprocess.run(["sh", "-c", text.replace(str(self.shim), "") + 'echo "$LONGSHORE_STATS $LONGSHORE_SERVICE_COUNT"'],
+                               capture_output=True, text=True, check=True).stdout
+        self.assertEqual(shown, f"{self.root}/it's.json 2\n")
+        self.assertIn(f"export LD_PRELOAD='{self.shim}'\n", text)
+        self.longshore("env", "--service", 99, expect=2)
 
     def test_a_missing_shim_says_how_to_build_it(self):
         self.shim.unlink()
@@ -344,6 +377,7 @@ class Tune(CommandTest):
         self.assertIn("no collective 'gather'; there are: bcast\n",
                       self.tune("--mpi", "mpich", "--collectives", "bcast,gather", expect=2).stderr)
         self.assertIn("-n 5", self.tune("--mpi", "mpich", "-n", 4, "--nodes", "1,5", expect=2).stderr)
+        self.assertIn("cannot be written", self.tune("--mpi", "mpich", "-o", "no/table", expect=2).stderr)
         self.tune("-n", 1, expect=2)
         self.tune("--objective", "speed", expect=2)
         self.tune("--sizes", "0", expect=2)

@@ -54,6 +54,16 @@ class Uses(CommandTest):
         program = self.program("program", "libmpi_cxx.so.40", "libsolver.so")
         self.assertIn("uses MPICH (libmpich.so.12)", "".join(self.says(program)))
 
+    def test_the_launcher_of_another_mpi_is_refused(self):
+        self.library("libmpi.so.40")
+        program = self.program("program", "libmpi.so.40")
+        write_program(self.root / "mpirun", '#!/bin/sh\n[ "$1" = --version ] && echo "HYDRA build details:" && exit\necho started\n')
+        for options, code, wanted in (([], 125, "or --force"), (["--force"], 0, "because of --force")):
+            done = self.longshore("run", *options, "./mpirun", "-np", 2, program, LD_LIBRARY_PATH=str(self.libraries), expect=code)
+            self.assertIn("./mpirun is the launcher of MPICH, but ./program uses Open MPI", done.stderr)
+            self.assertIn(wanted, done.stderr)
+            self.assertEqual(done.stdout, "started\n" if options else "")
+
     def test_finds_the_program_among_the_words(self):
         for file in ("libmpi.so.40", "libmpich.so.12"):
             self.library(file)

@@ -50,12 +50,45 @@ bool is_listed(const std::string& list, const std::string& path) {
     return false;
 }
 
+// The later of two files would replace the other.
+bool differ(const LaunchOptions& options) {
+    const std::pair<const char*, std::string> files[] = {{"--stats", absolute(options.stats)},
+                                                         {"--trace", absolute(options.trace)},
+                                                         {"--algorithms", absolute(options.algorithms)}};
+    for (const auto& [option, name] : files) {
+        for (const auto& [other, same] : files) {
+            if (option == other || name.empty() || name == "-" || name != same) continue;
+            fmt::print(stderr, "longshore: {} and {} name the same file, {}: give each its own\n", option,
+                       other, name);
+            return false;
+        }
+    }
+    return true;
+}
+
+class UsageFormatter : public CLI::Formatter {
+  public:
+    explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) {}
+    std::string make_usage(const CLI::App*, std::string) const override {
+        return "\nUsage: " + usage_ + "\n";
+    }
+    // As written: CLI11 would add blank lines around it.
+    std::string make_footer(const CLI::App* command) const override { return command->get_footer() + "\n"; }
+
+  private:
+    std::string usage_;
+};
+
+}  // namespace
+
 // Asked before the job starts, whose results would be lost at its end. Leaves a file as it is, and none where
 // there was none. Where mpirun starts this command once for each rank, all ask at once: each tries a name of
 // its own. Not asked of LONGSHORE_STATS and LONGSHORE_TRACE in the environment, which may name a folder that
 // only rank 0's machine has.
 bool can_write(const char* option, const std::string& path) {
     if (path.empty() || path == "-") return true;
+    // A folder that only the job can name.
+    if (path.substr(0, path.rfind('/') + 1).find('%') != path.npos) return true;
     struct stat status {};
     int failure = 0;
     if (stat(path.c_str(), &status) != 0) {
@@ -76,21 +109,6 @@ bool can_write(const char* option, const std::string& path) {
                option, path, strerror(failure));
     return false;
 }
-
-class UsageFormatter : public CLI::Formatter {
-  public:
-    explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) {}
-    std::string make_usage(const CLI::App*, std::string) const override {
-        return "\nUsage: " + usage_ + "\n";
-    }
-    // As written: CLI11 would add blank lines around it.
-    std::string make_footer(const CLI::App* command) const override { return command->get_footer() + "\n"; }
-
-  private:
-    std::string usage_;
-};
-
-}  // namespace
 
 std::string absolute(const std::string& path) {
     if (path.empty() || path == "-") return path;
@@ -122,7 +140,9 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
                      "contiguous or strided: ranks on emulated nodes (LONGSHORE_NODES_PLACEMENT)")
         ->type_name("HOW");
     command
-        ->add_option("--stats", options->stats, "write a summary of the job, - for stderr (LONGSHORE_STATS)")
+        ->add_option(
+            "--stats", options->stats,
+            "write a summary of the job, - for stderr (LONGSHORE_STATS); %j job, %h host, %p process")
         ->type_name("FILE");
     command->add_option("--trace", options->trace, "write a timeline of the job (LONGSHORE_TRACE)")
         ->type_name("FILE");
@@ -136,6 +156,7 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
 }
 
 int export_settings(const LaunchOptions& options) {
+    if (!differ(options)) return kUsage;
     if (!can_write("--stats", options.stats) || !can_write("--trace", options.trace)) return kUsage;
     const std::pair<const char*, std::string> values[] = {
         {"LONGSHORE_SERVICE_COUNT", options.service},
@@ -191,7 +212,8 @@ int export_shim() {
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
     std::string nearest;
-    size_t nearest_steps = word.size() / 3 + 2;
+    const size_t letters = word.size() - std::min(word.size(), word.find_first_not_of('-'));
+    size_t nearest_steps = letters / 3 + 1;  // more wrong letters than a third: not what was meant
     for (const std::string& candidate : candidates) {
         const size_t steps = edit_distance(word, candidate);
         if (steps >= nearest_steps) continue;

@@ -32,6 +32,9 @@ bool load_algorithms(const Settings& settings, Selection* selection);
 // Ranks may run in another folder than this command.
 std::string absolute(const std::string& path);
 
+// Whether a file can be written there, by the option that names it: or says why not.
+bool can_write(const char* option, const std::string& path);
+
 // Puts the shim into LD_PRELOAD. Returns kOk, or says what is wrong and returns kNotReady.
 int export_shim();
 

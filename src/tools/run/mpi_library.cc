@@ -94,6 +94,19 @@ std::optional<MpiUse> find_mpi_use(const std::vector<std::string>& words) {
     return {};
 }
 
+std::optional<Launcher> find_launcher(const std::vector<std::string>& words) {
+    for (size_t i = 0; i < words.size(); ++i) {
+        const std::string path = find_word(words[i]);
+        if (path.empty() || !is_launcher(path)) continue;
+        const std::string text = capture({path, "--version"}).text;
+        const auto has = [&](const char* word) { return text.find(word) != text.npos; };
+        if (has("Open MPI") || has("OpenRTE") || has("PRRTE") || has("prte")) return Launcher{i, "openmpi"};
+        if (has("HYDRA") || has("MPICH")) return Launcher{i, "mpich"};
+        return Launcher{i, ""};
+    }
+    return {};
+}
+
 std::string core_file(const std::string& core) {
     return "liblongshore-" + core + ".so";
 }

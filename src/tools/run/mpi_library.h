@@ -29,6 +29,14 @@ struct MpiUse {
 std::optional<MpiUse> find_mpi_use(const std::vector<std::string>& words);
 
 // "liblongshore-<core>.so", and whether that is built.
+// Of the launcher among the words of a command: where it stands, and whose it is ("openmpi", "mpich"; "": it
+// does not say, as srun). Empty if there is none.
+struct Launcher {
+    size_t at = 0;
+    std::string flavour;
+};
+std::optional<Launcher> find_launcher(const std::vector<std::string>& words);
+
 std::string core_file(const std::string& core);
 bool has_core(const std::string& core);
 // What to do so that it is built.

@@ -207,6 +207,7 @@ void fill_in(TuneOptions* options) {
 
 int run(TuneOptions options) {
     fill_in(&options);
+    if (!can_write("-o", options.output)) return kUsage;
     if (options.nodes.back() > options.ranks) {
         fmt::print(stderr, "longshore tune: {} nodes need at least as many ranks (-n {})\n",
                    options.nodes.back(), options.nodes.back());

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""What 'longshore assess' does: runs a program without and with Longshore in turns, and says whether it paid."""
+
+import argparse
+import filecmp
+import html
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import verdict
+
+KINDS = ("without", "with")
+COLOURS = {"post": "#c2571a", "wait": "#b8bfc6", "mpi": "#7a5aa6", "move": "#1f6f8b", "read": "#5fa55a"}
+SPANS_MAX = 4000  # of the picture: a browser stays quick
+
+
+class Failure(Exception):
+    pass
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="longshore assess", description=__doc__)
+    parser.add_argument("--longshore", required=True)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--compare", action="append", default=[])
+    parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--setup")
+    parser.add_argument("--folders", action="store_true")
+    parser.add_argument("--output")
+    parser.add_argument("command", nargs="+")
+    return parser.parse_args()
+
+
+class Run:
+    """One run of the program: its wall time, its statistics, its trace and copies of the files to compare."""
+
+    def __init__(self, options, folder, kind, turn):
+        self.kind, self.turn = kind, turn
+        self.place = folder / f"{kind}-{turn + 1}"
+        self.place.mkdir()
+        work = self.place / "work" if options.folders else Path.cwd()
+        work.mkdir(exist_ok=True)
+        if options.setup and subprocess.run(options.setup, shell=True, cwd=work, stdout=sys.stderr).returncode != 0:
+            raise Failure(f"--setup {options.setup!r} failed before run {turn + 1} {kind} Longshore")
+        stats, trace = self.place / "stats.json", self.place / "trace.json"
+        command = [options.longshore, "run", "-q", "--stats", stats]
+        for text in options.set:
+            command += ["--set", text]
+        if kind == "without":
+            command += ["--set", "offload=off"]
+        # The trace of one run each: the page has room for no more.
+        if options.output and turn == options.turns - 1:
+            command += ["--trace", trace]
+        begin = time.monotonic()
+        code = subprocess.run([*map(str, command), "--", *options.command], cwd=work, stdin=subprocess.DEVNULL,
+                              stdout=sys.stderr).returncode
+        self.wall_s = time.monotonic() - begin
+        if code != 0:
+            raise Failure(f"run {turn + 1} {kind} Longshore ended with exit code {code}")
+        if not stats.exists():
+            raise Failure("the program left no statistics: is it an MPI program that calls MPI_Finalize, and is there a "
+                          "shim for its MPI ('longshore doctor')?")
+        self.stats = json.loads(stats.read_text(encoding="utf-8"))
+        self.trace = trace if trace.exists() else None
+        self.files = []
+        for name in options.compare:
+            if not (work / name).exists():
+                raise Failure(f"--compare {name}: run {turn + 1} {kind} Longshore has not written it")
+            self.files.append(self.place / f"compare-{len(self.files)}")
+            self.files[-1].write_bytes((work / name).read_bytes())
+
+    @property
+    def seconds(self):
+        """Between MPI_Init and MPI_Finalize: starting the job is the launcher's."""
+        return self.stats["wall_s"]
+
+
+def run_all(options, folder):
+    runs = {kind: [] for kind in KINDS}
+    begin = time.monotonic()
+    for turn in range(options.turns):
+        for kind in KINDS if turn % 2 == 0 else KINDS[::-1]:
+            say(f"longshore assess: turn {turn + 1} of {options.turns}, {kind} Longshore")
+            run = Run(options, folder, kind, turn)
+            runs[kind].append(run)
+            say(f"longshore assess: {run.seconds:.3f} s")
+            if run.files:
+                first = runs[KINDS[0]][0] if runs[KINDS[0]] else run
+                for name, mine, other in zip(options.compare, run.files, first.files):
+                    if not filecmp.cmp(mine, other, shallow=False):
+                        raise Failure(f"{name} of run {turn + 1} {kind} Longshore differs from that of the first run "
+                                      f"without: see {mine} and {other}")
+        if turn == 0 and options.turns > 1:
+            left = (options.turns - 1) * (time.monotonic() - begin)
+            say(f"longshore assess: the other turns will take about {left:.0f} s")
+    return runs
+
+
+def median_call(runs, name, key):
+    return statistics.median(run.stats["collectives"].get(name, {}).get(key, 0) for run in runs)
+
+
+def in_mpi(row):
+    return sum(row.get(key, 0) for key in ("posting_s", "waiting_s", "mpi_s"))
+
+
+def call_rows(runs):
+    """By call: seconds of a rank in it without and with, MB, what share was hidden. The longest first."""
+    names = sorted({name for kind in KINDS for run in runs[kind] for name in run.stats["collectives"]})
+    rows = []
+    for name in names:
+        times = [statistics.median(in_mpi(run.stats["collectives"].get(name, {})) / run.stats["ranks"]
+                                   for run in runs[kind]) for kind in KINDS]
+        ours = runs["with"]
+        bytes_all = median_call(ours, name, "bytes") + median_call(ours, name, "bytes_host")
+        moved = median_call(ours, name, "bytes_by_service") + median_call(ours, name, "bytes_by_rank")
+        hidden = f"{100 * median_call(ours, name, 'bytes_hidden') / moved:.0f} %" if moved else "-"
+        rows.append([name, f"{median_call(ours, name, 'calls'):.0f}", f"{median_call(ours, name, 'offloaded'):.0f}",
+                     f"{bytes_all / 1e6:.1f}", hidden, times[0], times[1]])
+    return sorted(rows, key=lambda row: -max(row[5], row[6]))
+
+
+def waits(run):
+    """Seconds of a rank on average in waits that belong to the MPI."""
+    times = run.stats["rank_times"]
+    return sum(rank["mpi_waits_s"] for rank in times) / max(1, len(times))
+
+
+HEAD = ["call", "calls", "offloaded", "MB", "hidden", "s without", "s with"]
+
+
+def table(runs):
+    rows = [row[:5] + [f"{row[5]:.3f}", f"{row[6]:.3f}"] for row in call_rows(runs)]
+    rows.append(["waits in the MPI", "", "", "", ""] +
+                [f"{statistics.median(map(waits, runs[kind])):.3f}" for kind in KINDS])
+    rows.append(["MPI_Init to Finalize", "", "", "", ""] +
+                [f"{statistics.median(run.seconds for run in runs[kind]):.3f}" for kind in KINDS])
+    return rows
+
+
+def conclusions(runs):
+    """The verdict, where it comes from, what would change it, and what it cannot say; sentences."""
+    times = {kind: [run.seconds for run in runs[kind]] for kind in KINDS}
+    judgement = verdict.judge(times["without"], times["with"])
+    out = [verdict.words(judgement, "the program")]
+    in_calls = [statistics.median(run.stats["share_in_collectives"] * run.seconds for run in runs[kind])
+                for kind in KINDS]
+    whole = [statistics.median(times[kind]) for kind in KINDS]
+    share = in_calls[0] / whole[0] if whole[0] else 0
+    out.append(f"Without Longshore collectives and waits took {100 * share:.1f} % of the time, {in_calls[0]:.3f} s of a rank; "
+               f"with it {in_calls[1]:.3f} s. All else, computing above all, took {whole[0] - in_calls[0]:.3f} s and "
+               f"{whole[1] - in_calls[1]:.3f} s.")
+    if share < 2 * verdict.CHANCE:
+        out.append("So little can hardly be improved: other calls than collectives, or computing, decide how long it takes.")
+    advice = runs["with"][-1].stats["advice"]
+    out += [f"What would change it: {line}." for line in advice]
+    turns = len(times["with"])
+    spread = max((max(times[kind]) - min(times[kind])) / statistics.median(times[kind]) for kind in KINDS)
+    if turns < 3:
+        out.append(f"From {turns} turn{'s' if turns > 1 else ''} of each nothing is known of how much runs differ: take --turns 3 "
+                   "or more.")
+    else:
+        out.append(f"Runs of the same kind differed by up to {100 * spread:.0f} %: a smaller difference cannot be told from so few "
+                   "turns. The times include that of counting, the same in both.")
+    return judgement[0], out
+
+
+def print_text(runs, sentences):
+    rows = [HEAD] + table(runs)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
+                        for i, (cell, width) in enumerate(zip(row, widths))))
+    print()
+    for sentence in sentences:
+        print(sentence)
+
+
+def time_line(run):
+    """An SVG of what each rank and service process did, or "" where there is no trace."""
+    if run is None or run.trace is None:
+        return ""
+    events = [event for event in json.loads(run.trace.read_text(encoding="utf-8"))["traceEvents"]]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    spans = [e for e in events if e["ph"] == "X" and e["cat"] in COLOURS]
+    if not spans:
+        return ""
+    # The longest, where there are too many.
+    spans = sorted(sorted(spans, key=lambda e: -e["dur"])[:SPANS_MAX], key=lambda e: e["ts"])
+    begin, end = min(e["ts"] for e in spans), max(e["ts"] + e["dur"] for e in spans)
+    lanes = sorted({(e["pid"], e["tid"]) for e in spans})
+    width, left, height = 1000, 90, 24
+    scale = width / max(end - begin, 1e-9)
+    parts = [f'<svg viewBox="0 0 {left + width + 10} {height * len(lanes) + 30}" role="img" aria-label="time line">']
+    for i, lane in enumerate(lanes):
+        parts.append(f'<rect x="{left}" y="{i * height + 3}" width="{width}" height="{height - 6}" fill="#f1f3f5"/>'
+                     f'<text x="{left - 8}" y="{i * height + 16}" text-anchor="end">{html.escape(names.get(lane, str(lane)))}'
+                     "</text>")
+    for e in spans:
+        y = lanes.index((e["pid"], e["tid"])) * height + 3
+        parts.append(f'<rect x="{left + (e["ts"] - begin) * scale:.2f}" y="{y}" width="{max(e["dur"] * scale, 0.3):.2f}" '
+                     f'height="{height - 6}" fill="{COLOURS[e["cat"]]}"><title>{html.escape(e["name"])} '
+                     f'{e["dur"] / 1e3:.3f} ms</title></rect>')
+    parts.append(f'<text x="{left}" y="{height * len(lanes) + 18}">0</text><text x="{left + width}" text-anchor="end" '
+                 f'y="{height * len(lanes) + 18}">{(end - begin) / 1e3:.1f} ms</text></svg>')
+    return "".join(parts)
+
+
+STYLE = """body{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse}td,th{padding:.25rem .8rem;
+text-align:right;border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left}.verdict{font-size:1.2rem;
+padding:.8rem 1rem;border-left:.4rem solid #b8bfc6;background:#f6f7f8}.gain{border-color:#2f8f4e}.loss{border-color:#b3362b}
+svg{width:100%;font-size:12px}code{background:#f1f3f5;padding:.1rem .3rem}.key span{margin-right:1.2rem}
+.key i{display:inline-block;width:.9rem;height:.9rem;margin-right:.4rem;vertical-align:-.1rem}"""
+MEANINGS = {"post": "posting a collective", "wait": "waiting", "mpi": "a collective left to the MPI",
+            "move": "moving a block", "read": "reading from another node"}
+
+
+def html_table(head, rows):
+    def row(cells, mark):
+        return "<tr>" + "".join(f"<{mark}>{html.escape(str(cell))}</{mark}>" for cell in cells) + "</tr>"
+
+    return "<table>" + row(head, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
+
+
+def page(options, runs, kind, sentences):
+    turns = [[str(i + 1)] + [f"{runs[one][i].seconds:.3f}" for one in KINDS] +
+             [verdict.signed(runs["with"][i].seconds / runs["without"][i].seconds - 1)] for i in range(len(runs["with"]))]
+    key = "".join(f'<span><i style="background:{COLOURS[name]}"></i>{text}</span>' for name, text in MEANINGS.items())
+    lines = ""
+    for one in KINDS:
+        picture = time_line(next((run for run in runs[one] if run.trace), None))
+        lines += f"<h2>The last run {one} Longshore</h2>{picture}" if picture else ""
+    rest = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences[1:])
+    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Does Longshore pay?</title><style>{STYLE}</style>'
+            f"</head><body><h1>Does Longshore pay for <code>{html.escape(shlex.join(options.command))}</code>?</h1>"
+            f'<p class="verdict {kind}">{html.escape(sentences[0])}</p>{rest}<h2>By call, medians; seconds of a rank on average</h2>'
+            f"{html_table(HEAD, table(runs))}<h2>By turn, seconds from MPI_Init to MPI_Finalize</h2>"
+            f"{html_table(['turn', 'without', 'with', 'difference'], turns)}{lines}"
+            f'{"<p class=key>" + key + "</p>" if lines else ""}</body></html>\n')
+
+
+def main():
+    options = arguments()
+    folder = Path(tempfile.mkdtemp(prefix="longshore-assess-"))
+    try:
+        runs = run_all(options, folder)
+    except Failure as failure:
+        say(f"longshore assess: {failure}; stopped (what there is lies in {folder})")
+        return 1
+    except KeyboardInterrupt:
+        say("longshore assess: interrupted")
+        return 130
+    kind, sentences = conclusions(runs)
+    print_text(runs, sentences)
+    if options.output:
+        target = Path(options.output)
+        if target.exists():
+            os.replace(target, f"{target}.old")
+            say(f"longshore assess: {target} was there already: that file is now {target}.old")
+        target.write_text(page(options, runs, kind, sentences), encoding="utf-8")
+        say(f"longshore assess: {target} has it for a browser")
+    subprocess.run(["rm", "-rf", "--", str(folder)], check=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
