@@ -223,7 +223,7 @@ text-align:right;border-bottom:1px solid #ddd}td:first-child,th:first-child{text
 padding:.8rem 1rem;border-left:.4rem solid #b8bfc6;background:#f6f7f8}.gain{border-color:#2f8f4e}.loss{border-color:#b3362b}
 svg{width:100%;font-size:12px}code{background:#f1f3f5;padding:.1rem .3rem}.key span{margin-right:1.2rem}
 .key i{display:inline-block;width:.9rem;height:.9rem;margin-right:.4rem;vertical-align:-.1rem}"""
-MEANINGS = {"post": "posting a collective", "wait": "waiting", "mpi": "a collective left to the MPI",
+MEANINGS = {"post": "posting a collective", "wait": "waiting", "mpi": "a collective left to the MPI, or a wait in it",
             "move": "moving a block", "read": "reading from another node"}
 
 

@@ -111,7 +111,7 @@ int startall(int count, MPI_Request requests[]) {
 
 int wait(MPI_Request* request, MPI_Status* status) {
     if (!any_open()) {
-        const MpiWaitNote note;
+        const MpiWaitNote note("MPI_Wait");
         return PMPI_Wait(request, status);
     }
     note_waits(1, request);
@@ -124,7 +124,7 @@ int wait(MPI_Request* request, MPI_Status* status) {
 
 int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
     if (!any_open()) {
-        const MpiWaitNote note;
+        const MpiWaitNote note("MPI_Waitall");
         return PMPI_Waitall(count, requests, statuses);
     }
     note_waits(count, requests);
@@ -138,7 +138,7 @@ int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
 
 int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
     if (!any_open()) {
-        const MpiWaitNote note;
+        const MpiWaitNote note("MPI_Waitany");
         return PMPI_Waitany(count, requests, index, status);
     }
     note_waits(count, requests);
@@ -148,7 +148,7 @@ int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
 
 int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
     if (!any_open()) {
-        const MpiWaitNote note;
+        const MpiWaitNote note("MPI_Waitsome");
         return PMPI_Waitsome(incount, requests, outcount, indices, statuses);
     }
     note_waits(incount, requests);

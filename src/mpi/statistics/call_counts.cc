@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "mpi/statistics/trace.h"
+
 namespace longshore::mpi {
 namespace {
 
@@ -180,10 +182,17 @@ uint64_t stats_now_ns() {
 
 namespace {
 std::atomic<uint64_t> in_mpi_waits_ns;
-}
+constexpr uint64_t kTracedNs = 1000;  // a shorter wait found its requests complete: no line of the trace
+}  // namespace
+
+MpiWaitNote::MpiWaitNote(const char* name)
+    : name_(name), begin_ns_(stats_wanted() || trace_wanted() ? now_ns() : 0) {}
 
 MpiWaitNote::~MpiWaitNote() {
-    if (begin_ns_) in_mpi_waits_ns.fetch_add(now_ns() - begin_ns_, std::memory_order_relaxed);
+    if (begin_ns_ == 0) return;
+    const uint64_t end_ns = now_ns();
+    in_mpi_waits_ns.fetch_add(end_ns - begin_ns_, std::memory_order_relaxed);
+    if (end_ns - begin_ns_ >= kTracedNs) trace_span("mpi", name_, begin_ns_, end_ns);
 }
 
 uint64_t mpi_waits_ns() {

@@ -50,15 +50,16 @@ void count_time(Call call, CallTime kind, uint64_t ns);
 // 0 without statistics: the clock is not read then.
 uint64_t stats_now_ns();
 
-// Around a wait in which Longshore has no operation open: all of it is the MPI's.
+// Around a wait in which Longshore has no operation open: all of it is the MPI's. `name` is a literal.
 class MpiWaitNote {
   public:
-    MpiWaitNote() : begin_ns_(stats_now_ns()) {}
+    explicit MpiWaitNote(const char* name);
     ~MpiWaitNote();
     MpiWaitNote(const MpiWaitNote&) = delete;
     MpiWaitNote& operator=(const MpiWaitNote&) = delete;
 
   private:
+    const char* name_;
     uint64_t begin_ns_;
 };
 uint64_t mpi_waits_ns();  // of this rank, all together
