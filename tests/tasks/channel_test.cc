@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -101,6 +102,8 @@ class Channel : public testing::Test {
         snprintf(options.request.plugin, sizeof options.request.plugin, "%s/%s.so", PLUGINS, plugin);
         EXPECT_NE(getcwd(options.request.directory, sizeof options.request.directory), nullptr);
         options.stderr_file = STDERR_FILENO;
+        snprintf(options.request.environment, sizeof options.request.environment, "%s", environment_.c_str());
+        options.request.environment_bytes = static_cast<uint32_t>(environment_.size());
         options.limit_s = 60;
         options.progress = [this] { ++progressed_; };
         options.report = [](const std::string&) {};
@@ -121,7 +124,7 @@ class Channel : public testing::Test {
 
     Supervisor supervisor_{2};
     std::unique_ptr<Client> client_;
-    std::string error_;
+    std::string error_, environment_;
     int progressed_ = 0;
 };
 
@@ -204,6 +207,23 @@ TEST_F(Channel, FailsTheTaskThatCrashesAndRunsTheOthersOnce) {
     EXPECT_EQ(word, 2u);
     client_.reset();
     EXPECT_EQ(open("task_plugin"), LONGSHORE_ERR_NO_PROCESS);
+}
+
+TEST_F(Channel, StartsAgainASuccessorThatIsLostWhileItLoads) {
+    std::string file = (std::filesystem::temp_directory_path() / "end-once.XXXXXX").string();
+    const Fd made(mkstemp(file.data()));
+    environment_ = "LONGSHORE_TASK_TEST_END_ONCE=" + file + ".now";
+    ASSERT_EQ(open("task_plugin"), 0) << error_;
+    ASSERT_EQ(rename(file.c_str(), (file + ".now").c_str()), 0);
+    uint64_t word = 0;
+    RankTask* const lost = submit("crash", nullptr, 0, {});
+    RankTask* const behind = submit("note", nullptr, 0, {{&word, sizeof word, LONGSHORE_INOUT}});
+    client_->wait(*lost);
+    EXPECT_EQ(client_->take(*lost, &error_), LONGSHORE_ERR_LOST);
+    client_->wait(*behind);
+    EXPECT_EQ(client_->take(*behind, &error_), 0) << error_;
+    EXPECT_EQ(word, 1u);
+    EXPECT_NE(access((file + ".now").c_str(), F_OK), 0) << "no successor was lost";
 }
 
 TEST_F(Channel, SaysWhyAPluginCannotBeUsed) {
