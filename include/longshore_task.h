@@ -32,7 +32,12 @@ extern "C" {
 typedef struct longshore_pool longshore_pool;
 typedef struct longshore_task longshore_task;
 
-typedef enum longshore_access { LONGSHORE_IN = 1, LONGSHORE_OUT = 2, LONGSHORE_INOUT = 3 } longshore_access;
+typedef enum longshore_access {
+    LONGSHORE_IN = 1,
+    LONGSHORE_OUT = 2,
+    LONGSHORE_INOUT = 3,
+    LONGSHORE_KEPT = 4 /* a kept buffer or a part of one (longshore_keep): the function reads the copy, and must not write to it */
+} longshore_access;
 typedef struct longshore_buffer {
     void* data;
     size_t bytes; /* may be 0 */
@@ -56,7 +61,8 @@ const char* longshore_task_error(void);
 enum {
     LONGSHORE_TASKS_MAX = 64,             /* open at once for a rank and task process */
     LONGSHORE_ARGUMENTS_BYTES_MAX = 4096, /* of a task */
-    LONGSHORE_BUFFERS_MAX = 32            /* of a task */
+    LONGSHORE_BUFFERS_MAX = 32,           /* of a task */
+    LONGSHORE_KEPT_MAX = 256              /* of a pool */
 };
 
 /* Local to the rank; ranks may open different pools, or none. `plugin`: a file name with a slash in it, or a name: NAME.so is
@@ -78,8 +84,22 @@ int longshore_test(longshore_task** task, int* done);
 /* Its result; sets *task to null. While it waits, MPI and collectives make progress. */
 int longshore_wait(longshore_task** task);
 
+/* Kept buffers: given once, changed in parts, read by any number of tasks. The task processes have copies. A task that has
+ * longshore_buffer {data, bytes, LONGSHORE_KEPT}, all of the buffer or a part, reads what was kept and changed before it was
+ * submitted, so the program may write to its own memory meanwhile.
+ *
+ * longshore_keep copies bytes of data to all processes of the pool, longshore_change a part of a kept buffer that has changed. Both
+ * submit a task that has the bytes as IN: wait for it before you write to them. Tasks behind it see them without a wait. Kept
+ * buffers may not overlap; to keep the same one again replaces the copy. A task process that is lost loses its copies: tasks
+ * that read them fail with LONGSHORE_ERR_LOST until the buffer is kept again. longshore_forget frees the copies, when the tasks
+ * before it are over; longshore_close_pool does for all.
+ * Inline there are no copies, and tasks read the program's memory: change what you write to before the next task that reads it. */
+int longshore_keep(longshore_pool* pool, const void* data, size_t bytes, longshore_task** task);
+int longshore_change(longshore_pool* pool, const void* data, size_t bytes, longshore_task** task);
+int longshore_forget(longshore_pool* pool, const void* data);
+
 typedef struct longshore_pool_counters {
-    uint64_t tasks;        /* that are over */
+    uint64_t tasks;        /* that are over, those of longshore_keep, _change and _forget among them */
     uint64_t bytes_mapped; /* of their buffers, by how the task process reached them */
     uint64_t bytes_copied; /* counted in both directions for INOUT buffers */
     uint32_t processes;    /* that serve this rank; 0: tasks run inline */

@@ -127,11 +127,19 @@ int Client::find(const char* function) const {
     return -1;
 }
 
-BufferPlace Client::place_of(const longshore_buffer& buffer) const {
+// A kept buffer by its number and the offset in it. False: it is not kept.
+bool Client::find_place(const longshore_buffer& buffer, BufferPlace* out) const {
     const auto address = reinterpret_cast<uint64_t>(buffer.data);
+    const auto access = static_cast<uint32_t>(buffer.access);
+    if (access == LONGSHORE_KEPT) {
+        const KeptRanges::Range* const range = kept_.find(address, buffer.bytes);
+        if (range == nullptr) return false;
+        *out = {range->number, address - range->address, buffer.bytes, access, 0};
+        return true;
+    }
     const bool shared = heap_base_ <= address && address < heap_end_ && buffer.bytes <= heap_end_ - address;
-    return {address, shared ? address - heap_base_ : 0, buffer.bytes, static_cast<uint32_t>(buffer.access),
-            shared ? 1u : 0u};
+    *out = {address, shared ? address - heap_base_ : 0, buffer.bytes, access, shared ? 1u : 0u};
+    return true;
 }
 
 RankTask* Client::new_task() {
@@ -146,16 +154,9 @@ RankTask* Client::new_task() {
     return tasks_.back().get();
 }
 
-int Client::submit(const char* function, const void* arguments, size_t arguments_bytes,
-                   std::span<const longshore_buffer> buffers, RankTask** out, std::string* error) {
-    const int index = find(function);
-    if (index < 0) {
-        *error = name_ + ": the plug-in has no function '" + function + "'";
-        return LONGSHORE_ERR_FUNCTION;
-    }
-    const std::lock_guard lock(mutex_);
-    Share& share = *shares_[next_share_];
-    Queue& queue = *share.queue;
+// With the lock. 0, or why nothing can be submitted there now.
+int Client::check_room(Share& share, const char* function, std::string* error) {
+    const Queue& queue = *share.queue;
     if (queue.is_closed.load(std::memory_order_acquire) != 0) {
         *error = name_ + ": " + std::string(queue.reason, strnlen(queue.reason, sizeof queue.reason));
         return LONGSHORE_ERR_LOST;
@@ -166,26 +167,111 @@ int Client::submit(const char* function, const void* arguments, size_t arguments
             name_ + ": " + function + ": " + std::to_string(kPlaces) + " tasks are open; wait for one first";
         return LONGSHORE_ERR_FULL;
     }
+    return 0;
+}
+
+// With the lock, where there is room. So many buffers stand in the next place already.
+RankTask* Client::enqueue(uint32_t share_index, uint32_t function, const void* arguments,
+                          size_t arguments_bytes, size_t buffers_count) {
+    Share& share = *shares_[share_index];
+    Queue& queue = *share.queue;
     RankTask* const task = new_task();
-    task->share = next_share_;
+    task->share = share_index;
     task->number = share.submitted;
-    task->function = static_cast<uint32_t>(index);
+    task->function = function;
     task->is_open = true;
     task->is_over = false;
+    task->also = nullptr;
     share.open[task->number % kPlaces] = task;
     Submission& submission = queue.place(task->number).submission;
-    submission.function = task->function;
+    submission.function = function;
     submission.arguments_bytes = static_cast<uint32_t>(arguments_bytes);
-    submission.buffers_count = static_cast<uint32_t>(buffers.size());
+    submission.buffers_count = static_cast<uint32_t>(buffers_count);
     if (arguments_bytes != 0) memcpy(submission.arguments, arguments, arguments_bytes);
-    std::transform(buffers.begin(), buffers.end(), submission.buffers,
-                   [this](const longshore_buffer& buffer) { return place_of(buffer); });
     // The process sets its flag before it looks at the count.
     queue.submitted.store(++share.submitted, std::memory_order_seq_cst);
     if (queue.process_sleeps.load(std::memory_order_seq_cst) != 0) ring_eventfd(share.doorbell.get());
+    return task;
+}
+
+int Client::submit(const char* function, const void* arguments, size_t arguments_bytes,
+                   std::span<const longshore_buffer> buffers, RankTask** out, std::string* error) {
+    const int index = find(function);
+    if (index < 0) {
+        *error = name_ + ": the plug-in has no function '" + function + "'";
+        return LONGSHORE_ERR_FUNCTION;
+    }
+    const std::lock_guard lock(mutex_);
+    Share& share = *shares_[next_share_];
+    if (const int result = check_room(share, function, error); result != 0) return result;
+    Submission& submission = share.queue->place(share.submitted).submission;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+        if (find_place(buffers[i], &submission.buffers[i])) continue;
+        *error = name_ + ": " + function + ": buffer " + std::to_string(i) +
+                 " is LONGSHORE_KEPT, but is not within one that longshore_keep was called for";
+        return LONGSHORE_ERR_ARGUMENT;
+    }
+    *out = enqueue(next_share_, static_cast<uint32_t>(index), arguments, arguments_bytes, buffers.size());
     next_share_ = (next_share_ + 1) % static_cast<uint32_t>(shares_.size());
-    *out = task;
     return 0;
+}
+
+// --- kept buffers
+
+// With the lock. To all processes, or to none.
+int Client::tell_of_kept(uint32_t what, const KeptPart& part, const void* data, uint64_t bytes,
+                         RankTask** out, std::string* error) {
+    for (const auto& share : shares_) {
+        const int result = check_room(*share, what == kKeep ? "longshore_keep" : "longshore_forget", error);
+        if (result != 0) return result;
+    }
+    const longshore_buffer buffer{const_cast<void*>(data), bytes, LONGSHORE_IN};
+    const size_t buffers = what == kKeep ? 1 : 0;
+    RankTask** last = out;
+    for (uint32_t i = 0; i < shares_.size(); ++i) {
+        Share& share = *shares_[i];
+        if (buffers != 0) find_place(buffer, share.queue->place(share.submitted).submission.buffers);
+        *last = enqueue(i, what, &part, sizeof part, buffers);
+        last = &(*last)->also;
+    }
+    return 0;
+}
+
+int Client::keep(const void* data, size_t bytes, bool is_change, RankTask** task, std::string* error) {
+    const auto address = reinterpret_cast<uint64_t>(data);
+    const std::lock_guard lock(mutex_);
+    const char* why = "it is not within a buffer that is kept";
+    const bool is_new = !is_change && kept_.find(address, bytes) == nullptr;
+    const KeptRanges::Range* const range =
+        is_change ? kept_.find(address, bytes) : kept_.add(address, bytes, &why);
+    if (range == nullptr) {
+        *error = name_ + (is_change ? ": longshore_change: " : ": longshore_keep: ") + why;
+        return LONGSHORE_ERR_ARGUMENT;
+    }
+    const KeptPart part{range->number, range->bytes, address - range->address, is_change ? 0u : 1u};
+    const int result = tell_of_kept(kKeep, part, data, bytes, task, error);
+    KeptRanges::Range refused;
+    if (result != 0 && is_new) kept_.remove(address, &refused);
+    return result;
+}
+
+int Client::forget(const void* data, std::string* error) {
+    RankTask* task = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        KeptRanges::Range range;
+        if (!kept_.remove(reinterpret_cast<uint64_t>(data), &range)) {
+            *error = name_ + ": longshore_forget: no buffer that is kept begins there";
+            return LONGSHORE_ERR_ARGUMENT;
+        }
+        const int result = tell_of_kept(kForget, {range.number, range.bytes, 0, 0}, nullptr, 0, &task, error);
+        if (result != 0) {
+            kept_.restore(range);
+            return result;
+        }
+    }
+    wait(*task);
+    return take(*task, error);
 }
 
 // --- what has become of them
@@ -229,26 +315,37 @@ void Client::collect(Share& share) {
 }
 
 bool Client::test(RankTask& task) {
+    for (RankTask* one = &task; one != nullptr; one = one->also) {
+        if (!test_one(*one)) return false;
+    }
+    return true;
+}
+
+bool Client::test_one(RankTask& task) {
     const std::lock_guard lock(mutex_);
     if (!task.is_over && task.is_open) collect(*shares_[task.share]);
     return task.is_over || !task.is_open;
 }
 
 void Client::wait(RankTask& task) {
-    if (test(task)) return;
+    for (RankTask* one = &task; one != nullptr; one = one->also) wait_one(*one);
+}
+
+void Client::wait_one(RankTask& task) {
+    if (test_one(task)) return;
     Queue& queue = *shares_[task.share]->queue;
     const uint64_t begin = now_ns();
     uint64_t now = begin, reported_ns = begin;
     while (options_.may_spin && now - begin < kSpinNs) {
         for (uint32_t i = 0; i < kSpinsPerClock; ++i) {
-            if (test(task)) return;
+            if (test_one(task)) return;
             cpu_relax();
         }
         now = now_ns();
     }
-    while (!test(task)) {
+    while (!test_one(task)) {
         const uint32_t seen = queue.events.load(std::memory_order_seq_cst);
-        if (test(task)) return;
+        if (test_one(task)) return;
         wait_for_process(queue, seen, kSleepNs);
         options_.progress();
         now = now_ns();
@@ -259,6 +356,8 @@ void Client::wait(RankTask& task) {
 }
 
 std::string Client::name_of(const RankTask& task) const {
+    if (task.function == kKeep) return "longshore_keep in " + name_;
+    if (task.function == kForget) return "longshore_forget in " + name_;
     return std::string(table_.names[task.function], strnlen(table_.names[task.function], kNameBytes)) +
            " in " + name_;
 }
@@ -284,12 +383,17 @@ int Client::take(RankTask& task, std::string* error) {
         *error = name_ + ": this task has been waited for already";
         return LONGSHORE_ERR_ARGUMENT;
     }
-    if (task.result != 0)
-        *error = name_of(task) + (task.text[0] != 0 ? std::string(": ") + task.text
-                                                    : " returned " + std::to_string(task.result));
-    task.is_open = false;
-    free_.push_back(&task);
-    return task.result;
+    int result = 0;
+    for (RankTask* one = &task; one != nullptr; one = one->also) {
+        if (one->result != 0 && result == 0) {
+            result = one->result;
+            *error = name_of(*one) + (one->text[0] != 0 ? std::string(": ") + one->text
+                                                        : " returned " + std::to_string(result));
+        }
+        one->is_open = false;
+        free_.push_back(one);
+    }
+    return result;
 }
 
 uint32_t Client::close(uint32_t limit_s) {

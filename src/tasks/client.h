@@ -15,6 +15,7 @@
 
 #include "fabric/shm/socket.h"
 #include "tasks/control.h"
+#include "tasks/kept.h"
 #include "tasks/task_api.h"
 
 namespace longshore::tasks {
@@ -28,6 +29,7 @@ struct RankTask : longshore_task {
     uint64_t number = 0;  // in that queue
     uint32_t function = 0;
     bool is_open = false, is_over = false;
+    RankTask* also = nullptr;  // the same for the next process: over when all are
     int result = 0;
     char text[kTextBytes] = {};
 };
@@ -52,6 +54,11 @@ class Client : public longshore_pool {
 
     int submit(const char* function, const void* arguments, size_t arguments_bytes,
                std::span<const longshore_buffer> buffers, RankTask** task, std::string* error);
+    // As longshore_keep and longshore_change (`is_change`): a task for each process, of which `task` is the
+    // first.
+    int keep(const void* data, size_t bytes, bool is_change, RankTask** task, std::string* error);
+    // Waits.
+    int forget(const void* data, std::string* error);
     // True: it is over, and its result stands in it until it is freed.
     bool test(RankTask& task);
     void wait(RankTask& task);
@@ -69,8 +76,15 @@ class Client : public longshore_pool {
     int attach(std::string* error);
     int hear_answer(std::string* error);
     int find(const char* function) const;
-    BufferPlace place_of(const longshore_buffer& buffer) const;
+    bool find_place(const longshore_buffer& buffer, BufferPlace* out) const;
     RankTask* new_task();
+    int check_room(Share& share, const char* function, std::string* error);
+    RankTask* enqueue(uint32_t share_index, uint32_t function, const void* arguments, size_t arguments_bytes,
+                      size_t buffers_count);
+    int tell_of_kept(uint32_t what, const KeptPart& part, const void* data, uint64_t bytes, RankTask** task,
+                     std::string* error);
+    bool test_one(RankTask& task);
+    void wait_one(RankTask& task);
     void collect(Share& share);
     bool has_lost(Share& share);
     void report(const RankTask& task, uint64_t waited_ns);
@@ -84,7 +98,8 @@ class Client : public longshore_pool {
     uint64_t heap_base_ = 0, heap_end_ = 0;
     std::vector<std::unique_ptr<Share>> shares_;
     uint32_t next_share_ = 0;
-    uint32_t looks_ = 0;              // in which nothing was found
+    KeptRanges kept_;
+    uint32_t looks_ = 0;               // in which nothing was found
     bool supervisor_is_gone_ = false;  // and with it its task processes
     mutable std::mutex mutex_;
     std::deque<std::unique_ptr<RankTask>> tasks_;  // all that were ever made

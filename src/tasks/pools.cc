@@ -52,7 +52,6 @@ struct TaskPools::Process {
     Pool* pool = nullptr;
     pid_t pid = 0;
     Fd control, doorbell;
-    bool loaded = false;
     int32_t refused = 0;  // an error: the plug-in cannot be used, for the reason
     std::string why;
     std::string given_up;  // not empty: it is not started again, and why
@@ -65,6 +64,7 @@ struct TaskPools::Pool {
     std::vector<TaskPlace> places;
     std::vector<Process> processes;
     uint32_t restarts = 0;
+    bool was_loaded = false;  // by any of its processes: the plug-in can be used
     PluginTable table;
 };
 
@@ -222,7 +222,6 @@ bool TaskPools::start(Pool& pool, Process& process) {
                               CpuMask(pool.places[process.index].cpus));
     if (child.pid < 0) return false;
     process.pid = child.pid;
-    process.loaded = false;
     process.refused = 0;
     process.control = std::move(child.control);
     StartTasks message;
@@ -257,7 +256,7 @@ bool TaskPools::serve(Client& client, uint32_t index) {
 
 void TaskPools::hear_loaded(Process& process, const PluginLoaded& message) {
     if (message.error == 0) {
-        process.loaded = true;
+        process.pool->was_loaded = true;
         process.pool->table = message.table;
         process.pool->table.functions_count = std::min(message.table.functions_count, kFunctionsMax);
         return;
@@ -346,9 +345,7 @@ void TaskPools::lose(Process& process, const std::string& how) {
     Pool& pool = *process.pool;
     const std::string who = "task process " + std::to_string(process.index) + " of " + base_name(pool.path) +
                             " on node " + std::to_string(node_.node) + " was lost (" + how + ")";
-    const bool was_loaded = process.loaded;
     process.pid = 0;
-    process.loaded = false;
     process.control.reset();
     std::vector<uint64_t> mine, waiting;
     for (const auto& [number, client] : clients_) {
@@ -381,7 +378,9 @@ void TaskPools::lose(Process& process, const std::string& how) {
     }
     std::erase_if(mine, [&](uint64_t number) { return find_client(number) == nullptr; });
     if (mine.empty()) return;
-    const bool again = was_loaded && pool.restarts < node_.restarts_max;
+    // One whose first process ends while it loads the plug-in would do so for ever. A successor that ends
+    // then has been killed, or is counted as any other.
+    const bool again = pool.was_loaded && pool.restarts < node_.restarts_max;
     node_.tell((who + (again ? "; it is started again" : "; it is not started again")).c_str());
     bool served = again && start(pool, process);
     pool.restarts += again ? 1 : 0;

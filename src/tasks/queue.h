@@ -20,6 +20,7 @@ constexpr size_t kTextBytes = 256;
 static_assert((kPlaces & (kPlaces - 1)) == 0);
 
 // Where a buffer lies. In the rank's shared heap, `offset` bytes from its beginning; or anywhere in the rank.
+// Of a kept one (access LONGSHORE_KEPT) `address` is its number.
 struct BufferPlace {
     uint64_t address = 0, offset = 0, bytes = 0;
     uint32_t access = 0, is_shared = 0;

@@ -94,7 +94,7 @@ bool RankMemory::open(std::span<const BufferPlace> buffers, longshore_view* view
     for (size_t i = 0; i < buffers.size(); ++i) {
         const BufferPlace& buffer = buffers[i];
         views[i] = {nullptr, buffer.bytes};
-        if (buffer.bytes == 0) continue;
+        if (buffer.bytes == 0 || buffer.access == LONGSHORE_KEPT) continue;
         views[i].data = find_mapped(buffer);
         if (views[i].data != nullptr) {
             bytes->mapped += buffer.bytes;
@@ -112,7 +112,7 @@ bool RankMemory::open(std::span<const BufferPlace> buffers, longshore_view* view
     uint64_t at = 0;
     for (size_t i = 0; i < buffers.size(); ++i) {
         const BufferPlace& buffer = buffers[i];
-        if (buffer.bytes == 0 || views[i].data != nullptr) continue;
+        if (buffer.bytes == 0 || buffer.access == LONGSHORE_KEPT || views[i].data != nullptr) continue;
         views[i].data = copies_.data() + at;
         at += rounded(buffer.bytes);
         // What is only written is read, too: a function that writes parts of it leaves the others as they

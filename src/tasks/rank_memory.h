@@ -20,7 +20,7 @@ class RankMemory {
         uint64_t mapped = 0, copied = 0;
     };
     // Where the buffers of a task are in this process until the next call. What is read comes with it. False,
-    // with the reason: one of them is not there.
+    // with the reason: one of them is not there. Kept buffers are left to the caller.
     bool open(std::span<const BufferPlace> buffers, longshore_view* views, Bytes* bytes, std::string* error);
     // Gives back what the task has written to copies.
     bool close(std::span<const BufferPlace> buffers, const longshore_view* views, Bytes* bytes,

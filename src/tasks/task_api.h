@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { LONGSHORE_TASK_API_VERSION = 1, LONGSHORE_TASK_ERROR_BYTES = 512 };
+enum { LONGSHORE_TASK_API_VERSION = 2, LONGSHORE_TASK_ERROR_BYTES = 512 };
 
 /* The functions of longshore_task.h. On an error `error`, of so many bytes, is the reason. Their arguments
  * have been checked for null pointers and for the limits of longshore_task.h. */
@@ -25,6 +25,10 @@ typedef struct longshore_task_functions {
     int (*wait)(longshore_task* task, char* error);
     void (*counters)(const longshore_pool* pool, longshore_pool_counters* out);
     longshore_request_maker* make_request; /* may be null */
+    /* Since version 2, and the last: who knows version 1 alone is given the same table. */
+    int (*keep)(longshore_pool* pool, const void* data, size_t bytes, longshore_task** task, char* error);
+    int (*change)(longshore_pool* pool, const void* data, size_t bytes, longshore_task** task, char* error);
+    int (*forget)(longshore_pool* pool, const void* data, char* error);
 } longshore_task_functions;
 
 struct longshore_pool {

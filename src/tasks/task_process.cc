@@ -14,6 +14,7 @@
 
 #include "fabric/shm/region.h"
 #include "fabric/shm/socket.h"
+#include "tasks/kept.h"
 #include "tasks/plugin.h"
 #include "tasks/rank_memory.h"
 
@@ -30,6 +31,7 @@ struct Rank {
     RankMemory memory;
     void* state = nullptr;
     uint64_t next = 0;  // the task that is to be started
+    KeptCopies kept;
 
     // A count that makes no sense is a rank's that has gone wild: it has none.
     bool has_task() const {
@@ -51,6 +53,8 @@ class TaskProcess {
     bool run_tasks();
     void run_next(Rank& rank);
     int run_task(Rank& rank, std::string* error);
+    int run_keep(Rank& rank, std::span<const BufferPlace> buffers, std::string* error);
+    int run_function(Rank& rank, std::span<const BufferPlace> buffers, std::string* error);
     void sleep();
     template <class Message>
     void say(const Message& message) {
@@ -118,7 +122,8 @@ void TaskProcess::serve(const ServeRank& message, std::vector<Fd> descriptors) {
              nullptr,
              RankMemory(message.pid, process_start_time(message.pid), message.heap, std::move(heap)),
              nullptr,
-             0});
+             0,
+             {}});
     rank->queue = map_queue(descriptors[0], &rank->mapping);
     std::string error;
     if (rank->queue == nullptr) {
@@ -166,26 +171,80 @@ bool TaskProcess::hear() {
     }
 }
 
-// What the plug-in returns, or an error of Longshore's.
+constexpr const char* kNonsense = "what the program says of it makes no sense";
+constexpr const char* kCopyLost =
+    "the copy of a kept buffer was lost with an earlier task process, or could not be made; keep it again";
+
+void add(Atomic<uint64_t>& word, uint64_t count) {
+    word.store(word.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+}
+
+// What longshore_keep, _change and _forget have submitted.
+int TaskProcess::run_keep(Rank& rank, std::span<const BufferPlace> buffers, std::string* error) {
+    KeptPart part;
+    const bool is_forget = submission_.function == kForget;
+    *error = kNonsense;
+    if (submission_.arguments_bytes != sizeof part || buffers.size() != (is_forget ? 0 : 1))
+        return LONGSHORE_ERR_ARGUMENT;
+    memcpy(&part, submission_.arguments, sizeof part);
+    if (is_forget) {
+        error->clear();
+        rank.kept.forget(part.number);
+        return 0;
+    }
+    const uint64_t bytes = buffers[0].bytes;
+    if (bytes == 0 || (part.is_whole != 0 && (part.offset != 0 || bytes != part.bytes)))
+        return LONGSHORE_ERR_ARGUMENT;
+    std::byte* const copy = part.is_whole != 0 ? rank.kept.make(part.number, bytes)
+                                               : rank.kept.find(part.number, part.offset, bytes);
+    if (copy == nullptr) {
+        *error = part.is_whole != 0 ? "there is no memory for " + std::to_string(bytes) + " bytes to be kept"
+                                    : kCopyLost;
+        return part.is_whole != 0 ? LONGSHORE_ERR_MEMORY : LONGSHORE_ERR_LOST;
+    }
+    error->clear();
+    longshore_view view;
+    RankMemory::Bytes ignored;
+    if (!rank.memory.open(buffers, &view, &ignored, error)) {
+        rank.kept.forget(part.number);
+        return LONGSHORE_ERR_MEMORY;
+    }
+    memcpy(copy, view.data, bytes);
+    add(rank.queue->bytes_copied, bytes);
+    return 0;
+}
+
 int TaskProcess::run_task(Rank& rank, std::string* error) {
     const std::span<const BufferPlace> buffers(
         submission_.buffers, std::min<size_t>(submission_.buffers_count, LONGSHORE_BUFFERS_MAX));
+    if (buffers.size() == submission_.buffers_count &&
+        (submission_.function == kKeep || submission_.function == kForget))
+        return run_keep(rank, buffers, error);
     if (submission_.function >= plugin_.table().functions_count ||
         submission_.arguments_bytes > LONGSHORE_ARGUMENTS_BYTES_MAX ||
         buffers.size() != submission_.buffers_count) {
-        *error = "what the program says of it makes no sense";
+        *error = kNonsense;
         return LONGSHORE_ERR_ARGUMENT;
     }
+    return run_function(rank, buffers, error);
+}
+
+// What the plug-in returns, or an error of Longshore's.
+int TaskProcess::run_function(Rank& rank, std::span<const BufferPlace> buffers, std::string* error) {
     longshore_view views[LONGSHORE_BUFFERS_MAX];
     RankMemory::Bytes bytes;
     if (!rank.memory.open(buffers, views, &bytes, error)) return LONGSHORE_ERR_MEMORY;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+        if (buffers[i].access != LONGSHORE_KEPT) continue;
+        views[i].data = rank.kept.find(buffers[i].address, buffers[i].offset, buffers[i].bytes);
+        if (views[i].data != nullptr) continue;
+        *error = kCopyLost;
+        return LONGSHORE_ERR_LOST;
+    }
     const longshore_call call{submission_.arguments, submission_.arguments_bytes, views, buffers.size(),
                               rank.state};
     int result = plugin_.run(submission_.function, call, error);
     if (result == 0 && !rank.memory.close(buffers, views, &bytes, error)) result = LONGSHORE_ERR_MEMORY;
-    const auto add = [](Atomic<uint64_t>& word, uint64_t count) {
-        word.store(word.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
-    };
     add(rank.queue->bytes_mapped, bytes.mapped);
     add(rank.queue->bytes_copied, bytes.copied);
     return result;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -101,6 +102,8 @@ class Channel : public testing::Test {
         snprintf(options.request.plugin, sizeof options.request.plugin, "%s/%s.so", PLUGINS, plugin);
         EXPECT_NE(getcwd(options.request.directory, sizeof options.request.directory), nullptr);
         options.stderr_file = STDERR_FILENO;
+        snprintf(options.request.environment, sizeof options.request.environment, "%s", environment_.c_str());
+        options.request.environment_bytes = static_cast<uint32_t>(environment_.size());
         options.limit_s = 60;
         options.progress = [this] { ++progressed_; };
         options.report = [](const std::string&) {};
@@ -121,7 +124,7 @@ class Channel : public testing::Test {
 
     Supervisor supervisor_{2};
     std::unique_ptr<Client> client_;
-    std::string error_;
+    std::string error_, environment_;
     int progressed_ = 0;
 };
 
@@ -206,6 +209,23 @@ TEST_F(Channel, FailsTheTaskThatCrashesAndRunsTheOthersOnce) {
     EXPECT_EQ(open("task_plugin"), LONGSHORE_ERR_NO_PROCESS);
 }
 
+TEST_F(Channel, StartsAgainASuccessorThatIsLostWhileItLoads) {
+    std::string file = (std::filesystem::temp_directory_path() / "end-once.XXXXXX").string();
+    const Fd made(mkstemp(file.data()));
+    environment_ = "LONGSHORE_TASK_TEST_END_ONCE=" + file + ".now";
+    ASSERT_EQ(open("task_plugin"), 0) << error_;
+    ASSERT_EQ(rename(file.c_str(), (file + ".now").c_str()), 0);
+    uint64_t word = 0;
+    RankTask* const lost = submit("crash", nullptr, 0, {});
+    RankTask* const behind = submit("note", nullptr, 0, {{&word, sizeof word, LONGSHORE_INOUT}});
+    client_->wait(*lost);
+    EXPECT_EQ(client_->take(*lost, &error_), LONGSHORE_ERR_LOST);
+    client_->wait(*behind);
+    EXPECT_EQ(client_->take(*behind, &error_), 0) << error_;
+    EXPECT_EQ(word, 1u);
+    EXPECT_NE(access((file + ".now").c_str(), F_OK), 0) << "no successor was lost";
+}
+
 TEST_F(Channel, SaysWhyAPluginCannotBeUsed) {
     EXPECT_EQ(open("no_such"), LONGSHORE_ERR_PLUGIN);
     EXPECT_NE(error_.find("no_such"), std::string::npos) << error_;
@@ -232,6 +252,176 @@ TEST_F(Channel, SeveralProcessesHaveStatesOfTheirOwn) {
     for (uint64_t& one : seen)
         ASSERT_EQ(run("count", nullptr, 0, {{&one, sizeof one, LONGSHORE_OUT}}), 0) << error_;
     for (int i = 0; i < 6; ++i) EXPECT_EQ(seen[i], static_cast<uint64_t>(1 + i / 3));
+}
+
+// What is given once: `combine` reads it as its first buffer.
+class Kept : public Channel {
+  protected:
+    int finish(RankTask* task) {
+        client_->wait(*task);
+        return client_->take(*task, &error_);
+    }
+    RankTask* keep(const void* data, size_t bytes, bool is_change = false) {
+        RankTask* task = nullptr;
+        EXPECT_EQ(client_->keep(data, bytes, is_change, &task, &error_), 0) << error_;
+        return task;
+    }
+    // What a task sees of `bytes` at `data`, or the error.
+    int read(const unsigned char* data, size_t bytes, std::vector<unsigned char>* seen) {
+        const uint64_t key = 0;
+        std::vector<unsigned char> none(bytes), out(bytes);
+        const int result = run("combine", &key, sizeof key,
+                               {{const_cast<unsigned char*>(data), bytes, LONGSHORE_KEPT},
+                                {none.data(), bytes, LONGSHORE_INOUT},
+                                {out.data(), bytes, LONGSHORE_OUT}});
+        *seen = out;
+        return result;
+    }
+    static std::vector<unsigned char> expected(const std::vector<unsigned char>& in, size_t from,
+                                               size_t bytes) {
+        std::vector<unsigned char> out(bytes);
+        for (size_t i = 0; i < bytes; ++i) out[i] = combined(in[from + i], 0, i);
+        return out;
+    }
+    std::vector<unsigned char> seen_;
+};
+
+TEST_F(Kept, IsReadAsItWasGivenAndChanged) {
+    ASSERT_EQ(open("task_plugin"), 0) << error_;
+    std::vector<unsigned char> data(100'000, 7);
+    ASSERT_EQ(finish(keep(data.data(), data.size())), 0) << error_;
+    std::vector<unsigned char> given = data;
+    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<unsigned char>(i % 253);
+    // The program's own memory has changed, and nothing was said.
+    ASSERT_EQ(read(data.data(), data.size(), &seen_), 0) << error_;
+    EXPECT_EQ(seen_, expected(given, 0, given.size()));
+    longshore_pool_counters before, after;
+    client_->counters(&before);
+    RankTask* const change = keep(data.data() + 50'000, 100, true);
+    std::copy_n(data.begin() + 50'000, 100, given.begin() + 50'000);
+    ASSERT_EQ(read(data.data() + 49'990, 120, &seen_), 0)
+        << "a part, and behind a change that is not waited for";
+    EXPECT_EQ(seen_, expected(given, 49'990, 120));
+    EXPECT_EQ(finish(change), 0) << error_;
+    client_->counters(&after);
+    EXPECT_EQ(after.bytes_copied - before.bytes_copied, 100 + 4 * 120u)
+        << "of the kept buffer only what changed";
+    ASSERT_EQ(finish(keep(data.data(), data.size())), 0) << error_;
+    ASSERT_EQ(read(data.data(), data.size(), &seen_), 0) << error_;
+    EXPECT_EQ(seen_, expected(data, 0, data.size()));
+}
+
+TEST_F(Kept, EveryProcessHasACopy) {
+    ASSERT_EQ(open("task_plugin", 3), 0) << error_;
+    std::vector<unsigned char> data(1000, 3);
+    RankTask* const kept = keep(data.data(), data.size());
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(read(data.data(), data.size(), &seen_), 0) << error_;
+        EXPECT_EQ(seen_, expected(data, 0, data.size()));
+    }
+    EXPECT_EQ(finish(kept), 0) << error_;
+    EXPECT_EQ(client_->take(*kept, &error_), LONGSHORE_ERR_ARGUMENT) << "waited for twice";
+    EXPECT_EQ(client_->forget(data.data(), &error_), 0) << error_;
+    EXPECT_EQ(client_->close(0), 0u);
+}
+
+TEST_F(Kept, IsLostWithItsProcessUntilItIsGivenAgain) {
+    ASSERT_EQ(open("task_plugin"), 0) << error_;
+    std::vector<unsigned char> data(5000, 9);
+    ASSERT_EQ(finish(keep(data.data(), data.size())), 0) << error_;
+    RankTask* const lost = submit("crash", nullptr, 0, {});
+    EXPECT_EQ(finish(lost), LONGSHORE_ERR_LOST);
+    EXPECT_EQ(read(data.data(), data.size(), &seen_), LONGSHORE_ERR_LOST);
+    EXPECT_NE(error_.find("keep it again"), std::string::npos) << error_;
+    EXPECT_EQ(finish(keep(data.data() + 1, 10, true)), LONGSHORE_ERR_LOST);
+    EXPECT_NE(error_.find("longshore_keep"), std::string::npos) << error_;
+    EXPECT_EQ(finish(keep(data.data(), data.size())), 0) << error_;
+    EXPECT_EQ(read(data.data(), data.size(), &seen_), 0) << error_;
+    EXPECT_EQ(seen_, expected(data, 0, data.size()));
+}
+
+TEST_F(Kept, WhatCannotBeKeptIsSaid) {
+    ASSERT_EQ(open("task_plugin"), 0) << error_;
+    std::vector<unsigned char> data(5000, 9);
+    RankTask* task = nullptr;
+    EXPECT_EQ(client_->keep(data.data(), 10, true, &task, &error_), LONGSHORE_ERR_ARGUMENT);
+    EXPECT_EQ(client_->forget(data.data(), &error_), LONGSHORE_ERR_ARGUMENT);
+    ASSERT_EQ(finish(keep(data.data() + 1000, 1000)), 0) << error_;
+    for (const auto& [from, bytes] : {std::pair{0, 1001}, {1999, 1}, {1000, 999}, {1000, 1001}, {0, 5000}}) {
+        EXPECT_EQ(client_->keep(data.data() + from, static_cast<size_t>(bytes), false, &task, &error_),
+                  LONGSHORE_ERR_ARGUMENT);
+        EXPECT_NE(error_.find("overlaps"), std::string::npos) << error_;
+    }
+    const longshore_buffer beyond{data.data() + 1500, 501, LONGSHORE_KEPT};
+    EXPECT_EQ(client_->submit("note", nullptr, 0, std::span(&beyond, 1), &task, &error_),
+              LONGSHORE_ERR_ARGUMENT);
+    EXPECT_NE(error_.find("buffer 0"), std::string::npos) << error_;
+    EXPECT_EQ(client_->forget(data.data() + 1500, &error_), LONGSHORE_ERR_ARGUMENT) << "none begins there";
+    EXPECT_EQ(client_->forget(data.data() + 1000, &error_), 0) << error_;
+    const longshore_buffer gone{data.data() + 1000, 1000, LONGSHORE_KEPT};
+    EXPECT_EQ(client_->submit("note", nullptr, 0, std::span(&gone, 1), &task, &error_),
+              LONGSHORE_ERR_ARGUMENT);
+    // Memory that ends: the copy is not made, and later it is.
+    auto* const pages = static_cast<unsigned char*>(
+        mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(mprotect(pages + 4096, 4096, PROT_NONE), 0);
+    EXPECT_EQ(finish(keep(pages, 8192)), LONGSHORE_ERR_MEMORY);
+    EXPECT_EQ(read(pages, 100, &seen_), LONGSHORE_ERR_LOST);
+    ASSERT_EQ(mprotect(pages + 4096, 4096, PROT_READ), 0);
+    EXPECT_EQ(finish(keep(pages, 8192)), 0) << error_;
+    EXPECT_EQ(read(pages, 100, &seen_), 0) << error_;
+    munmap(pages, 8192);
+}
+
+TEST_F(Kept, WithoutCreditsNothingIsKept) {
+    ASSERT_EQ(open("task_plugin"), 0) << error_;
+    std::string file = (std::filesystem::temp_directory_path() / "held.XXXXXX").string();
+    const Fd made(mkstemp(file.data()));
+    const std::string wanted = file + ".go";
+    std::vector<RankTask*> tasks{submit("wait_for_file", wanted.c_str(), wanted.size() + 1, {})};
+    const int zero = 0;
+    while (tasks.size() < LONGSHORE_TASKS_MAX) tasks.push_back(submit("give", &zero, sizeof zero, {}));
+    unsigned char data[10] = {};
+    RankTask* task = nullptr;
+    EXPECT_EQ(client_->keep(data, sizeof data, false, &task, &error_), LONGSHORE_ERR_FULL);
+    EXPECT_EQ(client_->forget(data, &error_), LONGSHORE_ERR_ARGUMENT);
+    ASSERT_EQ(rename(file.c_str(), wanted.c_str()), 0);
+    for (RankTask* one : tasks) EXPECT_EQ(finish(one), 0) << error_;
+    EXPECT_EQ(finish(keep(data, sizeof data)), 0) << error_;
+    unlink(wanted.c_str());
+}
+
+TEST(KeptRanges, HaveALimit) {
+    KeptRanges ranges;
+    const char* why = nullptr;
+    for (uint64_t i = 0; i < LONGSHORE_KEPT_MAX; ++i) ASSERT_NE(ranges.add(i * 10 + 10, 10, &why), nullptr);
+    EXPECT_EQ(ranges.add(5, 5, &why), nullptr);
+    EXPECT_NE(std::string(why).find("LONGSHORE_KEPT_MAX"), std::string::npos);
+    EXPECT_NE(ranges.add(10, 10, &why), nullptr) << "again the same";
+    EXPECT_EQ(ranges.find(15, 6), nullptr) << "two that touch are two";
+    KeptRanges::Range first;
+    ASSERT_TRUE(ranges.remove(10, &first));
+    const KeptRanges::Range* const again = ranges.add(10, 10, &why);
+    ASSERT_NE(again, nullptr);
+    EXPECT_NE(again->number, first.number);
+}
+
+TEST(KeptCopies, EndWhereTheirBufferDoes) {
+    KeptCopies copies;
+    ASSERT_NE(copies.make(4, 100), nullptr);
+    EXPECT_NE(copies.find(4, 100, 0), nullptr);
+    EXPECT_EQ(copies.find(4, 100, 1), nullptr) << "its memory is a page, its bytes are not";
+    EXPECT_EQ(copies.find(4, 101, 0), nullptr);
+    EXPECT_EQ(copies.find(4, UINT64_MAX, 2), nullptr);
+    EXPECT_EQ(copies.find(4, 2, UINT64_MAX), nullptr);
+    EXPECT_EQ(copies.find(3, 0, 1), nullptr);
+    EXPECT_EQ(copies.make(5, UINT64_MAX), nullptr);
+    for (uint64_t number = 5; number < 4 + LONGSHORE_KEPT_MAX; ++number)
+        ASSERT_NE(copies.make(number, 1), nullptr);
+    EXPECT_EQ(copies.make(1000, 1), nullptr);
+    EXPECT_NE(copies.make(4, 1), nullptr) << "in the place of its former one";
+    copies.forget(4);
+    EXPECT_EQ(copies.find(4, 0, 1), nullptr);
 }
 
 }  // namespace

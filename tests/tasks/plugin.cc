@@ -1,6 +1,7 @@
 // The plug-in of the tests: functions that compute, wait, fail, and crash.
 #include <longshore_plugin.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,6 +79,13 @@ int add_with_threads(const longshore_call* call) {
     add(half, 2 * half);
     other.join();
     return 0;
+}
+
+// A process that loads it ends if there is a file of the name that the environment says, which is gone then:
+// so its successor does not.
+__attribute__((constructor)) void end_once() {
+    const char* const file = getenv("LONGSHORE_TASK_TEST_END_ONCE");
+    if (file != nullptr && unlink(file) == 0) raise(SIGKILL);
 }
 
 int open(void** state) {

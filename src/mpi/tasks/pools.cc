@@ -205,6 +205,34 @@ int submit(longshore_pool* pool, const char* function, const void* arguments, si
     return result;
 }
 
+int keep_or_change(longshore_pool* pool, const void* data, size_t bytes, bool is_change, longshore_task** out,
+                   char* error) {
+    auto* const client = static_cast<Client*>(pool);
+    RankTask* task = nullptr;
+    const int result = guarded(error, [&](std::string* why) -> int {
+        if (!client->is_of_this_process()) return not_here(why);
+        return client->keep(data, bytes, is_change, &task, why);
+    });
+    *out = task;
+    return result;
+}
+
+int keep(longshore_pool* pool, const void* data, size_t bytes, longshore_task** out, char* error) {
+    return keep_or_change(pool, data, bytes, false, out, error);
+}
+
+int change(longshore_pool* pool, const void* data, size_t bytes, longshore_task** out, char* error) {
+    return keep_or_change(pool, data, bytes, true, out, error);
+}
+
+int forget(longshore_pool* pool, const void* data, char* error) {
+    auto* const client = static_cast<Client*>(pool);
+    return guarded(error, [&](std::string* why) -> int {
+        if (!client->is_of_this_process()) return not_here(why);
+        return client->forget(data, why);
+    });
+}
+
 int take(RankTask& task, char* error) {
     return guarded(error, [&](std::string* why) { return task.pool->take(task, why); });
 }
@@ -231,7 +259,8 @@ void counters(const longshore_pool* pool, longshore_pool_counters* out) {
 
 const longshore_task_functions& the_functions() {
     static const longshore_task_functions functions = {
-        LONGSHORE_TASK_API_VERSION, open_pool, close_pool, submit, test, wait, counters, make_task_request,
+        LONGSHORE_TASK_API_VERSION, open_pool, close_pool, submit, test, wait, counters,
+        make_task_request,          keep,      change,     forget,
     };
     return functions;
 }
@@ -239,7 +268,7 @@ const longshore_task_functions& the_functions() {
 }  // namespace
 
 const longshore_task_functions* get_task_functions(uint32_t version, const char** why) {
-    if (version != LONGSHORE_TASK_API_VERSION) {
+    if (version == 0 || version > LONGSHORE_TASK_API_VERSION) {
         *why = "its liblongshore_task.a is of another version than the Longshore that it runs under";
         return nullptr;
     }

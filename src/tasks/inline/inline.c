@@ -15,6 +15,9 @@ typedef struct inline_pool {
     void* state;
     char path[PATH_MAX];
     longshore_pool_counters counters;
+    /* What the program has given to be kept: tasks read it where it is, so there is nothing else to keep. */
+    longshore_view kept[LONGSHORE_KEPT_MAX];
+    int kept_count;
 } inline_pool;
 
 /* Over when it has been made: what remains is to tell its result. */
@@ -77,6 +80,67 @@ static const longshore_function* find_function(const longshore_plugin* plugin, c
     return NULL;
 }
 
+static longshore_view* find_kept(inline_pool* pool, const void* data, size_t bytes) {
+    for (int i = 0; i < pool->kept_count; ++i) {
+        const size_t offset = (size_t)((const char*)data - (const char*)pool->kept[i].data);
+        if (data >= pool->kept[i].data && offset <= pool->kept[i].bytes && bytes <= pool->kept[i].bytes - offset) return &pool->kept[i];
+    }
+    return NULL;
+}
+
+static int over(inline_pool* pool, const char* function, longshore_task** out, char* error) {
+    inline_task* task = calloc(1, sizeof *task);
+    if (!task) {
+        say(error, "%s: no memory for a task", function);
+        return LONGSHORE_ERR_MEMORY;
+    }
+    task->base.functions = &longshore_inline_tasks;
+    task->plugin = pool->path;
+    snprintf(task->function, sizeof task->function, "%s", function);
+    ++pool->counters.tasks;
+    *out = &task->base;
+    return 0;
+}
+
+static int inline_keep(longshore_pool* base, const void* data, size_t bytes, longshore_task** out, char* error) {
+    inline_pool* pool = (inline_pool*)base;
+    const char *begin = data, *end = begin + bytes;
+    for (int i = 0; i < pool->kept_count; ++i) {
+        const char *other = pool->kept[i].data, *other_end = other + pool->kept[i].bytes;
+        if (begin == other && end == other_end) return over(pool, "longshore_keep", out, error);
+        if (begin < other_end && other < end) {
+            say(error, "%s: longshore_keep: it overlaps a buffer that is kept; forget that one first", pool->path);
+            return LONGSHORE_ERR_ARGUMENT;
+        }
+    }
+    if (pool->kept_count == LONGSHORE_KEPT_MAX) {
+        say(error, "%s: longshore_keep: LONGSHORE_KEPT_MAX buffers of this pool are kept; forget one first", pool->path);
+        return LONGSHORE_ERR_ARGUMENT;
+    }
+    const int result = over(pool, "longshore_keep", out, error);
+    if (result == 0) pool->kept[pool->kept_count++] = (longshore_view){(void*)data, bytes};
+    return result;
+}
+
+static int inline_change(longshore_pool* base, const void* data, size_t bytes, longshore_task** out, char* error) {
+    inline_pool* pool = (inline_pool*)base;
+    if (find_kept(pool, data, bytes)) return over(pool, "longshore_change", out, error);
+    say(error, "%s: longshore_change: it is not within a buffer that is kept", pool->path);
+    return LONGSHORE_ERR_ARGUMENT;
+}
+
+static int inline_forget(longshore_pool* base, const void* data, char* error) {
+    inline_pool* pool = (inline_pool*)base;
+    longshore_view* kept = find_kept(pool, data, 0);
+    if (!kept || kept->data != data) {
+        say(error, "%s: longshore_forget: no buffer that is kept begins there", pool->path);
+        return LONGSHORE_ERR_ARGUMENT;
+    }
+    *kept = pool->kept[--pool->kept_count];
+    ++pool->counters.tasks;
+    return 0;
+}
+
 static int inline_submit(longshore_pool* base, const char* name, const void* arguments, size_t arguments_bytes,
                          const longshore_buffer* buffers, int buffers_count, longshore_task** out, char* error) {
     inline_pool* pool = (inline_pool*)base;
@@ -84,6 +148,13 @@ static int inline_submit(longshore_pool* base, const char* name, const void* arg
     if (!function) {
         say(error, "%s: the plug-in has no function '%s'", pool->path, name);
         return LONGSHORE_ERR_FUNCTION;
+    }
+    for (int i = 0; i < buffers_count; ++i) {
+        if (buffers[i].access == LONGSHORE_KEPT && !find_kept(pool, buffers[i].data, buffers[i].bytes)) {
+            say(error, "%s: %s: buffer %d is LONGSHORE_KEPT, but is not within one that longshore_keep was called for", pool->path, name,
+                i);
+            return LONGSHORE_ERR_ARGUMENT;
+        }
     }
     inline_task* task = malloc(sizeof *task);
     if (!task) {
@@ -128,4 +199,5 @@ static void inline_counters(const longshore_pool* pool, longshore_pool_counters*
 
 const longshore_task_functions longshore_inline_tasks = {
     LONGSHORE_TASK_API_VERSION, inline_open, inline_close, inline_submit, inline_test, inline_wait, inline_counters, NULL,
+    inline_keep, inline_change, inline_forget,
 };

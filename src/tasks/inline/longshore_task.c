@@ -61,13 +61,35 @@ int longshore_submit(longshore_pool* pool, const char* function, const void* arg
     if (buffers_count < 0 || buffers_count > LONGSHORE_BUFFERS_MAX || (!buffers && buffers_count))
         return refuse(LONGSHORE_ERR_ARGUMENT, "longshore_submit: there can be 0 to LONGSHORE_BUFFERS_MAX buffers");
     for (int i = 0; i < buffers_count; ++i) {
-        if (buffers[i].access < LONGSHORE_IN || buffers[i].access > LONGSHORE_INOUT || (!buffers[i].data && buffers[i].bytes)) {
-            snprintf(error_text, sizeof error_text, "longshore_submit: %s: buffer %d has no data, or is not LONGSHORE_IN, _OUT or _INOUT",
+        if (buffers[i].access < LONGSHORE_IN || buffers[i].access > LONGSHORE_KEPT || (!buffers[i].data && buffers[i].bytes)) {
+            snprintf(error_text, sizeof error_text, "longshore_submit: %s: buffer %d has no data, or is not LONGSHORE_IN, _OUT, _INOUT or _KEPT",
                      function, i);
             return LONGSHORE_ERR_ARGUMENT;
         }
     }
     return pool->functions->submit(pool, function, arguments, arguments_bytes, buffers, buffers_count, task, error_text);
+}
+
+static int check_kept(longshore_pool* pool, const void* data, size_t bytes, longshore_task** task) {
+    if (!task) return refuse(LONGSHORE_ERR_ARGUMENT, "longshore_keep, longshore_change: no place for the task");
+    *task = NULL;
+    if (!pool || !data || !bytes) return refuse(LONGSHORE_ERR_ARGUMENT, "longshore_keep, longshore_change: no pool, or no data");
+    return 0;
+}
+
+int longshore_keep(longshore_pool* pool, const void* data, size_t bytes, longshore_task** task) {
+    const int result = check_kept(pool, data, bytes, task);
+    return result ? result : pool->functions->keep(pool, data, bytes, task, error_text);
+}
+
+int longshore_change(longshore_pool* pool, const void* data, size_t bytes, longshore_task** task) {
+    const int result = check_kept(pool, data, bytes, task);
+    return result ? result : pool->functions->change(pool, data, bytes, task, error_text);
+}
+
+int longshore_forget(longshore_pool* pool, const void* data) {
+    if (!pool || !data) return refuse(LONGSHORE_ERR_ARGUMENT, "longshore_forget: no pool, or no data");
+    return pool->functions->forget(pool, data, error_text);
 }
 
 static int none(const char* call) {
