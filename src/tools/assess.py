@@ -14,11 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
+import timeline
+import timeline_svg
 import verdict
 
 KINDS = ("without", "with")
-COLOURS = {"post": "#c2571a", "wait": "#b8bfc6", "mpi": "#7a5aa6", "move": "#1f6f8b", "read": "#5fa55a"}
-SPANS_MAX = 4000  # of the picture: a browser stays quick
 
 
 class Failure(Exception):
@@ -153,7 +153,11 @@ def conclusions(runs):
     """The verdict, where it comes from, what would change it, and what it cannot say; sentences."""
     times = {kind: [run.seconds for run in runs[kind]] for kind in KINDS}
     judgement = verdict.judge(times["without"], times["with"])
+    turns = len(times["with"])
     out = [verdict.words(judgement, "the program")]
+    if turns == 1 and judgement[0] != "none":
+        judgement = ("unsure", *judgement[1:])
+        out = [f"UNCERTAIN: one run of each kind, {verdict.signed(judgement[1])} of time with Longshore: it may be chance."]
     in_calls = [statistics.median(run.stats["share_in_collectives"] * run.seconds for run in runs[kind])
                 for kind in KINDS]
     whole = [statistics.median(times[kind]) for kind in KINDS]
@@ -165,7 +169,6 @@ def conclusions(runs):
         out.append("So little can hardly be improved: other calls than collectives, or computing, decide how long it takes.")
     advice = runs["with"][-1].stats["advice"]
     out += [f"What would change it: {line}." for line in advice]
-    turns = len(times["with"])
     spread = max((max(times[kind]) - min(times[kind])) / statistics.median(times[kind]) for kind in KINDS)
     if turns < 3:
         out.append(f"From {turns} turn{'s' if turns > 1 else ''} of each nothing is known of how much runs differ: take --turns 3 "
@@ -191,40 +194,17 @@ def time_line(run):
     """An SVG of what each rank and service process did, or "" where there is no trace."""
     if run is None or run.trace is None:
         return ""
-    events = [event for event in json.loads(run.trace.read_text(encoding="utf-8"))["traceEvents"]]
-    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    spans = [e for e in events if e["ph"] == "X" and e["cat"] in COLOURS]
-    if not spans:
-        return ""
-    # The longest, where there are too many.
-    spans = sorted(sorted(spans, key=lambda e: -e["dur"])[:SPANS_MAX], key=lambda e: e["ts"])
-    begin, end = min(e["ts"] for e in spans), max(e["ts"] + e["dur"] for e in spans)
-    lanes = sorted({(e["pid"], e["tid"]) for e in spans})
-    width, left, height = 1000, 90, 24
-    scale = width / max(end - begin, 1e-9)
-    parts = [f'<svg viewBox="0 0 {left + width + 10} {height * len(lanes) + 30}" role="img" aria-label="time line">']
-    for i, lane in enumerate(lanes):
-        parts.append(f'<rect x="{left}" y="{i * height + 3}" width="{width}" height="{height - 6}" fill="#f1f3f5"/>'
-                     f'<text x="{left - 8}" y="{i * height + 16}" text-anchor="end">{html.escape(names.get(lane, str(lane)))}'
-                     "</text>")
-    for e in spans:
-        y = lanes.index((e["pid"], e["tid"])) * height + 3
-        parts.append(f'<rect x="{left + (e["ts"] - begin) * scale:.2f}" y="{y}" width="{max(e["dur"] * scale, 0.3):.2f}" '
-                     f'height="{height - 6}" fill="{COLOURS[e["cat"]]}"><title>{html.escape(e["name"])} '
-                     f'{e["dur"] / 1e3:.3f} ms</title></rect>')
-    parts.append(f'<text x="{left}" y="{height * len(lanes) + 18}">0</text><text x="{left + width}" text-anchor="end" '
-                 f'y="{height * len(lanes) + 18}">{(end - begin) / 1e3:.1f} ms</text></svg>')
-    return "".join(parts)
+    lanes = timeline.load(str(run.trace))
+    end = max((lane.last for lane in lanes), default=0.0)
+    # Within a page of HTML the name of the format is not needed, and the page names no address.
+    return timeline_svg.svg([("", lanes)], 0.0, end).replace(' xmlns="http://www.w3.org/2000/svg"', "") if end > 0 else ""
 
 
 STYLE = """body{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse}td,th{padding:.25rem .8rem;
 text-align:right;border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left}.verdict{font-size:1.2rem;
 padding:.8rem 1rem;border-left:.4rem solid #b8bfc6;background:#f6f7f8}.gain{border-color:#2f8f4e}.loss{border-color:#b3362b}
-svg{width:100%;font-size:12px}code{background:#f1f3f5;padding:.1rem .3rem}.key span{margin-right:1.2rem}
-.key i{display:inline-block;width:.9rem;height:.9rem;margin-right:.4rem;vertical-align:-.1rem}"""
-MEANINGS = {"post": "posting a collective", "wait": "waiting", "mpi": "a collective left to the MPI, or a wait in it",
-            "move": "moving a block", "read": "reading from another node"}
+svg{width:100%}code{background:#f1f3f5;padding:.1rem .3rem}"""
 
 
 def html_table(head, rows):
@@ -237,7 +217,6 @@ def html_table(head, rows):
 def page(options, runs, kind, sentences):
     turns = [[str(i + 1)] + [f"{runs[one][i].seconds:.3f}" for one in KINDS] +
              [verdict.signed(runs["with"][i].seconds / runs["without"][i].seconds - 1)] for i in range(len(runs["with"]))]
-    key = "".join(f'<span><i style="background:{COLOURS[name]}"></i>{text}</span>' for name, text in MEANINGS.items())
     lines = ""
     for one in KINDS:
         picture = time_line(next((run for run in runs[one] if run.trace), None))
@@ -248,7 +227,7 @@ def page(options, runs, kind, sentences):
             f'<p class="verdict {kind}">{html.escape(sentences[0])}</p>{rest}<h2>By call, medians; seconds of a rank on average</h2>'
             f"{html_table(HEAD, table(runs))}<h2>By turn, seconds from MPI_Init to MPI_Finalize</h2>"
             f"{html_table(['turn', 'without', 'with', 'difference'], turns)}{lines}"
-            f'{"<p class=key>" + key + "</p>" if lines else ""}</body></html>\n')
+            "</body></html>\n")
 
 
 def main():

@@ -53,7 +53,7 @@ void add_timeline(CLI::App& app, int* exit_code) {
         ->add_option("TRACE", options->traces,
                      "a trace made with 'longshore run --trace'; several stand one above the other")
         ->required();
-    command->add_option("-o,--output", options->picture, "the picture to write (PNG)")->type_name("FILE");
+    command->add_option("-o,--output", options->picture, "the picture to write (PNG, or SVG, which needs nothing more)")->type_name("FILE");
     command->add_flag("--text", options->text, "print it as text");
     command->add_option("--from", options->from_ms, "begin there, in ms from the first event")
         ->type_name("MS")
@@ -69,7 +69,7 @@ void add_timeline(CLI::App& app, int* exit_code) {
   longshore timeline trace.json --text
   longshore timeline alone.json offloaded.json --label alone --label offloaded -o both.png
 
-A picture needs matplotlib, for python3 or where 'make venv' puts it, beside a build. The trace also opens in Perfetto.
+A picture but an SVG needs matplotlib, for python3 or where 'make venv' puts it, beside a build. The trace also opens in Perfetto.
 Exit code: that of the script; 1 no such trace; 125 a part is missing.)");
     command->callback([=] { *exit_code = timeline(*options); });
 }

@@ -5,7 +5,7 @@ Reads a Chrome trace: a JSON object with "traceEvents" (or the bare list), event
 microseconds, pid = node, tid = lane, cat = kind; metadata events "thread_name" name the lanes ("rank 0", "SP 0").
 Counter events (phase "C") with a "percent" are the use of a wire from then until the next one of that name.
 Several traces stand one above the other on one scale of time, each from its own first event on.
-The text chart needs nothing but Python; a picture needs matplotlib.
+The text chart needs nothing but Python, and so does an SVG (timeline_svg.py); another picture needs matplotlib.
 """
 
 import argparse
@@ -259,7 +259,13 @@ def draw_picture(panels, start, end, width_px, title, path):
         import matplotlib.pyplot as plt
         from matplotlib.patches import Patch
     except ImportError:
-        sys.exit("timeline: a picture needs matplotlib ('pip install matplotlib'); --text does without")
+        if path.endswith(".svg"):
+            import timeline_svg
+
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(timeline_svg.svg(panels, start, end, width_px, title))
+            return
+        sys.exit("timeline: a picture needs matplotlib ('pip install matplotlib'); --text and FILE.svg do without")
 
     dpi = 100
     inches = max(width_px, 400) / dpi
@@ -382,7 +388,10 @@ def main():
     if options.text or not options.output:
         print(draw_text(panels, start, end, options.width or 120, options.title))
     if options.output:
-        draw_picture(panels, start, end, options.width or 1400, options.title, options.output)
+        try:
+            draw_picture(panels, start, end, options.width or 1400, options.title, options.output)
+        except (OSError, ValueError) as error:  # ValueError: matplotlib knows no such kind of picture
+            sys.exit(f"timeline: {options.output} cannot be written: {error}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 TOOLS = sys.argv.pop(1) if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../../src/tools")
 sys.dont_write_bytecode = True
@@ -132,6 +133,29 @@ class Command(unittest.TestCase):
     def test_a_part(self):
         self.assertEqual(self.run_command("--text", "--from", "0.1", "--to", "0.5").returncode, 0)
         self.assertNotEqual(self.run_command("--text", "--from", "900").returncode, 0)
+
+    def test_svg_needs_no_matplotlib(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Found first, and refused as one that is not there would be.
+            with open(os.path.join(folder, "matplotlib.py"), "w") as file:
+                file.write("raise ImportError")
+            picture = os.path.join(folder, "p.svg")
+            with trace_file(make_trace(late=True)) as path:
+                script = os.path.join(TOOLS, "timeline.py")
+                words = [sys.executable, script, path, "-o"]
+                environment = os.environ | {"PYTHONPATH": folder}
+                result = subprocess.run([*words, picture], capture_output=True, text=True, env=environment)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                root = xml.etree.ElementTree.parse(picture).getroot()
+                self.assertTrue(root.tag.endswith("svg"))
+                said = [element.text for element in root.iter() if element.tag.endswith("text")]
+                for words_said in ("rank 3", "SP 0", "waiting", "ms"):
+                    self.assertIn(words_said, said)
+                result = subprocess.run([*words, os.path.join(folder, "no", "p.svg")], capture_output=True, text=True,
+                                        env=environment)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("cannot be written", result.stderr)
+                self.assertNotIn("Traceback", result.stderr)
 
     def test_what_is_no_trace_is_refused(self):
         result = self.run_command(content={"something": 1})

@@ -58,7 +58,7 @@ class Assess(CommandTest):
         self.make_shim()
         data = self.root / "share" / "longshore"
         data.mkdir(parents=True)
-        for name in ("assess.py", "verdict.py"):
+        for name in ("assess.py", "verdict.py", "timeline.py", "timeline_svg.py"):
             shutil.copy(SOURCE / "src" / "tools" / name, data)
         write_program(self.root / "program.py", PROGRAM)
 
@@ -80,6 +80,11 @@ class Assess(CommandTest):
             self.assertRegex(done.stdout, r"(?m)^MPI_Ialltoall +4 +4 +8.0 +50 % +0.150 +0.150$")
             self.assertIn("What would change it: leave a core.", done.stdout)
             self.assertIn("the other turns will take about", done.stderr)
+
+    def test_one_turn_proves_nothing(self):
+        done = self.assess("2", "1", "--turns", 1)
+        self.assertIn("UNCERTAIN: one run of each kind, -50 % of time with Longshore", done.stdout)
+        self.assertNotIn("GAIN", done.stdout)
 
     def test_the_order_changes(self):
         order = [line.split(", ")[1] for line in self.assess("2,2,2", "1,1,1").stderr.splitlines() if "turn " in line and " of 3" in line]
