@@ -53,7 +53,10 @@ void add_timeline(CLI::App& app, int* exit_code) {
         ->add_option("TRACE", options->traces,
                      "a trace made with 'longshore run --trace'; several stand one above the other")
         ->required();
-    command->add_option("-o,--output", options->picture, "the picture to write (PNG, or SVG, which needs nothing more)")->type_name("FILE");
+    command
+        ->add_option("-o,--output", options->picture,
+                     "the picture to write (PNG, or SVG, which needs nothing more)")
+        ->type_name("FILE");
     command->add_flag("--text", options->text, "print it as text");
     command->add_option("--from", options->from_ms, "begin there, in ms from the first event")
         ->type_name("MS")
