@@ -72,7 +72,8 @@ void add_timeline(CLI::App& app, int* exit_code) {
   longshore timeline trace.json --text
   longshore timeline alone.json offloaded.json --label alone --label offloaded -o both.png
 
-A picture but an SVG needs matplotlib, for python3 or where 'make venv' puts it, beside a build. The trace also opens in Perfetto.
+Pictures other than SVG need matplotlib, for python3 or where 'make venv' puts it, beside a build.
+The trace also opens in Perfetto.
 Exit code: that of the script; 1 no such trace; 125 a part is missing.)");
     command->callback([=] { *exit_code = timeline(*options); });
 }

@@ -55,6 +55,12 @@ class Stats(job.JobTest):
         self.assertEqual(stats["advice"], ["offload was off: this is a profile of the MPI alone"])
         self.assertEqual(set(stats["collectives"]["MPI_Ialltoall"]["reasons"]), {"offload off"})
 
+    def test_waits_in_the_mpi_stand_in_the_trace(self):
+        trace = self.folder / "trace.json"
+        self.run_job("at_once", LONGSHORE_OFFLOAD="off", LONGSHORE_TRACE=trace)
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertLessEqual({"MPI_Wait", "MPI_Waitall"}, {event["name"] for event in events if event.get("cat") == "mpi"})
+
     def test_text_fits_a_screen(self):
         output = self.run_job("at_once", LONGSHORE_STATS="-").output
         lines = [line for line in output.splitlines() if line.startswith("longshore: ")]
