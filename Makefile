@@ -26,12 +26,12 @@ packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev lib
 packages_demo := openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool
 packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy libgtest-dev \
     clang clang-format slurmctld slurmd slurm-client ccache ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
-    environment-modules libfuse3-dev fuse3
+    environment-modules libfuse3-dev fuse3 dpkg-dev
 packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build install uninstall test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+.PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
     test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz scale demo venv man format clean
 
 help: ## list the targets
@@ -103,6 +103,13 @@ install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host o
 
 uninstall: ## remove what an installation in PREFIX has listed (PREFIX=/usr/local, DESTDIR=)
 	$(quiet)DESTDIR='$(DESTDIR)' packaging/uninstall.sh '$(abspath $(PREFIX))'
+
+packages: ## .deb packages (host, dpu) and a tarball of what is built, into build/packages/
+	$(quiet)[[ -e build/CPackConfig.cmake ]] || \
+	    { echo "packages: nothing is built here: run 'make build' first" >&2; exit 1; }
+	$(quiet)rm -rf build/packages && cd build && cpack --config CPackConfig.cmake $(if $(filter 1,$(V)),-V) >packages.log 2>&1 || \
+	    { tail -5 packages.log >&2; exit 1; }
+	$(quiet)rm -rf build/packages/dependencies build/packages/_CPack_Packages && ls build/packages/*
 
 test: deps-test ## install what is missing, build, run what a change breaks easily
 	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' build test-main test-decoders

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "fabric/shm/cpu_mask.h"
 #include "fabric/shm/seat.h"
 
 namespace longshore {
@@ -38,29 +37,32 @@ std::vector<int> reset_affinity() {
     return cpus;
 }
 
+RankCpus look_at_ranks(const std::vector<pid_t>& ranks, const std::vector<int>& cpus) {
+    RankCpus found;
+    for (const pid_t rank : ranks) {
+        CpuMask mask;
+        if (rank == 0 || !mask.get(rank)) continue;
+        size_t many = 0;
+        for (const int cpu : cpus) {
+            if (!mask.has(cpu)) continue;
+            found.taken.add(cpu);
+            ++many;
+        }
+        if (many >= cpus.size()) found.all_bound = false;
+    }
+    return found;
+}
+
 std::vector<PlaceService> place_services(const ServiceParameters& parameters, const std::vector<int>& cpus,
                                          const std::vector<pid_t>& ranks) {
     std::vector<PlaceService> places(parameters.service_count);
     const size_t ours = parameters.services_before;
     const std::vector<int> listed = parse_cpu_list(parameters.cores);
-    // A rank that may run anywhere shows nothing; one that is bound shows which cores are taken.
-    CpuMask taken;
     const bool ranks_elsewhere = parameters.host_agents != 0;  // what stands in for them here sleeps
-    bool bound = !ranks.empty();
-    for (const pid_t rank : ranks) {
-        CpuMask mask;
-        if (ranks_elsewhere) break;
-        if (rank == 0 || !mask.get(rank)) continue;
-        const auto many =
-            static_cast<size_t>(std::count_if(cpus.begin(), cpus.end(), [&](int c) { return mask.has(c); }));
-        if (many >= cpus.size()) bound = false;
-        for (const int cpu : cpus) {
-            if (mask.has(cpu)) taken.add(cpu);
-        }
-    }
+    const RankCpus found = ranks_elsewhere ? RankCpus{} : look_at_ranks(ranks, cpus);
     std::vector<int> open;
     for (auto cpu = cpus.rbegin(); cpu != cpus.rend(); ++cpu) {
-        if (bound && !taken.has(*cpu)) open.push_back(*cpu);
+        if (!ranks.empty() && found.all_bound && !found.taken.has(*cpu)) open.push_back(*cpu);
     }
     // Supervisors of emulated nodes do not see each other's ranks: each takes the next ones.
     const bool alone = parameters.machine_ranks == parameters.rank_count;

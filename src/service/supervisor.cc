@@ -427,23 +427,14 @@ void Supervisor::place_all() {
 }
 
 NodeCpus Supervisor::look_at_cpus() const {
+    const RankCpus ranks = look_at_ranks(ranks_->processes(), cpus_);
     NodeCpus node;
-    CpuMask of_ranks;
     // Supervisors of emulated nodes do not see each other's ranks: nobody knows what is spare.
-    node.ranks_are_bound = p_.machine_ranks == p_.rank_count;
-    for (const pid_t rank : ranks_->processes()) {
-        CpuMask mask;
-        if (rank == 0 || !mask.get(rank)) continue;
-        const auto many = std::count_if(cpus_.begin(), cpus_.end(), [&](int cpu) { return mask.has(cpu); });
-        node.ranks_are_bound = node.ranks_are_bound && static_cast<size_t>(many) < cpus_.size();
-        for (const int cpu : cpus_) {
-            if (mask.has(cpu)) of_ranks.add(cpu);
-        }
-    }
+    node.ranks_are_bound = p_.machine_ranks == p_.rank_count && ranks.all_bound;
     for (const int cpu : cpus_) {
         const bool of_service = std::any_of(places_.begin(), places_.end(),
                                             [&](const PlaceService& place) { return place.core == cpu; });
-        node.all.push_back({cpu, seat_of_cpu(cpu), of_ranks.has(cpu), of_service});
+        node.all.push_back({cpu, seat_of_cpu(cpu), ranks.taken.has(cpu), of_service});
     }
     return node;
 }

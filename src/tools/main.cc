@@ -90,6 +90,7 @@ int main(int argc, char** argv) {
     add_bench(app, &words, &exit_code);
     add_tune(app, &exit_code);
     add_dpu_bench(app, &exit_code);
+    add_device(app, &exit_code);
     add_simulate(app, &exit_code);
     add_timeline(app, &exit_code);
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);

@@ -22,6 +22,7 @@ void add_run(CLI::App& app, const Words* words, int* exit_code);
 void add_bench(CLI::App& app, const Words* words, int* exit_code);
 
 void add_dpu_bench(CLI::App& app, int* exit_code);
+void add_device(CLI::App& app, int* exit_code);
 void add_doctor(CLI::App& app, int* exit_code);
 void add_completion(CLI::App& app, int* exit_code);
 void add_config(CLI::App& app, int* exit_code);

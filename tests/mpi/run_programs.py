@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs the MPI programs of this folder under the shim and looks into the statistics whether their calls were really
-offloaded.      run_programs.py --build DIR --flavour NAME --host fake|real --mpirun PATH [--reduced] [-k WORD]
+offloaded.      run_programs.py --build DIR --flavour NAME --host fake|real --mpirun PATH [--reduced] [--only PART] [-k WORD]
 
 LONGSHORE_INTERNAL_TEST_ALL=1 ('make test-mpi'): every program in every shape of a job, and more random operations.
 Else the programs in which shapes differ run in six of them, the others in two, and what service processes and ranks do in
@@ -623,27 +623,32 @@ def reduced(runner):
                reject="was not fatal")
 
 
+# A ctest case each; by hand, all.
+GROUPS = {
+    "calls": (programs, built_in, variations, threads, stress, errors, agreement, files, memory),
+    "ways": (uncooperative, crossing, late, algorithms, staging, landing, times),
+    "device": (device,),
+}
+SAME_EVERYWHERE = (*GROUPS["ways"], memory)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--flavour", required=True, choices=("openmpi", "mpich", "openmpi5", "mpich5", "abi"))
     parser.add_argument("--host", required=True, choices=("fake", "real"))
     parser.add_argument("--mpirun", required=True)
-    parser.add_argument("--only", choices=("programs", "built_in", "uncooperative", "variations", "threads", "stress", "errors",
-                                           "crossing", "late", "agreement", "algorithms", "staging", "landing",
-                                           "files", "memory", "device", "times"))
+    parser.add_argument("--only", choices=(*GROUPS, *(part.__name__ for parts in GROUPS.values() for part in parts)),
+                        help="a part, or a group of parts")
     parser.add_argument("--reduced", action="store_true", help="few jobs, small ones")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="in the environment of all jobs")
     parser.add_argument("-k", help="only runs whose label contains this")
     runner = Runner(parser.parse_args())
     begin = time.monotonic()
-    parts = (programs, built_in, uncooperative, variations, threads, stress, errors, crossing, late, agreement, algorithms,
-             staging, landing, files, memory, device, times)
-    same_everywhere = (uncooperative, crossing, late, algorithms, staging, landing, memory, times)
-    for part in (reduced,) if runner.options.reduced else parts:
-        if runner.options.only is None and part in same_everywhere and runner.options.flavour != "openmpi" and not WHOLE:
+    for part in (reduced,) if runner.options.reduced else (part for parts in GROUPS.values() for part in parts):
+        if runner.options.only != part.__name__ and part in SAME_EVERYWHERE and runner.options.flavour != "openmpi" and not WHOLE:
             continue
-        if runner.options.only in (None, part.__name__):
+        if runner.options.only in (None, part.__name__) or part in GROUPS.get(runner.options.only, ()):
             part(runner)
     print(f"{runner.runs} runs, {runner.failures} failed, {time.monotonic() - begin:.0f} s")
     return 1 if runner.failures or runner.runs == 0 else 0

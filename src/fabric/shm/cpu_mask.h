@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include <string_view>
 #include <vector>
 
 namespace longshore {
@@ -19,6 +18,11 @@ struct CpuMask {
     void add(int cpu) {
         if (cpu >= 0 && cpu < kCpusMax)
             bits[cpu / 8] = static_cast<unsigned char>(bits[cpu / 8] | 1u << (cpu % 8));
+    }
+    int count() const {
+        int sum = 0;
+        for (const unsigned char byte : bits) sum += __builtin_popcount(byte);
+        return sum;
     }
     bool empty() const {
         for (const unsigned char byte : bits)

@@ -1,16 +1,14 @@
 #include "fabric/shm/seat.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fabric/shm/cpu_mask.h"
 #include "fabric/shm/system.h"
 
 namespace longshore {
 namespace {
-
-constexpr int kCpusMax = 8192;
 
 uint32_t topology_of(int cpu, const char* what) {
     char path[96], text[16] = {};
@@ -29,15 +27,12 @@ Seat seat_of_cpu(int cpu) {
 }
 
 Seat seat_of_process(pid_t pid) {
-    alignas(8) unsigned char bits[kCpusMax / 8] = {};
-    if (sched_getaffinity(pid, sizeof bits, reinterpret_cast<cpu_set_t*>(bits)) != 0) return {};
-    long count = 0;
-    for (const unsigned char byte : bits) count += __builtin_popcount(byte);
-    if (count >= sysconf(_SC_NPROCESSORS_ONLN)) return {};
+    CpuMask mask;
+    if (!mask.get(pid) || mask.count() >= sysconf(_SC_NPROCESSORS_ONLN)) return {};
     Seat seat;
     bool first = true;
-    for (int cpu = 0; cpu < kCpusMax; ++cpu) {
-        if ((bits[cpu / 8] >> (cpu % 8) & 1) == 0) continue;
+    for (int cpu = 0; cpu < CpuMask::kCpusMax; ++cpu) {
+        if (!mask.has(cpu)) continue;
         const Seat one = seat_of_cpu(cpu);
         if (first) seat = one;
         first = false;

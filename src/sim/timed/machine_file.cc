@@ -141,4 +141,36 @@ std::string read_machine(const std::string& path, Machine* out) {
     return parse_machine(text.str(), path, out);
 }
 
+namespace {
+
+std::string in_quotes(const std::string& text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+    return out + "\"";
+}
+
+}  // namespace
+
+std::string write_machine(const Machine& machine) {
+    std::string text = "name = " + in_quotes(machine.name) + "\ntitle = " + in_quotes(machine.title) + "\n",
+                last;
+    for (const MachineValue& value : machine_values()) {
+        const std::string key(value.key);
+        const size_t dot = key.find('.');
+        if (const std::string table = key.substr(0, dot); table != last) {
+            text += "\n[" + table + "]\n";
+            last = table;
+        }
+        const std::string said = written(value.unit, machine.*(value.at));
+        const size_t space = said.find(' ');
+        text += key.substr(dot + 1) + " = { value = " + said.substr(0, space) +
+                (space == said.npos ? "" : ", unit = \"" + said.substr(space + 1) + "\"") +
+                ", source = " + in_quotes(machine.sources.at(key)) + " }\n";
+    }
+    return text;
+}
+
 }  // namespace longshore::timed

@@ -14,4 +14,7 @@ std::string read_machine(const std::string& path, Machine* out);
 // The same of text that came from a file of that name.
 std::string parse_machine(std::string_view text, const std::string& name, Machine* out);
 
+// A file that says all of this machine; read again it gives the same one.
+std::string write_machine(const Machine& machine);
+
 }  // namespace longshore::timed

@@ -51,6 +51,17 @@ TEST(MachineFile, AllThatComeWithTheProductCanBeRead) {
     EXPECT_GE(count, 1u);
 }
 
+TEST(MachineFile, IsWrittenAsItIsRead) {
+    Machine m, again;
+    ASSERT_EQ(parse_machine(shipped_text(), "m.toml", &m), "");
+    m.title = "a \"quoted\" \\ title";
+    ASSERT_EQ(parse_machine(write_machine(m), "written", &again), "");
+    EXPECT_EQ(again.title, m.title);
+    EXPECT_EQ(again.sources, m.sources);
+    for (const MachineValue& value : machine_values())
+        EXPECT_EQ(again.*(value.at), m.*(value.at)) << value.key;
+}
+
 TEST(MachineFile, ValuesAreKeptInBytesAndPicoseconds) {
     Machine m;
     ASSERT_EQ(parse_machine(shipped_text(), "m.toml", &m), "");

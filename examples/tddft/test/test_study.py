@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The study's figures out of made-up samples, and what its options refuse. Launches nothing.
+
+test_study.py FOLDER     of study.py
+"""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+FOLDER = Path(sys.argv.pop(1)).resolve()
+sys.path.insert(0, str(FOLDER))
+import study  # noqa: E402
+import study_figures as figures  # noqa: E402
+
+
+def launch(factor, messages=None):
+    mpi = {"all": 10 * factor, "allgather": 5 * factor, "waitall": 2 * factor, "alltoall": factor, "allreduce": factor, "other": factor}
+    one = {"runs": [{"mpi": mpi, "wall": 20 + 10 * factor, "computing": 18, "late": 2, "allgather_avoidable": [0.1 * factor, 0.3 * factor],
+                     "exit_spread": [0.04 * factor]}], "allgathers": 2, "allgather_bytes": 1024}
+    return one | ({"messages": messages} if messages else {})
+
+
+def made_up():
+    counts = {"received": 100, "late": 9, "parked": 6, "parked_ns": 6 * 50_000_000, "parked_longest_ns": 1, "handed_on": 3, "rescued": 2}
+    turns = [{"host": launch(1.0), "host, best": launch(0.9), "longshore": launch(factor, counts)} for factor in (0.54, 0.45, 0.63)]
+    return {"mpi": "openmpi", "nodes": 2, "ranks_per_node": 2, "rate": "1gbit", "base_s": 0.3,
+            "tried": [{"allgather": "default", "allgather_s": 0.31}, {"allgather": "ring", "allgather_s": 0.3}], "late": turns, "on_time": turns[:1]}
+
+
+class TestStudy(unittest.TestCase):
+    def test_ratios_are_to_the_best_host_of_the_same_turn(self):
+        self.assertEqual(figures.best_host(made_up()["late"], "all"), "host, best")
+        for found, known in zip(figures.ratios(made_up()["late"], "avoidable"), (0.6, 0.5, 0.7)):
+            self.assertAlmostEqual(found, known)
+
+    def test_report_has_the_table_and_the_messages(self):
+        text = "\n".join(figures.report(made_up()))
+        self.assertRegex(text, r"MPI_Allgather +5\.000 \(5\.000-5\.000\) +4\.500 .* 2\.700 \(2\.250-3\.150\) +126\.38 +82\.74")
+        self.assertRegex(text, r"avoidable time of an allgather, to the best host +0\.60 \(0\.50-0\.70\), goal 0\.65; nobody late 0\.60")
+        self.assertIn("better in 3 of 3", text)
+        self.assertIn("200; 9.0 %".replace("200", "300"), text)
+        self.assertIn("6.0 % no local rank", text)
+        self.assertIn("waited 50 ms on average", text)
+        self.assertIn("by 15 to 50 % of 300 ms", text)
+
+    def test_every_algorithm_is_tried(self):
+        for mpi, (allgather, alltoall, _, first, second) in study.ALGORITHMS.items():
+            tries = study.tries_of(mpi)
+            self.assertEqual({settings[allgather] for *_, settings in tries}, {str(value) for value in first.values()})
+            self.assertEqual({settings[alltoall] for *_, settings in tries}, {str(value) for value in second.values()})
+
+    def test_what_the_options_refuse(self):
+        for words, says in ((["--pairs", "0"], "a turn of each kind"), (["--allgathers", "3"], "one to a hundred"), (["--set", "x"], "NAME=VALUE")):
+            done = subprocess.run([sys.executable, FOLDER / "study.py", *words], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(says, done.stderr)
+
+    def test_picture(self):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            self.skipTest("no matplotlib: 'make venv' installs it")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "study.png"
+            figures.draw([made_up(), made_up()], str(path))
+            self.assertGreater(path.stat().st_size, 10000)
+
+
+if __name__ == "__main__":
+    unittest.main()

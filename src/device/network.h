@@ -1,0 +1,24 @@
+// Between two machines by TCP: latency, bandwidth one way and the other, both at once, and small messages.
+#pragma once
+
+#include <string>
+
+#include "device/memory.h"
+
+namespace longshore::device {
+
+struct NetworkAddress {
+    std::string host, port;  // "": every address of this machine; any port
+};
+// "HOST:PORT", "[ADDRESS]:PORT". False: it is neither.
+bool read_address(const std::string& text, NetworkAddress* address);
+
+// The near end. "network latency": half of a message's way there and back, us, by size; "network to",
+// "network from", "network both": GB/s (both: the sum), by size; "network messages": 8 bytes each, sent one
+// by one, 1/s. "" or what went wrong.
+std::string measure_network(const NetworkAddress& far, const Effort& effort, const Report& report);
+
+// The far end, for one near end: says where it listens, then serves it. "" or what went wrong.
+std::string listen_for_one(const NetworkAddress& here);
+
+}  // namespace longshore::device

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""longshore device: what it measures is there, both ends of a network say what is wrong, and its files are read again.
+
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
+"""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import tempfile
+import tomllib
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
+PROGRAM = BUILD / "bin/longshore-device"
+COMMAND = BUILD / "bin/longshore"
+LIMIT_S = 120
+MAGIC = 0x4C534456
+
+
+def run(*words, program=PROGRAM):
+    return subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+
+class FarEnd:
+    """One that listens on loopback, at a port of its own choice."""
+
+    def __enter__(self):
+        # pylint: disable=consider-using-with
+        self.process = subprocess.Popen([PROGRAM, "--listen", "127.0.0.1:0"], text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.port = int(re.search(r"port (\d+)", self.process.stdout.readline())[1])
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT_S)
+
+    def ends(self):
+        _, said = self.process.communicate(timeout=LIMIT_S)
+        return self.process.returncode, said
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="longshore-device-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def measure(self, *words):
+        """Its results; every row of them has sensible samples."""
+        done = run("--quick", "--json", self.folder / "a.json", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        data = json.loads((self.folder / "a.json").read_text(encoding="utf-8"))
+        for row in data["rows"]:
+            self.assertEqual(len(row["samples"]), 2, row)
+            self.assertGreater(min(row["samples"]), 0, row)
+            self.assertAlmostEqual(row["mean"], sum(row["samples"]) / 2, delta=row["mean"] * 1e-4)
+            self.assertIn(row["test"], done.stdout)
+        return data
+
+    def refused(self, text, *words, code=2, program=PROGRAM):
+        done = run(*words, program=program)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+
+
+class Device(Case):
+    def test_one_machine(self):
+        data = self.measure()
+        cores = len(os.sched_getaffinity(0))
+        self.assertEqual(data["machine"]["cores"], cores)
+        tests = {row["test"] for row in data["rows"]}
+        self.assertLessEqual({"memcpy", "process copy", "stream copy", "stream scale", "stream add", "stream triad"}, tests)
+        self.assertLessEqual({1, cores}, {row["threads"] for row in data["rows"] if row["test"] == "stream triad"})
+        self.assertEqual("wake-up" in tests, cores > 1)
+        self.assertEqual(min(row["bytes"] for row in data["rows"] if row["test"] == "memcpy"), 64)
+        # It is bound to no core afterwards, and what it started has gone.
+        self.assertEqual(data["left_out"] == [], cores > 1)
+
+    def test_a_network(self):
+        with FarEnd() as far:
+            data = self.measure("--only", "network", "--to", f"127.0.0.1:{far.port}")
+            self.assertEqual(far.ends(), (0, ""))
+        self.assertEqual({row["test"] for row in data["rows"]},
+                         {"network latency", "network to", "network from", "network both", "network messages"})
+        latency = {row["bytes"]: row["mean"] for row in data["rows"] if row["test"] == "network latency"}
+        self.assertGreater(latency[1 << 20], latency[1])
+
+    def test_bad_options(self):
+        self.refused("unknown option --bogus", "--bogus")
+        self.refused("unknown argument word", "word")
+        self.refused("--to needs a value", "--to")
+        self.refused("--only sideways: memcpy, process, stream", "--only", "memcpy,sideways")
+        self.refused("--to HOST:PORT says where the far end is", "--only", "network")
+        self.refused("--to: HOST:PORT is expected", "--to", "nowhere")
+        self.refused("1 to 1000", "--repeats", "0")
+        self.refused("the far end only answers", "--listen", "0", "--json", "x")
+        self.refused("No such file or directory", "--json", self.folder / "no/a.json")
+        self.assertIn("Usage:", run("--help").stdout)
+
+    def test_no_far_end(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        self.refused("cannot be reached: Connection refused ('longshore device --listen' must run there)",
+                     "--only", "network", "--to", f"127.0.0.1:{port}", code=1)
+        self.refused("no.such.host.invalid:1: ", "--only", "network", "--to", "no.such.host.invalid:1", code=1)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            self.refused("cannot listen at 127.0.0.1", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", code=1)
+
+    # Another program is at the other end, or one that is not of this version, or that is hostile.
+    def test_strangers(self):
+        request = struct.Struct("<IHHQQ")
+        cases = [(b"GET / HTTP/1.1\r\n\r\n" + b"x" * 24, "not this version"),
+                 (request.pack(MAGIC, 2, 1, 1, 1), "not this version"),
+                 (request.pack(MAGIC, 1, 9, 1, 1), "does not do"),
+                 (request.pack(MAGIC, 1, 2, 1 << 40, 1), "does not do"),
+                 (request.pack(MAGIC, 1, 2, 1 << 20, 1 << 63), "does not do"),
+                 (request.pack(MAGIC, 1, 4, (1 << 64) - 1, (1 << 64) - 1), "does not do"),
+                 (request.pack(MAGIC, 1, 1, 0, 1), "does not do"),
+                 (request.pack(MAGIC, 1, 2, 1 << 20, 100) + b"some", "has gone"),
+                 (b"shor", "has gone"), (b"", "has gone")]
+        for sent, said in cases:
+            with self.subTest(sent=sent), FarEnd() as far:
+                # It may close before it has been sent, or has read, all.
+                with far.connect() as near, contextlib.suppress(OSError):
+                    near.sendall(sent)
+                    near.shutdown(socket.SHUT_WR)
+                    while near.recv(4096):
+                        pass
+                code, text = far.ends()
+                self.assertEqual(code, 1)
+                self.assertIn(said, text)
+
+    def test_a_far_end_that_is_another_program(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            near = subprocess.Popen([PROGRAM, "--quick", "--only", "network", "--to", f"127.0.0.1:{server.getsockname()[1]}"],
+                                    text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            other, _ = server.accept()
+            with other:
+                other.sendall(b"220 mail.example ESMTP\r\n")
+                _, said = near.communicate(timeout=LIMIT_S)
+        self.assertEqual(near.returncode, 1)
+        self.assertIn("what answers there is not this version of longshore-device", said)
+
+
+@unittest.skipUnless(COMMAND.exists(), "built without the longshore command")
+class Command(Case):
+    def run_command(self, *words):
+        done = run("device", *words, program=COMMAND)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def results(self, name, **means):
+        """A file as --json writes it."""
+        rows = [{"test": test.replace("_", " "), "unit": unit, "bytes": 1, "threads": 1, "mean": mean, "samples": [mean, mean]}
+                for test, (mean, unit) in means.items()]
+        path = self.folder / name
+        path.write_text(json.dumps({"longshore_device": 1, "rows": rows,
+                                    "machine": {"processor": "P", "cores": 4, "sockets": 2, "date": "today"}}), encoding="utf-8")
+        return path
+
+    def test_it_starts_the_program(self):
+        said = self.run_command("--quick", "--only", "memcpy", "--json", self.folder / "a.json")
+        self.assertIn("memcpy", said)
+        self.assertTrue((self.folder / "a.json").exists())
+
+    def test_side_by_side(self):
+        a = self.results("a.json", memcpy=(10, "GB/s"), wake_up=(8, "us"), only_here=(1, "GB/s"))
+        b = self.results("b.json", memcpy=(20, "GB/s"), wake_up=(4, "us"))
+        said = self.run_command("compare", a, b)
+        # Twice the rate and half the time are both twice as quick.
+        self.assertRegex(said, r"memcpy +1B? +1 .* 2\.00\n")
+        self.assertRegex(said, r"wake up .* 2\.00\n")
+        self.assertRegex(said, r"only here .* - +-\n")
+        self.assertIn("2 rows in both; geometric mean of B/A: 2.00", said)
+
+    def test_a_machine_file(self):
+        results = self.results("a.json", process_copy=(5, "GB/s"), stream_copy=(30, "GB/s"), network_to=(1.25, "GB/s"),
+                               network_latency=(20, "us"))
+        written = self.folder / "m.toml"
+        self.assertIn("6 of ", self.run_command("machine", results, "-o", written))
+        machine = tomllib.loads(written.read_text(encoding="utf-8"))
+        self.assertEqual(machine["node"]["cores"]["value"], 4)
+        self.assertEqual(machine["memory"]["rate"], {"value": 15, "unit": "GB/s", "source": "measured by longshore device, today"})
+        self.assertEqual(machine["memory"]["core_rate"]["value"], 5)
+        self.assertEqual((machine["link"]["latency"]["value"], machine["link"]["latency"]["unit"]), (10, "us"))
+        self.assertIn("not measured: as in mpcdf-bf3", machine["pcie"]["rate"]["source"])
+        done = run("simulate", "--machine", written, "--nodes", 2, "--ranks-per-node", 2, "--services", 1, "--sizes", "4K",
+                   program=COMMAND)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_files_that_are_not_results(self):
+        good = self.results("a.json", memcpy=(10, "GB/s"))
+        other = self.results("b.json", wake_up=(4, "us"))
+        for name, text, said in (("text", "no JSON", "not results of longshore device"), ("other", "{}", "not results"),
+                                 ("later", '{"longshore_device": 2}', "another version"),
+                                 ("empty", '{"longshore_device": 1, "machine": {}, "rows": []}', "no results in it")):
+            (self.folder / name).write_text(text, encoding="utf-8")
+            self.refused(said, "device", "compare", good, self.folder / name, code=1, program=COMMAND)
+        self.refused("No such file", "device", "machine", self.folder / "gone", code=1, program=COMMAND)
+        self.refused("no row in common", "device", "compare", good, other, code=1, program=COMMAND)
+        self.refused("--base nowhere", "device", "machine", good, "--base", "nowhere", program=COMMAND)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
