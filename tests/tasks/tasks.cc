@@ -1,5 +1,6 @@
 // Tasks, as a program sees them: `tasks MODE [FOLDER]`. Every rank checks for itself; what is wrong is said,
 // and the exit status is 1. Runs with task processes and, without Longshore, inline.
+#include <dlfcn.h>
 #include <longshore_mpi.h>
 #include <longshore_task.h>
 #include <sys/mman.h>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "src/tasks/task_api.h"
 #include "tests/tasks/functions.h"
 
 namespace {
@@ -255,6 +257,17 @@ void check_errors() {
     CHECK(run("note", nullptr, 0, {{pages, 8192, LONGSHORE_INOUT}}) == LONGSHORE_ERR_MEMORY);
     CHECK(says("buffer 0") && says("8192"));
     munmap(pages, 4096);
+}
+
+// A program that was linked with an earlier liblongshore_task.a gets its tasks done, one of a later says why
+// not.
+void check_versions() {
+    if (is_inline) return;
+    auto* const get = reinterpret_cast<longshore_task_functions_getter*>(
+        dlsym(RTLD_DEFAULT, LONGSHORE_TASK_FUNCTIONS_GETTER));
+    const char* why = nullptr;
+    CHECK(get != nullptr && get(1, &why) == pool->functions && why == nullptr);
+    CHECK(get(LONGSHORE_TASK_API_VERSION + 1, &why) == nullptr && strstr(why, "another version") != nullptr);
 }
 
 // As many as there may be, one more, and all is right again.
@@ -499,6 +512,7 @@ int main(int argc, char** argv) {
         check_kept();
         check_order();
         check_errors();
+        check_versions();
         check_credits(folder);
         check_fork();
         check_requests();
