@@ -1,5 +1,5 @@
 /* What a task costs here, on rank 0; the other ranks sleep:
- *     longshore run mpirun -np 2 ./costs tasks [COUNT]     submitting, round trips, 1 MiB in and out by a task
+ *     longshore run mpirun -np 2 ./costs tasks [COUNT]     submitting, round trips, 1 MiB in and out by a task, 1 MiB that is kept
  *     mpirun -np 2 ./costs messages [COUNT]                the same 1 MiB by MPI_Send and MPI_Recv with rank 1
  *     longshore run mpirun -np 2 ./costs pools [COUNT]     an MPI_Alltoall of 64 KiB without a pool, with an idle and a busy one
  * Medians in microseconds. docs/tasks.md says how they are to be read. */
@@ -76,6 +76,31 @@ static void exchange_by_task(void) {
     longshore_get_pool_counters(pool, &after);
     printf("1 MiB there, copied, and back, by a task: %.2f; bytes copied on the way: %llu\n", median(trips, n),
            (unsigned long long)(after.bytes_copied - before.bytes_copied));
+    free(trips);
+}
+
+/* Empty tasks that are given 1 MiB of static data, as an IN buffer, kept, and kept with 4 KiB that change before each. */
+static void give_static_data(void) {
+    static char table[kBytes];
+    const char* const names[] = {"IN", "kept", "kept, 4 KiB changed"};
+    const int n = count / 10;
+    double* trips = malloc((size_t)n * sizeof *trips);
+    longshore_task *task, *change = NULL;
+    must(longshore_keep(pool, table, kBytes, &task));
+    must(longshore_wait(&task));
+    for (int way = 0; way < 3; ++way) {
+        const longshore_buffer buffer = {table, kBytes, way == 0 ? LONGSHORE_IN : LONGSHORE_KEPT};
+        for (int i = -10; i < n; ++i) {
+            const double begin = now_us();
+            if (way == 2) must(longshore_change(pool, table, 4096, &change));
+            must(longshore_submit(pool, "empty", NULL, 0, &buffer, 1, &task));
+            must(longshore_wait(&task));
+            if (way == 2) must(longshore_wait(&change));
+            if (i >= 0) trips[i] = now_us() - begin;
+        }
+        printf("round trip of an empty task with 1 MiB of static data, %s: %.2f\n", names[way], median(trips, n));
+    }
+    must(longshore_forget(pool, table));
     free(trips);
 }
 
@@ -162,6 +187,7 @@ int main(int argc, char** argv) {
         empty_tasks(0);
         empty_tasks(1);
         exchange_by_task();
+        give_static_data();
         must(longshore_close_pool(&pool));
     } else if (strcmp(argv[1], "messages") == 0) {
         exchange_by_messages();

@@ -1,5 +1,6 @@
 // Tasks, as a program sees them: `tasks MODE [FOLDER]`. Every rank checks for itself; what is wrong is said,
 // and the exit status is 1. Runs with task processes and, without Longshore, inline.
+#include <dlfcn.h>
 #include <longshore_mpi.h>
 #include <longshore_task.h>
 #include <sys/mman.h>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "src/tasks/task_api.h"
 #include "tests/tasks/functions.h"
 
 namespace {
@@ -257,6 +259,17 @@ void check_errors() {
     munmap(pages, 4096);
 }
 
+// A program that was linked with an earlier liblongshore_task.a gets its tasks done, one of a later says why
+// not.
+void check_versions() {
+    if (is_inline) return;
+    auto* const get = reinterpret_cast<longshore_task_functions_getter*>(
+        dlsym(RTLD_DEFAULT, LONGSHORE_TASK_FUNCTIONS_GETTER));
+    const char* why = nullptr;
+    CHECK(get != nullptr && get(1, &why) == pool->functions && why == nullptr);
+    CHECK(get(LONGSHORE_TASK_API_VERSION + 1, &why) == nullptr && strstr(why, "another version") != nullptr);
+}
+
 // As many as there may be, one more, and all is right again.
 void check_credits(const std::string& folder) {
     if (is_inline) return;
@@ -394,6 +407,49 @@ void check_progress(const std::string& folder) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+// A kept buffer of a rank whose task process may be killed: what a task that is not lost reads is never older
+// than what was said last.
+class KeptBesideKills {
+  public:
+    KeptBesideKills() { keep(); }
+    void submit_round(uint64_t round) {
+        if (lost_) keep();
+        value_ = static_cast<unsigned char>(round);
+        std::fill_n(kept_.begin(), kChanged, value_);
+        std::fill(inout_.begin(), inout_.end(), 2);
+        CHECK(longshore_change(pool, kept_.data(), kChanged, &change_) == 0);
+        read_ = submit("combine", &round, sizeof round,
+                       {{kept_.data(), kBytes, LONGSHORE_KEPT},
+                        {inout_.data(), kBytes, LONGSHORE_INOUT},
+                        {out_.data(), kBytes, LONGSHORE_OUT}});
+    }
+    void finish_round(uint64_t round) {
+        const int changed = longshore_wait(&change_), result = longshore_wait(&read_);
+        lost_ = changed != 0 || result != 0;
+        check(
+            (changed == 0 || changed == LONGSHORE_ERR_LOST) && (result == 0 || result == LONGSHORE_ERR_LOST),
+            "a result of a task with a kept buffer", longshore_task_error());
+        if (result != 0) return;
+        check(changed == 0, "a kept buffer whose change was lost has been read");
+        for (size_t at = 0; at < kBytes; at += 97)
+            check(out_[at] == combined(at < kChanged ? value_ : 1, 2, round + at),
+                  "a kept byte beside kills");
+    }
+
+  private:
+    static constexpr size_t kBytes = 70'000, kChanged = 1000;
+    void keep() {
+        longshore_task* task = nullptr;
+        CHECK(longshore_keep(pool, kept_.data(), kBytes, &task) == 0);
+        const int result = longshore_wait(&task);
+        CHECK(result == 0 || result == LONGSHORE_ERR_LOST);
+    }
+    std::vector<unsigned char> kept_ = std::vector<unsigned char>(kBytes, 1), inout_ = kept_, out_ = kept_;
+    unsigned char value_ = 1;
+    longshore_task *change_ = nullptr, *read_ = nullptr;
+    bool lost_ = false;
+};
+
 // Until the file `stop` is there: tasks, some of which are lost when their process is killed. Every one that
 // is not has run once; one that is, at most once.
 void run_steadily(const std::string& folder) {
@@ -402,6 +458,7 @@ void run_steadily(const std::string& folder) {
     const std::string stop = folder + "/stop", progress = folder + "/progress." + std::to_string(rank);
     uint64_t right = 0, lost = 0, rounds = 0;
     std::vector<unsigned char> in(70'000, 1), inout(70'000, 2), out(70'000);
+    KeptBesideKills kept;
     for (int stopped = 0; !stopped; ++rounds) {
         longshore_task* tasks[9];
         const uint64_t key = rounds;
@@ -411,6 +468,7 @@ void run_steadily(const std::string& folder) {
                           {{in.data(), in.size(), LONGSHORE_IN},
                            {inout.data(), in.size(), LONGSHORE_INOUT},
                            {out.data(), in.size(), LONGSHORE_OUT}});
+        kept.submit_round(rounds);
         std::vector<int> sent(static_cast<size_t>(size), rank), got(sent);
         MPI_Alltoall(sent.data(), 1, MPI_INT, got.data(), 1, MPI_INT, MPI_COMM_WORLD);
         for (int i = 0; i < 9; ++i) {
@@ -422,6 +480,7 @@ void run_steadily(const std::string& folder) {
             for (size_t at = 0; at < out.size(); at += 997)
                 check(out[at] == combined(1, 2, key + at), "a byte beside kills");
         }
+        kept.finish_round(rounds);
         // Whoever reads it finds a whole number.
         const std::string draft = progress + ".new";
         FILE* file = fopen(draft.c_str(), "w");
@@ -453,6 +512,7 @@ int main(int argc, char** argv) {
         check_kept();
         check_order();
         check_errors();
+        check_versions();
         check_credits(folder);
         check_fork();
         check_requests();
