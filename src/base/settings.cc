@@ -35,7 +35,7 @@ constexpr std::array kTable = {
         "mpi, direct, staged (ALLGATHER, ALLGATHERV, BCAST: staged-flat, staged-hierarchical), or empty",
         "Force one algorithm: a variable each for ALLTOALL, ALLTOALLV, ALLGATHER, ALLGATHERV, BCAST, GATHER, "
         "GATHERV, SCATTER and SCATTERV."},
-    SettingInfo{"LONGSHORE_SERVICE_COUNT", "1", "per node", "a number from 1 to 16",
+    SettingInfo{"LONGSHORE_SERVICE_COUNT", "0", "per node", "a number from 0 to 16; 0 is one, and on DPUs one for every eight ranks of a node",
         "Service processes on each node. Its ranks are shared out among them in the order of their cores."},
     SettingInfo{"LONGSHORE_SERVICE_READS_MAX", "64", "", "a number from 1 to 256",
         "Reads that one service process keeps in flight, at most; how many bytes follows the link and its own waits for a core."},
@@ -101,7 +101,7 @@ constexpr std::array<SettingRule, kTable.size()> kRules = {
     SettingRule{&Settings::log},
     SettingRule{&Settings::algorithms_path},
     SettingRule{&Settings::forced_algorithms},
-    SettingRule{&Settings::service_count, 1, 16},
+    SettingRule{&Settings::service_count, 0, 16},
     SettingRule{&Settings::service_reads_max, 1, 256},
     SettingRule{&Settings::service_spin_us, 0, 1000000},
     SettingRule{&Settings::service_path},
@@ -184,6 +184,11 @@ bool set_forced(size_t i, std::string_view value, Settings* settings, SettingErr
 }
 
 }  // namespace
+
+uint32_t services_by_default(bool on_dpu, uint32_t ranks_of_node) {
+    constexpr uint32_t kRanksEach = 8, kServicesMax = 16;
+    return on_dpu ? std::clamp((ranks_of_node + kRanksEach - 1) / kRanksEach, 1u, kServicesMax) : 1;
+}
 
 std::span<const SettingInfo> setting_table() {
     return kTable;

@@ -71,7 +71,7 @@ struct Settings {
     std::string algorithms_path;  // empty: the built-in table
     ForcedAlgorithms forced_algorithms;
 
-    uint32_t service_count = 1;
+    uint32_t service_count = 0;  // 0: services_by_default()
     uint32_t service_reads_max = 64;
     uint32_t service_spin_us = 1000;
     std::string service_path;  // empty: longshored beside the shim
@@ -107,6 +107,10 @@ struct Settings {
 
     bool operator==(const Settings&) const = default;
 };
+
+// Service processes of a node where none are asked for: one, and on its DPU, whose cores are slower and have
+// nothing else to do, one for every eight of the node's ranks.
+uint32_t services_by_default(bool on_dpu, uint32_t ranks_of_node);
 
 // One row of the table, as shown to users. All pointers are to string literals.
 struct SettingInfo {

@@ -163,10 +163,11 @@ TEST(SettingsParse, SizesTakeSuffixes) {
 
 TEST(SettingsParse, NumbersHaveBounds) {
     EXPECT_EQ(parse({"LONGSHORE_SERVICE_COUNT=16"}).settings.service_count, 16u);
-    for (const char* bad : {"0", "17", "-1", "+1", "one", "1K", "4294967297"}) {
+    for (const char* bad : {"17", "-1", "+1", "one", "1K", "4294967297"}) {
         EXPECT_EQ(message_of(std::string("LONGSHORE_SERVICE_COUNT=") + bad),
                   std::string("LONGSHORE_SERVICE_COUNT=") + bad +
-                      " is not valid: it must be a number from 1 to 16");
+                      " is not valid: it must be a number from 0 to 16; 0 is one, and on DPUs one for every "
+                      "eight ranks of a node");
     }
 }
 
@@ -259,6 +260,15 @@ TEST(SettingsParse, MessagesAreOneShortLine) {
     EXPECT_EQ(message.find_first_of("\n\x1b"), std::string::npos);
     message_of("LONGSHORE_STATS=two\nlines");
     message_of("LONGSHORE_STATS=" + std::string(5000, 'x'));
+}
+
+TEST(Settings, ADpuHasAServiceProcessForEveryEightRanks) {
+    for (const uint32_t ranks : {0u, 1u, 8u, 200u}) EXPECT_EQ(services_by_default(false, ranks), 1u);
+    EXPECT_EQ(services_by_default(true, 0), 1u);
+    EXPECT_EQ(services_by_default(true, 8), 1u);
+    EXPECT_EQ(services_by_default(true, 9), 2u);
+    EXPECT_EQ(services_by_default(true, 32), 4u);
+    EXPECT_EQ(services_by_default(true, 1000), 16u);
 }
 
 TEST(SettingsText, RoundTrips) {

@@ -95,13 +95,12 @@ int FarOperations::start(FarGroup& group, const ls_arguments& given, ls_operatio
         connection_.say_lost();
         return LS_ERR_SERVICE;
     }
-    ls_arguments arguments = given;
     // There is no memory that the ranks of a host share with its DPU.
-    if (arguments.algorithm == LS_STAGED_HIERARCHICAL) arguments.algorithm = LS_STAGED;
+    if (given.algorithm == LS_STAGED_HIERARCHICAL) return LS_ERR_ARGUMENT;
     FarOperation& op = take_free();
     op.scatter.clear();
     const uint64_t eager_bytes = std::min<uint64_t>(c_.options.eager_bytes, kEagerBytesMax);
-    const int rc = make_plan(arguments, group.rank, group.size, eager_bytes, &op.plan, &op.arguments);
+    const int rc = make_plan(given, group.rank, group.size, eager_bytes, &op.plan, &op.arguments);
     if (rc != LS_OK) return rc;
     free_.pop_back();
     op.group = &group;

@@ -139,7 +139,8 @@ typedef enum ls_collective {
 enum { LS_COLLECTIVE_COUNT = 9 };
 
 /* How an operation's data move; the same on all ranks. Staged: through memory of the service processes. Staged
- * hierarchical (allgather family, bcast): into shared memory of each node, from which its ranks copy. */
+ * hierarchical (allgather family, bcast): into shared memory of each node, from which its ranks copy; LS_ERR_ARGUMENT where
+ * a DPU does the rank's work, because it shares none with them. */
 typedef enum ls_algorithm { LS_DIRECT, LS_STAGED, LS_STAGED_HIERARCHICAL } ls_algorithm;
 
 /* Counts and displacements in elements of the given size, as MPI has them, read through these, not copied before the

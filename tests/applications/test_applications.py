@@ -117,6 +117,20 @@ class Applications(unittest.TestCase):
             self.assertIn("PROGRAM ENDED AT", output)
         self.check_offloaded(calls_min=1000)
 
+    def test_cp2k_in_real_time(self):
+        """Time-dependent density-functional theory: the energies of all steps, to the last digit."""
+        cp2k = self.need("cp2k.psmp", "cp2k")
+        outputs = [output for output, _ in self.run_all(2, [cp2k, "water_rtp.inp"], [(HERE / "water_rtp.inp", "water_rtp.inp")],
+                                                         CP2K_DATA_DIR="/usr/share/cp2k")]
+        energies = [re.findall(r"Total energy: +(-?\d+\.\d+)", output) for output in outputs]
+        self.assertGreater(len(energies[0]), 8, outputs[0][-2000:])
+        self.assertGreater(len(set(energies[0])), 4)
+        for with_longshore in energies[1:]:
+            self.assertEqual(energies[0], with_longshore)
+        for output in outputs:
+            self.assertIn("PROGRAM ENDED AT", output)
+        self.check_offloaded(calls_min=100)
+
     def test_mpi4py(self):
         python = "/usr/bin/python3"  # Debian's, which has Debian's modules
         if subprocess.run([python, "-c", "import mpi4py, numpy"], capture_output=True).returncode != 0:

@@ -186,6 +186,25 @@ class TestDpu(Checks):
                     with self.subTest(mpi=mpi, program=name):
                         self.check(run(mpi, 2, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
 
+    def test_an_algorithm_that_a_dpu_cannot_do_is_said_and_not_counted(self):
+        with Service(*job_users(BUILD)) as dpu, tempfile.NamedTemporaryFile() as file:
+            done = run(MPIS[0], 2, "collectives", 65536, LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name,
+                       LONGSHORE_BCAST_ALGORITHM="staged-hierarchical", LONGSHORE_ALLGATHER_ALGORITHM="staged-hierarchical")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("collectives: ok", done.stdout)
+            self.assertEqual(done.stderr.count("staged-hierarchical cannot be done where service processes are on DPUs"), 1, done.stderr)
+            calls = json.loads(Path(file.name).read_text(encoding="utf-8"))["collectives"]
+            for name in ("MPI_Bcast", "MPI_Allgather"):
+                self.assertNotIn("staged-hierarchical", calls[name]["algorithms"])
+                self.assertGreater(calls[name]["algorithms"]["staged-flat"], 0)
+
+    def test_there_is_a_service_process_for_every_eight_ranks(self):
+        with Service(*job_users(BUILD)) as dpu, tempfile.NamedTemporaryFile() as file:
+            for ranks, services in ((9, 2), (2, 1)):
+                done = run(MPIS[0], ranks, "in_place", LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(len(json.loads(Path(file.name).read_text(encoding="utf-8"))["services"]), services)
+
     def test_the_statistics_say_how_memory_was_reached(self):
         with Service(*job_users(BUILD)) as dpu:
             self.check_statistics(dpu)

@@ -106,7 +106,7 @@ class Run(CommandTest):
 
     def test_bad_settings_stop_before_the_command(self):
         for arguments, environment, wanted in [
-                (["--service", 99], {}, "LONGSHORE_SERVICE_COUNT=99 is not valid: it must be a number from 1 to 16"),
+                (["--service", 99], {}, "LONGSHORE_SERVICE_COUNT=99 is not valid: it must be a number from 0 to 16"),
                 (["--set", "chunk_byte=8K"], {}, "did you mean LONGSHORE_CHUNK_BYTES?"),
                 (["--set", "chunk_bytes"], {}, "NAME=VALUE"),
                 ([], {"LONGSHORE_LGO": "info"}, "did you mean LONGSHORE_LOG?"),

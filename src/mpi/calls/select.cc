@@ -1,5 +1,7 @@
 #include "mpi/calls/select.h"
 
+#include <atomic>
+
 namespace longshore::mpi {
 namespace {
 
@@ -15,6 +17,18 @@ Carrier carrier_of(ls_algorithm algorithm) {
     __builtin_unreachable();
 }
 
+// A DPU shares no memory with the ranks of its host, into which a block could be put once for all of them.
+ls_algorithm hierarchical_or_flat() {
+    const Shim& s = shim();
+    if (s.settings.dpu.empty()) return LS_STAGED_HIERARCHICAL;
+    static std::atomic<bool> said{false};
+    if (s.rank == 0 && !said.exchange(true))
+        say(LogLevel::kWarn,
+            "staged-hierarchical cannot be done where service processes are on DPUs, which share no memory "
+            "with the ranks; such calls are staged-flat, and counted as that");
+    return LS_STAGED;
+}
+
 Reason carried_by(Carrier carrier, Reason by_mpi, ls_algorithm* algorithm) {
     switch (carrier) {
         case Carrier::kMpi:
@@ -26,7 +40,7 @@ Reason carried_by(Carrier carrier, Reason by_mpi, ls_algorithm* algorithm) {
             *algorithm = LS_STAGED;
             break;
         case Carrier::kStagedHierarchical:
-            *algorithm = LS_STAGED_HIERARCHICAL;
+            *algorithm = hierarchical_or_flat();
             break;
     }
     return Reason::kNone;

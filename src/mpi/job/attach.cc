@@ -123,6 +123,21 @@ void fill(Options* out) {
     find_own_dpu(out);
 }
 
+// All nodes have as many service processes as the one with most ranks needs.
+void settle_service_count() {
+    Shim& s = shim();
+    if (s.settings.service_count != 0) return;
+    int ranks = 1;
+    if (!s.settings.dpu.empty()) {
+        MPI_Comm node = MPI_COMM_NULL;
+        PMPI_Comm_split_type(s.world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+        PMPI_Comm_size(node, &ranks);
+        PMPI_Comm_free(&node);
+        PMPI_Allreduce(MPI_IN_PLACE, &ranks, 1, MPI_INT, MPI_MAX, s.world);
+    }
+    s.settings.service_count = services_by_default(!s.settings.dpu.empty(), static_cast<uint32_t>(ranks));
+}
+
 }  // namespace
 
 std::string absolute(const std::string& path) {
@@ -133,6 +148,7 @@ std::string absolute(const std::string& path) {
 
 bool attach() {
     Shim& s = shim();
+    settle_service_count();
     Options options;
     fill(&options);
     CommExchange exchange(s.world);
