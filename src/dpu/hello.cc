@@ -71,6 +71,9 @@ std::optional<GateRefusal> check_values(const SessionHello& hello) {
     if (hello.size > kJobRanksMax)
         return GateRefusal{GateCause::kRank, "a job of " + std::to_string(hello.size) + " ranks; at most " +
                                                  std::to_string(kJobRanksMax) + " are served"};
+    // As a setting it means that the ranks choose; they have chosen by now.
+    if (hello.service_count == 0)
+        return GateRefusal{GateCause::kValue, "a job needs a service process at least"};
     const std::pair<const char*, std::string> values[] = {
         {"LONGSHORE_SERVICE_COUNT", std::to_string(hello.service_count)},
         {"LONGSHORE_SERVICE_READS_MAX", std::to_string(hello.service_reads_max)},

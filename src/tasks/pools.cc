@@ -181,7 +181,7 @@ void TaskPools::open(Fd socket, pid_t pid, const OpenPool& request, std::vector<
         if (share.process->pid == 0 && !start(*pool, *share.process))
             return answer(made, LONGSHORE_ERR_NO_PROCESS,
                           std::string("no task process can be started: ") + strerror(errno));
-        serve(made, i);  // if it is just ending, its successor is asked
+        serve(made, i);
     }
 }
 
@@ -239,8 +239,8 @@ bool TaskPools::start(Pool& pool, Process& process) {
     return true;
 }
 
-// False: the process has just ended.
-bool TaskPools::serve(Client& client, uint32_t index) {
+// A process that has just ended, or cannot be told and is ended, has a successor that is asked.
+void TaskPools::serve(Client& client, uint32_t index) {
     Client::Share& share = client.shares[index];
     ServeRank message;
     message.client = client.number;
@@ -251,7 +251,7 @@ bool TaskPools::serve(Client& client, uint32_t index) {
     if (client.heap_file) give.push_back(client.heap_file.get());
     share.asked = share.process->control &&
                   send_packet(share.process->control, &message, sizeof message, give) == Io::kOk;
-    return share.asked;
+    if (!share.asked && share.process->pid > 0) kill(share.process->pid, SIGKILL);
 }
 
 void TaskPools::hear_loaded(Process& process, const PluginLoaded& message) {
@@ -382,15 +382,17 @@ void TaskPools::lose(Process& process, const std::string& how) {
     // then has been killed, or is counted as any other.
     const bool again = pool.was_loaded && pool.restarts < node_.restarts_max;
     node_.tell((who + (again ? "; it is started again" : "; it is not started again")).c_str());
-    bool served = again && start(pool, process);
+    // It may have ended again before all ranks are named to it, by a task of the first: then that is heard of
+    // next.
+    const bool started = again && (start(pool, process) || process.pid > 0);
     pool.restarts += again ? 1 : 0;
     for (const uint64_t number : mine) {
         Client& client = *clients_.at(number);
-        for (uint32_t i = 0; i < client.shares.size(); ++i) {
-            if (client.shares[i].process == &process) served = served && serve(client, i);
+        for (uint32_t i = 0; started && i < client.shares.size(); ++i) {
+            if (client.shares[i].process == &process) serve(client, i);
         }
     }
-    if (served) return;
+    if (started) return;
     process.given_up = who + ", and is not started again";
     for (const uint64_t number : mine) {
         if (Client* client = find_client(number); !client->answered) {

@@ -56,7 +56,7 @@ class TaskPools {
     struct Client;
     Pool* find_pool(const OpenPool& request, int stderr_fd, std::string* error);
     bool start(Pool& pool, Process& process);
-    bool serve(Client& client, uint32_t index);
+    void serve(Client& client, uint32_t index);
     void answer(Client& client, int32_t error, const std::string& text);
     void refuse(Fd& socket, int32_t error, const std::string& text);
     void turn_client(uint64_t number);

@@ -3,6 +3,8 @@
 a screen."""
 
 import json
+import os
+import stat
 
 import job
 
@@ -41,6 +43,16 @@ class Stats(job.JobTest):
         self.assertGreater(calls["MPI_Ibcast"]["between_s"], 3 * calls["MPI_Ialltoall"]["between_s"], calls)
         whole = sum(row["waiting_s"] for row in calls.values())
         self.assertAlmostEqual(sum(rank["waiting_s"] for rank in stats["rank_times"]), whole, places=4)
+
+    # Root could put a file in the place of /dev/null.
+    def test_what_is_no_file_is_written_into(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+        self.addCleanup(os.close, end)
+        self.run_job("at_once", LONGSHORE_STATS=pipe)
+        self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
+        self.assertEqual(json.loads(os.read(end, 1 << 20))["version"], 2)
 
     def test_half_of_an_exchange_of_two_ranks_are_own_blocks(self):
         row = self.read("at_once")["collectives"]["MPI_Ialltoall"]
