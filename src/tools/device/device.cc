@@ -17,6 +17,7 @@
 #include "tools/paths.h"
 #include "tools/pictures.h"
 #include "tools/run/launch.h"
+#include "tools/simulate/plan.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -169,10 +170,8 @@ int make_machine(const DeviceOptions& options) {
     Results results;
     if (const std::string wrong = read_results(options.first, &results); !wrong.empty())
         return refuse_device(wrong, kFailed);
-    const std::string known = root_folder() + "/share/longshore/machines/" + options.base + ".toml";
     timed::Machine machine;
-    if (const std::string wrong = timed::read_machine(is_file(options.base) ? options.base : known, &machine);
-        !wrong.empty())
+    if (const std::string wrong = timed::read_machine(machine_path(options.base), &machine); !wrong.empty())
         return refuse_device("--base " + options.base + ": " + wrong);
     for (auto& [key, source] : machine.sources)
         source = "not measured: as in " + machine.name + " (" + source + ")";

@@ -72,9 +72,12 @@ class HalfWatcher final : public timed::Watcher {
 
 }  // namespace
 
+std::string machine_path(const std::string& name) {
+    return is_file(name) ? name : machines_folder() + "/" + name + ".toml";
+}
+
 std::string prepare(const SimulateOptions& options, Machine* machine) {
-    std::string path = options.machine;
-    if (!is_file(path)) path = machines_folder() + "/" + options.machine + ".toml";
+    const std::string path = machine_path(options.machine);
     if (!is_file(path))
         return fmt::format("{}: neither a file nor a machine that is known here ({})", options.machine,
                            known_machines());
