@@ -6,10 +6,12 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <string>
 
 #include "base/file.h"
 #include "client.h"
@@ -85,9 +87,15 @@ class AgentTest : public testing::Test {
         EXPECT_TRUE(wait_until([&] { return (agents = find_services("agent")).size() == 1; }));
         return agents.empty() ? 0 : agents[0];
     }
-    static size_t open_files(pid_t of) {
-        const std::filesystem::directory_iterator files("/proc/" + std::to_string(of) + "/fd");
-        return static_cast<size_t>(std::distance(begin(files), end(files)));
+    // Of the heap, in a process.
+    size_t mappings(pid_t of) const {
+        struct stat file {};
+        EXPECT_EQ(fstat(heap_.file.get(), &file), 0);
+        std::ifstream maps("/proc/" + std::to_string(of) + "/maps");
+        const std::string inode = " " + std::to_string(file.st_ino) + " ";
+        size_t count = 0;
+        for (std::string line; std::getline(maps, line);) count += line.find(inode) != line.npos ? 1 : 0;
+        return count;
     }
     // A connection on which anything can be said.
     Fd raw_connection() {
@@ -273,9 +281,9 @@ TEST_F(AgentTest, OutlivesWhatIsAskedOfARankThatHasGone) {
     EXPECT_EQ(memcmp(heap_.memory.data(), bytes.data(), bytes.size()), 0);
     memset(heap_.memory.data(), 0, bytes.size());
     const pid_t agent = pid();
-    const size_t files = open_files(agent);
+    EXPECT_EQ(mappings(agent), 2u);
     goes.reset();
-    EXPECT_TRUE(wait_until([&] { return open_files(agent) < files; })) << "it has not noticed";
+    EXPECT_TRUE(wait_until([&] { return mappings(agent) == 1; })) << "it has not noticed";
     reacher.put(of_it, bytes, 0);  // where to is nobody's business
     EXPECT_EQ(heap_.memory.data()[1], std::byte{0});
     std::vector<std::byte> got(bytes.size(), std::byte{1});
