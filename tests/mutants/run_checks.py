@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 
-from run import apply, mutants
+from run import apply, chosen_of, mutants
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAST = "-O0 -g0 -w"
@@ -42,7 +42,7 @@ def main():
     base = pathlib.Path(sys.argv[1]).resolve()
     tree, folder = base / "tree", base / "build"
     copy_of_the_project(tree)
-    chosen = mutants("checks.txt")
+    chosen = chosen_of(mutants("checks.txt"))
     subprocess.run(["cmake", "-S", str(tree), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                     "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0",
                     f"-DCMAKE_CXX_FLAGS_RELEASE={FAST}", f"-DCMAKE_C_FLAGS_RELEASE={FAST}"],
