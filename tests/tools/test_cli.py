@@ -487,6 +487,27 @@ class Simulate(CommandTest):
                          [row["mean_us"] for row in results["rows"]
                           if (row["who"], row["bytes"], row["placement"]) == ("longshore", 65536, "contiguous")])
 
+    def test_host_that_goes_on_beside_computing(self):
+        hidden = {}
+        for progress in ["calls", "thread", "tests"]:
+            out = self.root / "out.json"
+            done = self.longshore("simulate", *self.SMALL, "--sizes", "256K", "--against", "linear", "--overlap",
+                                  "--progress", progress, "--test-every", 20, "--json", out)
+            results = json.loads(out.read_text())
+            self.assertEqual(results["progress"], progress)
+            self.assertEqual(results.get("test_every_us"), 20 if progress == "tests" else None)
+            self.assertEqual("# ranks call MPI_Test after each 20 us of computing" in done.stdout, progress == "tests")
+            self.assertEqual("progress thread" in done.stdout, progress == "thread")
+            hidden[progress] = next(row["overlap_percent"] for row in results["rows"] if row["who"] == "linear")
+        self.assertGreater(hidden["thread"], hidden["calls"] + 10)
+        self.assertGreater(hidden["tests"], hidden["calls"] + 10)
+
+    def test_service_processes_by_default(self):
+        for ranks, services in [(1, 1), (2, 2), (8, 4)]:
+            out = self.root / "out.json"
+            self.longshore("simulate", "--nodes", 2, "--ranks-per-node", ranks, "--sizes", "4K", "--json", out)
+            self.assertEqual(json.loads(out.read_text())["rows"][0]["services"], services)
+
     def test_values_can_be_set(self):
         times = []
         for rate in ["13.92 GB/s", "1 GB/s"]:
@@ -504,7 +525,9 @@ class Simulate(CommandTest):
                                   (["--against", "ring"], "not for ialltoallv"), (["--against", "x"], "not known"),
                                   (["--set", "pcie.rate=1"], "it is given in MB/s, GB/s, Mb/s or Gb/s"),
                                   (["--sizes", "2G"], "1 GiB"), (["--iterations", 0], "at least one"),
-                                  (["--handover", "twice"], "as-built"), (["--plott", "x"], "did you mean --plot?")]:
+                                  (["--handover", "twice"], "as-built"), (["--progress", "never"], "tests"),
+                                  (["--test-every", 0], "--test-every"),
+                                  (["--ranks-per-node", 2, "--services", 4], "4 (--services) and 2 (--ranks-per-node)"), (["--plott", "x"], "did you mean --plot?")]:
             self.assertIn(wanted, self.longshore("simulate", *arguments, expect=2).stderr, arguments)
         broken = self.root / "broken.toml"
         lines = self.machine.read_text().splitlines()

@@ -1,6 +1,7 @@
 #include "sim/timed/host_rank.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace longshore::timed {
 namespace {
@@ -19,8 +20,8 @@ void HostRank::on_event(uint64_t what) {
         case kEnter:
             entered_ = world_.queue().now();
             open_ = true;
-            // Unknown until the call that starts it is over: then the rank computes, or waits at once.
-            wait_begins_ = kNever;
+            starting_ = true;
+            compute_left_ = world_.job().compute;
             round_ = 0;
             begin_round();
             step();
@@ -32,6 +33,8 @@ void HostRank::on_event(uint64_t what) {
         case kDone:
             world_.rank_is_done(world_.queue().now() - entered_);
             break;
+        default:
+            end_slice(what - kSlices);
     }
 }
 
@@ -43,6 +46,10 @@ void HostRank::on_arrival(uint64_t tag) {
         inbox_.push_front(tag);
     } else {
         inbox_.push_back(tag);
+    }
+    if (computing_ && world_.job().progress == HostProgress::kThread) {
+        stop_computing();
+        after(world_.machine().mpi_thread_wake_up);
     }
     step();
 }
@@ -61,8 +68,27 @@ void HostRank::begin_round() {
     early_.erase(first, early_.end());
 }
 
-bool HostRank::in_call() const {
-    return wait_begins_ == kNever || wait_begins_ <= world_.queue().now();
+// Until it is over, or until the next test; when all has come there is nothing to test for.
+void HostRank::compute() {
+    Time slice = compute_left_;
+    const bool is_over = pending_ == 0 && is_last_round();
+    if (world_.job().progress == HostProgress::kTests && !is_over)
+        slice = std::min(slice, world_.job().test_every);
+    computing_ = true;
+    slice_begin_ = world_.queue().now();
+    world_.queue().after(slice, *this, kSlices + ++slice_);
+}
+
+void HostRank::stop_computing() {
+    computing_ = false;
+    compute_left_ -= world_.queue().now() - slice_begin_;
+}
+
+void HostRank::end_slice(uint64_t number) {
+    if (!computing_ || number != slice_) return;  // a progress thread came between
+    stop_computing();
+    if (compute_left_ != 0) after(world_.machine().rank_test);  // a call of MPI_Test
+    step();
 }
 
 void HostRank::after(Time cost) {
@@ -72,25 +98,26 @@ void HostRank::after(Time cost) {
 
 // Whatever is next for this rank's core: first all of a round is posted, then what has come is taken in.
 void HostRank::step() {
-    if (!open_ || busy_) return;
-    if (in_call() && post_next()) return;
-    if (wait_begins_ == kNever) {
-        // The first round is posted: the call is over.
-        wait_begins_ = world_.queue().now() + world_.job().compute;
-        if (!in_call()) {
-            busy_ = true;  // with computing
-            world_.queue().at(wait_begins_, *this, kStep);
-            return;
-        }
+    if (!open_ || busy_ || computing_) return;
+    if (post_next()) return;
+    // When the first round is posted the call that starts the collective is over.
+    const bool returns = std::exchange(starting_, false) && compute_left_ != 0;
+    if (returns && world_.job().progress != HostProgress::kThread) {
+        compute();
+        return;
     }
     if (take_next()) return;
-    if (pending_ != 0) return;
-    if (round_ + 1 < world_.rounds()) {
+    if (pending_ == 0 && !is_last_round()) {
         ++round_;
         begin_round();
         step();
         return;
     }
+    if (compute_left_ != 0) {
+        compute();
+        return;
+    }
+    if (pending_ != 0) return;
     open_ = false;
     round_ = world_.rounds();
     world_.queue().after(world_.step_time(world_.machine().rank_test), *this, kDone);

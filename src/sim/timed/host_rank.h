@@ -28,7 +28,7 @@ class HostRank final : public Actor, public Arrivals {
     }
 
   private:
-    static constexpr uint64_t kEnter = 0, kStep = 1, kDone = 2;
+    static constexpr uint64_t kEnter = 0, kStep = 1, kDone = 2, kSlices = 3;
     void step();
     void after(Time cost);
     bool post_next();
@@ -38,12 +38,21 @@ class HostRank final : public Actor, public Arrivals {
     Time send(const Message& message);
     void tell(uint32_t peer, Note note, uint32_t round, uint64_t bytes, Time delay);
     void begin_round();
+    bool is_last_round() const { return round_ + 1 >= world_.rounds(); }
+    void compute();
+    void stop_computing();
+    void end_slice(uint64_t number);
     uint64_t bytes_from(uint32_t peer) const;
-    bool in_call() const;
 
     HostWorld& world_;
     const uint32_t rank_;
-    Time entered_ = 0, wait_begins_ = kNever;
+    Time entered_ = 0;
+    bool starting_ = false;  // in the call that starts the collective
+    // The program computes, so long at a time as nothing may interrupt it; what is over is told from its
+    // number.
+    bool computing_ = false;
+    Time compute_left_ = 0, slice_begin_ = 0;
+    uint64_t slice_ = 0;
     uint32_t round_ = 0;
     Round now_;
     size_t posted_ = 0;   // of this round, receives first

@@ -13,8 +13,13 @@ std::string refusal(const Job& job) {
     if (job.ranks_per_node > m.cores)
         return "a node of " + m.name + " has " + std::to_string(m.cores) + " cores, and " +
                std::to_string(job.ranks_per_node) + " ranks are asked for: each needs one";
-    if (job.services < 1 || job.services > 16 || job.services > job.ranks_per_node)
-        return "a node has between 1 and 16 service processes, and not more than ranks";
+    if (job.services < 1 || job.services > 16)
+        return "a node has between 1 and 16 service processes (--services), and " +
+               std::to_string(job.services) + " are asked for";
+    if (job.services > job.ranks_per_node)
+        return "a node has not more service processes than ranks: " + std::to_string(job.services) +
+               " (--services) and " + std::to_string(job.ranks_per_node) +
+               " (--ranks-per-node) are asked for";
     if (job.services > m.dpu_cores)
         return "a DPU of " + m.name + " has " + std::to_string(m.dpu_cores) + " cores, and " +
                std::to_string(job.services) + " service processes are asked for";
@@ -27,6 +32,8 @@ std::string refusal(const Job& job) {
         return "the product carries at most " + std::to_string(limits.claims_bytes / 16) +
                " pieces of blocks for a rank at once, and here there are " +
                std::to_string(chunks * job.ranks());
+    if (job.progress == HostProgress::kTests && job.test_every == 0)
+        return "between two tests a rank has to compute for some time (--test-every)";
     if (job.iterations < 1) return "at least one iteration has to be counted";
     return "";
 }

@@ -19,6 +19,10 @@ enum class Placement : uint8_t { kContiguous, kStrided };
 // paper does). Either way a block of the allgather family comes over the network once.
 enum class Handover : uint8_t { kAsBuilt, kOnce };
 
+// When the host's MPI carries on with a collective while its rank computes: not at all, whenever something
+// has come (a progress thread, which shares the rank's core), or in calls of MPI_Test that the program makes.
+enum class HostProgress : uint8_t { kInCalls, kThread, kTests };
+
 struct Job {
     Machine machine;
     uint32_t nodes = 2, ranks_per_node = 1, services = 1;  // service processes of each node
@@ -31,6 +35,8 @@ struct Job {
     Sharing sharing = Sharing::kFifo;
     // Between the start of the collective and the wait for it; ranks compute meanwhile.
     Time compute = 0;
+    HostProgress progress = HostProgress::kInCalls;  // of the host's MPI
+    Time test_every = 0;                             // computing between two tests, with HostProgress::kTests
     uint32_t warm_up = 1, iterations = 3;
     uint64_t seed = 1;
 

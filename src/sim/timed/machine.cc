@@ -64,6 +64,8 @@ constexpr MachineValue kValues[] = {
     time("mpi.take", &Machine::mpi_take, "taking in a message or an end there, with finding what it is for"),
     time("mpi.read", &Machine::mpi_read, "starting the read of a long message"),
     time("mpi.shared", &Machine::mpi_shared, "until a rank of the same node sees a message"),
+    time("mpi.thread_wake_up", &Machine::mpi_thread_wake_up,
+         "until a progress thread that slept runs, on its rank's core"),
     {"mpi.eager", Unit::kBytes, &Machine::mpi_eager, 0, kBytesMax,
      "messages of at most so many bytes go at once"},
     time("jitter.entry", &Machine::jitter_entry, "ranks enter a collective within so long of each other"),

@@ -33,7 +33,7 @@ struct Machine {
     Time dpu_message = 0, dpu_session = 0, dpu_stand_in_post = 0, dpu_stand_in_post_each = 0,
          dpu_stand_in_test = 0, dpu_stand_in_wake_up = 0;
 
-    Time mpi_send = 0, mpi_receive = 0, mpi_take = 0, mpi_read = 0, mpi_shared = 0;
+    Time mpi_send = 0, mpi_receive = 0, mpi_take = 0, mpi_read = 0, mpi_shared = 0, mpi_thread_wake_up = 0;
     uint64_t mpi_eager = 0;
 
     Time jitter_entry = 0;

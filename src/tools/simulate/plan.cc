@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "sim/timed/machine_file.h"
@@ -110,6 +111,10 @@ SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machin
     job.reads_max = options.reads;
     job.handover = options.handover == "once" ? Handover::kOnce : Handover::kAsBuilt;
     job.sharing = options.sharing == "fifo" ? timed::Sharing::kFifo : timed::Sharing::kMaxMin;
+    job.progress = options.progress == "thread"  ? timed::HostProgress::kThread
+                   : options.progress == "tests" ? timed::HostProgress::kTests
+                                                 : timed::HostProgress::kInCalls;
+    job.test_every = static_cast<Time>(std::llround(options.test_every_us * timed::kMicrosecond));
     job.warm_up = options.warm_up;
     job.iterations = options.iterations;
     for (const uint64_t bytes : options.sizes) {
@@ -129,7 +134,8 @@ void SimulatePlan::add(const Job& base, const SimulateOptions& options) {
             runs_.push_back({job, contender});
         }
     };
-    for (const uint32_t services : options.services) {
+    const std::vector<uint32_t> by_default{std::min(4u, std::max(1u, job.ranks_per_node))};
+    for (const uint32_t services : options.services.empty() ? by_default : options.services) {
         job.services = services;
         with_seeds(nullptr);
     }

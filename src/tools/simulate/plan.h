@@ -10,12 +10,14 @@
 namespace longshore::tools {
 
 struct SimulateOptions {
-    std::string machine = "mpcdf-bf3", collective = "ialltoallv", handover = "as-built", sharing = "fifo";
+    std::string machine = "mpcdf-bf3", collective = "ialltoallv", handover = "as-built", sharing = "fifo",
+                progress = "calls";
     std::vector<uint64_t> sizes{65536};
-    std::vector<uint32_t> services{4};
+    std::vector<uint32_t> services;  // none: 4, or as many as a node has ranks
     std::vector<std::string> placements{"contiguous"}, against, set;
     uint32_t nodes = 32, ranks_per_node = 32, reads = 64, warm_up = 1, iterations = 3;
     std::vector<uint64_t> seeds{1};
+    double test_every_us = 100;
     bool overlap = false;
     std::string json, plot;
 };

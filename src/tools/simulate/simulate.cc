@@ -81,6 +81,10 @@ void print_head(const timed::Machine& machine, const SimulateOptions& options) {
     fmt::print("# {}, {} nodes x {} ranks, {} reads, handover {}, {} links; times in us\n",
                options.collective, options.nodes, options.ranks_per_node, options.reads, options.handover,
                options.sharing);
+    if (options.progress == "thread")
+        fmt::print("# the host's MPI has a progress thread on each rank's core\n");
+    if (options.progress == "tests")
+        fmt::print("# ranks call MPI_Test after each {:g} us of computing\n", options.test_every_us);
     fmt::print("{:>10} {:>10} {:>10} {:>8} {:>4} {:>12} {:>12} {:>12} {:>9} {:>7} {:>5} {:>5} {:>5} {:>5}\n",
                "bytes", "placement", "who", "services", "seed", "mean", "least", "most", "overlap %",
                "GB sent", "link", "pcie", "mem", "SP");
@@ -138,11 +142,14 @@ nlohmann::json to_json(const SimulatedRow& row, uint32_t iterations) {
 }
 
 nlohmann::json to_json(const SimulateOptions& options, const timed::Machine& machine) {
-    return {{"machine", to_json(machine)},      {"collective", options.collective},
-            {"nodes", options.nodes},           {"ranks_per_node", options.ranks_per_node},
-            {"reads", options.reads},           {"handover", options.handover},
-            {"sharing", options.sharing},       {"warm_up", options.warm_up},
-            {"iterations", options.iterations}, {"rows", nlohmann::json::array()}};
+    nlohmann::json all = {{"machine", to_json(machine)},    {"collective", options.collective},
+                          {"nodes", options.nodes},         {"ranks_per_node", options.ranks_per_node},
+                          {"reads", options.reads},         {"handover", options.handover},
+                          {"sharing", options.sharing},     {"progress", options.progress},
+                          {"warm_up", options.warm_up},     {"iterations", options.iterations},
+                          {"rows", nlohmann::json::array()}};
+    if (options.progress == "tests") all["test_every_us"] = options.test_every_us;
+    return all;
 }
 
 int simulate(const SimulateOptions& options, const timed::Machine& machine, const SimulatePlan& plan) {
@@ -200,7 +207,8 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
              ->transform(CLI::AsSizeValue(false).description("")));
     command->add_option("--nodes", o->nodes, "nodes (default: 32)")->type_name("N");
     command->add_option("--ranks-per-node", o->ranks_per_node, "ranks of each (default: 32)")->type_name("N");
-    list(command->add_option("--services", o->services, "service processes of each DPU (default: 4)"));
+    list(command->add_option("--services", o->services,
+                             "service processes of each DPU (default: 4, or as many as ranks)"));
     list(command->add_option("--placement", o->placements, "contiguous, strided or both")
              ->check(CLI::IsMember({"contiguous", "strided"}).description("")));
     command->add_option("--reads", o->reads, "reads of a service process under way, at most (default: 64)")
@@ -213,6 +221,17 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
     list(command->add_option(
         "--against", o->against,
         "algorithms of the host's MPI: pairwise, linear, ring, or host for all that fit"));
+    command
+        ->add_option("--progress", o->progress,
+                     "when the host's MPI goes on while ranks compute: calls, not at all; thread, a progress "
+                     "thread on the rank's core; tests, in calls of MPI_Test")
+        ->check(CLI::IsMember({"calls", "thread", "tests"}).description(""))
+        ->type_name("WHEN");
+    command
+        ->add_option("--test-every", o->test_every_us,
+                     "microseconds of computing between two tests (default: 100)")
+        ->check(CLI::Range(0.001, 1e9).description(""))
+        ->type_name("US");
     command->add_flag("--overlap", o->overlap, "run each once more, with computing, and say what was hidden");
 }
 
