@@ -94,9 +94,11 @@ TEST(ServiceStart, WhyItFailsIsToldOnce) {
     options.ranks = 1;
     Job job(options, hear_of_service);
     while (job.shared().flags[kAttached].load() == 0) usleep(1000);
-    const std::vector<pid_t> supervisors = find_services("supervisor"), services = find_services("sp");
-    ASSERT_EQ(supervisors.size(), 1u);
-    ASSERT_EQ(services.size(), 1u);
+    std::vector<pid_t> supervisors, services;  // those of the test before may still be ending
+    ASSERT_TRUE(wait_until([&] {
+        supervisors = find_services("supervisor"), services = find_services("sp");
+        return supervisors.size() == 1 && services.size() == 1;
+    }));
     std::string name;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while ((name = name_of_listener(services[0])).empty() && std::chrono::steady_clock::now() < end)
