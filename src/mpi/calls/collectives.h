@@ -66,9 +66,8 @@ void pack_in_place(Operation* operation, const Block& block, uint64_t first, uin
 class HostCall {
   public:
     template <class Bytes>
-    HostCall(Call call, Reason reason, Bytes bytes)
-        : call_(call), begin_ns_(trace_wanted() || stats_wanted() ? now_ns() : 0) {
-        count_host(call, reason, moves_bytes(reason) && stats_wanted() ? bytes() : 0);
+    HostCall(Call call, Reason reason, Bytes bytes) : call_(call), begin_ns_(begin_of_call_ns()) {
+        count_host(call, reason, begin_ns_ && moves_bytes(reason) && stats_wanted() ? bytes() : 0);
     }
     ~HostCall() {
         if (!begin_ns_) return;
@@ -87,7 +86,7 @@ class HostCall {
 // The time that a nonblocking call takes to return.
 class PostSpan {
   public:
-    explicit PostSpan(Call call) : call_(call), begin_ns_(trace_wanted() || stats_wanted() ? now_ns() : 0) {}
+    explicit PostSpan(Call call) : call_(call), begin_ns_(begin_of_call_ns()) {}
     ~PostSpan() {
         if (!begin_ns_) return;
         const uint64_t end_ns = now_ns();

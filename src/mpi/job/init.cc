@@ -186,6 +186,7 @@ void start(KeySpace* space) {
     s.stats_path = output(s.settings.stats_path);
     s.trace_path = output(s.settings.trace_path);
     trace_begin();
+    times_are_wanted = stats_wanted() || trace_wanted();
     if (s.size == 1 || !s.settings.offload) return;
     if (create_group_keyval(&s.keyval) != MPI_SUCCESS) end_job("cannot mark communicators");
     if (!attach()) return;

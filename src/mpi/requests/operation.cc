@@ -288,7 +288,7 @@ int finish_without_request(Operation* operation, int no_request) {
 
 int run_blocking(Operation* operation) {
     note_blocking_begin(operation->call);
-    const uint64_t begin = trace_wanted() || stats_wanted() ? now_ns() : 0;
+    const uint64_t begin = begin_of_call_ns();
     const int rc = start(operation);
     if (rc < 0) return refuse(operation, rc);
     const uint64_t started = stats_now_ns();

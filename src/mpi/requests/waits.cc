@@ -19,7 +19,7 @@ namespace {
 // `attempt(&done)` is the PMPI_Test of what is waited for.
 template <class Attempt>
 int wait_for(bool native, const char* name, Operation* first, Attempt attempt) {
-    const uint64_t begin = trace_wanted() || stats_wanted() ? now_ns() : 0;
+    const uint64_t begin = begin_of_call_ns();
     const WaitNote note;
     // Read now: a request that completes takes its operation with it.
     const Call call = first ? first->call : Call{};

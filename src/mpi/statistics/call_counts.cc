@@ -185,8 +185,7 @@ std::atomic<uint64_t> in_mpi_waits_ns;
 constexpr uint64_t kTracedNs = 1000;  // a shorter wait found its requests complete: no line of the trace
 }  // namespace
 
-MpiWaitNote::MpiWaitNote(const char* name)
-    : name_(name), begin_ns_(stats_wanted() || trace_wanted() ? now_ns() : 0) {}
+MpiWaitNote::MpiWaitNote(const char* name) : name_(name), begin_ns_(begin_of_call_ns()) {}
 
 MpiWaitNote::~MpiWaitNote() {
     if (begin_ns_ == 0) return;

@@ -30,6 +30,13 @@ inline bool moves_bytes(Reason reason) {
     return reason != Reason::kOneRank && reason != Reason::kIntercomm && reason != Reason::kArguments;
 }
 bool stats_wanted();
+// Whether anybody asks for times of calls, for statistics or a trace. From MPI_Init on; a call that MPI
+// serves looks at it and at nothing else.
+inline bool times_are_wanted = false;
+// 0: no times are wanted.
+inline uint64_t begin_of_call_ns() {
+    return times_are_wanted ? now_ns() : 0;
+}
 
 // With statistics: elements that this rank has packed or unpacked itself. `device_bytes`: so many of the
 // bytes lie in device memory.
