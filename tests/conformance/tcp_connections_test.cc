@@ -53,6 +53,11 @@ class TcpConnections : public testing::Test {
         const rlimit files{count, before_.rlim_max};
         ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
     }
+    // A port that looks whether somebody has connected takes the next descriptor for that moment.
+    void allow_no_more_descriptors() {
+        const auto still = world_.hold_ports();
+        allow_descriptors(next_descriptor());
+    }
     bool turn_until(const std::function<bool()>& done, std::chrono::seconds limit = std::chrono::seconds(5)) {
         const auto end = std::chrono::steady_clock::now() + limit * slowness();
         while (!done()) {
@@ -104,7 +109,7 @@ TEST_F(TcpConnections, AreMadeWhenThereIsSomethingToSay) {
 }
 
 TEST_F(TcpConnections, WhoHasNoDescriptorToConnectTellsAndDoesSoLater) {
-    allow_descriptors(next_descriptor());
+    allow_no_more_descriptors();
     std::byte byte{};
     world_.fabric(kA).send(kB, {&byte, 1});
     EXPECT_NE(world_.fabric(kA).take_problem().find("RLIMIT_NOFILE"), std::string::npos);
@@ -120,7 +125,7 @@ TEST_F(TcpConnections, WhoHasNoDescriptorToBeConnectedTellsAndIsLater) {
         world_.fabric(kA).poll(events, 0);
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    allow_descriptors(next_descriptor());
+    allow_no_more_descriptors();
     FabricEvent events[8];
     world_.fabric(kB).poll(events, 0);
     EXPECT_NE(world_.fabric(kB).take_problem().find("RLIMIT_NOFILE"), std::string::npos);

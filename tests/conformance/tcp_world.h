@@ -49,6 +49,8 @@ class TcpWorld : public ShmWorld {
     bool reads_need_turns() const override { return true; }
 
     const ServiceBook& book() const { return book_; }
+    // No port takes a turn meanwhile.
+    std::unique_lock<std::mutex> hold_ports() { return std::unique_lock(ports_mutex_); }
     // What it has said of itself since it began, all of it.
     std::string problem_at_port(NodeId node) {
         const std::lock_guard lock(ports_mutex_);

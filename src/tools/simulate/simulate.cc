@@ -223,8 +223,7 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
         "algorithms of the host's MPI: pairwise, linear, ring, or host for all that fit"));
     command
         ->add_option("--progress", o->progress,
-                     "when the host's MPI goes on while ranks compute: calls, not at all; thread, a progress "
-                     "thread on the rank's core; tests, in calls of MPI_Test")
+                     "the host's MPI while ranks compute: calls (stands still), thread, tests (MPI_Test)")
         ->check(CLI::IsMember({"calls", "thread", "tests"}).description(""))
         ->type_name("WHEN");
     command
