@@ -101,6 +101,7 @@ uint64_t features_of(UcxWorker::Use use) {
 struct UcxEndpoint {
     UcxWorker* worker = nullptr;
     ucp_ep_h ep = nullptr;
+    void* connecting = nullptr;  // until the other side has answered, or never will; of messages alone
     bool broken = false;
 };
 
@@ -122,6 +123,7 @@ struct UcxWorker::Inside {
     ucp_address_t* address = nullptr;
     size_t address_bytes = 0;
     std::vector<std::unique_ptr<UcxEndpoint>> endpoints;
+    std::vector<std::unique_ptr<UcxEndpoint>> left;    // closed before they had connected
     std::vector<std::unique_ptr<UcxEndpoint>> closed;  // UCX may still name them until the worker goes
     std::vector<void*> closing;
     std::vector<std::unique_ptr<UcxOpening>> openings;
@@ -226,6 +228,7 @@ std::unique_ptr<UcxWorker> UcxWorker::create(std::string* error, Use use) {
 }
 
 bool UcxWorker::start(Use use, std::string* error) {
+    use_ = use;
 #ifndef LONGSHORE_UCX_EXPORTS
     if (use == Use::kAliases) {
         *error = kNoExports;
@@ -270,11 +273,17 @@ bool UcxWorker::start(Use use, std::string* error) {
     return true;
 }
 
+// Where an endpoint does not connect nothing is taken down: UCX stops where it closes such a one.
 UcxWorker::~UcxWorker() {
     listener_ = nullptr;
     while (!inside_->endpoints.empty()) close(inside_->endpoints.back().get());
+    const auto ends = [&] { return sending_ == 0 && inside_->closing.empty() && inside_->left.empty(); };
+    for (int i = 0; i < kProgressAtEnd && !ends(); ++i) progress();
+    if (!inside_->left.empty()) {
+        (void)inside_.release();
+        return;
+    }
     while (!inside_->openings.empty()) close_memory(inside_->openings.back().get());
-    for (int i = 0; i < kProgressAtEnd && (sending_ != 0 || !inside_->closing.empty()); ++i) progress();
     if (inside_->address != nullptr) ucp_worker_release_address(inside_->worker, inside_->address);
     if (inside_->worker != nullptr) ucp_worker_destroy(inside_->worker);
     // What was under way to them has ended.
@@ -292,6 +301,11 @@ bool UcxWorker::arm() {
 
 bool UcxWorker::progress() {
     const bool done = ucp_worker_progress(inside_->worker) != 0;
+    for (size_t i = 0; i < inside_->left.size(); ++i) {
+        if (is_connecting(inside_->left[i].get())) continue;
+        close_now(std::move(inside_->left[i]));
+        inside_->left.erase(inside_->left.begin() + static_cast<ptrdiff_t>(i--));
+    }
     std::erase_if(inside_->closing, [](void* request) {
         if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
         ucp_request_free(request);
@@ -311,22 +325,46 @@ UcxEndpoint* UcxWorker::connect(std::span<const std::byte> address) {
     params.err_handler.cb = UcxCalls::on_error;
     params.err_handler.arg = endpoint.get();
     if (address.empty() || ucp_ep_create(inside_->worker, &params, &endpoint->ep) != UCS_OK) return nullptr;
+    // What reads and writes memory must end when it is closed, whether the other side answers or not.
+    if (use_ == Use::kMessages) {
+        const ucp_request_param_t none{};
+        void* const flush = ucp_ep_flush_nbx(endpoint->ep, &none);
+        if (UCS_PTR_IS_PTR(flush)) endpoint->connecting = flush;
+    }
     inside_->endpoints.push_back(std::move(endpoint));
     return inside_->endpoints.back().get();
 }
 
+bool UcxWorker::is_connecting(UcxEndpoint* endpoint) {
+    if (endpoint->connecting == nullptr) return false;
+    if (ucp_request_check_status(endpoint->connecting) == UCS_INPROGRESS) return true;
+    ucp_request_free(std::exchange(endpoint->connecting, nullptr));
+    return false;
+}
+
+// What connects by InfiniBand's datagrams keeps its first messages until the other side answers; UCX (1.13)
+// stops on an assertion of its own where they are still there when it closes.
 void UcxWorker::close(UcxEndpoint* endpoint) {
     const auto at = std::find_if(inside_->endpoints.begin(), inside_->endpoints.end(),
                                  [&](const auto& e) { return e.get() == endpoint; });
     LONGSHORE_CHECK(at != inside_->endpoints.end());
     endpoint->broken = true;
+    std::unique_ptr<UcxEndpoint> over = std::move(*at);
+    inside_->endpoints.erase(at);
+    if (is_connecting(endpoint)) {
+        inside_->left.push_back(std::move(over));
+    } else {
+        close_now(std::move(over));
+    }
+}
+
+void UcxWorker::close_now(std::unique_ptr<UcxEndpoint> endpoint) {
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     void* const request = ucp_ep_close_nbx(endpoint->ep, &param);
     if (UCS_PTR_IS_PTR(request)) inside_->closing.push_back(request);
-    inside_->closed.push_back(std::move(*at));
-    inside_->endpoints.erase(at);
+    inside_->closed.push_back(std::move(endpoint));
 }
 
 bool UcxWorker::send(UcxEndpoint* endpoint, std::span<const std::byte> header,

@@ -117,6 +117,8 @@ class UcxWorker {
   private:
     UcxWorker();
     bool start(Use use, std::string* error);
+    static bool is_connecting(UcxEndpoint* endpoint);
+    void close_now(std::unique_ptr<UcxEndpoint> endpoint);
     bool send(UcxEndpoint* endpoint, std::span<const std::byte> header, std::span<const std::byte> payload,
               uint64_t lent, bool offered);
     friend struct UcxCalls;  // the functions that UCX calls
@@ -127,6 +129,7 @@ class UcxWorker {
     struct Reaching;
     std::unique_ptr<Inside> inside_;
     Listener* listener_ = nullptr;
+    Use use_ = Use::kMessages;
     int event_fd_ = -1;
     bool has_rdma_ = false;
     size_t sending_ = 0;
