@@ -68,6 +68,27 @@ const char* const kFooter =
     "a rank's time from its own entry to the last rank's, avoidable the rest. --collectives chooses\n"
     "allgather or allgatherv, --compute sleep or spin how the late ones pass the time.\n";
 
+constexpr std::size_t kHelpColumns = 120, kOptionColumns = 30, kGroupColumns = 2;
+
+// Breaks what an option is for into lines that fit beside its name.
+class WrappingFormatter : public CLI::Formatter {
+  public:
+    WrappingFormatter() { column_width(kOptionColumns); }
+
+    std::string make_option_desc(const CLI::Option* option) const override {
+        std::istringstream words(CLI::Formatter::make_option_desc(option));
+        std::string text, word;
+        for (std::size_t column = 0; words >> word;) {
+            const bool breaks =
+                column != 0 && column + 1 + word.size() > kHelpColumns - kOptionColumns - kGroupColumns;
+            if (column != 0) text += breaks ? '\n' : ' ';
+            column = breaks || column == 0 ? word.size() : column + 1 + word.size();
+            text += word;
+        }
+        return text;
+    }
+};
+
 std::vector<std::size_t> powers_of_two(std::size_t min, std::size_t max) {
     std::vector<std::size_t> sizes;
     for (std::size_t size = 1; size <= max; size *= 2)
@@ -138,6 +159,7 @@ const char* to_string(Compute compute) {
 
 int parse(int argc, char** argv, bool speak, Options& options) {
     CLI::App app(kDescription);
+    app.formatter(std::make_shared<WrappingFormatter>());
     app.footer(kFooter);
     std::size_t min = 1, max = std::size_t(4) << 20;
     std::vector<std::string> contenders = {"host", "longshore"};
@@ -154,7 +176,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     std::string names;
     for (const Collective& collective : collectives()) {
         options.collectives.push_back(collective.name);
-        names += fmt::format("{}{}", names.empty() ? "" : ",", collective.name);
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", collective.name);
     }
 
     auto* collectives_option = app.add_option("--collectives", options.collectives,
