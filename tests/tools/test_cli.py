@@ -452,7 +452,7 @@ class TuneFromStats(CommandTest):
         stats = self.stats(("bcast", 40, 40))
         self.assertIn("missing: No such file",
                       self.longshore("tune", "--from-stats", stats, "--algorithms", "missing", expect=2).stderr)
-        self.assertIn("cannot write", self.longshore("tune", "--from-stats", stats, "-o", "no/table", expect=1).stderr)
+        self.assertIn("cannot be written", self.longshore("tune", "--from-stats", stats, "-o", "no/table", expect=2).stderr)
         self.longshore("tune", "--from-stats", stats, "--check", "table", expect=2)
         self.longshore("tune", "--algorithms", "table", expect=2)
 
