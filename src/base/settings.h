@@ -119,6 +119,7 @@ struct SettingInfo {
     const char* unit;           // "bytes", "us", "s", "" ...
     const char* allowed;        // completes the sentence "it must be ..."
     const char* meaning;        // one sentence
+    bool of_each_process = false;  // read by each process from its own environment; others: rank 0's hold for all
 };
 
 // One row stands for a family: LONGSHORE_<COLLECTIVE>_ALGORITHM, a variable for each collective. Its value is
