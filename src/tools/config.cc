@@ -20,9 +20,10 @@ std::string shown_default(const SettingInfo& info) {
     return *info.default_value != 0 ? info.default_value : "empty";
 }
 
-// What of a setting only the environment of each process decides, as a sentence.
-const char* scope_of(const SettingInfo& info) {
-    return info.of_each_process ? " Each process reads its own: give all the same." : "";
+constexpr const char* kOfEachProcess = "Each process reads its own: give all the same.";
+
+std::string scope_of(const SettingInfo& info) {
+    return info.of_each_process ? fmt::format(" {}", kOfEachProcess) : "";
 }
 
 void print_text(const Settings& settings) {
@@ -30,7 +31,8 @@ void print_text(const Settings& settings) {
         const std::string value = setting_value(settings, info);
         const char* changed = value != info.default_value ? "  (set)" : "";
         fmt::print("{}={}{}\n    {}{}\n    Must be {}. Default: {}{}{}.\n", info.name, value, changed,
-                   info.meaning, scope_of(info), info.allowed, shown_default(info), *info.unit != 0 ? " " : "", info.unit);
+                   info.meaning, scope_of(info), info.allowed, shown_default(info),
+                   *info.unit != 0 ? " " : "", info.unit);
     }
 }
 
@@ -51,16 +53,17 @@ void print_json(const Settings& settings) {
 // The body of the SETTINGS section of longshore(1).
 void print_man() {
     for (const SettingInfo& info : setting_table()) {
-        fmt::print(".It Ev {}\n{}{}\nMust be {}.\nDefault: {}{}{}.\n", info.name, info.meaning,
-                   scope_of(info), info.allowed, shown_default(info), *info.unit != 0 ? " " : "", info.unit);
+        fmt::print(".It Ev {}\n{}\n{}Must be {}.\nDefault: {}{}{}.\n", info.name, info.meaning,
+                   info.of_each_process ? fmt::format("{}\n", kOfEachProcess) : "", info.allowed,
+                   shown_default(info), *info.unit != 0 ? " " : "", info.unit);
     }
 }
 
 void print_markdown() {
     fmt::print("| Variable | Default | Unit | Allowed | Meaning |\n|---|---|---|---|---|\n");
     for (const SettingInfo& info : setting_table()) {
-        fmt::print("| `{}` | {} | {} | {} | {}{} |\n", info.name, shown_default(info), info.unit, info.allowed,
-                   info.meaning, scope_of(info));
+        fmt::print("| `{}` | {} | {} | {} | {}{} |\n", info.name, shown_default(info), info.unit,
+                   info.allowed, info.meaning, scope_of(info));
     }
 }
 
