@@ -72,6 +72,25 @@ class Tune(job.JobTest):
             self.assertIn(f"  {option}", text)
         self.assertLessEqual(max(map(len, text.splitlines())), 120, text)
 
+    def test_the_benchmark_says_the_time_left_and_has_few_sizes_by_default(self):
+        def sizes(*words):
+            file = self.folder / "rows"
+            done = self.longshore("bench", "--host-only", "--", "--collectives", "bcast", "--samples", 1, "--iterations", 1,
+                                  "--json", file, "--progress", "bar", *words)
+            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            return [row["bytes"] for row in rows if row["type"] == "row"], done.stderr
+
+        some, said = sizes()
+        self.assertEqual(some, [1 << 10, 16 << 10, 256 << 10, 4 << 20])
+        first, *others = re.findall(r"\d/4 bcast .*", said)
+        self.assertNotIn("left", first)
+        self.assertEqual(len(others), 3, said)
+        for text in others:
+            self.assertRegex(text, r", \d+ (s|min) left")
+        self.assertEqual(sizes("--all", "--max", "16")[0], [1, 2, 4, 8, 16])
+        self.assertEqual(sizes("--max", "4")[0], [1, 2, 4])
+        self.longshore("bench", "--", "--all", "--sizes", "1K", code=2)
+
     def test_a_table_that_cannot_be_written_is_said_first(self):
         stats = self.folder / "stats"
         stats.write_text("{}")
