@@ -17,7 +17,8 @@ enum class LogLevel : uint8_t { kWarn, kInfo, kDebug, kTrace };
 enum class NodesPlacement : uint8_t { kContiguous, kStrided };
 enum class MemoryMode : uint8_t { kAuto, kDirect, kStaged };
 // Which memory of the ranks others of the node may map.
-// What carries messages and bytes between machines (fabric/network_settings.h), and how it is closed to others.
+// What carries messages and bytes between machines (fabric/network_settings.h), and how it is closed to
+// others.
 enum class NetworkCarrier : uint8_t { kAuto, kTcp, kUcx };
 enum class NetworkSecurity : uint8_t { kHandshake, kTls };
 
@@ -77,7 +78,8 @@ struct Settings {
     std::string service_path;  // empty: longshored beside the shim
     CoreChoice service_cores;
     uint32_t service_restarts_max = 16;
-    std::string dpu;  // which DPU serves which host (base/dpu_map.h); empty: service processes run on the hosts
+    std::string
+        dpu;  // which DPU serves which host (base/dpu_map.h); empty: service processes run on the hosts
 
     uint32_t task_processes = 0;  // of a pool on each node; 0: one for each rank
     TaskCores task_cores;
@@ -119,6 +121,8 @@ struct SettingInfo {
     const char* unit;           // "bytes", "us", "s", "" ...
     const char* allowed;        // completes the sentence "it must be ..."
     const char* meaning;        // one sentence
+    bool of_each_process =
+        false;  // read by each process from its own environment; others: rank 0's hold for all
 };
 
 // One row stands for a family: LONGSHORE_<COLLECTIVE>_ALGORITHM, a variable for each collective. Its value is

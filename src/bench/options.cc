@@ -16,6 +16,8 @@ namespace {
 
 // As LONGSHORE_<COLLECTIVE>_ALGORITHM takes them; a collective is measured with those that it has.
 constexpr const char* kAlgorithms[] = {"mpi", "direct", "staged", "staged-flat", "staged-hierarchical"};
+// So that a run of all collectives takes minutes: some 70 rows, each within --time-limit.
+constexpr std::initializer_list<std::size_t> kSizesByDefault = {1 << 10, 16 << 10, 256 << 10, 4 << 20};
 constexpr std::size_t kSizeMax = std::size_t(1) << 30;
 
 const char* const kDescription =
@@ -67,6 +69,27 @@ const char* const kFooter =
     "allgather, measured first with every rank on time. Mean times per rank and iteration; unavoidable is\n"
     "a rank's time from its own entry to the last rank's, avoidable the rest. --collectives chooses\n"
     "allgather or allgatherv, --compute sleep or spin how the late ones pass the time.\n";
+
+constexpr std::size_t kHelpColumns = 120, kOptionColumns = 30, kGroupColumns = 2;
+
+// Breaks what an option is for into lines that fit beside its name.
+class WrappingFormatter : public CLI::Formatter {
+  public:
+    WrappingFormatter() { column_width(kOptionColumns); }
+
+    std::string make_option_desc(const CLI::Option* option) const override {
+        std::istringstream words(CLI::Formatter::make_option_desc(option));
+        std::string text, word;
+        for (std::size_t column = 0; words >> word;) {
+            const bool breaks =
+                column != 0 && column + 1 + word.size() > kHelpColumns - kOptionColumns - kGroupColumns;
+            if (column != 0) text += breaks ? '\n' : ' ';
+            column = breaks || column == 0 ? word.size() : column + 1 + word.size();
+            text += word;
+        }
+        return text;
+    }
+};
 
 std::vector<std::size_t> powers_of_two(std::size_t min, std::size_t max) {
     std::vector<std::size_t> sizes;
@@ -138,12 +161,13 @@ const char* to_string(Compute compute) {
 
 int parse(int argc, char** argv, bool speak, Options& options) {
     CLI::App app(kDescription);
+    app.formatter(std::make_shared<WrappingFormatter>());
     app.footer(kFooter);
     std::size_t min = 1, max = std::size_t(4) << 20;
     std::vector<std::string> contenders = {"host", "longshore"};
     std::string cooperative = "on";
     bool copy_limit = false, first_use = false, breakdown = false, overhead = false, imbalance = false,
-         list = false;
+         list = false, all = false;
     int vary = 0;
     const std::map<std::string, Compute> computes = {
         {"sleep", Compute::kSleep}, {"spin", Compute::kSpin}, {"work", Compute::kWork}};
@@ -154,7 +178,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     std::string names;
     for (const Collective& collective : collectives()) {
         options.collectives.push_back(collective.name);
-        names += fmt::format("{}{}", names.empty() ? "" : ",", collective.name);
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", collective.name);
     }
 
     auto* collectives_option = app.add_option("--collectives", options.collectives,
@@ -167,9 +191,12 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     auto* max_option = app.add_option("--max", max, "largest size per pair")
                            ->transform(CLI::AsSizeValue(false))
                            ->default_str("4M");
-    app.add_option("--sizes", options.sizes, "these sizes instead of powers of two, as 64K,1M")
+    app.add_option("--sizes", options.sizes, "these sizes, as 64K,1M (default: 1K,16K,256K,4M)")
         ->delimiter(',')
         ->transform(CLI::AsSizeValue(false));
+    auto* all_option =
+        app.add_flag("--all", all, "every power of two from --min to --max, as when one of these is given")
+            ->excludes("--sizes");
     app.add_option("--compute", options.compute,
                    "between post and wait: sleep (default; the core is free), spin (busy for that long), "
                    "work (a fixed amount "
@@ -253,12 +280,15 @@ int parse(int argc, char** argv, bool speak, Options& options) {
             (overhead || imbalance || options.late_ms > 0))
             throw CLI::ValidationError(
                 "--overhead, --late and --imbalance take the contenders host and longshore only");
-        const bool sizes_given = !options.sizes.empty() || min_option->count() + max_option->count() > 0;
+        const bool powers_wanted = all_option->count() + min_option->count() + max_option->count() > 0;
+        const bool sizes_given = !options.sizes.empty() || powers_wanted;
         if (imbalance) complete_imbalance(collectives_option->count() > 0, sizes_given, options);
         if (copy_limit || first_use || breakdown)
             choose_large_blocks(collectives_option->count() > 0, sizes_given, options);
         if (copy_limit && contenders_option->count() == 0) options.copy_limit = true;
-        if (options.sizes.empty()) options.sizes = powers_of_two(min, max);
+        if (options.sizes.empty())
+            options.sizes =
+                powers_wanted ? powers_of_two(min, max) : std::vector<std::size_t>(kSizesByDefault);
         std::sort(options.sizes.begin(), options.sizes.end());
         if (options.sizes.empty()) throw CLI::ValidationError("no power of two between --min and --max");
         if (options.sizes.front() == 0 || options.sizes.back() > kSizeMax)

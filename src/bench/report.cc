@@ -94,6 +94,13 @@ void JsonLines::write(const nlohmann::json& object) {
     if (file_.is_open()) file_ << object.dump() << std::endl;  // flushed: a run may be stopped half way
 }
 
+std::string time_left(double elapsed_s, int done, int total) {
+    if (done == 0) return "";
+    const double left_s = elapsed_s / done * (total - done);
+    return left_s < 100 ? fmt::format(", {:.0f} s left", left_s)
+                        : fmt::format(", {:.0f} min left", left_s / 60);
+}
+
 Progress::Progress(ProgressStyle style, int rows_total) : style_(style), rows_total_(rows_total) {
     if (style_ == ProgressStyle::kAuto)
         style_ = isatty(STDERR_FILENO) ? ProgressStyle::kBar : ProgressStyle::kLines;
@@ -111,8 +118,9 @@ void Progress::start_row(const std::string& what) {
     what_ = what;
     if (style_ != ProgressStyle::kBar) return;
     const int filled = kBarWidth * rows_done_ / std::max(rows_total_, 1);
-    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}/{} {}", "", filled, "", kBarWidth - filled,
-               rows_done_ + 1, rows_total_, what_);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}/{} {}{}", "", filled, "", kBarWidth - filled,
+               rows_done_ + 1, rows_total_, what_, time_left(elapsed.count(), rows_done_, rows_total_));
     std::fflush(stderr);
 }
 

@@ -1,6 +1,7 @@
 // The table on stdout, the JSON lines, the progress on stderr. Rank 0 only.
 #pragma once
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,9 @@ class JsonLines {
     std::ofstream file_;
 };
 
+// ", 40 s left" by the rows done so far; "" before the first is done.
+std::string time_left(double elapsed_s, int done, int total);
+
 class Progress {
   public:
     Progress(ProgressStyle style, int rows_total);
@@ -45,6 +49,7 @@ class Progress {
   private:
     ProgressStyle style_;
     int rows_total_, rows_done_ = 0;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
     std::string what_;
 };
 

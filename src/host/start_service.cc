@@ -12,7 +12,9 @@ namespace longshore {
 namespace {
 
 constexpr size_t kStackBytes = 64 * 1024;
-constexpr int kFarFd = 64;
+// Above the descriptors that the service process gets, and below the lowest limit of open files (ulimit -n)
+// under which an MPI starts: a service process that may have too few says so itself.
+constexpr int kFarFd = kReadyFd + 1;
 
 // Shared with the children until they exec: they run in this process's memory while the caller is suspended.
 struct Launch {

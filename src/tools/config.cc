@@ -20,12 +20,19 @@ std::string shown_default(const SettingInfo& info) {
     return *info.default_value != 0 ? info.default_value : "empty";
 }
 
+constexpr const char* kOfEachProcess = "Each process reads its own: give all the same.";
+
+std::string scope_of(const SettingInfo& info) {
+    return info.of_each_process ? fmt::format(" {}", kOfEachProcess) : "";
+}
+
 void print_text(const Settings& settings) {
     for (const SettingInfo& info : setting_table()) {
         const std::string value = setting_value(settings, info);
         const char* changed = value != info.default_value ? "  (set)" : "";
-        fmt::print("{}={}{}\n    {}\n    Must be {}. Default: {}{}{}.\n", info.name, value, changed,
-                   info.meaning, info.allowed, shown_default(info), *info.unit != 0 ? " " : "", info.unit);
+        fmt::print("{}={}{}\n    {}{}\n    Must be {}. Default: {}{}{}.\n", info.name, value, changed,
+                   info.meaning, scope_of(info), info.allowed, shown_default(info),
+                   *info.unit != 0 ? " " : "", info.unit);
     }
 }
 
@@ -37,7 +44,8 @@ void print_json(const Settings& settings) {
                         {"default", info.default_value},
                         {"unit", info.unit},
                         {"allowed", info.allowed},
-                        {"meaning", info.meaning}});
+                        {"meaning", info.meaning},
+                        {"of_each_process", info.of_each_process}});
     }
     fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
@@ -45,7 +53,8 @@ void print_json(const Settings& settings) {
 // The body of the SETTINGS section of longshore(1).
 void print_man() {
     for (const SettingInfo& info : setting_table()) {
-        fmt::print(".It Ev {}\n{}\nMust be {}.\nDefault: {}{}{}.\n", info.name, info.meaning, info.allowed,
+        fmt::print(".It Ev {}\n{}\n{}Must be {}.\nDefault: {}{}{}.\n", info.name, info.meaning,
+                   info.of_each_process ? fmt::format("{}\n", kOfEachProcess) : "", info.allowed,
                    shown_default(info), *info.unit != 0 ? " " : "", info.unit);
     }
 }
@@ -53,8 +62,8 @@ void print_man() {
 void print_markdown() {
     fmt::print("| Variable | Default | Unit | Allowed | Meaning |\n|---|---|---|---|---|\n");
     for (const SettingInfo& info : setting_table()) {
-        fmt::print("| `{}` | {} | {} | {} | {} |\n", info.name, shown_default(info), info.unit, info.allowed,
-                   info.meaning);
+        fmt::print("| `{}` | {} | {} | {} | {}{} |\n", info.name, shown_default(info), info.unit,
+                   info.allowed, info.meaning, scope_of(info));
     }
 }
 

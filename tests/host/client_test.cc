@@ -279,10 +279,24 @@ TEST(Attach, TooFewDescriptorsAreOneClearError) {
     EXPECT_TRUE(wait_until_gone());
 }
 
+// Nor is a limit so low that hardly anything runs under it an "Invalid argument".
+TEST(Attach, ALowHardLimitIsOneClearErrorToo) {
+    JobOptions options = with(2, 0, 1);
+    options.files_soft = options.files_hard = 64;
+    Job job(options, [](RankClient& c) {
+        NEED(!c.attach());
+        NEED(c.error().find("the supervisor of the service processes needs up to") != std::string::npos);
+        NEED(c.error().find("RLIMIT_NOFILE) is 64: raise it") != std::string::npos);
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone());
+}
+
 // The soft limit is no obstacle: who needs more takes it.
 TEST(Attach, ServiceProcessesRaiseTheirLimitOfOpenFiles) {
     JobOptions options = with(2, 0, 1);
-    options.files_soft = 80, options.files_hard = 1000;
+    options.files_soft = 64, options.files_hard = 1000;
     Job job(options, [](RankClient& c) {
         NEED(c.attach());
         c.barrier();

@@ -4,6 +4,7 @@ small sizes show that everything is there."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -56,10 +57,47 @@ class Tune(job.JobTest):
         self.assertEqual(names, {"bcast", "alltoallv"})
         for algorithm in ("mpi", "direct", "staged-flat", "staged-hierarchical"):
             self.assertRegex(done.stderr, rf"bcast, 2 nodes, 64K bytes:.* {algorithm} \d+\.\d us.* -> ")
+        # Not all ranks know the sizes of alltoallv: what is said is the one rule that is written.
+        self.assertNotRegex(done.stderr, r"alltoallv, \d nodes?, \w+ bytes:.*->")
+        said = set(re.findall(r"alltoallv, \d nodes?, all sizes together -> (\S+)", done.stderr))
+        self.assertEqual(said, set(re.findall(r"(?m)^alltoallv .*?(\S+)$", done.stdout)), done.stderr)
         shown = subprocess.run([LONGSHORE, "config", "--algorithms"], env=os.environ | {
             "LONGSHORE_ALGORITHMS_FILE": str(table)}, capture_output=True, text=True, check=True)
         self.assertIn(str(table), shown.stdout)
         self.check_nothing_left()
+
+    def test_help_of_the_benchmark_fits_a_screen(self):
+        text = self.longshore("bench", "--help").stdout
+        for option in ("--collectives", "--copy-limit", "--imbalance"):
+            self.assertIn(f"  {option}", text)
+        self.assertLessEqual(max(map(len, text.splitlines())), 120, text)
+
+    def test_the_benchmark_says_the_time_left_and_has_few_sizes_by_default(self):
+        def sizes(*words):
+            file = self.folder / "rows"
+            done = self.longshore("bench", "--host-only", "--", "--collectives", "bcast", "--samples", 1, "--iterations", 1,
+                                  "--json", file, "--progress", "bar", *words)
+            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            return [row["bytes"] for row in rows if row["type"] == "row"], done.stderr
+
+        some, said = sizes()
+        self.assertEqual(some, [1 << 10, 16 << 10, 256 << 10, 4 << 20])
+        first, *others = re.findall(r"\d/4 bcast .*", said)
+        self.assertNotIn("left", first)
+        self.assertEqual(len(others), 3, said)
+        for text in others:
+            self.assertRegex(text, r", \d+ (s|min) left")
+        self.assertEqual(sizes("--all", "--max", "16")[0], [1, 2, 4, 8, 16])
+        self.assertEqual(sizes("--max", "4")[0], [1, 2, 4])
+        self.longshore("bench", "--", "--all", "--sizes", "1K", code=2)
+
+    def test_a_table_that_cannot_be_written_is_said_first(self):
+        stats = self.folder / "stats"
+        stats.write_text("{}")
+        for words in ([], ["--from-stats", stats]):
+            done = self.longshore("tune", *words, "-o", self.folder / "none" / "table", code=2)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn("it cannot be written", done.stderr)
 
     def test_from_stats(self):
         """A program that waits at once: what its statistics say holds in the next run, and only for those calls."""

@@ -155,6 +155,10 @@ class Run(CommandTest):
         self.assertEqual(shown, f"{self.root}/it's.json 2\n")
         self.assertIn(f"export LD_PRELOAD='{self.shim}'\n", text)
         self.longshore("env", "--service", 99, expect=2)
+        # What rank 0's environment does not decide for all is said, behind the last command.
+        said = self.longshore("env", "--set", "offload=off", "--set", "chunk_bytes=64K").stdout.splitlines()
+        self.assertEqual([line.split(":")[0] for line in said if line.startswith("#")], ["# LONGSHORE_OFFLOAD"])
+        self.assertTrue(said[-1].startswith("# LONGSHORE_OFFLOAD: each process reads its own"), said)
 
     def test_a_missing_shim_says_how_to_build_it(self):
         self.shim.unlink()
@@ -171,7 +175,7 @@ class Config(CommandTest):
         self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["value"], "128K")
         self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["default"], "256M")
         for row in rows.values():
-            self.assertEqual(set(row), {"name", "value", "default", "unit", "allowed", "meaning"})
+            self.assertEqual(set(row), {"name", "value", "default", "unit", "allowed", "meaning", "of_each_process"})
 
     def test_text_and_markdown_have_every_setting(self):
         names = [row["name"] for row in json.loads(self.longshore("config", "--json").stdout)]
@@ -452,7 +456,7 @@ class TuneFromStats(CommandTest):
         stats = self.stats(("bcast", 40, 40))
         self.assertIn("missing: No such file",
                       self.longshore("tune", "--from-stats", stats, "--algorithms", "missing", expect=2).stderr)
-        self.assertIn("cannot write", self.longshore("tune", "--from-stats", stats, "-o", "no/table", expect=1).stderr)
+        self.assertIn("cannot be written", self.longshore("tune", "--from-stats", stats, "-o", "no/table", expect=2).stderr)
         self.longshore("tune", "--from-stats", stats, "--check", "table", expect=2)
         self.longshore("tune", "--algorithms", "table", expect=2)
 

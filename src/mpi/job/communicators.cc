@@ -1,6 +1,8 @@
 // Communicators: each one made by a call that all its members are in gets a group at once, agreed by them.
 #include <sched.h>
 
+#include <cstring>
+
 #include "mpi/entry.h"
 #include "mpi/job/exchange.h"
 #include "mpi/job/group.h"
@@ -42,6 +44,26 @@ int on_delete(MPI_Comm, int, void* value, void*) {
 // Groups come from parents that have a record only: then every member is a rank of this job under the shim.
 bool may_have_group(MPI_Comm parent) {
     return shim().on && find_group(parent) != nullptr;
+}
+
+// Whether any member asks by the info key longshore_offload=false that MPI serves `comm`. Members may differ
+// by mistake, and none may take another way than the others: so they ask each other. Collective over `comm`.
+bool opts_out(MPI_Comm comm, MPI_Info info) {
+    char value[8] = "";
+    int found = 0;
+    if (info != MPI_INFO_NULL) PMPI_Info_get(info, "longshore_offload", sizeof value - 1, value, &found);
+    int mine = found && (strcmp(value, "false") == 0 || strcmp(value, "off") == 0 || strcmp(value, "0") == 0);
+    int any = 0;
+    if (PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS)
+        end_job("cannot agree on the info of a communicator");
+    return any != 0;
+}
+
+// For calls that take hints.
+int made_with(MPI_Info info, int rc, MPI_Comm parent, const MPI_Comm* comm) {
+    if (rc == MPI_SUCCESS && may_have_group(parent) && *comm != MPI_COMM_NULL)
+        make_group(*comm, opts_out(*comm, info));
+    return rc;
 }
 
 int made(int rc, MPI_Comm parent, const MPI_Comm* comm) {
@@ -89,7 +111,7 @@ ls_group* agree_on_group(MPI_Comm comm) {
     return nullptr;
 }
 
-void make_group(MPI_Comm comm) {
+void make_group(MPI_Comm comm, bool opted_out) {
     int inter = 0;
     if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return;
     auto* record = new GroupRecord;
@@ -98,6 +120,8 @@ void make_group(MPI_Comm comm) {
     PMPI_Comm_size(comm, &record->size);
     if (record->size == 1)
         record->reason = Reason::kOneRank;
+    else if (opted_out)
+        record->reason = Reason::kOptedOut;
     else if (record->group = agree_on_group(comm); !record->group)
         record->reason = Reason::kNoGroup;
     if (record->group) ls_group_shape(record->group, &record->nodes, &record->ranks_per_node);
@@ -141,7 +165,7 @@ int comm_dup(MPI_Comm comm, MPI_Comm* newcomm) {
 
 int comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
     if (!shim().on) return PMPI_Comm_dup_with_info(comm, info, newcomm);
-    return made(PMPI_Comm_dup_with_info(comm, info, newcomm), comm, newcomm);
+    return made_with(info, PMPI_Comm_dup_with_info(comm, info, newcomm), comm, newcomm);
 }
 
 int comm_split(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
@@ -151,7 +175,7 @@ int comm_split(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
 
 int comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* newcomm) {
     if (!shim().on) return PMPI_Comm_split_type(comm, type, key, info, newcomm);
-    return made(PMPI_Comm_split_type(comm, type, key, info, newcomm), comm, newcomm);
+    return made_with(info, PMPI_Comm_split_type(comm, type, key, info, newcomm), comm, newcomm);
 }
 
 int comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm) {

@@ -125,8 +125,8 @@ void share_out(Counts* counts) {
 
 const char* reason_name(Reason reason) {
     static constexpr const char* kNames[kReasonCount] = {
-        "none",     "offload off", "one rank", "intercommunicator", "communicator not seen",
-        "no group", "argument",    "small",    "large in place",    "selected"};
+        "none",     "offload off", "one rank",       "intercommunicator", "communicator not seen", "no group",
+        "argument", "small",       "large in place", "selected",          "communicator opted out"};
     return kNames[static_cast<int>(reason)];
 }
 

@@ -20,8 +20,9 @@ enum class Reason : uint8_t {
     kSmall,      // the table of rules says: fewer bytes than worth handing over
     kSnapshot,   // in place, and more bytes than may be copied first
     kSelected,   // the table of rules, or a forced algorithm, gives it to MPI
+    kOptedOut,   // an info key of the communicator asks for MPI
 };
-inline constexpr int kReasonCount = 10;
+inline constexpr int kReasonCount = 11;
 
 void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm);
 void count_host(Call call, Reason reason, uint64_t bytes);

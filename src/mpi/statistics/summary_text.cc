@@ -40,7 +40,8 @@ const char* words_for(Reason reason) {
         case Reason::kSmall:
             return "their messages are too small to gain; 'longshore tune' measures the limit here";
         case Reason::kSnapshot:
-            return "in place, and larger than LONGSHORE_SNAPSHOT_BYTES_MAX; raise it, or give them a buffer to "
+            return "in place, and larger than LONGSHORE_SNAPSHOT_BYTES_MAX; raise it, or give them a buffer "
+                   "to "
                    "send from";
         case Reason::kSelected:
             return "the table of rules gives them to the MPI; 'longshore tune' measures what is faster here";
@@ -60,24 +61,50 @@ void advise_on_service(const CallCounts& total, std::vector<std::string>* out) {
     if (shim().place.spare == 0)
         line += "no core is spare; start one rank less on each node, so that a service process has a core";
     else if (between < waiting)
-        line += "the program waits soon after it posts; wait later, after computing, so that calls can overlap";
+        line +=
+            "the program waits soon after it posts; wait later, after computing, so that calls can overlap";
     else
         line += "ranks wait before service processes have begun; --log info shows where these run";
     out->push_back(std::move(line));
 }
 
+// A figure in five columns, shortened from a hundred thousand on: 0.123, 12.35, 99999, 1234k, 1234M.
+struct Short {
+    char text[12];
+};
+
+Short shortened(double value, bool whole) {
+    Short out;
+    if (value >= 99999.5) {
+        const char* unit = "kMGT";
+        for (value *= 1e-3; value >= 9999.5 && unit[1] != 0; ++unit) value *= 1e-3;
+        snprintf(out.text, sizeof out.text, "%.0f%c", std::min(value, 9999.0), *unit);
+        return out;
+    }
+    const int decimals = whole || value >= 999.95 ? 0 : value >= 99.995 ? 1 : value >= 9.9995 ? 2 : 3;
+    snprintf(out.text, sizeof out.text, "%.*f", decimals, value);
+    return out;
+}
+
 void print_row(const char* name, const CallCounts& c) {
     char hidden[16] = "-";
     if (c.by_service + c.by_rank != 0)
-        snprintf(hidden, sizeof hidden, "%.0f %%", 100 * ratio(hidden_bytes(c), c.by_service + c.by_rank));
-    const auto seconds = [&](CallTime kind) {
-        return static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9 / shim().size;
+        snprintf(hidden, sizeof hidden, "%.0f", 100 * ratio(hidden_bytes(c), c.by_service + c.by_rank));
+    std::string line;
+    const auto add = [&](double value, bool whole) { append(&line, "%6s", shortened(value, whole).text); };
+    const auto add_seconds = [&](CallTime kind) {
+        add(static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9 / shim().size, false);
     };
-    fprintf(stderr,
-            "longshore: %-19s%8" PRIu64 "%10" PRIu64 "%9.1f%9.1f%9.1f%9.1f%9.1f%8s%9.3f%9.3f%9.3f%9.3f\n", name,
-            c.calls, c.offloaded, mb(c.bytes + c.bytes_host), mb(hidden_bytes(c)), mb(c.by_service_waited),
-            mb(c.by_rank), mb(own_bytes(c)), hidden, seconds(CallTime::kPosting), seconds(CallTime::kBetween),
-            seconds(CallTime::kWaiting), seconds(CallTime::kMpi));
+    append(&line, "longshore: %-19s", name);
+    add(static_cast<double>(c.calls), true);
+    add(static_cast<double>(c.offloaded), true);
+    for (const uint64_t bytes :
+         {c.bytes + c.bytes_host, hidden_bytes(c), c.by_service_waited, c.by_rank, own_bytes(c)})
+        add(mb(bytes), false);
+    append(&line, "%4s", hidden);
+    for (const CallTime kind : {CallTime::kPosting, CallTime::kBetween, CallTime::kWaiting, CallTime::kMpi})
+        add_seconds(kind);
+    fprintf(stderr, "%s\n", line.c_str());
 }
 
 void print_table(const Counts& counts) {
@@ -88,11 +115,11 @@ void print_table(const Counts& counts) {
                      [&](int a, int b) { return in_calls_ns(counts.call[a]) > in_calls_ns(counts.call[b]); });
     if (rows.empty()) return;
     fprintf(stderr,
-            "longshore: %-37s%9s%18s%9s%9s%8s%36s\n"
-            "longshore: %-19s%8s%10s%9s%9s%9s%9s%9s%8s%9s%9s%9s%9s\n",
-            "MB, and seconds of a rank on average", "", "service processes", "ranks", "own", "hidden", "seconds", "call",
-            "calls", "offloaded", "all", "hidden", "in waits", "in waits", "blocks", "share", "posting", "between",
-            "waiting", "in MPI");
+            "longshore: SP: moved by service processes, hidden behind computing or while their rank waited\n"
+            "longshore: %-19s%12s%6s%6s%6s%6s%6s%4s%24s\n"
+            "longshore: %-19s%6s%6s%6s%6s%6s%6s%6s%4s%6s%6s%6s%6s\n",
+            "", "calls", "MB", "SP", "SP", "ranks", "own", "hid", "seconds of each rank", "call", "all",
+            "offl.", "all", "hid.", "waits", "waits", "", "%", "post", "betw.", "wait", "MPI");
     for (size_t i = 0; i < rows.size() && i < kRowsMax; ++i)
         print_row(call_name(Call::at(rows[i])), counts.call[rows[i]]);
     if (rows.size() > kRowsMax)
@@ -110,9 +137,9 @@ double share_in_calls(const Summary& summary) {
 
 int latest_rank(const Summary& summary) {
     if (summary.ranks.size() < 2) return -1;
-    const auto [least, most] = std::minmax_element(
-        summary.ranks.begin(), summary.ranks.end(),
-        [](const RankTime& a, const RankTime& b) { return a.all() < b.all(); });
+    const auto [least, most] =
+        std::minmax_element(summary.ranks.begin(), summary.ranks.end(),
+                            [](const RankTime& a, const RankTime& b) { return a.all() < b.all(); });
     const bool matters = ratio(most->all() - least->all(), summary.wall_ns) > kTimeShareShown;
     const bool apart = ratio(least->all(), most->all()) < kMostWait;
     return matters && apart ? static_cast<int>(least - summary.ranks.begin()) : -1;
@@ -128,8 +155,9 @@ std::vector<std::string> advice_on(const Summary& summary) {
     advise_on_service(total, &out);
     const uint64_t moved = total.by_service + total.by_rank;
     if (out.empty() && moved != 0 && ratio(hidden_bytes(total), moved) < kHiddenShareLow)
-        out.emplace_back("little was hidden: most bytes moved while ranks waited; blocking calls hide nothing, and "
-                         "nonblocking ones only while the program computes between post and wait");
+        out.emplace_back(
+            "little was hidden: most bytes moved while ranks waited; blocking calls hide nothing, and "
+            "nonblocking ones only while the program computes between post and wait");
     for (int r = 0; r < kReasonCount; ++r) {
         const char* words = words_for(static_cast<Reason>(r));
         if (words == nullptr || total.reasons[r] == 0) continue;
@@ -143,16 +171,18 @@ std::vector<std::string> advice_on(const Summary& summary) {
         const RankTime& least = summary.ranks[static_cast<size_t>(late)];
         std::string line;
         append(&line,
-               "rank %d waited least, %.3f s, another %.3f s: it seems to come last (estimated); give it less work",
-               late, static_cast<double>(least.all()) * 1e-9,
-               static_cast<double>(most) * 1e-9);
+               "rank %d waited least, %.3f s, another %.3f s: it seems to come last (estimated); give it "
+               "less work",
+               late, static_cast<double>(least.all()) * 1e-9, static_cast<double>(most) * 1e-9);
         out.push_back(std::move(line));
     }
     return out;
 }
 
 void print_summary(const Summary& summary) {
-    fprintf(stderr, "longshore: %d ranks, %.3f s from MPI_Init to MPI_Finalize; collectives and waits took %.1f %% of it\n",
+    fprintf(stderr,
+            "longshore: %d ranks, %.3f s from MPI_Init to MPI_Finalize; collectives and waits took %.1f %% "
+            "of it\n",
             shim().size, static_cast<double>(summary.wall_ns) * 1e-9, 100 * share_in_calls(summary));
     print_table(summary.counts);
     uint64_t waits_ns = 0;

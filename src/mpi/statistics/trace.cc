@@ -53,12 +53,13 @@ double us(uint64_t ns) {
     return (static_cast<double>(ns) - static_cast<double>(origin_ns)) * 1e-3;
 }
 
+// `bytes` null: not known, as of the calls of a rank.
 void append_event(std::string* out, const char* category, const char* name, uint32_t node, uint32_t thread,
-                  uint64_t begin_ns, uint64_t end_ns, uint64_t bytes) {
-    append(out,
-           "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
-           "\"args\":{\"bytes\":%" PRIu64 "}},\n",
-           category, name, node, thread, us(begin_ns), static_cast<double>(end_ns - begin_ns) * 1e-3, bytes);
+                  uint64_t begin_ns, uint64_t end_ns, const uint64_t* bytes) {
+    append(out, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f",
+           category, name, node, thread, us(begin_ns), static_cast<double>(end_ns - begin_ns) * 1e-3);
+    if (bytes) append(out, ",\"args\":{\"bytes\":%" PRIu64 "}", *bytes);
+    *out += "},\n";
 }
 
 void append_name(std::string* out, const char* what, uint32_t node, uint32_t thread, const char* prefix,
@@ -75,7 +76,7 @@ std::string own_lines() {
     append_name(&out, "process_name", node, rank, "node", node);
     append_name(&out, "thread_name", node, rank, "rank", rank);
     for (const Span& span : spans())
-        append_event(&out, span.category, span.name, node, rank, span.begin_ns, span.end_ns, 0);
+        append_event(&out, span.category, span.name, node, rank, span.begin_ns, span.end_ns, nullptr);
     if (!shim().context) return out;
     std::vector<ls_trace_event> events(kTakenMax);
     std::vector<bool> named;
@@ -91,7 +92,7 @@ std::string own_lines() {
             }
             // A read that is under way takes no time of the service process: a kind of its own.
             append_event(&out, event.kind == 2 ? "read" : "move", event.kind == 0 ? "move" : "read", node,
-                         thread, event.begin_ns, event.end_ns, event.value);
+                         thread, event.begin_ns, event.end_ns, &event.value);
         }
     }
     return out;

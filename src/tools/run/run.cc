@@ -141,6 +141,10 @@ int print_environment(const LaunchOptions& options) {
         if (name == "LD_PRELOAD" || name.starts_with("LONGSHORE_"))
             fmt::print("export {}={}\n", name, quoted(text.substr(name.size() + 1)));
     }
+    // Last, because an eval without quotes makes one line of all.
+    for (const SettingInfo& info : setting_table())
+        if (info.of_each_process && getenv(info.name) != nullptr)
+            fmt::print("# {}: each process reads its own; export it to the ranks of all nodes\n", info.name);
     return kOk;
 }
 

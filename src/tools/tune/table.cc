@@ -33,28 +33,6 @@ std::vector<Step> steps_of(const std::vector<TunedPoint>& points) {
     return steps;
 }
 
-// One figure per algorithm for all sizes together: geometric means over the sizes that all of them have.
-TunedPoint whole_of(const std::vector<TunedPoint>& points) {
-    std::map<Carrier, Figure> sums;
-    std::map<Carrier, size_t> counts;
-    for (const TunedPoint& point : points)
-        for (const Figure& figure : point.figures) {
-            sums[figure.carrier].carrier = figure.carrier;
-            sums[figure.carrier].us += std::log(figure.us);
-            sums[figure.carrier].spread += figure.spread;
-            ++counts[figure.carrier];
-        }
-    TunedPoint whole = {points.front().nodes, 0, {}};
-    size_t most = 0;
-    for (const auto& [carrier, count] : counts) most = std::max(most, count);
-    for (auto& [carrier, figure] : sums) {
-        if (counts[carrier] < most) continue;
-        const auto count = static_cast<double>(most);
-        whole.figures.push_back({carrier, std::exp(figure.us / count), figure.spread / count});
-    }
-    return whole;
-}
-
 }  // namespace
 
 double median_of(std::vector<double> values) {
@@ -80,6 +58,27 @@ Carrier pick_carrier(std::span<const Figure> figures) {
         if (figure.carrier == Carrier::kDirect && figure.us <= best.us * (1 + noise_margin(figure, best)))
             return Carrier::kDirect;
     return best.carrier;
+}
+
+TunedPoint whole_of(const std::vector<TunedPoint>& points) {
+    std::map<Carrier, Figure> sums;
+    std::map<Carrier, size_t> counts;
+    for (const TunedPoint& point : points)
+        for (const Figure& figure : point.figures) {
+            sums[figure.carrier].carrier = figure.carrier;
+            sums[figure.carrier].us += std::log(figure.us);
+            sums[figure.carrier].spread += figure.spread;
+            ++counts[figure.carrier];
+        }
+    TunedPoint whole = {points.front().nodes, 0, {}};
+    size_t most = 0;
+    for (const auto& [carrier, count] : counts) most = std::max(most, count);
+    for (auto& [carrier, figure] : sums) {
+        if (counts[carrier] < most) continue;
+        const auto count = static_cast<double>(most);
+        whole.figures.push_back({carrier, std::exp(figure.us / count), figure.spread / count});
+    }
+    return whole;
 }
 
 uint64_t boundary_between(uint64_t a, uint64_t b) {

@@ -30,6 +30,10 @@ double noise_margin(const Figure& a, const Figure& b);
 // empty.
 Carrier pick_carrier(std::span<const Figure> figures);
 
+// One figure per algorithm for all sizes together, by which a collective is tuned whose sizes not all ranks
+// know: geometric means over the sizes that all of them have. `points` is not empty.
+TunedPoint whole_of(const std::vector<TunedPoint>& points);
+
 // The end of a range whose last measured size is `a`, if another begins with `b`: their geometric mean,
 // rounded to a power of two or one and a half of one. a < b.
 uint64_t boundary_between(uint64_t a, uint64_t b);

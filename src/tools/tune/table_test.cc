@@ -65,6 +65,7 @@ TEST(TuneTable, WithoutBytesOneAlgorithmServesAllSizes) {
     std::vector<TunedPoint> points = {point(1, 64, 5, 6, 1), point(1, 4096, 90, 30, 1)};
     points[1].figures.pop_back();
     EXPECT_EQ(rules(Selected::kAlltoallv, points), "alltoallv  direct\n");
+    EXPECT_EQ(pick_carrier(whole_of(points).figures), Carrier::kDirect);
 }
 
 TEST(TuneTable, PointsWithoutFiguresAreLeftOut) {

@@ -61,7 +61,21 @@ void print_point(TuneProgress& progress, Selected collective, unsigned nodes, ui
                                    nodes == 1 ? "" : "s", show_size(bytes));
     for (const Figure& figure : point.figures)
         line += fmt::format(" {} {:.1f} us", carrier_name(collective, figure.carrier), figure.us);
-    progress.say(line + " -> " + carrier_name(collective, pick_carrier(point.figures)));
+    // One rule stands for all sizes of a collective whose sizes not all ranks know: print_whole() says which.
+    if (has_bytes(collective))
+        line += std::string(" -> ") + carrier_name(collective, pick_carrier(point.figures));
+    progress.say(line);
+}
+
+void print_whole(TuneProgress& progress, Selected collective, unsigned nodes,
+                 const std::vector<TunedPoint>& points) {
+    std::vector<TunedPoint> here;
+    for (const TunedPoint& point : points)
+        if (point.nodes == nodes) here.push_back(point);
+    if (here.empty() || has_bytes(collective)) return;
+    progress.say(fmt::format("{}, {} node{}, all sizes together -> {}", selected_name(collective), nodes,
+                             nodes == 1 ? "" : "s",
+                             carrier_name(collective, pick_carrier(whole_of(here).figures))));
 }
 
 TunedPoint point_of(Selected collective, unsigned nodes, uint64_t bytes, const SamplesOfSize& samples) {
@@ -111,6 +125,7 @@ int tune(const TuneOptions& options, const std::string& flavour, const std::vect
                 else
                     print_point(progress, collective, nodes, size, points.back());
             }
+            print_whole(progress, collective, nodes, points);
         }
         const std::string made = format_rules(collective, make_rules(collective, std::move(points)));
         if (made.empty())
@@ -128,6 +143,7 @@ int tune(const TuneOptions& options, const std::string& flavour, const std::vect
 
 // --- from statistics
 int tune_from_stats(const TuneOptions& options) {
+    if (!can_write("-o", options.output)) return kUsage;
     Selection selection = built_in_selection();
     std::string text, error;
     if (!options.algorithms.empty() && !load_selection(options.algorithms, &selection, &error)) {
