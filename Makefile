@@ -32,7 +32,7 @@ packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
-    test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz scale demo venv man format clean
+    test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz scale papers demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -159,6 +159,11 @@ test-sim: build ## the simulator's random worlds (SEEDS=100000)
 	$(quiet)build/bin/longshore-sim --seeds $(or $(SEEDS),100000) --jobs $(J)
 	$(quiet)build/bin/longshore-sim --slow-link --no-floors --seeds $(or $(SEEDS),100000) --jobs $(J)
 	$(quiet)build/bin/longshore-sim --any-order --no-floors --seeds $(or $(SEEDS),100000) --jobs $(J)
+
+papers: build ## what was published of 1,024 ranks with DPUs beside what the model says of them, in build/papers (docs/papers.md)
+	$(quiet)$(MAKE) --no-print-directory venv
+	$(quiet)python=build/venv/bin/python; [[ -x $$python ]] || python=python3; \
+	$$python src/tools/simulate/papers.py --longshore build/bin/longshore --out build/papers --seeds $(or $(SEEDS),1) $(PAPERS)
 
 scale: build ## what the engine costs one node of a job of up to 1,024, the others modelled, with pictures (docs/scale.md)
 	$(quiet)$(MAKE) --no-print-directory venv

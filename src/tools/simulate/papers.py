@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Runs what the model can say of published measurements, and sets both side by side.
+
+Each experiment is a call of 'longshore simulate'; its JSON, its picture and a table of all go to a folder. The figures
+are discussed in docs/papers.md, whose numbers of rows are used here.
+
+exit codes: 0 done; 1 a simulation failed, or a folder cannot be made; 2 bad option; 125 a part is missing
+"""
+
+import argparse
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class Result:
+    """What one experiment has found; times in us, means over ranks and over seeds."""
+
+    def __init__(self, data):
+        self.rows = data["rows"]
+
+    def mean(self, key, **wanted):
+        found = [row[key] for row in self.rows
+                 if key in row and all(row.get(name) == value for name, value in wanted.items())]
+        return sum(found) / len(found) if found else None
+
+    def time(self, **wanted):
+        return self.mean("mean_us", **wanted)
+
+    def ratio(self, above, below):
+        """Of two times, each chosen by a dictionary; None where one was not run."""
+        a, b = self.time(**above), self.time(**below)
+        return None if a is None or b is None else a / b
+
+
+KIB = 1024
+OURS = {"who": "longshore"}
+
+
+def times(text, factor):
+    return text if factor is None else f"{text} {factor:.2f}"
+
+
+def joined(parts):
+    return "; ".join(part for part in parts if part) or "-"
+
+
+def service_counts(result):
+    """Row 3: times with more service processes, as shares of the time with one."""
+    said = []
+    for size in (16 * KIB, 64 * KIB):
+        shares = [(n, result.ratio(OURS | {"bytes": size, "services": n}, OURS | {"bytes": size, "services": 1}))
+                  for n in (2, 4, 8)]
+        said.append(f"{size // KIB} KiB, of the time with 1: "
+                    + ", ".join(f"{n}: {share:.2f}" for n, share in shares if share is not None))
+    return joined(said)
+
+
+def against(contender, placement, sizes):
+    def say(result):
+        return joined(times(f"{size // KIB} KiB:", result.ratio(
+            {"who": contender, "bytes": size, "placement": placement}, OURS | {"bytes": size, "placement": placement}))
+            for size in sizes)
+    return say
+
+
+def mapping(sizes):
+    """Row 5: the time of strided ranks, as a share of that of ranks in order."""
+    def say(result):
+        return joined(times(f"{who}, {size // KIB} KiB:", result.ratio(
+            {"who": who, "bytes": size, "placement": "strided"}, {"who": who, "bytes": size, "placement": "contiguous"}))
+            for who in ("longshore", "ring") for size in sizes)
+    return say
+
+
+def hidden(sizes):
+    def say(result):
+        said = []
+        for who in ("longshore", "linear"):
+            for size in sizes:
+                percent = result.mean("overlap_percent", who=who, bytes=size)
+                said.append(None if percent is None else f"{who}, {size // KIB} KiB: {percent:.1f} %")
+        return joined(said)
+    return say
+
+
+def own_time(result):
+    ours, theirs = (result.time(who=who) for who in ("longshore", "linear"))
+    return f"Longshore {ours / 1e3:.2f} ms, linear {theirs / 1e3:.2f} ms"
+
+
+@dataclass
+class Experiment:
+    name: str
+    rows: str  # of docs/papers.md
+    asked: str  # what is compared
+    published: str
+    arguments: str
+    say: object
+    seconds: int  # about, on two cores: for the time left alone
+
+
+ALLGATHERV = "--collective allgatherv --handover once --against ring"
+EXPERIMENTS = [
+    Experiment("services", "3", "service processes of a DPU, alltoallv",
+               "1 too slow up to 64 KiB, 4 needed by large messages, 8 gain little",
+               "--reads 4 --services 1,2,4,8 --sizes 16K,64K", service_counts, 900),
+    Experiment("allgatherv", "4, 5", "allgatherv, time of the modelled ring through ours, ranks in order",
+               "64 KiB: 1.31 (HPC-X)", f"{ALLGATHERV} --sizes 64K --placement contiguous,strided",
+               against("ring", "contiguous", [64 * KIB]), 120),
+    Experiment("strided", "5", "the same, ranks strided", "64 KiB: 6.9 (Open MPI)", "",
+               against("ring", "strided", [64 * KIB]), 0),
+    Experiment("mapping", "5", "the same, strided through in order", "1.0 (offloaded)", "", mapping([64 * KIB]), 0),
+    *[Experiment(f"ranks{32 * nodes}", "7", f"alltoallv, 16 KiB, {32 * nodes} ranks", "linear in the ranks; about HPC-X",
+                 f"--nodes {nodes} --sizes 16K --against linear", own_time, 3 * nodes) for nodes in (8, 16, 32)],
+    Experiment("hidden", "8", "alltoallv, hidden behind computing", "above 99 % from 16 KiB on",
+               "--warm-up 0 --sizes 16K --overlap --against linear", hidden([16 * KIB]), 150),
+    Experiment("alltoallv", "9", "alltoallv, time of the modelled host through ours (linear)",
+               "32 KiB: 6.3; 256 KiB: 2.07 (HPC-X)", "--sizes 32K,64K --against linear",
+               against("linear", "contiguous", [32 * KIB, 64 * KIB]), 400),
+]
+SMALL = ["--nodes", "4", "--ranks-per-node", "8"]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--longshore", default=shutil.which("longshore"), metavar="PROGRAM", help="default: that of PATH")
+    parser.add_argument("--out", type=Path, default=Path("papers"), metavar="FOLDER", help="for all results (default: papers)")
+    parser.add_argument("--only", metavar="NAME,...", help="of the experiments that --list names")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="runs of each; means are shown (default: 1)")
+    parser.add_argument("--quick", action="store_true", help="4 nodes of 8 ranks: whether all of it runs; no figures to quote")
+    parser.add_argument("--no-pictures", action="store_true", help="needs no matplotlib")
+    parser.add_argument("--list", action="store_true", help="name the experiments and their commands, run nothing")
+    options = parser.parse_args(arguments)
+    if options.seeds < 1:
+        parser.error("--seeds is 1 or more")
+    names = [experiment.name for experiment in EXPERIMENTS]
+    options.chosen = options.only.split(",") if options.only else names
+    for name in options.chosen:
+        if name not in names:
+            parser.error(f"there is no experiment {name}; there are {', '.join(names)}")
+    if not options.longshore and not options.list:
+        print("papers: no longshore on PATH: give --longshore", file=sys.stderr)
+        sys.exit(125)
+    return options
+
+
+def words_of(experiment, options):
+    words = shlex.split(experiment.arguments)
+    if options.quick:
+        if "--nodes" in words:
+            at = words.index("--nodes")
+            del words[at:at + 2]
+        words += SMALL
+    if "--warm-up" not in words:
+        words += ["--warm-up", "1"]
+    return ["--machine", "mpcdf-bf3", "--iterations", "1", *words,
+            "--seeds", ",".join(str(seed) for seed in range(1, options.seeds + 1))]
+
+
+def run(experiment, options):
+    """The experiment's results. One without arguments of its own looks at those of the one before it."""
+    file = options.out / f"{experiment.name}.json"
+    command = [options.longshore, "simulate", *words_of(experiment, options), "--json", str(file)]
+    if not options.no_pictures:
+        command += ["--plot", str(file.with_suffix(".png"))]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        print(f"\npapers: {shlex.join(command)} ended with {done.returncode}:\n{done.stdout}", file=sys.stderr)
+        sys.exit(125 if done.returncode == 125 else 1)
+    return Result(json.loads(file.read_text(encoding="utf-8")))
+
+
+class Progress:
+    def __init__(self, experiments):
+        self.shown = sys.stderr.isatty()
+        self.seconds = [experiment.seconds for experiment in experiments]
+        self.begin = time.monotonic()
+
+    def say(self, number, name):
+        """Before experiment `number`, counted from 0. The time left is by the estimates, scaled by what was."""
+        if not self.shown:
+            return
+        done, left = sum(self.seconds[:number]), sum(self.seconds[number:])
+        if done:
+            left *= (time.monotonic() - self.begin) / done
+        filled = round(30 * number / len(self.seconds))
+        print(f"\r\x1b[K[{'#' * filled}{'.' * (30 - filled)}] {number + 1}/{len(self.seconds)} {name}, "
+              f"about {left / 60:.0f} min left", end="", file=sys.stderr, flush=True)
+
+    def over(self):
+        if self.shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def table(lines):
+    head = ("row", "what", "published", "model")
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ("---",) * 4, *lines]) + "\n"
+
+
+def main():
+    options = parse(sys.argv[1:])
+    runs, owner = [], None
+    for experiment in EXPERIMENTS:
+        owner = experiment if experiment.arguments else owner
+        if experiment.name in options.chosen:
+            runs.append((experiment, owner))
+    if options.list:
+        for experiment, owner in runs:
+            print(f"{experiment.name} (row {experiment.rows}): longshore simulate {shlex.join(words_of(owner, options))}")
+        return
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"papers: --out: {error}")
+    progress = Progress([experiment for experiment, _ in runs])
+    results, lines = {}, []
+    for number, (experiment, owner) in enumerate(runs):
+        progress.say(number, owner.name)
+        if owner.name not in results:
+            results[owner.name] = run(owner, options)
+        lines.append((experiment.rows, experiment.asked, experiment.published, experiment.say(results[owner.name])))
+    progress.over()
+    text = table(lines)
+    if options.quick:
+        text = "4 nodes of 8 ranks: to see that it runs, not to be compared.\n\n" + text
+    (options.out / "papers.md").write_text(text, encoding="utf-8")
+    print(text + f"\nEverything is in {options.out}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The command behind 'make papers', on a job small enough for a test."""
+
+import json
+import re
+import subprocess
+import sys
+import unittest
+
+from support import COMMAND, SOURCE, CommandTest
+
+SCRIPT = SOURCE / "src/tools/simulate/papers.py"
+
+
+class Papers(CommandTest):
+    def papers(self, *arguments, expect=0):
+        done = subprocess.run([sys.executable, SCRIPT, "--longshore", COMMAND, *arguments], cwd=self.root, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        return done
+
+    def test_table_and_files(self):
+        said = self.papers("--quick", "--no-pictures", "--only", "allgatherv,strided,mapping,hidden", "--out", "out").stdout
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line.startswith("|")]
+        self.assertEqual([row[0] for row in rows], ["row", "---", "4, 5", "5", "5", "8"])
+        self.assertIn("not to be compared", said)
+        self.assertEqual((self.root / "out/papers.md").read_text(), said[:said.index("\nEverything")])
+        # The figures are those of the files.
+        found = json.loads((self.root / "out/allgatherv.json").read_text())["rows"]
+        time = {(row["who"], row["placement"]): row["mean_us"] for row in found}
+        self.assertEqual(rows[3][3], f"64 KiB: {time['ring', 'strided'] / time['longshore', 'strided']:.2f}")
+        # On strided ranks a ring sends each block over the network again and again; the host hides next to nothing.
+        self.assertGreater(time["ring", "strided"], 2 * time["ring", "contiguous"])
+        percent = dict(re.findall(r"(\w+), 16 KiB: ([0-9.]+) %", rows[5][3]))
+        self.assertGreater(float(percent["longshore"]), 80)
+        self.assertLess(float(percent["linear"]), 5)
+
+    def test_list_runs_nothing(self):
+        said = self.papers("--list", "--out", "out", "--seeds", "3").stdout
+        self.assertIn("--seeds 1,2,3", said)
+        self.assertFalse((self.root / "out").exists())
+
+    def test_errors_say_what_to_do(self):
+        self.assertIn("there are services, allgatherv", self.papers("--only", "none", expect=2).stderr)
+        self.assertIn("1 or more", self.papers("--seeds", "0", expect=2).stderr)
+
+    def test_a_folder_that_cannot_be_made(self):
+        said = self.papers("--quick", "--no-pictures", "--only", "hidden", "--out", "/proc/none", expect=1).stderr
+        self.assertIn("/proc/none", said)
+        self.assertNotIn("Traceback", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
