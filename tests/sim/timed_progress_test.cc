@@ -31,7 +31,7 @@ Job job_of(HostProgress progress) {
 }
 
 Time time_of(Job job, const char* algorithm, Time compute) {
-    job.compute = compute;
+    job.compute.assign(job.ranks(), compute);
     return simulate_host(job, *find_host_algorithm(algorithm)).latency.mean;
 }
 

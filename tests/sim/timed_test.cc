@@ -255,10 +255,23 @@ TEST(TimedOffload, ComputingAndCarryingGoOnTogether) {
     job.machine.rank_post = 2 * kMicrosecond;
     job.handover = Handover::kAsBuilt;  // ranks that compute copy nothing
     const Time alone = simulate_offloaded(job).latency.mean;
-    job.compute = alone / 2;
+    job.compute.assign(job.ranks(), alone / 2);
     EXPECT_NEAR(ns(simulate_offloaded(job).latency.mean), ns(alone), kRounded);
-    job.compute = 3 * alone;
+    job.compute.assign(job.ranks(), 3 * alone);
     EXPECT_NEAR(ns(simulate_offloaded(job).latency.mean), ns(3 * alone + 2 * kMicrosecond), kRounded);
+}
+
+// As long as it is told itself: the last one computes the longest, and nobody waits for it.
+TEST(TimedOffload, EachRankComputesForItself) {
+    Job job = job_on(ideal(), 4, 2, 1, Collective::kAlltoallv);
+    job.handover = Handover::kAsBuilt;
+    const Outcome alone = simulate_offloaded(job);
+    ASSERT_EQ(alone.latency.ranks.size(), job.ranks());
+    for (uint32_t r = 0; r < job.ranks(); ++r)
+        job.compute.push_back(2 * alone.latency.most + r * 10 * kMicrosecond);
+    const Outcome together = simulate_offloaded(job);
+    for (uint32_t r = 0; r < job.ranks(); ++r)
+        EXPECT_NEAR(ns(together.latency.ranks[r]), ns(job.compute[r]), kRounded) << r;
 }
 
 // Ring and pairwise exchange: in each step a note, a request, the block, and the word that it was read.
@@ -281,7 +294,7 @@ TEST(TimedHost, LinearAlltoallvFillsItsLinks) {
 TEST(TimedHost, NothingIsHiddenByComputing) {
     Job job = job_on(ideal(), 8, 1, 1, Collective::kAlltoallv);
     const Time alone = host(job, "linear").latency.mean;
-    job.compute = alone;
+    job.compute.assign(job.ranks(), alone);
     const Time together = host(job, "linear").latency.mean;
     EXPECT_GE(together, 2 * alone - 2 * kWay);
     EXPECT_LE(together, 2 * alone + kWay);

@@ -21,7 +21,7 @@ void HostRank::on_event(uint64_t what) {
             entered_ = world_.queue().now();
             open_ = true;
             starting_ = true;
-            compute_left_ = world_.job().compute;
+            compute_left_ = world_.job().compute_of(rank_);
             round_ = 0;
             begin_round();
             step();
@@ -31,7 +31,7 @@ void HostRank::on_event(uint64_t what) {
             step();
             break;
         case kDone:
-            world_.rank_is_done(world_.queue().now() - entered_);
+            world_.rank_is_done(rank_, world_.queue().now() - entered_);
             break;
         default:
             end_slice(what - kSlices);

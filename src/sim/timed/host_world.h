@@ -24,7 +24,7 @@ class HostWorld final {
     Wires& wires() { return wires_; }
     HostRank& rank(uint32_t number) { return *ranks_[number]; }
     void message_is_over() { ++messages_; }
-    void rank_is_done(Time latency) { timing_.rank_is_done(latency); }
+    void rank_is_done(uint32_t rank, Time latency) { timing_.rank_is_done(rank, latency); }
     Time step_time(Time mean) { return timing_.step_time(mean); }
 
   private:

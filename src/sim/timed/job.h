@@ -33,14 +33,15 @@ struct Job {
     uint64_t chunk_bytes = 64 * 1024;
     Handover handover = Handover::kOnce;
     Sharing sharing = Sharing::kFifo;
-    // Between the start of the collective and the wait for it; ranks compute meanwhile.
-    Time compute = 0;
+    // By rank: how long it computes between the start of the collective and the wait for it. Empty: not at all.
+    std::vector<Time> compute;
     HostProgress progress = HostProgress::kInCalls;  // of the host's MPI
     Time test_every = 0;                             // computing between two tests, with HostProgress::kTests
     uint32_t warm_up = 1, iterations = 3;
     uint64_t seed = 1;
 
     uint32_t ranks() const { return nodes * ranks_per_node; }
+    Time compute_of(uint32_t rank) const { return compute.empty() ? 0 : compute[rank]; }
     uint32_t node_of(uint32_t rank) const {
         return placement == Placement::kContiguous ? rank / ranks_per_node : rank % nodes;
     }
@@ -77,7 +78,8 @@ uint64_t memory_needed(const Job& job);
 // its result.
 struct Times {
     Time mean = 0, least = 0, most = 0;
-    std::vector<Time> iterations;  // means
+    std::vector<Time> iterations;  // means over ranks
+    std::vector<Time> ranks;       // means over iterations
 };
 
 struct Outcome {

@@ -39,7 +39,7 @@ class Offload final {
     std::span<const std::byte> frame(uint32_t kept) const { return frames_[kept].content(); }
     void drop_frame(uint32_t kept) { free_frames_.push_back(kept); }
     OperationArguments arguments(uint32_t rank, uint64_t sequence) const;
-    void rank_is_done(Time latency) { timing_.rank_is_done(latency); }
+    void rank_is_done(uint32_t rank, Time latency) { timing_.rank_is_done(rank, latency); }
     Time step_time(Time mean) { return timing_.step_time(mean); }
 
   private:

@@ -40,7 +40,7 @@ void RankProcess::on_event(uint64_t what) {
             break;
         case kDone:
             wait_begins_ = kNever;
-            world_.rank_is_done(world_.queue().now() - entered_);
+            world_.rank_is_done(rank_, world_.queue().now() - entered_);
             break;
     }
 }
@@ -82,7 +82,7 @@ void RankProcess::enter() {
     const uint64_t arrays = rules.by_vector ? (rules.is_shared ? 1 : 2) : 0;
     const Time cost = world_.step_time(m.rank_post + arrays * world_.job().ranks() * m.rank_post_each);
     entered_ = world_.queue().now();
-    wait_begins_ = entered_ + cost + world_.job().compute;
+    wait_begins_ = entered_ + cost + world_.job().compute_of(rank_);
     world_.wires().send({node_, Side::kHost}, {node_, Side::kDpu},
                         kNoteBytes + arrays * world_.job().ranks() * sizeof(BlockSpan), cost + m.dpu_session,
                         this, kPosted);

@@ -10,8 +10,9 @@ constexpr uint64_t kEventsPerLook = 1 << 18;           // at the progress
 
 }  // namespace
 
-void Timing::rank_is_done(Time latency) {
+void Timing::rank_is_done(uint32_t rank, Time latency) {
     ++ranks_done_;
+    sums_[rank] += latency;
     sum_ += latency;
     least_ = std::min(least_, latency);
     most_ = std::max(most_, latency);
@@ -41,8 +42,10 @@ void Timing::iterate(const Hooks& hooks, uint32_t number) {
 }
 
 Outcome Timing::run(const Hooks& hooks) {
+    LONGSHORE_CHECK(job_.compute.empty() || job_.compute.size() == job_.ranks());
     for (uint32_t i = 0; i < job_.warm_up; ++i) iterate(hooks, i);
     hooks.begin_counting();
+    std::fill(sums_.begin(), sums_.end(), 0);
     const Wires::Busy before = wires_.busiest();
     const uint64_t bytes = wires_.bytes_received(), transfers = wires_.transfers();
     const Time begin = queue_.now();
@@ -56,6 +59,7 @@ Outcome Timing::run(const Hooks& hooks) {
         out.latency.most = std::max(out.latency.most, most_);
     }
     out.latency.mean /= uint64_t{job_.ranks()} * job_.iterations;
+    for (const Time sum : sums_) out.latency.ranks.push_back(sum / job_.iterations);
     const Wires::Busy busy = wires_.busiest();
     out.span = queue_.now() - begin;
     const auto share = [&](Time part) { return static_cast<double>(part) / static_cast<double>(out.span); };

@@ -13,7 +13,7 @@ namespace longshore::timed {
 class Timing {
   public:
     Timing(const Job& job, EventQueue& queue, const Wires& wires, Watcher* watcher)
-        : job_(job), queue_(queue), wires_(wires), watcher_(watcher), prng_(mix64(job.seed)) {}
+        : job_(job), queue_(queue), wires_(wires), watcher_(watcher), prng_(mix64(job.seed)), sums_(job.ranks()) {}
 
     struct Hooks {
         // Lets a rank enter the operation of this sequence number at this time.
@@ -24,7 +24,7 @@ class Timing {
     };
     Outcome run(const Hooks& hooks);
 
-    void rank_is_done(Time latency);
+    void rank_is_done(uint32_t rank, Time latency);
     // A step of a program that takes `mean`, with its jitter.
     Time step_time(Time mean);
 
@@ -36,6 +36,7 @@ class Timing {
     Watcher* watcher_;
     Prng prng_;
     uint32_t ranks_done_ = 0;
+    std::vector<Time> sums_;  // by rank, of the counted iterations
     Time sum_ = 0, least_ = kNever, most_ = 0;  // of the iteration that runs
 };
 

@@ -47,9 +47,10 @@ bool find_collective(std::string name, Collective* out) {
     return false;
 }
 
-// What of the carrying ranks do not notice, as the OSU benchmarks say it.
-double overlap_of(Time pure, Time compute, Time together) {
-    const double left = static_cast<double>(together) - static_cast<double>(compute);
+// What of the carrying ranks do not notice, as the OSU benchmarks say it: each rank computes as long as it took
+// alone, and means over ranks are compared.
+double overlap_of(Time pure, Time together) {
+    const double left = static_cast<double>(together) - static_cast<double>(pure);
     return std::max(0.0, 100 - 100 * left / static_cast<double>(pure));
 }
 
@@ -183,9 +184,9 @@ SimulatedRow SimulatePlan::run(size_t number, timed::Watcher* watcher) const {
     row.pure = carry_out(run.job, run.contender, &first);
     if (overlap_) {
         Job job = run.job;
-        job.compute = row.pure.latency.mean;
+        job.compute = row.pure.latency.ranks;
         const Outcome together = carry_out(job, run.contender, &second);
-        row.overlap_percent = overlap_of(row.pure.latency.mean, job.compute, together.latency.mean);
+        row.overlap_percent = overlap_of(row.pure.latency.mean, together.latency.mean);
     }
     row.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return row;
