@@ -101,7 +101,7 @@ uint64_t features_of(UcxWorker::Use use) {
 struct UcxEndpoint {
     UcxWorker* worker = nullptr;
     ucp_ep_h ep = nullptr;
-    void* connecting = nullptr;  // until the other side has answered, or never will; of messages alone
+    void* connecting = nullptr;  // until the other side has answered, or never will; RDMA's messages alone
     bool broken = false;
 };
 
@@ -325,8 +325,9 @@ UcxEndpoint* UcxWorker::connect(std::span<const std::byte> address) {
     params.err_handler.cb = UcxCalls::on_error;
     params.err_handler.arg = endpoint.get();
     if (address.empty() || ucp_ep_create(inside_->worker, &params, &endpoint->ep) != UCS_OK) return nullptr;
-    // What reads and writes memory must end when it is closed, whether the other side answers or not.
-    if (use_ == Use::kMessages) {
+    // Over TCP nothing needs it. What reads and writes memory must end when it is closed, whether the other
+    // side answers or not.
+    if (use_ == Use::kMessages && has_rdma_) {
         const ucp_request_param_t none{};
         void* const flush = ucp_ep_flush_nbx(endpoint->ep, &none);
         if (UCS_PTR_IS_PTR(flush)) endpoint->connecting = flush;
