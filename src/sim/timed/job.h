@@ -33,7 +33,8 @@ struct Job {
     uint64_t chunk_bytes = 64 * 1024;
     Handover handover = Handover::kOnce;
     Sharing sharing = Sharing::kFifo;
-    // By rank: how long it computes between the start of the collective and the wait for it. Empty: not at all.
+    // By rank: how long it computes between the start of the collective and the wait for it. Empty: not at
+    // all.
     std::vector<Time> compute;
     HostProgress progress = HostProgress::kInCalls;  // of the host's MPI
     Time test_every = 0;                             // computing between two tests, with HostProgress::kTests

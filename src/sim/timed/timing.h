@@ -13,7 +13,12 @@ namespace longshore::timed {
 class Timing {
   public:
     Timing(const Job& job, EventQueue& queue, const Wires& wires, Watcher* watcher)
-        : job_(job), queue_(queue), wires_(wires), watcher_(watcher), prng_(mix64(job.seed)), sums_(job.ranks()) {}
+        : job_(job),
+          queue_(queue),
+          wires_(wires),
+          watcher_(watcher),
+          prng_(mix64(job.seed)),
+          sums_(job.ranks()) {}
 
     struct Hooks {
         // Lets a rank enter the operation of this sequence number at this time.
@@ -36,7 +41,7 @@ class Timing {
     Watcher* watcher_;
     Prng prng_;
     uint32_t ranks_done_ = 0;
-    std::vector<Time> sums_;  // by rank, of the counted iterations
+    std::vector<Time> sums_;                    // by rank, of the counted iterations
     Time sum_ = 0, least_ = kNever, most_ = 0;  // of the iteration that runs
 };
 

@@ -47,8 +47,8 @@ bool find_collective(std::string name, Collective* out) {
     return false;
 }
 
-// What of the carrying ranks do not notice, as the OSU benchmarks say it: each rank computes as long as it took
-// alone, and means over ranks are compared.
+// What of the carrying ranks do not notice, as the OSU benchmarks say it: each rank computes as long as it
+// took alone, and means over ranks are compared.
 double overlap_of(Time pure, Time together) {
     const double left = static_cast<double>(together) - static_cast<double>(pure);
     return std::max(0.0, 100 - 100 * left / static_cast<double>(pure));
