@@ -25,8 +25,12 @@ struct Launch {
     int exit_signal, error;
 };
 
+// What runs in the children leaves the caller's memory without returning: the address sanitizer would go on
+// believing that their variables lie where the stacks were, whatever is mapped there next.
+#define ON_A_STACK_OF_ITS_OWN __attribute__((no_sanitize_address))
+
 // Only what is safe between fork and exec. The signal table and descriptors are this child's own.
-int exec_role(void* argument) {
+ON_A_STACK_OF_ITS_OWN int exec_role(void* argument) {
     auto* launch = static_cast<Launch*>(argument);
     struct sigaction plain {};
     plain.sa_handler = SIG_DFL;
@@ -67,7 +71,7 @@ std::vector<char*> network_settings() {
     return settings;
 }
 
-int leave_family(void* argument) {
+ON_A_STACK_OF_ITS_OWN int leave_family(void* argument) {
     auto* launch = static_cast<Launch*>(argument);
     // A process group of its own, so that neither the terminal's nor the launcher's signals reach it, but the
     // session of the rank: the kernel shares out processor time by session first (autogroup), and a service

@@ -301,15 +301,18 @@ TEST(Attach, ServiceProcessesRaiseTheirLimitOfOpenFiles) {
         NEED(c.attach());
         c.barrier();
         if (c.rank != 0) return 0;
-        uint32_t looked_at = 0;
-        for (const pid_t pid : find_services("")) {
-            rlimit files{};
-            if (prlimit(pid, RLIMIT_NOFILE, nullptr, &files) != 0) continue;  // that of the job before
-            if (files.rlim_max != 1000) continue;
-            NEED(files.rlim_cur == 1000);
-            ++looked_at;
-        }
-        NEED(looked_at == 2);
+        // A service process that has just been started has no command line yet by which it is found.
+        std::vector<rlimit> of_this_job;
+        NEED(wait_until([&of_this_job] {
+            of_this_job.clear();
+            for (const pid_t pid : find_services("")) {
+                rlimit files{};
+                if (prlimit(pid, RLIMIT_NOFILE, nullptr, &files) != 0) continue;  // that of the job before
+                if (files.rlim_max == 1000) of_this_job.push_back(files);
+            }
+            return of_this_job.size() == 2;
+        }));
+        for (const rlimit& files : of_this_job) NEED(files.rlim_cur == 1000);
         return 0;
     });
     EXPECT_TRUE(job.passed());
