@@ -25,8 +25,8 @@ struct SharedState {
 struct JobOptions {
     uint32_t ranks = 4, nodes = 0, services = 1;
     bool strided = false, cooperative = true, inaccessible = false;
-    bool tcp = false;  // between emulated nodes
-    uint32_t limit_s = 5;
+    bool tcp = false;       // between emulated nodes
+    uint32_t limit_s = 30;  // a machine that is busy with other things starts slowly
     std::string service_path;
     uint64_t files_soft = 0,
              files_hard = 0;  // limits of open files for the first rank and what it starts; 0: as they are
