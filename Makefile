@@ -117,10 +117,12 @@ test: deps-test ## install what is missing, build, run what a change breaks easi
 test-all: deps-test ## ... and the rest: other MPIs, the longer tests, the sanitizer builds and theirs
 	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test-all' 'mpis ucx' build 'test-main GROUP=all' test-asan test-tsan
 
-# docs/testing.md says which test is in which group.
+# docs/testing.md says which test is in which group. Many a test waits for a job to start or to end: on two cores three at once
+# leave less of them idle.
+tests_at_once := 3
 test-main: ## only run the tests of build/ (GROUP=all: those of 'make test-all', too)
 	$(say) 'test: $(if $(filter all,$(GROUP)),all tests,the tests) of the Release build'
-	$(quiet)ctest --test-dir build -j 2 --timeout 300 --no-tests=error $(if $(filter all,$(GROUP)),,-LE '^test-all$$') $(ctest_flags) \
+	$(quiet)ctest --test-dir build -j $(tests_at_once) --timeout 300 --no-tests=error $(if $(filter all,$(GROUP)),,-LE '^test-all$$') $(ctest_flags) \
 	    --output-log build/ctest.log
 
 decoders = frames packets regions selection session agent supervisor
@@ -128,7 +130,7 @@ test-decoders: ## build what decodes bytes from outside with the address sanitiz
 	$(say) 'test: decoders and conversations under the address sanitizer, in build/asan'
 	$(quiet)cmake --preset asan $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/asan -j $(J) --target $(addprefix fuzz_,$(decoders)) -- $(ninja_flags)
-	$(quiet)ctest --test-dir build/asan -j 2 --timeout 300 --no-tests=error -R '^fuzz\.' $(ctest_flags) \
+	$(quiet)ctest --test-dir build/asan -j $(tests_at_once) --timeout 300 --no-tests=error -R '^fuzz\.' $(ctest_flags) \
 	    --output-log build/asan/ctest.log
 
 # The address sanitizer without MPI: the MPIs' own libraries are not clean. Of what has one thread only, the thread
@@ -139,7 +141,7 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 	$(say) 'test: the same code under sanitizers ($*), in build/$*'
 	$(quiet)cmake --preset $* $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/$* -j $(J) $(build_only) -- $(ninja_flags)
-	$(quiet)ctest --test-dir build/$* -j 2 --timeout 600 --no-tests=error $(tests_only) $(ctest_flags) \
+	$(quiet)ctest --test-dir build/$* -j $(tests_at_once) --timeout 600 --no-tests=error $(tests_only) $(ctest_flags) \
 	    --output-log build/$*/ctest.log
 
 # What 'make test-all' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.

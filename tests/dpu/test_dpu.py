@@ -201,7 +201,7 @@ class TestDpu(Checks):
     def test_there_is_a_service_process_for_every_eight_ranks(self):
         with Service(*job_users(BUILD)) as dpu, tempfile.NamedTemporaryFile() as file:
             for ranks, services in ((9, 2), (2, 1)):
-                done = run(MPIS[0], ranks, "in_place", LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name)
+                done = run(MPIS[0], ranks, "collectives", 16, LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(len(json.loads(Path(file.name).read_text(encoding="utf-8"))["services"]), services)
 
