@@ -2,62 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
+
+#include "fabric/shm/detached.h"
 
 namespace longshore {
 namespace {
-
-constexpr size_t kStackBytes = 64 * 1024;
-// Above the descriptors that the service process gets, and below the lowest limit of open files (ulimit -n)
-// under which an MPI starts: a service process that may have too few says so itself.
-constexpr int kFarFd = kReadyFd + 1;
-
-// Shared with the children until they exec: they run in this process's memory while the caller is suspended.
-struct Launch {
-    const char *path, *role;
-    char* const* environment;
-    int parameters_fd, ready_fd;
-    std::byte* inner_stack;
-    int exit_signal, error;
-};
-
-// What runs in the children leaves the caller's memory without returning: the address sanitizer would go on
-// believing that their variables lie where the stacks were, whatever is mapped there next.
-#define ON_A_STACK_OF_ITS_OWN __attribute__((no_sanitize_address))
-
-// Only what is safe between fork and exec. The signal table and descriptors are this child's own.
-ON_A_STACK_OF_ITS_OWN int exec_role(void* argument) {
-    auto* launch = static_cast<Launch*>(argument);
-    struct sigaction plain {};
-    plain.sa_handler = SIG_DFL;
-    for (int s = 1; s < 65; ++s) sigaction(s, &plain, nullptr);
-    const int null = open("/dev/null", O_RDWR);
-    const int far[3] = {fcntl(null, F_DUPFD, kFarFd), fcntl(launch->parameters_fd, F_DUPFD, kFarFd),
-                        fcntl(launch->ready_fd, F_DUPFD, kFarFd)};
-    if (far[0] < 0 || far[1] < 0 || far[2] < 0) {
-        launch->error = errno;
-        _exit(127);
-    }
-    for (int fd = 0; fd < 3; ++fd) dup2(far[0], fd);
-    dup2(far[1], kParameterFd);
-    dup2(far[2], kReadyFd);
-    if (syscall(SYS_close_range, kReadyFd + 1, ~0u, 0) != 0) {
-        for (int fd = kReadyFd + 1; fd < 65536; ++fd) close(fd);
-    }
-    if (chdir("/") != 0) launch->error = 0;
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    char program[] = "longshored:";
-    char* const arguments[] = {program, const_cast<char*>(launch->role), nullptr};
-    execve(launch->path, arguments, launch->environment);
-    launch->error = errno;
-    _exit(127);
-}
 
 // What the user says about the network is for the library that service processes and agents load.
 std::vector<char*> network_settings() {
@@ -69,18 +19,6 @@ std::vector<char*> network_settings() {
     }
     settings.push_back(nullptr);
     return settings;
-}
-
-ON_A_STACK_OF_ITS_OWN int leave_family(void* argument) {
-    auto* launch = static_cast<Launch*>(argument);
-    // A process group of its own, so that neither the terminal's nor the launcher's signals reach it, but the
-    // session of the rank: the kernel shares out processor time by session first (autogroup), and a service
-    // process that takes only idle time must be compared with the ranks themselves.
-    setpgid(0, 0);
-    if (clone(exec_role, launch->inner_stack + kStackBytes, CLONE_VM | CLONE_VFORK | launch->exit_signal,
-              argument) < 0)
-        launch->error = errno;
-    _exit(0);
 }
 
 }  // namespace
@@ -119,34 +57,11 @@ bool ServiceStarter::start(const char* path, const char* role, std::span<const s
         *error += strerror(errno);
         return false;
     }
-    const Mapping stacks = Mapping::anonymous(2 * kStackBytes);
     std::vector<char*> environment = network_settings();
-    Launch launch{path, role, environment.data(), theirs.get(), ready_end.get(), stacks.data() + kStackBytes,
-                  0,    0};
-    if (!stacks) {
-        *error += strerror(ENOMEM);
-        return false;
-    }
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    // No exit signal: the application gets no SIGCHLD, and its wait(-1) does not see this child. An emulator
-    // of user programs may know only children that have one.
-    const auto start_child = [&](int exit_signal) {
-        launch.exit_signal = exit_signal;
-        return clone(leave_family, stacks.data() + kStackBytes, CLONE_VM | CLONE_VFORK | exit_signal,
-                     &launch);
-    };
-    int child = start_child(0);
-    if (child < 0 && errno == EINVAL) child = start_child(SIGCHLD);
-    const int clone_error = errno;
-    if (child > 0) {
-        while (waitpid(child, nullptr, __WALL) < 0 && errno == EINTR) {
-        }
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (child < 0 || launch.error != 0) {
-        *error += strerror(child < 0 ? clone_error : launch.error);
+    static_assert(kParameterFd == kFirstDetachedFd && kReadyFd == kFirstDetachedFd + 1);
+    const int descriptors[] = {theirs.get(), ready_end.get()};
+    if (const int problem = start_detached(path, role, environment.data(), descriptors); problem != 0) {
+        *error += strerror(problem);
         return false;
     }
     deadline_ns_ = now_ns() + limit_s * 1'000'000'000ull;

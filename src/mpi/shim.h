@@ -8,15 +8,17 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <iterator>
 #include <mutex>
 #include <string>
 
 #include "base/settings.h"
 #include "host/host.h"
 #include "mpi/core_api.h"
+#include "statistics/call.h"
 
 namespace longshore::mpi {
+
+using namespace statistics;
 
 struct Shim {
     bool started = false;         // MPI_Init went through us and MPI_Finalize has not
@@ -97,39 +99,6 @@ void say(LogLevel level, const std::string& line);
 [[noreturn]] void end_job(const char* why);
 // For tests: whether this rank is to meet that failure (LONGSHORE_INTERNAL_FAIL=WHAT:RANK).
 bool fails_for_tests(const char* what);
-
-// The families of calls that may be offloaded: in the order of ls_collective, then those that the host
-// library knows by another's name.
-enum class Family : uint8_t {
-#define LONGSHORE_FAMILY(Name, name, arguments) k##Name,
-#include "mpi/native/families.inc"
-#undef LONGSHORE_FAMILY
-};
-// By Family.
-inline constexpr ls_collective kCollectiveOfFamily[] = {
-#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) LS_##NAME,
-#define LONGSHORE_CARRIED_AS(Name, name, arguments, OTHER) LS_##OTHER,
-#include "base/collectives.inc"
-};
-enum class Form : uint8_t { kBlocking, kNonblocking, kPersistent };
-inline constexpr int kCollectiveCount = LS_COLLECTIVE_COUNT;
-inline constexpr int kFamilyCount = static_cast<int>(std::size(kCollectiveOfFamily));
-inline constexpr int kCallCount = 3 * kFamilyCount;
-
-// One such call, as the statistics count it: under one name with counts of either size.
-struct Call {
-    Family family{};
-    Form form{};
-
-    // Blocking ones first.
-    constexpr int index() const { return static_cast<int>(form) * kFamilyCount + static_cast<int>(family); }
-    static constexpr Call at(int index) {
-        return {static_cast<Family>(index % kFamilyCount), static_cast<Form>(index / kFamilyCount)};
-    }
-    bool is_blocking() const { return form == Form::kBlocking; }
-    ls_collective collective() const { return kCollectiveOfFamily[static_cast<int>(family)]; }
-};
-const char* call_name(Call call);
 
 // Being polled by the MPI itself, for waits in code that we do not see (Open MPI; MPICH: see request.cc).
 void register_progress();

@@ -356,7 +356,7 @@ class TestJobs(unittest.TestCase):
                         done = launch(nodes, on_dpus(nodes, offloaded(program("collectives", mpi), 65536, **PATIENT)),
                                       per_node=2 if mpi == "openmpi" else 1, strided=strided, mpi=mpi)
                         self.check(done, "collectives: ok")
-                        self.assertIn("by waiting ranks 0.0)", done.stderr)
+                        self.assertIn("by waiting ranks 0.0;", done.stderr)
 
     def test_random_programs_by_dpus(self):
         with cluster.Cluster(2, dpus=True) as nodes:

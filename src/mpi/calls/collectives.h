@@ -66,14 +66,15 @@ void pack_in_place(Operation* operation, const Block& block, uint64_t first, uin
 class HostCall {
   public:
     template <class Bytes>
-    HostCall(Call call, Reason reason, Bytes bytes) : call_(call), begin_ns_(begin_of_call_ns()) {
+    HostCall(Call call, Reason reason, Bytes bytes)
+        : call_(call), begin_ns_(begin_of_call_ns()), inside_(function_of(call), begin_ns_) {
         count_host(call, reason, begin_ns_ && moves_bytes(reason) && stats_wanted() ? bytes() : 0);
     }
     ~HostCall() {
         if (!begin_ns_) return;
         const uint64_t end_ns = now_ns();
         if (stats_wanted()) count_time(call_, CallTime::kMpi, end_ns - begin_ns_);
-        trace_span("mpi", call_name(call_), begin_ns_, end_ns);
+        trace_span(SpanKind::kMpi, function_of(call_), begin_ns_, end_ns);
     }
     HostCall(const HostCall&) = delete;
     HostCall& operator=(const HostCall&) = delete;
@@ -81,6 +82,7 @@ class HostCall {
   private:
     Call call_;
     uint64_t begin_ns_;
+    Inside inside_;
 };
 
 // The time that a nonblocking call takes to return.
@@ -91,7 +93,7 @@ class PostSpan {
         if (!begin_ns_) return;
         const uint64_t end_ns = now_ns();
         if (offloaded_ && stats_wanted()) count_time(call_, CallTime::kPosting, end_ns - begin_ns_);
-        trace_span("post", call_name(call_), begin_ns_, end_ns);
+        trace_span(SpanKind::kPost, function_of(call_), begin_ns_, end_ns);
     }
     PostSpan(const PostSpan&) = delete;
     PostSpan& operator=(const PostSpan&) = delete;

@@ -80,30 +80,12 @@ struct Forms<int(Arguments...)> {
     }
 };
 
-// By Call::index().
-constexpr const char* kCallNames[] = {
-#define LONGSHORE_FAMILY(Name, name, arguments) "MPI_" #Name,
-#include "mpi/native/families.inc"
-#undef LONGSHORE_FAMILY
-#define LONGSHORE_FAMILY(Name, name, arguments) "MPI_I" #name,
-#include "mpi/native/families.inc"
-#undef LONGSHORE_FAMILY
-#define LONGSHORE_FAMILY(Name, name, arguments) "MPI_" #Name "_init",
-#include "mpi/native/families.inc"
-#undef LONGSHORE_FAMILY
-};
-static_assert(std::size(kCallNames) == kCallCount);
-
 template <class Function>
 const void* address(Function* function) {
     return reinterpret_cast<const void*>(function);
 }
 
 }  // namespace
-
-const char* call_name(Call call) {
-    return kCallNames[call.index()];
-}
 
 void fill_families(const void* entries[LONGSHORE_ENTRY_COUNT]) {
 #define ENTRY(form, Function, other)      \

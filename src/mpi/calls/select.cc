@@ -5,18 +5,6 @@
 namespace longshore::mpi {
 namespace {
 
-Carrier carrier_of(ls_algorithm algorithm) {
-    switch (algorithm) {
-        case LS_DIRECT:
-            return Carrier::kDirect;
-        case LS_STAGED:
-            return Carrier::kStaged;
-        case LS_STAGED_HIERARCHICAL:
-            return Carrier::kStagedHierarchical;
-    }
-    __builtin_unreachable();
-}
-
 // A DPU shares no memory with the ranks of its host, into which a block could be put once for all of them.
 ls_algorithm hierarchical_or_flat() {
     const Shim& s = shim();
@@ -48,14 +36,6 @@ Reason carried_by(Carrier carrier, Reason by_mpi, ls_algorithm* algorithm) {
 
 }  // namespace
 
-#define LONGSHORE_COLLECTIVE(NAME, Name, name, arguments, is_shared, bytes_known) \
-    static_assert(static_cast<int>(Selected::k##Name) == static_cast<int>(LS_##NAME));
-#include "base/collectives.inc"
-
-Selected selected_of(Call call) {
-    return static_cast<Selected>(call.collective());
-}
-
 Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algorithm) {
     const Shim& s = shim();
     const Selected collective = selected_of(call);
@@ -83,10 +63,6 @@ Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algor
     if (small && rule->carrier == Carrier::kMpi && call.form == Form::kPersistent)
         return carried_by(Carrier::kDirect, Reason::kNone, algorithm);
     return carried_by(rule->carrier, small ? Reason::kSmall : Reason::kSelected, algorithm);
-}
-
-const char* algorithm_name(Call call, ls_algorithm algorithm) {
-    return carrier_name(selected_of(call), carrier_of(algorithm));
 }
 
 bool force_algorithm(std::string_view name, std::string_view value) {

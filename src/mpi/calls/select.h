@@ -11,11 +11,6 @@ namespace longshore::mpi {
 // others, which have no size that all ranks know, anything.
 Reason select(GroupRecord& group, Call call, uint64_t bytes, ls_algorithm* algorithm);
 
-// Whose rules hold for it.
-Selected selected_of(Call call);
-
-const char* algorithm_name(Call call, ls_algorithm algorithm);
-
 // From now on: `name` is "bcast_algorithm" or alike, an empty value takes back what was forced so. False for
 // an unknown one.
 bool force_algorithm(std::string_view name, std::string_view value);

@@ -58,18 +58,6 @@ struct Options {
     ls_options host{};
 };
 
-// longshored is in bin/ beside this library's lib/, which may have a folder for each architecture, or beside
-// the library itself.
-std::string service_path() {
-    std::string service = absolute(shim().settings.service_path);
-    if (!service.empty()) return service;
-    for (const char* folder : {"../bin/", "../../bin/"}) {
-        service = shim().directory + folder + "longshored";
-        if (access(service.c_str(), X_OK) == 0) return service;
-    }
-    return shim().directory + "longshored";
-}
-
 void share_memory(ls_options* options) {
     const Shim& s = shim();
     const MemoryAlias alias = s.settings.memory_alias;
@@ -139,6 +127,16 @@ void settle_service_count() {
 }
 
 }  // namespace
+
+std::string service_path() {
+    std::string service = absolute(shim().settings.service_path);
+    if (!service.empty()) return service;
+    for (const char* folder : {"../bin/", "../../bin/"}) {
+        service = shim().directory + folder + "longshored";
+        if (access(service.c_str(), X_OK) == 0) return service;
+    }
+    return shim().directory + "longshored";
+}
 
 std::string absolute(const std::string& path) {
     char directory[PATH_MAX];

@@ -9,5 +9,7 @@ namespace longshore::mpi {
 bool attach();
 // A path as it is now: the program may change its directory, and a service process starts in another.
 std::string absolute(const std::string& path);
+// The program longshored, as the settings or the place of this library say.
+std::string service_path();
 
 }  // namespace longshore::mpi

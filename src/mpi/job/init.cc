@@ -19,6 +19,7 @@
 #include "mpi/job/presence.h"
 #include "mpi/requests/helper.h"
 #include "mpi/requests/operation.h"
+#include "mpi/statistics/keeping.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
 #include "mpi/tasks/pools.h"
@@ -155,6 +156,19 @@ void own_duplicate(MPI_Comm of, MPI_Comm* out) {
     PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
 }
 
+void begin_offload() {
+    Shim& s = shim();
+    if (s.size == 1 || !s.settings.offload) return;
+    if (create_group_keyval(&s.keyval) != MPI_SUCCESS) end_job("cannot mark communicators");
+    if (!attach()) return;
+    s.oversubscribed = more_busy_than_cores();
+    s.place = agreed_place();
+    s.on = true;
+    make_group(MPI_COMM_WORLD);
+    make_group(MPI_COMM_SELF);
+    register_progress();
+}
+
 void start(KeySpace* space) {
     Shim& s = shim();
     PMPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
@@ -187,15 +201,9 @@ void start(KeySpace* space) {
     s.trace_path = output(s.settings.trace_path);
     trace_begin();
     times_are_wanted = stats_wanted() || trace_wanted();
-    if (s.size == 1 || !s.settings.offload) return;
-    if (create_group_keyval(&s.keyval) != MPI_SUCCESS) end_job("cannot mark communicators");
-    if (!attach()) return;
-    s.oversubscribed = more_busy_than_cores();
-    s.place = agreed_place();
-    s.on = true;
-    make_group(MPI_COMM_WORLD);
-    make_group(MPI_COMM_SELF);
-    register_progress();
+    begin_keeping();
+    begin_offload();
+    keep_job();
 }
 
 // A rank that is done may not leave yet: its service process goes with the node's last rank, and may still
@@ -219,6 +227,7 @@ void stop() {
         // What the job's end is for; before the context goes, which has the figures.
         write_stats();
         write_trace();
+        end_keeping();
     }
     if (s.on) {
         unregister_progress();

@@ -1,14 +1,10 @@
 #include "mpi/requests/at_once.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <mutex>
-#include <tuple>
 
-#include "mpi/calls/select.h"
 #include "mpi/statistics/gather.h"
-#include "mpi/statistics/json.h"
 #include "mpi/statistics/stats.h"
 
 namespace longshore::mpi {
@@ -20,19 +16,8 @@ constexpr uint64_t kAtOnceNs = 20'000;
 constexpr uint64_t kAtOnceShare = 10;
 constexpr uint64_t kTested = UINT64_MAX;  // Operation::waited_ns: by MPI_Test
 
-// What a rank notes of: beyond that many, nothing.
-constexpr size_t kCellsMax = 512;
-
-struct Cells {
-    std::mutex mutex;
-    std::array<AtOnceCell, kCellsMax> cells;
-    size_t count = 0, last = 0;
-};
-// Never destroyed: MPI calls may come from atexit handlers.
-Cells& all_cells() {
-    static auto* cells = new Cells;
-    return *cells;
-}
+std::mutex cells_mutex;
+size_t last = 0;  // calls repeat their sizes
 
 std::atomic<uint64_t> starts = 0;
 
@@ -42,20 +27,19 @@ bool is_same(const AtOnceCell& a, const AtOnceCell& b) {
 }
 
 void add(const AtOnceCell& one) {
-    Cells& all = all_cells();
-    const std::lock_guard lock(all.mutex);
-    // Calls repeat their sizes.
-    if (all.count == 0 || !is_same(all.cells[all.last], one)) {
-        const auto end = all.cells.begin() + static_cast<std::ptrdiff_t>(all.count);
-        const auto found =
-            std::find_if(all.cells.begin(), end, [&](const AtOnceCell& cell) { return is_same(cell, one); });
-        if (found == end && all.count == kCellsMax) return;
-        all.last = static_cast<size_t>(found - all.cells.begin());
+    Figures& f = figures();
+    const std::lock_guard lock(cells_mutex);
+    if (f.at_once_count == 0 || !is_same(f.at_once[last], one)) {
+        AtOnceCell* const end = f.at_once + f.at_once_count;
+        AtOnceCell* const found =
+            std::find_if(f.at_once, end, [&](const AtOnceCell& cell) { return is_same(cell, one); });
+        if (found == end && f.at_once_count == kAtOnceCellsMax) return;
+        last = static_cast<size_t>(found - f.at_once);
         if (found == end)
-            all.cells[all.count++] = {one.call, one.size_class, one.nodes, one.ranks_per_node, 0, 0};
+            f.at_once[f.at_once_count++] = {one.call, one.size_class, one.nodes, one.ranks_per_node, 0, 0};
     }
-    all.cells[all.last].calls += one.calls;
-    all.cells[all.last].at_once += one.at_once;
+    f.at_once[last].calls += one.calls;
+    f.at_once[last].at_once += one.at_once;
 }
 
 template <class Note>
@@ -72,10 +56,6 @@ bool was_at_once(const Operation& operation) {
     if (!operation.alone || waited == 0 || waited == kTested) return false;
     const uint64_t gap = waited - operation.started_ns;
     return gap < kAtOnceNs || kAtOnceShare * gap <= now_ns() - operation.started_ns;
-}
-
-auto order_of(const AtOnceCell& cell) {
-    return std::tie(cell.call, cell.nodes, cell.ranks_per_node, cell.size_class);
 }
 
 }  // namespace
@@ -125,59 +105,8 @@ void note_complete(const Operation& operation) {
 }
 
 std::vector<AtOnceCell> gather_at_once() {
-    const Cells& mine = all_cells();
-    std::vector<AtOnceCell> all = gather_on_root(mine.cells.data(), mine.count), merged;
-    std::sort(all.begin(), all.end(),
-              [](const AtOnceCell& a, const AtOnceCell& b) { return order_of(a) < order_of(b); });
-    for (const AtOnceCell& cell : all) {
-        if (merged.empty() || !is_same(merged.back(), cell)) {
-            merged.push_back(cell);
-            continue;
-        }
-        merged.back().calls += cell.calls;
-        merged.back().at_once += cell.at_once;
-    }
-    return merged;
-}
-
-void append_at_once(std::string* out, const std::vector<AtOnceCell>& cells) {
-    *out += "  \"waited_at_once\": [";
-    const char* separator = "\n";
-    for (const AtOnceCell& cell : cells) {
-        const Call call = Call::at(static_cast<int>(cell.call));
-        append(out,
-               "%s    {\"call\": \"%s\", \"collective\": \"%s\", \"nodes\": %u, \"ranks_per_node\": %u, ",
-               separator, call_name(call), selected_name(selected_of(call)), cell.nodes, cell.ranks_per_node);
-        if (has_bytes(selected_of(call)))
-            append(out, "\"bytes_first\": %" PRIu64 ", \"bytes_last\": %" PRIu64 ", ",
-                   cell.size_class == 0 ? 0 : uint64_t{1} << cell.size_class,
-                   (uint64_t{2} << cell.size_class) - 1);
-        append(out, "\"calls\": %" PRIu64 ", \"at_once\": %" PRIu64 "}", cell.calls, cell.at_once);
-        separator = ",\n";
-    }
-    *out += cells.empty() ? "],\n" : "\n  ],\n";
-}
-
-void print_at_once(const std::vector<AtOnceCell>& cells) {
-    for (size_t i = 0; i < cells.size();) {
-        const uint32_t call = cells[i].call;
-        uint64_t calls = 0, at_once = 0;
-        for (; i < cells.size() && cells[i].call == call; ++i) {
-            calls += cells[i].calls;
-            at_once += cells[i].at_once;
-        }
-        if (2 * at_once < calls) continue;
-        const Call which = Call::at(static_cast<int>(call));
-        const char* advice =
-            which.form == Form::kPersistent
-                ? ""
-                : "; 'longshore tune --from-stats FILE', with the FILE of --stats FILE, has the "
-                  "next run treat them as blocking calls";
-        fprintf(stderr,
-                "longshore: %s: %" PRIu64 " of %" PRIu64
-                " calls were waited for at once: nothing could overlap%s\n",
-                call_name(which), at_once, calls, advice);
-    }
+    const Figures& mine = figures();
+    return merged(gather_on_root(mine.at_once, mine.at_once_count));
 }
 
 }  // namespace longshore::mpi

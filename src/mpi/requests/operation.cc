@@ -289,6 +289,7 @@ int finish_without_request(Operation* operation, int no_request) {
 int run_blocking(Operation* operation) {
     note_blocking_begin(operation->call);
     const uint64_t begin = begin_of_call_ns();
+    const Inside inside(function_of(operation->call), begin);
     const int rc = start(operation);
     if (rc < 0) return refuse(operation, rc);
     const uint64_t started = stats_now_ns();
@@ -302,7 +303,7 @@ int run_blocking(Operation* operation) {
         count_time(operation->call, CallTime::kPosting, started - begin);
         count_time(operation->call, CallTime::kWaiting, end - started);
     }
-    if (begin) trace_span("wait", call_name(operation->call), begin, end);
+    if (begin) trace_span(SpanKind::kWait, function_of(operation->call), begin, end);
     int error = operation->error;
     if (error != MPI_SUCCESS) error = raise_error(operation->call, operation->group, error);
     recycle(operation);

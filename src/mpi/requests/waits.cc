@@ -18,8 +18,9 @@ namespace {
 
 // `attempt(&done)` is the PMPI_Test of what is waited for.
 template <class Attempt>
-int wait_for(bool native, const char* name, Operation* first, Attempt attempt) {
+int wait_for(bool native, Function function, Operation* first, Attempt attempt) {
     const uint64_t begin = begin_of_call_ns();
+    const Inside inside(function, begin);
     const WaitNote note;
     // Read now: a request that completes takes its operation with it.
     const Call call = first ? first->call : Call{};
@@ -37,7 +38,7 @@ int wait_for(bool native, const char* name, Operation* first, Attempt attempt) {
     if (!begin) return rc;
     const uint64_t end = now_ns();
     if (first && stats_wanted()) count_time(call, CallTime::kWaiting, end - begin);
-    trace_span("wait", name, begin, end);
+    trace_span(SpanKind::kWait, function, begin, end);
     return rc;
 }
 
@@ -111,12 +112,12 @@ int startall(int count, MPI_Request requests[]) {
 
 int wait(MPI_Request* request, MPI_Status* status) {
     if (!any_open()) {
-        const MpiWaitNote note("MPI_Wait");
+        const MpiWaitNote note(kFunctionWait);
         return PMPI_Wait(request, status);
     }
     note_waits(1, request);
     Operation* ours = find_operation(*request);
-    return wait_for(!ours, "MPI_Wait", ours, [&](int* done) -> int {
+    return wait_for(!ours, kFunctionWait, ours, [&](int* done) -> int {
         if (ours && is_open(*ours)) return MPI_SUCCESS;
         return PMPI_Test(request, done, status);
     });
@@ -124,35 +125,38 @@ int wait(MPI_Request* request, MPI_Status* status) {
 
 int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
     if (!any_open()) {
-        const MpiWaitNote note("MPI_Waitall");
+        const MpiWaitNote note(kFunctionWaitall);
         return PMPI_Waitall(count, requests, statuses);
     }
     note_waits(count, requests);
-    const uint64_t begin = trace_wanted() ? now_ns() : 0;
-    wait_for_ours(count, requests);
-    if (begin) trace_span("wait", "MPI_Waitall", begin, now_ns());
+    const uint64_t begin = begin_of_call_ns();
+    {
+        const Inside inside(kFunctionWaitall, begin);
+        wait_for_ours(count, requests);
+    }
+    if (trace_wanted()) trace_span(SpanKind::kWait, kFunctionWaitall, begin, now_ns());
     if (!any_open()) return PMPI_Waitall(count, requests, statuses);
-    return wait_for(true, "MPI_Waitall", nullptr,
+    return wait_for(true, kFunctionWaitall, nullptr,
                     [&](int* done) { return test_all(count, requests, done, statuses); });
 }
 
 int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
     if (!any_open()) {
-        const MpiWaitNote note("MPI_Waitany");
+        const MpiWaitNote note(kFunctionWaitany);
         return PMPI_Waitany(count, requests, index, status);
     }
     note_waits(count, requests);
-    return wait_for(any_native(count, requests), "MPI_Waitany", first_counted(count, requests),
+    return wait_for(any_native(count, requests), kFunctionWaitany, first_counted(count, requests),
                     [&](int* done) { return PMPI_Testany(count, requests, index, done, status); });
 }
 
 int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
     if (!any_open()) {
-        const MpiWaitNote note("MPI_Waitsome");
+        const MpiWaitNote note(kFunctionWaitsome);
         return PMPI_Waitsome(incount, requests, outcount, indices, statuses);
     }
     note_waits(incount, requests);
-    return wait_for(any_native(incount, requests), "MPI_Waitsome", first_counted(incount, requests),
+    return wait_for(any_native(incount, requests), kFunctionWaitsome, first_counted(incount, requests),
                     [&](int* done) {
                         int rc = PMPI_Testsome(incount, requests, outcount, indices, statuses);
                         *done = *outcount != 0;  // MPI_UNDEFINED too: nothing active

@@ -5,24 +5,16 @@
 
 #include "longshore.h"
 #include "mpi/shim.h"
+#include "statistics/figures.h"
 
 namespace longshore::mpi {
 
-// Why MPI served a call. Equal on all ranks of the call, but for kArguments.
-enum class Reason : uint8_t {
-    kNone,
-    kOff,        // offload is off for this job
-    kOneRank,    // nothing to move
-    kIntercomm,  // plain MPI serves these
-    kUnseen,     // a communicator made in a way that the shim does not see
-    kNoGroup,    // Longshore could not make a group for the communicator
-    kArguments,  // MPI is to report what is wrong
-    kSmall,      // the table of rules says: fewer bytes than worth handing over
-    kSnapshot,   // in place, and more bytes than may be copied first
-    kSelected,   // the table of rules, or a forced algorithm, gives it to MPI
-    kOptedOut,   // an info key of the communicator asks for MPI
-};
-inline constexpr int kReasonCount = 11;
+// What this rank has counted so far. In memory of its own, or on the board of its machine (keeping.h).
+inline Figures own_figures;
+inline Figures* the_figures = &own_figures;
+inline Figures& figures() {
+    return *the_figures;
+}
 
 void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm);
 void count_host(Call call, Reason reason, uint64_t bytes);
@@ -46,31 +38,42 @@ void count_unpacked(uint64_t bytes, uint64_t device_bytes, uint64_t ns);
 // Memory for packed elements was taken, or given back.
 void count_staging(int64_t bytes);
 
-// Where the time of a call goes, on the rank that makes it.
-enum class CallTime : uint8_t {
-    kPosting,  // of offloaded calls: until the posting call has returned, or a blocking one has handed over
-    kBetween,  // from then until the first wait, or until a test finds it complete: the program computes
-    kWaiting,  // in waits for it
-    kMpi,      // in calls left to the MPI
-};
-inline constexpr int kCallTimeCount = 4;
 void count_time(Call call, CallTime kind, uint64_t ns);
 // 0 without statistics: the clock is not read then.
 uint64_t stats_now_ns();
 
-// Around a wait in which Longshore has no operation open: all of it is the MPI's. `name` is a literal.
+// While a rank is in a call, where times are wanted: if it never comes back, the keeper says so.
+class Inside {
+  public:
+    // `begin_ns`: now, or 0 where no times are wanted.
+    Inside(Function function, uint64_t begin_ns) : on_(begin_ns != 0) {
+        if (!on_) return;
+        figures().inside_since_ns.store(begin_ns, std::memory_order_relaxed);
+        figures().inside.store(1u + function, std::memory_order_relaxed);
+    }
+    ~Inside() {
+        if (on_) figures().inside.store(0, std::memory_order_relaxed);
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+  private:
+    bool on_;
+};
+
+// Around a wait in which Longshore has no operation open: all of it is the MPI's.
 class MpiWaitNote {
   public:
-    explicit MpiWaitNote(const char* name);
+    explicit MpiWaitNote(Function function);
     ~MpiWaitNote();
     MpiWaitNote(const MpiWaitNote&) = delete;
     MpiWaitNote& operator=(const MpiWaitNote&) = delete;
 
   private:
-    const char* name_;
+    Function function_;
     uint64_t begin_ns_;
+    Inside inside_;
 };
-uint64_t mpi_waits_ns();  // of this rank, all together
 
 // Around a wait in MPI for operations of Longshore, with statistics: what service processes move meanwhile is
 // not hidden from the program.

@@ -3,35 +3,23 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <vector>
 
-#include "mpi/statistics/json.h"
+#include "fabric/shm/system.h"
+#include "statistics/json.h"
 
 namespace longshore::mpi {
 namespace {
 
-constexpr size_t kSpansMax = 1 << 18;         // per rank; what comes later is counted and left out
 constexpr uint32_t kTakenMax = 4096;          // moves taken out of the host library at a time
 constexpr uint32_t kServiceLane = 1'000'000;  // service processes come after the ranks
 
-struct Span {
-    const char* category;
-    const char* name;
-    uint64_t begin_ns, end_ns;
-};
-
 bool on = false;
 uint64_t origin_ns = 0;
-uint64_t lost = 0;
+SpanList* spans = nullptr;  // while it is on
 std::mutex guard;
-
-std::vector<Span>& spans() {
-    static auto* list = new std::vector<Span>;
-    return *list;
-}
 
 struct Clock {
     uint64_t origin_ns = 0;
@@ -49,34 +37,12 @@ Clock own_clock() {
     return clock;
 }
 
-double us(uint64_t ns) {
-    return (static_cast<double>(ns) - static_cast<double>(origin_ns)) * 1e-3;
-}
-
-// `bytes` null: not known, as of the calls of a rank.
-void append_event(std::string* out, const char* category, const char* name, uint32_t node, uint32_t thread,
-                  uint64_t begin_ns, uint64_t end_ns, const uint64_t* bytes) {
-    append(out, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f",
-           category, name, node, thread, us(begin_ns), static_cast<double>(end_ns - begin_ns) * 1e-3);
-    if (bytes) append(out, ",\"args\":{\"bytes\":%" PRIu64 "}", *bytes);
-    *out += "},\n";
-}
-
-void append_name(std::string* out, const char* what, uint32_t node, uint32_t thread, const char* prefix,
-                 uint32_t number) {
-    append(out, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"%s %u\"}},\n", what,
-           node, thread, prefix, number);
-}
-
 // This rank's lines, each ending in ",\n".
 std::string own_lines() {
     std::string out;
     const uint32_t node = shim().context ? ls_node(shim().context) : 0;
     const auto rank = static_cast<uint32_t>(shim().rank);
-    append_name(&out, "process_name", node, rank, "node", node);
-    append_name(&out, "thread_name", node, rank, "rank", rank);
-    for (const Span& span : spans())
-        append_event(&out, span.category, span.name, node, rank, span.begin_ns, span.end_ns, nullptr);
+    append_spans(&out, {origin_ns, node, rank}, *spans);
     if (!shim().context) return out;
     std::vector<ls_trace_event> events(kTakenMax);
     std::vector<bool> named;
@@ -84,15 +50,15 @@ std::string own_lines() {
         for (uint32_t i = 0; i < count; ++i) {
             const ls_trace_event& event = events[i];
             const bool service = event.lane != UINT32_MAX;
-            const uint32_t thread = service ? kServiceLane + event.lane : rank;
+            const Lane lane{origin_ns, node, service ? kServiceLane + event.lane : rank};
             if (service && event.lane < kServiceLane) {
                 if (named.size() <= event.lane) named.resize(event.lane + 1);
-                if (!named[event.lane]) append_name(&out, "thread_name", node, thread, "SP", event.lane);
+                if (!named[event.lane]) append_name(&out, "thread_name", lane, "SP", event.lane);
                 named[event.lane] = true;
             }
             // A read that is under way takes no time of the service process: a kind of its own.
-            append_event(&out, event.kind == 2 ? "read" : "move", event.kind == 0 ? "move" : "read", node,
-                         thread, event.begin_ns, event.end_ns, &event.value);
+            append_event(&out, event.kind == 2 ? "read" : "move", event.kind == 0 ? "move" : "read", lane,
+                         event.begin_ns, event.end_ns, &event.value);
         }
     }
     return out;
@@ -106,20 +72,35 @@ void trace_begin() {
     if (shim().size > 1) PMPI_Bcast(&first, sizeof first, MPI_BYTE, 0, shim().world);
     // Another machine's clock starts elsewhere: its own time after the broadcast is the best that is known.
     origin_ns = strcmp(own.boot, first.boot) == 0 ? first.origin_ns : now_ns();
+    // Never given back: MPI calls may come from atexit handlers.
+    static auto* const memory = new Mapping(Mapping::anonymous(sizeof(SpanList)));
+    if (!*memory) return;
+    spans = reinterpret_cast<SpanList*>(memory->data());
     on = true;
+}
+
+uint64_t trace_origin_ns() {
+    return origin_ns;
+}
+
+void note_spans_at(SpanList* place) {
+    if (on) spans = place;
 }
 
 bool trace_wanted() {
     return on;
 }
 
-void trace_span(const char* category, const char* name, uint64_t begin_ns, uint64_t end_ns) {
+void trace_span(SpanKind kind, Function function, uint64_t begin_ns, uint64_t end_ns) {
     if (!on) return;
     std::lock_guard<std::mutex> lock(guard);
-    if (spans().size() < kSpansMax)
-        spans().push_back({category, name, begin_ns, end_ns});
-    else
-        ++lost;
+    const uint64_t count = spans->count.load(std::memory_order_relaxed);
+    if (count == kSpansMax) {
+        ++spans->lost;
+        return;
+    }
+    spans->at[count] = {begin_ns, end_ns, function, kind};
+    spans->count.store(count + 1, std::memory_order_release);
 }
 
 void write_trace() {
@@ -127,7 +108,7 @@ void write_trace() {
     on = false;
     std::string mine = own_lines();
     if (mine.size() > INT_MAX) mine.resize(mine.rfind('\n', INT_MAX - 1) + 1);
-    if (lost > 0)
+    if (const uint64_t lost = spans->lost; lost > 0)
         say(LogLevel::kWarn, "the trace of rank " + std::to_string(shim().rank) + " is full, " +
                                  std::to_string(lost) + " spans are left out");
     // One rank after the other: together they may be more than an int of bytes.
@@ -137,7 +118,7 @@ void write_trace() {
         PMPI_Send(mine.data(), length, MPI_CHAR, 0, 1, shim().world);
         return;
     }
-    std::string all = "{\"traceEvents\":[\n" + mine;
+    std::string all = std::move(mine);
     for (int r = 1; r < shim().size; ++r) {
         int bytes = 0;
         PMPI_Recv(&bytes, 1, MPI_INT, r, 0, shim().world, MPI_STATUS_IGNORE);
@@ -145,10 +126,7 @@ void write_trace() {
         PMPI_Recv(lines.data(), bytes, MPI_CHAR, r, 1, shim().world, MPI_STATUS_IGNORE);
         all += lines;
     }
-    all.erase(all.rfind(','));
-    // So that it can be laid beside what others on this machine have measured.
-    append(&all, "\n],\"otherData\":{\"clock\":\"CLOCK_MONOTONIC\",\"origin_ns\":%" PRIu64 "}}\n", origin_ns);
-    write_file(shim().trace_path, all);
+    write_file(shim().trace_path, trace_of(std::move(all), origin_ns, true));
 }
 
 }  // namespace longshore::mpi

@@ -1,16 +1,13 @@
-#include "mpi/statistics/service_report.h"
+#include "statistics/service_report.h"
 
 #include <algorithm>
 #include <cinttypes>
 
-#include "mpi/shim.h"
-#include "mpi/statistics/gather.h"
-#include "mpi/statistics/json.h"
+#include "statistics/call.h"
+#include "statistics/json.h"
 
-namespace longshore::mpi {
+namespace longshore::statistics {
 namespace {
-
-constexpr uint32_t kServicesMax = 64;  // of one node
 
 // parked_longest_ns: the longest of all.
 void add_late(ls_late_counts* sum, const ls_late_counts& more) {
@@ -24,15 +21,6 @@ void add_late(ls_late_counts* sum, const ls_late_counts& more) {
 }
 
 }  // namespace
-
-std::vector<ls_service_stats> gather_services() {
-    std::vector<ls_service_stats> mine;
-    if (shim().context && ls_is_node_leader(shim().context)) {
-        mine.resize(kServicesMax);
-        mine.resize(std::min(kServicesMax, ls_services(shim().context, mine.data(), kServicesMax)));
-    }
-    return gather_on_root(mine.data(), mine.size());
-}
 
 ls_late_counts LateCounts::total() const {
     ls_late_counts total{};
@@ -98,4 +86,4 @@ void append_service(std::string* out, const ls_service_stats& s) {
     *out += "}";
 }
 
-}  // namespace longshore::mpi
+}  // namespace longshore::statistics

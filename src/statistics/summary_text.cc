@@ -1,14 +1,15 @@
-#include "mpi/statistics/summary_text.h"
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
-#include "mpi/statistics/json.h"
+#include "statistics/json.h"
+#include "statistics/summary.h"
 
-namespace longshore::mpi {
+namespace longshore::statistics {
 namespace {
 
+constexpr size_t kColumnsMax = 100;
+constexpr size_t kEndsMax = 8;   // ranks of a job that was interrupted, those that ended first
 constexpr size_t kRowsMax = 12;  // so that all of it fits a screen
 constexpr double kServiceShareLow = 0.05;
 constexpr double kHiddenShareLow = 0.2;
@@ -26,6 +27,26 @@ double ratio(uint64_t part, uint64_t whole) {
 uint64_t in_calls_ns(const CallCounts& c) {
     return c.time_ns[static_cast<int>(CallTime::kPosting)] + c.time_ns[static_cast<int>(CallTime::kWaiting)] +
            c.time_ns[static_cast<int>(CallTime::kMpi)];
+}
+
+// A sentence for stderr, in lines of 100 columns.
+void print_line(const std::string& sentence) {
+    const std::string first = "longshore: ", next = "longshore:   ";
+    std::string line = first;
+    bool empty = true;
+    for (size_t at = 0; at < sentence.size();) {
+        const size_t end = std::min(sentence.find(' ', at), sentence.size());
+        const std::string word = sentence.substr(at, end - at);
+        if (!empty && line.size() + 1 + word.size() > kColumnsMax) {
+            fprintf(stderr, "%s\n", line.c_str());
+            line = next;
+            empty = true;
+        }
+        line += (empty ? "" : " ") + word;
+        empty = false;
+        at = end + 1;
+    }
+    fprintf(stderr, "%s\n", line.c_str());
 }
 
 // Why calls were left to the MPI, as a sentence's end, and what changes it; null: nothing to be done, or by
@@ -50,7 +71,7 @@ const char* words_for(Reason reason) {
     }
 }
 
-void advise_on_service(const CallCounts& total, std::vector<std::string>* out) {
+void advise_on_service(const Summary& summary, const CallCounts& total, std::vector<std::string>* out) {
     const uint64_t moved = total.by_service + total.by_rank;
     if (moved == 0 || ratio(total.by_service, moved) >= kServiceShareLow) return;
     std::string line;
@@ -58,7 +79,7 @@ void advise_on_service(const CallCounts& total, std::vector<std::string>* out) {
            100 * ratio(total.by_service, moved));
     const uint64_t between = total.time_ns[static_cast<int>(CallTime::kBetween)];
     const uint64_t waiting = total.time_ns[static_cast<int>(CallTime::kWaiting)];
-    if (shim().place.spare == 0)
+    if (summary.place.spare == 0)
         line += "no core is spare; start one rank less on each node, so that a service process has a core";
     else if (between < waiting)
         line +=
@@ -86,14 +107,14 @@ Short shortened(double value, bool whole) {
     return out;
 }
 
-void print_row(const char* name, const CallCounts& c) {
+void print_row(const char* name, const CallCounts& c, double ranks) {
     char hidden[16] = "-";
     if (c.by_service + c.by_rank != 0)
         snprintf(hidden, sizeof hidden, "%.0f", 100 * ratio(hidden_bytes(c), c.by_service + c.by_rank));
     std::string line;
     const auto add = [&](double value, bool whole) { append(&line, "%6s", shortened(value, whole).text); };
     const auto add_seconds = [&](CallTime kind) {
-        add(static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9 / shim().size, false);
+        add(static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9 / ranks, false);
     };
     append(&line, "longshore: %-19s", name);
     add(static_cast<double>(c.calls), true);
@@ -107,7 +128,7 @@ void print_row(const char* name, const CallCounts& c) {
     fprintf(stderr, "%s\n", line.c_str());
 }
 
-void print_table(const Counts& counts) {
+void print_table(const Counts& counts, double ranks) {
     std::vector<int> rows;
     for (int i = 0; i < kCallCount; ++i)
         if (counts.call[i].calls != 0) rows.push_back(i);
@@ -121,22 +142,113 @@ void print_table(const Counts& counts) {
             "", "calls", "MB", "SP", "SP", "ranks", "own", "hid", "seconds of each rank", "call", "all",
             "offl.", "all", "hid.", "waits", "waits", "", "%", "post", "betw.", "wait", "MPI");
     for (size_t i = 0; i < rows.size() && i < kRowsMax; ++i)
-        print_row(call_name(Call::at(rows[i])), counts.call[rows[i]]);
+        print_row(call_name(Call::at(rows[i])), counts.call[rows[i]], ranks);
     if (rows.size() > kRowsMax)
         fprintf(stderr, "longshore: ... and %zu more calls: --stats FILE has all\n", rows.size() - kRowsMax);
 }
 
+void print_calls(const Counts& counts) {
+    const CallCounts total = total_of(counts);
+    std::string line;
+    append(&line, "%" PRIu64 " of %" PRIu64 " collective calls offloaded, %.1f MB", total.offloaded,
+           total.calls, mb(total.bytes));
+    const char* separator = "; left to MPI: ";
+    for (int r = 0; r < kReasonCount; ++r) {
+        if (total.reasons[r] == 0) continue;
+        append(&line, "%s%" PRIu64 " %s", separator, total.reasons[r], reason_name(static_cast<Reason>(r)));
+        separator = ", ";
+    }
+    print_line(line);
+    if (total.bytes == 0) return;
+    line.clear();
+    append(&line, "of these MB moved by service processes %.1f, by waiting ranks %.1f; own blocks %.1f",
+           mb(total.by_service), mb(total.by_rank), mb(own_bytes(total)));
+    print_line(line);
+}
+
+void print_packing(const PackCounts& p) {
+    if ((p.packed_bytes | p.unpacked_bytes) == 0) return;
+    std::string line;
+    append(&line,
+           "ranks packed %.1f MB in %.3f s and unpacked %.1f MB in %.3f s (%.1f MB of it in device memory)",
+           mb(p.packed_bytes), static_cast<double>(p.packed_ns) * 1e-9, mb(p.unpacked_bytes),
+           static_cast<double>(p.unpacked_ns) * 1e-9, mb(p.device_bytes));
+    print_line(line);
+}
+
+void print_at_once(const std::vector<AtOnceCell>& cells) {
+    bool can_be_tuned = false;
+    for (size_t i = 0; i < cells.size();) {
+        const uint32_t call = cells[i].call;
+        uint64_t calls = 0, at_once = 0;
+        for (; i < cells.size() && cells[i].call == call; ++i) {
+            calls += cells[i].calls;
+            at_once += cells[i].at_once;
+        }
+        if (2 * at_once < calls) continue;
+        const Call which = Call::at(static_cast<int>(call));
+        can_be_tuned = can_be_tuned || which.form != Form::kPersistent;
+        std::string line;
+        append(&line, "%s: %" PRIu64 " of %" PRIu64 " calls were waited for at once: nothing could overlap",
+               call_name(which), at_once, calls);
+        print_line(line);
+    }
+    if (can_be_tuned)
+        print_line(
+            "'longshore tune --from-stats FILE', with the FILE of --stats FILE, has the next run treat such "
+            "calls "
+            "as blocking ones");
+}
+
+// Ranks whose figures are in the summary; at least one, to divide by.
+uint64_t known_ranks(const Summary& summary) {
+    const auto known =
+        std::count_if(summary.ranks.begin(), summary.ranks.end(), [](const RankTime& r) { return r.known; });
+    return static_cast<uint64_t>(std::max<std::ptrdiff_t>(known, 1));
+}
+
+// Who ended when, and in which call: of a job that was interrupted.
+void print_ends(const Summary& summary) {
+    std::string line;
+    append(&line, "the job ended without MPI_Finalize; what is known of %zu of %d ranks until then:",
+           summary.ends.size(), summary.size);
+    print_line(line);
+    for (size_t i = 0; i < summary.ends.size() && i < kEndsMax; ++i) {
+        const RankEnd& end = summary.ends[i];
+        line.clear();
+        append(&line, "rank %d ended after %.3f s%s", end.rank, static_cast<double>(end.after_ns) * 1e-9,
+               end.finalized ? ", finalized" : "");
+        if (end.inside != 0)
+            append(&line, ", in %s since %.3f s", function_name(static_cast<uint16_t>(end.inside - 1)),
+                   static_cast<double>(end.inside_ns) * 1e-9);
+        print_line(line);
+    }
+    if (summary.ends.size() > kEndsMax) {
+        line.clear();
+        append(&line, "... and %zu more ranks after these: --stats FILE has all",
+               summary.ends.size() - kEndsMax);
+        print_line(line);
+    }
+    if (summary.ends.size() < static_cast<size_t>(summary.size))
+        print_line("the other ranks were on other machines, which write files of their own");
+}
+
 }  // namespace
 
+RankTime time_of(const CallCounts& total, uint64_t mpi_waits_ns) {
+    return {total.time_ns[static_cast<int>(CallTime::kWaiting)],
+            total.time_ns[static_cast<int>(CallTime::kMpi)], mpi_waits_ns, true};
+}
+
 double share_in_calls(const Summary& summary) {
-    const uint64_t all = summary.wall_ns * static_cast<uint64_t>(shim().size);
+    const uint64_t all = summary.wall_ns * known_ranks(summary);
     uint64_t in_calls = in_calls_ns(total_of(summary.counts));
     for (const RankTime& r : summary.ranks) in_calls += r.mpi_waits_ns;
     return std::min(1.0, ratio(in_calls, all));
 }
 
 int latest_rank(const Summary& summary) {
-    if (summary.ranks.size() < 2) return -1;
+    if (summary.ranks.size() < 2 || !summary.ends.empty()) return -1;
     const auto [least, most] =
         std::minmax_element(summary.ranks.begin(), summary.ranks.end(),
                             [](const RankTime& a, const RankTime& b) { return a.all() < b.all(); });
@@ -148,11 +260,11 @@ int latest_rank(const Summary& summary) {
 std::vector<std::string> advice_on(const Summary& summary) {
     const CallCounts total = total_of(summary.counts);
     std::vector<std::string> out;
-    if (!shim().on && total.calls != 0) {
+    if (!summary.offload && total.calls != 0) {
         out.emplace_back("offload was off: this is a profile of the MPI alone");
         return out;
     }
-    advise_on_service(total, &out);
+    advise_on_service(summary, total, &out);
     const uint64_t moved = total.by_service + total.by_rank;
     if (out.empty() && moved != 0 && ratio(hidden_bytes(total), moved) < kHiddenShareLow)
         out.emplace_back(
@@ -180,17 +292,26 @@ std::vector<std::string> advice_on(const Summary& summary) {
 }
 
 void print_summary(const Summary& summary) {
-    fprintf(stderr,
-            "longshore: %d ranks, %.3f s from MPI_Init to MPI_Finalize; collectives and waits took %.1f %% "
-            "of it\n",
-            shim().size, static_cast<double>(summary.wall_ns) * 1e-9, 100 * share_in_calls(summary));
-    print_table(summary.counts);
+    const auto ranks = static_cast<double>(known_ranks(summary));
+    if (!summary.ends.empty()) print_ends(summary);
+    print_calls(summary.counts);
+    std::string line;
+    append(&line, "%d ranks, %.3f s from MPI_Init to %s; collectives and waits took %.1f %% of it",
+           summary.size, static_cast<double>(summary.wall_ns) * 1e-9,
+           summary.ends.empty() ? "MPI_Finalize" : "the end", 100 * share_in_calls(summary));
+    print_line(line);
+    print_table(summary.counts, ranks);
     uint64_t waits_ns = 0;
     for (const RankTime& r : summary.ranks) waits_ns += r.mpi_waits_ns;
-    if (ratio(waits_ns, summary.wall_ns * summary.ranks.size()) > kTimeShareShown)
-        fprintf(stderr, "longshore: waits for requests that the MPI carries: %.3f s of a rank on average\n",
-                static_cast<double>(waits_ns) * 1e-9 / shim().size);
-    for (const std::string& line : advice_on(summary)) fprintf(stderr, "longshore: %s\n", line.c_str());
+    if (ratio(waits_ns, summary.wall_ns * summary.ranks.size()) > kTimeShareShown) {
+        line.clear();
+        append(&line, "waits for requests that the MPI carries: %.3f s of a rank on average",
+               static_cast<double>(waits_ns) * 1e-9 / ranks);
+        print_line(line);
+    }
+    for (const std::string& advice : advice_on(summary)) print_line(advice);
+    print_packing(summary.packed);
+    print_at_once(summary.at_once);
 }
 
-}  // namespace longshore::mpi
+}  // namespace longshore::statistics

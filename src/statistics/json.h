@@ -1,4 +1,4 @@
-// Just enough JSON for the two files that the shim writes.
+// Just enough JSON for the two files, the summary and the trace, and how they are written.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-namespace longshore::mpi {
+namespace longshore::statistics {
 
 __attribute__((format(printf, 2, 3))) inline void append(std::string* out, const char* format, ...) {
     char text[512];
@@ -21,4 +21,4 @@ __attribute__((format(printf, 2, 3))) inline void append(std::string* out, const
 // Under another name first, so that a reader never sees half a file. Says so if it fails.
 void write_file(const std::string& path, const std::string& text);
 
-}  // namespace longshore::mpi
+}  // namespace longshore::statistics

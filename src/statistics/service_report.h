@@ -6,10 +6,8 @@
 
 #include "host/host.h"
 
-namespace longshore::mpi {
+namespace longshore::statistics {
 
-// The service processes of all nodes, on rank 0. Collective.
-std::vector<ls_service_stats> gather_services();
 // What came late, of all of them together, by collective.
 struct LateCounts {
     ls_late_counts of[LS_COLLECTIVE_COUNT];
@@ -19,4 +17,4 @@ LateCounts late_of(const std::vector<ls_service_stats>& services);
 void append_late(std::string* out, const LateCounts& late);
 void append_service(std::string* out, const ls_service_stats& service);
 
-}  // namespace longshore::mpi
+}  // namespace longshore::statistics

@@ -1,0 +1,67 @@
+// The summary of a job, as people read it (LONGSHORE_STATS=-) and as JSON: what was carried, where the time
+// went, and in words why not more was gained and what would change it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "statistics/counts.h"
+
+namespace longshore::statistics {
+
+// Of one rank: its time in waits for offloaded calls, in collectives left to the MPI, and in the MPI's own
+// waits for whatever requests (MPI_Wait and its relatives, while Longshore had nothing open).
+struct RankTime {
+    uint64_t waiting_ns = 0, mpi_ns = 0, mpi_waits_ns = 0;
+    bool known = true;  // false: of a job that was interrupted, a rank whose figures are elsewhere
+
+    uint64_t all() const { return waiting_ns + mpi_ns + mpi_waits_ns; }
+};
+RankTime time_of(const CallCounts& total, uint64_t mpi_waits_ns);
+
+// How ranks reached each other's memory, and what they shared of their own. Added up over them.
+struct MemoryCounts {
+    uint64_t mapped, peer_copied, bounced;
+    uint64_t shared_bytes_max, adopted, refused;
+    uint64_t kept_bytes_max, given_back;  // of freed blocks: kept for the next ones, given back to the system
+};
+
+// Of a job that was interrupted: how one rank ended.
+struct RankEnd {
+    int rank = 0;
+    uint64_t after_ns = 0;  // from its MPI_Init until it was gone
+    uint16_t inside = 0;    // 1 + the Function that it was in; 0: none that is seen
+    uint64_t inside_ns = 0;
+    bool finalized = false;
+};
+
+struct Summary {
+    int size = 0;  // ranks of the job
+    uint32_t nodes = 0;
+    bool offload = false;
+    SelectionPoint place;
+    std::string reach = "none";  // ls_memory_reach
+    Counts counts{};             // of all ranks together
+    uint64_t wall_ns = 0;        // from MPI_Init to MPI_Finalize, on rank 0
+    std::vector<RankTime> ranks;
+    MemoryCounts memory{};
+    PackCounts packed{};
+    std::vector<AtOnceCell> at_once;
+    std::vector<ls_service_stats> services;
+    std::vector<RankEnd> ends;  // not empty: the job was interrupted, and these ranks' figures are known
+};
+
+// Of the ranks' time between MPI_Init and MPI_Finalize, what share was spent in the calls of `counts` and in
+// waits.
+double share_in_calls(const Summary& summary);
+// The rank that waited least, if it is so far from those that waited most that they seem to have waited for
+// it; else -1. An estimate: no clock of one node is compared with another's.
+int latest_rank(const Summary& summary);
+// One sentence for each thing that kept the job from gaining more, with what to do about it.
+std::vector<std::string> advice_on(const Summary& summary);
+
+// Lines for stderr, each with "longshore: " before it.
+void print_summary(const Summary& summary);
+std::string summary_json(const Summary& summary);
+
+}  // namespace longshore::statistics
