@@ -32,7 +32,7 @@ packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
-    test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz scale papers demo venv man format clean
+    test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz test-packages scale papers demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -145,7 +145,7 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 	    --output-log build/$*/ctest.log
 
 # What 'make test-all' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
-campaigns: test-mpi test-kill test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-mutants test-aarch64 scale ## all the test-... below, one after the other
+campaigns: test-mpi test-kill test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-packages test-mutants test-aarch64 scale ## all the test-... below, one after the other
 
 test-mpi: build ## the MPI programs in every shape of a job, with each MPI
 	$(quiet)for flavour in openmpi mpich; do \
@@ -246,6 +246,11 @@ test-fuzz: deps-test ## fuzz every decoder and conversation with libFuzzer, so m
 	    mkdir -p build/fuzz/corpus/$$decoder; echo "== fuzz_$$decoder"; \
 	    build/fuzz/bin/fuzz_$$decoder -max_total_time=$(or $(SECONDS),600) -max_len=16384 -print_final_stats=1 \
 	    -verbosity=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$decoder || exit 1; done
+
+test-packages: packages_test += mmdebstrap
+test-packages: deps-test build ## the .deb packages, each on a bare Debian that it is installed into: a first look, hpcc, mpi4py (needs root)
+	$(quiet)$(MAKE) --no-print-directory packages
+	$(quiet)python3 tests/install/bare_system.py build/packages || { status=$$?; ((status == 77)) || exit $$status; }
 
 test-cluster: build ## jobs on several machines, which are namespaces of this one (needs root)
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/cluster/test_cluster.py -v && \

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""The .deb packages on bare systems: each is installed by apt into a Debian that has nothing but what the package asks for
+(and the MPI programs that are run there), in a mount namespace, and used there as a user would.
+
+bare_system.py FOLDER: the folder with the .deb packages. Exit code 77, with the reason, where that cannot be done.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+HPCC_INPUT = HERE.parent / "applications/hpccinf.txt"
+SKIPPED = 77
+LIMIT_S = 900
+# What the system has for itself, and no more, while something runs in it.
+ENTER = """set -e
+mount --rbind /dev "$0/dev"; mount -t proc proc "$0/proc"; mount -t tmpfs tmpfs "$0/tmp"; mount -t tmpfs tmpfs "$0/run"
+exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@" """
+EXCHANGE = """
+from mpi4py import MPI
+import array
+world = MPI.COMM_WORLD
+rank, size, count = world.rank, world.size, 100_000
+send = array.array("q", [rank * 1000 + to for to in range(size) for _ in range(count)])
+recv = array.array("q", bytes(8 * count * size))
+for _ in range(5):
+    world.Ialltoall([send, MPI.LONG], [recv, MPI.LONG]).wait()
+assert recv == array.array("q", [of * 1000 + rank for of in range(size) for _ in range(count)])
+print("exchanged", size)
+"""
+
+
+class System:
+    """A Debian as this machine's, with one of the packages."""
+
+    def __init__(self, folder, package, *more):
+        self.root, self.package = folder / "root", package
+        release = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
+        print(f"making a bare Debian with {package.name}" + (f" and {', '.join(more)}" if more else ""), flush=True)
+        made = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase",
+                               "--hook-dir=/usr/share/mmdebstrap/hooks/file-mirror-automount",
+                               *(f"--include={name}" for name in (package, *more)), release["VERSION_CODENAME"], self.root],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        if made.returncode != 0:
+            raise AssertionError(f"{package.name} cannot be installed into a bare system:\n{made.stderr[-4000:]}")
+
+    def run(self, *words, expect=0):
+        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, self.root, *words],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        if done.returncode != expect:
+            raise AssertionError(f"{words}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def files(self):
+        """What has to do with Longshore; the package itself was lent to the system by its path."""
+        all_names = (str(p.relative_to(self.root)) for p in self.root.rglob("*"))
+        return {name for name in all_names if "longshore" in name and name != str(self.package).lstrip("/")}
+
+
+class Bare(unittest.TestCase):
+    packages = pathlib.Path()
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="longshore-bare-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def system(self, package, *more):
+        return System(self.folder, next(self.packages.glob(f"{package}_*.deb")), *more)
+
+    def purge(self, system, package):
+        system.run("dpkg", "--purge", package)
+        left = {name for name in system.files() if not name.startswith(("var/log/", "var/cache/"))}
+        self.assertEqual(left, set())
+
+    def test_host(self):
+        system = self.system("longshore", "openmpi-bin", "hpcc", "python3-mpi4py")
+        mpirun = ["longshore", "run", "--stats", "-", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"]
+        offloaded = r"longshore: [1-9]\d* of \d+ collective calls offloaded"
+        with self.subTest("a first look"):
+            self.assertIn("usage", system.run("longshore", "--help").lower())
+            self.assertIn("Open MPI", system.run("longshore", "doctor"))
+        with self.subTest("mpi4py"):
+            (system.root / "root/exchange.py").write_text(EXCHANGE)
+            said = system.run(*mpirun, "python3", "/root/exchange.py")
+            self.assertIn("exchanged 2", said)
+            self.assertRegex(said, offloaded)
+        with self.subTest("hpcc"):
+            shutil.copy(HPCC_INPUT, system.root / "root/hpccinf.txt")
+            said = system.run("sh", "-c", 'cd /root && exec "$@"', "sh", *mpirun, "hpcc")
+            self.assertRegex(said, offloaded)
+            self.assertIn("\nSuccess=1\n", (system.root / "root/hpccoutf.txt").read_text())
+        self.purge(system, "longshore")
+
+    def test_dpu(self):
+        system = self.system("longshore-dpu")
+        self.assertIn("address", system.run("longshored", "listen", "--check", "--address", "127.0.0.1"))
+        self.purge(system, "longshore-dpu")
+
+
+def skip(reason):
+    print(f"bare_system: SKIP: {reason}")
+    sys.exit(SKIPPED)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    Bare.packages = pathlib.Path(sys.argv.pop(1)).resolve()
+    if not list(Bare.packages.glob("*.deb")):
+        sys.exit(f"bare_system: there are no .deb packages in {Bare.packages}: make packages")
+    if os.getuid() != 0:
+        skip("only root can make a system and enter it")
+    if not shutil.which("mmdebstrap"):
+        skip("there is no mmdebstrap")
+    with contextlib.suppress(KeyboardInterrupt):
+        unittest.main(verbosity=2)
