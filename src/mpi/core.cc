@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "mpi/calls/families.h"
+#include "mpi/calls/other_calls.h"
 #include "mpi/calls/select.h"
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
@@ -67,6 +68,7 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Cancel] = address(entry::cancel);
         entries[LONGSHORE_INDEX_MPI_Alloc_mem] = address(entry::alloc_mem);
         entries[LONGSHORE_INDEX_MPI_Free_mem] = address(entry::free_mem);
+        fill_other_calls(entries);
     }
 };
 

@@ -87,9 +87,9 @@ Summary summary_of(const Board& board, const uint64_t* gone_ns) {
         const BoardSlot& slot = board.slot(i);
         if (!is_on(slot) || slot.rank >= head.size) continue;
         const Figures& figures = slot.figures;
-        const Counts counts = counts_of(figures);
-        add_up(&summary.counts, counts);
-        summary.ranks[slot.rank] = time_of(total_of(counts), figures.mpi_waits_ns.load());
+        add_up(&summary.counts, counts_of(figures));
+        summary.ranks[slot.rank] = time_of(figures);
+        add_up(&summary.others, others_of(figures));
         summary.packed += packing_of(figures);
         const size_t cells = std::min<size_t>(figures.at_once_count, kAtOnceCellsMax);
         summary.at_once.insert(summary.at_once.end(), figures.at_once, figures.at_once + cells);

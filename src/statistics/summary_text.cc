@@ -9,7 +9,8 @@ namespace longshore::statistics {
 namespace {
 
 constexpr size_t kColumnsMax = 100;
-constexpr size_t kEndsMax = 8;   // ranks of a job that was interrupted, those that ended first
+constexpr size_t kEndsMax = 8;  // ranks of a job that was interrupted, those that ended first
+constexpr size_t kOthersMax = 8;
 constexpr size_t kRowsMax = 12;  // so that all of it fits a screen
 constexpr double kServiceShareLow = 0.05;
 constexpr double kHiddenShareLow = 0.2;
@@ -207,6 +208,30 @@ uint64_t known_ranks(const Summary& summary) {
     return static_cast<uint64_t>(std::max<std::ptrdiff_t>(known, 1));
 }
 
+// The calls that Longshore does not carry, as far as they matter.
+void print_others(const Summary& summary) {
+    const uint64_t whole_ns = summary.wall_ns * known_ranks(summary);
+    std::vector<int> rows;
+    for (int i = 0; i < kOtherCount; ++i)
+        if (ratio(summary.others.time_ns[i], whole_ns) > kTimeShareShown) rows.push_back(i);
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](int a, int b) { return summary.others.time_ns[a] > summary.others.time_ns[b]; });
+    if (rows.empty()) return;
+    fprintf(stderr, "longshore: %-29s%8s%9s%7s  of more than 1 %% of the time\n", "other calls", "calls", "seconds", "%");
+    for (size_t i = 0; i < rows.size() && i < kOthersMax; ++i) {
+        const int row = rows[i];
+        const double seconds = static_cast<double>(summary.others.time_ns[row]) * 1e-9;
+        fprintf(stderr, "longshore: %-29s%8s%9.3f%7.1f%s\n",
+                function_name(function_of(static_cast<Other>(row))),
+                shortened(static_cast<double>(summary.others.calls[row]), true).text,
+                seconds / static_cast<double>(known_ranks(summary)),
+                100 * ratio(summary.others.time_ns[row], whole_ns),
+                is_collective(static_cast<Other>(row)) ? "  a collective that is not carried" : "");
+    }
+    if (rows.size() > kOthersMax)
+        fprintf(stderr, "longshore: ... and %zu more: --stats FILE has all\n", rows.size() - kOthersMax);
+}
+
 // Who ended when, and in which call: of a job that was interrupted.
 void print_ends(const Summary& summary) {
     std::string line;
@@ -235,9 +260,16 @@ void print_ends(const Summary& summary) {
 
 }  // namespace
 
-RankTime time_of(const CallCounts& total, uint64_t mpi_waits_ns) {
-    return {total.time_ns[static_cast<int>(CallTime::kWaiting)],
-            total.time_ns[static_cast<int>(CallTime::kMpi)], mpi_waits_ns, true};
+RankTime time_of(const Figures& figures) {
+    const CallCounts total = total_of(counts_of(figures));
+    const OtherCounts others = others_of(figures);
+    RankTime time;
+    time.waiting_ns = total.time_ns[static_cast<int>(CallTime::kWaiting)];
+    time.mpi_ns = total.time_ns[static_cast<int>(CallTime::kMpi)];
+    time.mpi_waits_ns = figures.mpi_waits_ns.load();
+    time.uncarried_ns = total_ns(others, true);
+    time.other_ns = total_ns(others, false) - time.uncarried_ns;
+    return time;
 }
 
 double share_in_calls(const Summary& summary) {
@@ -247,13 +279,18 @@ double share_in_calls(const Summary& summary) {
     return std::min(1.0, ratio(in_calls, all));
 }
 
+double share_in_mpi(const Summary& summary) {
+    return std::min(1.0, share_in_calls(summary) +
+                             ratio(total_ns(summary.others, false), summary.wall_ns * known_ranks(summary)));
+}
+
 int latest_rank(const Summary& summary) {
     if (summary.ranks.size() < 2 || !summary.ends.empty()) return -1;
     const auto [least, most] =
         std::minmax_element(summary.ranks.begin(), summary.ranks.end(),
-                            [](const RankTime& a, const RankTime& b) { return a.all() < b.all(); });
-    const bool matters = ratio(most->all() - least->all(), summary.wall_ns) > kTimeShareShown;
-    const bool apart = ratio(least->all(), most->all()) < kMostWait;
+                            [](const RankTime& a, const RankTime& b) { return a.waits() < b.waits(); });
+    const bool matters = ratio(most->waits() - least->waits(), summary.wall_ns) > kTimeShareShown;
+    const bool apart = ratio(least->waits(), most->waits()) < kMostWait;
     return matters && apart ? static_cast<int>(least - summary.ranks.begin()) : -1;
 }
 
@@ -279,13 +316,13 @@ std::vector<std::string> advice_on(const Summary& summary) {
     }
     if (const int late = latest_rank(summary); late >= 0) {
         uint64_t most = 0;
-        for (const RankTime& r : summary.ranks) most = std::max(most, r.all());
+        for (const RankTime& r : summary.ranks) most = std::max(most, r.waits());
         const RankTime& least = summary.ranks[static_cast<size_t>(late)];
         std::string line;
         append(&line,
                "rank %d waited least, %.3f s, another %.3f s: it seems to come last (estimated); give it "
                "less work",
-               late, static_cast<double>(least.all()) * 1e-9, static_cast<double>(most) * 1e-9);
+               late, static_cast<double>(least.waits()) * 1e-9, static_cast<double>(most) * 1e-9);
         out.push_back(std::move(line));
     }
     return out;
@@ -296,11 +333,14 @@ void print_summary(const Summary& summary) {
     if (!summary.ends.empty()) print_ends(summary);
     print_calls(summary.counts);
     std::string line;
-    append(&line, "%d ranks, %.3f s from MPI_Init to %s; collectives and waits took %.1f %% of it",
+    append(&line,
+           "%d ranks, %.3f s from MPI_Init to %s; MPI took %.1f %% of it, collectives and waits %.1f %%",
            summary.size, static_cast<double>(summary.wall_ns) * 1e-9,
-           summary.ends.empty() ? "MPI_Finalize" : "the end", 100 * share_in_calls(summary));
+           summary.ends.empty() ? "MPI_Finalize" : "the end", 100 * share_in_mpi(summary),
+           100 * share_in_calls(summary));
     print_line(line);
     print_table(summary.counts, ranks);
+    print_others(summary);
     uint64_t waits_ns = 0;
     for (const RankTime& r : summary.ranks) waits_ns += r.mpi_waits_ns;
     if (ratio(waits_ns, summary.wall_ns * summary.ranks.size()) > kTimeShareShown) {
