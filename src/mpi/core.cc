@@ -44,6 +44,7 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Comm_split_type] = address(entry::comm_split_type);
         entries[LONGSHORE_INDEX_MPI_Comm_create] = address(entry::comm_create);
         entries[LONGSHORE_INDEX_MPI_Comm_create_group] = address(entry::comm_create_group);
+        entries[LONGSHORE_INDEX_MPI_Comm_set_name] = address(entry::comm_set_name);
         entries[LONGSHORE_INDEX_MPI_Cart_create] = address(entry::cart_create);
         entries[LONGSHORE_INDEX_MPI_Cart_sub] = address(entry::cart_sub);
         entries[LONGSHORE_INDEX_MPI_Graph_create] = address(entry::graph_create);

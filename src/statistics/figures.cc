@@ -121,6 +121,13 @@ OtherCounts others_of(const Figures& figures) {
     return counts;
 }
 
+std::vector<CommRow> comms_of(const Figures& figures) {
+    std::vector<CommRow> rows;
+    const uint64_t count = std::min<uint64_t>(figures.comm_count.load(std::memory_order_acquire), kCommsMax);
+    for (uint64_t i = 0; i < count; ++i) rows.push_back(row_of(figures.comms[i]));
+    return rows;
+}
+
 PackCounts& PackCounts::operator+=(const PackCounts& more) {
     packed_bytes += more.packed_bytes;
     packed_ns += more.packed_ns;

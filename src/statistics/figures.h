@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "statistics/call.h"
+#include "statistics/communicators.h"
 
 namespace longshore::statistics {
 
@@ -59,6 +60,8 @@ struct Figures {
     std::atomic<uint64_t> waited_bytes[kCollectiveCount];
     std::atomic<uint64_t> mpi_waits_ns;  // in the MPI's own waits, while Longshore had nothing open
     std::atomic<uint64_t> other_calls[kOtherCount], other_ns[kOtherCount];  // by Other
+    std::atomic<uint64_t> comm_count;
+    CommFigures comms[kCommsMax];
     std::atomic<uint64_t> packed_bytes, packed_ns, unpacked_bytes, unpacked_ns, device_bytes,
         staging_bytes_max;
     uint64_t at_once_count;
@@ -85,6 +88,7 @@ bool has_others(const Figures& figures, Call call);
 Counts counts_of(const Figures& figures);
 PackCounts packing_of(const Figures& figures);
 OtherCounts others_of(const Figures& figures);
+std::vector<CommRow> comms_of(const Figures& figures);
 // Cells of several ranks, added up, in order.
 std::vector<AtOnceCell> merged(std::vector<AtOnceCell> all);
 

@@ -49,6 +49,7 @@ struct Summary {
     std::vector<RankTime> ranks;
     MemoryCounts memory{};
     PackCounts packed{};
+    std::vector<CommRow> comms;  // by communicator, those with most time first
     std::vector<AtOnceCell> at_once;
     std::vector<ls_service_stats> services;
     std::vector<RankEnd> ends;  // not empty: the job was interrupted, and these ranks' figures are known
@@ -65,8 +66,8 @@ int latest_rank(const Summary& summary);
 // One sentence for each thing that kept the job from gaining more, with what to do about it.
 std::vector<std::string> advice_on(const Summary& summary);
 
-// Lines for stderr, each with "longshore: " before it.
-void print_summary(const Summary& summary);
+// Lines for people, each with "longshore: " before it.
+std::string summary_text(const Summary& summary);
 std::string summary_json(const Summary& summary);
 
 }  // namespace longshore::statistics

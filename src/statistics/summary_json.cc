@@ -8,7 +8,7 @@ namespace longshore::statistics {
 namespace {
 
 // Of the file, docs/statistics.md. It grows with each change that a reader must know of.
-constexpr int kStatsVersion = 2;
+constexpr int kStatsVersion = 3;
 
 double in_s(uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
@@ -162,6 +162,36 @@ void append_at_once(std::string* out, const std::vector<AtOnceCell>& cells) {
     *out += cells.empty() ? "],\n" : "\n  ],\n";
 }
 
+// Of one call on communicators of one name.
+void append_comm_call(std::string* out, Call call, const CommCounts& c) {
+    const auto seconds = [&](CallTime kind) { return in_s(c.time_ns[static_cast<int>(kind)]); };
+    append(out,
+           "\"%s\": {\"calls\": %" PRIu64 ", \"offloaded\": %" PRIu64 ", \"bytes\": %" PRIu64
+           ", \"bytes_host\": %" PRIu64
+           ", \"posting_s\": %.6f, \"between_s\": %.6f, \"waiting_s\": %.6f, \"mpi_s\": %.6f}",
+           call_name(call), c.calls, c.offloaded, c.bytes, c.bytes_host, seconds(CallTime::kPosting),
+           seconds(CallTime::kBetween), seconds(CallTime::kWaiting), seconds(CallTime::kMpi));
+}
+
+void append_comms(std::string* out, const std::vector<CommRow>& comms) {
+    *out += "  \"communicators\": [";
+    const char* separator = "\n";
+    for (const CommRow& row : comms) {
+        append(out, "%s    {\"name\": %s, \"ranks\": %u, \"collectives\": {", separator,
+               quoted(row.name).c_str(), row.ranks);
+        separator = "";
+        for (int i = 0; i < kCallCount; ++i) {
+            if (row.call[i].calls == 0) continue;
+            *out += separator;
+            append_comm_call(out, Call::at(i), row.call[i]);
+            separator = ",\n      ";
+        }
+        *out += "}}";
+        separator = ",\n";
+    }
+    *out += comms.empty() ? "],\n" : "\n  ],\n";
+}
+
 void append_others(std::string* out, const OtherCounts& others) {
     *out += "  \"other_calls\": {";
     const char* separator = "\n";
@@ -203,6 +233,7 @@ std::string summary_json(const Summary& summary) {
         separator = ",\n";
     }
     out += *separator ? "\n  },\n" : "  },\n";
+    append_comms(&out, summary.comms);
     append_others(&out, summary.others);
     append_at_once(&out, summary.at_once);
     append(&out,

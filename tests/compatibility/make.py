@@ -28,6 +28,7 @@ SEEN = [
     (r"(Comm_dup|Comm_dup_with_info|Comm_split|Comm_split_type|Comm_create|Comm_create_group|Cart_create|Cart_sub|"
      r"Graph_create|Dist_graph_create|Dist_graph_create_adjacent|Intercomm_merge)$",
      "the new communicator is offloaded, too"),
+    (r"Comm_set_name$", "the statistics count its calls under that name"),
     (r"(Start|Startall)$", "starts offloaded and other persistent requests alike"),
     (r"(Wait|Test|Request_get_status)", "moves offloaded operations on; requests of both kinds may be mixed"),
     (r"Request_free$", "an error for a nonblocking collective that is active, as MPI says; else as ever"),

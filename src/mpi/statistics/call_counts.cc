@@ -8,14 +8,24 @@
 namespace longshore::mpi {
 namespace {
 
-void add(Call call, size_t offset_bytes, uint64_t value) {
-    std::atomic<uint64_t>& w = figures().word(call, offset_bytes);
+void add(std::atomic<uint64_t>& word, uint64_t value) {
     // Most programs have one thread that calls MPI: a locked addition would be a large part of what a call
     // that the MPI serves costs.
     if (shim().multiple)
-        w.fetch_add(value, std::memory_order_relaxed);
+        word.fetch_add(value, std::memory_order_relaxed);
     else
-        w.store(w.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+        word.store(word.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
+void add(Call call, size_t offset_bytes, uint64_t value) {
+    add(figures().word(call, offset_bytes), value);
+}
+
+// Likewise of the calls on one communicator.
+void add(Call call, CommIndex comm, size_t offset_bytes, uint64_t value) {
+    if (comm == CommIndex::kNone) return;
+    add(figures().comms[static_cast<size_t>(comm)].words[call.index()][offset_bytes / sizeof(uint64_t)],
+        value);
 }
 
 // What had come when a blocking call began.
@@ -37,20 +47,27 @@ void look_at_bytes() {
 
 }  // namespace
 
-void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm) {
+void count_offloaded(Call call, CommIndex comm, uint64_t bytes, ls_algorithm algorithm) {
     add(call, offsetof(CallCounts, offloaded), 1);
     add(call, offsetof(CallCounts, bytes), bytes);
     add(call, offsetof(CallCounts, algorithms) + sizeof(uint64_t) * static_cast<size_t>(algorithm), 1);
+    add(call, comm, offsetof(CommCounts, calls), 1);
+    add(call, comm, offsetof(CommCounts, offloaded), 1);
+    add(call, comm, offsetof(CommCounts, bytes), bytes);
 }
 
-void count_host(Call call, Reason reason, uint64_t bytes) {
+void count_host(Call call, CommIndex comm, Reason reason, uint64_t bytes) {
     if (bytes != 0) add(call, offsetof(CallCounts, bytes_host), bytes);
     add(call, offsetof(CallCounts, reasons) + sizeof(uint64_t) * static_cast<size_t>(reason), 1);
+    add(call, comm, offsetof(CommCounts, calls), 1);
+    add(call, comm, offsetof(CommCounts, bytes_host), bytes);
 }
 
-void count_time(Call call, CallTime kind, uint64_t ns) {
+void count_time(Call call, CommIndex comm, CallTime kind, uint64_t ns) {
+    const size_t place = sizeof(uint64_t) * static_cast<size_t>(kind);
     if (kind != CallTime::kBetween) note_counted(ns);
-    add(call, offsetof(CallCounts, time_ns) + sizeof(uint64_t) * static_cast<size_t>(kind), ns);
+    add(call, offsetof(CallCounts, time_ns) + place, ns);
+    add(call, comm, offsetof(CommCounts, time_ns) + place, ns);
 }
 
 uint64_t stats_now_ns() {

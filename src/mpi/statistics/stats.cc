@@ -58,6 +58,8 @@ Summary gather_summary() {
     summary.others = sum_on_root(others_of(figures()));
     const RankTime my_time = time_of(figures());
     summary.ranks = gather_on_root(&my_time, 1);
+    const std::vector<CommRow> my_comms = comms_of(figures());
+    summary.comms = merged(gather_on_root(my_comms.data(), my_comms.size()));
     summary.services = gather_services();
     summary.at_once = gather_at_once();
     return summary;
@@ -86,7 +88,7 @@ void write_stats() {
     const Summary summary = gather_summary();
     if (shim().rank != 0) return;
     if (shim().stats_path == "-")
-        print_summary(summary);
+        fputs(summary_text(summary).c_str(), stderr);
     else
         write_file(shim().stats_path, summary_json(summary));
 }

@@ -16,8 +16,8 @@ inline Figures& figures() {
     return *the_figures;
 }
 
-void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm);
-void count_host(Call call, Reason reason, uint64_t bytes);
+void count_offloaded(Call call, CommIndex comm, uint64_t bytes, ls_algorithm algorithm);
+void count_host(Call call, CommIndex comm, Reason reason, uint64_t bytes);
 // Whether a call left to MPI for this reason moves bytes that Longshore might have moved.
 inline bool moves_bytes(Reason reason) {
     return reason != Reason::kOneRank && reason != Reason::kIntercomm && reason != Reason::kArguments;
@@ -38,7 +38,7 @@ void count_unpacked(uint64_t bytes, uint64_t device_bytes, uint64_t ns);
 // Memory for packed elements was taken, or given back.
 void count_staging(int64_t bytes);
 
-void count_time(Call call, CallTime kind, uint64_t ns);
+void count_time(Call call, CommIndex comm, CallTime kind, uint64_t ns);
 // 0 without statistics: the clock is not read then.
 uint64_t stats_now_ns();
 
