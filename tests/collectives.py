@@ -34,8 +34,16 @@ def forced(algorithm, shared=None, names=NAMES):
 DIRECT = forced("direct")
 
 
-def entries():
-    """The MPI functions that the shim defines, in order."""
+def entries(timed=True):
+    """The MPI functions that the shim defines, in order; without those that it only times, if asked to."""
+    only_timed = set() if timed else timed_calls()
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    return subprocess.run([compiler, "-E", "-P", "-x", "c", "-I", ROOT / "src", "-DLONGSHORE_ENTRY(name)=name",
+    found = subprocess.run([compiler, "-E", "-P", "-x", "c", "-I", ROOT / "src", "-DLONGSHORE_ENTRY(name)=name",
                            ROOT / "src/mpi/entry_points.inc"], capture_output=True, text=True, check=True).stdout.split()
+    return [name for name in found if name not in only_timed]
+
+
+def timed_calls():
+    """The MPI functions that the shim defines only to take their time for the statistics."""
+    text = (ROOT / "src/statistics/other_calls.inc").read_text(encoding="utf-8")
+    return {f"MPI_{name}" for name in re.findall(r"^LONGSHORE_OTHER_CALL\((\w+),", text, re.M)}

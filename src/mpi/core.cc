@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "mpi/calls/families.h"
+#include "mpi/calls/other_calls.h"
 #include "mpi/calls/select.h"
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
@@ -43,6 +44,7 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Comm_split_type] = address(entry::comm_split_type);
         entries[LONGSHORE_INDEX_MPI_Comm_create] = address(entry::comm_create);
         entries[LONGSHORE_INDEX_MPI_Comm_create_group] = address(entry::comm_create_group);
+        entries[LONGSHORE_INDEX_MPI_Comm_set_name] = address(entry::comm_set_name);
         entries[LONGSHORE_INDEX_MPI_Cart_create] = address(entry::cart_create);
         entries[LONGSHORE_INDEX_MPI_Cart_sub] = address(entry::cart_sub);
         entries[LONGSHORE_INDEX_MPI_Graph_create] = address(entry::graph_create);
@@ -67,6 +69,7 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Cancel] = address(entry::cancel);
         entries[LONGSHORE_INDEX_MPI_Alloc_mem] = address(entry::alloc_mem);
         entries[LONGSHORE_INDEX_MPI_Free_mem] = address(entry::free_mem);
+        fill_other_calls(entries);
     }
 };
 

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { LONGSHORE_CORE_VERSION = 8 };
+enum { LONGSHORE_CORE_VERSION = 10 };
 
 enum {
 #define LONGSHORE_ENTRY(name) LONGSHORE_INDEX_##name,

@@ -15,6 +15,7 @@ int comm_split(MPI_Comm comm, int color, int key, MPI_Comm* newcomm);
 int comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* newcomm);
 int comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm);
 int comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm);
+int comm_set_name(MPI_Comm comm, const char* name);
 int cart_create(MPI_Comm comm, int ndims, const int dims[], const int periods[], int reorder,
                 MPI_Comm* newcomm);
 int cart_sub(MPI_Comm comm, const int remain[], MPI_Comm* newcomm);

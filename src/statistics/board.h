@@ -28,6 +28,7 @@ struct BoardHead {
     char reach[24];                           // ls_memory_reach
     char stats_path[4096], trace_path[4096];  // "": not wanted
     char host[256];
+    char folder[4096];  // in which the first rank of the machine began
 };
 
 struct BoardSlot {

@@ -18,6 +18,9 @@ constexpr const char* kFunctionNames[] = {
     "MPI_Waitall",
     "MPI_Waitany",
     "MPI_Waitsome",
+#define LONGSHORE_OTHER_CALL(Name, is_collective) "MPI_" #Name,
+#define LONGSHORE_OTHER_ENTRY(Name, function) "MPI_" #Name,
+#include "statistics/other_calls.inc"
 };
 static_assert(std::size(kFunctionNames) == kFunctionCount);
 
@@ -38,6 +41,16 @@ Carrier carrier_of(ls_algorithm algorithm) {
 }
 
 }  // namespace
+
+bool is_collective(Other other) {
+    static constexpr bool kCollective[] = {
+#define LONGSHORE_OTHER_CALL(Name, is_collective) is_collective,
+#define LONGSHORE_OTHER_ENTRY(Name, function) false,
+#include "statistics/other_calls.inc"
+    };
+    static_assert(std::size(kCollective) == kOtherCount);
+    return kCollective[static_cast<int>(other)];
+}
 
 const char* function_name(uint16_t function) {
     return function < kFunctionCount ? kFunctionNames[function] : "?";

@@ -47,17 +47,35 @@ const char* call_name(Call call);
 Selected selected_of(Call call);
 const char* algorithm_name(Call call, ls_algorithm algorithm);
 
+// Calls that Longshore does not carry and only times.
+enum class Other : uint16_t {
+#define LONGSHORE_OTHER_CALL(Name, is_collective) k##Name,
+#define LONGSHORE_OTHER_ENTRY(Name, function) k##Name,
+#include "statistics/other_calls.inc"
+};
+#define LONGSHORE_OTHER_CALL(Name, is_collective) +1
+#define LONGSHORE_OTHER_ENTRY(Name, function) +1
+inline constexpr int kOtherCount =
+#include "statistics/other_calls.inc"
+    ;
+// Whether all ranks of a communicator wait in it for each other's data, or for each other.
+bool is_collective(Other other);
+
 // Everything that has a name in a trace, or that a rank can be in: the calls above by their index, then the
-// waits.
+// waits, then the calls that are only timed.
 enum Function : uint16_t {
     kFunctionWait = kCallCount,
     kFunctionWaitall,
     kFunctionWaitany,
     kFunctionWaitsome,
-    kFunctionCount,
+    kFunctionOther,  // the first of them
+    kFunctionCount = kFunctionOther + kOtherCount,
 };
 inline Function function_of(Call call) {
     return static_cast<Function>(call.index());
+}
+inline Function function_of(Other other) {
+    return static_cast<Function>(kFunctionOther + static_cast<int>(other));
 }
 const char* function_name(uint16_t function);
 

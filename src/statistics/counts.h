@@ -7,6 +7,8 @@ namespace longshore::statistics {
 
 CallCounts total_of(const Counts& counts);
 void add_up(Counts* sum, const Counts& more);
+void add_up(OtherCounts* sum, const OtherCounts& more);
+uint64_t total_ns(const OtherCounts& others, bool collectives_only);
 inline uint64_t hidden_bytes(const CallCounts& c) {
     return c.by_service - c.by_service_waited;
 }

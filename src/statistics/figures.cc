@@ -112,6 +112,22 @@ Counts counts_of(const Figures& figures) {
     return counts;
 }
 
+OtherCounts others_of(const Figures& figures) {
+    OtherCounts counts{};
+    for (int i = 0; i < kOtherCount; ++i) {
+        counts.calls[i] = figures.other_calls[i];
+        counts.time_ns[i] = figures.other_ns[i];
+    }
+    return counts;
+}
+
+std::vector<CommRow> comms_of(const Figures& figures) {
+    std::vector<CommRow> rows;
+    const uint64_t count = std::min<uint64_t>(figures.comm_count.load(std::memory_order_acquire), kCommsMax);
+    for (uint64_t i = 0; i < count; ++i) rows.push_back(row_of(figures.comms[i]));
+    return rows;
+}
+
 PackCounts& PackCounts::operator+=(const PackCounts& more) {
     packed_bytes += more.packed_bytes;
     packed_ns += more.packed_ns;
@@ -151,6 +167,20 @@ void add_up(Counts* sum, const Counts& more) {
     memcpy(b.data(), &more, sizeof more);
     for (size_t i = 0; i < kWords; ++i) a[i] += b[i];
     memcpy(sum, a.data(), sizeof *sum);
+}
+
+void add_up(OtherCounts* sum, const OtherCounts& more) {
+    for (int i = 0; i < kOtherCount; ++i) {
+        sum->calls[i] += more.calls[i];
+        sum->time_ns[i] += more.time_ns[i];
+    }
+}
+
+uint64_t total_ns(const OtherCounts& others, bool collectives_only) {
+    uint64_t sum = 0;
+    for (int i = 0; i < kOtherCount; ++i)
+        if (!collectives_only || is_collective(static_cast<Other>(i))) sum += others.time_ns[i];
+    return sum;
 }
 
 std::vector<AtOnceCell> merged(std::vector<AtOnceCell> all) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "statistics/call.h"
+#include "statistics/communicators.h"
 
 namespace longshore::statistics {
 
@@ -22,6 +23,12 @@ struct CallCounts {
 };
 struct Counts {
     CallCounts call[kCallCount];
+};
+
+// Calls that are only timed, by Other. The time without that of calls in them which are counted elsewhere, as
+// those that MPI-IO makes.
+struct OtherCounts {
+    uint64_t calls[kOtherCount], time_ns[kOtherCount];
 };
 
 // Bytes as packed, and the time in the calls that post and complete. staging_bytes_max: packed at once. Added
@@ -52,6 +59,9 @@ struct Figures {
     // What service processes moved while the rank waited.
     std::atomic<uint64_t> waited_bytes[kCollectiveCount];
     std::atomic<uint64_t> mpi_waits_ns;  // in the MPI's own waits, while Longshore had nothing open
+    std::atomic<uint64_t> other_calls[kOtherCount], other_ns[kOtherCount];  // by Other
+    std::atomic<uint64_t> comm_count;
+    CommFigures comms[kCommsMax];
     std::atomic<uint64_t> packed_bytes, packed_ns, unpacked_bytes, unpacked_ns, device_bytes,
         staging_bytes_max;
     uint64_t at_once_count;
@@ -77,6 +87,8 @@ bool has_others(const Figures& figures, Call call);
 // With `host`, `calls` and the bytes that came filled in.
 Counts counts_of(const Figures& figures);
 PackCounts packing_of(const Figures& figures);
+OtherCounts others_of(const Figures& figures);
+std::vector<CommRow> comms_of(const Figures& figures);
 // Cells of several ranks, added up, in order.
 std::vector<AtOnceCell> merged(std::vector<AtOnceCell> all);
 

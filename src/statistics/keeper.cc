@@ -87,15 +87,18 @@ Summary summary_of(const Board& board, const uint64_t* gone_ns) {
         const BoardSlot& slot = board.slot(i);
         if (!is_on(slot) || slot.rank >= head.size) continue;
         const Figures& figures = slot.figures;
-        const Counts counts = counts_of(figures);
-        add_up(&summary.counts, counts);
-        summary.ranks[slot.rank] = time_of(total_of(counts), figures.mpi_waits_ns.load());
+        add_up(&summary.counts, counts_of(figures));
+        summary.ranks[slot.rank] = time_of(figures);
+        add_up(&summary.others, others_of(figures));
+        const std::vector<CommRow> comms = comms_of(figures);
+        summary.comms.insert(summary.comms.end(), comms.begin(), comms.end());
         summary.packed += packing_of(figures);
         const size_t cells = std::min<size_t>(figures.at_once_count, kAtOnceCellsMax);
         summary.at_once.insert(summary.at_once.end(), figures.at_once, figures.at_once + cells);
         summary.ends.push_back(end_of(slot, gone_ns[i]));
         summary.wall_ns = std::max(summary.wall_ns, summary.ends.back().after_ns);
     }
+    summary.comms = merged(summary.comms);
     summary.at_once = merged(std::move(summary.at_once));
     std::sort(summary.ends.begin(), summary.ends.end(),
               [](const RankEnd& a, const RankEnd& b) { return a.after_ns < b.after_ns; });
@@ -117,6 +120,15 @@ std::string trace_text(const Board& board) {
 // The first machine's file has the name that was asked for, another's ends in the machine's name.
 std::string own_name(const Board& board, const char* path, bool has_first) {
     return has_first ? path : std::string(path) + "." + board.head().host;
+}
+
+// Launchers that end a job do not always pass on what comes after its ranks: so a file has the text as well.
+void say_what_is_known(const Board& board, const std::string& text) {
+    fputs(text.c_str(), stderr);
+    const BoardHead& head = board.head();
+    if (isatty(STDERR_FILENO) || head.folder[0] == 0) return;
+    const std::string process = std::to_string(board.slot(0).pid);
+    write_file(std::string(head.folder) + "/longshore-stats-" + head.host + "-" + process + ".txt", text);
 }
 
 bool has_rank_zero(const Board& board) {
@@ -145,7 +157,7 @@ void write_what_is_known(const Board& board, const uint64_t* gone_ns) {
     const bool first = has_rank_zero(board);
     const std::string stats = head.stats_path;
     if (stats == "-") {
-        print_summary(summary_of(board, gone_ns));
+        say_what_is_known(board, summary_text(summary_of(board, gone_ns)));
     } else if (!stats.empty()) {
         const std::string name = own_name(board, head.stats_path, first);
         write_file(name, summary_json(summary_of(board, gone_ns)));

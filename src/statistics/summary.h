@@ -9,15 +9,17 @@
 
 namespace longshore::statistics {
 
-// Of one rank: its time in waits for offloaded calls, in collectives left to the MPI, and in the MPI's own
-// waits for whatever requests (MPI_Wait and its relatives, while Longshore had nothing open).
+// Of one rank: its time in waits for offloaded calls, in collectives left to the MPI, in the MPI's own waits
+// for whatever requests (MPI_Wait and its relatives, while Longshore had nothing open), in collectives that
+// Longshore does not carry, and in the MPI's other calls.
 struct RankTime {
-    uint64_t waiting_ns = 0, mpi_ns = 0, mpi_waits_ns = 0;
+    uint64_t waiting_ns = 0, mpi_ns = 0, mpi_waits_ns = 0, uncarried_ns = 0, other_ns = 0;
     bool known = true;  // false: of a job that was interrupted, a rank whose figures are elsewhere
 
-    uint64_t all() const { return waiting_ns + mpi_ns + mpi_waits_ns; }
+    // In which a rank waits for others that are late.
+    uint64_t waits() const { return waiting_ns + mpi_ns + mpi_waits_ns + uncarried_ns; }
 };
-RankTime time_of(const CallCounts& total, uint64_t mpi_waits_ns);
+RankTime time_of(const Figures& figures);
 
 // How ranks reached each other's memory, and what they shared of their own. Added up over them.
 struct MemoryCounts {
@@ -42,10 +44,12 @@ struct Summary {
     SelectionPoint place;
     std::string reach = "none";  // ls_memory_reach
     Counts counts{};             // of all ranks together
+    OtherCounts others{};        // likewise
     uint64_t wall_ns = 0;        // from MPI_Init to MPI_Finalize, on rank 0
     std::vector<RankTime> ranks;
     MemoryCounts memory{};
     PackCounts packed{};
+    std::vector<CommRow> comms;  // by communicator, those with most time first
     std::vector<AtOnceCell> at_once;
     std::vector<ls_service_stats> services;
     std::vector<RankEnd> ends;  // not empty: the job was interrupted, and these ranks' figures are known
@@ -54,14 +58,16 @@ struct Summary {
 // Of the ranks' time between MPI_Init and MPI_Finalize, what share was spent in the calls of `counts` and in
 // waits.
 double share_in_calls(const Summary& summary);
+// Likewise, in all calls of the MPI that are timed.
+double share_in_mpi(const Summary& summary);
 // The rank that waited least, if it is so far from those that waited most that they seem to have waited for
 // it; else -1. An estimate: no clock of one node is compared with another's.
 int latest_rank(const Summary& summary);
 // One sentence for each thing that kept the job from gaining more, with what to do about it.
 std::vector<std::string> advice_on(const Summary& summary);
 
-// Lines for stderr, each with "longshore: " before it.
-void print_summary(const Summary& summary);
+// Lines for people, each with "longshore: " before it.
+std::string summary_text(const Summary& summary);
 std::string summary_json(const Summary& summary);
 
 }  // namespace longshore::statistics

@@ -8,7 +8,11 @@ namespace longshore::statistics {
 namespace {
 
 // Of the file, docs/statistics.md. It grows with each change that a reader must know of.
-constexpr int kStatsVersion = 2;
+constexpr int kStatsVersion = 3;
+
+double in_s(uint64_t ns) {
+    return static_cast<double>(ns) * 1e-9;
+}
 
 void append_algorithms(std::string* out, Call call, const CallCounts& c) {
     const char* separator = "";
@@ -80,8 +84,9 @@ std::string quoted(const std::string& text) {
 
 // Where the time went, and in words what to do about it.
 void append_time(std::string* out, const Summary& summary) {
-    append(out, "  \"wall_s\": %.6f,\n  \"share_in_collectives\": %.6f,\n  \"rank_times\": [",
-           static_cast<double>(summary.wall_ns) * 1e-9, share_in_calls(summary));
+    append(out, "  \"wall_s\": %.6f,\n  \"share_in_collectives\": %.6f,\n  \"share_in_mpi\": %.6f,\n",
+           in_s(summary.wall_ns), share_in_calls(summary), share_in_mpi(summary));
+    *out += "  \"rank_times\": [";
     const char* separator = "";
     for (const RankTime& r : summary.ranks) {
         if (!r.known) {
@@ -89,9 +94,9 @@ void append_time(std::string* out, const Summary& summary) {
             separator = ", ";
             continue;
         }
-        append(out, "%s{\"waiting_s\": %.6f, \"mpi_s\": %.6f, \"mpi_waits_s\": %.6f}", separator,
-               static_cast<double>(r.waiting_ns) * 1e-9, static_cast<double>(r.mpi_ns) * 1e-9,
-               static_cast<double>(r.mpi_waits_ns) * 1e-9);
+        append(out, "%s{\"waiting_s\": %.6f, \"mpi_s\": %.6f, \"mpi_waits_s\": %.6f, ", separator,
+               in_s(r.waiting_ns), in_s(r.mpi_ns), in_s(r.mpi_waits_ns));
+        append(out, "\"uncarried_s\": %.6f, \"other_s\": %.6f}", in_s(r.uncarried_ns), in_s(r.other_ns));
         separator = ", ";
     }
     append(out, "],\n  \"latest_rank\": %d,\n  \"advice\": [", latest_rank(summary));
@@ -157,6 +162,50 @@ void append_at_once(std::string* out, const std::vector<AtOnceCell>& cells) {
     *out += cells.empty() ? "],\n" : "\n  ],\n";
 }
 
+// Of one call on communicators of one name.
+void append_comm_call(std::string* out, Call call, const CommCounts& c) {
+    const auto seconds = [&](CallTime kind) { return in_s(c.time_ns[static_cast<int>(kind)]); };
+    append(out,
+           "\"%s\": {\"calls\": %" PRIu64 ", \"offloaded\": %" PRIu64 ", \"bytes\": %" PRIu64
+           ", \"bytes_host\": %" PRIu64
+           ", \"posting_s\": %.6f, \"between_s\": %.6f, \"waiting_s\": %.6f, \"mpi_s\": %.6f}",
+           call_name(call), c.calls, c.offloaded, c.bytes, c.bytes_host, seconds(CallTime::kPosting),
+           seconds(CallTime::kBetween), seconds(CallTime::kWaiting), seconds(CallTime::kMpi));
+}
+
+void append_comms(std::string* out, const std::vector<CommRow>& comms) {
+    *out += "  \"communicators\": [";
+    const char* separator = "\n";
+    for (const CommRow& row : comms) {
+        append(out, "%s    {\"name\": %s, \"ranks\": %u, \"collectives\": {", separator,
+               quoted(row.name).c_str(), row.ranks);
+        separator = "";
+        for (int i = 0; i < kCallCount; ++i) {
+            if (row.call[i].calls == 0) continue;
+            *out += separator;
+            append_comm_call(out, Call::at(i), row.call[i]);
+            separator = ",\n      ";
+        }
+        *out += "}}";
+        separator = ",\n";
+    }
+    *out += comms.empty() ? "],\n" : "\n  ],\n";
+}
+
+void append_others(std::string* out, const OtherCounts& others) {
+    *out += "  \"other_calls\": {";
+    const char* separator = "\n";
+    for (int i = 0; i < kOtherCount; ++i) {
+        if (others.calls[i] == 0) continue;
+        const auto other = static_cast<Other>(i);
+        append(out, "%s    \"%s\": {\"calls\": %" PRIu64 ", \"s\": %.6f, \"collective\": %s}", separator,
+               function_name(function_of(other)), others.calls[i], in_s(others.time_ns[i]),
+               is_collective(other) ? "true" : "false");
+        separator = ",\n";
+    }
+    *out += *separator == ',' ? "\n  },\n" : "},\n";
+}
+
 }  // namespace
 
 std::string summary_json(const Summary& summary) {
@@ -184,6 +233,8 @@ std::string summary_json(const Summary& summary) {
         separator = ",\n";
     }
     out += *separator ? "\n  },\n" : "  },\n";
+    append_comms(&out, summary.comms);
+    append_others(&out, summary.others);
     append_at_once(&out, summary.at_once);
     append(&out,
            "  \"late_arrivals\": %" PRIu64 ",\n  \"handed_on\": %" PRIu64 ",\n  \"parked\": %" PRIu64

@@ -9,7 +9,8 @@ namespace longshore::statistics {
 namespace {
 
 constexpr size_t kColumnsMax = 100;
-constexpr size_t kEndsMax = 8;   // ranks of a job that was interrupted, those that ended first
+constexpr size_t kEndsMax = 8;  // ranks of a job that was interrupted, those that ended first
+constexpr size_t kOthersMax = 8, kCommRowsMax = 8;
 constexpr size_t kRowsMax = 12;  // so that all of it fits a screen
 constexpr double kServiceShareLow = 0.05;
 constexpr double kHiddenShareLow = 0.2;
@@ -29,8 +30,8 @@ uint64_t in_calls_ns(const CallCounts& c) {
            c.time_ns[static_cast<int>(CallTime::kMpi)];
 }
 
-// A sentence for stderr, in lines of 100 columns.
-void print_line(const std::string& sentence) {
+// A sentence, in lines of 100 columns.
+void print_line(std::string* out, const std::string& sentence) {
     const std::string first = "longshore: ", next = "longshore:   ";
     std::string line = first;
     bool empty = true;
@@ -38,7 +39,7 @@ void print_line(const std::string& sentence) {
         const size_t end = std::min(sentence.find(' ', at), sentence.size());
         const std::string word = sentence.substr(at, end - at);
         if (!empty && line.size() + 1 + word.size() > kColumnsMax) {
-            fprintf(stderr, "%s\n", line.c_str());
+            append(out, "%s\n", line.c_str());
             line = next;
             empty = true;
         }
@@ -46,7 +47,7 @@ void print_line(const std::string& sentence) {
         empty = false;
         at = end + 1;
     }
-    fprintf(stderr, "%s\n", line.c_str());
+    append(out, "%s\n", line.c_str());
 }
 
 // Why calls were left to the MPI, as a sentence's end, and what changes it; null: nothing to be done, or by
@@ -107,7 +108,7 @@ Short shortened(double value, bool whole) {
     return out;
 }
 
-void print_row(const char* name, const CallCounts& c, double ranks) {
+void print_row(std::string* out, const char* name, const CallCounts& c, double ranks) {
     char hidden[16] = "-";
     if (c.by_service + c.by_rank != 0)
         snprintf(hidden, sizeof hidden, "%.0f", 100 * ratio(hidden_bytes(c), c.by_service + c.by_rank));
@@ -125,29 +126,29 @@ void print_row(const char* name, const CallCounts& c, double ranks) {
     append(&line, "%4s", hidden);
     for (const CallTime kind : {CallTime::kPosting, CallTime::kBetween, CallTime::kWaiting, CallTime::kMpi})
         add_seconds(kind);
-    fprintf(stderr, "%s\n", line.c_str());
+    append(out, "%s\n", line.c_str());
 }
 
-void print_table(const Counts& counts, double ranks) {
+void print_table(std::string* out, const Counts& counts, double ranks) {
     std::vector<int> rows;
     for (int i = 0; i < kCallCount; ++i)
         if (counts.call[i].calls != 0) rows.push_back(i);
     std::stable_sort(rows.begin(), rows.end(),
                      [&](int a, int b) { return in_calls_ns(counts.call[a]) > in_calls_ns(counts.call[b]); });
     if (rows.empty()) return;
-    fprintf(stderr,
-            "longshore: SP: moved by service processes, hidden behind computing or while their rank waited\n"
-            "longshore: %-19s%12s%6s%6s%6s%6s%6s%4s%24s\n"
-            "longshore: %-19s%6s%6s%6s%6s%6s%6s%6s%4s%6s%6s%6s%6s\n",
-            "", "calls", "MB", "SP", "SP", "ranks", "own", "hid", "seconds of each rank", "call", "all",
-            "offl.", "all", "hid.", "waits", "waits", "", "%", "post", "betw.", "wait", "MPI");
+    append(out,
+           "longshore: SP: moved by service processes, hidden behind computing or while their rank waited\n"
+           "longshore: %-19s%12s%6s%6s%6s%6s%6s%4s%24s\n"
+           "longshore: %-19s%6s%6s%6s%6s%6s%6s%6s%4s%6s%6s%6s%6s\n",
+           "", "calls", "MB", "SP", "SP", "ranks", "own", "hid", "seconds of each rank", "call", "all",
+           "offl.", "all", "hid.", "waits", "waits", "", "%", "post", "betw.", "wait", "MPI");
     for (size_t i = 0; i < rows.size() && i < kRowsMax; ++i)
-        print_row(call_name(Call::at(rows[i])), counts.call[rows[i]], ranks);
+        print_row(out, call_name(Call::at(rows[i])), counts.call[rows[i]], ranks);
     if (rows.size() > kRowsMax)
-        fprintf(stderr, "longshore: ... and %zu more calls: --stats FILE has all\n", rows.size() - kRowsMax);
+        append(out, "longshore: ... and %zu more calls: --stats FILE has all\n", rows.size() - kRowsMax);
 }
 
-void print_calls(const Counts& counts) {
+void print_calls(std::string* out, const Counts& counts) {
     const CallCounts total = total_of(counts);
     std::string line;
     append(&line, "%" PRIu64 " of %" PRIu64 " collective calls offloaded, %.1f MB", total.offloaded,
@@ -158,25 +159,25 @@ void print_calls(const Counts& counts) {
         append(&line, "%s%" PRIu64 " %s", separator, total.reasons[r], reason_name(static_cast<Reason>(r)));
         separator = ", ";
     }
-    print_line(line);
+    print_line(out, line);
     if (total.bytes == 0) return;
     line.clear();
     append(&line, "of these MB moved by service processes %.1f, by waiting ranks %.1f; own blocks %.1f",
            mb(total.by_service), mb(total.by_rank), mb(own_bytes(total)));
-    print_line(line);
+    print_line(out, line);
 }
 
-void print_packing(const PackCounts& p) {
+void print_packing(std::string* out, const PackCounts& p) {
     if ((p.packed_bytes | p.unpacked_bytes) == 0) return;
     std::string line;
     append(&line,
            "ranks packed %.1f MB in %.3f s and unpacked %.1f MB in %.3f s (%.1f MB of it in device memory)",
            mb(p.packed_bytes), static_cast<double>(p.packed_ns) * 1e-9, mb(p.unpacked_bytes),
            static_cast<double>(p.unpacked_ns) * 1e-9, mb(p.device_bytes));
-    print_line(line);
+    print_line(out, line);
 }
 
-void print_at_once(const std::vector<AtOnceCell>& cells) {
+void print_at_once(std::string* out, const std::vector<AtOnceCell>& cells) {
     bool can_be_tuned = false;
     for (size_t i = 0; i < cells.size();) {
         const uint32_t call = cells[i].call;
@@ -191,10 +192,11 @@ void print_at_once(const std::vector<AtOnceCell>& cells) {
         std::string line;
         append(&line, "%s: %" PRIu64 " of %" PRIu64 " calls were waited for at once: nothing could overlap",
                call_name(which), at_once, calls);
-        print_line(line);
+        print_line(out, line);
     }
     if (can_be_tuned)
         print_line(
+            out,
             "'longshore tune --from-stats FILE', with the FILE of --stats FILE, has the next run treat such "
             "calls "
             "as blocking ones");
@@ -207,12 +209,72 @@ uint64_t known_ranks(const Summary& summary) {
     return static_cast<uint64_t>(std::max<std::ptrdiff_t>(known, 1));
 }
 
+// Calls by communicator, where there are several.
+void print_comms(std::string* out, const std::vector<CommRow>& comms, double ranks) {
+    struct Line {
+        const CommRow* row;
+        int call;
+    };
+    std::vector<Line> lines;
+    for (const CommRow& row : comms)
+        for (int i = 0; i < kCallCount; ++i)
+            if (row.call[i].calls != 0) lines.push_back({&row, i});
+    if (lines.empty() ||
+        std::all_of(lines.begin(), lines.end(), [&](const Line& l) { return l.row == lines[0].row; }))
+        return;
+    const auto time = [](const Line& line) { return line.row->call[line.call].in_calls_ns(); };
+    std::stable_sort(lines.begin(), lines.end(),
+                     [&](const Line& a, const Line& b) { return time(a) > time(b); });
+    append(out, "longshore: %-20s%6s %-19s%6s%6s%6s%6s%6s%6s%6s\n", "communicator", "ranks", "call", "all",
+           "offl.", "MB", "post", "betw.", "wait", "MPI");
+    for (size_t i = 0; i < lines.size() && i < kCommRowsMax; ++i) {
+        const CommCounts& c = lines[i].row->call[lines[i].call];
+        std::string line;
+        append(&line, "longshore: %-20.20s%6u %-19s", shown_name(*lines[i].row).c_str(), lines[i].row->ranks,
+               call_name(Call::at(lines[i].call)));
+        const auto add = [&](double value, bool whole) {
+            append(&line, "%6s", shortened(value, whole).text);
+        };
+        add(static_cast<double>(c.calls), true);
+        add(static_cast<double>(c.offloaded), true);
+        add(mb(c.bytes + c.bytes_host), false);
+        for (const uint64_t ns : c.time_ns) add(static_cast<double>(ns) * 1e-9 / ranks, false);
+        append(out, "%s\n", line.c_str());
+    }
+    if (lines.size() > kCommRowsMax)
+        append(out, "longshore: ... and %zu more: --stats FILE has all\n", lines.size() - kCommRowsMax);
+}
+
+// The calls that Longshore does not carry, as far as they matter.
+void print_others(std::string* out, const Summary& summary) {
+    const uint64_t whole_ns = summary.wall_ns * known_ranks(summary);
+    std::vector<int> rows;
+    for (int i = 0; i < kOtherCount; ++i)
+        if (ratio(summary.others.time_ns[i], whole_ns) > kTimeShareShown) rows.push_back(i);
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](int a, int b) { return summary.others.time_ns[a] > summary.others.time_ns[b]; });
+    if (rows.empty()) return;
+    append(out, "longshore: %-29s%8s%9s%7s  of more than 1 %% of the time\n", "other calls", "calls",
+           "seconds", "%");
+    for (size_t i = 0; i < rows.size() && i < kOthersMax; ++i) {
+        const int row = rows[i];
+        const double seconds = static_cast<double>(summary.others.time_ns[row]) * 1e-9;
+        append(out, "longshore: %-29s%8s%9.3f%7.1f%s\n", function_name(function_of(static_cast<Other>(row))),
+               shortened(static_cast<double>(summary.others.calls[row]), true).text,
+               seconds / static_cast<double>(known_ranks(summary)),
+               100 * ratio(summary.others.time_ns[row], whole_ns),
+               is_collective(static_cast<Other>(row)) ? "  a collective that is not carried" : "");
+    }
+    if (rows.size() > kOthersMax)
+        append(out, "longshore: ... and %zu more: --stats FILE has all\n", rows.size() - kOthersMax);
+}
+
 // Who ended when, and in which call: of a job that was interrupted.
-void print_ends(const Summary& summary) {
+void print_ends(std::string* out, const Summary& summary) {
     std::string line;
     append(&line, "the job ended without MPI_Finalize; what is known of %zu of %d ranks until then:",
            summary.ends.size(), summary.size);
-    print_line(line);
+    print_line(out, line);
     for (size_t i = 0; i < summary.ends.size() && i < kEndsMax; ++i) {
         const RankEnd& end = summary.ends[i];
         line.clear();
@@ -221,23 +283,30 @@ void print_ends(const Summary& summary) {
         if (end.inside != 0)
             append(&line, ", in %s since %.3f s", function_name(static_cast<uint16_t>(end.inside - 1)),
                    static_cast<double>(end.inside_ns) * 1e-9);
-        print_line(line);
+        print_line(out, line);
     }
     if (summary.ends.size() > kEndsMax) {
         line.clear();
         append(&line, "... and %zu more ranks after these: --stats FILE has all",
                summary.ends.size() - kEndsMax);
-        print_line(line);
+        print_line(out, line);
     }
     if (summary.ends.size() < static_cast<size_t>(summary.size))
-        print_line("the other ranks were on other machines, which write files of their own");
+        print_line(out, "the other ranks were on other machines, which write files of their own");
 }
 
 }  // namespace
 
-RankTime time_of(const CallCounts& total, uint64_t mpi_waits_ns) {
-    return {total.time_ns[static_cast<int>(CallTime::kWaiting)],
-            total.time_ns[static_cast<int>(CallTime::kMpi)], mpi_waits_ns, true};
+RankTime time_of(const Figures& figures) {
+    const CallCounts total = total_of(counts_of(figures));
+    const OtherCounts others = others_of(figures);
+    RankTime time;
+    time.waiting_ns = total.time_ns[static_cast<int>(CallTime::kWaiting)];
+    time.mpi_ns = total.time_ns[static_cast<int>(CallTime::kMpi)];
+    time.mpi_waits_ns = figures.mpi_waits_ns.load();
+    time.uncarried_ns = total_ns(others, true);
+    time.other_ns = total_ns(others, false) - time.uncarried_ns;
+    return time;
 }
 
 double share_in_calls(const Summary& summary) {
@@ -247,13 +316,18 @@ double share_in_calls(const Summary& summary) {
     return std::min(1.0, ratio(in_calls, all));
 }
 
+double share_in_mpi(const Summary& summary) {
+    return std::min(1.0, share_in_calls(summary) +
+                             ratio(total_ns(summary.others, false), summary.wall_ns * known_ranks(summary)));
+}
+
 int latest_rank(const Summary& summary) {
     if (summary.ranks.size() < 2 || !summary.ends.empty()) return -1;
     const auto [least, most] =
         std::minmax_element(summary.ranks.begin(), summary.ranks.end(),
-                            [](const RankTime& a, const RankTime& b) { return a.all() < b.all(); });
-    const bool matters = ratio(most->all() - least->all(), summary.wall_ns) > kTimeShareShown;
-    const bool apart = ratio(least->all(), most->all()) < kMostWait;
+                            [](const RankTime& a, const RankTime& b) { return a.waits() < b.waits(); });
+    const bool matters = ratio(most->waits() - least->waits(), summary.wall_ns) > kTimeShareShown;
+    const bool apart = ratio(least->waits(), most->waits()) < kMostWait;
     return matters && apart ? static_cast<int>(least - summary.ranks.begin()) : -1;
 }
 
@@ -279,39 +353,46 @@ std::vector<std::string> advice_on(const Summary& summary) {
     }
     if (const int late = latest_rank(summary); late >= 0) {
         uint64_t most = 0;
-        for (const RankTime& r : summary.ranks) most = std::max(most, r.all());
+        for (const RankTime& r : summary.ranks) most = std::max(most, r.waits());
         const RankTime& least = summary.ranks[static_cast<size_t>(late)];
         std::string line;
         append(&line,
                "rank %d waited least, %.3f s, another %.3f s: it seems to come last (estimated); give it "
                "less work",
-               late, static_cast<double>(least.all()) * 1e-9, static_cast<double>(most) * 1e-9);
+               late, static_cast<double>(least.waits()) * 1e-9, static_cast<double>(most) * 1e-9);
         out.push_back(std::move(line));
     }
     return out;
 }
 
-void print_summary(const Summary& summary) {
+std::string summary_text(const Summary& summary) {
+    std::string text;
+    std::string* const out = &text;
     const auto ranks = static_cast<double>(known_ranks(summary));
-    if (!summary.ends.empty()) print_ends(summary);
-    print_calls(summary.counts);
+    if (!summary.ends.empty()) print_ends(out, summary);
+    print_calls(out, summary.counts);
     std::string line;
-    append(&line, "%d ranks, %.3f s from MPI_Init to %s; collectives and waits took %.1f %% of it",
+    append(&line,
+           "%d ranks, %.3f s from MPI_Init to %s; MPI took %.1f %% of it, collectives and waits %.1f %%",
            summary.size, static_cast<double>(summary.wall_ns) * 1e-9,
-           summary.ends.empty() ? "MPI_Finalize" : "the end", 100 * share_in_calls(summary));
-    print_line(line);
-    print_table(summary.counts, ranks);
+           summary.ends.empty() ? "MPI_Finalize" : "the end", 100 * share_in_mpi(summary),
+           100 * share_in_calls(summary));
+    print_line(out, line);
+    print_table(out, summary.counts, ranks);
+    print_comms(out, summary.comms, ranks);
+    print_others(out, summary);
     uint64_t waits_ns = 0;
     for (const RankTime& r : summary.ranks) waits_ns += r.mpi_waits_ns;
     if (ratio(waits_ns, summary.wall_ns * summary.ranks.size()) > kTimeShareShown) {
         line.clear();
         append(&line, "waits for requests that the MPI carries: %.3f s of a rank on average",
                static_cast<double>(waits_ns) * 1e-9 / ranks);
-        print_line(line);
+        print_line(out, line);
     }
-    for (const std::string& advice : advice_on(summary)) print_line(advice);
-    print_packing(summary.packed);
-    print_at_once(summary.at_once);
+    for (const std::string& advice : advice_on(summary)) print_line(out, advice);
+    print_packing(out, summary.packed);
+    print_at_once(out, summary.at_once);
+    return text;
 }
 
 }  // namespace longshore::statistics

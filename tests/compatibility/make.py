@@ -28,6 +28,7 @@ SEEN = [
     (r"(Comm_dup|Comm_dup_with_info|Comm_split|Comm_split_type|Comm_create|Comm_create_group|Cart_create|Cart_sub|"
      r"Graph_create|Dist_graph_create|Dist_graph_create_adjacent|Intercomm_merge)$",
      "the new communicator is offloaded, too"),
+    (r"Comm_set_name$", "the statistics count its calls under that name"),
     (r"(Start|Startall)$", "starts offloaded and other persistent requests alike"),
     (r"(Wait|Test|Request_get_status)", "moves offloaded operations on; requests of both kinds may be mixed"),
     (r"Request_free$", "an error for a nonblocking collective that is active, as MPI says; else as ever"),
@@ -35,7 +36,7 @@ SEEN = [
     (r"Cancel$", "an error for a collective, as MPI says; else as ever"),
 ]
 
-# Functions that the shim does not define, which a reader may look for here: what becomes of them.
+# Functions that the shim does not define, or only times, which a reader may look for here: what becomes of them.
 LEFT = [
     (r"(Barrier|Ibarrier|Barrier_init)$", "Synchronisation"),
     (r"(I?reduce|I?allreduce|I?reduce_scatter|I?reduce_scatter_block|I?scan|I?exscan)(_init)?$", "Reductions"),
@@ -98,7 +99,7 @@ def heading(name):
 def document(headers):
     there = {mpi: functions(*how) for mpi, how in MPIS.items()} if headers is None else headers
     everything = set().union(*there.values())
-    entries = collectives.entries()
+    entries = collectives.entries(timed=False)
     calls = {f"MPI_{form}" for name in collectives.FAMILIES for form in (name.capitalize(), "I" + name)}
     texts = list(sources())
 
@@ -153,14 +154,15 @@ intercommunicator, communicator not seen (see "Not seen"), an argument that MPI 
 in-place alltoall larger than `LONGSHORE_SNAPSHOT_BYTES_MAX`. Why no rank goes another way than its peers:
 [decision 20](decisions/0020-no-rank-leaves-alone.md). MPIX_ names are Open MPI 4's of the persistent collectives."""
 
-NOT_SEEN = """The shim does not define these: the program's calls go to its MPI as if Longshore were not there, at no
-cost."""
+NOT_SEEN = """The program's calls of these go to its MPI as if Longshore were not there. Where statistics or a trace are asked
+for, blocking ones and posts of reductions and barriers (`src/statistics/other_calls.inc`) are counted and timed; else they
+cost one jump."""
 
 
 def untested(headers):
     """Functions that the shim defines, that an MPI here has, and that no test calls."""
     texts = list(sources())
-    return [name for name in collectives.entries()
+    return [name for name in collectives.entries(timed=False)
             if any(name in found for found in headers.values()) and tested_by(texts, name) == "-"]
 
 

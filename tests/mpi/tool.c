@@ -28,6 +28,9 @@ COUNTED(Init, (int* argc, char*** argv), (argc, argv))
 COUNTED(Init_thread, (int* argc, char*** argv, int wanted, int* given), (argc, argv, wanted, given))
 COUNTED(Comm_dup, (MPI_Comm comm, MPI_Comm* made), (comm, made))
 COUNTED(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* made), (comm, color, key, made))
+COUNTED(Barrier, (MPI_Comm comm), (comm))
+COUNTED(Allreduce, (const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
+        (from, to, count, type, op, comm))
 COUNTED(Wait, (MPI_Request * request, MPI_Status* status), (request, status))
 COUNTED(Waitall, (int count, MPI_Request* requests, MPI_Status* statuses), (count, requests, statuses))
 

@@ -5,6 +5,7 @@
 
 #include "mpi/calls/integers.h"
 #include "mpi/requests/operation.h"
+#include "mpi/statistics/comm_names.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
 
@@ -66,14 +67,17 @@ void pack_in_place(Operation* operation, const Block& block, uint64_t first, uin
 class HostCall {
   public:
     template <class Bytes>
-    HostCall(Call call, Reason reason, Bytes bytes)
-        : call_(call), begin_ns_(begin_of_call_ns()), inside_(function_of(call), begin_ns_) {
-        count_host(call, reason, begin_ns_ && moves_bytes(reason) && stats_wanted() ? bytes() : 0);
+    HostCall(Call call, MPI_Comm comm, Reason reason, Bytes bytes)
+        : call_(call),
+          comm_(reason == Reason::kArguments ? CommIndex::kNone : comm_index(comm)),
+          begin_ns_(begin_of_call_ns()),
+          inside_(function_of(call), begin_ns_) {
+        count_host(call, comm_, reason, begin_ns_ && moves_bytes(reason) && stats_wanted() ? bytes() : 0);
     }
     ~HostCall() {
         if (!begin_ns_) return;
         const uint64_t end_ns = now_ns();
-        if (stats_wanted()) count_time(call_, CallTime::kMpi, end_ns - begin_ns_);
+        if (stats_wanted()) count_time(call_, comm_, CallTime::kMpi, end_ns - begin_ns_);
         trace_span(SpanKind::kMpi, function_of(call_), begin_ns_, end_ns);
     }
     HostCall(const HostCall&) = delete;
@@ -81,6 +85,7 @@ class HostCall {
 
   private:
     Call call_;
+    CommIndex comm_;
     uint64_t begin_ns_;
     Inside inside_;
 };
@@ -92,17 +97,21 @@ class PostSpan {
     ~PostSpan() {
         if (!begin_ns_) return;
         const uint64_t end_ns = now_ns();
-        if (offloaded_ && stats_wanted()) count_time(call_, CallTime::kPosting, end_ns - begin_ns_);
+        if (offloaded_ && stats_wanted()) count_time(call_, comm_, CallTime::kPosting, end_ns - begin_ns_);
         trace_span(SpanKind::kPost, function_of(call_), begin_ns_, end_ns);
     }
     PostSpan(const PostSpan&) = delete;
     PostSpan& operator=(const PostSpan&) = delete;
-    void set_offloaded() { offloaded_ = true; }
+    void set_offloaded(CommIndex comm) {
+        offloaded_ = true;
+        comm_ = comm;
+    }
 
   private:
     Call call_;
     uint64_t begin_ns_;
     bool offloaded_ = false;
+    CommIndex comm_ = CommIndex::kNone;
 };
 
 }  // namespace longshore::mpi

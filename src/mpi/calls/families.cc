@@ -30,7 +30,7 @@ struct Forms<int(Arguments...)> {
         Operation* operation = nullptr;
         const Reason reason = plan(kCall, arguments..., &operation);
         if (reason == Reason::kNone) return run_blocking(operation);
-        HostCall host(kCall, reason, [&] { return arriving(arguments...); });
+        HostCall host(kCall, communicator(arguments...), reason, [&] { return arriving(arguments...); });
         if (native_has(index)) return native(arguments...);
         return narrow<family, other>(false, arguments...);
     }
@@ -42,10 +42,10 @@ struct Forms<int(Arguments...)> {
         Operation* operation = nullptr;
         const Reason reason = plan(kCall, arguments..., &operation);
         if (reason == Reason::kNone) {
-            span.set_offloaded();
+            span.set_offloaded(operation->comm);
             return start_request(operation, request);
         }
-        HostCall host(kCall, reason, [&] { return arriving(arguments...); });
+        HostCall host(kCall, communicator(arguments...), reason, [&] { return arriving(arguments...); });
         if (native_has(index)) return native(arguments..., request);
         return narrow<family, other>(true, arguments..., request);
     }
@@ -57,17 +57,22 @@ struct Forms<int(Arguments...)> {
         Reason reason = plan(kCall, arguments..., &operation);
         if (reason == Reason::kNone) reason = give_lane(operation);
         if (reason == Reason::kNone) return make_persistent(operation, request);
-        HostCall host(kCall, reason, [&] { return arriving(arguments...); });
+        HostCall host(kCall, communicator(arguments...), reason, [&] { return arriving(arguments...); });
         if (native_has(index)) return native(arguments..., info, request);
         return narrow<family, other>(true, arguments..., info, request);
     }
 
   private:
+    // The last of the family's arguments.
+    static MPI_Comm communicator(Arguments... arguments) {
+        return std::get<sizeof...(Arguments) - 1>(std::tie(arguments...));
+    }
+
     // What takes the place of a form that the MPI lacks; `more` follows the family's arguments.
     template <Family family, auto other, class... More>
     static int narrow(bool keep, Arguments... arguments, More... more) {
         const auto all = std::tie(arguments...);
-        const MPI_Comm comm = std::get<sizeof...(Arguments) - 1>(all);
+        const MPI_Comm comm = communicator(arguments...);
         int root = 0;
         if constexpr (std::is_same_v<std::tuple_element_t<sizeof...(Arguments) - 2, std::tuple<Arguments...>>,
                                      int>)

@@ -93,7 +93,7 @@ void note_complete(const Operation& operation) {
     const uint64_t waited = operation.first_wait_ns.load(std::memory_order_relaxed);
     const uint64_t between_end = waited != 0 ? waited : now_ns();
     if (between_end > operation.started_ns)
-        count_time(operation.call, CallTime::kBetween, between_end - operation.started_ns);
+        count_time(operation.call, operation.comm, CallTime::kBetween, between_end - operation.started_ns);
     AtOnceCell one;
     one.call = static_cast<uint32_t>(operation.call.index());
     one.size_class = static_cast<uint32_t>(std::bit_width(operation.table_bytes | 1)) - 1;

@@ -13,6 +13,7 @@
 #include "mpi/requests/request_table.h"
 #include "mpi/requests/wait_errors.h"
 #include "mpi/requests/waiter.h"
+#include "mpi/statistics/comm_names.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
 #include "mpi/tasks/task_requests.h"
@@ -205,6 +206,7 @@ Operation* new_operation(GroupRecord* group, Call call) {
     retain(group);
     operation->group = group;
     operation->call = call;
+    operation->comm = comm_index(group->comm);
     operation->arguments.collective = call.collective();
     operation->arguments.blocking = call.is_blocking();
     return operation;
@@ -218,7 +220,8 @@ int start(Operation* operation) {
     ContextLock lock;
     ls_group* group = operation->lane ? operation->lane : operation->group->group;
     int rc = ls_operation_start(group, &operation->arguments, &operation->host);
-    if (rc >= 0) count_offloaded(operation->call, operation->bytes, operation->arguments.algorithm);
+    if (rc >= 0)
+        count_offloaded(operation->call, operation->comm, operation->bytes, operation->arguments.algorithm);
     return rc;
 }
 
@@ -300,8 +303,8 @@ int run_blocking(Operation* operation) {
     note_blocking_end(operation->call);
     const uint64_t end = begin ? now_ns() : 0;
     if (started) {
-        count_time(operation->call, CallTime::kPosting, started - begin);
-        count_time(operation->call, CallTime::kWaiting, end - started);
+        count_time(operation->call, operation->comm, CallTime::kPosting, started - begin);
+        count_time(operation->call, operation->comm, CallTime::kWaiting, end - started);
     }
     if (begin) trace_span(SpanKind::kWait, function_of(operation->call), begin, end);
     int error = operation->error;

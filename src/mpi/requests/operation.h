@@ -36,9 +36,10 @@ struct Operation {
     ls_operation* host = nullptr;
     GroupRecord* group = nullptr;
     Call call{};
-    uint64_t bytes = 0;        // that arrive at this rank, its own block included
-    uint64_t table_bytes = 0;  // as the table of rules counts them; 0 where it does not
-    bool open = false;         // on the list of open operations; threads look at it with is_open()
+    CommIndex comm = CommIndex::kNone;  // with statistics: for which communicator it counts
+    uint64_t bytes = 0;                 // that arrive at this rank, its own block included
+    uint64_t table_bytes = 0;           // as the table of rules counts them; 0 where it does not
+    bool open = false;                  // on the list of open operations; threads look at it with is_open()
     int error = MPI_SUCCESS;
     MPI_Request request = MPI_REQUEST_NULL;
     bool reported = false;  // said who is missing
@@ -94,8 +95,8 @@ void hold_types(Operation* operation, std::vector<Piece>* pieces);
 // Gives back all that it has, and itself. It is not with the host library.
 void drop(Operation* operation);
 
-// A generalized request that is completed elsewhere, as those of operations are: so that waits which this library does
-// not see look at what is open, too. While it is open it counts as an operation.
+// A generalized request that is completed elsewhere, as those of operations are: so that waits which this
+// library does not see look at what is open, too. While it is open it counts as an operation.
 int start_generalized(MPI_Grequest_query_function* query, MPI_Grequest_free_function* free,
                       MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request);
 void count_open(int change);

@@ -77,7 +77,7 @@ int start_persistent(Operation* operation) {
         return raise_error(operation->call, operation->group, error_of(rc));
     }
     operation->active = true;
-    span.set_offloaded();
+    span.set_offloaded(operation->comm);
     note_started(operation);
     add_open(operation);
     return MPI_SUCCESS;

@@ -24,6 +24,7 @@ int wait_for(bool native, Function function, Operation* first, Attempt attempt) 
     const WaitNote note;
     // Read now: a request that completes takes its operation with it.
     const Call call = first ? first->call : Call{};
+    const CommIndex comm = first ? first->comm : CommIndex::kNone;
     Waiter waiter(native);
     int done = 0, rc = MPI_SUCCESS;
     for (uint32_t round = 0;; ++round) {
@@ -37,7 +38,7 @@ int wait_for(bool native, Function function, Operation* first, Attempt attempt) 
     }
     if (!begin) return rc;
     const uint64_t end = now_ns();
-    if (first && stats_wanted()) count_time(call, CallTime::kWaiting, end - begin);
+    if (first && stats_wanted()) count_time(call, comm, CallTime::kWaiting, end - begin);
     trace_span(SpanKind::kWait, function, begin, end);
     return rc;
 }
@@ -64,7 +65,7 @@ void wait_for_ours(int count, const MPI_Request requests[]) {
         if (!operation || !is_open(*operation)) continue;
         const uint64_t begin = stats_now_ns();
         while (is_open(*operation)) waiter.step(progress_open().moved, operation);
-        if (begin) count_time(operation->call, CallTime::kWaiting, now_ns() - begin);
+        if (begin) count_time(operation->call, operation->comm, CallTime::kWaiting, now_ns() - begin);
     }
 }
 

@@ -1,4 +1,5 @@
 // What a rank counts of each call, into its figures.
+#include <algorithm>
 #include <cstddef>
 
 #include "mpi/statistics/stats.h"
@@ -7,18 +8,37 @@
 namespace longshore::mpi {
 namespace {
 
-void add(Call call, size_t offset_bytes, uint64_t value) {
-    std::atomic<uint64_t>& w = figures().word(call, offset_bytes);
+void add(std::atomic<uint64_t>& word, uint64_t value) {
     // Most programs have one thread that calls MPI: a locked addition would be a large part of what a call
     // that the MPI serves costs.
     if (shim().multiple)
-        w.fetch_add(value, std::memory_order_relaxed);
+        word.fetch_add(value, std::memory_order_relaxed);
     else
-        w.store(w.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+        word.store(word.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
+void add(Call call, size_t offset_bytes, uint64_t value) {
+    add(figures().word(call, offset_bytes), value);
+}
+
+// Likewise of the calls on one communicator.
+void add(Call call, CommIndex comm, size_t offset_bytes, uint64_t value) {
+    if (comm == CommIndex::kNone) return;
+    add(figures().comms[static_cast<size_t>(comm)].words[call.index()][offset_bytes / sizeof(uint64_t)],
+        value);
 }
 
 // What had come when a blocking call began.
 ls_collective_bytes before[kFamilyCount];
+
+// Of this thread: calls around this one that are only timed, and the time within the outermost that is
+// counted elsewhere.
+constinit thread_local int other_depth = 0;
+constinit thread_local uint64_t counted_within_ns = 0;
+
+void note_counted(uint64_t ns) {
+    if (other_depth != 0) counted_within_ns += ns;
+}
 
 // What has come until now. With ContextLock.
 void look_at_bytes() {
@@ -27,19 +47,27 @@ void look_at_bytes() {
 
 }  // namespace
 
-void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm) {
+void count_offloaded(Call call, CommIndex comm, uint64_t bytes, ls_algorithm algorithm) {
     add(call, offsetof(CallCounts, offloaded), 1);
     add(call, offsetof(CallCounts, bytes), bytes);
     add(call, offsetof(CallCounts, algorithms) + sizeof(uint64_t) * static_cast<size_t>(algorithm), 1);
+    add(call, comm, offsetof(CommCounts, calls), 1);
+    add(call, comm, offsetof(CommCounts, offloaded), 1);
+    add(call, comm, offsetof(CommCounts, bytes), bytes);
 }
 
-void count_host(Call call, Reason reason, uint64_t bytes) {
+void count_host(Call call, CommIndex comm, Reason reason, uint64_t bytes) {
     if (bytes != 0) add(call, offsetof(CallCounts, bytes_host), bytes);
     add(call, offsetof(CallCounts, reasons) + sizeof(uint64_t) * static_cast<size_t>(reason), 1);
+    add(call, comm, offsetof(CommCounts, calls), 1);
+    add(call, comm, offsetof(CommCounts, bytes_host), bytes);
 }
 
-void count_time(Call call, CallTime kind, uint64_t ns) {
-    add(call, offsetof(CallCounts, time_ns) + sizeof(uint64_t) * static_cast<size_t>(kind), ns);
+void count_time(Call call, CommIndex comm, CallTime kind, uint64_t ns) {
+    const size_t place = sizeof(uint64_t) * static_cast<size_t>(kind);
+    if (kind != CallTime::kBetween) note_counted(ns);
+    add(call, offsetof(CallCounts, time_ns) + place, ns);
+    add(call, comm, offsetof(CommCounts, time_ns) + place, ns);
 }
 
 uint64_t stats_now_ns() {
@@ -57,7 +85,28 @@ MpiWaitNote::~MpiWaitNote() {
     if (begin_ns_ == 0) return;
     const uint64_t end_ns = now_ns();
     figures().mpi_waits_ns.fetch_add(end_ns - begin_ns_, std::memory_order_relaxed);
+    note_counted(end_ns - begin_ns_);
     if (end_ns - begin_ns_ >= kTracedNs) trace_span(SpanKind::kMpi, function_, begin_ns_, end_ns);
+}
+
+OtherNote::OtherNote(Other other) : other_(other) {
+    if (other_depth++ != 0) return;
+    begin_ns_ = begin_of_call_ns();
+    if (begin_ns_ == 0) return;
+    counted_within_ns = 0;
+    enter(function_of(other), begin_ns_);
+}
+
+OtherNote::~OtherNote() {
+    --other_depth;
+    if (begin_ns_ == 0) return;
+    leave();
+    const uint64_t end_ns = now_ns(), took_ns = end_ns - begin_ns_;
+    const auto i = static_cast<size_t>(other_);
+    figures().other_calls[i].fetch_add(1, std::memory_order_relaxed);
+    figures().other_ns[i].fetch_add(took_ns - std::min(took_ns, counted_within_ns),
+                                    std::memory_order_relaxed);
+    if (took_ns >= kTracedNs) trace_span(SpanKind::kMpi, function_of(other_), begin_ns_, end_ns);
 }
 
 WaitNote::WaitNote() : counts_(stats_wanted() && shim().context) {

@@ -50,6 +50,7 @@ Board make_board(int ranks, const std::string& stats, const std::string& trace) 
     copy_name(head.stats_path, sizeof head.stats_path, stats);
     copy_name(head.trace_path, sizeof head.trace_path, trace);
     gethostname(head.host, sizeof head.host - 1);
+    if (!getcwd(head.folder, sizeof head.folder)) head.folder[0] = 0;
     strcpy(head.reach, "none");
     return made;
 }

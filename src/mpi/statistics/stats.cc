@@ -45,7 +45,6 @@ Words sum_on_root(Words mine) {
 Summary gather_summary() {
     const Shim& s = shim();
     if (s.context) ls_rank_bytes(s.context, figures().came);
-    const Counts mine = counts_of(figures());
     Summary summary;
     summary.size = s.size;
     summary.nodes = s.context ? ls_node_count(s.context) : 0;
@@ -54,10 +53,13 @@ Summary gather_summary() {
     if (s.context) summary.reach = ls_memory_reach(s.context);
     summary.memory = sum_on_root(my_memory());
     summary.packed = sum_on_root(packing_of(figures()));
-    summary.counts = sum_on_root(mine);
+    summary.counts = sum_on_root(counts_of(figures()));
     summary.wall_ns = now_ns() - s.started_ns;
-    const RankTime my_time = time_of(total_of(mine), figures().mpi_waits_ns.load());
+    summary.others = sum_on_root(others_of(figures()));
+    const RankTime my_time = time_of(figures());
     summary.ranks = gather_on_root(&my_time, 1);
+    const std::vector<CommRow> my_comms = comms_of(figures());
+    summary.comms = merged(gather_on_root(my_comms.data(), my_comms.size()));
     summary.services = gather_services();
     summary.at_once = gather_at_once();
     return summary;
@@ -86,7 +88,7 @@ void write_stats() {
     const Summary summary = gather_summary();
     if (shim().rank != 0) return;
     if (shim().stats_path == "-")
-        print_summary(summary);
+        fputs(summary_text(summary).c_str(), stderr);
     else
         write_file(shim().stats_path, summary_json(summary));
 }

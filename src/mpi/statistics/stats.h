@@ -16,8 +16,8 @@ inline Figures& figures() {
     return *the_figures;
 }
 
-void count_offloaded(Call call, uint64_t bytes, ls_algorithm algorithm);
-void count_host(Call call, Reason reason, uint64_t bytes);
+void count_offloaded(Call call, CommIndex comm, uint64_t bytes, ls_algorithm algorithm);
+void count_host(Call call, CommIndex comm, Reason reason, uint64_t bytes);
 // Whether a call left to MPI for this reason moves bytes that Longshore might have moved.
 inline bool moves_bytes(Reason reason) {
     return reason != Reason::kOneRank && reason != Reason::kIntercomm && reason != Reason::kArguments;
@@ -38,27 +38,39 @@ void count_unpacked(uint64_t bytes, uint64_t device_bytes, uint64_t ns);
 // Memory for packed elements was taken, or given back.
 void count_staging(int64_t bytes);
 
-void count_time(Call call, CallTime kind, uint64_t ns);
+void count_time(Call call, CommIndex comm, CallTime kind, uint64_t ns);
 // 0 without statistics: the clock is not read then.
 uint64_t stats_now_ns();
 
-// While a rank is in a call, where times are wanted: if it never comes back, the keeper says so.
+// The call that the rank is in, where times are wanted: if it never comes back, the keeper says so. When a
+// call that is made within another is over, it is the other's again.
+inline void enter(Function function, uint64_t begin_ns) {
+    figures().inside_since_ns.store(begin_ns, std::memory_order_relaxed);
+    figures().inside.store(1u + function, std::memory_order_relaxed);
+}
+inline void leave() {
+    figures().inside.store(0, std::memory_order_relaxed);
+}
 class Inside {
   public:
     // `begin_ns`: now, or 0 where no times are wanted.
     Inside(Function function, uint64_t begin_ns) : on_(begin_ns != 0) {
         if (!on_) return;
-        figures().inside_since_ns.store(begin_ns, std::memory_order_relaxed);
-        figures().inside.store(1u + function, std::memory_order_relaxed);
+        outer_ = figures().inside.load(std::memory_order_relaxed);
+        outer_since_ns_ = figures().inside_since_ns.load(std::memory_order_relaxed);
+        enter(function, begin_ns);
     }
     ~Inside() {
-        if (on_) figures().inside.store(0, std::memory_order_relaxed);
+        if (!on_) return;
+        figures().inside_since_ns.store(outer_since_ns_, std::memory_order_relaxed);
+        figures().inside.store(outer_, std::memory_order_relaxed);
     }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
 
   private:
     bool on_;
+    uint64_t outer_ = 0, outer_since_ns_ = 0;
 };
 
 // Around a wait in which Longshore has no operation open: all of it is the MPI's.
@@ -73,6 +85,21 @@ class MpiWaitNote {
     Function function_;
     uint64_t begin_ns_;
     Inside inside_;
+};
+
+// Around a call that Longshore does not carry. Of several such calls in each other the outermost counts,
+// without the time of calls in it that are counted by themselves: MPI-IO makes collectives and waits of its
+// own.
+class OtherNote {
+  public:
+    explicit OtherNote(Other other);
+    ~OtherNote();
+    OtherNote(const OtherNote&) = delete;
+    OtherNote& operator=(const OtherNote&) = delete;
+
+  private:
+    Other other_;
+    uint64_t begin_ns_ = 0;  // 0: not counted
 };
 
 // Around a wait in MPI for operations of Longshore, with statistics: what service processes move meanwhile is
