@@ -29,6 +29,7 @@ struct BoardHead {
     char stats_path[4096], trace_path[4096];  // "": not wanted
     char host[256];
     char folder[4096];  // in which the first rank of the machine began
+    uint32_t launcher;  // the process that started it
 };
 
 struct BoardSlot {

@@ -1,8 +1,10 @@
 #include "statistics/keeper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -122,13 +124,25 @@ std::string own_name(const Board& board, const char* path, bool has_first) {
     return has_first ? path : std::string(path) + "." + board.head().host;
 }
 
+// What a launcher itself writes errors to, where several may write there: a terminal or a pipe. What ranks
+// write goes through a pipe that Open MPI's mpirun no longer reads when it ends because of one of them.
+Fd error_of(uint32_t launcher) {
+    const std::string path = "/proc/" + std::to_string(launcher) + "/fd/2";
+    Fd file(open(path.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC));
+    struct stat status {};
+    const bool is_shared =
+        file && fstat(file.get(), &status) == 0 && (S_ISFIFO(status.st_mode) || isatty(file.get()));
+    return is_shared ? std::move(file) : Fd();
+}
+
 // Launchers that end a job do not always pass on what comes after its ranks: so a file has the text as well.
 void say_what_is_known(const Board& board, const std::string& text) {
-    fputs(text.c_str(), stderr);
     const BoardHead& head = board.head();
-    if (isatty(STDERR_FILENO) || head.folder[0] == 0) return;
     const std::string process = std::to_string(board.slot(0).pid);
-    write_file(std::string(head.folder) + "/longshore-stats-" + head.host + "-" + process + ".txt", text);
+    if (!isatty(STDERR_FILENO) && head.folder[0] != 0)
+        write_file(std::string(head.folder) + "/longshore-stats-" + head.host + "-" + process + ".txt", text);
+    // Last: a reader may take its time.
+    fputs(text.c_str(), stderr);
 }
 
 bool has_rank_zero(const Board& board) {
@@ -176,10 +190,10 @@ int run_keeper() {
     for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGQUIT, SIGUSR1, SIGUSR2})
         signal(number, SIG_IGN);
     if (setsid() < 0 && errno != EPERM) return 1;
-    dup2(kKeeperErrorFd, STDERR_FILENO);
-    close(kKeeperErrorFd);
     const Board board = Board::open(Fd(kKeeperBoardFd));
     if (!board) return 1;
+    const Fd inherited(kKeeperErrorFd), launchers = error_of(board.head().launcher);
+    dup2((launchers ? launchers : inherited).get(), STDERR_FILENO);
     const std::vector<uint64_t> gone_ns = wait_for_ranks(board);
     if (is_interrupted(board)) write_what_is_known(board, gone_ns.data());
     return 0;

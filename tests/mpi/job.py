@@ -53,7 +53,7 @@ def mpirun(ranks):
 class Job:
     """One mpirun, started at once; its output goes to a file."""
 
-    def __init__(self, test, ranks, words, *, nodes=0, before=(), preload=(SHIM,), forced=DIRECT, **settings):
+    def __init__(self, test, ranks, words, *, nodes=0, before=(), preload=(SHIM,), forced=DIRECT, piped=False, **settings):
         self.test = test
         self.begin = time.monotonic()
         kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
@@ -62,9 +62,16 @@ class Job:
         self.command = [*mpirun(ranks), *map(str, before), "env", *(f"{k}={v}" for k, v in settings.items()),
                         f"LD_PRELOAD={':'.join(map(str, preload))}", *map(str, words)]
         self.output_path = test.folder / f"output-{len(os.listdir(test.folder))}"
-        with open(self.output_path, "wb") as output:
+        with open(self.output_path, "wb") as file:
+            # `piped`: as into a pager.
+            reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=file) if piped else None
+            output = reader.stdin if reader else file
             self.process = subprocess.Popen(self.command, env=kept | {MARK: test.folder.name}, stdout=output,
                                             stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+        if reader:
+            reader.stdin.close()
+            test.addCleanup(reader.wait)
+        self.reader = reader
 
     @property
     def output(self):

@@ -89,12 +89,11 @@ class Interrupted(job.JobTest):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
 
     def test_text(self):
-        running = self.start(LONGSHORE_STATS="-", before=["-wdir", self.temporary])
+        running = self.start(LONGSHORE_STATS="-", piped=True, before=["-wdir", self.temporary])
         victim = self.ranks("steady")[0]
         os.kill(victim, signal.SIGKILL)
         self.assertIsNotNone(running.wait(job.BUSY_S), running.describe())
         self.wait_for(lambda: not self.everything(), "the end of the keeper")
-        # It is on stderr, too, as far as the launcher passes it on.
         files = list(self.temporary.glob("longshore-stats-*.txt"))
         self.assertEqual(len(files), 1, running.describe())
         text = files[0].read_text()
@@ -103,6 +102,9 @@ class Interrupted(job.JobTest):
         self.assertEqual(len(re.findall(r"^longshore: rank [0-2] ended after [\d.]+ s", text, re.M)), 3, text)
         self.assertIn("longshore: MPI_Ialltoall ", text)
         self.assertLessEqual(max(map(len, text.splitlines())), 100)
+        # The reader of a pipe has it as well.
+        self.assertEqual(running.reader.wait(job.BUSY_S), 0)
+        self.assertIn(text, running.output)
 
     def test_signals_are_the_programs_own(self):
         """No handler is installed where statistics are wanted."""

@@ -51,6 +51,7 @@ Board make_board(int ranks, const std::string& stats, const std::string& trace) 
     copy_name(head.trace_path, sizeof head.trace_path, trace);
     gethostname(head.host, sizeof head.host - 1);
     if (!getcwd(head.folder, sizeof head.folder)) head.folder[0] = 0;
+    head.launcher = static_cast<uint32_t>(getppid());
     strcpy(head.reach, "none");
     return made;
 }
