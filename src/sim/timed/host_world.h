@@ -28,6 +28,7 @@ class HostWorld final {
     Time step_time(Time mean) { return timing_.step_time(mean); }
 
   private:
+    uint64_t messages_of_all() const;
     const Job job_;
     const HostAlgorithm& algorithm_;
     const uint32_t rounds_;

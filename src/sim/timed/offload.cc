@@ -19,7 +19,7 @@ NodeLimits node_limits(const Job& job) {
 // Whether what a rank gives is copied when it is posted, as the product does with little.
 bool is_small(const Job& job) {
     const uint64_t sent = job.block_bytes * (is_shared(job.collective) ? 1 : job.ranks());
-    return job.block_bytes <= service_limits_for(job.size()).eager_bytes && sent <= kCopyBytesMax;
+    return job.block_bytes <= job.service_limits().eager_bytes && sent <= kCopyBytesMax;
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void Offload::make_node(uint32_t node, std::span<const Member> members) {
         ranks_.push_back(std::make_unique<RankProcess>(*this, job_.rank_at(node, l)));
     for (uint32_t s = 0; s < job_.services; ++s)
         services_.push_back(std::make_unique<ServiceProcess>(*this, node, ServiceId{static_cast<uint16_t>(s)},
-                                                             service_limits_for(job_.size())));
+                                                             job_.service_limits()));
 }
 
 RankProcess& Offload::rank_at(uint32_t node, uint32_t local) {
@@ -93,12 +93,14 @@ OperationArguments Offload::arguments(uint32_t rank, uint64_t sequence) const {
     a.rank = Rank{rank};
     a.sequence = sequence;
     a.collective = job_.collective;
+    a.algorithm = job_.algorithm;
     a.send = a.recv = {local, kBuffers, 0};
     // What is received lies behind what is sent.
     const uint64_t sent = job_.block_bytes * (rules.is_shared ? 1 : job_.ranks());
     a.recv.offset = (sent + 4095) & ~uint64_t{4095};
     a.send_block_bytes = a.recv_block_bytes = job_.block_bytes;
-    a.send_is_stable = is_small(job_);
+    if (rules.givers == Who::kRoot && !rules.gives(Rank{rank}, a.root)) a.send_block_bytes = 0;
+    a.send_is_stable = is_small(job_) && rules.gives(Rank{rank}, a.root);
     if (!rules.by_vector) return a;
     a.recv_blocks = spans_.data();
     if (!rules.is_shared) a.send_blocks = spans_.data();
@@ -106,12 +108,40 @@ OperationArguments Offload::arguments(uint32_t rank, uint64_t sequence) const {
 }
 
 double Offload::work_done() const {
-    const uint64_t blocks = uint64_t{job_.nodes} * (job_.ranks() - job_.ranks_per_node) *
-                            (is_shared(job_.collective) ? 1 : job_.ranks_per_node);
+    const uint64_t blocks = job_.collective == Collective::kBcast
+                                ? job_.nodes - 1
+                                : uint64_t{job_.nodes} * (job_.ranks() - job_.ranks_per_node) *
+                                      (is_shared(job_.collective) ? 1 : job_.ranks_per_node);
     return static_cast<double>(wires_.bytes_received()) / static_cast<double>(blocks * job_.block_bytes);
 }
 
+// Ranks enter an operation when all are done with the one before.
+void Offload::begin_operation(uint64_t sequence) {
+    if (sequence == sequence_) return;
+    sequence_ = sequence;
+    entered_.assign(job_.nodes, 0);
+}
+
+// A shared block is for all ranks of the node, whichever service process was told of it; others come to that
+// of the rank.
+void Offload::rank_has_entered(uint32_t node, LocalRank local) {
+    ++entered_[node];
+    ++late_.entered;
+    const uint32_t own = job_.service_of(local.value);
+    bool late = false, covered = true;
+    for (uint32_t s = 0; s < job_.services; ++s) {
+        if (s != own && !is_shared(job_.collective)) continue;
+        const ServiceProcess& service = *services_[node * job_.services + s];
+        if (!service.told_of(sequence_)) continue;
+        late = true;
+        covered = covered && service.was_covered();
+    }
+    late_.late += late;
+    late_.covered += late && covered;
+}
+
 void Offload::count(Outcome* out) const {
+    out->late = late_;
     for (const auto& service : services_) {
         const ServiceProcess::Work& work = service->work();
         out->busiest_service =
@@ -119,6 +149,12 @@ void Offload::count(Outcome* out) const {
         out->messages += work.messages;
         out->reads += work.reads;
         out->copies += work.copies;
+        const LateCounters late = service->late();
+        out->late.told += late.received;
+        out->late.told_late += late.late;
+        out->late.handed_on += late.handed_on;
+        out->late.rescued += late.rescued;
+        out->late.parked += late.parked;
         LONGSHORE_CHECK(service->counters().malformed_messages == 0);
     }
 }
@@ -126,11 +162,13 @@ void Offload::count(Outcome* out) const {
 Outcome Offload::run() {
     Timing::Hooks hooks;
     hooks.enter = [this](uint32_t rank, Time at, uint64_t sequence) {
+        begin_operation(sequence);
         rank_at(job_.node_of(rank), job_.local_of(rank)).enter_at(at, sequence);
     };
     hooks.work_done = [this] { return work_done(); };
     hooks.begin_counting = [this] {
         for (auto& service : services_) service->begin_counting();
+        late_ = {};
     };
     Outcome out = timing_.run(hooks);
     count(&out);

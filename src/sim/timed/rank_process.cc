@@ -104,6 +104,7 @@ void RankProcess::post() {
     if (a.send_is_stable) a.send = {local_, kArenaRegion, copy_ - world_.memory(node_).arena_begin(local_)};
     slot_.sleeping.store(1);
     looks_ = false;
+    world_.rank_has_entered(node_, local_);
     const PostResult posted = engine_.post(a, true, &record_, &wake);
     LONGSHORE_CHECK(posted == PostResult::kPosted);
     world_.wake(node_, wake);

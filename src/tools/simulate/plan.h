@@ -11,7 +11,7 @@ namespace longshore::tools {
 
 struct SimulateOptions {
     std::string machine = "mpcdf-bf3", collective = "ialltoallv", handover = "as-built", sharing = "fifo",
-                progress = "calls";
+                progress = "calls", memory = "alias", algorithm = "direct";
     std::vector<uint64_t> sizes{65536};
     std::vector<uint32_t> services;  // none: 4, or as many as a node has ranks
     std::vector<std::string> placements{"contiguous"}, against, set;
@@ -30,6 +30,7 @@ struct SimulatedRow {
     uint64_t bytes = 0, seed = 1;
     timed::Outcome pure;
     double overlap_percent = -1;  // -1: not asked for
+    timed::Time together = 0;     // of the run whose ranks compute, as mean
     double wall_seconds = 0;
 };
 
