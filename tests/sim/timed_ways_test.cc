@@ -159,6 +159,26 @@ TEST(TimedStaging, TheDpusMemoryIsABound) {
     EXPECT_LE(out.latency.mean, least + least / 4);
 }
 
+// --- groups of one rank of each node
+
+// All columns share the nodes' links, and nothing passes between ranks of a node.
+TEST(TimedColumns, TakeAsLongAsTheirBytesOnTheLink) {
+    constexpr uint32_t kNodes = 5, kRanks = 4;
+    Job job = job_on(kNodes, kRanks, Collective::kAlltoallv);
+    job.groups = Groups::kColumns;
+    job.services = 2;
+    const Time least = kRanks * (kNodes - 1) * kBlockTime;
+    const Outcome ours = simulate_offloaded(job);
+    EXPECT_GE(ours.latency.most, least);
+    EXPECT_LE(ours.latency.mean, least + least / 8);
+    EXPECT_EQ(ours.reads, uint64_t{kNodes} * kRanks * (kNodes - 1) * job.iterations);
+    const Outcome theirs = host(job, "linear");
+    EXPECT_GE(theirs.latency.most, least);
+    EXPECT_LE(theirs.latency.mean, least + least / 8);
+    EXPECT_NEAR(static_cast<double>(theirs.network_bytes), static_cast<double>(ours.reads * kBlock),
+                static_cast<double>(ours.reads * 400));
+}
+
 // --- late ranks
 
 TEST(TimedLate, NobodyIsLateWhenAllComeTogether) {

@@ -4,10 +4,23 @@
 
 namespace longshore::timed {
 
+namespace {
+
+Job one_group(Job job) {
+    if (job.groups == Groups::kWorld) return job;
+    job.groups = Groups::kWorld;
+    job.placement = Placement::kContiguous;
+    job.ranks_per_node = job.services = 1;
+    return job;
+}
+
+}  // namespace
+
 HostWorld::HostWorld(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher)
     : job_(job),
+      group_(one_group(job)),
       algorithm_(algorithm),
-      rounds_(algorithm.rounds(job)),
+      rounds_(algorithm.rounds(group_)),
       wires_(job_.machine, job.nodes, queue_, job.sharing),
       timing_(job_, queue_, wires_, watcher) {
     for (uint32_t r = 0; r < job_.ranks(); ++r) ranks_.push_back(std::make_unique<HostRank>(*this, r));
@@ -15,15 +28,23 @@ HostWorld::HostWorld(const Job& job, const HostAlgorithm& algorithm, Watcher* wa
 
 HostWorld::~HostWorld() = default;
 
+void HostWorld::round(uint32_t rank, uint32_t number, Round* out) const {
+    out->sends.clear();
+    out->receives.clear();
+    algorithm_.round(group_, job_.rank_in_group(rank), number, out);
+    if (job_.groups == Groups::kWorld) return;
+    for (auto* messages : {&out->sends, &out->receives})
+        for (Message& message : *messages)
+            message.peer = job_.rank_of_group(job_.group_of(rank), message.peer);
+}
+
 uint64_t HostWorld::messages_of_all() const {
     uint64_t count = 0;
-    Round round;
+    Round messages;
     for (uint32_t r = 0; r < job_.ranks(); ++r) {
         for (uint32_t n = 0; n < rounds_; ++n) {
-            round.sends.clear();
-            round.receives.clear();
-            algorithm_.round(job_, r, n, &round);
-            count += round.receives.size();
+            this->round(r, n, &messages);
+            count += messages.receives.size();
         }
     }
     return count;

@@ -27,10 +27,15 @@ enum class HostProgress : uint8_t { kInCalls, kThread, kTests };
 // (staging).
 enum class Memory : uint8_t { kAlias, kStaging };
 
+// Who takes part in a collective: all ranks, or the ranks of the same number on all nodes, one such group for
+// each number and all of them at once, as in the second exchange of a pencil FFT.
+enum class Groups : uint8_t { kWorld, kColumns };
+
 struct Job {
     Machine machine;
     uint32_t nodes = 2, ranks_per_node = 1, services = 1;  // service processes of each node
     Placement placement = Placement::kContiguous;
+    Groups groups = Groups::kWorld;
     Collective collective = Collective::kAlltoallv;
     uint64_t block_bytes = 65536;
     uint32_t reads_max = 64;
@@ -57,6 +62,13 @@ struct Job {
     }
     uint32_t rank_at(uint32_t node, uint32_t local) const {
         return placement == Placement::kContiguous ? node * ranks_per_node + local : local * nodes + node;
+    }
+    uint32_t group_count() const { return groups == Groups::kWorld ? 1 : ranks_per_node; }
+    uint32_t group_size() const { return groups == Groups::kWorld ? ranks() : nodes; }
+    uint32_t group_of(uint32_t rank) const { return groups == Groups::kWorld ? 0 : local_of(rank); }
+    uint32_t rank_in_group(uint32_t rank) const { return groups == Groups::kWorld ? rank : node_of(rank); }
+    uint32_t rank_of_group(uint32_t group, uint32_t index) const {
+        return groups == Groups::kWorld ? index : rank_at(index, group);
     }
     // As ranks are shared out among a node's service processes: runs of equal length.
     uint32_t service_of(uint32_t local) const {

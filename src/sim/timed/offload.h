@@ -47,7 +47,9 @@ class Offload final {
     Time step_time(Time mean) { return timing_.step_time(mean); }
 
   private:
-    void make_node(uint32_t node, std::span<const Member> members);
+    void make_node(uint32_t node);
+    void make_groups(uint32_t node);
+    std::vector<Member> members_of(uint32_t group) const;
     void begin_operation(uint64_t sequence);
     double work_done() const;
     void count(Outcome* out) const;

@@ -48,9 +48,9 @@ bool find_collective(std::string name, Collective* out) {
 }
 
 // What of the carrying ranks do not notice, as the OSU benchmarks say it: each rank computes as long as it
-// took alone, and means over ranks are compared.
-double overlap_of(Time pure, Time together) {
-    const double left = static_cast<double>(together) - static_cast<double>(pure);
+// took alone, or so long, and means over ranks are compared.
+double overlap_of(Time pure, Time together, Time compute) {
+    const double left = static_cast<double>(together) - static_cast<double>(compute != 0 ? compute : pure);
     return std::max(0.0, 100 - 100 * left / static_cast<double>(pure));
 }
 
@@ -105,7 +105,8 @@ std::string prepare(const SimulateOptions& options, Machine* machine) {
 }
 
 SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machine)
-    : overlap_(options.overlap) {
+    : overlap_(options.overlap || options.compute_us != 0),
+      compute_(static_cast<Time>(std::llround(options.compute_us * timed::kMicrosecond))) {
     Job job;
     job.machine = machine;
     job.nodes = options.nodes;
@@ -113,6 +114,7 @@ SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machin
     find_collective(options.collective, &job.collective);
     job.reads_max = options.reads;
     job.handover = options.handover == "once" ? Handover::kOnce : Handover::kAsBuilt;
+    job.groups = options.groups == "columns" ? timed::Groups::kColumns : timed::Groups::kWorld;
     job.memory = options.memory == "staging" ? timed::Memory::kStaging : timed::Memory::kAlias;
     job.algorithm = options.algorithm == "staged" ? Algorithm::kStaged : Algorithm::kDirect;
     job.sharing = options.sharing == "fifo" ? timed::Sharing::kFifo : timed::Sharing::kMaxMin;
@@ -197,9 +199,10 @@ SimulatedRow SimulatePlan::run(size_t number, timed::Watcher* watcher) const {
     if (overlap_) {
         Job job = run.job;
         job.compute = row.pure.latency.ranks;
+        if (compute_ != 0) job.compute.assign(job.ranks(), compute_);
         const Outcome together = carry_out(job, run.contender, &second);
         row.together = together.latency.mean;
-        row.overlap_percent = overlap_of(row.pure.latency.mean, together.latency.mean);
+        row.overlap_percent = overlap_of(row.pure.latency.mean, together.latency.mean, compute_);
     }
     row.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return row;

@@ -83,9 +83,10 @@ std::string percent(uint64_t part, uint64_t whole) {
 
 void print_head(const timed::Machine& machine, const SimulateOptions& options) {
     fmt::print("# {} ({})\n", machine.name, machine.title);
-    fmt::print("# {}, {} nodes x {} ranks, {} reads, {}, memory {}, handover {}, {} links; times in us\n",
-               options.collective, options.nodes, options.ranks_per_node, options.reads, options.algorithm,
-               options.memory, options.handover, options.sharing);
+    fmt::print("# {}{}, {} nodes x {} ranks, {} reads, {}, memory {}, handover {}, {} links; times in us\n",
+               options.collective, options.groups == "columns" ? " in columns" : "", options.nodes,
+               options.ranks_per_node, options.reads, options.algorithm, options.memory, options.handover,
+               options.sharing);
     if (options.progress == "thread")
         fmt::print("# the host's MPI has a progress thread on each rank's core\n");
     if (options.progress == "tests")
@@ -157,14 +158,15 @@ nlohmann::json to_json(const SimulatedRow& row, uint32_t iterations) {
 }
 
 nlohmann::json to_json(const SimulateOptions& options, const timed::Machine& machine) {
-    nlohmann::json all = {{"machine", to_json(machine)},    {"collective", options.collective},
-                          {"nodes", options.nodes},         {"ranks_per_node", options.ranks_per_node},
-                          {"reads", options.reads},         {"handover", options.handover},
-                          {"sharing", options.sharing},     {"progress", options.progress},
-                          {"memory", options.memory},       {"algorithm", options.algorithm},
-                          {"warm_up", options.warm_up},     {"iterations", options.iterations},
-                          {"rows", nlohmann::json::array()}};
+    nlohmann::json all = {{"machine", to_json(machine)},      {"collective", options.collective},
+                          {"nodes", options.nodes},           {"ranks_per_node", options.ranks_per_node},
+                          {"reads", options.reads},           {"handover", options.handover},
+                          {"sharing", options.sharing},       {"progress", options.progress},
+                          {"memory", options.memory},         {"algorithm", options.algorithm},
+                          {"groups", options.groups},         {"warm_up", options.warm_up},
+                          {"iterations", options.iterations}, {"rows", nlohmann::json::array()}};
     if (options.progress == "tests") all["test_every_us"] = options.test_every_us;
+    if (options.compute_us != 0) all["compute_us"] = options.compute_us;
     return all;
 }
 
@@ -256,7 +258,18 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
                      "microseconds of computing between two tests (default: 100)")
         ->check(CLI::Range(0.001, 1e9).description(""))
         ->type_name("US");
-    command->add_flag("--overlap", o->overlap, "run each once more, with computing, and say what was hidden");
+    command
+        ->add_option("--groups", o->groups,
+                     "world, or columns: one rank of each node, all such groups at once")
+        ->check(CLI::IsMember({"world", "columns"}).description(""))
+        ->type_name("WHO");
+    auto* compute = command
+                        ->add_option("--compute", o->compute_us,
+                                     "run each once more, with so many microseconds of computing")
+                        ->check(CLI::Range(0.001, 1e9).description(""))
+                        ->type_name("US");
+    command->add_flag("--overlap", o->overlap, "run each once more, with computing, and say what was hidden")
+        ->excludes(compute);
 }
 
 void add_run_options(CLI::App* command, SimulateOptions* o) {
