@@ -13,14 +13,16 @@
 
 #include "device/memory.h"
 #include "device/network.h"
+#include "device/registration.h"
 #include "device/report.h"
+#include "device/service.h"
 #include "device/signals.h"
 
 namespace longshore::device {
 namespace {
 
 constexpr int kOk = 0, kFailed = 1, kUsage = 2;
-constexpr const char* kTests[] = {"memcpy", "process", "stream", "signals", "network"};
+constexpr const char* kTests[] = {"memcpy", "process", "stream", "signals", "service", "register", "network"};
 
 constexpr const char* kHelp =
     R"(Usage: longshore device [--to HOST:PORT] [--only TESTS] [--quick] [--json FILE]
@@ -34,6 +36,8 @@ Measures what this machine can do, and the network to another one.
   process   the same out of another process's memory, as service processes read
   stream    STREAM's four loops over 10 and 100 million doubles, by threads
   signals   a word from core to core; waking a process that sleeps
+  service   what a service process does for each message and block, without the bytes
+  register  making memory known to an RDMA card, where there is one
   network   TCP to the far end: latency, bandwidth each way and both, small messages
 
   --to HOST:PORT        the far end, where 'longshore device --listen' runs
@@ -100,7 +104,9 @@ int read_options(int argc, char** argv, Options* options) {
     for (const std::string& test : options->only) {
         bool is_known = false;
         for (const char* one : kTests) is_known |= test == one;
-        if (!is_known) return usage_error("--only " + test + ": memcpy, process, stream, signals or network");
+        if (!is_known)
+            return usage_error("--only " + test +
+                               ": memcpy, process, stream, signals, service, register or network");
     }
     if (options->only.contains("network") && options->to.empty())
         return usage_error("--only network: --to HOST:PORT says where the far end is");
@@ -156,6 +162,8 @@ int measure(const Options& options) {
         code = kFailed;
     }
     if (wants("signals")) measure_signals(machine, options.effort, report, leave_out);
+    if (wants("service")) measure_service(machine, options.effort, report, leave_out);
+    if (wants("register")) measure_registration(options.effort, report, leave_out);
     if (!options.to.empty() && wants("network")) {
         if (const std::string problem = measure_network(far, options.effort, report); !problem.empty()) {
             fprintf(stderr, "longshore-device: network: %s\n", problem.c_str());

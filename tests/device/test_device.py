@@ -18,6 +18,7 @@ from pathlib import Path
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 PROGRAM = BUILD / "bin/longshore-device"
+VERBS = BUILD / "tests/device/fake_verbs"
 COMMAND = BUILD / "bin/longshore"
 LIMIT_S = 120
 MAGIC = 0x4C534456
@@ -86,7 +87,27 @@ class Device(Case):
         self.assertEqual("wake-up" in tests, cores > 1)
         self.assertEqual(min(row["bytes"] for row in data["rows"] if row["test"] == "memcpy"), 64)
         # It is bound to no core afterwards, and what it started has gone.
-        self.assertEqual(data["left_out"] == [], cores > 1)
+        # Where there is no RDMA card that is said, and nothing else where there are two cores.
+        left_out = [what for what in data["left_out"] if not what.startswith("registering memory: ")]
+        self.assertEqual(left_out == [], cores > 1)
+        self.assertEqual("register memory" in tests, left_out == data["left_out"])
+        self.assertLessEqual({"rank post", "service message", "service read", "service copy", "service finish"}, tests)
+
+    def with_fake_card(self, **more):
+        words = [PROGRAM, "--quick", "--only", "register", "--json", self.folder / "a.json"]
+        done = subprocess.run(words, env=os.environ | {"LD_LIBRARY_PATH": str(VERBS)} | more, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        data = json.loads((self.folder / "a.json").read_text(encoding="utf-8"))
+        return [(row["test"], row["bytes"]) for row in data["rows"]], data["left_out"]
+
+    def test_registering_memory(self):
+        rows, left_out = self.with_fake_card()
+        self.assertEqual(rows, [(f"{what} memory", size) for size in (4096, 65536, 1 << 20) for what in ("register", "deregister")])
+        self.assertEqual(left_out, [])
+        rows, left_out = self.with_fake_card(FAKE_VERBS_REFUSES="65536")
+        self.assertEqual({size for _, size in rows}, {4096})
+        self.assertEqual(left_out, ["registering memory: the card refuses 65536 bytes"])
 
     def test_a_network(self):
         with FarEnd() as far:
@@ -101,7 +122,7 @@ class Device(Case):
         self.refused("unknown option --bogus", "--bogus")
         self.refused("unknown argument word", "word")
         self.refused("--to needs a value", "--to")
-        self.refused("--only sideways: memcpy, process, stream", "--only", "memcpy,sideways")
+        self.refused("--only sideways: memcpy, process, stream, signals, service", "--only", "memcpy,sideways")
         self.refused("--to HOST:PORT says where the far end is", "--only", "network")
         self.refused("--to: HOST:PORT is expected", "--to", "nowhere")
         self.refused("1 to 1000", "--repeats", "0")
@@ -187,13 +208,17 @@ class Command(Case):
 
     def test_a_machine_file(self):
         results = self.results("a.json", process_copy=(5, "GB/s"), stream_copy=(30, "GB/s"), network_to=(1.25, "GB/s"),
-                               network_latency=(20, "us"))
+                               network_latency=(20, "us"), network_messages=(1e6, "1/s"), service_message=(500, "ns"),
+                               service_send=(200, "ns"), service_read=(250, "ns"))
         written = self.folder / "m.toml"
-        self.assertIn("6 of ", self.run_command("machine", results, "-o", written))
+        self.assertIn("9 of ", self.run_command("machine", results, "-o", written))
         machine = tomllib.loads(written.read_text(encoding="utf-8"))
         self.assertEqual(machine["node"]["cores"]["value"], 4)
         self.assertEqual(machine["memory"]["rate"], {"value": 15, "unit": "GB/s", "source": "measured by longshore device, today"})
         self.assertEqual(machine["memory"]["core_rate"]["value"], 5)
+        # The system takes a microsecond for a message.
+        self.assertEqual((machine["service"]["message"]["value"], machine["service"]["message"]["unit"]), (1.5, "us"))
+        self.assertEqual((machine["service"]["send"]["value"], machine["service"]["read"]["value"]), (1.2, 250))
         self.assertEqual((machine["link"]["latency"]["value"], machine["link"]["latency"]["unit"]), (10, "us"))
         self.assertIn("not measured: as in mpcdf-bf3", machine["pcie"]["rate"]["source"])
         done = run("simulate", "--machine", written, "--nodes", 2, "--ranks-per-node", 2, "--services", 1, "--sizes", "4K",

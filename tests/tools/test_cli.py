@@ -506,6 +506,39 @@ class Simulate(CommandTest):
         self.assertGreater(hidden["thread"], hidden["calls"] + 10)
         self.assertGreater(hidden["tests"], hidden["calls"] + 10)
 
+    def test_ways_of_the_bytes(self):
+        means = {}
+        for memory, algorithm, groups in [("alias", "direct", "world"), ("staging", "direct", "world"), ("alias", "staged", "world"),
+                                          ("alias", "direct", "columns")]:
+            out = self.root / "out.json"
+            self.longshore("simulate", *self.SMALL, "--memory", memory, "--algorithm", algorithm, "--groups", groups,
+                           "--set", "dpu.memory_rate=5 GB/s", "--json", out)
+            results = json.loads(out.read_text())
+            self.assertEqual([results[key] for key in ("memory", "algorithm", "groups")], [memory, algorithm, groups])
+            means[memory, algorithm, groups] = results["rows"][0]["mean_us"]
+        # Staged bytes pass the DPU's slow memory, too; columns have a quarter of the blocks.
+        direct = means.pop(("alias", "direct", "world"))
+        self.assertLess(means.pop(("alias", "direct", "columns")), direct / 2)
+        self.assertGreater(min(means.values()), direct)
+
+    def test_computing_of_a_given_length(self):
+        out = self.root / "out.json"
+        self.longshore("simulate", *self.SMALL, "--compute", 100_000, "--against", "linear", "--json", out)
+        results = json.loads(out.read_text())
+        self.assertEqual(results["compute_us"], 100_000)
+        ours, theirs = ((row["together_us"] - 100_000) / row["mean_us"] for row in results["rows"])
+        self.assertLess(ours, 0.1)
+        self.assertGreater(theirs, 0.9)
+
+    def test_late_ranks(self):
+        out = self.root / "out.json"
+        self.longshore("simulate", "--nodes", 2, "--ranks-per-node", 4, "--collective", "allgather", "--iterations", 20,
+                       "--set", "jitter.late=25 %", "--set", "jitter.late_by=1 ms", "--json", out)
+        late = json.loads(out.read_text())["rows"][0]["late"]
+        self.assertEqual(late["ranks"], 20 * 2 * 4)
+        self.assertTrue(0 < late["late"] < late["ranks"], late)
+        self.assertLessEqual(late["covered"], late["late"])
+
     def test_service_processes_by_default(self):
         for ranks, services in [(1, 1), (2, 2), (8, 4)]:
             out = self.root / "out.json"
@@ -525,12 +558,14 @@ class Simulate(CommandTest):
     def test_errors_say_what_to_do(self):
         for arguments, wanted in [(["--machine", "none"], "known here (mpcdf-bf3)"),
                                   (["--nodes", 65], "64 ports"), (["--ranks-per-node", 33], "32 cores"),
-                                  (["--services", 17], "between 1 and 16"), (["--collective", "bcast"], "expected is"),
+                                  (["--services", 17], "between 1 and 16"), (["--collective", "reduce"], "expected is"),
                                   (["--against", "ring"], "not for ialltoallv"), (["--against", "x"], "not known"),
                                   (["--set", "pcie.rate=1"], "it is given in MB/s, GB/s, Mb/s or Gb/s"),
                                   (["--sizes", "2G"], "1 GiB"), (["--iterations", 0], "at least one"),
                                   (["--handover", "twice"], "as-built"), (["--progress", "never"], "tests"),
-                                  (["--test-every", 0], "--test-every"),
+                                  (["--test-every", 0], "--test-every"), (["--overlap", "--compute", 5], "--compute"),
+                                  (["--memory", "staging", "--handover", "once"], "nothing is copied between ranks"),
+                                  (["--collective", "allgather", "--nodes", 3, "--against", "doubling"], "a power of two"),
                                   (["--ranks-per-node", 2, "--services", 4], "4 (--services) and 2 (--ranks-per-node)"), (["--plott", "x"], "did you mean --plot?")]:
             self.assertIn(wanted, self.longshore("simulate", *arguments, expect=2).stderr, arguments)
         broken = self.root / "broken.toml"

@@ -22,14 +22,17 @@ struct Round {
 struct HostAlgorithm {
     const char* name;
     const char* meaning;
-    bool shares;  // carries the allgather family, else the alltoall family
-    uint32_t (*rounds)(uint32_t ranks);
-    // What a rank does in a round, into *out, which is empty.
-    void (*round)(uint32_t ranks, uint32_t rank, uint32_t number, uint64_t block_bytes, Round* out);
+    enum class Carries : uint8_t { kAlltoall, kAllgather, kBcast };
+    Carries carries;
+    bool (*possible)(const Job& job);  // with so many ranks
+    uint32_t (*rounds)(const Job& job);
+    // What a rank does in a round, into *out, which is empty. All that it receives there is of one size.
+    void (*round)(const Job& job, uint32_t rank, uint32_t number, Round* out);
 };
 
 std::span<const HostAlgorithm> host_algorithms();
 const HostAlgorithm* find_host_algorithm(const std::string& name);
+// Whether it carries this collective, with any number of ranks.
 bool fits(const HostAlgorithm& algorithm, Collective collective);
 
 Outcome simulate_host(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher = nullptr);

@@ -58,7 +58,7 @@ void HostRank::begin_round() {
     now_.sends.clear();
     now_.receives.clear();
     if (round_ == world_.rounds()) return;
-    world_.algorithm().round(world_.job().ranks(), rank_, round_, world_.job().block_bytes, &now_);
+    world_.round(rank_, round_, &now_);
     posted_ = 0;
     pending_ = now_.sends.size() + now_.receives.size();
     // What came for this round before it began.

@@ -4,10 +4,23 @@
 
 namespace longshore::timed {
 
+namespace {
+
+Job one_group(Job job) {
+    if (job.groups == Groups::kWorld) return job;
+    job.groups = Groups::kWorld;
+    job.placement = Placement::kContiguous;
+    job.ranks_per_node = job.services = 1;
+    return job;
+}
+
+}  // namespace
+
 HostWorld::HostWorld(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher)
     : job_(job),
+      group_(one_group(job)),
       algorithm_(algorithm),
-      rounds_(algorithm.rounds(job.ranks())),
+      rounds_(algorithm.rounds(group_)),
       wires_(job_.machine, job.nodes, queue_, job.sharing),
       timing_(job_, queue_, wires_, watcher) {
     for (uint32_t r = 0; r < job_.ranks(); ++r) ranks_.push_back(std::make_unique<HostRank>(*this, r));
@@ -15,17 +28,39 @@ HostWorld::HostWorld(const Job& job, const HostAlgorithm& algorithm, Watcher* wa
 
 HostWorld::~HostWorld() = default;
 
+void HostWorld::round(uint32_t rank, uint32_t number, Round* out) const {
+    out->sends.clear();
+    out->receives.clear();
+    algorithm_.round(group_, job_.rank_in_group(rank), number, out);
+    if (job_.groups == Groups::kWorld) return;
+    for (auto* messages : {&out->sends, &out->receives})
+        for (Message& message : *messages)
+            message.peer = job_.rank_of_group(job_.group_of(rank), message.peer);
+}
+
+uint64_t HostWorld::messages_of_all() const {
+    uint64_t count = 0;
+    Round messages;
+    for (uint32_t r = 0; r < job_.ranks(); ++r) {
+        for (uint32_t n = 0; n < rounds_; ++n) {
+            this->round(r, n, &messages);
+            count += messages.receives.size();
+        }
+    }
+    return count;
+}
+
 Outcome HostWorld::run() {
     Timing::Hooks hooks;
     hooks.enter = [this](uint32_t rank, Time at, uint64_t) { ranks_[rank]->enter_at(at); };
-    const auto expected = static_cast<double>(uint64_t{job_.ranks()} * (job_.ranks() - 1));
+    const auto expected = static_cast<double>(messages_of_all());
     hooks.work_done = [this, expected] { return static_cast<double>(messages_) / expected; };
     hooks.begin_counting = [] {};
     return timing_.run(hooks);
 }
 
 Outcome simulate_host(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher) {
-    LONGSHORE_CHECK(refusal(job).empty() && fits(algorithm, job.collective));
+    LONGSHORE_CHECK(refusal(job).empty() && fits(algorithm, job.collective) && algorithm.possible(job));
     return HostWorld(job, algorithm, watcher).run();
 }
 

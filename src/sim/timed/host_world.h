@@ -18,7 +18,8 @@ class HostWorld final {
 
     const Job& job() const { return job_; }
     const Machine& machine() const { return job_.machine; }
-    const HostAlgorithm& algorithm() const { return algorithm_; }
+    // What a rank does in a round, by the numbers of all ranks.
+    void round(uint32_t rank, uint32_t number, Round* out) const;
     uint32_t rounds() const { return rounds_; }
     EventQueue& queue() { return queue_; }
     Wires& wires() { return wires_; }
@@ -28,7 +29,9 @@ class HostWorld final {
     Time step_time(Time mean) { return timing_.step_time(mean); }
 
   private:
+    uint64_t messages_of_all() const;
     const Job job_;
+    const Job group_;  // one group of it, as if it were all
     const HostAlgorithm& algorithm_;
     const uint32_t rounds_;
     EventQueue queue_;

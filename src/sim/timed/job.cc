@@ -28,10 +28,10 @@ std::string refusal(const Job& job) {
         return "blocks have between 1 B and 1 GiB";
     const uint64_t chunks = (job.block_bytes + job.chunk_bytes - 1) / job.chunk_bytes;
     const NodeLimits limits = node_limits_for(job.size());
-    if (chunks * job.ranks() * 8 > limits.claims_bytes / 2)
+    if (chunks * job.group_size() * 8 > limits.claims_bytes / 2)
         return "the product carries at most " + std::to_string(limits.claims_bytes / 16) +
                " pieces of blocks for a rank at once, and here there are " +
-               std::to_string(chunks * job.ranks());
+               std::to_string(chunks * job.group_size());
     if (job.progress == HostProgress::kTests && job.test_every == 0)
         return "between two tests a rank has to compute for some time (--test-every)";
     if (job.iterations < 1) return "at least one iteration has to be counted";

@@ -23,15 +23,26 @@ enum class Handover : uint8_t { kAsBuilt, kOnce };
 // has come (a progress thread, which shares the rank's core), or in calls of MPI_Test that the program makes.
 enum class HostProgress : uint8_t { kInCalls, kThread, kTests };
 
+// Whether a DPU reaches the memory of hosts (alias), or all bytes pass memory of its service processes
+// (staging).
+enum class Memory : uint8_t { kAlias, kStaging };
+
+// Who takes part in a collective: all ranks, or the ranks of the same number on all nodes, one such group for
+// each number and all of them at once, as in the second exchange of a pencil FFT.
+enum class Groups : uint8_t { kWorld, kColumns };
+
 struct Job {
     Machine machine;
     uint32_t nodes = 2, ranks_per_node = 1, services = 1;  // service processes of each node
     Placement placement = Placement::kContiguous;
+    Groups groups = Groups::kWorld;
     Collective collective = Collective::kAlltoallv;
     uint64_t block_bytes = 65536;
     uint32_t reads_max = 64;
     uint64_t chunk_bytes = 64 * 1024;
     Handover handover = Handover::kOnce;
+    Memory memory = Memory::kAlias;
+    Algorithm algorithm = Algorithm::kDirect;  // or kStaged; DPUs have no other one
     Sharing sharing = Sharing::kFifo;
     // By rank: how long it computes between the start of the collective and the wait for it. Empty: not at
     // all.
@@ -52,9 +63,25 @@ struct Job {
     uint32_t rank_at(uint32_t node, uint32_t local) const {
         return placement == Placement::kContiguous ? node * ranks_per_node + local : local * nodes + node;
     }
+    uint32_t group_count() const { return groups == Groups::kWorld ? 1 : ranks_per_node; }
+    uint32_t group_size() const { return groups == Groups::kWorld ? ranks() : nodes; }
+    uint32_t group_of(uint32_t rank) const { return groups == Groups::kWorld ? 0 : local_of(rank); }
+    uint32_t rank_in_group(uint32_t rank) const { return groups == Groups::kWorld ? rank : node_of(rank); }
+    uint32_t rank_of_group(uint32_t group, uint32_t index) const {
+        return groups == Groups::kWorld ? index : rank_at(index, group);
+    }
     // As ranks are shared out among a node's service processes: runs of equal length.
     uint32_t service_of(uint32_t local) const {
         return static_cast<uint32_t>(uint64_t{local} * services / ranks_per_node);
+    }
+    // With staging memory, where it is used: as much as LONGSHORE_STAGING_BYTES is by default.
+    ServiceLimits service_limits() const {
+        ServiceLimits limits = service_limits_for(size());
+        if (memory == Memory::kAlias && algorithm == Algorithm::kDirect) return limits;
+        limits.staging_slots = 64;
+        limits.staging_slot_bytes = 256 * 1024;
+        limits.staging_only = memory == Memory::kStaging;
+        return limits;
     }
     JobSize size() const {
         JobSize j;
@@ -83,6 +110,14 @@ struct Times {
     std::vector<Time> ranks;       // means over iterations
 };
 
+// Ranks that came to a collective when their service process had been told already of what is for them, over
+// all counted iterations; for how many of those some other rank of their node had come by then.
+struct Lateness {
+    uint64_t entered = 0, late = 0, covered = 0;
+    uint64_t told = 0, told_late = 0;  // rows that the engine took in, and those that found nobody
+    uint64_t handed_on = 0, rescued = 0, parked = 0;  // by the engine's own counters (LateCounters)
+};
+
 struct Outcome {
     Times latency;
     Time span = 0;  // from the first counted entry until the last rank was done
@@ -91,6 +126,7 @@ struct Outcome {
     // Shares of the time of the counted iterations in which the busiest of a kind was busy.
     double busiest_link = 0, busiest_pcie = 0, busiest_memory = 0, busiest_service = 0;
     uint64_t messages = 0, reads = 0, copies = 0;  // of all service processes, in the counted iterations
+    Lateness late;
 };
 
 // Called now and then with the part that is done.

@@ -69,6 +69,10 @@ constexpr MachineValue kValues[] = {
     {"mpi.eager", Unit::kBytes, &Machine::mpi_eager, 0, kBytesMax,
      "messages of at most so many bytes go at once"},
     time("jitter.entry", &Machine::jitter_entry, "ranks enter a collective within so long of each other"),
+    {"jitter.late", Unit::kShare, &Machine::jitter_late, 0, kSharesMax,
+     "so many of all ranks enter a collective later than that"},
+    time("jitter.late_by", &Machine::jitter_late_by,
+         "... by so much on average (the times are distributed exponentially)"),
     {"jitter.cost", Unit::kShare, &Machine::jitter_cost, 0, kSharesMax,
      "steps of programs take so much more or less"},
 };

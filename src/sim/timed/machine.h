@@ -37,6 +37,8 @@ struct Machine {
     uint64_t mpi_eager = 0;
 
     Time jitter_entry = 0;
+    uint64_t jitter_late = 0;  // per million
+    Time jitter_late_by = 0;
     uint64_t jitter_cost = 0;  // per million
 
     // By key: where a value comes from. "fitted to row N" where it was chosen to meet that row.

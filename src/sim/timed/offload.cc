@@ -8,18 +8,16 @@
 namespace longshore::timed {
 namespace {
 
-constexpr GroupId kGroup{1};
-
 NodeLimits node_limits(const Job& job) {
     NodeLimits limits = node_limits_for(job.size());
-    limits.groups_max = 1;
+    limits.groups_max = job.group_count();
     return limits;
 }
 
 // Whether what a rank gives is copied when it is posted, as the product does with little.
 bool is_small(const Job& job) {
-    const uint64_t sent = job.block_bytes * (is_shared(job.collective) ? 1 : job.ranks());
-    return job.block_bytes <= service_limits_for(job.size()).eager_bytes && sent <= kCopyBytesMax;
+    const uint64_t sent = job.block_bytes * (is_shared(job.collective) ? 1 : job.group_size());
+    return job.block_bytes <= job.service_limits().eager_bytes && sent <= kCopyBytesMax;
 }
 
 }  // namespace
@@ -28,33 +26,53 @@ Offload::Offload(const Job& job, Watcher* watcher)
     : job_(job),
       wires_(job_.machine, job.nodes, queue_, job.sharing),
       timing_(job_, queue_, wires_, watcher) {
-    std::vector<Member> members(job_.ranks());
-    for (uint32_t r = 0; r < job_.ranks(); ++r) {
-        const auto local = static_cast<uint16_t>(job_.local_of(r));
-        members[r] = {NodeId{static_cast<uint16_t>(job_.node_of(r))},
-                      ServiceId{static_cast<uint16_t>(job_.service_of(local))}, LocalRank{local}, local};
-        spans_.push_back({r * job_.block_bytes, job_.block_bytes});
-    }
-    for (uint32_t n = 0; n < job_.nodes; ++n) make_node(n, members);
+    for (uint32_t i = 0; i < job_.group_size(); ++i)
+        spans_.push_back({i * job_.block_bytes, job_.block_bytes});
+    for (uint32_t n = 0; n < job_.nodes; ++n) make_node(n);
 }
 
 Offload::~Offload() = default;
 
-void Offload::make_node(uint32_t node, std::span<const Member> members) {
+std::vector<Member> Offload::members_of(uint32_t group) const {
+    std::vector<Member> members;
+    for (uint32_t i = 0; i < job_.group_size(); ++i) {
+        const uint32_t rank = job_.rank_of_group(group, i);
+        const auto local = static_cast<uint16_t>(job_.local_of(rank));
+        const uint16_t among_its_nodes = job_.groups == Groups::kWorld ? local : 0;
+        members.push_back({NodeId{static_cast<uint16_t>(job_.node_of(rank))},
+                           ServiceId{static_cast<uint16_t>(job_.service_of(local))}, LocalRank{local},
+                           among_its_nodes});
+    }
+    return members;
+}
+
+void Offload::make_groups(uint32_t node) {
+    const NodeLimits limits = node_limits(job_);
+    const NodeMemory& memory = memories_[node];
+    uint64_t at = memory.group_data_begin();
+    const uint64_t end = at + limits.groups_bytes;
+    for (uint32_t g = 0; g < job_.group_count(); ++g) {
+        const std::vector<Member> members = members_of(g);
+        const uint64_t bytes = NodeMemory::group_bytes(limits, members, NodeId{static_cast<uint16_t>(node)});
+        LONGSHORE_CHECK(at + bytes <= end);
+        memory.create_group(GroupSlot{g}, GroupId{g + 1}, members.data(), job_.group_size(), at);
+        at += bytes;
+    }
+}
+
+void Offload::make_node(uint32_t node) {
     const NodeLimits limits = node_limits(job_);
     blocks_.push_back(std::make_unique<scale::Mapped>(NodeLayout::of(limits).total_bytes));
     const NodeId id{static_cast<uint16_t>(node)};
     memories_.push_back(
         NodeMemory::create(blocks_.back()->data(), limits, id, static_cast<uint16_t>(job_.nodes),
                            static_cast<uint16_t>(job_.ranks_per_node), static_cast<uint16_t>(job_.services)));
-    LONGSHORE_CHECK(NodeMemory::group_bytes(limits, members, id) <= limits.groups_bytes);
-    memories_[node].create_group(GroupSlot{0}, kGroup, members.data(), job_.ranks(),
-                                 memories_[node].group_data_begin());
+    make_groups(node);
     for (uint32_t l = 0; l < job_.ranks_per_node; ++l)
         ranks_.push_back(std::make_unique<RankProcess>(*this, job_.rank_at(node, l)));
     for (uint32_t s = 0; s < job_.services; ++s)
         services_.push_back(std::make_unique<ServiceProcess>(*this, node, ServiceId{static_cast<uint16_t>(s)},
-                                                             service_limits_for(job_.size())));
+                                                             job_.service_limits()));
 }
 
 RankProcess& Offload::rank_at(uint32_t node, uint32_t local) {
@@ -89,16 +107,18 @@ OperationArguments Offload::arguments(uint32_t rank, uint64_t sequence) const {
     const CollectiveRules& rules = rules_of(job_.collective);
     OperationArguments a;
     const LocalRank local{static_cast<uint16_t>(job_.local_of(rank))};
-    a.group = GroupSlot{0};
-    a.rank = Rank{rank};
+    a.group = GroupSlot{job_.group_of(rank)};
+    a.rank = Rank{job_.rank_in_group(rank)};
     a.sequence = sequence;
     a.collective = job_.collective;
+    a.algorithm = job_.algorithm;
     a.send = a.recv = {local, kBuffers, 0};
     // What is received lies behind what is sent.
-    const uint64_t sent = job_.block_bytes * (rules.is_shared ? 1 : job_.ranks());
+    const uint64_t sent = job_.block_bytes * (rules.is_shared ? 1 : job_.group_size());
     a.recv.offset = (sent + 4095) & ~uint64_t{4095};
     a.send_block_bytes = a.recv_block_bytes = job_.block_bytes;
-    a.send_is_stable = is_small(job_);
+    if (rules.givers == Who::kRoot && !rules.gives(a.rank, a.root)) a.send_block_bytes = 0;
+    a.send_is_stable = is_small(job_) && rules.gives(a.rank, a.root);
     if (!rules.by_vector) return a;
     a.recv_blocks = spans_.data();
     if (!rules.is_shared) a.send_blocks = spans_.data();
@@ -106,12 +126,42 @@ OperationArguments Offload::arguments(uint32_t rank, uint64_t sequence) const {
 }
 
 double Offload::work_done() const {
-    const uint64_t blocks = uint64_t{job_.nodes} * (job_.ranks() - job_.ranks_per_node) *
-                            (is_shared(job_.collective) ? 1 : job_.ranks_per_node);
+    // That cross the network, of each group: to each other node, from the root, or from each of its ranks
+    // there, once for the node or for each of its ranks.
+    const uint64_t per_node = job_.group_size() / job_.nodes, pairs = uint64_t{job_.nodes} * (job_.nodes - 1);
+    uint64_t blocks = is_shared(job_.collective) ? pairs * per_node : pairs * per_node * per_node;
+    if (job_.collective == Collective::kBcast) blocks = job_.nodes - 1;
+    blocks *= job_.group_count();
     return static_cast<double>(wires_.bytes_received()) / static_cast<double>(blocks * job_.block_bytes);
 }
 
+// Ranks enter an operation when all are done with the one before.
+void Offload::begin_operation(uint64_t sequence) {
+    if (sequence == sequence_) return;
+    sequence_ = sequence;
+    entered_.assign(job_.nodes, 0);
+}
+
+// A shared block is for all ranks of the node, whichever service process was told of it; others come to that
+// of the rank.
+void Offload::rank_has_entered(uint32_t node, LocalRank local) {
+    ++entered_[node];
+    ++late_.entered;
+    const uint32_t own = job_.service_of(local.value);
+    bool late = false, covered = true;
+    for (uint32_t s = 0; s < job_.services; ++s) {
+        if (s != own && !is_shared(job_.collective)) continue;
+        const ServiceProcess& service = *services_[node * job_.services + s];
+        if (!service.told_of(sequence_)) continue;
+        late = true;
+        covered = covered && service.was_covered();
+    }
+    late_.late += late;
+    late_.covered += late && covered;
+}
+
 void Offload::count(Outcome* out) const {
+    out->late = late_;
     for (const auto& service : services_) {
         const ServiceProcess::Work& work = service->work();
         out->busiest_service =
@@ -119,6 +169,12 @@ void Offload::count(Outcome* out) const {
         out->messages += work.messages;
         out->reads += work.reads;
         out->copies += work.copies;
+        const LateCounters late = service->late();
+        out->late.told += late.received;
+        out->late.told_late += late.late;
+        out->late.handed_on += late.handed_on;
+        out->late.rescued += late.rescued;
+        out->late.parked += late.parked;
         LONGSHORE_CHECK(service->counters().malformed_messages == 0);
     }
 }
@@ -126,11 +182,13 @@ void Offload::count(Outcome* out) const {
 Outcome Offload::run() {
     Timing::Hooks hooks;
     hooks.enter = [this](uint32_t rank, Time at, uint64_t sequence) {
+        begin_operation(sequence);
         rank_at(job_.node_of(rank), job_.local_of(rank)).enter_at(at, sequence);
     };
     hooks.work_done = [this] { return work_done(); };
     hooks.begin_counting = [this] {
         for (auto& service : services_) service->begin_counting();
+        late_ = {};
     };
     Outcome out = timing_.run(hooks);
     count(&out);

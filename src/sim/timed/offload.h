@@ -39,11 +39,18 @@ class Offload final {
     std::span<const std::byte> frame(uint32_t kept) const { return frames_[kept].content(); }
     void drop_frame(uint32_t kept) { free_frames_.push_back(kept); }
     OperationArguments arguments(uint32_t rank, uint64_t sequence) const;
+    // The operation that ranks have begun to enter last; how many of a node's have.
+    uint64_t sequence() const { return sequence_; }
+    uint32_t entered(uint32_t node) const { return entered_[node]; }
+    void rank_has_entered(uint32_t node, LocalRank local);
     void rank_is_done(uint32_t rank, Time latency) { timing_.rank_is_done(rank, latency); }
     Time step_time(Time mean) { return timing_.step_time(mean); }
 
   private:
-    void make_node(uint32_t node, std::span<const Member> members);
+    void make_node(uint32_t node);
+    void make_groups(uint32_t node);
+    std::vector<Member> members_of(uint32_t group) const;
+    void begin_operation(uint64_t sequence);
     double work_done() const;
     void count(Outcome* out) const;
 
@@ -57,7 +64,10 @@ class Offload final {
     std::vector<std::unique_ptr<ServiceProcess>> services_;  // by node, then by number
     std::vector<scale::Frame> frames_;
     std::vector<uint32_t> free_frames_;
-    std::vector<BlockSpan> spans_;  // all ranks' blocks lie alike
+    uint64_t sequence_ = 0;
+    std::vector<uint32_t> entered_;  // by node
+    Lateness late_;                  // in the counted iterations
+    std::vector<BlockSpan> spans_;   // all ranks' blocks lie alike
 };
 
 }  // namespace longshore::timed

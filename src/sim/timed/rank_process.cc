@@ -50,7 +50,7 @@ void RankProcess::on_arrival(uint64_t tag) {
     switch (tag % kKinds) {
         case kPosted: {
             const Time each = rules_of(world_.job().collective).by_vector ? m.dpu_stand_in_post_each : 0;
-            const Time cost = m.dpu_stand_in_wake_up + m.dpu_stand_in_post + world_.job().ranks() * each;
+            const Time cost = m.dpu_stand_in_wake_up + m.dpu_stand_in_post + world_.job().group_size() * each;
             world_.queue().after(world_.step_time(cost), *this, kPost);
             break;
         }
@@ -80,12 +80,12 @@ void RankProcess::enter() {
     const Machine& m = world_.machine();
     const CollectiveRules& rules = rules_of(world_.job().collective);
     const uint64_t arrays = rules.by_vector ? (rules.is_shared ? 1 : 2) : 0;
-    const Time cost = world_.step_time(m.rank_post + arrays * world_.job().ranks() * m.rank_post_each);
+    const Time cost = world_.step_time(m.rank_post + arrays * world_.job().group_size() * m.rank_post_each);
     entered_ = world_.queue().now();
     wait_begins_ = entered_ + cost + world_.job().compute_of(rank_);
     world_.wires().send({node_, Side::kHost}, {node_, Side::kDpu},
-                        kNoteBytes + arrays * world_.job().ranks() * sizeof(BlockSpan), cost + m.dpu_session,
-                        this, kPosted);
+                        kNoteBytes + arrays * world_.job().group_size() * sizeof(BlockSpan),
+                        cost + m.dpu_session, this, kPosted);
 }
 
 void RankProcess::post() {
@@ -97,13 +97,14 @@ void RankProcess::post() {
     }
     OperationArguments a = world_.arguments(rank_, sequence_);
     if (a.send_is_stable && copy_bytes_ == 0) {
-        copy_bytes_ = a.send_block_bytes * (rules_of(a.collective).is_shared ? 1 : world_.job().ranks());
+        copy_bytes_ = a.send_block_bytes * (rules_of(a.collective).is_shared ? 1 : world_.job().group_size());
         copy_ = engine_.arena().allocate(copy_bytes_);
         LONGSHORE_CHECK(copy_ != 0);
     }
     if (a.send_is_stable) a.send = {local_, kArenaRegion, copy_ - world_.memory(node_).arena_begin(local_)};
     slot_.sleeping.store(1);
     looks_ = false;
+    world_.rank_has_entered(node_, local_);
     const PostResult posted = engine_.post(a, true, &record_, &wake);
     LONGSHORE_CHECK(posted == PostResult::kPosted);
     world_.wake(node_, wake);

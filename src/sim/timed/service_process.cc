@@ -84,8 +84,7 @@ bool ServiceProcess::take_event() {
     const auto number = static_cast<uint32_t>(tag & kNumber);
     engine_->set_now(now_ns());
     if ((tag & ~kNumber) == kFrame) {
-        engine_->on_frame(world_.frame(number), &wake_);
-        world_.drop_frame(number);
+        take_frame(number);
         step_after(Phase::kTakeEvents, world_.machine().service_message);
         return true;
     }
@@ -98,6 +97,28 @@ bool ServiceProcess::take_event() {
     }
     step_after(Phase::kTakeEvents, world_.machine().service_finish);
     return true;
+}
+
+void ServiceProcess::take_frame(uint32_t number) {
+    const LateCounters& late = engine_->counters().late_of(world_.job().collective);
+    const uint64_t before = late.received;
+    engine_->on_frame(world_.frame(number), &wake_);
+    world_.drop_frame(number);
+    if (late.received == before || told_of(world_.sequence())) return;
+    told_ = world_.sequence();
+    covered_ = world_.entered(node_) != 0;
+}
+
+LateCounters ServiceProcess::late() const {
+    const Collective collective = world_.job().collective;
+    LateCounters late = engine_->counters().late_of(collective);
+    const LateCounters& before = counted_from_.late_of(collective);
+    late.received -= before.received;
+    late.late -= before.late;
+    late.handed_on -= before.handed_on;
+    late.rescued -= before.rescued;
+    late.parked -= before.parked;
+    return late;
 }
 
 void ServiceProcess::begin_actions() {
@@ -196,10 +217,11 @@ Time ServiceProcess::carry_out(const Action& a) {
             return cost;
         }
         case Action::Kind::kMove:
+            return start_move(a);
         case Action::Kind::kSendAlong:
             break;
     }
-    LONGSHORE_CHECK(!"there is no staging memory, and nothing goes along");
+    LONGSHORE_CHECK(!"nothing goes along here");
     return 0;
 }
 
@@ -207,10 +229,26 @@ Time ServiceProcess::start_read(const Action& a) {
     const Time cost = world_.machine().service_read;
     ++work_.reads;
     reads_.post(a.id, a.bytes, now_ns());
-    // What a rank gives in its arena lies with its stand-in.
-    const Side from = a.name.region == kArenaRegion ? Side::kDpu : Side::kHost;
-    world_.wires().read({node_, Side::kDpu}, {a.peer.node.value, from}, {node_, Side::kHost}, a.bytes, cost,
-                        this, kMove | a.id);
+    // What a rank gives in its arena lies with its stand-in, and staged blocks with the service process.
+    const bool is_on_dpu = a.name.rank == kStaging || a.name.region == kArenaRegion;
+    const Side from = is_on_dpu ? Side::kDpu : Side::kHost;
+    const Side to = a.to.rank == kStaging ? Side::kDpu : Side::kHost;
+    world_.wires().read({node_, Side::kDpu}, {a.peer.node.value, from}, {node_, to}, a.bytes, cost, this,
+                        kMove | a.id);
+    return cost;
+}
+
+// Between the service process's memory and a rank's, by the card.
+Time ServiceProcess::start_move(const Action& a) {
+    const Time cost = world_.machine().service_copy;
+    ++work_.copies;
+    const Place here{node_, Side::kDpu}, host{node_, Side::kHost};
+    if (a.from.rank == kStaging) {
+        world_.wires().send(here, host, a.bytes, cost, this, kMove | a.id);
+    } else {
+        const Place from = a.from.region == kArenaRegion ? here : host;
+        world_.wires().read(here, from, here, a.bytes, cost, this, kMove | a.id);
+    }
     return cost;
 }
 

@@ -31,7 +31,15 @@ class ServiceProcess final : public Actor, public Arrivals {
     };
     const Work& work() const { return work_; }
     bool idle() const { return engine_->idle(); }
-    void begin_counting() { work_ = {}; }
+    // Whether it has been told of blocks of this operation, and whether a rank of the node had entered then.
+    bool told_of(uint64_t sequence) const { return told_ == sequence; }
+    bool was_covered() const { return covered_; }
+    void begin_counting() {
+        work_ = {};
+        counted_from_ = engine_->counters();
+    }
+    // Of the engine, since counting began.
+    LateCounters late() const;
 
   private:
     enum class Phase : uint8_t { kResting, kBeginTurn, kTakeEvents, kAct };
@@ -50,6 +58,8 @@ class ServiceProcess final : public Actor, public Arrivals {
     Time carry_out(const Action& action);
     Time start_copy(const Action& action);
     Time start_read(const Action& action);
+    Time start_move(const Action& action);
+    void take_frame(uint32_t number);
 
     Offload& world_;
     const uint32_t node_;
@@ -71,6 +81,9 @@ class ServiceProcess final : public Actor, public Arrivals {
     uint64_t bytes_ = 0;
     bool worked_ = false;
     Work work_;
+    uint64_t told_ = 0;  // the last operation
+    bool covered_ = false;
+    ServiceCounters counted_from_;
 };
 
 }  // namespace longshore::timed

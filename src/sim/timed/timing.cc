@@ -1,6 +1,7 @@
 #include "sim/timed/timing.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace longshore::timed {
 namespace {
@@ -25,13 +26,23 @@ Time Timing::step_time(Time mean) {
     return mean - std::min(mean, most) + prng_.below(2 * most + 1);
 }
 
+// How long after the others a rank enters: some, of all ranks and operations, are late by a time that is
+// distributed exponentially.
+Time Timing::entry_after() {
+    const Machine& m = job_.machine;
+    const Time after = prng_.below(m.jitter_entry + 1);
+    if (m.jitter_late == 0 || prng_.below(1'000'000) >= m.jitter_late) return after;
+    constexpr uint64_t kOne = 1ull << 32;
+    const double u = static_cast<double>(prng_.below(kOne) + 1) / static_cast<double>(kOne);
+    return after + static_cast<Time>(-std::log(u) * static_cast<double>(m.jitter_late_by));
+}
+
 void Timing::iterate(const Hooks& hooks, uint32_t number) {
     ranks_done_ = 0;
     sum_ = most_ = 0;
     least_ = kNever;
     const Time begin = queue_.now();
-    for (uint32_t r = 0; r < job_.ranks(); ++r)
-        hooks.enter(r, begin + prng_.below(job_.machine.jitter_entry + 1), number + 1);
+    for (uint32_t r = 0; r < job_.ranks(); ++r) hooks.enter(r, begin + entry_after(), number + 1);
     while (ranks_done_ < job_.ranks()) {
         LONGSHORE_CHECK(!queue_.empty() && queue_.now() - begin < kHangs);
         queue_.step();

@@ -34,6 +34,7 @@ class Timing {
     Time step_time(Time mean);
 
   private:
+    Time entry_after();
     void iterate(const Hooks& hooks, uint32_t number);
     const Job& job_;
     EventQueue& queue_;

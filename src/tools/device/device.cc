@@ -145,6 +145,12 @@ std::vector<std::pair<std::string, std::string>> measured_values(const Results& 
     add("node.sockets", std::to_string(results.machine.value("sockets", 1)));
     // The largest block is the furthest from the caches.
     double core_rate = 0, all_rate = 0, link_rate = 0, link_us = 0;
+    // What the engine takes for a frame, and with a network what the system takes for a message.
+    double taken_ns = 0, sent_ns = 0, message_ns = 0;
+    constexpr std::pair<const char*, const char*> kSteps[] = {
+        {"rank post", "rank.post"},           {"rank look", "rank.test"},
+        {"service read", "service.read"},     {"service copy", "service.copy"},
+        {"service finish", "service.finish"}, {"service look", "service.turn"}};
     for (const Key& key : results.order) {
         const auto& [test, bytes, threads] = key;
         const double mean = results.rows.at(key).mean;
@@ -155,8 +161,15 @@ std::vector<std::pair<std::string, std::string>> measured_values(const Results& 
         if (test == "network latency" && bytes == 1) link_us = mean;
         if (test == "wake-up") add("service.wake_up", fmt::format("{:.3f} us", mean));
         if (test == "wake-up call") add("service.wake", fmt::format("{:.3f} us", mean));
+        for (const auto& [name, value] : kSteps)
+            if (test == name) add(value, fmt::format("{:.1f} ns", mean));
+        if (test == "service message") taken_ns = mean;
+        if (test == "service send") sent_ns = mean;
+        if (test == "network messages") message_ns = 1e9 / mean;
         if (test == "word between cores") add("mpi.shared", fmt::format("{:.1f} ns", mean));
     }
+    if (taken_ns > 0) add("service.message", fmt::format("{:.1f} ns", taken_ns + message_ns));
+    if (sent_ns > 0) add("service.send", fmt::format("{:.1f} ns", sent_ns + message_ns));
     // One core cannot copy more than all of them.
     if (all_rate > 0) add("memory.rate", fmt::format("{:.3f} GB/s", std::max(all_rate, core_rate)));
     if (core_rate > 0) add("memory.core_rate", fmt::format("{:.3f} GB/s", core_rate));
@@ -219,7 +232,7 @@ void add_device(CLI::App& app, int* exit_code) {
             ->excludes(to);
     command
         ->add_option("--only", options->only,
-                     "some of memcpy, process, stream, signals, network (default: all)")
+                     "some of memcpy, process, stream, signals, service, register, network (default: all)")
         ->type_name("TESTS")
         ->excludes(listen);
     command->add_option("--repeats", options->repeats, "samples of each row (default: 10, of the network 7)")

@@ -89,9 +89,65 @@ def hidden(sizes):
     return say
 
 
-def own_time(result):
-    ours, theirs = (result.time(who=who) for who in ("longshore", "linear"))
-    return f"Longshore {ours / 1e3:.2f} ms, linear {theirs / 1e3:.2f} ms"
+def own_time(*contenders):
+    def say(result):
+        return ", ".join(f"{who} {result.time(who=who) / 1e3:.2f} ms" for who in ("longshore", *contenders))
+    return say
+
+
+def quickest_host(result, key, size):
+    """The least of what the modelled algorithms took, and which."""
+    names = {row["who"] for row in result.rows if row["who"] != "longshore"}
+    return min((result.mean(key, who=name, bytes=size), name) for name in names)
+
+
+def overall(contender, sizes):
+    """Rows 17 to 19: exchange and computing together, beside a modelled algorithm and the quickest of them."""
+    def say(result):
+        said = []
+        for size in sizes:
+            ours, theirs = (result.mean("together_us", who=who, bytes=size) for who in ("longshore", contender))
+            best, name = quickest_host(result, "together_us", size)
+            percent = result.mean("overlap_percent", who="longshore", bytes=size)
+            said.append(f"{size // KIB} KiB: {ours / theirs - 1:+.0%} beside {contender}, {ours / best - 1:+.0%} beside {name}, "
+                        f"hidden {percent:.1f} %")
+        return joined(said)
+    return say
+
+
+def times_of_quickest(sizes):
+    """Row 28: our time through that of the quickest modelled host."""
+    def say(result):
+        return joined(f"{size // KIB} KiB: {result.time(who='longshore', bytes=size) / 1e3:.2f} ms, "
+                      f"{result.time(who='longshore', bytes=size) / quickest_host(result, 'mean_us', size)[0]:.2f} of the host"
+                      for size in sizes)
+    return say
+
+
+def transforms(compute_us):
+    """Rows 11 and 12: four variables in turn. While one is exchanged the next one is computed; the last exchange is covered
+    by nothing."""
+    variables = 4
+
+    def say(result):
+        total = {who: compute_us + (variables - 1) * result.mean("together_us", who=who) + result.time(who=who)
+                 for who in ("longshore", "linear", "pairwise")}
+        host = min(total["linear"], total["pairwise"])
+        waits = {who: total[who] - variables * compute_us for who in total}
+        return (f"{1 - total['longshore'] / host:.0%} less time, {1 - waits['longshore'] / min(waits['linear'], waits['pairwise']):.0%}"
+                f" less in MPI; an exchange alone {result.time(who='longshore') / 1e3:.1f} ms, host "
+                f"{min(result.time(who='linear'), result.time(who='pairwise')) / 1e3:.1f} ms")
+    return say
+
+
+def late(result):
+    """Rows 6 and 10: of each run, so that runs with several seeds show their spread."""
+    runs = [row["late"] for row in result.rows]
+    shares = [100 * run["late"] / run["ranks"] for run in runs]
+    found = sum(run["late"] for run in runs)
+    covered = 100 * sum(run["covered"] for run in runs) / found if found else None
+    return (f"{sum(shares) / len(shares):.2f} % ({min(shares):.2f} to {max(shares):.2f}) of {runs[0]['ranks']} a run"
+            + ("" if covered is None else f"; another rank of the node was there for {covered:.1f} %"))
 
 
 @dataclass
@@ -103,8 +159,10 @@ class Experiment:
     arguments: str
     say: object
     seconds: int  # about, on two cores: for the time left alone
+    seeds: int = 1  # runs at least
 
 
+FLAT = "--machine thor-bf2 --collective iallgather --algorithm staged --overlap --against host"
 ALLGATHERV = "--collective allgatherv --handover once --against ring"
 EXPERIMENTS = [
     Experiment("services", "3", "service processes of a DPU, alltoallv",
@@ -116,13 +174,47 @@ EXPERIMENTS = [
     Experiment("strided", "5", "the same, ranks strided", "64 KiB: 6.9 (Open MPI)", "",
                against("ring", "strided", [64 * KIB]), 0),
     Experiment("mapping", "5", "the same, strided through in order", "1.0 (offloaded)", "", mapping([64 * KIB]), 0),
-    *[Experiment(f"ranks{32 * nodes}", "7", f"alltoallv, 16 KiB, {32 * nodes} ranks", "linear in the ranks; about HPC-X",
-                 f"--nodes {nodes} --sizes 16K --against linear", own_time, 3 * nodes) for nodes in (8, 16, 32)],
+    *[Experiment(f"late{name}", row, f"{collective}, 1 KiB, 8 nodes of 16 ranks, 200 operations: late ranks, {told}", published,
+                 f"--collective {collective} {more} --nodes 8 --ranks-per-node 16 --sizes 1K --warm-up 5 --iterations 200", late,
+                 30, 3)
+      for row, collective, published in (("6", "allgather", "1 %; 96 % have another of their host"),
+                                         ("10", "alltoallv", "0.1 %"))
+      for name, told, more in ((f"{row}chance", "by chance", ""),
+                               (f"{row}fitted", "1 % come 100 us later on average (fitted to row 6)",
+                                "--set 'jitter.late=1 %' --set 'jitter.late_by=100 us'"))],
+    *[Experiment(f"ranks{32 * nodes}", "7", f"allgather, 32 KiB, {32 * nodes} ranks", "linear in the ranks; about HPC-X",
+                 f"--nodes {nodes} --collective allgather --handover once --sizes 32K --against ring", own_time("ring"), nodes)
+      for nodes in (8, 16, 32)],
+    *[Experiment(f"exchange{32 * nodes}", "9", f"alltoallv, 16 KiB, {32 * nodes} ranks", "linear in the ranks",
+                 f"--nodes {nodes} --sizes 16K --against linear", own_time("linear"), 3 * nodes) for nodes in (8, 16, 32)],
     Experiment("hidden", "8", "alltoallv, hidden behind computing", "above 99 % from 16 KiB on",
                "--warm-up 0 --sizes 16K --overlap --against linear", hidden([16 * KIB]), 150),
     Experiment("alltoallv", "9", "alltoallv, time of the modelled host through ours (linear)",
                "32 KiB: 6.3; 256 KiB: 2.07 (HPC-X)", "--sizes 32K,64K --against linear",
                against("linear", "contiguous", [32 * KIB, 64 * KIB]), 400),
+    *[Experiment(f"fft{32 * nodes}", "11, 12", f"FFT of 1024^3, {nodes} nodes of 32 ranks, 4 variables: beside the host's "
+                 f"Ialltoallv, computing {compute_us / 1e3:.1f} ms", published,
+                 f"--nodes {nodes} --groups columns --sizes {size} --compute {compute_us} --against pairwise,linear",
+                 transforms(compute_us), 30)
+      for nodes, size, compute_us, published in ((4, "16M", 209700, "14 % less time"), (8, "4M", 104900, "14 to 49 %"),
+                                                 (16, "1M", 52400, "14 to 49 %; 57 % less in MPI"),
+                                                 (32, "256K", 26200, "49 %; 46 % less in MPI"))],
+    Experiment("flat", "17, 18", "iallgather, 32 nodes of 1 rank, staged, BlueField-2", "-43 %, hidden 100 %",
+               f"{FLAT} --ranks-per-node 1 --services 1 --sizes 64K,256K,1M", overall("ring", [64 * KIB, 256 * KIB, 1024 * KIB]), 20),
+    Experiment("flat2", "17, 18", "the same, the DPU's memory twice as quick", "-43 %, hidden 100 %",
+               f"{FLAT} --ranks-per-node 1 --services 1 --sizes 64K,256K,1M --set 'dpu.memory_rate=25.6 GB/s'",
+               overall("ring", [64 * KIB, 256 * KIB, 1024 * KIB]), 20),
+    Experiment("flat16", "18", "the same, 32 nodes of 16 ranks", "worse than the host", f"{FLAT} --ranks-per-node 16 --sizes 16K",
+               overall("ring", [16 * KIB]), 40),
+    Experiment("ibcast", "19", "ibcast, 32 nodes of 32 ranks, staged, BlueField-2", "-54 %, hidden 100 %",
+               "--machine thor-bf2 --collective ibcast --algorithm staged --services 1 --sizes 256K,1M --overlap --against host",
+               overall("scatter-ring", [256 * KIB, 1024 * KIB]), 60),
+    *[Experiment(f"{memory}{card}", "28", f"ialltoall, 16 nodes of 8 ranks, BlueField-{card}, {memory}", published,
+                 f"--machine thor-bf{card} --collective ialltoall --nodes 16 --ranks-per-node 8 --sizes 4K,64K,256K "
+                 f"--memory {memory} --against host", times_of_quickest([4 * KIB, 64 * KIB, 256 * KIB]), 20)
+      for memory, published in (("staging", "-3 over -2: > 30 % quicker, large ones up to 10 % slower; host up to 2 x quicker"),
+                                ("alias", "-3 over -2: at most 10 % quicker; quicker than the host"))
+      for card in (2, 3)],
 ]
 SMALL = ["--nodes", "4", "--ranks-per-node", "8"]
 
@@ -153,14 +245,16 @@ def parse(arguments):
 def words_of(experiment, options):
     words = shlex.split(experiment.arguments)
     if options.quick:
-        if "--nodes" in words:
-            at = words.index("--nodes")
-            del words[at:at + 2]
+        for name in ("--nodes", "--ranks-per-node", "--iterations"):
+            if name in words:
+                at = words.index(name)
+                del words[at:at + 2]
         words += SMALL
-    if "--warm-up" not in words:
-        words += ["--warm-up", "1"]
-    return ["--machine", "mpcdf-bf3", "--iterations", "1", *words,
-            "--seeds", ",".join(str(seed) for seed in range(1, options.seeds + 1))]
+    for name, value in (("--machine", "mpcdf-bf3"), ("--warm-up", "1"), ("--iterations", "1")):
+        if name not in words:
+            words = [name, value, *words]
+    seeds = max(options.seeds, experiment.seeds)
+    return [*words, "--seeds", ",".join(str(seed) for seed in range(1, seeds + 1))]
 
 
 def run(experiment, options):

@@ -39,8 +39,8 @@ std::string known_machines() {
 // As "ialltoallv" or "alltoallv": both are the same here, as ranks wait at once unless they compute.
 bool find_collective(std::string name, Collective* out) {
     if (name.starts_with("i")) name.erase(0, 1);
-    for (const Collective c :
-         {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAllgather, Collective::kAllgatherv}) {
+    for (const Collective c : {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAllgather,
+                               Collective::kAllgatherv, Collective::kBcast}) {
         *out = c;
         if (name == rules_of(c).name) return true;
     }
@@ -48,9 +48,9 @@ bool find_collective(std::string name, Collective* out) {
 }
 
 // What of the carrying ranks do not notice, as the OSU benchmarks say it: each rank computes as long as it
-// took alone, and means over ranks are compared.
-double overlap_of(Time pure, Time together) {
-    const double left = static_cast<double>(together) - static_cast<double>(pure);
+// took alone, or so long, and means over ranks are compared.
+double overlap_of(Time pure, Time together, Time compute) {
+    const double left = static_cast<double>(together) - static_cast<double>(compute != 0 ? compute : pure);
     return std::max(0.0, 100 - 100 * left / static_cast<double>(pure));
 }
 
@@ -89,7 +89,7 @@ std::string prepare(const SimulateOptions& options, Machine* machine) {
     Collective collective;
     if (!find_collective(options.collective, &collective))
         return fmt::format(
-            "--collective {}: expected is alltoall, alltoallv, allgather or allgatherv, with or "
+            "--collective {}: expected is alltoall, alltoallv, allgather, allgatherv or bcast, with or "
             "without an i before it",
             options.collective);
     for (const std::string& name : options.against) {
@@ -99,11 +99,14 @@ std::string prepare(const SimulateOptions& options, Machine* machine) {
             return fmt::format("--against {}: it is not for {}; 'host' takes all that are", name,
                                options.collective);
     }
+    if (options.memory == "staging" && options.handover == "once")
+        return "--handover once: with --memory staging nothing is copied between ranks but by the DPU";
     return "";
 }
 
 SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machine)
-    : overlap_(options.overlap) {
+    : overlap_(options.overlap || options.compute_us != 0),
+      compute_(static_cast<Time>(std::llround(options.compute_us * timed::kMicrosecond))) {
     Job job;
     job.machine = machine;
     job.nodes = options.nodes;
@@ -111,6 +114,9 @@ SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machin
     find_collective(options.collective, &job.collective);
     job.reads_max = options.reads;
     job.handover = options.handover == "once" ? Handover::kOnce : Handover::kAsBuilt;
+    job.groups = options.groups == "columns" ? timed::Groups::kColumns : timed::Groups::kWorld;
+    job.memory = options.memory == "staging" ? timed::Memory::kStaging : timed::Memory::kAlias;
+    job.algorithm = options.algorithm == "staged" ? Algorithm::kStaged : Algorithm::kDirect;
     job.sharing = options.sharing == "fifo" ? timed::Sharing::kFifo : timed::Sharing::kMaxMin;
     job.progress = options.progress == "thread"  ? timed::HostProgress::kThread
                    : options.progress == "tests" ? timed::HostProgress::kTests
@@ -145,13 +151,21 @@ void SimulatePlan::add(const Job& base, const SimulateOptions& options) {
         const bool asked_for =
             std::any_of(options.against.begin(), options.against.end(),
                         [&](const auto& name) { return name == "host" || name == one.name; });
-        if (asked_for && timed::fits(one, job.collective)) with_seeds(&one);
+        const bool by_name =
+            std::find(options.against.begin(), options.against.end(), one.name) != options.against.end();
+        // 'host' leaves out what cannot be with so many ranks.
+        if (asked_for && timed::fits(one, job.collective) && (by_name || one.possible(job))) with_seeds(&one);
     }
 }
 
 std::string SimulatePlan::refusal() const {
     for (const Run& run : runs_)
-        if (std::string wrong = timed::refusal(run.job); !wrong.empty()) return wrong;
+        if (std::string wrong = timed::refusal(run.job); !wrong.empty()) {
+            return wrong;
+        } else if (run.contender != nullptr && !run.contender->possible(run.job)) {
+            return fmt::format("--against {}: not with {} ranks; {}", run.contender->name, run.job.ranks(),
+                               run.contender->meaning);
+        }
     return "";
 }
 
@@ -185,8 +199,10 @@ SimulatedRow SimulatePlan::run(size_t number, timed::Watcher* watcher) const {
     if (overlap_) {
         Job job = run.job;
         job.compute = row.pure.latency.ranks;
+        if (compute_ != 0) job.compute.assign(job.ranks(), compute_);
         const Outcome together = carry_out(job, run.contender, &second);
-        row.overlap_percent = overlap_of(row.pure.latency.mean, together.latency.mean);
+        row.together = together.latency.mean;
+        row.overlap_percent = overlap_of(row.pure.latency.mean, together.latency.mean, compute_);
     }
     row.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return row;

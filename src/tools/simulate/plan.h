@@ -11,13 +11,13 @@ namespace longshore::tools {
 
 struct SimulateOptions {
     std::string machine = "mpcdf-bf3", collective = "ialltoallv", handover = "as-built", sharing = "fifo",
-                progress = "calls";
+                progress = "calls", memory = "alias", algorithm = "direct", groups = "world";
     std::vector<uint64_t> sizes{65536};
     std::vector<uint32_t> services;  // none: 4, or as many as a node has ranks
     std::vector<std::string> placements{"contiguous"}, against, set;
     uint32_t nodes = 32, ranks_per_node = 32, reads = 64, warm_up = 1, iterations = 3;
     std::vector<uint64_t> seeds{1};
-    double test_every_us = 100;
+    double test_every_us = 100, compute_us = 0;
     bool overlap = false;
     std::string json, plot;
 };
@@ -30,6 +30,7 @@ struct SimulatedRow {
     uint64_t bytes = 0, seed = 1;
     timed::Outcome pure;
     double overlap_percent = -1;  // -1: not asked for
+    timed::Time together = 0;     // of the run whose ranks compute, as mean
     double wall_seconds = 0;
 };
 
@@ -59,6 +60,7 @@ class SimulatePlan {
     void add(const timed::Job& job, const SimulateOptions& options);
     std::vector<Run> runs_;
     bool overlap_;
+    timed::Time compute_ = 0;  // of each rank; 0: as long as it took alone
 };
 
 }  // namespace longshore::tools

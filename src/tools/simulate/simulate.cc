@@ -76,30 +76,39 @@ std::string microseconds(timed::Time time) {
     return fmt::format("{:.1f}", static_cast<double>(time) / 1e6);
 }
 
+std::string percent(uint64_t part, uint64_t whole) {
+    return fmt::format("{:.2f}",
+                       whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
 void print_head(const timed::Machine& machine, const SimulateOptions& options) {
     fmt::print("# {} ({})\n", machine.name, machine.title);
-    fmt::print("# {}, {} nodes x {} ranks, {} reads, handover {}, {} links; times in us\n",
-               options.collective, options.nodes, options.ranks_per_node, options.reads, options.handover,
+    fmt::print("# {}{}, {} nodes x {} ranks, {} reads, {}, memory {}, handover {}, {} links; times in us\n",
+               options.collective, options.groups == "columns" ? " in columns" : "", options.nodes,
+               options.ranks_per_node, options.reads, options.algorithm, options.memory, options.handover,
                options.sharing);
     if (options.progress == "thread")
         fmt::print("# the host's MPI has a progress thread on each rank's core\n");
     if (options.progress == "tests")
         fmt::print("# ranks call MPI_Test after each {:g} us of computing\n", options.test_every_us);
-    fmt::print("{:>10} {:>10} {:>10} {:>8} {:>4} {:>12} {:>12} {:>12} {:>9} {:>7} {:>5} {:>5} {:>5} {:>5}\n",
-               "bytes", "placement", "who", "services", "seed", "mean", "least", "most", "overlap %",
-               "GB sent", "link", "pcie", "mem", "SP");
+    fmt::print(
+        "{:>10} {:>10} {:>10} {:>8} {:>4} {:>12} {:>12} {:>12} {:>9} {:>7} {:>5} {:>5} {:>5} {:>5} "
+        "{:>6}\n",
+        "bytes", "placement", "who", "services", "seed", "mean", "least", "most", "overlap %", "GB sent",
+        "link", "pcie", "mem", "SP", "late %");
 }
 
 void print_row(const SimulatedRow& row, uint32_t iterations) {
     const timed::Outcome& out = row.pure;
     fmt::print(
         "{:>10} {:>10} {:>10} {:>8} {:>4} {:>12} {:>12} {:>12} {:>9} {:>7.3f} {:>5.2f} {:>5.2f} {:>5.2f} "
-        "{:>5}\n",
+        "{:>5} {:>6}\n",
         row.bytes, row.placement, row.who, row.services == 0 ? "-" : std::to_string(row.services), row.seed,
         microseconds(out.latency.mean), microseconds(out.latency.least), microseconds(out.latency.most),
         row.overlap_percent < 0 ? "-" : fmt::format("{:.2f}", row.overlap_percent),
         static_cast<double>(out.network_bytes) / iterations / 1e9, out.busiest_link, out.busiest_pcie,
-        out.busiest_memory, row.services == 0 ? "-" : fmt::format("{:.2f}", out.busiest_service));
+        out.busiest_memory, row.services == 0 ? "-" : fmt::format("{:.2f}", out.busiest_service),
+        row.services == 0 ? "-" : percent(out.late.late, out.late.entered));
     fflush(stdout);
 }
 
@@ -136,19 +145,28 @@ nlohmann::json to_json(const SimulatedRow& row, uint32_t iterations) {
         one["messages"] = out.messages / iterations;
         one["reads"] = out.reads / iterations;
         one["copies"] = out.copies / iterations;
+        one["late"] = {{"ranks", out.late.entered},       {"late", out.late.late},
+                       {"covered", out.late.covered},     {"told", out.late.told},
+                       {"told_late", out.late.told_late}, {"handed_on", out.late.handed_on},
+                       {"rescued", out.late.rescued},     {"parked", out.late.parked}};
     }
-    if (row.overlap_percent >= 0) one["overlap_percent"] = row.overlap_percent;
+    if (row.overlap_percent >= 0) {
+        one["overlap_percent"] = row.overlap_percent;
+        one["together_us"] = us(row.together);
+    }
     return one;
 }
 
 nlohmann::json to_json(const SimulateOptions& options, const timed::Machine& machine) {
-    nlohmann::json all = {{"machine", to_json(machine)},    {"collective", options.collective},
-                          {"nodes", options.nodes},         {"ranks_per_node", options.ranks_per_node},
-                          {"reads", options.reads},         {"handover", options.handover},
-                          {"sharing", options.sharing},     {"progress", options.progress},
-                          {"warm_up", options.warm_up},     {"iterations", options.iterations},
-                          {"rows", nlohmann::json::array()}};
+    nlohmann::json all = {{"machine", to_json(machine)},      {"collective", options.collective},
+                          {"nodes", options.nodes},           {"ranks_per_node", options.ranks_per_node},
+                          {"reads", options.reads},           {"handover", options.handover},
+                          {"sharing", options.sharing},       {"progress", options.progress},
+                          {"memory", options.memory},         {"algorithm", options.algorithm},
+                          {"groups", options.groups},         {"warm_up", options.warm_up},
+                          {"iterations", options.iterations}, {"rows", nlohmann::json::array()}};
     if (options.progress == "tests") all["test_every_us"] = options.test_every_us;
+    if (options.compute_us != 0) all["compute_us"] = options.compute_us;
     return all;
 }
 
@@ -218,9 +236,18 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
                      "who copies between ranks of a host: as-built, the DPU; once, ranks that wait")
         ->check(CLI::IsMember({"as-built", "once"}).description(""))
         ->type_name("WHO");
-    list(command->add_option(
-        "--against", o->against,
-        "algorithms of the host's MPI: pairwise, linear, ring, or host for all that fit"));
+    command
+        ->add_option("--memory", o->memory,
+                     "DPUs reach hosts' memory (alias), or all bytes pass theirs (staging)")
+        ->check(CLI::IsMember({"alias", "staging"}).description(""))
+        ->type_name("WHAT");
+    command
+        ->add_option("--algorithm", o->algorithm,
+                     "direct, or staged: blocks pass memory of the service processes")
+        ->check(CLI::IsMember({"direct", "staged"}).description(""))
+        ->type_name("WHICH");
+    list(command->add_option("--against", o->against,
+                             "algorithms of the host's MPI (see below), or host for all that fit"));
     command
         ->add_option("--progress", o->progress,
                      "the host's MPI while ranks compute: calls (stands still), thread, tests (MPI_Test)")
@@ -231,7 +258,18 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
                      "microseconds of computing between two tests (default: 100)")
         ->check(CLI::Range(0.001, 1e9).description(""))
         ->type_name("US");
-    command->add_flag("--overlap", o->overlap, "run each once more, with computing, and say what was hidden");
+    command
+        ->add_option("--groups", o->groups,
+                     "world, or columns: one rank of each node, all such groups at once")
+        ->check(CLI::IsMember({"world", "columns"}).description(""))
+        ->type_name("WHO");
+    auto* compute = command
+                        ->add_option("--compute", o->compute_us,
+                                     "run each once more, with so many microseconds of computing")
+                        ->check(CLI::Range(0.001, 1e9).description(""))
+                        ->type_name("US");
+    command->add_flag("--overlap", o->overlap, "run each once more, with computing, and say what was hidden")
+        ->excludes(compute);
 }
 
 void add_run_options(CLI::App* command, SimulateOptions* o) {
@@ -269,7 +307,9 @@ void add_simulate(CLI::App& app, int* exit_code) {
 
 The engine is the product's own; links, processors and the host's MPI are a model: docs/simulation.md.
 Columns: times from a rank's entry until it has its result; link, pcie, mem and SP: the part of the time in which
-the busiest of them was busy.
+the busiest of them was busy; late: ranks that came when their DPU had been told already of what is for them.
+The host's algorithms: pairwise, linear (alltoall); ring, neighbour, bruck, doubling, leaders (allgather);
+binomial, node-binomial, scatter-ring (bcast).
 
 Exit code: 0 done; 1 not enough memory, or a file cannot be written; 2 bad option or machine file; 125
 matplotlib is missing (for --plot).)");
