@@ -281,10 +281,15 @@ class Components(Folder):
         self.assertEqual(files_below(tree), ["share/man/man1/other.1"])
         self.assertEqual(sorted(p.name for p in tree.iterdir()), ["bin", "lib", "share"])  # bin and lib were there before
 
+    @staticmethod
+    def when_built():
+        """Of what building changes; tests that run beside this one make files of their own there."""
+        return [(BUILD / name).stat().st_mtime_ns for name in (".ninja_log", ".ninja_deps", "CMakeCache.txt", "bin", "lib")]
+
     def test_nothing_is_built(self):
-        newest = max(p.stat().st_mtime_ns for p in BUILD.iterdir())
+        newest = self.when_built()
         self.install()
-        self.assertEqual(max(p.stat().st_mtime_ns for p in BUILD.iterdir()), newest)
+        self.assertEqual(self.when_built(), newest)
         self.assertFalse(list(BUILD.glob("install_manifest*")))
 
 
