@@ -344,13 +344,18 @@ class TestDpu(Checks):
                 self.wait_for_steps(job)
 
     def test_an_agent_that_is_lost_ends_the_job_in_an_mpi_error(self):
-        for what in ((), ("allgather",)):
-            with self.subTest(what=what), Service(*job_users(BUILD)) as dpu, self.job(dpu, *what) as job:
-                self.wait_for_stand_ins(dpu, job)
-                started = agents(job.pid)
-                self.assertEqual(len(started), 1)
-                os.kill(started[0], signal.SIGKILL)
-                self.ends_in_an_error(job)
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu) as job:
+            self.wait_for_stand_ins(dpu, job)
+            started = agents(job.pid)
+            self.assertEqual(len(started), 1)
+            os.kill(started[0], signal.SIGKILL)
+            self.ends_in_an_error(job)
+
+    def test_ranks_of_a_host_need_no_agent_for_what_they_copy(self):
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu, "allgather", **PATIENT) as job:
+            self.wait_for_stand_ins(dpu, job)
+            os.kill(*agents(job.pid), signal.SIGKILL)
+            self.wait_for_steps(job, 5)
 
     def test_a_job_goes_on_when_the_standing_service_ends(self):
         with Service(*job_users(BUILD)) as dpu, self.job(dpu, **PATIENT) as job:
