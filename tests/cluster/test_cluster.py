@@ -376,6 +376,46 @@ class TestJobs(unittest.TestCase):
                         self.assertGreater(max(came), 0.9 * rounds * most, came)
                         self.assertLessEqual(max(came), 1.1 * rounds * most, came)
 
+    def test_whatever_is_killed_under_allgathers_by_dpus_changes_no_byte_and_keeps_nobody_waiting(self):
+        # Each rank looks at all that it gets; two operations are open at once.
+        script = ("from mpi4py import MPI; import numpy, sys; comm = MPI.COMM_WORLD; comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)\n"
+                  "rank, size, n = comm.rank, comm.size, 1 << 17\n"
+                  "for step in range(10**9):\n"
+                  "    a = [numpy.full(n, (7 * step + 31 * rank + k) % 251, dtype=numpy.uint8) for k in (0, 1)]\n"
+                  "    b = [numpy.zeros(n * size, dtype=numpy.uint8) for _ in a]\n"
+                  "    MPI.Request.Waitall([comm.Iallgather(x, y) for x, y in zip(a, b)])\n"
+                  "    for k in (0, 1):\n"
+                  "        for r in range(size):\n"
+                  "            if (b[k][r * n:(r + 1) * n] != (7 * step + 31 * r + k) % 251).any():\n"
+                  "                print('wrong bytes', step, rank, r, flush=True); comm.Abort(9)\n"
+                  "    if rank == 0: print('step', step, flush=True)")
+        for role in ("sp", "agent", "stand-in", "rank"):
+            with self.subTest(killed=role), cluster.Cluster(2, dpus=True) as nodes:
+                words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=10)), 2)
+                path = nodes.folder / "said"
+                with path.open("w") as file, subprocess.Popen(words, stdout=file, stderr=file) as job:
+                    def steps(path=path):
+                        return path.read_text().count("step ")
+                    try:
+                        wait_for(lambda: steps() > 5, job)
+                        machine = nodes.nodes[1] if role in ("agent", "rank") else nodes.dpus[1].machine
+                        found = processes(machine, *((b"/usr/bin/python3",) if role == "rank" else (b"longshored:", role.encode())))
+                        self.assertTrue(found)
+                        os.kill(found[0], signal.SIGKILL)
+                        if role == "sp":  # it is started again
+                            more = steps() + 10
+                            wait_for(lambda: steps() > more, job)
+                        else:
+                            wait_for(lambda: not any(processes(node, b"/usr/bin/python3") for node in nodes.nodes), job)
+                    except AssertionError as error:
+                        raise AssertionError(f"{error}\n{path.read_text()[-3000:]}") from error
+                    finally:
+                        for node in nodes.nodes:
+                            for pid in processes(node, b"/usr/bin/python3"):
+                                os.kill(pid, signal.SIGKILL)
+                        job.kill()
+                self.assertNotIn("wrong bytes", path.read_text())
+
     def test_random_programs_by_dpus(self):
         with cluster.Cluster(2, dpus=True) as nodes:
             for seed, more in ((1, {}), (2, {"LONGSHORE_SERVICE_COUNT": 2})):
