@@ -56,6 +56,7 @@ bool is_sound(const SessionPost& post, Rank rank, uint32_t size, std::span<const
     const Rank root{post.root};
     const bool gives = rules.gives(rank, root), takes = rules.takes(rank, root);
     if (post.self_in_place && !(gives && takes)) return false;
+    if (post.copies != SessionCopies::kNever && !rules.is_shared) return false;
     // In place, the one block that a root takes is its own, and stays where it is.
     const bool keeps = post.self_in_place && rules.taken == Blocks::kOne;
     const Side sent{gives,           rules.given,      rules.by_vector,  post.send_block_bytes,

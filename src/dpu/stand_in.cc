@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
+// A rank that computes for longer gets its blocks from service processes: others wait for it.
+constexpr uint64_t kPatienceNs = 200'000'000;
 constexpr size_t kGroupsMax = 4096, kOpenMax = 1 << 16;  // of a rank; it never has so many
 constexpr size_t kUnsentBytesMax = 1 << 20;  // beyond which a rank that does not read is not heard, either
 
@@ -43,6 +45,8 @@ class StandIn {
         uint32_t id = 0;
         ls_operation* operation = nullptr;
         uint8_t collective = 0;
+        SessionCopies copies = SessionCopies::kNever;
+        uint64_t since_ns = 0;
     };
     bool start();
     bool hear();
@@ -55,6 +59,10 @@ class StandIn {
     bool post(SessionPost post);
     bool step();
     bool test_operations();
+    bool hand_over();
+    bool hand_over(Open& open);
+    bool take_copied(const SessionCopied& copied);
+    void take_attend(const SessionAttend& attend);
     void tell_stats();
     void rest();
     Group* find_group(uint32_t id);
@@ -69,6 +77,7 @@ class StandIn {
     bool settled_ = false, ready_ = false, broken_ = false;
     std::vector<std::unique_ptr<Group>> groups_;
     std::vector<Open> open_;
+    HandOver handed_;
     std::vector<uint64_t> regions_ = std::vector<uint64_t>(kFarRegionsMax);  // bytes of each; 0: never opened
     std::unique_ptr<Watcher> watcher_;
 };
@@ -155,12 +164,15 @@ bool StandIn::post(SessionPost post) {
     const Group* group = find_group(post.group);
     if (group == nullptr || group->group == nullptr || open_.size() >= kOpenMax) return false;
     const uint32_t size = group->exchange.size;
-    if (!is_sound(post, Rank{group->rank}, size, regions_)) return false;
+    if (!is_sound(post, Rank{group->rank}, size, regions_) ||
+        (post.copies != SessionCopies::kNever && !hello_.copies))
+        return false;
     OperationArguments a;
     a.collective = static_cast<Collective>(post.collective);
     a.algorithm = static_cast<Algorithm>(post.algorithm);
     a.root = Rank{post.root};
     a.self_in_place = post.self_in_place;
+    a.hands_over = post.copies != SessionCopies::kNever;
     a.send_block_bytes = post.send_block_bytes;
     a.recv_block_bytes = post.recv_block_bytes;
     a.send = {{}, RegionId{post.send_region}, post.send_offset};
@@ -173,7 +185,7 @@ bool StandIn::post(SessionPost post) {
     ls_operation* operation = nullptr;
     const int rc = start_for_rank(group->group, a, std::move(plan), std::move(post.data), &operation);
     if (rc == LS_OK) {
-        open_.push_back({post.operation, operation, post.collective});
+        open_.push_back({post.operation, operation, post.collective, post.copies, now_ns()});
     } else {
         stream_.send(SessionKind::kFinished, SessionDone{post.operation, rc, 0});
     }
@@ -182,7 +194,7 @@ bool StandIn::post(SessionPost post) {
 
 // As they are in memory: the rank may be of another architecture.
 void StandIn::tell_stats() {
-    static_assert(sizeof(ls_service_stats) == 16 + 19 * 8 + LS_COLLECTIVE_COUNT * sizeof(ls_late_counts));
+    static_assert(sizeof(ls_service_stats) == 16 + 20 * 8 + LS_COLLECTIVE_COUNT * sizeof(ls_late_counts));
     std::vector<ls_service_stats> all;
     if (ls_is_node_leader(context_)) {
         all.resize(hello_.service_count);
@@ -204,7 +216,7 @@ bool StandIn::take(SessionKind kind, std::span<const std::byte> body) {
             if (!ready_ || !decode(body, &opened) || opened.region >= kFarRegionsMax ||
                 !publish_region_of_rank(
                     *context_, RegionId{opened.region},
-                    {NodeId{0}, opened.address, opened.bytes, opened.key, opened.exported}))
+                    {NodeId{0}, opened.address, opened.bytes, opened.key, opened.exported, opened.heap_unit}))
                 return false;
             regions_[opened.region] = opened.bytes;
             return true;
@@ -233,6 +245,16 @@ bool StandIn::take(SessionKind kind, std::span<const std::byte> body) {
                 log(this, 0, line);
             }
             return true;
+        }
+        case SessionKind::kAttend: {
+            SessionAttend attend;
+            if (!decode(body, &attend)) return false;
+            take_attend(attend);
+            return true;
+        }
+        case SessionKind::kCopied: {
+            SessionCopied copied;
+            return decode(body, &copied) && take_copied(copied);
         }
         case SessionKind::kAskStats:
             tell_stats();
@@ -300,6 +322,41 @@ bool StandIn::test_operations() {
     return open_.size() != before;
 }
 
+// --- copies that the rank makes (engine/hand_over.h)
+
+bool StandIn::take_copied(const SessionCopied& copied) {
+    Copy copy;
+    if (!handed_.take_back(copied.number, &copy)) return false;
+    finish_for_rank(*context_, copy, copied.ok);
+    return true;
+}
+
+void StandIn::take_attend(const SessionAttend& attend) {
+    handed_.attend(attend.on);
+    if (!attend.on) stream_.send(SessionKind::kLeft, attend);
+}
+
+bool StandIn::hand_over(Open& open) {
+    const bool in_call = open.copies == SessionCopies::kInCall;
+    if (!in_call && !handed_.attends() && now_ns() - open.since_ns > kPatienceNs) {
+        open.copies = SessionCopies::kNever;
+        leave_to_services(open.operation);
+        return true;
+    }
+    bool gave = false;
+    for (RankCopy copy; handed_.may_give(in_call) && claim_for_rank(open.operation, &copy); gave = true)
+        stream_.send(SessionKind::kCopy, HandedCopy{handed_.give(copy.copy), open.id, copy.giver, copy.from,
+                                                    copy.to, copy.copy.bytes});
+    return gave;
+}
+
+bool StandIn::hand_over() {
+    bool gave = false;
+    for (Open& open : open_)
+        if (open.copies != SessionCopies::kNever) gave |= hand_over(open);
+    return gave;
+}
+
 void StandIn::rest() {
     if (!ready_) {
         pollfd rank{stream_.fd(), POLLIN, 0};
@@ -323,7 +380,7 @@ int StandIn::run() {
         // What a rank that has gone still said is of no use to anybody.
         const bool heard = hear();
         if (!stream_.open()) break;
-        const bool moved = step() | test_operations();
+        const bool moved = step() | test_operations() | hand_over();
         stream_.flush();
         if (!heard && !moved) rest();
     }

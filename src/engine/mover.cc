@@ -120,6 +120,18 @@ bool find_giver(const NodeMemory& memory, const GroupEntry& group, uint64_t sequ
     return block_settled(incoming_chunks(memory, held, source), seen.generation, &from);
 }
 
+bool is_left_to_rank(const NodeMemory& memory, const OperationRecord& record, LocalRank destination) {
+    return load_relaxed(&record.hands_over) != 0 &&
+           memory.rank(destination).attached.load(std::memory_order_acquire) != 0;
+}
+
+// A rank that copies for its stand-in reaches what lies in ranks' memory, and no arena: that is the
+// stand-in's.
+static bool is_for(WorkerId worker, const OperationRecord& given, bool from_source) {
+    const bool in_arena = from_source && load_relaxed(&given.send_region) == kArenaRegion.value;
+    return is_rank(worker) != in_arena;
+}
+
 bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId id, const RecordLook& seen,
                         Rank source, uint32_t* chunk, Copy* out) {
     OperationRecord& record = memory_.record(destination, id);
@@ -145,6 +157,9 @@ bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId
                 landed = landing_chunks(memory_, given, source);
             }
             have_giver = true;
+            const bool from_source = memory_.members(group)[source.value].node == memory_.node();
+            if (is_left_to_rank(memory_, record, destination) && !is_for(self_, given, from_source))
+                return false;
             // All of it is needed once the chunk is claimed.
             for (size_t line = 0; line < sizeof given; line += 64)
                 __builtin_prefetch(reinterpret_cast<const std::byte*>(&given) + line);

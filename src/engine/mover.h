@@ -77,6 +77,10 @@ class Mover {
     WorkerId self_;
 };
 
+// Whether service processes leave this record's blocks, but for what lies in arenas, to its rank: that is
+// there, and copies them itself (engine/hand_over.h).
+bool is_left_to_rank(const NodeMemory& memory, const OperationRecord& record, LocalRank destination);
+
 // From whose memory the node's workers may read the block of `source` for operation (group, sequence): the
 // source's own where it is on this node and has entered, else that of the rank that has it from the network.
 // False: not yet.

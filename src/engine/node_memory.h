@@ -40,7 +40,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x30314552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x31314552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -71,7 +71,7 @@ struct alignas(64) ServiceSlot {
     // What it did, for statistics.
     Atomic<uint64_t> busy_ns, copy_ns, network_ns, idle_ns, cpu_ns, sleeps, copies, reads, messages_sent,
         messages_refused, stale_messages, notifications_resent, bytes_mapped, bytes_peer_copied,
-        bytes_bounced, bytes_between_nodes, bytes_staged, bytes_relayed, taken;
+        bytes_bounced, bytes_between_nodes, bytes_staged, bytes_relayed, taken, bytes_to_host;
     LateWords late[kCollectives];
 };
 
@@ -139,6 +139,7 @@ struct alignas(64) OperationRecord {
     uint8_t self_in_place;   // own block is where it belongs already
     uint8_t copies_itself;   // kStagedHierarchical: service processes leave its incoming blocks to the rank
     uint8_t send_is_stable;  // send blocks lie in the arena: the caller's buffer is free at once
+    uint8_t hands_over;      // its rank copies shared blocks of ranks of the node itself (engine/hand_over.h)
     uint16_t local;          // whose record this is, for observers. Blocks' offsets count from these two:
     uint32_t send_region, recv_region;
     uint64_t send_offset, recv_offset;

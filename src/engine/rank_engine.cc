@@ -308,6 +308,8 @@ void RankEngine::write_record(const OperationArguments& a, const Posting& p, uin
     store_relaxed(reinterpret_cast<uint8_t*>(&r.algorithm), static_cast<uint8_t>(a.algorithm));
     store_relaxed(&r.self_in_place, static_cast<uint8_t>(a.self_in_place));
     store_relaxed(&r.send_is_stable, static_cast<uint8_t>(a.send_is_stable));
+    store_relaxed(&r.hands_over,
+                  static_cast<uint8_t>(a.hands_over && is_shared(a.collective) && p.landing == 0));
     store_relaxed(&r.local, self_.value);
     store_relaxed(&r.send_region, a.send.region.value);
     store_relaxed(&r.recv_region, a.recv.region.value);
@@ -385,6 +387,18 @@ bool RankEngine::claim(RecordId record, Copy* out) {
         mover_.claim_outgoing(self_, record, &w.outgoing, UINT32_MAX, out))
         return true;
     return w.lands && mover_.claim_landing(self_, record, &any, out);
+}
+
+bool RankEngine::claim_for_rank(RecordId record, Copy* out) {
+    Watch& w = watch(record);
+    w.incoming.idle_steps = 0;
+    return load_relaxed(&memory_.record(self_, record).hands_over) != 0 &&
+           mover_.claim_incoming(self_, record, &w.incoming, UINT32_MAX, out);
+}
+
+void RankEngine::leave_to_services(RecordId record, WakeSet* wake) {
+    store_relaxed(&memory_.record(self_, record).hands_over, uint8_t{0});
+    memory_.ring_all_services(wake);
 }
 
 Progress RankEngine::poll(RecordId record) {

@@ -23,6 +23,7 @@ struct OperationArguments {
     bool self_in_place = false;   // its own block, if it gives itself one, is where it belongs already
     bool copies_itself = false;   // kStagedHierarchical: this rank takes part in moving blocks when it waits
     bool send_is_stable = false;  // the send region is the arena: completion need not wait for readers
+    bool hands_over = false;      // of a stand-in: its rank copies shared blocks of ranks of the node
     MemoryRef send, recv;
     uint64_t send_block_bytes = 0, recv_block_bytes = 0;  // uniform
     const BlockSpan* send_blocks = nullptr;
@@ -55,6 +56,10 @@ class RankEngine {
     // take now.
     bool claim(RecordId record, Copy* out);
     void finish(const Copy& copy, MoveResult result, WakeSet* wake) { mover_.finish(copy, result, wake); }
+    // Claims one incoming chunk of an operation that hands over, for its rank to copy. False: none now.
+    bool claim_for_rank(RecordId record, Copy* out);
+    // Service processes copy what is left of such an operation.
+    void leave_to_services(RecordId record, WakeSet* wake);
 
     // kComplete: receives have landed, send blocks are free, nobody reads the receive buffer. Stays complete.
     Progress poll(RecordId record);

@@ -55,6 +55,7 @@ struct FabricCounters {
     uint64_t dropped = 0;  // messages to lost or unknown peers
     // Of ranks' memory, by how it was reached: mapped here, by way of the system, through a chunk of our own.
     uint64_t bytes_mapped = 0, bytes_peer_copied = 0, bytes_bounced = 0;
+    uint64_t bytes_to_host = 0;  // of a DPU: into memory of ranks, which is on its host
 };
 
 // All of a fabric but how it reads memory of other nodes.

@@ -17,6 +17,10 @@ void log_line(const ls_context& c, int level, const char* line) {
     if (c.options.log != nullptr) c.options.log(c.options.log_user, level, line);
 }
 
+void let_others_read(ls_context& c) {
+    c.may_be_read = prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
+}
+
 bool is_forked(const ls_context& c) {
     return *reinterpret_cast<const volatile std::byte*>(c.alive.data()) != std::byte{1};
 }
@@ -135,13 +139,20 @@ void ls_wake(ls_context* context) {
 }
 
 void ls_begin_wait(ls_context* context) {
-    if (is_forked(*context) || !context->engine || !context->cooperative) return;
+    if (is_forked(*context)) return;
+    context->role->begin_wait();
+    if (!context->engine || !context->cooperative) return;
     context->engine->begin_wait();
     ++context->waits;
 }
 
 void ls_end_wait(ls_context* context) {
-    if (is_forked(*context) || context->waits == 0) return;
+    if (is_forked(*context)) return;
+    guarded([&]() -> int {
+        context->role->end_wait();
+        return LS_OK;
+    });
+    if (context->waits == 0) return;
     context->engine->end_wait();
     --context->waits;
 }

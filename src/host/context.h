@@ -191,6 +191,10 @@ bool stages_everything(const ls_options& options);
 uint64_t machine_identity(const ls_options& options);
 void log_line(const ls_context& context, int level, const char* line);
 bool is_forked(const ls_context& context);
+// Where Yama restricts who may read a process's memory, this lets any process of this user, until the context
+// goes. Nobody in particular can be named: peers and service processes have no ancestor in common but the
+// first process.
+void let_others_read(ls_context& context);
 // Sends what the engine wants woken.
 void flush_wake(ls_context& context);
 // Claims of incarnations that the kernel says are gone are set free; whether all service processes are there.

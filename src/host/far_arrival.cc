@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <algorithm>
+
 #include "host/job_exchange.h"
 
 namespace longshore {
@@ -11,6 +13,7 @@ namespace longshore {
 struct FarArrival::Identity {
     uint64_t machine, job;
     Token token;
+    FarNeighbours::Identity memory;
 };
 // Of a machine's first rank: where its agent is.
 struct FarArrival::AgentPlace {
@@ -27,6 +30,8 @@ constexpr char kExchangeFailed[] = "the exchange between ranks failed";
 int FarArrival::start() {
     if (!c_.alive) return LS_ERR_UNAVAILABLE;
     Identity mine{};
+    let_others_read(c_);
+    mine.memory = neighbours_.identity(c_);
     machine_ = mine.machine = machine_identity(c_.options);
     if (getrandom(&mine.job, sizeof mine.job, 0) != sizeof mine.job ||
         getrandom(mine.token.data(), mine.token.size(), 0) != static_cast<ssize_t>(mine.token.size()))
@@ -44,10 +49,15 @@ int FarArrival::fail(const std::string& reason) {
 void FarArrival::place_ranks() {
     job_ = received<Identity>(c_, 0).job;
     token_ = received<Identity>(c_, 0).token;
-    uint32_t first = 0;
-    while (received<Identity>(c_, first).machine != machine_) ++first;
-    leads_ = first == c_.rank;
-    machine_first_ = first;
+    machine_first_ = c_.size;
+    for (uint32_t r = 0; r < c_.size; ++r) {
+        const auto identity = received<Identity>(c_, r);
+        if (identity.machine != machine_) continue;
+        machine_first_ = std::min(machine_first_, r);
+        neighbours_.add(r, identity.memory);
+    }
+    leads_ = machine_first_ == c_.rank;
+    copies_ = c_.options.wait_cooperative != 0 && neighbours_.probe();
 }
 
 // What ranks on a DPU need, and on the machine's first rank the agent.
@@ -135,6 +145,7 @@ void FarArrival::say_hello() {
     hello.staging_bytes = o.staging_bytes;
     hello.cores = c_.service_cores;
     hello.memory_mode = static_cast<uint8_t>(o.memory_mode);
+    hello.copies = copies_;
     if (leads_) {
         hello.agent = agent_address_;
         const auto probe = probe_.get();

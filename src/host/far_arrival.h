@@ -5,13 +5,14 @@
 #include "host/agent_client.h"
 #include "host/far_connection.h"
 #include "host/far_exchange.h"
+#include "host/far_neighbours.h"
 
 namespace longshore {
 
 class FarArrival {
   public:
-    FarArrival(ls_context& context, FarConnection& connection, AgentClient& agent)
-        : c_(context), connection_(connection), agent_(agent) {}
+    FarArrival(ls_context& context, FarConnection& connection, AgentClient& agent, FarNeighbours& neighbours)
+        : c_(context), connection_(connection), agent_(agent), neighbours_(neighbours) {}
     // The first exchange is under way when this returns LS_OK.
     int start();
     int test();
@@ -22,6 +23,8 @@ class FarArrival {
     bool is_over() const { return state_ == State::kReady; }
     // The connection is there, or has been.
     bool is_connected() const { return state_ >= State::kSession; }
+    // This rank can read the memory of all ranks of its machine, and copies what is handed over to it.
+    bool copies() const { return copies_; }
 
   private:
     enum class State : uint8_t { kIdentity, kAgent, kAgents, kConnecting, kSession, kReady, kFailed };
@@ -41,6 +44,8 @@ class FarArrival {
     ls_context& c_;
     FarConnection& connection_;
     AgentClient& agent_;
+    FarNeighbours& neighbours_;
+    bool copies_ = false;
     State state_ = State::kIdentity;
     uint64_t machine_ = 0, deadline_ns_ = 0;
     uint32_t machine_first_ = 0;  // rank

@@ -15,6 +15,8 @@ namespace {
 // it.
 constexpr uint32_t kNoRegion = kFarRegionsMax;
 enum Side { kSent, kReceived };
+// Smaller blocks take less time to put into every buffer than to say who has them.
+constexpr uint64_t kBlockBytesMin = 4096;
 
 }  // namespace
 
@@ -30,6 +32,7 @@ void FarOperations::place(FarOperation& op, int side, const void* base, uint64_t
     }
     if (base != nullptr && !regions_.pin(base, bytes, &region, &offset)) region = kNoRegion;
     op.regions[side] = region;
+    if (side == kReceived) op.received = static_cast<std::byte*>(const_cast<void*>(base));
     (side == kSent ? post->send_region : post->recv_region) = region;
     (side == kSent ? post->send_offset : post->recv_offset) = offset;
 }
@@ -108,15 +111,27 @@ int FarOperations::start(FarGroup& group, const ls_arguments& given, ls_operatio
     op.result = LS_IN_PROGRESS;
     op.arguments.sequence = ++group.sequence;
     ++group.open;
-    post(op, group);
+    post(op, group, given.blocking != 0);
     *out = &op;
     return LS_OK;
 }
 
-void FarOperations::post(FarOperation& op, const FarGroup& group) {
+// Shared blocks come to this machine once; who is not the one they come to copies them.
+SessionCopies FarOperations::when_to_copy(const FarOperation& op, const FarGroup& group, bool in_call) const {
+    const CollectiveRules& rules = rules_of(op.arguments.collective);
+    const uint64_t blocks = rules.taken == Blocks::kOne ? 1 : group.size;
+    if (!may_copy_ || !rules.is_shared || group.ranks_per_node < 2 || op.regions[kReceived] == 0 ||
+        op.regions[kReceived] == kNoRegion || op.plan.recv_bytes / blocks < kBlockBytesMin)
+        return SessionCopies::kNever;
+    return in_call ? SessionCopies::kInCall : SessionCopies::kAttended;
+}
+
+void FarOperations::post(FarOperation& op, const FarGroup& group, bool in_call) {
     SessionPost post;
     place_sent(op, &post);
     place_received(op, &post);
+    post.copies = op.copies = when_to_copy(op, group, in_call);
+    attended_ += op.copies == SessionCopies::kAttended;
     post.operation = op.far_id;
     post.group = group.far_id;
     post.collective = static_cast<uint8_t>(op.arguments.collective);
@@ -142,6 +157,8 @@ bool FarOperations::take(const SessionDone& done) {
 }
 
 void FarOperations::fail() {
+    neighbours_.withdraw();
+    handed_.lose();
     for (const auto& op : operations_) {
         if (op->state != ls_operation::State::kPosted) continue;
         connection_.say_lost();
@@ -149,7 +166,50 @@ void FarOperations::fail() {
     }
 }
 
+// --- copies
+
+void FarOperations::attend() {
+    if (attended_ != 0 && handed_.attend())
+        connection_.stream().send(SessionKind::kAttend, SessionAttend{handed_.serial(), true});
+}
+
+bool FarOperations::leave() {
+    if (!handed_.leave()) return true;
+    connection_.stream().send(SessionKind::kAttend, SessionAttend{handed_.serial(), false});
+    return attended_ == 0;
+}
+
+bool FarOperations::take(const HandedCopy& copy) {
+    if (copy.operation >= operations_.size()) return false;
+    const FarOperation& op = *operations_[copy.operation];
+    return op.state == ls_operation::State::kPosted && op.copies != SessionCopies::kNever &&
+           copy.to <= op.plan.recv_bytes && copy.bytes <= op.plan.recv_bytes - copy.to &&
+           neighbours_.has(copy.giver, copy.from, copy.bytes) &&
+           handed_.take(copy, op.copies == SessionCopies::kInCall);
+}
+
+void FarOperations::answer(const HandedCopy& copy, bool ok) {
+    connection_.stream().send(SessionKind::kCopied, SessionCopied{copy.number, ok});
+}
+
+bool FarOperations::copy_next() {
+    HandedCopy copy;
+    if (!handed_.next(&copy)) return false;
+    const FarOperation& op = *operations_[copy.operation];
+    const bool ok = neighbours_.copy(copy.giver, copy.from, op.received + copy.to, copy.bytes);
+    if (ok && copy.giver != c_.rank)
+        bytes_copied_[static_cast<uint8_t>(op.arguments.collective)] += copy.bytes;
+    answer(copy, ok);
+    return true;
+}
+
 void FarOperations::finish(FarOperation& op, int result) {
+    // Where it ends before it is complete others may be about to copy from its buffers.
+    if (result == LS_ERR_SERVICE) neighbours_.withdraw();
+    for (HandedCopy copy; handed_.drop(op.far_id, &copy);) answer(copy, false);
+    attended_ -= op.copies == SessionCopies::kAttended;
+    op.copies = SessionCopies::kNever;
+    op.received = nullptr;
     op.state = ls_operation::State::kComplete;
     op.result = result;
     if (result == LS_OK && op.bounces[kReceived] != nullptr) copy_back(op);

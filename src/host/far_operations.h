@@ -5,7 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "engine/hand_over.h"
 #include "host/far_groups.h"
+#include "host/far_neighbours.h"
 #include "host/far_regions.h"
 
 namespace longshore {
@@ -15,12 +17,20 @@ struct FarOperation : ls_operation {
     uint32_t regions[2] = {};        // of what is sent and received; 0: none
     std::byte* bounces[2] = {};      // where the caller's buffers are not shared memory
     std::vector<BlockSpan> scatter;  // blocks of a packed bounce of the receive buffer, where they belong
+    std::byte* received = nullptr;   // where blocks come: the caller's buffer, or its bounce
+    SessionCopies copies = SessionCopies::kNever;
 };
 
 class FarOperations {
   public:
-    FarOperations(ls_context& context, FarConnection& connection, AgentClient& agent)
-        : c_(context), connection_(connection), regions_(context, connection, agent) {}
+    FarOperations(ls_context& context, FarConnection& connection, AgentClient& agent,
+                  FarNeighbours& neighbours)
+        : c_(context),
+          connection_(connection),
+          neighbours_(neighbours),
+          regions_(context, connection, agent) {}
+    // This rank copies what is handed over to it.
+    void allow_copies() { may_copy_ = true; }
     int start(FarGroup& group, const ls_arguments& arguments, ls_operation** out);
     void free(FarOperation* operation);
     void describe(const FarOperation& operation, char* line, size_t bytes) const;
@@ -28,24 +38,44 @@ class FarOperations {
     bool take(const SessionDone& done);
     // The stand-in is lost.
     void fail();
-    // That service processes have moved to this rank's buffers, by collective.
+
+    // The caller waits: what is to be copied for operations that no call waits for is handed over from now
+    // on.
+    void attend();
+    // It waits no longer. False: the stand-in has to answer that, and what comes before is to be copied.
+    bool leave();
+    bool is_leaving() const { return handed_.is_leaving(); }
+    bool left(const SessionAttend& answer) { return handed_.left(answer.serial); }
+    // A copy for this rank. False: no stand-in says that.
+    bool take(const HandedCopy& copy);
+    // Makes the next one. False: there is none.
+    bool copy_next();
+
+    // That came to this rank's buffers, by collective: moved by service processes, and copied by this rank.
     uint64_t bytes_moved(uint32_t collective) const { return bytes_moved_[collective]; }
+    uint64_t bytes_copied(uint32_t collective) const { return bytes_copied_[collective]; }
 
   private:
     FarOperation& take_free();
-    void post(FarOperation& operation, const FarGroup& group);
+    void post(FarOperation& operation, const FarGroup& group, bool in_call);
     void place_sent(FarOperation& operation, SessionPost* post);
     void place_received(FarOperation& operation, SessionPost* post);
     // The buffer itself; null: memory to bounce it. Where there is neither, what is wanted there fails.
     void place(FarOperation& operation, int side, const void* base, uint64_t bytes, SessionPost* post);
+    SessionCopies when_to_copy(const FarOperation& operation, const FarGroup& group, bool in_call) const;
+    void answer(const HandedCopy& copy, bool ok);
     void finish(FarOperation& operation, int result);
 
     ls_context& c_;
     FarConnection& connection_;
+    FarNeighbours& neighbours_;
     FarRegions regions_;
+    HandedCopies handed_;
+    bool may_copy_ = false;
+    uint32_t attended_ = 0;  // operations that are open, and copied for while the caller waits
     std::vector<std::unique_ptr<FarOperation>> operations_;  // by far_id
     std::vector<FarOperation*> free_;
-    uint64_t bytes_moved_[LS_COLLECTIVE_COUNT] = {};
+    uint64_t bytes_moved_[LS_COLLECTIVE_COUNT] = {}, bytes_copied_[LS_COLLECTIVE_COUNT] = {};
 };
 
 }  // namespace longshore

@@ -8,7 +8,7 @@ namespace longshore {
 namespace {
 
 // What is opened at once: few regions, and not much memory that nobody asked for.
-constexpr uint64_t kRegionUnit = uint64_t{16} << 20;
+constexpr uint64_t kRegionUnit = kHeapUnitBytes;
 constexpr size_t kRegionsKept = 64;  // more only while all of them are in use
 
 }  // namespace
@@ -61,6 +61,7 @@ bool FarRegions::pin(const void* base, uint64_t bytes, uint32_t* region, uint64_
     }
     regions_[place] = {heap + begin, heap + end, ++clock_, 1, opened.id, true};
     connection_.stream().send(SessionKind::kOpened, SessionOpened{place, opened.address, opened.bytes,
+                                                                  static_cast<uint32_t>(begin / kRegionUnit),
                                                                   opened.key, opened.exported});
     *region = place;
     *offset = address - heap - begin;

@@ -83,6 +83,14 @@ bool FarRole::hear(SessionKind kind, std::span<const std::byte> body) {
             SessionDone done;
             return decode(body, &done) && operations_.take(done);
         }
+        case SessionKind::kCopy: {
+            HandedCopy copy;
+            return decode(body, &copy) && operations_.take(copy);
+        }
+        case SessionKind::kLeft: {
+            SessionAttend answer;
+            return decode(body, &answer) && !answer.on && operations_.left(answer);
+        }
         case SessionKind::kLine: {
             SessionLine line;
             if (!decode(body, &line)) return false;
@@ -108,7 +116,9 @@ int FarRole::test_job() {
         if (!connection_.is_lost() && is_overdue(arrival_.steps(), c_.options.limit_s))
             lose(connection_.on_dpu("did not answer in time"));
     }
-    return arrival_.test();
+    const int rc = arrival_.test();
+    if (rc == LS_OK && arrival_.copies()) operations_.allow_copies();
+    return rc;
 }
 
 // This ends the stand-in. Only closing would not, where a forked child still has the connection; that child's
@@ -139,9 +149,29 @@ int FarRole::start_operation(ls_group& group, const ls_arguments& arguments, ls_
     return operations_.start(static_cast<FarGroup&>(group), arguments, out);
 }
 
-int FarRole::test_operation(ls_operation& operation, int*) {
-    if (operation.result == LS_IN_PROGRESS) turn();
+int FarRole::test_operation(ls_operation& operation, int* moved) {
+    if (operation.result != LS_IN_PROGRESS) return operation.result;
+    if (waits_ != 0) operations_.attend();
+    turn();
+    const bool copied = operations_.copy_next();
+    if (copied && moved != nullptr) *moved = 1;
     return operation.result;
+}
+
+// A rank that goes on has nothing left to copy: others wait for what it would have.
+void FarRole::end_wait() {
+    if (waits_ == 0 || --waits_ != 0 || operations_.leave()) return;
+    SessionStream& stream = connection_.stream();
+    const uint64_t begin = now_ns();
+    while (stream.open() && (operations_.is_leaving() || !stream.flushed())) {
+        turn();
+        while (operations_.copy_next()) {
+        }
+        if (!operations_.is_leaving() && stream.flushed()) return;
+        connection_.sleep(kSecondNs / 1000);
+        if (now_ns() - begin > 6 * c_.options.limit_s * kSecondNs)
+            lose(connection_.on_dpu("did not answer in time"));
+    }
 }
 
 void FarRole::free_operation(ls_operation* operation) {
@@ -172,7 +202,8 @@ uint32_t FarRole::services(ls_service_stats* out, uint32_t max) {
 }
 
 void FarRole::rank_bytes(ls_collective_bytes out[LS_COLLECTIVE_COUNT]) const {
-    for (uint32_t i = 0; i < LS_COLLECTIVE_COUNT; ++i) out[i] = {operations_.bytes_moved(i), 0, 0};
+    for (uint32_t i = 0; i < LS_COLLECTIVE_COUNT; ++i)
+        out[i] = {operations_.bytes_moved(i), operations_.bytes_copied(i), 0};
 }
 
 }  // namespace longshore

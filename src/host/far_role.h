@@ -16,9 +16,9 @@ class FarRole final : public Role {
         : Role(false),
           c_(context),
           connection_(context),
-          arrival_(context, connection_, agent_),
+          arrival_(context, connection_, agent_, neighbours_),
           groups_(context, connection_),
-          operations_(context, connection_, agent_) {}
+          operations_(context, connection_, agent_, neighbours_) {}
 
     int start_job() override { return arrival_.start(); }
     int test_job() override;
@@ -33,6 +33,8 @@ class FarRole final : public Role {
     void free_operation(ls_operation* operation) override;
     void describe(const ls_operation& operation, char* line, size_t bytes) override;
 
+    void begin_wait() override { ++waits_; }
+    void end_wait() override;
     void sleep(uint64_t timeout_ns) override { connection_.sleep(timeout_ns); }
     void begin_sleep(ls_sleeper* sleeper) const override { sleeper->fd = connection_.stream().fd(); }
 
@@ -49,10 +51,12 @@ class FarRole final : public Role {
 
     ls_context& c_;
     AgentClient agent_;
+    FarNeighbours neighbours_;
     FarConnection connection_;
     FarArrival arrival_;
     FarGroups groups_;
     FarOperations operations_;
+    uint32_t waits_ = 0;  // begun and not ended
     bool welcomed_ = false, stats_there_ = false;
     std::vector<ls_service_stats> stats_;
 };

@@ -241,7 +241,8 @@ typedef struct ls_service_stats {
     uint64_t busy_ns, copy_ns, network_ns, idle_ns, cpu_ns, sleeps, copies, reads, messages_sent, messages_refused, stale_messages,
         notifications_resent, bytes_mapped, bytes_peer_copied, bytes_bounced, bytes_between_nodes,
         bytes_staged, bytes_relayed,
-        taken; /* of copies and reads: for ranks of another service process of the node that had too much to do */
+        taken, /* of copies and reads: for ranks of another service process of the node that had too much to do */
+        bytes_to_host; /* on a DPU: into the ranks' memory on its host */
     ls_late_counts late[LS_COLLECTIVE_COUNT]; /* by collective (index ls_collective) */
 } ls_service_stats;
 /* The service processes of this rank's node; returns how many there are, fills at most `max`. Call it on the lowest

@@ -1,6 +1,5 @@
 #include "host/node_role.h"
 
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,15 +11,8 @@
 
 namespace longshore {
 
-// Where Yama restricts who may read a process's memory, this lets any process of this user, until the context
-// goes. Nobody in particular can be named: peers and service processes have no ancestor in common but the
-// first process.
-static bool let_others_read() {
-    return prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
-}
-
 int NodeRole::start_job() {
-    c_.may_be_read = let_others_read();
+    let_others_read(c_);
     const auto pid = static_cast<uint32_t>(getpid());
     c_.probe_value = mix64(now_ns() ^ pid);
     const Identity mine{machine_identity(c_.options),
@@ -130,6 +122,7 @@ uint32_t NodeRole::services(ls_service_stats* out, uint32_t max) {
                   get(slot.bytes_staged),
                   get(slot.bytes_relayed),
                   get(slot.taken),
+                  get(slot.bytes_to_host),
                   {}};
         for (uint32_t i = 0; i < kCollectives; ++i) {
             const LateWords& late = slot.late[i];

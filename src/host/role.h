@@ -39,6 +39,9 @@ class Role {
     // Posts what waits for older operations; only operations of a rank on a node ever do.
     virtual void advance() {}
 
+    // The caller waits, or does no longer (ls_begin_wait).
+    virtual void begin_wait() {}
+    virtual void end_wait() {}
     virtual void sleep(uint64_t timeout_ns) = 0;
     // Fills in what wakes the sleeper; nothing is in it yet.
     virtual void begin_sleep(ls_sleeper* sleeper) const = 0;

@@ -32,6 +32,61 @@ bool StandInRole::prepare(ls_operation& op) {
     return true;
 }
 
+// --- copies that the rank makes (engine/hand_over.h)
+
+// Where the two ends are in the ranks' own terms. False: somewhere else.
+bool StandInRole::describe(const ls_operation& op, RankCopy* out) {
+    if (ranks_.empty()) {
+        ranks_.resize(c_.local_count);
+        for (uint32_t r = 0; r < c_.size; ++r)
+            if (c_.places[r].node == c_.node) ranks_[c_.places[r].local] = r;
+    }
+    const Copy& copy = out->copy;
+    HostRegion region;
+    if (copy.from.rank.value >= ranks_.size() || copy.from.region == kArenaRegion ||
+        !read_host_region(c_.memory.region(copy.from.rank, copy.from.region), &region) ||
+        region.node != NodeId{static_cast<uint16_t>(c_.node)} || copy.from.offset > region.bytes ||
+        copy.bytes > region.bytes - copy.from.offset || copy.to.region != op.arguments.recv.region ||
+        copy.to.offset < op.arguments.recv.offset)
+        return false;
+    out->giver = ranks_[copy.from.rank.value];
+    out->from = region.heap_unit * kHeapUnitBytes + copy.from.offset;
+    out->to = copy.to.offset - op.arguments.recv.offset;
+    return true;
+}
+
+bool StandInRole::claim(ls_operation& op, RankCopy* out) {
+    if (op.state != ls_operation::State::kPosted || op.result != LS_IN_PROGRESS) return false;
+    while (c_.engine->claim_for_rank(op.record, &out->copy)) {
+        if (out->copy.doomed == 0 && describe(op, out)) return true;
+        finish(out->copy, false);
+    }
+    return false;
+}
+
+void StandInRole::finish(const Copy& copy, bool ok) {
+    c_.engine->finish(copy, ok ? MoveResult::kMoved : MoveResult::kFailed, &c_.wake);
+    flush_wake(c_);
+}
+
+void StandInRole::leave(ls_operation& op) {
+    op.arguments.hands_over = false;
+    if (op.state == ls_operation::State::kPosted) c_.engine->leave_to_services(op.record, &c_.wake);
+    flush_wake(c_);
+}
+
+bool claim_for_rank(ls_operation* operation, RankCopy* out) {
+    return static_cast<StandInRole&>(*operation->group->context->role).claim(*operation, out);
+}
+
+void finish_for_rank(ls_context& context, const Copy& copy, bool ok) {
+    static_cast<StandInRole&>(*context.role).finish(copy, ok);
+}
+
+void leave_to_services(ls_operation* operation) {
+    static_cast<StandInRole&>(*operation->group->context->role).leave(*operation);
+}
+
 bool publish_region_of_rank(ls_context& c, RegionId region, HostRegion description) {
     if (!c.engine || region == kArenaRegion || region.value >= c.memory.limits().regions_max) return false;
     RegionEntry& entry = c.memory.region(c.engine->self(), region);

@@ -18,11 +18,18 @@ class StandInRole final : public NodeRole, RankBuffers {
     // See start_for_rank.
     int start_planned(ls_group& group, const OperationArguments& arguments, Plan plan,
                       std::vector<std::byte> data, ls_operation** out);
+    // See claim_for_rank.
+    bool claim(ls_operation& operation, RankCopy* out);
+    void finish(const Copy& copy, bool ok);
+    void leave(ls_operation& operation);
     const char* memory_reach() const override { return c_.aliases ? "dpu-alias" : "dpu"; }
 
   private:
+    bool describe(const ls_operation& operation, RankCopy* out);
     bool prepare(ls_operation& operation) override;
     void let_go(ls_operation&) override {}  // regions stay until the rank says otherwise
+
+    std::vector<uint32_t> ranks_;  // of the job, by local rank
 };
 
 }  // namespace longshore

@@ -32,6 +32,7 @@ void CounterBoard::publish(const TimeBook::Times& times, const ServiceCounters& 
     set(slot_.bytes_mapped, fabric.bytes_mapped);
     set(slot_.bytes_peer_copied, fabric.bytes_peer_copied);
     set(slot_.bytes_bounced, fabric.bytes_bounced);
+    set(slot_.bytes_to_host, fabric.bytes_to_host);
     set(slot_.bytes_between_nodes, engine.bytes_between_nodes);
     set(slot_.bytes_staged, engine.bytes_staged);
     set(slot_.bytes_relayed, engine.bytes_relayed);

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/mover.h"
+
 namespace longshore {
 namespace {
 
@@ -212,8 +214,14 @@ bool NodeRanks::handle(Client& client, size_t bytes, std::vector<Fd> descriptors
 void NodeRanks::forget(Client& client) {
     if (client.local_rank < 0) return;
     for (const uint64_t id : client.groups) groups_.leave(GroupId{id});
-    memory_.rank(LocalRank{static_cast<uint16_t>(client.local_rank)}).attached.store(0);
+    const LocalRank local{static_cast<uint16_t>(client.local_rank)};
+    memory_.rank(local).attached.store(0);
     --attached_now_;
+    // A stand-in of a DPU holds claims while its rank copies, and has nothing else that moves bytes: they are
+    // for service processes now, which bring that rank's blocks like any others.
+    WakeSet wake;
+    if (p_.host_agents != 0) free_lost_claims(memory_, rank_worker(local), &wake);
+    if (wake.any() && events_.claims_freed) events_.claims_freed(wake);
 }
 
 // False: the connection is over.

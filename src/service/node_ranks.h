@@ -33,6 +33,8 @@ class NodeRanks {
         // A rank that has attached has opened a pool of task processes on a connection that it made for that.
         std::function<void(Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors)>
             pool_opened;
+        // What a rank held that is gone can be moved by others, who are woken.
+        std::function<void(const WakeSet& wake)> claims_freed = {};
     };
     NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
               AddressBook* book, Given given, Events events);

@@ -18,6 +18,7 @@
 #include "fabric/descriptors.h"
 #include "fabric/network.h"
 #include "fabric/shm/child.h"
+#include "fabric/shm/doorbell.h"
 #include "fabric/shm/seat.h"
 #include "fabric/tcp/node_port.h"
 #include "service/group_table.h"
@@ -73,6 +74,7 @@ class Supervisor {
     std::vector<tasks::TaskPlace> place_tasks_of_pool(const char* cores, uint32_t processes, uint32_t threads,
                                                       std::string* error);
     void tell_leader(const char* text);
+    void wake(const WakeSet& sleepers) const;
     void send_nodes(Service& service);
 
     const ServiceParameters p_;
@@ -221,7 +223,8 @@ void Supervisor::open_to_ranks() {
             [this] { place_all(); }, [this] { tell_services(); },
             [this](Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors) {
                 tasks_->open(std::move(socket), pid, request, std::move(descriptors));
-            }});
+            },
+            [this](const WakeSet& wake) { this->wake(wake); }});
 }
 
 void Supervisor::open_to_tasks() {
@@ -322,6 +325,14 @@ void Supervisor::stop_services() {
     for (Service& service : services_) {
         if (service.pid > 0) waitpid(service.pid, nullptr, 0);
     }
+}
+
+void Supervisor::wake(const WakeSet& sleepers) const {
+    for (uint32_t s = 0; s < eventfds_.size(); ++s)
+        if ((sleepers.services >> s & 1) != 0) ring_eventfd(eventfds_[s].get());
+    WakeSet ranks = sleepers;
+    ranks.services = 0;
+    Doorbell(memory_, {}).ring(ranks);
 }
 
 void Supervisor::tell_leader(const char* text) {

@@ -76,7 +76,7 @@ std::vector<std::byte> encode(const SessionHello& m) {
     b.put(m.service_count).put(m.service_reads_max).put(m.service_spin_us).put(m.service_restarts_max);
     b.put(m.limit_s).put(m.eager_bytes).put(m.chunk_bytes).put(m.staging_bytes);
     b.put_text(m.cores).put(m.memory_mode);
-    return b.put_bytes(m.agent).put_bytes(m.probe).put_text(m.no_probe).take();
+    return b.put_bytes(m.agent).put_bytes(m.probe).put_text(m.no_probe).put(uint8_t{m.copies}).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionHello* out) {
@@ -97,6 +97,7 @@ bool decode(std::span<const std::byte> body, SessionHello* out) {
     out->agent = get_bytes(r);
     out->probe = get_bytes(r);
     out->no_probe = get_text(r);
+    out->copies = r.get<uint8_t>() == 1;
     return whole(r) && out->rank < out->size;
 }
 
@@ -145,7 +146,9 @@ bool decode(std::span<const std::byte> body, SessionReady* out) {
 }
 
 std::vector<std::byte> encode(const SessionOpened& m) {
-    return Body().put(m.region).put(m.address).put(m.bytes).put_bytes(m.key).put_bytes(m.exported).take();
+    Body b;
+    b.put(m.region).put(m.address).put(m.bytes).put(m.heap_unit);
+    return b.put_bytes(m.key).put_bytes(m.exported).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionOpened* out) {
@@ -153,6 +156,7 @@ bool decode(std::span<const std::byte> body, SessionOpened* out) {
     out->region = r.get<uint32_t>();
     out->address = r.get<uint64_t>();
     out->bytes = r.get<uint64_t>();
+    out->heap_unit = r.get<uint32_t>();
     out->key = get_bytes(r);
     out->exported = get_bytes(r);
     return whole(r) && !out->key.empty() && out->bytes <= UINT64_MAX - out->address;
@@ -180,7 +184,8 @@ std::vector<std::byte> encode(const SessionPost& m) {
         .put(m.root);
     b.put(m.send_block_bytes).put(m.recv_block_bytes).put(m.send_bytes).put(m.recv_bytes);
     b.put(m.send_region).put(m.recv_region).put(m.send_offset).put(m.recv_offset);
-    return b.put_spans(m.send_blocks).put_spans(m.recv_blocks).put_bytes(m.data).take();
+    b.put_spans(m.send_blocks).put_spans(m.recv_blocks).put_bytes(m.data);
+    return b.put(static_cast<uint8_t>(m.copies)).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionPost* out) {
@@ -200,7 +205,9 @@ bool decode(std::span<const std::byte> body, SessionPost* out) {
     out->recv_offset = r.get<uint64_t>();
     if (!get_spans(r, &out->send_blocks) || !get_spans(r, &out->recv_blocks)) return false;
     out->data = get_bytes(r);
-    return whole(r);
+    const auto copies = r.get<uint8_t>();
+    out->copies = static_cast<SessionCopies>(copies);
+    return whole(r) && copies <= static_cast<uint8_t>(SessionCopies::kInCall);
 }
 
 std::vector<std::byte> encode(const SessionDone& m) {
@@ -213,6 +220,42 @@ bool decode(std::span<const std::byte> body, SessionDone* out) {
     out->result = static_cast<int32_t>(r.get<uint32_t>());
     out->bytes_moved = r.get<uint64_t>();
     return whole(r);
+}
+
+std::vector<std::byte> encode(const SessionAttend& m) {
+    return Body().put(m.serial).put(uint8_t{m.on}).take();
+}
+
+bool decode(std::span<const std::byte> body, SessionAttend* out) {
+    Reader r(body);
+    out->serial = r.get<uint32_t>();
+    const auto on = r.get<uint8_t>();
+    out->on = on == 1;
+    return whole(r) && on <= 1;
+}
+
+std::vector<std::byte> encode(const SessionCopied& m) {
+    return Body().put(m.number).put(uint8_t{m.ok}).take();
+}
+
+bool decode(std::span<const std::byte> body, SessionCopied* out) {
+    Reader r(body);
+    out->number = r.get<uint32_t>();
+    const auto ok = r.get<uint8_t>();
+    out->ok = ok == 1;
+    return whole(r) && ok <= 1;
+}
+
+std::vector<std::byte> encode(const HandedCopy& m) {
+    return Body().put(m.number).put(m.operation).put(m.giver).put(m.from).put(m.to).put(m.bytes).take();
+}
+
+bool decode(std::span<const std::byte> body, HandedCopy* out) {
+    Reader r(body);
+    for (uint32_t* field : {&out->number, &out->operation, &out->giver}) *field = r.get<uint32_t>();
+    for (uint64_t* field : {&out->from, &out->to, &out->bytes}) *field = r.get<uint64_t>();
+    return whole(r) && out->number != 0 && out->bytes != 0 && out->bytes <= UINT64_MAX - out->from &&
+           out->bytes <= UINT64_MAX - out->to;
 }
 
 std::vector<std::byte> encode(const SessionLine& m) {

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/node_memory.h"
+#include "engine/hand_over.h"
 
 namespace longshore {
 
 constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
-constexpr uint16_t kSessionVersion = 3;         // changes with any of what follows
+constexpr uint16_t kSessionVersion = 4;         // changes with any of what follows
 constexpr uint16_t kSessionPort = 7521;         // where longshored listens unless it is told otherwise
 constexpr uint32_t kJobRanksMax = 1 << 20;      // of a job that stand-ins serve
 
@@ -30,6 +30,8 @@ enum class SessionKind : uint16_t {
     kPost,      // an operation, which begins at once
     kDescribe,  // what does it wait for? The answer is a line for the user
     kAskStats,
+    kAttend,  // the rank waits, or does no longer (SessionAttend)
+    kCopied,  // the answer to kCopy
     // of the stand-in
     kWelcome = 64,  // or why not
     kExchange,      // give this to all members of the job or group, and get theirs
@@ -37,6 +39,8 @@ enum class SessionKind : uint16_t {
     kFinished,      // an operation is complete
     kLine,          // for the user
     kStats,
+    kCopy,  // copy this from another rank of the machine
+    kLeft,  // the answer to the rank's word that it waits no longer
 };
 
 // A rank's first words.
@@ -54,6 +58,7 @@ struct SessionHello {
     // exported (a descriptor, fabric/dpu/host_region.h), or why there is none.
     std::vector<std::byte> agent, probe;
     std::string no_probe;
+    bool copies = false;  // it can read the memory of all ranks of its machine
 };
 struct SessionWelcome {
     bool ok = false;
@@ -80,6 +85,7 @@ struct SessionReady {
 struct SessionOpened {
     uint32_t region = 0;
     uint64_t address = 0, bytes = 0;  // as the key has it
+    uint32_t heap_unit = 0;           // where it begins in the rank's heap, in units of kHeapUnitBytes
     std::vector<std::byte> key;       // at most kHostKeyBytesMax (fabric/dpu/host_region.h)
     std::vector<std::byte> exported;  // at most kExportedBytesMax
 };
@@ -89,6 +95,10 @@ constexpr uint32_t kFarRegionsMax = 4096;  // of a rank, from 1 on; this one its
 struct SessionGroup {
     uint32_t id = 0, rank = 0, size = 0;
 };
+
+// Whether the rank copies shared blocks of ranks of its machine itself, and when (engine/hand_over.h): never,
+// while it says that it waits, or at any time, because the call returns when the operation is over.
+enum class SessionCopies : uint8_t { kNever, kAttended, kInCall };
 
 // The engine's view of an operation (engine/rank_engine.h): regions and offsets, and small data themselves.
 struct SessionPost {
@@ -103,11 +113,21 @@ struct SessionPost {
     uint64_t send_offset = 0, recv_offset = 0;
     std::vector<BlockSpan> send_blocks, recv_blocks;
     std::vector<std::byte> data;  // what is sent, if it is small
+    SessionCopies copies = SessionCopies::kNever;
 };
 struct SessionDone {
     uint32_t operation = 0;
     int32_t result = 0;        // LS_OK or LS_ERR_*
     uint64_t bytes_moved = 0;  // that came to this rank so far by operations of this collective
+};
+// `serial` counts these words of the rank; with kLeft: which of them is answered.
+struct SessionAttend {
+    uint32_t serial = 0;
+    bool on = false;
+};
+struct SessionCopied {
+    uint32_t number = 0;  // of the copy
+    bool ok = false;
 };
 struct SessionLine {
     uint8_t level = 0;
@@ -123,6 +143,9 @@ bool decode(std::span<const std::byte> body, SessionOpened* out);
 bool decode(std::span<const std::byte> body, SessionGroup* out);
 bool decode(std::span<const std::byte> body, SessionPost* out);
 bool decode(std::span<const std::byte> body, SessionDone* out);
+bool decode(std::span<const std::byte> body, SessionAttend* out);
+bool decode(std::span<const std::byte> body, SessionCopied* out);
+bool decode(std::span<const std::byte> body, HandedCopy* out);
 bool decode(std::span<const std::byte> body, SessionLine* out);
 
 std::vector<std::byte> encode(const SessionHello& message);
@@ -133,6 +156,9 @@ std::vector<std::byte> encode(const SessionOpened& message);
 std::vector<std::byte> encode(const SessionGroup& message);
 std::vector<std::byte> encode(const SessionPost& message);
 std::vector<std::byte> encode(const SessionDone& message);
+std::vector<std::byte> encode(const SessionAttend& message);
+std::vector<std::byte> encode(const SessionCopied& message);
+std::vector<std::byte> encode(const HandedCopy& message);
 std::vector<std::byte> encode(const SessionLine& message);
 
 }  // namespace longshore

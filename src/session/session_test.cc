@@ -31,6 +31,7 @@ SessionHello a_hello() {
     m.staging_bytes = uint64_t{1} << 40;
     m.cores = "auto";
     m.agent = some_bytes(100);
+    m.copies = true;
     return m;
 }
 
@@ -50,6 +51,7 @@ SessionPost a_post() {
     m.send_blocks = {{0, 10}, {20, 30}};
     m.recv_blocks = {{uint64_t{1} << 32, 1}};
     m.data = some_bytes(17);
+    m.copies = SessionCopies::kInCall;
     return m;
 }
 
@@ -75,19 +77,31 @@ TEST(Session, MessagesComeBackAsTheyWere) {
     EXPECT_EQ(hello.token[15], 16);
     EXPECT_EQ(hello.staging_bytes, uint64_t{1} << 40);
     EXPECT_EQ(hello.cores, "auto");
+    EXPECT_TRUE(hello.copies);
     const SessionPost post = there_and_back(a_post());
     EXPECT_EQ(post.recv_blocks[0].offset, uint64_t{1} << 32);
     EXPECT_EQ(post.data, some_bytes(17));
+    EXPECT_EQ(post.copies, SessionCopies::kInCall);
     EXPECT_EQ(there_and_back(SessionWelcome{false, "no"}).reason, "no");
     EXPECT_FALSE(there_and_back(SessionExchange{9, false, some_bytes(3)}).ok);
     EXPECT_EQ(there_and_back(SessionReady{1, true, 2, 3, 4, true, true, false, ""}).ranks_per_node, 4u);
     EXPECT_TRUE(there_and_back(SessionReady{1, true, 2, 3, 4, true, false, true, ""}).spare_cores);
-    const SessionOpened opened = there_and_back(SessionOpened{1, 4096, 8192, some_bytes(20), some_bytes(30)});
+    const SessionOpened opened =
+        there_and_back(SessionOpened{1, 4096, 8192, 7, some_bytes(20), some_bytes(30)});
     EXPECT_EQ(opened.address, 4096u);
+    EXPECT_EQ(opened.heap_unit, 7u);
     EXPECT_EQ(opened.key, some_bytes(20));
     EXPECT_EQ(opened.exported, some_bytes(30));
     EXPECT_EQ(there_and_back(SessionGroup{1, 2, 3}).rank, 2u);
     EXPECT_EQ(there_and_back(SessionDone{1, -3, 77}).result, -3);
+    EXPECT_EQ(there_and_back(SessionAttend{7, true}).serial, 7u);
+    EXPECT_TRUE(there_and_back(SessionAttend{7, true}).on);
+    EXPECT_FALSE(there_and_back(SessionCopied{17, false}).ok);
+    const HandedCopy copy = there_and_back(HandedCopy{17, 2, 3, uint64_t{1} << 40, 5, 6});
+    EXPECT_EQ(copy.giver, 3u);
+    EXPECT_EQ(copy.from, uint64_t{1} << 40);
+    EXPECT_EQ(copy.to, 5u);
+    EXPECT_EQ(copy.bytes, 6u);
     EXPECT_EQ(there_and_back(SessionLine{2, "a line"}).text, "a line");
 }
 
@@ -109,16 +123,25 @@ TEST(Session, WhatMeansNothingIsRefused) {
     SessionHello hello = a_hello();
     hello.rank = hello.size;
     EXPECT_FALSE(decode(encode(hello), &hello));
-    SessionOpened opened{1, ~uint64_t{0} - 5, 100, some_bytes(8), {}};
+    SessionOpened opened{1, ~uint64_t{0} - 5, 100, 0, some_bytes(8), {}};
     EXPECT_FALSE(decode(encode(opened), &opened));
     SessionGroup group{0, 0, 1};  // 0 is the job
     EXPECT_FALSE(decode(encode(group), &group));
     // A count without what it counts takes no memory.
     std::vector<std::byte> post = encode(SessionPost{});
-    const size_t spans_at = post.size() - 3 * sizeof(uint32_t);
+    const size_t spans_at = post.size() - 3 * sizeof(uint32_t) - 1;
     for (size_t i = 0; i < sizeof(uint32_t); ++i) post[spans_at + i] = std::byte{0xff};
     SessionPost out;
     EXPECT_FALSE(decode(post, &out));
+    post = encode(SessionPost{});
+    post.back() = std::byte{3};  // no such time to copy
+    EXPECT_FALSE(decode(post, &out));
+    HandedCopy copy{1, 0, 0, 0, 0, 1};
+    EXPECT_TRUE(decode(encode(copy), &copy));
+    for (const HandedCopy& wrong :
+         {HandedCopy{0, 0, 0, 0, 0, 1}, HandedCopy{1, 0, 0, 0, 0, 0}, HandedCopy{1, 0, 0, ~uint64_t{0}, 0, 1},
+          HandedCopy{1, 0, 0, 0, ~uint64_t{0}, 1}})
+        EXPECT_FALSE(decode(encode(wrong), &copy));
 }
 
 // Found by fuzzing: they were cut, and what was read was not what had been written.

@@ -79,9 +79,9 @@ void append_service(std::string* out, const ls_service_stats& s) {
     append(out,
            "\"bytes_mapped\": %" PRIu64 ", \"bytes_peer_copied\": %" PRIu64 ", \"bytes_bounced\": %" PRIu64
            ", \"bytes_between_nodes\": %" PRIu64 ", \"bytes_staged\": %" PRIu64
-           ", \"bytes_relayed\": %" PRIu64 ", ",
+           ", \"bytes_relayed\": %" PRIu64 ", \"bytes_to_host\": %" PRIu64 ", ",
            s.bytes_mapped, s.bytes_peer_copied, s.bytes_bounced, s.bytes_between_nodes, s.bytes_staged,
-           s.bytes_relayed);
+           s.bytes_relayed, s.bytes_to_host);
     append_late(out, by_collective);
     *out += "}";
 }

@@ -135,6 +135,9 @@ void try_messages(std::span<const std::byte> bytes) {
     try_message<SessionPost>(bytes);
     try_message<SessionDone>(bytes);
     try_message<SessionLine>(bytes);
+    try_message<SessionAttend>(bytes);
+    try_message<SessionCopied>(bytes);
+    try_message<HandedCopy>(bytes);
 }
 
 }  // namespace

@@ -130,6 +130,7 @@ Bytes make_host_region(Prng* random) {
     region.bytes = random->next() >> random->below(64);
     region.key.assign(1 + random->below(kHostKeyBytesMax), static_cast<std::byte>(random->next()));
     region.exported = make_exported(random);
+    region.heap_unit = static_cast<uint32_t>(random->next());
     return encode_host_region(region);
 }
 
@@ -157,22 +158,32 @@ Bytes make_post(Prng* random) {
     m.send_blocks.resize(random->below(5), {random->next(), random->next()});
     m.recv_blocks.resize(random->below(5));
     m.data = some(random, 100);
+    m.copies = static_cast<SessionCopies>(random->below(4));
     return encode(m);
 }
 
 Bytes make_message(Prng* random) {
-    switch (random->below(6)) {
+    switch (random->below(9)) {
         case 0:
             return encode(SessionExchange{static_cast<uint32_t>(random->next()), true, some(random, 100)});
         case 1:
             return encode(SessionReady{1, true, 0, 1, 2, false, true, true, "why"});
         case 2:
             return encode(SessionOpened{1, random->next(), random->next() >> random->below(64),
-                                        some(random, 300), make_exported(random)});
+                                        static_cast<uint32_t>(random->next()), some(random, 300),
+                                        make_exported(random)});
         case 3:
             return encode(SessionGroup{static_cast<uint32_t>(random->below(3)), 0, 2});
         case 4:
             return encode(SessionDone{1, -2, random->next()});
+        case 5:
+            return encode(SessionAttend{static_cast<uint32_t>(random->next()), random->below(2) != 0});
+        case 6:
+            return encode(SessionCopied{static_cast<uint32_t>(random->next()), random->below(2) != 0});
+        case 7:
+            return encode(HandedCopy{1, 2, static_cast<uint32_t>(random->below(9)),
+                                     random->next() >> random->below(64), random->next() >> random->below(64),
+                                     random->next() >> random->below(64)});
         default:
             return encode(SessionWelcome{random->chance(500), std::string(random->below(40), 'w')});
     }

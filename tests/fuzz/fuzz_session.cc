@@ -93,6 +93,12 @@ class RankOfDpu {
                 return answer(choices_.byte() % 4, 1 + choices_.byte() % kRanks);
             case 9:
                 return send(last_kind_, last_);
+            case 10:
+                return send(SessionKind::kAttend,
+                            encode(SessionAttend{choices_.byte() % 4u, choices_.byte() % 2 != 0}));
+            case 11:  // as they are numbered, if they are answered in order
+                return send(SessionKind::kCopied,
+                            encode(SessionCopied{++answered_ * kHandedMax, choices_.byte() % 2 != 0}));
             default:
                 return send(SessionKind::kPost, encode(post()));
         }
@@ -139,6 +145,7 @@ class RankOfDpu {
             p.send_offset = 0;
             p.data.resize(p.send_bytes);
         }
+        p.copies = static_cast<SessionCopies>(choices_.byte() % 3);
         if (choices_.one_in(4)) change(&p);
         return p;
     }
@@ -184,6 +191,7 @@ class RankOfDpu {
     SessionKind last_kind_ = SessionKind::kAskStats;
     std::vector<std::byte> last_;
     size_t sent_ = 0;
+    uint32_t answered_ = 0;
     bool started_ = false;
     std::map<uint32_t, SessionGroup> groups_;  // as it has said first
 };
@@ -204,6 +212,7 @@ SessionHello hello_of_rank() {
     hello.cores = "auto";
     hello.agent.resize(8);
     hello.no_probe = "none";
+    hello.copies = true;
     return hello;
 }
 
@@ -259,6 +268,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     one.leave = [&] { rank.leave(); };
     one.group_fails = [&] { return choices.one_in(8); };
     one.tests_of_an_operation = [&] { return choices.byte() % 4; };
+    one.copies_of_an_operation = [&] { return choices.byte() % 4u; };
     host = &one;
     rank.answer(0, hello.size);
     const StandInOptions options;

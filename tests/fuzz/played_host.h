@@ -32,6 +32,7 @@ struct Group {
 };
 struct Operation {
     int tests = 0;
+    uint32_t copies = 0;  // that its rank is still to be handed
 };
 
 // Of one session. What the stand-in has of the host library's are addresses that only this file looks behind.
@@ -39,12 +40,15 @@ struct Host {
     std::function<void()> go_on, leave;  // the rank, when the stand-in has nothing to do, or cannot serve it
     std::function<bool()> group_fails = [] { return false; };
     std::function<int()> tests_of_an_operation = [] { return 0; };
+    std::function<uint32_t()> copies_of_an_operation = [] { return 0; };
     Exchange exchange;
     bool ready = false;
     std::set<Group*> groups;
     std::set<Operation*> operations;
     std::map<uint32_t, uint64_t> regions;
     bool posted = false;
+    std::set<uint64_t> copies_out;  // claimed for the rank, by the place of their claims
+    uint64_t copies_made = 0;
     alignas(ls_context) std::byte context[sizeof(ls_context)] = {};
 };
 inline Host* host = nullptr;
@@ -196,10 +200,29 @@ int start_for_rank(ls_group* group, const OperationArguments& a, Plan plan, std:
     fuzz::require_inside(a.recv, 0, plan.recv_bytes, a.recv_block_bytes, blocks(takes, rules.taken),
                          plan.recv_blocks);
     host->posted = true;
-    auto* const operation = new fuzz::Operation{host->tests_of_an_operation()};
+    auto* const operation = new fuzz::Operation{host->tests_of_an_operation(), 0};
+    if (a.hands_over) operation->copies = host->copies_of_an_operation();
     host->operations.insert(operation);
     *out = reinterpret_cast<ls_operation*>(operation);
     return LS_OK;
+}
+
+bool claim_for_rank(ls_operation* operation, RankCopy* out) {
+    fuzz::Operation* const own = operation_of(operation);
+    if (own->copies == 0) return false;
+    --own->copies;
+    out->copy = {};
+    out->copy.bytes = 1;
+    out->copy.claim_offset = ++host->copies_made;
+    host->copies_out.insert(out->copy.claim_offset);
+    require(host->copies_out.size() <= kHandedMax);
+    return true;
+}
+void finish_for_rank(ls_context&, const Copy& copy, bool) {
+    require(host->copies_out.erase(copy.claim_offset) == 1);
+}
+void leave_to_services(ls_operation* operation) {
+    operation_of(operation);
 }
 
 }  // namespace longshore

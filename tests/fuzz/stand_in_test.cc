@@ -37,9 +37,11 @@ class Session {
     int run() {
         SessionHello hello;
         hello.size = 1;
+        hello.copies = copies_;
         return run_stand_in(SessionStream(std::move(near_), 5), hello, StandInOptions{});
     }
     Host& played() { return played_; }
+    void cannot_copy() { copies_ = false; }
 
   private:
     void go_on() {
@@ -51,6 +53,7 @@ class Session {
     SessionStream rank_;
     std::vector<std::function<void()>> words_;
     size_t said_ = 0;
+    bool copies_ = true;
 };
 
 SessionGroup group_of_one() {
@@ -77,6 +80,69 @@ TEST(StandIn, APostToItsGroupIsPosted) {
     session.says(SessionKind::kPost, post_of_nothing());
     EXPECT_EQ(session.run(), 0);
     EXPECT_TRUE(session.played().posted);
+}
+
+// --- copies that the rank makes
+
+class Copies : public testing::Test {
+  protected:
+    Copies() {
+        session_.played().copies_of_an_operation = [] { return 2u; };
+        session_.played().tests_of_an_operation = [] { return 100; };
+        session_.says(SessionKind::kGroupStart, group_of_one());
+        SessionExchange all;
+        all.id = 1;
+        all.bytes.resize(kExchangedBytes);
+        session_.says(SessionKind::kExchanged, all);
+    }
+    void posts(SessionCopies copies) {
+        SessionPost post = post_of_nothing();
+        post.copies = copies;
+        session_.says(SessionKind::kPost, post);
+    }
+    Session session_;
+};
+
+TEST_F(Copies, AreHandedOverAndAnswered) {
+    posts(SessionCopies::kInCall);
+    session_.says(SessionKind::kCopied, SessionCopied{kHandedMax, true});
+    session_.says(SessionKind::kCopied, SessionCopied{2 * kHandedMax + 1, false});
+    EXPECT_EQ(session_.run(), 0);
+    EXPECT_EQ(session_.played().copies_made, 2u);
+    EXPECT_TRUE(session_.played().copies_out.empty());
+}
+
+TEST_F(Copies, OfARankThatDoesNotWaitAreNotHandedOver) {
+    posts(SessionCopies::kAttended);
+    EXPECT_EQ(session_.run(), 0);
+    EXPECT_EQ(session_.played().copies_made, 0u);
+}
+
+TEST_F(Copies, OfARankThatWaitsAreHandedOver) {
+    posts(SessionCopies::kAttended);
+    session_.says(SessionKind::kAttend, SessionAttend{1, true});
+    EXPECT_EQ(session_.run(), 0);
+    EXPECT_EQ(session_.played().copies_made, 2u);
+}
+
+TEST_F(Copies, ThatNobodyWasHandedAreNotAnswered) {
+    posts(SessionCopies::kInCall);
+    session_.says(SessionKind::kCopied, SessionCopied{5 * kHandedMax, true});
+    EXPECT_EQ(session_.run(), 1);
+}
+
+TEST_F(Copies, AreAnsweredOnce) {
+    posts(SessionCopies::kInCall);
+    session_.says(SessionKind::kCopied, SessionCopied{kHandedMax, true});
+    session_.says(SessionKind::kCopied, SessionCopied{kHandedMax, true});
+    EXPECT_EQ(session_.run(), 1);
+}
+
+TEST_F(Copies, AreNotForARankThatCannotReadTheOthers) {
+    session_.cannot_copy();
+    posts(SessionCopies::kInCall);
+    EXPECT_EQ(session_.run(), 1);
+    EXPECT_FALSE(session_.played().posted);
 }
 
 // There is nothing behind it.

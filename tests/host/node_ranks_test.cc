@@ -34,8 +34,9 @@ class OneRank : public testing::Test {
         groups_ = std::make_unique<GroupTable>(memory_);
         NodeRanks::Given given;
         given.descriptors = {0};
-        ranks_ = std::make_unique<NodeRanks>(parameters_, memory_, groups_.get(), &book_, given,
-                                             NodeRanks::Events{[] {}, [] {}, {}});
+        ranks_ = std::make_unique<NodeRanks>(
+            parameters_, memory_, groups_.get(), &book_, given,
+            NodeRanks::Events{[] {}, [] {}, {}, [this](const WakeSet& wake) { woken_ |= wake.services; }});
     }
     void attach(SocketEnds& pair) {
         ranks_->add(std::move(pair.ours));
@@ -61,6 +62,7 @@ class OneRank : public testing::Test {
     std::unique_ptr<GroupTable> groups_;
     AddressBook book_{JobShape{1, 1, false, false}};
     std::unique_ptr<NodeRanks> ranks_;
+    uint32_t woken_ = 0;  // service processes, a bit each
 };
 
 // A service process that cannot start may end before the first rank has attached.
@@ -87,6 +89,31 @@ TEST_F(OneRank, WhenItHasGoneNothingIsKept) {
     SocketEnds again;
     attach(again);
     EXPECT_EQ(hear(again), "");
+}
+
+// Its rank is on a host, and a stand-in that is gone moves nothing any more: what it had claimed for its rank
+// is for others, who perhaps sleep.
+TEST_F(OneRank, OnADpuWhatItHeldIsFreeWhenItHasGone) {
+    const LocalRank self{0};
+    for (const bool on_dpu : {true, false}) {
+        parameters_.host_agents = on_dpu;
+        OperationRecord& record = memory_.record(self, RecordId{0});
+        record.claims_offset.store(memory_.claims_begin(self));
+        record.chunk_count.store(1);
+        memory_.rank(self).active[0].store(1);
+        Atomic<ChunkWord>& word = *memory_.at<Atomic<ChunkWord>>(memory_.claims_begin(self));
+        memory_.service(ServiceId{0}).sleeping.store(1);
+        woken_ = 0;
+        {
+            SocketEnds pair;
+            attach(pair);
+            word.store(chunk_word(7, ChunkState::kClaimed, rank_worker(self)));
+        }
+        ranks_->turn();
+        EXPECT_EQ(memory_.rank(self).attached.load(), 0u);
+        EXPECT_EQ(chunk_state(word.load()), on_dpu ? ChunkState::kFree : ChunkState::kClaimed);
+        EXPECT_EQ(woken_, on_dpu ? 1u : 0u);
+    }
 }
 
 // A service process that ends at once has not read what its supervisor has told it. The system tells of that

@@ -220,6 +220,7 @@ bool Staging::other_chunk(const Move& m, uint32_t local_index, bool claim, Copy*
     const uint32_t chunk = m.taken.chunk;
     // Cut like the destination's, or the slot holds something else.
     if (chunk >= chunks.count || uint64_t{chunk} * chunks.chunk_bytes != m.taken.offset) return false;
+    if (claim && is_left_to_rank(memory, record, local)) return false;
     if (claim && !claim_chunk(chunks.words[chunk], seen.generation, context_.worker)) return false;
     *copy = m.copy;
     copy->destination = local;

@@ -50,6 +50,7 @@ FabricCounters HostFabric::counters() const {
     FabricCounters sum = inner_->counters();
     sum.refused += refused_;
     sum.bytes_bounced += bytes_bounced_;
+    sum.bytes_to_host += bytes_to_host_;
     return sum;
 }
 
@@ -172,6 +173,7 @@ void HostFabric::put(const HostRegion& region, std::span<const std::byte> from, 
     uint64_t at = 0;
     Move* const move = begin(region, id, &at);
     if (move == nullptr) return;
+    bytes_to_host_ += from.size();
     move->bounce = std::move(bounce);
     worker_->put(agents_[move->node].endpoint, move->key->key, from, address, at);
 }
@@ -184,6 +186,7 @@ void HostFabric::get_to_host(const HostRegion& region, uint64_t address, const P
     move->alias = find_alias(to);
     std::span<std::byte> there{reinterpret_cast<std::byte*>(to.address), bytes};
     if (move->alias != nullptr) {
+        bytes_to_host_ += bytes;
         ++move->alias->used;
     } else {
         move->bounce = std::make_unique<Bounce>(Bounce{to.region, to.address, {}, false});

@@ -147,7 +147,7 @@ class HostFabric : public ImportingFabric, private UcxWorker::Listener {
     std::vector<uint64_t> free_moves_;
     std::deque<std::pair<uint64_t, std::unique_ptr<Bounce>>> half_way_;  // with the id of the move
     std::deque<FabricEvent> done_;
-    uint64_t refused_ = 0, bytes_bounced_ = 0;
+    uint64_t refused_ = 0, bytes_bounced_ = 0, bytes_to_host_ = 0;
     bool told_of_alias_ = false;
     std::string problem_;
 };

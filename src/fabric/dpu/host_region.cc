@@ -7,10 +7,10 @@
 namespace longshore {
 namespace {
 constexpr uint32_t kMagic = 0x5248534c;  // "LSHR"
-constexpr uint8_t kVersion = 2;
+constexpr uint8_t kVersion = 3;
 
 // The largest of each.
-static_assert(4 + 1 + 2 + 8 + 8 + 2 + kHostKeyBytesMax + 2 + kExportedBytesMax <= kDescriptorBytesMax);
+static_assert(4 + 1 + 2 + 8 + 8 + 4 + 2 + kHostKeyBytesMax + 2 + kExportedBytesMax <= kDescriptorBytesMax);
 
 void assign(std::vector<std::byte>* out, std::span<const std::byte> bytes) {
     out->assign(bytes.begin(), bytes.end());
@@ -26,6 +26,7 @@ std::vector<std::byte> encode_host_region(const HostRegion& region) {
     w.put(region.node.value);
     w.put(region.address);
     w.put(region.bytes);
+    w.put(region.heap_unit);
     w.put(static_cast<uint16_t>(region.key.size()));
     w.put_bytes(region.key);
     w.put(static_cast<uint16_t>(region.exported.size()));
@@ -39,6 +40,7 @@ bool decode_host_region(std::span<const std::byte> descriptor, HostRegion* out) 
     out->node = NodeId{r.get<uint16_t>()};
     out->address = r.get<uint64_t>();
     out->bytes = r.get<uint64_t>();
+    out->heap_unit = r.get<uint32_t>();
     assign(&out->key, r.get_bytes(r.get<uint16_t>()));
     assign(&out->exported, r.get_bytes(r.get<uint16_t>()));
     return r.ok() && r.rest().empty() && !out->key.empty() && out->key.size() <= kHostKeyBytesMax &&

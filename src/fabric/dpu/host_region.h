@@ -19,7 +19,10 @@ struct HostRegion {
     uint64_t address = 0, bytes = 0;
     std::vector<std::byte> key;
     std::vector<std::byte> exported;  // an ExportedMemory; empty: there is none
+    uint32_t heap_unit = 0;           // where it begins in the heap of its rank, in units of kHeapUnitBytes
 };
+
+constexpr uint64_t kHeapUnitBytes = uint64_t{16} << 20;
 
 constexpr size_t kHostKeyBytesMax = 256;
 

@@ -1,0 +1,88 @@
+// Copies between ranks of a host that a DPU serves, made by the ranks themselves. A stand-in claims a chunk
+// as a worker of its node does, hands it over to its rank, and settles it when the rank has answered: so a
+// block of another host comes to this one once, and whoever holds it is not complete before all have copied
+// it.
+//
+// Both ends are here; what they say to each other goes by their connection, in order (session/session.h), or
+// is lost with it. Pure: no clock, heap or I/O.
+//
+// A rank that computes copies nothing, and others wait for claims. So a rank has no copies but while it
+// waits: in a call that does not return before its operation is over, or between two words of its own, of
+// which the stand-in answers the second when the rank has all that was handed over before.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "engine/mover.h"
+
+namespace longshore {
+
+constexpr uint32_t kHandedMax = 16;  // of one rank, at a time
+
+// The stand-in's end.
+class HandOver {
+  public:
+    // Whether a copy may be handed over now. `in_call`: of an operation whose call returns when it is over.
+    bool may_give(bool in_call) const { return out_ < kHandedMax && (in_call || attends_); }
+    bool attends() const { return attends_; }
+    uint32_t out() const { return out_; }
+
+    // The rank waits from now on, or no longer.
+    void attend(bool on) { attends_ = on; }
+    // Returns the copy's number, by which the rank answers. There has to be room.
+    uint32_t give(const Copy& copy);
+    // The answer. False: no such copy is out.
+    bool take_back(uint32_t number, Copy* out);
+
+  private:
+    struct Slot {
+        uint32_t number = 0;  // 0: it is free
+        Copy copy;
+    };
+    std::array<Slot, kHandedMax> slots_;
+    uint32_t serial_ = 0, out_ = 0;
+    bool attends_ = false;
+};
+
+// A copy as the rank is told of it: of `bytes`, from there in the heap of rank `giver` of the job to there in
+// the operation's receive buffer.
+struct HandedCopy {
+    uint32_t number = 0, operation = 0, giver = 0;
+    uint64_t from = 0, to = 0, bytes = 0;
+};
+
+// The rank's end.
+class HandedCopies {
+  public:
+    // Begins to wait, perhaps before the last leave was answered. False: it has, and has not left.
+    bool attend();
+    // Waits no longer. False: it has not waited.
+    bool leave();
+    // Which of its words that was; the stand-in answers with the same.
+    uint32_t serial() const { return serial_; }
+    // False: that is the answer to nothing that this rank said.
+    bool left(uint32_t serial);
+    // Whether the stand-in may still hand over copies of operations that no call waits for.
+    bool is_attended() const { return state_ != State::kAway; }
+    bool is_leaving() const { return state_ == State::kLeaving; }
+
+    // False: no stand-in of ours says that.
+    bool take(const HandedCopy& copy, bool in_call);
+    bool empty() const { return count_ == 0; }
+    // The oldest. False: there is none.
+    bool next(HandedCopy* out);
+    // The oldest of an operation that has ended in an error.
+    bool drop(uint32_t operation, HandedCopy* out);
+    // The stand-in is lost, and with it whatever it has said.
+    void lose();
+
+  private:
+    enum class State : uint8_t { kAway, kAttending, kLeaving };
+    std::array<HandedCopy, kHandedMax> copies_;
+    uint32_t first_ = 0, count_ = 0;
+    uint32_t serial_ = 0, answered_ = 0;  // odd: of an attend, even: of a leave
+    State state_ = State::kAway;
+};
+
+}  // namespace longshore
