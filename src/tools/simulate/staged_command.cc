@@ -87,6 +87,12 @@ void add_simulate_staged(CLI::App& simulate, int* exit_code) {
     const auto o = std::make_shared<Options>();
     CLI::App* command =
         simulate.add_subcommand("dpu-bench", "What 'longshore dpu-bench' would measure there");
+    set_usage(command, "longshore simulate dpu-bench [OPTIONS]");
+    command->footer(
+        R"(Hosts move the blocks of a collective themselves (reference), or workers on the DPUs through memory of their own
+(pure comm) while hosts compute for as long: docs/dpu-bench.md. All patterns and assignments are run.
+
+Exit code: 0 done; 1 a file cannot be written; 2 bad option or machine file.)");
     command->add_option("--machine", o->machine, "a machine file, or one that is known (default: thor-bf2)")
         ->type_name("MACHINE");
     command->add_option("--nodes", o->nodes, "with a DPU each (default: 8)")->type_name("N");
