@@ -539,6 +539,23 @@ class Simulate(CommandTest):
         self.assertTrue(0 < late["late"] < late["ranks"], late)
         self.assertLessEqual(late["covered"], late["late"])
 
+    def test_dpu_bench_on_a_machine(self):
+        out = self.root / "out.json"
+        said = self.longshore("simulate", "dpu-bench", "--machine", "mpcdf-bf3", "--nodes", 2, "--hosts", 8, "--workers", "1,2,4",
+                              "--sizes", "64K", "--json", out).stdout
+        rows = json.loads(out.read_text())["rows"]
+        # Four patterns, both assignments but for one.
+        self.assertEqual(len(rows), 7 * 3)
+        self.assertEqual(len(said.splitlines()), 3 + len(rows))
+        for row in rows:
+            efficiency = 100 * row["reference_us"] / max(row["reference_us"], row["pure_comm_us"])
+            self.assertAlmostEqual(row["efficiency_percent"], efficiency, places=3)
+        for arguments, wanted in [(["--workers", 9], "workers"), (["--machine", "none"], "none"), (["--set", "x=1"], "no \"x\""),
+                                  (["--nodes", 0], "--nodes"), (["--nodes", 65, "--hosts", 65, "--workers", 1], "64 ports")]:
+            words = [] if "--hosts" in arguments else ["--hosts", 8]
+            words += [] if "--machine" in arguments else ["--machine", "mpcdf-bf3"]
+            self.assertIn(wanted, self.longshore("simulate", "dpu-bench", *words, *arguments, expect=2).stderr)
+
     def test_service_processes_by_default(self):
         for ranks, services in [(1, 1), (2, 2), (8, 4)]:
             out = self.root / "out.json"

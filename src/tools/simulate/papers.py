@@ -124,6 +124,43 @@ def times_of_quickest(sizes):
     return say
 
 
+def efficiency(*wanted):
+    """Rows 27 and 30 to 32: by workers, of 64 KiB blocks."""
+    def say(result):
+        said = []
+        for pattern, assignment in wanted:
+            found = [f"{row['workers']}: {row['efficiency_percent']:.0f}" for row in result.rows
+                     if (row["pattern"], row["assignment"], row["bytes"]) == (pattern, assignment, 64 * KIB)]
+            said.append(f"{pattern}, {assignment}, %: " + ", ".join(found))
+        return joined(said)
+    return say
+
+
+def draw_efficiency(result, title, picture):
+    """A panel for each pattern and assignment, a line for each size."""
+    import matplotlib  # pylint: disable=import-outside-toplevel
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt  # pylint: disable=import-outside-toplevel
+    panels = list(dict.fromkeys((row["pattern"], row["assignment"]) for row in result.rows))
+    figure, axes = plt.subplots(1, len(panels), figsize=(2.6 * len(panels), 3.2), squeeze=False, sharey=True)
+    for panel, axis in zip(panels, axes[0]):
+        rows = [row for row in result.rows if (row["pattern"], row["assignment"]) == panel]
+        for size in dict.fromkeys(row["bytes"] for row in rows):
+            points = [(row["workers"], row["efficiency_percent"]) for row in rows if row["bytes"] == size]
+            axis.plot(*zip(*points), marker="o", markersize=3, label=f"{size // KIB} KiB")
+        axis.set_title(", ".join(panel), fontsize=8)
+        axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.set_xlabel("workers")
+        axis.set_ylim(0, 105)
+        axis.grid(True, color="#dddddd", linewidth=0.5)
+    axes[0][0].set_ylabel("offload efficiency, %")
+    axes[0][0].legend(fontsize=7)
+    figure.suptitle(title, fontsize=9)
+    figure.tight_layout()
+    figure.savefig(picture, dpi=130)
+
+
 def transforms(compute_us):
     """Rows 11 and 12: four variables in turn. While one is exchanged the next one is computed; the last exchange is covered
     by nothing."""
@@ -215,6 +252,11 @@ EXPERIMENTS = [
       for memory, published in (("staging", "-3 over -2: > 30 % quicker, large ones up to 10 % slower; host up to 2 x quicker"),
                                 ("alias", "-3 over -2: at most 10 % quicker; quicker than the host"))
       for card in (2, 3)],
+    *[Experiment(f"workers{card}", "27, 30 to 32", f"DPU-Bench, 8 nodes of 8 hosts, BlueField-{card}: efficiency by workers",
+                 published, f"dpu-bench --machine thor-bf{card} --nodes 8 --hosts 64",
+                 efficiency(("bcast", "cyclic"), ("bcast", "block"), ("gather", "cyclic"), ("gather", "block"),
+                            ("allgather-leader", "cyclic"), ("allgather-multi", "cyclic")), 10)
+      for card, published in ((2, "rises to 1 a node; 98.6 % at 2 and 4; leader poor"), (3, "the same; allgather-multi 100 % at 1"))],
 ]
 SMALL = ["--nodes", "4", "--ranks-per-node", "8"]
 
@@ -244,6 +286,8 @@ def parse(arguments):
 
 def words_of(experiment, options):
     words = shlex.split(experiment.arguments)
+    if words[0] == "dpu-bench":
+        return [*words[:3], "--nodes", "2", "--hosts", "8", "--workers", "1,2,4"] if options.quick else words
     if options.quick:
         for name in ("--nodes", "--ranks-per-node", "--iterations"):
             if name in words:
@@ -261,13 +305,17 @@ def run(experiment, options):
     """The experiment's results. One without arguments of its own looks at those of the one before it."""
     file = options.out / f"{experiment.name}.json"
     command = [options.longshore, "simulate", *words_of(experiment, options), "--json", str(file)]
-    if not options.no_pictures:
+    own_picture = experiment.arguments.startswith("dpu-bench")
+    if not options.no_pictures and not own_picture:
         command += ["--plot", str(file.with_suffix(".png"))]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         print(f"\npapers: {shlex.join(command)} ended with {done.returncode}:\n{done.stdout}", file=sys.stderr)
         sys.exit(125 if done.returncode == 125 else 1)
-    return Result(json.loads(file.read_text(encoding="utf-8")))
+    result = Result(json.loads(file.read_text(encoding="utf-8")))
+    if own_picture and not options.no_pictures:
+        draw_efficiency(result, f"{experiment.asked} (simulated)", file.with_suffix(".png"))
+    return result
 
 
 class Progress:

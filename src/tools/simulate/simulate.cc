@@ -219,7 +219,7 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
         ->type_name("MACHINE");
     command
         ->add_option("--collective", o->collective,
-                     "alltoall, alltoallv, allgather or allgatherv, also with an i before it")
+                     "alltoall, alltoallv, allgather, allgatherv or bcast, also with an i before it")
         ->type_name("NAME");
     list(command->add_option("--sizes", o->sizes, "bytes of a block, as 16K,64K")
              ->transform(CLI::AsSizeValue(false).description("")));
@@ -296,7 +296,7 @@ void add_run_options(CLI::App* command, SimulateOptions* o) {
 void add_simulate(CLI::App& app, int* exit_code) {
     const auto options = std::make_shared<SimulateOptions>();
     CLI::App* command = app.add_subcommand("simulate", "Time collectives on a machine that a file describes");
-    set_usage(command, "longshore simulate [OPTIONS]");
+    set_usage(command, "longshore simulate [OPTIONS] | dpu-bench [OPTIONS]");
     add_job_options(command, options.get());
     add_run_options(command, options.get());
     command->footer(R"(Examples:
@@ -304,6 +304,7 @@ void add_simulate(CLI::App& app, int* exit_code) {
   longshore simulate --collective allgatherv --placement contiguous,strided --handover once --against host
   longshore simulate --nodes 8 --ranks-per-node 8 --overlap --against linear --json out.json --plot out.png
   longshore simulate --machine my_machine.toml --set pcie.rate="25 GB/s"
+  longshore simulate dpu-bench --machine thor-bf3 --nodes 8 --hosts 64 --workers 1,2,4,8
 
 The engine is the product's own; links, processors and the host's MPI are a model: docs/simulation.md.
 Columns: times from a rank's entry until it has its result; link, pcie, mem and SP: the part of the time in which
@@ -313,7 +314,10 @@ binomial, node-binomial, scatter-ring (bcast).
 
 Exit code: 0 done; 1 not enough memory, or a file cannot be written; 2 bad option or machine file; 125
 matplotlib is missing (for --plot).)");
-    command->callback([=] { *exit_code = run_simulate(*options); });
+    add_simulate_staged(*command, exit_code);
+    command->callback([=] {
+        if (command->get_subcommands().empty()) *exit_code = run_simulate(*options);
+    });
 }
 
 }  // namespace longshore::tools
