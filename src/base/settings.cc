@@ -28,7 +28,7 @@ constexpr std::array kTable = {
     SettingInfo{"LONGSHORE_TRACE", "", "", "a file name, or empty for none",
         "Where to write a timeline of the job (Chrome trace format, opens in Perfetto); %j, %h and %p as above."},
     SettingInfo{"LONGSHORE_LOG", "warn", "", "warn, info, debug or trace",
-        "How much to say on stderr."},
+        "How much to say on stderr: info what was decided and why, debug each call, trace its end."},
     SettingInfo{"LONGSHORE_ALGORITHMS_FILE", "", "", "a file name, or empty for the built-in table",
         "Which algorithm carries which call, as 'longshore tune' writes it."},
     SettingInfo{kForcedAlgorithmsName, "", "",

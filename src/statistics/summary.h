@@ -68,6 +68,8 @@ std::vector<std::string> advice_on(const Summary& summary);
 
 // Lines for people, each with "longshore: " before it.
 std::string summary_text(const Summary& summary);
+// Of these the lines on what was carried, and why the rest was not.
+std::string calls_text(const Summary& summary);
 std::string summary_json(const Summary& summary);
 
 }  // namespace longshore::statistics

@@ -90,6 +90,16 @@ void advise_on_service(const Summary& summary, const CallCounts& total, std::vec
     out->push_back(std::move(line));
 }
 
+void advise_on_reasons(const CallCounts& total, std::vector<std::string>* out) {
+    for (int r = 0; r < kReasonCount; ++r) {
+        const char* words = words_for(static_cast<Reason>(r));
+        if (words == nullptr || total.reasons[r] == 0) continue;
+        std::string line;
+        append(&line, "%" PRIu64 " calls were left to the MPI: %s", total.reasons[r], words);
+        out->push_back(std::move(line));
+    }
+}
+
 // A figure in five columns, shortened from a hundred thousand on: 0.123, 12.35, 99999, 1234k, 1234M.
 struct Short {
     char text[12];
@@ -137,7 +147,7 @@ void print_table(std::string* out, const Counts& counts, double ranks) {
                      [&](int a, int b) { return in_calls_ns(counts.call[a]) > in_calls_ns(counts.call[b]); });
     if (rows.empty()) return;
     append(out,
-           "longshore: SP: moved by service processes, hidden behind computing or while their rank waited\n"
+           "longshore: MB: 10^6 bytes; SP: moved by service processes, hidden or while their rank waited\n"
            "longshore: %-19s%12s%6s%6s%6s%6s%6s%4s%24s\n"
            "longshore: %-19s%6s%6s%6s%6s%6s%6s%6s%4s%6s%6s%6s%6s\n",
            "", "calls", "MB", "SP", "SP", "ranks", "own", "hid", "seconds of each rank", "call", "all",
@@ -344,13 +354,7 @@ std::vector<std::string> advice_on(const Summary& summary) {
         out.emplace_back(
             "little was hidden: most bytes moved while ranks waited; blocking calls hide nothing, and "
             "nonblocking ones only while the program computes between post and wait");
-    for (int r = 0; r < kReasonCount; ++r) {
-        const char* words = words_for(static_cast<Reason>(r));
-        if (words == nullptr || total.reasons[r] == 0) continue;
-        std::string line;
-        append(&line, "%" PRIu64 " calls were left to the MPI: %s", total.reasons[r], words);
-        out.push_back(std::move(line));
-    }
+    advise_on_reasons(total, &out);
     if (const int late = latest_rank(summary); late >= 0) {
         uint64_t most = 0;
         for (const RankTime& r : summary.ranks) most = std::max(most, r.waits());
@@ -363,6 +367,15 @@ std::vector<std::string> advice_on(const Summary& summary) {
         out.push_back(std::move(line));
     }
     return out;
+}
+
+std::string calls_text(const Summary& summary) {
+    std::string text;
+    print_calls(&text, summary.counts);
+    std::vector<std::string> sentences;
+    advise_on_reasons(total_of(summary.counts), &sentences);
+    for (const std::string& sentence : sentences) print_line(&text, sentence);
+    return text;
 }
 
 std::string summary_text(const Summary& summary) {

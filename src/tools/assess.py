@@ -137,6 +137,7 @@ def waits(run):
     return sum(rank["mpi_waits_s"] for rank in times) / max(1, len(times))
 
 
+UNITS = "MB: 10^6 bytes, to all ranks together."
 HEAD = ["call", "calls", "offloaded", "MB", "hidden", "s without", "s with"]
 
 
@@ -185,7 +186,7 @@ def print_text(runs, sentences):
     for row in rows:
         print("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
                         for i, (cell, width) in enumerate(zip(row, widths))))
-    print()
+    print(f"{UNITS}\n")
     for sentence in sentences:
         print(sentence)
 
@@ -225,7 +226,7 @@ def page(options, runs, kind, sentences):
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Does Longshore pay?</title><style>{STYLE}</style>'
             f"</head><body><h1>Does Longshore pay for <code>{html.escape(shlex.join(options.command))}</code>?</h1>"
             f'<p class="verdict {kind}">{html.escape(sentences[0])}</p>{rest}<h2>By call, medians; seconds of a rank on average</h2>'
-            f"{html_table(HEAD, table(runs))}<h2>By turn, seconds from MPI_Init to MPI_Finalize</h2>"
+            f"{html_table(HEAD, table(runs))}<p>{UNITS}</p><h2>By turn, seconds from MPI_Init to MPI_Finalize</h2>"
             f"{html_table(['turn', 'without', 'with', 'difference'], turns)}{lines}"
             "</body></html>\n")
 

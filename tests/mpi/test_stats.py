@@ -135,7 +135,7 @@ class Stats(job.JobTest):
         heads = [line for line in lines if line.startswith("longshore: call ")]
         self.assertEqual({len(line) for line in table}, {len(line) for line in heads}, output)
         self.assertLessEqual(max(map(len, lines)), 100, output)
-        for part in ("from MPI_Init to MPI_Finalize; MPI took", "MPI_Ialltoall ", "SP: moved by service processes, hidden"):
+        for part in ("from MPI_Init to MPI_Finalize; MPI took", "MPI_Ialltoall ", "MB: 10^6 bytes; SP: moved by service processes, hidden"):
             self.assertIn(part, output)
 
     def test_files_have_names_of_the_job_and_replace_none(self):

@@ -6,6 +6,7 @@
 #include "mpi/calls/integers.h"
 #include "mpi/requests/operation.h"
 #include "mpi/statistics/comm_names.h"
+#include "mpi/statistics/log.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
 
@@ -72,6 +73,7 @@ class HostCall {
           comm_(reason == Reason::kArguments ? CommIndex::kNone : comm_index(comm)),
           begin_ns_(begin_of_call_ns()),
           inside_(function_of(call), begin_ns_) {
+        log_left(call, comm, reason);
         count_host(call, comm_, reason, begin_ns_ && moves_bytes(reason) && stats_wanted() ? bytes() : 0);
     }
     ~HostCall() {

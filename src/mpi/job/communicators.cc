@@ -6,6 +6,7 @@
 #include "mpi/entry.h"
 #include "mpi/job/exchange.h"
 #include "mpi/job/group.h"
+#include "mpi/statistics/log.h"
 
 namespace longshore::mpi {
 namespace {
@@ -126,6 +127,7 @@ void make_group(MPI_Comm comm, bool opted_out) {
         record->reason = Reason::kNoGroup;
     if (record->group) ls_group_shape(record->group, &record->nodes, &record->ranks_per_node);
     link(record);
+    log_group(*record);
     if (PMPI_Comm_set_attr(comm, shim().keyval, record) != MPI_SUCCESS) release(record);
 }
 

@@ -20,6 +20,7 @@
 #include "mpi/requests/helper.h"
 #include "mpi/requests/operation.h"
 #include "mpi/statistics/keeping.h"
+#include "mpi/statistics/log.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
 #include "mpi/tasks/pools.h"
@@ -164,6 +165,7 @@ void begin_offload() {
     s.oversubscribed = more_busy_than_cores();
     s.place = agreed_place();
     s.on = true;
+    log_begin();
     make_group(MPI_COMM_WORLD);
     make_group(MPI_COMM_SELF);
     register_progress();
@@ -204,6 +206,7 @@ void start(KeySpace* space) {
     begin_keeping();
     begin_offload();
     keep_job();
+    if (!s.on) log_begin();
 }
 
 // A rank that is done may not leave yet: its service process goes with the node's last rank, and may still
@@ -225,6 +228,7 @@ void stop() {
     if (s.on) wait_for_all();
     if (s.agreed) {
         // What the job's end is for; before the context goes, which has the figures.
+        log_end();
         write_stats();
         write_trace();
         end_keeping();

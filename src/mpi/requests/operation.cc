@@ -14,6 +14,7 @@
 #include "mpi/requests/wait_errors.h"
 #include "mpi/requests/waiter.h"
 #include "mpi/statistics/comm_names.h"
+#include "mpi/statistics/log.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
 #include "mpi/tasks/task_requests.h"
@@ -119,6 +120,7 @@ Progress finish_done(Progress progress, const Done& done) {
     for (size_t i = 0; i < done.count; ++i) {
         Operation* operation = done.items[i].operation;
         note_complete(*operation);
+        if (!operation->call.is_blocking()) log_complete(*operation);
         complete(operation, done.items[i].result);
         const bool persistent = operation->is_persistent();
         const int tag = operation->tag;
@@ -217,11 +219,16 @@ Operation* new_operation(GroupRecord* group, Call call) {
 int start(Operation* operation) {
     if (operation->lost == MPI_SUCCESS) operation->lost = pack_first(*operation);
     if (operation->lost != MPI_SUCCESS && !operation->given_up) give_up_data(operation);
-    ContextLock lock;
-    ls_group* group = operation->lane ? operation->lane : operation->group->group;
-    int rc = ls_operation_start(group, &operation->arguments, &operation->host);
-    if (rc >= 0)
-        count_offloaded(operation->call, operation->comm, operation->bytes, operation->arguments.algorithm);
+    int rc;
+    {
+        ContextLock lock;
+        ls_group* group = operation->lane ? operation->lane : operation->group->group;
+        rc = ls_operation_start(group, &operation->arguments, &operation->host);
+        if (rc >= 0)
+            count_offloaded(operation->call, operation->comm, operation->bytes,
+                            operation->arguments.algorithm);
+    }
+    if (rc >= 0) log_posted(operation);
     return rc;
 }
 
@@ -301,6 +308,7 @@ int run_blocking(Operation* operation) {
         wait_for(operation);
     }
     note_blocking_end(operation->call);
+    log_complete(*operation);
     const uint64_t end = begin ? now_ns() : 0;
     if (started) {
         count_time(operation->call, operation->comm, CallTime::kPosting, started - begin);

@@ -65,6 +65,7 @@ struct Operation {
 
     // With statistics, of one that is not blocking (at_once.h): when it started, and as which of the rank's;
     // whether no other was open then; when the program waited for it first, 0: not yet.
+    uint64_t logged_ns = 0;  // when it was handed over, as the log has it
     uint64_t started_ns = 0, nth = 0;
     bool alone = false;
     std::atomic<uint64_t> waited_ns = 0, first_wait_ns = 0;

@@ -24,4 +24,13 @@ std::vector<T> gather_on_root(const T* mine, size_t count) {
     return all;
 }
 
+// The sum over all ranks, on rank 0. Of structures of uint64_t.
+template <class Words>
+Words sum_on_root(Words mine) {
+    static_assert(sizeof(Words) % sizeof(uint64_t) == 0);
+    Words sum{};
+    PMPI_Reduce(&mine, &sum, sizeof mine / sizeof(uint64_t), MPI_UINT64_T, MPI_SUM, 0, shim().world);
+    return sum;
+}
+
 }  // namespace longshore::mpi

@@ -32,15 +32,6 @@ MemoryCounts my_memory() {
             use.adopted_bytes, use.refused,       use.kept_bytes_max, use.given_back_bytes};
 }
 
-// The sum over all ranks, on rank 0. Of structures of uint64_t.
-template <class Words>
-Words sum_on_root(Words mine) {
-    static_assert(sizeof(Words) % sizeof(uint64_t) == 0);
-    Words sum{};
-    PMPI_Reduce(&mine, &sum, sizeof mine / sizeof(uint64_t), MPI_UINT64_T, MPI_SUM, 0, shim().world);
-    return sum;
-}
-
 // Everything, on rank 0. Collective.
 Summary gather_summary() {
     const Shim& s = shim();
