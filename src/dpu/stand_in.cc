@@ -16,8 +16,9 @@ namespace {
 
 constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
-// A rank that computes for longer gets its blocks from service processes: others wait for it.
-constexpr uint64_t kPatienceNs = 200'000'000;
+// A rank that computes for longer gets its blocks from service processes: others wait for it. So does one
+// that looks at its operation all the time, and never waits.
+constexpr uint64_t kPatienceNs = 100'000'000, kPatienceOfLooksNs = 2'000'000;
 constexpr size_t kGroupsMax = 4096, kOpenMax = 1 << 16;  // of a rank; it never has so many
 constexpr size_t kUnsentBytesMax = 1 << 20;  // beyond which a rank that does not read is not heard, either
 
@@ -46,7 +47,7 @@ class StandIn {
         ls_operation* operation = nullptr;
         uint8_t collective = 0;
         SessionCopies copies = SessionCopies::kNever;
-        uint64_t since_ns = 0;
+        uint64_t patience_ns = 0;  // until when its rank is waited for to wait
     };
     bool start();
     bool hear();
@@ -185,7 +186,7 @@ bool StandIn::post(SessionPost post) {
     ls_operation* operation = nullptr;
     const int rc = start_for_rank(group->group, a, std::move(plan), std::move(post.data), &operation);
     if (rc == LS_OK) {
-        open_.push_back({post.operation, operation, post.collective, post.copies, now_ns()});
+        open_.push_back({post.operation, operation, post.collective, post.copies, now_ns() + kPatienceNs});
     } else {
         stream_.send(SessionKind::kFinished, SessionDone{post.operation, rc, 0});
     }
@@ -250,6 +251,14 @@ bool StandIn::take(SessionKind kind, std::span<const std::byte> body) {
             SessionAttend attend;
             if (!decode(body, &attend)) return false;
             take_attend(attend);
+            return true;
+        }
+        case SessionKind::kTested: {
+            SessionDone about;
+            if (!decode(body, &about)) return false;
+            for (Open& open : open_)
+                if (open.id == about.operation)
+                    open.patience_ns = std::min(open.patience_ns, now_ns() + kPatienceOfLooksNs);
             return true;
         }
         case SessionKind::kCopied: {
@@ -338,7 +347,7 @@ void StandIn::take_attend(const SessionAttend& attend) {
 
 bool StandIn::hand_over(Open& open) {
     const bool in_call = open.copies == SessionCopies::kInCall;
-    if (!in_call && !handed_.attends() && now_ns() - open.since_ns > kPatienceNs) {
+    if (!in_call && !handed_.attends() && now_ns() > open.patience_ns) {
         open.copies = SessionCopies::kNever;
         leave_to_services(open.operation);
         return true;
@@ -364,8 +373,11 @@ void StandIn::rest() {
         return;
     }
     // What the supervisor answers, and room in the socket, wake nobody here.
-    const bool soon = !stream_.flushed() ||
-                      std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return !g->settled; });
+    const bool soon = !stream_.flushed() || std::any_of(groups_.begin(), groups_.end(), [](const auto& g) {
+        return !g->settled;
+    }) || (!handed_.attends() && std::any_of(open_.begin(), open_.end(), [](const Open& open) {
+        return open.copies == SessionCopies::kAttended && open.patience_ns < now_ns() + kPatienceOfLooksNs;
+    }));
     if (!is_unheard()) watcher_->arm();
     ls_sleep(context_, soon ? kShortRestNs : kRestNs);
 }

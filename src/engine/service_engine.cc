@@ -87,6 +87,8 @@ void ServiceEngine::on_frame(std::span<const std::byte> frame, WakeSet* wake) {
 }
 
 void ServiceEngine::finish_copy(const Copy& copy, MoveResult result, WakeSet* wake) {
+    LONGSHORE_CHECK(parts_->copies_out != 0);
+    --parts_->copies_out;
     parts_->copies.finish(copy, result, wake);
 }
 

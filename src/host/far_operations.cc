@@ -132,6 +132,7 @@ void FarOperations::post(FarOperation& op, const FarGroup& group, bool in_call) 
     place_received(op, &post);
     post.copies = op.copies = when_to_copy(op, group, in_call);
     attended_ += op.copies == SessionCopies::kAttended;
+    op.looks = 0;
     post.operation = op.far_id;
     post.group = group.far_id;
     post.collective = static_cast<uint8_t>(op.arguments.collective);
@@ -167,6 +168,13 @@ void FarOperations::fail() {
 }
 
 // --- copies
+
+// A wait begins with some looks, too.
+void FarOperations::note_look(FarOperation& op) {
+    constexpr uint32_t kLooksOfAWait = 16;
+    if (op.copies == SessionCopies::kAttended && ++op.looks == kLooksOfAWait)
+        connection_.stream().send(SessionKind::kTested, SessionDone{op.far_id, 0, 0});
+}
 
 void FarOperations::attend() {
     if (attended_ != 0 && handed_.attend())

@@ -19,6 +19,7 @@ struct FarOperation : ls_operation {
     std::vector<BlockSpan> scatter;  // blocks of a packed bounce of the receive buffer, where they belong
     std::byte* received = nullptr;   // where blocks come: the caller's buffer, or its bounce
     SessionCopies copies = SessionCopies::kNever;
+    uint32_t looks = 0;  // at it, of a caller that does not wait
 };
 
 class FarOperations {
@@ -39,6 +40,8 @@ class FarOperations {
     // The stand-in is lost.
     void fail();
 
+    // The caller looks at it, and does not wait.
+    void note_look(FarOperation& operation);
     // The caller waits: what is to be copied for operations that no call waits for is handed over from now
     // on.
     void attend();

@@ -151,7 +151,11 @@ int FarRole::start_operation(ls_group& group, const ls_arguments& arguments, ls_
 
 int FarRole::test_operation(ls_operation& operation, int* moved) {
     if (operation.result != LS_IN_PROGRESS) return operation.result;
-    if (waits_ != 0) operations_.attend();
+    if (waits_ != 0) {
+        operations_.attend();
+    } else {
+        operations_.note_look(static_cast<FarOperation&>(operation));
+    }
     turn();
     const bool copied = operations_.copy_next();
     if (copied && moved != nullptr) *moved = 1;

@@ -32,6 +32,7 @@ enum class SessionKind : uint16_t {
     kAskStats,
     kAttend,  // the rank waits, or does no longer (SessionAttend)
     kCopied,  // the answer to kCopy
+    kTested,  // the rank looks at an operation again and again, and does not wait (SessionDone)
     // of the stand-in
     kWelcome = 64,  // or why not
     kExchange,      // give this to all members of the job or group, and get theirs

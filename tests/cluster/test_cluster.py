@@ -393,7 +393,7 @@ class TestJobs(unittest.TestCase):
             with self.subTest(killed=role), cluster.Cluster(2, dpus=True) as nodes:
                 words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=10)), 2)
                 path = nodes.folder / "said"
-                with path.open("w") as file, subprocess.Popen(words, stdout=file, stderr=file) as job:
+                with path.open("w") as file, subprocess.Popen(words, stdout=file, stderr=file, cwd=nodes.folder) as job:
                     def steps(path=path):
                         return path.read_text().count("step ")
                     try:

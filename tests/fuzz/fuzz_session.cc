@@ -94,6 +94,8 @@ class RankOfDpu {
             case 9:
                 return send(last_kind_, last_);
             case 10:
+                if (choices_.one_in(3))
+                    return send(SessionKind::kTested, encode(SessionDone{choices_.byte() % 8u, 0, 0}));
                 return send(SessionKind::kAttend,
                             encode(SessionAttend{choices_.byte() % 4u, choices_.byte() % 2 != 0}));
             case 11:  // as they are numbered, if they are answered in order

@@ -1,9 +1,10 @@
 // Allgathers of large blocks, for tests that count the bytes which come to a host: in each round a blocking
 // one, one that is waited for at once, and one with counts; and broadcasts. To memory that the shim shares
 // and, each second round, to memory that it cannot share where it is.
-//      once BYTES ROUNDS [allgather | bcast | late]
-// allgather: three a round, and nothing else; bcast: one a round. late: ranks compute (here: sleep) for
-// longer than others would wait for them, so that what they lack is moved for them.
+//      once BYTES ROUNDS [allgather | bcast | late | test]
+// allgather: three a round that block, and nothing else; bcast: one a round. late: ranks compute (here:
+// sleep) for longer than others would wait for them, so that what they lack is moved for them. test: by
+// MPI_Test alone.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -41,24 +42,30 @@ void compute(bool late) {
     if (late) usleep(300'000);
 }
 
-void allgathers(size_t block, int round, bool late) {
+// Two that are waited for at once, or after a computation, or that block: those of the last kind are never
+// too late.
+void allgathers(size_t block, int round, bool late, bool blocking) {
     const int bytes = static_cast<int>(block);
-    MPI_Request request;
+    MPI_Request request = MPI_REQUEST_NULL;
     Buffers first(block, round);
     CHECK(MPI_Allgather(first.send.data(), bytes, MPI_BYTE, first.recv, bytes, MPI_BYTE, MPI_COMM_WORLD) ==
           MPI_SUCCESS);
     first.check(block, round);
     Buffers second(block, round + 1);
-    CHECK(MPI_Iallgather(second.send.data(), bytes, MPI_BYTE, second.recv, bytes, MPI_BYTE, MPI_COMM_WORLD,
-                         &request) == MPI_SUCCESS);
+    CHECK((blocking ? MPI_Allgather(second.send.data(), bytes, MPI_BYTE, second.recv, bytes, MPI_BYTE,
+                                    MPI_COMM_WORLD)
+                    : MPI_Iallgather(second.send.data(), bytes, MPI_BYTE, second.recv, bytes, MPI_BYTE,
+                                     MPI_COMM_WORLD, &request)) == MPI_SUCCESS);
     compute(late && rank % 2 != 0);
     CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
     second.check(block, round + 1);
     Buffers third(block, round);
     std::vector<int> counts(static_cast<size_t>(size), bytes), places(static_cast<size_t>(size));
     for (int r = 0; r < size; ++r) places[static_cast<size_t>(r)] = r * bytes;
-    CHECK(MPI_Iallgatherv(third.send.data(), bytes, MPI_BYTE, third.recv, counts.data(), places.data(),
-                          MPI_BYTE, MPI_COMM_WORLD, &request) == MPI_SUCCESS);
+    CHECK((blocking ? MPI_Allgatherv(third.send.data(), bytes, MPI_BYTE, third.recv, counts.data(),
+                                     places.data(), MPI_BYTE, MPI_COMM_WORLD)
+                    : MPI_Iallgatherv(third.send.data(), bytes, MPI_BYTE, third.recv, counts.data(),
+                                      places.data(), MPI_BYTE, MPI_COMM_WORLD, &request)) == MPI_SUCCESS);
     compute(late && rank % 2 == 0);
     CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
     third.check(block, round);
@@ -98,6 +105,17 @@ void wait_for_one(size_t block, int round) {
     second.check(block, 2 * round + 2);
 }
 
+// A program that never waits is served, too, and soon.
+void test_only(size_t block, int round) {
+    const int bytes = static_cast<int>(block);
+    Buffers buffers(block, round);
+    MPI_Request request;
+    CHECK(MPI_Iallgather(buffers.send.data(), bytes, MPI_BYTE, buffers.recv, bytes, MPI_BYTE, MPI_COMM_WORLD,
+                         &request) == MPI_SUCCESS);
+    for (int done = 0; !done;) CHECK(MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    buffers.check(block, round);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -108,7 +126,8 @@ int main(int argc, char** argv) {
     const int rounds = argc > 2 ? atoi(argv[2]) : 4;
     const std::string only = argc > 3 ? argv[3] : "";
     for (int round = 0; round < rounds; ++round) {
-        if (only != "bcast") allgathers(block, round, only == "late");
+        if (only == "test") test_only(block, round);
+        if (only != "bcast" && only != "test") allgathers(block, round, only == "late", only == "allgather");
         if (only.empty() || only == "bcast") bcast(block, round);
         if (only.empty()) wait_for_one(block, round);
     }

@@ -1,5 +1,6 @@
 #include "engine/service/parts.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 namespace longshore {
@@ -113,11 +114,18 @@ bool ServiceEngine::Parts::next_turn(Action* out, uint32_t events, WakeSet* wake
 bool ServiceEngine::Parts::serve(uint32_t operation, Action* out, uint32_t events, WakeSet* wake) {
     teller.tell(operation);
     if (next_read(operation, out, wake)) return true;
-    // Where every copy needs a slot, none is claimed before there is one.
-    const bool may_copy = !context.limits.staging_only || staging.has_room();
+    // Where every copy needs a slot, none is claimed before there is one. Else a fabric may take its time, as
+    // by aliases of ranks' memory, and there are no more under way than reads; but as many as a driver makes
+    // in a turn.
+    constexpr uint32_t kCopiesOfATurn = 32;
+    const uint32_t copies_max = std::max(context.limits.reads_max, kCopiesOfATurn);
+    const bool may_copy = context.limits.staging_only ? staging.has_room() : copies_out < copies_max;
     if (!copies.next(operation, events, helping, may_copy, out)) return false;
     charge(operation, out->copy.bytes);
-    if (!context.limits.staging_only || out->copy.doomed != 0 || out->copy.bytes == 0) return true;
+    if (!context.limits.staging_only || out->copy.doomed != 0 || out->copy.bytes == 0) {
+        ++copies_out;
+        return true;
+    }
     staging.copy(out->copy);
     return staging.next(out);
 }

@@ -59,6 +59,7 @@ struct ServiceEngine::Parts final : public Follower {
     Balance balance{context, groups, peers, outbox, turns, operations, watches, queue};
     uint32_t scan_events = 0;  // the doorbell's count at the last scan for new records
     bool helping = false;      // taking turns for others' ranks
+    uint32_t copies_out = 0;   // copies that the driver has and has not finished
 };
 
 }  // namespace longshore
