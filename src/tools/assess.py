@@ -131,10 +131,20 @@ def call_rows(runs):
     return sorted(rows, key=lambda row: -max(row[5], row[6]))
 
 
-def waits(run):
-    """Seconds of a rank on average in waits that belong to the MPI."""
+def seconds_of_a_rank(run, *names):
+    """On average, in what rank_times has under these names."""
     times = run.stats["rank_times"]
-    return sum(rank["mpi_waits_s"] for rank in times) / max(1, len(times))
+    return sum(rank[name] for rank in times for name in names) / max(1, len(times))
+
+
+def waits(run):
+    """In waits that belong to the MPI."""
+    return seconds_of_a_rank(run, "mpi_waits_s")
+
+
+def others(run):
+    """In calls that Longshore does not carry."""
+    return seconds_of_a_rank(run, "uncarried_s", "other_s")
 
 
 UNITS = "MB: 10^6 bytes, to all ranks together."
@@ -145,6 +155,8 @@ def table(runs):
     rows = [row[:5] + [f"{row[5]:.3f}", f"{row[6]:.3f}"] for row in call_rows(runs)]
     rows.append(["waits in the MPI", "", "", "", ""] +
                 [f"{statistics.median(map(waits, runs[kind])):.3f}" for kind in KINDS])
+    rows.append(["other MPI calls", "", "", "", ""] +
+                [f"{statistics.median(map(others, runs[kind])):.3f}" for kind in KINDS])
     rows.append(["MPI_Init to Finalize", "", "", "", ""] +
                 [f"{statistics.median(run.seconds for run in runs[kind]):.3f}" for kind in KINDS])
     return rows

@@ -168,7 +168,9 @@ def summary(lane, start, end):
         return f"{mean_use(lane, start, end):.0f} % used"
     share = shares(lane.segments, start, end)
     if lane.is_rank:
-        return f"computes {100 * share.get('compute', 0):.0f} %, waits {100 * share.get('wait', 0):.0f} %"
+        other = share.get("mpi", 0)
+        more = f", other MPI {100 * other:.0f} %" if other >= 0.005 else ""
+        return f"computes {100 * share.get('compute', 0):.0f} %, waits {100 * share.get('wait', 0):.0f} %{more}"
     reads = f"reads {100 * share['read']:.0f} %, " if "read" in share else ""
     return f"{reads}moves {100 * share.get('move', 0):.0f} %"
 
@@ -213,13 +215,16 @@ def letters_of(lane, start, end, columns):
 def draw_text(panels, start, end, width, title):
     """The chart as a string; panels: (label, lanes) each."""
     table = ["compute", "post", "wait", "move"]
+    if any(kind == "mpi" for _, lanes in panels for lane in lanes for _, _, kind, _ in lane.segments):
+        table.append("mpi")
+    heads = {"mpi": "MPI"}
     margin = max([len(label_of(lane, lanes)) for _, lanes in panels for lane in lanes] + [4]) + 1
     columns = max(20, width - margin - 3 - 8 * len(table))
     lines = [title] if title else []
     for label, lanes in panels:
         own_end = min(end, max((lane.last for lane in lanes), default=end))
         own_columns = max(1, round(columns * (own_end - start) / (end - start)))
-        lines.append(f"{label:<{margin + columns + 2}}" + "".join(f"{kind:>8}" for kind in table))
+        lines.append(f"{label:<{margin + columns + 2}}" + "".join(f"{heads.get(kind, kind):>8}" for kind in table))
         for lane in lanes:
             letters = letters_of(lane, start, own_end, own_columns)
             if lane.is_wire:

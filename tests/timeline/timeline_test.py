@@ -116,6 +116,15 @@ class Command(unittest.TestCase):
         self.assertIn("####", service)
         self.assertTrue(all(len(line) <= 104 for line in lines), max(len(line) for line in lines))
 
+    def test_time_in_other_mpi_is_told(self):
+        content = [lane_name(0, "rank 0"), event(0, "mpi", 0, 30, "MPI_Barrier"), event(0, "post", 90, 10)]
+        with trace_file({"traceEvents": content}) as path:
+            lanes = timeline.load(path)
+        text = timeline.draw_text([("", lanes)], 0, 100, 100, "").splitlines()
+        self.assertEqual(text[0].split(), ["compute", "post", "wait", "move", "MPI"])
+        self.assertEqual(text[1].split("|")[2].split(), "60.0 % 10.0 % 0.0 % 0.0 % 30.0 %".split())
+        self.assertEqual(timeline.summary(lanes[0], 0, 100), "computes 60 %, waits 0 %, other MPI 30 %")
+
     def test_several_stand_on_one_scale(self):
         with trace_file([lane_name(0, "rank 0"), event(0, "wait", 7000, 1000)]) as short:
             with trace_file([lane_name(0, "rank 0"), event(0, "wait", 0, 2000)]) as long:
