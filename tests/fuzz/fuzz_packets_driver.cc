@@ -41,7 +41,7 @@ Bytes make_packet(Prng* random) {
 
 Bytes make_stream(Prng* random) {
     Hello hello;
-    hello.kind = static_cast<StreamKind>(1 + random->below(2));
+    hello.kind = static_cast<StreamKind>(1 + random->below(3));
     hello.incarnation = static_cast<uint32_t>(random->next());
     hello.connection = random->next();
     Challenge challenge;
@@ -104,6 +104,7 @@ Bytes make_entry(Prng* random) {
     for (uint64_t count = random->below(4); count > 0; --count)
         entry.services.emplace_back(random->below(60), static_cast<std::byte>(random->below(2)));
     entry.agent.resize(random->below(40));
+    entry.tasks.resize(random->below(40));
     return encode_entry(entry);
 }
 
