@@ -16,7 +16,8 @@
  * program must not write to IN buffers, nor touch OUT and INOUT ones. Two open tasks may share a buffer only if both have it as
  * IN, or if they are of the same pool and rank and the pool has at most one process per rank (then they run in the order of
  * submission). Large blocks of malloc (from 64 KiB on) are mapped by the task process, and nothing is copied; others (small blocks,
- * the stack, static data) are copied there and back.
+ * the stack, static data) are copied there and back. A function must write all of an OUT buffer: where task processes run on another
+ * node (LONGSHORE_TASK_NODE) it begins as zeros. A buffer of which parts are written is INOUT.
  *
  * Threads: as MPI allows for the job; with less than MPI_THREAD_MULTIPLE from the thread that calls MPI. A forked child has no pools. */
 #ifndef LONGSHORE_TASK_H

@@ -53,6 +53,7 @@ struct Options {
     Way way = Way::kNone;
     int variant = 1;
     double slow = 1;
+    bool keep = false;
     std::string json;
     bool progress = true;
 };
@@ -111,6 +112,8 @@ int parse(int argc, char** argv, bool speak, Options& options) {
            "let tasks take so many times as long, as on a slower core (peers have an option of that name)")
         ->check(CLI::Range(1.0, 1000.0))
         ->capture_default_str();
+    app.add_flag("--keep", options.keep,
+                 "give tasks what never changes once (longshore_keep), for task processes of another node");
     app.add_option("--json", options.json,
                    "write everything that is printed, and each cycle's time, to this file");
     app.add_flag("!--no-progress", options.progress, "no progress bar (there is one on a terminal)");
@@ -368,7 +371,7 @@ int run(const Options& options, const Roles& roles) {
     const Mesh mesh = build_mesh(problem, rank, report.ranks_x, report.ranks_y);
     const auto side = with_peers ? make_mpmd_side(mesh, roles.partner)
                       : options.way == Way::kTasks || options.way == Way::kAuto
-                          ? make_tasks_side(options.slow)
+                          ? make_tasks_side(options.slow, options.keep)
                           : make_inline_side();
     Hydro hydro(problem, mesh, roles.mine, *side, problem.chunk);
     report.energies_first = hydro.energies();

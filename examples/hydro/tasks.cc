@@ -3,6 +3,7 @@
 #include <longshore_task.h>
 
 #include <array>
+#include <set>
 #include <stdexcept>
 
 namespace {
@@ -15,7 +16,7 @@ void require(int error) {
 
 class TasksSide : public Side {
   public:
-    explicit TasksSide(double slow) {
+    TasksSide(double slow, bool keeps) : keeps_(keeps) {
         require(longshore_open_pool("hydro_plugin", &pool_));
         longshore_task* task = nullptr;
         require(longshore_submit(pool_, "set_slow", &slow, sizeof slow, nullptr, 0, &task));
@@ -26,11 +27,15 @@ class TasksSide : public Side {
     void submit(KernelId kernel, const void* arguments, std::size_t arguments_bytes,
                 const std::vector<Buffer>& buffers) override {
         given_.clear();
-        for (const Buffer& buffer : buffers)
+        for (const Buffer& buffer : buffers) {
+            const bool is_kept = keeps_ && buffer.access == Access::kConstant && buffer.bytes != 0;
+            if (is_kept) keep(buffer);
             given_.push_back({buffer.data, buffer.bytes,
-                              buffer.access == Access::kOut     ? LONGSHORE_OUT
+                              is_kept                           ? LONGSHORE_KEPT
+                              : buffer.access == Access::kOut   ? LONGSHORE_OUT
                               : buffer.access == Access::kInOut ? LONGSHORE_INOUT
                                                                 : LONGSHORE_IN});
+        }
         require(longshore_submit(pool_, kKernelTable[kernel].name, arguments, arguments_bytes, given_.data(),
                                  int(given_.size()), &tasks_[kernel]));
     }
@@ -44,6 +49,15 @@ class TasksSide : public Side {
     }
 
   private:
+    void keep(const Buffer& buffer) {
+        if (!kept_.insert(buffer.data).second) return;
+        longshore_task* task = nullptr;
+        require(longshore_keep(pool_, buffer.data, buffer.bytes, &task));
+        require(longshore_wait(&task));
+    }
+
+    const bool keeps_;
+    std::set<const void*> kept_;
     longshore_pool* pool_ = nullptr;
     std::array<longshore_task*, kKernels> tasks_{};
     std::vector<longshore_buffer> given_;
@@ -51,6 +65,6 @@ class TasksSide : public Side {
 
 }  // namespace
 
-std::unique_ptr<Side> make_tasks_side(double slow) {
-    return std::make_unique<TasksSide>(slow);
+std::unique_ptr<Side> make_tasks_side(double slow, bool keeps) {
+    return std::make_unique<TasksSide>(slow, keeps);
 }

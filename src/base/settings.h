@@ -83,6 +83,7 @@ struct Settings {
 
     uint32_t task_processes = 0;  // of a pool on each node; 0: one for each rank
     TaskCores task_cores;
+    std::string task_node;  // where they run; empty: on the node of their ranks
     std::string task_path;  // folders with plug-ins, with colons between them
 
     uint32_t nodes_count = 0;  // 0: the real nodes

@@ -56,6 +56,7 @@ Settings all_changed() {
     settings.dpu = "node0=dpu0:7521,node1=[fe80::1%tmfifo_net0]";
     settings.task_processes = 2;
     settings.task_cores = {"other-socket"};
+    settings.task_node = "next";
     settings.task_path = "/opt/plugins:/tmp";
     settings.nodes_count = 7;
     settings.nodes_placement = NodesPlacement::kStrided;

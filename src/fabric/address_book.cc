@@ -10,7 +10,7 @@
 namespace longshore {
 namespace {
 
-constexpr uint8_t kEntryVersion = 1;
+constexpr uint8_t kEntryVersion = 2;
 // In place of a length: the address is that of the service process before. With TCP all of a node have one.
 constexpr uint16_t kSameAsBefore = UINT16_MAX;
 
@@ -34,7 +34,7 @@ class Appender {
 
 // version 8 | bytes of the host's name 8 | service processes 16 | those with an address 16 | name 12 bytes |
 // token 16 bytes | the host's name | length 16 and address of each service process | length 16 and address of
-// the agent
+// the agent | length 16 and address for tasks
 std::vector<std::byte> encode_entry(const NodeEntry& entry) {
     NameBytes name;
     if (!pack_name(entry.address.name, &name)) return {};
@@ -54,9 +54,11 @@ std::vector<std::byte> encode_entry(const NodeEntry& entry) {
         out.put(same ? kSameAsBefore : static_cast<uint16_t>(address.size()));
         if (!same) out.put_bytes(address);
     }
-    if (entry.agent.size() > kAddressBytesMax) return {};
-    out.put(static_cast<uint16_t>(entry.agent.size()));
-    out.put_bytes(entry.agent);
+    for (const auto* address : {&entry.agent, &entry.tasks}) {
+        if (address->size() > kAddressBytesMax) return {};
+        out.put(static_cast<uint16_t>(address->size()));
+        out.put_bytes(*address);
+    }
     std::vector<std::byte> bytes = out.take();
     if (bytes.size() > kEntryBytesMax) bytes.clear();
     return bytes;
@@ -93,10 +95,13 @@ bool decode_entry(std::span<const std::byte> bytes, NodeEntry* out) {
         out->services.emplace_back(address.begin(), address.end());
         if (s != 0 && out->services[s] == out->services[s - 1]) return false;
     }
-    const auto length = r.get<uint16_t>();
-    const auto agent = r.get_bytes(length);
-    out->agent.assign(agent.begin(), agent.end());
-    return r.ok() && length <= kAddressBytesMax && r.rest().empty();
+    for (auto* address : {&out->agent, &out->tasks}) {
+        const auto length = r.get<uint16_t>();
+        const auto told = r.get_bytes(length);
+        if (length > kAddressBytesMax) return false;
+        address->assign(told.begin(), told.end());
+    }
+    return r.ok() && r.rest().empty();
 }
 
 bool AddressBook::is_of_job(std::span<const std::byte> bytes) const {

@@ -26,6 +26,7 @@ struct NodeEntry {
     // By service process: where the network reaches it. Empty: there is no network.
     std::vector<std::vector<std::byte>> services;
     std::vector<std::byte> agent;  // where it reaches the agent of the ranks' machine; empty: there is none
+    std::vector<std::byte> tasks;  // where it takes tasks of other nodes (tcp/addresses.h); empty: nowhere
 };
 
 // An encoded entry has at most so many bytes.
@@ -55,6 +56,7 @@ class AddressBook {
     std::vector<NodeAddress> nodes() const;
     ServiceBook services() const;
     std::vector<std::vector<std::byte>> agents() const;
+    std::vector<std::byte> tasks(size_t node) const { return entry(node).tasks; }
 
     bool aliases = false;
 

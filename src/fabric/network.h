@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fabric/network_settings.h"
+#include "fabric/node_streams.h"
 #include "fabric/shm/shm_fabric.h"
 
 namespace longshore {
@@ -90,6 +91,7 @@ struct NetworkPart {
     // Whether memory that an agent exports can have an alias here: empty, or why not. `region`: a descriptor
     // of some (fabric/dpu/host_region.h). With some cards UCX ends the process.
     std::string (*try_alias)(std::span<const std::byte> region);
+    const NodeStreams* streams;  // null: there are none
 };
 constexpr const char* kNetworkSymbol = "longshore_network";
 enum class NetworkKind : uint8_t { kTcp, kUcx };

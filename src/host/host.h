@@ -83,6 +83,7 @@ typedef struct ls_options {
     uint32_t nodes_count;      /* emulated nodes; 0: as the machines are */
     int nodes_strided;
     int network_always; /* between emulated nodes, too (for tests) */
+    int tasks_between_nodes; /* nodes take tasks of each other */
     int wait_cooperative;
     uint32_t wait_report_s, limit_s;
     uint64_t eager_bytes, chunk_bytes;

@@ -59,6 +59,7 @@ SupervisorParameters parameters_of(const ls_context& c) {
     p.limit_s = c.options.limit_s;
     p.memory_inaccessible = c.options.memory_inaccessible != 0;
     p.trace = c.options.trace != 0;
+    p.takes_tasks = c.options.tasks_between_nodes != 0 && c.options.host == nullptr && c.node_count > 1;
     p.network_settings.choice = static_cast<NetworkChoice>(c.options.network);
     p.network_settings.tls = c.options.network_tls != 0;
     p.network_settings.port_first = c.options.network_port_first;

@@ -1,6 +1,6 @@
 // longshored: started by the first rank of a node (supervisor) or of a machine whose service processes are on
-// a DPU (agent), or that wants statistics or a trace (keeper), and by itself (sp, task, stand-in); by hand,
-// or by the system, only where it is the standing service of a DPU (listen).
+// a DPU (agent), or that wants statistics or a trace (keeper), and by itself (sp, task, carrier, guest,
+// stand-in); by hand, or by the system, only where it is the standing service of a DPU (listen).
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -11,6 +11,8 @@
 #include "service/service_process.h"
 #include "service/supervisor.h"
 #include "statistics/keeper.h"
+#include "tasks/carrier.h"
+#include "tasks/guest_process.h"
 #include "tasks/task_process.h"
 
 int main(int argc, char** argv) {
@@ -19,6 +21,8 @@ int main(int argc, char** argv) {
     if (argc >= 2 && strcmp(argv[1], "agent") == 0) return longshore::run_agent();
     if (argc >= 2 && strcmp(argv[1], "sp") == 0) return longshore::run_service_process();
     if (argc >= 2 && strcmp(argv[1], "task") == 0) return longshore::tasks::run_task_process();
+    if (argc >= 2 && strcmp(argv[1], "carrier") == 0) return longshore::tasks::run_carrier();
+    if (argc >= 2 && strcmp(argv[1], "guest") == 0) return longshore::tasks::run_guest_process();
     if (argc >= 2 && strcmp(argv[1], "keeper") == 0) return longshore::statistics::run_keeper();
     if (argc >= 3 && strcmp(argv[1], "stand-in") == 0) return longshore::run_stand_in_process(argv[2]);
     if (argc >= 2 && strcmp(argv[1], "listen") == 0) {

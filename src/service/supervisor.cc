@@ -20,6 +20,7 @@
 #include "fabric/shm/child.h"
 #include "fabric/shm/doorbell.h"
 #include "fabric/shm/seat.h"
+#include "fabric/tcp/addresses.h"
 #include "fabric/tcp/node_port.h"
 #include "service/group_table.h"
 #include "service/node_ranks.h"
@@ -27,6 +28,7 @@
 #include "service/placement.h"
 #include "service/starter.h"
 #include "service/task_placement.h"
+#include "tasks/guests.h"
 #include "tasks/pools.h"
 
 namespace longshore {
@@ -70,6 +72,10 @@ class Supervisor {
     void turn_port();
     void place_all();
     void open_to_tasks();
+    bool takes_tasks() const;
+    bool open_port(std::string* error);
+    void open_to_guests();
+    bool find_task_node(const char* wanted, tasks::FarNode* far, std::string* error) const;
     NodeCpus look_at_cpus() const;
     std::vector<tasks::TaskPlace> place_tasks_of_pool(const char* cores, uint32_t processes, uint32_t threads,
                                                       std::string* error);
@@ -94,6 +100,8 @@ class Supervisor {
     std::vector<PlaceService> places_;
     std::vector<int> cpus_;
     std::unique_ptr<tasks::TaskPools> tasks_;
+    std::unique_ptr<tasks::TaskGuests> guests_;
+    PortShare guests_share_;  // until they are let in
     CpuMask cpus_of_tasks_;
     uint32_t restarts_ = 0;
     std::string told_reason_;  // of those for which service processes could not start, the last that was told
@@ -173,14 +181,10 @@ bool Supervisor::start(ServiceReady* ready) {
         eventfds_.emplace_back(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (!eventfds_.back()) return fail("no eventfd");
     }
-    const NetworkSettings& network = p_.network_settings;
-    if (p_.network && may_use_tcp(network, p_.host_agents != 0)) {
-        std::string error;
-        port_ = NodePort::open(network.port_first, network.port_last, p_.service_count, &error);
-        if (!port_) {
-            snprintf(ready->reason, sizeof ready->reason, "%s", error.c_str());
-            return false;
-        }
+    std::string error;
+    if (!open_port(&error)) {
+        snprintf(ready->reason, sizeof ready->reason, "%s", error.c_str());
+        return false;
     }
     open_to_ranks();
     open_to_tasks();
@@ -191,6 +195,26 @@ bool Supervisor::start(ServiceReady* ready) {
     ready->name = name_;
     ready->token = token_;
     return make_entry(ready);
+}
+
+// Whether this node's tasks go to others, and theirs come here.
+bool Supervisor::takes_tasks() const {
+    return p_.takes_tasks != 0 && p_.network_settings.tls == 0;
+}
+
+// For streams of service processes, and of tasks, which have a place behind the last one's.
+bool Supervisor::open_port(std::string* error) {
+    const NetworkSettings& network = p_.network_settings;
+    const bool for_services = p_.network && may_use_tcp(network, p_.host_agents != 0);
+    if (!for_services && !takes_tasks()) return true;
+    const auto ends = static_cast<uint16_t>(p_.service_count + (takes_tasks() ? 1 : 0));
+    port_ = NodePort::open(network.port_first, network.port_last, ends, error);
+    if (!port_ || !takes_tasks()) return port_ != nullptr;
+    port_->keep_open();
+    guests_share_ = port_->share(ServiceId{p_.service_count});
+    const std::vector<TcpAddress> own = own_addresses(network.interfaces, error);
+    entry_.tasks = encode_addresses(own, guests_share_.port);
+    return !own.empty();
 }
 
 // What other nodes must know of this one. Its ranks read it in shared memory, and tell the others.
@@ -237,8 +261,67 @@ void Supervisor::open_to_tasks() {
     node.place = [this](const char* cores, uint32_t processes, uint32_t threads, std::string* error) {
         return place_tasks_of_pool(cores, processes, threads, error);
     };
+    node.find_node = [this](const char* wanted, tasks::FarNode* far, std::string* error) {
+        return find_task_node(wanted, far, error);
+    };
     node.tell = [this](const char* text) { tell_leader(text); };
+    guests_ = std::make_unique<tasks::TaskGuests>(
+        tasks::TaskGuests::Node{p_.node, node.program, node.place, node.tell});
     tasks_ = std::make_unique<tasks::TaskPools>(std::move(node));
+}
+
+// Once all nodes are known: until then whoever comes waits.
+void Supervisor::open_to_guests() {
+    if (!guests_share_.streams) return;
+    std::string error;
+    const NetworkPart* const part = load_own_network(NetworkKind::kTcp, &error);
+    std::unique_ptr<StreamDoor> door;
+    if (part != nullptr && part->streams != nullptr)
+        door = part->streams->open_door(NodeId{p_.node}, book_.nodes(), std::move(guests_share_.streams),
+                                        p_.limit_s * 1'000'000'000ull, &error);
+    guests_share_.streams.reset();
+    if (door)
+        guests_->open(std::move(door));
+    else
+        tell_leader(("this node takes no tasks of others: " + error).c_str());
+}
+
+// By LONGSHORE_TASK_NODE: the next one, a number, or a host, of which the first node is taken.
+bool Supervisor::find_task_node(const char* wanted, tasks::FarNode* far, std::string* error) const {
+    const std::string name = wanted;
+    const auto fail = [&](const std::string& why) {
+        *error = "LONGSHORE_TASK_NODE=" + name + ": " + why;
+        return false;
+    };
+    if (name.empty()) return true;
+    if (!book_.is_whole()) return fail("the nodes of the job are not known yet");
+    const std::vector<NodeAddress> nodes = book_.nodes();
+    size_t found = nodes.size();
+    if (name == "next") {
+        found = (p_.node + size_t{1}) % nodes.size();
+    } else if (name.find_first_not_of("0123456789") == name.npos) {
+        found = name.size() <= 6 ? std::stoul(name) : nodes.size();
+    } else {
+        const auto of_host = [&](const NodeAddress& node) { return name == node.host; };
+        found = static_cast<size_t>(std::find_if(nodes.begin(), nodes.end(), of_host) - nodes.begin());
+    }
+    if (found >= nodes.size())
+        return fail("the job has no such node (it has " + std::to_string(nodes.size()) +
+                    ", from 0, the last on " + nodes.back().host + ")");
+    if (found == p_.node) return true;
+    if (p_.network_settings.tls != 0)
+        return fail(
+            "tasks of other nodes are not encrypted, and LONGSHORE_NETWORK_SECURITY=tls wants all to be");
+    const std::vector<std::byte> addresses = book_.tasks(found);
+    if (addresses.empty() || addresses.size() > sizeof far->addresses)
+        return fail("that node takes no tasks of others");
+    far->is_far = 1;
+    far->limit_s = p_.limit_s;
+    far->self = {NodeId{p_.node}, nodes[p_.node]};
+    far->to = {NodeId{static_cast<uint16_t>(found)}, nodes[found]};
+    far->address_bytes = static_cast<uint32_t>(addresses.size());
+    std::copy(addresses.begin(), addresses.end(), far->addresses);
+    return true;
 }
 
 // Until each service process has said where the network reaches it. A restarted one says so to its peers.
@@ -298,7 +381,8 @@ bool Supervisor::start_service(uint16_t s) {
     start.sight_bytes = sight_.size();
     std::vector<int> give{memory_file_.get(), sight_file_.get()};
     for (const Fd& fd : eventfds_) give.push_back(fd.get());
-    const PortShare share = port_ ? port_->share(ServiceId{s}) : PortShare{};
+    const bool by_tcp = p_.network && may_use_tcp(p_.network_settings, p_.host_agents != 0);
+    const PortShare share = port_ && by_tcp ? port_->share(ServiceId{s}) : PortShare{};
     if (share.streams) {
         start.port = share.port;
         give.push_back(share.streams.get());
@@ -345,7 +429,7 @@ void Supervisor::reap_services() {
     }
     int status = 0;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (tasks_->reap(pid, status)) continue;
+        if (tasks_->reap(pid, status) || guests_->reap(pid, status)) continue;
         for (uint16_t s = 0; s < services_.size(); ++s) {
             if (services_[s].pid != pid) continue;
             services_[s].pid = 0;
@@ -464,6 +548,7 @@ std::vector<tasks::TaskPlace> Supervisor::place_tasks_of_pool(const char* cores,
 // Once all is known.
 void Supervisor::tell_services() {
     if (!book_.is_whole()) return;
+    open_to_guests();
     for (Service& service : services_) {
         if (service.control) send_nodes(service);
     }
@@ -485,6 +570,7 @@ int Supervisor::run(const Fd& starter) {
         }
         ready.push_back({port_ && !port_->is_closed() ? port_->fd() : -1, POLLIN, 0});
         ready.push_back({tasks_->fd(), POLLIN, 0});
+        ready.push_back({guests_->fd(), POLLIN, 0});
         if (ranks_->attached_ever() == 0) ready.push_back({starter.get(), 0, 0});
         const bool looks = ranks_->attached_ever() == 0 || ranks_->has_nameless();
         const bool strangers = port_ && port_->busy();
@@ -496,14 +582,16 @@ int Supervisor::run(const Fd& starter) {
             if (ready[ranks_end + s].revents != 0) turn_service(services_[s]);
         }
         tasks_->turn();
+        guests_->turn();
         ranks_->turn();
         if (ready[0].revents != 0) accept_ranks();
-        const bool given_up = ready.size() > ranks_end + services_.size() + 2 && ready.back().revents != 0;
+        const bool given_up = ready.size() > ranks_end + services_.size() + 3 && ready.back().revents != 0;
         if (ranks_->attached_now() == 0 &&
             (ranks_->attached_ever() > 0 || given_up || now_ns() - begin > limit))
             break;
     }
     tasks_->stop();
+    guests_->stop();
     stop_services();
     return 0;
 }

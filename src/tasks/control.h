@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 
+#include "fabric/node_streams.h"
 #include "fabric/shm/control.h"
 #include "tasks/queue.h"
 
@@ -16,6 +18,7 @@ constexpr size_t kEnvironmentBytesMax = 16 * 1024;
 constexpr uint32_t kFunctionsMax = 64;
 constexpr size_t kNameBytes = 64;
 constexpr uint32_t kProcessesMax = 256;        // of a pool
+constexpr uint32_t kThreadsMax = 1024;         // of a process, that cores are dealt for
 constexpr uint32_t kProcessesPerRankMax = 16;  // two descriptors of each go in one packet
 
 enum class TaskMessage : uint32_t {
@@ -27,7 +30,8 @@ enum class TaskMessage : uint32_t {
     kServing,  // the answer: RankServed
     kLeave,    // supervisor to a task process: LeaveRank; answer kLeft
     kLeft,
-    kStart,   // supervisor to a task process, first: StartTasks, with stderr if there is one, and the eventfd
+    kStart,  // supervisor to a task process, first: StartTasks, with stderr if there is one, and the eventfd.
+             // A carrier is started alike; a task process for another node has its stream alone
     kLoaded,  // the answer: PluginLoaded
 };
 
@@ -50,6 +54,7 @@ struct OpenPool {
     uint32_t has_heap = 0, has_stderr = 0;
     uint32_t processes = 0;  // 0: one for each rank of the node
     char cores[1024] = {};   // as LONGSHORE_TASK_CORES has it
+    char node[256] = {};     // as LONGSHORE_TASK_NODE has it
     uint32_t threads = 1;    // of a task process, to share out cores
     char plugin[kPathBytes] = {};
     char directory[kPathBytes] = {};
@@ -72,11 +77,25 @@ struct PoolOpened {
     char text[kTextBytes] = {};
 };
 
+// The node on which a pool's processes run, where it is another than that of its ranks.
+struct FarNode {
+    uint32_t is_far = 0, limit_s = 5;
+    StreamEnd self, to;
+    uint32_t address_bytes = 0;
+    std::byte addresses[512] = {};  // of its port
+};
+
 struct StartTasks {
     TaskHeader header{kControlMagic, TaskMessage::kStart};
     uint32_t has_stderr = 0, spin_us = 0;
     char plugin[kPathBytes] = {};
     char directory[kPathBytes] = {};
+    // For a carrier: where to, and what the process there is told.
+    FarNode far;
+    uint32_t threads = 1, processes = 1, index = 0;
+    char cores[1024] = {};
+    // For a task process whose carrier is on another node: of the plug-in's file there; 0: there is none.
+    uint64_t plugin_bytes = 0, plugin_hash = 0;
 };
 
 struct PluginLoaded {
@@ -104,6 +123,12 @@ struct LeaveRank {
     TaskHeader header{kControlMagic, TaskMessage::kLeave};
     uint64_t client = 0;
 };
+
+// Of those that have one, cut to its room.
+template <class Message>
+void set_text(Message* message, const std::string& text) {
+    text.copy(message->text, sizeof message->text - 1);
+}
 
 // Takes a packet of exactly that type out of `bytes`; false: it is something else.
 template <class Message>

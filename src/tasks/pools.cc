@@ -23,12 +23,6 @@ namespace {
 
 constexpr size_t kClientsMax = 4096;
 
-std::string describe_end(int status) {
-    return WIFSIGNALED(status) ? std::string("signal ") + std::to_string(WTERMSIG(status)) + ", " +
-                                     strsignal(WTERMSIG(status))
-                               : "exit status " + std::to_string(WEXITSTATUS(status));
-}
-
 // NAME=VALUE and a zero byte, one after the other.
 std::vector<std::string> split_environment(const OpenPool& request) {
     std::vector<std::string> all;
@@ -46,6 +40,12 @@ std::string base_name(const std::string& path) {
 
 }  // namespace
 
+std::string describe_end(int status) {
+    return WIFSIGNALED(status) ? std::string("signal ") + std::to_string(WTERMSIG(status)) + ", " +
+                                     strsignal(WTERMSIG(status))
+                               : "exit status " + std::to_string(WEXITSTATUS(status));
+}
+
 struct TaskPools::Process {
     uint64_t number = 0;
     uint32_t index = 0;  // in its pool
@@ -62,6 +62,9 @@ struct TaskPools::Pool {
     std::vector<std::string> environment;
     Fd errors;  // where the plug-in's stderr goes
     std::vector<TaskPlace> places;
+    FarNode far;
+    std::string cores;  // for the processes of another node, as the user says
+    uint32_t threads = 1;
     std::vector<Process> processes;
     uint32_t restarts = 0;
     bool was_loaded = false;  // by any of its processes: the plug-in can be used
@@ -127,8 +130,13 @@ TaskPools::Pool* TaskPools::find_pool(const OpenPool& request, int stderr_fd, st
     if (stderr_fd >= 0) pool->errors = Fd(fcntl(stderr_fd, F_DUPFD_CLOEXEC, 0));
     const uint32_t count =
         std::min(request.processes != 0 ? request.processes : uint32_t{node_.rank_count}, kProcessesMax);
-    const std::string cores(request.cores, strnlen(request.cores, sizeof request.cores));
-    pool->places = node_.place(cores.c_str(), count, std::clamp<uint32_t>(request.threads, 1, 1024), error);
+    pool->cores.assign(request.cores, strnlen(request.cores, sizeof request.cores - 1));
+    pool->threads = std::clamp<uint32_t>(request.threads, 1, kThreadsMax);
+    const std::string node(request.node, strnlen(request.node, sizeof request.node));
+    if (node_.find_node && !node_.find_node(node.c_str(), &pool->far, error)) return nullptr;
+    // A carrier sleeps whenever it has nothing to move.
+    pool->places = pool->far.is_far != 0 ? std::vector<TaskPlace>(count)
+                                         : node_.place(pool->cores.c_str(), count, pool->threads, error);
     if (pool->places.size() != count) return nullptr;
     pool->processes.resize(count);
     for (uint32_t i = 0; i < count; ++i) {
@@ -216,8 +224,10 @@ bool TaskPools::start(Pool& pool, Process& process) {
     environment.push_back(nullptr);
     std::string name = base_name(pool.path), index = std::to_string(process.index),
                 node = std::to_string(node_.node);
-    char program[] = "longshored:", role[] = "task", node_word[] = "node";
-    char* const arguments[] = {program, role, name.data(), index.data(), node_word, node.data(), nullptr};
+    char program[] = "longshored:", node_word[] = "node";
+    std::string role = pool.far.is_far != 0 ? "carrier" : "task";
+    char* const arguments[] = {program,   role.data(), name.data(), index.data(),
+                               node_word, node.data(), nullptr};
     Child child = start_child(node_.program.c_str(), arguments, environment.data(),
                               CpuMask(pool.places[process.index].cpus));
     if (child.pid < 0) return false;
@@ -229,6 +239,11 @@ bool TaskPools::start(Pool& pool, Process& process) {
     message.spin_us = pool.places[process.index].may_spin ? node_.spin_us : 0;
     snprintf(message.plugin, sizeof message.plugin, "%s", pool.path.c_str());
     snprintf(message.directory, sizeof message.directory, "%s", pool.directory.c_str());
+    message.far = pool.far;
+    message.threads = pool.threads;
+    message.processes = static_cast<uint32_t>(pool.processes.size());
+    message.index = process.index;
+    snprintf(message.cores, sizeof message.cores, "%s", pool.cores.c_str());
     std::vector<int> give{process.doorbell.get()};
     if (pool.errors) give.push_back(pool.errors.get());
     if (!watch(process.control, process.number) ||
@@ -343,8 +358,10 @@ void TaskPools::turn_process(Process& process) {
 // The task that it ran is finished, and not run again; others are run by its successor.
 void TaskPools::lose(Process& process, const std::string& how) {
     Pool& pool = *process.pool;
-    const std::string who = "task process " + std::to_string(process.index) + " of " + base_name(pool.path) +
-                            " on node " + std::to_string(node_.node) + " was lost (" + how + ")";
+    const std::string who = (pool.far.is_far != 0 ? "the carrier to task process " : "task process ") +
+                            std::to_string(process.index) + " of " + base_name(pool.path) + " on node " +
+                            std::to_string(pool.far.is_far != 0 ? pool.far.to.node.value : node_.node) +
+                            " was lost (" + how + ")";
     process.pid = 0;
     process.control.reset();
     std::vector<uint64_t> mine, waiting;
@@ -366,7 +383,17 @@ void TaskPools::lose(Process& process, const std::string& how) {
     }
     if (process.refused != 0) {
         for (const uint64_t number : mine) {
-            if (Client* client = find_client(number)) answer(*client, process.refused, process.why);
+            Client* const client = find_client(number);
+            if (client == nullptr) continue;
+            if (!client->answered) {
+                answer(*client, process.refused, process.why);
+                continue;
+            }
+            // A successor that could not be made ready.
+            for (Client::Share& share : client->shares) {
+                if (share.process == &process) close_queue(*share.queue, process.why.c_str());
+            }
+            if (client->closing) hear_left(process, number);
         }
         process.refused = 0;
         return;

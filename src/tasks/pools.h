@@ -1,7 +1,7 @@
 // The task processes of a node, as its supervisor keeps them: a pool for each plug-in, whose processes are
 // started when the first rank that they serve opens it, started again when they are lost, and ended with the
-// job. Ranks have a connection for each pool that they have open. Runs no task and waits for nobody. One
-// thread.
+// job. Where a pool runs on another node, its processes here are carriers (carrier.h), one for each there.
+// Ranks have a connection for each pool that they have open. Runs no task and waits for nobody. One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +16,9 @@
 #include "tasks/control.h"
 
 namespace longshore::tasks {
+
+// "signal 11, Segmentation fault", "exit status 1".
+std::string describe_end(int status);
 
 // Where a task process runs: on any of these CPUs; none: wherever the system puts it.
 struct TaskPlace {
@@ -35,6 +38,9 @@ class TaskPools {
         std::function<std::vector<TaskPlace>(const char* cores, uint32_t processes, uint32_t threads,
                                              std::string* error)>
             place;
+        // Whether they run on another node, by what the user says. False, with the reason: impossible. May be
+        // null: they never do.
+        std::function<bool(const char* node, FarNode* far, std::string* error)> find_node;
         std::function<void(const char*)> tell;  // a line for the user
     };
     explicit TaskPools(Node node);

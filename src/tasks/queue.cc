@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include <new>
+#include <algorithm>
 
 namespace longshore::tasks {
 namespace {
@@ -42,14 +42,30 @@ void wait_for_process(Queue& queue, uint32_t seen, uint64_t timeout_ns) {
     queue.rank_sleeps.store(0, std::memory_order_relaxed);
 }
 
-void finish_lost(Queue& queue, const char* text) {
-    const uint64_t started = queue.started.load(std::memory_order_acquire);
-    if (queue.finished.load(std::memory_order_relaxed) == started) return;
-    Outcome& outcome = queue.place(started - 1).outcome;
-    outcome.result = LONGSHORE_ERR_LOST;
-    snprintf(outcome.text, sizeof outcome.text, "%s", text);
-    queue.finished.store(started, std::memory_order_release);
+void copy_submission(const Submission& from, Submission* to) {
+    constexpr size_t kFixed = offsetof(Submission, buffers);
+    memcpy(static_cast<void*>(to), &from, kFixed);
+    const size_t buffers = std::min<size_t>(to->buffers_count, LONGSHORE_BUFFERS_MAX);
+    const size_t arguments = std::min<size_t>(to->arguments_bytes, LONGSHORE_ARGUMENTS_BYTES_MAX);
+    std::copy_n(from.buffers, buffers, to->buffers);
+    std::copy_n(from.arguments, arguments, to->arguments);
+}
+
+void finish_next(Queue& queue, int32_t result, const std::string& text) {
+    const uint64_t number = queue.finished.load(std::memory_order_relaxed);
+    Outcome& outcome = queue.place(number).outcome;
+    outcome.result = result;
+    outcome.text[0] = 0;
+    if (!text.empty()) snprintf(outcome.text, sizeof outcome.text, "%s", text.c_str());
+    queue.finished.store(number + 1, std::memory_order_release);
     tell_rank(queue);
+}
+
+// Counts that make no sense are of one that has gone wild.
+void finish_lost(Queue& queue, const char* text) {
+    const uint64_t begun = queue.started.load(std::memory_order_acquire) - queue.finished.load();
+    for (uint64_t i = 0; i < std::min<uint64_t>(begun, kPlaces); ++i)
+        finish_next(queue, LONGSHORE_ERR_LOST, text);
 }
 
 void close_queue(Queue& queue, const char* reason) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/atomic.h"
 #include "fabric/shm/system.h"
@@ -15,6 +16,7 @@
 
 namespace longshore::tasks {
 
+constexpr uint32_t kCarriedMax = 2;
 constexpr uint32_t kPlaces = LONGSHORE_TASKS_MAX;  // a power of two
 constexpr size_t kTextBytes = 256;
 static_assert((kPlaces & (kPlaces - 1)) == 0);
@@ -26,13 +28,17 @@ struct BufferPlace {
     uint32_t access = 0, is_shared = 0;
 };
 
-// What the rank says of a task. Plain data, which the process copies before it looks at it.
+// What the rank says of a task. Plain data, which the process copies before it looks at it
+// (copy_submission()).
 struct Submission {
     uint32_t function = 0;  // of the plug-in's table
     uint32_t arguments_bytes = 0, buffers_count = 0, reserved = 0;
     BufferPlace buffers[LONGSHORE_BUFFERS_MAX];
     alignas(16) std::byte arguments[LONGSHORE_ARGUMENTS_BYTES_MAX];
 };
+
+// Only what is filled in: the arguments and buffers of most tasks are few.
+void copy_submission(const Submission& from, Submission* to);
 
 // What the process says when it is finished.
 struct Outcome {
@@ -45,8 +51,8 @@ struct Place {
     alignas(64) Outcome outcome;
 };
 
-// Tasks are counted from 0 in the order of submission. finished <= started <= submitted, and at most one task
-// is started and not finished: a process runs one at a time.
+// Tasks are counted from 0 in the order of submission. finished <= started <= submitted. A process runs one
+// at a time; a carrier has up to kCarriedMax started and not finished.
 struct Queue {
     alignas(64) Atomic<uint64_t> submitted;  // by the rank
     Atomic<uint32_t> rank_sleeps;            // not 0: it waits on `events`
@@ -77,8 +83,15 @@ void tell_rank(Queue& queue);
 // The rank waits until something may have changed since `seen` was read from `events`, at most so long.
 void wait_for_process(Queue& queue, uint32_t seen, uint64_t timeout_ns);
 
-// For the supervisor, when the process is gone: the task that it was running, if any, is finished with that
-// outcome and not run again. `text` is what the rank is told.
+// Of a count that this process alone writes.
+inline void add(Atomic<uint64_t>& word, uint64_t count) {
+    word.store(word.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+}
+// The next task is finished, with this result. By the process.
+void finish_next(Queue& queue, int32_t result, const std::string& text);
+
+// For the supervisor, when the process is gone: what has been started and is not finished is finished with
+// that outcome and not run again. `text` is what the rank is told.
 void finish_lost(Queue& queue, const char* text);
 // For the supervisor: nothing that is submitted will be run any more.
 void close_queue(Queue& queue, const char* reason);

@@ -12,12 +12,7 @@ namespace longshore::tasks {
 namespace {
 
 constexpr uint64_t kPieceBytes = 64 * 1024;  // of the heap, whose pages are made present at once
-constexpr uint64_t kCopyAlignment = 64;
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14: before, pages fault in one by one
-
-uint64_t rounded(uint64_t bytes) {
-    return (bytes + kCopyAlignment - 1) & ~(kCopyAlignment - 1);
-}
 
 std::string cannot(const char* what, size_t buffer, const BufferPlace& place, const char* why) {
     return "buffer " + std::to_string(buffer) + ", of " + std::to_string(place.bytes) + " bytes, cannot be " +
@@ -84,7 +79,7 @@ std::byte* RankMemory::find_mapped(const BufferPlace& buffer) {
 bool RankMemory::make_room(uint64_t bytes) {
     if (bytes <= copies_.size() && copies_) return true;
     copies_.reset();
-    copies_ = Mapping::accounted(std::max<uint64_t>(rounded(bytes), 64 * 1024), false);
+    copies_ = Mapping::accounted(std::max<uint64_t>(room_of_copy(bytes), 64 * 1024), false);
     return static_cast<bool>(copies_);
 }
 
@@ -99,7 +94,7 @@ bool RankMemory::open(std::span<const BufferPlace> buffers, longshore_view* view
         if (views[i].data != nullptr) {
             bytes->mapped += buffer.bytes;
         } else if (buffer.bytes > kSharedFileBytesMax ||
-                   (copied += rounded(buffer.bytes)) > kSharedFileBytesMax) {
+                   (copied += room_of_copy(buffer.bytes)) > kSharedFileBytesMax) {
             *error = cannot("copied", i, buffer, "it is too large");
             return false;
         }
@@ -114,7 +109,7 @@ bool RankMemory::open(std::span<const BufferPlace> buffers, longshore_view* view
         const BufferPlace& buffer = buffers[i];
         if (buffer.bytes == 0 || buffer.access == LONGSHORE_KEPT || views[i].data != nullptr) continue;
         views[i].data = copies_.data() + at;
-        at += rounded(buffer.bytes);
+        at += room_of_copy(buffer.bytes);
         // What is only written is read, too: a function that writes parts of it leaves the others as they
         // were.
         if (const char* why = transfer(process_vm_readv, pid_, views[i].data, buffer)) {

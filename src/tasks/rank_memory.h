@@ -11,6 +11,12 @@
 
 namespace longshore::tasks {
 
+// The room that the copy of a buffer takes among others.
+constexpr uint64_t room_of_copy(uint64_t bytes) {
+    constexpr uint64_t kAlignment = 64;
+    return (bytes + kAlignment - 1) & ~(kAlignment - 1);
+}
+
 class RankMemory {
   public:
     // `heap`: the rank's heap's file, if it has one.

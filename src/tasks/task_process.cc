@@ -14,8 +14,7 @@
 
 #include "fabric/shm/region.h"
 #include "fabric/shm/socket.h"
-#include "tasks/kept.h"
-#include "tasks/plugin.h"
+#include "tasks/executor.h"
 #include "tasks/rank_memory.h"
 
 namespace longshore::tasks {
@@ -25,13 +24,11 @@ constexpr uint64_t kLookNs = 500'000;  // how often a process that does not slee
 
 // A rank that has opened the pool.
 struct Rank {
-    uint64_t client = 0;
     Mapping mapping;
     Queue* queue = nullptr;
     RankMemory memory;
-    void* state = nullptr;
+    Executor::Patron patron;
     uint64_t next = 0;  // the task that is to be started
-    KeptCopies kept;
 
     // A count that makes no sense is a rank's that has gone wild: it has none.
     bool has_task() const {
@@ -53,8 +50,6 @@ class TaskProcess {
     bool run_tasks();
     void run_next(Rank& rank);
     int run_task(Rank& rank, std::string* error);
-    int run_keep(Rank& rank, std::span<const BufferPlace> buffers, std::string* error);
-    int run_function(Rank& rank, std::span<const BufferPlace> buffers, std::string* error);
     void sleep();
     template <class Message>
     void say(const Message& message) {
@@ -62,17 +57,12 @@ class TaskProcess {
     }
 
     Fd socket_, doorbell_;
-    Plugin plugin_;
+    Executor executor_;
     uint64_t spin_ns_ = 0;
     std::vector<std::unique_ptr<Rank>> ranks_;
     Submission submission_;  // of the task that runs: the rank may write to its own meanwhile
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
-
-template <class Message>
-void set_text(Message* message, const std::string& text) {
-    snprintf(message->text, sizeof message->text, "%s", text.c_str());
-}
 
 // The first packet says what this process is for.
 bool TaskProcess::start() {
@@ -98,8 +88,8 @@ bool TaskProcess::start() {
     std::string error;
     if (chdir(message.directory) != 0)
         error = std::string("cannot go to ") + message.directory + ": " + strerror(errno);
-    answer.error = error.empty() ? plugin_.load(message.plugin, &error) : LONGSHORE_ERR_NO_PROCESS;
-    answer.table = plugin_.table();
+    answer.error = error.empty() ? executor_.plugin().load(message.plugin, &error) : LONGSHORE_ERR_NO_PROCESS;
+    answer.table = executor_.plugin().table();
     set_text(&answer, error);
     say(answer);
     // Unread packets would make the supervisor's next look an error, and the answer would be lost.
@@ -117,20 +107,18 @@ void TaskProcess::serve(const ServeRank& message, std::vector<Fd> descriptors) {
     if (descriptors.size() != 1 + (message.has_heap != 0)) return;
     Fd heap = message.has_heap != 0 ? std::move(descriptors[1]) : Fd();
     auto rank = std::make_unique<Rank>(
-        Rank{message.client,
-             {},
+        Rank{{},
              nullptr,
              RankMemory(message.pid, process_start_time(message.pid), message.heap, std::move(heap)),
-             nullptr,
-             0,
-             {}});
+             {message.client, nullptr, {}},
+             0});
     rank->queue = map_queue(descriptors[0], &rank->mapping);
     std::string error;
     if (rank->queue == nullptr) {
         answer.error = LONGSHORE_ERR_NO_PROCESS;
         error = "the queue of tasks cannot be mapped";
     } else {
-        answer.error = plugin_.open(&rank->state, &error);
+        answer.error = executor_.plugin().open(&rank->patron.state, &error);
     }
     set_text(&answer, error);
     if (answer.error == 0) {
@@ -143,10 +131,10 @@ void TaskProcess::serve(const ServeRank& message, std::vector<Fd> descriptors) {
 }
 
 void TaskProcess::leave(uint64_t client) {
-    const auto at =
-        std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& rank) { return rank->client == client; });
+    const auto at = std::find_if(ranks_.begin(), ranks_.end(),
+                                 [&](const auto& rank) { return rank->patron.client == client; });
     if (at != ranks_.end()) {
-        plugin_.close((*at)->state);
+        executor_.plugin().close((*at)->patron.state);
         ranks_.erase(at);
     }
     LeaveRank answer;
@@ -171,103 +159,34 @@ bool TaskProcess::hear() {
     }
 }
 
-constexpr const char* kNonsense = "what the program says of it makes no sense";
-constexpr const char* kCopyLost =
-    "the copy of a kept buffer was lost with an earlier task process, or could not be made; keep it again";
-
-void add(Atomic<uint64_t>& word, uint64_t count) {
-    word.store(word.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
-}
-
-// What longshore_keep, _change and _forget have submitted.
-int TaskProcess::run_keep(Rank& rank, std::span<const BufferPlace> buffers, std::string* error) {
-    KeptPart part;
-    const bool is_forget = submission_.function == kForget;
-    *error = kNonsense;
-    if (submission_.arguments_bytes != sizeof part || buffers.size() != (is_forget ? 0 : 1))
-        return LONGSHORE_ERR_ARGUMENT;
-    memcpy(&part, submission_.arguments, sizeof part);
-    if (is_forget) {
-        error->clear();
-        rank.kept.forget(part.number);
-        return 0;
-    }
-    const uint64_t bytes = buffers[0].bytes;
-    if (bytes == 0 || (part.is_whole != 0 && (part.offset != 0 || bytes != part.bytes)))
-        return LONGSHORE_ERR_ARGUMENT;
-    std::byte* const copy = part.is_whole != 0 ? rank.kept.make(part.number, bytes)
-                                               : rank.kept.find(part.number, part.offset, bytes);
-    if (copy == nullptr) {
-        *error = part.is_whole != 0 ? "there is no memory for " + std::to_string(bytes) + " bytes to be kept"
-                                    : kCopyLost;
-        return part.is_whole != 0 ? LONGSHORE_ERR_MEMORY : LONGSHORE_ERR_LOST;
-    }
-    error->clear();
-    longshore_view view;
-    RankMemory::Bytes ignored;
-    if (!rank.memory.open(buffers, &view, &ignored, error)) {
-        rank.kept.forget(part.number);
-        return LONGSHORE_ERR_MEMORY;
-    }
-    memcpy(copy, view.data, bytes);
-    add(rank.queue->bytes_copied, bytes);
-    return 0;
-}
-
-int TaskProcess::run_task(Rank& rank, std::string* error) {
-    const std::span<const BufferPlace> buffers(
-        submission_.buffers, std::min<size_t>(submission_.buffers_count, LONGSHORE_BUFFERS_MAX));
-    if (buffers.size() == submission_.buffers_count &&
-        (submission_.function == kKeep || submission_.function == kForget))
-        return run_keep(rank, buffers, error);
-    if (submission_.function >= plugin_.table().functions_count ||
-        submission_.arguments_bytes > LONGSHORE_ARGUMENTS_BYTES_MAX ||
-        buffers.size() != submission_.buffers_count) {
-        *error = kNonsense;
-        return LONGSHORE_ERR_ARGUMENT;
-    }
-    return run_function(rank, buffers, error);
-}
-
 // What the plug-in returns, or an error of Longshore's.
-int TaskProcess::run_function(Rank& rank, std::span<const BufferPlace> buffers, std::string* error) {
+int TaskProcess::run_task(Rank& rank, std::string* error) {
+    if (const int result = executor_.check(submission_, error); result != 0) return result;
+    const std::span<const BufferPlace> buffers(submission_.buffers, submission_.buffers_count);
     longshore_view views[LONGSHORE_BUFFERS_MAX];
     RankMemory::Bytes bytes;
-    if (!rank.memory.open(buffers, views, &bytes, error)) return LONGSHORE_ERR_MEMORY;
-    for (size_t i = 0; i < buffers.size(); ++i) {
-        if (buffers[i].access != LONGSHORE_KEPT) continue;
-        views[i].data = rank.kept.find(buffers[i].address, buffers[i].offset, buffers[i].bytes);
-        if (views[i].data != nullptr) continue;
-        *error = kCopyLost;
-        return LONGSHORE_ERR_LOST;
+    if (!rank.memory.open(buffers, views, &bytes, error)) {
+        Executor::give_up(rank.patron, submission_);
+        return LONGSHORE_ERR_MEMORY;
     }
-    const longshore_call call{submission_.arguments, submission_.arguments_bytes, views, buffers.size(),
-                              rank.state};
-    int result = plugin_.run(submission_.function, call, error);
+    int result = executor_.run(rank.patron, submission_, views, error);
     if (result == 0 && !rank.memory.close(buffers, views, &bytes, error)) result = LONGSHORE_ERR_MEMORY;
-    add(rank.queue->bytes_mapped, bytes.mapped);
-    add(rank.queue->bytes_copied, bytes.copied);
+    // A kept buffer is copied, also where it is mapped.
+    const bool keeps = submission_.function == kKeep;
+    add(rank.queue->bytes_mapped, keeps ? 0 : bytes.mapped);
+    add(rank.queue->bytes_copied, keeps ? submission_.buffers[0].bytes : bytes.copied);
     return result;
 }
 
 void TaskProcess::run_next(Rank& rank) {
     Queue& queue = *rank.queue;
     Place& place = queue.place(rank.next);
-    // Only what is filled in: the arguments and buffers of most tasks are few.
-    constexpr size_t kFixed = offsetof(Submission, buffers);
-    memcpy(static_cast<void*>(&submission_), &place.submission, kFixed);
-    const size_t buffers = std::min<size_t>(submission_.buffers_count, LONGSHORE_BUFFERS_MAX);
-    const size_t arguments = std::min<size_t>(submission_.arguments_bytes, LONGSHORE_ARGUMENTS_BYTES_MAX);
-    std::copy_n(place.submission.buffers, buffers, submission_.buffers);
-    std::copy_n(place.submission.arguments, arguments, submission_.arguments);
+    copy_submission(place.submission, &submission_);
     queue.started_ns.store(now_ns(), std::memory_order_relaxed);
     queue.started.store(++rank.next, std::memory_order_release);
     std::string error;
-    place.outcome.result = run_task(rank, &error);
-    place.outcome.text[0] = 0;
-    if (!error.empty()) snprintf(place.outcome.text, sizeof place.outcome.text, "%s", error.c_str());
-    queue.finished.store(rank.next, std::memory_order_release);
-    tell_rank(queue);
+    const int result = run_task(rank, &error);
+    finish_next(queue, result, error);
 }
 
 // One of each rank that has any.

@@ -299,6 +299,53 @@ class TestDpus(unittest.TestCase):
         self.assertFalse([pid for pid in pids if Path(f"/proc/{pid}").exists()])
 
 
+@unittest.skipUnless((BUILD / "lib/longshore-tcp.so").exists(), "built without OpenSSL")
+class TestTasks(unittest.TestCase):
+    """Pools of task processes on another node."""
+
+    def words(self, mode, folder, mpi="openmpi", **settings):
+        return offloaded(BUILD / f"tests/tasks/{mpi}/tasks_{mpi}", mode, folder, TASKS_ARE_INLINE=0, **PATIENT | settings)
+
+    def test_on_the_next_node(self):
+        with cluster.Cluster(2, offloads=True) as nodes:
+            for mpi in MPIS:
+                with self.subTest(mpi=mpi), tempfile.TemporaryDirectory() as folder:
+                    before = nodes.link_bytes()["node0"][0]
+                    words = self.words("all", folder, mpi, LONGSHORE_TASK_NODE="next", TASKS_ARE_COPIED=3)
+                    done = launch(nodes, words, mpi=mpi)
+                    if done.stdout is not None:  # see run_mpich()
+                        self.assertIn("all checks passed, tasks ran in task processes", done.stdout)
+                    # Buffers of 5 MB are among them, there and back for each rank.
+                    self.assertGreater(nodes.link_bytes()["node0"][0] - before, 40e6)
+
+    def test_plug_ins_that_are_another_there_or_not_there(self):
+        with cluster.Cluster(2) as nodes, tempfile.TemporaryDirectory() as folder:
+            here, there = Path(folder) / "here", Path(folder) / "there"
+            for path in (here, there):
+                path.mkdir()
+                shutil.copy(BUILD / "tests/tasks/openmpi/task_plugin.so", path)
+            plugin = there / "task_plugin.so"
+            plugin.write_bytes(plugin.read_bytes() + b"!")
+            nodes.nodes[1].run("mount", "--bind", str(there), str(here))
+            for why in ("is another", "cannot open shared object file"):
+                with self.subTest(why):
+                    words = self.words("leave", folder, LONGSHORE_TASK_PATH=here, LONGSHORE_TASK_NODE="node1")
+                    done = subprocess.run(nodes.mpirun(words, 1), capture_output=True, text=True, timeout=BUSY_S, check=False)
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertRegex(done.stderr, rf"rank 0: on node 1 \(node1\): .*{why}")
+                plugin.unlink(missing_ok=True)
+
+    def test_a_link_that_is_cut_ends_the_tasks(self):
+        with cluster.Cluster(2) as nodes, tempfile.TemporaryDirectory() as folder:
+            words = self.words("hang", folder, LONGSHORE_TASK_NODE="1", LONGSHORE_LIMIT_S=1, LONGSHORE_WAIT_REPORT_S=1)
+            said = Path(folder) / "said"
+            with open(said, "w", encoding="utf-8") as file, \
+                    start(nodes.mpirun(words, 1), stdout=file, stderr=subprocess.STDOUT) as job:
+                wait_for(lambda: "which has run for" in said.read_text(encoding="utf-8"), job)
+                nodes.nodes[1].run("ip", "link", "set", "net0", "down")
+                wait_for(lambda: "on node 1 (node1) was lost while it ran 'wait_for_file'" in said.read_text(encoding="utf-8"), job)
+
+
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
 class TestJobs(unittest.TestCase):
     """Unmodified MPI programs across machines."""
@@ -649,9 +696,9 @@ class TestApplications(unittest.TestCase):
 
 
 @contextlib.contextmanager
-def start(words, stderr):
+def start(words, stderr, stdout=subprocess.PIPE):
     """A job that is killed if the test fails meanwhile."""
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=stderr, text=True) as job:
+    with subprocess.Popen(words, stdout=stdout, stderr=stderr, text=True) as job:
         try:
             yield job
         finally:

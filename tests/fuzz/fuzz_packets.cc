@@ -15,6 +15,7 @@
 #include "fabric/tcp/wire.h"
 #include "fabric/ucx/packet.h"
 #include "session/session.h"
+#include "tasks/frames.h"
 
 namespace {
 
@@ -125,6 +126,35 @@ void try_message(std::span<const std::byte> bytes) {
     require(written.size() == bytes.size() && decode(written, &again) && encode(again) == written);
 }
 
+template <class Frame>
+void try_frame(std::span<const std::byte> bytes) {
+    Frame frame;
+    if (tasks::decode(bytes, &frame)) require(is_same(tasks::encode(frame), bytes));
+}
+
+// Between a carrier of tasks and the process that runs them on another node.
+void try_task_frames(std::span<const std::byte> bytes) {
+    tasks::FrameHeader header;
+    if (bytes.size() == tasks::kFrameHeaderBytes &&
+        tasks::decode_header(bytes.first<tasks::kFrameHeaderBytes>(), &header)) {
+        require(header.body_bytes <= tasks::kFrameBodyBytesMax &&
+                header.payload_bytes <= kSharedFileBytesMax);
+        tasks::FrameHeaderBytes again;
+        tasks::encode_header(header, again);
+        require(is_same(again, bytes));
+    }
+    try_frame<tasks::OpenFrame>(bytes);
+    try_frame<tasks::LoadedFrame>(bytes);
+    try_frame<tasks::ClientFrame>(bytes);
+    try_frame<tasks::ServingFrame>(bytes);
+    try_frame<tasks::ResultFrame>(bytes);
+    try_frame<tasks::TaskFrame>(bytes);
+    tasks::TaskFrame task;
+    if (!tasks::decode(bytes, &task)) return;
+    require(tasks::bytes_that_go(task.submission) <= kSharedFileBytesMax &&
+            tasks::bytes_that_come(task.submission) <= kSharedFileBytesMax);
+}
+
 void try_messages(std::span<const std::byte> bytes) {
     try_message<SessionHello>(bytes);
     try_message<SessionWelcome>(bytes);
@@ -155,5 +185,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     try_host_region(bytes);
     try_exported(bytes);
     try_messages(bytes);
+    try_task_frames(bytes);
     return 0;
 }

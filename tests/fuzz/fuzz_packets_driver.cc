@@ -13,6 +13,7 @@
 #include "fabric/tcp/wire.h"
 #include "fabric/ucx/packet.h"
 #include "session/session.h"
+#include "tasks/frames.h"
 
 namespace {
 
@@ -41,7 +42,7 @@ Bytes make_packet(Prng* random) {
 
 Bytes make_stream(Prng* random) {
     Hello hello;
-    hello.kind = static_cast<StreamKind>(1 + random->below(2));
+    hello.kind = static_cast<StreamKind>(1 + random->below(3));
     hello.incarnation = static_cast<uint32_t>(random->next());
     hello.connection = random->next();
     Challenge challenge;
@@ -104,6 +105,7 @@ Bytes make_entry(Prng* random) {
     for (uint64_t count = random->below(4); count > 0; --count)
         entry.services.emplace_back(random->below(60), static_cast<std::byte>(random->below(2)));
     entry.agent.resize(random->below(40));
+    entry.tasks.resize(random->below(40));
     return encode_entry(entry);
 }
 
@@ -189,6 +191,44 @@ Bytes make_message(Prng* random) {
     }
 }
 
+Bytes make_task_frame(Prng* random) {
+    tasks::FrameHeader header;
+    header.kind =
+        static_cast<tasks::FrameKind>(random->chance(500) ? random->below(6) : 63 + random->below(7));
+    header.body_bytes = static_cast<uint32_t>(random->next() >> (32 + random->below(32)));
+    header.payload_bytes = random->next() >> random->below(64);
+    tasks::FrameHeaderBytes bytes;
+    tasks::encode_header(header, bytes);
+    tasks::OpenFrame open;
+    open.plugin.assign(1 + random->below(30), 'p');
+    open.cores.assign(random->below(8), '1');
+    open.environment.resize(random->below(4), "A=B");
+    open.processes = 1 + static_cast<uint32_t>(random->below(4));
+    tasks::LoadedFrame loaded;
+    loaded.text.assign(random->below(30), 't');
+    loaded.table.functions_count = static_cast<uint32_t>(random->below(5));
+    tasks::TaskFrame task;
+    tasks::Submission& submission = task.submission;
+    submission.arguments_bytes = static_cast<uint32_t>(random->below(40));
+    submission.buffers_count = static_cast<uint32_t>(random->below(5));
+    for (uint32_t i = 0; i < submission.buffers_count; ++i)
+        submission.buffers[i] = {random->next(), random->next(), random->next() >> random->below(64),
+                                 static_cast<uint32_t>(random->below(6)), 0};
+    memset(submission.arguments, 3, submission.arguments_bytes);
+    switch (random->below(5)) {
+        case 0:
+            return {bytes.begin(), bytes.end()};
+        case 1:
+            return tasks::encode(open);
+        case 2:
+            return tasks::encode(loaded);
+        case 3:
+            return tasks::encode(tasks::ResultFrame{random->next(), -5, "why"});
+        default:
+            return tasks::encode(task);
+    }
+}
+
 void damage(Prng* random, Bytes* bytes) {
     for (uint64_t changes = random->below(5); changes > 0; --changes) {
         const size_t at = random->below(bytes->size() + 1);
@@ -210,9 +250,9 @@ void damage(Prng* random, Bytes* bytes) {
 
 int main(int argc, char** argv) {
     const auto driven = fuzz::drive(argc, argv, 3, [](Prng& random) {
-        constexpr Bytes (*kMakers[])(Prng*) = {make_packet,   make_addresses,     make_span, make_host_region,
-                                               make_exported, make_hello,         make_post, make_message,
-                                               make_stream,   make_tcp_addresses, make_entry};
+        constexpr Bytes (*kMakers[])(Prng*) = {
+            make_packet, make_addresses, make_span,   make_host_region,   make_exported, make_hello,
+            make_post,   make_message,   make_stream, make_tcp_addresses, make_entry,    make_task_frame};
         Bytes bytes = kMakers[random.below(std::size(kMakers))](&random);
         damage(&random, &bytes);
         return bytes;

@@ -155,10 +155,11 @@ void check_kept() {
         longshore_get_pool_counters(pool, &before);
         for (int i = 0; i < 5; ++i) see(data, bytes, 3);
         longshore_get_pool_counters(pool, &after);
-        if (!is_inline)  // of the other two, which are mapped unless everything is copied, and then there and
-                         // back
+        // Of the other two, which are mapped unless everything is copied: how often each byte is.
+        const char* const copies = getenv("TASKS_ARE_COPIED");
+        if (!is_inline)
             CHECK(after.bytes_copied - before.bytes_copied ==
-                  (getenv("TASKS_ARE_COPIED") != nullptr ? 5 * 4 * bytes : 0));
+                  5 * bytes * static_cast<size_t>(atoi(copies != nullptr ? copies : "0")));
         std::fill_n(data + 1000, 500, 4);
         MPI_Request request;
         CHECK(longshore_change(pool, data + 1000, 500, &task) == 0);
@@ -309,7 +310,7 @@ void check_crash() {
         longshore_task* behind[3];
         for (longshore_task*& task : behind) task = submit("note", nullptr, 0, {buffer});
         CHECK(longshore_wait(&lost) == LONGSHORE_ERR_LOST);
-        CHECK(says("crash") && says("signal 11"));
+        CHECK(says("crash") && (says("signal 11") || says("on node")));
         for (longshore_task*& task : behind) CHECK(longshore_wait(&task) == 0);
         CHECK(words[0] == 3 * round);
     }

@@ -5,6 +5,7 @@ that are killed."""
 import os
 import pathlib
 import random
+import shutil
 import signal
 import sys
 
@@ -14,7 +15,16 @@ import job  # noqa: E402
 PROGRAM = job.BUILD / "tests" / "tasks" / job.FLAVOUR / f"tasks_{job.FLAVOUR}"
 
 
+FAR = {"LONGSHORE_TASK_NODE": "next"}
+
+
 class Tasks(job.JobTest):
+    def setUp(self):
+        super().setUp()
+        part = job.BUILD / "lib" / "longshore-tcp.so"  # for pools on other nodes
+        if part.exists():
+            shutil.copy(part, self.folder)
+
     def run_program(self, ranks, mode, *, longshore=True, **settings):
         running = job.Job(self, ranks, [PROGRAM, mode, self.folder], preload=(job.SHIM,) if longshore else (),
                           TASKS_ARE_INLINE="0" if longshore else "1", **settings)
@@ -36,7 +46,7 @@ class Tasks(job.JobTest):
         self.run_program(4, "all", nodes=2, LONGSHORE_TASK_PROCESSES="1")
 
     def test_without_shared_memory_everything_is_copied(self):
-        self.run_program(2, "all", LONGSHORE_MEMORY_ALIAS="off", TASKS_ARE_COPIED="1")
+        self.run_program(2, "all", LONGSHORE_MEMORY_ALIAS="off", TASKS_ARE_COPIED="4")
 
     def test_inline_without_longshore(self):
         self.assertIn("tasks ran inline", self.run_program(2, "all", longshore=False))
@@ -62,7 +72,48 @@ class Tasks(job.JobTest):
         self.assertEqual(running.wait(30), 0, running.describe())
         self.check_nothing_left()
 
-    def kill_tasks(self, ranks, seed, **settings):
+    # Pools on another node. Nodes of one machine are as far from each other as others: what goes between them is on a stream.
+
+    def test_on_the_next_node(self):
+        for more in ({}, {"LONGSHORE_TASK_PROCESSES": "1"}, {"LONGSHORE_MEMORY_ALIAS": "off"}):
+            with self.subTest(**more):
+                self.run_program(4, "all", nodes=2, TASKS_ARE_COPIED="3", **FAR, **more)
+
+    def test_on_a_node_by_number(self):
+        """The ranks there have their tasks on their own node."""
+        (self.folder / "go").touch()
+        self.assertIn("tasks ran in task processes", self.run_program(2, "hang", nodes=2, LONGSHORE_TASK_NODE="1"))
+
+    def test_nodes_that_are_not_there(self):
+        for node, why in (("7", "the job has no such node"), ("nowhere", "the job has no such node")):
+            running = job.Job(self, 2, [PROGRAM, "all", self.folder], nodes=2, LONGSHORE_TASK_NODE=node)
+            self.assertEqual(running.wait(60), 2, running.describe())
+            self.assertIn(f"LONGSHORE_TASK_NODE={node}: {why}", running.output)
+
+    def test_tasks_are_not_sent_in_the_clear_where_all_is_encrypted(self):
+        running = job.Job(self, 2, [PROGRAM, "all", self.folder], nodes=2, LONGSHORE_NETWORK_SECURITY="tls", **FAR)
+        self.assertEqual(running.wait(60), 2, running.describe())
+        self.assertIn("LONGSHORE_NETWORK_SECURITY=tls wants all to be", running.output)
+
+    def test_killed_task_processes_of_another_node(self):
+        self.kill_tasks(2, 3, role=b"guest", nodes=2, **FAR)
+
+    def test_killed_carriers(self):
+        self.kill_tasks(2, 4, role=b"carrier", nodes=2, **FAR)
+
+    def test_a_supervisor_of_another_node_that_is_killed(self):
+        """The task that has begun fails, and none after it hangs."""
+        running = job.Job(self, 2, [PROGRAM, "hang", self.folder], nodes=2, LONGSHORE_WAIT_REPORT_S="1", LONGSHORE_LIMIT_S="1", **FAR)
+        self.wait_for(lambda: "which has run for" in running.output, running.describe)
+        other = [pid for pid in self.services(b"guest") if job.words_of(pid)[-3:-1] == [b"for", b"0"]]
+        self.assertEqual(len(other), 1)
+        status = pathlib.Path(f"/proc/{other[0]}/status").read_text()
+        os.kill(int(status.split("PPid:")[1].split()[0]), signal.SIGKILL)
+        self.wait_for(lambda: "was lost while it ran 'wait_for_file'" in running.output, running.describe)
+        self.end_everything()
+        running.wait(60)
+
+    def kill_tasks(self, ranks, seed, role=b"task", **settings):
         draw = random.Random(seed)
         running = job.Job(self, ranks, [PROGRAM, "steady", self.folder], LONGSHORE_SERVICE_RESTARTS_MAX="1000", **settings)
 
@@ -79,7 +130,7 @@ class Tasks(job.JobTest):
         for _ in range(int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "6"))):
             wait_for_rounds(draw.randint(1, 20))
             # One that has been killed is listed until the system has ended it, and its successor a while later.
-            own = self.wait_for(lambda: sorted(set(self.services(b"task")) - set(killed)), running.describe)
+            own = self.wait_for(lambda: sorted(set(self.services(role)) - set(killed)), running.describe)
             killed.append(draw.choice(own))
             os.kill(killed[-1], signal.SIGKILL)
         wait_for_rounds(3)

@@ -135,7 +135,8 @@ void Connections::on_failed(ServiceAddress at, StreamKind kind, const Door::Fail
 
 bool Connections::admit(const Door::Met& met) {
     const uint32_t peer = find(met.hello.from);
-    if (peer == kNobody || connections_[peer].state == State::kLost) return false;
+    if (peer == kNobody || met.hello.kind == StreamKind::kTasks || connections_[peer].state == State::kLost)
+        return false;
     const Connection& c = connections_[peer];
     if (met.hello.kind == StreamKind::kData)
         return (c.state == State::kConnected || c.state == State::kWelcomed) && !c.dialed && !c.has_data &&

@@ -105,8 +105,8 @@ void NodePort::turn() {
         size_t bytes = 0;
         const Io io = service ? receive_packet(service, &word, sizeof word, &bytes, nullptr) : Io::kAgain;
         // Who goes without a word may come again.
-        if (io == Io::kClosed) service.reset();
-        if (io != Io::kOk) continue;
+        if (io == Io::kClosed || (io == Io::kOk && stays_)) service.reset();
+        if (io != Io::kOk || stays_) continue;
         listener_.reset();
         strangers_.clear();
     }

@@ -33,8 +33,9 @@ class NodePort {
     // Whether somebody waits whom no event may end: turn() is to be called within kTurnNs.
     bool busy() const { return !strangers_.empty() || full_; }
     static constexpr uint64_t kTurnNs = 10'000'000;
-    // Since no service process wants to be reached (PortShare::close).
+    // Since no service process wants to be reached (PortShare::close), unless others do (keep_open).
     bool is_closed() const { return !listener_; }
+    void keep_open() { stays_ = true; }
 
     uint64_t refused() const { return refused_; }
     // Once, of the first that was refused, or had to wait for a descriptor; else empty.
@@ -59,7 +60,7 @@ class NodePort {
     std::vector<Fd> services_;         // where each takes its streams
     std::vector<Stranger> strangers_;  // oldest first
     uint64_t refused_ = 0;
-    bool told_ = false;
+    bool told_ = false, stays_ = false;
     bool full_ = false, told_full_ = false;  // there was no descriptor for the next: it is not waited for
     std::string problem_;
 };

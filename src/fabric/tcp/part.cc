@@ -2,6 +2,7 @@
 #include <openssl/crypto.h>
 
 #include "fabric/network.h"
+#include "fabric/tcp/node_streams.h"
 #include "fabric/tcp/tcp_fabric.h"
 
 namespace longshore {
@@ -48,6 +49,6 @@ std::string try_alias(std::span<const std::byte>) {
 }  // namespace longshore
 
 extern "C" __attribute__((visibility("default"))) const longshore::NetworkPart longshore_network;
-const longshore::NetworkPart longshore_network = {longshore::build_name(), longshore::kNetworkLayout,
-                                                  longshore::library,      longshore::open_network,
-                                                  longshore::open_agent,   longshore::try_alias};
+const longshore::NetworkPart longshore_network = {
+    longshore::build_name(), longshore::kNetworkLayout, longshore::library,        longshore::open_network,
+    longshore::open_agent,   longshore::try_alias,      &longshore::node_streams()};

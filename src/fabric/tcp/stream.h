@@ -41,6 +41,8 @@ class Stream {
     int fd() const { return socket_.get(); }
     explicit operator bool() const { return static_cast<bool>(socket_); }
     void close();
+    // For who goes on without this; not of TLS.
+    Fd take_socket() { return std::move(socket_); }
 
     // Sends what there is room for, in order. kOk: *sent bytes, at least one. After kAgain the next call
     // begins with the same bytes.

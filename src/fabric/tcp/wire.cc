@@ -51,7 +51,7 @@ bool decode_hello(std::span<const std::byte, kHelloBytes> bytes, Hello* out) {
     Reader r(bytes);
     if (!starts_right(r)) return false;
     const auto kind = r.get<uint8_t>();
-    if (kind < static_cast<uint8_t>(StreamKind::kTalk) || kind > static_cast<uint8_t>(StreamKind::kData) ||
+    if (kind < static_cast<uint8_t>(StreamKind::kTalk) || kind > static_cast<uint8_t>(StreamKind::kTasks) ||
         r.get<uint8_t>() != 0)
         return false;
     out->kind = static_cast<StreamKind>(kind);

@@ -21,8 +21,9 @@ constexpr uint16_t kTcpVersion = 3;
 using Nonce = std::array<std::byte, 16>;
 using Proof = std::array<std::byte, 32>;  // an HMAC-SHA256
 
-// Two service processes have one stream of each kind.
-enum class StreamKind : uint8_t { kTalk = 1, kData };
+// Two service processes have one stream of each of the first two kinds; the third is of tasks
+// (node_streams.h).
+enum class StreamKind : uint8_t { kTalk = 1, kData, kTasks };
 
 // First on every stream, and never encrypted: which service process of the node it is for. Read by whoever
 // listens there (node_port.h); all that follows is the service process's.

@@ -85,6 +85,10 @@ std::string try_alias(std::span<const std::byte> region) {
 }  // namespace longshore
 
 extern "C" __attribute__((visibility("default"))) const longshore::NetworkPart longshore_network;
-const longshore::NetworkPart longshore_network = {longshore::build_name(), longshore::kNetworkLayout,
-                                                  longshore::library,      longshore::open_network,
-                                                  longshore::open_agent,   longshore::try_alias};
+const longshore::NetworkPart longshore_network = {longshore::build_name(),
+                                                  longshore::kNetworkLayout,
+                                                  longshore::library,
+                                                  longshore::open_network,
+                                                  longshore::open_agent,
+                                                  longshore::try_alias,
+                                                  nullptr};

@@ -92,6 +92,7 @@ void fill(Options* out) {
     options.nodes_strided = settings.nodes_placement == NodesPlacement::kStrided;
     const char* network = getenv("LONGSHORE_INTERNAL_NETWORK_ALWAYS");
     options.network_always = network != nullptr && *network == '1';
+    options.tasks_between_nodes = !settings.task_node.empty();
     options.wait_cooperative = settings.wait_cooperative;
     options.wait_report_s = settings.wait_report_s;
     options.limit_s = settings.limit_s;

@@ -106,6 +106,7 @@ bool fill(const char* plugin, Client::Options* options, std::string* error) {
     request.processes = settings.task_processes;
     request.threads = threads_of_program();
     snprintf(request.cores, sizeof request.cores, "%s", settings.task_cores.text.c_str());
+    snprintf(request.node, sizeof request.node, "%s", settings.task_node.c_str());
     if (longshore_find_plugin(plugin, request.plugin, sizeof request.plugin) != 0)
         return fail("the path of the plug-in is too long");
     if (getcwd(request.directory, sizeof request.directory) == nullptr)
