@@ -235,7 +235,7 @@ TEST(TimedOffload, AllgathervIsBoundByWhoCopies) {
     for (const Placement placement : {Placement::kContiguous, Placement::kStrided}) {
         Job job = job_on(machine, 4, 8, 2, Collective::kAllgatherv);
         job.placement = placement;
-        job.handover = Handover::kAsBuilt;
+        job.handover = Handover::kDpu;
         Outcome out = simulate_offloaded(job);
         Time least = time_of(8 * 32 * kBlock, machine.pcie_rate);
         EXPECT_GE(out.latency.most, least);
@@ -253,7 +253,7 @@ TEST(TimedOffload, AllgathervIsBoundByWhoCopies) {
 TEST(TimedOffload, ComputingAndCarryingGoOnTogether) {
     Job job = job_on(ideal(), 4, 2, 1, Collective::kAlltoallv);
     job.machine.rank_post = 2 * kMicrosecond;
-    job.handover = Handover::kAsBuilt;  // ranks that compute copy nothing
+    job.handover = Handover::kDpu;  // ranks that compute copy nothing
     const Time alone = simulate_offloaded(job).latency.mean;
     job.compute.assign(job.ranks(), alone / 2);
     EXPECT_NEAR(ns(simulate_offloaded(job).latency.mean), ns(alone), kRounded);
@@ -351,11 +351,11 @@ TEST(Timed, FifoServersAreNearMaxMinSharing) {
     };
     Job job = rough();
     job.iterations = 1;
-    compare(job, nullptr, 0.07);
+    compare(job, nullptr, 0.1);
     compare(job, "pairwise", 0.07);
     compare(job, "linear", 0.07);
     job.placement = Placement::kStrided;
-    compare(job, nullptr, 0.07);
+    compare(job, nullptr, 0.1);
     job.collective = Collective::kAllgatherv;
     // Four transfers that begin together: the first is over after a quarter of the time, or with the last.
     compare(job, "ring", 0.1);

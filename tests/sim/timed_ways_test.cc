@@ -179,6 +179,50 @@ TEST(TimedColumns, TakeAsLongAsTheirBytesOnTheLink) {
                 static_cast<double>(ours.reads * 400));
 }
 
+// --- copies that ranks make for their stand-ins
+
+Job job_with_copies() {
+    Job job = job_on(4, 8, Collective::kAllgatherv);
+    job.services = 2;
+    job.machine.memory_rate = 16 * kGiga;
+    job.machine.pcie_rate = 20 * kGiga;
+    return job;
+}
+
+// Each block comes to a host once; all others that its ranks want they copy.
+TEST(TimedHandOver, RanksThatWaitCopyWhatTheirHostHas) {
+    const Job job = job_with_copies();
+    const Outcome out = simulate_offloaded(job);
+    const Time least = time_of((8 * 32 - 24) * kBlock, job.machine.memory_rate);
+    EXPECT_GE(out.latency.most, least);
+    EXPECT_LE(out.latency.mean, least + least / 8);
+    EXPECT_EQ(out.copies, 0u);  // by service processes
+    EXPECT_EQ(out.reads, 4u * 24 * job.iterations);
+}
+
+// While they compute they copy nothing: that comes afterwards. Who computes longer than its stand-in is
+// patient gets its blocks by the DPU, and finds all done.
+TEST(TimedHandOver, RanksThatComputeCopyAfterwardsOrNotAtAll) {
+    Job job = job_with_copies();
+    const Time least = time_of((8 * 32 - 24) * kBlock, job.machine.memory_rate);
+    job.compute.assign(job.ranks(), 10'000 * kMicrosecond);
+    Outcome out = simulate_offloaded(job);
+    EXPECT_GE(out.latency.most, 10'000 * kMicrosecond + least);
+    EXPECT_EQ(out.copies, 0u);
+    job.compute.assign(job.ranks(), 400'000 * kMicrosecond);
+    out = simulate_offloaded(job);
+    EXPECT_LE(out.latency.most, 400'000 * kMicrosecond + 100 * kMicrosecond);
+    EXPECT_GT(out.copies, 0u);
+}
+
+TEST(TimedHandOver, SmallBlocksAreBroughtToEachRank) {
+    Job job = job_with_copies();
+    job.block_bytes = 4095;
+    EXPECT_GT(simulate_offloaded(job).copies, 0u);
+    job.block_bytes = 4096;
+    EXPECT_EQ(simulate_offloaded(job).copies, 0u);
+}
+
 // --- late ranks
 
 TEST(TimedLate, NobodyIsLateWhenAllComeTogether) {

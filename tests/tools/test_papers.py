@@ -35,7 +35,7 @@ class Papers(CommandTest):
         self.assertLess(float(percent["linear"]), 5)
 
     def test_programs_late_ranks_and_broadcasts(self):
-        said = self.papers("--quick", "--no-pictures", "--only", "late6fitted,fft1024,ibcast,staging2", "--out", "out").stdout
+        said = self.papers("--quick", "--no-pictures", "--only", "late6fitted,fft1024,ibcastdpu,staging2", "--out", "out").stdout
         rows = {cells[1]: cells[4] for cells in (line.split("|") for line in said.splitlines()) if len(cells) > 4}
         rows = {row.strip(): said.strip() for row, said in rows.items()}
         # The figures are those of the files.
@@ -45,7 +45,7 @@ class Papers(CommandTest):
         found = {row["who"]: row for row in json.loads((self.root / "out/fft1024.json").read_text())["rows"]}
         total = {who: 26200 + 3 * row["together_us"] + row["mean_us"] for who, row in found.items()}
         self.assertIn(f"{1 - total['longshore'] / min(total['linear'], total['pairwise']):.0%} less time", rows["11, 12"])
-        found = {(row["who"], row["bytes"]): row["together_us"] for row in json.loads((self.root / "out/ibcast.json").read_text())["rows"]}
+        found = {(row["who"], row["bytes"]): row["together_us"] for row in json.loads((self.root / "out/ibcastdpu.json").read_text())["rows"]}
         self.assertIn(f"1024 KiB: {found['longshore', 1 << 20] / found['scatter-ring', 1 << 20] - 1:+.0%} beside scatter-ring", rows["19"])
         self.assertRegex(rows["28"], r"64 KiB: [0-9.]+ ms, [0-9.]+ of the host")
 

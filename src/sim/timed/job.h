@@ -14,10 +14,12 @@ namespace longshore::timed {
 // How ranks lie on nodes: one node after the other, or one rank of each node in turn.
 enum class Placement : uint8_t { kContiguous, kStrided };
 
-// Who copies between ranks of a host whose service processes are on a DPU: the DPU, which reads and writes
-// the host's memory over its bus (what the product does), or ranks that wait, told by the DPU (what the first
-// paper does). Either way a block of the allgather family comes over the network once.
-enum class Handover : uint8_t { kAsBuilt, kOnce };
+// Who copies a shared block between ranks of a host whose service processes are on a DPU. As built: the
+// ranks, while they wait, told by their stand-ins (engine/hand_over.h). Once: likewise, but told by the
+// service processes, as in the first paper. Dpu: the DPU, which reads and writes the host's memory over its
+// bus for each rank, as it does all else. Either way a block of the allgather family comes over the network
+// once.
+enum class Handover : uint8_t { kAsBuilt, kOnce, kDpu };
 
 // When the host's MPI carries on with a collective while its rank computes: not at all, whenever something
 // has come (a progress thread, which shares the rank's core), or in calls of MPI_Test that the program makes.
@@ -40,7 +42,7 @@ struct Job {
     uint64_t block_bytes = 65536;
     uint32_t reads_max = 64;
     uint64_t chunk_bytes = 64 * 1024;
-    Handover handover = Handover::kOnce;
+    Handover handover = Handover::kAsBuilt;
     Memory memory = Memory::kAlias;
     Algorithm algorithm = Algorithm::kDirect;  // or kStaged; DPUs have no other one
     Sharing sharing = Sharing::kFifo;

@@ -39,6 +39,10 @@ class Offload final {
     std::span<const std::byte> frame(uint32_t kept) const { return frames_[kept].content(); }
     void drop_frame(uint32_t kept) { free_frames_.push_back(kept); }
     OperationArguments arguments(uint32_t rank, uint64_t sequence) const;
+    // Whether stand-ins have their ranks copy shared blocks.
+    bool hands_over() const {
+        return job_.handover == Handover::kAsBuilt && is_shared(job_.collective) && job_.ranks_per_node > 1;
+    }
     // The operation that ranks have begun to enter last; how many of a node's have.
     uint64_t sequence() const { return sequence_; }
     uint32_t entered(uint32_t node) const { return entered_[node]; }

@@ -6,6 +6,9 @@ namespace longshore::timed {
 namespace {
 
 constexpr uint64_t kNoteBytes = 64;  // a message that says one thing
+// As in dpu/stand_in.cc and where its posts are made.
+constexpr Time kPatience = 200'000 * kMicrosecond;
+constexpr uint64_t kHandedOverMin = 4096;
 
 }  // namespace
 
@@ -38,6 +41,17 @@ void RankProcess::on_event(uint64_t what) {
         case kLook:
             look();
             break;
+        case kStandIn:
+            works_ = false;
+            step_of_stand_in();
+            break;
+        case kPatient:
+            hand_over();
+            break;
+        case kWaits:
+            world_.wires().send({node_, Side::kHost}, {node_, Side::kDpu}, kNoteBytes,
+                                world_.machine().dpu_session, this, sequence_ * kKinds + kAttends);
+            break;
         case kDone:
             wait_begins_ = kNever;
             world_.rank_is_done(rank_, world_.queue().now() - entered_);
@@ -67,11 +81,21 @@ void RankProcess::on_arrival(uint64_t tag) {
             const uint64_t number = tag / kKinds;
             to_copy_.pop_front();
             free_handed_.push_back(number);
-            world_.wires().send({node_, Side::kHost}, {node_, Side::kDpu}, kNoteBytes, m.dpu_message,
+            const Time way = handed_[number].by == this ? m.dpu_session : m.dpu_message;
+            world_.wires().send({node_, Side::kHost}, {node_, Side::kDpu}, kNoteBytes, way,
                                 handed_[number].by, handed_[number].tag);
             if (!to_copy_.empty()) start_copy();
             break;
         }
+        case kAnswered:
+            answered_.push_back(static_cast<uint32_t>(tag / kKinds));
+            hand_over();
+            break;
+        case kAttends:
+            if (tag / kKinds != sequence_) break;  // of an operation that is over
+            hand_over_.attend(true);
+            hand_over();
+            break;
     }
 }
 
@@ -86,6 +110,9 @@ void RankProcess::enter() {
     world_.wires().send({node_, Side::kHost}, {node_, Side::kDpu},
                         kNoteBytes + arrays * world_.job().group_size() * sizeof(BlockSpan),
                         cost + m.dpu_session, this, kPosted);
+    hand_over_.attend(false);
+    if (world_.hands_over() && world_.job().compute_of(rank_) != 0)
+        world_.queue().at(wait_begins_, *this, kWaits);
 }
 
 void RankProcess::post() {
@@ -102,6 +129,12 @@ void RankProcess::post() {
         LONGSHORE_CHECK(copy_ != 0);
     }
     if (a.send_is_stable) a.send = {local_, kArenaRegion, copy_ - world_.memory(node_).arena_begin(local_)};
+    a.hands_over = hands_over_ = world_.hands_over() && world_.job().block_bytes >= kHandedOverMin;
+    slot_.attached.store(hands_over_);
+    posted_ = world_.queue().now();
+    if (hands_over_ && world_.job().compute_of(rank_) != 0)
+        world_.queue().at(posted_ + kPatience + 1, *this, kPatient);
+    is_open_ = true;
     slot_.sleeping.store(1);
     looks_ = false;
     world_.rank_has_entered(node_, local_);
@@ -122,7 +155,11 @@ void RankProcess::ring() {
 void RankProcess::look() {
     looks_ = false;
     slot_.sleeping.store(1);
-    if (engine_.poll(record_) != Progress::kComplete) return;
+    if (engine_.poll(record_) != Progress::kComplete) {
+        hand_over();
+        return;
+    }
+    is_open_ = false;
     LONGSHORE_CHECK(engine_.error(record_) == OperationError::kNone);
     WakeSet wake;
     looks_ = true;  // nothing more to be looked at until the next operation
@@ -130,6 +167,44 @@ void RankProcess::look() {
     world_.wake(node_, wake);
     world_.wires().send({node_, Side::kDpu}, {node_, Side::kHost}, kNoteBytes, world_.machine().dpu_session,
                         this, kComplete);
+}
+
+// Has something to do for the copies that its rank makes, when its core is free.
+void RankProcess::hand_over() {
+    if (hands_over_ && !works_) step_of_stand_in();
+}
+
+// An answer is taken in, or the next copy handed over, one after the other.
+void RankProcess::step_of_stand_in() {
+    const Machine& m = world_.machine();
+    const auto after = [&](Time cost) {
+        works_ = true;
+        world_.queue().after(world_.step_time(cost), *this, kStandIn);
+    };
+    WakeSet wake;
+    Copy copy;
+    if (!answered_.empty()) {
+        LONGSHORE_CHECK(hand_over_.take_back(answered_.front(), &copy));
+        answered_.pop_front();
+        engine_.finish(copy, MoveResult::kMoved, &wake);
+        after(m.service_finish);
+        world_.wake(node_, wake);
+        if (is_open_) ring();
+        return;
+    }
+    if (!is_open_) return;
+    const bool in_call = world_.job().compute_of(rank_) == 0;
+    if (!in_call && !hand_over_.attends() && world_.queue().now() - posted_ > kPatience) {
+        hands_over_ = false;
+        engine_.leave_to_services(record_, &wake);
+        world_.wake(node_, wake);
+        return;
+    }
+    if (!hand_over_.may_give(in_call) || !engine_.claim_for_rank(record_, &copy)) return;
+    const uint64_t number = keep({copy.bytes, this, hand_over_.give(copy) * kKinds + kAnswered});
+    world_.wires().send({node_, Side::kDpu}, {node_, Side::kHost}, kNoteBytes, m.service_copy + m.dpu_session,
+                        this, number * kKinds + kHanded);
+    after(m.service_copy);
 }
 
 bool RankProcess::is_waiting() const {

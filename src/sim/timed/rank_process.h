@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "engine/hand_over.h"
 #include "sim/timed/offload.h"
 
 namespace longshore::timed {
@@ -23,9 +24,11 @@ class RankProcess final : public Actor, public Arrivals {
     void hand_copy(uint64_t bytes, Arrivals* by, uint64_t tag);
 
   private:
-    static constexpr uint64_t kEnter = 0, kPost = 1, kLook = 2, kDone = 3;  // events
-    // Arrivals; the last two with the number of a copy.
-    static constexpr uint64_t kPosted = 0, kComplete = 1, kHanded = 2, kCopied = 3, kKinds = 4;
+    static constexpr uint64_t kEnter = 0, kPost = 1, kLook = 2, kDone = 3, kStandIn = 4, kWaits = 5,
+                              kPatient = 6;  // events
+    // Arrivals; others than the first two with a number.
+    static constexpr uint64_t kPosted = 0, kComplete = 1, kHanded = 2, kCopied = 3, kAnswered = 4,
+                              kAttends = 5, kKinds = 6;
     struct HandedCopy {
         uint64_t bytes;
         Arrivals* by;
@@ -36,6 +39,8 @@ class RankProcess final : public Actor, public Arrivals {
     void look();
     uint64_t keep(const HandedCopy& copy);
     void start_copy();
+    void hand_over();
+    void step_of_stand_in();
 
     Offload& world_;
     const uint32_t rank_, node_;
@@ -51,6 +56,12 @@ class RankProcess final : public Actor, public Arrivals {
     std::vector<HandedCopy> handed_;
     std::vector<uint64_t> free_handed_;
     std::deque<uint64_t> to_copy_;  // numbers; the first is being copied
+    // The stand-in's end of copies that its rank makes.
+    HandOver hand_over_;
+    std::deque<uint32_t> answered_;  // by number
+    bool is_open_ = false, hands_over_ = false;
+    bool works_ = false;  // its core is at it
+    Time posted_ = 0;
 };
 
 }  // namespace longshore::timed

@@ -113,7 +113,9 @@ SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machin
     job.ranks_per_node = options.ranks_per_node;
     find_collective(options.collective, &job.collective);
     job.reads_max = options.reads;
-    job.handover = options.handover == "once" ? Handover::kOnce : Handover::kAsBuilt;
+    job.handover = options.handover == "once"  ? Handover::kOnce
+                   : options.handover == "dpu" ? Handover::kDpu
+                                               : Handover::kAsBuilt;
     job.groups = options.groups == "columns" ? timed::Groups::kColumns : timed::Groups::kWorld;
     job.memory = options.memory == "staging" ? timed::Memory::kStaging : timed::Memory::kAlias;
     job.algorithm = options.algorithm == "staged" ? Algorithm::kStaged : Algorithm::kDirect;

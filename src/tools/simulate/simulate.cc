@@ -233,8 +233,10 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
         ->type_name("N");
     command
         ->add_option("--handover", o->handover,
-                     "who copies between ranks of a host: as-built, the DPU; once, ranks that wait")
-        ->check(CLI::IsMember({"as-built", "once"}).description(""))
+                     "who copies shared blocks between ranks of a host: as-built, ranks that wait; once, the "
+                     "same, told "
+                     "by service processes; dpu, the DPU")
+        ->check(CLI::IsMember({"as-built", "once", "dpu"}).description(""))
         ->type_name("WHO");
     command
         ->add_option("--memory", o->memory,
@@ -301,7 +303,7 @@ void add_simulate(CLI::App& app, int* exit_code) {
     add_run_options(command, options.get());
     command->footer(R"(Examples:
   longshore simulate --collective ialltoallv --sizes 16K,64K,256K --services 1,2,4,8 --reads 4
-  longshore simulate --collective allgatherv --placement contiguous,strided --handover once --against host
+  longshore simulate --collective allgatherv --placement contiguous,strided --against host
   longshore simulate --nodes 8 --ranks-per-node 8 --overlap --against linear --json out.json --plot out.png
   longshore simulate --machine my_machine.toml --set pcie.rate="25 GB/s"
   longshore simulate dpu-bench --machine thor-bf3 --nodes 8 --hosts 64 --workers 1,2,4,8
