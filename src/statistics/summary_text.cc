@@ -291,7 +291,7 @@ void print_ends(std::string* out, const Summary& summary) {
         append(&line, "rank %d ended after %.3f s%s", end.rank, static_cast<double>(end.after_ns) * 1e-9,
                end.finalized ? ", finalized" : "");
         if (end.inside != 0)
-            append(&line, ", in %s since %.3f s", function_name(static_cast<uint16_t>(end.inside - 1)),
+            append(&line, ", in %s for %.3f s", function_name(static_cast<uint16_t>(end.inside - 1)),
                    static_cast<double>(end.inside_ns) * 1e-9);
         print_line(out, line);
     }

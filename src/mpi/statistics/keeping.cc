@@ -113,6 +113,10 @@ void begin_keeping() {
         PMPI_Barrier(here);  // the keeper looks who is there only once
         if (rank == 0 && board) start_keeper();
     }
+    if (!board)
+        say(LogLevel::kInfo,
+            "rank " + std::to_string(s.rank) +
+                " shares no memory for statistics: they would be lost if the job is interrupted");
     PMPI_Comm_free(&here);
 }
 
