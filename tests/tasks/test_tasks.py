@@ -152,7 +152,7 @@ class Tasks(job.JobTest):
         self.wait_for(lambda: "which has run for" in running.output, running.describe)
         for pid in self.services(b"task"):
             os.kill(pid, signal.SIGKILL)
-        self.assertEqual(running.wait(30), 1, running.describe())
+        self.assertEqual(running.wait(job.BUSY_S), 1, running.describe())
         self.assertIn("was lost (signal 9", running.output)
         self.check_nothing_left()
 
@@ -161,7 +161,7 @@ class Tasks(job.JobTest):
         self.wait_for(lambda: "which has run for" in running.output, running.describe)
         for pid in self.services(b"supervisor"):
             os.kill(pid, signal.SIGKILL)
-        self.assertEqual(running.wait(30), 1, running.describe())
+        self.assertEqual(running.wait(job.BUSY_S), 1, running.describe())
         self.assertIn("the supervisor of its task process has ended", running.output)
         self.check_nothing_left()
 
