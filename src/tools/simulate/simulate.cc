@@ -233,9 +233,7 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
         ->type_name("N");
     command
         ->add_option("--handover", o->handover,
-                     "who copies shared blocks between ranks of a host: as-built, ranks that wait; once, the "
-                     "same, told "
-                     "by service processes; dpu, the DPU")
+                     "who copies shared blocks on a host: as-built or once, ranks that wait; dpu, the DPU")
         ->check(CLI::IsMember({"as-built", "once", "dpu"}).description(""))
         ->type_name("WHO");
     command
