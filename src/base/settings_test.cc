@@ -57,6 +57,8 @@ Settings all_changed() {
     settings.task_processes = 2;
     settings.task_cores = {"other-socket"};
     settings.task_path = "/opt/plugins:/tmp";
+    settings.write_behind = "/scratch/*.ckpt:strict";
+    settings.write_behind_bytes_max = 8 << 20;
     settings.nodes_count = 7;
     settings.nodes_placement = NodesPlacement::kStrided;
     settings.wait_cooperative = false;
