@@ -160,7 +160,7 @@ static void family(void) {
     unsigned char* data = make_data(0);
     name_of(path, "family", 0);
     name_of(other, "renamed", 0);
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     must(fd >= 0 && write(fd, data, bytes / 4) == (ssize_t)(bytes / 4), "write");
     const pid_t child = fork();
     if (child == 0) _exit(write(fd, data + bytes / 4, bytes / 4) == (ssize_t)(bytes / 4) ? 0 : 1);

@@ -296,7 +296,8 @@ bool speaks_against(int fd, int flags, Reason* reason) {
     };
     return is((flags & O_APPEND) != 0, Reason::kAppend) ||
            is((flags & (O_DIRECT | O_SYNC | O_DSYNC)) != 0, Reason::kDirect) ||
-           is(is_in_memory(fd), Reason::kInMemory) || is(is_limited(), Reason::kLimited);
+           is(is_in_memory(fd), Reason::kInMemory) || is(is_limited(), Reason::kLimited) ||
+           is((flags & O_ACCMODE) == O_RDWR && !sees_mappings(), Reason::kUnseen);
 }
 
 // Whoever waits for the system's own close waits for what the writer does to the file.

@@ -105,6 +105,8 @@ void drain_all();
 bool close_behind(File& file, int fd, int* error);
 // Closes what the program has closed and is written. `must`: waits for it.
 void close_written(bool must);
+// Whether this library hears of mmap. An MPI's network library may have put itself in its place.
+bool sees_mappings();
 // Not the program's.
 bool is_own_descriptor(int fd);
 

@@ -334,6 +334,24 @@ SHOWN void* mmap(void* at, size_t bytes, int protection, int flags, int fd, off_
     if (fd >= 0 && (flags & MAP_ANONYMOUS) == 0 && !lets_go(fd, Reason::kMapped)) return MAP_FAILED;
     return NEXT(mmap)(at, bytes, protection, flags, fd, offset);
 }
+// Network libraries (UCX) overwrite the beginning of the process's mmap, to know what is mapped, and call the
+// system by themselves. Compared with what it was when the process began. A file that cannot be read cannot
+// be mapped.
+namespace {
+constexpr size_t kBeginningBytes = 16;
+unsigned char beginning_of_mmap[kBeginningBytes];
+const void* own_mmap() {
+    const void* function = reinterpret_cast<const void*>(&mmap);
+    asm("" : "+r"(function));  // its code may change, which the compiler must not know better
+    return function;
+}
+__attribute__((constructor)) void remember_mmap() {
+    memcpy(beginning_of_mmap, own_mmap(), kBeginningBytes);
+}
+}  // namespace
+bool longshore::io::sees_mappings() {
+    return memcmp(beginning_of_mmap, own_mmap(), kBeginningBytes) == 0;
+}
 SAME(void*, mmap64, mmap, (void*, size_t, int, int, int, off64_t), __THROW)
 // A lock that is not waited for keeps others out, who see by themselves what is written (settle). One that is
 // waited for says that somebody else writes, too.

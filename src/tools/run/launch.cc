@@ -178,8 +178,7 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
         ->type_name("FILE");
     command
         ->add_option("--write-behind", options->write_behind,
-                     "write files of such paths at the side, may be repeated; strict: close waits "
-                     "(LONGSHORE_WRITE_BEHIND)")
+                     "write such files at the side; may be repeated (LONGSHORE_WRITE_BEHIND)")
         ->type_name("PATTERN")
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
