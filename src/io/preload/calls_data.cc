@@ -330,27 +330,21 @@ SHOWN int ioctl(int fd, unsigned long request, ...) __THROW {
 
 // --- what is left to the program from then on
 
+static __thread unsigned mappings_heard __attribute__((tls_model("initial-exec")));
 SHOWN void* mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) __THROW {
+    ++mappings_heard;
     if (fd >= 0 && (flags & MAP_ANONYMOUS) == 0 && !lets_go(fd, Reason::kMapped)) return MAP_FAILED;
     return NEXT(mmap)(at, bytes, protection, flags, fd, offset);
 }
 // Network libraries (UCX) overwrite the beginning of the process's mmap, to know what is mapped, and call the
-// system by themselves. Compared with what it was when the process began. A file that cannot be read cannot
-// be mapped.
-namespace {
-constexpr size_t kBeginningBytes = 16;
-unsigned char beginning_of_mmap[kBeginningBytes];
-const void* own_mmap() {
-    const void* function = reinterpret_cast<const void*>(&mmap);
-    asm("" : "+r"(function));  // its code may change, which the compiler must not know better
-    return function;
-}
-__attribute__((constructor)) void remember_mmap() {
-    memcpy(beginning_of_mmap, own_mmap(), kBeginningBytes);
-}
-}  // namespace
+// system by themselves. A file that cannot be read cannot be mapped.
 bool longshore::io::sees_mappings() {
-    return memcmp(beginning_of_mmap, own_mmap(), kBeginningBytes) == 0;
+    auto* function = &mmap;
+    asm("" : "+r"(function));  // as the program calls it
+    const unsigned before = mappings_heard;
+    void* const page = function(nullptr, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED) munmap(page, 1);
+    return mappings_heard != before;
 }
 SAME(void*, mmap64, mmap, (void*, size_t, int, int, int, off64_t), __THROW)
 // A lock that is not waited for keeps others out, who see by themselves what is written (settle). One that is
