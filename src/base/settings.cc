@@ -57,6 +57,10 @@ constexpr std::array kTable = {
         "On which node the task processes of every node's pools run, over TCP; next: each on the node after its own."},
     SettingInfo{"LONGSHORE_TASK_PATH", "", "", "folders with colons between them, or empty",
         "Where plug-ins are looked for first, then beside the program.", true},
+    SettingInfo{"LONGSHORE_WRITE_BEHIND", "", "", "patterns of absolute paths with colons between them, strict among them, or empty for none",
+        "Which files a process of the node writes while the ranks go on; strict: close waits for it ('run --write-behind')."},
+    SettingInfo{"LONGSHORE_WRITE_BEHIND_BYTES_MAX", "256M", "bytes per rank", "a size from 1M to 1024G",
+        "What may wait to be written, in memory; then a write waits."},
     SettingInfo{"LONGSHORE_NODES_COUNT", "0", "nodes", "a number from 0 to 1024; 0 takes the real nodes",
         "Treat the ranks of one machine as if they ran on this many nodes (for tests)."},
     SettingInfo{"LONGSHORE_NODES_PLACEMENT", "contiguous", "", "contiguous or strided",
@@ -114,6 +118,8 @@ constexpr std::array<SettingRule, kTable.size()> kRules = {
     SettingRule{&Settings::task_cores},
     SettingRule{&Settings::task_node},
     SettingRule{&Settings::task_path},
+    SettingRule{&Settings::write_behind},
+    SettingRule{&Settings::write_behind_bytes_max, kKiB * kKiB, 1024 * kKiB * kKiB * kKiB},
     SettingRule{&Settings::nodes_count, 0, 1024},
     SettingRule{&Settings::nodes_placement},
     SettingRule{&Settings::wait_cooperative},
@@ -134,7 +140,7 @@ constexpr std::array<SettingRule, kTable.size()> kRules = {
     SettingRule{&Settings::memory_inaccessible},
 };
 // clang-format on
-static_assert(kTable.size() <= 36, "the settings stay few");
+static_assert(kTable.size() <= 38, "the settings stay few");
 
 // The members of the family kForcedAlgorithmsName, by Selected.
 constexpr std::array<const char*, kSelectedCount> kForcedNames = {

@@ -86,6 +86,9 @@ struct Settings {
     std::string task_node;  // where they run; empty: on the node of their ranks
     std::string task_path;  // folders with plug-ins, with colons between them
 
+    std::string write_behind;  // patterns of files that are written behind, with colons between them
+    uint64_t write_behind_bytes_max = uint64_t{256} << 20;  // of each rank
+
     uint32_t nodes_count = 0;  // 0: the real nodes
     NodesPlacement nodes_placement = NodesPlacement::kContiguous;
 

@@ -58,6 +58,8 @@ Settings all_changed() {
     settings.task_cores = {"other-socket"};
     settings.task_node = "next";
     settings.task_path = "/opt/plugins:/tmp";
+    settings.write_behind = "/scratch/*.ckpt:strict";
+    settings.write_behind_bytes_max = 8 << 20;
     settings.nodes_count = 7;
     settings.nodes_placement = NodesPlacement::kStrided;
     settings.wait_cooperative = false;
@@ -76,7 +78,7 @@ Settings all_changed() {
 
 TEST(SettingsTable, IsSmallAndWellFormed) {
     std::set<std::string> names;
-    EXPECT_LE(setting_table().size(), 36u);
+    EXPECT_LE(setting_table().size(), 38u);
     for (const SettingInfo& info : setting_table()) {
         EXPECT_TRUE(std::string_view(info.name).starts_with("LONGSHORE_")) << info.name;
         EXPECT_TRUE(names.insert(info.name).second) << info.name << " is there twice";

@@ -38,6 +38,7 @@ struct Table {
         entries[LONGSHORE_INDEX_MPI_Init] = address(entry::init);
         entries[LONGSHORE_INDEX_MPI_Init_thread] = address(entry::init_thread);
         entries[LONGSHORE_INDEX_MPI_Finalize] = address(entry::finalize);
+        entries[LONGSHORE_INDEX_MPI_Abort] = address(entry::abort);
         entries[LONGSHORE_INDEX_MPI_Comm_dup] = address(entry::comm_dup);
         entries[LONGSHORE_INDEX_MPI_Comm_dup_with_info] = address(entry::comm_dup_with_info);
         entries[LONGSHORE_INDEX_MPI_Comm_split] = address(entry::comm_split);

@@ -8,6 +8,7 @@ namespace longshore::mpi::entry {
 int init(int* argc, char*** argv);
 int init_thread(int* argc, char*** argv, int required, int* provided);
 int finalize();
+int abort(MPI_Comm comm, int code);
 
 int comm_dup(MPI_Comm comm, MPI_Comm* newcomm);
 int comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm);

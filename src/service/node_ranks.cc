@@ -160,8 +160,9 @@ bool NodeRanks::leave_group(Client& client, const GroupLeaveRequest& request) {
 }
 
 // Only to a rank's own process, which knows the token.
-void NodeRanks::hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors) {
-    tasks::OpenPool request;
+template <class Request, class Take>
+void NodeRanks::hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors, const Take& take) {
+    Request request;
     if (bytes != sizeof request) return;
     memcpy(static_cast<void*>(&request), buffer_, sizeof request);
     const std::vector<pid_t> ranks = processes();
@@ -169,7 +170,7 @@ void NodeRanks::hand_over(Client& client, size_t bytes, std::vector<Fd> descript
         ranks[request.local_rank] != client.pid)
         return;
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client.socket.get(), nullptr);
-    events_.pool_opened(std::move(client.socket), client.pid, request, std::move(descriptors));
+    take(std::move(client.socket), client.pid, request, std::move(descriptors));
 }
 
 // False: the connection is over, or is another's.
@@ -186,7 +187,10 @@ bool NodeRanks::handle(Client& client, size_t bytes, std::vector<Fd> descriptors
         return attach(client, request);
     }
     if (client.local_rank < 0) {
-        if (header.kind == ControlKind::kOpenPool) hand_over(client, bytes, std::move(descriptors));
+        if (header.kind == ControlKind::kOpenPool)
+            hand_over<tasks::OpenPool>(client, bytes, std::move(descriptors), events_.pool_opened);
+        if (header.kind == ControlKind::kOpenQueue)
+            hand_over<io::OpenQueue>(client, bytes, std::move(descriptors), events_.queue_opened);
         return false;
     }
     switch (header.kind) {

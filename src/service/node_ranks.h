@@ -14,6 +14,7 @@
 
 #include "fabric/address_book.h"
 #include "fabric/shm/control.h"
+#include "io/control.h"
 #include "service/group_table.h"
 #include "tasks/control.h"
 
@@ -35,6 +36,9 @@ class NodeRanks {
             pool_opened;
         // What a rank held that is gone can be moved by others, who are woken.
         std::function<void(const WakeSet& wake)> claims_freed = {};
+        // Likewise, a queue of what it writes to files.
+        std::function<void(Fd socket, pid_t pid, const io::OpenQueue& request, std::vector<Fd> descriptors)>
+            queue_opened = {};
     };
     NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
               AddressBook* book, Given given, Events events);
@@ -62,7 +66,8 @@ class NodeRanks {
     bool join_group(Client& client, const GroupJoinPiece& piece, size_t bytes);
     bool leave_group(Client& client, const GroupLeaveRequest& request);
     bool handle(Client& client, size_t bytes, std::vector<Fd> descriptors);
-    void hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors);
+    template <class Request, class Take>
+    void hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors, const Take& take);
     bool turn_client(Client& client);
     void forget(Client& client);
     bool reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors = {});

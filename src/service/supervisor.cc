@@ -22,6 +22,7 @@
 #include "fabric/shm/seat.h"
 #include "fabric/tcp/addresses.h"
 #include "fabric/tcp/node_port.h"
+#include "io/keeper.h"
 #include "service/group_table.h"
 #include "service/node_ranks.h"
 #include "service/packet_queue.h"
@@ -61,6 +62,7 @@ class Supervisor {
     void open_to_ranks();
     bool start_service(uint16_t s);
     void stop_services();
+    void finish_writing();
     void reap_services();
     void accept_ranks();
     bool hear_workers(ServiceReady* ready);
@@ -76,6 +78,7 @@ class Supervisor {
     bool open_port(std::string* error);
     void open_to_guests();
     bool find_task_node(const char* wanted, tasks::FarNode* far, std::string* error) const;
+    void open_to_writing();
     NodeCpus look_at_cpus() const;
     std::vector<tasks::TaskPlace> place_tasks_of_pool(const char* cores, uint32_t processes, uint32_t threads,
                                                       std::string* error);
@@ -102,6 +105,7 @@ class Supervisor {
     std::unique_ptr<tasks::TaskPools> tasks_;
     std::unique_ptr<tasks::TaskGuests> guests_;
     PortShare guests_share_;  // until they are let in
+    std::unique_ptr<io::Keeper> files_;
     CpuMask cpus_of_tasks_;
     uint32_t restarts_ = 0;
     std::string told_reason_;  // of those for which service processes could not start, the last that was told
@@ -188,6 +192,7 @@ bool Supervisor::start(ServiceReady* ready) {
     }
     open_to_ranks();
     open_to_tasks();
+    open_to_writing();
     for (uint16_t s = 0; s < p_.service_count; ++s) {
         if (!start_service(s)) return fail("a service process could not start");
     }
@@ -248,7 +253,10 @@ void Supervisor::open_to_ranks() {
             [this](Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors) {
                 tasks_->open(std::move(socket), pid, request, std::move(descriptors));
             },
-            [this](const WakeSet& wake) { this->wake(wake); }});
+            [this](const WakeSet& wake) { this->wake(wake); },
+            [this](Fd socket, pid_t pid, const io::OpenQueue& request, std::vector<Fd> descriptors) {
+                files_->open(std::move(socket), pid, request, std::move(descriptors));
+            }});
 }
 
 void Supervisor::open_to_tasks() {
@@ -322,6 +330,16 @@ bool Supervisor::find_task_node(const char* wanted, tasks::FarNode* far, std::st
     far->address_bytes = static_cast<uint32_t>(addresses.size());
     std::copy(addresses.begin(), addresses.end(), far->addresses);
     return true;
+}
+
+void Supervisor::open_to_writing() {
+    io::Keeper::Node node;
+    node.node = p_.node;
+    node.rank_count = p_.rank_count;
+    node.restarts_max = p_.restarts_max;
+    node.program = program_path();
+    node.tell = [this](const char* text) { tell_leader(text); };
+    files_ = std::make_unique<io::Keeper>(std::move(node));
 }
 
 // Until each service process has said where the network reaches it. A restarted one says so to its peers.
@@ -429,7 +447,7 @@ void Supervisor::reap_services() {
     }
     int status = 0;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (tasks_->reap(pid, status) || guests_->reap(pid, status)) continue;
+        if (tasks_->reap(pid, status) || guests_->reap(pid, status) || files_->reap(pid, status)) continue;
         for (uint16_t s = 0; s < services_.size(); ++s) {
             if (services_[s].pid != pid) continue;
             services_[s].pid = 0;
@@ -554,6 +572,17 @@ void Supervisor::tell_services() {
     }
 }
 
+// What ranks have written goes on to the disk, also when they were ended.
+void Supervisor::finish_writing() {
+    constexpr int kTurnMs = 20;
+    while (files_->finish()) {
+        pollfd ready[] = {{signals_.get(), POLLIN, 0}, {files_->fd(), POLLIN, 0}};
+        poll(ready, 2, kTurnMs);
+        if (ready[0].revents != 0) reap_services();
+        files_->turn();
+    }
+}
+
 // `starter`: a pipe whose other end the starting rank holds as long as it may still attach.
 int Supervisor::run(const Fd& starter) {
     const uint64_t begin = now_ns(), limit = p_.limit_s * 4'000'000'000ull;
@@ -571,6 +600,7 @@ int Supervisor::run(const Fd& starter) {
         ready.push_back({port_ && !port_->is_closed() ? port_->fd() : -1, POLLIN, 0});
         ready.push_back({tasks_->fd(), POLLIN, 0});
         ready.push_back({guests_->fd(), POLLIN, 0});
+        ready.push_back({files_->fd(), POLLIN, 0});
         if (ranks_->attached_ever() == 0) ready.push_back({starter.get(), 0, 0});
         const bool looks = ranks_->attached_ever() == 0 || ranks_->has_nameless();
         const bool strangers = port_ && port_->busy();
@@ -583,9 +613,10 @@ int Supervisor::run(const Fd& starter) {
         }
         tasks_->turn();
         guests_->turn();
+        files_->turn();
         ranks_->turn();
         if (ready[0].revents != 0) accept_ranks();
-        const bool given_up = ready.size() > ranks_end + services_.size() + 3 && ready.back().revents != 0;
+        const bool given_up = ready.size() > ranks_end + services_.size() + 4 && ready.back().revents != 0;
         if (ranks_->attached_now() == 0 &&
             (ranks_->attached_ever() > 0 || given_up || now_ns() - begin > limit))
             break;
@@ -593,6 +624,8 @@ int Supervisor::run(const Fd& starter) {
     tasks_->stop();
     guests_->stop();
     stop_services();
+    finish_writing();
+    files_->stop();
     return 0;
 }
 

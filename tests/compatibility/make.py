@@ -25,6 +25,7 @@ TESTS = ("tests/mpi", "tests/applications", "examples/fft", "src/bench")
 SEEN = [
     (r"(Init|Init_thread)$", "the ranks agree on offload; service processes start"),
     (r"Finalize$", "open operations finish, statistics are written, service processes go"),
+    (r"Abort$", "what the rank has written behind is written"),
     (r"(Comm_dup|Comm_dup_with_info|Comm_split|Comm_split_type|Comm_create|Comm_create_group|Cart_create|Cart_sub|"
      r"Graph_create|Dist_graph_create|Dist_graph_create_adjacent|Intercomm_merge)$",
      "the new communicator is offloaded, too"),

@@ -171,7 +171,7 @@ class Config(CommandTest):
     def test_shows_default_and_current_value(self):
         rows = {row["name"]: row for row in json.loads(
             self.longshore("config", "--json", LONGSHORE_SNAPSHOT_BYTES_MAX="131072").stdout)}
-        self.assertLessEqual(len(rows), 36)
+        self.assertLessEqual(len(rows), 38)
         self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["value"], "128K")
         self.assertEqual(rows["LONGSHORE_SNAPSHOT_BYTES_MAX"]["default"], "256M")
         for row in rows.values():

@@ -49,6 +49,11 @@ enum class ControlKind : uint32_t {
     kWorker,        // service process of a job on several nodes: by which the network reaches it
     kOpenPool,      // rank, on a connection of its own: task processes are wanted (tasks/control.h)
     kCannotStart,   // from a service process: a ProblemReport that says why it ends
+    kOpenQueue,     // rank, on a connection of its own: its files are to be written behind (io/control.h)
+    kQueueOpened,
+    kStartWriter,  // supervisor to its writer of files
+    kServeQueue,
+    kFileWritten,
 };
 
 struct ControlHeader {

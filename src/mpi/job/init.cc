@@ -17,6 +17,7 @@
 #include "mpi/job/attach.h"
 #include "mpi/job/group.h"
 #include "mpi/job/presence.h"
+#include "mpi/job/write_behind.h"
 #include "mpi/requests/helper.h"
 #include "mpi/requests/operation.h"
 #include "mpi/statistics/keeping.h"
@@ -205,6 +206,8 @@ void start(KeySpace* space) {
     times_are_wanted = stats_wanted() || trace_wanted();
     begin_keeping();
     begin_offload();
+    s.on ? begin_write_behind()
+         : say_no_write_behind(s.size == 1 ? "the job has one rank" : "the job runs with plain MPI");
     keep_job();
     if (!s.on) log_begin();
 }
@@ -225,7 +228,9 @@ void stop() {
     if (s.on) close_pools(s.settings.limit_s);
     const bool clean = !s.on || finish_open(s.settings.limit_s);
     stop_helper();
+    if (s.on) end_write_behind();
     if (s.on) wait_for_all();
+    if (s.on) report_write_behind();
     if (s.agreed) {
         // What the job's end is for; before the context goes, which has the figures.
         log_end();
@@ -291,6 +296,11 @@ int init_thread(int* argc, char*** argv, int required, int* provided) {
 int finalize() {
     if (shim().started && shim().pid == getpid()) stop();
     return PMPI_Finalize();
+}
+
+int abort(MPI_Comm comm, int code) {
+    if (shim().on && shim().pid == getpid()) drain_write_behind();
+    return PMPI_Abort(comm, code);
 }
 
 }  // namespace entry

@@ -50,6 +50,8 @@ bool is_listed(const std::string& list, const std::string& path) {
     return false;
 }
 
+constexpr size_t kPatternsMax = 16;  // of io/layout.h
+
 // The later of two files would replace the other.
 bool differ(const LaunchOptions& options) {
     const std::pair<const char*, std::string> files[] = {{"--stats", absolute(options.stats)},
@@ -62,6 +64,30 @@ bool differ(const LaunchOptions& options) {
                        other, name);
             return false;
         }
+    }
+    return true;
+}
+
+// Patterns as the setting has them: of absolute paths, joined by colons. False, after saying why.
+bool join_patterns(const std::vector<std::string>& patterns, std::string* out) {
+    size_t count = 0;
+    for (const std::string& pattern : patterns) {
+        const auto refuse = [&](const char* why) {
+            fmt::print(stderr, "longshore: --write-behind '{}': {}\n", pattern, why);
+            return false;
+        };
+        const bool is_strict = pattern == "strict";
+        if (pattern.empty()) return refuse("name files, for example '/scratch/run7/*.ckpt'");
+        if (pattern.find(':') != pattern.npos) return refuse("a pattern cannot have a colon");
+        if (pattern.back() == '/')
+            return refuse("it names a folder; name its files, for example with '*' behind it");
+        count += is_strict ? 0 : 1;
+        if (count > kPatternsMax) return refuse("there are more patterns than 16");
+        *out += (out->empty() ? "" : ":") + (is_strict ? pattern : absolute(pattern));
+    }
+    if (count == 0 && !patterns.empty()) {
+        fmt::print(stderr, "longshore: --write-behind strict: name files, too, by --write-behind PATTERN\n");
+        return false;
     }
     return true;
 }
@@ -150,6 +176,12 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
         ->add_option("--algorithms", options->algorithms,
                      "which algorithm carries which call (LONGSHORE_ALGORITHMS_FILE)")
         ->type_name("FILE");
+    command
+        ->add_option("--write-behind", options->write_behind,
+                     "write such files at the side; may be repeated (LONGSHORE_WRITE_BEHIND)")
+        ->type_name("PATTERN")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     command->add_option("--log", options->log, "warn, info, debug or trace (LONGSHORE_LOG)")
         ->type_name("LEVEL");
     add_set_option(command, &options->settings);
@@ -158,7 +190,10 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
 int export_settings(const LaunchOptions& options) {
     if (!differ(options)) return kUsage;
     if (!can_write("--stats", options.stats) || !can_write("--trace", options.trace)) return kUsage;
+    std::string patterns;
+    if (!join_patterns(options.write_behind, &patterns)) return kUsage;
     const std::pair<const char*, std::string> values[] = {
+        {"LONGSHORE_WRITE_BEHIND", patterns},
         {"LONGSHORE_SERVICE_COUNT", options.service},
         {"LONGSHORE_NODES_COUNT", options.nodes},
         {"LONGSHORE_NODES_PLACEMENT", options.placement},
@@ -189,8 +224,8 @@ bool load_algorithms(const Settings& settings, Selection* selection) {
     return false;
 }
 
-int export_shim() {
-    const std::string shim = library_folder() + "/liblongshore.so";
+// Puts a library into LD_PRELOAD. Returns kOk, or kNotReady after saying why.
+static int preload(const std::string& shim) {
     if (!is_file(shim)) {
         fmt::print(stderr, "longshore: {} is not there; {}\n", shim, missing_part_advice());
         return kNotReady;
@@ -208,6 +243,13 @@ int export_shim() {
     if (!is_listed(preloaded, shim))
         set_variable("LD_PRELOAD", preloaded.empty() ? shim : preloaded + ":" + shim);
     return kOk;
+}
+
+int export_shim() {
+    if (const int code = preload(library_folder() + "/liblongshore.so"); code != kOk) return code;
+    const char* const patterns = getenv("LONGSHORE_WRITE_BEHIND");
+    if (patterns == nullptr || *patterns == 0) return kOk;
+    return preload(library_folder() + "/liblongshore-io.so");
 }
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {

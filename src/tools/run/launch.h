@@ -12,7 +12,8 @@ namespace longshore::tools {
 
 struct LaunchOptions {
     std::string service, nodes, placement, stats, trace, log, algorithms;
-    std::vector<std::string> settings;  // NAME=VALUE
+    std::vector<std::string> settings;      // NAME=VALUE
+    std::vector<std::string> write_behind;  // patterns
 };
 
 // The usage line of a command's help.
@@ -35,7 +36,8 @@ std::string absolute(const std::string& path);
 // Whether a file can be written there, by the option that names it: or says why not.
 bool can_write(const char* option, const std::string& path);
 
-// Puts the shim into LD_PRELOAD. Returns kOk, or says what is wrong and returns kNotReady.
+// Puts the shim into LD_PRELOAD, and the library that writes behind where that is wanted. Returns kOk, or
+// says what is wrong and returns kNotReady.
 int export_shim();
 
 // "; did you mean NEAREST?" or "".

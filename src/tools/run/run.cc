@@ -19,6 +19,7 @@ constexpr const char* kRunFooter = R"(Examples:
   longshore run --service 2 --stats - -- mpirun -np 8 ./program --its-own-option
   longshore run --nodes 2 --trace trace.json mpirun -np 4 ./program
   longshore run --set chunk_bytes=128K mpirun -np 8 ./program
+  longshore run --write-behind '/scratch/run7/*.ckpt' mpirun -np 8 ./program
 
 One line on stderr says which MPI the command uses and which shim serves it.
 

@@ -1,0 +1,355 @@
+/* A program that writes checkpoints, for tests of write-behind: it knows nothing of Longshore. Each rank
+ * writes files of a pattern that it can compute, and reads nothing back: the test does. checkpoint MODE
+ * FOLDER [BYTES [ROUNDS]] Modes are the functions below. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int rank, size;
+static const char* folder;
+static size_t bytes = 1 << 20;
+static int rounds = 3;
+
+static void fail(const char* what) {
+    fprintf(stderr, "rank %d: %s: %s\n", rank, what, strerror(errno));
+    MPI_Abort(MPI_COMM_WORLD, 3);
+    exit(3);
+}
+
+static void must(int good, const char* what) {
+    if (!good) fail(what);
+}
+
+static void name_of(char* path, const char* what, int number) {
+    snprintf(path, 4096, "%s/%s.%d.%d.ckpt", folder, what, rank, number);
+}
+
+/* The byte at `at` of file `number` of a rank: test_io.py knows it, too. */
+static unsigned char byte_at(size_t at, int number) {
+    return (unsigned char)((at * 31 + (at >> 8) * 7 + (size_t)rank * 101 + (size_t)number * 13) & 255);
+}
+
+static unsigned char* make_data(int number) {
+    unsigned char* data = malloc(bytes);
+    must(data != NULL, "malloc");
+    for (size_t i = 0; i < bytes; ++i) data[i] = byte_at(i, number);
+    return data;
+}
+
+static double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* By every kind of write, forwards and backwards. */
+static void write_all_ways(int fd, const unsigned char* data) {
+    const size_t part = bytes / 8;
+    must(write(fd, data, part) == (ssize_t)part, "write");
+    must(pwrite(fd, data + 7 * part, bytes - 7 * part, (off_t)(7 * part)) == (ssize_t)(bytes - 7 * part),
+         "pwrite");
+    struct iovec two[2] = {{(void*)(data + part), part / 2},
+                           {(void*)(data + part + part / 2), part - part / 2}};
+    must(writev(fd, two, 2) == (ssize_t)part, "writev");
+    must(lseek(fd, 0, SEEK_CUR) == (off_t)(2 * part), "lseek");
+    struct iovec more[2] = {{(void*)(data + 3 * part), part}, {(void*)(data + 4 * part), part}};
+    must(pwritev(fd, more, 2, (off_t)(3 * part)) == (ssize_t)(2 * part), "pwritev");
+    must(write(fd, data + 2 * part, part) == (ssize_t)part, "write");
+    must(lseek(fd, 0, SEEK_END) == (off_t)bytes, "lseek to the end");
+    must(lseek(fd, (off_t)(5 * part), SEEK_SET) == (off_t)(5 * part), "lseek");
+    const int other = dup(fd);
+    must(other >= 0 && write(other, data + 5 * part, part) == (ssize_t)part, "write to a dup");
+    must(close(other) == 0, "close of a dup");
+    must(write(fd, data + 6 * part, part) == (ssize_t)part, "write after a dup");
+    struct stat status;
+    must(fstat(fd, &status) == 0 && status.st_size == (off_t)bytes, "fstat");
+}
+
+static void checkpoints(void) {
+    double write_s = 0, close_s = 0;
+    for (int i = 0; i < rounds; ++i) {
+        char path[4096];
+        unsigned char* data = make_data(i);
+        name_of(path, "all", i);
+        const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        must(fd >= 0, path);
+        const double begin = now_s();
+        write_all_ways(fd, data);
+        const double written = now_s();
+        must(close(fd) == 0, "close");
+        close_s += now_s() - written;
+        write_s += written - begin;
+        free(data);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    if (rank == 0) printf("write %.6f close %.6f\n", write_s, close_s);
+}
+
+/* Another rank reads what the first has written: in the middle, and after its close. */
+static void shared(void) {
+    char path[4096];
+    unsigned char* data = make_data(0);
+    unsigned char* got = malloc(bytes);
+    snprintf(path, sizeof path, "%s/shared.0.0.ckpt", folder);
+    int fd = -1;
+    for (int half = 0; half < 2; ++half) {
+        const size_t part = bytes / 2;
+        if (rank == 0) {
+            if (fd < 0) fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+            must(fd >= 0 && write(fd, data + (size_t)half * part, part) == (ssize_t)part, "write");
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank != 0) {
+            struct stat status;
+            must(stat(path, &status) == 0 && status.st_size == (off_t)((size_t)(half + 1) * part),
+                 "stat by another rank");
+            static int reader = -1; /* open since the first half */
+            if (reader < 0) reader = open(path, O_RDONLY);
+            must(reader >= 0 && pread(reader, got, part, (off_t)((size_t)half * part)) == (ssize_t)part,
+                 "pread");
+            for (size_t i = 0; i < part; ++i) {
+                const size_t at = (size_t)half * part + i;
+                const unsigned char wanted = (unsigned char)((at * 31 + (at >> 8) * 7) & 255);
+                if (got[i] != wanted) {
+                    errno = 0;
+                    fail("another byte than was written");
+                }
+            }
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    if (rank == 0) must(close(fd) == 0, "close");
+    MPI_Barrier(MPI_COMM_WORLD);
+    /* All write to one file, each its own part. */
+    fd = open(path, O_RDWR);
+    const size_t part = bytes / (size_t)size;
+    must(fd >= 0 && pwrite(fd, data, part, (off_t)((size_t)rank * part)) == (ssize_t)part,
+         "pwrite to a shared file");
+    MPI_Barrier(MPI_COMM_WORLD);
+    const int next = (rank + 1) % size;
+    must(pread(fd, got, part, (off_t)((size_t)next * part)) == (ssize_t)part, "pread of a neighbour's");
+    const int before = rank;
+    rank = next;
+    for (size_t i = 0; i < part; ++i)
+        if (got[i] != byte_at(i, 0)) {
+            errno = 0;
+            fail("another byte than the neighbour wrote");
+        }
+    rank = before;
+    MPI_Barrier(MPI_COMM_WORLD);
+    must(close(fd) == 0, "close");
+}
+
+/* Children, other programs, and names that change. */
+static void family(void) {
+    char path[4096], other[4096], command[8300];
+    unsigned char* data = make_data(0);
+    name_of(path, "family", 0);
+    name_of(other, "renamed", 0);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    must(fd >= 0 && write(fd, data, bytes / 4) == (ssize_t)(bytes / 4), "write");
+    const pid_t child = fork();
+    if (child == 0) _exit(write(fd, data + bytes / 4, bytes / 4) == (ssize_t)(bytes / 4) ? 0 : 1);
+    int status = 0;
+    must(waitpid(child, &status, 0) == child && status == 0, "a child writes on");
+    must(write(fd, data + bytes / 2, bytes - bytes / 2) == (ssize_t)(bytes - bytes / 2),
+         "write after the child");
+    must(close(fd) == 0, "close");
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    must(fd >= 0 && pwrite(fd, data, 1, 0) == 1, "pwrite");
+    snprintf(command, sizeof command, "test $(wc -c <'%s') -eq %zu", path, bytes);
+    must(pwrite(fd, data, bytes, 0) == (ssize_t)bytes && system(command) == 0, "a program sees all");
+    must(rename(path, other) == 0, "rename");
+    must(ftruncate(fd, (off_t)bytes + 7) == 0 && ftruncate(fd, (off_t)bytes) == 0, "ftruncate");
+    unsigned char* map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    must(map != MAP_FAILED && memcmp(map, data, bytes) == 0, "mmap");
+    map[0] ^= 255;
+    const unsigned char first = data[0] ^ 255;
+    unsigned char got = 0;
+    must(pread(fd, &got, 1, 0) == 1 && got == first, "pread");
+    map[0] ^= 255;
+    must(pwrite(fd, data, 1, 0) == 1 && map[0] == data[0], "a mapping sees what is written");
+    must(close(fd) == 0, "close");
+    must(access(path, F_OK) != 0 && errno == ENOENT, "the old name");
+    /* At its end a file of which all is to be seen by who only has the name. */
+    name_of(path, "linked", 0);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    must(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes && close(fd) == 0, "write");
+    name_of(other, "link", 0);
+    must(link(path, other) == 0 && unlink(path) == 0, "link");
+}
+
+/* What is told of a file that cannot be written. Prints what it was told, and by which call. */
+static void error(void) {
+    char path[4096];
+    unsigned char* data = make_data(0);
+    name_of(path, "error", 0);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    must(fd >= 0, path);
+    for (int i = 0; i < rounds; ++i) {
+        if (write(fd, data, bytes) == (ssize_t)bytes) continue;
+        printf("rank %d: write: %s\n", rank, strerror(errno));
+        fflush(stdout);
+        break;
+    }
+    if (fsync(fd) != 0) printf("rank %d: fsync: %s\n", rank, strerror(errno));
+    if (close(fd) != 0) printf("rank %d: close: %s\n", rank, strerror(errno));
+}
+
+/* The same, of a program that closes and never asks. */
+static void unasked(void) {
+    char path[4096];
+    unsigned char* data = make_data(0);
+    name_of(path, "unasked", 0);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    must(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes, "write");
+    if (close(fd) != 0) printf("rank %d: close: %s\n", rank, strerror(errno));
+}
+
+static void limited(void) {
+    const struct rlimit limit = {bytes / 2, bytes / 2};
+    signal(SIGXFSZ, SIG_IGN);
+    must(setrlimit(RLIMIT_FSIZE, &limit) == 0, "setrlimit");
+    error();
+}
+
+/* Writes, and is killed before it could tell anybody. */
+static void killed(void) {
+    checkpoints();
+    char path[4096];
+    unsigned char* data = make_data(9);
+    name_of(path, "killed", 9);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    must(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes && close(fd) == 0, "write");
+    MPI_Barrier(MPI_COMM_WORLD);
+    kill(getpid(), SIGKILL);
+}
+
+/* Ends without MPI_Finalize, each rank in another way. */
+static void left(void) {
+    char path[4096];
+    unsigned char* data = make_data(0);
+    name_of(path, "left", 0);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    must(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes, "write");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) MPI_Abort(MPI_COMM_WORLD, 5);
+    if (rank == 1) _exit(0);
+    execl("/bin/true", "true", (char*)NULL);
+}
+
+/* Long enough to have its writer killed, and not for ever. */
+enum { kSteadyFiles = 200 };
+static void steady(void) {
+    char path[4096];
+    unsigned char* data = make_data(0);
+    int number = 0;
+    for (;; ++number) {
+        name_of(path, "steady", number);
+        const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        must(fd >= 0, path);
+        for (size_t at = 0; at < bytes;) {
+            const size_t part = bytes - at < 10007 ? bytes - at : 10007;
+            must(write(fd, data + at, part) == (ssize_t)part, "write");
+            at += part;
+        }
+        must(close(fd) == 0, "close");
+        char stop[4096];
+        snprintf(stop, sizeof stop, "%s/stop", folder);
+        int ends = access(stop, F_OK) == 0 || number + 1 == kSteadyFiles;
+        MPI_Bcast(&ends, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        if (ends) break;
+    }
+    printf("rank %d wrote %d files\n", rank, number + 1);
+}
+
+/* Threads of a rank, each a file of its own. */
+static void* write_one(void* argument) {
+    const int number = (int)(intptr_t)argument;
+    char path[4096];
+    unsigned char* data = make_data(number);
+    name_of(path, "thread", number);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    must(fd >= 0, path);
+    for (size_t at = 0; at < bytes; at += 4096) {
+        const size_t part = bytes - at < 4096 ? bytes - at : 4096;
+        must(write(fd, data + at, part) == (ssize_t)part, "write");
+    }
+    must(close(fd) == 0, "close");
+    free(data);
+    return NULL;
+}
+
+static void threads(void) {
+    pthread_t all[4];
+    for (int i = 0; i < 4; ++i)
+        must(pthread_create(&all[i], NULL, write_one, (void*)(intptr_t)i) == 0, "pthread_create");
+    for (int i = 0; i < 4; ++i) pthread_join(all[i], NULL);
+}
+
+/* MPI-IO: all ranks one file, together and each on its own. */
+static void mpi_io(void) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/mpi_io.ckpt", folder);
+    unsigned char* data = make_data(0);
+    MPI_File file;
+    must(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file) ==
+             MPI_SUCCESS,
+         "MPI_File_open");
+    const MPI_Offset at = (MPI_Offset)rank * (MPI_Offset)bytes, end = (MPI_Offset)size * (MPI_Offset)bytes;
+    must(MPI_File_write_at_all(file, at, data, (int)bytes, MPI_BYTE, MPI_STATUS_IGNORE) == MPI_SUCCESS,
+         "MPI_File_write_at_all");
+    must(MPI_File_write_at(file, end + at, data, (int)bytes, MPI_BYTE, MPI_STATUS_IGNORE) == MPI_SUCCESS,
+         "MPI_File_write_at");
+    MPI_File_sync(file);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_File_sync(file);
+    unsigned char* got = malloc(bytes);
+    const int next = (rank + 1) % size, before = rank;
+    must(MPI_File_read_at(file, end + (MPI_Offset)next * (MPI_Offset)bytes, got, (int)bytes, MPI_BYTE,
+                          MPI_STATUS_IGNORE) == MPI_SUCCESS,
+         "MPI_File_read_at");
+    rank = next;
+    for (size_t i = 0; i < bytes; ++i)
+        if (got[i] != byte_at(i, 0)) {
+            errno = 0;
+            fail("another byte than the neighbour wrote");
+        }
+    rank = before;
+    must(MPI_File_close(&file) == MPI_SUCCESS, "MPI_File_close");
+}
+
+int main(int argc, char** argv) {
+    static const struct {
+        const char* name;
+        void (*run)(void);
+    } kModes[] = {{"checkpoints", checkpoints}, {"shared", shared},   {"family", family}, {"error", error},
+                  {"unasked", unasked},         {"limited", limited}, {"killed", killed}, {"left", left},
+                  {"steady", steady},           {"threads", threads}, {"mpi_io", mpi_io}};
+    int provided = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc < 3) return 2;
+    folder = argv[2];
+    if (argc > 3) bytes = strtoull(argv[3], NULL, 10);
+    if (argc > 4) rounds = atoi(argv[4]);
+    for (size_t i = 0; i < sizeof kModes / sizeof *kModes; ++i)
+        if (strcmp(argv[1], kModes[i].name) == 0) kModes[i].run();
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""Files that are written behind, with real MPI jobs: the same bytes and answers as without, errors that reach the program
+or the user, and writers and ranks that are killed."""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "mpi"))
+sys.path.insert(0, str(TESTS / "slow_disk"))
+import job  # noqa: E402
+import slow_disk  # noqa: E402
+
+PROGRAMS = job.BUILD / "tests" / "io" / job.FLAVOUR
+LIBRARY = job.BUILD / "lib" / "liblongshore-io.so"
+HISTORIES = int(os.environ.get("LONGSHORE_INTERNAL_TEST_HISTORIES", "1000"))
+LOST = 74  # the exit status of a program that does not know that something was not written
+
+
+def data_of(rank, number, count):
+    """What checkpoint.c writes."""
+    period = bytes((at * 31 + (at >> 8) * 7 + rank * 101 + number * 13) & 255 for at in range(65536))
+    return (period * (count // len(period) + 1))[:count]
+
+
+class WriteBehind(job.JobTest):
+    def setUp(self):
+        super().setUp()
+        self.files = self.folder / "files"
+        self.files.mkdir()
+
+    def start(self, ranks, mode, *words, program="checkpoint", folder=None, patterns=None, **settings):
+        folder = folder or self.files
+        settings = {"LONGSHORE_WRITE_BEHIND": patterns or f"{folder}/*.ckpt", "LONGSHORE_INTERNAL_IO_MEMORY": "1",
+                    "LONGSHORE_LOG": "info", **settings}
+        return job.Job(self, ranks, [PROGRAMS / program, *([mode] if mode else []), folder, *words],
+                       preload=(job.SHIM, LIBRARY), **settings)
+
+    def run_mode(self, ranks, mode, *words, status=0, **more):
+        running = self.start(ranks, mode, *words, **more)
+        self.assertEqual(running.wait(120), status, running.describe())
+        self.check_nothing_left()
+        return running.output
+
+    def check_files(self, ranks, what, numbers, count, said=None, folder=None):
+        for rank in range(ranks):
+            for number in range(numbers):
+                path = (folder or self.files) / f"{said or what}.{rank}.{number}.ckpt"
+                self.assertEqual(path.read_bytes(), data_of(rank, number, count), path)
+
+    def written(self, output):
+        """Files and bytes that were written behind, and what else is said of them."""
+        found = re.search(r"written behind: (\d+) files, (\d+) bytes(.*)", output)
+        self.assertTrue(found, output)
+        return int(found[1]), int(found[2]), found[3]
+
+    # --- the same bytes
+
+    def test_checkpoints(self):
+        output = self.run_mode(3, "checkpoints", 1 << 20, 3)
+        self.check_files(3, "all", 3, 1 << 20)
+        self.assertEqual(self.written(output), (9, 9 << 20, ""))
+
+    def test_more_than_may_wait(self):
+        output = self.run_mode(2, "checkpoints", 5_000_000, 2, LONGSHORE_WRITE_BEHIND_BYTES_MAX="1M")
+        self.check_files(2, "all", 2, 5_000_000)
+        self.assertEqual(self.written(output), (4, 20_000_000, ""))
+
+    def test_relative_paths_and_several_patterns(self):
+        running = job.Job(self, 2, [PROGRAMS / "checkpoint", "checkpoints", "files", 1 << 16, 1], before=("env", "-C", self.folder),
+                          preload=(job.SHIM, LIBRARY), LONGSHORE_INTERNAL_IO_MEMORY="1", LONGSHORE_LOG="info",
+                          LONGSHORE_WRITE_BEHIND=f"{self.folder}/absent/*:{self.files}/all.[0-9].?.ckpt")
+        self.assertEqual(running.wait(60), 0, running.describe())
+        self.assertEqual(self.written(running.output)[0], 2)
+        self.assertIn(f"--write-behind {self.folder}/absent/* matched no file", running.output)
+        self.check_files(2, "all", 1, 1 << 16)
+
+    def test_threads(self):
+        output = self.run_mode(2, "threads", 1 << 18)
+        self.check_files(2, "thread", 4, 1 << 18)
+        self.assertEqual(self.written(output)[:2], (8, 8 << 18))
+
+    def test_other_ranks_see_all(self):
+        self.assertIn("opened twice, or by several ranks", self.run_mode(3, "shared", 3 << 18))
+
+    def test_children_names_and_mappings(self):
+        output = self.run_mode(2, "family", 1 << 20)
+        for name in ("renamed", "link"):
+            self.check_files(2, name, 1, 1 << 20)
+        self.assertIn("2 shared with a child or another program", output)
+        self.assertRegex(output, "2 mapped|2 open for reading, too, where the MPI watches mmap")
+
+    def test_mpi_io(self):
+        output = self.run_mode(3, "mpi_io", 100_000)
+        parts = b"".join(data_of(rank, 0, 100_000) for rank in range(3))
+        self.assertEqual((self.files / "mpi_io.ckpt").read_bytes(), parts + parts)
+        self.assertIn("by several ranks", output)
+
+    def test_what_is_in_memory_passes_through(self):
+        folder = pathlib.Path("/dev/shm") / self.folder.name
+        folder.mkdir()
+        try:
+            output = self.run_mode(2, "checkpoints", 1 << 16, 1, folder=folder, LONGSHORE_INTERNAL_IO_MEMORY="")
+            self.check_files(2, "all", 1, 1 << 16, folder=folder)
+            self.assertIn("0 files, 0 bytes; 2 in memory", output)
+        finally:
+            subprocess.run(["rm", "-r", folder], check=True)
+
+    def test_random_histories(self):
+        for name in ("behind", "plain"):
+            (self.files / name).mkdir()
+        seed = int(os.environ.get("LONGSHORE_INTERNAL_TEST_SEED", "1"))
+        output = self.run_mode(2, "", seed, HISTORIES // 2, program="histories", patterns=f"{self.files}/behind/*",
+                               LONGSHORE_WRITE_BEHIND_BYTES_MAX="1M")
+        files, count, why = self.written(output)
+        self.assertGreater(files, HISTORIES, "few files were written behind")
+        self.assertGreater(count, 1000 * HISTORIES)
+        for said in ("append", "opened twice", "shared with a child"):
+            self.assertIn(said, why)
+
+    # --- those who are killed
+
+    def writers(self):
+        return self.services(b"writer")
+
+    def kill_writers(self, running, seed, progress):
+        draw = random.Random(seed)
+        killed = 0
+        for _ in range(int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "6"))):
+            wanted = progress() + draw.randint(1, 2000)
+            self.wait_for(lambda: progress() >= wanted or running.process.poll() is not None, running.describe)
+            for pid in self.writers():
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+        return killed
+
+    def test_a_writer_that_is_killed(self):
+        running = self.start(2, "steady", 300_007, LONGSHORE_SERVICE_RESTARTS_MAX="1000", LONGSHORE_WRITE_BEHIND_BYTES_MAX="1M")
+
+        def kilobytes():
+            return sum(path.stat().st_size for path in self.files.iterdir()) // 1000
+        self.assertGreater(self.kill_writers(running, 7, kilobytes), 0)
+        (self.files / "stop").touch()
+        self.assertEqual(running.wait(120), 0, running.describe())
+        self.assertIn("was lost (signal 9); it is started again", running.output)
+        for rank, numbers in re.findall(r"rank (\d+) wrote (\d+) files", running.output):
+            for number in range(int(numbers)):
+                self.assertEqual((self.files / f"steady.{rank}.{number}.ckpt").read_bytes(), data_of(int(rank), 0, 300_007))
+        self.check_nothing_left()
+
+    def test_random_histories_with_a_writer_that_is_killed(self):
+        for name in ("behind", "plain"):
+            (self.files / name).mkdir()
+        running = self.start(2, "", 1_000_000, HISTORIES // 4, program="histories", patterns=f"{self.files}/behind/*",
+                             LONGSHORE_SERVICE_RESTARTS_MAX="1000")
+        draw = random.Random(11)
+        killed = 0
+        while running.process.poll() is None:
+            for pid in self.writers():
+                if killed == 100:
+                    break
+                try:
+                    for _ in range(draw.randint(0, 400)):  # some time after it has begun
+                        pathlib.Path(f"/proc/{pid}/stat").read_text()
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+                except OSError:
+                    pass
+        self.assertEqual(running.wait(120), 0, running.describe())
+        self.assertIn("it is started again", running.output)
+        self.check_nothing_left()
+
+    def test_a_writer_that_is_not_started_again(self):
+        running = self.start(2, "steady", 300_007, LONGSHORE_SERVICE_RESTARTS_MAX="0")
+        self.wait_for(lambda: self.writers() and any(self.files.iterdir()), running.describe)
+        # What ranks write while it is held up waits.
+        for pid in self.writers():
+            os.kill(pid, signal.SIGSTOP)
+        wanted = min(len(list(self.files.iterdir())) + 2, 200)  # more may wait for it
+        self.wait_for(lambda: len(list(self.files.iterdir())) >= wanted, running.describe)
+        for pid in self.writers():
+            os.kill(pid, signal.SIGKILL)
+        self.wait_for(lambda: "it is not started again" in running.output, running.describe)
+        (self.files / "stop").touch()
+        status = running.wait(120)
+        self.assertIsNotNone(status, running.describe())
+        # Told, unless the writer was held up when it had nothing left to do.
+        for path in self.files.glob("*.ckpt") if status == 0 else ():
+            self.assertEqual(path.read_bytes(), data_of(int(path.name.split(".")[1]), 0, 300_007))
+
+    def test_ranks_that_are_killed(self):
+        self.start(2, "killed", 2_000_000, 2).wait(120)
+        self.check_nothing_left()
+        self.check_files(2, "all", 2, 2_000_000)
+        for rank in range(2):
+            self.assertEqual((self.files / f"killed.{rank}.9.ckpt").read_bytes(), data_of(rank, 9, 2_000_000))
+
+    def test_ranks_that_leave(self):
+        self.start(3, "left", 2_000_000).wait(120)
+        self.check_nothing_left()
+        self.check_files(3, "left", 1, 2_000_000)
+
+    # --- errors
+
+    def mount(self, *options):
+        why = slow_disk.missing()
+        if why:
+            self.skipTest(why)
+        backing = self.folder / "backing"
+        backing.mkdir()
+        mount = slow_disk.Mount(backing, *options)
+        self.addCleanup(mount.close)
+        return mount.path
+
+    def test_a_full_disk_is_told_to_the_program(self):
+        disk = self.mount("--space", 1_500_000)
+        output = self.run_mode(2, "error", 1 << 20, 3, folder=disk)
+        for rank in range(2):
+            self.assertRegex(output, rf"rank {rank}: (write|fsync|close): No space left on device")
+        self.assertIn("2 told of an error", output)
+
+    def test_what_nobody_asked_for_is_told_at_the_end(self):
+        disk = self.mount("--fail", "write@1-=EIO", "--latency", "write=200000")
+        running = self.start(2, "unasked", 1 << 20, folder=disk)
+        status = running.wait(60)
+        # One whose close was late may have been told by it.
+        told = [f"rank {rank}: close: Input/output error" in running.output for rank in range(2)]
+        self.assertEqual(status, 0 if all(told) else LOST, running.describe())
+        for rank in range(2):
+            line = f"rank {rank}: {disk}/unasked.{rank}.0.ckpt: not all of it could be written: Input/output error"
+            self.assertEqual(line in running.output, not told[rank], running.describe())
+
+    def test_strict_tells_at_close(self):
+        disk = self.mount("--fail", "write@1-=EDQUOT")
+        output = self.run_mode(2, "unasked", 1 << 20, folder=disk, patterns=f"strict:{disk}/*.ckpt")
+        for rank in range(2):
+            self.assertIn(f"rank {rank}: close: Disk quota exceeded", output)
+
+    def test_a_limit_on_the_size_holds(self):
+        output = self.run_mode(2, "limited", 1 << 20, 1)
+        self.assertEqual((self.files / "error.0.0.ckpt").stat().st_size, 1 << 19)
+        self.assertIn("2 limited in size (ulimit -f)", output)
+
+    def test_a_slow_disk_is_not_waited_for(self):
+        disk = self.mount("--rate", 4_000_000, "--burst", 100_000)
+        output = self.run_mode(2, "checkpoints", 1 << 20, 2, folder=disk)
+        self.check_files(2, "all", 2, 1 << 20, folder=disk)
+        # 4 MiB take a second; the rest is for a machine that is busy.
+        self.assertLess(sum(map(float, re.search("write (.*) close (.*)", output).groups())), 0.5)
+
+    # --- jobs and patterns that are not meant
+
+    def test_several_nodes_are_refused_with_the_reason(self):
+        output = self.run_mode(4, "checkpoints", 1 << 16, 1, nodes=2)
+        self.assertIn("the program writes its files itself: files are written behind on one node alone", output)
+        self.check_files(4, "all", 1, 1 << 16)
+
+    def test_a_job_of_one_rank_is_refused_with_the_reason(self):
+        output = self.run_mode(1, "checkpoints", 1 << 16, 1)
+        self.assertIn("the program writes its files itself: the job has one rank", output)
+
+    def test_a_library_that_is_not_preloaded_is_told(self):
+        running = job.Job(self, 2, [PROGRAMS / "checkpoint", "checkpoints", self.files, 1 << 16, 1],
+                          LONGSHORE_WRITE_BEHIND=f"{self.files}/*")
+        self.assertEqual(running.wait(60), 0, running.describe())
+        self.assertIn("liblongshore-io.so is not preloaded", running.output)
+
+    def test_programs_without_mpi_notice_nothing(self):
+        words = ["sh", "-c", "echo one >a.ckpt; echo two >>a.ckpt; cat a.ckpt; exit 7"]
+        done = subprocess.run(words, cwd=self.files, capture_output=True, text=True, check=False,
+                              env=os.environ | {"LD_PRELOAD": str(LIBRARY), "LONGSHORE_WRITE_BEHIND": "/**"})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (7, "one\ntwo\n", ""))
+
+
+job.main()
