@@ -185,7 +185,8 @@ class WriteBehind(job.JobTest):
         self.wait_for(lambda: len(list(self.files.iterdir())) >= wanted, running.describe)
         for pid in self.writers():
             os.kill(pid, signal.SIGKILL)
-        self.wait_for(lambda: "it is not started again" in running.output, running.describe)
+        self.wait_for(lambda: "it is not started again" in running.output or running.process.poll() is not None,
+                      running.describe)
         (self.files / "stop").touch()
         status = running.wait(120)
         self.assertIsNotNone(status, running.describe())
