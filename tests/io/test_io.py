@@ -162,7 +162,7 @@ class WriteBehind(job.JobTest):
         killed = 0
         while running.process.poll() is None:
             for pid in self.writers():
-                if killed == 100:
+                if killed == 30:
                     break
                 try:
                     for _ in range(draw.randint(0, 400)):  # some time after it has begun
