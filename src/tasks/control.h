@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fabric/node_streams.h"
 #include "fabric/shm/control.h"
@@ -137,6 +140,23 @@ bool take_packet(const std::byte* buffer, size_t bytes, Message* out) {
     const Message blank;
     memcpy(static_cast<void*>(out), buffer, sizeof *out);
     return out->header.magic == blank.header.magic && out->header.kind == blank.header.kind;
+}
+
+// Of a process that serves ranks: takes what its supervisor says of them. False: the supervisor is gone.
+template <class Serve, class Leave>
+bool hear_of_ranks(const Fd& socket, std::span<std::byte> buffer, Serve serve, Leave leave) {
+    for (;;) {
+        std::vector<Fd> descriptors;
+        size_t bytes = 0;
+        const Io io = receive_packet(socket, buffer.data(), buffer.size(), &bytes, &descriptors);
+        if (io != Io::kOk) return io == Io::kAgain;
+        ServeRank message;
+        LeaveRank last;
+        if (take_packet(buffer.data(), bytes, &message))
+            serve(message, std::move(descriptors));
+        else if (take_packet(buffer.data(), bytes, &last))
+            leave(last.client);
+    }
 }
 
 }  // namespace longshore::tasks

@@ -145,18 +145,12 @@ void TaskProcess::leave(uint64_t client) {
 
 // Takes what the supervisor has said. False: it is gone.
 bool TaskProcess::hear() {
-    for (;;) {
-        std::vector<Fd> descriptors;
-        size_t bytes = 0;
-        const Io io = receive_packet(socket_, buffer_, sizeof buffer_, &bytes, &descriptors);
-        if (io != Io::kOk) return io == Io::kAgain;
-        ServeRank message;
-        LeaveRank last;
-        if (take_packet(buffer_, bytes, &message))
+    return hear_of_ranks(
+        socket_, buffer_,
+        [this](const ServeRank& message, std::vector<Fd> descriptors) {
             serve(message, std::move(descriptors));
-        else if (take_packet(buffer_, bytes, &last))
-            leave(last.client);
-    }
+        },
+        [this](uint64_t client) { leave(client); });
 }
 
 // What the plug-in returns, or an error of Longshore's.
