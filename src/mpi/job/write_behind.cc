@@ -120,9 +120,16 @@ std::string describe(const io::Board& board) {
 
 }  // namespace
 
+// All ranks or none: one that writes and reads by itself would see the others' files before they are written.
 void begin_write_behind() {
+    if (!is_wanted()) return;
     std::string error;
-    if (is_wanted() && !open_queue(&error)) say_no_write_behind(error);
+    int all = open_queue(&error) ? 1 : 0;
+    const bool own = all != 0;
+    PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, shim().world);
+    if (all != 0) return;
+    end_write_behind();
+    say_no_write_behind(own ? "another rank has no queue for what it writes" : error);
 }
 
 void say_no_write_behind(const std::string& why) {
