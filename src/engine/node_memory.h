@@ -68,7 +68,9 @@ struct alignas(64) ServiceSlot {
     Atomic<uint32_t> pid;
     Atomic<uint64_t> heartbeat;  // steps taken, for observers
     Atomic<uint32_t> load;       // a ServiceLoad
-    // What it did, for statistics.
+    // What it did, for statistics. `told` is odd while it has done more than that, and goes on whenever it
+    // says what it has done.
+    Atomic<uint32_t> told;
     Atomic<uint64_t> busy_ns, copy_ns, network_ns, idle_ns, cpu_ns, sleeps, copies, reads, messages_sent,
         messages_refused, stale_messages, notifications_resent, bytes_mapped, bytes_peer_copied,
         bytes_bounced, bytes_between_nodes, bytes_staged, bytes_relayed, taken, bytes_to_host;

@@ -90,13 +90,22 @@ void NodeRole::rank_bytes(ls_collective_bytes out[LS_COLLECTIVE_COUNT]) const {
                   slot.bytes_landed[i].load(std::memory_order_relaxed)};
 }
 
+// A service process may have a core only later on a machine with more to do, and then says what it has done.
+static void wait_until_told(const ServiceSlot& slot, uint64_t until_ns) {
+    const uint32_t before = slot.told.load(std::memory_order_acquire);
+    while (before % 2 != 0 && slot.told.load(std::memory_order_acquire) == before && now_ns() < until_ns)
+        usleep(100);
+}
+
 uint32_t NodeRole::services(ls_service_stats* out, uint32_t max) {
     if (!c_.engine) return 0;
     hear_supervisor(c_);  // what service processes have said is told before what they did
     const uint32_t count = c_.options.service_count;
+    const uint64_t until_ns = now_ns() + 200'000'000;
     for (uint32_t s = 0; s < std::min(count, max); ++s) {
         const ServiceId id{static_cast<uint16_t>(s)};
         const ServiceSlot& slot = c_.memory.service(id);
+        wait_until_told(slot, until_ns);
         const auto get = [](const Atomic<uint64_t>& word) { return word.load(std::memory_order_relaxed); };
         const uint32_t core = SightLayout::slot(c_.sight.data(), id).core.load();
         out[s] = {c_.node,

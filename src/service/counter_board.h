@@ -11,7 +11,12 @@ namespace longshore {
 class CounterBoard {
   public:
     explicit CounterBoard(ServiceSlot& slot) : slot_(slot) {}
-    void note_work() { has_news_ = true; }
+    // Before something is done whose end others may see: who then reads the counters waits for them.
+    void note_work() {
+        if (has_news_) return;
+        has_news_ = true;
+        slot_.told.store(slot_.told.load(std::memory_order_relaxed) | 1, std::memory_order_release);
+    }
     // Before a sleep, which may be long.
     bool has_news() const { return has_news_; }
     bool is_due(uint64_t now_ns) const { return now_ns - last_ns_ > kPublishNs; }
@@ -22,7 +27,7 @@ class CounterBoard {
     static constexpr uint64_t kPublishNs = 10'000'000;
     ServiceSlot& slot_;
     uint64_t last_ns_ = 0;
-    bool has_news_ = true;  // something was done since
+    bool has_news_ = false;  // something was done since
 };
 
 }  // namespace longshore

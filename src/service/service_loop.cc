@@ -57,6 +57,7 @@ bool ServiceLoop::take_events(uint64_t wait_ns, uint64_t* now) {
     FabricEvent events[16];
     const size_t count = poll(events, wait_ns, now);
     engine_.set_now(*now);
+    if (count > 0) board_.note_work();
     for (size_t i = 0; i < count; ++i) driver_.handle(events[i], &wake_);
     return count > 0;
 }
@@ -72,6 +73,7 @@ bool ServiceLoop::act(uint64_t now) {
     for (int i = 0; i < actions_max && bytes < kBytesPerTurn; ++i) {
         if (!kept_ && !engine_.next(&action_, &wake_)) break;
         hold_core(now);
+        board_.note_work();
         const uint64_t began = now_ns();
         kept_ = !driver_.carry_out(action_);
         times_.add_action(moves_on_node(action_.kind), now_ns() - began);
@@ -118,7 +120,6 @@ bool ServiceLoop::turn() {
     const uint64_t end = now_ns();
     times_.end_turn(worked, end);
     pace_.end_turn(worked, engine_.yielded(), end);
-    if (worked) board_.note_work();
     if (board_.is_due(end)) publish(end);
     return wait_ns > 0 && !worked;
 }

@@ -67,7 +67,8 @@ def run_mpich(nodes, words, program_path, told=None):
             if job.poll() is None:
                 for node in nodes.nodes:
                     for pid in processes(node, program_path.encode()):
-                        os.kill(pid, signal.SIGKILL)
+                        with contextlib.suppress(ProcessLookupError):  # it has ended after all
+                            os.kill(pid, signal.SIGKILL)
                 job.kill()
                 if over is None:
                     raise AssertionError(f"not in time\n{read(out)}\n{read(err)}")

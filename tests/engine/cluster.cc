@@ -141,6 +141,8 @@ bool Cluster::turn_of_service(uint32_t n, uint32_t s) {
             break;
         case Action::Kind::kRead:
             bytes = a.bytes;
+            read_from[{NodeId{static_cast<uint16_t>(n)}, ServiceId{static_cast<uint16_t>(s)}}].push_back(
+                a.peer.node);
             if (shape_.read_turns != 0) {
                 reading.emplace_back(shape_.read_turns, a);
             } else {

@@ -57,8 +57,9 @@ class Cluster {
     }
     GroupSlot group() const { return GroupSlot{0}; }
     uint64_t reads_between_nodes = 0, bytes_between_nodes = 0;
-    uint64_t bytes_moved = 0;  // by service processes
-    uint64_t requests = 0;     // to be told of a block again
+    std::map<ServiceAddress, std::vector<NodeId>> read_from;  // by who reads: of which nodes, in order
+    uint64_t bytes_moved = 0;                                 // by service processes
+    uint64_t requests = 0;                                    // to be told of a block again
     // Frames without blocks in them, by who sends and who gets them.
     std::map<ServiceAddress, uint64_t> control_sent, control_received;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <ostream>
+#include <set>
 #include <vector>
 
 #include "cluster.h"
@@ -100,15 +101,51 @@ INSTANTIATE_TEST_SUITE_P(Cases, Scale,
                          testing::Values(ScaleCase{"alltoall_4x4", 4, 4, 1, kAll, 6, 6},
                                          ScaleCase{"alltoall_8x8", 8, 8, 1, kAll, 14, 14},
                                          ScaleCase{"alltoall_16x8", 16, 8, 1, kAll, 30, 30},
-                                         ScaleCase{"alltoall_32x4", 32, 4, 1, kAll, 62, 60},
+                                         ScaleCase{"alltoall_32x4", 32, 4, 1, kAll, 62, 62},
                                          ScaleCase{"alltoall_8x8_2", 8, 8, 2, kAll, 28, 28},
-                                         ScaleCase{"alltoall_2x70", 2, 70, 1, kAll, 3, 3},
-                                         ScaleCase{"alltoallv_2x70", 2, 70, 1, kAllv, 7, 7},
+                                         ScaleCase{"alltoall_2x70", 2, 70, 1, kAll, 2, 2},
+                                         ScaleCase{"alltoallv_2x70", 2, 70, 1, kAllv, 6, 6},
                                          ScaleCase{"alltoallv_8x8", 8, 8, 1, kAllv, 14, 14},
-                                         ScaleCase{"alltoallv_32x4", 32, 4, 1, kAllv, 62, 60},
+                                         ScaleCase{"alltoallv_32x4", 32, 4, 1, kAllv, 62, 62},
                                          ScaleCase{"allgather_8x8", 8, 8, 1, kGather, 13, 13},
                                          ScaleCase{"allgather_32x4", 32, 4, 1, kGather, 62, 59}),
                          [](const auto& one) { return std::string(one.param.name); });
+
+// Who is slow then holds up only what it has itself.
+TEST(ReadOrder, OfAllNodesInTurn) {
+    constexpr uint32_t kNodes = 8, kRanks = 8;
+    constexpr uint64_t kBytes = 2000;
+    Cluster::Shape shape;
+    shape.ranks_of_node.assign(kNodes, kRanks);
+    shape.chunk_bytes = kBytes;
+    shape.cooperative = shape.move_bytes = false;
+    shape.read_turns = 8;
+    Cluster cluster(shape);
+    std::vector<uint8_t> memory(2 * kBytes * cluster.size());
+    std::vector<std::pair<uint32_t, RecordId>> records;
+    // The ranks of the first node enter last, when the others have told of all of theirs.
+    for (uint32_t r = cluster.size(); r-- != 0;) {
+        if (r == kRanks - 1) {
+            ASSERT_TRUE(cluster.run({}, 10'000'000));
+        }
+        OperationArguments a;
+        a.sequence = 1;
+        a.collective = Collective::kAlltoall;
+        a.send = a.recv = cluster.add_region(r, memory.data(), memory.size());
+        a.send_block_bytes = a.recv_block_bytes = kBytes;
+        RecordId record;
+        ASSERT_EQ(cluster.post(r, a, &record), PostResult::kPosted);
+        records.emplace_back(r, record);
+    }
+    cluster.read_from.clear();
+    ASSERT_TRUE(cluster.run(records, 10'000'000));
+    const std::vector<NodeId>& nodes = cluster.read_from[{NodeId{0}, ServiceId{0}}];
+    ASSERT_EQ(nodes.size(), (kNodes - 1) * kRanks * kRanks);
+    for (size_t i = 0; i < nodes.size(); i += kNodes - 1) {
+        const std::set<NodeId> round(nodes.begin() + i, nodes.begin() + i + kNodes - 1);
+        EXPECT_EQ(round.size(), kNodes - 1) << "from read " << i;
+    }
+}
 
 }  // namespace
 }  // namespace longshore

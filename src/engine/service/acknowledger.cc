@@ -4,18 +4,19 @@ namespace longshore {
 namespace {
 
 // A row that is over waits at most so many actions for others of its batch whose blocks are being read.
-constexpr uint64_t kWaitSteps = 64;
+constexpr uint64_t kWaitSteps = 512;
 
 }  // namespace
 
 void Acknowledger::carve(Carver& c) {
     c.pool(&batches_, 2 * context_.limits.rows_max);  // with rows, and with answers not yet sent
     c.pool(&sources_, context_.limits.rows_max);
+    work_ = c.take<Work>(context_.limits.watches_max + context_.limits.rows_max);
     batches_of_ = c.filled<uint32_t>(peers_.count(), kNone);
     owed_ = c.filled<bool>(peers_.count(), false);
 }
 
-uint32_t Acknowledger::begin_row(const OperationId& operation, ServiceAddress teller) {
+uint32_t Acknowledger::begin_row(uint32_t number, const OperationId& operation, ServiceAddress teller) {
     uint32_t& head = batches_of_[peers_.index(teller)];
     uint32_t b = head;
     while (b != kNone && batches_[b].operation != operation) b = batches_[b].chain;
@@ -27,6 +28,7 @@ uint32_t Acknowledger::begin_row(const OperationId& operation, ServiceAddress te
         head = b;
     }
     ++batches_[b].rows;
+    batches_[b].number = number;
     return b;
 }
 
@@ -74,10 +76,11 @@ bool Acknowledger::send(Until until) {
     for (uint32_t n = due_.count; n != 0; --n) {
         const uint32_t i = pop_front(batches_.items, &due_);
         Batch& b = batches_[i];
-        const uint32_t others = until == Until::kQueued     ? b.queued
-                                : until == Until::kInFlight ? b.in_flight
+        const Work work = b.rows != 0 ? work_[b.number] : Work{};
+        const uint32_t others = until == Until::kQueued     ? work.queued
+                                : until == Until::kInFlight ? work.in_flight
                                                             : 0;
-        const bool waits = b.rows != 0 && others != 0 && context_.steps - b.since_step < kWaitSteps;
+        const bool waits = others != 0 && context_.steps - b.since_step < kWaitSteps;
         if (waits || !acknowledge(b)) {
             push_back(batches_.items, &due_, i);
             continue;

@@ -260,10 +260,7 @@ void Arrivals::pull(uint32_t operation, WakeSet* wake) {
             if (--tries == 0) return;
             continue;
         }
-        const uint32_t batch = rows_[row].batch;
         if (!pull_row(i, wake)) return;
-        if (rows_.next_of(i) == kNone || rows_[rows_.next_of(i)].batch != batch)
-            pull_watch_[operation] = operations_.after(i);
         tries = operations_[operation].watch_count;
     }
 }

@@ -32,9 +32,9 @@ class Arrivals final : public Follower {
     // `handed_on`: by a service process of this node, which was told.
     void on_told(const Told& told, ServiceAddress sender, bool handed_on, WakeSet* wake);
     void on_small(ServiceAddress from, const SmallBlock& block);
-    // Finds blocks of an operation that can be read now, and queues them. Each rank takes the rows of one
-    // teller, one after the other, before the next rank has its turn: the rows of a teller are so over at
-    // about the same time, and acknowledged at once.
+    // Finds blocks of an operation that can be read now, and queues them. Each rank takes the rows
+    // that are there, of all nodes in turn, before the next rank does: rows are so over at about the same
+    // time, and acknowledged at once.
     void pull(uint32_t operation, WakeSet* wake);
     // A net: rows for ranks that were past an operation before this service process had seen them in it.
     void sweep();

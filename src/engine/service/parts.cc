@@ -6,8 +6,8 @@
 namespace longshore {
 
 ServiceEngine::Parts::Parts(const ServiceContext& given) : context(given) {
-    for (Follower* f :
-         std::initializer_list<Follower*>{&teller, &rows, &copies, &queue, &shared, &arrivals}) {
+    for (Follower* f : std::initializer_list<Follower*>{&teller, &acknowledger, &rows, &copies, &queue,
+                                                        &shared, &arrivals}) {
         operations.follow(f);
         watches.follow(f);
     }

@@ -8,7 +8,7 @@ namespace {
 constexpr uint32_t kQueueShare = 4;
 // Blocks of one operation that are found before they can be read, at most: enough for the reads that are
 // posted next, and to lend some.
-constexpr uint32_t kReadyMax = 256;
+constexpr uint32_t kReadyMax = 16;
 
 bool range_over(const ChunkRange& chunks, uint64_t generation) {
     uint32_t from = 0;

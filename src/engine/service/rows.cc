@@ -33,10 +33,9 @@ uint32_t Rows::make(const Told& told, const Row& row, LocalRank owner, bool read
     const uint32_t i = pool_.take();
     RowEntry& r = pool_[i];
     r.used = true;
-    r.batch = acknowledger_.begin_row(told.operation, told.origin);
     r.operation = operations_.open(told.operation);
+    r.batch = acknowledger_.begin_row(r.operation, told.operation, told.origin);
     operations_.hold(r.operation);
-    r.serial = ++serial_;
     r.row = row;
     r.row.spans = {};
     r.row.spans_here = 0;
@@ -60,9 +59,54 @@ void Rows::complete(uint32_t i) {
     RowEntry& r = pool_[i];
     Cursors& c = cursors_[r.operation];
     r.whole = true;
-    r.before = c.last;
-    (c.last != kNone ? pool_[c.last].after : c.first) = i;
-    c.last = i;
+    r.serial = ++serial_;
+    // Shared rows are placed in the order of arrival (shared_rows.h).
+    if (r.shared) {
+        r.round = c.last != kNone ? pool_[c.last].round : c.round;
+    } else {
+        r.round = acknowledger_.next_round(r.batch, c.round);
+    }
+    link(i, place_of(c, r.round));
+    c.recent = i;
+}
+
+// The row behind which the next one of a round has its place; kNone: it is the first of all.
+uint32_t Rows::place_of(const Cursors& c, uint32_t round) const {
+    uint32_t last = kNone;
+    const bool near = c.recent != kNone && pool_[c.recent].round <= round;
+    uint32_t first = near ? pool_[c.recent].other_end : c.first;
+    while (first != kNone && pool_[first].round <= round) {
+        last = pool_[first].other_end;
+        first = pool_[last].after;
+    }
+    return last;
+}
+
+void Rows::link(uint32_t i, uint32_t before) {
+    RowEntry& r = pool_[i];
+    Cursors& c = cursors_[r.operation];
+    r.before = before;
+    r.after = before != kNone ? pool_[before].after : c.first;
+    (before != kNone ? pool_[before].after : c.first) = i;
+    (r.after != kNone ? pool_[r.after].before : c.last) = i;
+    const bool begins = before == kNone || pool_[before].round != r.round;
+    r.other_end = begins ? i : pool_[before].other_end;
+    pool_[r.other_end].other_end = i;
+}
+
+void Rows::unlink_from_round(uint32_t i) {
+    const RowEntry& r = pool_[i];
+    const bool is_first = r.before == kNone || pool_[r.before].round != r.round;
+    const bool is_last = r.after == kNone || pool_[r.after].round != r.round;
+    if (is_first == is_last) return;  // it is alone, or within
+    const uint32_t end = is_first ? r.after : r.before;
+    pool_[end].other_end = r.other_end;
+    pool_[r.other_end].other_end = end;
+}
+
+bool Rows::is_before(uint32_t a, uint32_t b) const {
+    const RowEntry &x = pool_[a], &y = pool_[b];
+    return x.round != y.round ? x.round < y.round : x.serial < y.serial;
 }
 
 // Whether no rank that is here can read anything of the row.
@@ -74,7 +118,7 @@ bool Rows::can_go(uint32_t i) const {
     if (r.shared) return false;
     uint32_t w = o.watch;
     for (uint32_t n = o.watch_count; n != 0; --n, w = operations_.after(w))
-        if (next_of_[w] != kNone && pool_[next_of_[w]].serial <= r.serial) return false;
+        if (next_of_[w] != kNone && !is_before(i, next_of_[w])) return false;
     return true;
 }
 
@@ -105,6 +149,8 @@ void Rows::unlink(uint32_t i) {
         uint32_t w = o.watch;
         for (uint32_t n = c.unpulled != 0 ? o.watch_count : 0; n != 0; --n, w = operations_.after(w))
             if (next_of_[w] == i) set_next(w, plain_from(r.after));
+        unlink_from_round(i);
+        if (c.recent == i) c.recent = kNone;
         (r.before != kNone ? pool_[r.before].after : c.first) = r.after;
         (r.after != kNone ? pool_[r.after].before : c.last) = r.before;
     }
@@ -174,6 +220,7 @@ uint32_t Rows::plain_from(uint32_t row) const {
 void Rows::set_next(uint32_t watch, uint32_t row) {
     Cursors& c = cursors_[watches_[watch].operation];
     c.unpulled += (row != kNone) - (next_of_[watch] != kNone);
+    if (row != kNone) c.round = std::max(c.round, pool_[row].round);
     next_of_[watch] = row;
 }
 

@@ -1,5 +1,7 @@
 // What other service processes have told, as far as it has not all been read: a row for each operation and
-// source rank, in the order of arrival.
+// source rank. The rows of an operation are in rounds: the first row of each teller, then the second of each,
+// and so on. Whoever reads them in order so has reads under way from all nodes, and one that is late holds
+// nobody up. In a round rows are in the order of arrival.
 //
 // Keeps: the rows; for each watch the row that it looks at next, for each operation the first shared row that
 // may have no reader yet.
@@ -21,7 +23,9 @@ struct RowEntry {
     uint32_t before = kNone, after = kNone;  // in its operation
     uint32_t chain = kNone;                  // in its hash chain
     uint32_t operation = kNone, batch = kNone;
-    uint64_t serial = 0;  // later rows have greater ones
+    uint32_t round = 0;
+    uint32_t other_end = kNone;  // of the first row of a round: the last; of the last: the first
+    uint64_t serial = 0;         // of two rows of a round the later one has the greater
     Row row;
     Collective collective = Collective::kAlltoall;
     LocalRank owner;         // the source, on its node
@@ -60,7 +64,7 @@ class Rows final : public Follower {
     uint32_t make(const Told& told, const Row& row, LocalRank owner, bool readable);
     // False: no room for its spans, or they are not well formed.
     bool add_part(uint32_t row, const Row& part);
-    // All of it is here: the last of its operation.
+    // All of it is here: it gets its place among those of its operation, behind all that any watch looks at.
     void complete(uint32_t row);
     // The block of a row that is for one rank: `own_index` among those of this service process. 0 bytes:
     // none.
@@ -81,6 +85,8 @@ class Rows final : public Follower {
         uint32_t first = kNone, last = kNone;
         uint32_t to_place = kNone;  // the first shared row that may have no reader yet
         uint32_t unpulled = 0;      // own watches that have rows to look at
+        uint32_t round = 0;         // the latest that a watch has come to
+        uint32_t recent = kNone;  // the row that got its place last, while it is here: the last of its round
     };
     Cursors& cursors(uint32_t operation) const { return cursors_[operation]; }
     uint32_t plain_from(uint32_t row) const;
@@ -95,6 +101,10 @@ class Rows final : public Follower {
     uint32_t& bucket_of(const OperationId& operation, Rank source) const;
     bool evict();
     bool can_go(uint32_t row) const;
+    bool is_before(uint32_t a, uint32_t b) const;
+    uint32_t place_of(const Cursors& c, uint32_t round) const;
+    void link(uint32_t row, uint32_t before);
+    void unlink_from_round(uint32_t row);
     void unlink(uint32_t row);
 
     const ServiceContext& context_;
