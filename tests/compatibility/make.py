@@ -141,7 +141,7 @@ def document(headers):
 
 INTRODUCTION = """# Compatibility
 
-What becomes of each MPI function under Longshore. This page is made from the sources and the MPIs' headers by
+For users who look for a function: what becomes of each one of the MPI under Longshore. This page is made from the sources and the MPIs' headers by
 `tests/compatibility/make.py`; a test fails when they no longer agree. C and Fortran (`mpif.h`, `use mpi`, `use mpi_f08`)
 take the same way, and so do programs that find MPI by `dlopen`. The columns are the MPIs of Debian 12; Open MPI 5, MPICH 5
 and programs of the standard ABI of MPI 5 are served by the same sources and run a part of the same tests.

@@ -1,13 +1,22 @@
-"""Links in the documentation lead somewhere; the template for sbatch runs."""
+"""The documentation: links lead somewhere, files and options that it names are there. And the template for sbatch runs."""
 
 import re
 import shutil
 import subprocess
 import unittest
 
-from support import SOURCE, CommandTest, write_program
+from support import COMMAND, SOURCE, CommandTest, clean_environment, write_program
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NAMED_FILE = re.compile(r"`((?:cmake|docs|examples|include|packaging|src|tests)/[\w./*{},-]+)`")
+# 'longshore SUBCOMMAND' and what follows it, up to the program that it starts, another command, or a comment.
+CALL = re.compile(r"(?:^|[ /`(])longshore ([a-z][a-z-]+)([^`#;|&]*)", re.M)
+STARTED = re.compile(r" (?:mpirun|mpiexec|srun|python3|longshore|\./|[A-Z]+ARGUMENTS)")
+OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+
+
+def pages():
+    return [*SOURCE.glob("*.md"), *(SOURCE / "docs").rglob("*.md")]
 
 
 def anchors(text):
@@ -30,14 +39,53 @@ def dead_links(page):
     return dead
 
 
-class Links(CommandTest):
-    def pages(self):
-        return [*SOURCE.glob("*.md"), *(SOURCE / "docs").rglob("*.md")]
+def missing_files(text):
+    """Files and folders that a text names between backquotes and that are not there; * and {a,b} as in a shell."""
+    missing = []
+    for name in NAMED_FILE.findall(text):
+        head, *alternatives = re.split(r"\{([^}]*)\}", name, maxsplit=1)
+        names = [head + one + alternatives[1] for one in alternatives[0].split(",")] if alternatives else [head]
+        missing += [one for one in names if not any(SOURCE.glob(one.rstrip("/.")))]
+    return missing
 
+
+def options_of_commands(text):
+    """(subcommand, whether behind its own '--', option) for each option in the calls of the command that a text shows."""
+    found = set()
+    for subcommand, rest in CALL.findall(re.sub(r" *\\\n *", " ", text)):
+        own, _, behind = STARTED.split(rest)[0].partition(" -- ")
+        found |= {(subcommand, False, option) for option in OPTION.findall(own)}
+        found |= {(subcommand, True, option) for option in OPTION.findall(behind)}
+    return found
+
+
+class Pages(CommandTest):
+    def test_files_that_they_name_are_there(self):
+        looked_at = [page for page in pages() if page.name != "CHANGELOG.md"]
+        self.assertGreater(sum(len(NAMED_FILE.findall(page.read_text())) for page in looked_at), 100)
+        self.assertEqual([(page.name, missing_files(page.read_text())) for page in looked_at if missing_files(page.read_text())], [])
+        self.assertEqual(missing_files("`src/none.cc` `docs/{install,none}.md` `src/mpi/*.none` `src/mpi/` `README.md`"),
+                         ["src/none.cc", "docs/none.md", "src/mpi/*.none"])
+
+    def test_options_that_they_name_are_there(self):
+        shown = {(page.name, *one) for page in pages() for one in options_of_commands(page.read_text())}
+        self.assertGreater(len(shown), 50)
+        helps = {}
+        for subcommand in {subcommand for _, subcommand, _, _ in shown}:
+            # The build's own command: of 'bench' it also says what the benchmark understands.
+            done = subprocess.run([COMMAND, subcommand, "--help"], env=clean_environment(), capture_output=True, text=True, timeout=60)
+            own, _, behind = done.stdout.partition("\nBench arguments, after --:\n")
+            helps[subcommand, False], helps[subcommand, True] = set(OPTION.findall(own)), set(OPTION.findall(behind))
+        self.assertEqual([(page, subcommand, option) for page, subcommand, behind, option in sorted(shown)
+                          if option not in helps[subcommand, behind] and not (behind and not helps[subcommand, True])], [])
+        self.assertEqual(options_of_commands("x\n    longshore bench -n 2 \\\n  --none -- --list  # --comment\n`longshore run --log a ./p --own`"),
+                         {("bench", False, "-n"), ("bench", False, "--none"), ("bench", True, "--list"), ("run", False, "--log")})
+
+
+class Links(CommandTest):
     def test_none_is_dead(self):
-        pages = self.pages()
-        self.assertGreater(sum(len(LINK.findall(page.read_text())) for page in pages), 50)
-        self.assertEqual([link for page in pages for link in dead_links(page)], [])
+        self.assertGreater(sum(len(LINK.findall(page.read_text())) for page in pages()), 50)
+        self.assertEqual([link for page in pages() for link in dead_links(page)], [])
 
     def test_a_dead_one_is_found(self):
         page = self.root / "page.md"
@@ -47,12 +95,14 @@ class Links(CommandTest):
         self.assertEqual(dead_links(page), ["page.md: none.md", "page.md: other.md#none", "page.md: #none"])
 
     def test_pages_begin_with_what_they_are_for(self):
-        for page in self.pages():
+        for page in pages():
             if page.name == "CHANGELOG.md":
                 continue
             lines = [line for line in page.read_text().splitlines() if line.strip()]
             self.assertTrue(lines[0].startswith("# "), page)
             self.assertRegex(lines[1], r"^[^#|\-]", f"{page} begins without a sentence that says what it is for")
+            if page.parent == SOURCE / "docs":
+                self.assertRegex(lines[1], r"^For (users|developers|administrators|readers)\b", f"{page} does not say for whom it is")
 
 
 class Sbatch(CommandTest):
