@@ -14,11 +14,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import expectation
 import timeline
 import timeline_svg
 import verdict
 
 KINDS = ("without", "with")
+NOT_READY = 125
 
 
 class Failure(Exception):
@@ -38,6 +40,8 @@ def arguments():
     parser.add_argument("--setup")
     parser.add_argument("--folders", action="store_true")
     parser.add_argument("--output")
+    parser.add_argument("--machine")
+    parser.add_argument("--machine-nodes", type=int, default=0)
     parser.add_argument("command", nargs="+")
     return parser.parse_args()
 
@@ -192,15 +196,25 @@ def conclusions(runs):
     return judgement[0], out
 
 
-def print_text(runs, sentences):
-    rows = [HEAD] + table(runs)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+def print_table(rows):
+    widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
         print("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
                         for i, (cell, width) in enumerate(zip(row, widths))))
+
+
+def print_text(runs, sentences, expected):
+    print_table([HEAD] + table(runs))
     print(f"{UNITS}\n")
     for sentence in sentences:
         print(sentence)
+    if expected:
+        print()
+        if expected.rows:
+            print_table([expected.head] + expected.table())
+            print(f"{expectation.UNITS}\n")
+        for sentence in expected.sentences():
+            print(sentence)
 
 
 def time_line(run):
@@ -227,7 +241,16 @@ def html_table(head, rows):
     return "<table>" + row(head, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
 
 
-def page(options, runs, kind, sentences):
+def expected_part(expected):
+    """The page's part on the machine that --machine names."""
+    if expected is None:
+        return ""
+    rows = f"{html_table(expected.head, expected.table())}<p>{expectation.UNITS}</p>" if expected.rows else ""
+    return (f"<h2>What to expect on {html.escape(expected.title)}</h2>{rows}"
+            + "".join(f"<p>{html.escape(sentence)}</p>" for sentence in expected.sentences()))
+
+
+def page(options, runs, kind, sentences, expected):
     turns = [[str(i + 1)] + [f"{runs[one][i].seconds:.3f}" for one in KINDS] +
              [verdict.signed(runs["with"][i].seconds / runs["without"][i].seconds - 1)] for i in range(len(runs["with"]))]
     lines = ""
@@ -238,16 +261,34 @@ def page(options, runs, kind, sentences):
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Does Longshore pay?</title><style>{STYLE}</style>'
             f"</head><body><h1>Does Longshore pay for <code>{html.escape(shlex.join(options.command))}</code>?</h1>"
             f'<p class="verdict {kind}">{html.escape(sentences[0])}</p>{rest}<h2>By call, medians; seconds of a rank on average</h2>'
-            f"{html_table(HEAD, table(runs))}<p>{UNITS}</p><h2>By turn, seconds from MPI_Init to MPI_Finalize</h2>"
+            f"{html_table(HEAD, table(runs))}<p>{UNITS}</p>{expected_part(expected)}<h2>By turn, seconds from MPI_Init to MPI_Finalize</h2>"
             f"{html_table(['turn', 'without', 'with', 'difference'], turns)}{lines}"
             "</body></html>\n")
 
 
+def expect(options, machine, runs):
+    """None where nothing can be said, which does not make the comparison less true."""
+    try:
+        return expectation.Expectation(options, machine, runs, say)
+    except expectation.Refused as refused:
+        say(f"longshore assess: nothing can be said about {machine['name']}: {refused}")
+        return None
+
+
 def main():
     options = arguments()
+    machine = expected = None
+    try:
+        if options.machine:
+            machine = expectation.read_machine(options.longshore, options.machine)
+    except expectation.Refused as refused:
+        say(f"longshore assess: --machine: {refused}")
+        return NOT_READY
     folder = Path(tempfile.mkdtemp(prefix="longshore-assess-"))
     try:
         runs = run_all(options, folder)
+        if machine:
+            expected = expect(options, machine, runs)
     except Failure as failure:
         say(f"longshore assess: {failure}; stopped (what there is lies in {folder})")
         return 1
@@ -255,13 +296,13 @@ def main():
         say("longshore assess: interrupted")
         return 130
     kind, sentences = conclusions(runs)
-    print_text(runs, sentences)
+    print_text(runs, sentences, expected)
     if options.output:
         target = Path(options.output)
         if target.exists():
             os.replace(target, f"{target}.old")
             say(f"longshore assess: {target} was there already: that file is now {target}.old")
-        target.write_text(page(options, runs, kind, sentences), encoding="utf-8")
+        target.write_text(page(options, runs, kind, sentences, expected), encoding="utf-8")
         say(f"longshore assess: {target} has it for a browser")
     subprocess.run(["rm", "-rf", "--", str(folder)], check=False)
     return 0

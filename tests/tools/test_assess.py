@@ -1,7 +1,9 @@
 """What `longshore assess` concludes from runs whose times are made up, and that it stops where it must."""
 
 import html.parser
+import json
 import os
+import re
 import shutil
 import sys
 import unittest
@@ -9,7 +11,10 @@ import unittest
 from support import SOURCE, CommandTest, write_program
 
 sys.path.insert(0, str(SOURCE / "src" / "tools"))
+import expectation  # noqa: E402
 import verdict  # noqa: E402
+
+MACHINES = SOURCE / "src" / "sim" / "timed" / "machines"
 
 # Stands for a program under the shim: writes the statistics that the shim would, with a time taken from a list.
 PROGRAM = """import json, os, pathlib, sys
@@ -22,7 +27,8 @@ if wall < 0: sys.exit(9)
 row = {"calls": 4, "offloaded": 0 if off else 4, "bytes": 8e6, "bytes_host": 0, "bytes_by_service": 3e6,
        "bytes_by_rank": 1e6, "bytes_hidden": 2e6, "posting_s": .1, "between_s": 1, "waiting_s": .2, "mpi_s": 0}
 json.dump({"version": 3, "ranks": 2, "wall_s": wall, "share_in_collectives": .4, "advice": [] if off else ["leave a core"],
-           "rank_times": [{"waiting_s": .1, "mpi_s": 0, "mpi_waits_s": .05, "uncarried_s": .3, "other_s": .123}] * 2, "collectives": {"MPI_Ialltoall": row}},
+           "rank_times": [{"waiting_s": .1, "mpi_s": 0, "mpi_waits_s": .05, "uncarried_s": .3, "other_s": .123}] * 2, "collectives": {"MPI_Ialltoall": row},
+           "nodes": 1, "communicators": json.loads(os.environ.get("COMMUNICATORS", "[]"))},
           open(os.environ["LONGSHORE_STATS"], "w"))
 trace = os.environ.get("LONGSHORE_TRACE")
 if trace:
@@ -58,15 +64,15 @@ class Assess(CommandTest):
         self.make_shim()
         data = self.root / "share" / "longshore"
         data.mkdir(parents=True)
-        for name in ("assess.py", "verdict.py", "timeline.py", "timeline_svg.py"):
+        for name in ("assess.py", "expectation.py", "verdict.py", "timeline.py", "timeline_svg.py"):
             shutil.copy(SOURCE / "src" / "tools" / name, data)
         write_program(self.root / "program.py", PROGRAM)
 
-    def assess(self, without, longshore, *options, more=(), expect=0):
+    def assess(self, without, longshore, *options, more=(), expect=0, communicators=()):
         for name in ("off", "on"):
             (self.root / f"count-{name}").unlink(missing_ok=True)
         return self.longshore("assess", *options, sys.executable, self.root / "program.py", without, longshore, *more,
-                              expect=expect, PYTHONDONTWRITEBYTECODE="1")
+                              expect=expect, PYTHONDONTWRITEBYTECODE="1", COMMUNICATORS=json.dumps(communicators))
 
     def test_verdicts(self):
         for without, longshore, wanted in (
@@ -126,6 +132,50 @@ class Assess(CommandTest):
         self.assertNotIn("http", text)
         self.assertIn("GAIN: with Longshore the program took 25 % less time", text)
 
+    def test_what_to_expect_on_a_machine(self):
+        def call(seconds, calls=4, offloaded=4, between=0.0, total=8e6):
+            return {"calls": calls, "offloaded": offloaded, "bytes": total, "bytes_host": 0, "posting_s": 0, "waiting_s": 0,
+                    "between_s": between, "mpi_s": seconds}
+
+        world = {"name": "MPI_COMM_WORLD", "ranks": 2, "collectives": {
+            "MPI_Ialltoall": call(2, between=4), "MPI_Allgatherv": call(1), "MPI_Bcast": call(.5, offloaded=0), "MPI_Gather": call(.25)}}
+        machine = MACHINES / "mpcdf-bf3.toml"
+        done = self.assess("2", "1", "--turns", 1, "--machine", machine, "-o", "page.html", communicators=[world])
+        # 8 MB in 4 calls of 2 ranks: 2 calls of each, with 2 blocks of 1 MB; of a broadcast 2 MB.
+        hidden = re.search(r"(?m)^MPI_Ialltoall +MPI_COMM_WORLD +2 +1000000 +2 +1000000 +([0-9.]+) +(linear|pairwise) +([0-9.]+)$", done.stdout)
+        self.assertTrue(hidden, done.stdout)
+        # A second of computing hides what service processes move, and nothing of what the host's MPI does.
+        wire_us = 1e6 / 13920
+        self.assertGreater(float(hidden[1]), wire_us)
+        self.assertLess(float(hidden[3]), wire_us / 4)
+        self.assertRegex(done.stdout, r"(?m)^MPI_Allgatherv +MPI_COMM_WORLD +2 +1000000 +2 +- ")
+        # What was left to the MPI here is left to it there.
+        kept = re.search(r"(?m)^MPI_Bcast +MPI_COMM_WORLD +2 +2000000 +2 +- +([0-9.]+) +\S+ +([0-9.]+)$", done.stdout)
+        self.assertEqual(kept[1], kept[2])
+        self.assertIn("Left out of it are calls that took 0.125 s of a rank here: MPI_Gather on MPI_COMM_WORLD (2 ranks): the model does "
+                      "not have it.", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^EXPECTED (GAIN|NO CLEAR DIFFERENCE) on mpcdf-bf3, 2 nodes of 1 rank: .*off by 15 %")
+        page = Page()
+        page.feed((self.root / "page.html").read_text())
+        self.assertEqual((page.open, page.fetched), ([], []))
+        self.assertIn("<h2>What to expect on mpcdf-bf3, 2 nodes of 1 rank</h2>", (self.root / "page.html").read_text())
+
+    def test_a_machine_of_which_nothing_can_be_said(self):
+        done = self.assess("2", "1", "--turns", 1, "--machine", "no-such-machine", expect=125)
+        self.assertIn("longshore assess: --machine: no-such-machine: neither a file nor a machine that is known", done.stderr)
+        self.assertFalse((self.root / "count-off").exists(), "the program ran before the machine was looked at")
+        (self.root / "bad.toml").write_text("name = 'bad'\n")
+        done = self.assess("2", "1", "--turns", 1, "--machine", "bad.toml", expect=125)
+        self.assertIn("bad.toml", done.stderr)
+        machine = MACHINES / "thor-bf3.toml"
+        done = self.assess("2", "1", "--turns", 1, "--machine", machine, "--machine-nodes", 3)
+        self.assertIn("nothing can be said about thor-bf3: --machine-nodes 3: 2 ranks cannot be shared out", done.stderr)
+        self.assertNotIn("EXPECTED", done.stdout)
+        done = self.assess("2", "1", "--turns", 1, "--machine", machine)
+        self.assertIn("EXPECTED on thor-bf3, 2 nodes of 1 rank: nothing can be said", done.stdout)
+        done = self.longshore("assess", "--machine-nodes", 2, "true", expect=125)
+        self.assertIn("--machine", done.stderr)
+
     def test_errors(self):
         self.assertIn("no COMMAND given", self.longshore("assess", expect=125).stderr)
         self.longshore("assess", "--turns", 0, "true", expect=125)
@@ -141,6 +191,37 @@ class Verdict(unittest.TestCase):
     def test_unrest_makes_it_uncertain(self):
         self.assertEqual(verdict.judge([2, 2], [1.8, 1.8], unrest=0.12)[0], "unsure")
         self.assertEqual(verdict.judge([2, 2], [1.8, 1.8], unrest=0.02)[0], "gain")
+
+
+class Expected(unittest.TestCase):
+    def demand(self, ranks):
+        counts = {"calls": 1, "offloaded": 1, "bytes": 64, "bytes_host": 0, "between_s": 0, "posting_s": 0, "waiting_s": 0, "mpi_s": 0}
+        return expectation.Demand("MPI_Alltoall", {"ranks": ranks, "name": ""}, counts, 32, None)
+
+    def test_nodes(self):
+        self.assertEqual(expectation.nodes_for(32, 1, 32, 0), 2)
+        self.assertEqual(expectation.nodes_for(64, 1, 20, 0), 4)
+        self.assertEqual(expectation.nodes_for(64, 8, 32, 0), 8)
+        self.assertEqual(expectation.nodes_for(7, 2, 32, 0), 7)
+        self.assertEqual(expectation.nodes_for(32, 1, 32, 16), 16)
+        self.assertRaises(expectation.Refused, expectation.nodes_for, 32, 1, 32, 5)
+        self.assertRaises(expectation.Refused, expectation.nodes_for, 1, 1, 32, 0)
+
+    def test_where_ranks_of_smaller_communicators_are(self):
+        self.assertEqual(self.demand(32).shape(4, 8), (4, 8, "world"))
+        self.assertEqual(self.demand(4).shape(4, 8), (4, 8, "columns"))
+        self.assertEqual(self.demand(16).shape(4, 8), (2, 8, "world"))
+        self.assertIsNone(self.demand(8).shape(4, 8))
+        self.assertIsNone(self.demand(12).shape(4, 8))
+
+    def test_the_error_is_that_of_the_documentation(self):
+        text = (SOURCE / "docs" / "simulation.md").read_text().split("## Beside machines that are there")[1].split("\n## ")[0]
+        # The first figure of the last column; "+16 % (b)", "+51 % (c); -7 %".
+        errors = [abs(int(one)) / 100 for one in re.findall(r"(?m)^\| \d x \d .*\| ([-+]?\d+) % ?[^|]*\|$", text)]
+        self.assertEqual(len(errors), expectation.ROWS)
+        self.assertEqual(sum(one <= expectation.ERROR for one in errors), expectation.NEARER)
+        self.assertEqual(sum(one <= expectation.SPREAD for one in errors), expectation.NEAR)
+        self.assertEqual(max(errors), expectation.WORST)
 
 
 if __name__ == "__main__":
