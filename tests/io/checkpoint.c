@@ -99,6 +99,71 @@ static void checkpoints(void) {
     if (rank == 0) printf("write %.6f close %.6f\n", write_s, close_s);
 }
 
+/* A stream of the C library on a descriptor's file, as NumPy writes arrays; returns where it ended. */
+static long write_by_stream(int fd, const unsigned char* data, size_t part) {
+    FILE* const stream = fdopen(dup(fd), "wb");
+    must(stream != NULL && fileno(stream) != fd, "fdopen");
+    must(fseek(stream, lseek(fd, 0, SEEK_CUR), SEEK_SET) == 0, "fseek");
+    must(fwrite(data, 1, part, stream) == part, "fwrite");
+    const long at = ftell(stream);
+    must(fclose(stream) == 0, "fclose");
+    return at;
+}
+
+static void streams(void) {
+    for (int i = 0; i < rounds; ++i) {
+        char path[4096];
+        unsigned char* data = make_data(i);
+        const size_t part = bytes / 4;
+        name_of(path, "all", i);
+        FILE* const stream = fopen(path, i % 2 == 0 ? "w" : "w+e");
+        must(stream != NULL, path);
+        must(fwrite("overwritten", 1, 11, stream) == 11 && fseek(stream, 0, SEEK_SET) == 0, "fseek");
+        for (size_t at = 0; at < part; at += 997)
+            must(fwrite(data + at, part - at < 997 ? part - at : 997, 1, stream) == 1, "fwrite");
+        must(fflush(stream) == 0 && ftell(stream) == (long)part, "ftell");
+        struct stat status;
+        must(fstat(fileno(stream), &status) == 0 && status.st_size == (off_t)part, "fstat");
+        for (size_t at = part; at < 2 * part; ++at) must(putc(data[at], stream) == data[at], "putc");
+        must(fflush(stream) == 0 && !ferror(stream), "fflush");
+        must(lseek(fileno(stream), 0, SEEK_CUR) == (off_t)(2 * part), "lseek");
+        must(write_by_stream(fileno(stream), data + 2 * part, part) == (long)(3 * part), "ftell");
+        must(fseek(stream, 0, SEEK_END) == 0 && ftell(stream) == (long)(3 * part), "fseek to the end");
+        must(fwrite(data + 3 * part, 1, bytes - 3 * part, stream) == bytes - 3 * part, "fwrite");
+        must(fclose(stream) == 0, "fclose");
+        free(data);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+/* Rank 0 ends with what is in the stream's buffer, and without MPI_Finalize. */
+static void unclosed(void) {
+    char path[4096];
+    unsigned char* data = make_data(0);
+    name_of(path, "unclosed", 0);
+    FILE* const stream = fopen(path, "w");
+    must(stream != NULL && fwrite(data, 1, bytes, stream) == bytes, "fwrite");
+    must(rank == 0 || fclose(stream) == 0, "fclose");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) exit(0);
+}
+
+/* What a stream is told of a file that cannot be written. */
+static void stream_error(void) {
+    char path[4096];
+    unsigned char* data = make_data(0);
+    name_of(path, "error", 0);
+    FILE* const stream = fopen(path, "w");
+    must(stream != NULL, path);
+    for (int i = 0; i < rounds; ++i) {
+        if (fwrite(data, 1, bytes, stream) == bytes) continue;
+        printf("rank %d: fwrite: %s, ferror %d\n", rank, strerror(errno), ferror(stream) != 0);
+        break;
+    }
+    if (fsync(fileno(stream)) != 0) printf("rank %d: fsync: %s\n", rank, strerror(errno));
+    if (fclose(stream) != 0) printf("rank %d: fclose: %s\n", rank, strerror(errno));
+}
+
 /* Another rank reads what the first has written: in the middle, and after its close. */
 static void shared(void) {
     char path[4096];
@@ -337,9 +402,13 @@ int main(int argc, char** argv) {
     static const struct {
         const char* name;
         void (*run)(void);
-    } kModes[] = {{"checkpoints", checkpoints}, {"shared", shared},   {"family", family}, {"error", error},
-                  {"unasked", unasked},         {"limited", limited}, {"killed", killed}, {"left", left},
-                  {"steady", steady},           {"threads", threads}, {"mpi_io", mpi_io}};
+    } kModes[] = {{"checkpoints", checkpoints}, {"shared", shared},
+                  {"family", family},           {"error", error},
+                  {"unasked", unasked},         {"limited", limited},
+                  {"killed", killed},           {"left", left},
+                  {"steady", steady},           {"threads", threads},
+                  {"mpi_io", mpi_io},           {"streams", streams},
+                  {"unclosed", unclosed},       {"stream_error", stream_error}};
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

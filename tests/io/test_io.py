@@ -19,6 +19,8 @@ import slow_disk  # noqa: E402
 PROGRAMS = job.BUILD / "tests" / "io" / job.FLAVOUR
 LIBRARY = job.BUILD / "lib" / "liblongshore-io.so"
 HISTORIES = int(os.environ.get("LONGSHORE_INTERNAL_TEST_HISTORIES", "1000"))
+# Without them UCX leaves mmap alone, so that files that are open for reading, too, are written behind.
+NO_HOOKS = {"UCX_MEM_EVENTS": "n", "UCX_MEM_MMAP_HOOK_MODE": "none"}
 LOST = 74  # the exit status of a program that does not know that something was not written
 
 
@@ -80,6 +82,18 @@ class WriteBehind(job.JobTest):
         self.assertIn(f"--write-behind {self.folder}/absent/* matched no file", running.output)
         self.check_files(2, "all", 1, 1 << 16)
 
+    def test_streams(self):
+        output = self.run_mode(2, "streams", 1 << 18, 3, **NO_HOOKS)
+        self.check_files(2, "all", 3, 1 << 18)
+        files, count, why = self.written(output)
+        self.assertEqual((files, why), (6, ""))
+        self.assertGreaterEqual(count, 6 << 18)
+
+    def test_streams_that_are_not_closed(self):
+        self.start(2, "unclosed", 300_007).wait(120)
+        self.check_nothing_left()
+        self.check_files(2, "unclosed", 1, 300_007)
+
     def test_threads(self):
         output = self.run_mode(2, "threads", 1 << 18)
         self.check_files(2, "thread", 4, 1 << 18)
@@ -116,7 +130,7 @@ class WriteBehind(job.JobTest):
             (self.files / name).mkdir()
         seed = int(os.environ.get("LONGSHORE_INTERNAL_TEST_SEED", "1"))
         output = self.run_mode(2, "", seed, HISTORIES // 2, program="histories", patterns=f"{self.files}/behind/*",
-                               LONGSHORE_WRITE_BEHIND_BYTES_MAX="1M")
+                               LONGSHORE_WRITE_BEHIND_BYTES_MAX="1M", **NO_HOOKS)
         files, count, why = self.written(output)
         self.assertGreater(files, HISTORIES, "few files were written behind")
         self.assertGreater(count, 1000 * HISTORIES)
@@ -224,6 +238,12 @@ class WriteBehind(job.JobTest):
         for rank in range(2):
             self.assertRegex(output, rf"rank {rank}: (write|fsync|close): No space left on device")
         self.assertIn("2 told of an error", output)
+
+    def test_a_full_disk_is_told_to_a_stream(self):
+        disk = self.mount("--space", 1_500_000)
+        output = self.run_mode(2, "stream_error", 1 << 20, 3, folder=disk)
+        for rank in range(2):
+            self.assertRegex(output, rf"rank {rank}: (fwrite: No space left on device, ferror 1|(fsync|fclose): No space)")
 
     def test_what_nobody_asked_for_is_told_at_the_end(self):
         disk = self.mount("--fail", "write@1-=EIO", "--latency", "write=200000")

@@ -288,8 +288,8 @@ bool is_limited() {
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Why a file that has been opened with those flags is not written behind. False: nothing speaks against it.
-bool speaks_against(int fd, int flags, Reason* reason) {
+// Why a file that has been opened in that way is not written behind. False: nothing speaks against it.
+bool speaks_against(int fd, int flags, Opener opener, Reason* reason) {
     const auto is = [&](bool fact, Reason why) {
         if (fact) *reason = why;
         return fact;
@@ -297,7 +297,8 @@ bool speaks_against(int fd, int flags, Reason* reason) {
     return is((flags & O_APPEND) != 0, Reason::kAppend) ||
            is((flags & (O_DIRECT | O_SYNC | O_DSYNC)) != 0, Reason::kDirect) ||
            is(is_in_memory(fd), Reason::kInMemory) || is(is_limited(), Reason::kLimited) ||
-           is((flags & O_ACCMODE) == O_RDWR && !sees_mappings(), Reason::kUnseen);
+           is((flags & O_ACCMODE) == O_RDWR && !sees_mappings(), Reason::kUnseen) ||
+           is(opener == Opener::kStream, Reason::kStdio);
 }
 
 // Whoever waits for the system's own close waits for what the writer does to the file.
@@ -396,7 +397,7 @@ void share_path(const char* path) {
     errno = error;
 }
 
-void take(int fd, const char* path, int flags, int pattern) {
+void take(int fd, const char* path, int flags, Opener opener, int pattern) {
     const int error = errno;
     struct stat status;
     if (fd >= kDescriptorsMax || (flags & O_PATH) != 0 || NEXT(fstat)(fd, &status) != 0 ||
@@ -413,7 +414,7 @@ void take(int fd, const char* path, int flags, int pattern) {
     if (file != nullptr && access != O_RDONLY) {
         if (is_shared)
             count(Reason::kShared);
-        else if (speaks_against(fd, flags, &reason) || hand_over(*file, fd) != 0)
+        else if (speaks_against(fd, flags, opener, &reason) || hand_over(*file, fd) != 0)
             count(reason);
         else
             file->is_behind = true;
@@ -428,6 +429,11 @@ void take(int fd, const char* path, int flags, int pattern) {
         s.queue->opened.fetch_add(1, std::memory_order_relaxed);
     }
     errno = error;
+}
+
+uint64_t number_of(int fd) {
+    const uint16_t owner = fd >= 0 && fd < kDescriptorsMax ? owners[fd].load() : 0;
+    return owner == 0 || (owner & kClosing) != 0 || !is_rank() ? 0 : s.files[owner - 1].number;
 }
 
 void add_descriptor(int fd, int as) {
@@ -609,6 +615,20 @@ uint32_t lost_files() {
     return s.lost != 0 && getpid() == s.pid ? s.lost : 0;
 }
 
+static void say_lost_file(const Slot& slot, int error) {
+    ++s.lost;
+    char line[kNameBytes + 256];
+    const int length =
+        snprintf(line, sizeof line, "longshore: rank %u: %s: not all of it could be written: %s\n", s.rank,
+                 slot.name, strerror(error));
+    if (NEXT(write)(STDERR_FILENO, line, static_cast<size_t>(length)) < 0) return;
+}
+
+void say_lost(int fd, int error) {
+    const uint16_t owner = owners[fd].load();
+    if (owner != 0 && (owner & kClosing) == 0) say_lost_file(slot_of(s.files[owner - 1]), error);
+}
+
 uint32_t finish() {
     drain_all();
     for (uint32_t i = 0; i < s.queue->slots_used.load(); ++i) {
@@ -616,13 +636,7 @@ uint32_t finish() {
         if (slot.number.load() == 0) continue;
         int error = slot.error.exchange(0);
         if (error == 0 && !is_written(slot)) error = EIO;
-        if (error == 0) continue;
-        ++s.lost;
-        char line[kNameBytes + 256];
-        const int length =
-            snprintf(line, sizeof line, "longshore: rank %u: %s: not all of it could be written: %s\n",
-                     s.rank, slot.name, strerror(error));
-        if (NEXT(write)(STDERR_FILENO, line, static_cast<size_t>(length)) < 0) continue;
+        if (error != 0) say_lost_file(slot, error);
     }
     return s.lost;
 }

@@ -74,9 +74,13 @@ void settle(Identity file);
 void settle_path(int folder, const char* path, int flags);
 // Whoever has that file open writes it itself from now on: its size is changed by its name.
 void share_path(const char* path);
+// Who opened a file: a call of this library's, or the C library for a stream that calls the system by itself.
+enum class Opener { kCall, kStream };
 // A matching file has been opened with those flags: from now on it is written behind, unless something speaks
 // against it.
-void take(int fd, const char* path, int flags, int pattern);
+void take(int fd, const char* path, int flags, Opener opener, int pattern);
+// The number of the open file of a descriptor, written behind or not; 0: of none that matches.
+uint64_t number_of(int fd);
 // Another descriptor of the same.
 void add_descriptor(int fd, int as);
 // The system has closed the descriptor, or given its number to something else.
@@ -114,5 +118,7 @@ bool is_own_descriptor(int fd);
 // is so, ever.
 uint32_t finish();
 uint32_t lost_files();
+// At the end, of a descriptor's file: likewise, of one that could not be written.
+void say_lost(int fd, int error);
 
 }  // namespace longshore::io

@@ -411,9 +411,6 @@ SHOWN int lio_listio(int mode, aiocb* const list[], int count, sigevent* event) 
 }
 SAME(int, lio_listio64, lio_listio, (int, struct aiocb64* const[], int, sigevent*), __THROW)
 // The C library writes to it by ways of its own.
-SHOWN FILE* fdopen(int fd, const char* mode) __THROW {
-    return lets_go(fd, Reason::kStdio) ? NEXT(fdopen)(fd, mode) : nullptr;
-}
 SHOWN int vdprintf(int fd, const char* format, va_list arguments) {
     return lets_go(fd, Reason::kStdio) ? NEXT(vdprintf)(fd, format, arguments) : -1;
 }

@@ -10,55 +10,12 @@
 
 #include "io/preload/behind.h"
 #include "io/preload/next.h"
+#include "io/preload/opening.h"
 #include "io/preload/shown.h"
 
 using namespace longshore::io;
 
 namespace {
-
-// Whether a path may concern write-behind: a look at its last letters.
-bool may_concern(const char* path) {
-    return is_on.load(std::memory_order_relaxed) != 0 && path != nullptr && may_match(path);
-}
-
-// A descriptor by another way than open: all that it could be is written, and the program's own from then on.
-bool leads_to_descriptor(const char* path) {
-    return strncmp(path, "/dev/fd/", 8) == 0 ||
-           (strncmp(path, "/proc/", 6) == 0 && strstr(path, "/fd/") != nullptr);
-}
-
-// `call` opens it.
-template <class Call>
-int open_with(int folder, const char* path, int flags, Call call) {
-    if (is_on.load(std::memory_order_relaxed) == 0 || path == nullptr) return call();
-    if (__builtin_expect(path[0] == '/' && (path[1] == 'd' || path[1] == 'p'), 0) &&
-        leads_to_descriptor(path) && is_rank()) {
-        const Guard guard;
-        let_go_all(Reason::kOther, false);
-    }
-    if (!may_match(path) || !is_rank()) {
-        const int fd = call();
-        // The program has closed that number in a way that this library does not see.
-        if (fd >= 0 && concerns(fd) && is_rank()) {
-            const Guard guard;
-            forget_descriptor(fd);
-        }
-        return fd;
-    }
-    const Guard guard;
-    const int pattern = pattern_of(folder, path);
-    if (pattern >= 0) settle_path(folder, path, 0);
-    close_written(false);
-    int fd = call();
-    if (fd < 0 && errno == EMFILE) {
-        close_written(true);
-        fd = call();
-    }
-    if (fd < 0) return fd;
-    forget_descriptor(fd);
-    if (pattern >= 0) take(fd, path, flags, pattern);
-    return fd;
-}
 
 // Before a call that names files: those that match are written.
 void settle_names(int folder, const char* path, int flags) {
@@ -98,7 +55,7 @@ SHOWN int open(const char* path, int flags, ...) {
     va_start(more, flags);
     const mode_t mode = mode_of(flags, more);
     va_end(more);
-    return open_with(AT_FDCWD, path, flags, [&] { return NEXT(open)(path, flags, mode); });
+    return open_with(AT_FDCWD, path, flags, Opener::kCall, [&] { return NEXT(open)(path, flags, mode); });
 }
 SAME(int, open64, open, (const char*, int, ...), )
 SHOWN int openat(int folder, const char* path, int flags, ...) {
@@ -106,11 +63,13 @@ SHOWN int openat(int folder, const char* path, int flags, ...) {
     va_start(more, flags);
     const mode_t mode = mode_of(flags, more);
     va_end(more);
-    return open_with(folder, path, flags, [&] { return NEXT(openat)(folder, path, flags, mode); });
+    return open_with(folder, path, flags, Opener::kCall,
+                     [&] { return NEXT(openat)(folder, path, flags, mode); });
 }
 SAME(int, openat64, openat, (int, const char*, int, ...), )
 SHOWN int creat(const char* path, mode_t mode) {
-    return open_with(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, [&] { return NEXT(creat)(path, mode); });
+    return open_with(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, Opener::kCall,
+                     [&] { return NEXT(creat)(path, mode); });
 }
 SAME(int, creat64, creat, (const char*, mode_t), )
 extern "C" int __open_2(const char*, int);
@@ -118,11 +77,12 @@ extern "C" int __open64_2(const char*, int);
 extern "C" int __openat_2(int, const char*, int);
 extern "C" int __openat64_2(int, const char*, int);
 SHOWN int __open_2(const char* path, int flags) {
-    return open_with(AT_FDCWD, path, flags, [&] { return NEXT(__open_2)(path, flags); });
+    return open_with(AT_FDCWD, path, flags, Opener::kCall, [&] { return NEXT(__open_2)(path, flags); });
 }
 SAME(int, __open64_2, __open_2, (const char*, int), )
 SHOWN int __openat_2(int folder, const char* path, int flags) {
-    return open_with(folder, path, flags, [&] { return NEXT(__openat_2)(folder, path, flags); });
+    return open_with(folder, path, flags, Opener::kCall,
+                     [&] { return NEXT(__openat_2)(folder, path, flags); });
 }
 SAME(int, __openat64_2, __openat_2, (int, const char*, int), )
 

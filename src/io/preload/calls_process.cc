@@ -11,6 +11,7 @@
 #include "io/preload/behind.h"
 #include "io/preload/next.h"
 #include "io/preload/shown.h"
+#include "io/preload/streams.h"
 
 using namespace longshore::io;
 
@@ -48,6 +49,7 @@ int end_process(int status) {
 
 // After all that the program has to do at its end, because it was registered first.
 void at_exit(int status, void*) {
+    flush_streams();
     if (end_process(status) == status) return;
     fflush(nullptr);
     NEXT(_exit)(kLostStatus);
