@@ -32,6 +32,7 @@ void add_tune(CLI::App& app, int* exit_code);
 void add_timeline(CLI::App& app, int* exit_code);
 void add_simulate(CLI::App& app, int* exit_code);
 void add_simulate_staged(CLI::App& simulate, int* exit_code);
+void add_simulate_steps(CLI::App& simulate, int* exit_code);
 void add_status(CLI::App& app, int* exit_code);
 
 }  // namespace longshore::tools

@@ -2,29 +2,21 @@
 // calls of MPI_Test.
 #include <gtest/gtest.h>
 
-#include "sim/timed/host_mpi.h"
+#include "timed_jobs.h"
 
 namespace longshore::timed {
 namespace {
 
-constexpr uint64_t kGiga = 1'000'000'000;
 constexpr Time kStep = 200 * kNanosecond, kTest = 50 * kNanosecond, kWakeUp = 3 * kMicrosecond;
 constexpr uint32_t kNodes = 6;
 
 // The bytes take long, programs some time, and nothing is drawn at random.
 Job job_of(HostProgress progress) {
-    constexpr uint64_t kAtOnce = 1'000'000 * kGiga;
-    Job job;
+    Job job = job_on(ideal(), kNodes, 1, 1, Collective::kAlltoallv);
     Machine& m = job.machine;
-    m.name = "test";
-    m.cores = 64, m.sockets = 2, m.dpu_cores = 16, m.switch_ports = 64;
-    m.memory_rate = m.memory_core_rate = m.pcie_rate = m.dpu_memory_rate = kAtOnce;
-    m.link_rate = 10 * kGiga;
-    m.link_latency = 200 * kNanosecond;
     m.mpi_send = m.mpi_receive = m.mpi_take = m.mpi_read = kStep;
     m.rank_test = kTest;
     m.mpi_thread_wake_up = kWakeUp;
-    job.nodes = kNodes;
     job.progress = progress;
     job.test_every = 20 * kMicrosecond;
     return job;

@@ -6,12 +6,10 @@
 #include <map>
 
 #include "base/prng.h"
-#include "sim/timed/host_mpi.h"
+#include "timed_jobs.h"
 
 namespace longshore::timed {
 namespace {
-
-constexpr uint64_t kGiga = 1'000'000'000;
 
 // --- elements
 
@@ -141,43 +139,7 @@ TEST(TimedNetworkGap, ShortMessagesKeepALinkBusyForItsGap) {
 
 // --- collectives on a machine whose programs take no time
 
-// One link's rate counts, all else is as quick as can be said; some latency everywhere.
-Machine ideal() {
-    constexpr uint64_t kAtOnce = 1'000'000 * kGiga;
-    Machine m;
-    m.name = "ideal";
-    m.cores = 64, m.sockets = 2, m.dpu_cores = 16, m.switch_ports = 64;
-    m.memory_rate = m.memory_core_rate = m.pcie_rate = m.dpu_memory_rate = kAtOnce;
-    m.link_rate = 10 * kGiga;
-    m.pcie_latency = 100 * kNanosecond;
-    m.link_latency = 200 * kNanosecond;
-    m.switch_latency = 100 * kNanosecond;
-    m.service_spin = 1000 * kMicrosecond;
-    return m;
-}
-constexpr Time kHostToDpu = 200 * kNanosecond;  // and back: two crossings of the host's bus
-constexpr Time kWay = 700 * kNanosecond;        // from one memory to another over the switch
-constexpr uint64_t kBlock = 64 * 1024;
-constexpr Time kBlockTime = 6'553'600;  // on the link
-
-Job job_on(const Machine& machine, uint32_t nodes, uint32_t ranks, uint32_t services, Collective collective) {
-    Job job;
-    job.machine = machine;
-    job.nodes = nodes, job.ranks_per_node = ranks, job.services = services;
-    job.collective = collective;
-    job.block_bytes = kBlock;
-    return job;
-}
-
 constexpr double kRounded = 0.01;  // ns: each transfer's time on a link is rounded up to a picosecond
-double ns(Time time) {
-    return static_cast<double>(time) / 1000;
-}
-
-Outcome host(const Job& job, const char* name) {
-    return simulate_host(job, *find_host_algorithm(name));
-}
-
 // The rank tells its stand-in; the service process tells the other one, which asks for the block, gets it,
 // and acknowledges it; the stand-in tells the rank. Frames of some hundred bytes take some tens of ns more.
 TEST(TimedOffload, ABlockEachWayTakesFourWaysAndItsTimeOnTheLink) {

@@ -2,42 +2,15 @@
 // MPI's algorithms, broadcasts, memory of service processes on the way, and ranks that come late.
 #include <gtest/gtest.h>
 
-#include "sim/timed/host_mpi.h"
+#include "timed_jobs.h"
 
 namespace longshore::timed {
 namespace {
 
-constexpr uint64_t kGiga = 1'000'000'000;
-constexpr Time kHostToDpu = 200 * kNanosecond, kWay = 700 * kNanosecond;
-constexpr uint64_t kBlock = 64 * 1024;
-constexpr Time kBlockTime = 6'553'600;  // on the link
 constexpr Time kHeaders = 7 * kNanosecond;
 
-// One link's rate counts, all else is as quick as can be said.
 Job job_on(uint32_t nodes, uint32_t ranks, Collective collective) {
-    constexpr uint64_t kAtOnce = 1'000'000 * kGiga;
-    Job job;
-    Machine& m = job.machine;
-    m.name = "ideal";
-    m.cores = 64, m.sockets = 2, m.dpu_cores = 16, m.switch_ports = 64;
-    m.memory_rate = m.memory_core_rate = m.pcie_rate = m.dpu_memory_rate = kAtOnce;
-    m.link_rate = 10 * kGiga;
-    m.pcie_latency = 100 * kNanosecond;
-    m.link_latency = 200 * kNanosecond;
-    m.switch_latency = 100 * kNanosecond;
-    m.service_spin = 1000 * kMicrosecond;
-    job.nodes = nodes, job.ranks_per_node = ranks;
-    job.collective = collective;
-    job.block_bytes = kBlock;
-    return job;
-}
-
-Outcome host(const Job& job, const char* name) {
-    return simulate_host(job, *find_host_algorithm(name));
-}
-
-double ns(Time time) {
-    return static_cast<double>(time) / 1000;
+    return job_on(ideal(), nodes, ranks, 1, collective);
 }
 
 // A step is a note, a request, the bytes, and the word that they were read.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "sim/timed/host_mpi.h"
@@ -163,6 +164,43 @@ void scatter_ring(const Job& job, uint32_t rank, uint32_t number, Round* out) {
         out->receives.push_back({rank - distance, std::min(distance, ranks - rank) * part});
 }
 
+// Ranks lie in a box that is as near to a cube as their number allows, and exchange a block with each of at
+// most six neighbours in it.
+std::array<uint32_t, 3> box_of(uint32_t ranks) {
+    std::array<uint32_t, 3> best{ranks, 1, 1};
+    for (uint32_t x = 1; x <= ranks; ++x) {
+        if (ranks % x != 0) continue;
+        for (uint32_t y = 1; y <= ranks / x; ++y) {
+            if (ranks / x % y != 0) continue;
+            const uint32_t z = ranks / x / y;
+            if (x + y + z < best[0] + best[1] + best[2]) best = {x, y, z};
+        }
+    }
+    return best;
+}
+
+void halo(const Job& job, uint32_t rank, uint32_t, Round* out) {
+    uint32_t stride = 1;
+    for (const uint32_t side : box_of(job.ranks())) {
+        const uint32_t at = rank / stride % side;
+        for (const bool up : {false, true}) {
+            if (up ? at + 1 == side : at == 0) continue;
+            const Message message{up ? rank + stride : rank - stride, job.block_bytes};
+            out->sends.push_back(message);
+            out->receives.push_back(message);
+        }
+        stride *= side;
+    }
+}
+
+// An allreduce by dissemination: in each step a rank gives all that it has to the one that is twice as far
+// on as in the step before (D. Hensgen et al., 1988).
+void dissemination(const Job& job, uint32_t rank, uint32_t number, Round* out) {
+    const uint32_t ranks = job.ranks(), distance = 1u << number;
+    out->sends.push_back({(rank + distance) % ranks, job.block_bytes});
+    out->receives.push_back({(rank + ranks - distance) % ranks, job.block_bytes});
+}
+
 using Carries = HostAlgorithm::Carries;
 constexpr HostAlgorithm kAlgorithms[] = {
     {"pairwise", "alltoall(v): one partner after the other, P - 1 steps", Carries::kAlltoall, always,
@@ -184,6 +222,8 @@ constexpr HostAlgorithm kAlgorithms[] = {
      node_binomial_rounds, node_binomial},
     {"scatter-ring", "bcast: scattered down a tree, then P - 1 steps of a ring", Carries::kBcast, always,
      scatter_ring_rounds, scatter_ring},
+    {"halo", "a block exchanged with each neighbour in a box of ranks", Carries::kStep, always, one, halo},
+    {"dissemination", "allreduce: log P steps", Carries::kStep, always, doubling_rounds, dissemination},
 };
 
 HostAlgorithm::Carries family_of(Collective collective) {

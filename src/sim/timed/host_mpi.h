@@ -22,7 +22,8 @@ struct Round {
 struct HostAlgorithm {
     const char* name;
     const char* meaning;
-    enum class Carries : uint8_t { kAlltoall, kAllgather, kBcast };
+    // The last: what programs do between collectives that the product carries (step_loop.h).
+    enum class Carries : uint8_t { kAlltoall, kAllgather, kBcast, kStep };
     Carries carries;
     bool (*possible)(const Job& job);  // with so many ranks
     uint32_t (*rounds)(const Job& job);

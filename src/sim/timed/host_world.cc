@@ -60,7 +60,9 @@ Outcome HostWorld::run() {
 }
 
 Outcome simulate_host(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher) {
-    LONGSHORE_CHECK(refusal(job).empty() && fits(algorithm, job.collective) && algorithm.possible(job));
+    const bool is_of_step = algorithm.carries == HostAlgorithm::Carries::kStep;
+    LONGSHORE_CHECK(is_of_step || fits(algorithm, job.collective));
+    LONGSHORE_CHECK(refusal(job).empty() && algorithm.possible(job));
     return HostWorld(job, algorithm, watcher).run();
 }
 

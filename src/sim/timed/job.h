@@ -49,6 +49,8 @@ struct Job {
     // By rank: how long it computes between the start of the collective and the wait for it. Empty: not at
     // all.
     std::vector<Time> compute;
+    // By rank: how long after an iteration's begin it enters. Empty: as the machine's jitter has it.
+    std::vector<Time> enter;
     HostProgress progress = HostProgress::kInCalls;  // of the host's MPI
     Time test_every = 0;                             // computing between two tests, with HostProgress::kTests
     uint32_t warm_up = 1, iterations = 3;

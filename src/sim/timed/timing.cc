@@ -42,7 +42,8 @@ void Timing::iterate(const Hooks& hooks, uint32_t number) {
     sum_ = most_ = 0;
     least_ = kNever;
     const Time begin = queue_.now();
-    for (uint32_t r = 0; r < job_.ranks(); ++r) hooks.enter(r, begin + entry_after(), number + 1);
+    for (uint32_t r = 0; r < job_.ranks(); ++r)
+        hooks.enter(r, begin + (job_.enter.empty() ? entry_after() : job_.enter[r]), number + 1);
     while (ranks_done_ < job_.ranks()) {
         LONGSHORE_CHECK(!queue_.empty() && queue_.now() - begin < kHangs);
         queue_.step();
@@ -54,6 +55,7 @@ void Timing::iterate(const Hooks& hooks, uint32_t number) {
 
 Outcome Timing::run(const Hooks& hooks) {
     LONGSHORE_CHECK(job_.compute.empty() || job_.compute.size() == job_.ranks());
+    LONGSHORE_CHECK(job_.enter.empty() || job_.enter.size() == job_.ranks());
     for (uint32_t i = 0; i < job_.warm_up; ++i) iterate(hooks, i);
     hooks.begin_counting();
     std::fill(sums_.begin(), sums_.end(), 0);

@@ -296,7 +296,7 @@ void add_run_options(CLI::App* command, SimulateOptions* o) {
 void add_simulate(CLI::App& app, int* exit_code) {
     const auto options = std::make_shared<SimulateOptions>();
     CLI::App* command = app.add_subcommand("simulate", "Time collectives on a machine that a file describes");
-    set_usage(command, "longshore simulate [OPTIONS] | dpu-bench [OPTIONS]");
+    set_usage(command, "longshore simulate [OPTIONS] | dpu-bench [OPTIONS] | steps [OPTIONS]");
     add_job_options(command, options.get());
     add_run_options(command, options.get());
     command->footer(R"(Examples:
@@ -315,6 +315,7 @@ binomial, node-binomial, scatter-ring (bcast).
 Exit code: 0 done; 1 not enough memory, or a file cannot be written; 2 bad option or machine file; 125
 matplotlib is missing (for --plot).)");
     add_simulate_staged(*command, exit_code);
+    add_simulate_steps(*command, exit_code);
     command->callback([=] {
         if (command->get_subcommands().empty()) *exit_code = run_simulate(*options);
     });
