@@ -556,6 +556,28 @@ class Simulate(CommandTest):
             words += [] if "--machine" in arguments else ["--machine", "mpcdf-bf3"]
             self.assertIn(wanted, self.longshore("simulate", "dpu-bench", *words, *arguments, expect=2).stderr)
 
+    def test_steps_on_a_machine(self):
+        out = self.root / "out.json"
+        small = ["steps", "--nodes", 2, "--ranks-per-node", 2, "--services", 1, "--compute", 1000, "--halo", "64K", "--allgather", "64K"]
+        said = self.longshore("simulate", *small, "--late", 50, "--late-by", "5000,5000", "--seeds", "1,2", "--against",
+                              "ring/pairwise,doubling/linear", "--json", out).stdout
+        rows = json.loads(out.read_text())["rows"]
+        self.assertEqual(len(rows), 6)
+        self.assertEqual(len(said.splitlines()), 3 + len(rows))
+        # Who is late does not depend on who carries.
+        late = {(row["seed"], row["parts_ms"]["late"]) for row in rows}
+        self.assertEqual(len(late), 2)
+        for row in rows:
+            self.assertGreater(row["mpi_ms"], 0)
+            self.assertEqual(row["parts_ms"]["compute"], 1)
+        for arguments, wanted in [(["--against", "ring"], "as ring/pairwise"), (["--against", "linear/ring"], "linear is no allgather"),
+                                  (["--late-by", "5"], "the least and the most"), (["--late-by", "5,4"], "at most so much"),
+                                  (["--late", 101], "--late"), (["--steps", 0], "at least one step"), (["--halo", 0], "1 B"),
+                                  (["--services", 3], "--services")]:
+            words = small if arguments[0] not in small else [word for at, word in enumerate(small)
+                                                             if arguments[0] not in (word, small[at - 1])]
+            self.assertIn(wanted, self.longshore("simulate", *words, *arguments, expect=2).stderr, arguments)
+
     def test_service_processes_by_default(self):
         for ranks, services in [(1, 1), (2, 2), (8, 4)]:
             out = self.root / "out.json"

@@ -49,6 +49,17 @@ class Papers(CommandTest):
         self.assertIn(f"1024 KiB: {found['longshore', 1 << 20] / found['scatter-ring', 1 << 20] - 1:+.0%} beside scatter-ring", rows["19"])
         self.assertRegex(rows["28"], r"64 KiB: [0-9.]+ ms, [0-9.]+ of the host")
 
+    def test_steps_of_a_program(self):
+        said = self.papers("--quick", "--no-pictures", "--only", "steps4", "--out", "out").stdout
+        rows = json.loads((self.root / "out/steps4.json").read_text())["rows"]
+        self.assertEqual([row["who"] for row in rows], ["longshore", "ring/pairwise"])
+        for row in rows:
+            parts = row["parts_ms"]
+            self.assertAlmostEqual(row["mpi_ms"], sum(parts[name] for name in ("halo", "allgather", "alltoall", "allreduce")), places=3)
+            self.assertAlmostEqual(row["wall_ms"], row["mpi_ms"] + parts["compute"] + parts["late"], places=3)
+        seconds = [row["parts_ms"]["allgather"] / 10 for row in reversed(rows)]
+        self.assertIn(f"Allgather {seconds[0]:.1f} to {seconds[1]:.1f}", said)
+
     def test_list_runs_nothing(self):
         said = self.papers("--list", "--out", "out", "--seeds", "3").stdout
         self.assertIn("--seeds 1,2,3", said)

@@ -8,7 +8,9 @@ exit codes: 0 done; 1 a simulation failed, or a folder cannot be made; 2 bad opt
 """
 
 import argparse
+import concurrent.futures
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -23,6 +25,7 @@ class Result:
 
     def __init__(self, data):
         self.rows = data["rows"]
+        self.ranks_per_node = data.get("ranks_per_node")
 
     def mean(self, key, **wanted):
         found = [row[key] for row in self.rows
@@ -177,6 +180,65 @@ def transforms(compute_us):
     return say
 
 
+# Table III of paper 1 (row 14), in s: 100 steps, ranks x threads a node; the host's MPI, and offloaded.
+STEP_PARTS = {"halo": "Waitall", "allgather": "Allgather", "alltoall": "Alltoall", "allreduce": "Allreduce"}
+STEPS = 100
+PUBLISHED_STEPS = {
+    8: {"all": (245.99, 138.15), "halo": (57.60, 32.02), "allgather": (126.38, 82.74), "alltoall": (37.89, 13.87),
+        "allreduce": (7.44, 4.96)},
+    4: {"all": (230.66, 142.37), "halo": (73.65, 41.40), "allgather": (102.17, 76.26), "alltoall": (30.03, 17.45),
+        "allreduce": (2.88, 4.05)},
+}
+
+
+def of_steps(result, who, key):
+    """Mean over seeds, in s for all of the published run's steps."""
+    rows = [row for row in result.rows if row["who"] == who]
+    return STEPS / 1e3 * sum(row["parts_ms"].get(key, row.get(key)) for row in rows) / len(rows)
+
+
+def steps(result):
+    """Rows 13, 14 and 16."""
+    hosts = list(dict.fromkeys(row["who"] for row in result.rows if row["who"] != "longshore"))
+    said = []
+    for host in hosts:
+        parts = ", ".join(f"{name} {of_steps(result, host, part):.1f} to {of_steps(result, 'longshore', part):.1f}"
+                          for part, name in STEP_PARTS.items())
+        mpi, wall = ((of_steps(result, host, key), of_steps(result, "longshore", key)) for key in ("mpi_ms", "wall_ms"))
+        alone, first = ((of_steps(result, host, key), of_steps(result, "longshore", key))
+                        for key in ("allgather_alone_ms", "first_alltoall_ms"))
+        said.append(f"beside {host}, s: {parts}; all MPI {mpi[0]:.1f} to {mpi[1]:.1f} ({mpi[0] / wall[0]:.0%} to {mpi[1] / wall[1]:.0%} "
+                    f"of the time), whole {1 - wall[1] / wall[0]:.0%} shorter; after its last rank an allgather takes "
+                    f"{alone[1] / alone[0]:.2f} of the host's time, the alltoall after it {first[1] / first[0]:.2f}")
+    return joined(said)
+
+
+def draw_steps(result, title, picture):
+    """What a rank spends in each call, stacked: published and simulated."""
+    import matplotlib  # pylint: disable=import-outside-toplevel
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt  # pylint: disable=import-outside-toplevel
+    published = PUBLISHED_STEPS.get(result.ranks_per_node, {})
+    bars = [(f"published:\n{name}", [published[part][which] for part in STEP_PARTS])
+            for which, name in enumerate(("host", "offloaded")) if published]
+    names = list(dict.fromkeys(row["who"] for row in result.rows))
+    bars += [("model:\n" + name.replace("/", ",\n"), [of_steps(result, name, part) for part in STEP_PARTS])
+             for name in sorted(names, key=lambda name: name == "longshore")]
+    figure, axis = plt.subplots(figsize=(1.5 * len(bars) + 2, 4.2))
+    bottom = [0.0] * len(bars)
+    for number, name in enumerate(STEP_PARTS.values()):
+        heights = [values[number] for _, values in bars]
+        axis.bar(range(len(bars)), heights, 0.6, bottom=bottom, label=name, color=("#0072b2", "#e69f00", "#009e73", "#cc79a7")[number])
+        bottom = [below + height for below, height in zip(bottom, heights)]
+    axis.set_xticks(range(len(bars)), [name for name, _ in bars], fontsize=8)
+    axis.set_ylabel("s in 100 steps, mean of the ranks")
+    axis.set_ylim(0, 1.25 * max(bottom))
+    axis.legend(fontsize=8, ncols=4, loc="upper center")
+    axis.set_title(title, fontsize=9)
+    figure.tight_layout()
+    figure.savefig(picture, dpi=130)
+
+
 def late(result):
     """Rows 6 and 10: of each run, so that runs with several seeds show their spread."""
     runs = [row["late"] for row in result.rows]
@@ -195,7 +257,7 @@ class Experiment:
     published: str
     arguments: str
     say: object
-    seconds: int  # about, on two cores: for the time left alone
+    seconds: int  # about, of one core: for the order and the time left alone
     seeds: int = 1  # runs at least
 
 
@@ -240,6 +302,15 @@ EXPERIMENTS = [
       for nodes, size, compute_us, published in ((4, "16M", 209700, "14 % less time"), (8, "4M", 104900, "14 to 49 %"),
                                                  (16, "1M", 52400, "14 to 49 %; 57 % less in MPI"),
                                                  (32, "256K", 26200, "49 %; 46 % less in MPI"))],
+    *[Experiment(f"steps{ranks}", "13, 14, 16", f"steps of a density functional program, 32 nodes of {ranks} ranks: 100 steps",
+                 published, f"steps --nodes 32 --ranks-per-node {ranks} --steps 3 --halos 4 --halo {halo} --allgathers 3 --allgather "
+                 f"{gathered} --chunk 256K --alltoalls 2 --alltoall {transposed} --compute 3690000 --imbalance 25 --late 9 "
+                 "--late-nodes 66 --late-by 30000,100000 --against ring/pairwise,doubling/linear", steps, 120)
+      for ranks, halo, gathered, transposed, published in (
+          (8, 10270000, 2187500, 649000, "24 % shorter; s: Waitall 57.6 to 32.0, Allgather 126.4 to 82.7, Alltoall 37.9 to 13.9, "
+           "Allreduce 7.4 to 5.0, all MPI 246 to 138 (40 to 31 % of the time)"),
+          (4, 16300000, 4375000, 2597000, "17 % shorter; s: Waitall 73.7 to 41.4, Allgather 102.2 to 76.3, Alltoall 30.0 to 17.5, "
+           "Allreduce 2.9 to 4.1, all MPI 231 to 142"))],
     Experiment("flat", "17, 18", "iallgather, 32 nodes of 1 rank, staged, BlueField-2", "-43 %, hidden 100 %",
                f"{FLAT} --ranks-per-node 1 --services 1 --sizes 64K,256K,1M", overall("ring", [64 * KIB, 256 * KIB, 1024 * KIB]), 20),
     Experiment("flat2", "17, 18", "the same, the DPU's memory twice as quick", "-43 %, hidden 100 %",
@@ -274,12 +345,16 @@ def parse(arguments):
     parser.add_argument("--out", type=Path, default=Path("papers"), metavar="FOLDER", help="for all results (default: papers)")
     parser.add_argument("--only", metavar="NAME,...", help="of the experiments that --list names")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="runs of each; means are shown (default: 1)")
+    parser.add_argument("--jobs", type=int, default=min(4, len(os.sched_getaffinity(0))), metavar="N",
+                        help="experiments that run at once, a core and up to 1 GB each (default: as many as cores, at most 4)")
     parser.add_argument("--quick", action="store_true", help="4 nodes of 8 ranks: whether all of it runs; no figures to quote")
     parser.add_argument("--no-pictures", action="store_true", help="needs no matplotlib")
     parser.add_argument("--list", action="store_true", help="name the experiments and their commands, run nothing")
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error("--seeds is 1 or more")
+    if options.jobs < 1:
+        parser.error("--jobs is 1 or more")
     names = [experiment.name for experiment in EXPERIMENTS]
     options.chosen = options.only.split(",") if options.only else names
     for name in options.chosen:
@@ -295,6 +370,11 @@ def words_of(experiment, options):
     words = shlex.split(experiment.arguments)
     if words[0] == "dpu-bench":
         return [*words[:3], "--nodes", "2", "--hosts", "8", "--workers", "1,2,4"] if options.quick else words
+    if words[0] == "steps":
+        if options.quick:
+            words = ["steps", "--nodes", "4", "--ranks-per-node", words[words.index("--ranks-per-node") + 1], "--steps", "2", "--compute",
+                     "3690", "--against", "ring/pairwise"]
+        return [*words, "--seeds", ",".join(str(seed) for seed in range(1, options.seeds + 1))]
     if options.quick:
         for name in ("--nodes", "--ranks-per-node", "--iterations"):
             if name in words:
@@ -308,43 +388,70 @@ def words_of(experiment, options):
     return [*words, "--seeds", ",".join(str(seed) for seed in range(1, seeds + 1))]
 
 
+def own_picture(experiment):
+    """What draws it, where the command itself does not."""
+    return {"dpu-bench": draw_efficiency, "steps": draw_steps}.get(experiment.arguments.split()[0])
+
+
 def run(experiment, options):
     """The experiment's results. One without arguments of its own looks at those of the one before it."""
     file = options.out / f"{experiment.name}.json"
     command = [options.longshore, "simulate", *words_of(experiment, options), "--json", str(file)]
-    own_picture = experiment.arguments.startswith("dpu-bench")
-    if not options.no_pictures and not own_picture:
+    if not options.no_pictures and own_picture(experiment) is None:
         command += ["--plot", str(file.with_suffix(".png"))]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         print(f"\npapers: {shlex.join(command)} ended with {done.returncode}:\n{done.stdout}", file=sys.stderr)
         sys.exit(125 if done.returncode == 125 else 1)
-    result = Result(json.loads(file.read_text(encoding="utf-8")))
-    if own_picture and not options.no_pictures:
-        draw_efficiency(result, f"{experiment.asked} (simulated)", file.with_suffix(".png"))
-    return result
+    return Result(json.loads(file.read_text(encoding="utf-8")))
 
 
 class Progress:
+    """One line on a terminal that is overwritten: what is done, and the time left by the estimates, scaled by what was."""
+
     def __init__(self, experiments):
         self.shown = sys.stderr.isatty()
-        self.seconds = [experiment.seconds for experiment in experiments]
+        self.left = {experiment.name: experiment.seconds for experiment in experiments}
+        self.count, self.whole = len(self.left), sum(self.left.values())
         self.begin = time.monotonic()
 
-    def say(self, number, name):
-        """Before experiment `number`, counted from 0. The time left is by the estimates, scaled by what was."""
+    def say(self, over=None):
+        self.left.pop(over, None)
         if not self.shown:
             return
-        done, left = sum(self.seconds[:number]), sum(self.seconds[number:])
-        if done:
-            left *= (time.monotonic() - self.begin) / done
-        filled = round(30 * number / len(self.seconds))
-        print(f"\r\x1b[K[{'#' * filled}{'.' * (30 - filled)}] {number + 1}/{len(self.seconds)} {name}, "
-              f"about {left / 60:.0f} min left", end="", file=sys.stderr, flush=True)
+        left = sum(self.left.values())
+        done = self.whole - left
+        seconds = left * (time.monotonic() - self.begin) / done if done else left
+        filled = round(30 * (1 - len(self.left) / self.count))
+        print(f"\r\x1b[K[{'#' * filled}{'.' * (30 - filled)}] {self.count - len(self.left)} of {self.count} done, "
+              f"about {seconds / 60:.0f} min left", end="", file=sys.stderr, flush=True)
 
     def over(self):
         if self.shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def run_all(owners, options):
+    """The results of all, by name; as many at once as --jobs says, the longest ones first."""
+    progress = Progress(owners)
+    progress.say()
+    results = {}
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        begun = {pool.submit(run, owner, options): owner for owner in sorted(owners, key=lambda one: -one.seconds)}
+        for future in concurrent.futures.as_completed(begun):
+            try:
+                result = future.result()
+            except SystemExit:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+            owner = begun[future]
+            results[owner.name] = result
+            draw = own_picture(owner)  # here, as matplotlib wants to be used by one thread
+            if draw is not None and not options.no_pictures:
+                draw(result, f"{owner.asked} (simulated)", options.out / f"{owner.name}.png")
+            progress.say(owner.name)
+    progress.over()
+    return results
 
 
 def table(lines):
@@ -367,14 +474,9 @@ def main():
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"papers: --out: {error}")
-    progress = Progress([experiment for experiment, _ in runs])
-    results, lines = {}, []
-    for number, (experiment, owner) in enumerate(runs):
-        progress.say(number, owner.name)
-        if owner.name not in results:
-            results[owner.name] = run(owner, options)
-        lines.append((experiment.rows, experiment.asked, experiment.published, experiment.say(results[owner.name])))
-    progress.over()
+    results = run_all(list({owner.name: owner for _, owner in runs}.values()), options)
+    lines = [(experiment.rows, experiment.asked, experiment.published, experiment.say(results[owner.name]))
+             for experiment, owner in runs]
     text = table(lines)
     if options.quick:
         text = "4 nodes of 8 ranks: to see that it runs, not to be compared.\n\n" + text
