@@ -28,10 +28,11 @@ packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev pyt
     clang clang-format slurmctld slurmd slurm-client ccache ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
     environment-modules libfuse3-dev fuse3 dpkg-dev
 packages_fuzz := libclang-rt-dev
+packages_simgrid := libsimgrid-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+.PHONY: help simgrid compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
     test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz test-packages scale papers demo venv man format clean
 
 help: ## list the targets
@@ -177,6 +178,10 @@ papers: build ## what was published of 1,024 ranks with DPUs beside what the mod
 	$(quiet)$(MAKE) --no-print-directory venv
 	$(quiet)python=build/venv/bin/python; [[ -x $$python ]] || python=python3; \
 	$$python src/tools/simulate/papers.py --longshore build/bin/longshore --out build/papers --seeds $(or $(SEEDS),1) $(PAPERS)
+
+simgrid: packages_test += $(packages_simgrid)
+simgrid: deps-test build ## the model of 'longshore simulate' beside SimGrid (docs/simulation.md)
+	$(quiet)python3 tests/sim/simgrid/compare.py --longshore build/bin/longshore || { status=$$?; ((status == 77)) || exit $$status; }
 
 scale: build ## what the engine costs one node of a job of up to 1,024, the others modelled, with pictures (docs/scale.md)
 	$(quiet)$(MAKE) --no-print-directory venv
