@@ -99,7 +99,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     app.add_option("--output", options.output, "sorted file (default: one that is removed after the check)");
     app.add_option("--temporary", options.temporary, "folder for temporary files")->capture_default_str();
     app.add_option("--peer-temporary", options.peer_temporary,
-                   "the same folder as the peers see it, if it differs");
+                   "the same folder as peers and task processes see it, if it differs");
     app.add_option("--seed", options.seed, "of the values that are made")->capture_default_str();
     app.add_option("--values", options.distribution,
                    "of the values that are made: uniform (default), skewed, few")

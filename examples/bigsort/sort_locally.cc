@@ -88,15 +88,13 @@ void LocalSorter::make_sinks() {
     setup.files_max = job_.options.files_max;
     setup.offload = job_.options.offload;
     setup.rank = job_.rank;
-    if (job_.peer < 0) {
-        if (folder_.size() >= sizeof(setup.folder)) throw FileError("use", folder_, ENAMETOOLONG);
-        std::strcpy(setup.folder, folder_.c_str());
-        other_ = std::make_unique<TaskSink>(setup, folder_, job_.temporary);
-        return;
-    }
     const std::string seen = job_.options.peer_temporary + folder_.substr(folder_.rfind('/'));
     if (seen.size() >= sizeof(setup.folder)) throw FileError("use", seen, ENAMETOOLONG);
     std::strcpy(setup.folder, seen.c_str());
+    if (job_.peer < 0) {
+        other_ = std::make_unique<TaskSink>(setup, folder_, job_.temporary);
+        return;
+    }
     other_ = std::make_unique<PeerSink>(job_.world, job_.peer, setup, folder_, job_.temporary,
                                         job_.options.peer_limit_s);
 }

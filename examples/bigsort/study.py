@@ -3,15 +3,23 @@
 Williams et al., "Exploring Challenges Associated with Employing SmartNICs as General-Purpose HPC Accelerators" show it.
 
     study.py --systems tmpfs,disk,nfs,lustre --repeats 5 --json study.json
+    study.py --places other-node,dpu --systems nfs,lustre-revalidate --json study.json
     study.py --draw study.json -o bigsort.png              needs matplotlib ('make venv')
 
-One rank and one peer, which with none and tasks is there, too, and sleeps; tasks run under `longshore run`, and write by the
-rank's own mount. nfs and lustre are mounts of tests/slow_disk
-over tmpfs, one for the rank and one for the peer; -revalidate behind the name: a file that the other one has touched
-last costs as much again. The contenders take turns; the first round is not counted.
+One rank and one process beside it: a peer, which with none and tasks is there, too, and sleeps, or a task process. Places of that process:
+
+    same-host    the rank's machine, which has a core for each
+    one-core     the same, and both share one core
+    other-node   another machine in namespaces, with one core as the rank's has; the link is held to --rate
+    dpu          a DPU's namespaces, with one core as the rank's machine has, and a link that is not held (no tasks: they run inline there)
+
+nfs and lustre are mounts of tests/slow_disk over tmpfs: one for each machine, as a machine is one client; -revalidate behind the
+name: a file that the other client has touched last costs as much again. The contenders take turns; the first round is not counted.
+Rows that the --json file has already are not measured again.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -22,20 +30,24 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "tests/slow_disk"))
+sys.path[:0] = [str(HERE.parents[1] / "tests/slow_disk"), str(HERE.parents[1] / "tests/cluster")]
+import cluster  # noqa: E402
 import slow_disk  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 CHARACTERS = {"nfs": ["--nfs"], "lustre": ["--lustre"]}
 REVALIDATE_US = {"nfs": 400, "lustre": 2000}
 CONTENDERS = ("none", "mpmd", "tasks", "auto")
+PLACES = ("same-host", "one-core", "other-node", "dpu")
 COLOURS = {"none": ("#999999", ""), "mpmd": ("#0072b2", ".."), "tasks": ("#009e73", ""), "auto": ("#56b4e9", "//")}
+LIGHTER = {"same-host": 1, "one-core": 0.75, "other-node": 0.55, "dpu": 0.3}  # opacity of a bar, by its place
 
 
 class System:
-    """Folders where a rank and its peer find the temporary files."""
+    """Folders where a rank and the process beside it find the temporary files."""
 
-    def __init__(self, name, scratch):
+    def __init__(self, name, scratch, place):
+        clients = 2 if place in ("other-node", "dpu") else 1
         self.mounts = []
         base = {"disk": scratch}.get(name, "/dev/shm")
         self.backing = tempfile.TemporaryDirectory(prefix="bigsort-study-", dir=base)
@@ -43,8 +55,8 @@ class System:
         character, _, revalidate = name.partition("-")
         if character in CHARACTERS:
             options = [*CHARACTERS[character], *(["--revalidate", REVALIDATE_US[character]] if revalidate else [])]
-            self.mounts = [slow_disk.Mount(self.backing.name, *options) for _ in range(2)]
-            self.folders = [str(mount.path) for mount in self.mounts]
+            self.mounts = [slow_disk.Mount(self.backing.name, *options) for _ in range(clients)]
+            self.folders = [str(self.mounts[0].path), str(self.mounts[-1].path)]
 
     def close(self):
         for mount in self.mounts:
@@ -52,62 +64,143 @@ class System:
         self.backing.cleanup()
 
 
-def run(options, system, dram, offload):
-    under = [BUILD / "bin/longshore", "run", "-q", "--"] if offload == "tasks" else []
-    peer = [":", "-np", "1", BUILD / f"bin/bigsort_peer_{options.mpi}"]
-    launch = [*under, f"mpirun.{options.mpi}"]
-    if options.mpi == "openmpi":
-        launch += ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+class OwnMachine:
+    """This one. `launch` gives the words that start one rank of a program and one of another."""
+
+    def __init__(self, mpi, one_core):
+        self.mpi, self.one_core = mpi, one_core
+
+    def launch(self, rank, peer, tasks):
+        words = []
+        if self.one_core:
+            # Longshore looks for spare cores beyond what it is bound to, unless told otherwise.
+            words = ["taskset", "-c", str(min(os.sched_getaffinity(0))), "env", "LONGSHORE_TASK_CORES=ranks",
+                     "LONGSHORE_SERVICE_CORES=none"]
+        if tasks:
+            words += [BUILD / "bin/longshore", "run", "-q", "--"]
+        words.append(f"mpirun.{self.mpi}")
+        if self.mpi == "openmpi":
+            words += ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+        return [*words, "-np", "1", *rank, ":", "-np", "1", *peer]
+
+    def close(self):
+        pass
+
+
+class TwoMachines:
+    """In namespaces: a node and another, or a node and its DPU. Made after the mounts, which it would not see else."""
+
+    def __init__(self, mpi, place, rate):
+        self.mpi, self.on_dpus = mpi, place == "dpu"
+        if self.on_dpus:
+            self.cluster = cluster.Cluster(1, offloads=True, dpus=True, spare_cores=1)
+        else:
+            self.cluster = cluster.Cluster(2, rate=rate, offloads=True, own_cores=True)
+
+    def launch(self, rank, peer, tasks):
+        under = []
+        if tasks:
+            under = ["env", f"LD_PRELOAD={BUILD}/lib/liblongshore.so", "LONGSHORE_TASK_NODE=next"]
+        words = self.cluster.mpirun([], 1, mpi=self.mpi, on_dpus=self.on_dpus)[:-1]
+        return [*words, "1", *under, *rank, ":", "-np", "1", *under, *peer]
+
+    def close(self):
+        self.cluster.close()
+
+
+def run(options, system, place, row, offload):
     with tempfile.NamedTemporaryFile() as result:
-        done = subprocess.run(
-            [*launch, "-np", "1", BUILD / f"bin/bigsort_{options.mpi}", "--total", options.total, "--page", "8K", "--dram", dram,
-             "--offload", offload, "--temporary", system.folders[0], "--peer-temporary", system.folders[1], "--json", result.name,
-             *peer], capture_output=True, text=True, timeout=600, check=False)
+        rank = [BUILD / f"bin/bigsort_{options.mpi}", "--total", row["total"], "--page", "8K", "--dram", row["dram"], "--offload", offload,
+                "--placement", row["place"].replace("one-core", "same-host"), "--temporary", system.folders[0],
+                "--peer-temporary", system.folders[1], "--json", result.name]
+        words = place.launch(rank, [BUILD / f"bin/bigsort_peer_{options.mpi}"], offload == "tasks")
+        done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
             sys.exit(f"study: {done.stdout}{done.stderr}")
         return json.load(result)
 
 
-def measure_row(options, name, dram):
-    system = System(name, options.scratch)
-    try:
-        samples = {contender: [] for contender in CONTENDERS}
+def measure_row(options, row):
+    contenders = [one for one in options.contenders.split(",") if one != "tasks" or row["place"] != "dpu"]
+    with contextlib.ExitStack() as stack:
+        system = System(row["system"], options.scratch, row["place"])
+        stack.callback(system.close)
+        own = row["place"] in ("same-host", "one-core")
+        place = OwnMachine(options.mpi, row["place"] == "one-core") if own else TwoMachines(options.mpi, row["place"], options.rate)
+        stack.callback(place.close)
+        samples = {contender: [] for contender in contenders}
         chosen, cycles = 0, 0
         for repeat in range(options.repeats + 1):
-            for offload in CONTENDERS:
-                result = run(options, system, dram, offload)
+            for offload in contenders:
+                result = run(options, system, place, row, offload)
                 cycles = result["cycles"]
                 if repeat > 0:
                     samples[offload].append(result["seconds"]["phase2"])
                     chosen += offload == "auto" and result["offloaded_ranks"]
-        return {"system": name, "dram": dram, "cycles": cycles, "auto_offloaded": chosen, "phase2_s": samples}
-    finally:
-        system.close()
+    return {**row, "cycles": cycles, "auto_offloaded": chosen, "phase2_s": samples}
 
 
 def ratio(row, contender):
     return statistics.median(row["phase2_s"][contender]) / statistics.median(row["phase2_s"]["none"])
 
 
+HEADS = ("place", "file system", "size", "DRAM", "cycles", "none: phase 2, s (least-most)", "mpmd / none", "tasks / none", "auto / none",
+         "auto has offloaded")
+
+
 def show(row):
     none = row["phase2_s"]["none"]
-    print(f"| {row['system']} | {row['dram']} | {row['cycles']} | {statistics.median(none):.2f} ({min(none):.2f}-{max(none):.2f}) | "
-          f"{ratio(row, 'mpmd'):.2f} | {ratio(row, 'tasks'):.2f} | {ratio(row, 'auto'):.2f} | {row['auto_offloaded']} of {len(none)} |", flush=True)
+    ratios = [f"{ratio(row, contender):.2f}" if contender in row["phase2_s"] else "-" for contender in CONTENDERS[1:]]
+    chosen = f"{row['auto_offloaded']} of {len(row['phase2_s']['auto'])}" if "auto" in row["phase2_s"] else "-"
+    print("|", " | ".join([row["place"], row["system"], row["total"], row["dram"], str(row["cycles"]),
+                           f"{statistics.median(none):.2f} ({min(none):.2f}-{max(none):.2f})", *ratios, chosen]), "|", flush=True)
+
+
+def show_head():
+    print("|", " | ".join(HEADS), "|")
+    print("|" + "---|" * len(HEADS))
 
 
 def measure(options):
-    print("| file system | DRAM | cycles | none: phase 2, s (least-most) | mpmd / none | tasks / none | auto / none | auto has offloaded |")
-    print("|---|---|---|---|---|---|---|---|")
-    rows = []
     commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     about = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "mpi": options.mpi,
-             "commit": commit.stdout.strip(), "total": options.total, "page": "8K", "threads": 1, "repeats": options.repeats}
-    for name in options.systems.split(","):
-        for dram in options.drams.split(","):
-            rows.append(measure_row(options, name, dram))
-            show(rows[-1])
-            if options.json:
-                Path(options.json).write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+             "commit": commit.stdout.strip(), "page": "8K", "threads": 1, "rate_of_other_node": options.rate}
+    rows = json.loads(Path(options.json).read_text(encoding="utf-8"))["rows"] if options.json and Path(options.json).exists() else []
+    known = ("place", "system", "total", "dram")
+    show_head()
+    for place in options.places.split(","):
+        for name in options.systems.split(","):
+            for dram in options.drams.split(","):
+                row = dict(zip(known, (place, name, options.total, dram)))
+                if any(all(old[key] == row[key] for key in known) for old in rows):
+                    continue
+                rows.append(measure_row(options, row))
+                show(rows[-1])
+                if options.json:
+                    Path(options.json).write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+def bars_of(rows):
+    """What stands beside each other for each DRAM: (place, contender). No offload is the line at 1."""
+    return [(place, contender) for place in PLACES for contender in CONTENDERS[1:]
+            if any(row["place"] == place and contender in row["phase2_s"] for row in rows)]
+
+
+def draw_panel(axis, rows, bars):
+    drams = list(dict.fromkeys(row["dram"] for row in rows))
+    for i, (place, contender) in enumerate(bars):
+        mine = [row for row in rows if row["place"] == place and contender in row["phase2_s"]]
+        base = [statistics.median(row["phase2_s"]["none"]) for row in mine]
+        values = [ratio(row, contender) for row in mine]
+        spread = [[value - min(row["phase2_s"][contender]) / one for value, row, one in zip(values, mine, base)],
+                  [max(row["phase2_s"][contender]) / one - value for value, row, one in zip(values, mine, base)]]
+        step = 0.84 / len(bars)
+        axis.bar([drams.index(row["dram"]) + step * (i - (len(bars) - 1) / 2) for row in mine], values, step * 0.94,
+                 color=COLOURS[contender][0], hatch=COLOURS[contender][1], alpha=LIGHTER[place], edgecolor="white",
+                 label=f"{contender}, {place}", yerr=spread, capsize=2)
+    axis.axhline(1, color="black", linewidth=0.7)
+    axis.set_xticks(range(len(drams)), drams)
+    axis.set_xlabel("DRAM")
 
 
 def draw(options):
@@ -115,46 +208,50 @@ def draw(options):
     matplotlib.use("Agg")
     from matplotlib import pyplot
     rows = [row for path in options.draw for row in json.loads(Path(path).read_text(encoding="utf-8"))["rows"]]
-    names = list(dict.fromkeys(row["system"] for row in rows))
+    rows = [row for row in rows if row["place"] in options.places.split(",") and row["system"] in options.systems.split(",")
+            and row["total"] == options.total]
+    for row in rows:
+        row["phase2_s"] = {name: row["phase2_s"][name] for name in ("none", *options.contenders.split(",")) if name in row["phase2_s"]}
+    names = [name for name in options.systems.split(",") if any(row["system"] == name for row in rows)]
     columns = 2 if len(names) > 1 else 1
-    figure, axes = pyplot.subplots(-(-len(names) // columns), columns, figsize=(9, 2.6 * -(-len(names) // columns)), squeeze=False,
-                                   sharey=True, layout="constrained")
+    lines = -(-len(names) // columns)
+    figure, axes = pyplot.subplots(lines, columns, figsize=(11, 2.8 * lines), squeeze=False, sharey=True, layout="constrained")
     for axis in axes.flat[len(names):]:
         axis.set_visible(False)
+    bars = bars_of(rows)
     for axis, name in zip(axes.flat, names):
-        mine = [row for row in rows if row["system"] == name]
-        for i, contender in enumerate(CONTENDERS):
-            if contender not in mine[0]["phase2_s"]:
-                continue
-            base = [statistics.median(row["phase2_s"]["none"]) for row in mine]
-            values = [ratio(row, contender) for row in mine]
-            spread = [[value - min(row["phase2_s"][contender]) / one for value, row, one in zip(values, mine, base)],
-                      [max(row["phase2_s"][contender]) / one - value for value, row, one in zip(values, mine, base)]]
-            axis.bar([x + 0.2 * (i - 1.5) for x in range(len(mine))], values, 0.19, color=COLOURS[contender][0],
-                     hatch=COLOURS[contender][1], edgecolor="white", label=contender, yerr=spread, capsize=2)
-        axis.axhline(1, color="black", linewidth=0.7)
-        axis.set_title(name)
-        axis.set_xticks(range(len(mine)), [row["dram"] for row in mine])
-        axis.set_xlabel("DRAM")
+        draw_panel(axis, [row for row in rows if row["system"] == name], bars)
+        axis.set_title(f"{name}, {options.total} a rank")
     for axis in axes[:, 0]:
-        axis.set_ylabel("phase 2 / median of none")
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, title="--offload", loc="outside right upper")
+        axis.set_ylabel("phase 2 / no offload")
+    labels = {label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels())}
+    figure.legend(labels.values(), labels.keys(), loc="outside right upper")
     figure.savefig(options.output, dpi=110)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--places", default="same-host", help=f"of {','.join(PLACES)} (default: same-host)")
     parser.add_argument("--systems", default="tmpfs,disk,nfs,nfs-revalidate,lustre,lustre-revalidate")
+    parser.add_argument("--contenders", default="none,mpmd,tasks,auto")
     parser.add_argument("--drams", default="128K,256K,512K,1M")
     parser.add_argument("--total", default="16M", help="bytes to sort (default: 16M)")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--mpi", choices=("openmpi", "mpich"), default="openmpi")
+    parser.add_argument("--rate", default="1gbit", help="of the links of other-node, as tc says it (default: 1gbit)")
     parser.add_argument("--scratch", default="/var/tmp", help="a folder on the disk")
     parser.add_argument("--json", help="write all samples to this file")
-    parser.add_argument("--draw", nargs="+", metavar="JSON", help="draw what was measured instead")
+    parser.add_argument("--draw", nargs="+", metavar="JSON",
+                        help="draw the rows of these files that are of --places, --systems and --total")
+    parser.add_argument("--report", nargs="+", metavar="JSON", help="print the rows of these files")
     parser.add_argument("-o", "--output", default="bigsort.png")
     options = parser.parse_args()
+    if options.report:
+        show_head()
+        for path in options.report:
+            for row in json.loads(Path(path).read_text(encoding="utf-8"))["rows"]:
+                show(row)
+        return None
     return draw(options) if options.draw else measure(options)
 
 

@@ -367,26 +367,29 @@ class Cluster:
 
     def _write_agent(self):
         """What mpirun starts instead of ssh: AGENT [OPTIONS] HOST COMMAND."""
-        cases = "".join(f"    {node.name}) exec {' '.join(node.enter())} sh -c \"$*\";;\n" for node in self.nodes)
+        machines = [*self.nodes, *(dpu.machine for dpu in self.dpus)]
+        cases = "".join(f"    {machine.name}) exec {' '.join(machine.enter())} sh -c \"$*\";;\n" for machine in machines)
         self.agent = self.folder / "agent"
         self.agent.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\n'
                               'host=$1\nshift\ncase $host in\n' + cases +
                               '    *) echo "no such node: $host" >&2; exit 255;;\nesac\n')
         self.agent.chmod(0o755)
 
-    def mpirun(self, words, per_node, strided=False, mpi="openmpi"):
-        """The words that start `words` under that MPI's mpirun, per_node ranks on each node, or a list of how many."""
-        counts = [per_node] * len(self.nodes) if isinstance(per_node, int) else per_node
+    def mpirun(self, words, per_node, strided=False, mpi="openmpi", on_dpus=False):
+        """The words that start `words` under that MPI's mpirun, per_node ranks on each node, or a list of how many; on_dpus: on
+        each DPU, too, after the nodes."""
+        machines = [*self.nodes, *(dpu.machine for dpu in self.dpus if on_dpus)]
+        counts = [per_node] * len(machines) if isinstance(per_node, int) else per_node
         count = str(sum(counts))
         hosts = self.folder / f"hosts-{mpi}"
         start = [*self.head.enter_network(), f"mpirun.{mpi}"]
         if mpi == "mpich":
             # Its mpirun goes round the nodes as they are listed.
-            lines = [f"{node.name}:{1 if strided else ranks}" for node, ranks in zip(self.nodes, counts)]
+            lines = [f"{node.name}:{1 if strided else ranks}" for node, ranks in zip(machines, counts)]
             hosts.write_text("\n".join(lines) + "\n")
             return [*start, "-launcher", "ssh", "-launcher-exec", str(self.agent), "-f", str(hosts), "-iface", "net0",
                     "-np", count, *words]
-        hosts.write_text("".join(f"{node.name} slots={ranks}\n" for node, ranks in zip(self.nodes, counts)))
+        hosts.write_text("".join(f"{node.name} slots={ranks}\n" for node, ranks in zip(machines, counts)))
         return [*start, "--allow-run-as-root", "--hostfile", str(hosts), "--mca", "plm_rsh_agent", str(self.agent),
                 "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl_tcp_if_include", "net0",
                 "--mca", "oob_tcp_if_include", "net0", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none",
