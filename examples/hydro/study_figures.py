@@ -103,6 +103,8 @@ def report(study):
              f"{machine['processor']}, commit {machine['commit']}",
              f"medians of turns; slow: {study['slow']:g} times slower. Slack: from a kernel's "
              "end to its first use"]
+    if any(row["placement"] == "node" for row in study["results"]):
+        lines.append(f"node: two nodes in namespaces, links held to {study['rate']}; their clocks are one, so that slack is right")
     for row in study["results"]:
         report_row(row, lines)
     if study["missing"]:

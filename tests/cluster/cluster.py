@@ -378,19 +378,32 @@ class Cluster:
         """The words that start `words` under that MPI's mpirun, per_node ranks on each node, or a list of how many."""
         counts = [per_node] * len(self.nodes) if isinstance(per_node, int) else per_node
         count = str(sum(counts))
-        hosts = self.folder / f"hosts-{mpi}"
-        start = [*self.head.enter_network(), f"mpirun.{mpi}"]
         if mpi == "mpich":
             # Its mpirun goes round the nodes as they are listed.
+            hosts = self.folder / "hosts-mpich"
             lines = [f"{node.name}:{1 if strided else ranks}" for node, ranks in zip(self.nodes, counts)]
             hosts.write_text("\n".join(lines) + "\n")
-            return [*start, "-launcher", "ssh", "-launcher-exec", str(self.agent), "-f", str(hosts), "-iface", "net0",
-                    "-np", count, *words]
-        hosts.write_text("".join(f"{node.name} slots={ranks}\n" for node, ranks in zip(self.nodes, counts)))
+            return [*self._mpirun("mpich"), "-f", str(hosts), "-np", count, *words]
+        return [*self._mpirun("openmpi", counts), "--map-by", "node" if strided else "slot", "-np", count, *words]
+
+    def mpirun_of(self, ranks, mpi="openmpi"):
+        """The words that start one job of `ranks`: of each (its node's number, its words)."""
+        counts = [sum(node == i for node, _ in ranks) for i in range(len(self.nodes))]
+        words = self._mpirun(mpi, counts)
+        for i, (node, program) in enumerate(ranks):
+            words += [*([":"] if i else []), "-np", "1", "-host", self.nodes[node].name, *program]
+        return words
+
+    def _mpirun(self, mpi, slots=None):
+        """Its words before those of any program; `slots` of each node, for Open MPI."""
+        start = [*self.head.enter_network(), f"mpirun.{mpi}"]
+        if mpi == "mpich":
+            return [*start, "-launcher", "ssh", "-launcher-exec", str(self.agent), "-iface", "net0"]
+        hosts = self.folder / "hosts-openmpi"
+        hosts.write_text("".join(f"{node.name} slots={count}\n" for node, count in zip(self.nodes, slots)))
         return [*start, "--allow-run-as-root", "--hostfile", str(hosts), "--mca", "plm_rsh_agent", str(self.agent),
                 "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl_tcp_if_include", "net0",
-                "--mca", "oob_tcp_if_include", "net0", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none",
-                "--map-by", "node" if strided else "slot", "-np", count, *words]
+                "--mca", "oob_tcp_if_include", "net0", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]
 
     def link_bytes(self):
         """{node: (sent, received)} of the nodes' links since they were made, headers and all."""
