@@ -10,11 +10,16 @@ sys.path.insert(0, str(SOURCES / "tests/cluster"))
 NODES = 2
 
 
-def cores():
-    """(of the ranks, of the processes beside them) of each node; RuntimeError: there are too few."""
+def cluster_placement(cores_there):
+    """Which cores of these each node's ranks have, and which the processes beside them; RuntimeError: there are too few."""
     import cluster
 
-    plan = cluster.Placement(NODES, sorted(os.sched_getaffinity(0)), 1)
+    return cluster.Placement(NODES, cores_there, 1)
+
+
+def cores():
+    """(of the ranks, of the processes beside them), by node."""
+    plan = cluster_placement(sorted(os.sched_getaffinity(0)))
     return plan.ranks, plan.services
 
 

@@ -391,7 +391,7 @@ class Cluster:
         counts = [sum(node == i for node, _ in ranks) for i in range(len(self.nodes))]
         words = self._mpirun(mpi, counts)
         for i, (node, program) in enumerate(ranks):
-            words += [*([":"] if i else []), "-np", "1", "-host", self.nodes[node].name, *program]
+            words += [*([":"] if i else []), "-np", "1", "-host", self.nodes[node].name + (f":{counts[node]}" if mpi == "openmpi" else ""), *program]
         return words
 
     def _mpirun(self, mpi, slots=None):
