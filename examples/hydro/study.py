@@ -10,10 +10,12 @@ checks its results, and those of equal cycles must have equal checksums. Placeme
   socket   the cores of another socket
   slow     as spare, but each kernel takes --slow times as long, as on a slower core
   quota    as spare, in a control group that gives each core 1 ms in --slow ms; it pauses for some ms at a time (needs root)
+  node     the spare core of another node: two nodes with a rank each, which are namespaces, and links held to --rate (needs root)
 
     study.py                                        Open MPI, placements spare, own, socket and slow
     study.py --mpi mpich --placements spare slow    (MPICH's processes spin: only where each has a core)
     study.py --problems sedovflat:240x270 --turns 5 --json study.json --picture study.png
+    study.py --problems sedovflat:64x64 --placements node --rate 1gbit
     study.py --report one.json another.json --picture study.png
 """
 
@@ -31,9 +33,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import study_figures as figures  # noqa: E402
+import study_nodes  # noqa: E402
 
 SOURCES = Path(__file__).resolve().parents[2]
-PLACEMENTS = ("spare", "own", "socket", "slow", "quota")
+PLACEMENTS = ("spare", "own", "socket", "slow", "quota", "node")
 # A rank of 64 has so many zones in the paper: 57,600 of leblancx4 and 64,800 of sedovflatx4; and a small share.
 PROBLEMS = ("leblanc:160x360", "sedovflat:240x270", "sedovflat:64x64")
 LAUNCH_LIMIT_S = 200
@@ -111,7 +114,10 @@ class Group:
     def words(self):
         return ["sh", "-c", f'echo $$ >{self.tasks} && exec "$@"', "sh"]
 
-    def remove(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
@@ -144,39 +150,44 @@ class Study:
                  f'cores=$(share $((me - {first} + 1)) {" ".join(shares)}); exec taskset -c $cores "$@"'
         return ["sh", "-c", script, "sh"], share
 
-    def launch(self, row, way, variant, group):
+    def launch(self, row, way, variant, surroundings):
         options = self.options
-        problem, ranks, threads, cores = (row[key] for key in ("problem", "ranks", "threads", "cores"))
-        name, _, zones = problem.partition(":")
+        name, _, zones = row["problem"].partition(":")
         width, height = map(int, zones.split("x"))
-        peers = way == "mpmd"
         with tempfile.TemporaryDirectory(prefix="longshore-hydro-") as folder:
             path = Path(folder) / "hydro.json"
-            bound, _ = self.bound(cores[0], ranks, 0)
-            words = [*self.mpirun(), "-np", str(ranks), "env", f"OMP_NUM_THREADS={threads}", "OMP_WAIT_POLICY=passive", *bound,
-                     str(self.program("hydro")), "--problem", name, "--zones", f"{width}x{height * ranks * threads}", "--cycles",
-                     str(options.cycles + self.trials), "--warm-up", str(options.warm_up + self.trials), "--json", str(path)]
+            words = [str(self.program("hydro")), "--problem", name, "--zones", f"{width}x{height * row['ranks'] * row['threads']}",
+                     "--cycles", str(options.cycles + self.trials), "--warm-up", str(options.warm_up + self.trials), "--json", str(path)]
             if way != "none":
                 words += ["--offload", "auto"] if variant == "auto" else ["--offload", way, "--variant", variant]
-            environment = dict(os.environ)
-            if way == "tasks":
-                environment["LONGSHORE_TASK_CORES"] = ",".join(map(str, cores[1]))
-                words = [str(self.build / "bin/longshore"), "run", "-q", *words]
-                if row["placement"] == "slow":
-                    words += ["--slow", str(options.slow)]
-            if peers:
-                beside, share = self.bound(cores[1], ranks, ranks)
-                words += [":", "-np", str(ranks), "env", f"OMP_NUM_THREADS={share}", "OMP_WAIT_POLICY=passive",
-                          *(group.words() if group else []), *beside, str(self.program("hydro_peer"))]
-                if row["placement"] == "slow":
-                    words += ["--slow", str(options.slow)]
-            done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LAUNCH_LIMIT_S, check=False)
+            if row["placement"] == "node":
+                words, environment = surroundings.words(way, words, str(self.program("hydro_peer"))), dict(os.environ)
+            else:
+                words, environment = self.words_here(row, way, words, surroundings)
+            done = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=LAUNCH_LIMIT_S, check=False)
             if done.returncode != 0 or not path.exists():
                 raise RuntimeError(f"a launch failed, exit code {done.returncode}: {' '.join(words)}\n{done.stdout}\n{done.stderr}")
             result = json.loads(path.read_text(encoding="utf-8"))
             if (result["processes_beside"] > 0) != (way != "none"):
                 raise RuntimeError(f"{way}: {result['processes_beside']} processes beside a rank: {' '.join(words)}\n{done.stderr}")
             return result
+
+    def words_here(self, row, way, program, group):
+        """What starts the job on this machine, and its environment."""
+        ranks, threads, cores = (row[key] for key in ("ranks", "threads", "cores"))
+        slow = ["--slow", str(self.options.slow)] if row["placement"] == "slow" else []
+        bound, _ = self.bound(cores[0], ranks, 0)
+        words = [*self.mpirun(), "-np", str(ranks), "env", f"OMP_NUM_THREADS={threads}", "OMP_WAIT_POLICY=passive", *bound, *program]
+        environment = dict(os.environ)
+        if way == "tasks":
+            environment["LONGSHORE_TASK_CORES"] = ",".join(map(str, cores[1]))
+            words = [str(self.build / "bin/longshore"), "run", "-q", *words, *slow]
+        if way == "mpmd":
+            beside, share = self.bound(cores[1], ranks, ranks)
+            words += [":", "-np", str(ranks), "env", f"OMP_NUM_THREADS={share}", "OMP_WAIT_POLICY=passive",
+                      *(group.words() if group else []), *beside, str(self.program("hydro_peer")), *slow]
+        return words, environment
 
     def contenders(self, placement):
         """(way, variant) of each; the first hands nothing over."""
@@ -188,6 +199,11 @@ class Study:
         rows, missing = [], []
         ranks_min = TASKS_RANKS_MIN if "tasks" in self.options.ways else 1
         for placement in self.options.placements:
+            if placement == "node":
+                why = study_nodes.missing(self.options)
+                rows += [] if why else study_nodes.rows(self.options)
+                missing += [why] if why else []
+                continue
             cores = place(placement, self.sockets)
             if isinstance(cores, str):
                 missing.append(f"{placement}: {cores}")
@@ -210,30 +226,34 @@ class Study:
                           "threads": threads} for problem in self.options.problems]
         return rows, missing
 
+    def surroundings(self, row):
+        """What the launches of a row need around them."""
+        if row["placement"] == "quota":
+            return Group(self.options.slow, len(row["cores"][1]))
+        if row["placement"] == "node":
+            return study_nodes.Nodes(self.build, self.options)
+        return contextlib.nullcontext()
+
     def run(self):
         rows, missing = self.configurations()
         progress = Progress(sum(len(self.contenders(row["placement"])) for row in rows) * self.options.turns, self.options.quiet)
         for row in rows:
             contenders = self.contenders(row["placement"])
-            group = Group(self.options.slow, len(row["cores"][1])) if row["placement"] == "quota" else None
             launches = {f"{way} {variant}".strip(): [] for way, variant in contenders}
-            try:
+            with self.surroundings(row) as surroundings:
                 for turn in range(self.options.turns):
                     at = turn % len(contenders)
                     for way, variant in contenders[at:] + contenders[:at]:  # who begins changes
                         progress.say(f"{row['problem']}, {row['placement']}, {row['mode']}: {way} {variant}")
-                        launches[f"{way} {variant}".strip()].append(self.launch(row, way, variant, group))
+                        launches[f"{way} {variant}".strip()].append(self.launch(row, way, variant, surroundings))
                         progress.done += 1
-            finally:
-                if group:
-                    group.remove()
             checksums = {one["checksum"] for name, runs in launches.items() if "auto" not in name for one in runs}
             if len(checksums) > 1:
                 raise RuntimeError(f"{row['problem']}: results differ: {checksums}")
             row["launches"] = launches
         progress.clear()
-        return {"machine": self.machine(), "mpi": self.options.mpi, "slow": self.options.slow, "cycles": self.options.cycles,
-                "turns": self.options.turns, "missing": missing, "results": rows}
+        return {"machine": self.machine(), "mpi": self.options.mpi, "slow": self.options.slow, "rate": self.options.rate,
+                "cycles": self.options.cycles, "turns": self.options.turns, "missing": missing, "results": rows}
 
     def machine(self):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
@@ -256,6 +276,7 @@ def parse(arguments):
     parser.add_argument("--variants", nargs="+", choices=("v1", "v2", "auto"), default=["v1", "v2", "auto"], metavar="V",
                         help="v1, v2, auto (default: all)")
     parser.add_argument("--slow", type=float, default=3, metavar="K", help="how much slower the slow device is (default: 3)")
+    parser.add_argument("--rate", default="1gbit", metavar="R", help="of the links between nodes, as tc has it (default: 1gbit)")
     parser.add_argument("--turns", type=int, default=3, help="launches of each (default: 3)")
     parser.add_argument("--cycles", type=int, default=60, help="of a launch (default: 60)")
     parser.add_argument("--warm-up", type=int, default=10, help="cycles of them that are not counted (default: 10)")

@@ -90,7 +90,10 @@ def joined(studies):
         values = [study[key] if key != "machine" else {**study[key], "commit": ""} for study in studies]
         if any(value != values[0] for value in values):
             raise ValueError(f"the runs differ in {key}: {', '.join(map(str, values))}")
-    whole = dict(studies[0])
+    rates = {study["rate"] for study in studies if any(row["placement"] == "node" for row in study["results"])}
+    if len(rates) > 1:
+        raise ValueError(f"the runs differ in rate: {', '.join(sorted(rates))}")
+    whole = dict(studies[0]) | {"rate": rate for rate in rates}
     whole["results"] = [row for study in studies for row in study["results"]]
     whole["missing"] = list(dict.fromkeys(line for study in studies for line in study["missing"]))
     return whole
@@ -103,6 +106,8 @@ def report(study):
              f"{machine['processor']}, commit {machine['commit']}",
              f"medians of turns; slow: {study['slow']:g} times slower. Slack: from a kernel's "
              "end to its first use"]
+    if any(row["placement"] == "node" for row in study["results"]):
+        lines.append(f"node: two nodes in namespaces, links held to {study['rate']}; their clocks are one, so that slack is right")
     for row in study["results"]:
         report_row(row, lines)
     if study["missing"]:

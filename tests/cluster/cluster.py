@@ -381,19 +381,33 @@ class Cluster:
         machines = [*self.nodes, *(dpu.machine for dpu in self.dpus if on_dpus)]
         counts = [per_node] * len(machines) if isinstance(per_node, int) else per_node
         count = str(sum(counts))
-        hosts = self.folder / f"hosts-{mpi}"
-        start = [*self.head.enter_network(), f"mpirun.{mpi}"]
         if mpi == "mpich":
             # Its mpirun goes round the nodes as they are listed.
-            lines = [f"{node.name}:{1 if strided else ranks}" for node, ranks in zip(machines, counts)]
+            hosts = self.folder / "hosts-mpich"
+            lines = [f"{machine.name}:{1 if strided else ranks}" for machine, ranks in zip(machines, counts)]
             hosts.write_text("\n".join(lines) + "\n")
-            return [*start, "-launcher", "ssh", "-launcher-exec", str(self.agent), "-f", str(hosts), "-iface", "net0",
-                    "-np", count, *words]
-        hosts.write_text("".join(f"{node.name} slots={ranks}\n" for node, ranks in zip(machines, counts)))
+            return [*self._mpirun("mpich"), "-f", str(hosts), "-np", count, *words]
+        slots = list(zip(machines, counts))
+        return [*self._mpirun("openmpi", slots), "--map-by", "node" if strided else "slot", "-np", count, *words]
+
+    def mpirun_of(self, ranks, mpi="openmpi"):
+        """The words that start one job of `ranks`: of each (its node's number, its words)."""
+        counts = [sum(node == i for node, _ in ranks) for i in range(len(self.nodes))]
+        words = self._mpirun(mpi, list(zip(self.nodes, counts)))
+        for i, (node, program) in enumerate(ranks):
+            words += [*([":"] if i else []), "-np", "1", "-host", self.nodes[node].name + (f":{counts[node]}" if mpi == "openmpi" else ""), *program]
+        return words
+
+    def _mpirun(self, mpi, slots=()):
+        """Its words before those of any program; `slots`: (machine, how many), for Open MPI."""
+        start = [*self.head.enter_network(), f"mpirun.{mpi}"]
+        if mpi == "mpich":
+            return [*start, "-launcher", "ssh", "-launcher-exec", str(self.agent), "-iface", "net0"]
+        hosts = self.folder / "hosts-openmpi"
+        hosts.write_text("".join(f"{machine.name} slots={count}\n" for machine, count in slots))
         return [*start, "--allow-run-as-root", "--hostfile", str(hosts), "--mca", "plm_rsh_agent", str(self.agent),
                 "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl_tcp_if_include", "net0",
-                "--mca", "oob_tcp_if_include", "net0", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none",
-                "--map-by", "node" if strided else "slot", "-np", count, *words]
+                "--mca", "oob_tcp_if_include", "net0", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]
 
     def link_bytes(self):
         """{node: (sent, received)} of the nodes' links since they were made, headers and all."""

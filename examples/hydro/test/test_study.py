@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv.pop(1))
 import study  # noqa: E402
 import study_figures as figures  # noqa: E402
+import study_nodes  # noqa: E402
 
 
 def launch(seconds, handed=(), checksum="1", **times):
@@ -60,6 +61,36 @@ class TestStudy(unittest.TestCase):
         self.assertEqual(whole["missing"], STUDY["missing"])
         with self.assertRaisesRegex(ValueError, "slow"):
             figures.joined([STUDY, STUDY | {"slow": 2}])
+
+    def test_another_node_is_a_row_with_its_rate(self):
+        node = STUDY | {"rate": "1gbit", "results": [ROW | {"placement": "node"}]}
+        whole = figures.joined([STUDY, node])  # as older runs, which knew of no rate
+        self.assertTrue(any("links held to 1gbit" in line for line in figures.report(whole)))
+        with self.assertRaisesRegex(ValueError, "rate"):
+            figures.joined([node, node | {"rate": "2gbit"}])
+
+    def test_on_another_node_each_rank_has_its_peer_on_the_next_one(self):
+        class Played:
+            placement = study_nodes.cluster_placement([0, 1])
+
+            @staticmethod
+            def mpirun_of(job, mpi):
+                return job, mpi
+
+        nodes = object.__new__(study_nodes.Nodes)
+        nodes.build, nodes.mpi, nodes.cluster = Path("/build"), "openmpi", Played
+        job, _ = nodes.words("mpmd", ["hydro"], "peer")
+        self.assertEqual([(node, words[-1]) for node, words in job], [(0, "hydro"), (1, "hydro"), (1, "peer"), (0, "peer")])
+        self.assertEqual(job[2][1][-4:], ["taskset", "-c", "1", "peer"])
+        job, _ = nodes.words("tasks", ["hydro"], "peer")
+        self.assertEqual([node for node, _ in job], [0, 1])
+        self.assertIn("LONGSHORE_TASK_NODE=next", job[0][1])
+        self.assertEqual(job[0][1][-2:], ["hydro", "--keep"])
+
+    def test_mpich_is_not_measured_where_there_is_no_core_for_each(self):
+        options = study.parse(["--mpi", "mpich", "--placements", "node"])
+        why = study_nodes.missing(options)
+        self.assertTrue(why == "" if len(os.sched_getaffinity(0)) >= 4 else why.startswith("node: not"), why)
 
     def test_placements(self):
         self.assertEqual(study.place("spare", [[0, 1, 2, 3]]), ([0, 1], [2, 3]))
