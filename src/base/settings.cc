@@ -16,7 +16,6 @@ constexpr size_t kNameBytesMax =
     64;  // a longer name is never a misspelt setting: no suggestion is looked for
 constexpr uint64_t kKiB = 1024;
 
-
 // clang-format off
 constexpr std::array kTable = {
     SettingInfo{"LONGSHORE_OFFLOAD", "on", "", "on or off",
@@ -53,8 +52,8 @@ constexpr std::array kTable = {
         "Task processes that a plug-in runs in, for programs that submit tasks."},
     SettingInfo{"LONGSHORE_TASK_CORES", "auto", "", "auto, none, ranks, other-socket, or a list of CPUs such as 2,3 or 8-11",
         "Where task processes run: on spare cores, not bound, on the ranks' own cores, on a socket without ranks, or on the CPUs listed."},
-    SettingInfo{"LONGSHORE_TASK_NODE", "", "", "next, the number of a node of the job, the name of its host, or empty for the own node",
-        "On which node the task processes of every node's pools run, over TCP; next: each on the node after its own."},
+    SettingInfo{"LONGSHORE_TASK_NODE", "", "", "next, the number of a node of the job, the name of its host, dpu, or empty for the own node",
+        "On which node the task processes of every node's pools run, over TCP; next: each on the node after its own; dpu: on LONGSHORE_DPU."},
     SettingInfo{"LONGSHORE_TASK_PATH", "", "", "folders with colons between them, or empty",
         "Where plug-ins are looked for first, then beside the program.", true},
     SettingInfo{"LONGSHORE_WRITE_BEHIND", "", "", "patterns of absolute paths with colons between them, strict among them, or empty for none",

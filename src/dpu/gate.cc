@@ -45,8 +45,11 @@ struct Gate::Connection {
     HelloReader reader;
 };
 
-Gate::Gate(GateConfig config, StandIn stand_in, Reread reread)
-    : config_(std::move(config)), stand_in_(std::move(stand_in)), reread_(std::move(reread)) {}
+Gate::Gate(GateConfig config, StandIn stand_in, Reread reread, TaskGuard task_guard)
+    : config_(std::move(config)),
+      stand_in_(std::move(stand_in)),
+      reread_(std::move(reread)),
+      task_guard_(std::move(task_guard)) {}
 
 Gate::~Gate() = default;
 
@@ -154,6 +157,7 @@ void Gate::reap() {
         }
         if (const auto line = jobs_.remove(pid, status)) say("%s", line->c_str());
     }
+    for (const pid_t guard : jobs_.useless_guards()) kill(guard, SIGKILL);
     try_waiting();
 }
 
@@ -250,15 +254,19 @@ void Gate::turn(Connection& connection) {
             answer(connection, {true, ""});
             break;
         case HelloReader::State::kWhole:
+        case HelloReader::State::kTasks:
             try_to_serve(connection);
             break;
     }
 }
 
 void Gate::try_to_serve(Connection& connection) {
-    auto refusal = jobs_.refuse(connection.reader.hello(), connection.address, config_, one_at_a_time());
+    const HelloReader& reader = connection.reader;
+    auto refusal = reader.is_of_tasks()
+                       ? jobs_.refuse(reader.tasks(), config_)
+                       : jobs_.refuse(reader.hello(), connection.address, config_, one_at_a_time());
     if (!refusal) {
-        start_stand_in(connection);
+        start_process(connection);
     } else if (refusal->may_pass) {
         connection.waits_for = std::move(refusal->reason);
     } else {
@@ -320,11 +328,12 @@ void Gate::show_hidden_refusals() {
     log_.shown_ns = now_ns();
 }
 
-// --- stand-ins
+// --- stand-ins, and guards of tasks
 
-// As whom the rank's job runs. False: it was refused.
+// As whom the job runs. False: it was refused.
 bool Gate::choose_user(Connection& connection, std::optional<uint32_t>* user) {
-    const uint64_t job = connection.reader.hello().job;
+    const HelloReader& reader = connection.reader;
+    const uint64_t job = reader.is_of_tasks() ? reader.tasks().job : reader.hello().job;
     if (jobs_.has(job)) return *user = jobs_.user_of(job), true;
     if (!one_at_a_time().empty()) return true;
     *user = free_user(config_.job_users, jobs_.users());
@@ -334,33 +343,39 @@ bool Gate::choose_user(Connection& connection, std::optional<uint32_t>* user) {
     return false;
 }
 
-void Gate::start_stand_in(Connection& connection) {
-    const SessionHello& hello = connection.reader.hello();
+void Gate::start_process(Connection& connection) {
     std::optional<uint32_t> user;
     if (!choose_user(connection, &user)) return;
     const pid_t pid = fork();
-    if (pid == 0) become_stand_in(connection, user);
+    if (pid == 0) become_process(connection, user);
     if (pid < 0)
         return refuse(connection, {GateCause::kNoProcess, std::string("no process: ") + strerror(errno)});
-    ++started_;
-    if (jobs_.add(pid, hello, connection.address, user))
-        say("job %s opened: %u ranks; rank %u from %s", job_name(hello.job).c_str(), hello.size, hello.rank,
-            show(connection.address).c_str());
+    const SessionHello& hello = connection.reader.hello();
+    if (connection.reader.is_of_tasks()) {
+        jobs_.add_guard(pid, connection.reader.tasks().job);
+    } else {
+        ++started_;
+        if (jobs_.add(pid, hello, connection.address, user))
+            say("job %s opened: %u ranks; rank %u from %s", job_name(hello.job).c_str(), hello.size,
+                hello.rank, show(connection.address).c_str());
+    }
     connection.stream.close();
 }
 
 // There is no PR_SET_PDEATHSIG, and a process group of its own: jobs outlive the service, which can be
 // restarted under them. No session of its own: the kernel shares out cores by session first, and processes
 // that spin in one of them were seen to keep those of others from any core for seconds.
-void Gate::become_stand_in(Connection& connection, std::optional<uint32_t> user) {
+void Gate::become_process(Connection& connection, std::optional<uint32_t> user) {
     setpgid(0, 0);
     if (user && !become_user(*user)) {
         answer(connection,
                {false, std::string("the DPU's service cannot start it as another user: ") + strerror(errno)});
         _exit(1);
     }
+    const bool is_guard = connection.reader.is_of_tasks();
     const SessionHello hello = connection.reader.hello();
-    SessionStream stream(connection.stream.take_socket(), hello.limit_s);
+    const SessionTasks tasks = connection.reader.tasks();
+    SessionStream stream(connection.stream.take_socket(), is_guard ? tasks.limit_s : hello.limit_s);
     listeners_.clear();
     signals_.reset();
     for (const auto& other : connections_) other->stream.close();
@@ -368,7 +383,9 @@ void Gate::become_stand_in(Connection& connection, std::optional<uint32_t> user)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    const int status = stand_in_(std::move(stream), hello);
+    const int status = !is_guard     ? stand_in_(std::move(stream), hello)
+                       : task_guard_ ? task_guard_(std::move(stream), tasks, config_.task_folders)
+                                     : 1;
     fflush(nullptr);
     _exit(status);
 }

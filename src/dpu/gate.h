@@ -1,6 +1,6 @@
-// The standing service of a DPU (`longshored listen`): takes the connections of ranks, and starts a stand-in,
-// a process of its own, for each that says who it is and may come. One thread. What a stranger sends costs it
-// some KB and a limited time, and other jobs nothing.
+// The standing service of a DPU (`longshored listen`): takes the connections of ranks, and of carriers of
+// their tasks, and starts a stand-in or a guard, a process of its own, for each that says who it is and may
+// come. One thread. What a stranger sends costs it some KB and a limited time, and other jobs nothing.
 #pragma once
 
 #include <array>
@@ -21,10 +21,13 @@ class Gate {
     // In the new process, which is its job's user already: serves the rank, to which nothing was answered
     // yet. Returns the exit status.
     using StandIn = std::function<int(SessionStream, const SessionHello&)>;
+    // The same for a carrier of tasks, with task_folders of the configuration.
+    using TaskGuard =
+        std::function<int(SessionStream, const SessionTasks&, const std::vector<std::string>& folders)>;
     // At SIGHUP; false, and why: the old configuration stays. May be empty.
     using Reread = std::function<bool(GateConfig*, std::string*)>;
 
-    Gate(GateConfig config, StandIn stand_in, Reread reread);
+    Gate(GateConfig config, StandIn stand_in, Reread reread, TaskGuard task_guard = {});
     ~Gate();
     bool listen(std::string* error);
     uint16_t port() const { return port_; }
@@ -47,8 +50,8 @@ class Gate {
     void try_waiting();
     std::string one_at_a_time() const;
     bool choose_user(Connection& connection, std::optional<uint32_t>* user);
-    void start_stand_in(Connection& connection);
-    void become_stand_in(Connection& connection, std::optional<uint32_t> user);
+    void start_process(Connection& connection);
+    void become_process(Connection& connection, std::optional<uint32_t> user);
     void answer(Connection& connection, const SessionWelcome& welcome);
     void refuse(Connection& connection, const GateRefusal& refusal);
     void count_refusal(const IpAddress& address, const GateRefusal& refusal);
@@ -61,6 +64,7 @@ class Gate {
     GateConfig config_;
     StandIn stand_in_;
     Reread reread_;
+    TaskGuard task_guard_;
     uint16_t port_ = 0;
     std::vector<Fd> listeners_;
     Fd signals_;

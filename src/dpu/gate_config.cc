@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kConfigBytesMax = 64 * 1024;
 constexpr size_t kAllowedMax = 1024;
+constexpr size_t kTaskFoldersMax = 64;
 constexpr std::string_view kSpace = " \t\r";
 
 struct NumberRow {
@@ -25,6 +26,7 @@ constexpr NumberRow kNumbers[] = {
     {"ranks_max", &GateConfig::ranks_max, 65536},
     {"ranks_per_job_max", &GateConfig::ranks_per_job_max, 65536},
     {"ranks_per_address_max", &GateConfig::ranks_per_address_max, 65536},
+    {"task_processes_per_job_max", &GateConfig::task_processes_per_job_max, 65536},
     {"limit_s", &GateConfig::limit_s, 3600},
 };
 
@@ -49,6 +51,26 @@ bool set_allow(std::string_view list, GateConfig* config, std::string* error) {
         if (more) list.remove_prefix(comma + 1);
     }
     config->allow = std::move(allow);
+    return true;
+}
+
+// Whether they are there and whose is looked at whenever a plug-in is to be loaded.
+bool set_task_folders(std::string_view list, GateConfig* config, std::string* error) {
+    std::vector<std::string> folders;
+    for (bool more = !list.empty(); more;) {
+        const size_t comma = list.find(',');
+        const std::string_view item = trimmed(list.substr(0, comma));
+        if (!item.starts_with('/') || item.size() > 1024 || folders.size() == kTaskFoldersMax) {
+            *error = "task_folders: \"" + shown(item) +
+                     "\" is not the whole path of a folder, which begins with /" +
+                     (folders.size() == kTaskFoldersMax ? ", or there are too many" : "");
+            return false;
+        }
+        folders.emplace_back(item);
+        more = comma != list.npos;
+        if (more) list.remove_prefix(comma + 1);
+    }
+    config->task_folders = std::move(folders);
     return true;
 }
 
@@ -115,6 +137,7 @@ bool set_gate_value(std::string_view name, std::string_view value, GateConfig* c
     if (name == "port") return set_port(value, config, error);
     if (name == "allow") return set_allow(value, config, error);
     if (name == "job_users") return set_job_users(value, config, error);
+    if (name == "task_folders") return set_task_folders(value, config, error);
     const auto* row = std::find_if(std::begin(kNumbers), std::end(kNumbers),
                                    [&](const auto& one) { return name == one.name; });
     if (row != std::end(kNumbers)) return set_number(*row, value, config, error);
@@ -162,6 +185,10 @@ std::string show(const GateConfig& config) {
         "address = " + config.address + "\nport = " + std::to_string(config.port) + "\nallow =";
     for (size_t i = 0; i < config.allow.size(); ++i) text += (i == 0 ? " " : ", ") + show(config.allow[i]);
     text += config.job_users.is_set() ? "\njob_users = " + show(config.job_users) + "\n" : "\njob_users =\n";
+    text += "task_folders =";
+    for (size_t i = 0; i < config.task_folders.size(); ++i)
+        text += (i == 0 ? " " : ", ") + config.task_folders[i];
+    text += "\n";
     for (const NumberRow& row : kNumbers)
         text += std::string(row.name) + " = " + std::to_string(config.*row.field) + "\n";
     return text;

@@ -23,6 +23,10 @@ struct GateConfig {
     uint32_t ranks_max = 2048;
     uint32_t ranks_per_job_max = 1024;
     uint32_t ranks_per_address_max = 1024;
+    // From which plug-ins of tasks are loaded: those of root, writable by nobody else. None: no tasks are
+    // run.
+    std::vector<std::string> task_folders;
+    uint32_t task_processes_per_job_max = 256;
     uint32_t limit_s = 5;  // within which a connection must have said who it is
 
     bool operator==(const GateConfig&) const = default;

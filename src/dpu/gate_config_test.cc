@@ -67,6 +67,8 @@ TEST(GateConfigs, ReadEveryName) {
     wanted.ranks_max = 3;
     wanted.ranks_per_job_max = 4;
     wanted.ranks_per_address_max = 5;
+    wanted.task_folders = {"/opt/plugins", "/usr/lib/more plugins"};
+    wanted.task_processes_per_job_max = 7;
     wanted.limit_s = 6;
     GateConfig config;
     std::string error;
@@ -74,7 +76,8 @@ TEST(GateConfigs, ReadEveryName) {
         parse_gate_config("# all\n\naddress = 10.1.0.1\nport=99\r\n  allow = 10.1.0.0/16 ,fd00::/8 # two\n"
                           "job_users = 70000-70999\njobs_max = 2\njobs_per_address_max = 1\nranks_max = "
                           "3\nranks_per_job_max = 4\nranks_per_address_max = 5\n"
-                          "limit_s = 6",
+                          "task_folders = /opt/plugins , /usr/lib/more plugins\n"
+                          "task_processes_per_job_max = 7\nlimit_s = 6",
                           &config, &error))
         << error;
     EXPECT_EQ(config, wanted);
@@ -109,6 +112,9 @@ TEST(GateConfigs, SayWhereTheyAreWrong) {
                             "job_users = -1",
                             "job_users = 1 - 2",
                             "allow = 10.0.0.0/8,",
+                            "task_folders = plugins",
+                            "task_folders = /opt/plugins,",
+                            "task_folders = /opt/a, ../b",
                             "address =",
                             "address = a b",
                             "x"})

@@ -68,6 +68,33 @@ std::optional<GateRefusal> GateJobs::refuse(const SessionHello& hello, const IpA
     return std::nullopt;
 }
 
+// Who does not have the token is not told whether the job is there.
+std::optional<GateRefusal> GateJobs::refuse(const SessionTasks& tasks, const GateConfig& config) const {
+    const auto found = jobs_.find(tasks.job);
+    if (found == jobs_.end() || !same_token(found->second.token, tasks.token))
+        return GateRefusal{GateCause::kToken, "no such job, or not its token"};
+    if (config.task_folders.empty())
+        return GateRefusal{GateCause::kValue,
+                           "task_folders of the DPU's service is not set: it loads no plug-ins"};
+    const auto there = std::count_if(guards_.begin(), guards_.end(),
+                                     [&](const auto& one) { return one.second == tasks.job; });
+    if (there >= static_cast<ptrdiff_t>(config.task_processes_per_job_max))
+        return over_limit("task_processes_per_job_max", config.task_processes_per_job_max,
+                          "so many task processes of the job are there");
+    return std::nullopt;
+}
+
+void GateJobs::add_guard(pid_t guard, uint64_t job) {
+    guards_[guard] = job;
+}
+
+std::vector<pid_t> GateJobs::useless_guards() const {
+    std::vector<pid_t> useless;
+    for (const auto& [pid, job] : guards_)
+        if (!jobs_.contains(job)) useless.push_back(pid);
+    return useless;
+}
+
 bool GateJobs::add(pid_t stand_in, const SessionHello& hello, const IpAddress& address,
                    std::optional<uint32_t> user) {
     stand_ins_[stand_in] = {hello.job, hello.rank, address};
@@ -88,6 +115,7 @@ bool GateJobs::add(pid_t stand_in, const SessionHello& hello, const IpAddress& a
 }
 
 std::optional<std::string> GateJobs::remove(pid_t stand_in, int status) {
+    guards_.erase(stand_in);
     const auto found = stand_ins_.find(stand_in);
     if (found == stand_ins_.end()) return std::nullopt;
     const StandIn gone = found->second;
@@ -116,6 +144,8 @@ std::vector<pid_t> GateJobs::others_of(pid_t stand_in) const {
     if (found == stand_ins_.end()) return others;
     for (const auto& [pid, one] : stand_ins_)
         if (pid != stand_in && one.job == found->second.job) others.push_back(pid);
+    for (const auto& [pid, job] : guards_)
+        if (job == found->second.job) others.push_back(pid);
     return others;
 }
 

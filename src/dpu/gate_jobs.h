@@ -23,6 +23,12 @@ class GateJobs {
     // job. `one_at_a_time`: why no two jobs are served at once; empty: they are.
     std::optional<GateRefusal> refuse(const SessionHello& hello, const IpAddress& address,
                                       const GateConfig& config, const std::string& one_at_a_time) const;
+    // The same for a carrier of tasks, whose job must be there.
+    std::optional<GateRefusal> refuse(const SessionTasks& tasks, const GateConfig& config) const;
+    // The guard of one that was not refused.
+    void add_guard(pid_t guard, uint64_t job);
+    // Of jobs that are not there any more.
+    std::vector<pid_t> useless_guards() const;
     // A rank that was not refused. `user`: as whom its job runs; nothing: as the service's own. True: it is
     // the first of its job.
     bool add(pid_t stand_in, const SessionHello& hello, const IpAddress& address,
@@ -30,7 +36,7 @@ class GateJobs {
     // A process has ended. Nothing: it is no stand-in, or others of its job go on; else a line about the job.
     std::optional<std::string> remove(pid_t stand_in, int status);
 
-    // The other stand-ins of its job.
+    // The other stand-ins of its job, and the guards of its tasks.
     std::vector<pid_t> others_of(pid_t stand_in) const;
 
     // Of the job, which is there, and of all jobs.
@@ -59,6 +65,7 @@ class GateJobs {
     };
     std::map<uint64_t, Job> jobs_;
     std::map<pid_t, StandIn> stand_ins_;
+    std::map<pid_t, uint64_t> guards_;  // of which job
 };
 
 std::string job_name(uint64_t job);

@@ -108,6 +108,54 @@ TEST(Gate, WhetherARankCouldComeIsAnswered) {
         "and 0 ranks ever; refused: network 1, limit 0, slow 0, stranger 0, version 1, broken 0"));
 }
 
+SessionTasks tasks_of(uint64_t job, uint8_t token = 7, uint32_t limit_s = 5) {
+    SessionTasks tasks{job, {}, limit_s};
+    tasks.token.fill(token);
+    return tasks;
+}
+
+TEST(Gate, TasksAreOfAJobThatIsThere) {
+    GateConfig config;
+    config.task_folders = {"/opt/plugins"};
+    config.task_processes_per_job_max = 2;
+    Service service(config);
+    const std::string unknown = "no such job, or not its token";
+    EXPECT_EQ(Client(service.port(), tasks_of(1)).answer(), unknown);
+    auto rank = std::make_unique<Client>(service.port(), hello_of(1, 0));
+    EXPECT_EQ(rank->answer(), "welcome");
+    EXPECT_EQ(Client(service.port(), tasks_of(1, 8)).answer(), unknown);
+    EXPECT_EQ(Client(service.port(), tasks_of(2)).answer(), unknown);
+    EXPECT_EQ(Client(service.port(), tasks_of(1, 7, 0)).answer(), "a carrier that waits for 0 s");
+    EXPECT_EQ(Client(service.port(), tasks_of(1, 7, 3601)).answer(), "a carrier that waits for 3601 s");
+    Client one(service.port(), tasks_of(1)), two(service.port(), tasks_of(1));
+    EXPECT_EQ(one.answer(), "welcome");
+    EXPECT_EQ(two.answer(), "welcome");
+    EXPECT_EQ(
+        Client(service.port(), tasks_of(1)).answer(),
+        "task_processes_per_job_max of the DPU's service is 2: so many task processes of the job are there");
+    EXPECT_FALSE(one.is_closed_now());
+    // With its last rank all that is the job's goes.
+    rank.reset();
+    EXPECT_TRUE(one.is_closed());
+    EXPECT_TRUE(two.is_closed());
+    EXPECT_TRUE(wait_for([&] { return service.stand_ins().empty(); }));
+    EXPECT_EQ(Client(service.port(), tasks_of(1)).answer(), unknown);
+}
+
+TEST(Gate, WithoutFoldersThereAreNoTasks) {
+    Service service{GateConfig{}};
+    Client rank(service.port(), hello_of(1, 0));
+    EXPECT_EQ(rank.answer(), "welcome");
+    EXPECT_EQ(Client(service.port(), tasks_of(1)).answer(),
+              "task_folders of the DPU's service is not set: it loads no plug-ins");
+    auto body = encode(tasks_of(1));
+    body.pop_back();
+    EXPECT_EQ(answer_to(service, frame(static_cast<uint32_t>(body.size()),
+                                       static_cast<uint16_t>(SessionKind::kTasks), body)),
+              "the first message is not whole");
+    EXPECT_TRUE(rank.is_served());
+}
+
 TEST(Gate, ValuesThatNoRankHasAreRefused) {
     Service service{GateConfig{}};
     const auto answer = [&](auto change) {

@@ -88,6 +88,9 @@ class Client {
     Client(uint16_t port, const SessionHello& hello, const char* from = "127.0.0.1") : Client(port, from) {
         stream_.send(SessionKind::kHello, hello);
     }
+    Client(uint16_t port, const SessionTasks& tasks, const char* from = "127.0.0.1") : Client(port, from) {
+        stream_.send(SessionKind::kTasks, tasks);
+    }
     void send_raw(std::span<const std::byte> bytes) {
         EXPECT_EQ(::send(stream_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
                   static_cast<ssize_t>(bytes.size()));
@@ -187,6 +190,13 @@ inline int serve(SessionStream stream, const SessionHello& hello) {
     return 0;
 }
 
+// A guard that welcomes its carrier, tells the folders that it was given, and stays.
+inline int guard(SessionStream stream, const SessionTasks&, const std::vector<std::string>& folders) {
+    stream.send(SessionKind::kWelcome, SessionWelcome{true, ""});
+    stream.send(SessionKind::kLine, SessionLine{0, folders.front()});
+    for (;;) pause();
+}
+
 // A program whose log is read: either the service with the stand-in above, or longshored itself.
 class Service {
   public:
@@ -196,7 +206,7 @@ class Service {
         config.port = 0;
         begin([&] {
             if (user != 0 && user != geteuid() && !become_user(user)) return 1;
-            Gate gate(config, serve, std::move(reread));
+            Gate gate(config, serve, std::move(reread), guard);
             std::string error;
             return gate.listen(&error) ? gate.run() : 1;
         });

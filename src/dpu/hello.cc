@@ -7,6 +7,11 @@
 #include "base/settings.h"
 
 namespace longshore {
+namespace {
+
+constexpr uint32_t kLimitMaxS = 3600;  // as of LONGSHORE_LIMIT_S
+
+}  // namespace
 
 HelloReader::State HelloReader::refuse(GateCause cause, std::string reason) {
     refusal_ = {cause, std::move(reason)};
@@ -32,7 +37,8 @@ HelloReader::State HelloReader::check_header() {
     const auto length = r.get<uint32_t>();
     const auto kind = r.get<uint16_t>();
     const auto zero = r.get<uint16_t>();
-    if (kind != static_cast<uint16_t>(SessionKind::kHello) || zero != 0)
+    is_of_tasks_ = kind == static_cast<uint16_t>(SessionKind::kTasks);
+    if ((kind != static_cast<uint16_t>(SessionKind::kHello) && !is_of_tasks_) || zero != 0)
         return refuse(GateCause::kStranger, "this is not a rank of a job with Longshore");
     if (length > kHelloBytesMax)
         return refuse(GateCause::kBroken, "a first message of " + std::to_string(length) + " bytes");
@@ -42,7 +48,11 @@ HelloReader::State HelloReader::check_header() {
 
 HelloReader::State HelloReader::check_body() {
     const std::span<const std::byte> body(&bytes_[kSessionHeaderBytes], wanted_ - kSessionHeaderBytes);
-    if (decode(body, &hello_)) {
+    if (is_of_tasks_ && decode(body, &tasks_)) {
+        if (tasks_.limit_s >= 1 && tasks_.limit_s <= kLimitMaxS) return State::kTasks;
+        return refuse(GateCause::kValue, "a carrier that waits for " + std::to_string(tasks_.limit_s) + " s");
+    }
+    if (!is_of_tasks_ && decode(body, &hello_)) {
         if (const auto refusal = check_values(hello_)) return refuse(refusal->cause, refusal->reason);
         return State::kWhole;
     }
@@ -56,7 +66,7 @@ HelloReader::State HelloReader::check_body() {
                                                " of the protocol, this service version " +
                                                std::to_string(kSessionVersion) +
                                                ": install the same Longshore on both");
-    if (body.size() == kSessionQuestionBytes) return State::kQuestion;
+    if (body.size() == kSessionQuestionBytes && !is_of_tasks_) return State::kQuestion;
     if (const auto refusal = check_values(hello_);
         hello_.size != 0 && refusal && refusal->cause == GateCause::kRank)
         return refuse(refusal->cause, refusal->reason);

@@ -9,6 +9,7 @@
 
 #include "dpu/gate.h"
 #include "dpu/stand_in_process.h"
+#include "dpu/task_guard.h"
 #include "fabric/shm/system.h"
 
 namespace longshore {
@@ -124,7 +125,8 @@ int run_listen(int count, char** arguments) {
         [=](SessionStream stream, const SessionHello& hello) {
             return exec_stand_in(std::move(stream), hello, program);
         },
-        [=](GateConfig* again, std::string* wrong) { return read_config(options, again, wrong); });
+        [=](GateConfig* again, std::string* wrong) { return read_config(options, again, wrong); },
+        exec_task_guard);
     if (!gate.listen(&error)) {
         fprintf(stderr, "longshored listen: %s\n", error.c_str());
         return 1;

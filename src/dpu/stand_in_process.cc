@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dpu/own_role.h"
 #include "dpu/stand_in.h"
 #include "fabric/shm/socket.h"
 
@@ -17,9 +18,6 @@ constexpr int kFarFd = 64;  // neither of these
 
 }  // namespace
 
-// By the name of the program that runs, so that it is this one although its file may have been replaced, and
-// although its folder may be closed to the user that this process has become. An emulated program has no such
-// name and says by what it is started.
 int exec_stand_in(SessionStream stream, const SessionHello& hello, const std::string& service_path) {
     const std::vector<std::byte> body = encode(hello);
     const Fd file = make_memory_file("longshore-hello", body.size());
@@ -31,8 +29,7 @@ int exec_stand_in(SessionStream stream, const SessionHello& hello, const std::st
         fprintf(stderr, "longshored: a stand-in cannot be started: %s\n", strerror(errno));
         return 1;
     }
-    const char* const named = getenv("LONGSHORE_INTERNAL_PROGRAM");
-    const char* const path = named != nullptr && *named != 0 ? named : "/proc/self/exe";
+    const char* const path = own_role_program();
     char program[] = "longshored:", role[] = "stand-in";
     char* const arguments[] = {program, role, const_cast<char*>(service_path.c_str()), nullptr};
     execve(path, arguments, environ);

@@ -1,5 +1,6 @@
 #include "host/far_arrival.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -54,6 +55,8 @@ void FarArrival::place_ranks() {
         const auto identity = received<Identity>(c_, r);
         if (identity.machine != machine_) continue;
         machine_first_ = std::min(machine_first_, r);
+        if (r == c_.rank) machine_rank_ = machine_ranks_;
+        ++machine_ranks_;
         neighbours_.add(r, identity.memory);
     }
     leads_ = machine_first_ == c_.rank;
@@ -67,8 +70,16 @@ void FarArrival::start_agent() {
     } else if (c_.options.shared.identity == 0 || c_.options.shared.allocate == nullptr) {
         c_.problem = "ranks on a DPU need shared memory (LONGSHORE_MEMORY_ALIAS=allocate)";
     } else if (leads_) {
-        c_.starter.start_agent(c_.service_path.c_str(), c_.options.limit_s,
-                               c_.options.memory_mode != LS_MEMORY_STAGING, &c_.problem);
+        AgentParameters parameters;
+        parameters.limit_s = c_.options.limit_s;
+        parameters.exports = c_.options.memory_mode != LS_MEMORY_STAGING;
+        snprintf(parameters.dpu, sizeof parameters.dpu, "%s", c_.options.dpu);
+        parameters.job = job_;
+        parameters.job_token = token_;
+        parameters.rank_count = machine_ranks_;
+        parameters.restarts_max = c_.options.service_restarts_max;
+        parameters.tls = c_.options.network_tls != 0;
+        c_.starter.start_agent(c_.service_path.c_str(), parameters, &c_.problem);
     }
 }
 
@@ -97,6 +108,8 @@ int FarArrival::connect() {
         if (!place.ok) return fail(place.reason);
     }
     const auto agent = received<AgentPlace>(c_, machine_first_);
+    agent_name_ = agent.name;
+    agent_token_ = agent.token;
     state_ = State::kConnecting;
     deadline_ns_ = now_ns() + c_.options.limit_s * 1'000'000'000ull;
     steps_ = FarExchange(0, c_.exchange);
@@ -111,6 +124,13 @@ int FarArrival::connect() {
     }
     state_ = State::kSession;
     return LS_IN_PROGRESS;
+}
+
+void FarArrival::find_task_door(ls_task_door* out) const {
+    memcpy(out->name, agent_name_.text, sizeof out->name);
+    memcpy(out->token, agent_token_.data(), sizeof out->token);
+    out->local_rank = machine_rank_;
+    out->local_count = machine_ranks_;
 }
 
 int FarArrival::wait_for_connection() {

@@ -25,6 +25,8 @@ class FarArrival {
     bool is_connected() const { return state_ >= State::kSession; }
     // This rank can read the memory of all ranks of its machine, and copies what is handed over to it.
     bool copies() const { return copies_; }
+    // Where this rank's pools of tasks are opened: at the agent.
+    void find_task_door(ls_task_door* out) const;
 
   private:
     enum class State : uint8_t { kIdentity, kAgent, kAgents, kConnecting, kSession, kReady, kFailed };
@@ -48,8 +50,11 @@ class FarArrival {
     bool copies_ = false;
     State state_ = State::kIdentity;
     uint64_t machine_ = 0, deadline_ns_ = 0;
-    uint32_t machine_first_ = 0;  // rank
-    bool leads_ = false;          // this is that rank
+    uint32_t machine_first_ = 0;                     // rank
+    bool leads_ = false;                             // this is that rank
+    uint32_t machine_rank_ = 0, machine_ranks_ = 0;  // which of the machine's this is, and how many it has
+    SocketName agent_name_;
+    Token agent_token_{};
     uint64_t job_ = 0;
     Token token_{};
     std::vector<std::byte> agent_address_;

@@ -104,13 +104,20 @@ void ls_set_cooperative(ls_context* context, int on) {
 
 int ls_find_task_door(const ls_context* context, ls_task_door* out) {
     *out = {};
-    if (is_forked(*context) || !context->control || context->options.host != nullptr) return LS_ERR_UNAVAILABLE;
-    static_assert(sizeof out->name == sizeof context->supervisor_name.text && sizeof out->token == sizeof context->supervisor_token);
+    if (is_forked(*context) || !context->control || context->options.host != nullptr)
+        return LS_ERR_UNAVAILABLE;
+    static_assert(sizeof out->name == sizeof context->supervisor_name.text &&
+                  sizeof out->token == sizeof context->supervisor_token);
     memcpy(out->name, context->supervisor_name.text, sizeof out->name);
     memcpy(out->token, context->supervisor_token.data(), sizeof out->token);
     out->local_rank = context->local;
     out->local_count = context->local_count;
     return LS_OK;
+}
+
+int ls_find_far_task_door(const ls_context* context, ls_task_door* out) {
+    *out = {};
+    return !is_forked(*context) && context->role->find_far_task_door(out) ? LS_OK : LS_ERR_UNAVAILABLE;
 }
 
 // --- sleeping

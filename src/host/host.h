@@ -202,6 +202,8 @@ typedef struct ls_task_door {
     uint32_t local_rank, local_count;
 } ls_task_door;
 int ls_find_task_door(const ls_context* context, ls_task_door* out);
+/* The same of a rank whose work a DPU does, for tasks that go there: the agent of its machine listens. */
+int ls_find_far_task_door(const ls_context* context, ls_task_door* out);
 /* Ends the wait of another thread in ls_sleep, or its next one. */
 void ls_wake(ls_context* context);
 /* Around a wait in which ls_operation_test is called again and again for everything that is open: service processes

@@ -48,6 +48,8 @@ class Role {
 
     virtual uint32_t services(ls_service_stats* out, uint32_t max) = 0;
     virtual void rank_bytes(ls_collective_bytes out[LS_COLLECTIVE_COUNT]) const = 0;
+    // Of a rank whose work a DPU does. False: there is none.
+    virtual bool find_far_task_door(ls_task_door*) const { return false; }
     virtual const char* memory_reach() const = 0;
     // Whether this process has its rank's buffers mapped: it then can move blocks itself, and on its own node
     // needs no service process for them.

@@ -29,11 +29,8 @@ bool ServiceStarter::start(const char* path, const SupervisorParameters& paramet
                  error);
 }
 
-bool ServiceStarter::start_agent(const char* path, uint32_t limit_s, bool exports, std::string* error) {
-    AgentParameters parameters;
-    parameters.limit_s = limit_s;
-    parameters.exports = exports;
-    return start(path, "agent", std::as_bytes(std::span(&parameters, 1)), limit_s, error);
+bool ServiceStarter::start_agent(const char* path, const AgentParameters& parameters, std::string* error) {
+    return start(path, "agent", std::as_bytes(std::span(&parameters, 1)), parameters.limit_s, error);
 }
 
 bool ServiceStarter::start(const char* path, const char* role, std::span<const std::byte> parameters,

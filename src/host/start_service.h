@@ -15,8 +15,7 @@ class ServiceStarter {
   public:
     // False: it could not be started; `error` names the cause.
     bool start(const char* path, const SupervisorParameters& parameters, std::string* error);
-    // `exports`: it is to export memory, if it can.
-    bool start_agent(const char* path, uint32_t limit_s, bool exports, std::string* error);
+    bool start_agent(const char* path, const AgentParameters& parameters, std::string* error);
     enum class State : uint8_t { kPending, kReady, kFailed };
     // `address`: where the network reaches the agent; of a supervisor, its service processes (append_address
     // in fabric/network.h).

@@ -1,12 +1,14 @@
 // longshored: started by the first rank of a node (supervisor) or of a machine whose service processes are on
 // a DPU (agent), or that wants statistics or a trace (keeper), and by itself (sp, task, carrier, guest,
-// writer, stand-in); by hand, or by the system, only where it is the standing service of a DPU (listen).
+// writer, stand-in, task-guard); by hand, or by the system, only where it is the standing service of a DPU
+// (listen).
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include "dpu/listen.h"
 #include "dpu/stand_in_process.h"
+#include "dpu/task_guard.h"
 #include "io/writer.h"
 #include "service/agent.h"
 #include "service/service_process.h"
@@ -27,6 +29,8 @@ int main(int argc, char** argv) {
     if (argc >= 2 && strcmp(argv[1], "keeper") == 0) return longshore::statistics::run_keeper();
     if (argc >= 2 && strcmp(argv[1], "writer") == 0) return longshore::io::run_writer();
     if (argc >= 3 && strcmp(argv[1], "stand-in") == 0) return longshore::run_stand_in_process(argv[2]);
+    if (argc >= 2 && strcmp(argv[1], "task-guard") == 0)
+        return longshore::run_task_guard({argv + 2, static_cast<size_t>(argc - 2)});
     if (argc >= 2 && strcmp(argv[1], "listen") == 0) {
         argv[1] = argv[0];  // as it is named in messages about options
         return longshore::run_listen(argc - 1, argv + 1);

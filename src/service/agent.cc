@@ -1,10 +1,17 @@
 #include "service/agent.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +23,7 @@
 #include "service/answer_send.h"
 #include "service/placement.h"
 #include "service/starter.h"
+#include "tasks/pools.h"
 
 namespace longshore {
 namespace {
@@ -32,6 +40,10 @@ class Agent {
 
   private:
     bool open_network(std::string* error, std::string* why_not);
+    bool open_to_tasks();
+    bool find_task_node(const char* wanted, tasks::FarNode* far, std::string* error) const;
+    void open_pool(Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors);
+    void reap();
     bool watch(const Fd& fd);
     void turn_ranks();
 
@@ -43,6 +55,8 @@ class Agent {
     Mapping probed_;
     ExportProbe probe_;
     std::unique_ptr<AgentRanks> ranks_;
+    Fd signals_, errors_;  // errors_: stderr of the first rank that has opened a pool
+    std::unique_ptr<tasks::TaskPools> tasks_;
 };
 
 bool Agent::start(ServiceReady* ready) {
@@ -54,6 +68,8 @@ bool Agent::start(ServiceReady* ready) {
     reset_affinity();
     raise_descriptor_limit();  // two for each rank
     std::string error, why_not;
+    // Before the network's threads are there, which would get the signal.
+    if (!open_to_tasks()) return fail(std::string("no signalfd: ") + strerror(errno));
     if (!open_network(&error, &why_not)) return fail(error);
     if (address().size() > kAddressBytesMax)
         return fail("the network's addresses are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)");
@@ -62,7 +78,11 @@ bool Agent::start(ServiceReady* ready) {
     clients_ready_ = Fd(epoll_create1(EPOLL_CLOEXEC));
     if (!listener_ || !clients_ready_ || !watch(listener_))
         return fail(std::string("cannot listen: ") + strerror(errno));
-    ranks_ = std::make_unique<AgentRanks>(network_.get(), token_, [this](const Fd& fd) { return watch(fd); });
+    ranks_ = std::make_unique<AgentRanks>(
+        network_.get(), token_, [this](const Fd& fd) { return watch(fd); },
+        [this](Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors) {
+            open_pool(std::move(socket), pid, request, std::move(descriptors));
+        });
     ready->name = name_;
     ready->token = token_;
     ready->probe = probe_;
@@ -79,6 +99,66 @@ bool Agent::open_network(std::string* error, std::string* why_not) {
     if (probe_.bytes == 0) network_.reset();
     if (!network_) network_ = part->open_agent(false, error);
     return network_ != nullptr;
+}
+
+// Its processes here are carriers; the task processes are on the DPU.
+bool Agent::open_to_tasks() {
+    sigset_t taken;
+    sigemptyset(&taken);
+    sigaddset(&taken, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &taken, nullptr);
+    signals_ = Fd(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+    tasks::TaskPools::Node node;
+    node.rank_count = static_cast<uint16_t>(std::clamp<uint32_t>(p_.rank_count, 1, UINT16_MAX));
+    node.restarts_max = p_.restarts_max;
+    node.program = own_program();
+    node.place = [](const char*, uint32_t processes, uint32_t, std::string*) {
+        return std::vector<tasks::TaskPlace>(processes);
+    };
+    node.find_node = [this](const char* wanted, tasks::FarNode* far, std::string* error) {
+        return find_task_node(wanted, far, error);
+    };
+    node.tell = [this](const char* text) {
+        if (errors_) dprintf(errors_.get(), "longshore: %s\n", text);
+    };
+    tasks_ = std::make_unique<tasks::TaskPools>(std::move(node));
+    return static_cast<bool>(signals_);
+}
+
+bool Agent::find_task_node(const char* wanted, tasks::FarNode* far, std::string* error) const {
+    const std::string name = wanted;
+    if (name != "dpu") {
+        *error =
+            "LONGSHORE_TASK_NODE=" + name + ": tasks of a job with LONGSHORE_DPU run on its DPU (dpu) alone";
+        return false;
+    }
+    if (p_.tls != 0) {
+        *error =
+            "LONGSHORE_TASK_NODE=dpu: what goes to a DPU is not encrypted, and "
+            "LONGSHORE_NETWORK_SECURITY=tls "
+            "wants all to be";
+        return false;
+    }
+    far->is_far = far->is_dpu = 1;
+    far->limit_s = p_.limit_s;
+    snprintf(far->dpu, sizeof far->dpu, "%s", p_.dpu);
+    far->job = p_.job;
+    far->job_token = p_.job_token;
+    return true;
+}
+
+void Agent::open_pool(Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors) {
+    if (!errors_ && request.has_stderr != 0 && !descriptors.empty())
+        errors_ = Fd(fcntl(descriptors.back().get(), F_DUPFD_CLOEXEC, 0));
+    tasks_->open(std::move(socket), pid, request, std::move(descriptors));
+}
+
+void Agent::reap() {
+    signalfd_siginfo info;
+    while (read(signals_.get(), &info, sizeof info) > 0) {
+    }
+    int status = 0;
+    for (pid_t child; (child = waitpid(-1, &status, WNOHANG)) > 0;) tasks_->reap(child, status);
 }
 
 bool Agent::watch(const Fd& fd) {
@@ -104,13 +184,18 @@ int Agent::run(const Fd& starter) {
         while (steps < kStepsPerTurn && network_->progress()) ++steps;
         const bool idle = steps < kStepsPerTurn && network_->arm();
         const bool looks = ranks_->ever() == 0 || ranks_->has_nameless();
-        pollfd ready[] = {
-            {network_->event_fd(), POLLIN, 0}, {clients_ready_.get(), POLLIN, 0}, {starter.get(), 0, 0}};
+        pollfd ready[] = {{network_->event_fd(), POLLIN, 0},
+                          {clients_ready_.get(), POLLIN, 0},
+                          {signals_.get(), POLLIN, 0},
+                          {tasks_->fd(), POLLIN, 0},
+                          {starter.get(), 0, 0}};
         // Once somebody has come, the starter is a rank like others.
-        poll(ready, ranks_->ever() == 0 ? 3 : 2, !idle ? 0 : looks ? kLookMs : -1);
+        poll(ready, ranks_->ever() == 0 ? 5 : 4, !idle ? 0 : looks ? kLookMs : -1);
+        if (ready[2].revents != 0) reap();
+        if (ready[3].revents != 0) tasks_->turn();
         if (ready[1].revents != 0 || looks) turn_ranks();
         if (ranks_->now() != 0) continue;
-        if (ranks_->ever() != 0 || ready[2].revents != 0 || now_ns() > give_up_ns) return 0;
+        if (ranks_->ever() != 0 || ready[4].revents != 0 || now_ns() > give_up_ns) return 0;
     }
 }
 

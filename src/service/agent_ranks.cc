@@ -31,6 +31,7 @@ void AgentRanks::add(Fd socket) {
     if (!peer_is_same_user(socket, &pid) || clients_.size() >= kAgentConnectionsMax || !watch_(socket))
         return;
     client->socket = std::move(socket);
+    client->pid = pid;
     client->process = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (client->process) watch_(client->process);
     client->since_ns = now_ns();
@@ -123,7 +124,19 @@ bool AgentRanks::close(Client& client, const AgentClose& request) {
     return true;
 }
 
-// False: the connection is over.
+// A connection of its own, of a process that has said hello on another.
+void AgentRanks::hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors) {
+    tasks::OpenPool request;
+    if (bytes != sizeof request || client.file || !pool_opened_) return;
+    memcpy(static_cast<void*>(&request), buffer_, sizeof request);
+    const bool is_rank = std::any_of(clients_.begin(), clients_.end(), [&](const auto& other) {
+        return other->file && other->pid == client.pid;
+    });
+    if (is_rank && same_token(request.token, token_))
+        pool_opened_(std::move(client.socket), client.pid, request, std::move(descriptors));
+}
+
+// False: the connection is over, or is another's.
 bool AgentRanks::handle(Client& client, size_t bytes, std::vector<Fd>& descriptors) {
     const auto take = [&](auto* packet) {
         if (bytes != sizeof *packet) return false;
@@ -134,6 +147,10 @@ bool AgentRanks::handle(Client& client, size_t bytes, std::vector<Fd>& descripto
     if (bytes < sizeof header) return false;
     memcpy(&header, buffer_, sizeof header);
     if (header.magic != kControlMagic) return false;
+    if (header.kind == AgentKind{static_cast<uint32_t>(ControlKind::kOpenPool)}) {
+        hand_over(client, bytes, std::move(descriptors));
+        return false;
+    }
     if (header.kind == AgentKind::kHello) {
         AgentHello hello;
         return take(&hello) && greet(client, hello, descriptors);

@@ -3,6 +3,7 @@
 // whoever does not keep to the protocol is disconnected. One thread.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -11,14 +12,19 @@
 
 #include "fabric/network.h"
 #include "fabric/shm/agent_control.h"
+#include "tasks/control.h"
 
 namespace longshore {
 
 class AgentRanks {
   public:
-    // `watch`: has the agent woken by a descriptor, until that is closed. False: it cannot be.
-    AgentRanks(MemoryAgent* network, const Token& token, std::function<bool(const Fd&)> watch)
-        : network_(*network), token_(token), watch_(std::move(watch)) {}
+    // `watch`: has the agent woken by a descriptor, until that is closed. False: it cannot be. `pool_opened`:
+    // a rank wants tasks to be run; may be empty: nobody does.
+    using PoolOpened = std::function<void(Fd socket, pid_t pid, const tasks::OpenPool& request,
+                                          std::vector<Fd> descriptors)>;
+    AgentRanks(MemoryAgent* network, const Token& token, std::function<bool(const Fd&)> watch,
+               PoolOpened pool_opened = {})
+        : network_(*network), token_(token), watch_(std::move(watch)), pool_opened_(std::move(pool_opened)) {}
     ~AgentRanks();
 
     // A connection, of another user perhaps: then it is closed.
@@ -34,6 +40,7 @@ class AgentRanks {
   private:
     struct Client {
         Fd socket;
+        pid_t pid = 0;
         Fd process;  // readable when the rank is gone: a forked child may keep the connection open
         uint64_t since_ns = 0;
         Fd file;  // once it has said hello
@@ -43,6 +50,7 @@ class AgentRanks {
     };
     bool turn_client(Client& client);
     bool handle(Client& client, size_t bytes, std::vector<Fd>& descriptors);
+    void hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors);
     bool greet(Client& client, const AgentHello& hello, std::vector<Fd>& descriptors);
     bool open(Client& client, const AgentOpen& request);
     std::span<std::byte> find(Client& client, uint64_t offset, uint64_t bytes);
@@ -54,11 +62,12 @@ class AgentRanks {
     MemoryAgent& network_;
     const Token token_;
     std::function<bool(const Fd&)> watch_;
+    PoolOpened pool_opened_;
     std::vector<std::unique_ptr<Client>> clients_;
     std::vector<Mapping> left_;  // where the memory of ranks was that have gone
     uint32_t ever_ = 0, now_ = 0;
     bool nameless_ = false;
-    alignas(8) std::byte buffer_[kAgentPacketBytesMax];
+    alignas(8) std::byte buffer_[std::max(kAgentPacketBytesMax, sizeof(tasks::OpenPool))];
 };
 
 }  // namespace longshore

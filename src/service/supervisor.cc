@@ -274,7 +274,7 @@ void Supervisor::open_to_tasks() {
     };
     node.tell = [this](const char* text) { tell_leader(text); };
     guests_ = std::make_unique<tasks::TaskGuests>(
-        tasks::TaskGuests::Node{p_.node, node.program, node.place, node.tell});
+        tasks::TaskGuests::Node{p_.node, node.program, node.place, node.tell, nullptr});
     tasks_ = std::make_unique<tasks::TaskPools>(std::move(node));
 }
 
@@ -302,6 +302,7 @@ bool Supervisor::find_task_node(const char* wanted, tasks::FarNode* far, std::st
         return false;
     };
     if (name.empty()) return true;
+    if (name == "dpu") return fail("this job has no DPU (LONGSHORE_DPU)");
     if (!book_.is_whole()) return fail("the nodes of the job are not known yet");
     const std::vector<NodeAddress> nodes = book_.nodes();
     size_t found = nodes.size();

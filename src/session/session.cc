@@ -101,6 +101,22 @@ bool decode(std::span<const std::byte> body, SessionHello* out) {
     return whole(r) && out->rank < out->size;
 }
 
+std::vector<std::byte> encode(const SessionTasks& m) {
+    Body b;
+    b.put(kSessionMagic).put(kSessionVersion).put(m.job);
+    for (const uint8_t part : m.token) b.put(part);
+    return b.put(m.limit_s).take();
+}
+
+bool decode(std::span<const std::byte> body, SessionTasks* out) {
+    Reader r(body);
+    if (r.get<uint32_t>() != kSessionMagic || r.get<uint16_t>() != kSessionVersion) return false;
+    out->job = r.get<uint64_t>();
+    for (uint8_t& part : out->token) part = r.get<uint8_t>();
+    out->limit_s = r.get<uint32_t>();
+    return whole(r);
+}
+
 std::vector<std::byte> encode(const SessionWelcome& m) {
     return Body().put(kSessionMagic).put(kSessionVersion).put(uint8_t{m.ok}).put_text(m.reason).take();
 }

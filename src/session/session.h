@@ -16,7 +16,7 @@
 namespace longshore {
 
 constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
-constexpr uint16_t kSessionVersion = 4;         // changes with any of what follows
+constexpr uint16_t kSessionVersion = 5;         // changes with any of what follows
 constexpr uint16_t kSessionPort = 7521;         // where longshored listens unless it is told otherwise
 constexpr uint32_t kJobRanksMax = 1 << 20;      // of a job that stand-ins serve
 
@@ -33,6 +33,8 @@ enum class SessionKind : uint16_t {
     kAttend,  // the rank waits, or does no longer (SessionAttend)
     kCopied,  // the answer to kCopy
     kTested,  // the rank looks at an operation again and again, and does not wait (SessionDone)
+    // of a carrier of tasks, in place of kHello; after kWelcome frames of tasks follow (tasks/frames.h)
+    kTasks,
     // of the stand-in
     kWelcome = 64,  // or why not
     kExchange,      // give this to all members of the job or group, and get theirs
@@ -60,6 +62,12 @@ struct SessionHello {
     std::vector<std::byte> agent, probe;
     std::string no_probe;
     bool copies = false;  // it can read the memory of all ranks of its machine
+};
+// A carrier's first words: whose tasks it has.
+struct SessionTasks {
+    uint64_t job = 0;
+    std::array<uint8_t, 16> token{};
+    uint32_t limit_s = 5;
 };
 struct SessionWelcome {
     bool ok = false;
@@ -137,6 +145,7 @@ struct SessionLine {
 
 // False: not one of these, of another version, or not whole.
 bool decode(std::span<const std::byte> body, SessionHello* out);
+bool decode(std::span<const std::byte> body, SessionTasks* out);
 bool decode(std::span<const std::byte> body, SessionWelcome* out);
 bool decode(std::span<const std::byte> body, SessionExchange* out);
 bool decode(std::span<const std::byte> body, SessionReady* out);
@@ -150,6 +159,7 @@ bool decode(std::span<const std::byte> body, HandedCopy* out);
 bool decode(std::span<const std::byte> body, SessionLine* out);
 
 std::vector<std::byte> encode(const SessionHello& message);
+std::vector<std::byte> encode(const SessionTasks& message);
 std::vector<std::byte> encode(const SessionWelcome& message);
 std::vector<std::byte> encode(const SessionExchange& message);
 std::vector<std::byte> encode(const SessionReady& message);

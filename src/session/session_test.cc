@@ -83,6 +83,11 @@ TEST(Session, MessagesComeBackAsTheyWere) {
     EXPECT_EQ(post.data, some_bytes(17));
     EXPECT_EQ(post.copies, SessionCopies::kInCall);
     EXPECT_EQ(there_and_back(SessionWelcome{false, "no"}).reason, "no");
+    SessionTasks tasks{77, {}, 9};
+    tasks.token.fill(5);
+    EXPECT_EQ(there_and_back(tasks).job, 77u);
+    EXPECT_EQ(there_and_back(tasks).token, tasks.token);
+    EXPECT_EQ(there_and_back(tasks).limit_s, 9u);
     EXPECT_FALSE(there_and_back(SessionExchange{9, false, some_bytes(3)}).ok);
     EXPECT_EQ(there_and_back(SessionReady{1, true, 2, 3, 4, true, true, false, ""}).ranks_per_node, 4u);
     EXPECT_TRUE(there_and_back(SessionReady{1, true, 2, 3, 4, true, false, true, ""}).spare_cores);

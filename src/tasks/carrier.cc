@@ -18,6 +18,7 @@
 #include "fabric/network.h"
 #include "fabric/shm/region.h"
 #include "fabric/shm/socket.h"
+#include "tasks/dpu_stream.h"
 #include "tasks/frames.h"
 #include "tasks/kept.h"
 #include "tasks/plugin_file.h"
@@ -151,6 +152,7 @@ bool Carrier::hear_start(StartTasks* start) {
         descriptors.size() != 1 + (start->has_stderr != 0) ||
         start->far.address_bytes > sizeof start->far.addresses)
         return false;
+    start->far.dpu[sizeof start->far.dpu - 1] = 0;
     doorbell_ = std::move(descriptors[0]);
     start->plugin[kPathBytes - 1] = start->directory[kPathBytes - 1] = 0;
     start->cores[sizeof start->cores - 1] = 0;
@@ -158,6 +160,11 @@ bool Carrier::hear_start(StartTasks* start) {
 }
 
 bool Carrier::connect(const StartTasks& start, std::string* error) {
+    if (start.far.is_dpu != 0) {
+        stream_ = connect_to_dpu(start.far, uint64_t{start.far.limit_s} * 2'000'000'000, error);
+        if (!stream_) *error = there_ + " " + *error;
+        return static_cast<bool>(stream_);
+    }
     const NetworkPart* const part = load_own_network(NetworkKind::kTcp, error);
     if (part == nullptr) return false;
     const FarNode& far = start.far;
@@ -178,7 +185,8 @@ void Carrier::open(const StartTasks& start) {
     frame.cores = start.cores;
     for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable)
         frame.environment.emplace_back(*variable);
-    const PluginFile file = look_at_plugin(start.plugin);
+    // A DPU has a file of its own, perhaps for another architecture.
+    const PluginFile file = start.far.is_dpu != 0 ? PluginFile{} : look_at_plugin(start.plugin);
     frame.plugin_bytes = file.bytes;
     frame.plugin_hash = file.hash;
     frame.threads = start.threads;
@@ -560,9 +568,7 @@ int Carrier::run() {
     if (!hear_start(&start)) return 1;
     plugin_ = start.plugin;
     plugin_ = plugin_.substr(plugin_.rfind('/') + 1);
-    const StreamEnd& to = start.far.to;
-    const std::string host(to.address.host, strnlen(to.address.host, sizeof to.address.host));
-    there_ = "node " + std::to_string(to.node.value) + " (" + host + ")";
+    there_ = name_of(start.far);
     std::string error;
     if (!connect(start, &error)) return refuse(error);
     open(start);

@@ -34,7 +34,7 @@ enum class TaskMessage : uint32_t {
     kLeave,    // supervisor to a task process: LeaveRank; answer kLeft
     kLeft,
     kStart,  // supervisor to a task process, first: StartTasks, with stderr if there is one, and the eventfd.
-             // A carrier is started alike; a task process for another node has its stream alone
+             // A carrier is started alike; a task process for another node has its stream, then stderr
     kLoaded,  // the answer: PluginLoaded
 };
 
@@ -86,7 +86,15 @@ struct FarNode {
     StreamEnd self, to;
     uint32_t address_bytes = 0;
     std::byte addresses[512] = {};  // of its port
+    // In place of a node of the job: its DPU, as LONGSHORE_DPU has it, and by what the DPU knows the job.
+    uint32_t is_dpu = 0;
+    char dpu[kDpuNameBytes] = {};
+    uint64_t job = 0;
+    Token job_token{};
 };
+
+// How the processes' place is called in texts.
+std::string name_of(const FarNode& far);
 
 struct StartTasks {
     TaskHeader header{kControlMagic, TaskMessage::kStart};

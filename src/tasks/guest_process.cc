@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -63,7 +64,14 @@ bool GuestProcess::hear_start(StartTasks* start) {
         pollfd ready{control.get(), POLLIN, 0};
         poll(&ready, 1, -1);
     }
-    if (io != Io::kOk || !take_packet(buffer.data(), bytes, start) || descriptors.size() != 1) return false;
+    if (io != Io::kOk || !take_packet(buffer.data(), bytes, start) ||
+        descriptors.size() != 1 + (start->has_stderr != 0))
+        return false;
+    if (start->has_stderr != 0) {
+        dup2(descriptors[1].get(), STDERR_FILENO);
+        dup2(descriptors[1].get(), STDOUT_FILENO);
+        setvbuf(stdout, nullptr, _IOLBF, 0);  // lines are shown as they are printed
+    }
     stream_ = std::move(descriptors[0]);
     start->plugin[kPathBytes - 1] = start->directory[kPathBytes - 1] = 0;
     return fcntl(stream_.get(), F_SETFL, fcntl(stream_.get(), F_GETFL) & ~O_NONBLOCK) == 0;

@@ -1,6 +1,7 @@
 #include "tasks/guests.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,8 +9,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "fabric/shm/child.h"
 
@@ -17,6 +20,8 @@ namespace longshore::tasks {
 namespace {
 
 constexpr size_t kArrivalsMax = 256, kGuestsMax = 4096;
+constexpr size_t kLineBytesMax = 120;  // with who prints it, it fits a report's text
+constexpr int kReadsPerTurn = 16;
 
 bool watch(const Fd& epoll, int fd, uint32_t events = EPOLLIN) {
     epoll_event event{};
@@ -52,8 +57,32 @@ void TaskGuests::turn() {
     std::erase_if(guests_, [this](Guest& guest) { return !look_at(guest); });
 }
 
+void TaskGuests::show_line(Guest& guest) const {
+    const std::string line = std::exchange(guest.line, {});
+    if (guest.lines > kLinesMax) return;
+    node_.tell((++guest.lines <= kLinesMax ? guest.name + ", prints: " + line
+                                           : guest.name + ", prints more than is shown")
+                   .c_str());
+}
+
+void TaskGuests::hear_output(Guest& guest) const {
+    char bytes[4096];
+    ssize_t got = 0;
+    for (int i = 0; i < kReadsPerTurn && (got = read(guest.output.get(), bytes, sizeof bytes)) > 0; ++i) {
+        for (const char byte : std::span(bytes, static_cast<size_t>(got))) {
+            const bool is_control = static_cast<unsigned char>(byte) < ' ' && byte != '\n' && byte != '\t';
+            if (byte != '\n') guest.line += is_control ? '?' : byte;
+            if (byte == '\n' || guest.line.size() == kLineBytesMax) show_line(guest);
+        }
+    }
+    // The end: neither the process nor what it has started holds it.
+    if (got == 0) guest.output.reset();
+    if (!guest.output && !guest.line.empty()) show_line(guest);
+}
+
 // False: its carrier has heard all, and it is over.
 bool TaskGuests::look_at(Guest& guest) const {
+    if (guest.output) hear_output(guest);
     pollfd gone{guest.stream.get(), POLLRDHUP, 0};
     if (poll(&gone, 1, 0) != 1) return true;
     if (guest.pid > 0 && !guest.is_useless) {
@@ -87,13 +116,19 @@ bool TaskGuests::hear(Arrival& arrival) {
     return false;
 }
 
-void TaskGuests::start(Arrival& arrival, const OpenFrame& frame) {
+void TaskGuests::start(Arrival& arrival, OpenFrame& frame) {
     LoadedFrame refusal;
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, arrival.stream.get(), nullptr);
-    if (start_process(arrival, frame, &refusal.text)) return;
-    refusal.error = LONGSHORE_ERR_NO_PROCESS;
+    if (node_.admit) refusal.error = node_.admit(&frame, &refusal.text);
+    if (refusal.error == 0 && start_process(arrival, frame, &refusal.text)) return;
+    if (refusal.error == 0) refusal.error = LONGSHORE_ERR_NO_PROCESS;
     const std::vector<std::byte> said = make_frame(FrameKind::kLoaded, refusal);
     send(arrival.stream.get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    // Closed when its carrier has gone: what that has sent meanwhile and nobody reads would have the system
+    // throw the answer away.
+    shutdown(arrival.stream.get(), SHUT_WR);
+    if (watch(epoll_, arrival.stream.get(), EPOLLRDHUP))
+        guests_.emplace_back().stream = std::move(arrival.stream);
 }
 
 bool TaskGuests::start_process(Arrival& arrival, const OpenFrame& frame, std::string* error) {
@@ -124,12 +159,23 @@ bool TaskGuests::start_process(Arrival& arrival, const OpenFrame& frame, std::st
     snprintf(message.directory, sizeof message.directory, "%s", frame.directory.c_str());
     message.plugin_bytes = frame.plugin_bytes;
     message.plugin_hash = frame.plugin_hash;
-    const int give = arrival.stream.get();
-    send_packet(child.control, &message, sizeof message, {&give, 1});
-    watch(epoll_, arrival.stream.get(), EPOLLRDHUP);
-    guests_.push_back({child.pid,
-                       "task process " + index + " of " + name + " on node " + node + ", for node " + from,
-                       std::move(child.control), std::move(arrival.stream)});
+    Guest& guest = guests_.emplace_back();
+    guest.pid = child.pid;
+    guest.name = "task process " + index + " of " + name + " on node " + node + ", for node " + from;
+    guest.control = std::move(child.control);
+    guest.stream = std::move(arrival.stream);
+    std::vector<int> give{guest.stream.get()};
+    int ends[2];
+    Fd print_end;
+    if (pipe2(ends, O_CLOEXEC) == 0) {
+        guest.output = Fd(ends[0]);
+        print_end = Fd(ends[1]);
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);  // this end alone: who prints may wait until there is room
+        if (watch(epoll_, ends[0])) give.push_back(ends[1]);
+    }
+    message.has_stderr = give.size() == 2 ? 1 : 0;
+    send_packet(guest.control, &message, sizeof message, give);
+    watch(epoll_, guest.stream.get(), EPOLLRDHUP);
     return true;
 }
 
@@ -138,6 +184,7 @@ bool TaskGuests::reap(pid_t pid, int status) {
         std::find_if(guests_.begin(), guests_.end(), [&](const Guest& one) { return one.pid == pid; });
     if (at == guests_.end()) return false;
     at->pid = 0;
+    if (at->output) hear_output(*at);
     if (!at->is_useless && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
         node_.tell((at->name + ", was lost (" + describe_end(status) + ")").c_str());
     // Its carrier reads all that is on its way before it sees this, and comes again.

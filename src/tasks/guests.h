@@ -26,6 +26,9 @@ class TaskGuests {
                                              std::string* error)>
             place;
         std::function<void(const char*)> tell;
+        // Looks at what is to be started, and may change it; an error of longshore_open_pool, with the
+        // reason: it is not started. May be null: everything is.
+        std::function<int32_t(OpenFrame*, std::string* error)> admit;
     };
     explicit TaskGuests(Node node);
     ~TaskGuests();
@@ -37,6 +40,8 @@ class TaskGuests {
     void turn();
     // Whether the child that ended was one of these.
     bool reap(pid_t pid, int status);
+    // Nobody has a stream here.
+    bool is_idle() const { return arrivals_.empty() && guests_.empty(); }
     void stop();
 
   private:
@@ -50,14 +55,21 @@ class TaskGuests {
     };
     // The stream is held here, too: what the process has said last reaches its carrier however it ends.
     struct Guest {
-        pid_t pid = 0;  // 0: it has ended
+        pid_t pid = 0;  // 0: it has ended, or could not be started
         std::string name;
         Fd control, stream;
         bool is_useless = false;  // its carrier is gone, and it is ended
+        // What the plug-in prints, which nobody but the supervisor can bring to the user.
+        Fd output;
+        std::string line;
+        uint32_t lines = 0;
     };
+    static constexpr uint32_t kLinesMax = 1000;  // of a process; what it prints beyond that is not shown
+    void hear_output(Guest& guest) const;
+    void show_line(Guest& guest) const;
     bool hear(Arrival& arrival);
     bool look_at(Guest& guest) const;
-    void start(Arrival& arrival, const OpenFrame& frame);
+    void start(Arrival& arrival, OpenFrame& frame);
     bool start_process(Arrival& arrival, const OpenFrame& frame, std::string* error);
 
     const Node node_;

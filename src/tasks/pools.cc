@@ -40,6 +40,13 @@ std::string base_name(const std::string& path) {
 
 }  // namespace
 
+std::string name_of(const FarNode& far) {
+    if (far.is_dpu != 0) return "the DPU at " + std::string(far.dpu, strnlen(far.dpu, sizeof far.dpu));
+    const char* const host = far.to.address.host;
+    return "node " + std::to_string(far.to.node.value) + " (" +
+           std::string(host, strnlen(host, sizeof far.to.address.host)) + ")";
+}
+
 std::string describe_end(int status) {
     return WIFSIGNALED(status) ? std::string("signal ") + std::to_string(WTERMSIG(status)) + ", " +
                                      strsignal(WTERMSIG(status))
@@ -358,10 +365,13 @@ void TaskPools::turn_process(Process& process) {
 // The task that it ran is finished, and not run again; others are run by its successor.
 void TaskPools::lose(Process& process, const std::string& how) {
     Pool& pool = *process.pool;
-    const std::string who = (pool.far.is_far != 0 ? "the carrier to task process " : "task process ") +
-                            std::to_string(process.index) + " of " + base_name(pool.path) + " on node " +
-                            std::to_string(pool.far.is_far != 0 ? pool.far.to.node.value : node_.node) +
-                            " was lost (" + how + ")";
+    const std::string who =
+        (pool.far.is_far != 0 ? "the carrier to task process " : "task process ") +
+        std::to_string(process.index) + " of " + base_name(pool.path) + " on " +
+        (pool.far.is_dpu != 0
+             ? name_of(pool.far)
+             : "node " + std::to_string(pool.far.is_far != 0 ? pool.far.to.node.value : node_.node)) +
+        " was lost (" + how + ")";
     process.pid = 0;
     process.control.reset();
     std::vector<uint64_t> mine, waiting;

@@ -346,6 +346,28 @@ class TestTasks(unittest.TestCase):
                 nodes.nodes[1].run("ip", "link", "set", "net0", "down")
                 wait_for(lambda: "on node 1 (node1) was lost while it ran 'wait_for_file'" in said.read_text(encoding="utf-8"), job)
 
+    @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
+    def test_on_the_dpus(self):
+        """Each rank's tasks on its own node's; then the link to one is cut, and the tasks there end."""
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o755)
+            plugins = Path(folder) / "plugins"
+            plugins.mkdir(mode=0o755)
+            for plugin in (BUILD / "tests/tasks/openmpi").glob("*.so"):
+                shutil.copy(plugin, plugins)
+            with cluster.Cluster(2, offloads=True, dpus=True, dpu_config=f"{cluster.DPU_CONFIG}task_folders = {plugins}\n") as nodes:
+                given = nodes.settings | {"LONGSHORE_TASK_NODE": "dpu"}
+                done = launch(nodes, self.words("all", folder, TASKS_ARE_COPIED=3, **given))
+                self.assertIn("all checks passed, tasks ran in task processes", done.stdout)
+                said = Path(folder) / "said"
+                words = self.words("hang", folder, LONGSHORE_LIMIT_S=1, LONGSHORE_WAIT_REPORT_S=1, **given)
+                with open(said, "w", encoding="utf-8") as file, \
+                        start(nodes.mpirun(words, 1), stdout=file, stderr=subprocess.STDOUT) as job:
+                    wait_for(lambda: "which has run for" in said.read_text(encoding="utf-8"), job)
+                    nodes.dpus[0].machine.run("ip", "link", "set", "net0", "down")
+                    wait_for(lambda: re.search(r"on the DPU at dpu0:\d+ was lost while it ran 'wait_for_file'",
+                                               said.read_text(encoding="utf-8")), job)
+
 
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
 class TestJobs(unittest.TestCase):

@@ -165,7 +165,7 @@ Bytes make_post(Prng* random) {
 }
 
 Bytes make_message(Prng* random) {
-    switch (random->below(9)) {
+    switch (random->below(10)) {
         case 0:
             return encode(SessionExchange{static_cast<uint32_t>(random->next()), true, some(random, 100)});
         case 1:
@@ -186,6 +186,11 @@ Bytes make_message(Prng* random) {
             return encode(HandedCopy{1, 2, static_cast<uint32_t>(random->below(9)),
                                      random->next() >> random->below(64), random->next() >> random->below(64),
                                      random->next() >> random->below(64)});
+        case 8: {
+            SessionTasks tasks{random->next(), {}, static_cast<uint32_t>(random->next())};
+            tasks.token.fill(static_cast<uint8_t>(random->next()));
+            return encode(tasks);
+        }
         default:
             return encode(SessionWelcome{random->chance(500), std::string(random->below(40), 'w')});
     }

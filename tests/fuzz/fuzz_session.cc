@@ -224,11 +224,13 @@ bool hear_hello(Choices& choices, SessionHello* hello) {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
     const Fd near(ends[0]);
     Fd far(ends[1]);
-    std::vector<std::byte> body = encode(hello_of_rank()), frame;
+    const bool is_of_tasks = choices.one_in(8);
+    std::vector<std::byte> body = is_of_tasks ? encode(SessionTasks{1, {}, 5}) : encode(hello_of_rank()),
+                           frame;
     damage(choices, &body);
     append(&frame, bytes_of(choices.one_in(32) ? static_cast<uint32_t>(choices.number())
                                                : static_cast<uint32_t>(body.size())));
-    append(&frame, bytes_of(SessionKind::kHello));
+    append(&frame, bytes_of(is_of_tasks ? SessionKind::kTasks : SessionKind::kHello));
     append(&frame, bytes_of(uint16_t{0}));
     append(&frame, body);
     // More than a hello may have, for one that says it is so long.
@@ -246,6 +248,8 @@ bool hear_hello(Choices& choices, SessionHello* hello) {
         return false;
     }
     if (state == HelloReader::State::kRefused) require(!reader.refusal().reason.empty());
+    if (state == HelloReader::State::kTasks)
+        require(reader.is_of_tasks() && reader.tasks().limit_s >= 1 && reader.tasks().limit_s <= 3600);
     if (state != HelloReader::State::kWhole) return false;
     *hello = reader.hello();
     require(hello->rank < hello->size && hello->size <= kJobRanksMax);

@@ -21,7 +21,10 @@ class RunningAgent {
   public:
     explicit RunningAgent(uint32_t limit_s = kLimitS, bool exports = true)
         : starter_(std::make_unique<ServiceStarter>()) {
-        if (!starter_->start_agent(LONGSHORED_PATH, limit_s, exports, &error)) return;
+        AgentParameters parameters;
+        parameters.limit_s = limit_s;
+        parameters.exports = exports;
+        if (!starter_->start_agent(LONGSHORED_PATH, parameters, &error)) return;
         ServiceStarter::State state = ServiceStarter::State::kPending;
         while ((state = starter_->test(&ready, &address, &error)) == ServiceStarter::State::kPending)
             usleep(1000);

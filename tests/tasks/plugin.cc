@@ -1,6 +1,7 @@
 // The plug-in of the tests: functions that compute, wait, fail, and crash.
 #include <longshore_plugin.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,6 +61,13 @@ int give(const longshore_call* call) {
     return *static_cast<const int*>(call->arguments);
 }
 
+int print(const longshore_call* call) {
+    const int times = *static_cast<const int*>(call->arguments);
+    for (int i = 0; i < times; ++i) printf("line %d\n", i);
+    fprintf(stderr, "an error, without an end");
+    return 0;
+}
+
 int throw_it(const longshore_call*) {
     throw std::runtime_error("as asked");
 }
@@ -99,7 +107,8 @@ void close(void* state) {
 
 const longshore_function functions[] = {
     {"combine", combine}, {"count", count},    {"note", note},   {"wait_for_file", wait_for_file},
-    {"give", give},       {"throw", throw_it}, {"crash", crash}, {"threads", add_with_threads}};
+    {"give", give},       {"throw", throw_it}, {"crash", crash}, {"threads", add_with_threads},
+    {"print", print}};
 
 }  // namespace
 

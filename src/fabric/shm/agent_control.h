@@ -12,6 +12,13 @@ struct AgentParameters {
     ControlHeader header;
     uint32_t limit_s = 5;
     uint32_t exports = 0;  // not 0: memory is to be exported, if it can be
+    // For tasks that go to the DPU: where it is, by what it knows the job, and how many ranks this machine
+    // has.
+    char dpu[kDpuNameBytes] = {};
+    uint64_t job = 0;
+    Token job_token{};
+    uint32_t rank_count = 1, restarts_max = 0;
+    uint32_t tls = 0;  // not 0: the user wants all that crosses the network to be encrypted
 };
 
 enum class AgentKind : uint32_t {

@@ -17,6 +17,7 @@ namespace longshore {
 constexpr uint32_t kControlMagic = 0x4c534342;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
+constexpr size_t kDpuNameBytes = 272;  // HOST:PORT
 
 // A descriptor (fabric/dpu/host_region.h) of memory of an agent's own, opened and exported like that of
 // ranks: who can make an alias of it can of theirs. Empty: there is none.
@@ -116,7 +117,7 @@ struct ServiceParameters {
     uint32_t services_before = 0;  // of this machine's nodes before this one
     uint8_t memory_inaccessible = 0, trace = 0;
     uint8_t takes_tasks = 0;  // of the job's other nodes
-    uint8_t network = 0;  // nodes reach each other over a network only
+    uint8_t network = 0;      // nodes reach each other over a network only
     uint8_t host_agents =
         0;  // ranks are on other machines: each node's entry of the address book has its agent
     NetworkSettings network_settings;

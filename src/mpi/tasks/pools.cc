@@ -95,7 +95,8 @@ bool fill(const char* plugin, Client::Options* options, std::string* error) {
     };
     {
         ContextLock lock;
-        if (ls_find_task_door(shim().context, &door) != LS_OK)
+        const bool is_far = !shim().settings.dpu.empty();
+        if ((is_far ? ls_find_far_task_door : ls_find_task_door)(shim().context, &door) != LS_OK)
             return fail("there is no supervisor of task processes");
     }
     memcpy(options->door.text, door.name, sizeof options->door.text);
@@ -278,8 +279,8 @@ const longshore_task_functions* get_task_functions(uint32_t version, const char*
                               : "MPI_Init has not been called, or MPI_Finalize has";
         return nullptr;
     }
-    if (!shim().settings.dpu.empty()) {
-        *why = "task processes on a DPU are not there yet";
+    if (!shim().settings.dpu.empty() && shim().settings.task_node.empty()) {
+        *why = "with LONGSHORE_DPU they go to task processes with LONGSHORE_TASK_NODE=dpu alone";
         return nullptr;
     }
     return &the_functions();
