@@ -9,6 +9,7 @@ Williams et al., "Exploring Challenges Associated with Employing SmartNICs as Ge
 One rank and one process beside it: a peer, which with none and tasks is there, too, and sleeps, or a task process. Places of that process:
 
     same-host    the rank's machine, which has a core for each
+    own-client   the same, but a peer has a mount of its own, as it has in a container (task processes have the rank's)
     one-core     the same, and both share one core
     other-node   another machine in namespaces, with one core as the rank's has; the link is held to --rate
     dpu          a DPU's namespaces, with one core as the rank's machine has, and a link that is not held (no tasks: they run inline there)
@@ -38,16 +39,18 @@ BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 CHARACTERS = {"nfs": ["--nfs"], "lustre": ["--lustre"]}
 REVALIDATE_US = {"nfs": 400, "lustre": 2000}
 CONTENDERS = ("none", "mpmd", "tasks", "auto")
-PLACES = ("same-host", "one-core", "other-node", "dpu")
+PLACES = ("same-host", "own-client", "one-core", "other-node", "dpu")
+ONE_CLIENT = ("same-host", "one-core")  # nothing to revalidate there
+MACHINES = ("other-node", "dpu")
 COLOURS = {"none": ("#999999", ""), "mpmd": ("#0072b2", ".."), "tasks": ("#009e73", ""), "auto": ("#56b4e9", "//")}
-LIGHTER = {"same-host": 1, "one-core": 0.75, "other-node": 0.55, "dpu": 0.3}  # opacity of a bar, by its place
+LIGHTER = {"same-host": 1, "own-client": 1, "one-core": 0.75, "other-node": 0.55, "dpu": 0.3}  # opacity of a bar, by its place
 
 
 class System:
     """Folders where a rank and the process beside it find the temporary files."""
 
     def __init__(self, name, scratch, place):
-        clients = 2 if place in ("other-node", "dpu") else 1
+        clients = 1 if place in ONE_CLIENT else 2
         self.mounts = []
         base = {"disk": scratch}.get(name, "/dev/shm")
         self.backing = tempfile.TemporaryDirectory(prefix="bigsort-study-", dir=base)
@@ -110,9 +113,10 @@ class TwoMachines:
 
 def run(options, system, place, row, offload):
     with tempfile.NamedTemporaryFile() as result:
+        placement = row["place"] if row["place"] in MACHINES else "same-host"
+        seen = system.folders[0 if row["place"] == "own-client" and offload == "tasks" else 1]
         rank = [BUILD / f"bin/bigsort_{options.mpi}", "--total", row["total"], "--page", "8K", "--dram", row["dram"], "--offload", offload,
-                "--placement", row["place"].replace("one-core", "same-host"), "--temporary", system.folders[0],
-                "--peer-temporary", system.folders[1], "--json", result.name]
+                "--placement", placement, "--temporary", system.folders[0], "--peer-temporary", seen, "--json", result.name]
         words = place.launch(rank, [BUILD / f"bin/bigsort_peer_{options.mpi}"], offload == "tasks")
         done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
@@ -125,8 +129,8 @@ def measure_row(options, row):
     with contextlib.ExitStack() as stack:
         system = System(row["system"], options.scratch, row["place"])
         stack.callback(system.close)
-        own = row["place"] in ("same-host", "one-core")
-        place = OwnMachine(options.mpi, row["place"] == "one-core") if own else TwoMachines(options.mpi, row["place"], options.rate)
+        place = TwoMachines(options.mpi, row["place"], options.rate) if row["place"] in MACHINES else \
+            OwnMachine(options.mpi, row["place"] == "one-core")
         stack.callback(place.close)
         samples = {contender: [] for contender in contenders}
         chosen, cycles = 0, 0
@@ -187,7 +191,7 @@ def bars_of(rows):
 
 
 def draw_panel(axis, rows, bars):
-    drams = list(dict.fromkeys(row["dram"] for row in rows))
+    drams = sorted({row["dram"] for row in rows}, key=lambda dram: (dram[-1] == "M", int(dram[:-1])))
     for i, (place, contender) in enumerate(bars):
         mine = [row for row in rows if row["place"] == place and contender in row["phase2_s"]]
         base = [statistics.median(row["phase2_s"]["none"]) for row in mine]
@@ -203,24 +207,27 @@ def draw_panel(axis, rows, bars):
     axis.set_xlabel("DRAM")
 
 
+def is_of(row, system):
+    return row["system"] == system or row["place"] in ONE_CLIENT and f"{row['system']}-revalidate" == system
+
+
 def draw(options):
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
     rows = [row for path in options.draw for row in json.loads(Path(path).read_text(encoding="utf-8"))["rows"]]
-    rows = [row for row in rows if row["place"] in options.places.split(",") and row["system"] in options.systems.split(",")
-            and row["total"] == options.total]
+    rows = [row for row in rows if row["place"] in options.places.split(",") and row["total"] == options.total]
     for row in rows:
         row["phase2_s"] = {name: row["phase2_s"][name] for name in ("none", *options.contenders.split(",")) if name in row["phase2_s"]}
-    names = [name for name in options.systems.split(",") if any(row["system"] == name for row in rows)]
+    names = [name for name in options.systems.split(",") if any(is_of(row, name) for row in rows)]
     columns = 2 if len(names) > 1 else 1
     lines = -(-len(names) // columns)
-    figure, axes = pyplot.subplots(lines, columns, figsize=(11, 2.8 * lines), squeeze=False, sharey=True, layout="constrained")
+    figure, axes = pyplot.subplots(lines, columns, figsize=(11, 2.8 * lines), squeeze=False, layout="constrained")
     for axis in axes.flat[len(names):]:
         axis.set_visible(False)
     bars = bars_of(rows)
     for axis, name in zip(axes.flat, names):
-        draw_panel(axis, [row for row in rows if row["system"] == name], bars)
+        draw_panel(axis, [row for row in rows if is_of(row, name)], bars)
         axis.set_title(f"{name}, {options.total} a rank")
     for axis in axes[:, 0]:
         axis.set_ylabel("phase 2 / no offload")
