@@ -12,7 +12,7 @@ One rank and one process beside it: a peer, which with none and tasks is there, 
     own-client   the same, but a peer has a mount of its own, as it has in a container (task processes have the rank's)
     one-core     the same, and both share one core
     other-node   another machine in namespaces, with one core as the rank's has; the link is held to --rate
-    dpu          a DPU's namespaces, with one core as the rank's machine has, and a link that is not held (no tasks: they run inline there)
+    dpu          a DPU's namespaces, with one core as the rank's machine has, and a link that is not held; by a peer only
 
 nfs and lustre are mounts of tests/slow_disk over tmpfs: one for each machine, as a machine is one client; -revalidate behind the
 name: a file that the other client has touched last costs as much again. The contenders take turns; the first round is not counted.
