@@ -290,6 +290,10 @@ class WriteBehind(job.JobTest):
         for rank in range(2):
             self.assertIn(f"rank {rank}: close: Disk quota exceeded", output)
 
+    def test_a_folder_that_goes(self):
+        self.run_mode(2, "lost_folder", 1 << 16, patterns=f"{self.files}/**")
+        self.check_files(2, "after", 1, 1 << 16)
+
     def test_a_limit_on_the_size_holds(self):
         output = self.run_mode(2, "limited", 1 << 20, 1)
         self.assertEqual((self.files / "error.0.0.ckpt").stat().st_size, 1 << 19)
