@@ -33,7 +33,7 @@ packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help simgrid compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
-    test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz test-packages scale papers demo venv man format clean
+    test-stress test-io test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz test-packages scale papers demo venv man format clean
 
 help: ## list the targets
 	@printf 'Longshore: make TARGET [V=1] [J=jobs]\n\n'
@@ -157,7 +157,7 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 	    --output-log build/$*/ctest.log
 
 # What 'make test-all' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
-campaigns: test-mpi test-kill test-stress test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-packages test-mutants test-aarch64 scale ## all the test-... below, one after the other
+campaigns: test-mpi test-kill test-stress test-io test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-packages test-mutants test-aarch64 scale ## all the test-... below, one after the other
 
 test-mpi: build ## the MPI programs in every shape of a job, with each MPI
 	$(quiet)for flavour in openmpi mpich; do \
@@ -220,6 +220,17 @@ test-stress: build ## random collectives on random communicators, with each MPI 
 	    "$${launch[@]}" env $(offload_all) LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so LONGSHORE_NODES_COUNT=$(or $(NODES),2) \
 	    LONGSHORE_STATS=- LONGSHORE_INTERNAL_TEST_PROGRESS=1 build/tests/mpi/$$flavour/mpi_stress_$$flavour \
 	    $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; done
+
+test-io: build ## random histories of files written behind against a plain file system, with each MPI (HISTORIES=100000 SEED=1)
+	$(quiet)for flavour in openmpi mpich; do \
+	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-io: SKIP: no $$flavour"; continue; }; \
+	    launch=(mpirun.mpich -np 2); [[ $$flavour == mpich ]] || \
+	    launch=(mpirun.openmpi $(if $(sudo),,--allow-run-as-root) --oversubscribe --mca mpi_yield_when_idle 1 -np 2); \
+	    folder=$$(mktemp -d); mkdir $$folder/behind $$folder/plain; status=0; \
+	    "$${launch[@]}" env LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so:$(CURDIR)/build/lib/liblongshore-io.so LONGSHORE_LOG=info \
+	    LONGSHORE_WRITE_BEHIND="$$folder/behind/*" LONGSHORE_WRITE_BEHIND_BYTES_MAX=1M LONGSHORE_INTERNAL_IO_MEMORY=1 \
+	    UCX_MEM_EVENTS=n UCX_MEM_MMAP_HOOK_MODE=none build/tests/io/$$flavour/histories $$folder $(or $(SEED),1) \
+	    $$(( $(or $(HISTORIES),100000) / 2 )) || status=$$?; rm -r $$folder; [[ $$status == 0 ]] || exit 1; done
 
 test-soak: build ## half an hour of killed service processes, ten minutes of a link that comes and goes (MINUTES=30 LINK_MINUTES=10 MPI=openmpi)
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/soak/soak.py kills --minutes $(or $(MINUTES),30) \

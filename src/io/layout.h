@@ -73,6 +73,8 @@ struct Queue {
     Atomic<uint32_t> pid;
     Atomic<uint64_t> opened, bytes, drains, waited_ns;  // figures: files, bytes, waits for the disk
     Atomic<uint64_t> passed[kReasonsCount];             // files, by the reason
+    Atomic<uint64_t> waiting_bytes_max;                 // of records, at a time
+    Atomic<uint64_t> since_ns;  // CLOCK_MONOTONIC: since when something has always waited, if it does
 
     alignas(64) Atomic<uint64_t> done;  // by the writer, and what follows
     Atomic<uint32_t> writer_sleeps;

@@ -37,6 +37,17 @@ struct RankEnd {
     bool finalized = false;
 };
 
+// Files that were to be written at the ranks' side, of all ranks together (docs/io.md).
+struct WriteBehindCounts {
+    bool wanted = false;
+    std::string refused;  // why the program wrote all of them itself; empty: it did not
+    uint64_t files = 0, bytes = 0;
+    uint64_t waiting_bytes_max = 0, bound_bytes = 0;  // of one rank: what waited at a time, and may
+    uint64_t waits = 0, waited_ns = 0;                // of ranks, for the disk
+    std::vector<std::pair<std::string, uint64_t>>
+        passed;  // files that the program wrote itself, by the reason
+};
+
 struct Summary {
     int size = 0;  // ranks of the job
     uint32_t nodes = 0;
@@ -49,6 +60,7 @@ struct Summary {
     std::vector<RankTime> ranks;
     MemoryCounts memory{};
     PackCounts packed{};
+    WriteBehindCounts files;
     std::vector<CommRow> comms;  // by communicator, those with most time first
     std::vector<AtOnceCell> at_once;
     std::vector<ls_service_stats> services;
@@ -71,5 +83,7 @@ std::string summary_text(const Summary& summary);
 // Of these the lines on what was carried, and why the rest was not.
 std::string calls_text(const Summary& summary);
 std::string summary_json(const Summary& summary);
+// On files alone; without "longshore: " before it.
+std::string files_text(const WriteBehindCounts& files);
 
 }  // namespace longshore::statistics

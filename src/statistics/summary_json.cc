@@ -144,6 +144,24 @@ void append_packing(std::string* out, const PackCounts& p) {
            static_cast<double>(p.unpacked_ns) * 1e-9, p.device_bytes, p.staging_bytes_max);
 }
 
+// Only of jobs that are to write behind.
+void append_files(std::string* out, const WriteBehindCounts& f) {
+    if (!f.wanted) return;
+    append(out,
+           "  \"write_behind\": {\"files\": %" PRIu64 ", \"bytes\": %" PRIu64
+           ", \"waiting_bytes_max\": %" PRIu64 ", \"bound_bytes\": %" PRIu64 ", \"waits\": %" PRIu64
+           ", \"waited_s\": %.6f, \"refused\": %s, "
+           "\"passed\": {",
+           f.files, f.bytes, f.waiting_bytes_max, f.bound_bytes, f.waits, in_s(f.waited_ns),
+           quoted(f.refused).c_str());
+    const char* separator = "";
+    for (const auto& [reason, count] : f.passed) {
+        append(out, "%s%s: %" PRIu64, separator, quoted(reason).c_str(), count);
+        separator = ", ";
+    }
+    *out += "}},\n";
+}
+
 void append_at_once(std::string* out, const std::vector<AtOnceCell>& cells) {
     *out += "  \"waited_at_once\": [";
     const char* separator = "\n";
@@ -246,6 +264,7 @@ std::string summary_json(const Summary& summary) {
            total.landed, total.by_service + total.landed, staged, relayed);
     append_memory(&out, summary.reach.c_str(), summary.memory);
     append_packing(&out, summary.packed);
+    append_files(&out, summary.files);
     out += "  ";
     append_late(&out, by_collective);
     out += ",\n  \"services\": [";

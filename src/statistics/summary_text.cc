@@ -378,6 +378,20 @@ std::string calls_text(const Summary& summary) {
     return text;
 }
 
+std::string files_text(const WriteBehindCounts& files) {
+    if (!files.refused.empty()) return "no file was written behind: " + files.refused;
+    std::string text;
+    append(&text, "written behind: %" PRIu64 " files, %" PRIu64 " bytes", files.files, files.bytes);
+    append(&text, "; at most %.1f MB of a rank waited, of %.1f MB that may; ranks waited %.3f s for the disk",
+           mb(files.waiting_bytes_max), mb(files.bound_bytes), static_cast<double>(files.waited_ns) * 1e-9);
+    const char* before = "; written by the program: ";
+    for (const auto& [reason, count] : files.passed) {
+        append(&text, "%s%" PRIu64 " %s", before, count, reason.c_str());
+        before = ", ";
+    }
+    return text;
+}
+
 std::string summary_text(const Summary& summary) {
     std::string text;
     std::string* const out = &text;
@@ -404,6 +418,7 @@ std::string summary_text(const Summary& summary) {
     }
     for (const std::string& advice : advice_on(summary)) print_line(out, advice);
     print_packing(out, summary.packed);
+    if (summary.files.wanted) print_line(out, files_text(summary.files));
     print_at_once(out, summary.at_once);
     return text;
 }

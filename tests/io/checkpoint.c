@@ -164,6 +164,27 @@ static void stream_error(void) {
     if (fclose(stream) != 0) printf("rank %d: fclose: %s\n", rank, strerror(errno));
 }
 
+/* The folder goes while a file in it is written. */
+static void lost_folder(void) {
+    char path[4096], inside[8192];
+    unsigned char* data = make_data(0);
+    name_of(path, "folder", 0);
+    snprintf(inside, sizeof inside, "%s/a.ckpt", path);
+    must(mkdir(path, 0755) == 0, "mkdir");
+    const int fd = open(inside, O_RDWR | O_CREAT, 0644);
+    must(fd >= 0 && write(fd, data, bytes / 2) == (ssize_t)(bytes / 2), "write");
+    must(unlink(inside) == 0 && rmdir(path) == 0, "rmdir");
+    must(write(fd, data, bytes / 2) == (ssize_t)(bytes / 2), "write to a file without a name");
+    struct stat status;
+    must(fstat(fd, &status) == 0 && status.st_size == (off_t)(bytes / 2 * 2), "fstat");
+    must(close(fd) == 0, "close");
+    must(open(inside, O_WRONLY | O_CREAT, 0644) < 0 && errno == ENOENT, "no folder");
+    must(fopen(inside, "w") == NULL && errno == ENOENT, "no folder, by a stream");
+    name_of(path, "after", 0);
+    FILE* const stream = fopen(path, "w");
+    must(stream != NULL && fwrite(data, 1, bytes, stream) == bytes && fclose(stream) == 0, "fwrite");
+}
+
 /* Another rank reads what the first has written: in the middle, and after its close. */
 static void shared(void) {
     char path[4096];
@@ -402,13 +423,16 @@ int main(int argc, char** argv) {
     static const struct {
         const char* name;
         void (*run)(void);
-    } kModes[] = {{"checkpoints", checkpoints}, {"shared", shared},
-                  {"family", family},           {"error", error},
-                  {"unasked", unasked},         {"limited", limited},
-                  {"killed", killed},           {"left", left},
-                  {"steady", steady},           {"threads", threads},
-                  {"mpi_io", mpi_io},           {"streams", streams},
-                  {"unclosed", unclosed},       {"stream_error", stream_error}};
+    } kModes[] = {
+        {"checkpoints", checkpoints}, {"shared", shared},
+        {"family", family},           {"error", error},
+        {"unasked", unasked},         {"limited", limited},
+        {"killed", killed},           {"left", left},
+        {"steady", steady},           {"threads", threads},
+        {"mpi_io", mpi_io},           {"streams", streams},
+        {"unclosed", unclosed},       {"stream_error", stream_error},
+        {"lost_folder", lost_folder},
+    };
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

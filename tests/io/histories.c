@@ -469,7 +469,11 @@ int main(int argc, char** argv) {
     if (rank == 0)
         printf("histories %llu to %llu of %d operations\n", (unsigned long long)seed,
                (unsigned long long)(seed + count - 1), length);
-    for (uint64_t i = 0; i < count; ++i) run_one(seed + i, length);
+    for (uint64_t i = 0; i < count; ++i) {
+        run_one(seed + i, length);
+        if (rank == 0 && (i + 1) % 5000 == 0)
+            printf("%llu done\n", (unsigned long long)(i + 1)), fflush(stdout);
+    }
     MPI_Finalize();
     return 0;
 }

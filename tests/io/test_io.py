@@ -2,6 +2,7 @@
 """Files that are written behind, with real MPI jobs: the same bytes and answers as without, errors that reach the program
 or the user, and writers and ranks that are killed."""
 
+import json
 import os
 import pathlib
 import random
@@ -21,6 +22,11 @@ LIBRARY = job.BUILD / "lib" / "liblongshore-io.so"
 HISTORIES = int(os.environ.get("LONGSHORE_INTERNAL_TEST_HISTORIES", "1000"))
 # Without them UCX leaves mmap alone, so that files that are open for reading, too, are written behind.
 NO_HOOKS = {"UCX_MEM_EVENTS": "n", "UCX_MEM_MMAP_HOOK_MODE": "none"}
+# Rank 1 does not have the library of files.
+ONE_WITHOUT = """rank=${PMI_RANK:-$OMPI_COMM_WORLD_RANK}
+test "$rank" = 0 || export LD_PRELOAD=$ONE_WITHOUT_SHIM
+exec "$@"
+"""
 LOST = 74  # the exit status of a program that does not know that something was not written
 
 
@@ -57,7 +63,7 @@ class WriteBehind(job.JobTest):
 
     def written(self, output):
         """Files and bytes that were written behind, and what else is said of them."""
-        found = re.search(r"written behind: (\d+) files, (\d+) bytes(.*)", output)
+        found = re.search(r"written behind: (\d+) files, (\d+) bytes; at most .* for the disk(.*)", output)
         self.assertTrue(found, output)
         return int(found[1]), int(found[2]), found[3]
 
@@ -94,6 +100,28 @@ class WriteBehind(job.JobTest):
         self.check_nothing_left()
         self.check_files(2, "unclosed", 1, 300_007)
 
+    def test_statistics(self):
+        path = self.folder / "stats.json"
+        self.run_mode(2, "checkpoints", 1 << 20, 2, LONGSHORE_STATS=str(path), LONGSHORE_WRITE_BEHIND_BYTES_MAX="1M")
+        found = json.loads(path.read_text())["write_behind"]
+        self.assertEqual((found["files"], found["bytes"], found["bound_bytes"]), (4, 4 << 20, 1 << 20))
+        self.assertEqual((found["refused"], found["passed"]), ("", {}))
+        self.assertGreater(found["waiting_bytes_max"], 0)
+        self.assertLessEqual(found["waiting_bytes_max"], 1 << 20)
+        self.assertGreater(found["waits"], 0)  # for room
+        self.assertGreater(found["waited_s"], 0)
+
+    def test_a_rank_without_a_queue(self):
+        running = job.Job(self, 2, ["sh", "-c", ONE_WITHOUT, "sh", PROGRAMS / "checkpoint", "checkpoints", self.files, 1 << 16, 1],
+                          preload=(job.SHIM, LIBRARY), LONGSHORE_INTERNAL_IO_MEMORY="1", LONGSHORE_WRITE_BEHIND=f"{self.files}/*.ckpt",
+                          LONGSHORE_STATS=str(self.folder / "stats.json"), ONE_WITHOUT_SHIM=str(job.SHIM))
+        self.assertEqual(running.wait(60), 0, running.describe())
+        self.check_files(2, "all", 1, 1 << 16)
+        self.assertIn("the program writes its files itself: another rank has no queue", running.output)
+        self.assertNotIn("matched no file", running.output)
+        found = json.loads((self.folder / "stats.json").read_text())["write_behind"]
+        self.assertEqual((found["files"], found["refused"]), (0, "another rank has no queue for what it writes"))
+
     def test_threads(self):
         output = self.run_mode(2, "threads", 1 << 18)
         self.check_files(2, "thread", 4, 1 << 18)
@@ -121,7 +149,7 @@ class WriteBehind(job.JobTest):
         try:
             output = self.run_mode(2, "checkpoints", 1 << 16, 1, folder=folder, LONGSHORE_INTERNAL_IO_MEMORY="")
             self.check_files(2, "all", 1, 1 << 16, folder=folder)
-            self.assertIn("0 files, 0 bytes; 2 in memory", output)
+            self.assertIn("; written by the program: 2 in memory", output)
         finally:
             subprocess.run(["rm", "-r", folder], check=True)
 
@@ -261,6 +289,10 @@ class WriteBehind(job.JobTest):
         output = self.run_mode(2, "unasked", 1 << 20, folder=disk, patterns=f"strict:{disk}/*.ckpt")
         for rank in range(2):
             self.assertIn(f"rank {rank}: close: Disk quota exceeded", output)
+
+    def test_a_folder_that_goes(self):
+        self.run_mode(2, "lost_folder", 1 << 16, patterns=f"{self.files}/**")
+        self.check_files(2, "after", 1, 1 << 16)
 
     def test_a_limit_on_the_size_holds(self):
         output = self.run_mode(2, "limited", 1 << 20, 1)

@@ -121,6 +121,10 @@ int submit(File& file, RecordKind kind, int64_t offset, const void* data, uint64
     const uint64_t begin = queue.submitted.load(std::memory_order_relaxed);
     const uint64_t end = begin + sizeof(Record) + padded(bytes);
     if (end > s.ring_bytes && !wait_done(queue, end - s.ring_bytes)) return EIO;
+    const uint64_t done = queue.done.load(std::memory_order_relaxed);
+    if (done == begin) queue.since_ns.store(now_ns(), std::memory_order_relaxed);
+    if (end - done > queue.waiting_bytes_max.load(std::memory_order_relaxed))
+        queue.waiting_bytes_max.store(end - done, std::memory_order_relaxed);
     char* const at = s.ring + begin % s.ring_bytes;
     Record record;
     record.kind = static_cast<uint32_t>(kind);

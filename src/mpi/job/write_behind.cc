@@ -96,26 +96,17 @@ bool open_queue(std::string* error) {
     return false;
 }
 
-uint64_t sum(const io::Board& board, const Atomic<uint64_t>& (*of)(const io::Queue&)) {
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < board.queues_count.load(); ++i) total += of(board.queues[i]).load();
-    return total;
+std::string why_not_behind;  // why the program writes its files itself
+
+void refuse_write_behind(const std::string& why) {
+    why_not_behind = why;
+    if (shim().rank == 0)
+        say(LogLevel::kWarn, "LONGSHORE_WRITE_BEHIND: the program writes its files itself: " + why);
 }
 
-// What became of the files of all ranks.
-std::string describe(const io::Board& board) {
-    const uint64_t files = sum(
-        board, [](const io::Queue& q) -> auto& { return q.opened; });
-    const uint64_t bytes = sum(
-        board, [](const io::Queue& q) -> auto& { return q.bytes; });
-    std::string text = std::to_string(files) + " files, " + std::to_string(bytes) + " bytes";
-    for (uint32_t reason = 0; reason < io::kReasonsCount; ++reason) {
-        uint64_t count = 0;
-        for (uint32_t i = 0; i < board.queues_count.load(); ++i)
-            count += board.queues[i].passed[reason].load();
-        if (count != 0) text += "; " + std::to_string(count) + " " + io::kReasonTexts[reason];
-    }
-    return text;
+const io::Board* find_board() {
+    auto* const get_board = find<decltype(longshore_io_board)>("longshore_io_board");
+    return get_board != nullptr ? static_cast<const io::Board*>(get_board()) : nullptr;
 }
 
 }  // namespace
@@ -129,12 +120,11 @@ void begin_write_behind() {
     PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, shim().world);
     if (all != 0) return;
     end_write_behind();
-    say_no_write_behind(own ? "another rank has no queue for what it writes" : error);
+    refuse_write_behind(own ? "another rank has no queue for what it writes" : error);
 }
 
 void say_no_write_behind(const std::string& why) {
-    if (is_wanted() && shim().rank == 0)
-        say(LogLevel::kWarn, "LONGSHORE_WRITE_BEHIND: the program writes its files itself: " + why);
+    if (is_wanted()) refuse_write_behind(why);
 }
 
 void end_write_behind() {
@@ -142,18 +132,40 @@ void end_write_behind() {
     if (is_wanted() && detach != nullptr) detach();
 }
 
+statistics::WriteBehindCounts count_write_behind() {
+    statistics::WriteBehindCounts counts;
+    counts.wanted = is_wanted();
+    counts.refused = why_not_behind;
+    const io::Board* const board = counts.wanted ? find_board() : nullptr;
+    if (board == nullptr) return counts;
+    counts.bound_bytes = board->ring_bytes.load();
+    uint64_t passed[io::kReasonsCount] = {};
+    for (uint32_t i = 0; i < board->queues_count.load(); ++i) {
+        const io::Queue& queue = board->queues[i];
+        counts.files += queue.opened.load();
+        counts.bytes += queue.bytes.load();
+        counts.waits += queue.drains.load();
+        counts.waited_ns += queue.waited_ns.load();
+        counts.waiting_bytes_max = std::max(counts.waiting_bytes_max, queue.waiting_bytes_max.load());
+        for (uint32_t reason = 0; reason < io::kReasonsCount; ++reason)
+            passed[reason] += queue.passed[reason].load();
+    }
+    for (uint32_t reason = 0; reason < io::kReasonsCount; ++reason) {
+        if (passed[reason] != 0) counts.passed.emplace_back(io::kReasonTexts[reason], passed[reason]);
+    }
+    return counts;
+}
+
 void report_write_behind() {
-    auto* const get_board = find<decltype(longshore_io_board)>("longshore_io_board");
-    if (!is_wanted() || shim().rank != 0 || get_board == nullptr) return;
-    const auto* const board = static_cast<const io::Board*>(get_board());
-    if (board == nullptr) return;
+    const io::Board* const board = find_board();
+    if (!is_wanted() || !why_not_behind.empty() || shim().rank != 0 || board == nullptr) return;
     auto* const pattern = find<decltype(longshore_io_pattern)>("longshore_io_pattern");
     for (uint32_t i = 0; i < io::kPatternsMax && pattern(i) != nullptr; ++i) {
         if (board->matches[i].load() == 0)
             say(LogLevel::kWarn,
                 std::string("--write-behind ") + pattern(i) + " matched no file that was opened");
     }
-    say(LogLevel::kInfo, "written behind: " + describe(*board));
+    say(LogLevel::kInfo, files_text(count_write_behind()));
 }
 
 void drain_write_behind() {

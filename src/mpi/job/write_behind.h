@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "statistics/summary.h"
+
 namespace longshore::mpi {
 
 // When the job is attached.
@@ -14,6 +16,8 @@ void say_no_write_behind(const std::string& why);
 void end_write_behind();
 // When all ranks have ended theirs: of this node's first rank.
 void report_write_behind();
+// What there is to say of it, on this node.
+statistics::WriteBehindCounts count_write_behind();
 // Before MPI_Abort.
 void drain_write_behind();
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "mpi/job/write_behind.h"
 #include "mpi/requests/at_once.h"
 #include "mpi/statistics/gather.h"
 #include "statistics/counts.h"
@@ -43,6 +44,7 @@ Summary gather_summary() {
     summary.place = s.place;
     if (s.context) summary.reach = ls_memory_reach(s.context);
     summary.memory = sum_on_root(my_memory());
+    summary.files = count_write_behind();
     summary.packed = sum_on_root(packing_of(figures()));
     summary.counts = sum_on_root(counts_of(figures()));
     summary.wall_ns = now_ns() - s.started_ns;

@@ -121,6 +121,7 @@ std::vector<JobState> find_jobs(const std::vector<int>& supervisors) {
         std::vector<int> pids;
         for (const auto& [view, pid] : nodes) of_job.push_back(view), pids.push_back(pid);
         found.push_back(join_nodes(of_job, pids, kPauseNs));
+        for (NodeState& node : found.back().nodes) node.files = find_files(node.supervisor);
     }
     return found;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/status/files_view.h"
 #include "tools/status/node_view.h"
 
 namespace longshore::tools {
@@ -15,6 +16,7 @@ struct NodeState {
     uint32_t node = 0;
     std::vector<ServiceView> services;
     std::vector<RankView> ranks;
+    std::vector<FilesView> files;  // of ranks whose files are written behind
 };
 
 // A rank of the job or (service) a service process.

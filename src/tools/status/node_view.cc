@@ -18,22 +18,6 @@ uint64_t get(const Atomic<uint64_t>& word) {
     return word.load(std::memory_order_relaxed);
 }
 
-// A descriptor of its own of the file that the process has open under this name.
-Fd open_memory_file(int pid, const std::string& name, uint64_t* bytes) {
-    std::error_code error;
-    for (const auto& entry :
-         std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", error)) {
-        std::error_code unreadable;
-        if (!std::filesystem::read_symlink(entry.path(), unreadable)
-                 .string()
-                 .starts_with("/memfd:" + name + " "))
-            continue;
-        Fd fd(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-        if (fd && is_memory_file(fd.get(), 0, bytes)) return fd;
-    }
-    return Fd();
-}
-
 // A group, with its arrays inside the memory: what others write into the entry later changes nothing here.
 bool copy_group(const NodeMemory& memory, GroupSlot slot, GroupEntry* out) {
     if (slot.value >= memory.limits().groups_max) return false;
@@ -56,6 +40,21 @@ bool copy_group(const NodeMemory& memory, GroupSlot slot, GroupEntry* out) {
 }
 
 }  // namespace
+
+Fd open_memory_file(int pid, const std::string& name, uint64_t* bytes) {
+    std::error_code error;
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", error)) {
+        std::error_code unreadable;
+        if (!std::filesystem::read_symlink(entry.path(), unreadable)
+                 .string()
+                 .starts_with("/memfd:" + name + " "))
+            continue;
+        Fd fd(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+        if (fd && is_memory_file(fd.get(), 0, bytes)) return fd;
+    }
+    return Fd();
+}
 
 std::unique_ptr<NodeView> NodeView::open(int supervisor) {
     uint64_t memory_bytes = 0, sight_bytes = 0;

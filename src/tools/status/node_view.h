@@ -13,6 +13,9 @@
 
 namespace longshore::tools {
 
+// A descriptor of its own of the memory file that the process has open under this name, and its bytes.
+Fd open_memory_file(int pid, const std::string& name, uint64_t* bytes);
+
 struct ServiceView {
     uint32_t service = 0, pid = 0, incarnation = 0;  // pid 0: it does not run
     int core = -1;                                   // -1: none of its own

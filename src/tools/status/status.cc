@@ -165,6 +165,22 @@ std::string waits_text(const OperationState& op) {
     return "all have entered";
 }
 
+void print_files(const JobState& job) {
+    bool is_first = true;
+    for (const NodeState& node : job.nodes) {
+        for (const FilesView& one : node.files) {
+            if (std::exchange(is_first, false))
+                fmt::print("\n  {:>4} {:>8} {:>6} {:>10} {:>10} {:>10} {:>8} {:>10} {:>8}\n", "NODE", "PID",
+                           "FILES", "BEHIND", "WAITING", "OF AT MOST", "FOR", "RANK WAITS", "BY RANK");
+            fmt::print("  {:>4} {:>8} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8.2f} s {:>8}{}\n", node.node,
+                       one.pid, one.files, bytes_text(one.bytes), bytes_text(one.waiting_bytes),
+                       bytes_text(one.bound_bytes),
+                       one.since_ns != 0 ? fmt::format("{:.1f} s", seconds(one.since_ns)) : "-", one.waited_s,
+                       one.passed, one.is_lost ? "  its writer is lost" : "");
+        }
+    }
+}
+
 void print_job(const JobState& job, const std::vector<Process>& processes) {
     time_t started = 0;
     for (const NodeState& node : job.nodes) {
@@ -196,6 +212,7 @@ void print_job(const JobState& job, const std::vector<Process>& processes) {
                        bytes_text(rank.bytes_by_rank));
         }
     }
+    print_files(job);
     if (job.operations.empty()) {
         fmt::print("\n  No operation is open for longer than a moment.\n");
         return;
@@ -280,6 +297,17 @@ Json job_json(const JobState& job) {
                                     {"open_operations", rank.open},
                                     {"bytes_by_service", rank.bytes_by_service},
                                     {"bytes_by_rank", rank.bytes_by_rank}});
+        }
+        for (const FilesView& files : node.files) {
+            one["files"].push_back({{"pid", files.pid},
+                                    {"files", files.files},
+                                    {"bytes", files.bytes},
+                                    {"waiting_bytes", files.waiting_bytes},
+                                    {"bound_bytes", files.bound_bytes},
+                                    {"waiting_for_s", seconds(files.since_ns)},
+                                    {"rank_waited_s", files.waited_s},
+                                    {"files_by_rank", files.passed},
+                                    {"writer_is_lost", files.is_lost}});
         }
         json["nodes"].push_back(std::move(one));
     }
