@@ -16,9 +16,7 @@ namespace {
 
 constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
-// A rank that computes for longer gets its blocks from service processes: others wait for it. So does one
-// that looks at its operation all the time, and never waits.
-constexpr uint64_t kPatienceNs = 100'000'000, kPatienceOfLooksNs = 2'000'000;
+
 constexpr size_t kGroupsMax = 4096, kOpenMax = 1 << 16;  // of a rank; it never has so many
 constexpr size_t kUnsentBytesMax = 1 << 20;  // beyond which a rank that does not read is not heard, either
 
@@ -47,7 +45,8 @@ class StandIn {
         ls_operation* operation = nullptr;
         uint8_t collective = 0;
         SessionCopies copies = SessionCopies::kNever;
-        uint64_t patience_ns = 0;  // until when its rank is waited for to wait
+        Patience patience;
+        bool left = false;  // to service processes, as its rank computes
     };
     bool start();
     bool hear();
@@ -61,6 +60,7 @@ class StandIn {
     bool step();
     bool test_operations();
     bool hand_over();
+    bool choose_copier(Open& open);
     bool hand_over(Open& open);
     bool take_copied(const SessionCopied& copied);
     void take_attend(const SessionAttend& attend);
@@ -186,7 +186,8 @@ bool StandIn::post(SessionPost post) {
     ls_operation* operation = nullptr;
     const int rc = start_for_rank(group->group, a, std::move(plan), std::move(post.data), &operation);
     if (rc == LS_OK) {
-        open_.push_back({post.operation, operation, post.collective, post.copies, now_ns() + kPatienceNs});
+        open_.push_back({post.operation, operation, post.collective, post.copies, {}, false});
+        open_.back().patience.begin(now_ns());
     } else {
         stream_.send(SessionKind::kFinished, SessionDone{post.operation, rc, 0});
     }
@@ -257,8 +258,7 @@ bool StandIn::take(SessionKind kind, std::span<const std::byte> body) {
             SessionDone about;
             if (!decode(body, &about)) return false;
             for (Open& open : open_)
-                if (open.id == about.operation)
-                    open.patience_ns = std::min(open.patience_ns, now_ns() + kPatienceOfLooksNs);
+                if (open.id == about.operation) open.patience.note_looks(now_ns());
             return true;
         }
         case SessionKind::kCopied: {
@@ -345,14 +345,21 @@ void StandIn::take_attend(const SessionAttend& attend) {
     if (!attend.on) stream_.send(SessionKind::kLeft, attend);
 }
 
+// Who makes the copies of an operation that no call waits for: its rank while it waits, and service processes
+// when it has computed for too long. True: others than before.
+bool StandIn::choose_copier(Open& open) {
+    const uint64_t now = now_ns();
+    if (!open.left && !handed_.attends() && is_all_there(open.operation)) open.patience.note_there(now);
+    const bool leaves = !handed_.attends() && open.patience.is_over(now);
+    if (leaves == open.left) return false;
+    open.left = leaves;
+    leave_to_services(open.operation, leaves);
+    return true;
+}
+
 bool StandIn::hand_over(Open& open) {
     const bool in_call = open.copies == SessionCopies::kInCall;
-    if (!in_call && !handed_.attends() && now_ns() > open.patience_ns) {
-        open.copies = SessionCopies::kNever;
-        leave_to_services(open.operation);
-        return true;
-    }
-    bool gave = false;
+    bool gave = !in_call && choose_copier(open);
     for (RankCopy copy; handed_.may_give(in_call) && claim_for_rank(open.operation, &copy); gave = true)
         stream_.send(SessionKind::kCopy, HandedCopy{handed_.give(copy.copy), open.id, copy.giver, copy.from,
                                                     copy.to, copy.copy.bytes});
@@ -373,13 +380,16 @@ void StandIn::rest() {
         return;
     }
     // What the supervisor answers, and room in the socket, wake nobody here.
-    const bool soon = !stream_.flushed() || std::any_of(groups_.begin(), groups_.end(), [](const auto& g) {
-        return !g->settled;
-    }) || (!handed_.attends() && std::any_of(open_.begin(), open_.end(), [](const Open& open) {
-        return open.copies == SessionCopies::kAttended && open.patience_ns < now_ns() + kPatienceOfLooksNs;
-    }));
+    const bool soon = !stream_.flushed() ||
+                      std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return !g->settled; });
+    uint64_t rest_ns = soon ? kShortRestNs : kRestNs;
+    const uint64_t now = now_ns();
+    for (const Open& open : open_) {
+        if (open.copies == SessionCopies::kAttended && !open.left && !handed_.attends())
+            rest_ns = std::min(rest_ns, std::max(open.patience.until_ns(), now) - now + 1);
+    }
     if (!is_unheard()) watcher_->arm();
-    ls_sleep(context_, soon ? kShortRestNs : kRestNs);
+    ls_sleep(context_, rest_ns);
 }
 
 int StandIn::run() {

@@ -8,9 +8,11 @@
 //
 // A rank that computes copies nothing, and others wait for claims. So a rank has no copies but while it
 // waits: in a call that does not return before its operation is over, or between two words of its own, of
-// which the stand-in answers the second when the rank has all that was handed over before.
+// which the stand-in answers the second when the rank has all that was handed over before. Where it computes
+// for longer than its stand-in is patient, service processes make what copies they can until it waits.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -43,6 +45,32 @@ class HandOver {
     std::array<Slot, kHandedMax> slots_;
     uint32_t serial_ = 0, out_ = 0;
     bool attends_ = false;
+};
+
+// How long a stand-in waits for a rank to wait for an operation that is copied for, while others wait for
+// what that rank has not copied: once all of it is there, for as long as that took, so that nobody's wait is
+// more than doubled by it; and never long.
+class Patience {
+  public:
+    static constexpr uint64_t kMostNs = 100'000'000, kLeastNs = 2'000'000;
+    void begin(uint64_t now_ns) {
+        since_ns_ = now_ns;
+        until_ns_ = now_ns + kMostNs;
+    }
+    // All that the operation lacks is there to be copied. Only the first time counts.
+    void note_there(uint64_t now_ns) {
+        if (!is_there_) wait_for(now_ns, std::max(kLeastNs, now_ns - since_ns_));
+        is_there_ = true;
+    }
+    // The rank looks at it again and again, and does not wait.
+    void note_looks(uint64_t now_ns) { wait_for(now_ns, kLeastNs); }
+    uint64_t until_ns() const { return until_ns_; }
+    bool is_over(uint64_t now_ns) const { return now_ns > until_ns_; }
+
+  private:
+    void wait_for(uint64_t now_ns, uint64_t ns) { until_ns_ = std::min(until_ns_, now_ns + ns); }
+    uint64_t since_ns_ = 0, until_ns_ = 0;
+    bool is_there_ = false;
 };
 
 // A copy as the rank is told of it: of `bytes`, from there in the heap of rank `giver` of the job to there in

@@ -16,6 +16,7 @@ struct RankEngine::Watch {
     uint64_t landing_offset = 0, landing_bytes = 0;  // in the arena; 0: none
     CompletionCursor landing_done;
     uint32_t local_index = 0;
+    uint32_t there = 0;  // of the blocks before this one none is waited for (is_all_there)
     bool complete = false;
     bool sends_read = false;
     bool lands = false;
@@ -396,9 +397,29 @@ bool RankEngine::claim_for_rank(RecordId record, Copy* out) {
            mover_.claim_incoming(self_, record, &w.incoming, UINT32_MAX, out);
 }
 
-void RankEngine::leave_to_services(RecordId record, WakeSet* wake) {
-    store_relaxed(&memory_.record(self_, record).hands_over, uint8_t{0});
-    memory_.ring_all_services(wake);
+void RankEngine::leave_to_services(RecordId record, bool leave, WakeSet* wake) {
+    const Watch& w = watch(record);
+    const bool hands_over = !leave && is_shared(w.self.collective) && !w.lands;
+    store_relaxed(&memory_.record(self_, record).hands_over, static_cast<uint8_t>(hands_over));
+    if (leave) memory_.ring_all_services(wake);
+}
+
+// What is there stays there until it is copied.
+bool RankEngine::is_all_there(RecordId id) {
+    Watch& w = watch(id);
+    const OperationRecord& record = memory_.record(self_, id);
+    const GroupEntry& group = memory_.group(w.self.group);
+    for (; w.there < w.self.size; ++w.there) {
+        const Rank source{w.there};
+        const ChunkRange chunks = incoming_chunks(memory_, record, source);
+        if (range_settled(chunks, w.self.generation, std::memory_order_acquire)) continue;
+        LocalRank giver;
+        RecordId given;
+        if (!find_giver(memory_, group, w.self.sequence, source, &giver, &given) ||
+            (giver == self_ && source != w.self.rank))
+            return false;
+    }
+    return true;
 }
 
 Progress RankEngine::poll(RecordId record) {

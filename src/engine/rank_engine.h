@@ -58,8 +58,10 @@ class RankEngine {
     void finish(const Copy& copy, MoveResult result, WakeSet* wake) { mover_.finish(copy, result, wake); }
     // Claims one incoming chunk of an operation that hands over, for its rank to copy. False: none now.
     bool claim_for_rank(RecordId record, Copy* out);
-    // Service processes copy what is left of such an operation.
-    void leave_to_services(RecordId record, WakeSet* wake);
+    // Service processes copy what is left of such an operation, or its rank does again.
+    void leave_to_services(RecordId record, bool leave, WakeSet* wake);
+    // Whether all that it lacks is there to be copied.
+    bool is_all_there(RecordId record);
 
     // kComplete: receives have landed, send blocks are free, nobody reads the receive buffer. Stays complete.
     Progress poll(RecordId record);

@@ -28,7 +28,9 @@ struct RankCopy {
 bool claim_for_rank(ls_operation* operation, RankCopy* out);
 // The rank has copied it, or cannot. Its operation may have ended meanwhile.
 void finish_for_rank(ls_context& context, const Copy& copy, bool ok);
-// What is left of the operation is copied by service processes.
-void leave_to_services(ls_operation* operation);
+// Whether all that the operation lacks is there to be copied.
+bool is_all_there(ls_operation* operation);
+// What is left of the operation is copied by service processes, or by its rank again.
+void leave_to_services(ls_operation* operation, bool leave);
 
 }  // namespace longshore

@@ -69,9 +69,13 @@ void StandInRole::finish(const Copy& copy, bool ok) {
     flush_wake(c_);
 }
 
-void StandInRole::leave(ls_operation& op) {
-    op.arguments.hands_over = false;
-    if (op.state == ls_operation::State::kPosted) c_.engine->leave_to_services(op.record, &c_.wake);
+bool StandInRole::is_all_there(const ls_operation& op) {
+    return op.state == ls_operation::State::kPosted && c_.engine->is_all_there(op.record);
+}
+
+void StandInRole::leave(ls_operation& op, bool leave) {
+    op.arguments.hands_over = !leave;
+    if (op.state == ls_operation::State::kPosted) c_.engine->leave_to_services(op.record, leave, &c_.wake);
     flush_wake(c_);
 }
 
@@ -83,8 +87,12 @@ void finish_for_rank(ls_context& context, const Copy& copy, bool ok) {
     static_cast<StandInRole&>(*context.role).finish(copy, ok);
 }
 
-void leave_to_services(ls_operation* operation) {
-    static_cast<StandInRole&>(*operation->group->context->role).leave(*operation);
+bool is_all_there(ls_operation* operation) {
+    return static_cast<StandInRole&>(*operation->group->context->role).is_all_there(*operation);
+}
+
+void leave_to_services(ls_operation* operation, bool leave) {
+    static_cast<StandInRole&>(*operation->group->context->role).leave(*operation, leave);
 }
 
 bool publish_region_of_rank(ls_context& c, RegionId region, HostRegion description) {

@@ -21,7 +21,8 @@ class StandInRole final : public NodeRole, RankBuffers {
     // See claim_for_rank.
     bool claim(ls_operation& operation, RankCopy* out);
     void finish(const Copy& copy, bool ok);
-    void leave(ls_operation& operation);
+    bool is_all_there(const ls_operation& operation);
+    void leave(ls_operation& operation, bool leave);
     const char* memory_reach() const override { return c_.aliases ? "dpu-alias" : "dpu"; }
 
   private:

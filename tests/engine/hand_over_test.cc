@@ -88,6 +88,35 @@ TEST(HandOver, WhatBelongsToAnOperationThatFailedIsTakenOut) {
     EXPECT_FALSE(rank.next(&copy));
 }
 
+constexpr uint64_t kMs = 1'000'000;
+
+Patience patience_from(uint64_t now_ns) {
+    Patience p;
+    p.begin(now_ns);
+    return p;
+}
+
+TEST(HandOver, PatienceLastsAsLongAsTheOperationTookUntilAllWasThere) {
+    Patience p = patience_from(7 * kMs);
+    EXPECT_EQ(p.until_ns(), 107 * kMs);
+    p.note_there(27 * kMs);
+    EXPECT_EQ(p.until_ns(), 47 * kMs);
+    p.note_there(30 * kMs);
+    EXPECT_EQ(p.until_ns(), 47 * kMs);
+    EXPECT_FALSE(p.is_over(47 * kMs));
+    EXPECT_TRUE(p.is_over(47 * kMs + 1));
+}
+
+TEST(HandOver, PatienceHasALeastAndAMost) {
+    Patience at_once = patience_from(7 * kMs), late = patience_from(7 * kMs), looks = patience_from(7 * kMs);
+    at_once.note_there(7 * kMs);
+    EXPECT_EQ(at_once.until_ns(), 9 * kMs);
+    late.note_there(90 * kMs);
+    EXPECT_EQ(late.until_ns(), 107 * kMs);
+    looks.note_looks(8 * kMs);
+    EXPECT_EQ(looks.until_ns(), 10 * kMs);
+}
+
 // A stand-in and a rank, and the connection between them, which brings everything in order, when it likes,
 // and may be lost.
 class RankAndStandIn {
@@ -338,12 +367,34 @@ TEST_F(HandedOperation, ARankThatDoesNotCopyGetsItFromServiceProcesses) {
     for (uint32_t r = 0; r < kRanks; ++r) enter(r);
     EXPECT_FALSE(is_complete(2));
     WakeSet wake;
-    cluster_.rank(2).leave_to_services(record_[2], &wake);
+    cluster_.rank(2).leave_to_services(record_[2], true, &wake);
     turn();
     EXPECT_EQ(claim(2), 0u);
     copy_all();
     for (uint32_t r = 0; r < kRanks; ++r) check(r);
     EXPECT_GT(service_copies(), 0u);
+}
+
+TEST_F(HandedOperation, ARankThatWaitsAfterAllCopiesWhatIsLeft) {
+    for (uint32_t r = 0; r < kRanks; ++r) enter(r);
+    WakeSet wake;
+    cluster_.rank(2).leave_to_services(record_[2], true, &wake);
+    cluster_.rank(2).leave_to_services(record_[2], false, &wake);
+    turn();
+    copy_all();
+    for (uint32_t r = 0; r < kRanks; ++r) check(r);
+    EXPECT_EQ(service_copies(), 0u);
+}
+
+TEST_F(HandedOperation, AllIsThereWhenNothingIsWaitedForButCopies) {
+    for (const uint32_t r : {0u, 1u, 2u, 3u}) {
+        enter(r);
+        EXPECT_FALSE(cluster_.rank(r).is_all_there(record_[r]));
+    }
+    enter(4);
+    for (uint32_t r = 0; r < kRanks; ++r) EXPECT_TRUE(cluster_.rank(r).is_all_there(record_[r])) << r;
+    copy_all();
+    for (uint32_t r = 0; r < kRanks; ++r) check(r);
 }
 
 TEST_F(HandedOperation, SomeMayHandOverAndOthersNot) {

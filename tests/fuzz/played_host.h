@@ -221,7 +221,10 @@ bool claim_for_rank(ls_operation* operation, RankCopy* out) {
 void finish_for_rank(ls_context&, const Copy& copy, bool) {
     require(host->copies_out.erase(copy.claim_offset) == 1);
 }
-void leave_to_services(ls_operation* operation) {
+bool is_all_there(ls_operation* operation) {
+    return operation_of(operation)->copies % 2 != 0;
+}
+void leave_to_services(ls_operation* operation, bool) {
     operation_of(operation);
 }
 

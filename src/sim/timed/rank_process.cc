@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kNoteBytes = 64;  // a message that says one thing
 // As in dpu/stand_in.cc and where its posts are made.
-constexpr Time kPatience = 200'000 * kMicrosecond;
+
 constexpr uint64_t kHandedOverMin = 4096;
 
 }  // namespace
@@ -131,9 +131,11 @@ void RankProcess::post() {
     if (a.send_is_stable) a.send = {local_, kArenaRegion, copy_ - world_.memory(node_).arena_begin(local_)};
     a.hands_over = hands_over_ = world_.hands_over() && world_.job().block_bytes >= kHandedOverMin;
     slot_.attached.store(hands_over_);
-    posted_ = world_.queue().now();
-    if (hands_over_ && world_.job().compute_of(rank_) != 0)
-        world_.queue().at(posted_ + kPatience + 1, *this, kPatient);
+
+    left_ = false;
+    patience_ = {};
+    patience_.begin(now_ns());
+    if (hands_over_ && world_.job().compute_of(rank_) != 0) look_when_patience_ends();
     is_open_ = true;
     slot_.sleeping.store(1);
     looks_ = false;
@@ -194,17 +196,32 @@ void RankProcess::step_of_stand_in() {
     }
     if (!is_open_) return;
     const bool in_call = world_.job().compute_of(rank_) == 0;
-    if (!in_call && !hand_over_.attends() && world_.queue().now() - posted_ > kPatience) {
-        hands_over_ = false;
-        engine_.leave_to_services(record_, &wake);
-        world_.wake(node_, wake);
-        return;
-    }
+    if (!in_call) choose_copier();
     if (!hand_over_.may_give(in_call) || !engine_.claim_for_rank(record_, &copy)) return;
     const uint64_t number = keep({copy.bytes, this, hand_over_.give(copy) * kKinds + kAnswered});
     world_.wires().send({node_, Side::kDpu}, {node_, Side::kHost}, kNoteBytes, m.service_copy + m.dpu_session,
                         this, number * kKinds + kHanded);
     after(m.service_copy);
+}
+
+void RankProcess::look_when_patience_ends() {
+    world_.queue().at(std::max(world_.queue().now(), (patience_.until_ns() + 1) * kNanosecond), *this,
+                      kPatient);
+}
+
+// As dpu/stand_in.cc does.
+void RankProcess::choose_copier() {
+    if (!left_ && !hand_over_.attends() && engine_.is_all_there(record_)) {
+        const uint64_t before = patience_.until_ns();
+        patience_.note_there(now_ns());
+        if (patience_.until_ns() != before) look_when_patience_ends();
+    }
+    const bool leaves = !hand_over_.attends() && patience_.is_over(now_ns());
+    if (leaves == left_) return;
+    left_ = leaves;
+    WakeSet wake;
+    engine_.leave_to_services(record_, leaves, &wake);
+    world_.wake(node_, wake);
 }
 
 bool RankProcess::is_waiting() const {

@@ -41,6 +41,9 @@ class RankProcess final : public Actor, public Arrivals {
     void start_copy();
     void hand_over();
     void step_of_stand_in();
+    void choose_copier();
+    void look_when_patience_ends();
+    uint64_t now_ns() const { return world_.queue().now() / kNanosecond; }
 
     Offload& world_;
     const uint32_t rank_, node_;
@@ -59,9 +62,9 @@ class RankProcess final : public Actor, public Arrivals {
     // The stand-in's end of copies that its rank makes.
     HandOver hand_over_;
     std::deque<uint32_t> answered_;  // by number
-    bool is_open_ = false, hands_over_ = false;
+    bool is_open_ = false, hands_over_ = false, left_ = false;
+    Patience patience_;
     bool works_ = false;  // its core is at it
-    Time posted_ = 0;
 };
 
 }  // namespace longshore::timed
