@@ -15,7 +15,7 @@ constexpr std::size_t kIntervalsMax =
 const char* kind_of(const char* name) {
     if (!name) return "compute";
     if (std::strcmp(name, "MPI_Ialltoallv") == 0) return "post";
-    return std::strcmp(name, "MPI_Testany") == 0 ? "mpi" : "wait";
+    return std::strcmp(name, "MPI_Testany") == 0 ? "test" : "wait";
 }
 
 }  // namespace

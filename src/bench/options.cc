@@ -160,7 +160,7 @@ const char* to_string(Compute compute) {
 }
 
 int parse(int argc, char** argv, bool speak, Options& options) {
-    CLI::App app(kDescription);
+    CLI::App app(kDescription, "longshore bench --");
     app.formatter(std::make_shared<WrappingFormatter>());
     app.footer(kFooter);
     std::size_t min = 1, max = std::size_t(4) << 20;
@@ -184,16 +184,17 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     auto* collectives_option = app.add_option("--collectives", options.collectives,
                                               "which, separated by commas (default: all): " + names)
                                    ->delimiter(',')
-                                   ->default_str("");
-    auto* min_option = app.add_option("--min", min, "smallest size per pair")
+                                   ->option_text("LIST");
+    auto* min_option = app.add_option("--min", min, "smallest size per pair (default: 1)")
                            ->transform(CLI::AsSizeValue(false))
-                           ->default_str("1");
-    auto* max_option = app.add_option("--max", max, "largest size per pair")
+                           ->option_text("SIZE");
+    auto* max_option = app.add_option("--max", max, "largest size per pair (default: 4M)")
                            ->transform(CLI::AsSizeValue(false))
-                           ->default_str("4M");
+                           ->option_text("SIZE");
     app.add_option("--sizes", options.sizes, "these sizes, as 64K,1M (default: 1K,16K,256K,4M)")
         ->delimiter(',')
-        ->transform(CLI::AsSizeValue(false));
+        ->transform(CLI::AsSizeValue(false))
+        ->option_text("LIST");
     auto* all_option =
         app.add_flag("--all", all, "every power of two from --min to --max, as when one of these is given")
             ->excludes("--sizes");
@@ -211,9 +212,9 @@ int parse(int argc, char** argv, bool speak, Options& options) {
                "host, longshore, copy-limit (one machine, for alltoall, allgather and bcast of every "
                "form: ranks copy out of memory that all have mapped, the least time any library could "
                "take), and Longshore with an algorithm forced: mpi, direct, staged, staged-flat, "
-               "staged-hierarchical")
+               "staged-hierarchical (default: host,longshore)")
             ->delimiter(',')
-            ->capture_default_str();
+            ->option_text("LIST");
     app.add_option("--cooperative", cooperative, "whether ranks that wait move blocks themselves")
         ->check(CLI::IsMember({"on", "off"}))
         ->capture_default_str();

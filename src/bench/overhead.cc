@@ -1,4 +1,4 @@
-// Cost of calls that are not offloaded. Each rank measures alone; the slowest rank's median counts.
+// Cost of calls that are not offloaded, and of making communicators. The slowest rank's median counts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,6 +49,32 @@ void report(const Session& session, const char* name, const Pair& pair, JsonLine
                 {"mpi_ns_median_of_slowest_rank", interposed},
                 {"pmpi_ns_rank_0", pair.direct},
                 {"mpi_ns_rank_0", pair.interposed}});
+}
+
+// What it takes more to make a communicator: its group, and the question whether a rank opts out; of one that
+// opts out, the question alone.
+void report_communicators(const Session& session, int samples, JsonLines& json) {
+    MPI_Info opted_out;
+    PMPI_Info_create(&opted_out);
+    PMPI_Info_set(opted_out, "longshore_offload", "false");
+    const auto report_one = [&](const char* name, MPI_Info info) {
+        MPI_Comm made = MPI_COMM_NULL;
+        report(session, name,
+               compare(
+                   samples,
+                   [&] {
+                       PMPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &made);
+                       PMPI_Comm_free(&made);
+                   },
+                   [&] {
+                       MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &made);
+                       MPI_Comm_free(&made);
+                   }),
+               json);
+    };
+    report_one("MPI_Comm_dup_with_info and MPI_Comm_free", MPI_INFO_NULL);
+    report_one("... with longshore_offload=false", opted_out);
+    PMPI_Info_free(&opted_out);
 }
 
 }  // namespace
@@ -119,6 +145,7 @@ int run_overhead(const Session& session, JsonLines& json) {
                    MPI_Wait(&pending, MPI_STATUS_IGNORE);
                }),
            json);
+    report_communicators(session, samples, json);
     return 0;
 }
 

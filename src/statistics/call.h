@@ -62,12 +62,20 @@ inline constexpr int kOtherCount =
 bool is_collective(Other other);
 
 // Everything that has a name in a trace, or that a rank can be in: the calls above by their index, then the
-// waits, then the calls that are only timed.
+// waits and tests, then the calls that are only timed.
 enum Function : uint16_t {
     kFunctionWait = kCallCount,
     kFunctionWaitall,
     kFunctionWaitany,
     kFunctionWaitsome,
+    kFunctionTest,
+    kFunctionTestall,
+    kFunctionTestany,
+    kFunctionTestsome,
+    kFunctionGetStatus,
+    kFunctionGetStatusAll,
+    kFunctionGetStatusAny,
+    kFunctionGetStatusSome,
     kFunctionOther,  // the first of them
     kFunctionCount = kFunctionOther + kOtherCount,
 };
@@ -102,7 +110,8 @@ enum class CallTime : uint8_t {
     kBetween,  // from then until the first wait, or until a test finds it complete: the program computes
     kWaiting,  // in waits for it
     kMpi,      // in calls left to the MPI
+    kTesting,  // in tests of it; this time is in kBetween, too, unless the program has waited before
 };
-inline constexpr int kCallTimeCount = 4;
+inline constexpr int kCallTimeCount = 5;
 
 }  // namespace longshore::statistics

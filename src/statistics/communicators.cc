@@ -16,7 +16,7 @@ CommCounts& CommCounts::operator+=(const CommCounts& more) {
 
 uint64_t CommCounts::in_calls_ns() const {
     return time_ns[static_cast<int>(CallTime::kPosting)] + time_ns[static_cast<int>(CallTime::kWaiting)] +
-           time_ns[static_cast<int>(CallTime::kMpi)];
+           time_ns[static_cast<int>(CallTime::kTesting)] + time_ns[static_cast<int>(CallTime::kMpi)];
 }
 
 void set_comm_name(char (&to)[kCommNameBytes], const char* name) {

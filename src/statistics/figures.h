@@ -59,6 +59,7 @@ struct Figures {
     // What service processes moved while the rank waited.
     std::atomic<uint64_t> waited_bytes[kCollectiveCount];
     std::atomic<uint64_t> mpi_waits_ns;  // in the MPI's own waits, while Longshore had nothing open
+    std::atomic<uint64_t> mpi_tests_ns;  // in tests of the MPI's own requests
     std::atomic<uint64_t> other_calls[kOtherCount], other_ns[kOtherCount];  // by Other
     std::atomic<uint64_t> comm_count;
     CommFigures comms[kCommsMax];

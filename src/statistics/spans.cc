@@ -22,7 +22,7 @@ void append_name(std::string* out, const char* what, const Lane& lane, const cha
 }
 
 void append_spans(std::string* out, const Lane& lane, const SpanList& spans) {
-    static constexpr const char* kKinds[] = {"post", "wait", "mpi"};
+    static constexpr const char* kKinds[] = {"post", "wait", "mpi", "test"};
     append_name(out, "process_name", lane, "node", lane.node);
     append_name(out, "thread_name", lane, "rank", lane.thread);
     const uint64_t count = spans.count.load(std::memory_order_acquire);

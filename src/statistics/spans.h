@@ -9,7 +9,7 @@
 
 namespace longshore::statistics {
 
-enum class SpanKind : uint16_t { kPost, kWait, kMpi };
+enum class SpanKind : uint16_t { kPost, kWait, kMpi, kTest };
 
 struct Span {
     uint64_t begin_ns, end_ns;  // CLOCK_MONOTONIC

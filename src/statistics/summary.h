@@ -9,11 +9,12 @@
 
 namespace longshore::statistics {
 
-// Of one rank: its time in waits for offloaded calls, in collectives left to the MPI, in the MPI's own waits
-// for whatever requests (MPI_Wait and its relatives, while Longshore had nothing open), in collectives that
-// Longshore does not carry, and in the MPI's other calls.
+// Of one rank: its time in waits for offloaded calls, in tests of them, in collectives left to the MPI, in
+// the MPI's own waits for whatever requests (MPI_Wait and its relatives, while Longshore had nothing open),
+// in tests of such requests, in collectives that Longshore does not carry, and in the MPI's other calls.
 struct RankTime {
-    uint64_t waiting_ns = 0, mpi_ns = 0, mpi_waits_ns = 0, uncarried_ns = 0, other_ns = 0;
+    uint64_t waiting_ns = 0, testing_ns = 0, mpi_ns = 0, mpi_waits_ns = 0, mpi_tests_ns = 0, uncarried_ns = 0,
+             other_ns = 0;
     bool known = true;  // false: of a job that was interrupted, a rank whose figures are elsewhere
 
     // In which a rank waits for others that are late.
@@ -67,8 +68,8 @@ struct Summary {
     std::vector<RankEnd> ends;  // not empty: the job was interrupted, and these ranks' figures are known
 };
 
-// Of the ranks' time between MPI_Init and MPI_Finalize, what share was spent in the calls of `counts` and in
-// waits.
+// Of the ranks' time between MPI_Init and MPI_Finalize, what share was spent in the calls of `counts`, in
+// waits, and in tests.
 double share_in_calls(const Summary& summary);
 // Likewise, in all calls of the MPI that are timed.
 double share_in_mpi(const Summary& summary);

@@ -8,7 +8,7 @@ namespace longshore::statistics {
 namespace {
 
 // Of the file, docs/statistics.md. It grows with each change that a reader must know of.
-constexpr int kStatsVersion = 3;
+constexpr int kStatsVersion = 4;
 
 double in_s(uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
@@ -38,9 +38,10 @@ void append_call(std::string* out, Call call, const CallCounts& c) {
     };
     append(out,
            ", \"bytes_hidden\": %" PRIu64 ", \"bytes_own\": %" PRIu64
-           ", \"posting_s\": %.6f, \"between_s\": %.6f, \"waiting_s\": %.6f, \"mpi_s\": %.6f, \"reasons\": {",
+           ", \"posting_s\": %.6f, \"between_s\": %.6f, \"waiting_s\": %.6f, "
+           "\"testing_s\": %.6f, \"mpi_s\": %.6f, \"reasons\": {",
            hidden_bytes(c), own_bytes(c), seconds(CallTime::kPosting), seconds(CallTime::kBetween),
-           seconds(CallTime::kWaiting), seconds(CallTime::kMpi));
+           seconds(CallTime::kWaiting), seconds(CallTime::kTesting), seconds(CallTime::kMpi));
     const char* separator = "";
     for (int r = 0; r < kReasonCount; ++r) {
         if (c.reasons[r] == 0) continue;
@@ -94,8 +95,10 @@ void append_time(std::string* out, const Summary& summary) {
             separator = ", ";
             continue;
         }
-        append(out, "%s{\"waiting_s\": %.6f, \"mpi_s\": %.6f, \"mpi_waits_s\": %.6f, ", separator,
-               in_s(r.waiting_ns), in_s(r.mpi_ns), in_s(r.mpi_waits_ns));
+        append(out, "%s{\"waiting_s\": %.6f, \"testing_s\": %.6f, \"mpi_s\": %.6f, ", separator,
+               in_s(r.waiting_ns), in_s(r.testing_ns), in_s(r.mpi_ns));
+        append(out, "\"mpi_waits_s\": %.6f, \"mpi_tests_s\": %.6f, ", in_s(r.mpi_waits_ns),
+               in_s(r.mpi_tests_ns));
         append(out, "\"uncarried_s\": %.6f, \"other_s\": %.6f}", in_s(r.uncarried_ns), in_s(r.other_ns));
         separator = ", ";
     }
@@ -186,9 +189,11 @@ void append_comm_call(std::string* out, Call call, const CommCounts& c) {
     append(out,
            "\"%s\": {\"calls\": %" PRIu64 ", \"offloaded\": %" PRIu64 ", \"bytes\": %" PRIu64
            ", \"bytes_host\": %" PRIu64
-           ", \"posting_s\": %.6f, \"between_s\": %.6f, \"waiting_s\": %.6f, \"mpi_s\": %.6f}",
+           ", \"posting_s\": %.6f, \"between_s\": %.6f, \"waiting_s\": %.6f, \"testing_s\": %.6f, "
+           "\"mpi_s\": %.6f}",
            call_name(call), c.calls, c.offloaded, c.bytes, c.bytes_host, seconds(CallTime::kPosting),
-           seconds(CallTime::kBetween), seconds(CallTime::kWaiting), seconds(CallTime::kMpi));
+           seconds(CallTime::kBetween), seconds(CallTime::kWaiting), seconds(CallTime::kTesting),
+           seconds(CallTime::kMpi));
 }
 
 void append_comms(std::string* out, const std::vector<CommRow>& comms) {

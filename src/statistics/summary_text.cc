@@ -12,6 +12,9 @@ constexpr size_t kColumnsMax = 100;
 constexpr size_t kEndsMax = 8;  // ranks of a job that was interrupted, those that ended first
 constexpr size_t kOthersMax = 8, kCommRowsMax = 8;
 constexpr size_t kRowsMax = 12;  // so that all of it fits a screen
+// Tests have no column, but a line of their own (print_tests).
+constexpr CallTime kTimeColumns[] = {CallTime::kPosting, CallTime::kBetween, CallTime::kWaiting,
+                                     CallTime::kMpi};
 constexpr double kServiceShareLow = 0.05;
 constexpr double kHiddenShareLow = 0.2;
 constexpr double kTimeShareShown = 0.01;
@@ -27,7 +30,7 @@ double ratio(uint64_t part, uint64_t whole) {
 
 uint64_t in_calls_ns(const CallCounts& c) {
     return c.time_ns[static_cast<int>(CallTime::kPosting)] + c.time_ns[static_cast<int>(CallTime::kWaiting)] +
-           c.time_ns[static_cast<int>(CallTime::kMpi)];
+           c.time_ns[static_cast<int>(CallTime::kTesting)] + c.time_ns[static_cast<int>(CallTime::kMpi)];
 }
 
 // A sentence, in lines of 100 columns.
@@ -134,8 +137,7 @@ void print_row(std::string* out, const char* name, const CallCounts& c, double r
          {c.bytes + c.bytes_host, hidden_bytes(c), c.by_service_waited, c.by_rank, own_bytes(c)})
         add(mb(bytes), false);
     append(&line, "%4s", hidden);
-    for (const CallTime kind : {CallTime::kPosting, CallTime::kBetween, CallTime::kWaiting, CallTime::kMpi})
-        add_seconds(kind);
+    for (const CallTime kind : kTimeColumns) add_seconds(kind);
     append(out, "%s\n", line.c_str());
 }
 
@@ -248,7 +250,8 @@ void print_comms(std::string* out, const std::vector<CommRow>& comms, double ran
         add(static_cast<double>(c.calls), true);
         add(static_cast<double>(c.offloaded), true);
         add(mb(c.bytes + c.bytes_host), false);
-        for (const uint64_t ns : c.time_ns) add(static_cast<double>(ns) * 1e-9 / ranks, false);
+        for (const CallTime kind : kTimeColumns)
+            add(static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9 / ranks, false);
         append(out, "%s\n", line.c_str());
     }
     if (lines.size() > kCommRowsMax)
@@ -277,6 +280,19 @@ void print_others(std::string* out, const Summary& summary) {
     }
     if (rows.size() > kOthersMax)
         append(out, "longshore: ... and %zu more: --stats FILE has all\n", rows.size() - kOthersMax);
+}
+
+// Time in tests of offloaded operations, if it matters.
+void print_tests(std::string* out, const Summary& summary) {
+    const uint64_t testing_ns = total_of(summary.counts).time_ns[static_cast<int>(CallTime::kTesting)];
+    if (ratio(testing_ns, summary.wall_ns * known_ranks(summary)) <= kTimeShareShown) return;
+    std::string line;
+    append(
+        &line,
+        "of betw., %.3f s of each rank in tests of these calls (MPI_Test and its relatives), in which ranks "
+        "move blocks",
+        static_cast<double>(testing_ns) * 1e-9 / static_cast<double>(known_ranks(summary)));
+    print_line(out, line);
 }
 
 // Who ended when, and in which call: of a job that was interrupted.
@@ -312,8 +328,10 @@ RankTime time_of(const Figures& figures) {
     const OtherCounts others = others_of(figures);
     RankTime time;
     time.waiting_ns = total.time_ns[static_cast<int>(CallTime::kWaiting)];
+    time.testing_ns = total.time_ns[static_cast<int>(CallTime::kTesting)];
     time.mpi_ns = total.time_ns[static_cast<int>(CallTime::kMpi)];
     time.mpi_waits_ns = figures.mpi_waits_ns.load();
+    time.mpi_tests_ns = figures.mpi_tests_ns.load();
     time.uncarried_ns = total_ns(others, true);
     time.other_ns = total_ns(others, false) - time.uncarried_ns;
     return time;
@@ -322,7 +340,7 @@ RankTime time_of(const Figures& figures) {
 double share_in_calls(const Summary& summary) {
     const uint64_t all = summary.wall_ns * known_ranks(summary);
     uint64_t in_calls = in_calls_ns(total_of(summary.counts));
-    for (const RankTime& r : summary.ranks) in_calls += r.mpi_waits_ns;
+    for (const RankTime& r : summary.ranks) in_calls += r.mpi_waits_ns + r.mpi_tests_ns;
     return std::min(1.0, ratio(in_calls, all));
 }
 
@@ -400,19 +418,21 @@ std::string summary_text(const Summary& summary) {
     print_calls(out, summary.counts);
     std::string line;
     append(&line,
-           "%d ranks, %.3f s from MPI_Init to %s; MPI took %.1f %% of it, collectives and waits %.1f %%",
+           "%d ranks, %.3f s from MPI_Init to %s; MPI took %.1f %% of it, collectives, waits and "
+           "tests %.1f %%",
            summary.size, static_cast<double>(summary.wall_ns) * 1e-9,
            summary.ends.empty() ? "MPI_Finalize" : "the end", 100 * share_in_mpi(summary),
            100 * share_in_calls(summary));
     print_line(out, line);
     print_table(out, summary.counts, ranks);
+    print_tests(out, summary);
     print_comms(out, summary.comms, ranks);
     print_others(out, summary);
     uint64_t waits_ns = 0;
-    for (const RankTime& r : summary.ranks) waits_ns += r.mpi_waits_ns;
+    for (const RankTime& r : summary.ranks) waits_ns += r.mpi_waits_ns + r.mpi_tests_ns;
     if (ratio(waits_ns, summary.wall_ns * summary.ranks.size()) > kTimeShareShown) {
         line.clear();
-        append(&line, "waits for requests that the MPI carries: %.3f s of a rank on average",
+        append(&line, "waits for and tests of requests that the MPI carries: %.3f s of a rank on average",
                static_cast<double>(waits_ns) * 1e-9 / ranks);
         print_line(out, line);
     }

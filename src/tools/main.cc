@@ -9,10 +9,10 @@ namespace longshore::tools {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
-  longshore doctor                       can this machine do it?
-  longshore run mpirun -np 4 ./program   run a program, unmodified
-  longshore assess mpirun -np 4 ./program    does it pay for this one?
-  longshore config                       what can be set
+  longshore doctor                          can this machine do it?
+  longshore run mpirun -np 4 ./program      run a program, unmodified
+  longshore assess mpirun -np 4 ./program   does it pay for this one?
+  longshore config                          what can be set
 
 'longshore SUBCOMMAND --help' tells more; so does longshore(1).
 Exit codes: 0 done, 1 failed, 2 bad option or setting, 125 a part is missing; run gives its command's, and 125

@@ -23,12 +23,13 @@ KINDS = {
     "read": ("-", "#8fd3b6", "#00402e", "reads under way"),
     "compute": ("=", "#a6d3ee", "#10324a", "computing"),
     "mpi": ("m", "#8c8c8c", "#ffffff", "other MPI"),
+    "test": ("t", "#f0e442", "#3a3600", "testing"),
     "wait": (".", "#e69f00", "#3a2600", "waiting"),
     "post": ("p", "#b0417c", "#ffffff", "posting"),
     "move": ("#", "#00684c", "#ffffff", "moving bytes"),
 }
 LAYERS = list(KINDS)
-LEGEND = ["compute", "post", "wait", "move", "read", "mpi", "idle"]
+LEGEND = ["compute", "post", "test", "wait", "move", "read", "mpi", "idle"]
 WIRE_USED, WIRE_IDLE = ("#4a4a9c", "wire in use"), ("#fbdccb", "wire idle")
 PIXELS_PER_SEGMENT_MIN = 4  # of one lane in a picture, on average; with less, the lane is drawn in bins
 PIXELS_PER_BIN = 2
@@ -168,8 +169,8 @@ def summary(lane, start, end):
         return f"{mean_use(lane, start, end):.0f} % used"
     share = shares(lane.segments, start, end)
     if lane.is_rank:
-        other = share.get("mpi", 0)
-        more = f", other MPI {100 * other:.0f} %" if other >= 0.005 else ""
+        more = "".join(f", {words} {100 * share[kind]:.0f} %" for kind, words in (("test", "tests"), ("mpi", "other MPI"))
+                       if share.get(kind, 0) >= 0.005)
         return f"computes {100 * share.get('compute', 0):.0f} %, waits {100 * share.get('wait', 0):.0f} %{more}"
     reads = f"reads {100 * share['read']:.0f} %, " if "read" in share else ""
     return f"{reads}moves {100 * share.get('move', 0):.0f} %"
@@ -215,8 +216,8 @@ def letters_of(lane, start, end, columns):
 def draw_text(panels, start, end, width, title):
     """The chart as a string; panels: (label, lanes) each."""
     table = ["compute", "post", "wait", "move"]
-    if any(kind == "mpi" for _, lanes in panels for lane in lanes for _, _, kind, _ in lane.segments):
-        table.append("mpi")
+    present = {kind for _, lanes in panels for lane in lanes for _, _, kind, _ in lane.segments}
+    table += [kind for kind in ("test", "mpi") if kind in present]
     heads = {"mpi": "MPI"}
     margin = max([len(label_of(lane, lanes)) for _, lanes in panels for lane in lanes] + [4]) + 1
     columns = max(20, width - margin - 3 - 8 * len(table))

@@ -125,6 +125,15 @@ with socket.create_connection((sys.argv[1], 7000)) as connection:
 """
 
 
+def setUpModule():
+    """A job that is killed leaves its summary in the folder in which it was started: one of its own."""
+    # pylint: disable=consider-using-with
+    folder = tempfile.TemporaryDirectory(prefix="longshore-test-cluster-", ignore_cleanup_errors=True)
+    unittest.addModuleCleanup(folder.cleanup)
+    unittest.addModuleCleanup(os.chdir, Path.cwd())
+    os.chdir(folder.name)
+
+
 class TestCluster(unittest.TestCase):
     def test_nodes_share_nothing_but_the_network_and_files(self):
         with cluster.Cluster(2) as nodes:

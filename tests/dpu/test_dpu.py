@@ -106,6 +106,15 @@ class Endless(subprocess.Popen):
         return min(struct.unpack("=2Q", made.ljust(16, b"\0")))
 
 
+def setUpModule():
+    """A job that is killed leaves its summary in the folder in which it was started: one of its own."""
+    # pylint: disable=consider-using-with
+    folder = tempfile.TemporaryDirectory(prefix="longshore-test-dpu-", ignore_cleanup_errors=True)
+    unittest.addModuleCleanup(folder.cleanup)
+    unittest.addModuleCleanup(os.chdir, Path.cwd())
+    os.chdir(folder.name)
+
+
 class Checks(unittest.TestCase):
     def check(self, done, verdict):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -24,7 +24,7 @@ class Stats(job.JobTest):
 
     def test_figures_add_up(self):
         stats = self.read("at_once")
-        self.assertEqual(stats["version"], 3)
+        self.assertEqual(stats["version"], 4)
         self.assertEqual(len(stats["rank_times"]), 2)
         self.assertTrue(0 < stats["share_in_collectives"] <= 1, stats)
         self.assertGreater(stats["wall_s"], 0)
@@ -41,8 +41,22 @@ class Stats(job.JobTest):
         # The program computes before it waits for its broadcasts, and not before it waits for its alltoalls.
         calls = stats["collectives"]
         self.assertGreater(calls["MPI_Ibcast"]["between_s"], 3 * calls["MPI_Ialltoall"]["between_s"], calls)
-        whole = sum(row["waiting_s"] for row in calls.values())
-        self.assertAlmostEqual(sum(rank["waiting_s"] for rank in stats["rank_times"]), whole, places=4)
+        for what in ("waiting_s", "testing_s"):
+            self.assertAlmostEqual(sum(rank[what] for rank in stats["rank_times"]), sum(row[what] for row in calls.values()), places=4)
+
+    def test_tests_of_carried_requests_count_to_their_call(self):
+        trace = self.folder / "trace.json"
+        calls = self.read("at_once", LONGSHORE_TRACE=trace)["collectives"]
+        # The program tests its gathers alone, until they are complete: all that is between lies in tests, but for what is between them.
+        self.assertEqual([name for name, row in calls.items() if row["testing_s"] > 0], ["MPI_Igather"])
+        self.assertLessEqual(calls["MPI_Igather"]["testing_s"], calls["MPI_Igather"]["between_s"] + 1e-3)
+        spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "test"]
+        self.assertEqual({span["name"] for span in spans}, {"MPI_Test"})
+        self.assertLessEqual(len(spans), 2 * 20 * 100)  # tests of one loop are one span, but where a rank lost its core
+        # Without offload these are the MPI's own requests.
+        stats = self.read("at_once", LONGSHORE_OFFLOAD="off")
+        self.assertEqual([row["testing_s"] for row in stats["collectives"].values() if row["testing_s"]], [])
+        self.assertGreater(sum(rank["mpi_tests_s"] for rank in stats["rank_times"]), 0)
 
     # Root could put a file in the place of /dev/null.
     def test_what_is_no_file_is_written_into(self):
@@ -52,7 +66,7 @@ class Stats(job.JobTest):
         self.addCleanup(os.close, end)
         self.run_job("at_once", LONGSHORE_STATS=pipe)
         self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
-        self.assertEqual(json.loads(os.read(end, 1 << 20))["version"], 3)
+        self.assertEqual(json.loads(os.read(end, 1 << 20))["version"], 4)
 
     def test_half_of_an_exchange_of_two_ranks_are_own_blocks(self):
         row = self.read("at_once")["collectives"]["MPI_Ialltoall"]

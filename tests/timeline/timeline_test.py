@@ -125,6 +125,18 @@ class Command(unittest.TestCase):
         self.assertEqual(text[1].split("|")[2].split(), "60.0 % 10.0 % 0.0 % 0.0 % 30.0 %".split())
         self.assertEqual(timeline.summary(lanes[0], 0, 100), "computes 60 %, waits 0 %, other MPI 30 %")
 
+    def test_time_in_tests_is_told_apart(self):
+        content = [lane_name(0, "rank 0"), event(0, "test", 0, 20, "MPI_Testany"), event(0, "move", 5, 10), event(0, "mpi", 40, 10),
+                   event(0, "post", 90, 10)]
+        with trace_file({"traceEvents": content}) as path:
+            lanes = timeline.load(path)
+        text = timeline.draw_text([("", lanes)], 0, 100, 100, "").splitlines()
+        self.assertEqual(text[0].split(), ["compute", "post", "wait", "move", "test", "MPI"])
+        # What a rank moves in a test is seen as moving.
+        self.assertEqual(text[1].split("|")[2].split(), "60.0 % 10.0 % 0.0 % 10.0 % 10.0 % 10.0 %".split())
+        self.assertIn("'t' testing", text[-1])
+        self.assertEqual(timeline.summary(lanes[0], 0, 100), "computes 60 %, waits 0 %, tests 10 %, other MPI 10 %")
+
     def test_several_stand_on_one_scale(self):
         with trace_file([lane_name(0, "rank 0"), event(0, "wait", 7000, 1000)]) as short:
             with trace_file([lane_name(0, "rank 0"), event(0, "wait", 0, 2000)]) as long:

@@ -26,7 +26,7 @@ wall = float(sys.argv[1 if off else 2].split(",")[turn])
 if wall < 0: sys.exit(9)
 row = {"calls": 4, "offloaded": 0 if off else 4, "bytes": 8e6, "bytes_host": 0, "bytes_by_service": 3e6,
        "bytes_by_rank": 1e6, "bytes_hidden": 2e6, "posting_s": .1, "between_s": 1, "waiting_s": .2, "mpi_s": 0}
-json.dump({"version": 3, "ranks": 2, "wall_s": wall, "share_in_collectives": .4, "advice": [] if off else ["leave a core"],
+json.dump({"version": 4, "ranks": 2, "wall_s": wall, "share_in_collectives": .4, "advice": [] if off else ["leave a core"],
            "rank_times": [{"waiting_s": .1, "mpi_s": 0, "mpi_waits_s": .05, "uncarried_s": .3, "other_s": .123}] * 2, "collectives": {"MPI_Ialltoall": row},
            "nodes": 1, "communicators": json.loads(os.environ.get("COMMUNICATORS", "[]"))},
           open(os.environ["LONGSHORE_STATS"], "w"))

@@ -34,6 +34,7 @@ class Help(CommandTest):
     def test_misspelt_words_get_a_suggestion(self):
         for arguments, wanted in [(["rnu"], "did you mean run?"), (["docter"], "did you mean doctor?"),
                                   (["--verson"], "did you mean --version?"),
+                                  (["stat"], "did you mean status?"), (["sim"], "did you mean simulate?"),
                                   (["config", "--jsn"], "did you mean --json?"),
                                   (["run", "--servce", "2", "true"], "did you mean --service?"),
                                   (["run", "--servce=2", "true"], "did you mean --service?"),
@@ -48,6 +49,7 @@ class Help(CommandTest):
 
     def test_what_is_nothing_like_a_subcommand_gets_no_suggestion(self):
         self.assertNotIn("did you mean", self.longshore("frobnicate", expect=2).stderr)
+        self.assertNotIn("did you mean", self.longshore("s", expect=2).stderr)
         self.assertNotIn("did you mean", self.longshore("run", "--bogus", "true", expect=125).stderr)
 
 

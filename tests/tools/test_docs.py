@@ -82,6 +82,17 @@ class Pages(CommandTest):
                          {("bench", False, "-n"), ("bench", False, "--none"), ("bench", True, "--list"), ("run", False, "--log")})
 
 
+class BenchmarkHelp(CommandTest):
+    def test_it_is_in_the_words_of_the_command(self):
+        done = subprocess.run([COMMAND, "bench", "--help"], env=clean_environment(), capture_output=True, text=True, timeout=60)
+        own, _, behind = done.stdout.partition("\nBench arguments, after --:\n")
+        if not behind:
+            self.skipTest("the benchmark is not built")
+        self.assertIn("\nUsage: longshore bench -- [OPTIONS]\n", behind)
+        self.assertNotIn("UINT:SIZE", behind)  # a type of the parser's, which says nothing to a reader
+        self.assertRegex(behind, r"--sizes LIST +these sizes, as 64K,1M \(default: 1K,16K,256K,4M\)\n")
+
+
 class Links(CommandTest):
     def test_none_is_dead(self):
         self.assertGreater(sum(len(LINK.findall(page.read_text())) for page in pages()), 50)

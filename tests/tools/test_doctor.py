@@ -188,6 +188,8 @@ class Doctor(CommandTest):
         for name in checks:
             self.assertRegex(text, rf"(?m)^(ok|warn|fail) +{name} ")
         self.assertIn("Longshore will not work here", text)
+        self.assertRegex(text, r"\d+ failed, \d+ warnings?\n")
+        self.assertEqual(text.endswith(" 1 warning\n"), text.count("\nwarn ") == 1, text)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 
 #include "mpi/statistics/gather.h"
 #include "mpi/statistics/stats.h"
+#include "mpi/statistics/trace.h"
 
 namespace longshore::mpi {
 namespace {
@@ -86,6 +87,30 @@ void note_tests(int count, const MPI_Request requests[]) {
         if (operation.waited_ns.load(std::memory_order_relaxed) == 0)
             operation.waited_ns.store(kTested, std::memory_order_relaxed);
     });
+}
+
+TestNote::TestNote(Function function, int count, const MPI_Request requests[]) : function_(function) {
+    begin_ns_ = begin_of_call_ns();
+    if (begin_ns_ == 0 || !any_open()) return;
+    note_tests(count, requests);
+    for (int i = 0; i < count && !is_ours_; ++i) {
+        Operation* ours = find_operation(requests[i]);
+        if (!ours || !is_open(*ours)) continue;
+        // Read now: a request that completes takes its operation with it.
+        call_ = ours->call;
+        comm_ = ours->comm;
+        is_ours_ = true;
+    }
+}
+
+TestNote::~TestNote() {
+    if (begin_ns_ == 0) return;
+    const uint64_t end_ns = now_ns();
+    if (!is_ours_)
+        count_mpi_test(end_ns - begin_ns_);
+    else if (stats_wanted())
+        count_time(call_, comm_, CallTime::kTesting, end_ns - begin_ns_);
+    trace_test(function_, begin_ns_, end_ns);
 }
 
 void note_complete(const Operation& operation) {

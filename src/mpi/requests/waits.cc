@@ -166,38 +166,38 @@ int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], 
 }
 
 int test(MPI_Request* request, int* flag, MPI_Status* status) {
-    note_tests(1, request);
+    const TestNote note(kFunctionTest, 1, request);
     progress_open();
     return PMPI_Test(request, flag, status);
 }
 
 int testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
-    note_tests(count, requests);
+    const TestNote note(kFunctionTestall, count, requests);
     progress_open();
     return test_all(count, requests, flag, statuses);
 }
 
 int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
-    note_tests(count, requests);
+    const TestNote note(kFunctionTestany, count, requests);
     progress_open();
     return PMPI_Testany(count, requests, index, flag, status);
 }
 
 int testsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
-    note_tests(incount, requests);
+    const TestNote note(kFunctionTestsome, incount, requests);
     progress_open();
     return PMPI_Testsome(incount, requests, outcount, indices, statuses);
 }
 
 int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
-    note_tests(1, &request);
+    const TestNote note(kFunctionGetStatus, 1, &request);
     progress_open();
     return PMPI_Request_get_status(request, flag, status);
 }
 
 // MPI 4.1's forms for several requests; where the MPI lacks them, by the one for one.
 int request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
-    note_tests(count, requests);
+    const TestNote note(kFunctionGetStatusAll, count, requests);
     progress_open();
     if (native_has(LONGSHORE_INDEX_MPI_Request_get_status_all))
         return PMPI_Request_get_status_all(count, requests, flag, statuses);
@@ -210,7 +210,7 @@ int request_get_status_all(int count, const MPI_Request requests[], int* flag, M
 
 int request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
                            MPI_Status* status) {
-    note_tests(count, requests);
+    const TestNote note(kFunctionGetStatusAny, count, requests);
     progress_open();
     if (native_has(LONGSHORE_INDEX_MPI_Request_get_status_any))
         return PMPI_Request_get_status_any(count, requests, index, flag, status);
@@ -229,7 +229,7 @@ int request_get_status_any(int count, const MPI_Request requests[], int* index, 
 
 int request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
                             MPI_Status statuses[]) {
-    note_tests(incount, requests);
+    const TestNote note(kFunctionGetStatusSome, incount, requests);
     progress_open();
     if (native_has(LONGSHORE_INDEX_MPI_Request_get_status_some))
         return PMPI_Request_get_status_some(incount, requests, outcount, indices, statuses);

@@ -70,6 +70,11 @@ void count_time(Call call, CommIndex comm, CallTime kind, uint64_t ns) {
     add(call, comm, offsetof(CommCounts, time_ns) + place, ns);
 }
 
+void count_mpi_test(uint64_t ns) {
+    note_counted(ns);
+    add(figures().mpi_tests_ns, ns);
+}
+
 uint64_t stats_now_ns() {
     return stats_wanted() ? now_ns() : 0;
 }

@@ -39,6 +39,8 @@ void count_unpacked(uint64_t bytes, uint64_t device_bytes, uint64_t ns);
 void count_staging(int64_t bytes);
 
 void count_time(Call call, CommIndex comm, CallTime kind, uint64_t ns);
+// A test of requests of the MPI's own.
+void count_mpi_test(uint64_t ns);
 // 0 without statistics: the clock is not read then.
 uint64_t stats_now_ns();
 

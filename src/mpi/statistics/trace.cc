@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <vector>
@@ -15,6 +16,8 @@ namespace {
 
 constexpr uint32_t kTakenMax = 4096;          // moves taken out of the host library at a time
 constexpr uint32_t kServiceLane = 1'000'000;  // service processes come after the ranks
+constexpr uint64_t kTestTracedNs = 1000;      // a shorter test has only looked
+constexpr uint64_t kSameTestNs = 1000;        // between two tests that are one span
 
 bool on = false;
 uint64_t origin_ns = 0;
@@ -101,6 +104,21 @@ void trace_span(SpanKind kind, Function function, uint64_t begin_ns, uint64_t en
     }
     spans->at[count] = {begin_ns, end_ns, function, kind};
     spans->count.store(count + 1, std::memory_order_release);
+}
+
+void trace_test(Function function, uint64_t begin_ns, uint64_t end_ns) {
+    if (!on) return;
+    {
+        std::lock_guard<std::mutex> lock(guard);
+        const uint64_t count = spans->count.load(std::memory_order_relaxed);
+        Span* const before = count > 0 ? &spans->at[count - 1] : nullptr;
+        if (before && before->kind == SpanKind::kTest && before->function == function &&
+            begin_ns < before->end_ns + kSameTestNs) {
+            before->end_ns = std::max(before->end_ns, end_ns);
+            return;
+        }
+    }
+    if (end_ns - begin_ns >= kTestTracedNs) trace_span(SpanKind::kTest, function, begin_ns, end_ns);
 }
 
 void write_trace() {

@@ -15,6 +15,9 @@ uint64_t trace_origin_ns();
 void note_spans_at(SpanList* place);
 // Cheap when no trace is wanted.
 void trace_span(SpanKind kind, Function function, uint64_t begin_ns, uint64_t end_ns);
+// Of a test. Programs may make millions of them: a short one is left out, and one soon after another is part
+// of the same span.
+void trace_test(Function function, uint64_t begin_ns, uint64_t end_ns);
 bool trace_wanted();
 // Collective over shim().world; the context is still there. Rank 0 writes the file.
 void write_trace();

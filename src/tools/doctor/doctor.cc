@@ -37,11 +37,11 @@ void print_text(const Checks& checks) {
     }
     const long fails = count(checks, Verdict::kFail);
     const long warnings = count(checks, Verdict::kWarn);
-    fmt::print("\n{}: {} checks, {} failed, {} warnings\n",
+    fmt::print("\n{}: {} checks, {} failed, {} warning{}\n",
                fails != 0      ? "Longshore will not work here"
                : warnings != 0 ? "Longshore works here; see the warnings"
                                : "Longshore works here",
-               checks.size(), fails, warnings);
+               checks.size(), fails, warnings, warnings == 1 ? "" : "s");
 }
 
 void print_json(const Checks& checks) {

@@ -115,7 +115,7 @@ void check_cores(Checks* checks) {
                    ? limit / period
                    : std::numeric_limits<double>::infinity();
     });
-    std::string found = fmt::format("{} CPUs allowed; {} cores, {} packages, {} NUMA nodes", allowed, cores,
+    std::string found = fmt::format("{} CPUs allowed; cores: {}, sockets: {}, NUMA nodes: {}", allowed, cores,
                                     packages, numa_nodes);
     if (quota < 1e9) found += fmt::format("; cgroup quota {:.1f} CPUs", quota);
     const char* advice = "";

@@ -262,6 +262,10 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
         nearest = candidate;
         nearest_steps = steps;
     }
+    // The beginning of one candidate alone, as "stat" of "status".
+    const auto begins = [&](const std::string& candidate) { return candidate.starts_with(word); };
+    if (nearest.empty() && letters >= 3 && std::count_if(candidates.begin(), candidates.end(), begins) == 1)
+        nearest = *std::find_if(candidates.begin(), candidates.end(), begins);
     return nearest.empty() ? "" : "; did you mean " + nearest + "?";
 }
 
