@@ -139,7 +139,7 @@ int run_campaign(const CampaignOptions& o) {
     memcpy(&total, counts, sizeof total);
     bool low = false;
     for (const CoverageRow& row : kCoverageRows) {
-        const uint64_t floor = row.floor * o.count / 20000;
+        const uint64_t floor = (o.worlds == Worlds::kDpus ? row.floor_of_dpus : row.floor) * o.count / 20000;
         const bool missed = o.floors && total.*row.count < floor;
         low |= missed;
         printf("  %12llu  %s", static_cast<unsigned long long>(total.*row.count), row.name);

@@ -10,13 +10,15 @@ struct Coverage {
         killed_before_acknowledged, pool_full, late_arrivals, restarted, stale_messages, resent, duplicates,
         gathered, scattered, root_in_place, errors, rank_only, finished_alone, staged, staged_for_others,
         relayed, relays_refused, landed, taken_copies, taken_reads, along, evicted, asked_again, lost_nodes,
-        lost_operations, outlived_loss, events, operations, copies, reads, bytes_between_nodes;
+        lost_operations, outlived_loss, events, operations, copies, reads, bytes_between_nodes, handed_copies,
+        left_to_services, taken_back, lost_stand_ins, lost_processes;
 };
 
 struct CoverageRow {
     const char* name;
     uint64_t Coverage::*count;
-    uint64_t floor;  // per 20,000 seeds; 0: shown only
+    uint64_t floor;              // per 20,000 seeds; 0: shown only
+    uint64_t floor_of_dpus = 0;  // the same of worlds with DPUs, where other things happen
 };
 constexpr CoverageRow kCoverageRows[] = {
     {"worlds", &Coverage::worlds, 0},
@@ -54,6 +56,11 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: node lost for good while others work", &Coverage::lost_nodes, 500},
     {"seeds: operations ended in an error by that", &Coverage::lost_operations, 500},
     {"seeds: operations ended right after that", &Coverage::outlived_loss, 500},
+    {"seeds: ranks copied from each other for their stand-ins", &Coverage::handed_copies, 0, 10000},
+    {"seeds: a rank computed for longer than its stand-in was patient", &Coverage::left_to_services, 0, 300},
+    {"seeds: and copied what was left when it waited", &Coverage::taken_back, 0, 200},
+    {"seeds: stand-in lost", &Coverage::lost_stand_ins, 0, 500},
+    {"seeds: rank behind a stand-in lost", &Coverage::lost_processes, 0, 500},
     {"events", &Coverage::events, 0},
     {"operations (per rank)", &Coverage::operations, 0},
     {"chunks copied by service processes", &Coverage::copies, 0},

@@ -387,6 +387,9 @@ void SimFabric::step(uint32_t slot) {
     --in_flight_;
     if (m.result == MoveResult::kMoved && (m.from_import || m.from != nullptr))
         world_.bytes_between_nodes += m.bytes;
+    if (world_.options_.dpus && m.result == MoveResult::kMoved && m.bytes != 0 && m.to.rank != kStaging &&
+        m.to.region != kArenaRegion)
+        world_.memory_.count_written(self_.node, m.to, m.bytes);
     Arrival a;
     a.event.kind = FabricEvent::Kind::kMoved;
     a.event.id = m.id;

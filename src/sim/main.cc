@@ -26,13 +26,17 @@ int main(int argc, char** argv) {
     app.add_option("--stop-after", o.stop_after, "Failing seeds after which to stop")->capture_default_str();
     app.add_flag("--no-floors", no_floors, "Do not fail on coverage");
     app.add_flag("--check-determinism", check_determinism, "Run every world twice and compare their hashes");
-    bool slow_links = false, any_order = false;
+    bool slow_links = false, any_order = false, dpus = false;
     auto* slow =
         app.add_flag("--slow-link", slow_links,
                      "Worlds with slow links, service processes that run late and windows that change");
-    app.add_flag("--any-order", any_order,
-                 "Worlds with many groups, whose operations each rank enters in an order of its own")
-        ->excludes(slow);
+    auto* any =
+        app.add_flag("--any-order", any_order,
+                     "Worlds with many groups, whose operations each rank enters in an order of its own")
+            ->excludes(slow);
+    app.add_flag("--dpus", dpus, "Worlds whose ranks are served by DPUs, and copy from each other")
+        ->excludes(slow)
+        ->excludes(any);
     app.add_flag("--large", large, "The one world of 1,024 ranks");
     app.add_option("--seconds-max", seconds_max, "With --large: limit on time on a core")
         ->capture_default_str();
@@ -42,10 +46,12 @@ int main(int argc, char** argv) {
     if (large) return run_large(seconds_max, megabytes_max << 20);
     if (slow_links) o.worlds = Worlds::kSlowLinks;
     if (any_order) o.worlds = Worlds::kAnyOrder;
+    if (dpus) o.worlds = Worlds::kDpus;
     if (*one) return run_one(seed, version, o.worlds, verbose);
     o.floors = !no_floors;
     if (slow_links) o.replay += " --slow-link";
     if (any_order) o.replay += " --any-order";
+    if (dpus) o.replay += " --dpus";
     if (check_determinism) o.twice_per_mille = 1000;
     return run_campaign(o);
 }

@@ -54,10 +54,25 @@ Buffer Memory::allocate(uint64_t bytes) {
     b.at = pool_used_ + kRedZoneBytes;
     b.bytes = bytes;
     closed_.push_back(false);
+    written_.push_back(0);
     b.owner = static_cast<uint32_t>(closed_.size());
     for (uint64_t i = b.at / 64; i <= (b.at + bytes) / 64; ++i) owner_of_[i] = b.owner;
     pool_used_ += whole;
     return b;
+}
+
+bool Memory::is_open(uint64_t at, uint64_t bytes, std::string* wrong) const {
+    const uint32_t first = owner_of_[at / 64], last = owner_of_[(at + bytes - (bytes != 0)) / 64];
+    if (first == 0 || first != last)
+        *wrong = "outside a buffer";
+    else if (closed_[first - 1])
+        *wrong = "a buffer after its completion";
+    return wrong->empty();
+}
+
+void Memory::count_written(NodeId node, const MemoryRef& to, uint64_t bytes) {
+    const uint32_t owner = owner_of_[(region(node, to.rank, to.region).at + to.offset) / 64];
+    if (owner != 0) written_[owner - 1] += bytes;
 }
 
 bool Memory::add_region(NodeId node, LocalRank rank, uint64_t at, uint64_t bytes, uint32_t descriptor_bytes,

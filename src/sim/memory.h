@@ -63,6 +63,14 @@ class Memory {
     // From now on nobody may touch it: its operation is complete.
     void set_closed(const Buffer& buffer) { closed_[buffer.owner - 1] = true; }
 
+    // Whether those bytes of the pool are in one buffer that may still be touched.
+    bool is_open(uint64_t at, uint64_t bytes, std::string* wrong) const;
+    // A service process has written so many bytes there, and what it has written to a buffer so far.
+    void count_written(NodeId node, const MemoryRef& to, uint64_t bytes);
+    uint64_t written(const Buffer& buffer) const {
+        return buffer.owner == 0 ? 0 : written_[buffer.owner - 1];
+    }
+
     // Registers pool memory as a region of a rank; false: no entry free.
     bool add_region(NodeId node, LocalRank rank, uint64_t at, uint64_t bytes, uint32_t descriptor_bytes,
                     RegionId* out);
@@ -80,6 +88,7 @@ class Memory {
     uint64_t pool_bytes_ = 0, pool_used_ = 0;
     std::vector<uint32_t> owner_of_;  // per 64 bytes of the pool: use + 1
     std::vector<bool> closed_;
+    std::vector<uint64_t> written_;
 };
 
 // What a descriptor says, in its first bytes; the rest is filling that must arrive unharmed.

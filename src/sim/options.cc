@@ -140,6 +140,41 @@ WorldOptions WorldOptions::in_any_order() const {
     return o;
 }
 
+WorldOptions WorldOptions::behind_dpus() const {
+    WorldOptions o = *this;
+    Prng r(mix64(seed ^ 0xd9a5ull));
+    o.dpus = true;
+    o.nodes = static_cast<uint32_t>(r.between(1, 3));
+    o.ranks = static_cast<uint32_t>(r.between(2 * o.nodes, 12));
+    for (uint32_t n = 0; n < kNodesMax; ++n) o.ranks_of_node[n] = n < o.nodes ? 1 : 0;
+    for (uint32_t i = o.nodes; i < o.ranks; ++i) ++o.ranks_of_node[r.below(o.nodes)];
+    for (uint32_t n = 0; n < o.nodes; ++n) o.services_of_node[n] = static_cast<uint32_t>(r.between(1, 3));
+    o.operations = static_cast<uint32_t>(r.between(1, 8));
+    o.watches =
+        std::max(o.watches, *std::max_element(o.ranks_of_node, o.ranks_of_node + o.nodes) * o.operations);
+    // A stand-in moves nothing by itself.
+    o.cooperative = o.yields = false;
+    o.not_permitted = 0;
+    o.restart = true;
+    o.late_frames = o.kills != 0 && o.nodes > 1 && r.chance(800);
+    o.shared = one_of(r, {500, 800, 1000});
+    o.staging_slots = static_cast<uint32_t>(r.between(1, 6));
+    o.staging_slot_bytes = one_of(r, {64, 256, 1000});
+    o.staging_only = r.chance(700);  // else memory of the host has aliases
+    o.stable = one_of(r, {0, 0, 300});
+    o.copying_ranks = one_of(r, {1000, 1000, 1000, 800});
+    o.tested = one_of(r, {0, 0, 300});
+    o.handed_bytes = one_of(r, {1, 1, 65, 200});
+    o.session_ns = one_of(r, {500, 5000, 50000});
+    // Longer than a stand-in is patient.
+    if (r.chance(300)) o.late_ns = one_of(r, {1000000, 5000000});
+    // Small windows and pools are what the other worlds are for; a node that is lost has its DPU with it.
+    if (o.lost_node > o.nodes || o.nodes == 1) o.lost_node = 0;
+    o.along = o.nodes > 1 ? o.along : 0;
+    if (o.lost_node == 0 && r.chance(350)) o.ends = static_cast<uint32_t>(r.between(1, 2));
+    return o;
+}
+
 WorldOptions WorldOptions::made(Worlds worlds) const {
     switch (worlds) {
         case Worlds::kAsDrawn:
@@ -148,6 +183,8 @@ WorldOptions WorldOptions::made(Worlds worlds) const {
             return behind_slow_links();
         case Worlds::kAnyOrder:
             return in_any_order();
+        case Worlds::kDpus:
+            return behind_dpus();
     }
     __builtin_unreachable();
 }
@@ -258,6 +295,14 @@ std::string WorldOptions::text() const {
     put("window_changes", window_changes);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
+    if (!dpus) return t;
+    put("dpus", dpus);
+    put("ends", ends);
+    put("copying_ranks", copying_ranks);
+    put("tested", tested);
+    put("shared", shared);
+    put("handed_bytes", handed_bytes);
+    put("session_ns", session_ns);
     return t;
 }
 

@@ -19,7 +19,7 @@ constexpr uint32_t kOptionsVersionMin = 2;
 constexpr uint32_t kNodesMax = 32;
 
 // What is made of a drawn world.
-enum class Worlds { kAsDrawn, kSlowLinks, kAnyOrder };
+enum class Worlds { kAsDrawn, kSlowLinks, kAnyOrder, kDpus };
 
 struct WorldOptions {
     uint64_t seed = 0;
@@ -38,8 +38,8 @@ struct WorldOptions {
     bool staging_only = false;
     uint32_t help_bytes = 0;
     uint32_t repeat_ticks = 0;  // mostly never: where something was lost for good, the world does not end
-    uint32_t along = 0;  // of blocks that are sent along come, per mille; 0: none is sent
-    uint32_t read_window = 0;  // bytes of reads in flight, at most; 0: any
+    uint32_t along = 0;         // of blocks that are sent along come, per mille; 0: none is sent
+    uint32_t read_window = 0;   // bytes of reads in flight, at most; 0: any
     uint32_t copies_in_flight = 1;
     uint32_t block_bytes_max = 512;
     uint32_t actions_per_step = 1;
@@ -57,8 +57,9 @@ struct WorldOptions {
     uint64_t late_ns = 20000, very_late_ns = 0;  // very late: a few ranks
     uint64_t message_ns = 5000, move_ns = 2000, step_ns = 300, wake_ns = 2000;
     uint64_t core_wait_ns = 0;  // a service process that wakes up waits for its core
-    uint64_t link_ns_per_byte = 0;  // from one node to another, all its reads one after the other; 0: any number
-    bool window_changes = false;    // read_window is drawn again whenever a read has ended
+    uint64_t link_ns_per_byte =
+        0;  // from one node to another, all its reads one after the other; 0: any number
+    bool window_changes = false;  // read_window is drawn again whenever a read has ended
 
     // Faults, per mille; 0 is off.
     uint32_t again = 0, torn = 0, unreadable = 0, not_permitted = 0, import_fails = 0;
@@ -71,18 +72,29 @@ struct WorldOptions {
     uint32_t lost_node = 0;    // + 1: it is gone for good, ranks and all; 0: none
     uint64_t lost_ns = 0;      // when
 
+    // Ranks behind stand-ins: service processes are on a DPU, and ranks of a host copy from each other.
+    bool dpus = false;
+    uint32_t ends = 0;              // how many stand-ins or ranks are killed
+    uint32_t copying_ranks = 1000;  // that may read the others' memory, per mille
+    uint32_t tested = 0;            // times that a rank looks before it computes, per mille
+    uint32_t shared = 0;            // operations of shared blocks, otherwise drawn, per mille
+    uint32_t handed_bytes = 1;      // blocks from this size on are copied by ranks
+    uint64_t session_ns = 5000;     // for what a rank and its stand-in say to each other
+
     bool faults() const { return again || unreadable || not_permitted || import_fails || kills; }
     // Nothing is lost: every wake-up and every byte counts.
-    bool lossless() const { return !kills && !unreadable && !import_fails; }
+    bool lossless() const { return !kills && !unreadable && !import_fails && !ends; }
 
     static WorldOptions draw(uint64_t seed, uint32_t version = kOptionsVersion);
     static WorldOptions large_world();
     // The same world where links are slow, service processes wait long for their cores, and what may be in
     // flight changes all the time, as a window that follows a link does.
     WorldOptions behind_slow_links() const;
-    // The same world with many groups of few operations, which each rank enters in an order of its own before it
-    // waits for any: as persistent collectives are started, each in a group of its own.
+    // The same world with many groups of few operations, which each rank enters in an order of its own before
+    // it waits for any: as persistent collectives are started, each in a group of its own.
     WorldOptions in_any_order() const;
+    // A world of fewer nodes whose ranks are served by DPUs.
+    WorldOptions behind_dpus() const;
     WorldOptions made(Worlds worlds) const;
     std::string text() const;
 };

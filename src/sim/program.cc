@@ -171,13 +171,19 @@ Program Program::draw(const WorldOptions& o) {
         op.collective = o.large ? (i == 0 ? Collective::kAlltoallv : Collective::kAllgatherv)
                                 : draw_collective(r, o.version);
         if (o.broadcasts != 0 && r.chance(o.broadcasts)) op.collective = Collective::kBcast;
+        if (o.shared != 0 && r.chance(o.shared)) {
+            constexpr Collective kShared[] = {Collective::kAllgather, Collective::kAllgatherv,
+                                              Collective::kBcast};
+            op.collective = kShared[r.below(std::size(kShared))];
+        }
         op.root = static_cast<uint32_t>(r.below(op.size));
         op.in_place = op.may_be_in_place() && r.chance(o.in_place);
         op.blocking = r.chance(o.blocking);
         // Not from the sequence of draws: without staging the program stays what it was.
         const uint64_t h = mix64(op.key);
         if (h % 1000 < o.staged)
-            op.algorithm = h / 1000 % 2 != 0 ? Algorithm::kStaged : Algorithm::kStagedHierarchical;
+            // Ranks of a host share no memory with its DPU.
+            op.algorithm = h / 1000 % 2 != 0 || o.dpus ? Algorithm::kStaged : Algorithm::kStagedHierarchical;
         op.zero = o.zero;
         op.chunk_bytes = o.chunk_bytes;
         op.eager_bytes = o.eager_bytes;

@@ -207,50 +207,48 @@ bool RankActor::add_regions(Use& u) {
 }
 
 // Buffers are made and filled when the rank enters. In place, personalised blocks are copied elsewhere first.
-bool RankActor::prepare(Use& u) {
-    if (!u.prepared) {
-        const Operation& op = *u.operation;
-        const uint64_t recv_bytes = op.layout(u.rank, true, &u.recv_blocks);
-        const uint64_t send_bytes = op.layout(u.rank, false, &u.send_blocks);
-        u.recv = world_.memory.allocate(recv_bytes);
-        u.recv_key = op.fill_key(u.rank);
-        poison(u.recv, u.recv_key);
-        if (op.in_place) world_.coverage.in_place = 1;
-        if (op.own_in_send(u.rank) || (op.own_in_recv(u.rank) && !op.sends_same()))
-            world_.coverage.root_in_place = 1;
-        u.send_key = op.send_key(u.rank);
-        if (op.own_in_recv(u.rank)) {
-            u.stable = false;
-            const BlockSpan& own = u.recv_blocks[u.rank];
-            fill_pattern(world_.memory.pool(u.recv.at + own.offset), u.send_key, 0, own.bytes);
-        } else {
-            u.send = world_.memory.allocate(send_bytes);
-            poison(u.send, op.fill_key(u.rank) ^ 5);
-            fill_pattern(world_.memory.pool(u.send.at), u.send_key, 0, send_bytes);
-            // As the host library does: what would take much of the arena stays where it is.
-            if (u.stable && send_bytes != 0 && send_bytes <= world_.options.arena_bytes / 8) {
-                u.arena_at = engine_->arena().allocate(send_bytes);
-                if (u.arena_at != 0) {
-                    u.arena_bytes = send_bytes;
-                    memcpy(memory_.at<std::byte>(u.arena_at), world_.memory.pool(u.send.at), send_bytes);
-                    // The caller's buffer is free at once.
-                    u.send_key = u.send_key ^ 0x5a5a;
-                    poison(u.send, u.send_key);
-                    world_.memory.set_closed(u.send);
-                }
+void RankActor::prepare(Use& u) {
+    if (u.prepared) return;
+    const Operation& op = *u.operation;
+    const uint64_t recv_bytes = op.layout(u.rank, true, &u.recv_blocks);
+    const uint64_t send_bytes = op.layout(u.rank, false, &u.send_blocks);
+    u.recv = world_.memory.allocate(recv_bytes);
+    u.recv_key = op.fill_key(u.rank);
+    poison(u.recv, u.recv_key);
+    if (op.in_place) world_.coverage.in_place = 1;
+    if (op.own_in_send(u.rank) || (op.own_in_recv(u.rank) && !op.sends_same()))
+        world_.coverage.root_in_place = 1;
+    u.send_key = op.send_key(u.rank);
+    if (op.own_in_recv(u.rank)) {
+        u.stable = false;
+        const BlockSpan& own = u.recv_blocks[u.rank];
+        fill_pattern(world_.memory.pool(u.recv.at + own.offset), u.send_key, 0, own.bytes);
+    } else {
+        u.send = world_.memory.allocate(send_bytes);
+        poison(u.send, op.fill_key(u.rank) ^ 5);
+        fill_pattern(world_.memory.pool(u.send.at), u.send_key, 0, send_bytes);
+        // As the host library does: what would take much of the arena stays where it is.
+        if (u.stable && send_bytes != 0 && send_bytes <= world_.options.arena_bytes / 8) {
+            u.arena_at = engine_->arena().allocate(send_bytes);
+            if (u.arena_at != 0) {
+                u.arena_bytes = send_bytes;
+                memcpy(memory_.at<std::byte>(u.arena_at), world_.memory.pool(u.send.at), send_bytes);
+                // The caller's buffer is free at once.
+                u.send_key = u.send_key ^ 0x5a5a;
+                poison(u.send, u.send_key);
+                world_.memory.set_closed(u.send);
             }
-            if (u.arena_bytes == 0) u.stable = false;
         }
-        std::vector<uint32_t>& offsets = world_.send_offsets[op.index][u.rank];
-        if (op.sends_one()) {
-            offsets = {static_cast<uint32_t>(u.send_blocks[0].offset)};
-        } else {
-            offsets.reserve(op.size);
-            for (const BlockSpan& b : u.send_blocks) offsets.push_back(static_cast<uint32_t>(b.offset));
-        }
-        u.prepared = true;
+        if (u.arena_bytes == 0) u.stable = false;
     }
-    return add_regions(u);
+    std::vector<uint32_t>& offsets = world_.send_offsets[op.index][u.rank];
+    if (op.sends_one()) {
+        offsets = {static_cast<uint32_t>(u.send_blocks[0].offset)};
+    } else {
+        offsets.reserve(op.size);
+        for (const BlockSpan& b : u.send_blocks) offsets.push_back(static_cast<uint32_t>(b.offset));
+    }
+    u.prepared = true;
 }
 
 void RankActor::poison(const Buffer& b, uint64_t key) {
@@ -258,36 +256,50 @@ void RankActor::poison(const Buffer& b, uint64_t key) {
                  ((b.bytes + 63) & ~uint64_t{63}) + 2 * kRedZoneBytes);
 }
 
-void RankActor::enter(Use& u) {
+// Its regions are there, and the engine has it, or neither has room now.
+PostResult RankActor::post(Use& u, WakeSet* wake) {
+    prepare(u);
+    if (!add_regions(u)) return PostResult::kLater;
     const Operation& op = *u.operation;
-    PostResult posted = PostResult::kLater;
-    WakeSet wake;
-    if (prepare(u)) {
-        OperationArguments a;
-        a.group = GroupSlot{op.group};
-        a.rank = Rank{u.rank};
-        a.sequence = op.sequence;
-        a.collective = op.collective;
-        a.algorithm = op.algorithm;
-        a.copies_itself = cooperative_;
-        a.root = Rank{op.root};
-        a.self_in_place = op.own_in_recv(u.rank) || op.own_in_send(u.rank);
-        a.send_is_stable = u.stable;
-        a.send = u.send_ref;
-        a.recv = u.recv_ref;
-        if (op.by_blocks(false)) {
-            a.send_blocks = u.send_blocks.data();
-        } else {
-            a.send_block_bytes = u.send_blocks[op.sends_one() ? 0 : u.rank].bytes;
-        }
-        if (op.by_blocks(true)) {
-            a.recv_blocks = u.recv_blocks.data();
-        } else {
-            a.recv_block_bytes = u.recv_blocks[op.receives_one() ? op.root : u.rank].bytes;
-        }
-        posted = engine_->post(a, !op.blocking || !cooperative_, &u.record, &wake);
+    OperationArguments a;
+    a.group = GroupSlot{op.group};
+    a.rank = Rank{u.rank};
+    a.sequence = op.sequence;
+    a.collective = op.collective;
+    a.algorithm = op.algorithm;
+    a.copies_itself = cooperative_;
+    a.hands_over = u.hands_over;
+    a.root = Rank{op.root};
+    a.self_in_place = op.own_in_recv(u.rank) || op.own_in_send(u.rank);
+    a.send_is_stable = u.stable;
+    a.send = u.send_ref;
+    a.recv = u.recv_ref;
+    if (op.by_blocks(false)) {
+        a.send_blocks = u.send_blocks.data();
+    } else {
+        a.send_block_bytes = u.send_blocks[op.sends_one() ? 0 : u.rank].bytes;
     }
-    if (posted == PostResult::kLater) {
+    if (op.by_blocks(true)) {
+        a.recv_blocks = u.recv_blocks.data();
+    } else {
+        a.recv_block_bytes = u.recv_blocks[op.receives_one() ? op.root : u.rank].bytes;
+    }
+    const PostResult posted = engine_->post(a, !op.blocking || !cooperative_, &u.record, wake);
+    if (posted != PostResult::kPosted) return posted;
+    std::vector<BlockSpan>().swap(u.send_blocks);
+    std::vector<BlockSpan>().swap(u.recv_blocks);
+    u.posted = true;
+    ++open_;
+    ++world_.entered[op.index];
+    if (world_.verbose())
+        world_.log(name_of_rank(index_) + " enters operation " + std::to_string(op.index) + " record " +
+                   std::to_string(u.record.value));
+    return posted;
+}
+
+void RankActor::enter(Use& u) {
+    WakeSet wake;
+    if (post(u, &wake) == PostResult::kLater) {
         world_.coverage.pool_full = 1;
         state_ = State::kLater;
         ++later_count_;
@@ -301,13 +313,6 @@ void RankActor::enter(Use& u) {
         return again(world_.options.step_ns * 10 + std::min<uint64_t>(later_count_, 100) * 1000);
     }
     later_count_ = 0;
-    std::vector<BlockSpan>().swap(u.send_blocks);
-    std::vector<BlockSpan>().swap(u.recv_blocks);
-    u.posted = true;
-    ++open_;
-    if (world_.verbose())
-        world_.log(name_of_rank(index_) + " enters operation " + std::to_string(op.index) + " record " +
-                   std::to_string(u.record.value));
     ring(wake);
     ++next_step_;
     state_ = State::kRun;

@@ -14,10 +14,11 @@ namespace longshore::sim {
 class RankActor {
   public:
     RankActor(World& world, uint32_t index, std::byte* engine_block);
-    void step();
+    virtual ~RankActor() = default;
+    virtual void step();
     // Events posted before it last fell asleep or woke are void.
     bool expects(uint64_t number) const { return number == sleep_number_; }
-    void woken();
+    virtual void woken();
     // Whether a wake-up that is posted now is the only one under way.
     bool expect_wake() { return !std::exchange(wake_under_way_, true); }
     // All that it took is back, and nothing was written after completion.
@@ -28,9 +29,22 @@ class RankActor {
     const Place& place() const { return place_; }
     void work_alone() { cooperative_ = true; }
     // Its node is gone, and it with it.
-    void die();
+    virtual void die();
+    // Of a rank that a DPU serves (far_rank.h): its stand-in's next step; a message has come to it, or to its
+    // stand-in; one of the two is gone; it is not waited for any longer, as others are lost.
+    virtual void step_stand_in(uint64_t) { LONGSHORE_CHECK(!"it has none"); }
+    virtual void arrive(uint64_t) { LONGSHORE_CHECK(!"it has no stand-in"); }
+    virtual void end(bool) { LONGSHORE_CHECK(!"it has no stand-in"); }
+    virtual void abandon() { LONGSHORE_CHECK(!"it has no stand-in"); }
+    // Whether it, or its stand-in, is gone.
+    virtual bool lost() const { return false; }
+    // Of an operation: whether it was left all shared blocks, to copy them itself; whether what it gave lay
+    // in its arena; how many bytes service processes have written into its receive buffer.
+    virtual bool copied_all(uint32_t) const { return false; }
+    bool gave_by_arena(uint32_t operation) const;
+    uint64_t written(uint32_t operation) const;
 
-  private:
+  protected:
     enum class State : uint8_t { kRun, kLater, kLook, kMove, kFallAsleep, kAsleep, kReap, kDone, kGone };
     struct Use {  // of one operation
         const Operation* operation = nullptr;
@@ -45,6 +59,7 @@ class RankActor {
         std::vector<BlockSpan> send_blocks, recv_blocks;  // until the engine has them; then drawn again
         RecordId record;
         uint64_t recv_key = 0, send_key = 0;  // what the buffers must hold at the end
+        bool hands_over = false;              // its stand-in leaves shared blocks to the rank
     };
     struct Step {
         bool wait = false;
@@ -53,8 +68,10 @@ class RankActor {
     };
 
     void plan();
-    bool prepare(Use& u);
+    const Use* find(uint32_t operation) const;
+    void prepare(Use& u);
     bool add_regions(Use& u);
+    PostResult post(Use& u, WakeSet* wake);
     void enter(Use& u);
     void look();
     void move();

@@ -70,6 +70,22 @@ void RankActor::check(Use& u, OperationError error) {
         return world_.fail("red zone", name() + ": bytes after the last block");
 }
 
+const RankActor::Use* RankActor::find(uint32_t operation) const {
+    for (const Use& u : uses_)
+        if (u.operation->index == operation) return &u;
+    return nullptr;
+}
+
+bool RankActor::gave_by_arena(uint32_t operation) const {
+    const Use* const u = find(operation);
+    return u != nullptr && u->arena_bytes != 0;
+}
+
+uint64_t RankActor::written(uint32_t operation) const {
+    const Use* const u = find(operation);
+    return u != nullptr ? world_.memory.written(u->recv) : 0;
+}
+
 void RankActor::judge_end() {
     if (state_ == State::kGone) return;
     const std::string who = name_of_rank(index_);

@@ -10,7 +10,17 @@
 
 namespace longshore::sim {
 
-enum class EventKind : uint8_t { kRank, kRankWake, kService, kServiceWake, kFabric, kTick, kControl };
+enum class EventKind : uint8_t {
+    kRank,
+    kRankWake,
+    kService,
+    kServiceWake,
+    kFabric,
+    kTick,
+    kControl,
+    kStandIn,
+    kSession
+};
 
 struct Event {
     uint64_t at_ns = 0;

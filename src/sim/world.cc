@@ -1,9 +1,10 @@
 #include "sim/world.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "engine/mover.h"
-#include "sim/rank_actor.h"
+#include "sim/far_rank.h"
 #include "sim/service_actor.h"
 
 namespace longshore::sim {
@@ -12,10 +13,21 @@ namespace {
 constexpr uint64_t kEventsMax = 4000000;
 constexpr uint64_t kEventsMaxLarge = 400000000;
 constexpr uint64_t kFaultsNs = 20000000;      // faults stop then
+constexpr uint64_t kAbandonNs = 500000000;    // without a read or copy, after a rank was lost
 constexpr uint64_t kLivenessNs = 3000000000;  // in which a read must have ended, or everything be over
 
 // Events of kind kControl.
-enum class Control : uint64_t { kDoom, kRestart, kFree, kCalm, kLose };
+enum class Control : uint64_t {
+    kDoom,
+    kRestart,
+    kFree,
+    kCalm,
+    kLose,
+    kEndStandIn,
+    kEndRank,
+    kForget,
+    kAbandon
+};
 constexpr uint64_t control_value(Control c, uint64_t what) {
     return static_cast<uint64_t>(c) | what << 8;
 }
@@ -77,6 +89,7 @@ World::World(const WorldOptions& o, Workspace& workspace, bool verbose)
       verbose_(verbose),
       workspace_(workspace) {
     send_offsets.resize(program.operations.size());
+    entered.resize(program.operations.size());
     for (const Operation& op : program.operations) send_offsets[op.index].resize(op.size);
 
     for (uint32_t n = 0; n < o.nodes; ++n) {
@@ -100,7 +113,10 @@ World::World(const WorldOptions& o, Workspace& workspace, bool verbose)
     for (uint32_t r = 0; r < o.ranks; ++r) {
         const Place& p = program.places[r];
         rank_index_[p.node.value][p.local.value] = r;
-        ranks_.push_back(std::make_unique<RankActor>(*this, r, at));
+        if (o.dpus)
+            ranks_.push_back(std::make_unique<FarRank>(*this, r, at));
+        else
+            ranks_.push_back(std::make_unique<RankActor>(*this, r, at));
         at += (RankEngine::bytes_needed(limits[p.node.value]) + 63) / 64 * 64;
     }
     const ServiceLimits service_limits = ServiceActor::limits(o);
@@ -174,8 +190,13 @@ void World::kill_service(uint32_t index, KillPhase phase) {
 void World::control(uint64_t value) {
     // The actor is in the upper bits here.
     const uint32_t index = static_cast<uint32_t>(value >> 8);
+    const Control what = static_cast<Control>(value & 255);
+    if (what == Control::kEndStandIn || what == Control::kEndRank)
+        return ranks_[index]->end(what == Control::kEndStandIn);
+    if (what == Control::kForget) return forget_rank(index);
+    if (what == Control::kAbandon) return abandon();
     ServiceActor& s = *services_[index];
-    switch (static_cast<Control>(value & 255)) {
+    switch (what) {
         case Control::kDoom: {
             if (calm || kills_left_ == 0) break;
             --kills_left_;
@@ -212,7 +233,37 @@ void World::control(uint64_t value) {
         case Control::kLose:
             lose_node();
             break;
+        case Control::kEndStandIn:
+        case Control::kEndRank:
+        case Control::kForget:
+        case Control::kAbandon:
+            break;
     }
+}
+
+void World::notice_loss(uint32_t rank) {
+    if (!ranks_lost_) scheduler.post(kAbandonNs, EventKind::kControl, 0, control_value(Control::kAbandon, 0));
+    ranks_lost_ = true;
+    scheduler.post(scheduler.around(500000), EventKind::kControl, rank, control_value(Control::kForget, 0));
+}
+
+// As a supervisor does (service/node_ranks.cc).
+void World::forget_rank(uint32_t rank) {
+    const Place& place = ranks_[rank]->place();
+    NodeMemory& node = memory.node(place.node.value);
+    node.rank(place.local).attached.store(0);
+    WakeSet wake;
+    free_lost_claims(node, rank_worker(place.local), &wake);
+    ring(place.node, wake);
+}
+
+// A job that has lost a rank ends; but first all that can come to its end does.
+void World::abandon() {
+    if (scheduler.now_ns() < std::max(last_read_ns, last_handed_ns) + kAbandonNs) {
+        scheduler.post(kAbandonNs, EventKind::kControl, 0, control_value(Control::kAbandon, 0));
+        return;
+    }
+    for (auto& r : ranks_) r->abandon();
 }
 
 void World::lose_node() {
@@ -229,7 +280,7 @@ void World::lose_node() {
 
 bool World::lost_member(uint32_t group) const {
     for (uint32_t r : program.groups[group].members)
-        if (is_lost(program.places[r].node)) return true;
+        if (is_lost(program.places[r].node) || ranks_[r]->lost()) return true;
     return false;
 }
 
@@ -253,6 +304,12 @@ void World::dispatch(const Event& e) {
         case EventKind::kTick:
             if (services_[e.actor]->expects(e.value)) services_[e.actor]->tick();
             break;
+        case EventKind::kStandIn:
+            ranks_[e.actor]->step_stand_in(e.value);
+            break;
+        case EventKind::kSession:
+            ranks_[e.actor]->arrive(e.value);
+            break;
         case EventKind::kControl:
             control((e.value & 255) | uint64_t{e.actor} << 8);
             break;
@@ -266,6 +323,11 @@ Verdict World::run() {
         scheduler.post(scheduler.random.below(2 * options.late_ns + 300000), EventKind::kControl,
                        static_cast<uint32_t>(scheduler.random.below(services_.size())),
                        control_value(Control::kDoom, 0));
+    for (uint32_t i = 0; i < options.ends; ++i)
+        scheduler.post(
+            scheduler.random.below(2 * options.late_ns + 300000), EventKind::kControl,
+            static_cast<uint32_t>(scheduler.random.below(ranks_.size())),
+            control_value(scheduler.random.chance(500) ? Control::kEndStandIn : Control::kEndRank, 0));
     if (options.lost_node != 0)
         scheduler.post(options.lost_ns, EventKind::kControl, 0, control_value(Control::kLose, 0));
     if (options.faults()) scheduler.post(kFaultsNs, EventKind::kControl, 0, control_value(Control::kCalm, 0));
@@ -303,7 +365,10 @@ Verdict World::run() {
 
 void World::judge_end() {
     for (auto& r : ranks_) r->judge_end();
-    for (auto& s : services_) s->judge_end();
+    // Of operations that somebody who is lost has not entered something is left.
+    for (auto& s : services_)
+        if (!ranks_lost_) s->judge_end();
+    judge_once();
     if (!options.large) judge_moved();
     if (options.lossless() && !options.not_permitted && !node_lost_ &&
         fabric.bytes_between_nodes != program.bytes_between_nodes)
@@ -325,10 +390,41 @@ void World::judge_moved() {
         uint64_t moved = 0;
         for (uint32_t c = 0; c < kCollectives; ++c)
             moved += slot.bytes_by_service[c].load() + slot.bytes_by_rank[c].load();
-        const bool all = !options.unreadable && !options.import_fails && !node_lost_;
+        const bool all = !options.unreadable && !options.import_fails && !node_lost_ && !ranks_lost_;
         if (moved > due[r] || (all && moved != due[r]))
             fail("moved once", "rank " + std::to_string(r) + " got " + std::to_string(moved) +
                                    " bytes, must get " + std::to_string(due[r]));
+    }
+}
+
+// Of a shared block of another node a DPU brings its host what comes once, and what ranks have not copied.
+void World::judge_once() {
+    if (!options.dpus || options.kills != 0 || node_lost_ || ranks_lost_) return;
+    for (const Operation& op : program.operations) {
+        if (!op.sends_same()) continue;
+        const std::vector<uint32_t>& members = program.groups[op.group].members;
+        for (uint32_t n = 0; n < options.nodes; ++n) {
+            uint64_t most = 0, written = 0;
+            for (uint32_t s = 0; s < op.size; ++s) {
+                const bool here = program.places[members[s]].node.value == n;
+                const bool in_arena = here && ranks_[members[s]]->gave_by_arena(op.index);
+                uint64_t for_copiers = 0;
+                for (uint32_t d = 0; d < op.size; ++d) {
+                    if (program.places[members[d]].node.value != n) continue;
+                    if (in_arena || !ranks_[members[d]]->copied_all(op.index)) {
+                        most += op.bytes(s, d);
+                    } else {
+                        for_copiers = std::max<uint64_t>(for_copiers, op.bytes(s, d));
+                    }
+                }
+                most += here ? 0 : for_copiers;
+            }
+            for (const uint32_t r : members)
+                if (program.places[r].node.value == n) written += ranks_[r]->written(op.index);
+            if (written > most)
+                fail("once", "operation " + std::to_string(op.index) + " brought " + std::to_string(written) +
+                                 " bytes to host " + std::to_string(n) + ", at most " + std::to_string(most));
+        }
     }
 }
 

@@ -59,6 +59,13 @@ class World {
     uint32_t ranks_done = 0;
     bool calm = false;          // faults have stopped
     uint64_t last_read_ns = 0;  // when a service process last ended a read
+    // Of ranks behind stand-ins: when one last ended a copy, and how many have entered each operation.
+    uint64_t last_handed_ns = 0;
+    std::vector<uint32_t> entered;
+    const RankActor& rank(uint32_t r) const { return *ranks_[r]; }
+    uint32_t rank_at(NodeId node, LocalRank local) const { return rank_index_[node.value][local.value]; }
+    // The stand-in of this rank is gone: its node's supervisor notices, some time later.
+    void notice_loss(uint32_t rank);
 
   private:
     static std::vector<NodeLimits> make_limits(const WorldOptions& o, const Program& p);
@@ -66,8 +73,11 @@ class World {
     void dispatch(const Event& e);
     void control(uint64_t value);
     void lose_node();
+    void forget_rank(uint32_t rank);
+    void abandon();
     void judge_end();
     void judge_moved();
+    void judge_once();
     std::string stuck() const;
 
     bool is_lost(NodeId node) const { return node_lost_ && node.value + 1u == options.lost_node; }
@@ -79,7 +89,7 @@ class World {
     std::vector<std::vector<uint32_t>> rank_index_;
     bool gone_on_node_[kNodesMax] = {};
     uint32_t kills_left_ = 0;
-    bool node_lost_ = false;
+    bool node_lost_ = false, ranks_lost_ = false;
     bool failed_ = false;
     Verdict verdict_;
 };

@@ -1,0 +1,235 @@
+#include "sim/far_rank.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/text.h"
+
+namespace longshore::sim {
+
+FarRank::FarRank(World& world, uint32_t index, std::byte* engine_block)
+    : RankActor(world, index, engine_block), said_(uses_.size()) {
+    again_stand_in(world.options.late_ns);
+}
+
+// --- the connection
+
+void FarRank::say(bool to_rank, const Message& message) {
+    Way& w = way(to_rank);
+    const uint64_t now = world_.scheduler.now_ns();
+    w.last_ns = std::max(w.last_ns, now + 100 + world_.scheduler.around(world_.options.session_ns));
+    w.flying.push_back(message);
+    world_.scheduler.post(w.last_ns - now, EventKind::kSession, index_, to_rank ? 1 : 0);
+}
+
+void FarRank::arrive(uint64_t to_rank) {
+    Way& w = way(to_rank != 0);
+    LONGSHORE_CHECK(!w.flying.empty());
+    if (to_rank != 0 ? process_lives_ : stand_in_lives_) w.arrived.push_back(w.flying.front());
+    w.flying.pop_front();
+    if (to_rank == 0) return woken();
+    if (doing_ != Doing::kAsleep || done()) return;
+    doing_ = Doing::kWait;
+    again(world_.options.wake_ns);
+}
+
+// --- the process
+
+void FarRank::step() {
+    if (state_ == State::kReap) return reap();
+    if (done()) return;
+    switch (doing_) {
+        case Doing::kProgram:
+            return run();
+        case Doing::kWait:
+            return wait();
+        case Doing::kCopy:
+            return copy();
+        case Doing::kAsleep:
+            return;
+    }
+}
+
+void FarRank::run() {
+    if (next_step_ == steps_.size()) {
+        state_ = State::kReap;
+        return again(0);
+    }
+    const Step& s = steps_[next_step_];
+    if (!delayed_ && s.delay_ns != 0) {
+        delayed_ = true;
+        world_.scheduler.post(s.delay_ns, EventKind::kRank, index_, sleep_number_);
+        // It may look at what it has open before it computes, as programs do that never wait.
+        if (attended_ == 0 || !world_.scheduler.random.chance(world_.options.tested)) return;
+        hear();
+        for (uint32_t i = 0; i < said_.size() && !done(); ++i)
+            if (said_[i].copies == Copies::kAttended) say(false, {Message::Kind::kTested, i, 0, false, {}});
+        return;
+    }
+    delayed_ = false;
+    if (!s.wait) {
+        enter_operation(s.use);
+        ++next_step_;
+        return again(world_.options.step_ns);
+    }
+    doing_ = Doing::kWait;
+    wait();
+}
+
+// What is copied by ranks is what each of them decides by itself.
+FarRank::Copies FarRank::when_to_copy(const Use& u) const {
+    const Operation& op = *u.operation;
+    const uint64_t blocks = op.receives_one() ? 1 : op.size;
+    const bool may = mix64(world_.options.seed ^ index_ * 977) % 1000 < world_.options.copying_ranks;
+    if (!may || !op.sends_same() || u.recv.bytes == 0 || u.recv.bytes / blocks < world_.options.handed_bytes)
+        return Copies::kNever;
+    return op.blocking ? Copies::kInCall : Copies::kAttended;
+}
+
+void FarRank::enter_operation(uint32_t use) {
+    Use& u = uses_[use];
+    prepare(u);
+    said_[use].copies = when_to_copy(u);
+    u.hands_over = said_[use].copies != Copies::kNever;
+    attended_ += said_[use].copies == Copies::kAttended;
+    say(false, {Message::Kind::kPost, use, 0, false, {}});
+}
+
+// In MPI_Wait: what is to be copied is copied, and when all is over, so is the wait.
+void FarRank::wait() {
+    hear();
+    if (done()) return;
+    const bool over = said_[steps_[next_step_].use].over;
+    if (!over && attended_ != 0 && handed_.attend())
+        say(false, {Message::Kind::kAttend, 0, handed_.serial(), true, {}});
+    if (over && handed_.leave()) say(false, {Message::Kind::kAttend, 0, handed_.serial(), false, {}});
+    // With nothing open for which others could wait, the answer is not waited for.
+    if (over && (!handed_.is_leaving() || attended_ == 0)) {
+        doing_ = Doing::kProgram;
+        ++next_step_;
+        return again(world_.options.step_ns);
+    }
+    if (!handed_.next(&copying_)) {
+        doing_ = Doing::kAsleep;
+        return;
+    }
+    doing_ = Doing::kCopy;
+    half_ = 0;
+    copied_well_ = true;
+    again(world_.options.move_ns);
+}
+
+// Part of a copy out of another rank's memory. Whoever is gone has none that could be read; what has been let
+// go may hold anything, and is looked at afterwards (host/far_neighbours.h).
+bool FarRank::move_part(uint64_t begin, uint64_t end) {
+    const auto& giver = static_cast<const FarRank&>(world_.rank(copying_.giver));
+    if (!giver.process_lives_) return false;
+    std::byte* const to = world_.memory.pool(uses_[copying_.operation].recv.at + copying_.to);
+    // With its stand-in, others may have been told that this rank has the block.
+    const bool counts = stand_in_lives_ && giver.state_ != State::kGone;
+    std::string wrong;
+    if (counts && !world_.memory.is_open(copying_.from, copying_.bytes, &wrong))
+        world_.fail("access", name_of_rank(index_) + " copies of rank " + std::to_string(copying_.giver) +
+                                  ": " + wrong);
+    memmove(to + begin, world_.memory.pool(copying_.from) + begin, end - begin);
+    if (giver.state_ == State::kGone)
+        for (uint64_t i = begin; i < end; ++i) to[i] = ~to[i];
+    return true;
+}
+
+void FarRank::copy() {
+    if (half_ < 2) {
+        const bool half = half_ == 0 && world_.options.torn && copying_.bytes > 1;
+        const uint64_t middle = copying_.bytes / 2;
+        copied_well_ &= move_part(half_ == 1 ? middle : 0, half ? middle : copying_.bytes);
+        half_ = half ? 1 : 2;
+        return again(world_.options.move_ns / 4);
+    }
+    // The word is looked at after the bytes.
+    const auto& giver = static_cast<const FarRank&>(world_.rank(copying_.giver));
+    const bool ok = copied_well_ && giver.state_ != State::kGone;
+    if (ok) world_.coverage.handed_copies = 1;
+    say(false, {Message::Kind::kCopied, 0, copying_.number, ok, {}});
+    doing_ = Doing::kWait;
+    again(world_.options.step_ns);
+}
+
+void FarRank::finish(uint32_t use) {
+    for (HandedCopy copy; handed_.drop(use, &copy);)
+        say(false, {Message::Kind::kCopied, 0, copy.number, false, {}});
+    attended_ -= said_[use].copies == Copies::kAttended;
+    said_[use] = {Copies::kNever, true};
+}
+
+void FarRank::hear() {
+    const auto refuse = [&](const char* what) { world_.fail("session", name_of_rank(index_) + what); };
+    for (std::deque<Message>& in = way(true).arrived; !in.empty() && !done();) {
+        const Message m = in.front();
+        in.pop_front();
+        switch (m.kind) {
+            case Message::Kind::kFinished:
+                finish(m.use);
+                break;
+            case Message::Kind::kCopy: {
+                const Said& said = said_[m.use];
+                const uint64_t bytes = uses_[m.use].recv.bytes;
+                if (said.over || said.copies == Copies::kNever || m.copy.to > bytes ||
+                    m.copy.bytes > bytes - m.copy.to || !handed_.take(m.copy, said.copies == Copies::kInCall))
+                    refuse(" is handed a copy that it has not asked for");
+                break;
+            }
+            case Message::Kind::kLeft:
+                if (!handed_.left(m.number)) refuse(" hears an answer to nothing");
+                break;
+            case Message::Kind::kClosed:
+                lose();
+                break;
+            default:
+                refuse(" hears what no stand-in says");
+        }
+    }
+}
+
+// Its stand-in is gone: all that is open ends in an error, here in the end of the program.
+void FarRank::lose() {
+    handed_.lose();
+    RankActor::die();
+}
+
+void FarRank::end(bool stand_in) {
+    if (lost() || done()) return;
+    if (stand_in) return lose_stand_in();
+    if (world_.verbose()) world_.log(name_of_rank(index_) + " is killed");
+    world_.coverage.lost_processes = 1;
+    process_lives_ = false;
+    RankActor::die();
+    say(false, {Message::Kind::kClosed, 0, 0, false, {}});
+}
+
+// With its node: both at once, and nobody is left there who would notice.
+void FarRank::die() {
+    process_lives_ = stand_in_lives_ = false;
+    ++stand_in_number_;
+    RankActor::die();
+}
+
+// Others are lost. What all had entered before has to be over by now.
+void FarRank::abandon() {
+    if (done()) return;
+    for (uint32_t i = 0; i < uses_.size() && stand_in_lives_; ++i) {
+        const Use& u = uses_[i];
+        const bool stuck = u.posted && !u.complete && world_.entered[u.operation->index] == u.operation->size;
+        const bool unsaid = doing_ == Doing::kAsleep && steps_[next_step_].use == i && u.complete;
+        if (stuck || unsaid)
+            return world_.fail("liveness", "all have entered, and it is not over: " + describe());
+    }
+    ++stand_in_number_;
+    RankActor::die();
+}
+
+bool FarRank::copied_all(uint32_t operation) const {
+    const Use* const u = find(operation);
+    return u != nullptr && u->hands_over;
+}
+
+}  // namespace longshore::sim
