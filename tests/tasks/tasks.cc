@@ -524,6 +524,13 @@ int main(int argc, char** argv) {
         run_steadily(folder);
     } else if (mode == "hang") {  // one that never ends: rank 0 says so, and is released by a file
         if (rank == 0) CHECK(run("wait_for_file", (folder + "/go").c_str(), folder.size() + 4, {}) == 0);
+    } else if (mode == "print") {  // until what it prints has come by whatever way
+        const int times = 2;
+        if (rank == 0) CHECK(run("print", &times, sizeof times, {}) == 0);
+        for (int over = 0; over == 0; usleep(1000)) {
+            over = access((folder + "/go").c_str(), F_OK) == 0;
+            MPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        }
     } else if (mode == "leave") {  // with pools and tasks open
         submit("note", nullptr, 0, {});
         MPI_Finalize();

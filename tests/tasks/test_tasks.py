@@ -84,6 +84,13 @@ class Tasks(job.JobTest):
         (self.folder / "go").touch()
         self.assertIn("tasks ran in task processes", self.run_program(2, "hang", nodes=2, LONGSHORE_TASK_NODE="1"))
 
+    def test_what_is_printed_on_another_node_is_seen(self):
+        running = job.Job(self, 2, [PROGRAM, "print", self.folder], nodes=2, **FAR)
+        self.wait_for(lambda: "task_plugin.so on node 1, for node 0, prints: line 1" in running.output, running.describe)
+        (self.folder / "go").touch()
+        self.assertEqual(running.wait(60), 0, running.describe())
+        self.check_nothing_left()
+
     def test_nodes_that_are_not_there(self):
         for node, why in (("7", "the job has no such node"), ("nowhere", "the job has no such node")):
             running = job.Job(self, 2, [PROGRAM, "all", self.folder], nodes=2, LONGSHORE_TASK_NODE=node)
