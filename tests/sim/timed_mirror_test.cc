@@ -15,7 +15,7 @@ Job job_of(Collective collective) {
     m.service_finish = 300 * kNanosecond;
     m.service_wake_up = m.dpu_stand_in_wake_up = 10 * kMicrosecond;
     m.dpu_session = 20 * kMicrosecond;
-    return job_on(m, 16, 8, 4, collective);
+    return job_on(m, 16, 16, 4, collective);
 }
 
 class TimedMirror : public testing::TestWithParam<Collective> {};
