@@ -128,7 +128,10 @@ void Model::note_told(const Pair& pair, const Told& told, uint64_t round, Sender
     while (reader.next(&row)) {
         if (row.span_first + row.spans_here != row.span_count) continue;
         const uint64_t bit = uint64_t{1} << (row.local_index % 64);
-        LONGSHORE_CHECK((open[row.local_index / 64] & bit) == 0);
+        if ((open[row.local_index / 64] & bit) != 0) {
+            LONGSHORE_CHECK(shape_.repeats);
+            continue;
+        }
         open[row.local_index / 64] |= bit;
         ++rows_open_;
         any = true;
@@ -209,7 +212,7 @@ void Model::tell_rows(Sender& to, const Pair& pair, const OperationId& operation
         row.destination = workload_.rules().is_shared ? kToNode | pair.real.node.value : first;
         row.offset = workload_.send_offset(source, first);
         row.bytes = workload_.bytes(source, first);
-    } else if (!workload_.rules().by_vector) {
+    } else if (!workload_.varies()) {
         row.form = Row::Form::kUniform;
         row.stride = row.bytes = workload_.bytes(source, 0);
     } else {

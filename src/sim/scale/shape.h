@@ -31,7 +31,9 @@ struct Shape {
     uint32_t read_rounds = 16;  // a read takes so many rounds
     uint32_t answer_rounds = 64;
     uint64_t seed = 1;
-    bool helps = true;  // service processes of a node take of each other's work
+    bool equal = false;    // all blocks are of block_bytes, also of v-forms
+    bool repeats = false;  // rows may be told again, as time passes and they are not acknowledged
+    bool helps = true;     // service processes of a node take of each other's work
     // 0: as the job's supervisor would choose.
     uint32_t rows_max = 0, reads_queued_max = 0;
     uint64_t groups_bytes = 0;

@@ -70,7 +70,7 @@ OperationArguments Workload::arguments(uint32_t rank, uint64_t sequence, uint32_
     a.send_block_bytes = rules().is_shared ? bytes(rank, 0) : shape_.block_bytes;
     a.recv_block_bytes = shape_.block_bytes;
     if (rules().givers == Who::kRoot && !gives(rank, sequence)) a.send_block_bytes = 0;
-    if (!varies()) return a;
+    if (!rules().by_vector) return a;
     if (send_.size() <= keep) send_.resize(keep + 1), recv_.resize(keep + 1);
     recv_[keep].resize(shape_.size());
     for (uint32_t i = 0; i < shape_.size(); ++i) recv_[keep][i] = {recv_offset(i, rank), bytes(i, rank)};

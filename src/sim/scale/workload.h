@@ -24,6 +24,8 @@ class Workload {
     std::vector<Member> members() const;
 
     const CollectiveRules& rules() const { return rules_of(shape_.collective); }
+    // Blocks are of several sizes.
+    bool varies() const { return rules().by_vector && !shape_.equal; }
     bool is_rooted() const { return rules().givers == Who::kRoot; }
     // The root is a rank of node 0, another one each time.
     Rank root(uint64_t sequence) const { return Rank{static_cast<uint32_t>(sequence % shape_.ranks)}; }
@@ -41,7 +43,6 @@ class Workload {
 
   private:
     uint64_t recv_offset(uint32_t source, uint32_t destination) const;
-    bool varies() const { return rules().by_vector; }
     Shape shape_;
     bool is_small_ = false;
     std::vector<std::vector<BlockSpan>> send_, recv_;

@@ -2,6 +2,35 @@
 
 namespace longshore::timed {
 
+namespace {
+
+// Why not all nodes of a job do the same at the same time, as node 0, or "".
+std::string mirror_refusal(const Job& job) {
+    const Machine& m = job.machine;
+    const auto because = [](const std::string& what) { return "--mirrored: " + what; };
+    if (m.jitter_entry != 0 || m.jitter_cost != 0)
+        return because(
+            "all nodes do the same at the same time, so nothing may be left to chance: set "
+            "jitter.entry to 0 us and jitter.cost to 0 %");
+    if (m.jitter_late != 0)
+        return because(
+            "all nodes do the same at the same time, so no rank may be late: set jitter.late to 0 %");
+    if (job.collective == Collective::kBcast)
+        return because(
+            "the root's node does not do what the others do; alltoall(v) and allgather(v) are "
+            "possible");
+    if (job.placement != Placement::kContiguous || job.groups != Groups::kWorld)
+        return because("ranks lie one node after the other, and all are in one group");
+    if (job.memory != Memory::kAlias || job.algorithm != Algorithm::kDirect)
+        return because("the other nodes are modelled without memory of service processes");
+    if (job.sharing != Sharing::kFifo) return because("links are fifo");
+    if (job.ranks_per_node % job.services != 0)
+        return because("service processes (--services) have equally many ranks (--ranks-per-node)");
+    return job.block_bytes < 64 ? because("blocks have at least 64 B") : "";
+}
+
+}  // namespace
+
 std::string refusal(const Job& job) {
     const Machine& m = job.machine;
     if (job.nodes < 2 || job.nodes > 4096) return "between 2 and 4096 nodes can be simulated";
@@ -35,7 +64,7 @@ std::string refusal(const Job& job) {
     if (job.progress == HostProgress::kTests && job.test_every == 0)
         return "between two tests a rank has to compute for some time (--test-every)";
     if (job.iterations < 1) return "at least one iteration has to be counted";
-    return "";
+    return job.mirrored ? mirror_refusal(job) : "";
 }
 
 // Fitted to what runs were seen to touch: what a service process and a rank have whatever the job, then what
@@ -44,7 +73,8 @@ uint64_t memory_needed(const Job& job) {
     const uint64_t ranks = job.ranks(), chunks = (job.block_bytes + job.chunk_bytes - 1) / job.chunk_bytes;
     const uint64_t of_rank = 64 * 1024 + ranks * (48 + 16 * chunks);
     const uint64_t of_service = 1'500'000 + ranks * 600;
-    return ranks * of_rank + uint64_t{job.nodes} * job.services * of_service + 32 * 1024 * 1024;
+    return job.real_ranks() * of_rank + uint64_t{job.real_nodes()} * job.services * of_service +
+           32 * 1024 * 1024;
 }
 
 }  // namespace longshore::timed

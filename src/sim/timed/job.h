@@ -55,7 +55,12 @@ struct Job {
     Time test_every = 0;                             // computing between two tests, with HostProgress::kTests
     uint32_t warm_up = 1, iterations = 3;
     uint64_t seed = 1;
+    // Node 0 alone is simulated, and all others do what it does at the same time, each as far from its peers
+    // as node 0 is (mirror.h).
+    bool mirrored = false;
 
+    uint32_t real_nodes() const { return mirrored ? 1 : nodes; }
+    uint32_t real_ranks() const { return real_nodes() * ranks_per_node; }
     uint32_t ranks() const { return nodes * ranks_per_node; }
     Time compute_of(uint32_t rank) const { return compute.empty() ? 0 : compute[rank]; }
     uint32_t node_of(uint32_t rank) const {

@@ -24,11 +24,12 @@ bool is_small(const Job& job) {
 
 Offload::Offload(const Job& job, Watcher* watcher)
     : job_(job),
-      wires_(job_.machine, job.nodes, queue_, job.sharing),
+      wires_(job_.machine, job.nodes, queue_, job.sharing, job.mirrored),
       timing_(job_, queue_, wires_, watcher) {
     for (uint32_t i = 0; i < job_.group_size(); ++i)
         spans_.push_back({i * job_.block_bytes, job_.block_bytes});
-    for (uint32_t n = 0; n < job_.nodes; ++n) make_node(n);
+    for (uint32_t n = 0; n < job_.real_nodes(); ++n) make_node(n);
+    if (job_.mirrored) mirror_ = std::make_unique<Mirror>(job_);
 }
 
 Offload::~Offload() = default;
@@ -89,6 +90,20 @@ void Offload::wake(uint32_t node, const WakeSet& wake) {
     for (uint32_t w = 0; w < std::size(wake.ranks); ++w)
         for (uint64_t set = wake.ranks[w]; set != 0; set &= set - 1)
             rank_at(node, w * 64 + static_cast<uint32_t>(std::countr_zero(set))).ring();
+}
+
+void Offload::send_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame,
+                         Time delay) {
+    const auto send = [&](ServiceAddress one, ServiceAddress other, std::span<const std::byte> bytes) {
+        wires_.send({one.node.value, Side::kDpu}, {other.node.value, Side::kDpu}, bytes.size(), delay,
+                    &service_at(other), ServiceProcess::kFrame | keep_frame(bytes));
+    };
+    if (!job_.mirrored || from.node == to.node) {
+        send(from, to, frame);
+        return;
+    }
+    scale::FrameQueue& said = mirror_->say(from, to, frame);
+    for (size_t i = 0; i < said.size(); ++i) send(said[i].from, said[i].to, said[i].content());
 }
 
 uint32_t Offload::keep_frame(std::span<const std::byte> frame) {
@@ -161,14 +176,16 @@ void Offload::rank_has_entered(uint32_t node, LocalRank local) {
 }
 
 void Offload::count(Outcome* out) const {
+    const uint64_t alike =
+        job_.nodes / job_.real_nodes();  // nodes that each of the simulated ones stands for
     out->late = late_;
     for (const auto& service : services_) {
         const ServiceProcess::Work& work = service->work();
         out->busiest_service =
             std::max(out->busiest_service, static_cast<double>(work.busy) / static_cast<double>(out->span));
-        out->messages += work.messages;
-        out->reads += work.reads;
-        out->copies += work.copies;
+        out->messages += alike * work.messages;
+        out->reads += alike * work.reads;
+        out->copies += alike * work.copies;
         const LateCounters late = service->late();
         out->late.told += late.received;
         out->late.told_late += late.late;

@@ -8,6 +8,7 @@
 #include "engine/rank_engine.h"
 #include "sim/scale/frames.h"
 #include "sim/scale/mapped.h"
+#include "sim/timed/mirror.h"
 #include "sim/timed/timing.h"
 
 namespace longshore::timed {
@@ -34,6 +35,8 @@ class Offload final {
     void wake(uint32_t node, const WakeSet& wake);
     RankProcess& rank_at(uint32_t node, uint32_t local);
     ServiceProcess& service_at(ServiceAddress at);
+    // From one service process to another, `delay` from now.
+    void send_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame, Time delay);
     // A frame under way, until it is taken out again.
     uint32_t keep_frame(std::span<const std::byte> frame);
     std::span<const std::byte> frame(uint32_t kept) const { return frames_[kept].content(); }
@@ -68,6 +71,7 @@ class Offload final {
     std::vector<std::unique_ptr<ServiceProcess>> services_;  // by node, then by number
     std::vector<scale::Frame> frames_;
     std::vector<uint32_t> free_frames_;
+    std::unique_ptr<Mirror> mirror_;  // where other nodes do what node 0 does
     uint64_t sequence_ = 0;
     std::vector<uint32_t> entered_;  // by node
     Lateness late_;                  // in the counted iterations

@@ -212,8 +212,7 @@ Time ServiceProcess::carry_out(const Action& a) {
         case Action::Kind::kSend: {
             ++work_.messages;
             const Time cost = world_.machine().service_send;
-            world_.wires().send(here, {a.peer.node.value, Side::kDpu}, a.data.size(), cost,
-                                &world_.service_at(a.peer), kFrame | world_.keep_frame(a.data));
+            world_.send_frame({NodeId{static_cast<uint16_t>(node_)}, id_}, a.peer, a.data, cost);
             return cost;
         }
         case Action::Kind::kMove:

@@ -4,9 +4,9 @@
 
 namespace longshore::timed {
 
-Wires::Wires(const Machine& machine, uint32_t nodes, EventQueue& queue, Sharing sharing)
-    : machine_(machine), network_(make_network(queue, sharing)) {
-    for (uint32_t n = 0; n < nodes; ++n) {
+Wires::Wires(const Machine& machine, uint32_t nodes, EventQueue& queue, Sharing sharing, bool mirrored)
+    : machine_(machine), count_(nodes), mirrored_(mirrored), network_(make_network(queue, sharing)) {
+    for (uint32_t n = 0; n < (mirrored ? 1 : nodes); ++n) {
         Servers s;
         s.pcie_out = network_->add_server(machine.pcie_rate);
         s.pcie_in = network_->add_server(machine.pcie_rate);
@@ -21,7 +21,7 @@ Wires::Wires(const Machine& machine, uint32_t nodes, EventQueue& queue, Sharing 
 void Wires::send(Place from, Place to, uint64_t bytes, Time delay, Arrivals* to_whom, uint64_t tag) {
     std::array<Hop, 4> way;
     size_t hops = 0;
-    const Servers &source = nodes_[from.node], &target = nodes_[to.node];
+    const Servers &source = servers(from.node), &target = servers(to.node);
     way[hops++] = {from.side == Side::kHost ? source.pcie_out : source.dpu_memory, machine_.pcie_latency};
     if (from.node != to.node) {
         way[hops++] = {source.up, machine_.link_latency + machine_.switch_latency};
@@ -44,14 +44,14 @@ void Wires::note(Time delay, Arrivals* to_whom, uint64_t tag) {
 }
 
 void Wires::copy(uint32_t node, uint64_t bytes, Time delay, Arrivals* to_whom, uint64_t tag) {
-    const Hop way[] = {{nodes_[node].memory, 0}};
+    const Hop way[] = {{servers(node).memory, 0}};
     network_->send({way, bytes, delay, machine_.memory_core_rate, to_whom, tag});
 }
 
 uint64_t Wires::bytes_received() const {
     uint64_t sum = 0;
     for (const Servers& node : nodes_) sum += network_->bytes(node.down);
-    return sum;
+    return mirrored_ ? sum * count_ : sum;
 }
 
 Wires::Busy Wires::busiest() const {

@@ -16,7 +16,9 @@ struct Place {
 
 class Wires {
   public:
-    Wires(const Machine& machine, uint32_t nodes, EventQueue& queue, Sharing sharing);
+    // `mirrored`: what one node does is what all do. Its links then stand for those of all nodes: where it
+    // reads from another one, that one's links are as busy as its own, which a third one reads from.
+    Wires(const Machine& machine, uint32_t nodes, EventQueue& queue, Sharing sharing, bool mirrored = false);
 
     // From one memory into another by the cards, `delay` from now; to->on_arrival(tag) when all is there.
     void send(Place from, Place to, uint64_t bytes, Time delay, Arrivals* to_whom, uint64_t tag);
@@ -41,7 +43,10 @@ class Wires {
     struct Servers {
         uint32_t pcie_out, pcie_in, up, down, memory, dpu_memory;
     };
+    const Servers& servers(uint32_t node) const { return nodes_[mirrored_ ? 0 : node]; }
     const Machine& machine_;
+    const uint32_t count_;
+    const bool mirrored_;
     std::unique_ptr<Network> network_;
     std::vector<Servers> nodes_;
 };

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -261,6 +262,19 @@ class Experiment:
     seeds: int = 1  # runs at least
 
 
+MACHINES = Path(__file__).resolve().parents[2] / "sim/timed/machines"
+DPU_STEPS, HOST_STEPS = ("service", "dpu"), ("rank", "mpi")
+
+
+def quicker(machine, tables, factor):
+    """Options that divide what programs take for their steps by a ratio of clocks: all times in those tables of a machine
+    file but the time that a service process looks in vain before it sleeps, which is a setting."""
+    values = tomllib.loads((MACHINES / f"{machine}.toml").read_text(encoding="utf-8"))
+    return " ".join(f"--set '{table}.{name}={value['value'] / factor:.6g} {value['unit']}'"
+                    for table in tables for name, value in values[table].items()
+                    if value.get("unit") in ("ps", "ns", "us", "ms") and (table, name) != ("service", "spin"))
+
+
 FLAT = "--machine thor-bf2 --collective iallgather --algorithm staged --overlap --against host"
 ALLGATHERV = "--collective allgatherv --against ring"
 EXPERIMENTS = [
@@ -330,6 +344,16 @@ EXPERIMENTS = [
       for memory, published in (("staging", "-3 over -2: > 30 % quicker, large ones up to 10 % slower; host up to 2 x quicker"),
                                 ("alias", "-3 over -2: at most 10 % quicker; quicker than the host"))
       for card in (2, 3)],
+    # The papers disagree about clocks: BlueField-2 2.0 or 2.8 GHz, BlueField-3 2.1 or 3.0, hosts 2.6 or 3.4. Machine files are for
+    # the lower ones.
+    *[Experiment(f"staging{card}quick", "28", f"the same as staging{card}, DPU at {high} GHz instead of {low}", "the papers disagree about clocks",
+                 f"--machine thor-bf{card} --collective ialltoall --nodes 16 --ranks-per-node 8 --sizes 4K,64K,256K --memory staging "
+                 f"--against host {quicker(f'thor-bf{card}', DPU_STEPS, high / low)}", times_of_quickest([4 * KIB, 64 * KIB, 256 * KIB]), 20)
+      for card, low, high in ((2, 2.0, 2.8), (3, 2.1, 3.0))],
+    *[Experiment(f"clocks{name}", "9", f"alltoallv, 16 KiB, 256 ranks, {told}", "the papers disagree about clocks",
+                 f"--nodes 8 --sizes 16K --against linear {more}", own_time("linear"), 24)
+      for name, told, more in (("dpu", "BlueField-3 at 3.0 GHz instead of 2.1", quicker("mpcdf-bf3", DPU_STEPS, 3.0 / 2.1)),
+                               ("host", "hosts at 3.4 GHz instead of 2.6", quicker("mpcdf-bf3", HOST_STEPS, 3.4 / 2.6)))],
     *[Experiment(f"workers{card}", "27, 30 to 32", f"DPU-Bench, 8 nodes of 8 hosts, BlueField-{card}: efficiency by workers",
                  published, f"dpu-bench --machine thor-bf{card} --nodes 8 --hosts 64",
                  efficiency(("bcast", "cyclic"), ("bcast", "block"), ("gather", "cyclic"), ("gather", "block"),

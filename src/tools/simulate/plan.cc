@@ -124,6 +124,7 @@ SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machin
                    : options.progress == "tests" ? timed::HostProgress::kTests
                                                  : timed::HostProgress::kInCalls;
     job.test_every = static_cast<Time>(std::llround(options.test_every_us * timed::kMicrosecond));
+    job.mirrored = options.mirrored;
     job.warm_up = options.warm_up;
     job.iterations = options.iterations;
     for (const uint64_t bytes : options.sizes) {
@@ -149,6 +150,7 @@ void SimulatePlan::add(const Job& base, const SimulateOptions& options) {
         with_seeds(nullptr);
     }
     job.services = 1;
+    job.mirrored = false;  // the host's ranks are all simulated
     for (const HostAlgorithm& one : timed::host_algorithms()) {
         const bool asked_for =
             std::any_of(options.against.begin(), options.against.end(),

@@ -18,7 +18,7 @@ struct SimulateOptions {
     uint32_t nodes = 32, ranks_per_node = 32, reads = 64, warm_up = 1, iterations = 3;
     std::vector<uint64_t> seeds{1};
     double test_every_us = 100, compute_us = 0;
-    bool overlap = false;
+    bool overlap = false, mirrored = false;
     std::string json, plot;
 };
 

@@ -263,6 +263,8 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
                      "world, or columns: one rank of each node, all such groups at once")
         ->check(CLI::IsMember({"world", "columns"}).description(""))
         ->type_name("WHO");
+    command->add_flag("--mirrored", o->mirrored,
+                      "simulate one node, and take it that all others do the same; no jitter");
     auto* compute = command
                         ->add_option("--compute", o->compute_us,
                                      "run each once more, with so many microseconds of computing")
