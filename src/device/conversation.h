@@ -9,17 +9,18 @@
 namespace longshore::device {
 
 enum class Pattern : uint16_t {
-    kEcho = 1,  // each message is sent back: latency
+    kEcho = 1,  // each message is sent back: latency; both ends sleep until it comes
     kToFar,     // messages one way, one word back at the end: bandwidth, message rate
     kFromFar,   // the other way
     kBoth,      // both ways at once
     kEnd,
+    kEchoPolled,  // as kEcho, both ends look all the time
 };
 
 // Both little-endian, as on all machines that this is built for (static_assert in conversation.cc).
 struct Request {
     static constexpr uint32_t kMagic = 0x4c534456;
-    static constexpr uint16_t kVersion = 1;
+    static constexpr uint16_t kVersion = 2;  // 2: kEchoPolled
     uint32_t magic = kMagic;
     uint16_t version = kVersion;
     Pattern pattern = Pattern::kEnd;
@@ -52,6 +53,8 @@ class Connection {
     Connection& operator=(const Connection&) = delete;
     bool send(const void* bytes, uint64_t count);
     bool receive(void* bytes, uint64_t count);
+    // The same, but the core is kept until all is there.
+    bool receive_polling(void* bytes, uint64_t count);
     // Sends and receives so many bytes at the same time, in pieces of at most `piece`, each way through a
     // buffer so large.
     bool exchange(uint64_t bytes, uint64_t piece, const char* out, char* in);

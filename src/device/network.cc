@@ -48,6 +48,7 @@ class NearEnd {
 
     std::string measure() {
         for (const uint64_t bytes : kLatencySizes) add("network latency", "us", Pattern::kEcho, bytes);
+        for (const uint64_t bytes : kLatencySizes) add("network polling", "us", Pattern::kEchoPolled, bytes);
         for (const uint64_t bytes : kBandwidthSizes) {
             add("network to", "GB/s", Pattern::kToFar, bytes);
             add("network from", "GB/s", Pattern::kFromFar, bytes);
@@ -82,6 +83,11 @@ class NearEnd {
                 for (uint64_t i = 0; alive && i < count; ++i)
                     alive = connection_.send(out_.data(), bytes) && connection_.receive(in_.data(), bytes);
                 break;
+            case Pattern::kEchoPolled:
+                for (uint64_t i = 0; alive && i < count; ++i)
+                    alive = connection_.send(out_.data(), bytes) &&
+                            connection_.receive_polling(in_.data(), bytes);
+                break;
             case Pattern::kToFar:
                 for (uint64_t i = 0; alive && i < count; ++i) alive = connection_.send(out_.data(), bytes);
                 alive = alive && connection_.receive(&word, sizeof word) && word == count;
@@ -100,8 +106,9 @@ class NearEnd {
     // So many that a sample takes some 50 ms (quick: 5), found by a short trial that is not counted.
     void add(const char* test, const char* unit, Pattern pattern, uint64_t bytes) {
         if (!problem_.empty()) return;
+        const bool is_echo = pattern == Pattern::kEcho || pattern == Pattern::kEchoPolled;
         const double wanted = effort_.quick ? 0.005 : 0.05;
-        uint64_t count = pattern == Pattern::kEcho ? 10 : std::clamp<uint64_t>((1 << 20) / bytes, 2, 1000);
+        uint64_t count = is_echo ? 10 : std::clamp<uint64_t>((1 << 20) / bytes, 2, 1000);
         double seconds = carry_out(pattern, bytes, count);
         if (seconds < 0) return;
         const auto more =
@@ -112,7 +119,7 @@ class NearEnd {
             if ((seconds = carry_out(pattern, bytes, count)) < 0) return;
             const double messages = static_cast<double>(count);
             const double moved = messages * static_cast<double>(bytes) / 1e9;
-            if (pattern == Pattern::kEcho) {
+            if (is_echo) {
                 row.samples.push_back(seconds / messages / 2 * 1e6);
             } else if (unit[0] == '1') {
                 row.samples.push_back(messages / seconds);

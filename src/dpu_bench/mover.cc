@@ -6,6 +6,8 @@ const char* to_string(MoverKind kind) {
     switch (kind) {
         case MoverKind::kProcessVm:
             return "process_vm";
+        case MoverKind::kTcp:
+            return "tcp";
         case MoverKind::kVerbs:
             return "verbs";
     }

@@ -47,21 +47,24 @@ class Mover {
 
 enum class MoverKind {
     kProcessVm,  // between processes of one machine, by process_vm_readv and process_vm_writev: one copy
+    kTcp,        // between any machines, by TCP and a thread of each process that serves its region
     kVerbs,      // by an RDMA device: reads and writes over reliable connections between all processes
 };
-inline constexpr MoverKind kMoverKinds[] = {MoverKind::kProcessVm, MoverKind::kVerbs};
+inline constexpr MoverKind kMoverKinds[] = {MoverKind::kProcessVm, MoverKind::kTcp, MoverKind::kVerbs};
 
 const char* to_string(MoverKind kind);
 
 // Why this build has no such mover, and what to do; "": it has.
 std::string why_not_built(MoverKind kind);
 
-// `device` is for verbs: NAME or NAME:PORT; "": the first device with an active port. Throws
+// `device` is for verbs: NAME or NAME:PORT; "": the first device with an active port; and for tcp: the
+// interface that others connect to; "": any. Throws
 // std::runtime_error.
 std::unique_ptr<Mover> make_mover(MoverKind kind, const std::string& device);
 
 // The kinds one by one.
 std::unique_ptr<Mover> make_process_vm_mover();
+std::unique_ptr<Mover> make_tcp_mover(const std::string& interface);
 std::unique_ptr<Mover> make_verbs_mover(const std::string& device);
 
 }  // namespace longshore::dpu_bench

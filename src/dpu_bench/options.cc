@@ -86,12 +86,12 @@ void add_options(CLI::App* command, Options* options) {
         ->type_name("HOW");
     command
         ->add_option("--mover", options->mover,
-                     "what moves the data: process_vm, within one machine (default), or verbs, by RDMA")
+                     "what moves the data: process_vm (default; one machine), tcp or verbs (RDMA)")
         ->transform(CLI::CheckedTransformer(by_name(kMoverKinds)).description(""))
         ->type_name("WHICH");
     command
         ->add_option("--device", options->device,
-                     "the RDMA device of verbs, and its port (default: the first active one)")
+                     "the device of verbs (default: the first active port), or tcp's interface")
         ->type_name("NAME[:PORT]");
     command->add_flag("--allow-equal", options->allow_equal, "let there be as many workers as hosts");
     command->add_option("--json", options->json, "write the results there, a JSON object per line")
@@ -107,8 +107,8 @@ void finish_options(Options* options) {
     std::sort(options->sizes.begin(), options->sizes.end());
     if (options->sizes.front() == 0 || options->sizes.back() > kSizeLimit)
         throw CLI::ValidationError("--sizes: from 1 byte to 1 GiB");
-    if (!options->device.empty() && options->mover != MoverKind::kVerbs)
-        throw CLI::ValidationError("--device: only --mover verbs uses one");
+    if (!options->device.empty() && options->mover == MoverKind::kProcessVm)
+        throw CLI::ValidationError("--device: only --mover verbs and tcp use one");
     const bool possible =
         std::any_of(options->patterns.begin(), options->patterns.end(), [&](Pattern pattern) {
             return std::any_of(options->assignments.begin(), options->assignments.end(),

@@ -34,6 +34,9 @@ struct DpuBenchOptions {
     std::string mpi, plot, from, formula = "paper";
     int hosts = 8;
     std::vector<int> workers, per_node;
+    // Machines, one for each node: of the hosts, and of the workers where they are on others. Empty: this
+    // one.
+    std::vector<std::string> host_list, worker_list;
     bool quick = false;
 };
 
@@ -67,9 +70,31 @@ std::vector<int> default_workers(const DpuBenchOptions& options) {
     return counts;
 }
 
+// A host list says how many nodes there are, and that data goes from one machine to another.
+std::string take_lists(const CLI::App& command, DpuBenchOptions* options) {
+    dpu_bench::Options& shared = options->shared;
+    const size_t count = options->host_list.size();
+    if (count == 0) return "";
+    if (command.count("--nodes") != 0 && shared.nodes != int(count))
+        return fmt::format("--nodes {}: the host list has {}", shared.nodes, count);
+    if (!options->worker_list.empty() && options->worker_list.size() != count)
+        return fmt::format("--worker-list: it has {} machines, and --host-list {}; each node has one of both",
+                           options->worker_list.size(), count);
+    if (shared.json.empty())
+        return "--host-list: --json FILE is needed, too, in a folder that the first machine shares with this "
+               "one";
+    shared.nodes = int(count);
+    if (command.count("--mover") == 0) shared.mover = dpu_bench::MoverKind::kTcp;
+    if (shared.mover == dpu_bench::MoverKind::kProcessVm)
+        return "--mover process_vm moves data within one machine; with a host list tcp and verbs are "
+               "possible";
+    return "";
+}
+
 // Completes the options. Returns kOk, or says what is wrong and returns an exit code.
 int complete(const CLI::App& command, DpuBenchOptions* options) {
     if (options->quick) make_quick(command, options);
+    if (const std::string wrong = take_lists(command, options); !wrong.empty()) return usage_error(wrong);
     try {
         dpu_bench::finish_options(&options->shared);
     } catch (const CLI::ValidationError& error) {
@@ -132,25 +157,60 @@ void pass_on(int input, const std::string& label) {
     if (lines != nullptr) fclose(lines);
 }
 
-int run_with_progress(std::vector<std::string> launch, const std::string& label) {
+// The machine that a rank is to be on.
+std::string machine_of(const DpuBenchOptions& options, const dpu_bench::Shape& shape, int rank) {
+    const std::vector<std::string>& list =
+        shape.is_worker(rank) && !options.worker_list.empty() ? options.worker_list : options.host_list;
+    return list.at(size_t(dpu_bench::node_of(shape, options.shared.nodes, rank)));
+}
+
+// mpirun and the program, on this machine or where the lists say; ranks are counted in the order of the
+// parts.
+std::vector<std::string> launch_words(const std::string& flavour, const DpuBenchOptions& options, int workers,
+                                      const std::vector<std::string>& program) {
+    const dpu_bench::Shape shape{options.hosts, workers};
+    std::vector<std::string> launch = mpirun_words(flavour);
+    if (options.host_list.empty()) {
+        launch.insert(launch.end(), {"-np", std::to_string(shape.ranks())});
+        launch.insert(launch.end(), program.begin(), program.end());
+        return launch;
+    }
+    for (int first = 0, end = 0; first < shape.ranks(); first = end) {
+        const std::string machine = machine_of(options, shape, first);
+        while (end < shape.ranks() && machine_of(options, shape, end) == machine) ++end;
+        const std::string count = std::to_string(end - first);
+        if (first > 0) launch.emplace_back(":");
+        launch.insert(launch.end(), {"-np", count});
+        if (flavour == "openmpi")
+            launch.insert(launch.end(), {"--host", machine + ":" + count});
+        else
+            launch.insert(launch.end(), {"-host", machine});
+        launch.insert(launch.end(), program.begin(), program.end());
+    }
+    return launch;
+}
+
+int run_with_progress(const std::string& flavour, const DpuBenchOptions& options, int workers,
+                      std::vector<std::string> program, const std::string& label) {
     int ends[2];
-    if (!isatty(STDERR_FILENO) || pipe2(ends, O_CLOEXEC) != 0) return run_and_wait(launch);
-    launch.emplace_back("--progress");
-    return run_and_wait(launch, ends[1], [&] { pass_on(ends[0], label); });
+    if (!isatty(STDERR_FILENO) || pipe2(ends, O_CLOEXEC) != 0)
+        return run_and_wait(launch_words(flavour, options, workers, program));
+    program.emplace_back("--progress");
+    return run_and_wait(launch_words(flavour, options, workers, program), ends[1],
+                        [&] { pass_on(ends[0], label); });
 }
 
 int measure_all(const std::string& flavour, const DpuBenchOptions& options) {
     for (std::size_t i = 0; i < options.workers.size(); ++i) {
         const int workers = options.workers[i];
-        std::vector<std::string> launch = mpirun_command(flavour, unsigned(options.hosts + workers));
-        launch.push_back(flavoured_program(kProgram, flavour));
+        std::vector<std::string> program = {flavoured_program(kProgram, flavour)};
         const std::vector<std::string> shared = dpu_bench::to_arguments(options.shared);
-        launch.insert(launch.end(), shared.begin(), shared.end());
-        launch.insert(launch.end(), {"--workers", std::to_string(workers)});
-        if (i > 0) launch.emplace_back("--append");
+        program.insert(program.end(), shared.begin(), shared.end());
+        program.insert(program.end(), {"--workers", std::to_string(workers)});
+        if (i > 0) program.emplace_back("--append");
         if (i > 0) fmt::print("\n");
         const std::string label = fmt::format("launch {} of {}", i + 1, options.workers.size());
-        if (const int code = run_with_progress(launch, label); code != kOk) {
+        if (const int code = run_with_progress(flavour, options, workers, program, label); code != kOk) {
             fmt::print(stderr, "longshore dpu-bench: the launch with --workers {} failed\n", workers);
             return code;
         }
@@ -250,6 +310,18 @@ void add_dpu_bench(CLI::App& app, int* exit_code) {
         ->type_name("LIST")
         ->excludes(workers);
     add_options(command, &options->shared);
+    auto* machines =
+        command
+            ->add_option("--host-list", options->host_list,
+                         "the machines of the hosts, one for each node (default: all on this one)")
+            ->delimiter(',')
+            ->type_name("LIST");
+    command
+        ->add_option("--worker-list", options->worker_list,
+                     "those of the workers, as the nodes' DPUs (default: the hosts')")
+        ->delimiter(',')
+        ->type_name("LIST")
+        ->needs(machines);
     command->add_flag("--quick", options->quick, "a smoke run of seconds: few, small, short");
     command->add_option("--plot", options->plot, "draw the results into this folder (PNG)")
         ->type_name("FOLDER");
@@ -264,6 +336,7 @@ void add_dpu_bench(CLI::App& app, int* exit_code) {
   longshore dpu-bench --hosts 8 --nodes 2 --wpn 1,2 --json results.jsonl --plot pictures
   longshore dpu-bench --mpi mpich --workers 1,2,3 --hosts 4 --patterns bcast --sizes 1M
   longshore dpu-bench --quick --mover verbs --device mlx5_0:1
+  longshore dpu-bench --hosts 16 --host-list node1,node2 --worker-list dpu1,dpu2 --wpn 1,2,4
   longshore dpu-bench --from results.jsonl --plot pictures --formula median
 
 Workers are the highest ranks: at most half of all, and fewer than the hosts. docs/dpu-bench.md tells what is

@@ -21,7 +21,7 @@ PROGRAM = BUILD / "bin/longshore-device"
 VERBS = BUILD / "tests/device/fake_verbs"
 COMMAND = BUILD / "bin/longshore"
 LIMIT_S = 120
-MAGIC = 0x4C534456
+MAGIC, VERSION = 0x4C534456, 2
 
 
 def run(*words, program=PROGRAM):
@@ -114,7 +114,7 @@ class Device(Case):
             data = self.measure("--only", "network", "--to", f"127.0.0.1:{far.port}")
             self.assertEqual(far.ends(), (0, ""))
         self.assertEqual({row["test"] for row in data["rows"]},
-                         {"network latency", "network to", "network from", "network both", "network messages"})
+                         {"network latency", "network polling", "network to", "network from", "network both", "network messages"})
         latency = {row["bytes"]: row["mean"] for row in data["rows"] if row["test"] == "network latency"}
         self.assertGreater(latency[1 << 20], latency[1])
 
@@ -143,13 +143,13 @@ class Device(Case):
     def test_strangers(self):
         request = struct.Struct("<IHHQQ")
         cases = [(b"GET / HTTP/1.1\r\n\r\n" + b"x" * 24, "not this version"),
-                 (request.pack(MAGIC, 2, 1, 1, 1), "not this version"),
-                 (request.pack(MAGIC, 1, 9, 1, 1), "does not do"),
-                 (request.pack(MAGIC, 1, 2, 1 << 40, 1), "does not do"),
-                 (request.pack(MAGIC, 1, 2, 1 << 20, 1 << 63), "does not do"),
-                 (request.pack(MAGIC, 1, 4, (1 << 64) - 1, (1 << 64) - 1), "does not do"),
-                 (request.pack(MAGIC, 1, 1, 0, 1), "does not do"),
-                 (request.pack(MAGIC, 1, 2, 1 << 20, 100) + b"some", "has gone"),
+                 (request.pack(MAGIC, VERSION - 1, 1, 1, 1), "not this version"),
+                 (request.pack(MAGIC, VERSION, 9, 1, 1), "does not do"),
+                 (request.pack(MAGIC, VERSION, 2, 1 << 40, 1), "does not do"),
+                 (request.pack(MAGIC, VERSION, 2, 1 << 20, 1 << 63), "does not do"),
+                 (request.pack(MAGIC, VERSION, 4, (1 << 64) - 1, (1 << 64) - 1), "does not do"),
+                 (request.pack(MAGIC, VERSION, 1, 0, 1), "does not do"),
+                 (request.pack(MAGIC, VERSION, 2, 1 << 20, 100) + b"some", "has gone"),
                  (b"shor", "has gone"), (b"", "has gone")]
         for sent, said in cases:
             with self.subTest(sent=sent), FarEnd() as far:

@@ -67,7 +67,7 @@ def main(first, second, picture):
     everywhere = {row["test"] for _, data in machines for row in data["rows"]}
     panels = [("memcpy, one core (dashed: out of another process)", lambda axes: draw_by_bytes(axes, machines, "memcpy", "process copy")),
               ("STREAM triad", lambda axes: draw_stream(axes, machines)),
-              ("network latency", lambda axes: draw_by_bytes(axes, machines, "network latency", log=True)),
+              ("network latency (dashed: both ends poll)", lambda axes: draw_by_bytes(axes, machines, "network latency", "network polling", log=True)),
               ("network, one way (dashed: both)", lambda axes: draw_by_bytes(axes, machines, "network to", "network both"))]
     needs = ["memcpy", "stream triad", "network latency", "network to"]
     panels = [panel for panel, need in zip(panels, needs) if need in everywhere]

@@ -61,13 +61,19 @@ unsigned default_ranks() {
     return std::max(2u, static_cast<unsigned>(cpus));
 }
 
-std::vector<std::string> mpirun_command(const std::string& flavour, unsigned ranks) {
-    std::vector<std::string> launch = {find_mpirun(flavour), "-np", std::to_string(ranks)};
+std::vector<std::string> mpirun_words(const std::string& flavour) {
+    std::vector<std::string> launch = {find_mpirun(flavour)};
     if (flavour == "openmpi") {
         // More ranks than cores must start, and a bound rank would keep its service process off its core.
         launch.insert(launch.end(), {"--oversubscribe", "--bind-to", "none"});
         if (geteuid() == 0) launch.emplace_back("--allow-run-as-root");
     }
+    return launch;
+}
+
+std::vector<std::string> mpirun_command(const std::string& flavour, unsigned ranks) {
+    std::vector<std::string> launch = mpirun_words(flavour);
+    launch.insert(launch.begin() + 1, {"-np", std::to_string(ranks)});
     return launch;
 }
 

@@ -28,6 +28,8 @@ std::string choose_flavour(const std::string& subcommand, const std::string& pro
 unsigned default_ranks();
 
 // mpirun of that flavour with what it needs here: more ranks than cores, none bound, also as root.
+// mpirun_words: without the number of ranks.
+std::vector<std::string> mpirun_words(const std::string& flavour);
 std::vector<std::string> mpirun_command(const std::string& flavour, unsigned ranks);
 
 }  // namespace longshore::tools
