@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dpu/gate_test_service.h"
+
 namespace longshore {
 namespace {
 
@@ -41,9 +43,6 @@ class PluginFolders : public testing::Test {
     fs::path folder_;
     std::string error_;
 };
-
-#define SKIP_UNLESS_ROOT() \
-    if (geteuid() != 0) GTEST_SKIP() << "not root: no file would be root's"
 
 TEST_F(PluginFolders, TheFirstThatHasItIsTaken) {
     SKIP_UNLESS_ROOT();

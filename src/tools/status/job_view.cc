@@ -71,7 +71,7 @@ JobState join_nodes(const std::vector<const NodeView*>& views, const std::vector
             job.node_count = view.node_count();
             job.wait_report_s = view.wait_report_s();
         }
-        job.nodes.push_back({supervisors[i], view.node(), view.services(), view.ranks()});
+        job.nodes.push_back({supervisors[i], view.node(), view.services(), view.ranks(), {}});
     }
     using Key = std::tuple<uint64_t, uint64_t>;
     std::map<Key, OperationState> operations;
