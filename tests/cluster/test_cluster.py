@@ -455,46 +455,6 @@ class TestJobs(unittest.TestCase):
                         self.assertGreater(max(came), 0.9 * rounds * most, came)
                         self.assertLessEqual(max(came), 1.1 * rounds * most, came)
 
-    def test_whatever_is_killed_under_allgathers_by_dpus_changes_no_byte_and_keeps_nobody_waiting(self):
-        # Each rank looks at all that it gets; two operations are open at once.
-        script = ("from mpi4py import MPI; import numpy, sys; comm = MPI.COMM_WORLD; comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)\n"
-                  "rank, size, n = comm.rank, comm.size, 1 << 17\n"
-                  "for step in range(10**9):\n"
-                  "    a = [numpy.full(n, (7 * step + 31 * rank + k) % 251, dtype=numpy.uint8) for k in (0, 1)]\n"
-                  "    b = [numpy.zeros(n * size, dtype=numpy.uint8) for _ in a]\n"
-                  "    MPI.Request.Waitall([comm.Iallgather(x, y) for x, y in zip(a, b)])\n"
-                  "    for k in (0, 1):\n"
-                  "        for r in range(size):\n"
-                  "            if (b[k][r * n:(r + 1) * n] != (7 * step + 31 * r + k) % 251).any():\n"
-                  "                print('wrong bytes', step, rank, r, flush=True); comm.Abort(9)\n"
-                  "    if rank == 0: print('step', step, flush=True)")
-        for role in ("sp", "agent", "stand-in", "rank"):
-            with self.subTest(killed=role), cluster.Cluster(2, dpus=True) as nodes:
-                words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=10)), 2)
-                path = nodes.folder / "said"
-                with path.open("w") as file, subprocess.Popen(words, stdout=file, stderr=file, cwd=nodes.folder) as job:
-                    def steps(path=path):
-                        return path.read_text().count("step ")
-                    try:
-                        wait_for(lambda: steps() > 5, job)
-                        machine = nodes.nodes[1] if role in ("agent", "rank") else nodes.dpus[1].machine
-                        found = processes(machine, *((b"/usr/bin/python3",) if role == "rank" else (b"longshored:", role.encode())))
-                        self.assertTrue(found)
-                        os.kill(found[0], signal.SIGKILL)
-                        if role == "sp":  # it is started again
-                            more = steps() + 10
-                            wait_for(lambda: steps() > more, job)
-                        else:
-                            wait_for(lambda: not any(processes(node, b"/usr/bin/python3") for node in nodes.nodes), job)
-                    except AssertionError as error:
-                        raise AssertionError(f"{error}\n{path.read_text()[-3000:]}") from error
-                    finally:
-                        for node in nodes.nodes:
-                            for pid in processes(node, b"/usr/bin/python3"):
-                                os.kill(pid, signal.SIGKILL)
-                        job.kill()
-                self.assertNotIn("wrong bytes", path.read_text())
-
     def test_random_programs_by_dpus(self):
         with cluster.Cluster(2, dpus=True) as nodes:
             for seed, more in ((1, {}), (2, {"LONGSHORE_SERVICE_COUNT": 2})):
@@ -502,15 +462,6 @@ class TestJobs(unittest.TestCase):
                     done = launch(nodes, on_dpus(nodes, offloaded(program("stress", "openmpi"), seed, 200, "no-idup", **more, **PATIENT)),
                                   per_node=2, strided=seed % 2 == 0)
                     self.check(done, "stress: ok")
-
-    def test_a_link_of_a_dpu_that_is_cut_ends_the_job_in_an_error(self):
-        for cut in ("dpu", "node"):
-            with self.subTest(cut=cut), cluster.Cluster(2, dpus=True) as nodes:
-                out, took = self.cut(nodes, (nodes.dpus[1].machine if cut == "dpu" else nodes.nodes[1]))
-                # Why is said in the same moment; of that mpirun does not always hand on everything.
-                self.assertRegex(out, "a collective cannot be finished|MPI_ERR_OTHER")
-                self.assertLess(took, BUSY_S, out)
-                print(f"the ranks had ended {took:.1f} s after the cut, with a limit of 1 s", file=sys.stderr)
 
     def test_sixteen_ranks(self):
         """Where cores are so few that the limit is no sign of a link that is cut: who has to answer waits for a core."""
@@ -568,18 +519,6 @@ class TestJobs(unittest.TestCase):
             sent = max(after[0] - before[name][0] for name, after in nodes.link_bytes().items())
         return sent, int(said[1]) / 4
 
-    def test_a_service_process_that_is_killed_is_replaced(self):
-        with cluster.Cluster(2) as nodes:
-            for seed in range(1, 4 if WHOLE else 3):
-                words = nodes.mpirun(offloaded(program("stress", "openmpi"), seed, 1000, "no-idup"), 2)
-                with start(words, stderr=subprocess.PIPE) as job:
-                    victim = wait_for(lambda: services(nodes.nodes[seed % 2]), job)
-                    time.sleep(0.15 * seed)
-                    os.kill(victim[0], signal.SIGKILL)
-                    out, err = job.communicate(timeout=60)
-                self.assertEqual(job.returncode, 0, err)
-                self.assertIn("stress: ok", out)
-
     def test_a_node_listens_at_one_port_of_those_allowed(self):
         with cluster.Cluster(2) as nodes:
             words = nodes.mpirun(offloaded(program("stress", "openmpi"), 1, 1000, "no-idup", LONGSHORE_SERVICE_COUNT=2,
@@ -593,33 +532,6 @@ class TestJobs(unittest.TestCase):
             own = [line.split()[3] for line in listening if "longshored" in line]
             self.assertEqual(len(own), 1, listening)
             self.assertRegex(own[0], r":2341\d$")
-
-    def cut(self, nodes, machine):
-        """Cuts a machine's link under a job: what was said, and the seconds until the last rank had ended."""
-        # Nothing but offloaded calls: in one of its own the MPI would wait for ever.
-        script = ("from mpi4py import MPI; import numpy; MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_ARE_FATAL)\n"
-                  "a = numpy.zeros(1 << 20, dtype=numpy.int8); b = numpy.zeros_like(a); print('begun', flush=True)\n"
-                  "while True: MPI.COMM_WORLD.Alltoall(a, b)")
-        words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=1)), 2)
-        with start(words, stderr=subprocess.STDOUT) as job:
-            wait_for_begin(job)
-            time.sleep(1)
-            machine.run("ip", "link", "set", "net0", "down")
-            cut = time.monotonic()
-            # Its mpirun waits for its own daemon on the other side of the link: what counts is the ranks.
-            wait_for(lambda: not any(processes(node, b"/usr/bin/python3") for node in nodes.nodes), job)
-            took = time.monotonic() - cut
-            job.kill()
-            return job.communicate()[0], took
-
-    def test_a_link_that_is_cut_ends_the_job_in_an_error(self):
-        with cluster.Cluster(2) as nodes:
-            out, took = self.cut(nodes, nodes.nodes[1])
-            self.assertIn("has not answered", out)
-            self.assertIn("(node1)", out)
-            self.assertIn("MPI_ERR_OTHER", out)
-            self.assertLess(took, BUSY_S, out)
-            print(f"the ranks had ended {took:.1f} s after the cut, with a limit of 1 s", file=sys.stderr)
 
     def test_without_a_network_all_ranks_run_plain_mpi_and_say_so_once(self):
         with cluster.Cluster(2) as nodes:
@@ -653,6 +565,99 @@ class TestJobs(unittest.TestCase):
                 said = [line for line in done.stderr.splitlines() if "plain MPI" in line]
                 self.assertEqual(len(said), 1, done.stderr)
                 self.assertRegex(said[0], r"rank 1 \(node1\) runs another build of Longshore, 0\.0\.9-test, than rank 0, \d")
+
+
+@unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
+class TestLosses(unittest.TestCase):
+    """Processes that are killed and links that are cut, under jobs across machines."""
+
+    def cut(self, nodes, machine):
+        """Cuts a machine's link under a job: what was said, and the seconds until the last rank had ended."""
+        # Nothing but offloaded calls: in one of its own the MPI would wait for ever.
+        script = ("from mpi4py import MPI; import numpy; MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_ARE_FATAL)\n"
+                  "a = numpy.zeros(1 << 20, dtype=numpy.int8); b = numpy.zeros_like(a); print('begun', flush=True)\n"
+                  "while True: MPI.COMM_WORLD.Alltoall(a, b)")
+        words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=1)), 2)
+        with start(words, stderr=subprocess.STDOUT) as job:
+            wait_for_begin(job)
+            time.sleep(1)
+            machine.run("ip", "link", "set", "net0", "down")
+            cut = time.monotonic()
+            # Its mpirun waits for its own daemon on the other side of the link: what counts is the ranks.
+            wait_for(lambda: not any(processes(node, b"/usr/bin/python3") for node in nodes.nodes), job)
+            took = time.monotonic() - cut
+            job.kill()
+            return job.communicate()[0], took
+
+    def test_whatever_is_killed_under_allgathers_by_dpus_changes_no_byte_and_keeps_nobody_waiting(self):
+        # Each rank looks at all that it gets; two operations are open at once.
+        script = ("from mpi4py import MPI; import numpy, sys; comm = MPI.COMM_WORLD; comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)\n"
+                  "rank, size, n = comm.rank, comm.size, 1 << 17\n"
+                  "for step in range(10**9):\n"
+                  "    a = [numpy.full(n, (7 * step + 31 * rank + k) % 251, dtype=numpy.uint8) for k in (0, 1)]\n"
+                  "    b = [numpy.zeros(n * size, dtype=numpy.uint8) for _ in a]\n"
+                  "    MPI.Request.Waitall([comm.Iallgather(x, y) for x, y in zip(a, b)])\n"
+                  "    for k in (0, 1):\n"
+                  "        for r in range(size):\n"
+                  "            if (b[k][r * n:(r + 1) * n] != (7 * step + 31 * r + k) % 251).any():\n"
+                  "                print('wrong bytes', step, rank, r, flush=True); comm.Abort(9)\n"
+                  "    if rank == 0: print('step', step, flush=True)")
+        for role in ("sp", "agent", "stand-in", "rank"):
+            with self.subTest(killed=role), cluster.Cluster(2, dpus=True) as nodes:
+                words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=10)), 2)
+                path = nodes.folder / "said"
+                with path.open("w") as file, subprocess.Popen(words, stdout=file, stderr=file, cwd=nodes.folder) as job:
+                    def steps(path=path):
+                        return path.read_text().count("step ")
+                    try:
+                        wait_for(lambda: steps() > 5, job)
+                        machine = nodes.nodes[1] if role in ("agent", "rank") else nodes.dpus[1].machine
+                        found = processes(machine, *((b"/usr/bin/python3",) if role == "rank" else (b"longshored:", role.encode())))
+                        self.assertTrue(found)
+                        os.kill(found[0], signal.SIGKILL)
+                        if role == "sp":  # it is started again
+                            more = steps() + 10
+                            wait_for(lambda: steps() > more, job)
+                        else:
+                            wait_for(lambda: not any(processes(node, b"/usr/bin/python3") for node in nodes.nodes), job)
+                    except AssertionError as error:
+                        raise AssertionError(f"{error}\n{path.read_text()[-3000:]}") from error
+                    finally:
+                        for node in nodes.nodes:
+                            for pid in processes(node, b"/usr/bin/python3"):
+                                os.kill(pid, signal.SIGKILL)
+                        job.kill()
+                self.assertNotIn("wrong bytes", path.read_text())
+
+    def test_a_link_of_a_dpu_that_is_cut_ends_the_job_in_an_error(self):
+        for cut in ("dpu", "node"):
+            with self.subTest(cut=cut), cluster.Cluster(2, dpus=True) as nodes:
+                out, took = self.cut(nodes, (nodes.dpus[1].machine if cut == "dpu" else nodes.nodes[1]))
+                # Why is said in the same moment; of that mpirun does not always hand on everything.
+                self.assertRegex(out, "a collective cannot be finished|MPI_ERR_OTHER")
+                self.assertLess(took, BUSY_S, out)
+                print(f"the ranks had ended {took:.1f} s after the cut, with a limit of 1 s", file=sys.stderr)
+
+    def test_a_service_process_that_is_killed_is_replaced(self):
+        with cluster.Cluster(2) as nodes:
+            for seed in range(1, 4 if WHOLE else 3):
+                words = nodes.mpirun(offloaded(program("stress", "openmpi"), seed, 1000, "no-idup"), 2)
+                with start(words, stderr=subprocess.PIPE) as job:
+                    victim = wait_for(lambda: services(nodes.nodes[seed % 2]), job)
+                    time.sleep(0.15 * seed)
+                    os.kill(victim[0], signal.SIGKILL)
+                    out, err = job.communicate(timeout=60)
+                self.assertEqual(job.returncode, 0, err)
+                self.assertIn("stress: ok", out)
+
+    def test_a_link_that_is_cut_ends_the_job_in_an_error(self):
+        with cluster.Cluster(2) as nodes:
+            out, took = self.cut(nodes, nodes.nodes[1])
+            self.assertIn("has not answered", out)
+            self.assertIn("(node1)", out)
+            self.assertIn("MPI_ERR_OTHER", out)
+            self.assertLess(took, BUSY_S, out)
+            print(f"the ranks had ended {took:.1f} s after the cut, with a limit of 1 s", file=sys.stderr)
 
 
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
