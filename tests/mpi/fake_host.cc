@@ -238,6 +238,9 @@ void ls_sleeper_begin(const ls_context*, ls_sleeper*) {}
 int ls_find_task_door(const ls_context*, ls_task_door*) {
     return LS_ERR_UNAVAILABLE;
 }
+int ls_find_far_task_door(const ls_context*, ls_task_door*) {
+    return LS_ERR_UNAVAILABLE;
+}
 void ls_sleeper_sleep(ls_sleeper*, uint64_t timeout_ns) {
     timespec pause{0, static_cast<long>(timeout_ns)};
     nanosleep(&pause, nullptr);
