@@ -110,7 +110,7 @@ class Tasks(job.JobTest):
 
     def test_a_supervisor_of_another_node_that_is_killed(self):
         """The task that has begun fails, and none after it hangs."""
-        running = job.Job(self, 2, [PROGRAM, "hang", self.folder], nodes=2, LONGSHORE_WAIT_REPORT_S="1", LONGSHORE_LIMIT_S="1", **FAR)
+        running = job.Job(self, 2, [PROGRAM, "hang", self.folder], nodes=2, LONGSHORE_WAIT_REPORT_S="1", LONGSHORE_LIMIT_S="10", **FAR)
         self.wait_for(lambda: "which has run for" in running.output, running.describe)
         other = [pid for pid in self.services(b"guest") if job.words_of(pid)[-3:-1] == [b"for", b"0"]]
         self.assertEqual(len(other), 1)
