@@ -109,7 +109,10 @@ bool ServiceLoop::turn() {
         engine_.on_tick(&wake_);
         fabric_.on_tick();
     }
-    if (driver_.has_refused()) worked |= driver_.send_refused();
+    if (driver_.has_refused()) {
+        board_.note_work();
+        worked |= driver_.send_refused();
+    }
     worked |= act(now);
     if (!worked) class_.let_go(now);
     if (wake_.any()) {

@@ -6,8 +6,7 @@ namespace longshore::timed {
 namespace {
 
 constexpr uint64_t kNoteBytes = 64;  // a message that says one thing
-// As in dpu/stand_in.cc and where its posts are made.
-
+// As where a rank's posts are made (host/far_operations.cc).
 constexpr uint64_t kHandedOverMin = 4096;
 
 }  // namespace
@@ -131,7 +130,6 @@ void RankProcess::post() {
     if (a.send_is_stable) a.send = {local_, kArenaRegion, copy_ - world_.memory(node_).arena_begin(local_)};
     a.hands_over = hands_over_ = world_.hands_over() && world_.job().block_bytes >= kHandedOverMin;
     slot_.attached.store(hands_over_);
-
     left_ = false;
     patience_ = {};
     patience_.begin(now_ns());
