@@ -10,6 +10,7 @@ best is a contender, and its allgather the measure of the lateness.
     study.py --mpi mpich --ranks-per-node 4 --pairs 7 --json study.json --picture study.png
     study.py --nodes 1                              one node, nothing held
     study.py --steps 100 --allgathers 308 --pairs 1
+    study.py --dpus --ranks-per-node 4 --block 1M   through DPUs: what comes to a host, and that no bit differs; no times
     study.py --report one.json another.json --picture study.png
 
 Needs root, as tests/cluster/cluster.py does, but for --report.
@@ -37,6 +38,7 @@ ALGORITHMS = {
               {"brucks": "brucks", "pairwise": "pairwise", "scattered": "scattered"}),
 }
 LAUNCH_LIMIT_S = 600
+HOST, ONCE, EACH = "host", "DPUs, once a host", "DPUs, once a rank"
 
 
 def tries_of(mpi):
@@ -58,7 +60,7 @@ class Study:
         self.options = options
         if problem := cluster.missing():
             raise RuntimeError(problem)
-        self.nodes = cluster.Cluster(options.nodes, options.rate if options.nodes > 1 else None, offloads=True)
+        self.nodes = cluster.Cluster(options.nodes, options.rate if options.nodes > 1 else None, offloads=True, dpus=options.dpus)
         self.program = Path(options.build).resolve() / f"bin/tddft_{options.mpi}"
         if not self.program.exists():
             raise RuntimeError(f"{self.program} is missing: 'make build' makes it")
@@ -74,7 +76,7 @@ class Study:
         with tempfile.TemporaryDirectory(prefix="longshore-tddft-") as folder:
             result, stats = Path(folder) / "result.json", Path(folder) / "stats.json"
             settings = dict(settings)
-            if name == "longshore":
+            if name != "host" and "LD_PRELOAD" in settings:
                 settings["LONGSHORE_STATS"] = str(stats)
             words = ["env", *(f"{key}={value}" for key, value in settings.items()), str(self.program), *map(str, arguments),
                      "--json", str(result)]
@@ -83,12 +85,15 @@ class Study:
             if done.returncode != 0 or not result.exists():
                 raise RuntimeError(f"{name} failed, exit code {done.returncode}\n{done.stdout}{done.stderr}")
             found = json.loads(result.read_text(encoding="utf-8"))
-            if name == "longshore":
+            if "LONGSHORE_STATS" in settings:
                 job = json.loads(stats.read_text(encoding="utf-8"))
                 found["calls"] = {call: job["collectives"].get(call, {}).get("algorithms", {}) for call in ("MPI_Allgather", "MPI_Alltoall")}
-                if any(set(ways) != {"direct"} for ways in found["calls"].values()):
+                carried = [settings[f"LONGSHORE_{call[4:].upper()}_ALGORITHM"] for call in found["calls"]]
+                if any(set(ways) != {way} for ways, way in zip(found["calls"].values(), carried) if way != "mpi"):
                     raise RuntimeError(f"Longshore has not carried all calls: {found['calls']}")
                 found["messages"] = job.get("late", {}).get("MPI_Allgather", {})
+                found["to_host"] = [service["bytes_to_host"] for service in job["services"]]
+                found["by_ranks"] = job["read_by_rank"]
             return found
 
     def longshore(self):
@@ -96,6 +101,18 @@ class Study:
         given = {"LD_PRELOAD": f"{Path(self.options.build).resolve()}/lib/liblongshore.so", "LONGSHORE_SERVICE_COUNT": "2",
                  "LONGSHORE_LINK_RATE": rate, "LONGSHORE_ALLGATHER_ALGORITHM": "direct", "LONGSHORE_ALLTOALL_ALGORITHM": "direct"}
         return given | dict(setting.split("=", 1) for setting in self.options.set)
+
+    def through_dpus(self):
+        """The same steps by the MPI, and through DPUs with the blocks brought once to a host or once to a rank. The alltoalls are
+        the MPI's, so that all that comes to a host is of allgathers."""
+        o = self.options
+        through = self.longshore() | self.nodes.settings | {"LONGSHORE_SERVICE_COUNT": "1", "LONGSHORE_ALLTOALL_ALGORITHM": "mpi", "LONGSHORE_LIMIT_S": "30"}
+        arguments = self.arguments(o.steps, o.allgathers or o.steps, o.compute_ms)
+        launches = {}
+        for name, settings in ((HOST, {}), (ONCE, through), (EACH, through | {"LONGSHORE_WAIT_COOPERATIVE": "off"})):
+            self.say(f"{o.nodes} x {o.ranks_per_node} ranks: {name}")
+            launches[name] = self.launch(name, settings, arguments)
+        return {"mpi": o.mpi, "nodes": o.nodes, "ranks_per_node": o.ranks_per_node, "dpus": launches}
 
     def calibrate(self):
         """The MPI's algorithms with nobody late: [(names, seconds of an allgather, seconds in alltoalls)], the default first."""
@@ -132,6 +149,8 @@ class Study:
     def run(self):
         o = self.options
         with self.nodes:
+            if o.dpus:
+                return self.through_dpus()
             tried = self.calibrate()
             base, contenders = self.contenders(tried)
             result = {"mpi": o.mpi, "nodes": o.nodes, "ranks_per_node": o.ranks_per_node, "rate": o.rate if o.nodes > 1 else None,
@@ -160,6 +179,7 @@ def parse(arguments):
     parser.add_argument("--states", type=int, default=8)
     parser.add_argument("--compute-ms", type=float, default=200, help="of a step (default: 200)")
     parser.add_argument("--late-chance", type=float, default=0.09, metavar="P", help="that a rank is late in a call (default: 0.09)")
+    parser.add_argument("--dpus", action="store_true", help="each node has a DPU: bytes, counters and results, and no times")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Longshore, may be repeated")
     parser.add_argument("--json", metavar="FILE", help="write all samples")
     parser.add_argument("--picture", metavar="FILE", help="draw them (PNG; needs matplotlib: 'make venv')")
@@ -185,8 +205,9 @@ def main():
             if options.json:
                 Path(options.json).write_text(json.dumps(studies[0], indent=1) + "\n", encoding="utf-8")
         for study in studies:
-            print("\n".join(figures.report(study)))
-        if options.picture:
+            print("\n".join(figures.report_dpus(study) if "dpus" in study else figures.report(study)))
+        studies = [study for study in studies if "dpus" not in study]
+        if options.picture and studies:
             figures.draw(studies, options.picture)
     except (OSError, RuntimeError, ValueError, KeyError, subprocess.SubprocessError) as error:
         sys.exit(f"study: {error}")

@@ -50,7 +50,10 @@ def messages(turns):
 
 
 def message_lines(turns):
-    found = messages(turns)
+    return lines_of(messages(turns))
+
+
+def lines_of(found):
     received = found.get("received", 0)
     if not received:
         return ["no messages between nodes"]
@@ -88,6 +91,25 @@ def report(study):
         lines.append(f"  {title + ', to the best host':<50}{statistics.median(found):.2f} ({min(found):.2f}-{max(found):.2f}){goal}; "
                      f"nobody late {statistics.median(plain):.2f}")
     return [*lines, *message_lines(late)]
+
+
+def report_dpus(study):
+    """Bytes, counters and checksums of the same steps through DPUs. Times would be those of two cores that all share."""
+    launches = study["dpus"]
+    host = launches["host"]
+    ranks, nodes, calls = study["ranks_per_node"], study["nodes"], host["allgathers"]
+    least = (nodes - 1) * ranks * host["allgather_bytes"]
+    lines = [f"tddft, {study['mpi']}, {nodes} nodes x {ranks} ranks with a DPU each; {calls} allgathers of {host['allgather_bytes']} bytes a rank, "
+             f"some ranks late", "",
+             f"  {'':<20}{'MB to a host, an allgather':>28}{'of what is needed':>20}{'MB copied by ranks':>20}{'checksum':>20}"]
+    for name, launch in launches.items():
+        came = max(launch["to_host"]) / calls if "to_host" in launch else None
+        lines.append(f"  {name:<20}{'-' if came is None else format(1e-6 * came, '.3f'):>28}"
+                     f"{'-' if came is None else format(came / least, '.3f'):>20}"
+                     f"{'-' if came is None else format(1e-6 * launch['by_ranks'] / calls, '.3f'):>20}{launch['runs'][0]['checksum']:>20}")
+    same = len({launch["runs"][0]["checksum"] for launch in launches.values()}) == 1
+    lines += ["", f"  all results are {'the same to the last bit' if same else 'NOT THE SAME'}"]
+    return [*lines, *(f"  {name}: {line}" for name, launch in launches.items() if "messages" in launch for line in lines_of(launch["messages"]))]
 
 
 def draw(studies, path):

@@ -46,6 +46,17 @@ class TestStudy(unittest.TestCase):
         self.assertIn("waited 50 ms on average", text)
         self.assertIn("by 15 to 50 % of 300 ms", text)
 
+    def test_report_of_dpus_says_what_came_to_a_host_and_whether_a_bit_differs(self):
+        def through(to_host, checksum):
+            return {"allgathers": 2, "allgather_bytes": 1000, "to_host": to_host, "by_ranks": 6000, "messages": {}, "runs": [{"checksum": checksum}]}
+
+        launches = {"host": {"allgathers": 2, "allgather_bytes": 1000, "runs": [{"checksum": "0a"}]}, "once": through([8000, 8400], "0a")}
+        text = "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches}))
+        self.assertRegex(text, r"once +0\.004 +1\.050 +0\.003 +0a")
+        self.assertIn("the same to the last bit", text)
+        launches["once"]["runs"][0]["checksum"] = "0b"
+        self.assertIn("NOT THE SAME", "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches})))
+
     def test_every_algorithm_is_tried(self):
         for mpi, (allgather, alltoall, _, first, second) in study.ALGORITHMS.items():
             tries = study.tries_of(mpi)
