@@ -94,7 +94,7 @@ build: deps ## build everything into build/ (Release)
 	$(quiet)cmake --build build -j $(J) $(BUILD_ONLY) -- $(ninja_flags)
 
 # It builds nothing and leaves nothing in build/, so that 'sudo make install' leaves no file of root's there.
-install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host or dpu)
+install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host, dpu or doc)
 	$(quiet)[[ -e build/cmake_install.cmake ]] || \
 	    { echo "install: nothing is built here: run 'make build' first; nothing was installed" >&2; exit 1; }
 	$(quiet)said=$$(cmake --install build --prefix '$(abspath $(PREFIX))' $(if $(COMPONENT),--component $(COMPONENT)) 2>&1 >/dev/null); \
@@ -105,7 +105,7 @@ install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host o
 uninstall: ## remove what an installation in PREFIX has listed (PREFIX=/usr/local, DESTDIR=)
 	$(quiet)DESTDIR='$(DESTDIR)' packaging/uninstall.sh '$(abspath $(PREFIX))'
 
-packages: ## .deb packages (host, dpu) and a tarball of what is built, into build/packages/
+packages: ## .deb packages (host, dpu, doc) and a tarball of what is built, into build/packages/
 	$(quiet)[[ -e build/CPackConfig.cmake ]] || \
 	    { echo "packages: nothing is built here: run 'make build' first" >&2; exit 1; }
 	$(quiet)rm -rf build/packages && cd build && cpack --config CPackConfig.cmake $(if $(filter 1,$(V)),-V) >packages.log 2>&1 || \

@@ -1,4 +1,4 @@
-# `make packages`: .deb packages of what `make install` installs, one for hosts and one for DPUs, and a tarball of all. The
+# `make packages`: .deb packages of what `make install` installs, for hosts, for DPUs and the documentation, and a tarball of all. The
 # steps before and after the files (begin.cmake, end.cmake) need the prefix that the package has, hence DESTDIR.
 set(CPACK_GENERATOR "DEB;TGZ")
 set(CPACK_SET_DESTDIR ON)
@@ -11,6 +11,10 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "MPI collectives carried by service proces
 set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL host dpu)
+if(LONGSHORE_HOST)
+    list(APPEND CPACK_COMPONENTS_ALL doc)
+endif()
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_SOURCE_DIR}/cpack_one_list.cmake)
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_SOURCE_DIR}/cpack_dependencies.cmake)
 set(CPACK_LONGSHORE_BUILD ${CMAKE_BINARY_DIR})  # for that file
 
@@ -29,6 +33,12 @@ service processes, benchmarks and headers: for machines whose ranks compute.")
 set(CPACK_COMPONENT_DPU_DESCRIPTION
     "The standing service that carries the collectives of a host's jobs on a DPU,
 an example of its configuration and a unit for systemd (not enabled).")
+set(CPACK_DEBIAN_DOC_PACKAGE_NAME longshore-doc)
+set(CPACK_DEBIAN_DOC_PACKAGE_SECTION doc)
+set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
+set(CPACK_COMPONENT_DOC_DESCRIPTION
+    "The pages on using, running and understanding Longshore, the figures that they
+quote, and the sources of the examples: in /usr/share/doc/longshore.")
 # A shim is there for each MPI of the machine that built it, and none needs the others.
 set(CPACK_DEBIAN_HOST_PACKAGE_RECOMMENDS "openmpi-bin | mpich")
 # The network part for RDMA is opened only where UCX is.

@@ -1,5 +1,5 @@
 # longshore_install(COMPONENTS KIND FOLDER NAME...): one line for whatever an installation has.
-#   COMPONENTS  host, dpu or "host;dpu"
+#   COMPONENTS  host, dpu, doc or "host;dpu"
 #   KIND        TARGETS (what they build, but not in optional parts of the build that are left out), PROGRAMS or FILES
 #   FOLDER      below the prefix
 # What is installed is also listed, for begin.cmake, which looks before the first file is copied whether all can be.

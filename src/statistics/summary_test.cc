@@ -129,7 +129,7 @@ TEST(Summary, OtherCallsAreNamedFromAHundredthOfTheTimeOn) {
     summary.others.time_ns[static_cast<int>(Other::kSend)] = kSecondNs / 5;
     const std::string text = summary_text(summary);
     EXPECT_NE(text.find("MPI_Allreduce"), std::string::npos) << text;
-    EXPECT_NE(text.find("20.0  a collective that is not carried"), std::string::npos) << text;
+    EXPECT_TRUE(says(summary, "collectives that Longshore does not carry: MPI_Allreduce"));
     EXPECT_EQ(text.find("MPI_Send"), std::string::npos) << text;
 }
 
@@ -143,7 +143,7 @@ TEST(Summary, LargestFiguresKeepToTheirColumns) {
     std::istringstream lines(summary_text(summary));
     size_t count = 0;
     for (std::string line; std::getline(lines, line); ++count) {
-        EXPECT_LE(line.size(), 100u) << line;
+        EXPECT_LE(line.size(), 80u) << line;
         EXPECT_TRUE(line.starts_with("longshore: ")) << line;
     }
     EXPECT_GT(count, 5u);

@@ -8,10 +8,10 @@
 namespace longshore::statistics {
 namespace {
 
-constexpr size_t kColumnsMax = 100;
+constexpr size_t kColumnsMax = 80;
 constexpr size_t kEndsMax = 8;  // ranks of a job that was interrupted, those that ended first
 constexpr size_t kOthersMax = 8, kCommRowsMax = 8;
-constexpr size_t kRowsMax = 12;  // so that all of it fits a screen
+constexpr size_t kRowsMax = 8;  // of each table, so that all of it fits a screen
 // Tests have no column, but a line of their own (print_tests).
 constexpr CallTime kTimeColumns[] = {CallTime::kPosting, CallTime::kBetween, CallTime::kWaiting,
                                      CallTime::kMpi};
@@ -33,7 +33,7 @@ uint64_t in_calls_ns(const CallCounts& c) {
            c.time_ns[static_cast<int>(CallTime::kTesting)] + c.time_ns[static_cast<int>(CallTime::kMpi)];
 }
 
-// A sentence, in lines of 100 columns.
+// A sentence, in lines of 80 columns.
 void print_line(std::string* out, const std::string& sentence) {
     const std::string first = "longshore: ", next = "longshore:   ";
     std::string line = first;
@@ -121,43 +121,69 @@ Short shortened(double value, bool whole) {
     return out;
 }
 
-void print_row(std::string* out, const char* name, const CallCounts& c, double ranks) {
-    char hidden[16] = "-";
-    if (c.by_service + c.by_rank != 0)
-        snprintf(hidden, sizeof hidden, "%.0f", 100 * ratio(hidden_bytes(c), c.by_service + c.by_rank));
-    std::string line;
-    const auto add = [&](double value, bool whole) { append(&line, "%6s", shortened(value, whole).text); };
-    const auto add_seconds = [&](CallTime kind) {
-        add(static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9 / ranks, false);
-    };
-    append(&line, "longshore: %-19s", name);
-    add(static_cast<double>(c.calls), true);
-    add(static_cast<double>(c.offloaded), true);
-    for (const uint64_t bytes :
-         {c.bytes + c.bytes_host, hidden_bytes(c), c.by_service_waited, c.by_rank, own_bytes(c)})
-        add(mb(bytes), false);
-    append(&line, "%4s", hidden);
-    for (const CallTime kind : kTimeColumns) add_seconds(kind);
-    append(out, "%s\n", line.c_str());
+// A row of a table: a name, then figures of six columns each.
+class Row {
+  public:
+    Row(int columns, const char* name) { append(&line_, "longshore: %-*s", columns, name); }
+    void add(double value, bool whole) { append(&line_, "%6s", shortened(value, whole).text); }
+    void add_percent(uint64_t part, uint64_t all) {
+        if (all == 0)
+            append(&line_, "%6s", "-");
+        else
+            append(&line_, "%6.0f", 100 * ratio(part, all));
+    }
+    void print(std::string* out) const { append(out, "%s\n", line_.c_str()); }
+
+  private:
+    std::string line_;
+};
+
+constexpr int kNameColumns = 20;
+
+void print_times(std::string* out, const char* name, const CallCounts& c, double ranks) {
+    Row row(kNameColumns, name);
+    row.add(static_cast<double>(c.calls), true);
+    row.add(static_cast<double>(c.offloaded), true);
+    row.add(mb(c.bytes + c.bytes_host), false);
+    row.add_percent(hidden_bytes(c), c.by_service + c.by_rank);
+    for (const CallTime kind : kTimeColumns)
+        row.add(static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9 / ranks, false);
+    row.print(out);
 }
 
-void print_table(std::string* out, const Counts& counts, double ranks) {
+void print_movers(std::string* out, const char* name, const CallCounts& c) {
+    Row row(kNameColumns, name);
+    for (const uint64_t bytes : {hidden_bytes(c), c.by_service_waited, c.by_rank, own_bytes(c)})
+        row.add(mb(bytes), false);
+    row.print(out);
+}
+
+// The calls in which ranks were longest, in two tables: their times, and who moved the bytes of those that
+// were offloaded.
+void print_tables(std::string* out, const Counts& counts, double ranks) {
     std::vector<int> rows;
     for (int i = 0; i < kCallCount; ++i)
         if (counts.call[i].calls != 0) rows.push_back(i);
     std::stable_sort(rows.begin(), rows.end(),
                      [&](int a, int b) { return in_calls_ns(counts.call[a]) > in_calls_ns(counts.call[b]); });
     if (rows.empty()) return;
+    const size_t more = rows.size() - std::min(rows.size(), kRowsMax);
+    rows.resize(rows.size() - more);
     append(out,
-           "longshore: MB: 10^6 bytes; SP: moved by service processes, hidden or while their rank waited\n"
-           "longshore: %-19s%12s%6s%6s%6s%6s%6s%4s%24s\n"
-           "longshore: %-19s%6s%6s%6s%6s%6s%6s%6s%4s%6s%6s%6s%6s\n",
-           "", "calls", "MB", "SP", "SP", "ranks", "own", "hid", "seconds of each rank", "call", "all",
-           "offl.", "all", "hid.", "waits", "waits", "", "%", "post", "betw.", "wait", "MPI");
-    for (size_t i = 0; i < rows.size() && i < kRowsMax; ++i)
-        print_row(out, call_name(Call::at(rows[i])), counts.call[rows[i]], ranks);
-    if (rows.size() > kRowsMax)
-        append(out, "longshore: ... and %zu more calls: --stats FILE has all\n", rows.size() - kRowsMax);
+           "longshore: %-20s%12s%6s%6s%24s\n"
+           "longshore: %-20s%6s%6s%6s%6s%6s%6s%6s%6s\n",
+           "", "calls", "MB", "hid-", "seconds of each rank", "call", "all", "offl.", "", "den %", "post",
+           "betw.", "wait", "MPI");
+    for (const int i : rows) print_times(out, call_name(Call::at(i)), counts.call[i], ranks);
+    std::erase_if(rows, [&](int i) { return counts.call[i].bytes == 0; });
+    if (!rows.empty())
+        append(out,
+               "longshore: %-20s%12s%6s%7s\n"
+               "longshore: %-20s%6s%6s%6s%7s\n",
+               "MB (10^6 bytes)", "services", "ranks", "own", "moved in call", "hid.", "waits", "waits",
+               "blocks");
+    for (const int i : rows) print_movers(out, call_name(Call::at(i)), counts.call[i]);
+    if (more != 0) append(out, "longshore: ... and %zu more calls: --stats FILE has all\n", more);
 }
 
 void print_calls(std::string* out, const Counts& counts) {
@@ -174,7 +200,7 @@ void print_calls(std::string* out, const Counts& counts) {
     print_line(out, line);
     if (total.bytes == 0) return;
     line.clear();
-    append(&line, "of these MB moved by service processes %.1f, by waiting ranks %.1f; own blocks %.1f",
+    append(&line, "moved by service processes %.1f MB, waiting ranks %.1f, own blocks %.1f",
            mb(total.by_service), mb(total.by_rank), mb(own_bytes(total)));
     print_line(out, line);
 }
@@ -202,16 +228,14 @@ void print_at_once(std::string* out, const std::vector<AtOnceCell>& cells) {
         const Call which = Call::at(static_cast<int>(call));
         can_be_tuned = can_be_tuned || which.form != Form::kPersistent;
         std::string line;
-        append(&line, "%s: %" PRIu64 " of %" PRIu64 " calls were waited for at once: nothing could overlap",
-               call_name(which), at_once, calls);
+        append(&line, "%s: %" PRIu64 " of %" PRIu64 " calls were waited for at once", call_name(which),
+               at_once, calls);
         print_line(out, line);
     }
     if (can_be_tuned)
-        print_line(
-            out,
-            "'longshore tune --from-stats FILE', with the FILE of --stats FILE, has the next run treat such "
-            "calls "
-            "as blocking ones");
+        print_line(out,
+                   "calls that are waited for at once overlap with nothing: 'longshore tune --from-stats "
+                   "FILE', with the FILE of --stats FILE, has the next run treat them as blocking ones");
 }
 
 // Ranks whose figures are in the summary; at least one, to divide by.
@@ -237,22 +261,19 @@ void print_comms(std::string* out, const std::vector<CommRow>& comms, double ran
     const auto time = [](const Line& line) { return line.row->call[line.call].in_calls_ns(); };
     std::stable_sort(lines.begin(), lines.end(),
                      [&](const Line& a, const Line& b) { return time(a) > time(b); });
-    append(out, "longshore: %-20s%6s %-19s%6s%6s%6s%6s%6s%6s%6s\n", "communicator", "ranks", "call", "all",
-           "offl.", "MB", "post", "betw.", "wait", "MPI");
+    append(out, "longshore: %-15s %5s %-20s%6s%6s%6s%6s\n", "communicator", "ranks", "call", "calls", "MB",
+           "betw.", "in MPI");
     for (size_t i = 0; i < lines.size() && i < kCommRowsMax; ++i) {
         const CommCounts& c = lines[i].row->call[lines[i].call];
-        std::string line;
-        append(&line, "longshore: %-20.20s%6u %-19s", shown_name(*lines[i].row).c_str(), lines[i].row->ranks,
+        std::string names;
+        append(&names, "%-15.15s %5u %s", shown_name(*lines[i].row).c_str(), lines[i].row->ranks,
                call_name(Call::at(lines[i].call)));
-        const auto add = [&](double value, bool whole) {
-            append(&line, "%6s", shortened(value, whole).text);
-        };
-        add(static_cast<double>(c.calls), true);
-        add(static_cast<double>(c.offloaded), true);
-        add(mb(c.bytes + c.bytes_host), false);
-        for (const CallTime kind : kTimeColumns)
-            add(static_cast<double>(c.time_ns[static_cast<int>(kind)]) * 1e-9 / ranks, false);
-        append(out, "%s\n", line.c_str());
+        Row row(kNameColumns + 22, names.c_str());
+        row.add(static_cast<double>(c.calls), true);
+        row.add(mb(c.bytes + c.bytes_host), false);
+        row.add(static_cast<double>(c.time_ns[static_cast<int>(CallTime::kBetween)]) * 1e-9 / ranks, false);
+        row.add(static_cast<double>(c.in_calls_ns()) * 1e-9 / ranks, false);
+        row.print(out);
     }
     if (lines.size() > kCommRowsMax)
         append(out, "longshore: ... and %zu more: --stats FILE has all\n", lines.size() - kCommRowsMax);
@@ -267,17 +288,20 @@ void print_others(std::string* out, const Summary& summary) {
     std::stable_sort(rows.begin(), rows.end(),
                      [&](int a, int b) { return summary.others.time_ns[a] > summary.others.time_ns[b]; });
     if (rows.empty()) return;
-    append(out, "longshore: %-29s%8s%9s%7s  of more than 1 %% of the time\n", "other calls", "calls",
-           "seconds", "%");
+    append(out, "longshore: %-31s%8s%9s%7s\n", "other calls, > 1 % of the time", "calls", "seconds", "%");
+    std::string collectives;
     for (size_t i = 0; i < rows.size() && i < kOthersMax; ++i) {
         const int row = rows[i];
+        const char* const name = function_name(function_of(static_cast<Other>(row)));
         const double seconds = static_cast<double>(summary.others.time_ns[row]) * 1e-9;
-        append(out, "longshore: %-29s%8s%9.3f%7.1f%s\n", function_name(function_of(static_cast<Other>(row))),
+        append(out, "longshore: %-31s%8s%9.3f%7.1f\n", name,
                shortened(static_cast<double>(summary.others.calls[row]), true).text,
                seconds / static_cast<double>(known_ranks(summary)),
-               100 * ratio(summary.others.time_ns[row], whole_ns),
-               is_collective(static_cast<Other>(row)) ? "  a collective that is not carried" : "");
+               100 * ratio(summary.others.time_ns[row], whole_ns));
+        if (is_collective(static_cast<Other>(row)))
+            append(&collectives, "%s%s", collectives.empty() ? "" : ", ", name);
     }
+    if (!collectives.empty()) print_line(out, "collectives that Longshore does not carry: " + collectives);
     if (rows.size() > kOthersMax)
         append(out, "longshore: ... and %zu more: --stats FILE has all\n", rows.size() - kOthersMax);
 }
@@ -424,7 +448,7 @@ std::string summary_text(const Summary& summary) {
            summary.ends.empty() ? "MPI_Finalize" : "the end", 100 * share_in_mpi(summary),
            100 * share_in_calls(summary));
     print_line(out, line);
-    print_table(out, summary.counts, ranks);
+    print_tables(out, summary.counts, ranks);
     print_tests(out, summary);
     print_comms(out, summary.comms, ranks);
     print_others(out, summary);

@@ -42,7 +42,7 @@ class System:
     def __init__(self, folder, package, *more):
         self.root, self.package = folder / "root", package
         release = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
-        print(f"making a bare Debian with {package.name}" + (f" and {', '.join(more)}" if more else ""), flush=True)
+        print(f"making a bare Debian with {package.name}" + (f" and {', '.join(pathlib.Path(one).name for one in more)}" if more else ""), flush=True)
         made = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase",
                                "--hook-dir=/usr/share/mmdebstrap/hooks/file-mirror-automount",
                                *(f"--include={name}" for name in (package, *more)), release["VERSION_CODENAME"], self.root],
@@ -58,9 +58,9 @@ class System:
         return done.stdout + done.stderr
 
     def files(self):
-        """What has to do with Longshore; the package itself was lent to the system by its path."""
+        """What has to do with Longshore; the packages themselves were lent to the system by their paths."""
         all_names = (str(p.relative_to(self.root)) for p in self.root.rglob("*"))
-        return {name for name in all_names if "longshore" in name and name != str(self.package).lstrip("/")}
+        return {name for name in all_names if "longshore" in name and not name.startswith(str(self.package.parent).lstrip("/"))}
 
 
 class Bare(unittest.TestCase):
@@ -73,8 +73,8 @@ class Bare(unittest.TestCase):
     def system(self, package, *more):
         return System(self.folder, next(self.packages.glob(f"{package}_*.deb")), *more)
 
-    def purge(self, system, package):
-        system.run("dpkg", "--purge", package)
+    def purge(self, system, *packages):
+        system.run("dpkg", "--purge", *packages)
         left = {name for name in system.files() if not name.startswith(("var/log/", "var/cache/"))}
         self.assertEqual(left, set())
 
@@ -97,10 +97,11 @@ class Bare(unittest.TestCase):
             self.assertIn("\nSuccess=1\n", (system.root / "root/hpccoutf.txt").read_text())
         self.purge(system, "longshore")
 
-    def test_dpu(self):
-        system = self.system("longshore-dpu")
+    def test_dpu_and_documentation(self):
+        system = self.system("longshore-dpu", next(self.packages.glob("longshore-doc_*.deb")))
         self.assertIn("address", system.run("longshored", "listen", "--check", "--address", "127.0.0.1"))
-        self.purge(system, "longshore-dpu")
+        system.run("test", "-s", "/usr/share/doc/longshore/docs/install.md")
+        self.purge(system, "longshore-dpu", "longshore-doc")
 
 
 def skip(reason):

@@ -10,7 +10,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "tools")]
+from test_docs import dead_links  # noqa: E402
 from test_install import BUILD, FLAVOURS, SOURCE, environment, files_below, make, run  # noqa: E402
 
 EXCHANGE = pathlib.Path(__file__).resolve().parent / "exchange.c"
@@ -46,7 +47,7 @@ class Packages(unittest.TestCase):
                 self.assertRegex(done.stdout + done.stderr, r"longshore: [1-9]\d* of \d+ collective calls offloaded")
 
     def test_what_they_say(self):
-        self.assertEqual(set(self.made), {"longshore", "longshore-dpu"})
+        self.assertEqual(set(self.made), {"longshore", "longshore-dpu", "longshore-doc"})
         for package, other in (("longshore", "longshore-dpu"), ("longshore-dpu", "longshore")):
             depends = self.field(package, "Depends")
             self.assertIn("libc6", depends)
@@ -54,6 +55,17 @@ class Packages(unittest.TestCase):
             self.assertEqual(self.field(package, "Conflicts"), other)
             self.assertNotIn("//", run("dpkg-deb", "-c", self.made[package]).stdout)
         self.assertIn("mpich", self.field("longshore", "Recommends"))
+        self.assertEqual(self.field("longshore-doc", "Architecture"), "all")
+        self.assertEqual(self.field("longshore-doc", "Depends"), "")
+
+    def test_the_documentation(self):
+        root = self.folder / "doc"
+        run("dpkg-deb", "-x", self.made["longshore-doc"], root)
+        pages = root / "usr/share/doc/longshore"
+        self.assertEqual([name for name in files_below(root) if not name.startswith("usr/share/doc/longshore/")], [])
+        self.assertTrue((pages / "examples/fft/main.cc").exists())
+        self.assertEqual(len(list(pages.glob("docs/*.md"))), len(list((SOURCE / "docs").glob("*.md"))))
+        self.assertEqual([link for page in pages.rglob("*.md") for link in dead_links(page)], [])
 
     @unittest.skipUnless(os.getuid() == 0, "dpkg installs as root")
     def test_installed_used_and_removed(self):
@@ -67,6 +79,9 @@ class Packages(unittest.TestCase):
         refused = run(*dpkg, "-i", self.made["longshore-dpu"], expect=None)
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("conflict", refused.stderr)
+        run(*dpkg, "-i", self.made["longshore-doc"])
+        self.assertTrue((root / "usr/share/doc/longshore/docs/install.md").exists())
+        run(*dpkg, "--purge", "longshore-doc")
         run(*dpkg, "--purge", "longshore")
         self.assertEqual([name for name in files_below(root) if not name.startswith("var/")], [])
         run(*dpkg, "-i", self.made["longshore-dpu"])
