@@ -24,7 +24,7 @@ say = @printf '\n== %s\n'
 packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libhwloc-dev libssl-dev \
     libucx-dev libibverbs-dev util-linux MPI=openmpi-bin+libopenmpi-dev
 packages_demo := openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool
-packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy libgtest-dev \
+packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy python3-h5py libgtest-dev \
     clang clang-format slurmctld slurmd slurm-client ccache ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
     environment-modules libfuse3-dev fuse3 dpkg-dev
 packages_fuzz := libclang-rt-dev
@@ -227,16 +227,11 @@ test-stress: build ## random collectives on random communicators, with each MPI 
 	    LONGSHORE_STATS=- LONGSHORE_INTERNAL_TEST_PROGRESS=1 build/tests/mpi/$$flavour/mpi_stress_$$flavour \
 	    $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; done
 
-test-io: build ## random histories of files written behind against a plain file system, with each MPI (HISTORIES=100000 SEED=1)
+test-io: build ## random histories of files written behind against a plain file system, writers killed meanwhile, with each MPI (HISTORIES=100000 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-io: SKIP: no $$flavour"; continue; }; \
-	    launch=(mpirun.mpich -np 2); [[ $$flavour == mpich ]] || \
-	    launch=(mpirun.openmpi $(if $(sudo),,--allow-run-as-root) --oversubscribe --mca mpi_yield_when_idle 1 -np 2); \
-	    folder=$$(mktemp -d); mkdir $$folder/behind $$folder/plain; status=0; \
-	    "$${launch[@]}" env LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so:$(CURDIR)/build/lib/liblongshore-io.so LONGSHORE_LOG=info \
-	    LONGSHORE_WRITE_BEHIND="$$folder/behind/*" LONGSHORE_WRITE_BEHIND_BYTES_MAX=1M LONGSHORE_INTERNAL_IO_MEMORY=1 \
-	    UCX_MEM_EVENTS=n UCX_MEM_MMAP_HOOK_MODE=none build/tests/io/$$flavour/histories $$folder $(or $(SEED),1) \
-	    $$(( $(or $(HISTORIES),100000) / 2 )) || status=$$?; rm -r $$folder; [[ $$status == 0 ]] || exit 1; done
+	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/io/campaign.py --mpi $$flavour \
+	    --histories $(or $(HISTORIES),100000) --seed $(or $(SEED),1) || exit 1; done
 
 test-soak: build ## half an hour of killed service processes, ten minutes of a link that comes and goes (MINUTES=30 LINK_MINUTES=10 MPI=openmpi)
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/soak/soak.py kills --minutes $(or $(MINUTES),30) \

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "fabric/shm/child.h"
@@ -17,6 +18,16 @@ namespace {
 constexpr uint64_t kStuckNs = 60'000'000'000;  // nothing has been written for so long: the disk is given up
 constexpr uint64_t kRingBytesMax = uint64_t{1} << 40;
 constexpr uint64_t kWriterNumber = UINT64_MAX;
+// Descriptors that files are not given: to start a writer again, and for the supervisor's other work.
+constexpr uint64_t kSpareDescriptors = 32;
+
+// The system gives the lowest number that is free: one so high says that nearly all are taken. The writer has
+// the same limit and fewer descriptors.
+bool is_near_limit(int fd) {
+    rlimit limit{};
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+           static_cast<uint64_t>(fd) + kSpareDescriptors >= limit.rlim_cur;
+}
 
 std::string megabytes(uint64_t bytes) {
     return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
@@ -97,10 +108,24 @@ void Keeper::open(Fd socket, pid_t pid, const OpenQueue& request, std::vector<Fd
     clients_[client->local_rank] = std::move(client);
 }
 
+void Keeper::tell_of_limit() {
+    if (has_told_of_limit_) return;
+    has_told_of_limit_ = true;
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    say("more files are open at once than can be written behind: the limit of open files (RLIMIT_NOFILE) "
+        "is " +
+        std::to_string(limit.rlim_cur) + "; the program writes the others itself");
+}
+
 // What is to be written must not depend on a writer that may end: this process keeps the descriptor, too.
 void Keeper::hold(Client& client, HoldFile message, std::vector<Fd> descriptors) {
     message.local_rank = client.local_rank;
     message.error = descriptors.size() == 1 && writer_ > 0 ? 0 : EAGAIN;
+    if (descriptors.empty() || is_near_limit(descriptors[0].get())) {
+        message.error = EMFILE;
+        tell_of_limit();
+    }
     if (message.error == 0) {
         const int give[] = {descriptors[0].get()};
         if (send_packet(control_, &message, sizeof message, give) != Io::kOk) message.error = EAGAIN;
@@ -117,17 +142,12 @@ void Keeper::turn_client(Client& client) {
         if (io == Io::kAgain) return;
         HoldFile message;
         const bool no_room = io == Io::kClosed && errno == EMFILE;
-        if (io == Io::kOk && bytes == sizeof message) {
+        if ((io == Io::kOk || no_room) && bytes == sizeof message) {
             memcpy(static_cast<void*>(&message), buffer_, sizeof message);
             if (message.magic == HoldFile::kMagic && message.slot < kFilesMax) {
                 hold(client, message, std::move(descriptors));
                 continue;
             }
-        }
-        if (no_room) {
-            message.error = EMFILE;
-            send_packet(client.socket, &message, sizeof message);
-            continue;
         }
         // The rank is done or gone, and what it has submitted stays. One that does not keep to the protocol
         // opens no more files.

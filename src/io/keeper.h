@@ -50,6 +50,7 @@ class Keeper {
     void turn_client(Client& client);
     void turn_writer();
     void hold(Client& client, HoldFile message, std::vector<Fd> descriptors);
+    void tell_of_limit();
     void give_up(const std::string& why);
     void say(const std::string& line);
     void say_errors();
@@ -65,7 +66,7 @@ class Keeper {
     pid_t writer_ = 0;
     Fd control_;
     uint32_t restarts_ = 0;
-    bool is_finishing_ = false;
+    bool is_finishing_ = false, has_told_of_limit_ = false;
     uint64_t done_ = 0, progress_ns_ = 0;  // how much was written when it last moved, and when that was
     alignas(8) std::byte buffer_[4096];
 };

@@ -71,9 +71,7 @@ int RankWriter::close_file(uint64_t number) {
         file = std::move(at->second);
         files_.erase(at);
     }
-    const int fd = fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
-    file.reset();
-    const int error = fd >= 0 && close(fd) != 0 && errno != EINTR ? errno : 0;
+    const int error = close(file.release()) != 0 && errno != EINTR ? errno : 0;
     FileWritten message;
     message.local_rank = local_rank_;
     message.number = number;

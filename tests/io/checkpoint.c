@@ -164,6 +164,76 @@ static void stream_error(void) {
     if (fclose(stream) != 0) printf("rank %d: fclose: %s\n", rank, strerror(errno));
 }
 
+/* A disk that is mounted for reading alone says so where the file is opened. */
+static void read_only(void) {
+    char path[4096];
+    name_of(path, "absent", 0);
+    must(open(path, O_WRONLY | O_CREAT, 0644) < 0 && errno == EROFS, "open for a new file");
+    must(fopen(path, "w") == NULL && errno == EROFS, "fopen for a new file");
+    snprintf(path, sizeof path, "%s/present.ckpt", folder);
+    must(open(path, O_RDWR) < 0 && errno == EROFS, "open");
+    must(creat(path, 0644) < 0 && errno == EROFS, "creat");
+    must(fopen(path, "r+") == NULL && errno == EROFS, "fopen");
+    must(truncate(path, 0) != 0 && errno == EROFS, "truncate");
+}
+
+/* How many files of a kind can be opened until there are no descriptors left; they stay open if `fds` is
+ * given. */
+static int open_all(const char* what, int* fds, int most) {
+    int count = 0, opened[1024];
+    if (fds == NULL) fds = opened;
+    for (; count < most; ++count) {
+        char path[4096] = "/dev/null";
+        if (what != NULL) name_of(path, what, count);
+        fds[count] = open(path, O_WRONLY | O_CREAT, 0644);
+        if (fds[count] < 0) break;
+    }
+    must(count == most || errno == EMFILE, "open");
+    for (int i = 0; fds == opened && i < count; ++i) must(close(fds[i]) == 0, "close");
+    return count;
+}
+
+/* With a limit of descriptors the program has as many as without write-behind, also while those that it has
+ * closed wait for the disk. */
+static void few_descriptors(void) {
+    enum { kSpare = 12, kFiles = 1024 };
+    unsigned char* data = make_data(0);
+    const int next = open("/dev/null", O_RDONLY);
+    struct rlimit before;
+    must(next >= 0 && close(next) == 0 && getrlimit(RLIMIT_NOFILE, &before) == 0, "getrlimit");
+    const struct rlimit limit = {(rlim_t)next + kSpare, before.rlim_max};
+    must(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    int fds[kFiles];
+    const int room = open_all(NULL, NULL, kFiles);
+    errno = 0;
+    must(room > 0 && room < kFiles, "the limit");
+    for (int turn = 0; turn < rounds; ++turn) {
+        must(open_all("few", fds, kFiles) == room, "as many as of others");
+        for (int i = 0; i < room; ++i) {
+            must(write(fds[i], data, bytes) == (ssize_t)bytes, "write");
+            must(close(fds[i]) == 0, "close");
+        }
+        must(turn % 2 != 0 || open_all(NULL, NULL, kFiles) == room, "as many others as before");
+    }
+    printf("rank %d: %d files\n", rank, room);
+    must(setrlimit(RLIMIT_NOFILE, &before) == 0, "setrlimit"); /* the MPI needs them, too */
+}
+
+/* Many files that stay open, `rounds` of them, are written in turns. */
+static void many_open(void) {
+    unsigned char* data = make_data(0);
+    int* fds = malloc((size_t)rounds * sizeof *fds);
+    must(fds != NULL && open_all("many", fds, rounds) == rounds, "open");
+    MPI_Barrier(MPI_COMM_WORLD);
+    enum { kParts = 3 };
+    for (size_t part = 0; part < kParts; ++part) {
+        const size_t from = bytes * part / kParts, to = bytes * (part + 1) / kParts;
+        for (int i = 0; i < rounds; ++i)
+            must(write(fds[i], data + from, to - from) == (ssize_t)(to - from), "write");
+    }
+    for (int i = 0; i < rounds; ++i) must(close(fds[i]) == 0, "close");
+}
+
 /* The folder goes while a file in it is written. */
 static void lost_folder(void) {
     char path[4096], inside[8192];
@@ -423,16 +493,24 @@ int main(int argc, char** argv) {
     static const struct {
         const char* name;
         void (*run)(void);
-    } kModes[] = {
-        {"checkpoints", checkpoints}, {"shared", shared},
-        {"family", family},           {"error", error},
-        {"unasked", unasked},         {"limited", limited},
-        {"killed", killed},           {"left", left},
-        {"steady", steady},           {"threads", threads},
-        {"mpi_io", mpi_io},           {"streams", streams},
-        {"unclosed", unclosed},       {"stream_error", stream_error},
-        {"lost_folder", lost_folder},
-    };
+    } kModes[] = {{"checkpoints", checkpoints},
+                  {"shared", shared},
+                  {"family", family},
+                  {"error", error},
+                  {"unasked", unasked},
+                  {"limited", limited},
+                  {"killed", killed},
+                  {"left", left},
+                  {"steady", steady},
+                  {"threads", threads},
+                  {"mpi_io", mpi_io},
+                  {"streams", streams},
+                  {"unclosed", unclosed},
+                  {"stream_error", stream_error},
+                  {"lost_folder", lost_folder},
+                  {"read_only", read_only},
+                  {"few_descriptors", few_descriptors},
+                  {"many_open", many_open}};
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

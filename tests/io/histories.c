@@ -468,11 +468,13 @@ int main(int argc, char** argv) {
     const int length = argc > 4 ? atoi(argv[4]) : 40;
     if (rank == 0)
         printf("histories %llu to %llu of %d operations\n", (unsigned long long)seed,
-               (unsigned long long)(seed + count - 1), length);
+               (unsigned long long)(seed + count - 1), length),
+            fflush(stdout);
     for (uint64_t i = 0; i < count; ++i) {
         run_one(seed + i, length);
-        if (rank == 0 && (i + 1) % 5000 == 0)
-            printf("%llu done\n", (unsigned long long)(i + 1)), fflush(stdout);
+        if (rank == 0 && ((i + 1) % 100 == 0 || i + 1 == count))
+            printf("%llu of %llu done\n", (unsigned long long)(i + 1), (unsigned long long)count),
+                fflush(stdout);
     }
     MPI_Finalize();
     return 0;

@@ -42,12 +42,12 @@ class WriteBehind(job.JobTest):
         self.files = self.folder / "files"
         self.files.mkdir()
 
-    def start(self, ranks, mode, *words, program="checkpoint", folder=None, patterns=None, **settings):
+    def start(self, ranks, mode, *words, program="checkpoint", folder=None, patterns=None, before=(), **settings):
         folder = folder or self.files
         settings = {"LONGSHORE_WRITE_BEHIND": patterns or f"{folder}/*.ckpt", "LONGSHORE_INTERNAL_IO_MEMORY": "1",
                     "LONGSHORE_LOG": "info", **settings}
         return job.Job(self, ranks, [PROGRAMS / program, *([mode] if mode else []), folder, *words],
-                       preload=(job.SHIM, LIBRARY), **settings)
+                       before=before, preload=(job.SHIM, LIBRARY), **settings)
 
     def run_mode(self, ranks, mode, *words, status=0, **more):
         running = self.start(ranks, mode, *words, **more)
@@ -123,6 +123,29 @@ class WriteBehind(job.JobTest):
         self.assertNotIn("matched no file", running.output)
         found = json.loads((self.folder / "stats.json").read_text())["write_behind"]
         self.assertEqual((found["files"], found["refused"]), (0, "another rank has no queue for what it writes"))
+
+    def test_numpy_and_hdf5(self):
+        python = "/usr/bin/python3"  # that of make deps-test
+        if subprocess.run([python, "-c", "import numpy, h5py"], capture_output=True, check=False).returncode != 0:
+            self.skipTest(f"{python} has no numpy or no h5py (Debian: python3-numpy python3-h5py)")
+        linked = subprocess.run(["ldd", PROGRAMS / "saver"], capture_output=True, text=True, check=True).stdout
+        library = re.search(r"=> (\S*/libmpi(?:ch)?\.so\S*)", linked)[1]
+        plain = self.folder / "plain"
+        plain.mkdir()
+        for kind, ending in (("numpy", "npy"), ("hdf5", "h5")):
+            for folder in (self.files, plain):
+                running = job.Job(self, 2, [python, TESTS / "io" / "saver.py", kind, folder, 800_000, 2, 0, "wait", library],
+                                  preload=(job.SHIM, LIBRARY), LONGSHORE_INTERNAL_IO_MEMORY="1", LONGSHORE_LOG="info",
+                                  LONGSHORE_WRITE_BEHIND=f"{self.files}/*", **NO_HOOKS)
+                self.assertEqual(running.wait(120), 0, running.describe())
+                if folder == self.files:
+                    files, count, why = self.written(running.output)
+                    self.assertEqual((files, why), (4, ""), running.describe())
+                    self.assertGreater(count, 4 * 800_000)
+            names = sorted(path.name for path in plain.glob(f"*.{ending}"))
+            self.assertEqual(len(names), 4)
+            for name in names:
+                self.assertEqual((self.files / name).read_bytes(), (plain / name).read_bytes(), name)
 
     def test_threads(self):
         output = self.run_mode(2, "threads", 1 << 18)
@@ -291,6 +314,50 @@ class WriteBehind(job.JobTest):
         output = self.run_mode(2, "unasked", 1 << 20, folder=disk, patterns=f"strict:{disk}/*.ckpt")
         for rank in range(2):
             self.assertIn(f"rank {rank}: close: Disk quota exceeded", output)
+
+    def test_a_disk_that_is_for_reading_alone(self):
+        disk = self.mount("--read-only")
+        (self.folder / "backing" / "present.ckpt").write_text("as it was")
+        self.run_mode(2, "read_only", folder=disk)
+        self.assertEqual([(path.name, path.read_text()) for path in disk.iterdir()], [("present.ckpt", "as it was")])
+
+    def test_a_disk_that_becomes_one_for_reading_alone(self):
+        disk = self.mount("--fail", "write@3-=EROFS")
+        output = self.run_mode(2, "error", 1 << 20, 3, folder=disk)
+        for rank in range(2):
+            self.assertRegex(output, rf"rank {rank}: (write|fsync|close): Read-only file system")
+        self.assertIn("2 told of an error", output)
+
+    def test_few_descriptors(self):
+        disk = self.mount("--latency", "write=2000")
+        output = self.run_mode(2, "few_descriptors", 10_000, 3, folder=disk)
+        files = dict(re.findall(r"rank (\d): (\d+) files", output))
+        for rank in range(2):
+            for number in range(int(files[str(rank)])):
+                path = disk / f"few.{rank}.{number}.ckpt"
+                self.assertEqual(path.read_bytes(), data_of(rank, 0, 10_000), path)
+        self.assertEqual(self.written(output), (3 * sum(map(int, files.values())), 30_000 * sum(map(int, files.values())), ""))
+
+    def test_more_files_than_the_writer_may_have_open(self):
+        limit, count = 200, 100
+        disk = self.mount("--latency", "write=5000")
+        running = self.start(2, "many_open", 10_000, count, folder=disk, before=("prlimit", f"--nofile={limit}:{limit}"),
+                             LONGSHORE_SERVICE_RESTARTS_MAX="1000")
+        self.wait_for(lambda: len(list(disk.iterdir())) == 2 * count or running.process.poll() is not None, running.describe)
+        killed = 0
+        for pid in self.writers():
+            os.kill(pid, signal.SIGKILL)  # its successor needs as many
+            killed += 1
+        self.assertEqual(running.wait(120), 0, running.describe())
+        for path in disk.iterdir():
+            self.assertEqual(path.read_bytes(), data_of(int(path.name.split(".")[1]), 0, 10_000), path)
+        files, _, why = self.written(running.output)
+        self.assertRegex(why, r"\d+ too many at once")
+        self.assertEqual(files + int(re.search(r"(\d+) too many at once", why)[1]), 2 * count)
+        self.assertGreater(files, limit // 2)
+        self.assertEqual(killed, 1)
+        self.assertIn("it is started again", running.output)
+        self.assertIn(f"the limit of open files (RLIMIT_NOFILE) is {limit}; the program writes the others itself", running.output)
 
     def test_a_folder_that_goes(self):
         self.run_mode(2, "lost_folder", 1 << 16, patterns=f"{self.files}/**")

@@ -43,7 +43,8 @@ static struct options {
     double bytes_per_second; /* of reads and writes together; 0: no limit */
     double burst_bytes;      /* so much goes at once before the rate holds */
     long long space_bytes;   /* -1: as much as below */
-    int serial;              /* one call waits at a time, as on a server with one thread */
+    int read_only;
+    int serial; /* one call waits at a time, as on a server with one thread */
     failure failures[kFailuresMax];
     int failures_count;
 } options = {.client = "", .burst_bytes = 1 << 20, .space_bytes = -1};
@@ -366,7 +367,8 @@ static const char kHelp[] =
     "  --revalidate US      what it takes to open a file that another client has opened last\n"
     "  --space BYTES        room for what is written here; then ENOSPC\n"
     "  --fail CALL@N=ERROR  the N-th call fails; N-M: those; N-: all from then on; ERROR: ENOSPC, EIO, "
-    "EDQUOT, ENOENT\n"
+    "EDQUOT, ENOENT, EROFS\n"
+    "  --read-only          mounted so: opening for writing fails\n"
     "  --counts FILE        at the end, write how many calls and bytes there were, as JSON\n"
     "  --nfs                each call takes time: open 400, read 200, write 200, close 200 us\n"
     "  --lustre             many at once, with a rate: open 200, close 100 us, 400 MB/s\n\n"
@@ -404,7 +406,8 @@ static void parse_failure(const char* word) {
     static const struct {
         const char* name;
         int number;
-    } kErrors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EDQUOT", EDQUOT}, {"ENOENT", ENOENT}};
+    } kErrors[] = {
+        {"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EDQUOT", EDQUOT}, {"ENOENT", ENOENT}, {"EROFS", EROFS}};
     const char *at = strchr(word, '@'), *equals = strchr(word, '=');
     if (options.failures_count == kFailuresMax) fail("too many --fail", word);
     if (!at || !equals || equals < at) fail("--fail wants CALL@N=ERROR", word);
@@ -437,6 +440,7 @@ static int parse_option(const char* name, const char* next) {
         exit(0);
     }
     if (strcmp(name, "--serial") == 0) return options.serial = 1, 0;
+    if (strcmp(name, "--read-only") == 0) return options.read_only = 1, 0;
     if (strcmp(name, "--nfs") == 0 || strcmp(name, "--lustre") == 0) return take_character(name[2] == 'n'), 0;
     if (!next) fail("an option that is unknown or lacks its value", name);
     if (strcmp(name, "--backing") == 0) {
@@ -480,8 +484,9 @@ int main(int count, char** words) {
                          "-o",
                          "fsname=slow_disk,subtype=slow_disk,default_permissions,max_idle_threads=64",
                          (char*)mount_point,
+                         options.read_only ? "-r" : NULL,
                          NULL};
-    const int status = fuse_main(5, arguments, &operations, NULL);
+    const int status = fuse_main(options.read_only ? 6 : 5, arguments, &operations, NULL);
     char text[1024];
     write_counts(text, sizeof(text));
     if (counts_file && (fprintf(counts_file, "%s\n", text) < 0 || fclose(counts_file) != 0))

@@ -31,7 +31,9 @@ Fd make_socket() {
 }
 
 bool is_pending(int error) {
-    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
+    // ETOOMANYREFS: of the descriptors that this user has sent too many have not been received yet.
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS ||
+           error == ETOOMANYREFS;
 }
 
 }  // namespace
@@ -182,6 +184,7 @@ Io receive_packet(const Fd& socket, void* buffer, size_t capacity, size_t* count
     }
     if (got == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
         const bool no_room = (message.msg_flags & MSG_CTRUNC) != 0 && taken.size() < kDescriptorsMax;
+        if (no_room) *count = static_cast<size_t>(got);
         errno = got == 0 ? 0 : no_room ? EMFILE : EMSGSIZE;
         return Io::kClosed;
     }

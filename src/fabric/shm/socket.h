@@ -42,8 +42,8 @@ bool peer_is_same_user(const Fd& socket, pid_t* pid);
 enum class Io : uint8_t { kOk, kAgain, kClosed };
 Io send_packet(const Fd& socket, const void* bytes, size_t count, std::span<const int> descriptors = {});
 // A packet larger than the buffer, or with more than 64 descriptors, closes the connection: kClosed, and
-// errno is EMSGSIZE. Where this process has no room for a packet's descriptors, that packet is lost: kClosed
-// and EMFILE.
+// errno is EMSGSIZE. Where this process has no room for a packet's descriptors, those are lost: kClosed and
+// EMFILE, with the packet's bytes.
 Io receive_packet(const Fd& socket, void* buffer, size_t capacity, size_t* count,
                   std::vector<Fd>* descriptors);
 

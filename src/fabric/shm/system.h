@@ -28,6 +28,7 @@ class Fd {
         fd_ = fd;
     }
     int get() const { return fd_; }
+    int release() { return std::exchange(fd_, -1); }  // the caller closes it
     explicit operator bool() const { return fd_ >= 0; }
 
   private:

@@ -302,7 +302,7 @@ bool speaks_against(int fd, int flags, Opener opener, Reason* reason) {
            is((flags & (O_DIRECT | O_SYNC | O_DSYNC)) != 0, Reason::kDirect) ||
            is(is_in_memory(fd), Reason::kInMemory) || is(is_limited(), Reason::kLimited) ||
            is((flags & O_ACCMODE) == O_RDWR && !sees_mappings(), Reason::kUnseen) ||
-           is(opener == Opener::kStream, Reason::kStdio);
+           is(opener != Opener::kCall, Reason::kStdio);
 }
 
 // Whoever waits for the system's own close waits for what the writer does to the file.
@@ -569,14 +569,21 @@ void drain_all() {
     close_written(true);
 }
 
+// How many descriptors may wait to be closed: where the program may have few they are not to be missed.
+static uint32_t closing_max() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 4 >= kClosingMax) return kClosingMax;
+    return static_cast<uint32_t>(limit.rlim_cur / 4);
+}
+
 bool close_behind(File& file, int fd, int* error) {
     Slot& slot = slot_of(file);
-    const uint32_t index = file.slot;
+    const uint32_t index = file.slot, closing_end = closing_max();
     *error = 0;
     if (file.descriptors > 1) return false;
     // The description lives on in the writer, and its lock would.
     if (file.is_locked) NEXT(flock)(fd, LOCK_UN);
-    close_written(s.closing_count == kClosingMax);
+    close_written(s.closing_count >= closing_end);
     // What is known to be lost is told now, or in strict jobs whatever is.
     if (s.patterns.is_strict() || slot.error.load() != 0 || is_lost(*s.queue)) {
         *error = drain(file);
@@ -585,7 +592,7 @@ bool close_behind(File& file, int fd, int* error) {
     file.descriptors = 0;
     const int refused = end_file(file);
     if (*error == 0) *error = refused;
-    if (refused != 0 || s.closing_count == kClosingMax) {
+    if (refused != 0 || s.closing_count >= closing_end) {
         close_now(fd);
         return true;
     }

@@ -75,7 +75,8 @@ void settle_path(int folder, const char* path, int flags);
 // Whoever has that file open writes it itself from now on: its size is changed by its name.
 void share_path(const char* path);
 // Who opened a file: a call of this library's, or the C library for a stream that calls the system by itself.
-enum class Opener { kCall, kStream };
+// kStreamAgain: one whose call must not be repeated (freopen).
+enum class Opener { kCall, kStream, kStreamAgain };
 // A matching file has been opened with those flags: from now on it is written behind, unless something speaks
 // against it.
 void take(int fd, const char* path, int flags, Opener opener, int pattern);

@@ -126,7 +126,7 @@ SHOWN void closefrom(int first) __THROW {
 }
 
 SHOWN int dup(int fd) __THROW {
-    return is_closed_already(fd) ? fail(EBADF) : doubled(fd, NEXT(dup)(fd));
+    return is_closed_already(fd) ? fail(EBADF) : doubled(fd, with_room([&] { return NEXT(dup)(fd); }));
 }
 SHOWN int dup2(int fd, int as) __THROW {
     if (is_closed_already(fd)) return fail(EBADF);
@@ -143,9 +143,10 @@ SHOWN int fcntl(int fd, int command, ...) {
     void* const argument = va_arg(more, void*);
     va_end(more);
     const auto call = [&] { return NEXT(fcntl)(fd, command, argument); };
-    if (!concerns(fd) || !is_rank()) return call();
+    const bool doubles = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
+    if (!concerns(fd) || !is_rank()) return doubles ? with_room(call) : call();
     if (is_closed_already(fd)) return fail(EBADF);
-    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) return doubled(fd, call());
+    if (doubles) return doubled(fd, with_room(call));
     if (command == F_GETFD || command == F_SETFD || command == F_GETFL) return call();
     const auto flags = static_cast<int>(reinterpret_cast<intptr_t>(argument));
     if (command == F_SETFL && (flags & (O_APPEND | O_DIRECT)) == 0) return call();

@@ -270,7 +270,7 @@ SHOWN FILE* freopen(const char* path, const char* mode, FILE* stream) {
     if (path != nullptr) forget();
     FILE* again = nullptr;
     const Mode known(mode, kOpenLetters);
-    open_with(AT_FDCWD, path, known.flags(), Opener::kStream, [&] {
+    open_with(AT_FDCWD, path, known.flags(), Opener::kStreamAgain, [&] {
         again = NEXT(freopen)(path, mode, stream);
         return again != nullptr ? again->_fileno : -1;
     });

@@ -20,6 +20,19 @@ inline bool leads_to_descriptor(const char* path) {
            (strncmp(path, "/proc/", 6) == 0 && strstr(path, "/fd/") != nullptr);
 }
 
+// A call that gives a descriptor. Where none is left those are closed first that the program has closed and
+// that wait for the disk. Without a Guard.
+template <class Call>
+int with_room(Call call) {
+    const int fd = call();
+    if (fd >= 0 || errno != EMFILE || !is_rank()) return fd;
+    {
+        const Guard guard;
+        close_written(true);
+    }
+    return call();
+}
+
 // `call` opens it, with a Guard if the path may match, and returns the descriptor.
 template <class Call>
 int open_with(int folder, const char* path, int flags, Opener opener, Call call) {
@@ -30,7 +43,7 @@ int open_with(int folder, const char* path, int flags, Opener opener, Call call)
         let_go_all(Reason::kOther, false);
     }
     if (path == nullptr || !may_match(path) || !is_rank()) {
-        const int fd = call();
+        const int fd = opener != Opener::kStreamAgain ? with_room(call) : call();
         // The program has closed that number in a way that this library does not see.
         if (fd >= 0 && path != nullptr && concerns(fd) && is_rank()) {
             const Guard guard;
@@ -43,7 +56,7 @@ int open_with(int folder, const char* path, int flags, Opener opener, Call call)
     if (pattern >= 0) settle_path(folder, path, 0);
     close_written(false);
     int fd = call();
-    if (fd < 0 && errno == EMFILE && opener == Opener::kCall) {
+    if (fd < 0 && errno == EMFILE && opener != Opener::kStreamAgain) {
         close_written(true);
         fd = call();
     }
