@@ -169,7 +169,8 @@ def draw_panel(axes, rows):
             x = place + (i - (len(names) - 1) / 2) * 0.8 / len(names)
             axes.bar(x, min(value, top), 0.74 / len(names), color=COLOURS[way], hatch=HATCHES[variant], edgecolor="white",
                      lw=0.4, label=name if place == 0 else None)
-            axes.text(x, min(value, top), f"{100 * (value - 1):+.0f}%", ha="center", va="bottom", fontsize=7, rotation=90)
+            above = 1 if 0.85 < value < 1 else min(value, top)  # and not through the line at 1
+            axes.text(x, above, f"{100 * (value - 1):+.0f}%", ha="center", va="bottom", fontsize=7, rotation=90)
     axes.axhline(1, color="black", lw=0.8)
     axes.set_ylim(0, top * 1.12)
     labels = [f"{row['placement']}\n{row['mode']}" for row in rows]
