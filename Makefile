@@ -137,7 +137,7 @@ test-main: ## only run the tests of build/ (GROUP=all: those of 'make test-all',
 	$(quiet)ctest --test-dir build -j $(tests_at_once) --timeout 300 --no-tests=error $(if $(filter all,$(GROUP)),,-LE '^test-all$$') $(ctest_flags) \
 	    --output-log build/ctest.log
 
-decoders = frames packets regions selection session agent supervisor
+decoders = frames packets regions selection session agent supervisor guest
 test-decoders: ## build what decodes bytes from outside with the address sanitizer, and test that
 	$(say) 'test: decoders and conversations under the address sanitizer, in build/asan'
 	$(quiet)cmake --preset asan $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
@@ -266,7 +266,7 @@ test-aarch64: deps-test ucx-aarch64 ## build the service side for 64-bit Arm, a 
 
 # What it has found of use is kept in build/fuzz/corpus for the next time.
 test-fuzz: packages_test += $(packages_fuzz)
-test-fuzz: fuzzed = frames packets selection session agent supervisor
+test-fuzz: fuzzed = frames packets selection session agent supervisor guest
 test-fuzz: deps-test ## fuzz every decoder and conversation with libFuzzer, so many seconds each (SECONDS=600)
 	$(quiet)cmake --preset fuzz $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/fuzz -j $(J) --target $(addprefix fuzz_,$(fuzzed)) -- $(ninja_flags)

@@ -336,6 +336,7 @@ void Hydro::finish(KernelId kernel) {
     times.run = 1e-9 * double(stamp.ended_ns - stamp.began_ns);
     times.round_trip = 1e-9 * double(stamp.ended_ns) - started_[kernel];
     times.slack = begin - 1e-9 * double(stamp.ended_ns);
+    times.window = begin - started_[kernel] - times.submit;
     finished_[kernel] = times;
 }
 

@@ -26,7 +26,8 @@ struct KernelTimes {
     double run = 0;     // computing, wherever that was
     double round_trip =
         0;  // from submitting until the result was there; meaningless with clocks that are not shared
-    double slack = 0;  // from there until its first use; negative: the rank had to wait
+    double slack = 0;   // from there until its first use; negative: the rank had to wait
+    double window = 0;  // from the end of submitting until its first use, by the rank's own clock
 };
 
 struct Energies {

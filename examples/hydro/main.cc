@@ -175,6 +175,7 @@ class Progress {
 // What was measured in the cycles that count. Of several ranks: the slowest in each cycle; of kernels
 // medians, of the rank with the longest times and of that with the least slack.
 struct Measured {
+    double all_cycles = 0;  // the sum of all, those that do not count, too
     std::vector<double> cycles;
     std::array<KernelTimes, kKernels> kernels;
 };
@@ -186,12 +187,10 @@ class Recorder {
         for (std::size_t kernel = 0; kernel < kKernels; ++kernel)
             kernels_[kernel].push_back(hydro.times()[kernel]);
     }
-    void start_again() {
-        cycles_.clear();
-        for (auto& times : kernels_) times.clear();
-    }
+    void count(double seconds) { all_ += seconds; }
     Measured over_ranks(MPI_Comm comm) const {
         Measured result;
+        MPI_Allreduce(&all_, &result.all_cycles, 1, MPI_DOUBLE, MPI_MAX, comm);
         result.cycles.resize(cycles_.size());
         MPI_Allreduce(cycles_.data(), result.cycles.data(), int(cycles_.size()), MPI_DOUBLE, MPI_MAX, comm);
         for (std::size_t kernel = 0; kernel < kKernels; ++kernel) {
@@ -213,6 +212,7 @@ class Recorder {
         MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, op, comm);
         return value;
     }
+    double all_ = 0;
     std::vector<double> cycles_;
     std::array<std::vector<KernelTimes>, kKernels> kernels_;
 };
@@ -228,6 +228,8 @@ struct Report {
     std::array<double, kKernels>
         bytes_per_zone;      // given and taken in a cycle, of a kernel that is handed over
     double copied_per_zone;  // of that, and of constants, what was copied in a cycle
+    int trial_cycles;        // of --offload auto, and how much longer they took than with nothing handed over
+    double trial_seconds;
     std::vector<std::string> reasons;
 };
 
@@ -307,6 +309,9 @@ void write_json(const Options& options, const Report& report) {
                                    {"cycles", report.cycles},
                                    {"time", report.time},
                                    {"cycle_seconds", report.measured.cycles},
+                                   {"all_cycles_seconds", report.measured.all_cycles},
+                                   {"trial_cycles", report.trial_cycles},
+                                   {"trial_seconds", report.trial_seconds},
                                    {"kernels", kernels},
                                    {"copied_bytes_per_zone", report.copied_per_zone},
                                    {"processes_beside", report.processes},
@@ -331,11 +336,10 @@ void advance(Hydro& hydro, const Options& options, Chooser* chooser, Recorder& r
         const double begin = MPI_Wtime();
         hydro.cycle();
         const double seconds = MPI_Wtime() - begin;
-        if (hydro.cycles() > options.warm_up) recorder.take(hydro, seconds);
-        if (chooser && !chooser->is_decided()) {
-            chooser->after_cycle(hydro, seconds);
-            recorder.start_again();  // trials are not counted
-        }
+        recorder.count(seconds);
+        if (chooser) chooser->after_cycle(hydro, seconds);
+        if (hydro.cycles() > options.warm_up && !(chooser && chooser->was_trying()))
+            recorder.take(hydro, seconds);
         if (!std::isfinite(hydro.step()) || (hydro.step() <= 0 && !hydro.is_over()))
             throw std::runtime_error(fmt::format("the step became {} at time {} (cycle {})", hydro.step(),
                                                  hydro.time(), hydro.cycles()));
@@ -396,6 +400,13 @@ int run(const Options& options, const Roles& roles) {
     report.copied_per_zone = double(side->bytes_copied) / double(report.cycles) / mesh.zones;
     if (chooser) report.reasons = chooser->reasons();
     if (chooser && !chooser->is_decided()) report.reasons.push_back("the run ended before it was decided");
+    if (chooser) {
+        report.trial_cycles = chooser->cycles_tried();
+        report.trial_seconds = chooser->seconds_spent();
+        report.reasons.push_back(
+            fmt::format("{} cycles of trials took {:.3f} ms more than with nothing handed over",
+                        report.trial_cycles, 1e3 * report.trial_seconds));
+    }
     if (rank == 0) print(options, report);
     if (rank == 0 && !options.json.empty()) write_json(options, report);
     return report.findings.passed() ? 0 : 1;

@@ -1,5 +1,7 @@
 #include "mpmd.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -217,8 +219,8 @@ class Peer {
             throw std::runtime_error(std::string("peer: kernel ") + kKernelTable[kernel].name + ": error " +
                                      std::to_string(error));
         for (const std::int64_t end = begin + std::int64_t(double(now_ns() - begin) * options_.slow);
-             now_ns() < end;) {
-        }
+             now_ns() < end;)
+            sched_yield();  // slow cores do not keep each other waiting, where they share one here
         if (kernel == kMasses) sum_borders();
         static_cast<Stamp*>(views_.back().data)->ended_ns = now_ns();
         send(kernel, header);

@@ -11,11 +11,13 @@ checks its results, and those of equal cycles must have equal checksums. Placeme
   slow     as spare, but each kernel takes --slow times as long, as on a slower core
   quota    as spare, in a control group that gives each core 1 ms in --slow ms; it pauses for some ms at a time (needs root)
   node     the spare core of another node: two nodes with a rank each, which are namespaces, and links held to --rate (needs root)
+  dpu      the core of a DPU: two nodes with a rank and a DPU each, which are namespaces, and links that are not held (needs root)
 
     study.py                                        Open MPI, placements spare, own, socket and slow
     study.py --mpi mpich --placements spare slow    (MPICH's processes spin: only where each has a core)
     study.py --problems sedovflat:240x270 --turns 5 --json study.json --picture study.png
     study.py --problems sedovflat:64x64 --placements node --rate 1gbit
+    study.py --placements dpu --noise
     study.py --report one.json another.json --picture study.png
 """
 
@@ -36,7 +38,7 @@ import study_figures as figures  # noqa: E402
 import study_nodes  # noqa: E402
 
 SOURCES = Path(__file__).resolve().parents[2]
-PLACEMENTS = ("spare", "own", "socket", "slow", "quota", "node")
+PLACEMENTS = ("spare", "own", "socket", "slow", "quota", *study_nodes.PLACEMENTS)
 # A rank of 64 has so many zones in the paper: 57,600 of leblancx4 and 64,800 of sedovflatx4; and a small share.
 PROBLEMS = ("leblanc:160x360", "sedovflat:240x270", "sedovflat:64x64")
 LAUNCH_LIMIT_S = 200
@@ -160,7 +162,7 @@ class Study:
                      "--cycles", str(options.cycles + self.trials), "--warm-up", str(options.warm_up + self.trials), "--json", str(path)]
             if way != "none":
                 words += ["--offload", "auto"] if variant == "auto" else ["--offload", way, "--variant", variant]
-            if row["placement"] == "node":
+            if row["placement"] in study_nodes.PLACEMENTS:
                 words, environment = surroundings.words(way, words, str(self.program("hydro_peer"))), dict(os.environ)
             else:
                 words, environment = self.words_here(row, way, words, surroundings)
@@ -171,6 +173,8 @@ class Study:
             result = json.loads(path.read_text(encoding="utf-8"))
             if (result["processes_beside"] > 0) != (way != "none"):
                 raise RuntimeError(f"{way}: {result['processes_beside']} processes beside a rank: {' '.join(words)}\n{done.stderr}")
+            if not result["cycle_seconds"]:
+                raise RuntimeError("--offload auto tried until the end, and no cycle is left to count: more --cycles are needed")
             return result
 
     def words_here(self, row, way, program, group):
@@ -192,16 +196,17 @@ class Study:
     def contenders(self, placement):
         """(way, variant) of each; the first hands nothing over."""
         ways = [way for way in self.options.ways if way != "tasks" or placement != "quota"]
-        return [("none", "")] + [(way, variant) for way in ways for variant in self.options.variants]
+        again = [("none", "again")] if self.options.noise else []
+        return [("none", ""), *again] + [(way, variant) for way in ways for variant in self.options.variants]
 
     def configurations(self):
         """Rows without their launches, and lines about those that there are not."""
         rows, missing = [], []
         ranks_min = TASKS_RANKS_MIN if "tasks" in self.options.ways else 1
         for placement in self.options.placements:
-            if placement == "node":
-                why = study_nodes.missing(self.options)
-                rows += [] if why else study_nodes.rows(self.options)
+            if placement in study_nodes.PLACEMENTS:
+                why = study_nodes.missing(self.options, placement)
+                rows += [] if why else study_nodes.rows(self.options, placement)
                 missing += [why] if why else []
                 continue
             cores = place(placement, self.sockets)
@@ -230,8 +235,8 @@ class Study:
         """What the launches of a row need around them."""
         if row["placement"] == "quota":
             return Group(self.options.slow, len(row["cores"][1]))
-        if row["placement"] == "node":
-            return study_nodes.Nodes(self.build, self.options)
+        if row["placement"] in study_nodes.PLACEMENTS:
+            return study_nodes.Nodes(self.build, self.options, row["placement"])
         return contextlib.nullcontext()
 
     def run(self):
@@ -275,6 +280,7 @@ def parse(arguments):
                         help="mpmd, tasks (default: both)")
     parser.add_argument("--variants", nargs="+", choices=("v1", "v2", "auto"), default=["v1", "v2", "auto"], metavar="V",
                         help="v1, v2, auto (default: all)")
+    parser.add_argument("--noise", action="store_true", help="a second contender that hands nothing over: what turns vary by")
     parser.add_argument("--slow", type=float, default=3, metavar="K", help="how much slower the slow device is (default: 3)")
     parser.add_argument("--rate", default="1gbit", metavar="R", help="of the links between nodes, as tc has it (default: 1gbit)")
     parser.add_argument("--turns", type=int, default=3, help="launches of each (default: 3)")

@@ -130,7 +130,7 @@ void AgentRanks::hand_over(Client& client, size_t bytes, std::vector<Fd> descrip
     if (bytes != sizeof request || client.file || !pool_opened_) return;
     memcpy(static_cast<void*>(&request), buffer_, sizeof request);
     const bool is_rank = std::any_of(clients_.begin(), clients_.end(), [&](const auto& other) {
-        return other->file && other->pid == client.pid;
+        return other && other->file && other->pid == client.pid;
     });
     if (is_rank && same_token(request.token, token_))
         pool_opened_(std::move(client.socket), client.pid, request, std::move(descriptors));
@@ -192,12 +192,13 @@ void AgentRanks::turn() {
     std::vector<pollfd> gone;
     for (const auto& client : clients_) gone.push_back({client->process.get(), POLLIN, 0});
     poll(gone.data(), gone.size(), 0);
-    size_t at = 0;
-    std::erase_if(clients_, [&](const auto& client) {
-        if (gone[at++].revents == 0 && turn_client(*client)) return false;
-        forget(*client);
-        return true;
-    });
+    // Nobody is moved before all have been heard: a pool is for who is a rank on another connection.
+    for (size_t i = 0; i < clients_.size(); ++i) {
+        if (gone[i].revents == 0 && turn_client(*clients_[i])) continue;
+        forget(*clients_[i]);
+        clients_[i].reset();
+    }
+    std::erase(clients_, nullptr);
     nameless_ = std::any_of(clients_.begin(), clients_.end(), [](const auto& c) { return !c->file; });
 }
 

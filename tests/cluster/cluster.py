@@ -391,11 +391,14 @@ class Cluster:
         return [*self._mpirun("openmpi", slots), "--map-by", "node" if strided else "slot", "-np", count, *words]
 
     def mpirun_of(self, ranks, mpi="openmpi"):
-        """The words that start one job of `ranks`: of each (its node's number, its words)."""
-        counts = [sum(node == i for node, _ in ranks) for i in range(len(self.nodes))]
-        words = self._mpirun(mpi, list(zip(self.nodes, counts)))
-        for i, (node, program) in enumerate(ranks):
-            words += [*([":"] if i else []), "-np", "1", "-host", self.nodes[node].name + (f":{counts[node]}" if mpi == "openmpi" else ""), *program]
+        """The words that start one job of `ranks`: of each (its machine, its words), where nodes are numbered from 0, and DPUs
+        after them."""
+        machines = [*self.nodes, *(dpu.machine for dpu in self.dpus)]
+        counts = [sum(machine == i for machine, _ in ranks) for i in range(len(machines))]
+        words = self._mpirun(mpi, [(machine, count) for machine, count in zip(machines, counts) if count])
+        for i, (machine, program) in enumerate(ranks):
+            name = machines[machine].name + (f":{counts[machine]}" if mpi == "openmpi" else "")
+            words += [*([":"] if i else []), "-np", "1", "-host", name, *program]
         return words
 
     def _mpirun(self, mpi, slots=()):

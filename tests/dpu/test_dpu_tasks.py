@@ -6,6 +6,7 @@ LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -24,12 +25,12 @@ def plugins_of(mpi):
     return (BUILD / f"tests/tasks/{mpi}").glob("*.so")
 
 
-def guests():
-    """{pid: user} of the task processes of this test's plug-in that carriers have, whoever's."""
+def guests(role=b"guest"):
+    """{pid: user} of the task processes of this test's plug-in that carriers have, or of the carriers, whoever's."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (folder / "cmdline").read_bytes().split(b"\0")[:3] == [b"longshored:", b"guest", b"task_plugin.so"]:
+            if (folder / "cmdline").read_bytes().split(b"\0")[:3] == [b"longshored:", role, b"task_plugin.so"]:
                 status = (folder / "status").read_text(encoding="ascii")
                 found[int(folder.name)] = int(re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)[1])
     return found
@@ -85,6 +86,53 @@ class TestTasks(unittest.TestCase):
         while not look():
             self.assertLess(time.monotonic(), end, describe())
             time.sleep(0.02)
+
+    def kill_while_tasks_run(self, role, seed):
+        """Some at random moments; the program fails what was lost, and goes on."""
+        draw, said, moments = random.Random(seed), self.folder / "said", 4
+        before, killed = set(guests(role)), []
+
+        def rounds():
+            files = [self.folder / f"progress.{rank}" for rank in range(2)]
+            return min(int(file.read_text(encoding="ascii").split()[0]) if file.exists() else 0 for file in files)
+
+        def wait_for_rounds(job, more):
+            wanted = rounds() + more
+            self.wait_for(lambda: rounds() >= wanted or job.poll() is not None, lambda: said.read_text(encoding="utf-8"))
+
+        with self.service() as dpu, open(said, "w", encoding="utf-8") as file, \
+                subprocess.Popen(self.words(dpu, "steady", LONGSHORE_SERVICE_RESTARTS_MAX=1000), stdout=file, stderr=file,
+                                 cwd=self.folder) as job:
+            try:
+                for _ in range(moments):
+                    wait_for_rounds(job, draw.randint(1, 10))
+                    self.wait_for(lambda: set(guests(role)) - before - set(killed), lambda: said.read_text(encoding="utf-8"))
+                    killed.append(draw.choice(sorted(set(guests(role)) - before - set(killed))))
+                    os.kill(killed[-1], signal.SIGKILL)
+                wait_for_rounds(job, 3)
+            finally:
+                (self.folder / "stop").touch()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    job.wait(LIMIT_S)
+                job.kill()
+            text = said.read_text(encoding="utf-8")
+            self.assertEqual(job.returncode, 0, text + dpu.said())
+            self.assertIn("all checks passed", text)
+            self.assertEqual(text.count("it is started again"), moments, text)
+            self.wait_for(lambda: not set(guests(role)) - before, dpu.said)
+
+    def test_killed_task_processes(self):
+        self.kill_while_tasks_run(b"guest", 1)
+
+    def test_killed_carriers(self):
+        self.kill_while_tasks_run(b"carrier", 2)
+
+    def test_a_task_that_does_not_end_is_reported_and_waited_for(self):
+        with self.service() as dpu, self.hanging(dpu) as job:
+            self.assertRegex(job.said(), r"wait_for_file in task_plugin\.so, which has run for")
+            self.assertIsNone(job.poll())
+            (self.folder / "go").touch()
+            self.assertEqual(job.wait(LIMIT_S), 0, job.said())
 
     def test_every_kind_of_task(self):
         for mpi in MPIS:

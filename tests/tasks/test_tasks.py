@@ -64,13 +64,16 @@ class Tasks(job.JobTest):
         self.assertEqual(running.wait(60), 2, running.describe())
         self.assertIn("LONGSHORE_TASK_CORES=8191: this job may use none of these cores", running.output)
 
-    def test_a_task_that_does_not_end_is_reported_and_waited_for(self):
-        running = job.Job(self, 2, [PROGRAM, "hang", self.folder], LONGSHORE_WAIT_REPORT_S="1")
+    def wait_for_a_task_without_end(self, **settings):
+        running = job.Job(self, 2, [PROGRAM, "hang", self.folder], LONGSHORE_WAIT_REPORT_S="1", **settings)
         self.wait_for(lambda: "wait_for_file in task_plugin.so, which has run for" in running.output, running.describe)
         self.assertIsNone(running.process.poll())
         (self.folder / "go").touch()
-        self.assertEqual(running.wait(30), 0, running.describe())
+        self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
         self.check_nothing_left()
+
+    def test_a_task_that_does_not_end_is_reported_and_waited_for(self):
+        self.wait_for_a_task_without_end()
 
     # Pools on another node. Nodes of one machine are as far from each other as others: what goes between them is on a stream.
 
@@ -83,6 +86,9 @@ class Tasks(job.JobTest):
         """The ranks there have their tasks on their own node."""
         (self.folder / "go").touch()
         self.assertIn("tasks ran in task processes", self.run_program(2, "hang", nodes=2, LONGSHORE_TASK_NODE="1"))
+
+    def test_a_task_on_another_node_that_does_not_end_is_reported_and_waited_for(self):
+        self.wait_for_a_task_without_end(nodes=2, **FAR)
 
     def test_what_is_printed_on_another_node_is_seen(self):
         running = job.Job(self, 2, [PROGRAM, "print", self.folder], nodes=2, **FAR)

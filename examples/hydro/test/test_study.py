@@ -42,6 +42,15 @@ class TestStudy(unittest.TestCase):
         self.assertAlmostEqual(low, 0)
         self.assertAlmostEqual(high, 80)
 
+    def test_the_whole_run_counts_the_trials(self):
+        plain = [launch(1.0) | {"all_cycles_seconds": 100.0, "trial_cycles": 0, "trial_seconds": 0.0}] * 3
+        tried = [launch(1.0) | {"all_cycles_seconds": seconds, "trial_cycles": 30, "trial_seconds": 0.5} for seconds in (101, 102, 110)]
+        row = ROW | {"launches": {"none": plain, "tasks auto": tried}}
+        self.assertEqual([round(one, 6) for one in figures.whole_run(row["launches"], "tasks auto")], [2, 1, 10, 30, 500])
+        self.assertIsNone(figures.whole_run(ROW["launches"], "mpmd auto"))  # as older runs, which did not say
+        lines = figures.report(STUDY | {"results": [row]})
+        self.assertIn("  tasks auto: the whole run +2.0% (+1.0 to +10.0); 30 cycles of trials took +500.0 ms", lines)
+
     def test_bytes_are_of_what_was_handed_over(self):
         self.assertEqual(figures.bytes_handed(ROW["launches"]["mpmd v1"][0]), 30)
         self.assertEqual(figures.bytes_handed(ROW["launches"]["mpmd v2"][0]), 20)
@@ -69,27 +78,45 @@ class TestStudy(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "rate"):
             figures.joined([node, node | {"rate": "2gbit"}])
 
-    def test_on_another_node_each_rank_has_its_peer_on_the_next_one(self):
+    def job_of_nodes(self, way, on_dpus):
+        """Of each process of a job on machines in namespaces: (its machine, its words)."""
+
         class Played:
             placement = study_nodes.cluster_placement([0, 1])
+            settings = {"LONGSHORE_DPU": "@map"}
 
             @staticmethod
             def mpirun_of(job, mpi):
-                return job, mpi
+                return job
 
         nodes = object.__new__(study_nodes.Nodes)
-        nodes.build, nodes.mpi, nodes.cluster = Path("/build"), "openmpi", Played
-        job, _ = nodes.words("mpmd", ["hydro"], "peer")
+        nodes.build, nodes.mpi, nodes.cluster, nodes.on_dpus = Path("/build"), "openmpi", Played, on_dpus
+        return nodes.words(way, ["hydro"], "peer")
+
+    def test_on_another_node_each_rank_has_its_peer_on_the_next_one(self):
+        job = self.job_of_nodes("mpmd", on_dpus=False)
         self.assertEqual([(node, words[-1]) for node, words in job], [(0, "hydro"), (1, "hydro"), (1, "peer"), (0, "peer")])
         self.assertEqual(job[2][1][-4:], ["taskset", "-c", "1", "peer"])
-        job, _ = nodes.words("tasks", ["hydro"], "peer")
+        job = self.job_of_nodes("tasks", on_dpus=False)
         self.assertEqual([node for node, _ in job], [0, 1])
         self.assertIn("LONGSHORE_TASK_NODE=next", job[0][1])
         self.assertEqual(job[0][1][-2:], ["hydro", "--keep"])
 
+    def test_on_a_dpu_each_rank_has_what_computes_for_it_on_its_own(self):
+        job = self.job_of_nodes("mpmd", on_dpus=True)
+        self.assertEqual([(machine, words[-1]) for machine, words in job], [(0, "hydro"), (1, "hydro"), (2, "peer"), (3, "peer")])
+        for _, words in self.job_of_nodes("tasks", on_dpus=True):
+            self.assertIn("LONGSHORE_TASK_NODE=dpu", words)
+            self.assertIn("LONGSHORE_DPU=@map", words)
+
+    def test_the_paper_s_dpu_stands_beside_a_dpu(self):
+        lines = figures.report(STUDY | {"results": [ROW | {"placement": "dpu"}]})
+        self.assertTrue(any(line.endswith("+82") for line in lines))
+        self.assertTrue(any(line.startswith("dpu: two nodes and their DPUs") for line in lines))
+
     def test_mpich_is_not_measured_where_there_is_no_core_for_each(self):
         options = study.parse(["--mpi", "mpich", "--placements", "node"])
-        why = study_nodes.missing(options)
+        why = study_nodes.missing(options, "node")
         self.assertTrue(why == "" if len(os.sched_getaffinity(0)) >= 4 else why.startswith("node: not"), why)
 
     def test_placements(self):

@@ -1,0 +1,50 @@
+// The plug-in of fuzz_guest: its functions touch every byte of their buffers.
+#include <longshore_plugin.h>
+
+#include <cstring>
+#include <stdexcept>
+
+namespace {
+
+// Once for each rank that is served: a state that was closed is not used.
+struct State {
+    unsigned calls = 0;
+};
+
+int read(const longshore_call* call) {
+    unsigned sum = ++static_cast<State*>(call->state)->calls;
+    for (size_t i = 0; i < call->buffers_count; ++i)
+        for (size_t at = 0; at < call->buffers[i].bytes; ++at)
+            sum += static_cast<const unsigned char*>(call->buffers[i].data)[at];
+    return sum == 0xffffffff;
+}
+
+int write(const longshore_call* call) {
+    for (size_t i = 0; i < call->buffers_count; ++i)
+        if (call->buffers[i].bytes != 0) memset(call->buffers[i].data, 7, call->buffers[i].bytes);
+    return 0;
+}
+
+int give(const longshore_call* call) {
+    return call->arguments_bytes == 0 ? 0 : *static_cast<const unsigned char*>(call->arguments);
+}
+
+int throw_it(const longshore_call*) {
+    throw std::runtime_error("as asked");
+}
+
+int open(void** state) {
+    *state = new State;
+    return 0;
+}
+
+void close(void* state) {
+    delete static_cast<State*>(state);
+}
+
+const longshore_function functions[] = {
+    {"read", read}, {"write", write}, {"give", give}, {"throw", throw_it}};
+
+}  // namespace
+
+LONGSHORE_PLUGIN = {LONGSHORE_PLUGIN_VERSION, sizeof functions / sizeof *functions, functions, open, close};
