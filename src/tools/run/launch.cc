@@ -14,6 +14,7 @@
 
 #include "base/settings.h"
 #include "tools/paths.h"
+#include "tools/terminal.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -97,6 +98,9 @@ class UsageFormatter : public CLI::Formatter {
     explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) {}
     std::string make_usage(const CLI::App*, std::string) const override {
         return "\nUsage: " + usage_ + "\n";
+    }
+    std::string make_help(const CLI::App* command, std::string name, CLI::AppFormatMode mode) const override {
+        return wrapped(CLI::Formatter::make_help(command, std::move(name), mode), terminal_columns(stdout));
     }
     // As written: CLI11 would add blank lines around it.
     std::string make_footer(const CLI::App* command) const override { return command->get_footer() + "\n"; }
