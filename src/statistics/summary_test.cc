@@ -70,6 +70,10 @@ TEST(Summary, BytesThatMoveInWaitsAreNotHidden) {
     ASSERT_EQ(advice_on(job(90, 75)).size(), 1u);
     EXPECT_NE(advice_on(job(90, 75))[0].find("little was hidden"), std::string::npos);
     EXPECT_TRUE(advice_on(job(90, 65)).empty());
+    Summary summary = job(90, 75);
+    summary.place.spare = 0;
+    ASSERT_EQ(advice_on(summary).size(), 1u);
+    EXPECT_NE(advice_on(summary)[0].find("no core is spare"), std::string::npos);
 }
 
 TEST(Summary, CallsLeftToTheMpiHaveAReasonAndARemedy) {

@@ -394,8 +394,11 @@ std::vector<std::string> advice_on(const Summary& summary) {
     const uint64_t moved = total.by_service + total.by_rank;
     if (out.empty() && moved != 0 && ratio(hidden_bytes(total), moved) < kHiddenShareLow)
         out.emplace_back(
-            "little was hidden: most bytes moved while ranks waited; blocking calls hide nothing, and "
-            "nonblocking ones only while the program computes between post and wait");
+            summary.place.spare == 0
+                ? "little was hidden: no core is spare, so that service processes share the ranks' cores; "
+                  "start one rank less on each node"
+                : "little was hidden: most bytes moved while ranks waited; blocking calls hide nothing, and "
+                  "nonblocking ones only while the program computes between post and wait");
     advise_on_reasons(total, &out);
     if (const int late = latest_rank(summary); late >= 0) {
         uint64_t most = 0;

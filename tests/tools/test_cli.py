@@ -97,7 +97,7 @@ class Run(CommandTest):
     def seen(self, *options, **environment):
         """The environment that a program started by `run` sees."""
         return dict(line.split("=", 1)
-                    for line in self.longshore("run", *options, "env", **environment).stdout.splitlines() if "=" in line)
+                    for line in self.longshore("run", "-q", *options, "env", **environment).stdout.splitlines() if "=" in line)
 
     def test_options_become_settings(self):
         (self.root / "rules").write_text("bcast mpi\n")
@@ -178,7 +178,7 @@ class Run(CommandTest):
         shown = '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun ({})" && exit\necho "$@"\n'
         write_program(self.root / "mpirun", shown.format("Open MPI) 4.1.4"))
         words = ["./mpirun", "--hostfile", "hosts", "-x", "LONGSHORE_LOG", "./program"]
-        said = self.longshore("run", "--log", "info", "--stats", "-", *words).stdout.split()
+        said = self.longshore("run", "-q", "--log", "info", "--stats", "-", *words).stdout.split()
         self.assertEqual(said[-5:], words[1:])
         added = said[:-5]
         self.assertEqual(sorted(zip(added[::2], added[1::2])), [("-x", "LD_PRELOAD"), ("-x", "LONGSHORE_STATS")])
