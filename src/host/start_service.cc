@@ -61,7 +61,9 @@ bool ServiceStarter::start(const char* path, const char* role, std::span<const s
         *error += strerror(problem);
         return false;
     }
-    deadline_ns_ = now_ns() + limit_s * 1'000'000'000ull;
+    // It loads its program, from a network file system perhaps, and waits for others that do
+    // (Supervisor::hear_workers).
+    deadline_ns_ = now_ns() + limit_s * 6'000'000'000ull;
     error->clear();
     return true;
 }

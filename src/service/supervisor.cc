@@ -345,7 +345,9 @@ void Supervisor::open_to_writing() {
 
 // Until each service process has said where the network reaches it. A restarted one says so to its peers.
 bool Supervisor::hear_workers(ServiceReady* ready) {
-    const uint64_t end = now_ns() + p_.limit_s * 1'000'000'000ull;
+    // Four times as long as an answer may take, since they load their program, from a network file system
+    // perhaps.
+    const uint64_t end = now_ns() + p_.limit_s * 4'000'000'000ull;
     bool aliases = p_.probe.bytes != 0;
     for (uint16_t s = 0; s < services_.size(); ++s) {
         Service& service = services_[s];

@@ -70,6 +70,10 @@ TEST(Summary, BytesThatMoveInWaitsAreNotHidden) {
     ASSERT_EQ(advice_on(job(90, 75)).size(), 1u);
     EXPECT_NE(advice_on(job(90, 75))[0].find("little was hidden"), std::string::npos);
     EXPECT_TRUE(advice_on(job(90, 65)).empty());
+    Summary summary = job(90, 75);
+    summary.place.spare = 0;
+    ASSERT_EQ(advice_on(summary).size(), 1u);
+    EXPECT_NE(advice_on(summary)[0].find("no core is spare"), std::string::npos);
 }
 
 TEST(Summary, CallsLeftToTheMpiHaveAReasonAndARemedy) {
@@ -113,10 +117,10 @@ TEST(Summary, TimeInTestsIsTimeInTheMpi) {
     const double before = share_in_mpi(summary);
     time_of_call(summary.counts.call[kCall.index()], CallTime::kTesting) = 4 * kSecondNs;
     EXPECT_NEAR(share_in_mpi(summary) - before, 0.2, 1e-6);
-    EXPECT_TRUE(says(summary, "of betw., 2.000 s of each rank in tests of these calls"));
+    EXPECT_TRUE(says(summary, "of betw., 2.000 s of each rank in tests"));
     summary.ranks[0].mpi_tests_ns = 2 * kSecondNs;
     EXPECT_NEAR(share_in_mpi(summary) - before, 0.3, 1e-6);
-    EXPECT_TRUE(says(summary, "tests of requests that the MPI carries: 1.000 s of a rank on average"));
+    EXPECT_TRUE(says(summary, "tests of requests of the MPI: 1.000 s of each rank"));
     // Of a hundredth of the time there is no line.
     time_of_call(summary.counts.call[kCall.index()], CallTime::kTesting) = kSecondNs / 5;
     EXPECT_FALSE(says(summary, "of betw."));

@@ -79,7 +79,7 @@ void advise_on_service(const Summary& summary, const CallCounts& total, std::vec
     const uint64_t moved = total.by_service + total.by_rank;
     if (moved == 0 || ratio(total.by_service, moved) >= kServiceShareLow) return;
     std::string line;
-    append(&line, "service processes moved %.1f %% of the bytes, the ranks the rest while they waited: ",
+    append(&line, "service processes moved %.1f %% of the bytes, waiting ranks the rest: ",
            100 * ratio(total.by_service, moved));
     const uint64_t between = total.time_ns[static_cast<int>(CallTime::kBetween)];
     const uint64_t waiting = total.time_ns[static_cast<int>(CallTime::kWaiting)];
@@ -200,8 +200,8 @@ void print_calls(std::string* out, const Counts& counts) {
     print_line(out, line);
     if (total.bytes == 0) return;
     line.clear();
-    append(&line, "moved by service processes %.1f MB, waiting ranks %.1f, own blocks %.1f",
-           mb(total.by_service), mb(total.by_rank), mb(own_bytes(total)));
+    append(&line, "MB moved: services %.1f, waiting ranks %.1f, own blocks %.1f", mb(total.by_service),
+           mb(total.by_rank), mb(own_bytes(total)));
     print_line(out, line);
 }
 
@@ -233,9 +233,9 @@ void print_at_once(std::string* out, const std::vector<AtOnceCell>& cells) {
         print_line(out, line);
     }
     if (can_be_tuned)
-        print_line(out,
-                   "calls that are waited for at once overlap with nothing: 'longshore tune --from-stats "
-                   "FILE', with the FILE of --stats FILE, has the next run treat them as blocking ones");
+        print_line(
+            out,
+            "such calls overlap with nothing; 'longshore tune --from-stats FILE' makes them blocking ones");
 }
 
 // Ranks whose figures are in the summary; at least one, to divide by.
@@ -311,11 +311,8 @@ void print_tests(std::string* out, const Summary& summary) {
     const uint64_t testing_ns = total_of(summary.counts).time_ns[static_cast<int>(CallTime::kTesting)];
     if (ratio(testing_ns, summary.wall_ns * known_ranks(summary)) <= kTimeShareShown) return;
     std::string line;
-    append(
-        &line,
-        "of betw., %.3f s of each rank in tests of these calls (MPI_Test and its relatives), in which ranks "
-        "move blocks",
-        static_cast<double>(testing_ns) * 1e-9 / static_cast<double>(known_ranks(summary)));
+    append(&line, "of betw., %.3f s of each rank in tests (MPI_Test and its relatives)",
+           static_cast<double>(testing_ns) * 1e-9 / static_cast<double>(known_ranks(summary)));
     print_line(out, line);
 }
 
@@ -394,8 +391,11 @@ std::vector<std::string> advice_on(const Summary& summary) {
     const uint64_t moved = total.by_service + total.by_rank;
     if (out.empty() && moved != 0 && ratio(hidden_bytes(total), moved) < kHiddenShareLow)
         out.emplace_back(
-            "little was hidden: most bytes moved while ranks waited; blocking calls hide nothing, and "
-            "nonblocking ones only while the program computes between post and wait");
+            summary.place.spare == 0
+                ? "little was hidden: no core is spare, so that service processes share the ranks' cores; "
+                  "start one rank less on each node"
+                : "little was hidden: most bytes moved while ranks waited; blocking calls hide nothing, and "
+                  "nonblocking ones only while the program computes between post and wait");
     advise_on_reasons(total, &out);
     if (const int late = latest_rank(summary); late >= 0) {
         uint64_t most = 0;
@@ -456,7 +456,7 @@ std::string summary_text(const Summary& summary) {
     for (const RankTime& r : summary.ranks) waits_ns += r.mpi_waits_ns + r.mpi_tests_ns;
     if (ratio(waits_ns, summary.wall_ns * summary.ranks.size()) > kTimeShareShown) {
         line.clear();
-        append(&line, "waits for and tests of requests that the MPI carries: %.3f s of a rank on average",
+        append(&line, "waits and tests of requests of the MPI: %.3f s of each rank",
                static_cast<double>(waits_ns) * 1e-9 / ranks);
         print_line(out, line);
     }

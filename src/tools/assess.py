@@ -7,10 +7,12 @@ import html
 import json
 import os
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 
@@ -21,6 +23,7 @@ import verdict
 
 KINDS = ("without", "with")
 NOT_READY = 125
+PAGE_WIDTH = 1100  # pixels
 
 
 class Failure(Exception):
@@ -203,18 +206,22 @@ def print_table(rows):
                         for i, (cell, width) in enumerate(zip(row, widths))))
 
 
+def print_sentences(sentences):
+    """On a terminal in its columns, else a line each."""
+    for sentence in sentences:
+        print(textwrap.fill(sentence, max(40, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else sentence)
+
+
 def print_text(runs, sentences, expected):
     print_table([HEAD] + table(runs))
     print(f"{UNITS}\n")
-    for sentence in sentences:
-        print(sentence)
+    print_sentences(sentences)
     if expected:
         print()
         if expected.rows:
             print_table([expected.head] + expected.table())
             print(f"{expectation.UNITS}\n")
-        for sentence in expected.sentences():
-            print(sentence)
+        print_sentences(expected.sentences())
 
 
 def time_line(run):
@@ -224,7 +231,7 @@ def time_line(run):
     lanes = timeline.load(str(run.trace))
     end = max((lane.last for lane in lanes), default=0.0)
     # Within a page of HTML the name of the format is not needed, and the page names no address.
-    return timeline_svg.svg([("", lanes)], 0.0, end).replace(' xmlns="http://www.w3.org/2000/svg"', "") if end > 0 else ""
+    return timeline_svg.svg([("", lanes)], 0.0, end, PAGE_WIDTH).replace(' xmlns="http://www.w3.org/2000/svg"', "") if end > 0 else ""
 
 
 STYLE = """body{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}

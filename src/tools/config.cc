@@ -7,6 +7,7 @@
 
 #include "base/settings.h"
 #include "tools/run/launch.h"
+#include "tools/terminal.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -30,9 +31,11 @@ void print_text(const Settings& settings) {
     for (const SettingInfo& info : setting_table()) {
         const std::string value = setting_value(settings, info);
         const char* changed = value != info.default_value ? "  (set)" : "";
-        fmt::print("{}={}{}\n    {}{}\n    Must be {}. Default: {}{}{}.\n", info.name, value, changed,
-                   info.meaning, scope_of(info), info.allowed, shown_default(info),
-                   *info.unit != 0 ? " " : "", info.unit);
+        fmt::print("{}",
+                   wrapped(fmt::format("{}={}{}\n    {}{}\n    Must be {}. Default: {}{}{}.\n", info.name,
+                                       value, changed, info.meaning, scope_of(info), info.allowed,
+                                       shown_default(info), *info.unit != 0 ? " " : "", info.unit),
+                           terminal_columns(stdout)));
     }
 }
 

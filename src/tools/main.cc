@@ -106,6 +106,9 @@ int main(int argc, char** argv) {
         // What is no subcommand stays alone, and is said to be none.
         if (arguments.empty() || has_subcommand(&app, arguments[0])) arguments.emplace_back("--help");
     }
+    // An unknown subcommand is one with --help, too.
+    if (!arguments.empty() && !arguments[0].starts_with('-') && !has_subcommand(&app, arguments[0]))
+        arguments.resize(1);
     if (!arguments.empty() &&
         (arguments[0] == "run" || arguments[0] == "bench" || arguments[0] == "assess")) {
         words = split_words(app.get_subcommand(arguments[0]), &arguments);

@@ -385,7 +385,7 @@ def main():
         try:
             panels.append((label, load(trace)))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            sys.exit(f"timeline: {trace} is not a trace that can be read: {error!r}")
+            sys.exit(f"timeline: {trace} is not a trace that can be read: {error}")
     last = max((lane.last for _, lanes in panels for lane in lanes), default=0.0)
     start = options.start * 1e3 if options.start is not None else 0.0
     end = options.end * 1e3 if options.end is not None else last

@@ -5,9 +5,30 @@ from html import escape
 
 import timeline
 
-LANE, BAR, LEFT, RIGHT = 26, 18, 90, 190  # pixels: from lane to lane, its bar, beside the bars
+LANE, BAR, GAP = 26, 18, 10  # pixels: from lane to lane, its bar, between a bar and the words beside it
+BARS_MIN = 300  # pixels that bars have at least
 BINS_MAX = 700  # columns of a lane with more segments than that
-LETTER = 6.5  # pixels of a letter, about
+LETTER = 7.2  # pixels of a letter, of the widest usual font on average
+
+
+class Frame:
+    """Where the bars are: between words, which have the room that the longest needs."""
+
+    def __init__(self, panels, start, end, width):
+        names = [timeline.label_of(lane, lanes) for _, lanes in panels for lane in lanes]
+        said = [summary(lane, lanes, start, end) for _, lanes in panels for lane in lanes]
+        self.start, self.end = start, end
+        self.left = GAP + LETTER * max(map(len, names), default=0) + GAP
+        self.right = GAP + LETTER * max(map(len, said), default=0)
+        self.width = max(width, self.left + self.right + BARS_MIN)
+        self.bars = self.width - self.left - self.right
+
+    def x(self, at):
+        return self.left + (at - self.start) * self.bars / (self.end - self.start)
+
+
+def summary(lane, lanes, start, end):
+    return timeline.summary(lane, start, min(end, max(one.last for one in lanes)))
 
 
 def rectangle(x, y, width, height, colour, said=""):
@@ -19,61 +40,63 @@ def text(x, y, words, anchor="start", colour="#303030"):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(words)}</text>'
 
 
-def draw_lane(lane, start, end, y, width):
+def draw_lane(lane, frame, y):
     """The bar of a lane: its segments or, of many, columns that are divided by kind."""
-    scale = width / (end - start)
+    start, end, x = frame.start, frame.end, frame.x
     if lane.is_wire:
-        out = [rectangle(LEFT, y, width, BAR, timeline.WIRE_IDLE[0])]
+        out = [rectangle(frame.left, y, frame.bars, BAR, timeline.WIRE_IDLE[0])]
         for s, e, percent in lane.use:
             s, e, part = max(s, start), min(e, end), BAR * min(percent, 100) / 100
             if e > s:
-                out.append(rectangle(LEFT + (s - start) * scale, y + BAR - part, (e - s) * scale, part, timeline.WIRE_USED[0],
-                                     f"{percent:.0f} %"))
+                out.append(rectangle(x(s), y + BAR - part, x(e) - x(s), part, timeline.WIRE_USED[0], f"{percent:.0f} %"))
         return out
-    out = [rectangle(LEFT, y, width, BAR, timeline.KINDS["idle"][1])]
+    out = [rectangle(frame.left, y, frame.bars, BAR, timeline.KINDS["idle"][1])]
     segments = timeline.clip(lane.segments, start, end)
     if len(segments) <= BINS_MAX:
         for s, e, kind, name in segments:
             if kind != "idle":
-                out.append(rectangle(LEFT + (s - start) * scale, y, (e - s) * scale, BAR, timeline.KINDS[kind][1],
-                                     f"{name}: {(e - s) / 1e3:.3f} ms"))
+                out.append(rectangle(x(s), y, x(e) - x(s), BAR, timeline.KINDS[kind][1], f"{name}: {(e - s) / 1e3:.3f} ms"))
         return out
-    step = width / BINS_MAX
+    step = frame.bars / BINS_MAX
     for i, one in enumerate(timeline.bins_of(segments, start, end, BINS_MAX)):
         bottom = y + BAR
         for kind in reversed(timeline.LAYERS):
             height = BAR * one.get(kind, 0.0)
             if kind != "idle" and height > 0:
                 bottom -= height
-                out.append(rectangle(LEFT + i * step, bottom, step, height, timeline.KINDS[kind][1]))
+                out.append(rectangle(frame.left + i * step, bottom, step, height, timeline.KINDS[kind][1]))
     return out
 
 
-def draw_axis(start, end, y, width):
-    step = timeline.nice_step((end - start) / 1e3, 8)
-    out, at = [], -(-start / 1e3 // step) * step
-    while at <= end / 1e3 + 1e-9:
-        x = LEFT + (at * 1e3 - start) * width / (end - start)
+def draw_axis(frame, y):
+    step = timeline.nice_step((frame.end - frame.start) / 1e3, 8)
+    out, at = [], -(-frame.start / 1e3 // step) * step
+    while at <= frame.end / 1e3 + 1e-9:
+        x = frame.x(at * 1e3)
         out += [rectangle(x, y, 1, 4, "#808080"), text(x, y + 16, timeline.format_ms(at, step), "middle")]
         at += step
-    return out + [text(LEFT + width + 12, y + 16, "ms")]
+    return out + [text(frame.left + frame.bars + 12, y + 16, "ms")]
 
 
-def draw_legend(lanes, start, end, y):
-    used = {kind for lane in lanes for _, _, kind, _ in timeline.clip(lane.segments, start, end)} | {"idle"}
+def draw_legend(lanes, frame, y):
+    """The meaning of the colours, in as many rows as it needs. Returns what is drawn, and where it ends."""
+    used = {kind for lane in lanes for _, _, kind, _ in timeline.clip(lane.segments, frame.start, frame.end)} | {"idle"}
     entries = [(timeline.KINDS[kind][1], timeline.KINDS[kind][3]) for kind in timeline.LEGEND if kind in used]
     if any(lane.is_wire for lane in lanes):
         entries += [timeline.WIRE_USED, timeline.WIRE_IDLE]
-    out, x = [], LEFT
+    out, x = [], frame.left
     for colour, words in entries:
+        width = 17 + LETTER * len(words)
+        if x > frame.left and x + width > frame.width:
+            x, y = frame.left, y + 20
         out += [rectangle(x, y, 12, 12, colour), text(x + 17, y + 10, words)]
-        x += 17 + LETTER * len(words) + 22
-    return out
+        x += width + 22
+    return out, y + 20
 
 
 def svg(panels, start, end, width=1400, title=""):
     """The picture as text; panels: (label, lanes) each, times in us."""
-    bars = max(width, 600) - LEFT - RIGHT
+    frame = Frame(panels, start, end, width)
     out, y = [], 8
     if title:
         out.append(text(8, y + 12, title))
@@ -83,12 +106,11 @@ def svg(panels, start, end, width=1400, title=""):
             out.append(text(8, y + 12, label))
             y += 20
         for lane in lanes:
-            last = min(end, max(one.last for one in lanes))
-            out.append(text(LEFT - 8, y + 13, timeline.label_of(lane, lanes), "end"))
-            out += draw_lane(lane, start, end, y, bars)
-            out.append(text(LEFT + bars + 10, y + 13, timeline.summary(lane, start, last), colour="#606060"))
+            out.append(text(frame.left - GAP, y + 13, timeline.label_of(lane, lanes), "end"))
+            out += draw_lane(lane, frame, y)
+            out.append(text(frame.left + frame.bars + GAP, y + 13, summary(lane, lanes, start, end), colour="#606060"))
             y += LANE
-    out += draw_axis(start, end, y, bars)
-    out += draw_legend([lane for _, lanes in panels for lane in lanes], start, end, y + 28)
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {max(width, 600)} {y + 48}" font-family="sans-serif" '
+    legend, bottom = draw_legend([lane for _, lanes in panels for lane in lanes], frame, y + 28)
+    out += draw_axis(frame, y) + legend
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {frame.width:.0f} {bottom:.0f}" font-family="sans-serif" '
             f'font-size="12">{"".join(out)}</svg>\n')

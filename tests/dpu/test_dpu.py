@@ -119,7 +119,7 @@ class Checks(unittest.TestCase):
     def check(self, done, verdict):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(verdict, done.stdout, done.stderr)
-        said = re.search(r"longshore: (\d+) of \d+ collective calls offloaded, [\d.]+ MB.*\n(?:longshore:   .*\n)*longshore: moved by service processes ([\d.]+) MB, "
+        said = re.search(r"longshore: (\d+) of \d+ collective calls offloaded, [\d.]+ MB.*\n(?:longshore:   .*\n)*longshore: MB moved: services ([\d.]+), "
                          r"waiting ranks ([\d.]+),", done.stderr)
         self.assertIsNotNone(said, done.stderr)
         self.assertGreater(int(said[1]), 0, done.stderr)

@@ -153,6 +153,21 @@ class Life(job.JobTest):
         self.assertIn("spawned: ok", running.stdout)
         self.check_nothing_left()
 
+    def test_programs_that_start_slowly(self):
+        """As from a network file system: longer than anything that runs may take to answer."""
+        slow = self.folder / "slow"
+        slow.write_text(f'#!/bin/sh\nsleep 4\nexec {self.longshored} "$@"\n')
+        slow.chmod(0o755)
+        self.life("children", LONGSHORE_SERVICE_PATH=str(slow), LONGSHORE_LIMIT_S="3")
+        self.assertGreater(self.offloaded(), 0)
+        self.check_nothing_left()
+
+    def test_which_mpi_is_said_when_it_is_known(self):
+        """Once, where 'longshore run' could not see it."""
+        running = self.life("twice", code=None, LONGSHORE_INTERNAL_SAY_MPI="1")
+        self.assertEqual(len(re.findall(r"(?m)^longshore: the program uses lib\S+: shim liblongshore-\w+\.so$", running.output)), 1,
+                         running.describe())
+
     def test_communicators_leave_nothing(self):
         # MPICH's ranks spin while the supervisor wants to answer: fewer.
         shapes = ((2, 1, 1000), (2, 2, 200)) if job.FLAVOUR == "mpich" else ((2, 1, 10_000), (4, 2, 500))

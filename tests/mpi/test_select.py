@@ -163,7 +163,7 @@ class Select(job.JobTest):
         self.assertEqual(running.wait(60), 0, running.describe())
         for name in ("MPI_Ialltoall", "MPI_Ialltoallv"):
             self.assertRegex(running.output, rf"(?m)^longshore: {name}: \d+ of {20 * RANKS} calls were waited for at once$")
-        self.assertEqual(running.output.count("tune --from-stats FILE', with"), 1, running.output)
+        self.assertEqual(running.output.count("'longshore tune --from-stats FILE'"), 1, running.output)
         self.assertEqual(running.output.count("waited for at once\n"), 2, running.output)
 
     def test_forced_algorithms(self):

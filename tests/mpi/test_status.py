@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -70,6 +71,9 @@ class Status(job.JobTest):
         # The ranks' own report says the same.
         missing = "waits for (the block of )?rank 3 " if nodes else "waits for rank 3 "
         self.assertRegex(running.output, r"still waits: rank " + ("[01]" if nodes else "[012]") + r": alltoall \d+ " + missing)
+        # Of each wait once.
+        said = re.findall(r"still waits: rank (\d): alltoall (\d+) ", running.output)
+        self.assertEqual(len(said), len(set(said)), running.output)
         running.release(3)
         running.wait_for_steps(2)
         self.assertEqual(running.finish(), 0, running.describe())

@@ -172,11 +172,21 @@ class Command(unittest.TestCase):
                 said = [element.text for element in root.iter() if element.tag.endswith("text")]
                 for words_said in ("rank 3", "SP 0", "waiting", "ms"):
                     self.assertIn(words_said, said)
+                self.check_room(root)
                 result = subprocess.run([*words, os.path.join(folder, "no", "p.svg")], capture_output=True, text=True,
                                         env=environment)
                 self.assertEqual(result.returncode, 1)
                 self.assertIn("cannot be written", result.stderr)
                 self.assertNotIn("Traceback", result.stderr)
+
+    def check_room(self, root):
+        """Words beside the bars end within the picture: at 7 pixels a letter, that of a wide font of this size."""
+        width = float(root.get("viewBox").split()[2])
+        texts = [element for element in root.iter() if element.tag.endswith("text")]
+        self.assertGreater(max(len(element.text) for element in texts), 25)
+        for element in texts:
+            room = {"start": width - float(element.get("x")), "end": float(element.get("x"))}.get(element.get("text-anchor"))
+            self.assertTrue(room is None or room >= 7 * len(element.text), (element.text, room))
 
     def test_what_is_no_trace_is_refused(self):
         result = self.run_command(content={"something": 1})

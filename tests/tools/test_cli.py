@@ -1,11 +1,15 @@
 """Subcommands, exit codes and suggestions of the longshore command."""
 
+import fcntl
 import json
 import os
+import pty
 import pwd
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 import time
 import unittest
 
@@ -46,11 +50,43 @@ class Help(CommandTest):
         self.assertEqual(self.longshore("help").stdout, self.longshore("--help").stdout)
         self.assertEqual(self.longshore("help", "run").stdout, self.longshore("run", "--help").stdout)
         self.longshore("help", "rnu", expect=2)
+        self.assertIn("unknown subcommand top", self.longshore("top", "--help", expect=2).stderr)
 
     def test_what_is_nothing_like_a_subcommand_gets_no_suggestion(self):
         self.assertNotIn("did you mean", self.longshore("frobnicate", expect=2).stderr)
         self.assertNotIn("did you mean", self.longshore("s", expect=2).stderr)
         self.assertNotIn("did you mean", self.longshore("run", "--bogus", "true", expect=125).stderr)
+
+
+class NarrowTerminal(CommandTest):
+    """What is read on a terminal keeps to its columns; elsewhere, lines are as they were written."""
+
+    def shown(self, columns, *arguments):
+        terminal, other_end = pty.openpty()
+        fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        command = subprocess.Popen([self.command, *arguments], env=clean_environment(), cwd=self.root,
+                                   stdin=subprocess.DEVNULL, stdout=other_end, stderr=subprocess.DEVNULL)
+        os.close(other_end)
+        text = b""
+        try:
+            while part := os.read(terminal, 65536):
+                text += part
+        except OSError:  # as Linux says that nobody has the other end any more
+            pass
+        os.close(terminal)
+        command.wait(60)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_lines_fit(self):
+        for arguments in (["run", "--help"], ["--help"], ["config"], ["doctor"], ["tune", "--help"]):
+            with self.subTest(arguments):
+                text = self.shown(80, *arguments)
+                lines = [line for line in text.splitlines() if "/" not in line]  # a path stays whole
+                self.assertGreater(len(lines), 10)
+                self.assertEqual([line for line in lines if len(line) > 80], [])
+        wide = self.shown(200, "run", "--help")
+        self.assertEqual(wide, self.longshore("run", "--help").stdout)
+        self.assertEqual(self.shown(80, "run", "--help").split(), wide.split())
 
 
 class Run(CommandTest):
@@ -61,7 +97,7 @@ class Run(CommandTest):
     def seen(self, *options, **environment):
         """The environment that a program started by `run` sees."""
         return dict(line.split("=", 1)
-                    for line in self.longshore("run", *options, "env", **environment).stdout.splitlines() if "=" in line)
+                    for line in self.longshore("run", "-q", *options, "env", **environment).stdout.splitlines() if "=" in line)
 
     def test_options_become_settings(self):
         (self.root / "rules").write_text("bcast mpi\n")
@@ -142,7 +178,7 @@ class Run(CommandTest):
         shown = '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun ({})" && exit\necho "$@"\n'
         write_program(self.root / "mpirun", shown.format("Open MPI) 4.1.4"))
         words = ["./mpirun", "--hostfile", "hosts", "-x", "LONGSHORE_LOG", "./program"]
-        said = self.longshore("run", "--log", "info", "--stats", "-", *words).stdout.split()
+        said = self.longshore("run", "-q", "--log", "info", "--stats", "-", *words).stdout.split()
         self.assertEqual(said[-5:], words[1:])
         added = said[:-5]
         self.assertEqual(sorted(zip(added[::2], added[1::2])), [("-x", "LD_PRELOAD"), ("-x", "LONGSHORE_STATS")])

@@ -97,6 +97,9 @@ class Uses(CommandTest):
             lines = self.says(*command)
             self.assertEqual(len(lines), 1)
             self.assertIn("found at run time", lines[0])
+        said = self.longshore("run", "sh", "-c", "echo $LONGSHORE_INTERNAL_SAY_MPI").stdout
+        self.assertEqual(said, "1\n")  # so that the program says it then
+        self.assertEqual(self.longshore("run", "-q", "sh", "-c", "echo $LONGSHORE_INTERNAL_SAY_MPI").stdout, "\n")
         # Nothing will run: then only that is said.
         self.assertRegex("".join(self.says("./nowhere")), r"^longshore: \./nowhere: not found; [^:]*$")
 

@@ -199,6 +199,9 @@ static const longshore_core_api* open_core(const char* flavour, const char* mpi_
         tell("%s is made for another kind of MPI (%s) than %s (%s)", path, api->flavour, mpi_path, flavour);
         return NULL;
     }
+    /* 'longshore run' could not see it before the program ran. */
+    if (getenv("LONGSHORE_INTERNAL_SAY_MPI") && speaks())
+        fprintf(stderr, "longshore: the program uses %s: shim liblongshore-%s.so\n", base_name(mpi_path), flavour);
     return api;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/run/launch.h"
+#include "tools/terminal.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -31,9 +32,11 @@ long count(const Checks& checks, Verdict verdict) {
 }
 
 void print_text(const Checks& checks) {
+    const size_t columns = terminal_columns(stdout);
     for (const Check& one : checks) {
-        fmt::print("{:<5} {:<15} {}\n", word(one.verdict), one.name, one.found);
-        if (!one.advice.empty()) fmt::print("{:21} -> {}\n", "", one.advice);
+        std::string lines = fmt::format("{:<5} {:<15}  {}\n", word(one.verdict), one.name, one.found);
+        if (!one.advice.empty()) lines += fmt::format("{:22}-> {}\n", "", one.advice);
+        fmt::print("{}", wrapped(lines, columns));
     }
     const long fails = count(checks, Verdict::kFail);
     const long warnings = count(checks, Verdict::kWarn);

@@ -14,6 +14,7 @@
 
 #include "base/settings.h"
 #include "tools/paths.h"
+#include "tools/terminal.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -97,6 +98,16 @@ class UsageFormatter : public CLI::Formatter {
     explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) {}
     std::string make_usage(const CLI::App*, std::string) const override {
         return "\nUsage: " + usage_ + "\n";
+    }
+    std::string make_help(const CLI::App* command, std::string name, CLI::AppFormatMode mode) const override {
+        return wrapped(CLI::Formatter::make_help(command, std::move(name), mode), terminal_columns(stdout));
+    }
+    // Without what CLI11 adds to a type, as in "N:INT in [1 - 16]": an error says what is allowed.
+    std::string make_option_opts(const CLI::Option* option) const override {
+        std::string words = CLI::Formatter::make_option_opts(option);
+        const std::string type = option->get_type_name();
+        const size_t at = type.empty() ? words.npos : words.find(type);
+        return at == words.npos ? words : words.replace(at, type.size(), type.substr(0, type.find(':')));
     }
     // As written: CLI11 would add blank lines around it.
     std::string make_footer(const CLI::App* command) const override { return command->get_footer() + "\n"; }

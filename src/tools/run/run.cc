@@ -94,6 +94,7 @@ void tell_mpi(const Words& words, bool quiet) {
     } else if (!find_program(words.front()).empty()) {
         fmt::print(stderr,
                    "longshore: no word of the command is a program linked to an MPI: found at run time\n");
+        setenv("LONGSHORE_INTERNAL_SAY_MPI", "1", 1);
     }
 }
 
