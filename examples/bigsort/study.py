@@ -6,7 +6,8 @@ Williams et al., "Exploring Challenges Associated with Employing SmartNICs as Ge
     study.py --places other-node,dpu --systems nfs,lustre-revalidate --json study.json
     study.py --draw study.json -o bigsort.png              needs matplotlib ('make venv')
 
-One rank and one process beside it: a peer, which with none and tasks is there, too, and sleeps, or a task process. Places of that process:
+One rank and one process beside it: a peer, which with none and tasks is there, too, and sleeps, or a task process. `behind`: none under
+`longshore run --write-behind`, where the process beside it is the writer. Places of that process:
 
     same-host    the rank's machine, which has a core for each
     own-client   the same, but a peer has a mount of its own, as it has in a container (task processes have the rank's)
@@ -38,11 +39,11 @@ import slow_disk  # noqa: E402
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 CHARACTERS = {"nfs": ["--nfs"], "lustre": ["--lustre"]}
 REVALIDATE_US = {"nfs": 400, "lustre": 2000}
-CONTENDERS = ("none", "mpmd", "tasks", "auto")
+CONTENDERS = ("none", "mpmd", "tasks", "auto", "behind")
 PLACES = ("same-host", "own-client", "one-core", "other-node", "dpu")
 ONE_CLIENT = ("same-host", "one-core")  # nothing to revalidate there
 MACHINES = ("other-node", "dpu")
-COLOURS = {"none": ("#999999", ""), "mpmd": ("#0072b2", ".."), "tasks": ("#009e73", ""), "auto": ("#56b4e9", "//")}
+COLOURS = {"none": ("#999999", ""), "mpmd": ("#0072b2", ".."), "tasks": ("#009e73", ""), "auto": ("#56b4e9", "//"), "behind": ("#e69f00", "")}
 LIGHTER = {"same-host": 1, "own-client": 1, "one-core": 0.75, "other-node": 0.55, "dpu": 0.3}  # opacity of a bar, by its place
 
 
@@ -73,17 +74,17 @@ class OwnMachine:
     def __init__(self, mpi, one_core):
         self.mpi, self.one_core = mpi, one_core
 
-    def launch(self, rank, peer, tasks):
+    def launch(self, rank, peer, run):
         words = []
         if self.one_core:
             # Longshore looks for spare cores beyond what it is bound to, unless told otherwise.
             words = ["taskset", "-c", str(min(os.sched_getaffinity(0))), "env", "LONGSHORE_TASK_CORES=ranks",
                      "LONGSHORE_SERVICE_CORES=none"]
-        elif tasks:
+        elif run is not None:
             # The program that is the mount needs a core, too, and finds none where a task process is bound to one of two.
             words = ["env", "LONGSHORE_TASK_CORES=none"]
-        if tasks:
-            words += [BUILD / "bin/longshore", "run", "-q", "--"]
+        if run is not None:
+            words += [BUILD / "bin/longshore", "run", "-q", *run, "--"]
         words.append(f"mpirun.{self.mpi}")
         if self.mpi == "openmpi":
             words += ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
@@ -103,9 +104,9 @@ class TwoMachines:
         else:
             self.cluster = cluster.Cluster(2, rate=rate, offloads=True, own_cores=True)
 
-    def launch(self, rank, peer, tasks):
+    def launch(self, rank, peer, run):
         under = []
-        if tasks:
+        if run is not None:
             under = ["env", f"LD_PRELOAD={BUILD}/lib/liblongshore.so", "LONGSHORE_TASK_NODE=next"]
         words = self.cluster.mpirun([], 1, mpi=self.mpi, on_dpus=self.on_dpus)[:-1]
         return [*words, "1", *under, *rank, ":", "-np", "1", *under, *peer]
@@ -118,9 +119,12 @@ def run(options, system, place, row, offload):
     with tempfile.NamedTemporaryFile() as result:
         placement = row["place"] if row["place"] in MACHINES else "same-host"
         seen = system.folders[0 if row["place"] == "own-client" and offload == "tasks" else 1]
-        rank = [BUILD / f"bin/bigsort_{options.mpi}", "--total", row["total"], "--page", "8K", "--dram", row["dram"], "--offload", offload,
+        rank = [BUILD / f"bin/bigsort_{options.mpi}", "--total", row["total"], "--page", "8K", "--dram", row["dram"],
+                "--offload", "none" if offload == "behind" else offload,
                 "--placement", placement, "--temporary", system.folders[0], "--peer-temporary", seen, "--json", result.name]
-        words = place.launch(rank, [BUILD / f"bin/bigsort_peer_{options.mpi}"], offload == "tasks")
+        # What `longshore run` is given; None: it is not needed.
+        under = {"tasks": [], "behind": ["--write-behind", f"{system.folders[0]}/**"]}.get(offload)
+        words = place.launch(rank, [BUILD / f"bin/bigsort_peer_{options.mpi}"], under)
         # Now and then Open MPI's mpirun misses a rank's MPI_Finalize, and takes its end for a failure.
         for tries_left in (2, 1, 0):
             done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
@@ -132,7 +136,8 @@ def run(options, system, place, row, offload):
 
 
 def measure_row(options, row):
-    contenders = [one for one in options.contenders.split(",") if one != "tasks" or row["place"] != "dpu"]
+    contenders = [one for one in options.contenders.split(",") if not (one == "tasks" and row["place"] == "dpu") and
+                  not (one == "behind" and row["place"] in MACHINES)]
     with contextlib.ExitStack() as stack:
         system = System(row["system"], options.scratch, row["place"])
         stack.callback(system.close)
@@ -156,7 +161,7 @@ def ratio(row, contender):
 
 
 HEADS = ("place", "file system", "size", "DRAM", "cycles", "none: phase 2, s (least-most)", "mpmd / none", "tasks / none", "auto / none",
-         "auto has offloaded")
+         "write-behind / none", "auto has offloaded")
 
 
 def show(row):

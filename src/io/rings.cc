@@ -20,6 +20,10 @@ bool Ring::map(int file, uint64_t bytes) {
     return true;
 }
 
+bool Ring::take_memory(uint64_t position, uint64_t bytes) {
+    return madvise(base_ + position % bytes_, bytes, MADV_POPULATE_WRITE) == 0;
+}
+
 Ring::~Ring() {
     if (base_ != nullptr) munmap(base_, 2 * bytes_);
 }

@@ -13,6 +13,8 @@ class Ring {
   public:
     // False: not such a file, or no address space for it.
     bool map(int file, uint64_t bytes);
+    // Of a part of it, with what is there. False: the system knows no such thing, or has none.
+    bool take_memory(uint64_t position, uint64_t bytes);
     Ring() = default;
     Ring(Ring&& other) noexcept : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
     Ring& operator=(Ring&& other) = delete;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -23,6 +24,8 @@ namespace longshore::io {
 namespace {
 
 constexpr uint64_t kSleepNs = 1'000'000'000;           // after which a queue is looked at in any case
+constexpr uint64_t kTakenStep = 4 << 20;               // bytes of a ring whose memory is taken at a time
+constexpr uint64_t kTakenShare = 8;                    // of the free memory; more is taken as it is needed
 constexpr auto kFileLimit = std::chrono::seconds(10);  // by which a descriptor that is on its way has come
 
 // A rank's queue. Its thread does all but hold(), which the main thread does.
@@ -36,9 +39,10 @@ class RankWriter {
         files_[number] = std::move(file);
         arrived_.notify_all();
     }
-    void run();
+    void run(bool takes_memory);
 
   private:
+    void take_memory();
     bool is_sound(const Record& record, uint64_t position) const;
     int carry_out(const Record& record, const std::byte* data);
     int find(uint64_t number);
@@ -53,6 +57,16 @@ class RankWriter {
     std::condition_variable arrived_;
     std::map<uint64_t, Fd> files_;  // by number
 };
+
+// Else the program would wait until the system has cleared it, as long as for all the rest of its first
+// checkpoint. What is there already stays as it is.
+void RankWriter::take_memory() {
+    const uint64_t bytes = board_.ring_bytes.load();
+    for (uint64_t at = 0; at < bytes && queue_.submitted.load() == queue_.done.load(); at += kTakenStep) {
+        const uint64_t step = bytes - at < kTakenStep ? bytes - at : kTakenStep;
+        if (!ring_.take_memory(at, step)) return;
+    }
+}
 
 // -1: it has not come.
 int RankWriter::find(uint64_t number) {
@@ -117,7 +131,8 @@ bool RankWriter::is_sound(const Record& record, uint64_t position) const {
 
 // `done` moves when a record has been carried out: a successor repeats at most one, which by its absolute
 // offset does no harm.
-void RankWriter::run() {
+void RankWriter::run(bool takes_memory) {
+    if (takes_memory) take_memory();
     for (;;) {
         const uint64_t position = queue_.done.load(std::memory_order_relaxed);
         if (queue_.submitted.load(std::memory_order_acquire) == position) {
@@ -160,6 +175,7 @@ class Writer {
     Fd socket_;
     Mapping mapping_;
     Board* board_ = nullptr;
+    bool takes_memory_ = false;  // for the rings, before it is needed
     std::vector<std::unique_ptr<RankWriter>> ranks_;
     alignas(8) std::byte buffer_[4096];
 };
@@ -181,6 +197,18 @@ bool take(const std::byte* buffer, size_t bytes, Message* out) {
     return memcmp(out, &blank, sizeof(ControlHeader)) == 0;
 }
 
+// What programs could have without others being swapped out. 0: not known.
+uint64_t free_memory_bytes() {
+    FILE* const file = fopen("/proc/meminfo", "re");
+    if (file == nullptr) return 0;
+    char line[256];
+    unsigned long long kib = 0;
+    while (fgets(line, sizeof line, file) != nullptr && sscanf(line, "MemAvailable: %llu", &kib) != 1) {
+    }
+    fclose(file);
+    return uint64_t{kib} * 1024;
+}
+
 bool Writer::start() {
     std::vector<Fd> descriptors;
     size_t bytes = 0;
@@ -194,6 +222,7 @@ bool Writer::start() {
     if (!mapping_) return false;
     board_ = reinterpret_cast<Board*>(mapping_.data());
     ranks_.resize(message.queues);
+    takes_memory_ = message.queues * message.ring_bytes <= free_memory_bytes() / kTakenShare;
     return true;
 }
 
@@ -212,7 +241,8 @@ bool Writer::hear(size_t bytes, std::vector<Fd> descriptors) {
     if (take(buffer_, bytes, &queue) && queue.local_rank < ranks_.size()) {
         RankWriter& one = rank(queue.local_rank);
         if (!one.map(descriptors[0])) return false;
-        std::thread([&one] { one.run(); }).detach();
+        const bool takes = takes_memory_;
+        std::thread([&one, takes] { one.run(takes); }).detach();
         return true;
     }
     if (bytes != sizeof file) return false;

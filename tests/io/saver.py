@@ -47,7 +47,7 @@ def main():
         write_s += time.monotonic() - before
     ended = time.monotonic()
     mpi.MPI_Finalize()
-    print(f"rank {rank} write {write_s:.6f} wall {ended - begin:.6f} drain {time.monotonic() - ended:.6f}", flush=True)
+    print(f"rank {rank} write {write_s:.6f} wall {ended - begin:.6f} drain {time.monotonic() - ended:.6f}\n", end="", flush=True)
 
 
 main()
