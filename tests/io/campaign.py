@@ -84,7 +84,7 @@ def main():
     parser.add_argument("--every", type=float, default=10.0, help="how often to say how far it is, in seconds (default: 10)")
     options = parser.parse_args()
     total = max(1, options.histories // RANKS)
-    with tempfile.TemporaryDirectory(prefix="longshore-histories-", dir="/dev/shm") as name:
+    with tempfile.TemporaryDirectory(prefix="write-behind-histories-", dir="/dev/shm") as name:
         folder = Path(name)
         (folder / "behind").mkdir()
         (folder / "plain").mkdir()

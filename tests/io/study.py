@@ -65,7 +65,7 @@ def mpirun(mpi):
 def run(mpi, words, pattern):
     """Output, and what the statistics say; an empty pattern: without write-behind."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
-    with tempfile.TemporaryDirectory(prefix="longshore-study-") as folder:
+    with tempfile.TemporaryDirectory(prefix="write-behind-study-") as folder:
         stats = Path(folder) / "stats.json"
         libraries = [BUILD / "lib/liblongshore.so", *([BUILD / "lib/liblongshore-io.so"] if pattern else [])]
         given = {"LONGSHORE_STATS": stats, "LONGSHORE_SERVICE_PATH": BUILD / "bin/longshored", "LD_PRELOAD": ":".join(map(str, libraries)),
@@ -140,7 +140,7 @@ def rate_of(mb):
 
 
 def measure_files(options, row, progress):
-    with tempfile.TemporaryDirectory(prefix="longshore-study-", dir="/dev/shm") as name:
+    with tempfile.TemporaryDirectory(prefix="write-behind-study-", dir="/dev/shm") as name:
         if row["where"] == "tmpfs":
             return measure_row(options, row, (Path(name), Path(name), os.getpid()), progress)
         with slow_disk.Mount(name, "--rate", rate_of(row["mb"]), "--burst", 1_000_000) as disk:
@@ -150,7 +150,7 @@ def measure_files(options, row, progress):
 def measure_calls(options, row, progress):
     """Least of the repeats, each the least of many turns, in ns: without the library, and with patterns that do not match."""
     samples = {}
-    with tempfile.TemporaryDirectory(prefix="longshore-study-", dir="/dev/shm") as name:
+    with tempfile.TemporaryDirectory(prefix="write-behind-study-", dir="/dev/shm") as name:
         for _ in range(options.repeats):
             for kind, pattern in (("without", ""), ("other_name", "/none/*.other"), ("other_folder", "/none/*.ckpt")):
                 progress.say(f"calls, {row['mpi']}: {kind}")
