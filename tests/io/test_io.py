@@ -113,6 +113,19 @@ class WriteBehind(job.JobTest):
         self.assertGreater(found["waits"], 0)  # for room
         self.assertGreater(found["waited_s"], 0)
 
+    def test_memory_is_taken_before_it_is_needed(self):
+        bound = 32 << 20
+        running = job.Job(self, 2, [PROGRAMS / "saver", "stdio", self.files, 1000, 1, 600, "wait"], preload=(job.SHIM, LIBRARY),
+                          LONGSHORE_INTERNAL_IO_MEMORY="1", LONGSHORE_WRITE_BEHIND=f"{self.files}/*.ckpt",
+                          LONGSHORE_WRITE_BEHIND_BYTES_MAX=str(bound))
+
+        def mapped():
+            """Bytes of shared memory that the writer has."""
+            found = [re.search(r"RssShmem:\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text()) for pid in self.writers()]
+            return sum(1024 * int(one[1]) for one in found if one)
+        self.wait_for(lambda: mapped() >= 2 * bound or running.process.poll() is not None, running.describe)
+        self.assertIsNone(running.process.poll(), running.describe())
+
     def test_a_rank_without_a_queue(self):
         running = job.Job(self, 2, ["sh", "-c", ONE_WITHOUT, "sh", PROGRAMS / "checkpoint", "checkpoints", self.files, 1 << 16, 1],
                           preload=(job.SHIM, LIBRARY), LONGSHORE_INTERNAL_IO_MEMORY="1", LONGSHORE_WRITE_BEHIND=f"{self.files}/*.ckpt",

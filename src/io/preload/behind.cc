@@ -354,7 +354,7 @@ int pattern_of(int folder, const char* path) {
 }
 
 bool may_match(const char* path) {
-    return s.patterns.may_match(path);
+    return s.patterns.may_match(path) && (path[0] != '/' || s.patterns.find_in("", path) >= 0);
 }
 
 File* file_of(int fd, bool* is_closed) {

@@ -56,7 +56,7 @@ struct Identity {
 
 // Whether this is the process that attached: a child that shares its memory (vfork) is not.
 bool is_rank();
-// False for most paths that no pattern matches. Without a Guard.
+// False for all absolute paths that no pattern matches, and for most others. Without a Guard.
 bool may_match(const char* path);
 // The path's pattern, or -1. `folder`: as openat has it.
 int pattern_of(int folder, const char* path);

@@ -9,7 +9,7 @@
 
 namespace longshore::io {
 
-// Whether a path may concern write-behind: a look at its last letters.
+// Whether a path may concern write-behind: for most a look at its last letters.
 inline bool may_concern(const char* path) {
     return is_on.load(std::memory_order_relaxed) != 0 && path != nullptr && may_match(path);
 }
