@@ -90,7 +90,7 @@ def main():
         (folder / "plain").mkdir()
         program = folder / "longshored"
         shutil.copy(BUILD / "bin/longshored", program)
-        settings = {"LD_PRELOAD": ":".join(map(str, LIBRARIES)), "LONGSHORE_SERVICE_PATH": program, "LONGSHORE_SERVICE_RESTARTS_MAX": "1000000",
+        settings = {"LD_PRELOAD": ":".join(map(str, LIBRARIES)), "LONGSHORE_SERVICE_PATH": program, "LONGSHORE_SERVICE_RESTARTS_MAX": "1000",
                     "LONGSHORE_WRITE_BEHIND": f"{folder}/behind/*", "LONGSHORE_WRITE_BEHIND_BYTES_MAX": "1M",
                     "LONGSHORE_INTERNAL_IO_MEMORY": "1", "LONGSHORE_LOG": "info", **NO_HOOKS}
         job = launch(options.mpi, settings, [BUILD / "tests/io" / options.mpi / "histories", folder, options.seed, total])
