@@ -33,10 +33,18 @@ class Log(job.JobTest):
     def test_info_says_why_not(self):
         lines = self.lines("info", LONGSHORE_ALLTOALL_ALGORITHM="mpi")
         self.assertTrue(self.matching(f"^4 of {CALLS} collective calls offloaded, .* MB; left to MPI: 60 selected$", lines), lines)
-        self.assertTrue(self.matching("^60 calls were left to the MPI: the table of rules gives them to the MPI;", lines), lines)
+        self.assertTrue(self.matching("^60 calls were left to the MPI: the table of rules gives them to the", lines), lines)
         lines = self.lines("info", LONGSHORE_OFFLOAD="off", LONGSHORE_STATS=self.folder / "stats.json")
         self.assertEqual(lines[0], "offload is off: LONGSHORE_OFFLOAD=off")
-        self.assertEqual(lines[1], f"0 of {CALLS} collective calls offloaded, 0.0 MB; left to MPI: {CALLS} offload off")
+        self.assertEqual(lines[1:3], [f"0 of {CALLS} collective calls offloaded, 0.0 MB; left to MPI: {CALLS} offload", "  off"])
+
+    def test_settings_that_are_refused_are_no_rank_s(self):
+        """Rank 0 had read the level of the log before it refused another setting, and waited at the end for ranks that had not."""
+        for level in ("info", "trace"):
+            lines = self.lines(level, LONGSHORE_SERVICE_RESTARTS_MAX="1000000", LONGSHORE_STATS=self.folder / "stats.json")
+            self.assertIn("LONGSHORE_SERVICE_RESTARTS_MAX=1000000 is not valid", lines[0])
+            self.assertEqual(lines[1:], ["the job goes on with plain MPI"])
+        self.assertFalse((self.folder / "stats.json").exists())
 
     def test_debug_is_each_call(self):
         lines = self.lines("debug")

@@ -196,7 +196,10 @@ void start(KeySpace* space) {
     s.agreed = true;
     own_duplicate(MPI_COMM_WORLD, &s.world);
     own_duplicate(MPI_COMM_SELF, &s.self);
-    if (!share_settings()) return;
+    if (!share_settings()) {
+        s.settings = {};  // of what rank 0 has read the others know nothing, and some of it is done by all
+        return;
+    }
     const auto output = [&](const std::string& name) {
         return s.rank == 0 ? absolute(output_name(name)) : name;
     };
