@@ -176,12 +176,14 @@ Least least(Collective collective, uint32_t nodes, uint32_t ranks, uint32_t serv
 template <class F>
 double best_of(F&& measure_once, double enough) {
     double best = measure_once();
-    for (int tries = 1; tries < 5 && best > enough; ++tries) best = std::min(best, measure_once());
+    for (int tries = 1; tries < 20 && best > enough; ++tries) best = std::min(best, measure_once());
     return best;
 }
 
-// What it was when this was written; a fifth more fails.
-constexpr double kSlack = 1.2;
+// What it was when this was written; half as much again fails. Other guests of the machine, with whom it
+// shares caches, make the larger job slower by a third for seconds; what the tests are for, growth with the
+// nodes or peers, is a factor of 8 or 16.
+constexpr double kSlack = 1.5;
 
 TEST(ScaleTime, PerBlockDoesNotGrowWithTheNodes) {
     for (const Collective c : {kAll, kAllv, kGatherv}) {
@@ -199,8 +201,8 @@ TEST(ScaleTime, PerPeerDoesNotGrowWithThePeers) {
     EXPECT_LE(ratio, enough);
 }
 
-// The goals are 200 ns and 2 us. Slower machines than the one they were set on may take twice as long, and others on the
-// machine may take half of it.
+// The goals are 200 ns and 2 us. Slower machines than the one they were set on may take twice as long, and
+// others on the machine may take half of it.
 TEST(ScaleTime, GoalsWithRoom) {
     EXPECT_LE(best_of([&] { return least(kAll, 64, 32, 1).per_block; }, 800), 800);
     EXPECT_LE(best_of([&] { return least(kAll, 256, 1, 1).per_peer; }, 8000), 8000);
