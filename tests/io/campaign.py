@@ -110,9 +110,10 @@ def main():
                 show(done, total, begin, killer.kills)
         status = job.wait()
     behind = next((line.strip() for line in output if "written behind:" in line), "nothing is said of what was written behind")
-    ended_well = status == 0 and done == total
+    is_behind = re.search(r"written behind: [1-9]\d* files", behind) is not None  # else two plain files were compared
+    ended_well = status == 0 and done == total and is_behind
     print(f"{options.mpi}: {RANKS * done} histories of seeds {options.seed} to {options.seed + done - 1}, {killer.kills} writers killed, "
-          f"{time.monotonic() - begin:.0f} s: {'all the same' if ended_well else f'exit status {status}'}\n  {behind}", flush=True)
+          f"{time.monotonic() - begin:.0f} s: {'all the same' if ended_well else f'exit status {status}' if is_behind else 'nothing was written behind'}\n  {behind}", flush=True)
     if not ended_well:
         print("".join(output), end="")
     return 0 if ended_well else 1
