@@ -556,7 +556,8 @@ int main(int argc, char** argv) {
         check_results();
     } else if (mode == "steady") {
         run_steadily(folder);
-    } else if (mode == "hang") {  // one that never ends: rank 0 says so, and is released by a file
+    } else if (mode == "hang") {      // one that never ends: rank 0 says so, and is released by a file
+        MPI_Barrier(MPI_COMM_WORLD);  // all have opened the pool when rank 0 says so
         if (rank == 0) CHECK(run("wait_for_file", (folder + "/go").c_str(), folder.size() + 4, {}) == 0);
     } else if (mode == "print") {  // until what it prints has come by whatever way
         const int times = 2;
