@@ -76,7 +76,7 @@ class Study:
         with tempfile.TemporaryDirectory(prefix="longshore-tddft-") as folder:
             result, stats = Path(folder) / "result.json", Path(folder) / "stats.json"
             settings = dict(settings)
-            if name != "host" and "LD_PRELOAD" in settings:
+            if "LD_PRELOAD" in settings:
                 settings["LONGSHORE_STATS"] = str(stats)
             words = ["env", *(f"{key}={value}" for key, value in settings.items()), str(self.program), *map(str, arguments),
                      "--json", str(result)]

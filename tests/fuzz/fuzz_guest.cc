@@ -19,6 +19,7 @@
 #include "tasks/executor.h"
 #include "tasks/guest_process.h"
 #include "tasks/guests.h"
+#include "tests/tasks/played_door.h"
 
 namespace longshore::tasks {
 namespace {
@@ -53,27 +54,10 @@ OpenFrame open_frame(Choices& choices) {
 
 // --- who starts the processes
 
-class PlayedDoor final : public StreamDoor {
-  public:
-    explicit PlayedDoor(std::deque<Fd>* streams) : streams_(*streams) {}
-    int fd() const override { return -1; }
-    void turn() override {}
-    Fd take(NodeId* from) override {
-        *from = NodeId{0};
-        if (streams_.empty()) return {};
-        Fd stream = std::move(streams_.front());
-        streams_.pop_front();
-        return stream;
-    }
-
-  private:
-    std::deque<Fd>& streams_;
-};
-
 class Arrivals {
   public:
     explicit Arrivals(Choices* choices) : choices_(*choices), guests_(make_node()) {
-        guests_.open(std::make_unique<PlayedDoor>(&arrived_));
+        guests_.open(std::make_unique<PlayedDoor>(&arrived_, NodeId{0}));
     }
     void run() {
         while (!choices_.over()) step();

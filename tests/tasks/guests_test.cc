@@ -18,29 +18,12 @@
 #include "fabric/shm/system.h"
 #include "tasks/plugin_file.h"
 #include "tests/tasks/functions.h"
+#include "tests/tasks/played_door.h"
 
 namespace longshore::tasks {
 namespace {
 
 constexpr uint64_t kLimitNs = 60'000'000'000;  // on a machine that is busy with other things
-
-// A door at which this test is.
-class PlayedDoor final : public StreamDoor {
-  public:
-    explicit PlayedDoor(std::deque<Fd>* streams) : streams_(*streams) {}
-    int fd() const override { return -1; }
-    void turn() override {}
-    Fd take(NodeId* from) override {
-        if (streams_.empty()) return {};
-        *from = NodeId{3};
-        Fd stream = std::move(streams_.front());
-        streams_.pop_front();
-        return stream;
-    }
-
-  private:
-    std::deque<Fd>& streams_;
-};
 
 struct Heard {
     FrameHeader header;
@@ -63,7 +46,7 @@ class Guests : public testing::Test {
             return refusal_.empty() ? 0 : LONGSHORE_ERR_PLUGIN;
         };
         guests_ = std::make_unique<TaskGuests>(std::move(node));
-        guests_->open(std::make_unique<PlayedDoor>(&streams_));
+        guests_->open(std::make_unique<PlayedDoor>(&streams_, NodeId{3}));
     }
     // The carrier's end of a new stream.
     Fd connect() {
