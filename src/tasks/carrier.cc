@@ -34,8 +34,8 @@ struct SentRank {
     uint64_t client = 0;
     Mapping mapping;
     Queue* queue = nullptr;
-    std::unique_ptr<RankMemory> memory[kCarriedMax];  // each has the buffers of one task
-    uint64_t next = 0;                                // the task that is to be sent
+    std::unique_ptr<RankMemory> memory;
+    uint64_t next = 0;  // the task that is to be sent
     bool is_served = false, leaves = false;
 
     bool has_task() const {
@@ -47,9 +47,9 @@ struct SentRank {
 // A task that is there, or on its way, or could not be sent and waits for those before it.
 struct Carried {
     SentRank* rank = nullptr;
-    RankMemory* memory = nullptr;
     Submission submission;
     longshore_view views[LONGSHORE_BUFFERS_MAX];
+    Mapping copies;
     RankMemory::Bytes ignored;
     uint64_t frame = 0;  // the number of its frame; 0: it has none
     bool has_begun = false;
@@ -94,6 +94,7 @@ class Carrier {
     }
     // to the other node
     SentRank* find_next();
+    bool has_room_for(const Submission& submission) const;
     bool must_wait(const SentRank& rank, const Submission& submission) const;
     void carry_tasks();
     void carry_next(SentRank& rank);
@@ -126,6 +127,7 @@ class Carrier {
     size_t turn_ = 0;  // whose is next
     Submission next_;
     std::deque<Carried> carried_;  // in order, at most kCarriedMax
+    std::vector<Mapping> copies_;  // of tasks that are over; the last one is the next one's
     std::deque<Outgoing> out_;
     uint64_t frames_made_ = 0, frames_sent_ = 0;
     // What comes: a header, its body, then the payload of the first of carried_.
@@ -229,11 +231,9 @@ void Carrier::serve(const ServeRank& message, std::vector<Fd> descriptors) {
         set_text(&answer, "the queue of tasks cannot be mapped");
         return say(answer);
     }
-    const uint64_t start_time = process_start_time(message.pid);
-    for (auto& memory : rank->memory) {
-        Fd heap(message.has_heap != 0 ? dup(descriptors[1].get()) : -1);
-        memory = std::make_unique<RankMemory>(message.pid, start_time, message.heap, std::move(heap));
-    }
+    Fd heap = message.has_heap != 0 ? std::move(descriptors[1]) : Fd();
+    rank->memory = std::make_unique<RankMemory>(message.pid, process_start_time(message.pid), message.heap,
+                                                std::move(heap));
     // A former carrier may have finished some.
     rank->next = rank->queue->finished.load(std::memory_order_acquire);
     rank->queue->pid.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
@@ -268,6 +268,15 @@ void Carrier::send(FrameKind kind, const Frame& frame, uint64_t payload_bytes) {
     out.parts.push_back({out.frame.data(), out.frame.size()});
 }
 
+bool Carrier::has_room_for(const Submission& submission) const {
+    // What makes no sense is refused when its turn comes.
+    if (carried_.size() < 2 || submission.buffers_count > LONGSHORE_BUFFERS_MAX) return true;
+    const auto bytes_of = [](const Submission& s) { return bytes_that_go(s) + bytes_that_come(s); };
+    uint64_t bytes = bytes_of(submission);
+    for (const Carried& task : carried_) bytes += bytes_of(task.submission);
+    return bytes <= kCarriedBytesMax;
+}
+
 // What a task reads may be what one before it writes: then it is read when that has come back.
 bool Carrier::must_wait(const SentRank& rank, const Submission& submission) const {
     const auto overlap = [](const BufferPlace& a, const BufferPlace& b) {
@@ -294,7 +303,7 @@ SentRank* Carrier::find_next() {
         SentRank& rank = *ranks_[turn_++ % ranks_.size()];
         if (!rank.has_task()) continue;
         copy_submission(rank.queue->place(rank.next).submission, &next_);
-        if (!must_wait(rank, next_)) return &rank;
+        if (has_room_for(next_) && !must_wait(rank, next_)) return &rank;
     }
     return nullptr;
 }
@@ -318,7 +327,6 @@ void Carrier::carry_next(SentRank& rank) {
     Queue& queue = *rank.queue;
     Carried& task = carried_.emplace_back();
     task.rank = &rank;
-    task.memory = rank.memory[rank.next % kCarriedMax].get();
     copy_submission(next_, &task.submission);
     queue.started_ns.store(now_ns(), std::memory_order_relaxed);
     queue.started.store(++rank.next, std::memory_order_release);
@@ -329,8 +337,12 @@ void Carrier::carry_next(SentRank& rank) {
         submission.buffers_count = 0;
         return settle_unsent();
     }
-    if (!task.memory->open({submission.buffers, submission.buffers_count}, task.views, &task.ignored,
-                           &task.why)) {
+    if (!copies_.empty()) {
+        task.copies = std::move(copies_.back());
+        copies_.pop_back();
+    }
+    if (!rank.memory->open({submission.buffers, submission.buffers_count}, task.views, &task.copies,
+                           &task.ignored, &task.why)) {
         task.failed = LONGSHORE_ERR_MEMORY;
         submission.buffers_count = 0;
         if (submission.function != kKeep) return settle_unsent();
@@ -510,10 +522,11 @@ void Carrier::settle(int32_t result, const std::string& why) {
     Carried& task = carried_.front();
     const std::span<const BufferPlace> buffers(task.submission.buffers, task.submission.buffers_count);
     std::string text = why;
-    if (result == 0 && !task.memory->close(buffers, task.views, &task.ignored, &text))
+    if (result == 0 && !task.rank->memory->close(buffers, task.views, task.copies, &task.ignored, &text))
         result = LONGSHORE_ERR_MEMORY;
     finish_next(*task.rank->queue, task.failed != 0 ? task.failed : result,
                 task.failed != 0 ? task.why : text);
+    if (task.copies) copies_.push_back(std::move(task.copies));
     carried_.pop_front();
     settle_unsent();
 }

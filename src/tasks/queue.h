@@ -16,7 +16,11 @@
 
 namespace longshore::tasks {
 
-constexpr uint32_t kCarriedMax = 2;
+// How many tasks a carrier has there or on their way: a result's way back and the next task's way there are
+// hidden behind those between them. More than two only while their bytes are few: what is sent has memory
+// here until it is back, and each is lost with the carrier.
+constexpr uint32_t kCarriedMax = 8;
+constexpr uint64_t kCarriedBytesMax = uint64_t{4} << 20;
 constexpr uint32_t kPlaces = LONGSHORE_TASKS_MAX;  // a power of two
 constexpr size_t kTextBytes = 256;
 static_assert((kPlaces & (kPlaces - 1)) == 0);

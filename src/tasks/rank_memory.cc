@@ -36,6 +36,13 @@ const char* transfer(Call call, uint32_t pid, void* data, const BufferPlace& buf
     return nullptr;
 }
 
+bool make_room(uint64_t bytes, Mapping* copies) {
+    if (*copies && bytes <= copies->size()) return true;
+    copies->reset();
+    *copies = Mapping::accounted(std::max<uint64_t>(room_of_copy(bytes), 64 * 1024), false);
+    return static_cast<bool>(*copies);
+}
+
 }  // namespace
 
 // The mapping is as long as the heap may become, so that it is never moved; where there is no room for that,
@@ -76,15 +83,8 @@ std::byte* RankMemory::find_mapped(const BufferPlace& buffer) {
     return heap_.data() + buffer.offset;
 }
 
-bool RankMemory::make_room(uint64_t bytes) {
-    if (bytes <= copies_.size() && copies_) return true;
-    copies_.reset();
-    copies_ = Mapping::accounted(std::max<uint64_t>(room_of_copy(bytes), 64 * 1024), false);
-    return static_cast<bool>(copies_);
-}
-
-bool RankMemory::open(std::span<const BufferPlace> buffers, longshore_view* views, Bytes* bytes,
-                      std::string* error) {
+bool RankMemory::open(std::span<const BufferPlace> buffers, longshore_view* views, Mapping* copies,
+                      Bytes* bytes, std::string* error) {
     uint64_t copied = 0;
     for (size_t i = 0; i < buffers.size(); ++i) {
         const BufferPlace& buffer = buffers[i];
@@ -100,7 +100,7 @@ bool RankMemory::open(std::span<const BufferPlace> buffers, longshore_view* view
         }
     }
     if (copied == 0) return true;
-    if (!make_room(copied)) {
+    if (!make_room(copied, copies)) {
         *error = "there is no memory for " + std::to_string(copied) + " bytes of copies of buffers";
         return false;
     }
@@ -108,7 +108,7 @@ bool RankMemory::open(std::span<const BufferPlace> buffers, longshore_view* view
     for (size_t i = 0; i < buffers.size(); ++i) {
         const BufferPlace& buffer = buffers[i];
         if (buffer.bytes == 0 || buffer.access == LONGSHORE_KEPT || views[i].data != nullptr) continue;
-        views[i].data = copies_.data() + at;
+        views[i].data = copies->data() + at;
         at += room_of_copy(buffer.bytes);
         // What is only written is read, too: a function that writes parts of it leaves the others as they
         // were.
@@ -121,14 +121,14 @@ bool RankMemory::open(std::span<const BufferPlace> buffers, longshore_view* view
     return true;
 }
 
-bool RankMemory::close(std::span<const BufferPlace> buffers, const longshore_view* views, Bytes* bytes,
-                       std::string* error) {
-    const auto* const first = copies_.data();
+bool RankMemory::close(std::span<const BufferPlace> buffers, const longshore_view* views,
+                       const Mapping& copies, Bytes* bytes, std::string* error) {
+    const auto* const first = copies.data();
     for (size_t i = 0; i < buffers.size(); ++i) {
         const BufferPlace& buffer = buffers[i];
         const auto* const data = static_cast<const std::byte*>(views[i].data);
-        if (buffer.bytes == 0 || (buffer.access & LONGSHORE_OUT) == 0 || !copies_ || data < first ||
-            data >= first + copies_.size())
+        if (buffer.bytes == 0 || (buffer.access & LONGSHORE_OUT) == 0 || !copies || data < first ||
+            data >= first + copies.size())
             continue;
         // Its pid may be another's by now.
         const char* const why =

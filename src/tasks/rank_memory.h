@@ -25,17 +25,18 @@ class RankMemory {
     struct Bytes {
         uint64_t mapped = 0, copied = 0;
     };
-    // Where the buffers of a task are in this process until the next call. What is read comes with it. False,
-    // with the reason: one of them is not there. Kept buffers are left to the caller.
-    bool open(std::span<const BufferPlace> buffers, longshore_view* views, Bytes* bytes, std::string* error);
+    // Where the buffers of a task are in this process. What is read comes with it, into `copies`, which is
+    // the task's until it is closed, and another's then: it is made larger where it has to be. False, with
+    // the reason: one of them is not there. Kept buffers are left to the caller.
+    bool open(std::span<const BufferPlace> buffers, longshore_view* views, Mapping* copies, Bytes* bytes,
+              std::string* error);
     // Gives back what the task has written to copies.
-    bool close(std::span<const BufferPlace> buffers, const longshore_view* views, Bytes* bytes,
-               std::string* error);
+    bool close(std::span<const BufferPlace> buffers, const longshore_view* views, const Mapping& copies,
+               Bytes* bytes, std::string* error);
 
   private:
     std::byte* find_mapped(const BufferPlace& buffer);
     void populate(uint64_t offset, uint64_t bytes);
-    bool make_room(uint64_t bytes);
     bool is_there() const;
 
     const uint32_t pid_;
@@ -44,7 +45,6 @@ class RankMemory {
     uint64_t file_bytes_ = 0;  // that it has at least: it only grows
     Mapping heap_;             // as long as the file may become
     std::vector<bool> populated_;
-    Mapping copies_;
 };
 
 }  // namespace longshore::tasks

@@ -27,6 +27,7 @@ struct Rank {
     Mapping mapping;
     Queue* queue = nullptr;
     RankMemory memory;
+    Mapping copies;
     Executor::Patron patron;
     uint64_t next = 0;  // the task that is to be started
 
@@ -110,6 +111,7 @@ void TaskProcess::serve(const ServeRank& message, std::vector<Fd> descriptors) {
         Rank{{},
              nullptr,
              RankMemory(message.pid, process_start_time(message.pid), message.heap, std::move(heap)),
+             {},
              {message.client, nullptr, {}},
              0});
     rank->queue = map_queue(descriptors[0], &rank->mapping);
@@ -159,12 +161,13 @@ int TaskProcess::run_task(Rank& rank, std::string* error) {
     const std::span<const BufferPlace> buffers(submission_.buffers, submission_.buffers_count);
     longshore_view views[LONGSHORE_BUFFERS_MAX];
     RankMemory::Bytes bytes;
-    if (!rank.memory.open(buffers, views, &bytes, error)) {
+    if (!rank.memory.open(buffers, views, &rank.copies, &bytes, error)) {
         Executor::give_up(rank.patron, submission_);
         return LONGSHORE_ERR_MEMORY;
     }
     int result = executor_.run(rank.patron, submission_, views, error);
-    if (result == 0 && !rank.memory.close(buffers, views, &bytes, error)) result = LONGSHORE_ERR_MEMORY;
+    if (result == 0 && !rank.memory.close(buffers, views, rank.copies, &bytes, error))
+        result = LONGSHORE_ERR_MEMORY;
     // A kept buffer is copied, also where it is mapped.
     const bool keeps = submission_.function == kKeep;
     add(rank.queue->bytes_mapped, keeps ? 0 : bytes.mapped);

@@ -25,17 +25,6 @@ def plugins_of(mpi):
     return (BUILD / f"tests/tasks/{mpi}").glob("*.so")
 
 
-def guests(role=b"guest"):
-    """{pid: user} of the task processes of this test's plug-in that carriers have, or of the carriers, whoever's."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (folder / "cmdline").read_bytes().split(b"\0")[:3] == [b"longshored:", role, b"task_plugin.so"]:
-                status = (folder / "status").read_text(encoding="ascii")
-                found[int(folder.name)] = int(re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)[1])
-    return found
-
-
 @unittest.skipUnless(job_users(BUILD), "not root, or the build folder is closed to others: no plug-in would be root's alone")
 class TestTasks(unittest.TestCase):
     def setUp(self):
@@ -46,17 +35,33 @@ class TestTasks(unittest.TestCase):
         for plugin in plugins_of(MPIS[0]):
             shutil.copy(plugin, self.plugins)
             (self.plugins / plugin.name).chmod(0o755)
+        # A program of its own, by which its processes are told from those of other tests.
+        self.longshored = self.folder / "longshored"
+        for part in (BUILD / "bin/longshored", *(BUILD / "lib").glob("longshore-*.so")):
+            shutil.copy(part, self.folder)
         self.folder.chmod(0o755)  # task processes of the job's user look for a file here
         self.plugins.chmod(0o755)
+
+    def guests(self, role=b"guest"):
+        """{pid: user} of the task processes that carriers have, or of the carriers."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (os.readlink(folder / "exe") == str(self.longshored) and
+                        (folder / "cmdline").read_bytes().split(b"\0")[:2] == [b"longshored:", role]):
+                    status = (folder / "status").read_text(encoding="ascii")
+                    found[int(folder.name)] = int(re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)[1])
+        return found
 
     def service(self, folders=None):
         config = self.folder / "longshored.conf"
         config.write_text(f"task_folders = {self.plugins if folders is None else folders}\n", encoding="ascii")
-        return Service("--config", config, *job_users(BUILD))
+        return Service("--config", config, *job_users(BUILD), longshored=self.longshored)
 
     def words(self, dpu, mode, mpi=MPIS[0], **settings):
         start = words(mpi, 2, "collectives", LONGSHORE_DPU=dpu.address,
-                      **{"LONGSHORE_TASK_NODE": "dpu", "TASKS_ARE_INLINE": 0, "LONGSHORE_LIMIT_S": 30, **settings})
+                      **{"LONGSHORE_TASK_NODE": "dpu", "TASKS_ARE_INLINE": 0, "LONGSHORE_LIMIT_S": 30,
+                         "LONGSHORE_SERVICE_PATH": self.longshored, **settings})
         return [*start[:-1], str(BUILD / f"tests/tasks/{mpi}/tasks_{mpi}"), mode, str(self.folder)]
 
     def run_program(self, dpu, mode, mpi=MPIS[0], **settings):
@@ -66,14 +71,14 @@ class TestTasks(unittest.TestCase):
     @contextlib.contextmanager
     def hanging(self, dpu, **settings):
         """A job whose first rank waits for a task that ends when there is a file."""
-        before, said = set(guests()), self.folder / "said"
+        said = self.folder / "said"
         with open(said, "w", encoding="utf-8") as file, \
                 subprocess.Popen(self.words(dpu, "hang", LONGSHORE_WAIT_REPORT_S=1, **settings), stdout=file, stderr=file,
                                  cwd=self.folder) as job:
             job.said = lambda: said.read_text(encoding="utf-8")
             try:
                 self.wait_for(lambda: "which has run for" in job.said(), job.said)
-                job.guests = {pid: user for pid, user in guests().items() if pid not in before}
+                job.guests = self.guests()
                 yield job
             finally:
                 (self.folder / "go").touch()
@@ -89,8 +94,7 @@ class TestTasks(unittest.TestCase):
 
     def kill_while_tasks_run(self, role, seed):
         """Some at random moments; the program fails what was lost, and goes on."""
-        draw, said, moments = random.Random(seed), self.folder / "said", 4
-        before, killed = set(guests(role)), []
+        draw, said, moments, killed = random.Random(seed), self.folder / "said", 4, []
 
         def rounds():
             files = [self.folder / f"progress.{rank}" for rank in range(2)]
@@ -106,8 +110,8 @@ class TestTasks(unittest.TestCase):
             try:
                 for _ in range(moments):
                     wait_for_rounds(job, draw.randint(1, 10))
-                    self.wait_for(lambda: set(guests(role)) - before - set(killed), lambda: said.read_text(encoding="utf-8"))
-                    killed.append(draw.choice(sorted(set(guests(role)) - before - set(killed))))
+                    self.wait_for(lambda: set(self.guests(role)) - set(killed), lambda: said.read_text(encoding="utf-8"))
+                    killed.append(draw.choice(sorted(set(self.guests(role)) - set(killed))))
                     os.kill(killed[-1], signal.SIGKILL)
                 wait_for_rounds(job, 3)
             finally:
@@ -119,7 +123,7 @@ class TestTasks(unittest.TestCase):
             self.assertEqual(job.returncode, 0, text + dpu.said())
             self.assertIn("all checks passed", text)
             self.assertEqual(text.count("it is started again"), moments, text)
-            self.wait_for(lambda: not set(guests(role)) - before, dpu.said)
+            self.wait_for(lambda: not self.guests(role), dpu.said)
 
     def test_killed_task_processes(self):
         self.kill_while_tasks_run(b"guest", 1)
@@ -140,7 +144,7 @@ class TestTasks(unittest.TestCase):
                 done = self.run_program(dpu, "all", mpi, TASKS_ARE_COPIED=3)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr + dpu.said())
                 self.assertIn("all checks passed, tasks ran in task processes", done.stdout)
-                self.wait_for(lambda: not guests(), dpu.said)
+                self.wait_for(lambda: not self.guests(), dpu.said)
 
     def test_task_processes_have_the_job_s_user(self):
         with self.service() as dpu, self.hanging(dpu) as job:

@@ -436,6 +436,35 @@ void check_progress(const std::string& folder) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+// While one runs on another node, so many behind it are on their way there, and no more; of large ones, one.
+void check_ahead(const std::string& folder) {
+    static uint64_t words[20];
+    static std::atomic<uint64_t> large[2][(3 << 20) / sizeof(uint64_t)];
+    const auto copied = [] {
+        longshore_pool_counters counters;
+        longshore_get_pool_counters(pool, &counters);
+        return counters.bytes_copied;
+    };
+    const auto hold = [&](size_t bytes, size_t count, void* (*buffer)(size_t), uint64_t ahead) {
+        const uint64_t before = copied();
+        Held held(folder + "/held");
+        std::vector<longshore_task*> tasks;
+        for (size_t i = 0; i < count; ++i)
+            tasks.push_back(submit("note", nullptr, 0, {{buffer(i), bytes, LONGSHORE_INOUT}}));
+        while (copied() < before + ahead * bytes) usleep(1000);
+        CHECK(copied() == before + ahead * bytes);
+        held.release();
+        CHECK(longshore_wait(&held.task) == 0);
+        for (longshore_task*& task : tasks) CHECK(longshore_wait(&task) == 0);
+    };
+    hold(
+        sizeof *words, std::size(words), [](size_t i) -> void* { return &words[i]; }, 7);
+    hold(
+        sizeof *large, std::size(large), [](size_t i) -> void* { return large[i]; }, 1);
+    for (const uint64_t& word : words) CHECK(word == 1);
+    for (const auto& block : large) CHECK(block[0] == 1 && block[1] == 0);
+}
+
 // A kept buffer of a rank whose task process may be killed: what a task that is not lost reads is never older
 // than what was said last.
 class KeptBesideKills {
@@ -559,6 +588,8 @@ int main(int argc, char** argv) {
     } else if (mode == "hang") {      // one that never ends: rank 0 says so, and is released by a file
         MPI_Barrier(MPI_COMM_WORLD);  // all have opened the pool when rank 0 says so
         if (rank == 0) CHECK(run("wait_for_file", (folder + "/go").c_str(), folder.size() + 4, {}) == 0);
+    } else if (mode == "ahead") {
+        if (rank == 0) check_ahead(folder);
     } else if (mode == "print") {  // until what it prints has come by whatever way
         const int times = 2;
         if (rank == 0) CHECK(run("print", &times, sizeof times, {}) == 0);

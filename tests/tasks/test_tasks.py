@@ -90,6 +90,9 @@ class Tasks(job.JobTest):
     def test_a_task_on_another_node_that_does_not_end_is_reported_and_waited_for(self):
         self.wait_for_a_task_without_end(nodes=2, **FAR)
 
+    def test_eight_are_on_their_way_to_another_node(self):
+        self.run_program(2, "ahead", nodes=2, **FAR)
+
     def test_what_is_printed_on_another_node_is_seen(self):
         running = job.Job(self, 2, [PROGRAM, "print", self.folder], nodes=2, **FAR)
         self.wait_for(lambda: "task_plugin.so on node 1, for node 0, prints: line 1" in running.output, running.describe)
