@@ -198,6 +198,22 @@ TEST(TimedHandOver, SmallBlocksAreBroughtToEachRank) {
 
 // --- late ranks
 
+// Smaller tables than the product's, but none in which an operation is cut otherwise.
+TEST(TimedLimits, OperationsAreCutAsByTheProduct) {
+    const uint64_t product = node_limits_for({}).claims_bytes;
+    for (const uint32_t ranks : {1u, 32u}) {
+        for (const uint64_t bytes : {uint64_t{1}, kBlock, 1000 * kBlock, uint64_t{1} << 30}) {
+            Job job = job_on(32, ranks, Collective::kAlltoallv);
+            job.block_bytes = bytes;
+            const NodeLimits limits = job.node_limits();
+            const uint64_t words = 8 * job.ranks() * ((bytes + job.chunk_bytes - 1) / job.chunk_bytes);
+            EXPECT_EQ(std::min(words, limits.claims_bytes / 8), std::min(words, product / 8));
+            EXPECT_LE(limits.claims_bytes, product);
+            EXPECT_LT(limits.arena_bytes, node_limits_for({}).arena_bytes);
+        }
+    }
+}
+
 TEST(TimedLate, NobodyIsLateWhenAllComeTogether) {
     Job job = job_on(4, 4, Collective::kAllgather);
     const Outcome out = simulate_offloaded(job);

@@ -1,5 +1,7 @@
 #include "sim/timed/job.h"
 
+#include <algorithm>
+
 namespace longshore::timed {
 
 namespace {
@@ -31,6 +33,22 @@ std::string mirror_refusal(const Job& job) {
 
 }  // namespace
 
+// As the product has them, but for tables that a rank has for thousands of operations: here it has some at
+// once. Most of such a table is never touched, but what is touched of a thousand ranks then lies so far apart
+// that looking up its pages takes a third of the time. How operations are cut and carried stays the same.
+NodeLimits Job::node_limits() const {
+    NodeLimits limits = node_limits_for(size());
+    const uint64_t chunks = (block_bytes + chunk_bytes - 1) / chunk_bytes;
+    limits.groups_max = group_count();
+    limits.records_max = limits.regions_max = 8 * limits.operations_ahead_max;
+    // An operation is cut more coarsely if it has more than an eighth of its rank's claims.
+    limits.claims_bytes = std::min(limits.claims_bytes, std::max<uint64_t>(4096, 64 * chunks * group_size()));
+    // One half for arrays of spans, one for small blocks: of four operations.
+    const uint64_t half = 4 * std::max(kCopyBytesMax, 4 * sizeof(BlockSpan) * group_size());
+    limits.arena_bytes = std::min(limits.arena_bytes, 2 * half);
+    return limits;
+}
+
 std::string refusal(const Job& job) {
     const Machine& m = job.machine;
     if (job.nodes < 2 || job.nodes > 4096) return "between 2 and 4096 nodes can be simulated";
@@ -56,7 +74,7 @@ std::string refusal(const Job& job) {
     if (job.block_bytes < 1 || job.block_bytes > uint64_t{1} << 30)
         return "blocks have between 1 B and 1 GiB";
     const uint64_t chunks = (job.block_bytes + job.chunk_bytes - 1) / job.chunk_bytes;
-    const NodeLimits limits = node_limits_for(job.size());
+    const NodeLimits limits = node_limits_for(job.size());  // of the product
     if (chunks * job.group_size() * 8 > limits.claims_bytes / 2)
         return "the product carries at most " + std::to_string(limits.claims_bytes / 16) +
                " pieces of blocks for a rank at once, and here there are " +
@@ -71,8 +89,8 @@ std::string refusal(const Job& job) {
 // they keep of each rank of the job, and claim words.
 uint64_t memory_needed(const Job& job) {
     const uint64_t ranks = job.ranks(), chunks = (job.block_bytes + job.chunk_bytes - 1) / job.chunk_bytes;
-    const uint64_t of_rank = 64 * 1024 + ranks * (48 + 16 * chunks);
-    const uint64_t of_service = 1'500'000 + ranks * 600;
+    const uint64_t of_rank = 24 * 1024 + ranks * (48 + 16 * chunks);
+    const uint64_t of_service = 1'000'000 + ranks * 600;
     return job.real_ranks() * of_rank + uint64_t{job.real_nodes()} * job.services * of_service +
            32 * 1024 * 1024;
 }

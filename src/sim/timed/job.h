@@ -92,6 +92,7 @@ struct Job {
         limits.staging_only = memory == Memory::kStaging;
         return limits;
     }
+    NodeLimits node_limits() const;
     JobSize size() const {
         JobSize j;
         j.nodes = nodes;

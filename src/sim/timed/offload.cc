@@ -8,12 +8,6 @@
 namespace longshore::timed {
 namespace {
 
-NodeLimits node_limits(const Job& job) {
-    NodeLimits limits = node_limits_for(job.size());
-    limits.groups_max = job.group_count();
-    return limits;
-}
-
 // Whether what a rank gives is copied when it is posted, as the product does with little.
 bool is_small(const Job& job) {
     const uint64_t sent = job.block_bytes * (is_shared(job.collective) ? 1 : job.group_size());
@@ -48,7 +42,7 @@ std::vector<Member> Offload::members_of(uint32_t group) const {
 }
 
 void Offload::make_groups(uint32_t node) {
-    const NodeLimits limits = node_limits(job_);
+    const NodeLimits limits = job_.node_limits();
     const NodeMemory& memory = memories_[node];
     uint64_t at = memory.group_data_begin();
     const uint64_t end = at + limits.groups_bytes;
@@ -62,7 +56,7 @@ void Offload::make_groups(uint32_t node) {
 }
 
 void Offload::make_node(uint32_t node) {
-    const NodeLimits limits = node_limits(job_);
+    const NodeLimits limits = job_.node_limits();
     blocks_.push_back(std::make_unique<scale::Mapped>(NodeLayout::of(limits).total_bytes));
     const NodeId id{static_cast<uint16_t>(node)};
     memories_.push_back(
