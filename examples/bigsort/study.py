@@ -13,7 +13,7 @@ One rank and one process beside it: a peer, which with none and tasks is there, 
     own-client   the same, but a peer has a mount of its own, as it has in a container (task processes have the rank's)
     one-core     the same, and both share one core
     other-node   another machine in namespaces, with one core as the rank's has; the link is held to --rate
-    dpu          a DPU's namespaces, with one core as the rank's machine has, and a link that is not held; by a peer only
+    dpu          a DPU's namespaces, with one core as the rank's machine has, and a link that is not held
 
 nfs and lustre are mounts of tests/slow_disk over tmpfs: one for each machine, as a machine is one client; -revalidate behind the
 name: a file that the other client has touched last costs as much again. The contenders take turns; the first round is not counted.
@@ -100,16 +100,21 @@ class TwoMachines:
     def __init__(self, mpi, place, rate):
         self.mpi, self.on_dpus = mpi, place == "dpu"
         if self.on_dpus:
-            self.cluster = cluster.Cluster(1, offloads=True, dpus=True, spare_cores=1)
+            # No job_users: a task process is to be let into the rank's folder, so it is of the same user.
+            config = f"allow = {cluster.PREFIX}.0/24\ntask_folders = {BUILD / 'bin'}\n"
+            self.cluster = cluster.Cluster(1, offloads=True, dpus=True, dpu_config=config, spare_cores=1)
         else:
             self.cluster = cluster.Cluster(2, rate=rate, offloads=True, own_cores=True)
 
     def launch(self, rank, peer, run):
         under = []
         if run is not None:
-            under = ["env", f"LD_PRELOAD={BUILD}/lib/liblongshore.so", "LONGSHORE_TASK_NODE=next"]
-        words = self.cluster.mpirun([], 1, mpi=self.mpi, on_dpus=self.on_dpus)[:-1]
-        return [*words, "1", *under, *rank, ":", "-np", "1", *under, *peer]
+            settings = {**self.cluster.settings, "LD_PRELOAD": f"{BUILD}/lib/liblongshore.so",
+                        "LONGSHORE_TASK_NODE": "dpu" if self.on_dpus else "next"}
+            under = ["env", *(f"{name}={value}" for name, value in settings.items())]
+        # With tasks on a DPU the peer, which sleeps then, is on the node: a job of one rank has no tasks.
+        peers_machine = 0 if self.on_dpus and run is not None else 1
+        return self.cluster.mpirun_of([(0, [*under, *rank]), (peers_machine, [*under, *peer])], self.mpi)
 
     def close(self):
         self.cluster.close()
@@ -117,7 +122,7 @@ class TwoMachines:
 
 def run(options, system, place, row, offload):
     with tempfile.NamedTemporaryFile() as result:
-        placement = row["place"] if row["place"] in MACHINES else "same-host"
+        placement = row["place"] if row["place"] in MACHINES and (row["place"], offload) != ("dpu", "tasks") else "same-host"
         seen = system.folders[0 if row["place"] == "own-client" and offload == "tasks" else 1]
         rank = [BUILD / f"bin/bigsort_{options.mpi}", "--total", row["total"], "--page", "8K", "--dram", row["dram"],
                 "--offload", "none" if offload == "behind" else offload,
@@ -136,8 +141,7 @@ def run(options, system, place, row, offload):
 
 
 def measure_row(options, row):
-    contenders = [one for one in options.contenders.split(",") if not (one == "tasks" and row["place"] == "dpu") and
-                  not (one == "behind" and row["place"] in MACHINES)]
+    contenders = [one for one in options.contenders.split(",") if not (one == "behind" and row["place"] in MACHINES)]
     with contextlib.ExitStack() as stack:
         system = System(row["system"], options.scratch, row["place"])
         stack.callback(system.close)

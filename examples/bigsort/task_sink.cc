@@ -9,7 +9,7 @@ namespace {
 
 // Several pages to a task make it cheap, several tasks to the ring keep the task process busy.
 std::uint64_t batch_of(std::uint64_t slots) {
-    constexpr std::uint64_t kBatchMax = 16, kBatchesMin = 4;
+    constexpr std::uint64_t kBatchMax = 16, kBatchesMin = 8;
     std::uint64_t batch = std::max<std::uint64_t>(std::min(kBatchMax, slots / kBatchesMin), 1);
     // The slots beyond the last whole batch would lie idle.
     while (slots % batch != 0) --batch;
