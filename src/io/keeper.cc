@@ -15,7 +15,6 @@
 namespace longshore::io {
 namespace {
 
-constexpr uint64_t kStuckNs = 60'000'000'000;  // nothing has been written for so long: the disk is given up
 constexpr uint64_t kRingBytesMax = uint64_t{1} << 40;
 constexpr uint64_t kWriterNumber = UINT64_MAX;
 // Descriptors that files are not given: to start a writer again, and for the supervisor's other work.
@@ -283,8 +282,8 @@ bool Keeper::finish() {
     for (const auto& [local_rank, client] : clients_) done += board_->queues[local_rank].done.load();
     if (done != done_) progress_ns_ = now;
     done_ = done;
-    if (now - progress_ns_ < kStuckNs) return true;
-    say("nothing has been written for " + std::to_string(kStuckNs / 1'000'000'000) + " s; " +
+    if (now - progress_ns_ < node_.stuck_ns) return true;
+    say("nothing has been written for " + std::to_string(node_.stuck_ns / 1'000'000'000) + " s; " +
         megabytes(left) + " of files are lost");
     say_errors();
     return false;

@@ -21,6 +21,7 @@ class Keeper {
     struct Node {
         uint16_t node = 0, rank_count = 1;
         uint32_t restarts_max = 0;
+        uint64_t stuck_ns = 60'000'000'000;     // nothing has been written for so long: the disk is given up
         std::string program;                    // longshored
         std::function<void(const char*)> tell;  // a line for the user, as long as there are ranks
     };

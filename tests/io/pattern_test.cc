@@ -65,6 +65,11 @@ TEST(Patterns, PathsAreMadeWhole) {
     EXPECT_EQ(patterns.find_in("/", "a/b/1.x"), 0);
     EXPECT_EQ(patterns.find_in("/a/b", "/c/1.x"), -1);
     EXPECT_EQ(patterns.find_in("/a", "../../../a/b/1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/a/b/1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/a//b/./1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/c/../a/b/1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/a/b/.1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/a/.b/1.x"), -1);
     EXPECT_EQ(patterns.find_in("/a/b", std::string(5000, 'x').c_str()), -1);
 }
 

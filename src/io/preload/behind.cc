@@ -435,6 +435,10 @@ void take(int fd, const char* path, int flags, Opener opener, int pattern) {
     errno = error;
 }
 
+void note_refusal(int pattern, int flags) {
+    if ((flags & O_ACCMODE) != O_RDONLY) s.board->refusals[pattern].store(errno, std::memory_order_relaxed);
+}
+
 uint64_t number_of(int fd) {
     const uint16_t owner = fd >= 0 && fd < kDescriptorsMax ? owners[fd].load() : 0;
     return owner == 0 || (owner & kClosing) != 0 || !is_rank() ? 0 : s.files[owner - 1].number;

@@ -80,6 +80,8 @@ enum class Opener { kCall, kStream, kStreamAgain };
 // A matching file has been opened with those flags: from now on it is written behind, unless something speaks
 // against it.
 void take(int fd, const char* path, int flags, Opener opener, int pattern);
+// A file of that pattern could not be opened, for the reason in errno.
+void note_refusal(int pattern, int flags);
 // The number of the open file of a descriptor, written behind or not; 0: of none that matches.
 uint64_t number_of(int fd);
 // Another descriptor of the same.

@@ -60,7 +60,10 @@ int open_with(int folder, const char* path, int flags, Opener opener, Call call)
         close_written(true);
         fd = call();
     }
-    if (fd < 0) return fd;
+    if (fd < 0) {
+        if (pattern >= 0) note_refusal(pattern, flags);
+        return fd;
+    }
     forget_descriptor(fd);
     if (pattern >= 0) take(fd, path, flags, opener, pattern);
     return fd;

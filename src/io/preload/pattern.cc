@@ -28,6 +28,15 @@ const char* match_class(const char* pattern, char letter, bool* has) {
     return at + 1;
 }
 
+// Whether an absolute path has neither empty names nor any that begin with a dot: it reads as it is, and all
+// that "." and ".." cost is spared.
+bool is_plain(const char* path) {
+    for (const char* at = path; *at != 0; ++at) {
+        if (at[0] == '/' && (at[1] == '/' || at[1] == '.' || at[1] == 0)) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 // Goes back to the last star that may take one letter more; a double star is tried when a single one cannot.
@@ -127,6 +136,7 @@ int Patterns::find(const char* path) const {
 }
 
 int Patterns::find_in(const char* base, const char* path) const {
+    if (path[0] == '/' && is_plain(path)) return find(path);
     char whole[kPathMax];
     size_t length = 0;
     // Name by name: "." and ".." as they read, whatever symbolic links there are.
