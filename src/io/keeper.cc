@@ -195,6 +195,16 @@ bool Keeper::hand_to_writer(const Client& client) {
     return send(message, client.ring.get());
 }
 
+// Files that a writer has closed as far as the rank can tell, but was lost before it could say so.
+void Keeper::drop_closed(Client& client) const {
+    const Queue& queue = board_->queues[client.local_rank];
+    std::erase_if(client.files, [&](const auto& one) {
+        const Slot& slot = queue.slots[one.second.first.slot];
+        const bool is_closed = slot.is_open.load() == 0 && slot.last.load() <= queue.done.load();
+        return slot.number.load() != one.first || is_closed;
+    });
+}
+
 void Keeper::turn_writer() {
     for (;;) {
         size_t bytes = 0;
@@ -235,7 +245,10 @@ bool Keeper::reap(pid_t pid, int status) {
     node_.tell((who + (again ? "; it is started again" : "; it is not started again")).c_str());
     ++restarts_;
     bool started = again && start_writer();
-    for (const auto& [local_rank, client] : clients_) started = started && hand_to_writer(*client);
+    for (const auto& [local_rank, client] : clients_) {
+        drop_closed(*client);
+        started = started && hand_to_writer(*client);
+    }
     // One that has ended again meanwhile is heard of next.
     if (!started && writer_ == 0) give_up(who);
     return true;

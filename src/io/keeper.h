@@ -48,6 +48,7 @@ class Keeper {
     bool make_board(uint64_t ring_bytes);
     bool start_writer();
     bool hand_to_writer(const Client& client);
+    void drop_closed(Client& client) const;
     void turn_client(Client& client);
     void turn_writer();
     void hold(Client& client, HoldFile message, std::vector<Fd> descriptors);

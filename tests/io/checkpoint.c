@@ -182,6 +182,25 @@ static void read_only(void) {
     must(truncate(path, 0) != 0 && errno == EROFS, "truncate");
 }
 
+/* Relative names, from folders that the program goes to. */
+static void moving(void) {
+    unsigned char* const data = make_data(0);
+    const int home = open(folder, O_RDONLY | O_DIRECTORY);
+    must(home >= 0, folder);
+    for (int i = 0; i < rounds; ++i) {
+        char path[4096];
+        must((i % 2 == 0 ? chdir(folder) : fchdir(home)) == 0, "chdir");
+        snprintf(path, sizeof path, "moving.%d.%d.ckpt", rank, i);
+        const int fd =
+            i % 3 != 2 ? open(path, O_WRONLY | O_CREAT, 0644) : openat(home, path, O_WRONLY | O_CREAT, 0644);
+        must(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes && close(fd) == 0, path);
+        must(chdir("/proc") == 0, "chdir");
+        must(open("moving.ckpt", O_RDONLY) < 0 && errno == ENOENT, "a file that is not there");
+        struct stat status;
+        must(fstatat(home, path, &status, 0) == 0 && status.st_size == (off_t)bytes, "fstatat");
+    }
+}
+
 /* Says why no file can be written there, by a descriptor and by a stream. */
 static void refused(void) {
     char path[4096];
@@ -713,6 +732,7 @@ int main(int argc, char** argv) {
                   {"few_descriptors", few_descriptors},
                   {"many_open", many_open},
                   {"refused", refused},
+                  {"moving", moving},
                   {"others", others},
                   {"held", held}};
     int provided = 0;

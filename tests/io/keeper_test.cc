@@ -5,10 +5,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <fstream>
+#include <functional>
 #include <string>
 
 #include "io/rings.h"
@@ -42,6 +47,7 @@ class KeeperTest : public testing::Test {
     void start(uint64_t stuck_ns) {
         Keeper::Node node;
         node.program = LONGSHORED;
+        node.restarts_max = 1;
         node.stuck_ns = stuck_ns;
         node.tell = [](const char*) {};
         keeper_ = std::make_unique<Keeper>(std::move(node));
@@ -82,6 +88,44 @@ class KeeperTest : public testing::Test {
         memcpy(ring_.data() + at + sizeof record, data.data(), data.size());
         queue().submitted.store(at + sizeof record + padded(data.size()));
         wake(queue().kicks);
+    }
+
+    // The number of this process's child.
+    static pid_t writer() {
+        std::ifstream children("/proc/self/task/" + std::to_string(gettid()) + "/children");
+        pid_t pid = 0;
+        children >> pid;
+        return pid;
+    }
+
+    // A file that is the end of a pipe, which tells when nobody has it any more; and the answer.
+    Fd hold_a_pipe() {
+        int ends[2] = {-1, -1};
+        EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+        const Fd given(ends[1]);
+        HoldFile message;
+        message.number = kFile;
+        queue().slots[0].number.store(kFile);
+        EXPECT_EQ(send_packet(socket_, &message, sizeof message, {&ends[1], 1}), Io::kOk);
+        keeper_->turn();
+        hear(&message, nullptr);
+        EXPECT_EQ(message.error, 0);
+        return Fd(ends[0]);
+    }
+
+    // Whether nobody has the other end.
+    static bool is_let_go(const Fd& end) {
+        pollfd look{end.get(), POLLIN, 0};
+        return poll(&look, 1, 0) == 1 && (look.revents & POLLHUP) != 0;
+    }
+
+    void turn_until(const std::function<bool()>& is_so) {
+        for (const uint64_t end = now_ns() + 60'000'000'000; !is_so();) {
+            ASSERT_LT(now_ns(), end);
+            pollfd ready{keeper_->fd(), POLLIN, 0};
+            poll(&ready, 1, 10);
+            keeper_->turn();
+        }
     }
 
     // All lines, when the keeper says that it is over.
@@ -137,6 +181,43 @@ TEST_F(KeeperTest, GivesUpADiskThatWritesNothing) {
     EXPECT_EQ(finish(),
               "longshore: the ranks of node 0 have ended; 1 MB of their files are still being written\n"
               "longshore: nothing has been written for 1 s; 1 MB of files are lost\n");
+}
+
+// Else each file to which nothing was written would cost a descriptor for as long as the job runs.
+TEST_F(KeeperTest, ForgetsFilesThatAreClosedBeforeTheWriterHasThem) {
+    start(60'000'000'000);
+    submit(RecordKind::kClose, "");
+    turn_until([&] { return keeper_->waiting() == 0; });
+    const Fd end = hold_a_pipe();
+    turn_until([&] { return is_let_go(end); });
+}
+
+TEST_F(KeeperTest, ForgetsFilesThatALostWriterHadClosed) {
+    start(60'000'000'000);
+    kill(writer(), SIGSTOP);
+    const Fd end = hold_a_pipe();
+    EXPECT_FALSE(is_let_go(end));
+    // All that the rank knows of it is done, and the writer is lost before it says so.
+    const pid_t lost = writer();
+    kill(lost, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(lost, &status, 0), lost);
+    ASSERT_TRUE(keeper_->reap(lost, status));
+    turn_until([&] { return is_let_go(end); });
+}
+
+TEST_F(KeeperTest, KeepsFilesThatAreOpenWhenAWriterIsLost) {
+    start(60'000'000'000);
+    queue().slots[0].is_open.store(1);
+    const Fd end = hold_a_pipe();
+    const pid_t lost = writer();
+    kill(lost, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(lost, &status, 0), lost);
+    ASSERT_TRUE(keeper_->reap(lost, status));
+    EXPECT_FALSE(is_let_go(end));
+    submit(RecordKind::kClose, "");
+    turn_until([&] { return is_let_go(end); });
 }
 
 TEST_F(KeeperTest, SaysNothingWhereAllIsWritten) {

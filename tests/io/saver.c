@@ -121,6 +121,9 @@ static void calls(void) {
     TIME("fstat", must(fstat(fd, &status) == 0, "fstat"));
     TIME("stat", must(stat(path, &status) == 0, "stat"));
     TIME("open+close", must(close(open(path, O_RDONLY)) == 0, "open"));
+    const char* const name = strrchr(path, '/') + 1;
+    must(chdir(folder) == 0, "chdir");
+    TIME("open+close,relative", must(close(open(name, O_RDONLY)) == 0, "open"));
     must(close(fd) == 0, "close");
     MPI_Finalize();
 }

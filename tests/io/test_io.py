@@ -89,6 +89,13 @@ class WriteBehind(job.JobTest):
         self.assertIn(f"--write-behind {self.folder}/absent/* matched no file", running.output)
         self.check_files(2, "all", 1, 1 << 16)
 
+    def test_programs_that_change_their_folder(self):
+        output = self.run_mode(2, "moving", 1 << 16, 4)
+        self.assertEqual(self.written(output), (8, 8 << 16, ""))
+        for rank in range(2):
+            for number in range(4):
+                self.assertEqual((self.files / f"moving.{rank}.{number}.ckpt").read_bytes(), data_of(rank, 0, 1 << 16))
+
     def test_streams(self):
         output = self.run_mode(2, "streams", 1 << 18, 3, **NO_HOOKS)
         self.check_files(2, "all", 3, 1 << 18)
@@ -439,7 +446,7 @@ class WriteBehind(job.JobTest):
         said = []
         for form in (["--json"], []):
             said.append(subprocess.run([job.BUILD / "bin" / "longshore", "status", *form], capture_output=True, text=True,
-                                       timeout=60, check=True).stdout)
+                                       timeout=LIMIT_S, check=True).stdout)
         own = [one for one in json.loads(said[0])["jobs"] if str(running.folder) in one["program"]]
         self.assertLessEqual(len(own), 1, said[0])
         files = own[0]["nodes"][0]["files"] if own else []

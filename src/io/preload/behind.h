@@ -57,10 +57,11 @@ struct Identity {
 // Whether this is the process that attached: a child that shares its memory (vfork) is not.
 bool is_rank();
 // False for all absolute paths that no pattern matches, and for most others. Without a Guard.
-bool may_match(const char* path);
+bool may_match(int folder, const char* path);
 // The path's pattern, or -1. `folder`: as openat has it.
 int pattern_of(int folder, const char* path);
-void forget_working_directory();
+// It has been changed.
+void see_working_directory();
 
 // The file of a descriptor that is written behind. Null: it is none. *is_closed: the program has closed the
 // descriptor, although the system has not yet.
