@@ -15,7 +15,6 @@
 namespace longshore::io {
 namespace {
 
-constexpr uint64_t kStuckNs = 60'000'000'000;  // nothing has been written for so long: the disk is given up
 constexpr uint64_t kRingBytesMax = uint64_t{1} << 40;
 constexpr uint64_t kWriterNumber = UINT64_MAX;
 // Descriptors that files are not given: to start a writer again, and for the supervisor's other work.
@@ -196,6 +195,16 @@ bool Keeper::hand_to_writer(const Client& client) {
     return send(message, client.ring.get());
 }
 
+// Files that a writer has closed as far as the rank can tell, but was lost before it could say so.
+void Keeper::drop_closed(Client& client) const {
+    const Queue& queue = board_->queues[client.local_rank];
+    std::erase_if(client.files, [&](const auto& one) {
+        const Slot& slot = queue.slots[one.second.first.slot];
+        const bool is_closed = slot.is_open.load() == 0 && slot.last.load() <= queue.done.load();
+        return slot.number.load() != one.first || is_closed;
+    });
+}
+
 void Keeper::turn_writer() {
     for (;;) {
         size_t bytes = 0;
@@ -236,7 +245,10 @@ bool Keeper::reap(pid_t pid, int status) {
     node_.tell((who + (again ? "; it is started again" : "; it is not started again")).c_str());
     ++restarts_;
     bool started = again && start_writer();
-    for (const auto& [local_rank, client] : clients_) started = started && hand_to_writer(*client);
+    for (const auto& [local_rank, client] : clients_) {
+        drop_closed(*client);
+        started = started && hand_to_writer(*client);
+    }
     // One that has ended again meanwhile is heard of next.
     if (!started && writer_ == 0) give_up(who);
     return true;
@@ -283,8 +295,8 @@ bool Keeper::finish() {
     for (const auto& [local_rank, client] : clients_) done += board_->queues[local_rank].done.load();
     if (done != done_) progress_ns_ = now;
     done_ = done;
-    if (now - progress_ns_ < kStuckNs) return true;
-    say("nothing has been written for " + std::to_string(kStuckNs / 1'000'000'000) + " s; " +
+    if (now - progress_ns_ < node_.stuck_ns) return true;
+    say("nothing has been written for " + std::to_string(node_.stuck_ns / 1'000'000'000) + " s; " +
         megabytes(left) + " of files are lost");
     say_errors();
     return false;

@@ -21,6 +21,7 @@ class Keeper {
     struct Node {
         uint16_t node = 0, rank_count = 1;
         uint32_t restarts_max = 0;
+        uint64_t stuck_ns = 60'000'000'000;     // nothing has been written for so long: the disk is given up
         std::string program;                    // longshored
         std::function<void(const char*)> tell;  // a line for the user, as long as there are ranks
     };
@@ -47,6 +48,7 @@ class Keeper {
     bool make_board(uint64_t ring_bytes);
     bool start_writer();
     bool hand_to_writer(const Client& client);
+    void drop_closed(Client& client) const;
     void turn_client(Client& client);
     void turn_writer();
     void hold(Client& client, HoldFile message, std::vector<Fd> descriptors);

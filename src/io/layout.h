@@ -90,6 +90,7 @@ struct Board {
     Atomic<uint32_t> sleepers;
     Atomic<uint32_t> is_lost;  // by the supervisor: there is no writer any more, and will be none
     Atomic<uint64_t> matches[kPatternsMax];  // files that were opened, by pattern
+    Atomic<int32_t> refusals[kPatternsMax];  // the last errno of opening one for writing, by pattern
     alignas(64) Queue queues[];
 };
 

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -34,11 +35,7 @@ class RankWriter {
     RankWriter(Board& board, Queue& queue, const Fd& supervisor, uint32_t local_rank)
         : board_(board), queue_(queue), supervisor_(supervisor), local_rank_(local_rank) {}
     bool map(const Fd& file) { return ring_.map(file.get(), board_.ring_bytes.load()); }
-    void hold(uint64_t number, Fd file) {
-        const std::lock_guard lock(mutex_);
-        files_[number] = std::move(file);
-        arrived_.notify_all();
-    }
+    void hold(uint64_t number, Fd file);
     void run(bool takes_memory);
 
   private:
@@ -47,6 +44,7 @@ class RankWriter {
     int carry_out(const Record& record, const std::byte* data);
     int find(uint64_t number);
     int close_file(uint64_t number);
+    void say_written(uint64_t number) const;
 
     Board& board_;
     Queue& queue_;
@@ -55,8 +53,32 @@ class RankWriter {
     Ring ring_;
     std::mutex mutex_;
     std::condition_variable arrived_;
-    std::map<uint64_t, Fd> files_;  // by number
+    std::map<uint64_t, Fd> files_;      // by number
+    std::set<uint64_t> closed_before_;  // numbers: the program has closed them, and they have not come
 };
+
+// A program that writes nothing to a file closes it before it has come here.
+void RankWriter::hold(uint64_t number, Fd file) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (closed_before_.erase(number) == 0) {
+            files_[number] = std::move(file);
+            return arrived_.notify_all();
+        }
+    }
+    file.reset();
+    say_written(number);
+}
+
+void RankWriter::say_written(uint64_t number) const {
+    FileWritten message;
+    message.local_rank = local_rank_;
+    message.number = number;
+    while (send_packet(supervisor_, &message, sizeof message) == Io::kAgain) {
+        pollfd ready{supervisor_.get(), POLLOUT, 0};
+        poll(&ready, 1, -1);
+    }
+}
 
 // Else the program would wait until the system has cleared it, as long as for all the rest of its first
 // checkpoint. What is there already stays as it is.
@@ -81,18 +103,15 @@ int RankWriter::close_file(uint64_t number) {
     {
         const std::lock_guard lock(mutex_);
         const auto at = files_.find(number);
-        if (at == files_.end()) return 0;  // a former writer has closed it
+        if (at == files_.end()) {
+            closed_before_.insert(number);  // or a former writer has closed it
+            return 0;
+        }
         file = std::move(at->second);
         files_.erase(at);
     }
     const int error = close(file.release()) != 0 && errno != EINTR ? errno : 0;
-    FileWritten message;
-    message.local_rank = local_rank_;
-    message.number = number;
-    while (send_packet(supervisor_, &message, sizeof message) == Io::kAgain) {
-        pollfd ready{supervisor_.get(), POLLOUT, 0};
-        poll(&ready, 1, -1);
-    }
+    say_written(number);
     return error;
 }
 

@@ -2,17 +2,22 @@
  * writes files of a pattern that it can compute, and reads nothing back: the test does. checkpoint MODE
  * FOLDER [BYTES [ROUNDS]] Modes are the functions below. */
 #define _GNU_SOURCE
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -175,6 +180,221 @@ static void read_only(void) {
     must(creat(path, 0644) < 0 && errno == EROFS, "creat");
     must(fopen(path, "r+") == NULL && errno == EROFS, "fopen");
     must(truncate(path, 0) != 0 && errno == EROFS, "truncate");
+}
+
+/* Relative names, from folders that the program goes to. */
+static void moving(void) {
+    unsigned char* const data = make_data(0);
+    const int home = open(folder, O_RDONLY | O_DIRECTORY);
+    must(home >= 0, folder);
+    for (int i = 0; i < rounds; ++i) {
+        char path[4096];
+        must((i % 2 == 0 ? chdir(folder) : fchdir(home)) == 0, "chdir");
+        snprintf(path, sizeof path, "moving.%d.%d.ckpt", rank, i);
+        const int fd =
+            i % 3 != 2 ? open(path, O_WRONLY | O_CREAT, 0644) : openat(home, path, O_WRONLY | O_CREAT, 0644);
+        must(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes && close(fd) == 0, path);
+        must(chdir("/proc") == 0, "chdir");
+        must(open("moving.ckpt", O_RDONLY) < 0 && errno == ENOENT, "a file that is not there");
+        struct stat status;
+        must(fstatat(home, path, &status, 0) == 0 && status.st_size == (off_t)bytes, "fstatat");
+    }
+}
+
+/* Says why no file can be written there, by a descriptor and by a stream. */
+static void refused(void) {
+    char path[4096];
+    name_of(path, "refused", 0);
+    must(open(path, O_WRONLY | O_CREAT, 0644) < 0, "open must fail");
+    printf("rank %d: open: %s\n", rank, strerror(errno));
+    must(fopen(path, "w") == NULL, "fopen must fail");
+    printf("rank %d: fopen: %s\n", rank, strerror(errno));
+}
+
+static void wait_for_file(const char* path) {
+    const struct timespec pause = {0, 2000000};
+    while (access(path, F_OK) != 0) nanosleep(&pause, NULL);
+}
+
+/* Opens files, writes them when the test has held up the disk, and ends when it says so. */
+static void held(void) {
+    char path[4096];
+    const char *const begin = getenv("CHECKPOINT_BEGIN"), *const end = getenv("CHECKPOINT_END");
+    must(begin != NULL && end != NULL, "the environment");
+    unsigned char* data = make_data(0);
+    name_of(path, "held", 0);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    must(fd >= 0, path);
+    wait_for_file(begin);
+    must(write(fd, data, bytes) == (ssize_t)bytes && close(fd) == 0, "write");
+    wait_for_file(end);
+}
+
+/* Calls that write-behind does not do by itself: each writes the middle third of a file whose other thirds
+ * are written before and after it. `part` is a file of that third, which is none of those that are written
+ * behind. */
+struct third {
+    const unsigned char* data;
+    size_t bytes;
+    char part[4096];
+    int part_fd;
+};
+
+static void by_sendfile(int fd, const struct third* third) {
+    off_t at = 0;
+    must(sendfile(fd, third->part_fd, &at, third->bytes) == (ssize_t)third->bytes, "sendfile");
+}
+
+static void by_copy_file_range(int fd, const struct third* third) {
+    off_t at = 0;
+    must(copy_file_range(third->part_fd, &at, fd, NULL, third->bytes, 0) == (ssize_t)third->bytes,
+         "copy_file_range");
+}
+
+static void by_splice(int fd, const struct third* third) {
+    int ends[2];
+    must(pipe(ends) == 0 && write(ends[1], third->data, third->bytes) == (ssize_t)third->bytes, "pipe");
+    must(splice(ends[0], NULL, fd, NULL, third->bytes, 0) == (ssize_t)third->bytes, "splice");
+    must(close(ends[0]) == 0 && close(ends[1]) == 0, "close");
+}
+
+static void by_dprintf(int fd, const struct third* third) {
+    for (size_t i = 0; i < third->bytes; ++i) must(dprintf(fd, "%c", third->data[i]) == 1, "dprintf");
+}
+
+static void write_third(int fd, const struct third* third) {
+    must(write(fd, third->data, third->bytes) == (ssize_t)third->bytes, "write");
+}
+
+static void under_fcntl(int fd, const struct third* third) {
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    must(fcntl(fd, F_SETLKW, &all) == 0, "fcntl");
+    write_third(fd, third);
+}
+
+static void under_lockf(int fd, const struct third* third) {
+    must(lockf(fd, F_LOCK, 0) == 0, "lockf");
+    write_third(fd, third);
+}
+
+static void under_flock(int fd, const struct third* third) {
+    must(flock(fd, LOCK_EX) == 0, "flock");
+    write_third(fd, third);
+}
+
+/* To this process itself, as to any other. */
+static void by_sendmsg(int fd, const struct third* third) {
+    int ends[2], got = -1;
+    char byte = 1;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+    must(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 && sendmsg(ends[0], &message, 0) == 1, "sendmsg");
+    must(recvmsg(ends[1], &message, 0) == 1 && CMSG_FIRSTHDR(&message) != NULL, "recvmsg");
+    memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof got);
+    write_third(got, third);
+    must(close(got) == 0 && close(ends[0]) == 0 && close(ends[1]) == 0, "close");
+}
+
+static void by_proc(int fd, const struct third* third) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const off_t at = lseek(fd, 0, SEEK_CUR);
+    const int other = open(path, O_WRONLY);
+    must(other >= 0 && pwrite(other, third->data, third->bytes, at) == (ssize_t)third->bytes, "pwrite");
+    must(close(other) == 0 && lseek(fd, 0, SEEK_END) == at + (off_t)third->bytes, "the size");
+}
+
+static void by_aio(int fd, const struct third* third) {
+    const off_t at = lseek(fd, 0, SEEK_CUR);
+    struct aiocb request = {
+        .aio_fildes = fd, .aio_buf = (void*)third->data, .aio_nbytes = third->bytes, .aio_offset = at};
+    const struct aiocb* const list[] = {&request};
+    must(aio_write(&request) == 0, "aio_write");
+    while (aio_error(&request) == EINPROGRESS) aio_suspend(list, 1, NULL);
+    must(aio_return(&request) == (ssize_t)third->bytes && lseek(fd, 0, SEEK_END) == at + (off_t)third->bytes,
+         "aio_return");
+}
+
+/* A program that writes to the descriptor. */
+static void by_spawned(int fd, const struct third* third) {
+    char* const words[] = {(char*)"cat", (char*)third->part, NULL};
+    extern char** environ;
+    posix_spawn_file_actions_t actions;
+    must(posix_spawn_file_actions_init(&actions) == 0 &&
+             posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO) == 0,
+         "posix_spawn_file_actions_adddup2");
+    pid_t child = 0;
+    int status = 1;
+    must(posix_spawn(&child, "/bin/cat", &actions, NULL, words, environ) == 0, "posix_spawn");
+    must(waitpid(child, &status, 0) == child && status == 0, "a spawned program");
+    posix_spawn_file_actions_destroy(&actions);
+}
+
+static void by_vforked(int fd, const struct third* third) {
+    char* const words[] = {(char*)"cat", (char*)third->part, NULL};
+    int status = 1;
+    const pid_t child = vfork();
+    if (child == 0) {
+        dup2(fd, STDOUT_FILENO);
+        execv("/bin/cat", words);
+        _exit(127);
+    }
+    must(waitpid(child, &status, 0) == child && status == 0, "a program after vfork");
+}
+
+/* The forms of calls that programs are linked to that were built for large files. These go behind. */
+static void by_64(int fd, const struct third* third) {
+    const off64_t at = lseek64(fd, 0, SEEK_CUR);
+    const size_t half = third->bytes / 2;
+    struct iovec rest = {(void*)(third->data + half), third->bytes - half};
+    struct stat64 status;
+    must(pwrite64(fd, third->data, half, at) == (ssize_t)half, "pwrite64");
+    must(pwritev64(fd, &rest, 1, at + (off64_t)half) == (ssize_t)rest.iov_len, "pwritev64");
+    must(ftruncate64(fd, at + (off64_t)third->bytes) == 0, "ftruncate64");
+    must(fstat64(fd, &status) == 0 && status.st_size == at + (off64_t)third->bytes, "fstat64");
+    must(lseek64(fd, 0, SEEK_END) == status.st_size, "lseek64");
+}
+
+static void make_third(struct third* third, const unsigned char* data, int number) {
+    third->bytes = bytes / 3;
+    third->data = data + third->bytes;
+    snprintf(third->part, sizeof third->part, "%s/part.%d.%d", folder, rank, number);
+    third->part_fd = open(third->part, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    must(third->part_fd >= 0 && write(third->part_fd, third->data, third->bytes) == (ssize_t)third->bytes,
+         third->part);
+}
+
+/* One file for each way, and what the system says of flags that are left to the program. */
+static void others(void) {
+    static const struct {
+        void (*write)(int, const struct third*);
+        int flags;
+    } kWays[] = {{by_sendfile, 0},      {by_copy_file_range, 0}, {by_splice, 0},
+                 {by_dprintf, 0},       {under_fcntl, 0},        {under_lockf, 0},
+                 {under_flock, 0},      {by_sendmsg, 0},         {by_proc, 0},
+                 {by_aio, 0},           {by_spawned, 0},         {by_vforked, 0},
+                 {write_third, O_SYNC}, {write_third, O_DSYNC},  {by_64, O_LARGEFILE}};
+    for (size_t i = 0; i < sizeof kWays / sizeof *kWays; ++i) {
+        char path[4096];
+        struct third third;
+        unsigned char* const data = make_data((int)i);
+        name_of(path, "way", (int)i);
+        make_third(&third, data, (int)i);
+        const int fd = open64(path, O_WRONLY | O_CREAT | O_TRUNC | kWays[i].flags, 0644);
+        must(fd >= 0 && write(fd, data, third.bytes) == (ssize_t)third.bytes, path);
+        kWays[i].write(fd, &third);
+        const size_t rest = bytes - 2 * third.bytes;
+        must(write(fd, third.data + third.bytes, rest) == (ssize_t)rest, path);
+        must(close(fd) == 0 && close(third.part_fd) == 0 && unlink(third.part) == 0, "close");
+        free(data);
+    }
 }
 
 /* How many files of a kind can be opened until there are no descriptors left; they stay open if `fds` is
@@ -510,7 +730,11 @@ int main(int argc, char** argv) {
                   {"lost_folder", lost_folder},
                   {"read_only", read_only},
                   {"few_descriptors", few_descriptors},
-                  {"many_open", many_open}};
+                  {"many_open", many_open},
+                  {"refused", refused},
+                  {"moving", moving},
+                  {"others", others},
+                  {"held", held}};
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -472,7 +472,7 @@ int main(int argc, char** argv) {
             fflush(stdout);
     for (uint64_t i = 0; i < count; ++i) {
         run_one(seed + i, length);
-        if (rank == 0 && ((i + 1) % 100 == 0 || i + 1 == count))
+        if (rank == 0 && ((i + 1) % 20 == 0 || i + 1 == count))
             printf("%llu of %llu done\n", (unsigned long long)(i + 1), (unsigned long long)count),
                 fflush(stdout);
     }

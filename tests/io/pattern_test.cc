@@ -56,6 +56,26 @@ TEST(Patterns, QuickLookMissesNothing) {
     EXPECT_FALSE(patterns.may_match("other.name"));
 }
 
+TEST(Patterns, FoldersOfRelativePaths) {
+    static Patterns patterns;
+    ASSERT_TRUE(patterns.set("/a/b/*.x:/a/?/e.x:/**/f.y"));
+    const auto may = [&](const char* folder, const char* path) {
+        patterns.enter(folder);
+        return patterns.may_match(path, true);
+    };
+    for (const char* folder : {"/a/b", "/a", "/", "/a/c"}) EXPECT_TRUE(may(folder, "e.x")) << folder;
+    EXPECT_FALSE(may("/b", "1.x"));
+    EXPECT_FALSE(may("/aa", "1.x"));
+    EXPECT_FALSE(may("/b/a/b", "1.x"));
+    EXPECT_TRUE(may("/b", "f.y"));
+    // That can lead anywhere, or is in another folder.
+    for (const char* path : {"../a/b/1.x", "c/../../a/b/1.x", "./1.x", "c//1.x", "/a/b/1.x"})
+        EXPECT_TRUE(may("/b", path)) << path;
+    EXPECT_TRUE(patterns.may_match("1.x"));
+    EXPECT_TRUE(may(nullptr, "1.x"));
+    EXPECT_FALSE(may(nullptr, "1.z"));
+}
+
 TEST(Patterns, PathsAreMadeWhole) {
     static Patterns patterns;
     ASSERT_TRUE(patterns.set("/a/b/*.x"));
@@ -65,6 +85,11 @@ TEST(Patterns, PathsAreMadeWhole) {
     EXPECT_EQ(patterns.find_in("/", "a/b/1.x"), 0);
     EXPECT_EQ(patterns.find_in("/a/b", "/c/1.x"), -1);
     EXPECT_EQ(patterns.find_in("/a", "../../../a/b/1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/a/b/1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/a//b/./1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/c/../a/b/1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/a/b/.1.x"), 0);
+    EXPECT_EQ(patterns.find_in("", "/a/.b/1.x"), -1);
     EXPECT_EQ(patterns.find_in("/a/b", std::string(5000, 'x').c_str()), -1);
 }
 

@@ -27,6 +27,7 @@ ONE_WITHOUT = """rank=${PMI_RANK:-$OMPI_COMM_WORLD_RANK}
 test "$rank" = 0 || export LD_PRELOAD=$ONE_WITHOUT_SHIM
 exec "$@"
 """
+LIMIT_S = 400  # of a job, where other programs have the machine: a thousand histories can take minutes
 LOST = 74  # the exit status of a program that does not know that something was not written
 
 
@@ -51,7 +52,7 @@ class WriteBehind(job.JobTest):
 
     def run_mode(self, ranks, mode, *words, status=0, **more):
         running = self.start(ranks, mode, *words, **more)
-        self.assertEqual(running.wait(120), status, running.describe())
+        self.assertEqual(running.wait(LIMIT_S), status, running.describe())
         self.check_nothing_left()
         return running.output
 
@@ -87,6 +88,13 @@ class WriteBehind(job.JobTest):
         self.assertEqual(self.written(running.output)[0], 2)
         self.assertIn(f"--write-behind {self.folder}/absent/* matched no file", running.output)
         self.check_files(2, "all", 1, 1 << 16)
+
+    def test_programs_that_change_their_folder(self):
+        output = self.run_mode(2, "moving", 1 << 16, 4)
+        self.assertEqual(self.written(output), (8, 8 << 16, ""))
+        for rank in range(2):
+            for number in range(4):
+                self.assertEqual((self.files / f"moving.{rank}.{number}.ckpt").read_bytes(), data_of(rank, 0, 1 << 16))
 
     def test_streams(self):
         output = self.run_mode(2, "streams", 1 << 18, 3, **NO_HOOKS)
@@ -175,6 +183,17 @@ class WriteBehind(job.JobTest):
         self.assertIn("2 shared with a child or another program", output)
         self.assertRegex(output, "2 mapped|2 open for reading, too, where the MPI watches mmap")
 
+    def test_what_is_not_understood_is_left_to_the_program(self):
+        path = self.folder / "stats.json"
+        self.run_mode(2, "others", 3000, LONGSHORE_STATS=str(path))
+        self.check_files(2, "way", 15, 3000)
+        found = json.loads(path.read_text())["write_behind"]
+        # Of each rank: sendfile, copy_file_range, splice, sendmsg, /proc and asynchronous I/O; three locks; two programs that
+        # inherit the descriptor; dprintf; O_SYNC and O_DSYNC.
+        self.assertEqual(found["passed"], {"used by another call": 12, "locked": 6, "shared with a child or another program": 4,
+                                           "used by stdio": 2, "opened for direct or synchronous writes": 4})
+        self.assertEqual(found["files"], 26)  # all but the last
+
     def test_mpi_io(self):
         output = self.run_mode(3, "mpi_io", 100_000)
         parts = b"".join(data_of(rank, 0, 100_000) for rank in range(3))
@@ -251,7 +270,7 @@ class WriteBehind(job.JobTest):
                     killed += 1
                 except OSError:
                     pass
-        self.assertEqual(running.wait(120), 0, running.describe())
+        self.assertEqual(running.wait(LIMIT_S), 0, running.describe())
         self.assertIn("it is started again", running.output)
         self.check_nothing_left()
 
@@ -296,6 +315,7 @@ class WriteBehind(job.JobTest):
         backing.mkdir()
         mount = slow_disk.Mount(backing, *options)
         self.addCleanup(mount.close)
+        self.disk_process = mount.process
         return mount.path
 
     def test_a_full_disk_is_told_to_the_program(self):
@@ -340,6 +360,39 @@ class WriteBehind(job.JobTest):
         for rank in range(2):
             self.assertRegex(output, rf"rank {rank}: (write|fsync|close): Read-only file system")
         self.assertIn("2 told of an error", output)
+
+    def check_refused(self, folder, why, **more):
+        """Files that cannot be written: the program hears why, and the user which pattern it was."""
+        output = self.run_mode(2, "refused", folder=folder, patterns=f"{folder}/*.ckpt:{self.files}/*.none", **more)
+        for rank in range(2):
+            for call in ("open", "fopen"):
+                self.assertIn(f"rank {rank}: {call}: {why}", output)
+        self.assertIn(f"--write-behind {folder}/*.ckpt matched only files that could not be opened: {why}", output)
+        self.assertIn(f"--write-behind {self.files}/*.none matched no file that was opened", output)
+
+    def test_a_pattern_of_a_folder_that_is_not_there(self):
+        self.check_refused(self.files / "absent", "No such file or directory")
+
+    def test_a_pattern_of_a_folder_that_is_a_file(self):
+        (self.files / "file").touch()
+        self.check_refused(self.files / "file", "Not a directory")
+
+    def test_a_pattern_of_a_folder_that_may_not_be_written_to(self):
+        folder = self.files / "closed"
+        folder.mkdir(0o500)
+        # root may, unless this is taken from it.
+        before = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") if os.getuid() == 0 else ()
+        self.check_refused(folder, "Permission denied", before=before)
+        self.assertFalse(any(folder.iterdir()))
+
+    def test_a_pattern_of_a_disk_that_is_for_reading_alone(self):
+        self.check_refused(self.mount("--read-only"), "Read-only file system")
+
+    def test_more_patterns_than_there_may_be(self):
+        patterns = ":".join(f"{self.files}/{number}.ckpt" for number in range(17))
+        output = self.run_mode(2, "checkpoints", 1 << 16, 1, patterns=patterns)
+        self.assertIn("the program writes its files itself: there are more than 16 patterns", output)
+        self.check_files(2, "all", 1, 1 << 16)
 
     def test_few_descriptors(self):
         disk = self.mount("--latency", "write=2000")
@@ -387,6 +440,51 @@ class WriteBehind(job.JobTest):
         self.check_files(2, "all", 2, 1 << 20, folder=disk)
         # 4 MiB take a second; the rest is for a machine that is busy.
         self.assertLess(sum(map(float, re.search("write (.*) close (.*)", output).groups())), 0.5)
+
+    def status(self, running):
+        """What longshore status says of this job's files, as JSON and as lines of words."""
+        said = []
+        for form in (["--json"], []):
+            said.append(subprocess.run([job.BUILD / "bin" / "longshore", "status", *form], capture_output=True, text=True,
+                                       timeout=LIMIT_S, check=True).stdout)
+        own = [one for one in json.loads(said[0])["jobs"] if str(running.folder) in one["program"]]
+        self.assertLessEqual(len(own), 1, said[0])
+        files = own[0]["nodes"][0]["files"] if own else []
+        pids = [str(one["pid"]) for one in files]
+        table = said[1][said[1].find("OF AT MOST"):]
+        return files, [line for line in table.splitlines() if len(line.split()) > 1 and line.split()[1] in pids]
+
+    def test_status_shows_what_waits_and_for_how_long(self):
+        count, record = 1 << 20, 64  # bytes: written by each rank, and of what describes a write
+        begin, end = self.folder / "begin", self.folder / "end"
+        disk = self.mount()
+        running = self.start(2, "held", count, folder=disk, LONGSHORE_WRITE_BEHIND_BYTES_MAX="2M", CHECKPOINT_BEGIN=str(begin),
+                             CHECKPOINT_END=str(end))
+        running.folder = disk
+        self.wait_for(lambda: [one["files"] for one in self.status(running)[0]] == [1, 1], running.describe)
+        self.assertEqual([(one["waiting_bytes"], one["waiting_for_s"]) for one in self.status(running)[0]], [(0, 0)] * 2)
+        os.kill(self.disk_process.pid, signal.SIGSTOP)  # a disk as slow as can be
+        self.addCleanup(os.kill, self.disk_process.pid, signal.SIGCONT)
+        begin.touch()
+
+        def waits():
+            """All is in memory: a rank's data in parts, and that its file is closed."""
+            files, lines = self.status(running)
+            return (files, lines) if all(one["bytes"] == count and one["waiting_for_s"] > 0.2 for one in files) else None
+        files, lines = self.wait_for(waits, running.describe)
+        parts = count // (2 * count // 8)
+        self.assertEqual([(one["waiting_bytes"], one["bound_bytes"], one["files_by_rank"], one["writer_is_lost"]) for one in files],
+                         [(count + (parts + 1) * record, 2 * count, 0, False)] * 2)
+        self.assertEqual(len(lines), 2, lines)
+        for one, line in zip(files, lines):
+            self.assertRegex(line, rf"^ +0 +{one['pid']} +1 +1\.0 MiB +1\.0 MiB +2\.0 MiB +\d+\.\d s +0\.00 s +0$")
+            self.assertGreaterEqual(float(line.split()[9]), round(one["waiting_for_s"], 1), line)
+        os.kill(self.disk_process.pid, signal.SIGCONT)
+        self.wait_for(lambda: not any(one["waiting_bytes"] for one in self.status(running)[0]), running.describe)
+        self.assertRegex(self.status(running)[1][0], r" 1 +1\.0 MiB +0 B +2\.0 MiB +- ")
+        end.touch()
+        self.assertEqual(running.wait(60), 0, running.describe())
+        self.check_files(2, "held", 1, count, folder=disk)
 
     # --- jobs and patterns that are not meant
 

@@ -174,6 +174,22 @@ class Run(CommandTest):
             self.assertEqual(done.stdout, "")
         self.longshore("run", "--stats", "out-%j/stats", "--trace", "out-%j/trace", "true")
 
+    def test_files_to_write_behind(self):
+        library = self.root / "lib" / "liblongshore-io.so"
+        shutil.copy(self.shim, library)
+        seen = self.seen("--write-behind", "out/*.ckpt", "--write-behind", "/x/[ab].h5", "--write-behind", "strict")
+        self.assertEqual(seen["LONGSHORE_WRITE_BEHIND"], f"{self.root}/out/*.ckpt:/x/[ab].h5:strict")
+        self.assertEqual(seen["LD_PRELOAD"], f"{self.shim}:{library}")
+
+    def test_patterns_of_files_that_make_no_sense_stop_before_the_command(self):
+        for patterns, wanted in [([""], "--write-behind '': name files"), (["/x/a:b"], "'/x/a:b': a pattern cannot have a colon"),
+                                 (["/x/"], "'/x/': it names a folder"), (["strict"], "--write-behind strict: name files, too"),
+                                 ([f"/x/{i}" for i in range(17)], "'/x/16': there are more patterns than 16")]:
+            words = [word for pattern in patterns for word in ("--write-behind", pattern)]
+            done = self.longshore("run", *words, "echo", "started", expect=125)
+            self.assertIn(wanted, done.stderr)
+            self.assertEqual(done.stdout, "")
+
     def test_open_mpi_hands_on_to_other_hosts(self):
         shown = '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun ({})" && exit\necho "$@"\n'
         write_program(self.root / "mpirun", shown.format("Open MPI) 4.1.4"))

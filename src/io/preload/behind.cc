@@ -335,8 +335,9 @@ bool is_own_descriptor(int fd) {
     return fd >= 0 && fd == s.socket && is_on.load(std::memory_order_relaxed) != 0 && getpid() == s.pid;
 }
 
-void forget_working_directory() {
-    s.knows_directory = false;
+void see_working_directory() {
+    s.knows_directory = getcwd(s.directory, sizeof s.directory) != nullptr;
+    s.patterns.enter(s.knows_directory ? s.directory : nullptr);
 }
 
 int pattern_of(int folder, const char* path) {
@@ -349,12 +350,13 @@ int pattern_of(int folder, const char* path) {
         base[length] = 0;
         return s.patterns.find_in(base, path);
     }
-    if (!s.knows_directory) s.knows_directory = getcwd(s.directory, sizeof s.directory) != nullptr;
+    if (!s.knows_directory) see_working_directory();
     return s.knows_directory ? s.patterns.find_in(s.directory, path) : -1;
 }
 
-bool may_match(const char* path) {
-    return s.patterns.may_match(path) && (path[0] != '/' || s.patterns.find_in("", path) >= 0);
+bool may_match(int folder, const char* path) {
+    return s.patterns.may_match(path, folder == AT_FDCWD) &&
+           (path[0] != '/' || s.patterns.find_in("", path) >= 0);
 }
 
 File* file_of(int fd, bool* is_closed) {
@@ -401,6 +403,15 @@ void share_path(const char* path) {
     errno = error;
 }
 
+// By the writer, unless it cannot have it. If the answer is late, it may have it all the same.
+static void begin_behind(File& file, int fd) {
+    const int error = hand_over(file, fd);
+    file.is_behind = error == 0;
+    if (error == 0) return;
+    count(Reason::kNoRoom);
+    if (error == ETIMEDOUT) submit(file, RecordKind::kClose, 0, nullptr, 0);
+}
+
 void take(int fd, const char* path, int flags, Opener opener, int pattern) {
     const int error = errno;
     struct stat status;
@@ -418,10 +429,10 @@ void take(int fd, const char* path, int flags, Opener opener, int pattern) {
     if (file != nullptr && access != O_RDONLY) {
         if (is_shared)
             count(Reason::kShared);
-        else if (speaks_against(fd, flags, opener, &reason) || hand_over(*file, fd) != 0)
+        else if (speaks_against(fd, flags, opener, &reason))
             count(reason);
         else
-            file->is_behind = true;
+            begin_behind(*file, fd);
     } else if (access != O_RDONLY) {
         count(Reason::kNoRoom);
     }
@@ -433,6 +444,10 @@ void take(int fd, const char* path, int flags, Opener opener, int pattern) {
         s.queue->opened.fetch_add(1, std::memory_order_relaxed);
     }
     errno = error;
+}
+
+void note_refusal(int pattern, int flags) {
+    if ((flags & O_ACCMODE) != O_RDONLY) s.board->refusals[pattern].store(errno, std::memory_order_relaxed);
 }
 
 uint64_t number_of(int fd) {
@@ -728,6 +743,7 @@ SHOWN int longshore_io_attach(const longshore_io_job* job) {
     const char* const memory = getenv("LONGSHORE_INTERNAL_IO_MEMORY");
     s.takes_memory = memory != nullptr && *memory != 0;
     if (pthread_atfork(before_fork, after_fork, after_fork_in_child) != 0) return ENOMEM;
+    see_working_directory();
     is_on.store(1);
     return 0;
 }

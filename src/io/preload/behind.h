@@ -57,10 +57,11 @@ struct Identity {
 // Whether this is the process that attached: a child that shares its memory (vfork) is not.
 bool is_rank();
 // False for all absolute paths that no pattern matches, and for most others. Without a Guard.
-bool may_match(const char* path);
+bool may_match(int folder, const char* path);
 // The path's pattern, or -1. `folder`: as openat has it.
 int pattern_of(int folder, const char* path);
-void forget_working_directory();
+// It has been changed.
+void see_working_directory();
 
 // The file of a descriptor that is written behind. Null: it is none. *is_closed: the program has closed the
 // descriptor, although the system has not yet.
@@ -80,6 +81,8 @@ enum class Opener { kCall, kStream, kStreamAgain };
 // A matching file has been opened with those flags: from now on it is written behind, unless something speaks
 // against it.
 void take(int fd, const char* path, int flags, Opener opener, int pattern);
+// A file of that pattern could not be opened, for the reason in errno.
+void note_refusal(int pattern, int flags);
 // The number of the open file of a descriptor, written behind or not; 0: of none that matches.
 uint64_t number_of(int fd);
 // Another descriptor of the same.

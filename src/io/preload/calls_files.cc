@@ -19,7 +19,7 @@ namespace {
 
 // Before a call that names files: those that match are written.
 void settle_names(int folder, const char* path, int flags) {
-    if (!may_concern(path) || !is_rank()) return;
+    if (!may_concern(folder, path) || !is_rank()) return;
     const Guard guard;
     if (pattern_of(folder, path) >= 0) settle_path(folder, path, flags);
 }
@@ -168,7 +168,7 @@ SHOWN int chdir(const char* path) __THROW {
     const int result = NEXT(chdir)(path);
     if (result == 0 && is_rank()) {
         const Guard guard;
-        forget_working_directory();
+        see_working_directory();
     }
     return result;
 }
@@ -176,7 +176,7 @@ SHOWN int fchdir(int fd) __THROW {
     const int result = NEXT(fchdir)(fd);
     if (result == 0 && is_rank()) {
         const Guard guard;
-        forget_working_directory();
+        see_working_directory();
     }
     return result;
 }
@@ -219,7 +219,7 @@ SHOWN int remove(const char* path) __THROW {
     return NEXT(remove)(path);
 }
 SHOWN int truncate(const char* path, off_t length) __THROW {
-    if (may_concern(path) && is_rank()) {
+    if (may_concern(AT_FDCWD, path) && is_rank()) {
         const Guard guard;
         if (pattern_of(AT_FDCWD, path) >= 0) share_path(path);
     }

@@ -212,7 +212,7 @@ void longshore::io::flush_streams() {
 SHOWN FILE* fopen(const char* path, const char* mode) {
     if (is_on.load(std::memory_order_relaxed) == 0) return NEXT(fopen)(path, mode);
     const Mode known(mode, kOpenLetters);
-    if (!may_concern(path) || !known.is_plain() || known.appends() || !is_rank()) {
+    if (!may_concern(AT_FDCWD, path) || !known.is_plain() || known.appends() || !is_rank()) {
         FILE* stream = nullptr;
         open_with(AT_FDCWD, path, known.flags(), Opener::kStream, [&] {
             stream = NEXT(fopen)(path, mode);

@@ -10,8 +10,8 @@
 namespace longshore::io {
 
 // Whether a path may concern write-behind: for most a look at its last letters.
-inline bool may_concern(const char* path) {
-    return is_on.load(std::memory_order_relaxed) != 0 && path != nullptr && may_match(path);
+inline bool may_concern(int folder, const char* path) {
+    return is_on.load(std::memory_order_relaxed) != 0 && path != nullptr && may_match(folder, path);
 }
 
 // A descriptor by another way than open: all that it could be is written, and the program's own from then on.
@@ -42,7 +42,7 @@ int open_with(int folder, const char* path, int flags, Opener opener, Call call)
         const Guard guard;
         let_go_all(Reason::kOther, false);
     }
-    if (path == nullptr || !may_match(path) || !is_rank()) {
+    if (path == nullptr || !may_match(folder, path) || !is_rank()) {
         const int fd = opener != Opener::kStreamAgain ? with_room(call) : call();
         // The program has closed that number in a way that this library does not see.
         if (fd >= 0 && path != nullptr && concerns(fd) && is_rank()) {
@@ -60,7 +60,10 @@ int open_with(int folder, const char* path, int flags, Opener opener, Call call)
         close_written(true);
         fd = call();
     }
-    if (fd < 0) return fd;
+    if (fd < 0) {
+        if (pattern >= 0) note_refusal(pattern, flags);
+        return fd;
+    }
     forget_descriptor(fd);
     if (pattern >= 0) take(fd, path, flags, opener, pattern);
     return fd;

@@ -28,6 +28,16 @@ const char* match_class(const char* pattern, char letter, bool* has) {
     return at + 1;
 }
 
+// Whether a path has neither empty names nor any that begin with a dot: it reads as it is, and all that "."
+// and ".." cost is spared.
+bool is_plain(const char* path) {
+    if (path[0] == '.') return false;
+    for (const char* at = path; *at != 0; ++at) {
+        if (at[0] == '/' && (at[1] == '/' || at[1] == '.' || at[1] == 0)) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 // Goes back to the last star that may take one letter more; a double star is tried when a single one cannot.
@@ -107,12 +117,26 @@ bool Patterns::set(const char* list) {
     return true;
 }
 
-bool Patterns::may_match(const char* path) const {
+void Patterns::enter(const char* folder) {
+    uint32_t near = folder == nullptr ? ~0u : 0;
+    for (uint32_t i = 0; folder != nullptr && i < count_; ++i) {
+        const size_t length = strcmp(folder, "/") == 0 ? 0 : strlen(folder), head = quick_[i].head;
+        const bool is_deeper = head > length;
+        if (strncmp(folder, texts_[i], is_deeper ? length : head) == 0 &&
+            (!is_deeper || texts_[i][length] == '/'))
+            near |= 1u << i;
+    }
+    near_.store(near, std::memory_order_relaxed);
+}
+
+bool Patterns::may_match(const char* path, bool in_folder) const {
+    const uint32_t near = in_folder ? near_.load(std::memory_order_relaxed) : ~0u;
     const size_t length = strlen(path);
     for (uint32_t i = 0; i < count_; ++i) {
         const Quick quick = quick_[i];
         if (length < quick.tail) continue;
-        if (memcmp(path + length - quick.tail, texts_[i] + lengths_[i] - quick.tail, quick.tail) == 0)
+        if (memcmp(path + length - quick.tail, texts_[i] + lengths_[i] - quick.tail, quick.tail) == 0 &&
+            ((near >> i & 1) != 0 || path[0] == '/' || !is_plain(path)))
             return true;
     }
     return false;
@@ -127,6 +151,7 @@ int Patterns::find(const char* path) const {
 }
 
 int Patterns::find_in(const char* base, const char* path) const {
+    if (path[0] == '/' && is_plain(path)) return find(path);
     char whole[kPathMax];
     size_t length = 0;
     // Name by name: "." and ".." as they read, whatever symbolic links there are.

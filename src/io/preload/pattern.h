@@ -16,8 +16,11 @@ class Patterns {
     bool set(const char* list);
     bool is_strict() const { return strict_; }
     const char* at(uint32_t index) const { return index < count_ ? texts_[index] : nullptr; }
-    // A few comparisons: false for most paths that no pattern matches. The path may be relative.
-    bool may_match(const char* path) const;
+    // A few comparisons: false for most paths that no pattern matches. The path may be relative; `in_folder`:
+    // to that of enter().
+    bool may_match(const char* path, bool in_folder = false) const;
+    // Relative paths are in that folder from now on; null: nobody knows in which.
+    void enter(const char* folder);
     // Of an absolute path without "." and "..": the pattern's number, or -1.
     int find(const char* path) const;
     // As above, of any path in the folder `base`.
@@ -34,6 +37,9 @@ class Patterns {
     uint16_t lengths_[kPatternsMax] = {};
     uint32_t count_ = 0;
     bool strict_ = false;
+    // A bit for each pattern: whether a file of the folder entered, or of folders in it, may match. Others
+    // read it meanwhile.
+    Atomic<uint32_t> near_{~0u};
 };
 
 }  // namespace longshore::io

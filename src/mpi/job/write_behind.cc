@@ -91,7 +91,8 @@ bool open_queue(std::string* error) {
     job.patterns = s.settings.write_behind.c_str();
     const int result = attach(&job);
     if (result == 0) return true;
-    *error = strerror(result);
+    *error = result == E2BIG ? "there are more than 16 patterns, or more than 4095 letters of them"
+                             : strerror(result);
     if (job.socket >= 0) close(job.socket);
     return false;
 }
@@ -161,9 +162,12 @@ void report_write_behind() {
     if (!is_wanted() || !why_not_behind.empty() || shim().rank != 0 || board == nullptr) return;
     auto* const pattern = find<decltype(longshore_io_pattern)>("longshore_io_pattern");
     for (uint32_t i = 0; i < io::kPatternsMax && pattern(i) != nullptr; ++i) {
-        if (board->matches[i].load() == 0)
-            say(LogLevel::kWarn,
-                std::string("--write-behind ") + pattern(i) + " matched no file that was opened");
+        if (board->matches[i].load() != 0) continue;
+        const int error = board->refusals[i].load();
+        say(LogLevel::kWarn, std::string("--write-behind ") + pattern(i) +
+                                 (error == 0 ? " matched no file that was opened"
+                                             : std::string(" matched only files that could not be opened: ") +
+                                                   strerror(error)));
     }
     say(LogLevel::kInfo, files_text(count_write_behind()));
 }
