@@ -203,7 +203,7 @@ scale: build ## what the engine costs one node of a job of up to 1,024, the othe
 test-dpu: build ## jobs that a DPU carries, where the DPU is this machine: all programs, with each MPI
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 setsid --wait python3 tests/dpu/test_dpu.py
 
-test-mutants: ## plant known bugs one by one and require that the tests find each (MUTANTS=quick: every third)
+test-mutants: ## plant known bugs one by one and require that the tests find each (MUTANTS=quick: every fifth)
 	$(quiet)export LONGSHORE_INTERNAL_TEST_MUTANTS='$(MUTANTS)'; \
 	if [[ -e tests/mutants/run.sh ]]; then echo 'test-mutants: planting bugs'; bash tests/mutants/run.sh && python3 tests/mutants/run_checks.py build/mutants-checks; \
 	else echo 'test-mutants: SKIP: there is no tests/mutants/run.sh'; fi

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "layout.h"
-#include "propagator.h"
+#include "physics.h"
 
 struct Options {
     Layout layout;

@@ -1,0 +1,38 @@
+// What hydro is told on its command line.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "problems.h"
+
+enum class Way { kNone, kInline, kMpmd, kTasks, kAuto };
+inline const std::map<std::string, Way> kWays = {{"none", Way::kNone},
+                                                 {"inline", Way::kInline},
+                                                 {"mpmd", Way::kMpmd},
+                                                 {"tasks", Way::kTasks},
+                                                 {"auto", Way::kAuto}};
+inline const std::map<std::string, int> kVariants = {{"v1", 1}, {"v2", 2}};
+
+template <typename Value>
+std::string name_of(const std::map<std::string, Value>& names, Value value) {
+    return std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.second == value; })
+        ->first;
+}
+
+struct Options {
+    Problem problem;
+    std::int64_t cycles_max = 0;  // 0: to the end time
+    int warm_up = 5;
+    Way way = Way::kNone;
+    int variant = 1;
+    double slow = 1;
+    bool keep = false;
+    std::string json;
+    bool progress = true;
+};
+
+// Returns -1 to go on, else the exit status. `speak`: say what is wrong, or the help.
+int parse(int argc, char** argv, bool speak, Options& options);
