@@ -64,6 +64,12 @@ for library in "$build"/lib/longshore-ucx*.so; do
         offend "$(basename "$library") exports something else than longshore_network"
 done
 
+# All shared memory is without a name, so that nothing of it is left where a job was killed.
+for program in "${libraries[@]}" "$build"/lib/longshore-*.so "$build"/bin/longshored*; do
+    ! nm -D -P --undefined-only "$program" | grep "^shm_open" >&2 && ! grep -q /dev/shm "$program" ||
+        offend "$(basename "$program") makes files in /dev/shm"
+done
+
 # $1: the library; the rest: a program without MPI.
 loads_quietly() {
     local library=$1 output code=0

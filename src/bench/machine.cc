@@ -103,18 +103,19 @@ void print(const Machine& machine) {
                    ? fmt::format(", rank 0 is bound to {}", machine.cores_of_rank)
                    : "");
     fmt::print("# kernel  {}\n", machine.kernel);
-    fmt::print("# mpi     {}\n", machine.mpi);
+    // What follows the version is in the JSON.
+    fmt::print("# mpi     {}\n", machine.mpi.substr(0, machine.mpi.find(',')));
     if (machine.wake_median > 0)
         fmt::print("# wake-up of a process on an idle core: median {:.0f} us, p99 {:.0f} us{}\n",
                    machine.wake_median, machine.wake_p99,
                    machine.wake_p99 > kLateWakeUs
-                       ? ": late; times in which somebody slept say more about that"
+                       ? ":\n#         late; times in which somebody slept say more about that"
                        : "");
     fmt::print("# commit  {}\n", machine.commit);
     fmt::print("# date    {}\n", machine.date);
     fmt::print("# ranks   {} on {} node{}{}\n", machine.ranks, machine.nodes, machine.nodes == 1 ? "" : "s",
                machine.ranks_here > machine.cores
-                   ? ": more ranks than cores, these times measure the scheduler as well"
+                   ? ": more ranks than cores,\n#         these times measure the scheduler as well"
                    : "");
 }
 

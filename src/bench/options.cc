@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "bench/collectives.h"
+#include "tools/terminal.h"
 
 namespace longshore::bench {
-
 namespace {
 
 // As LONGSHORE_<COLLECTIVE>_ALGORITHM takes them; a collective is measured with those that it has.
@@ -20,76 +20,52 @@ constexpr const char* kAlgorithms[] = {"mpi", "direct", "staged", "staged-flat",
 constexpr std::initializer_list<std::size_t> kSizesByDefault = {1 << 10, 16 << 10, 256 << 10, 4 << 20};
 constexpr std::size_t kSizeMax = std::size_t(1) << 30;
 
+// Sentences are whole lines in what is printed: the terminal decides where they are broken.
 const char* const kDescription =
-    "Latency and overlap of MPI collectives, in the protocol of OSU's nonblocking benchmarks, of the MPI "
-    "library\n"
-    "(host) and of Longshore in one launch, taking turns. Started by 'longshore bench', or by mpirun: "
-    "without the\n"
-    "preloaded library only the host is measured.\n";
+    "Latency and overlap of MPI collectives, in the protocol of OSU's nonblocking benchmarks, of the "
+    "MPI library (host) and of Longshore in one launch, taking turns. Started by 'longshore bench', "
+    "or by mpirun: without the preloaded library only the host is measured.\n";
 
 const char* const kFooter =
-    "\nAn iteration begins with a barrier; its time is the maximum over the ranks, because a collective is "
-    "done when\n"
-    "its slowest rank is (a mean over ranks hides one that waits). All statistics are over iterations, times "
-    "in us.\n"
+    "\n"
+    "An iteration begins with a barrier; its time is the maximum over the ranks, because a "
+    "collective is done when its slowest rank is (a mean over ranks hides one that waits). All "
+    "statistics are over iterations, times in us.\n"
     "  pure      post and wait at once\n"
-    "  t_sp      what the service processes need when no rank helps and every rank's core is free: from the "
-    "post to\n"
-    "            the last block moved, while ranks sleep and look seldom. Computing takes 1.2 x the time "
-    "until\n"
-    "            the ranks have seen it (JSON: t_sp_seen_us; on several nodes t_sp is that), for the host\n"
-    "            contender too; without Longshore 1.2 x pure, as OSU does\n"
-    "  copy%     how fast a service process copies meanwhile, of memcpy by one core alone between a rank's "
-    "send "
-    "and\n"
-    "            receive buffer\n"
-    "  overlap   max(0, 100 - (overall - compute) / pure * 100), where overall - compute is taken on each "
-    "rank\n"
-    "            before the maximum: ranks oversleep by different amounts\n"
-    "  post      time in the posting call; wait: time left in MPI_Wait after computing; of the slowest rank, "
-    "and\n"
-    "            beside it the mean over the ranks, which is what the OSU benchmarks print\n"
-    "  SP %      share of the bytes received from other ranks that service processes moved, of all bytes "
-    "that the\n"
-    "            operations had to move; a row is 'counted' from 99 % on\n"
+    "  t_sp      what the service processes need when no rank helps and every rank's core is free: "
+    "from the post to the last block moved, while ranks sleep and look seldom. Computing takes 1.2 x "
+    "the time until the ranks have seen it (JSON: t_sp_seen_us; on several nodes t_sp is that), for "
+    "the host contender too; without Longshore 1.2 x pure, as OSU does\n"
+    "  copy%     how fast a service process copies meanwhile, of memcpy by one core alone between a "
+    "rank's send and receive buffer\n"
+    "  overlap   max(0, 100 - (overall - compute) / pure * 100), where overall - compute is taken on "
+    "each rank before the maximum: ranks oversleep by different amounts\n"
+    "  post      time in the posting call; wait: time left in MPI_Wait after computing; of the "
+    "slowest rank, and beside it the mean over the ranks, which is what the OSU benchmarks print\n"
+    "  SP %      share of the bytes received from other ranks that service processes moved, of all "
+    "bytes that the operations had to move; a row is 'counted' from 99 % on\n"
     "  work x    (--compute work) how much longer the same work takes with the operation in flight\n"
     "  vs limit  median of pure by that of copy-limit, which takes its turns in the same run\n"
     "  cpu       CPU time of all ranks together per operation, computing included\n"
-    "\n--breakdown: the call of the rank that took longest, in stages that follow each other:\n"
-    "  hand-over until the others can see its operation; peers: until the last of them has entered, or "
-    "blocks\n"
-    "            move; queue: until the first of its chunks moves; copy: until the last block has come (a "
-    "root: is read);\n"
-    "            ack: until the others have read its own; wake-up: until the call returns\n"
-    "  by ranks, by SPs: how long the copies of a rank's incoming blocks took, added up, by who made them; "
-    "of the\n"
-    "            rank where that was longest\n"
-    "\n--imbalance: in each iteration some ranks, drawn by the seed, enter an allgather late; all go on to\n"
-    "an alltoall at once. Delays are the same for host and Longshore: 15 to 50 % of the time of the host's\n"
-    "allgather, measured first with every rank on time. Mean times per rank and iteration; unavoidable is\n"
-    "a rank's time from its own entry to the last rank's, avoidable the rest. --collectives chooses\n"
-    "allgather or allgatherv, --compute sleep or spin how the late ones pass the time.\n";
+    "\n"
+    "--breakdown: the call of the rank that took longest, in stages that follow each other:\n"
+    "  hand-over  until the others can see its operation\n"
+    "  peers      until the last of them has entered, or blocks move\n"
+    "  queue      until the first of its chunks moves\n"
+    "  copy       until the last block has come (a root: is read)\n"
+    "  ack        until the others have read its own\n"
+    "  wake-up    until the call returns\n"
+    "  by ranks, by SPs: how long the copies of a rank's incoming blocks took, added up, by who made "
+    "them; of the rank where that was longest\n"
+    "\n"
+    "--imbalance: in each iteration some ranks, drawn by the seed, enter an allgather late; all go "
+    "on to an alltoall at once. Delays are the same for host and Longshore: 15 to 50 % of the time "
+    "of the host's allgather, measured first with every rank on time. Mean times per rank and "
+    "iteration; unavoidable is a rank's time from its own entry to the last rank's, avoidable the "
+    "rest. --collectives chooses allgather or allgatherv, --compute sleep or spin how the late ones "
+    "pass the time.\n";
 
-constexpr std::size_t kHelpColumns = 120, kOptionColumns = 30, kGroupColumns = 2;
-
-// Breaks what an option is for into lines that fit beside its name.
-class WrappingFormatter : public CLI::Formatter {
-  public:
-    WrappingFormatter() { column_width(kOptionColumns); }
-
-    std::string make_option_desc(const CLI::Option* option) const override {
-        std::istringstream words(CLI::Formatter::make_option_desc(option));
-        std::string text, word;
-        for (std::size_t column = 0; words >> word;) {
-            const bool breaks =
-                column != 0 && column + 1 + word.size() > kHelpColumns - kOptionColumns - kGroupColumns;
-            if (column != 0) text += breaks ? '\n' : ' ';
-            column = breaks || column == 0 ? word.size() : column + 1 + word.size();
-            text += word;
-        }
-        return text;
-    }
-};
+constexpr std::size_t kHelpColumns = 120;  // where the output is no terminal
 
 std::vector<std::size_t> powers_of_two(std::size_t min, std::size_t max) {
     std::vector<std::size_t> sizes;
@@ -161,7 +137,7 @@ const char* to_string(Compute compute) {
 
 int parse(int argc, char** argv, bool speak, Options& options) {
     CLI::App app(kDescription, "longshore bench --");
-    app.formatter(std::make_shared<WrappingFormatter>());
+    app.set_help_flag("-h,--help", "show this help");
     app.footer(kFooter);
     std::size_t min = 1, max = std::size_t(4) << 20;
     std::vector<std::string> contenders = {"host", "longshore"};
@@ -196,8 +172,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->transform(CLI::AsSizeValue(false))
         ->option_text("LIST");
     auto* all_option =
-        app.add_flag("--all", all, "every power of two from --min to --max, as when one of these is given")
-            ->excludes("--sizes");
+        app.add_flag("--all", all, "every power of two from --min to --max, as when one of these is given");
     app.add_option("--compute", options.compute,
                    "between post and wait: sleep (default; the core is free), spin (busy for that long), "
                    "work (a fixed amount "
@@ -205,7 +180,8 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->transform(CLI::CheckedTransformer(computes, CLI::ignore_case))
         ->option_text("sleep|spin|work");
     app.add_option("--compute-us", options.compute_us, "length of computing, instead of 1.2 x t_sp")
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::PositiveNumber)
+        ->option_text("US");
     auto* contenders_option =
         app.add_option(
                "--contenders", contenders,
@@ -215,66 +191,87 @@ int parse(int argc, char** argv, bool speak, Options& options) {
                "staged-hierarchical (default: host,longshore)")
             ->delimiter(',')
             ->option_text("LIST");
-    app.add_option("--cooperative", cooperative, "whether ranks that wait move blocks themselves")
+    app.add_option("--cooperative", cooperative,
+                   "whether ranks that wait move blocks themselves (default: on)")
         ->check(CLI::IsMember({"on", "off"}))
-        ->capture_default_str();
+        ->option_text("on|off");
     auto* vary_option = app.add_option("--vary-buffers", vary,
                                        "rotate over this many pairs of buffers (4 if no number is given)")
                             ->expected(0, 1)
-                            ->check(CLI::Range(1, 64));
-    app.add_option("--samples", options.samples, "turns of each contender per row")
+                            ->check(CLI::Range(1, 64))
+                            ->option_text("[N]");
+    app.add_option("--samples", options.samples, "turns of each contender per row (default: 10)")
         ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
+        ->option_text("N");
     app.add_option("--iterations", options.iterations,
-                   "operations in a turn, fewer if the time limit asks for it")
+                   "operations in a turn, fewer if the time limit asks for it (default: 20)")
         ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
-    app.add_option("--warmup", options.warmup, "operations before the first turn")
+        ->option_text("N");
+    app.add_option("--warmup", options.warmup, "operations before the first turn (default: 5)")
         ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
-    app.add_option("--time-limit", options.time_limit_s, "seconds per row")
+        ->option_text("N");
+    app.add_option("--time-limit", options.time_limit_s, "seconds per row (default: 3)")
         ->check(CLI::PositiveNumber)
-        ->capture_default_str();
+        ->option_text("S");
     app.add_option("--json", options.json,
-                   "write machine, rows and all samples to this file, a JSON object per line");
+                   "write machine, rows and all samples to this file, a JSON object per line")
+        ->option_text("FILE");
     app.add_flag("--json-append", options.json_append, "add to that file instead of writing it anew");
     app.add_option("--progress", options.progress, "on stderr; auto (default): bar on a terminal, else lines")
         ->transform(CLI::CheckedTransformer(styles, CLI::ignore_case))
+        ->take_last()
         ->option_text("auto|bar|lines|none");
+    app.add_flag(
+        "--narrow", options.narrow,
+        "only the columns that matter most, within 80 (so by itself on a terminal that is not wide)");
     app.add_flag("--list", list, "instead: print the names of the collectives, one a line");
-    CLI::App* modes = app.add_option_group("What else it can measure, one at a time");
-    modes->require_option(0, 1);
-    modes->add_flag(
-        "--copy-limit", copy_limit,
-        "first what one core copies, by memcpy and by process_vm_readv and _writev; then the rows of "
-        "host, longshore and copy-limit, of six collectives at 64K to 4M if nothing else is said");
-    modes->add_flag(
-        "--first-use", first_use,
-        "buffers that no collective has been given before, beside those used again and again, of the "
-        "same collectives and sizes if nothing else is said");
-    modes->add_flag(
-        "--breakdown", breakdown,
-        "where the time of Longshore's operations goes, of the same collectives and sizes if nothing else "
-        "is said");
-    modes->add_flag("--overhead", overhead, "cost of calls that are not offloaded, MPI_ against PMPI_");
-    modes
-        ->add_option("--late", options.late_ms,
-                     "the last rank enters that many ms late; time from its entry to everyone's completion, "
-                     "against the time for moving its own blocks")
-        ->check(CLI::PositiveNumber);
-    auto* imbalance_option = modes->add_flag(
-        "--imbalance", imbalance,
-        "some ranks enter an allgather late, an alltoall follows; time beyond waiting for the last to enter");
-    app.add_option("--seed", options.seed, "of who is late and by how much")
+    const char* const modes = "What else it can measure, one at a time";
+    app.add_flag(
+           "--copy-limit", copy_limit,
+           "first what one core copies, by memcpy and by process_vm_readv and _writev; then the rows of "
+           "host, longshore and copy-limit, of six collectives at 64K to 4M if nothing else is said")
+        ->group(modes);
+    app.add_flag(
+           "--first-use", first_use,
+           "buffers that no collective has been given before, beside those used again and again, of the "
+           "same collectives and sizes if nothing else is said")
+        ->group(modes);
+    app.add_flag(
+           "--breakdown", breakdown,
+           "where the time of Longshore's operations goes, of the same collectives and sizes if nothing "
+           "else is said")
+        ->group(modes);
+    app.add_flag("--overhead", overhead, "cost of calls that are not offloaded, MPI_ against PMPI_")
+        ->group(modes);
+    auto* late_option =
+        app.add_option("--late", options.late_ms,
+                       "the last rank enters that many ms late; time from its entry to everyone's "
+                       "completion, against the time for moving its own blocks")
+            ->check(CLI::PositiveNumber)
+            ->option_text("MS")
+            ->group(modes);
+    auto* imbalance_option = app.add_flag("--imbalance", imbalance,
+                                          "some ranks enter an allgather late, an alltoall follows; time "
+                                          "beyond waiting for the last to enter")
+                                 ->group(modes);
+    app.add_option("--seed", options.seed, "... of who is late and by how much (default: 1)")
         ->needs(imbalance_option)
-        ->capture_default_str();
-    app.add_option("--late-share", options.late_share, "of the ranks, in each iteration")
+        ->option_text("N")
+        ->group(modes);
+    app.add_option("--late-share", options.late_share,
+                   "... how many of the ranks, in each iteration (default: 0.09)")
         ->needs(imbalance_option)
         ->check(CLI::Range(0.0, 1.0))
-        ->capture_default_str();
+        ->option_text("SHARE")
+        ->group(modes);
 
     try {
         app.parse(argc, argv);
+        if (copy_limit + first_use + breakdown + overhead + imbalance + int(late_option->count() > 0) > 1)
+            throw CLI::ValidationError(
+                "of --copy-limit, --first-use, --breakdown, --overhead, --late and --imbalance one at a "
+                "time");
+        if (all && !options.sizes.empty()) throw CLI::ValidationError("--all and --sizes: give one of them");
         check_names(options.collectives);
         choose_contenders(contenders, options);
         if ((!options.algorithms.empty() || options.copy_limit) &&
@@ -297,7 +294,8 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     } catch (const CLI::ParseError& error) {
         std::ostringstream out, err;
         const int status = app.exit(error, out, err);
-        if (speak) fmt::print("{}", out.str());
+        const std::size_t columns = tools::terminal_columns(stdout);
+        if (speak) fmt::print("{}", tools::wrapped(out.str(), columns != 0 ? columns : kHelpColumns));
         if (speak) fmt::print(stderr, "{}", err.str());
         return status == 0 ? 0 : 2;
     }

@@ -34,6 +34,7 @@ struct Options {
     std::string json;
     bool json_append = false;
     ProgressStyle progress = ProgressStyle::kAuto;
+    bool narrow = false;  // the columns that matter most, within 80
 };
 
 const char* to_string(Compute compute);

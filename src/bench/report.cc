@@ -41,11 +41,11 @@ std::string against_host(const Row& row, const Measured& measured) {
     return against(measured.contender.is_longshore ? host_of(row) : nullptr, measured);
 }
 
-std::string service_share(const Measured& measured) {
+std::string service_share(const Measured& measured, bool says_counted = true) {
     if (!measured.contender.is_longshore) return kNotTaken;
     if (measured.offloaded_calls == 0) return "by MPI";
     return fmt::format("{:.1f}{}", 100 * ratio(measured.service_bytes, measured.moved_bytes),
-                       is_counted(measured) ? " counted" : "");
+                       says_counted && is_counted(measured) ? " counted" : "");
 }
 
 double work_stretch(const Measured& measured) {
@@ -55,6 +55,18 @@ double work_stretch(const Measured& measured) {
 std::string copy_percent(const Row& row) {
     if (row.service_rate.empty() || row.memcpy_rate.empty()) return kNotTaken;
     return fmt::format("{:.0f}", 100 * ratio(median(row.service_rate), median(row.memcpy_rate)));
+}
+
+// Limits have a column of their own, and no overlap.
+bool is_narrow(const Options& options, const Collective& collective) {
+    return options.narrow && !options.copy_limit && collective.nonblocking;
+}
+
+void print_narrow_row(const Row& row, const Measured& measured, int name_columns) {
+    fmt::print("{:>6} {:<{}} {:>9.2f} {:>7} {:>9.2f} {:>8.1f} {:>7.2f} {:>8.2f}  {}\n", short_size(row.bytes),
+               measured.contender.name, name_columns, median(measured.pure), against_host(row, measured),
+               median(measured.overall), overlap_percent(median(measured.exposed), median(measured.pure)),
+               median(measured.post), median(measured.wait), service_share(measured, false));
 }
 
 }  // namespace
@@ -135,7 +147,13 @@ void print_header(const Collective& collective, const Options& options, int rank
     fmt::print("\n# {}, {} ranks", collective.name, ranks);
     if (collective.nonblocking) fmt::print(", compute: {}", to_string(options.compute));
     if (options.buffers > 1) fmt::print(", {} pairs of buffers", options.buffers);
-    fmt::print("; times in us, over iterations, maximum of ranks\n");
+    fmt::print("; us of an iteration, maximum of ranks\n");
+    if (is_narrow(options, collective)) {
+        fmt::print("{:>6} {:<{}} {:>9} {:>7} {:>9} {:>8} {:>7} {:>8}  {}\n", "bytes", "contender",
+                   name_width(options), "pure", "vs host", "overall", "overlap%", "post", "wait", "SP %");
+        std::fflush(stdout);
+        return;
+    }
     fmt::print("{:>6} {:<{}} {:>9} {:>9} {:>9} {:>9} {:>8}", "bytes", "contender", name_width(options),
                "pure min", "median", "p99", "max", "vs host");
     if (options.copy_limit) fmt::print(" {:>8}", "vs limit");
@@ -150,6 +168,10 @@ void print_header(const Collective& collective, const Options& options, int rank
 
 void print_row(const Row& row, const Options& options) {
     for (const Measured& measured : row.results) {
+        if (is_narrow(options, *row.collective)) {
+            print_narrow_row(row, measured, name_width(options));
+            continue;
+        }
         const Summary pure = summarize(measured.pure);
         fmt::print("{:>6} {:<{}} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>8}", short_size(row.bytes),
                    measured.contender.name, name_width(options), pure.min, pure.median, pure.p99, pure.max,

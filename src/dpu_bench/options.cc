@@ -92,7 +92,7 @@ void add_options(CLI::App* command, Options* options) {
     command
         ->add_option("--device", options->device,
                      "the device of verbs (default: the first active port), or tcp's interface")
-        ->type_name("NAME[:PORT]");
+        ->option_text("NAME[:PORT]");
     command->add_flag("--allow-equal", options->allow_equal, "let there be as many workers as hosts");
     command->add_option("--json", options->json, "write the results there, a JSON object per line")
         ->type_name("FILE");

@@ -224,14 +224,12 @@ def print_text(runs, sentences, expected):
         print_sentences(expected.sentences())
 
 
-def time_line(run):
-    """An SVG of what each rank and service process did, or "" where there is no trace."""
-    if run is None or run.trace is None:
-        return ""
-    lanes = timeline.load(str(run.trace))
-    end = max((lane.last for lane in lanes), default=0.0)
+def time_line(runs):
+    """An SVG of what each rank and service process did in the runs that were traced, on one scale; "" without a trace."""
+    panels = [(f"{kind} Longshore", timeline.load(str(run.trace))) for kind in KINDS for run in runs[kind] if run.trace]
+    end = max((lane.last for _, lanes in panels for lane in lanes), default=0.0)
     # Within a page of HTML the name of the format is not needed, and the page names no address.
-    return timeline_svg.svg([("", lanes)], 0.0, end, PAGE_WIDTH).replace(' xmlns="http://www.w3.org/2000/svg"', "") if end > 0 else ""
+    return timeline_svg.svg(panels, 0.0, end, PAGE_WIDTH).replace(' xmlns="http://www.w3.org/2000/svg"', "") if end > 0 else ""
 
 
 STYLE = """body{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
@@ -260,10 +258,8 @@ def expected_part(expected):
 def page(options, runs, kind, sentences, expected):
     turns = [[str(i + 1)] + [f"{runs[one][i].seconds:.3f}" for one in KINDS] +
              [verdict.signed(runs["with"][i].seconds / runs["without"][i].seconds - 1)] for i in range(len(runs["with"]))]
-    lines = ""
-    for one in KINDS:
-        picture = time_line(next((run for run in runs[one] if run.trace), None))
-        lines += f"<h2>The last run {one} Longshore</h2>{picture}" if picture else ""
+    picture = time_line(runs)
+    lines = f"<h2>The last run of each kind</h2>{picture}" if picture else ""
     rest = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences[1:])
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Does Longshore pay?</title><style>{STYLE}</style>'
             f"</head><body><h1>Does Longshore pay for <code>{html.escape(shlex.join(options.command))}</code>?</h1>"
@@ -300,6 +296,7 @@ def main():
         say(f"longshore assess: {failure}; stopped (what there is lies in {folder})")
         return 1
     except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
         say("longshore assess: interrupted")
         return 130
     kind, sentences = conclusions(runs)

@@ -1,5 +1,6 @@
 // longshore bench: runs the benchmark of one MPI flavour under its mpirun, offloaded or not.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -7,10 +8,13 @@
 #include "tools/pictures.h"
 #include "tools/run/launch.h"
 #include "tools/run/mpirun.h"
+#include "tools/terminal.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
 namespace {
+
+constexpr size_t kWideColumns = 180;  // of the longest rows
 
 struct BenchOptions {
     LaunchOptions launch;
@@ -38,6 +42,10 @@ std::vector<std::string> launch_of(const std::string& flavour, const Words& word
     std::vector<std::string> launch =
         mpirun_command(flavour, options.ranks != 0 ? options.ranks : default_ranks());
     launch.push_back(flavoured_program(kBenchProgram, flavour));
+    // What ranks cannot know, who write into a pipe of the launcher's.
+    const size_t columns = terminal_columns(stdout);
+    if (columns != 0 && columns < kWideColumns) launch.emplace_back("--narrow");
+    if (isatty(STDERR_FILENO) != 0) launch.insert(launch.end(), {"--progress", "bar"});
     launch.insert(launch.end(), words.begin(), words.end());
     return launch;
 }
@@ -117,7 +125,7 @@ void add_bench(CLI::App& app, const Words* words, int* exit_code) {
         command->add_flag("--breakdown", options->breakdown, "where the time of Longshore's operations goes");
     command->add_option("--plot", options->plot, "... as a picture, too (PNG)")
         ->needs(breakdown_option)
-        ->type_name("FILE");
+        ->option_text("FILE");
     add_launch_options(command, &options->launch);
     command->footer(R"(Examples:
   longshore bench

@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     int exit_code = kOk;
     CLI::App app("Longshore offloads MPI collectives of unmodified programs to service processes.",
                  "longshore");
-    app.set_version_flag("--version", "longshore " LONGSHORE_VERSION);
+    app.set_version_flag("--version", "longshore " LONGSHORE_VERSION, "show the version");
     app.set_help_flag("-h,--help", "show this help");
     set_usage(&app, "longshore [--version] [--help] SUBCOMMAND ...");
     app.footer(kFooter);

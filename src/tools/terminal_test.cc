@@ -36,9 +36,23 @@ TEST(Terminal, ALongWordStaysWhole) {
 TEST(Terminal, SentencesGoOnInTheNextLine) {
     EXPECT_EQ(wrapped("One sentence that is longer than forty columns,\nand its end.\n\nNext.\n", 40),
               "One sentence that is longer than forty\ncolumns, and its end.\n\nNext.\n");
-    // Commands that stand below each other do not.
+    // Commands that stand below each other do not, and can be copied.
     EXPECT_EQ(wrapped("  longshore run mpirun -np 8 ./a-long-program\n  longshore env\n", 40),
-              "  longshore run mpirun -np 8\n  ./a-long-program\n  longshore env\n");
+              "  longshore run mpirun -np 8 \\\n      ./a-long-program\n  longshore env\n");
+}
+
+TEST(Terminal, BytesAreOfAThousand) {
+    for (const auto& [bytes, text] : {std::pair{uint64_t{0}, "0 B"},
+                                      {999, "999 B"},
+                                      {1000, "1.0 KB"},
+                                      {4'194'304, "4.2 MB"},
+                                      {99'949, "99.9 KB"},
+                                      {99'960, "100 KB"},
+                                      {999'499, "999 KB"},
+                                      {999'500, "1.0 MB"},
+                                      {25'300'000'000, "25.3 GB"},
+                                      {~uint64_t{0}, "18.4 EB"}})
+        EXPECT_EQ(bytes_text(bytes), text);
 }
 
 }  // namespace

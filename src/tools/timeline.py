@@ -10,7 +10,9 @@ The text chart needs nothing but Python, and so does an SVG (timeline_svg.py); a
 
 import argparse
 import json
+import os
 import re
+import shutil
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -218,27 +220,35 @@ def draw_text(panels, start, end, width, title):
     table = ["compute", "post", "wait", "move"]
     present = {kind for _, lanes in panels for lane in lanes for _, _, kind, _ in lane.segments}
     table += [kind for kind in ("test", "mpi") if kind in present]
-    heads = {"mpi": "MPI"}
+    # A narrow chart has narrower figures.
+    cell, decimals = (8, 1) if width >= 100 else (6, 0)
+    heads = {"mpi": "MPI", "compute": "compute" if cell == 8 else "comp."}
     margin = max([len(label_of(lane, lanes)) for _, lanes in panels for lane in lanes] + [4]) + 1
-    columns = max(20, width - margin - 3 - 8 * len(table))
+    columns = max(20, width - margin - 3 - cell * len(table))
     lines = [title] if title else []
     for label, lanes in panels:
         own_end = min(end, max((lane.last for lane in lanes), default=end))
         own_columns = max(1, round(columns * (own_end - start) / (end - start)))
-        lines.append(f"{label:<{margin + columns + 2}}" + "".join(f"{heads.get(kind, kind):>8}" for kind in table))
+        lines.append(f"{label:<{margin + columns + 2}}" + "".join(f"{heads.get(kind, kind):>{cell}}" for kind in table))
         for lane in lanes:
             letters = letters_of(lane, start, own_end, own_columns)
             if lane.is_wire:
                 numbers = f"  {summary(lane, start, own_end)}"
             else:
                 share = shares(lane.segments, start, own_end)
-                numbers = "".join(f"{100 * share.get(kind, 0):6.1f} %" for kind in table)
+                numbers = "".join(f"{100 * share.get(kind, 0):{cell - 2}.{decimals}f} %" for kind in table)
             lines.append(f"{label_of(lane, lanes):<{margin}}|{letters + '|':<{columns + 1}}{numbers}")
     lines += axis_lines(start, end, columns, margin)
     lanes = [lane for _, lanes in panels for lane in lanes]
     used = {kind for lane in lanes for _, _, kind, _ in clip(lane.segments, start, end)} | {"idle"}
     legend = [f"{KINDS[k][0]!r} {KINDS[k][3]}" for k in LEGEND if k in used]
-    lines.append(" " * (margin + 1) + "  ".join(legend))
+    line = ""
+    for one in legend:
+        if line and margin + 1 + len(line) + 2 + len(one) > width:
+            lines.append(" " * (margin + 1) + line)
+            line = ""
+        line += ("  " if line else "") + one
+    lines.append(" " * (margin + 1) + line)
     if any(lane.is_wire for lane in lanes):
         lines.append(" " * (margin + 1) + "of a wire: '1' to '9' tenths in use, ' ' idle")
     return "\n".join(line.rstrip() for line in lines)
@@ -371,7 +381,7 @@ def main():
     parser.add_argument("traces", nargs="+", metavar="trace", help="Chrome trace (JSON); several: one above the other")
     parser.add_argument("-o", "--output", metavar="FILE", help="picture to write: .png or .svg (also .pdf)")
     parser.add_argument("--text", action="store_true", help="print a chart of characters (default without -o)")
-    parser.add_argument("--width", type=int, help="columns of the text (default 120), pixels of a picture (1400)")
+    parser.add_argument("--width", type=int, help="columns of the text (default: the terminal's, at most 120), pixels of a picture (1400)")
     parser.add_argument("--from", dest="start", type=float, metavar="MS", help="begin here, ms from the first event")
     parser.add_argument("--to", dest="end", type=float, metavar="MS", help="end here")
     parser.add_argument("--title", default="", help="title of the chart")
@@ -392,7 +402,8 @@ def main():
     if end <= start or any(max((lane.last for lane in lanes), default=0.0) <= start for _, lanes in panels):
         sys.exit("timeline: no events in the trace between --from and --to")
     if options.text or not options.output:
-        print(draw_text(panels, start, end, options.width or 120, options.title))
+        columns = min(120, shutil.get_terminal_size((120, 24)).columns) if sys.stdout.isatty() else 120
+        print(draw_text(panels, start, end, options.width or columns, options.title), flush=True)
     if options.output:
         try:
             draw_picture(panels, start, end, options.width or 1400, options.title, options.output)
@@ -401,4 +412,10 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # as into a pager that was left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

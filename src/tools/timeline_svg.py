@@ -103,6 +103,7 @@ def svg(panels, start, end, width=1400, title=""):
         y += 24
     for label, lanes in panels:
         if label:
+            y += 10 if y > 40 else 0  # a panel keeps away from the one above it
             out.append(text(8, y + 12, label))
             y += 20
         for lane in lanes:

@@ -7,20 +7,12 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <stdexcept>
 #include <string>
+
+#include "failure.h"
 
 namespace longshore::dpu_bench {
 namespace {
-
-std::string failure(Mover& mover) {
-    try {
-        mover.wait_all();
-    } catch (const std::runtime_error& error) {
-        return error.what();
-    }
-    return "";
-}
 
 // Another process with the same memory as this one had at the fork, asleep.
 class Twin {

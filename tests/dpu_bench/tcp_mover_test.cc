@@ -12,18 +12,10 @@
 
 #include "dpu_bench/mover.h"
 #include "dpu_bench/tcp_server.h"
+#include "failure.h"
 
 namespace longshore::dpu_bench {
 namespace {
-
-std::string failure(Mover& mover) {
-    try {
-        mover.wait_all();
-    } catch (const std::runtime_error& error) {
-        return error.what();
-    }
-    return "";
-}
 
 class TcpMover : public ::testing::Test {
   protected:

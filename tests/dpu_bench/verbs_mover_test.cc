@@ -13,12 +13,12 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "dpu_bench/mover.h"
+#include "failure.h"
 
 namespace longshore::dpu_bench {
 namespace {
@@ -32,17 +32,8 @@ bool has_device() {
     return !error && !none;
 }
 
-std::string failure(const std::function<void()>& action) {
-    try {
-        action();
-    } catch (const std::runtime_error& error) {
-        return error.what();
-    }
-    return "";
-}
-
 std::string refusal(const std::string& device) {
-    return failure([&] { make_mover(MoverKind::kVerbs, device); });
+    return failure_of([&] { make_mover(MoverKind::kVerbs, device); });
 }
 
 double cpu_seconds() {
@@ -152,9 +143,7 @@ class VerbsMover : public testing::Test {
         twin_.emplace();
         mover_ = twin_->connect(mine_);
     }
-    std::string wait() {
-        return failure([&] { mover_->wait_all(); });
-    }
+    std::string wait() { return failure(*mover_); }
 
     Region mine_;
     std::optional<Twin> twin_;

@@ -451,7 +451,7 @@ class WriteBehind(job.JobTest):
         self.assertLessEqual(len(own), 1, said[0])
         files = own[0]["nodes"][0]["files"] if own else []
         pids = [str(one["pid"]) for one in files]
-        table = said[1][said[1].find("OF AT MOST"):]
+        table = said[1][said[1].find("AT MOST"):]
         return files, [line for line in table.splitlines() if len(line.split()) > 1 and line.split()[1] in pids]
 
     def test_status_shows_what_waits_and_for_how_long(self):
@@ -477,11 +477,11 @@ class WriteBehind(job.JobTest):
                          [(count + (parts + 1) * record, 2 * count, 0, False)] * 2)
         self.assertEqual(len(lines), 2, lines)
         for one, line in zip(files, lines):
-            self.assertRegex(line, rf"^ +0 +{one['pid']} +1 +1\.0 MiB +1\.0 MiB +2\.0 MiB +\d+\.\d s +0\.00 s +0$")
+            self.assertRegex(line, rf"^ +0 +{one['pid']} +1 +1\.0 MB +1\.0 MB +2\.1 MB +\d+\.\d s +0\.00 s +0$")
             self.assertGreaterEqual(float(line.split()[9]), round(one["waiting_for_s"], 1), line)
         os.kill(self.disk_process.pid, signal.SIGCONT)
         self.wait_for(lambda: not any(one["waiting_bytes"] for one in self.status(running)[0]), running.describe)
-        self.assertRegex(self.status(running)[1][0], r" 1 +1\.0 MiB +0 B +2\.0 MiB +- ")
+        self.assertRegex(self.status(running)[1][0], r" 1 +1\.0 MB +0 B +2\.1 MB +- ")
         end.touch()
         self.assertEqual(running.wait(60), 0, running.describe())
         self.check_files(2, "held", 1, count, folder=disk)

@@ -188,7 +188,8 @@ class JobTest(unittest.TestCase):
                 pass
 
     def own_files(self):
-        return {path for folder in ("/dev/shm", self.temporary) for path in pathlib.Path(folder).glob("*longshore*")}
+        """Its memory has no names: check.symbols sees that it makes none in /dev/shm."""
+        return set(self.temporary.glob("*longshore*"))
 
     def wait_for(self, condition, what):
         """Returns what the condition gives. `what` may be a function that makes the text."""

@@ -1,11 +1,15 @@
 """Tests of timeline.py; python3 timeline_test.py <folder of timeline.py>"""
 
 import contextlib
+import fcntl
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 import xml.etree.ElementTree
 
@@ -115,6 +119,34 @@ class Command(unittest.TestCase):
         service = next(line for line in lines if line.startswith("SP 0"))
         self.assertIn("####", service)
         self.assertTrue(all(len(line) <= 104 for line in lines), max(len(line) for line in lines))
+
+    def test_text_fits_the_terminal(self):
+        terminal, other_end = pty.openpty()
+        fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        kinds = ["mpi", "post", "wait", "test", "move", "read"]
+        content = [lane_name(0, "rank 0"), *(event(0, kind, 20 * i, 10) for i, kind in enumerate(kinds))]
+        with trace_file({"traceEvents": content}) as path:
+            # No COLUMNS: what the terminal says counts.
+            environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+            done = subprocess.run([sys.executable, os.path.join(TOOLS, "timeline.py"), path], stdout=other_end,
+                                  stderr=subprocess.PIPE, env=environment, text=True, check=False)
+        os.close(other_end)
+        text = os.read(terminal, 65536).decode().replace("\r\n", "\n")
+        os.close(terminal)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+        self.assertIn("other MPI", text)
+        self.assertIn("' ' idle", text)
+
+    def test_a_pager_that_is_left(self):
+        content = [lane_name(0, "rank 0"), event(0, "wait", 0, 10)]
+        reader, writer = os.pipe()
+        os.close(reader)
+        with trace_file({"traceEvents": content}) as path:
+            done = subprocess.run([sys.executable, os.path.join(TOOLS, "timeline.py"), path], stdout=writer,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
 
     def test_time_in_other_mpi_is_told(self):
         content = [lane_name(0, "rank 0"), event(0, "mpi", 0, 30, "MPI_Barrier"), event(0, "post", 90, 10)]

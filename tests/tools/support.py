@@ -1,10 +1,14 @@
 """What the tests of the longshore command share: a private installation, and running the command in it."""
 
+import fcntl
 import os
 import pathlib
+import pty
 import shutil
+import struct
 import subprocess
 import tempfile
+import termios
 import unittest
 
 COMMAND = os.environ.get("LONGSHORE_INTERNAL_TEST_COMMAND", "")
@@ -53,3 +57,20 @@ class CommandTest(unittest.TestCase):
         if expect is not None:
             self.assertEqual(done.returncode, expect, f"longshore {arguments}\n{done.stdout}{done.stderr}")
         return done
+
+    def shown(self, columns, *arguments, **environment):
+        """What is read on a terminal of so many columns; standard error is not looked at."""
+        terminal, other_end = pty.openpty()
+        fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        command = subprocess.Popen([self.command, *map(str, arguments)], env=clean_environment(**environment), cwd=self.root,
+                                   stdin=subprocess.DEVNULL, stdout=other_end, stderr=subprocess.DEVNULL)
+        os.close(other_end)
+        text = b""
+        try:
+            while part := os.read(terminal, 65536):
+                text += part
+        except OSError:  # as Linux says that nobody has the other end any more
+            pass
+        os.close(terminal)
+        command.wait(60)
+        return text.decode().replace("\r\n", "\n")

@@ -119,6 +119,11 @@ class Symbols(Check):
                      "{ return sin(x); } }", "-Wl,--no-as-needed", "-lm")
         self.assertIn("needs libm.so", self.check("check_symbols.sh", 1))
 
+    def test_finds_shared_memory_with_a_name(self):
+        self.library("liblongshore.so", self.stub() + 'extern "C" int shm_open(const char*, int, unsigned);\n'
+                     "__attribute__((used)) static auto* make = shm_open;")
+        self.assertIn("liblongshore.so makes files in /dev/shm", self.check("check_symbols.sh", 1))
+
     def test_finds_noise(self):
         self.library("liblongshore.so", "#include <unistd.h>\n"
                      '__attribute__((constructor)) static void hello() { (void)!write(2, "hello", 5); }')

@@ -1,19 +1,16 @@
 """Subcommands, exit codes and suggestions of the longshore command."""
 
-import fcntl
 import json
 import os
-import pty
+import pathlib
 import pwd
 import shutil
-import struct
 import subprocess
 import sys
-import termios
 import time
 import unittest
 
-from support import SOURCE, CommandTest, clean_environment, write_program
+from support import COMMAND, SOURCE, CommandTest, clean_environment, write_program
 
 sys.path.insert(0, str(SOURCE / "tests"))
 from collectives import NAMES  # noqa: E402
@@ -61,24 +58,20 @@ class Help(CommandTest):
 class NarrowTerminal(CommandTest):
     """What is read on a terminal keeps to its columns; elsewhere, lines are as they were written."""
 
-    def shown(self, columns, *arguments):
-        terminal, other_end = pty.openpty()
-        fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        command = subprocess.Popen([self.command, *arguments], env=clean_environment(), cwd=self.root,
-                                   stdin=subprocess.DEVNULL, stdout=other_end, stderr=subprocess.DEVNULL)
-        os.close(other_end)
-        text = b""
-        try:
-            while part := os.read(terminal, 65536):
-                text += part
-        except OSError:  # as Linux says that nobody has the other end any more
-            pass
-        os.close(terminal)
-        command.wait(60)
-        return text.decode().replace("\r\n", "\n")
+    def test_the_benchmarks_own_help_fits(self):
+        built = sorted(pathlib.Path(COMMAND).parent.glob("longshore-bench-*"))
+        if not built:
+            self.skipTest("there is no benchmark")
+        (self.root / "bin" / built[0].name).symlink_to(built[0])
+        text = self.shown(80, "bench", "--help")
+        self.assertIn("Bench arguments, after --:", text)
+        self.assertIn("What else it can measure, one at a time:", text)
+        self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+        self.assertEqual(text.split(), self.shown(200, "bench", "--help").split())
 
     def test_lines_fit(self):
-        for arguments in (["run", "--help"], ["--help"], ["config"], ["doctor"], ["tune", "--help"]):
+        for arguments in (["run", "--help"], ["--help"], ["config"], ["doctor"], ["tune", "--help"],
+                          ["status", "--help"], ["device", "--help"], ["simulate", "--help"], ["dpu-bench", "--help"]):
             with self.subTest(arguments):
                 text = self.shown(80, *arguments)
                 lines = [line for line in text.splitlines() if "/" not in line]  # a path stays whole
@@ -392,6 +385,12 @@ class Bench(CommandTest):
     def test_host_only_leaves_the_shim_out(self):
         self.make_bench("mpich")
         self.assertEqual(self.bench("--host-only").stdout.split()[:2], ["mpich", "-np"])
+
+    def test_a_narrow_terminal_gets_fewer_columns(self):
+        self.make_bench("mpich")
+        path = f"{self.tools}:/usr/bin:/bin"
+        self.assertIn("longshore-bench-mpich --narrow --sizes 1M", self.shown(80, "bench", "-n2", "--", "--sizes", "1M", PATH=path))
+        self.assertNotIn("--narrow", self.shown(200, "bench", "-n2", "--", "--sizes", "1M", PATH=path))
 
     def test_help_shows_that_of_the_benchmark(self):
         self.assertIn("not built yet", self.bench("--help").stdout)

@@ -16,7 +16,7 @@ OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 
 
 def pages():
-    return [*SOURCE.glob("*.md"), *(SOURCE / "docs").rglob("*.md")]
+    return [*SOURCE.glob("*.md"), *(page for folder in ("docs", "examples") for page in (SOURCE / folder).rglob("*.md"))]
 
 
 def anchors(text):

@@ -224,12 +224,12 @@ void add_device(CLI::App& app, int* exit_code) {
     set_usage(command, "longshore device [OPTIONS] | compare A.json B.json | machine FILE.json");
     auto* to =
         command->add_option("--to", options->to, "the far end, where 'longshore device --listen PORT' runs")
-            ->type_name("HOST:PORT");
+            ->option_text("HOST:PORT");
     auto* listen =
         command
             ->add_option("--listen", options->listen,
                          "be the far end for one near end; it moves bytes for whoever connects first")
-            ->type_name("[ADDRESS:]PORT")
+            ->option_text("[ADDRESS:]PORT")
             ->excludes(to);
     command
         ->add_option("--only", options->only,

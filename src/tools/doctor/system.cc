@@ -19,12 +19,13 @@
 
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/trial.h"
+#include "tools/terminal.h"
 
 namespace longshore::tools {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kMemoryWantedBytes = 256 * kMiB;
+constexpr uint64_t kTrialBytes = 1 << 20;
+constexpr uint64_t kMemoryWantedBytes = 256'000'000;
 constexpr rlim_t kFilesWanted = 1024;
 
 // The value after "NAME:" or "NAME :" in files such as /proc/cpuinfo, or "".
@@ -36,11 +37,6 @@ std::string field(const std::string& path, const std::string& name) {
         return start == line.npos ? "" : line.substr(start);
     }
     return "";
-}
-
-std::string size_text(uint64_t bytes) {
-    if (bytes >= 10 * 1024 * kMiB) return fmt::format("{} GiB", bytes / (1024 * kMiB));
-    return fmt::format("{} MiB", bytes / kMiB);
 }
 
 // The tightest value of a cgroup file on the way from this process up to the root; version 2 only.
@@ -63,13 +59,13 @@ double cgroup_minimum(const std::string& file, Read read) {
 int try_memfd() {
     const int file = static_cast<int>(syscall(SYS_memfd_create, "longshore-doctor", MFD_CLOEXEC));
     if (file < 0) return errno;
-    int failure = ftruncate(file, kMiB) != 0 ? errno : 0;
+    int failure = ftruncate(file, kTrialBytes) != 0 ? errno : 0;
     if (failure == 0) {
-        void* memory = mmap(nullptr, kMiB, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        void* memory = mmap(nullptr, kTrialBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         failure = memory == MAP_FAILED ? errno : 0;
         if (failure == 0) {
-            memset(memory, 1, kMiB);
-            munmap(memory, kMiB);
+            memset(memory, 1, kTrialBytes);
+            munmap(memory, kTrialBytes);
         }
     }
     close(file);
@@ -78,7 +74,7 @@ int try_memfd() {
 
 std::string limit_text(rlim_t value, bool bytes) {
     if (value == RLIM_INFINITY) return "unlimited";
-    return bytes ? size_text(value) : std::to_string(value);
+    return bytes ? bytes_text(value) : std::to_string(value);
 }
 
 }  // namespace
@@ -142,12 +138,12 @@ void check_memory(Checks* checks) {
     struct statvfs shm {};
     const bool mounted = statvfs("/dev/shm", &shm) == 0;
     const uint64_t shm_bytes = mounted ? uint64_t{shm.f_bavail} * shm.f_frsize : 0;
-    const std::string found = fmt::format("{} available; cgroup limit {}; /dev/shm {}", size_text(available),
-                                          limit < 1e18 ? size_text(static_cast<uint64_t>(limit)) : "none",
-                                          mounted ? size_text(shm_bytes) + " free" : "not mounted");
+    const std::string found = fmt::format("{} available; cgroup limit {}; /dev/shm {}", bytes_text(available),
+                                          limit < 1e18 ? bytes_text(static_cast<uint64_t>(limit)) : "none",
+                                          mounted ? bytes_text(shm_bytes) + " free" : "not mounted");
     const char* advice = "";
     if (available < kMemoryWantedBytes || limit < static_cast<double>(kMemoryWantedBytes)) {
-        advice = "less than 256 MiB: lower LONGSHORE_SNAPSHOT_BYTES_MAX, or give the job more memory";
+        advice = "less than 256 MB: lower LONGSHORE_SNAPSHOT_BYTES_MAX, or give the job more memory";
     } else if (shm_bytes < kMemoryWantedBytes) {
         // Not ours: Longshore's segment is a memfd.
         advice = "your MPI itself may need more in /dev/shm (in a container: --shm-size=1g)";

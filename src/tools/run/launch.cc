@@ -102,12 +102,14 @@ class UsageFormatter : public CLI::Formatter {
     std::string make_help(const CLI::App* command, std::string name, CLI::AppFormatMode mode) const override {
         return wrapped(CLI::Formatter::make_help(command, std::move(name), mode), terminal_columns(stdout));
     }
-    // Without what CLI11 adds to a type, as in "N:INT in [1 - 16]": an error says what is allowed.
+    // Without what CLI11 adds, as in "N:INT in [1 - 16] ... Needs: --other": an error says what is allowed.
     std::string make_option_opts(const CLI::Option* option) const override {
-        std::string words = CLI::Formatter::make_option_opts(option);
-        const std::string type = option->get_type_name();
-        const size_t at = type.empty() ? words.npos : words.find(type);
-        return at == words.npos ? words : words.replace(at, type.size(), type.substr(0, type.find(':')));
+        std::string words = option->get_option_text();
+        if (words.empty() && option->get_positional())
+            words = option->get_items_expected_max() > 1 ? "..." : "";
+        else if (words.empty() && option->get_type_size() != 0)
+            words = option->get_type_name().substr(0, option->get_type_name().find(':'));
+        return words.empty() ? "" : " " + words;
     }
     // As written: CLI11 would add blank lines around it.
     std::string make_footer(const CLI::App* command) const override { return command->get_footer() + "\n"; }

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "tools/run/launch.h"
 #include "tools/status/job_view.h"
+#include "tools/terminal.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -103,14 +104,6 @@ std::string state_of(uint32_t pid) {
     }
 }
 
-std::string bytes_text(uint64_t bytes) {
-    constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    auto value = static_cast<double>(bytes);
-    size_t unit = 0;
-    while (value >= 1024) value /= 1024, ++unit;
-    return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 100 ? 0 : 1, kUnits[unit]);
-}
-
 double seconds(uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
 }
@@ -170,10 +163,10 @@ void print_files(const JobState& job) {
     for (const NodeState& node : job.nodes) {
         for (const FilesView& one : node.files) {
             if (std::exchange(is_first, false))
-                fmt::print("\n  {:>4} {:>8} {:>6} {:>10} {:>10} {:>10} {:>8} {:>10} {:>8}\n", "NODE", "PID",
-                           "FILES", "BEHIND", "WAITING", "OF AT MOST", "FOR", "RANK WAITS", "BY RANK");
-            fmt::print("  {:>4} {:>8} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8.2f} s {:>8}{}\n", node.node,
-                       one.pid, one.files, bytes_text(one.bytes), bytes_text(one.waiting_bytes),
+                fmt::print("\n  {:>4} {:>7} {:>6} {:>8} {:>8} {:>8} {:>8} {:>9} {:>7}\n", "NODE", "PID",
+                           "FILES", "BEHIND", "WAITING", "AT MOST", "FOR", "WAITS", "BY RANK");
+            fmt::print("  {:>4} {:>7} {:>6} {:>8} {:>8} {:>8} {:>8} {:>7.2f} s {:>7}{}\n", node.node, one.pid,
+                       one.files, bytes_text(one.bytes), bytes_text(one.waiting_bytes),
                        bytes_text(one.bound_bytes),
                        one.since_ns != 0 ? fmt::format("{:.1f} s", seconds(one.since_ns)) : "-", one.waited_s,
                        one.passed, one.is_lost ? "  its writer is lost" : "");
@@ -188,25 +181,27 @@ void print_job(const JobState& job, const std::vector<Process>& processes) {
             if (one.pid == node.supervisor && (started == 0 || one.started < started)) started = one.started;
         }
     }
-    fmt::print("JOB  {}\n     {} rank{} on {} node{}, since {}\n\n", program_of(job, 100), job.size,
-               job.size == 1 ? "" : "s", job.node_count, job.node_count == 1 ? "" : "s", local_time(started));
-    fmt::print("  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>6} {:>9} {:>10} {:>10} {:>7}\n", "NODE", "SP",
-               "PID", "STATE", "CORE", "STARTS", "BUSY", "CPU", "MOVED", "OVER NODES", "TAKEN");
+    const size_t columns = terminal_columns(stdout);
+    fmt::print("JOB  {}\n     {} rank{} on {} node{}, since {}\n\n",
+               program_of(job, columns > 45 ? columns - 5 : 100), job.size, job.size == 1 ? "" : "s",
+               job.node_count, job.node_count == 1 ? "" : "s", local_time(started));
+    fmt::print("  {:>4} {:>2} {:>7}  {:<8} {:>4} {:>6} {:>6} {:>8} {:>8} {:>8} {:>6}\n", "NODE", "SP", "PID",
+               "STATE", "CORE", "STARTS", "BUSY", "CPU", "MOVED", "BETWEEN", "TAKEN");
     for (const NodeState& node : job.nodes) {
         for (const ServiceView& sp : node.services) {
             const double busy = seconds(sp.busy_ns), all = busy + seconds(sp.idle_ns);
-            fmt::print("  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>4.0f} % {:>7.2f} s {:>10} {:>10} {:>7}\n",
+            fmt::print("  {:>4} {:>2} {:>7}  {:<8} {:>4} {:>6} {:>4.0f} % {:>6.1f} s {:>8} {:>8} {:>6}\n",
                        node.node, sp.service, sp.pid, state_of(sp.pid),
                        sp.core < 0 ? "-" : std::to_string(sp.core), sp.incarnation,
                        all > 0 ? 100 * busy / all : 0, seconds(sp.cpu_ns), bytes_text(sp.bytes_moved),
                        bytes_text(sp.bytes_between_nodes), sp.taken);
         }
     }
-    fmt::print("\n  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>10} {:>10}\n", "NODE", "RANK", "PID", "STATE",
+    fmt::print("\n  {:>4} {:>4} {:>7}  {:<8} {:>4} {:>6} {:>10} {:>10}\n", "NODE", "RANK", "PID", "STATE",
                "SP", "OPEN", "FROM SP", "FROM RANKS");
     for (const NodeState& node : job.nodes) {
         for (const RankView& rank : node.ranks) {
-            fmt::print("  {:>4} {:>4} {:>8}  {:<8} {:>4} {:>6} {:>10} {:>10}\n", node.node,
+            fmt::print("  {:>4} {:>4} {:>7}  {:<8} {:>4} {:>6} {:>10} {:>10}\n", node.node,
                        rank.rank ? std::to_string(*rank.rank) : "?", rank.pid, state_of(rank.pid),
                        rank.service, rank.open, bytes_text(rank.bytes_by_service),
                        bytes_text(rank.bytes_by_rank));
@@ -221,11 +216,13 @@ void print_job(const JobState& job, const std::vector<Process>& processes) {
     fmt::print("\n  {:>8}  {:<14} {:<18} {}\n", "OPEN FOR", "OPERATION", "GROUP", "STATE");
     for (size_t i = 0; i < std::min(job.operations.size(), kShownMax); ++i) {
         const OperationState& op = job.operations[i];
-        fmt::print("  {:>8}  {:<14} {:<18} {}\n", op.open_s ? fmt::format("{:.0f} s", *op.open_s) : "-",
-                   fmt::format("{} {}", rules_of(op.collective).name, op.sequence),
-                   op.size == job.size ? fmt::format("{}, all ranks", group_name(op.group))
-                                       : fmt::format("{}, {} ranks", group_name(op.group), op.size),
-                   waits_text(op));
+        const std::string line =
+            fmt::format("  {:>8}  {:<14} {:<18} {}\n", op.open_s ? fmt::format("{:.0f} s", *op.open_s) : "-",
+                        fmt::format("{} {}", rules_of(op.collective).name, op.sequence),
+                        op.size == job.size ? fmt::format("{}, all ranks", group_name(op.group))
+                                            : fmt::format("{}, {} ranks", group_name(op.group), op.size),
+                        waits_text(op));
+        fmt::print("{}", wrapped(line, columns));
     }
     if (job.operations.size() > kShownMax)
         fmt::print("  {:>8}  and {} more (see --json)\n", "", job.operations.size() - kShownMax);
@@ -383,7 +380,18 @@ void add_status(CLI::App& app, int* exit_code) {
     set_usage(command, "longshore status [--json]");
     command->add_flag("--json", *json, "as JSON");
     command->footer(
-        "\nExamples:\n  longshore status\n  longshore status --json\n\nExit code: 0, also when none runs.");
+        R"(Columns of a service process (SP): CORE, its own, or -; STARTS, 1 unless it was lost; BUSY, of its time; MOVED,
+bytes in all; BETWEEN, of these from other nodes; TAKEN, blocks that it moved for another SP of the node. Of a
+rank: OPEN, its operations under way; bytes that service processes (FROM SP) and ranks (FROM RANKS) have moved
+to it. Of a rank that writes behind: FILES and bytes BEHIND so far; WAITING for the disk, of AT MOST, FOR how
+long something has waited; how long the rank WAITS in all; files that it wrote itself (BY RANK). Last,
+operations that are open for longer than a moment, and what they wait for.
+
+Examples:
+  longshore status
+  longshore status --json
+
+Exit code: 0, also when none runs.)");
     command->callback([=] { *exit_code = status(*json); });
 }
 
