@@ -206,6 +206,16 @@ class Command(Case):
         self.assertRegex(said, r"only here .* - +-\n")
         self.assertIn("2 rows in both; geometric mean of B/A: 2.00", said)
 
+    def test_a_picture(self):
+        a = self.results("a.json", memcpy=(10, "GB/s"), wake_up=(8, "us"), only_here=(1, "GB/s"))
+        b = self.results("b.json", memcpy=(20, "GB/s"), wake_up=(9, "us"))
+        picture = self.folder / "battle.png"
+        done = run("device", "compare", a, b, "-o", picture, program=COMMAND)
+        if done.returncode == 125:
+            self.skipTest("no matplotlib")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
+
     def test_a_machine_file(self):
         results = self.results("a.json", process_copy=(5, "GB/s"), stream_copy=(30, "GB/s"), network_to=(1.25, "GB/s"),
                                network_latency=(20, "us"), network_messages=(1e6, "1/s"), service_message=(500, "ns"),

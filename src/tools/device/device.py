@@ -4,6 +4,7 @@ how many times as quick the second is. Arguments: two of its JSON files, and the
 """
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -59,7 +60,37 @@ def draw_stream(axes, machines):
     axes.set_xlabel("threads")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("GB/s")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=0, top=1.1 * axes.dataLim.y1)
+
+
+def ratios_of(machines):
+    """By test, how many times as quick the second machine is: the geometric mean over blocks and threads that both have."""
+    first, second = ({(row["test"], row["bytes"], row["threads"]): row for row in data["rows"]} for _, data in machines)
+    found = {}
+    for key, row in first.items():
+        means = (row["mean"], second[key]["mean"]) if key in second else (0, 0)
+        if min(means) > 0:
+            quicker = means[1] / means[0] if row["unit"].endswith("/s") else means[0] / means[1]
+            found.setdefault(row["test"], []).append(math.log(quicker))
+    return {test: math.exp(sum(logs) / len(logs)) for test, logs in found.items()}
+
+
+def draw_ratios(axes, machines):
+    ratios = ratios_of(machines)
+    places = range(len(ratios))
+    axes.bar(places, [ratio - 1 for ratio in ratios.values()], 0.6, bottom=1,
+             color=[COLOURS[ratio >= 1] for ratio in ratios.values()])
+    for place, ratio in zip(places, ratios.values()):
+        axes.annotate(f"{ratio:.2f}", (place, ratio), xytext=(0, 2 if ratio >= 1 else -2), textcoords="offset points", ha="center",
+                      va="bottom" if ratio >= 1 else "top", fontsize=8)
+    axes.axhline(1, color="#444444", linewidth=0.8)
+    axes.set_yscale("log", base=2)
+    axes.set_ylim(0.8 * min(1, *ratios.values()), 1.25 * max(1, *ratios.values()))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xticks(places, ratios, rotation=35, ha="right", rotation_mode="anchor")
+    axes.set_title(f"how many times as quick {machines[1][0]} is as {machines[0][0]}: geometric means over blocks and threads")
+    axes.grid(True, axis="y", color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
 
 
 def main(first, second, picture):
@@ -73,15 +104,16 @@ def main(first, second, picture):
     panels = [panel for panel, need in zip(panels, needs) if need in everywhere]
     if not panels:
         sys.exit("device.py: nothing that it draws was measured")
-    figure, all_axes = plt.subplots((len(panels) + 1) // 2, min(2, len(panels)), figsize=(11, 4 * ((len(panels) + 1) // 2)),
-                                    squeeze=False, layout="constrained")
-    for axes in all_axes.flat[len(panels):]:
-        axes.set_visible(False)
-    for axes, (title, draw) in zip(all_axes.flat, panels):
+    lines = (len(panels) + 1) // 2
+    figure = plt.figure(figsize=(11, 4 * lines + 4.5), layout="constrained")
+    grid = figure.add_gridspec(lines + 1, min(2, len(panels)), height_ratios=[4] * lines + [4.5])
+    for number, (title, draw) in enumerate(panels):
+        axes = figure.add_subplot(grid[number // 2, number % 2])
         draw(axes)
         axes.set_title(title)
         axes.grid(True, color="#dddddd", linewidth=0.5)
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, handlelength=4)
+    draw_ratios(figure.add_subplot(grid[lines, :]), machines)
     figure.savefig(picture, dpi=120)
 
 
