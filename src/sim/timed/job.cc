@@ -17,10 +17,6 @@ std::string mirror_refusal(const Job& job) {
     if (m.jitter_late != 0)
         return because(
             "all nodes do the same at the same time, so no rank may be late: set jitter.late to 0 %");
-    if (job.collective == Collective::kBcast)
-        return because(
-            "the root's node does not do what the others do; alltoall(v) and allgather(v) are "
-            "possible");
     if (job.placement != Placement::kContiguous || job.groups != Groups::kWorld)
         return because("ranks lie one node after the other, and all are in one group");
     if (job.memory != Memory::kAlias || job.algorithm != Algorithm::kDirect)
@@ -28,6 +24,8 @@ std::string mirror_refusal(const Job& job) {
     if (job.sharing != Sharing::kFifo) return because("links are fifo");
     if (job.ranks_per_node % job.services != 0)
         return because("service processes (--services) have equally many ranks (--ranks-per-node)");
+    if (job.collective == Collective::kBcast && job.block_bytes <= kEagerBytesMax)
+        return because("blocks of a broadcast are larger than " + std::to_string(kEagerBytesMax) + " B");
     return job.block_bytes < 64 ? because("blocks have at least 64 B") : "";
 }
 

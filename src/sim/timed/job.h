@@ -56,11 +56,20 @@ struct Job {
     uint32_t warm_up = 1, iterations = 3;
     uint64_t seed = 1;
     // Node 0 alone is simulated, and all others do what it does at the same time, each as far from its peers
-    // as node 0 is (mirror.h).
+    // as node 0 is (mirror.h). Of a broadcast the root's node and another one, which stands for the rest
+    // (receivers.h).
     bool mirrored = false;
 
-    uint32_t real_nodes() const { return mirrored ? 1 : nodes; }
+    bool has_receivers() const { return mirrored && collective == Collective::kBcast; }
+    uint32_t real_nodes() const { return !mirrored ? nodes : has_receivers() ? 2 : 1; }
     uint32_t real_ranks() const { return real_nodes() * ranks_per_node; }
+    // How many nodes one of those that are simulated stands for.
+    uint32_t alike(uint32_t node) const {
+        if (has_receivers()) return node == 0 ? 1 : nodes - 1;
+        return nodes / real_nodes();
+    }
+    // Ranks that have a time of their own.
+    uint32_t timed_ranks() const { return has_receivers() ? ranks() : real_ranks(); }
     uint32_t ranks() const { return nodes * ranks_per_node; }
     Time compute_of(uint32_t rank) const { return compute.empty() ? 0 : compute[rank]; }
     uint32_t node_of(uint32_t rank) const {

@@ -18,12 +18,16 @@ bool is_small(const Job& job) {
 
 Offload::Offload(const Job& job, Watcher* watcher)
     : job_(job),
-      wires_(job_.machine, job.nodes, queue_, job.sharing, job.mirrored),
+      wires_(job_.machine, job.nodes, queue_, job.sharing, job.mirrored && !job.has_receivers()),
       timing_(job_, queue_, wires_, watcher) {
     for (uint32_t i = 0; i < job_.group_size(); ++i)
         spans_.push_back({i * job_.block_bytes, job_.block_bytes});
     for (uint32_t n = 0; n < job_.real_nodes(); ++n) make_node(n);
-    if (job_.mirrored) mirror_ = std::make_unique<Mirror>(job_);
+    if (job_.has_receivers()) {
+        receivers_ = std::make_unique<Receivers>(*this);
+    } else if (job_.mirrored) {
+        mirror_ = std::make_unique<Mirror>(job_);
+    }
 }
 
 Offload::~Offload() = default;
@@ -90,9 +94,13 @@ void Offload::send_frame(ServiceAddress from, ServiceAddress to, std::span<const
                          Time delay) {
     const auto send = [&](ServiceAddress one, ServiceAddress other, std::span<const std::byte> bytes) {
         wires_.send({one.node.value, Side::kDpu}, {other.node.value, Side::kDpu}, bytes.size(), delay,
-                    &service_at(other), ServiceProcess::kFrame | keep_frame(bytes));
+                    &service_at(other), ServiceProcess::kFrame | keep_frame(one, other, bytes));
     };
-    if (!job_.mirrored || from.node == to.node) {
+    if (receivers_ != nullptr && from.node.value == 0 && to.node != from.node) {
+        receivers_->hear(from, to, frame, delay);
+        return;
+    }
+    if (mirror_ == nullptr || from.node == to.node) {
         send(from, to, frame);
         return;
     }
@@ -100,13 +108,15 @@ void Offload::send_frame(ServiceAddress from, ServiceAddress to, std::span<const
     for (size_t i = 0; i < said.size(); ++i) send(said[i].from, said[i].to, said[i].content());
 }
 
-uint32_t Offload::keep_frame(std::span<const std::byte> frame) {
+uint32_t Offload::keep_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame) {
     if (free_frames_.empty()) {
         free_frames_.push_back(static_cast<uint32_t>(frames_.size()));
         frames_.emplace_back();
     }
     const uint32_t kept = free_frames_.back();
     free_frames_.pop_back();
+    frames_[kept].from = from;
+    frames_[kept].to = to;
     frames_[kept].length = static_cast<uint32_t>(frame.size());
     std::copy(frame.begin(), frame.end(), frames_[kept].bytes.begin());
     return kept;
@@ -149,6 +159,13 @@ void Offload::begin_operation(uint64_t sequence) {
     if (sequence == sequence_) return;
     sequence_ = sequence;
     entered_.assign(job_.nodes, 0);
+    if (receivers_ != nullptr) receivers_->begin_operation();
+}
+
+void Offload::rank_is_done(uint32_t rank, Time latency) {
+    timing_.rank_is_done(rank, latency);
+    if (receivers_ != nullptr && job_.node_of(rank) == 1)
+        receivers_->rank_is_done(LocalRank{static_cast<uint16_t>(job_.local_of(rank))});
 }
 
 // A shared block is for all ranks of the node, whichever service process was told of it; others come to that
@@ -170,10 +187,10 @@ void Offload::rank_has_entered(uint32_t node, LocalRank local) {
 }
 
 void Offload::count(Outcome* out) const {
-    const uint64_t alike =
-        job_.nodes / job_.real_nodes();  // nodes that each of the simulated ones stands for
     out->late = late_;
-    for (const auto& service : services_) {
+    for (size_t i = 0; i < services_.size(); ++i) {
+        const auto& service = services_[i];
+        const uint64_t alike = job_.alike(static_cast<uint32_t>(i / job_.services));
         const ServiceProcess::Work& work = service->work();
         out->busiest_service =
             std::max(out->busiest_service, static_cast<double>(work.busy) / static_cast<double>(out->span));

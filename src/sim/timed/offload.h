@@ -9,6 +9,7 @@
 #include "sim/scale/frames.h"
 #include "sim/scale/mapped.h"
 #include "sim/timed/mirror.h"
+#include "sim/timed/receivers.h"
 #include "sim/timed/timing.h"
 
 namespace longshore::timed {
@@ -38,8 +39,8 @@ class Offload final {
     // From one service process to another, `delay` from now.
     void send_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame, Time delay);
     // A frame under way, until it is taken out again.
-    uint32_t keep_frame(std::span<const std::byte> frame);
-    std::span<const std::byte> frame(uint32_t kept) const { return frames_[kept].content(); }
+    uint32_t keep_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame);
+    const scale::Frame& kept_frame(uint32_t kept) const { return frames_[kept]; }
     void drop_frame(uint32_t kept) { free_frames_.push_back(kept); }
     OperationArguments arguments(uint32_t rank, uint64_t sequence) const;
     // Whether stand-ins have their ranks copy shared blocks.
@@ -50,7 +51,9 @@ class Offload final {
     uint64_t sequence() const { return sequence_; }
     uint32_t entered(uint32_t node) const { return entered_[node]; }
     void rank_has_entered(uint32_t node, LocalRank local);
-    void rank_is_done(uint32_t rank, Time latency) { timing_.rank_is_done(rank, latency); }
+    void rank_is_done(uint32_t rank, Time latency);
+    // For the node that stands for those that are not simulated, where there are such.
+    Receivers* receivers_of(uint32_t node) { return node != 0 ? receivers_.get() : nullptr; }
     Time step_time(Time mean) { return timing_.step_time(mean); }
 
   private:
@@ -71,7 +74,8 @@ class Offload final {
     std::vector<std::unique_ptr<ServiceProcess>> services_;  // by node, then by number
     std::vector<scale::Frame> frames_;
     std::vector<uint32_t> free_frames_;
-    std::unique_ptr<Mirror> mirror_;  // where other nodes do what node 0 does
+    std::unique_ptr<Mirror> mirror_;        // where other nodes do what node 0 does
+    std::unique_ptr<Receivers> receivers_;  // where they only take a broadcast
     uint64_t sequence_ = 0;
     std::vector<uint32_t> entered_;  // by node
     Lateness late_;                  // in the counted iterations

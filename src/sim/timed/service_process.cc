@@ -32,6 +32,8 @@ ServiceProcess::ServiceProcess(Offload& world, uint32_t node, ServiceId id, cons
 }
 
 void ServiceProcess::on_arrival(uint64_t tag) {
+    if (Receivers* others = world_.receivers_of(node_); others != nullptr && (tag & ~kNumber) == kRead)
+        others->piece_came();
     inbox_.push_back(tag);
     ring();
 }
@@ -102,7 +104,7 @@ bool ServiceProcess::take_event() {
 void ServiceProcess::take_frame(uint32_t number) {
     const LateCounters& late = engine_->counters().late_of(world_.job().collective);
     const uint64_t before = late.received;
-    engine_->on_frame(world_.frame(number), &wake_);
+    engine_->on_frame(world_.kept_frame(number).content(), &wake_);
     world_.drop_frame(number);
     if (late.received == before || told_of(world_.sequence())) return;
     told_ = world_.sequence();
@@ -228,12 +230,13 @@ Time ServiceProcess::start_read(const Action& a) {
     const Time cost = world_.machine().service_read;
     ++work_.reads;
     reads_.post(a.id, a.bytes, now_ns());
+    if (Receivers* others = world_.receivers_of(node_)) others->asks_for(a.bytes);
     // What a rank gives in its arena lies with its stand-in, and staged blocks with the service process.
     const bool is_on_dpu = a.name.rank == kStaging || a.name.region == kArenaRegion;
     const Side from = is_on_dpu ? Side::kDpu : Side::kHost;
     const Side to = a.to.rank == kStaging ? Side::kDpu : Side::kHost;
     world_.wires().read({node_, Side::kDpu}, {a.peer.node.value, from}, {node_, to}, a.bytes, cost, this,
-                        kMove | a.id);
+                        kRead | a.id);
     return cost;
 }
 

@@ -18,7 +18,7 @@ class ServiceProcess final : public Actor, public Arrivals {
 
     // Arrivals carry one of these with a number.
     static constexpr uint64_t kFrame = uint64_t{1} << 40, kMove = uint64_t{2} << 40,
-                              kCopy = uint64_t{3} << 40;
+                              kCopy = uint64_t{3} << 40, kRead = uint64_t{4} << 40;
     void on_arrival(uint64_t tag) override;
     void on_event(uint64_t what) override;
     // Its doorbell rang while it slept or looked in vain.

@@ -44,7 +44,7 @@ void Timing::iterate(const Hooks& hooks, uint32_t number) {
     const Time begin = queue_.now();
     for (uint32_t r = 0; r < job_.real_ranks(); ++r)
         hooks.enter(r, begin + (job_.enter.empty() ? entry_after() : job_.enter[r]), number + 1);
-    while (ranks_done_ < job_.real_ranks()) {
+    while (ranks_done_ < job_.timed_ranks()) {
         LONGSHORE_CHECK(!queue_.empty() && queue_.now() - begin < kHangs);
         queue_.step();
         if (watcher_ != nullptr && queue_.taken() % kEventsPerLook == 0)
@@ -66,14 +66,14 @@ Outcome Timing::run(const Hooks& hooks) {
     out.latency.least = kNever;
     for (uint32_t i = 0; i < job_.iterations; ++i) {
         iterate(hooks, job_.warm_up + i);
-        out.latency.iterations.push_back(sum_ / job_.real_ranks());
+        out.latency.iterations.push_back(sum_ / job_.timed_ranks());
         out.latency.mean += sum_;
         out.latency.least = std::min(out.latency.least, least_);
         out.latency.most = std::max(out.latency.most, most_);
     }
-    out.latency.mean /= uint64_t{job_.real_ranks()} * job_.iterations;
+    out.latency.mean /= uint64_t{job_.timed_ranks()} * job_.iterations;
     for (uint32_t r = 0; r < job_.ranks(); ++r)
-        out.latency.ranks.push_back(sums_[r % job_.real_ranks()] / job_.iterations);
+        out.latency.ranks.push_back(sums_[r % job_.timed_ranks()] / job_.iterations);
     const Wires::Busy busy = wires_.busiest();
     out.span = queue_.now() - begin;
     const auto share = [&](Time part) { return static_cast<double>(part) / static_cast<double>(out.span); };

@@ -18,7 +18,7 @@ class Timing {
           wires_(wires),
           watcher_(watcher),
           prng_(mix64(job.seed)),
-          sums_(job.real_ranks()) {}
+          sums_(job.timed_ranks()) {}
 
     struct Hooks {
         // Lets a rank enter the operation of this sequence number at this time.

@@ -280,7 +280,7 @@ ALLGATHERV = "--collective allgatherv --against ring"
 EXPERIMENTS = [
     Experiment("services", "3", "service processes of a DPU, alltoallv",
                "1 too slow up to 64 KiB, 4 needed by large messages, 8 gain little",
-               "--reads 4 --services 1,2,4,8 --sizes 16K,64K", service_counts, 900),
+               "--reads 4 --services 1,2,4,8 --sizes 16K,64K", service_counts, 130),
     Experiment("allgatherv", "4, 5", "allgatherv, time of the modelled ring through ours, ranks in order",
                "64 KiB: 1.31 (HPC-X)", f"{ALLGATHERV} --sizes 16K,64K --placement contiguous,strided",
                against("ring", "contiguous", [64 * KIB]), 120),
