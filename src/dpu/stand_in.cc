@@ -349,7 +349,7 @@ void StandIn::take_attend(const SessionAttend& attend) {
 bool StandIn::choose_copier(Open& open) {
     const uint64_t now = now_ns();
     if (!open.left && !handed_.attends() && is_all_there(open.operation)) open.patience.note_there(now);
-    const bool leaves = !handed_.attends() && open.patience.is_over(now);
+    const bool leaves = open.patience.choose(handed_.attends(), false, now) == Copier::kServices;
     if (leaves == open.left) return false;
     open.left = leaves;
     leave_to_services(open.operation, leaves);
@@ -385,7 +385,7 @@ void StandIn::rest() {
     const uint64_t now = now_ns();
     for (const Open& open : open_) {
         if (open.copies == SessionCopies::kAttended && !open.left && !handed_.attends())
-            rest_ns = std::min(rest_ns, std::max(open.patience.until_ns(), now) - now + 1);
+            rest_ns = std::min(rest_ns, std::max(open.patience.until_ns(false), now) - now + 1);
     }
     if (!is_unheard()) watcher_->arm();
     ls_sleep(context_, rest_ns);
