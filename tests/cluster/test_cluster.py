@@ -455,6 +455,26 @@ class TestJobs(unittest.TestCase):
                         self.assertGreater(max(came), 0.9 * rounds * most, came)
                         self.assertLessEqual(max(came), 1.1 * rounds * most, came)
 
+    def test_a_block_comes_to_its_host_once_also_where_ranks_compute(self):
+        """The hosts' agents copy, although no core is spare here."""
+        count, ranks, block, rounds = 2, 4, 262144, 4
+        with cluster.Cluster(count, dpus=True) as nodes:
+            for mpi in MPIS:
+                for what, most in (("allgather", (count - 1) * ranks * block), ("bcast", block)):
+                    with self.subTest(mpi=mpi, what=what):
+                        stats = nodes.folder / f"{mpi}-{what}"
+                        done = launch(nodes, on_dpus(nodes, offloaded(program("once", mpi), block, rounds, f"computing-{what}",
+                                                                      LONGSHORE_STATS=stats, LONGSHORE_INTERNAL_AGENT_COPIES=1,
+                                                                      **PATIENT)),
+                                      per_node=ranks, mpi=mpi, told=stats)
+                        self.assertIn("once: ok", done.stdout or "once: ok")
+                        told = json.loads(stats.read_text())
+                        came = [service["bytes_to_host"] for service in told["services"]]
+                        # Of a broadcast whose root is here nothing comes to a host.
+                        self.assertGreater(sum(came), 0.9 * rounds * most * (1 if what == "bcast" else count), came)
+                        self.assertLessEqual(max(came), 1.1 * rounds * most, came)
+                        self.assertGreater(told["memory"]["copied_by_agents"], 0)
+
     def test_random_programs_by_dpus(self):
         with cluster.Cluster(2, dpus=True) as nodes:
             for seed, more in ((1, {}), (2, {"LONGSHORE_SERVICE_COUNT": 2})):

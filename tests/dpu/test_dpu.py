@@ -202,8 +202,22 @@ class TestDpu(Checks):
 
     def test_ranks_that_compute_for_long_have_their_blocks_moved_by_the_dpu(self):
         with Service(*job_users(BUILD)) as dpu:
-            by_services, _ = self.check(run(MPIS[0], 4, "once", 262144, 2, "late", LONGSHORE_DPU=dpu.address), "once: ok")
+            by_services, _ = self.check(run(MPIS[0], 4, "once", 262144, 2, "late", LONGSHORE_DPU=dpu.address,
+                                            LONGSHORE_INTERNAL_AGENT_COPIES=0), "once: ok")
             self.assertGreater(by_services, 0)
+
+    def test_ranks_that_compute_for_long_have_their_blocks_copied_by_the_agent(self):
+        """Nothing comes to the host, as all ranks are on it: so what the DPU moves is what it must not."""
+        with Service(*job_users(BUILD)) as dpu:
+            for mpi in MPIS:
+                with self.subTest(mpi=mpi), tempfile.NamedTemporaryFile() as file:
+                    done = run(mpi, 4 if mpi == "openmpi" else 2, "once", 262144, 3, "late", LONGSHORE_DPU=dpu.address,
+                               LONGSHORE_STATS=file.name, LONGSHORE_INTERNAL_AGENT_COPIES=1)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    self.assertIn("once: ok", done.stdout)
+                    stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
+                    self.assertGreater(stats["memory"]["copied_by_agents"], 262144)
+                    self.assertLess(10 * stats["services"][0]["bytes_to_host"], stats["memory"]["copied_by_agents"])
 
     def test_ranks_that_only_test_have_their_blocks_moved_by_the_dpu(self):
         with Service(*job_users(BUILD)) as dpu:
