@@ -224,7 +224,7 @@ bool FarOperations::copy_next() {
 void FarOperations::finish(FarOperation& op, int result) {
     if (result == LS_ERR_SERVICE) withdraw();
     // Perhaps the agent was lost to its stand-in alone.
-    if (result == LS_ERR_MEMORY) agent_.stop_copies();
+    if (result != LS_OK && op.copies == SessionCopies::kAttended) agent_.stop_copies();
     for (HandedCopy copy; handed_.drop(op.far_id, &copy);) answer(copy, false);
     attended_ -= op.copies == SessionCopies::kAttended;
     op.copies = SessionCopies::kNever;

@@ -41,9 +41,9 @@ bool AgentCopier::hear() {
     while (stream_.receive(&kind, &body, kHeardBytesMax)) {
         SessionWelcome welcome;
         HandedCopy copy;
-        const bool ok = !welcomed_
-                            ? kind == SessionKind::kWelcome && decode(body, &welcome) && welcome.ok
-                            : kind == SessionKind::kCopy && decode(body, &copy) && handed_.take(copy, true);
+        const bool ok = !welcomed_ ? kind == SessionKind::kWelcome && decode(body, &welcome) && welcome.ok
+                                   : kind == SessionKind::kCopy && decode(body, &copy) && copy.bytes != 0 &&
+                                         handed_.take(copy, true);
         if (!ok) return false;
         welcomed_ = true;
     }

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 
 #include "fabric/dpu/host_region.h"
@@ -145,6 +146,8 @@ std::byte* AgentRanks::find(uint32_t rank, uint64_t offset, uint64_t bytes) {
 bool AgentRanks::holds(uint32_t rank) {
     const Client* const client = find_rank(rank);
     if (client == nullptr) return false;
+    // After the bytes, as in host/far_neighbours.cc.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     uint64_t word = 0;
     const iovec here{&word, sizeof word};
     const iovec there{reinterpret_cast<void*>(client->said.word_address), sizeof word};
@@ -153,7 +156,7 @@ bool AgentRanks::holds(uint32_t rank) {
 
 // One whose memory says nothing of itself is neither copied from nor for.
 bool AgentRanks::begin_copies(Client& client, const AgentCopies& said) {
-    if (client.has_said || find_rank(said.rank) != nullptr) return false;
+    if (client.has_said || said.word == 0 || find_rank(said.rank) != nullptr) return false;
     client.said = said;
     client.has_said = true;
     client.answer_until_ns = now_ns() + kSilentLimitNs;
@@ -259,8 +262,9 @@ void AgentRanks::turn() {
     std::vector<pollfd> gone;
     for (const auto& client : clients_) gone.push_back({client->process.get(), POLLIN, 0});
     poll(gone.data(), gone.size(), 0);
-    // Nobody is moved before all have been heard: a pool is for who is a rank on another connection.
-    for (size_t i = 0; i < clients_.size(); ++i) {
+    // Nobody is moved before all have been heard: a pool is for who is a rank on another connection. The
+    // place of who has gone is empty until then.
+    for (size_t i = 0; i < gone.size(); ++i) {
         if (gone[i].revents == 0 && turn_client(*clients_[i])) continue;
         forget(*clients_[i]);
         clients_[i].reset();

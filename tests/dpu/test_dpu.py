@@ -87,23 +87,24 @@ def run(*arguments, **settings):
 
 
 class Endless(subprocess.Popen):
-    """tests/mpi/steady.cc, with two ranks, until it is ended or an operation fails. what: perhaps allgathers, of which the
-    ranks copy blocks themselves ("blocking": in calls that return when they are over)."""
+    """tests/mpi/steady.cc, until it is ended or an operation fails. what: perhaps allgathers, of which the ranks copy blocks
+    themselves ("blocking": in calls that return when they are over; "computing": or the agent for them)."""
 
-    def __init__(self, dpu, *what, **settings):
+    def __init__(self, dpu, *what, mpi=MPIS[0] if MPIS else None, ranks=2, block=65536, **settings):
         # pylint: disable=consider-using-with
         self.folder = tempfile.TemporaryDirectory(prefix="longshore-test-dpu-")
-        super().__init__(words(MPIS[0], 2, "steady", self.folder.name, 65536, *what, LONGSHORE_DPU=dpu.address,
+        self.ranks = ranks
+        super().__init__(words(mpi, ranks, "steady", self.folder.name, block, *what, LONGSHORE_DPU=dpu.address,
                                **{"LONGSHORE_LIMIT_S": 10, **settings}),
                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
     def steps(self):
-        """That both ranks have made."""
+        """That all ranks have made."""
         try:
             made = (Path(self.folder.name) / "progress").read_bytes()
         except OSError:
             made = b""
-        return min(struct.unpack("=2Q", made.ljust(16, b"\0")))
+        return min(struct.unpack(f"={self.ranks}Q", made.ljust(8 * self.ranks, b"\0")))
 
 
 def setUpModule():

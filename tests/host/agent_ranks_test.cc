@@ -312,6 +312,31 @@ TEST_F(AgentCopying, WhatNoStandInSaysEndsTheConnection) {
     }));
 }
 
+TEST_F(AgentCopying, ACopyOfNothingEndsTheConnection) {
+    SessionCopier said;
+    ASSERT_NO_FATAL_FAILURE(connect(&said));
+    stand_in_.send(SessionKind::kCopy, HandedCopy{1, 0, 11, 0, 0, 0});
+    EXPECT_TRUE(turn_until([&] {
+        EXPECT_FALSE(hear(SessionKind::kCopied));
+        return !stand_in_.open();
+    }));
+}
+
+// A rank that has gone leaves its place in the list empty until all have been heard.
+TEST_F(AgentCopying, ARankIsLookedForWhileAnotherGoes) {
+    ranks_[0].socket.reset();
+    tell(1, true);
+    agent_->turn();
+    EXPECT_EQ(agent_->connections(), 1u);
+}
+
+TEST_F(AgentCopying, AWordThatCouldNotBeWithdrawnIsNone) {
+    ranks_[0].word = 0;
+    tell(0, true);
+    agent_->turn();
+    EXPECT_EQ(agent_->connections(), 1u);
+}
+
 TEST_F(AgentCopying, NoTwoAreTheSameRank) {
     tell(0, false);
     tell(0, false);
