@@ -201,7 +201,8 @@ scale: build ## what the engine costs one node of a job of up to 1,024, the othe
 	$$python src/sim/scale/pictures.py build/scale-{nodes,ranks}.json -o docs/images
 
 test-dpu: build ## jobs that a DPU carries, where the DPU is this machine: all programs, with each MPI
-	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 setsid --wait python3 tests/dpu/test_dpu.py
+	$(quiet)for part in test_dpu test_dpu_losses; do \
+	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 setsid --wait python3 tests/dpu/$$part.py || exit 1; done
 
 test-mutants: ## plant known bugs one by one and require that the tests find each (MUTANTS=quick: every fifth)
 	$(quiet)export LONGSHORE_INTERNAL_TEST_MUTANTS='$(MUTANTS)'; \

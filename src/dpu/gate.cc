@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -155,6 +156,7 @@ void Gate::reap() {
         if (WIFSIGNALED(status)) {
             for (const pid_t other : jobs_.others_of(pid)) kill(other, SIGKILL);
         }
+        doors_.erase(pid);
         if (const auto line = jobs_.remove(pid, status)) say("%s", line->c_str());
     }
     for (const pid_t guard : jobs_.useless_guards()) kill(guard, SIGKILL);
@@ -253,6 +255,9 @@ void Gate::turn(Connection& connection) {
         case HelloReader::State::kQuestion:
             answer(connection, {true, ""});
             break;
+        case HelloReader::State::kCopier:
+            pass_on(connection);
+            break;
         case HelloReader::State::kWhole:
         case HelloReader::State::kTasks:
             try_to_serve(connection);
@@ -343,13 +348,30 @@ bool Gate::choose_user(Connection& connection, std::optional<uint32_t>* user) {
     return false;
 }
 
+// To the stand-in of its rank, which answers.
+void Gate::pass_on(Connection& connection) {
+    const SessionCopier& copier = connection.reader.copier();
+    if (const auto refusal = jobs_.refuse(copier)) return refuse(connection, *refusal);
+    const int socket = connection.stream.fd();
+    const std::byte nothing{};
+    if (send_packet(doors_[jobs_.stand_in_of(copier)], &nothing, sizeof nothing, {&socket, 1}) != Io::kOk)
+        return refuse(connection, {GateCause::kNoProcess, "the rank's stand-in takes no connection"});
+    connection.stream.close();
+}
+
 void Gate::start_process(Connection& connection) {
     std::optional<uint32_t> user;
     if (!choose_user(connection, &user)) return;
+    int ends[2] = {-1, -1};
+    if (!connection.reader.is_of_tasks() &&
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+        return refuse(connection, {GateCause::kNoProcess, std::string("no process: ") + strerror(errno)});
+    Fd door(ends[0]), inner(ends[1]);
     const pid_t pid = fork();
-    if (pid == 0) become_process(connection, user);
+    if (pid == 0) become_process(connection, user, std::move(inner));
     if (pid < 0)
         return refuse(connection, {GateCause::kNoProcess, std::string("no process: ") + strerror(errno)});
+    if (door) doors_[pid] = std::move(door);
     const SessionHello& hello = connection.reader.hello();
     if (connection.reader.is_of_tasks()) {
         jobs_.add_guard(pid, connection.reader.tasks().job);
@@ -365,8 +387,9 @@ void Gate::start_process(Connection& connection) {
 // There is no PR_SET_PDEATHSIG, and a process group of its own: jobs outlive the service, which can be
 // restarted under them. No session of its own: the kernel shares out cores by session first, and processes
 // that spin in one of them were seen to keep those of others from any core for seconds.
-void Gate::become_process(Connection& connection, std::optional<uint32_t> user) {
+void Gate::become_process(Connection& connection, std::optional<uint32_t> user, Fd door) {
     setpgid(0, 0);
+    doors_.clear();
     if (user && !become_user(*user)) {
         answer(connection,
                {false, std::string("the DPU's service cannot start it as another user: ") + strerror(errno)});
@@ -383,7 +406,7 @@ void Gate::become_process(Connection& connection, std::optional<uint32_t> user) 
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    const int status = !is_guard     ? stand_in_(std::move(stream), hello)
+    const int status = !is_guard     ? stand_in_(std::move(stream), hello, std::move(door))
                        : task_guard_ ? task_guard_(std::move(stream), tasks, config_.task_folders)
                                      : 1;
     fflush(nullptr);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,8 +20,9 @@ namespace longshore {
 class Gate {
   public:
     // In the new process, which is its job's user already: serves the rank, to which nothing was answered
-    // yet. Returns the exit status.
-    using StandIn = std::function<int(SessionStream, const SessionHello&)>;
+    // yet. By the door come connections of the host's agent (a packet each, of one descriptor), likewise
+    // unanswered. Returns the exit status.
+    using StandIn = std::function<int(SessionStream, const SessionHello&, Fd door)>;
     // The same for a carrier of tasks, with task_folders of the configuration.
     using TaskGuard =
         std::function<int(SessionStream, const SessionTasks&, const std::vector<std::string>& folders)>;
@@ -50,8 +52,9 @@ class Gate {
     void try_waiting();
     std::string one_at_a_time() const;
     bool choose_user(Connection& connection, std::optional<uint32_t>* user);
+    void pass_on(Connection& connection);
     void start_process(Connection& connection);
-    void become_process(Connection& connection, std::optional<uint32_t> user);
+    void become_process(Connection& connection, std::optional<uint32_t> user, Fd door);
     void answer(Connection& connection, const SessionWelcome& welcome);
     void refuse(Connection& connection, const GateRefusal& refusal);
     void count_refusal(const IpAddress& address, const GateRefusal& refusal);
@@ -70,6 +73,7 @@ class Gate {
     Fd signals_;
     std::vector<std::unique_ptr<Connection>> connections_;
     GateJobs jobs_;
+    std::map<pid_t, Fd> doors_;  // of stand-ins
     RefusalLog log_;
     uint64_t rest_until_ns_ = 0;  // no connection can be taken until then: there are no descriptors
     uint64_t accepted_ = 0, started_ = 0;

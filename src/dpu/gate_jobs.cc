@@ -84,6 +84,21 @@ std::optional<GateRefusal> GateJobs::refuse(const SessionTasks& tasks, const Gat
     return std::nullopt;
 }
 
+pid_t GateJobs::stand_in_of(const SessionCopier& copier) const {
+    const auto found = std::find_if(stand_ins_.begin(), stand_ins_.end(), [&](const auto& one) {
+        return one.second.job == copier.job && one.second.rank == copier.rank;
+    });
+    return found != stand_ins_.end() ? found->first : 0;
+}
+
+std::optional<GateRefusal> GateJobs::refuse(const SessionCopier& copier) const {
+    const auto found = jobs_.find(copier.job);
+    if (found == jobs_.end() || !same_token(found->second.token, copier.token))
+        return GateRefusal{GateCause::kToken, "no such job, or not its token"};
+    if (stand_in_of(copier) == 0) return GateRefusal{GateCause::kRank, "no such rank of the job is here"};
+    return std::nullopt;
+}
+
 void GateJobs::add_guard(pid_t guard, uint64_t job) {
     guards_[guard] = job;
 }

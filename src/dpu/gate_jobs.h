@@ -25,6 +25,10 @@ class GateJobs {
                                       const GateConfig& config, const std::string& one_at_a_time) const;
     // The same for a carrier of tasks, whose job must be there.
     std::optional<GateRefusal> refuse(const SessionTasks& tasks, const GateConfig& config) const;
+    // The same for an agent that is to copy for a rank, which must be there.
+    std::optional<GateRefusal> refuse(const SessionCopier& copier) const;
+    // The stand-in of the rank of one that was not refused.
+    pid_t stand_in_of(const SessionCopier& copier) const;
     // The guard of one that was not refused.
     void add_guard(pid_t guard, uint64_t job);
     // Of jobs that are not there any more.

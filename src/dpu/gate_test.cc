@@ -142,6 +142,25 @@ TEST(Gate, TasksAreOfAJobThatIsThere) {
     EXPECT_EQ(Client(service.port(), tasks_of(1)).answer(), unknown);
 }
 
+TEST(Gate, TheAgentOfAHostComesToTheStandInOfItsRank) {
+    const auto copier = [](uint64_t job, uint32_t rank, uint8_t token = 7) {
+        SessionCopier c{job, {}, rank};
+        c.token.fill(token);
+        return c;
+    };
+    Service service{GateConfig{}};
+    const std::string unknown = "no such job, or not its token";
+    EXPECT_EQ(Client(service.port(), copier(15, 1)).answer(), unknown);
+    Client rank(service.port(), hello_of(15, 1));
+    ASSERT_EQ(rank.answer(), "welcome");
+    EXPECT_EQ(Client(service.port(), copier(15, 1, 8)).answer(), unknown);
+    EXPECT_EQ(Client(service.port(), copier(15, 2)).answer(), "no such rank of the job is here");
+    Client agent(service.port(), copier(15, 1));
+    EXPECT_EQ(rank.line(), "an agent");
+    EXPECT_EQ(agent.answer(), "welcome");
+    EXPECT_TRUE(agent.is_closed());
+}
+
 TEST(Gate, WithoutFoldersThereAreNoTasks) {
     Service service{GateConfig{}};
     Client rank(service.port(), hello_of(1, 0));

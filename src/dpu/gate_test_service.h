@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "base/little_endian.h"
 #include "dpu/gate.h"
+#include "fabric/shm/socket.h"
 
 namespace longshore {
 
@@ -90,6 +91,9 @@ class Client {
     }
     Client(uint16_t port, const SessionTasks& tasks, const char* from = "127.0.0.1") : Client(port, from) {
         stream_.send(SessionKind::kTasks, tasks);
+    }
+    Client(uint16_t port, const SessionCopier& copier) : Client(port) {
+        stream_.send(SessionKind::kCopier, copier);
     }
     void send_raw(std::span<const std::byte> bytes) {
         EXPECT_EQ(::send(stream_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -163,11 +167,13 @@ class Client {
 };
 
 // A stand-in that welcomes its rank and answers each of its messages; one of job 13 dies of a signal instead,
-// and one of job 14 starts a process that outlives it, and names it.
-inline int serve(SessionStream stream, const SessionHello& hello) {
+// one of job 14 starts a process that outlives it, and names it, and one of job 15 waits for a connection at
+// its door first, and welcomes that, too.
+inline int serve(SessionStream stream, const SessionHello& hello, Fd door) {
     SessionWelcome welcome;
     welcome.ok = true;
     stream.send(SessionKind::kWelcome, welcome);
+    std::vector<Fd> agents;
     while (stream.open()) {
         pollfd ready{stream.fd(), POLLIN, 0};
         poll(&ready, 1, -1);
@@ -183,6 +189,18 @@ inline int serve(SessionStream stream, const SessionHello& hello) {
                     for (;;) pause();
                 }
                 said = std::to_string(other);
+            }
+            if (hello.job == 15) {
+                pollfd came{door.get(), POLLIN, 0};
+                poll(&came, 1, kWaitMs);
+                std::byte nothing[8];
+                size_t bytes = 0;
+                receive_packet(door, nothing, sizeof nothing, &bytes, &agents);
+                if (agents.empty()) return 1;
+                SessionStream agent(std::move(agents.back()), 5);
+                agent.send(SessionKind::kWelcome, welcome);
+                agent.flush();
+                said = "an agent";
             }
             stream.send(SessionKind::kLine, SessionLine{0, said});
         }

@@ -37,8 +37,9 @@ HelloReader::State HelloReader::check_header() {
     const auto length = r.get<uint32_t>();
     const auto kind = r.get<uint16_t>();
     const auto zero = r.get<uint16_t>();
-    is_of_tasks_ = kind == static_cast<uint16_t>(SessionKind::kTasks);
-    if ((kind != static_cast<uint16_t>(SessionKind::kHello) && !is_of_tasks_) || zero != 0)
+    kind_ = SessionKind{kind};
+    const bool is_known = kind_ == SessionKind::kHello || is_of_tasks() || kind_ == SessionKind::kCopier;
+    if (!is_known || zero != 0)
         return refuse(GateCause::kStranger, "this is not a rank of a job with Longshore");
     if (length > kHelloBytesMax)
         return refuse(GateCause::kBroken, "a first message of " + std::to_string(length) + " bytes");
@@ -48,11 +49,12 @@ HelloReader::State HelloReader::check_header() {
 
 HelloReader::State HelloReader::check_body() {
     const std::span<const std::byte> body(&bytes_[kSessionHeaderBytes], wanted_ - kSessionHeaderBytes);
-    if (is_of_tasks_ && decode(body, &tasks_)) {
+    if (kind_ == SessionKind::kCopier && decode(body, &copier_)) return State::kCopier;
+    if (is_of_tasks() && decode(body, &tasks_)) {
         if (tasks_.limit_s >= 1 && tasks_.limit_s <= kLimitMaxS) return State::kTasks;
         return refuse(GateCause::kValue, "a carrier that waits for " + std::to_string(tasks_.limit_s) + " s");
     }
-    if (!is_of_tasks_ && decode(body, &hello_)) {
+    if (kind_ == SessionKind::kHello && decode(body, &hello_)) {
         if (const auto refusal = check_values(hello_)) return refuse(refusal->cause, refusal->reason);
         return State::kWhole;
     }
@@ -66,7 +68,7 @@ HelloReader::State HelloReader::check_body() {
                                                " of the protocol, this service version " +
                                                std::to_string(kSessionVersion) +
                                                ": install the same Longshore on both");
-    if (body.size() == kSessionQuestionBytes && !is_of_tasks_) return State::kQuestion;
+    if (body.size() == kSessionQuestionBytes && kind_ == SessionKind::kHello) return State::kQuestion;
     if (const auto refusal = check_values(hello_);
         hello_.size != 0 && refusal && refusal->cause == GateCause::kRank)
         return refuse(refusal->cause, refusal->reason);

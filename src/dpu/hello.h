@@ -1,5 +1,5 @@
-// A rank's first frame, or that of a carrier of its tasks, as it arrives from somebody of whom nothing is
-// known: nothing after it is read, nothing of it is believed.
+// A rank's first frame, or that of a carrier of its tasks or of its host's agent, as it arrives from somebody
+// of whom nothing is known: nothing after it is read, nothing of it is believed.
 #pragma once
 
 #include <array>
@@ -15,12 +15,13 @@ namespace longshore {
 class HelloReader {
   public:
     // Takes from the socket what is there of the frame, and nothing that follows it.
-    enum class State : uint8_t { kPartial, kWhole, kTasks, kQuestion, kRefused };
+    enum class State : uint8_t { kPartial, kWhole, kTasks, kCopier, kQuestion, kRefused };
     State read(int socket);
 
     const SessionHello& hello() const { return hello_; }  // kWhole
     const SessionTasks& tasks() const { return tasks_; }  // kTasks: of a carrier, which is no rank
-    bool is_of_tasks() const { return is_of_tasks_; }
+    bool is_of_tasks() const { return kind_ == SessionKind::kTasks; }
+    const SessionCopier& copier() const { return copier_; }  // kCopier: of an agent
     const GateRefusal& refusal() const { return refusal_; }  // kRefused
 
   private:
@@ -30,9 +31,10 @@ class HelloReader {
 
     std::array<std::byte, kSessionHeaderBytes + kHelloBytesMax> bytes_;
     size_t filled_ = 0, wanted_ = kSessionHeaderBytes;
-    bool is_of_tasks_ = false;
+    SessionKind kind_ = SessionKind::kHello;
     SessionHello hello_;
     SessionTasks tasks_;
+    SessionCopier copier_;
     GateRefusal refusal_;
 };
 

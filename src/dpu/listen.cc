@@ -122,8 +122,8 @@ int run_listen(int count, char** arguments) {
         own_program();  // read now: the file may be replaced while the service goes on
     Gate gate(
         std::move(config),
-        [=](SessionStream stream, const SessionHello& hello) {
-            return exec_stand_in(std::move(stream), hello, program);
+        [=](SessionStream stream, const SessionHello& hello, Fd door) {
+            return exec_stand_in(std::move(stream), hello, std::move(door), program);
         },
         [=](GateConfig* again, std::string* wrong) { return read_config(options, again, wrong); },
         exec_task_guard);

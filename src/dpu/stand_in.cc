@@ -1,11 +1,13 @@
 #include "dpu/stand_in.h"
 
 #include <poll.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "dpu/agent_end.h"
 #include "dpu/post_check.h"
 #include "dpu/rank_exchange.h"
 #include "dpu/watcher.h"
@@ -28,8 +30,11 @@ size_t frame_bytes_max(uint32_t size) {
 
 class StandIn {
   public:
-    StandIn(SessionStream stream, const SessionHello& hello, const StandInOptions& options)
-        : stream_(std::move(stream)), hello_(hello), options_(options) {}
+    StandIn(SessionStream stream, const SessionHello& hello, Fd door, const StandInOptions& options)
+        : stream_(std::move(stream)),
+          hello_(hello),
+          options_(options),
+          agent_(std::move(door), hello.limit_s, hello.copies) {}
     int run();
 
   private:
@@ -45,10 +50,12 @@ class StandIn {
         uint8_t collective = 0;
         SessionCopies copies = SessionCopies::kNever;
         Patience patience;
-        bool left = false;  // to service processes, as its rank computes
+        Copier copier = Copier::kRank;
     };
     bool start();
     bool hear();
+    bool hear_agent();
+    void watch(int fd);
     bool is_unheard() const { return stream_.unsent_bytes() > kUnsentBytesMax; }
     bool take(SessionKind kind, std::span<const std::byte> body);
     void take_exchanged(const SessionExchange& exchange);
@@ -78,7 +85,10 @@ class StandIn {
     std::vector<std::unique_ptr<Group>> groups_;
     std::vector<Open> open_;
     HandOver handed_;
+    AgentEnd agent_;
+    uint64_t bytes_by_agent_[LS_COLLECTIVE_COUNT] = {};
     std::vector<uint64_t> regions_ = std::vector<uint64_t>(kFarRegionsMax);  // bytes of each; 0: never opened
+    Fd arrivals_{epoll_create1(EPOLL_CLOEXEC)};  // of all that anybody says to this stand-in
     std::unique_ptr<Watcher> watcher_;
 };
 
@@ -185,10 +195,10 @@ bool StandIn::post(SessionPost post) {
     ls_operation* operation = nullptr;
     const int rc = start_for_rank(group->group, a, std::move(plan), std::move(post.data), &operation);
     if (rc == LS_OK) {
-        open_.push_back({post.operation, operation, post.collective, post.copies, {}, false});
+        open_.push_back({post.operation, operation, post.collective, post.copies, {}, Copier::kRank});
         open_.back().patience.begin(now_ns());
     } else {
-        stream_.send(SessionKind::kFinished, SessionDone{post.operation, rc, 0});
+        stream_.send(SessionKind::kFinished, SessionDone{post.operation, rc, 0, 0});
     }
     return true;
 }
@@ -303,7 +313,7 @@ bool StandIn::step() {
         ready.aliases = context_->aliases;
         ready.spare_cores = context_->surroundings.spare_cores != 0;
         stream_.send(SessionKind::kReady, ready);
-        if (ready_) watcher_ = std::make_unique<Watcher>(stream_.fd(), context_);
+        if (ready_) watcher_ = std::make_unique<Watcher>(arrivals_.get(), context_);
         return true;
     }
     for (const auto& group : groups_) {
@@ -323,14 +333,32 @@ bool StandIn::test_operations() {
         if (result == LS_IN_PROGRESS) return false;
         ls_collective_bytes bytes[LS_COLLECTIVE_COUNT];
         ls_rank_bytes(context_, bytes);
-        stream_.send(SessionKind::kFinished, SessionDone{open.id, result, bytes[open.collective].by_service});
+        stream_.send(SessionKind::kFinished, SessionDone{open.id, result, bytes[open.collective].by_service,
+                                                         bytes_by_agent_[open.collective]});
         ls_operation_free(open.operation);
         return true;
     });
     return open_.size() != before;
 }
 
-// --- copies that the rank makes (engine/hand_over.h)
+// --- copies that the rank makes, or its host's agent for it (engine/hand_over.h)
+
+void StandIn::watch(int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (fd >= 0) epoll_ctl(arrivals_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+bool StandIn::hear_agent() {
+    if (!ready_) return false;
+    const int before = agent_.connection();
+    const bool heard = agent_.hear([this](const Copy& copy, bool ok) {
+        finish_for_rank(*context_, copy, ok);
+        if (ok && !copy.is_self) bytes_by_agent_[static_cast<uint8_t>(copy.collective)] += copy.bytes;
+    });
+    if (before < 0) watch(agent_.connection());
+    return heard;
+}
 
 bool StandIn::take_copied(const SessionCopied& copied) {
     Copy copy;
@@ -344,22 +372,30 @@ void StandIn::take_attend(const SessionAttend& attend) {
     if (!attend.on) stream_.send(SessionKind::kLeft, attend);
 }
 
-// Who makes the copies of an operation that no call waits for: its rank while it waits, and service processes
-// when it has computed for too long. True: others than before.
+// Who makes the copies of an operation that no call waits for: its rank while it waits, and when it has
+// computed for too long the host's agent or service processes. True: others than before.
 bool StandIn::choose_copier(Open& open) {
     const uint64_t now = now_ns();
-    if (!open.left && !handed_.attends() && is_all_there(open.operation)) open.patience.note_there(now);
-    const bool leaves = !handed_.attends() && open.patience.is_over(now);
-    if (leaves == open.left) return false;
-    open.left = leaves;
-    leave_to_services(open.operation, leaves);
+    if (open.copier == Copier::kRank && !handed_.attends() && is_all_there(open.operation))
+        open.patience.note_there(now);
+    const Copier copier = open.patience.choose(handed_.attends(), agent_.attends(), now);
+    if (copier == open.copier) return false;
+    const bool left = open.copier == Copier::kServices, leaves = copier == Copier::kServices;
+    open.copier = copier;
+    if (left != leaves) leave_to_services(open.operation, leaves);
     return true;
 }
 
 bool StandIn::hand_over(Open& open) {
     const bool in_call = open.copies == SessionCopies::kInCall;
     bool gave = !in_call && choose_copier(open);
-    for (RankCopy copy; handed_.may_give(in_call) && claim_for_rank(open.operation, &copy); gave = true)
+    RankCopy copy;
+    if (open.copier == Copier::kAgent) {
+        for (; agent_.may_give() && claim_for_rank(open.operation, &copy); gave = true)
+            agent_.give(copy.copy, copy.giver, copy.from, copy.to_in_heap);
+        return gave;
+    }
+    for (; handed_.may_give(in_call) && claim_for_rank(open.operation, &copy); gave = true)
         stream_.send(SessionKind::kCopy, HandedCopy{handed_.give(copy.copy), open.id, copy.giver, copy.from,
                                                     copy.to, copy.copy.bytes});
     return gave;
@@ -379,13 +415,13 @@ void StandIn::rest() {
         return;
     }
     // What the supervisor answers, and room in the socket, wake nobody here.
-    const bool soon = !stream_.flushed() ||
+    const bool soon = !stream_.flushed() || !agent_.flush() ||
                       std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return !g->settled; });
     uint64_t rest_ns = soon ? kShortRestNs : kRestNs;
     const uint64_t now = now_ns();
     for (const Open& open : open_) {
-        if (open.copies == SessionCopies::kAttended && !open.left && !handed_.attends())
-            rest_ns = std::min(rest_ns, std::max(open.patience.until_ns(), now) - now + 1);
+        if (open.copies == SessionCopies::kAttended && open.copier == Copier::kRank && !handed_.attends())
+            rest_ns = std::min(rest_ns, std::max(open.patience.until_ns(agent_.attends()), now) - now + 1);
     }
     if (!is_unheard()) watcher_->arm();
     ls_sleep(context_, rest_ns);
@@ -397,9 +433,11 @@ int StandIn::run() {
                                                        "no memory, or settings that mean nothing here"});
         return 1;
     }
+    watch(stream_.fd());
+    watch(agent_.door());
     while (!broken_) {
         // What a rank that has gone still said is of no use to anybody.
-        const bool heard = hear();
+        const bool heard = hear() | hear_agent();
         if (!stream_.open()) break;
         const bool moved = step() | test_operations() | hand_over();
         stream_.flush();
@@ -414,8 +452,8 @@ int StandIn::run() {
 
 }  // namespace
 
-int run_stand_in(SessionStream stream, const SessionHello& hello, const StandInOptions& options) {
-    return StandIn(std::move(stream), hello, options).run();
+int run_stand_in(SessionStream stream, const SessionHello& hello, Fd door, const StandInOptions& options) {
+    return StandIn(std::move(stream), hello, std::move(door), options).run();
 }
 
 }  // namespace longshore

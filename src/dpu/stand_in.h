@@ -14,8 +14,8 @@ struct StandInOptions {
     std::string service_path;  // of longshored
 };
 
-// Serves one rank until it goes. `hello` was checked by the caller; nothing was answered yet. Returns the
-// exit status.
-int run_stand_in(SessionStream stream, const SessionHello& hello, const StandInOptions& options);
+// Serves one rank until it goes. `hello` was checked by the caller; nothing was answered yet. `door`: by
+// which connections of the agent of the rank's host come (dpu/gate.h). Returns the exit status.
+int run_stand_in(SessionStream stream, const SessionHello& hello, Fd door, const StandInOptions& options);
 
 }  // namespace longshore

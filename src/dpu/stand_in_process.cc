@@ -13,19 +13,21 @@
 namespace longshore {
 namespace {
 
-constexpr int kHelloFd = 3, kSocketFd = 4;
-constexpr int kFarFd = 64;  // neither of these
+constexpr int kHelloFd = 3, kSocketFd = 4, kDoorFd = 5;
+constexpr int kFarFd = 64;  // none of these
 
 }  // namespace
 
-int exec_stand_in(SessionStream stream, const SessionHello& hello, const std::string& service_path) {
+int exec_stand_in(SessionStream stream, const SessionHello& hello, Fd door, const std::string& service_path) {
     const std::vector<std::byte> body = encode(hello);
     const Fd file = make_memory_file("longshore-hello", body.size());
     const Fd socket = stream.take_socket();
-    const int far[2] = {fcntl(file.get(), F_DUPFD_CLOEXEC, kFarFd),
-                        fcntl(socket.get(), F_DUPFD_CLOEXEC, kFarFd)};
-    if (far[0] < 0 || far[1] < 0 || pwrite(far[0], body.data(), body.size(), 0) != ssize_t(body.size()) ||
-        dup2(far[0], kHelloFd) < 0 || dup2(far[1], kSocketFd) < 0) {
+    const int far[3] = {fcntl(file.get(), F_DUPFD_CLOEXEC, kFarFd),
+                        fcntl(socket.get(), F_DUPFD_CLOEXEC, kFarFd),
+                        fcntl(door.get(), F_DUPFD_CLOEXEC, kFarFd)};
+    if (far[0] < 0 || far[1] < 0 || far[2] < 0 ||
+        pwrite(far[0], body.data(), body.size(), 0) != ssize_t(body.size()) || dup2(far[0], kHelloFd) < 0 ||
+        dup2(far[1], kSocketFd) < 0 || dup2(far[2], kDoorFd) < 0) {
         fprintf(stderr, "longshored: a stand-in cannot be started: %s\n", strerror(errno));
         return 1;
     }
@@ -39,9 +41,10 @@ int exec_stand_in(SessionStream stream, const SessionHello& hello, const std::st
 
 int run_stand_in_process(const char* service_path) {
     const Fd file(kHelloFd);
-    Fd socket(kSocketFd);
+    Fd socket(kSocketFd), door(kDoorFd);
     std::vector<std::byte> body(kHelloBytesMax);
     const ssize_t got = pread(file.get(), body.data(), body.size(), 0);
+    fcntl(door.get(), F_SETFD, FD_CLOEXEC);
     SessionHello hello;
     if (got < 0 || !decode(std::span(body).first(static_cast<size_t>(got)), &hello)) {
         fprintf(stderr, "longshored: a stand-in is started by 'longshored listen' alone\n");
@@ -49,7 +52,7 @@ int run_stand_in_process(const char* service_path) {
     }
     StandInOptions options;
     options.service_path = service_path;
-    return run_stand_in(SessionStream(std::move(socket), hello.limit_s), hello, options);
+    return run_stand_in(SessionStream(std::move(socket), hello.limit_s), hello, std::move(door), options);
 }
 
 }  // namespace longshore

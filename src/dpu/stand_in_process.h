@@ -9,9 +9,9 @@
 
 namespace longshore {
 
-// This process becomes `longshored stand-in`, with the connection and what the rank said first. Returns only
-// when it cannot: the exit status.
-int exec_stand_in(SessionStream stream, const SessionHello& hello, const std::string& service_path);
+// This process becomes `longshored stand-in`, with the connection, what the rank said first, and the door by
+// which connections of the host's agent come. Returns only when it cannot: the exit status.
+int exec_stand_in(SessionStream stream, const SessionHello& hello, Fd door, const std::string& service_path);
 
 // `longshored stand-in PATH`. PATH: of longshored, for the supervisor that it may start. Returns the exit
 // status.

@@ -1,4 +1,5 @@
-// Ends the sleep of a stand-in when something arrives from its rank: a thread, which waits on the connection.
+// Ends the sleep of a stand-in when something arrives from its rank or the host's agent: a thread, which
+// waits on one descriptor for all of them.
 #pragma once
 
 #include <poll.h>

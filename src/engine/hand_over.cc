@@ -25,6 +25,13 @@ bool HandOver::take_back(uint32_t number, Copy* out) {
     return true;
 }
 
+bool HandOver::lose(Copy* out) {
+    attends_ = false;
+    for (Slot& slot : slots_)
+        if (slot.number != 0) return take_back(slot.number, out);
+    return false;
+}
+
 // --- the rank's end
 
 bool HandedCopies::attend() {

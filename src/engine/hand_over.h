@@ -9,7 +9,9 @@
 // A rank that computes copies nothing, and others wait for claims. So a rank has no copies but while it
 // waits: in a call that does not return before its operation is over, or between two words of its own, of
 // which the stand-in answers the second when the rank has all that was handed over before. Where it computes
-// for longer than its stand-in is patient, service processes make what copies they can until it waits.
+// for longer than its stand-in is patient, the agent of its host is handed the copies, if a core there has
+// nothing else to do, by the same two ends of a connection of its own; else service processes make what
+// copies they can, by way of the DPU. Either until the rank waits.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +24,7 @@ namespace longshore {
 
 constexpr uint32_t kHandedMax = 16;  // of one rank, at a time
 
-// The stand-in's end.
+// The stand-in's end: of the connection to its rank, or to the agent, which attends as long as it is there.
 class HandOver {
   public:
     // Whether a copy may be handed over now. `in_call`: of an operation whose call returns when it is over.
@@ -36,6 +38,9 @@ class HandOver {
     uint32_t give(const Copy& copy);
     // The answer. False: no such copy is out.
     bool take_back(uint32_t number, Copy* out);
+    // The other end is lost, and nobody knows what it has copied: one of the copies that are out, which has
+    // failed. False: none is.
+    bool lose(Copy* out);
 
   private:
     struct Slot {
@@ -46,6 +51,9 @@ class HandOver {
     uint32_t serial_ = 0, out_ = 0;
     bool attends_ = false;
 };
+
+// Who copies what a rank lacks of an operation that no call waits for.
+enum class Copier : uint8_t { kRank, kAgent, kServices };
 
 // How long a stand-in waits for a rank to wait for an operation that is copied for, while others wait for
 // what that rank has not copied: once all of it is there, for as long as that took, so that nobody's wait is
@@ -64,8 +72,16 @@ class Patience {
     }
     // The rank looks at it again and again, and does not wait.
     void note_looks(uint64_t now_ns) { wait_for(now_ns, kLeastNs); }
-    uint64_t until_ns() const { return until_ns_; }
-    bool is_over(uint64_t now_ns) const { return now_ns > until_ns_; }
+    // When it is over. `agent`: the host's is there to copy, which costs the link nothing: then there is no
+    // reason to be patient for longer than a rank needs that begins to wait soon.
+    uint64_t until_ns(bool agent) const {
+        return agent ? std::min(until_ns_, since_ns_ + kLeastNs) : until_ns_;
+    }
+    // `rank`: it waits.
+    Copier choose(bool rank, bool agent, uint64_t now_ns) const {
+        if (rank || now_ns <= until_ns(agent)) return Copier::kRank;
+        return agent ? Copier::kAgent : Copier::kServices;
+    }
 
   private:
     void wait_for(uint64_t now_ns, uint64_t ns) { until_ns_ = std::min(until_ns_, now_ns + ns); }
@@ -74,13 +90,13 @@ class Patience {
 };
 
 // A copy as the rank is told of it: of `bytes`, from there in the heap of rank `giver` of the job to there in
-// the operation's receive buffer.
+// the operation's receive buffer; as the agent is, of no operation: to there in the heap of the rank.
 struct HandedCopy {
     uint32_t number = 0, operation = 0, giver = 0;
     uint64_t from = 0, to = 0, bytes = 0;
 };
 
-// The rank's end.
+// The rank's end, or the agent's, which takes copies as in a call.
 class HandedCopies {
   public:
     // Begins to wait, perhaps before the last leave was answered. False: it has, and has not left.

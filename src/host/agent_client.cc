@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "fabric/shm/agent_control.h"
 
@@ -52,6 +53,25 @@ void AgentClient::close(uint32_t id) {
     const uint64_t end = now_ns() + limit_ns_;
     while (socket_ && send_packet(socket_, &request, sizeof request) == Io::kAgain && wait(POLLOUT, end)) {
     }
+}
+
+// What comes of it if it is not answered is said when memory is to be opened.
+void AgentClient::tell_copies(uint32_t rank, bool copies, uint64_t word_address, uint64_t word) {
+    AgentCopies said;
+    said.rank = rank;
+    said.copies = copies;
+    said.word_address = word_address;
+    said.word = word;
+    copies_ = copies;
+    std::string error;
+    ask(&said, sizeof said, {}, 0, nullptr, &error);
+}
+
+// An agent that does not answer is one that has stopped, or is about to be lost with all that it does.
+void AgentClient::stop_copies() {
+    const AgentStopCopies stop;
+    std::string error;
+    if (std::exchange(copies_, false)) ask(&stop, sizeof stop, {}, 0, nullptr, &error);
 }
 
 // False: the time is over.

@@ -37,6 +37,10 @@ class AgentClient {
     // aliases, too.
     bool open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemory* out, std::string* error);
     void close(uint32_t id);
+    // Which rank this is, and where it says that others may copy from it (host/far_neighbours.h). `copies`:
+    // the agent may do so for this one while it computes, until stop_copies() returns.
+    void tell_copies(uint32_t rank, bool copies, uint64_t word_address, uint64_t word);
+    void stop_copies();
 
   private:
     bool ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint32_t id,
@@ -47,6 +51,7 @@ class AgentClient {
     pid_t pid_ = 0;
     uint64_t limit_ns_ = 0;
     uint32_t last_id_ = 0;
+    bool copies_ = false;
 };
 
 }  // namespace longshore

@@ -79,6 +79,8 @@ void FarArrival::start_agent() {
         parameters.rank_count = machine_ranks_;
         parameters.restarts_max = c_.options.service_restarts_max;
         parameters.tls = c_.options.network_tls != 0;
+        parameters.copies_always = c_.options.agent_copies == ls_options::LS_AGENT_COPIES_ALWAYS;
+        parameters.copies_never = c_.options.agent_copies == ls_options::LS_AGENT_COPIES_NEVER;
         c_.starter.start_agent(c_.service_path.c_str(), parameters, &c_.problem);
     }
 }
@@ -183,6 +185,7 @@ int FarArrival::finish_session() {
     // What is open to the network stays where it is.
     if (c_.options.shared.keep != nullptr) c_.options.shared.keep();
     c_.in = c_.out = std::vector<std::byte>();
+    agent_.tell_copies(c_.rank, copies_, neighbours_.word_address(), neighbours_.word());
     return LS_OK;
 }
 

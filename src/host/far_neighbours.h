@@ -20,6 +20,8 @@ class FarNeighbours {
         uint64_t pid, heap, heap_bytes, word_address, word;
     };
     Identity identity(const ls_context& context);
+    uint64_t word_address() const { return reinterpret_cast<uint64_t>(&word_); }
+    uint64_t word() const { return word_.load(std::memory_order_relaxed); }
     // Rank `rank` of the job is on this machine.
     void add(uint32_t rank, const Identity& identity) { neighbours_.push_back({rank, identity}); }
     // Whether the memory of all of them can be read.

@@ -153,12 +153,22 @@ bool FarOperations::take(const SessionDone& done) {
     FarOperation& op = *operations_[done.operation];
     if (op.state != ls_operation::State::kPosted) return false;
     bytes_moved_[static_cast<uint8_t>(op.arguments.collective)] = done.bytes_moved;
+    uint64_t& by_agent = bytes_by_agent_[static_cast<uint8_t>(op.arguments.collective)];
+    c_.bytes_by_agent += done.bytes_by_agent - by_agent;
+    by_agent = done.bytes_by_agent;
     finish(op, done.result);
     return true;
 }
 
-void FarOperations::fail() {
+// Where an operation ends before it is complete others may be about to copy from its buffers, or the agent
+// into them.
+void FarOperations::withdraw() {
     neighbours_.withdraw();
+    agent_.stop_copies();
+}
+
+void FarOperations::fail() {
+    withdraw();
     handed_.lose();
     for (const auto& op : operations_) {
         if (op->state != ls_operation::State::kPosted) continue;
@@ -212,8 +222,9 @@ bool FarOperations::copy_next() {
 }
 
 void FarOperations::finish(FarOperation& op, int result) {
-    // Where it ends before it is complete others may be about to copy from its buffers.
-    if (result == LS_ERR_SERVICE) neighbours_.withdraw();
+    if (result == LS_ERR_SERVICE) withdraw();
+    // Perhaps the agent was lost to its stand-in alone.
+    if (result != LS_OK && op.copies == SessionCopies::kAttended) agent_.stop_copies();
     for (HandedCopy copy; handed_.drop(op.far_id, &copy);) answer(copy, false);
     attended_ -= op.copies == SessionCopies::kAttended;
     op.copies = SessionCopies::kNever;

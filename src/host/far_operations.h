@@ -28,6 +28,7 @@ class FarOperations {
                   FarNeighbours& neighbours)
         : c_(context),
           connection_(connection),
+          agent_(agent),
           neighbours_(neighbours),
           regions_(context, connection, agent) {}
     // This rank copies what is handed over to it.
@@ -54,9 +55,11 @@ class FarOperations {
     // Makes the next one. False: there is none.
     bool copy_next();
 
-    // That came to this rank's buffers, by collective: moved by service processes, and copied by this rank.
+    // That came to this rank's buffers, by collective: moved by service processes, copied by this rank, and
+    // by the agent of its machine.
     uint64_t bytes_moved(uint32_t collective) const { return bytes_moved_[collective]; }
     uint64_t bytes_copied(uint32_t collective) const { return bytes_copied_[collective]; }
+    uint64_t bytes_by_agent(uint32_t collective) const { return bytes_by_agent_[collective]; }
 
   private:
     FarOperation& take_free();
@@ -67,10 +70,12 @@ class FarOperations {
     void place(FarOperation& operation, int side, const void* base, uint64_t bytes, SessionPost* post);
     SessionCopies when_to_copy(const FarOperation& operation, const FarGroup& group, bool in_call) const;
     void answer(const HandedCopy& copy, bool ok);
+    void withdraw();
     void finish(FarOperation& operation, int result);
 
     ls_context& c_;
     FarConnection& connection_;
+    AgentClient& agent_;
     FarNeighbours& neighbours_;
     FarRegions regions_;
     HandedCopies handed_;
@@ -78,7 +83,8 @@ class FarOperations {
     uint32_t attended_ = 0;  // operations that are open, and copied for while the caller waits
     std::vector<std::unique_ptr<FarOperation>> operations_;  // by far_id
     std::vector<FarOperation*> free_;
-    uint64_t bytes_moved_[LS_COLLECTIVE_COUNT] = {}, bytes_copied_[LS_COLLECTIVE_COUNT] = {};
+    uint64_t bytes_moved_[LS_COLLECTIVE_COUNT] = {}, bytes_copied_[LS_COLLECTIVE_COUNT] = {},
+             bytes_by_agent_[LS_COLLECTIVE_COUNT] = {};
 };
 
 }  // namespace longshore

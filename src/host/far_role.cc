@@ -207,7 +207,7 @@ uint32_t FarRole::services(ls_service_stats* out, uint32_t max) {
 
 void FarRole::rank_bytes(ls_collective_bytes out[LS_COLLECTIVE_COUNT]) const {
     for (uint32_t i = 0; i < LS_COLLECTIVE_COUNT; ++i)
-        out[i] = {operations_.bytes_moved(i), operations_.bytes_copied(i), 0};
+        out[i] = {operations_.bytes_moved(i) + operations_.bytes_by_agent(i), operations_.bytes_copied(i), 0};
 }
 
 }  // namespace longshore

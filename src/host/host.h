@@ -83,6 +83,8 @@ typedef struct ls_options {
     uint32_t nodes_count;      /* emulated nodes; 0: as the machines are */
     int nodes_strided;
     int network_always; /* between emulated nodes, too (for tests) */
+    /* Of a host whose work a DPU does, for ranks that compute: where a core is spare, or as a test says. */
+    enum { LS_AGENT_COPIES_AUTO, LS_AGENT_COPIES_NEVER, LS_AGENT_COPIES_ALWAYS } agent_copies;
     int tasks_between_nodes; /* nodes take tasks of each other */
     int wait_cooperative;
     uint32_t wait_report_s, limit_s;
@@ -225,9 +227,9 @@ typedef struct ls_collective_bytes {
 void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECTIVE_COUNT]);
 
 /* Bytes that this rank has moved itself: where it reaches both ends, by way of the system, and through a chunk of its
- * own. */
+ * own; and those that the agent of its machine has copied for it, which by_service of ls_collective_bytes has, too. */
 typedef struct ls_moved_bytes {
-    uint64_t mapped, peer_copied, bounced;
+    uint64_t mapped, peer_copied, bounced, by_agent;
 } ls_moved_bytes;
 ls_moved_bytes ls_rank_moved(const ls_context* context);
 

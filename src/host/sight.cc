@@ -55,9 +55,10 @@ void ls_last_times(const ls_context* context, ls_times* out) {
 }
 
 ls_moved_bytes ls_rank_moved(const ls_context* context) {
-    if (!context->copier || is_forked(*context)) return {};
+    if (is_forked(*context)) return {};
+    if (!context->copier) return {0, 0, 0, context->bytes_by_agent};
     const CopierCounters& c = context->copier->counters();
-    return {c.bytes_mapped, c.bytes_peer_copied, c.bytes_bounced};
+    return {c.bytes_mapped, c.bytes_peer_copied, c.bytes_bounced, 0};
 }
 
 int ls_is_node_leader(const ls_context* context) {

@@ -19,11 +19,12 @@ int start_for_rank(ls_group* group, const OperationArguments& arguments, Plan pl
                    std::vector<std::byte> data, ls_operation** out);
 
 // A chunk of an operation that hands over, claimed for its rank, and what that has to copy: of rank `giver`
-// of the job, from there in its heap to there in the operation's receive buffer. False: there is none now.
+// of the job, from there in its heap to there in the operation's receive buffer, or in the rank's own heap.
+// False: there is none now.
 struct RankCopy {
     Copy copy;
     uint32_t giver = 0;
-    uint64_t from = 0, to = 0;
+    uint64_t from = 0, to = 0, to_in_heap = 0;
 };
 bool claim_for_rank(ls_operation* operation, RankCopy* out);
 // The rank has copied it, or cannot. Its operation may have ended meanwhile.

@@ -42,16 +42,18 @@ bool StandInRole::describe(const ls_operation& op, RankCopy* out) {
             if (c_.places[r].node == c_.node) ranks_[c_.places[r].local] = r;
     }
     const Copy& copy = out->copy;
-    HostRegion region;
+    HostRegion region, own;
     if (copy.from.rank.value >= ranks_.size() || copy.from.region == kArenaRegion ||
         !read_host_region(c_.memory.region(copy.from.rank, copy.from.region), &region) ||
         region.node != NodeId{static_cast<uint16_t>(c_.node)} || copy.from.offset > region.bytes ||
         copy.bytes > region.bytes - copy.from.offset || copy.to.region != op.arguments.recv.region ||
-        copy.to.offset < op.arguments.recv.offset)
+        copy.to.offset < op.arguments.recv.offset ||
+        !read_host_region(c_.memory.region(copy.to.rank, copy.to.region), &own))
         return false;
     out->giver = ranks_[copy.from.rank.value];
     out->from = region.heap_unit * kHeapUnitBytes + copy.from.offset;
     out->to = copy.to.offset - op.arguments.recv.offset;
+    out->to_in_heap = own.heap_unit * kHeapUnitBytes + copy.to.offset;
     return true;
 }
 

@@ -42,12 +42,14 @@ class Agent {
     bool open_network(std::string* error, std::string* why_not);
     bool open_to_tasks();
     bool find_task_node(const char* wanted, tasks::FarNode* far, std::string* error) const;
+    std::unique_ptr<AgentCopier> start_copier(uint32_t rank, const std::vector<pid_t>& all);
     void open_pool(Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors);
     void reap();
-    bool watch(const Fd& fd);
+    bool watch(int fd, bool for_writing);
     void turn_ranks();
 
     AgentParameters p_;
+    std::vector<int> cpus_;  // that this process may use
     std::unique_ptr<MemoryAgent> network_;
     SocketName name_;
     Token token_{};
@@ -65,7 +67,7 @@ bool Agent::start(ServiceReady* ready) {
         return false;
     };
     outlive_peers();
-    reset_affinity();
+    cpus_ = reset_affinity();
     raise_descriptor_limit();  // two for each rank
     std::string error, why_not;
     // Before the network's threads are there, which would get the signal.
@@ -76,13 +78,14 @@ bool Agent::start(ServiceReady* ready) {
     if (!make_secret(&name_, &token_)) return fail("no random numbers");
     listener_ = listen_at(name_);
     clients_ready_ = Fd(epoll_create1(EPOLL_CLOEXEC));
-    if (!listener_ || !clients_ready_ || !watch(listener_))
+    if (!listener_ || !clients_ready_ || !watch(listener_.get(), false))
         return fail(std::string("cannot listen: ") + strerror(errno));
     ranks_ = std::make_unique<AgentRanks>(
-        network_.get(), token_, [this](const Fd& fd) { return watch(fd); },
+        network_.get(), token_, [this](const Fd& fd) { return watch(fd.get(), false); },
         [this](Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors) {
             open_pool(std::move(socket), pid, request, std::move(descriptors));
-        });
+        },
+        [this](uint32_t rank, const std::vector<pid_t>& all) { return start_copier(rank, all); });
     ready->name = name_;
     ready->token = token_;
     ready->probe = probe_;
@@ -161,10 +164,19 @@ void Agent::reap() {
     for (pid_t child; (child = waitpid(-1, &status, WNOHANG)) > 0;) tasks_->reap(child, status);
 }
 
-bool Agent::watch(const Fd& fd) {
+bool Agent::watch(int fd, bool for_writing) {
     epoll_event event{};
-    event.events = EPOLLIN;
-    return epoll_ctl(clients_ready_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0;
+    event.events = for_writing ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    return epoll_ctl(clients_ready_.get(), EPOLL_CTL_ADD, fd, &event) == 0 ||
+           (errno == EEXIST && epoll_ctl(clients_ready_.get(), EPOLL_CTL_MOD, fd, &event) == 0);
+}
+
+// Where a core has nothing else to do. All ranks of the machine have said hello when the first wants this.
+std::unique_ptr<AgentCopier> Agent::start_copier(uint32_t rank, const std::vector<pid_t>& all) {
+    const bool copies = p_.copies_always != 0 || count_spare_cpus(all, cpus_) != 0;
+    if (!copies || p_.copies_never != 0) return nullptr;
+    return std::make_unique<AgentCopier>(p_, rank,
+                                         [this](int fd, bool for_writing) { return watch(fd, for_writing); });
 }
 
 void Agent::turn_ranks() {
@@ -182,8 +194,8 @@ int Agent::run(const Fd& starter) {
     for (;;) {
         int steps = 0;
         while (steps < kStepsPerTurn && network_->progress()) ++steps;
-        const bool idle = steps < kStepsPerTurn && network_->arm();
-        const bool looks = ranks_->ever() == 0 || ranks_->has_nameless();
+        const bool idle = !ranks_->has_copies() && steps < kStepsPerTurn && network_->arm();
+        const bool looks = ranks_->ever() == 0 || ranks_->has_impatient();
         pollfd ready[] = {{network_->event_fd(), POLLIN, 0},
                           {clients_ready_.get(), POLLIN, 0},
                           {signals_.get(), POLLIN, 0},
@@ -193,7 +205,7 @@ int Agent::run(const Fd& starter) {
         poll(ready, ranks_->ever() == 0 ? 5 : 4, !idle ? 0 : looks ? kLookMs : -1);
         if (ready[2].revents != 0) reap();
         if (ready[3].revents != 0) tasks_->turn();
-        if (ready[1].revents != 0 || looks) turn_ranks();
+        if (ready[1].revents != 0 || looks || ranks_->has_copies()) turn_ranks();
         if (ranks_->now() != 0) continue;
         if (ranks_->ever() != 0 || ready[4].revents != 0 || now_ns() > give_up_ns) return 0;
     }

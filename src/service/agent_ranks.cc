@@ -4,8 +4,10 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 
 #include "fabric/dpu/host_region.h"
@@ -124,6 +126,65 @@ bool AgentRanks::close(Client& client, const AgentClose& request) {
     return true;
 }
 
+// --- copies for ranks that compute
+
+AgentRanks::Client* AgentRanks::find_rank(uint32_t rank) {
+    const auto found = std::find_if(clients_.begin(), clients_.end(),
+                                    [&](const auto& c) { return c && c->has_said && c->said.rank == rank; });
+    return found != clients_.end() ? found->get() : nullptr;
+}
+
+std::byte* AgentRanks::find(uint32_t rank, uint64_t offset, uint64_t bytes) {
+    Client* const client = find_rank(rank);
+    uint64_t all = 0;
+    if (client == nullptr || !is_memory_file(client->file.get(), 0, &all) || all > kSharedFileBytesMax ||
+        offset > all || bytes > all - offset)
+        return nullptr;
+    return find(*client, offset, bytes).data();
+}
+
+bool AgentRanks::holds(uint32_t rank) {
+    const Client* const client = find_rank(rank);
+    if (client == nullptr) return false;
+    // After the bytes, as in host/far_neighbours.cc.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    uint64_t word = 0;
+    const iovec here{&word, sizeof word};
+    const iovec there{reinterpret_cast<void*>(client->said.word_address), sizeof word};
+    return process_vm_readv(client->pid, &here, 1, &there, 1, 0) == sizeof word && word == client->said.word;
+}
+
+// One whose memory says nothing of itself is neither copied from nor for.
+bool AgentRanks::begin_copies(Client& client, const AgentCopies& said) {
+    if (client.has_said || said.word == 0 || find_rank(said.rank) != nullptr) return false;
+    client.said = said;
+    client.has_said = true;
+    client.answer_until_ns = now_ns() + kSilentLimitNs;
+    if (said.copies == 0 || !start_copier_ || !holds(said.rank)) return true;
+    std::vector<pid_t> all;
+    for (const auto& other : clients_)
+        if (other && other->file) all.push_back(other->pid);
+    client.copier = start_copier_(said.rank, all);
+    return true;
+}
+
+bool AgentRanks::stop_copies(Client& client) {
+    client.copier.reset();
+    return reply_done(client);
+}
+
+void AgentRanks::turn_copies() {
+    copies_ = false;
+    for (const auto& client : clients_) {
+        if (client->copier && !client->copier->turn(*this)) client->copier.reset();
+        copies_ |= client->copier && client->copier->has_work();
+        if (client->answer_until_ns == 0) continue;
+        if (client->copier && !client->copier->is_welcome() && now_ns() < client->answer_until_ns) continue;
+        client->answer_until_ns = 0;
+        reply_done(*client);
+    }
+}
+
 // A connection of its own, of a process that has said hello on another.
 void AgentRanks::hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors) {
     tasks::OpenPool request;
@@ -160,6 +221,14 @@ bool AgentRanks::handle(Client& client, size_t bytes, std::vector<Fd>& descripto
         AgentOpen request;
         return take(&request) && open(client, request);
     }
+    if (header.kind == AgentKind::kCopies) {
+        AgentCopies said;
+        return take(&said) && begin_copies(client, said);
+    }
+    if (header.kind == AgentKind::kStopCopies) {
+        AgentStopCopies stop;
+        return take(&stop) && stop_copies(client);
+    }
     AgentClose request;
     return header.kind == AgentKind::kClose && take(&request) && close(client, request);
 }
@@ -179,6 +248,7 @@ bool AgentRanks::turn_client(Client& client) {
 // here, by addresses that UCX does not check: there must be something, only not the rank's memory.
 void AgentRanks::forget(Client& client) {
     for (const auto& [id, opening] : client.openings) network_.close_memory(opening);
+    client.copier.reset();
     if (!client.file) return;
     for (Mapping& memory : client.memories) {
         mmap(memory.data(), memory.size(), PROT_READ | PROT_WRITE,
@@ -192,14 +262,17 @@ void AgentRanks::turn() {
     std::vector<pollfd> gone;
     for (const auto& client : clients_) gone.push_back({client->process.get(), POLLIN, 0});
     poll(gone.data(), gone.size(), 0);
-    // Nobody is moved before all have been heard: a pool is for who is a rank on another connection.
-    for (size_t i = 0; i < clients_.size(); ++i) {
+    // Nobody is moved before all have been heard: a pool is for who is a rank on another connection. The
+    // place of who has gone is empty until then.
+    for (size_t i = 0; i < gone.size(); ++i) {
         if (gone[i].revents == 0 && turn_client(*clients_[i])) continue;
         forget(*clients_[i]);
         clients_[i].reset();
     }
     std::erase(clients_, nullptr);
-    nameless_ = std::any_of(clients_.begin(), clients_.end(), [](const auto& c) { return !c->file; });
+    turn_copies();
+    impatient_ = std::any_of(clients_.begin(), clients_.end(),
+                             [](const auto& c) { return !c->file || c->answer_until_ns != 0; });
 }
 
 }  // namespace longshore

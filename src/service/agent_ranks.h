@@ -12,29 +12,40 @@
 
 #include "fabric/network.h"
 #include "fabric/shm/agent_control.h"
+#include "service/agent_copier.h"
 #include "tasks/control.h"
 
 namespace longshore {
 
-class AgentRanks {
+class AgentRanks : private RankHeaps {
   public:
     // `watch`: has the agent woken by a descriptor, until that is closed. False: it cannot be. `pool_opened`:
     // a rank wants tasks to be run; may be empty: nobody does.
     using PoolOpened = std::function<void(Fd socket, pid_t pid, const tasks::OpenPool& request,
                                           std::vector<Fd> descriptors)>;
+    // Begins to copy for a rank of the job; null: not on this machine. May be empty.
+    using StartCopier =
+        std::function<std::unique_ptr<AgentCopier>(uint32_t rank, const std::vector<pid_t>& all)>;
     AgentRanks(MemoryAgent* network, const Token& token, std::function<bool(const Fd&)> watch,
-               PoolOpened pool_opened = {})
-        : network_(*network), token_(token), watch_(std::move(watch)), pool_opened_(std::move(pool_opened)) {}
-    ~AgentRanks();
+               PoolOpened pool_opened = {}, StartCopier start_copier = {})
+        : network_(*network),
+          token_(token),
+          watch_(std::move(watch)),
+          pool_opened_(std::move(pool_opened)),
+          start_copier_(std::move(start_copier)) {}
+    ~AgentRanks() override;
 
     // A connection, of another user perhaps: then it is closed.
     void add(Fd socket);
     // Hears all connections, and forgets those whose rank has gone.
     void turn();
 
+    // Some have something to copy; turn() does a piece of it.
+    bool has_copies() const { return copies_; }
     size_t connections() const { return clients_.size(); }
-    bool has_nameless() const { return nameless_; }  // some have not said hello, and are not waited for long
-    uint32_t ever() const { return ever_; }          // ranks that have said hello
+    // Some have not said hello, or wait for what others do: not for long.
+    bool has_impatient() const { return impatient_; }
+    uint32_t ever() const { return ever_; }  // ranks that have said hello
     uint32_t now() const { return now_; }
 
   private:
@@ -47,6 +58,11 @@ class AgentRanks {
         std::vector<Mapping>
             memories;  // of the file, which grows: each larger than the one before, the last in use
         std::unordered_map<uint32_t, UcxOpening*> openings;
+        // Once it has said which rank it is.
+        AgentCopies said;
+        bool has_said = false;
+        uint64_t answer_until_ns = 0;  // 0: it was answered
+        std::unique_ptr<AgentCopier> copier;
     };
     bool turn_client(Client& client);
     bool handle(Client& client, size_t bytes, std::vector<Fd>& descriptors);
@@ -57,16 +73,25 @@ class AgentRanks {
     bool close(Client& client, const AgentClose& request);
     bool reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key = {},
                std::span<const std::byte> exported = {});
+    bool begin_copies(Client& client, const AgentCopies& said);
+    bool stop_copies(Client& client);
+    bool reply_done(const Client& client) { return reply(client, AgentAnswer{.ok = 1}); }
+    void turn_copies();
+    Client* find_rank(uint32_t rank);
+    // RankHeaps
+    std::byte* find(uint32_t rank, uint64_t offset, uint64_t bytes) override;
+    bool holds(uint32_t rank) override;
     void forget(Client& client);
 
     MemoryAgent& network_;
     const Token token_;
     std::function<bool(const Fd&)> watch_;
     PoolOpened pool_opened_;
+    StartCopier start_copier_;
     std::vector<std::unique_ptr<Client>> clients_;
     std::vector<Mapping> left_;  // where the memory of ranks was that have gone
     uint32_t ever_ = 0, now_ = 0;
-    bool nameless_ = false;
+    bool impatient_ = false, copies_ = false;
     alignas(8) std::byte buffer_[std::max(kAgentPacketBytesMax, sizeof(tasks::OpenPool))];
 };
 

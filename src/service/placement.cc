@@ -53,6 +53,14 @@ RankCpus look_at_ranks(const std::vector<pid_t>& ranks, const std::vector<int>& 
     return found;
 }
 
+size_t count_spare_cpus(const std::vector<pid_t>& ranks, const std::vector<int>& cpus) {
+    const RankCpus found = look_at_ranks(ranks, cpus);
+    const auto open =
+        std::count_if(cpus.begin(), cpus.end(), [&](const int cpu) { return !found.taken.has(cpu); });
+    const size_t unneeded = cpus.size() > ranks.size() ? cpus.size() - ranks.size() : 0;
+    return found.all_bound && !ranks.empty() ? std::max(unneeded, static_cast<size_t>(open)) : unneeded;
+}
+
 std::vector<PlaceService> place_services(const ServiceParameters& parameters, const std::vector<int>& cpus,
                                          const std::vector<pid_t>& ranks) {
     std::vector<PlaceService> places(parameters.service_count);

@@ -21,6 +21,9 @@ struct RankCpus {
 };
 RankCpus look_at_ranks(const std::vector<pid_t>& ranks, const std::vector<int>& cpus);
 
+// How many of `cpus` these ranks leave to others: each that is bound has its own, any other one of all.
+size_t count_spare_cpus(const std::vector<pid_t>& ranks, const std::vector<int>& cpus);
+
 // `cpus`: from reset_affinity(). `ranks`: those of this node, by local rank; 0: gone. For all service
 // processes of the node, in order. Where the node has the machine to itself each runs near its ranks.
 std::vector<PlaceService> place_services(const ServiceParameters& parameters, const std::vector<int>& cpus,

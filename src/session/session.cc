@@ -117,6 +117,22 @@ bool decode(std::span<const std::byte> body, SessionTasks* out) {
     return whole(r);
 }
 
+std::vector<std::byte> encode(const SessionCopier& m) {
+    Body b;
+    b.put(kSessionMagic).put(kSessionVersion).put(m.job);
+    for (const uint8_t part : m.token) b.put(part);
+    return b.put(m.rank).take();
+}
+
+bool decode(std::span<const std::byte> body, SessionCopier* out) {
+    Reader r(body);
+    if (r.get<uint32_t>() != kSessionMagic || r.get<uint16_t>() != kSessionVersion) return false;
+    out->job = r.get<uint64_t>();
+    for (uint8_t& part : out->token) part = r.get<uint8_t>();
+    out->rank = r.get<uint32_t>();
+    return whole(r);
+}
+
 std::vector<std::byte> encode(const SessionWelcome& m) {
     return Body().put(kSessionMagic).put(kSessionVersion).put(uint8_t{m.ok}).put_text(m.reason).take();
 }
@@ -227,7 +243,9 @@ bool decode(std::span<const std::byte> body, SessionPost* out) {
 }
 
 std::vector<std::byte> encode(const SessionDone& m) {
-    return Body().put(m.operation).put(static_cast<uint32_t>(m.result)).put(m.bytes_moved).take();
+    Body b;
+    b.put(m.operation).put(static_cast<uint32_t>(m.result));
+    return b.put(m.bytes_moved).put(m.bytes_by_agent).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionDone* out) {
@@ -235,6 +253,7 @@ bool decode(std::span<const std::byte> body, SessionDone* out) {
     out->operation = r.get<uint32_t>();
     out->result = static_cast<int32_t>(r.get<uint32_t>());
     out->bytes_moved = r.get<uint64_t>();
+    out->bytes_by_agent = r.get<uint64_t>();
     return whole(r);
 }
 

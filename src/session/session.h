@@ -16,7 +16,7 @@
 namespace longshore {
 
 constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
-constexpr uint16_t kSessionVersion = 5;         // changes with any of what follows
+constexpr uint16_t kSessionVersion = 6;         // changes with any of what follows
 constexpr uint16_t kSessionPort = 7521;         // where longshored listens unless it is told otherwise
 constexpr uint32_t kJobRanksMax = 1 << 20;      // of a job that stand-ins serve
 
@@ -35,6 +35,8 @@ enum class SessionKind : uint16_t {
     kTested,  // the rank looks at an operation again and again, and does not wait (SessionDone)
     // of a carrier of tasks, in place of kHello; after kWelcome frames of tasks follow (tasks/frames.h)
     kTasks,
+    // of the agent of a rank's host, in place of kHello: it copies for that rank, by kCopy and kCopied
+    kCopier,
     // of the stand-in
     kWelcome = 64,  // or why not
     kExchange,      // give this to all members of the job or group, and get theirs
@@ -68,6 +70,12 @@ struct SessionTasks {
     uint64_t job = 0;
     std::array<uint8_t, 16> token{};
     uint32_t limit_s = 5;
+};
+// The agent's first words: for whom it copies.
+struct SessionCopier {
+    uint64_t job = 0;
+    std::array<uint8_t, 16> token{};
+    uint32_t rank = 0;  // of the job
 };
 struct SessionWelcome {
     bool ok = false;
@@ -126,8 +134,10 @@ struct SessionPost {
 };
 struct SessionDone {
     uint32_t operation = 0;
-    int32_t result = 0;        // LS_OK or LS_ERR_*
-    uint64_t bytes_moved = 0;  // that came to this rank so far by operations of this collective
+    int32_t result = 0;  // LS_OK or LS_ERR_*
+    // That came to this rank so far by operations of this collective: by service processes, and as the agent
+    // of its host copied them.
+    uint64_t bytes_moved = 0, bytes_by_agent = 0;
 };
 // `serial` counts these words of the rank; with kLeft: which of them is answered.
 struct SessionAttend {
@@ -146,6 +156,7 @@ struct SessionLine {
 // False: not one of these, of another version, or not whole.
 bool decode(std::span<const std::byte> body, SessionHello* out);
 bool decode(std::span<const std::byte> body, SessionTasks* out);
+bool decode(std::span<const std::byte> body, SessionCopier* out);
 bool decode(std::span<const std::byte> body, SessionWelcome* out);
 bool decode(std::span<const std::byte> body, SessionExchange* out);
 bool decode(std::span<const std::byte> body, SessionReady* out);
@@ -160,6 +171,7 @@ bool decode(std::span<const std::byte> body, SessionLine* out);
 
 std::vector<std::byte> encode(const SessionHello& message);
 std::vector<std::byte> encode(const SessionTasks& message);
+std::vector<std::byte> encode(const SessionCopier& message);
 std::vector<std::byte> encode(const SessionWelcome& message);
 std::vector<std::byte> encode(const SessionExchange& message);
 std::vector<std::byte> encode(const SessionReady& message);

@@ -11,7 +11,7 @@ struct Coverage {
         gathered, scattered, root_in_place, errors, rank_only, finished_alone, staged, staged_for_others,
         relayed, relays_refused, landed, taken_copies, taken_reads, along, evicted, asked_again, lost_nodes,
         lost_operations, outlived_loss, events, operations, copies, reads, bytes_between_nodes, handed_copies,
-        left_to_services, taken_back, lost_stand_ins, lost_processes;
+        left_to_services, taken_back, lost_stand_ins, lost_processes, agent_copies, lost_agents;
 };
 
 struct CoverageRow {
@@ -59,6 +59,8 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: ranks copied from each other for their stand-ins", &Coverage::handed_copies, 0, 10000},
     {"seeds: a rank computed for longer than its stand-in was patient", &Coverage::left_to_services, 0, 300},
     {"seeds: and copied what was left when it waited", &Coverage::taken_back, 0, 200},
+    {"seeds: the agent of a host copied for ranks that computed", &Coverage::agent_copies, 0, 300},
+    {"seeds: agent lost with copies that it had to make", &Coverage::lost_agents, 0, 10},
     {"seeds: stand-in lost", &Coverage::lost_stand_ins, 0, 500},
     {"seeds: rank behind a stand-in lost", &Coverage::lost_processes, 0, 500},
     {"events", &Coverage::events, 0},

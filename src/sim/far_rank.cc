@@ -8,26 +8,30 @@
 namespace longshore::sim {
 
 FarRank::FarRank(World& world, uint32_t index, std::byte* engine_block)
-    : RankActor(world, index, engine_block), said_(uses_.size()) {
+    : RankActor(world, index, engine_block), said_(uses_.size()), copies_lost_(uses_.size()) {
     again_stand_in(world.options.late_ns);
+    greet_stand_in();
 }
 
-// --- the connection
+// --- the connections
 
-void FarRank::say(bool to_rank, const Message& message) {
-    Way& w = way(to_rank);
+void FarRank::say(To to, const Message& message) {
+    Way& w = way(to);
     const uint64_t now = world_.scheduler.now_ns();
     w.last_ns = std::max(w.last_ns, now + 100 + world_.scheduler.around(world_.options.session_ns));
     w.flying.push_back(message);
-    world_.scheduler.post(w.last_ns - now, EventKind::kSession, index_, to_rank ? 1 : 0);
+    world_.scheduler.post(w.last_ns - now, EventKind::kSession, index_, static_cast<uint64_t>(to));
 }
 
-void FarRank::arrive(uint64_t to_rank) {
-    Way& w = way(to_rank != 0);
+void FarRank::arrive(uint64_t at) {
+    const To to{static_cast<uint8_t>(at)};
+    Way& w = way(to);
     LONGSHORE_CHECK(!w.flying.empty());
-    if (to_rank != 0 ? process_lives_ : stand_in_lives_) w.arrived.push_back(w.flying.front());
+    const bool lives = to == To::kRank ? process_lives_ : to == To::kAgent ? agent_lives_ : stand_in_lives_;
+    if (lives) w.arrived.push_back(w.flying.front());
     w.flying.pop_front();
-    if (to_rank == 0) return woken();
+    if (to == To::kAgent) return turn_agent();
+    if (to != To::kRank) return woken();
     if (doing_ != Doing::kAsleep || done()) return;
     doing_ = Doing::kWait;
     again(world_.options.wake_ns);
@@ -63,7 +67,8 @@ void FarRank::run() {
         if (attended_ == 0 || !world_.scheduler.random.chance(world_.options.tested)) return;
         hear();
         for (uint32_t i = 0; i < said_.size() && !done(); ++i)
-            if (said_[i].copies == Copies::kAttended) say(false, {Message::Kind::kTested, i, 0, false, {}});
+            if (said_[i].copies == Copies::kAttended)
+                say(To::kStandIn, {Message::Kind::kTested, i, 0, false, {}});
         return;
     }
     delayed_ = false;
@@ -76,12 +81,16 @@ void FarRank::run() {
     wait();
 }
 
+bool FarRank::may_copy() const {
+    return mix64(world_.options.seed ^ index_ * 977) % 1000 < world_.options.copying_ranks;
+}
+
 // What is copied by ranks is what each of them decides by itself.
 FarRank::Copies FarRank::when_to_copy(const Use& u) const {
     const Operation& op = *u.operation;
     const uint64_t blocks = op.receives_one() ? 1 : op.size;
-    const bool may = mix64(world_.options.seed ^ index_ * 977) % 1000 < world_.options.copying_ranks;
-    if (!may || !op.sends_same() || u.recv.bytes == 0 || u.recv.bytes / blocks < world_.options.handed_bytes)
+    if (!may_copy() || !op.sends_same() || u.recv.bytes == 0 ||
+        u.recv.bytes / blocks < world_.options.handed_bytes)
         return Copies::kNever;
     return op.blocking ? Copies::kInCall : Copies::kAttended;
 }
@@ -92,7 +101,7 @@ void FarRank::enter_operation(uint32_t use) {
     said_[use].copies = when_to_copy(u);
     u.hands_over = said_[use].copies != Copies::kNever;
     attended_ += said_[use].copies == Copies::kAttended;
-    say(false, {Message::Kind::kPost, use, 0, false, {}});
+    say(To::kStandIn, {Message::Kind::kPost, use, 0, false, {}});
 }
 
 // In MPI_Wait: what is to be copied is copied, and when all is over, so is the wait.
@@ -101,69 +110,76 @@ void FarRank::wait() {
     if (done()) return;
     const bool over = said_[steps_[next_step_].use].over;
     if (!over && attended_ != 0 && handed_.attend())
-        say(false, {Message::Kind::kAttend, 0, handed_.serial(), true, {}});
-    if (over && handed_.leave()) say(false, {Message::Kind::kAttend, 0, handed_.serial(), false, {}});
+        say(To::kStandIn, {Message::Kind::kAttend, 0, handed_.serial(), true, {}});
+    if (over && handed_.leave()) say(To::kStandIn, {Message::Kind::kAttend, 0, handed_.serial(), false, {}});
     // With nothing open for which others could wait, the answer is not waited for.
     if (over && (!handed_.is_leaving() || attended_ == 0)) {
         doing_ = Doing::kProgram;
         ++next_step_;
         return again(world_.options.step_ns);
     }
-    if (!handed_.next(&copying_)) {
+    copying_ = {};
+    if (!handed_.next(&copying_.copy)) {
         doing_ = Doing::kAsleep;
         return;
     }
     doing_ = Doing::kCopy;
-    half_ = 0;
-    copied_well_ = true;
     again(world_.options.move_ns);
 }
 
 // Part of a copy out of another rank's memory. Whoever is gone has none that could be read; what has been let
 // go may hold anything, and is looked at afterwards (host/far_neighbours.h).
-bool FarRank::move_part(uint64_t begin, uint64_t end) {
-    const auto& giver = static_cast<const FarRank&>(world_.rank(copying_.giver));
+bool FarRank::move_part(const HandedCopy& copy, uint64_t to, uint64_t begin, uint64_t end) {
+    const auto& giver = static_cast<const FarRank&>(world_.rank(copy.giver));
     if (!giver.process_lives_) return false;
-    std::byte* const to = world_.memory.pool(uses_[copying_.operation].recv.at + copying_.to);
+    std::byte* const there = world_.memory.pool(to);
     // With its stand-in, others may have been told that this rank has the block.
     const bool counts = stand_in_lives_ && giver.state_ != State::kGone;
     std::string wrong;
-    if (counts && !world_.memory.is_open(copying_.from, copying_.bytes, &wrong))
-        world_.fail("access", name_of_rank(index_) + " copies of rank " + std::to_string(copying_.giver) +
-                                  ": " + wrong);
-    memmove(to + begin, world_.memory.pool(copying_.from) + begin, end - begin);
+    if (counts && !world_.memory.is_open(copy.from, copy.bytes, &wrong))
+        world_.fail("access",
+                    name_of_rank(index_) + " copies of rank " + std::to_string(copy.giver) + ": " + wrong);
+    memmove(there + begin, world_.memory.pool(copy.from) + begin, end - begin);
     if (giver.state_ == State::kGone)
-        for (uint64_t i = begin; i < end; ++i) to[i] = ~to[i];
+        for (uint64_t i = begin; i < end; ++i) there[i] = ~there[i];
     return true;
 }
 
+// A half of it, or all. False: nothing is left to be copied.
+bool FarRank::copy_part(Copying* c, uint64_t to) {
+    if (c->half == 2) return false;
+    const bool half = c->half == 0 && world_.options.torn && c->copy.bytes > 1;
+    const uint64_t middle = c->copy.bytes / 2;
+    c->well &= move_part(c->copy, to, c->half == 1 ? middle : 0, half ? middle : c->copy.bytes);
+    c->half = half ? 1 : 2;
+    return true;
+}
+
+// The giver's word is looked at after the bytes.
+bool FarRank::is_well(const Copying& c) const {
+    return c.well && static_cast<const FarRank&>(world_.rank(c.copy.giver)).state_ != State::kGone;
+}
+
 void FarRank::copy() {
-    if (half_ < 2) {
-        const bool half = half_ == 0 && world_.options.torn && copying_.bytes > 1;
-        const uint64_t middle = copying_.bytes / 2;
-        copied_well_ &= move_part(half_ == 1 ? middle : 0, half ? middle : copying_.bytes);
-        half_ = half ? 1 : 2;
+    if (copy_part(&copying_, uses_[copying_.copy.operation].recv.at + copying_.copy.to))
         return again(world_.options.move_ns / 4);
-    }
-    // The word is looked at after the bytes.
-    const auto& giver = static_cast<const FarRank&>(world_.rank(copying_.giver));
-    const bool ok = copied_well_ && giver.state_ != State::kGone;
+    const bool ok = is_well(copying_);
     if (ok) world_.coverage.handed_copies = 1;
-    say(false, {Message::Kind::kCopied, 0, copying_.number, ok, {}});
+    say(To::kStandIn, {Message::Kind::kCopied, 0, copying_.copy.number, ok, {}});
     doing_ = Doing::kWait;
     again(world_.options.step_ns);
 }
 
 void FarRank::finish(uint32_t use) {
     for (HandedCopy copy; handed_.drop(use, &copy);)
-        say(false, {Message::Kind::kCopied, 0, copy.number, false, {}});
+        say(To::kStandIn, {Message::Kind::kCopied, 0, copy.number, false, {}});
     attended_ -= said_[use].copies == Copies::kAttended;
     said_[use] = {Copies::kNever, true};
 }
 
 void FarRank::hear() {
     const auto refuse = [&](const char* what) { world_.fail("session", name_of_rank(index_) + what); };
-    for (std::deque<Message>& in = way(true).arrived; !in.empty() && !done();) {
+    for (std::deque<Message>& in = way(To::kRank).arrived; !in.empty() && !done();) {
         const Message m = in.front();
         in.pop_front();
         switch (m.kind) {
@@ -190,26 +206,31 @@ void FarRank::hear() {
     }
 }
 
-// Its stand-in is gone: all that is open ends in an error, here in the end of the program.
+// Its stand-in is gone: all that is open ends in an error, here in the end of the program; before that the
+// agent is told to write no more (host/agent_client.h).
 void FarRank::lose() {
     handed_.lose();
+    stop_agent();
     RankActor::die();
 }
 
-void FarRank::end(bool stand_in) {
+void FarRank::end(Part part) {
+    if (part == Part::kAgent) return doom_agent();
     if (lost() || done()) return;
-    if (stand_in) return lose_stand_in();
+    if (part == Part::kStandIn) return lose_stand_in();
     if (world_.verbose()) world_.log(name_of_rank(index_) + " is killed");
     world_.coverage.lost_processes = 1;
     process_lives_ = false;
+    stop_agent();
     RankActor::die();
-    say(false, {Message::Kind::kClosed, 0, 0, false, {}});
+    say(To::kStandIn, {Message::Kind::kClosed, 0, 0, false, {}});
 }
 
 // With its node: both at once, and nobody is left there who would notice.
 void FarRank::die() {
-    process_lives_ = stand_in_lives_ = false;
+    process_lives_ = stand_in_lives_ = agent_lives_ = false;
     ++stand_in_number_;
+    ++agent_number_;
     RankActor::die();
 }
 
@@ -223,6 +244,7 @@ void FarRank::abandon() {
         if (stuck || unsaid)
             return world_.fail("liveness", "all have entered, and it is not over: " + describe());
     }
+    stop_agent();
     ++stand_in_number_;
     RankActor::die();
 }
@@ -230,6 +252,11 @@ void FarRank::abandon() {
 bool FarRank::copied_all(uint32_t operation) const {
     const Use* const u = find(operation);
     return u != nullptr && u->hands_over;
+}
+
+bool FarRank::lost_copies(uint32_t operation) const {
+    const Use* const u = find(operation);
+    return u != nullptr && copies_lost_[static_cast<size_t>(u - uses_.data())];
 }
 
 }  // namespace longshore::sim

@@ -1,6 +1,7 @@
 // A rank that a DPU serves: its process on the host, which has the buffers and copies what it is handed (as
-// host/far_operations.h does), its stand-in on the DPU, which posts and claims (as dpu/stand_in.cc does), and
-// the connection between the two. Records and service processes are on the DPU; those write the host's
+// host/far_operations.h does), its stand-in on the DPU, which posts and claims (as dpu/stand_in.cc does), the
+// agent of the host as it copies for this rank (as service/agent_copies.h does), and the connections between
+// the three. Records and service processes are on the DPU; those write the host's
 // memory.
 #pragma once
 
@@ -18,12 +19,13 @@ class FarRank final : public RankActor {
     void woken() override;
     void step_stand_in(uint64_t number) override;
     void arrive(uint64_t at) override;
-    // The stand-in, or else the process, is killed.
-    void end(bool stand_in) override;
+    void step_agent(uint64_t number) override;
+    void end(Part part) override;
     void die() override;
     void abandon() override;
     bool lost() const override { return !process_lives_ || !stand_in_lives_; }
     bool copied_all(uint32_t operation) const override;
+    bool lost_copies(uint32_t operation) const override;
 
   private:
     enum class Copies : uint8_t { kNever, kInCall, kAttended };
@@ -35,6 +37,7 @@ class FarRank final : public RankActor {
         bool yes = false;
         HandedCopy copy;
     };
+    enum class To : uint8_t { kStandIn, kRank, kAgent, kStandInOfAgent };
     struct Way {  // from one to the other: in order
         std::deque<Message> flying, arrived;
         uint64_t last_ns = 0;
@@ -44,7 +47,7 @@ class FarRank final : public RankActor {
         Copies copies = Copies::kNever;
         Patience patience;
         bool posted = false;  // else it waits for room
-        bool left = false;    // to service processes
+        Copier copier = Copier::kRank;
     };
     struct Said {  // of each operation, to the process
         Copies copies = Copies::kNever;
@@ -59,11 +62,30 @@ class FarRank final : public RankActor {
     void enter_operation(uint32_t use);
     void finish(uint32_t use);
     void lose();
-    bool move_part(uint64_t begin, uint64_t end);
+    bool may_copy() const;
     Copies when_to_copy(const Use& use) const;
+
+    // A copy as its process, or the agent for it, makes it.
+    struct Copying {
+        HandedCopy copy;
+        uint8_t half = 0;
+        bool well = true;
+    };
+    bool copy_part(Copying* copying, uint64_t to);
+    bool move_part(const HandedCopy& copy, uint64_t to, uint64_t begin, uint64_t end);
+    bool is_well(const Copying& copying) const;
+
+    // The agent (far_agent.cc).
+    void greet_stand_in();
+    void turn_agent();
+    void doom_agent();
+    void stop_agent();
 
     // The stand-in (far_stand_in.cc).
     bool hear_rank();
+    bool hear_agent();
+    void settle(const Copy& copy, bool ok);
+    void lose_agent();
     bool post_all();
     bool test_operations();
     bool hand_over();
@@ -75,22 +97,28 @@ class FarRank final : public RankActor {
     void again_stand_in(uint64_t mean_ns);
     void lose_stand_in();
 
-    void say(bool to_rank, const Message& message);
-    Way& way(bool to_rank) { return ways_[to_rank ? 1 : 0]; }
+    void say(To to, const Message& message);
+    Way& way(To to) { return ways_[static_cast<size_t>(to)]; }
 
-    Way ways_[2];
+    Way ways_[4];
     bool process_lives_ = true, stand_in_lives_ = true;
 
     Doing doing_ = Doing::kProgram;
     HandedCopies handed_;
-    HandedCopy copying_;
+    Copying copying_;
     std::vector<Said> said_;  // by use
     uint32_t attended_ = 0;
-    bool copied_well_ = true;
 
-    HandOver given_;
-    std::vector<Open> operations_;  // in the order of their posts
-    uint64_t stand_in_number_ = 0;  // changes whenever steps that are posted become void
+    bool agent_lives_ = false, agent_copies_ = false;  // copies_: one is under way
+    HandedCopies agent_handed_;
+    Copying agent_copying_;
+    uint64_t agent_number_ = 0;      // changes whenever its step becomes void
+    uint32_t agent_steps_left_ = 0;  // after which it is lost; 0: any number
+
+    HandOver given_, given_to_agent_;
+    std::vector<bool> copies_lost_;  // by use: the agent was lost with some
+    std::vector<Open> operations_;   // in the order of their posts
+    uint64_t stand_in_number_ = 0;   // changes whenever steps that are posted become void
     bool stand_in_asleep_ = false, falling_asleep_ = false;
 };
 

@@ -29,11 +29,13 @@ void FarRank::step_stand_in(uint64_t number) {
     if (stand_in_asleep_) return woken();  // by its timer
     if (falling_asleep_) {
         falling_asleep_ = false;
-        if (slot.events.load() == seen_events_ && way(false).arrived.empty()) return fall_asleep();
+        if (slot.events.load() == seen_events_ && way(To::kStandIn).arrived.empty() &&
+            way(To::kStandInOfAgent).arrived.empty())
+            return fall_asleep();
         slot.sleeping.store(0);
     }
     seen_events_ = slot.events.load();
-    bool moved = hear_rank();
+    bool moved = hear_agent() | hear_rank();
     if (!stand_in_lives_) return;
     moved |= post_all() | test_operations() | hand_over();
     const bool waits =
@@ -50,8 +52,8 @@ void FarRank::fall_asleep() {
     ++stand_in_number_;
     uint64_t until = world_.options.lossless() ? UINT64_MAX : world_.scheduler.now_ns() + kRestNs;
     for (const Open& open : operations_)
-        if (open.copies == Copies::kAttended && !open.left && !given_.attends())
-            until = std::min(until, open.patience.until_ns() + 1);
+        if (open.copies == Copies::kAttended && open.copier == Copier::kRank && !given_.attends())
+            until = std::min(until, open.patience.until_ns(given_to_agent_.attends()) + 1);
     if (until == UINT64_MAX) return;
     const uint64_t now = world_.scheduler.now_ns();
     world_.scheduler.post(until > now ? until - now : 0, EventKind::kStandIn, index_, stand_in_number_);
@@ -59,17 +61,17 @@ void FarRank::fall_asleep() {
 
 bool FarRank::hear_rank() {
     bool heard = false;
-    for (std::deque<Message>& in = way(false).arrived; !in.empty() && stand_in_lives_; heard = true) {
+    for (std::deque<Message>& in = way(To::kStandIn).arrived; !in.empty() && stand_in_lives_; heard = true) {
         const Message m = in.front();
         in.pop_front();
         switch (m.kind) {
             case Message::Kind::kPost:
-                operations_.push_back({m.use, said_[m.use].copies, {}, false, false});
+                operations_.push_back({m.use, said_[m.use].copies, {}, false, Copier::kRank});
                 operations_.back().patience.begin(world_.scheduler.now_ns());
                 break;
             case Message::Kind::kAttend:
                 given_.attend(m.yes);
-                if (!m.yes) say(true, {Message::Kind::kLeft, 0, m.number, false, {}});
+                if (!m.yes) say(To::kRank, {Message::Kind::kLeft, 0, m.number, false, {}});
                 break;
             case Message::Kind::kTested:
                 for (Open& open : operations_)
@@ -81,10 +83,7 @@ bool FarRank::hear_rank() {
                     world_.fail("session", name_of_rank(index_) + " answers to nothing");
                     break;
                 }
-                WakeSet wake;
-                engine_->finish(copy, m.yes ? MoveResult::kMoved : MoveResult::kFailed, &wake);
-                world_.last_handed_ns = world_.scheduler.now_ns();
-                ring(wake);
+                settle(copy, m.yes);
                 break;
             }
             case Message::Kind::kClosed:
@@ -95,6 +94,43 @@ bool FarRank::hear_rank() {
         }
     }
     return heard;
+}
+
+bool FarRank::hear_agent() {
+    bool heard = false;
+    for (std::deque<Message>& in = way(To::kStandInOfAgent).arrived; !in.empty(); heard = true) {
+        const Message m = in.front();
+        in.pop_front();
+        Copy copy;
+        if (m.kind == Message::Kind::kAttend) {
+            given_to_agent_.attend(true);
+        } else if (m.kind == Message::Kind::kClosed) {
+            lose_agent();
+        } else if (m.kind == Message::Kind::kCopied && given_to_agent_.take_back(m.number, &copy)) {
+            settle(copy, m.yes);
+        } else {
+            world_.fail("session", "the agent of " + name_of_rank(index_) + " answers to nothing");
+        }
+    }
+    return heard;
+}
+
+void FarRank::settle(const Copy& copy, bool ok) {
+    WakeSet wake;
+    engine_->finish(copy, ok ? MoveResult::kMoved : MoveResult::kFailed, &wake);
+    world_.last_handed_ns = world_.scheduler.now_ns();
+    ring(wake);
+}
+
+// What it was to copy has failed, as it has where it is the agent by which service processes reach the host.
+void FarRank::lose_agent() {
+    for (Copy copy; given_to_agent_.lose(&copy);) {
+        for (size_t i = 0; i < uses_.size(); ++i)
+            if (uses_[i].posted && !uses_[i].complete && uses_[i].record == copy.record)
+                copies_lost_[i] = true;
+        world_.coverage.lost_agents = world_.copies_lost = true;
+        settle(copy, false);
+    }
 }
 
 // Those of a group one after the other.
@@ -126,7 +162,7 @@ bool FarRank::test_operations() {
         Use& u = uses_[open.use];
         if (!open.posted || engine_->poll(u.record) != Progress::kComplete) return false;
         complete(u);
-        say(true, {Message::Kind::kFinished, open.use, 0, false, {}});
+        say(To::kRank, {Message::Kind::kFinished, open.use, 0, false, {}});
         return true;
     });
     return operations_.size() != before;
@@ -144,12 +180,15 @@ bool FarRank::hand_over() {
 bool FarRank::choose_copier(Open& open) {
     Use& u = uses_[open.use];
     const uint64_t now = world_.scheduler.now_ns();
-    if (!open.left && !given_.attends() && engine_->is_all_there(u.record)) open.patience.note_there(now);
-    const bool leaves = !given_.attends() && open.patience.is_over(now);
-    if (leaves == open.left) return false;
-    open.left = leaves;
+    if (open.copier == Copier::kRank && !given_.attends() && engine_->is_all_there(u.record))
+        open.patience.note_there(now);
+    const Copier copier = open.patience.choose(given_.attends(), given_to_agent_.attends(), now);
+    if (copier == open.copier) return false;
+    const bool left = open.copier == Copier::kServices, leaves = copier == Copier::kServices;
+    open.copier = copier;
+    if (left == leaves) return true;
     (leaves ? world_.coverage.left_to_services : world_.coverage.taken_back) = 1;
-    u.hands_over = false;  // not all the time
+    u.hands_over &= given_to_agent_.attends();  // else not all the time
     WakeSet wake;
     engine_->leave_to_services(u.record, leaves, &wake);
     ring(wake);
@@ -159,10 +198,13 @@ bool FarRank::choose_copier(Open& open) {
 bool FarRank::hand_over(Open& open) {
     const bool in_call = open.copies == Copies::kInCall;
     bool gave = !in_call && choose_copier(open);
+    const bool to_agent = open.copier == Copier::kAgent;
+    HandOver& end = to_agent ? given_to_agent_ : given_;
     Copy copy;
-    for (HandedCopy handed; given_.may_give(in_call) && claim(open, &copy, &handed); gave = true) {
-        handed.number = given_.give(copy);
-        say(true, {Message::Kind::kCopy, open.use, 0, false, handed});
+    for (HandedCopy handed; end.may_give(in_call) && claim(open, &copy, &handed); gave = true) {
+        handed.number = end.give(copy);
+        if (to_agent) handed.to += uses_[open.use].recv.at;
+        say(to_agent ? To::kAgent : To::kRank, {Message::Kind::kCopy, open.use, 0, false, handed});
     }
     return gave;
 }
@@ -203,7 +245,7 @@ void FarRank::lose_stand_in() {
     stand_in_lives_ = false;
     ++stand_in_number_;
     memory_.rank(place_.local).sleeping.store(0);
-    if (process_lives_) say(true, {Message::Kind::kClosed, 0, 0, false, {}});
+    if (process_lives_) say(To::kRank, {Message::Kind::kClosed, 0, 0, false, {}});
     world_.notice_loss(index_);
 }
 

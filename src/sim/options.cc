@@ -172,6 +172,7 @@ WorldOptions WorldOptions::behind_dpus() const {
     if (o.lost_node > o.nodes || o.nodes == 1) o.lost_node = 0;
     o.along = o.nodes > 1 ? o.along : 0;
     if (o.lost_node == 0 && r.chance(350)) o.ends = static_cast<uint32_t>(r.between(1, 2));
+    if (version >= 10) o.agents = one_of(r, {0, 500, 1000});
     return o;
 }
 
@@ -303,6 +304,7 @@ std::string WorldOptions::text() const {
     put("shared", shared);
     put("handed_bytes", handed_bytes);
     put("session_ns", session_ns);
+    put("agents", agents);
     return t;
 }
 

@@ -9,11 +9,12 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 9;
+constexpr uint32_t kOptionsVersion = 10;
 // The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often;
 // version 3 has no staging, version 4 no worlds of broadcasts; until version 5 no service process takes of
 // another's work, until version 6 nothing is sent along, until version 7 reads in flight are bounded by their
-// number alone, and no service process runs late; until version 8 nothing is told again after a while.
+// number alone, and no service process runs late; until version 8 nothing is told again after a while,
+// until version 9 no agent copies.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
@@ -74,12 +75,13 @@ struct WorldOptions {
 
     // Ranks behind stand-ins: service processes are on a DPU, and ranks of a host copy from each other.
     bool dpus = false;
-    uint32_t ends = 0;              // how many stand-ins or ranks are killed
+    uint32_t ends = 0;              // how many stand-ins, ranks or agents are killed
     uint32_t copying_ranks = 1000;  // that may read the others' memory, per mille
     uint32_t tested = 0;            // times that a rank looks before it computes, per mille
     uint32_t shared = 0;            // operations of shared blocks, otherwise drawn, per mille
     uint32_t handed_bytes = 1;      // blocks from this size on are copied by ranks
-    uint64_t session_ns = 5000;     // for what a rank and its stand-in say to each other
+    uint64_t session_ns = 5000;     // for what a rank, its stand-in and the host's agent say to each other
+    uint32_t agents = 0;            // hosts whose agents copy for ranks that compute, per mille
 
     bool faults() const { return again || unreadable || not_permitted || import_fails || kills; }
     // Nothing is lost: every wake-up and every byte counts.

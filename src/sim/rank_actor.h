@@ -30,17 +30,22 @@ class RankActor {
     void work_alone() { cooperative_ = true; }
     // Its node is gone, and it with it.
     virtual void die();
-    // Of a rank that a DPU serves (far_rank.h): its stand-in's next step; a message has come to it, or to its
-    // stand-in; one of the two is gone; it is not waited for any longer, as others are lost.
+    // Of a rank that a DPU serves (far_rank.h): the next step of its stand-in, or of the host's agent for it;
+    // a message has come to one of the three; one of them is gone; it is not waited for any longer, as others
+    // are lost.
+    enum class Part : uint8_t { kProcess, kStandIn, kAgent };
     virtual void step_stand_in(uint64_t) { LONGSHORE_CHECK(!"it has none"); }
+    virtual void step_agent(uint64_t) { LONGSHORE_CHECK(!"it has none"); }
     virtual void arrive(uint64_t) { LONGSHORE_CHECK(!"it has no stand-in"); }
-    virtual void end(bool) { LONGSHORE_CHECK(!"it has no stand-in"); }
+    virtual void end(Part) { LONGSHORE_CHECK(!"it has no stand-in"); }
     virtual void abandon() { LONGSHORE_CHECK(!"it has no stand-in"); }
     // Whether it, or its stand-in, is gone.
     virtual bool lost() const { return false; }
-    // Of an operation: whether it was left all shared blocks, to copy them itself; whether what it gave lay
-    // in its arena; how many bytes service processes have written into its receive buffer.
+    // Of an operation: whether it was left all shared blocks, for itself or the host's agent to copy; whether
+    // what it gave lay in its arena; how many bytes service processes have written into its receive buffer.
     virtual bool copied_all(uint32_t) const { return false; }
+    // Whether some of its copies were lost with the host's agent.
+    virtual bool lost_copies(uint32_t) const { return false; }
     bool gave_by_arena(uint32_t operation) const;
     uint64_t written(uint32_t operation) const;
 

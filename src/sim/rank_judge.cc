@@ -5,9 +5,10 @@
 
 namespace longshore::sim {
 
-// Errors have causes: memory that cannot be read, or a node of the group that is gone.
+// Errors have causes: memory that cannot be read, an agent that was lost with copies for this rank, or a node
+// of the group that is gone.
 bool RankActor::may_fail(const Operation& op, OperationError error) const {
-    if (world_.options.unreadable || world_.options.import_fails) return true;
+    if (world_.options.unreadable || world_.options.import_fails || lost_copies(op.index)) return true;
     if (error == OperationError::kTruncated || !world_.lost_member(op.group)) return false;
     world_.coverage.lost_operations = 1;
     return true;

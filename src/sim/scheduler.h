@@ -19,7 +19,8 @@ enum class EventKind : uint8_t {
     kTick,
     kControl,
     kStandIn,
-    kSession
+    kSession,
+    kAgent
 };
 
 struct Event {

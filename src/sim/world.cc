@@ -26,7 +26,8 @@ enum class Control : uint64_t {
     kEndStandIn,
     kEndRank,
     kForget,
-    kAbandon
+    kAbandon,
+    kEndAgent
 };
 constexpr uint64_t control_value(Control c, uint64_t what) {
     return static_cast<uint64_t>(c) | what << 8;
@@ -192,7 +193,9 @@ void World::control(uint64_t value) {
     const uint32_t index = static_cast<uint32_t>(value >> 8);
     const Control what = static_cast<Control>(value & 255);
     if (what == Control::kEndStandIn || what == Control::kEndRank)
-        return ranks_[index]->end(what == Control::kEndStandIn);
+        return ranks_[index]->end(what == Control::kEndStandIn ? RankActor::Part::kStandIn
+                                                               : RankActor::Part::kProcess);
+    if (what == Control::kEndAgent) return end_agent(ranks_[index]->place().node);
     if (what == Control::kForget) return forget_rank(index);
     if (what == Control::kAbandon) return abandon();
     ServiceActor& s = *services_[index];
@@ -237,8 +240,15 @@ void World::control(uint64_t value) {
         case Control::kEndRank:
         case Control::kForget:
         case Control::kAbandon:
+        case Control::kEndAgent:
             break;
     }
+}
+
+void World::end_agent(NodeId node) {
+    if (verbose_) log("the agent of node " + std::to_string(node.value) + " is lost");
+    for (auto& r : ranks_)
+        if (r->place().node == node) r->end(RankActor::Part::kAgent);
 }
 
 void World::notice_loss(uint32_t rank) {
@@ -307,6 +317,9 @@ void World::dispatch(const Event& e) {
         case EventKind::kStandIn:
             ranks_[e.actor]->step_stand_in(e.value);
             break;
+        case EventKind::kAgent:
+            ranks_[e.actor]->step_agent(e.value);
+            break;
         case EventKind::kSession:
             ranks_[e.actor]->arrive(e.value);
             break;
@@ -323,11 +336,13 @@ Verdict World::run() {
         scheduler.post(scheduler.random.below(2 * options.late_ns + 300000), EventKind::kControl,
                        static_cast<uint32_t>(scheduler.random.below(services_.size())),
                        control_value(Control::kDoom, 0));
-    for (uint32_t i = 0; i < options.ends; ++i)
-        scheduler.post(
-            scheduler.random.below(2 * options.late_ns + 300000), EventKind::kControl,
-            static_cast<uint32_t>(scheduler.random.below(ranks_.size())),
-            control_value(scheduler.random.chance(500) ? Control::kEndStandIn : Control::kEndRank, 0));
+    for (uint32_t i = 0; i < options.ends; ++i) {
+        const uint64_t when = scheduler.random.below(2 * options.late_ns + 300000);
+        const auto rank = static_cast<uint32_t>(scheduler.random.below(ranks_.size()));
+        const Control one = scheduler.random.chance(500) ? Control::kEndStandIn : Control::kEndRank;
+        const bool agent = options.agents != 0 && scheduler.random.chance(400);
+        scheduler.post(when, EventKind::kControl, rank, control_value(agent ? Control::kEndAgent : one, 0));
+    }
     if (options.lost_node != 0)
         scheduler.post(options.lost_ns, EventKind::kControl, 0, control_value(Control::kLose, 0));
     if (options.faults()) scheduler.post(kFaultsNs, EventKind::kControl, 0, control_value(Control::kCalm, 0));
@@ -390,14 +405,16 @@ void World::judge_moved() {
         uint64_t moved = 0;
         for (uint32_t c = 0; c < kCollectives; ++c)
             moved += slot.bytes_by_service[c].load() + slot.bytes_by_rank[c].load();
-        const bool all = !options.unreadable && !options.import_fails && !node_lost_ && !ranks_lost_;
+        const bool all =
+            !options.unreadable && !options.import_fails && !node_lost_ && !ranks_lost_ && !copies_lost;
         if (moved > due[r] || (all && moved != due[r]))
             fail("moved once", "rank " + std::to_string(r) + " got " + std::to_string(moved) +
                                    " bytes, must get " + std::to_string(due[r]));
     }
 }
 
-// Of a shared block of another node a DPU brings its host what comes once, and what ranks have not copied.
+// Of a shared block of another node a DPU brings its host what comes once, and what neither ranks nor agents
+// have copied.
 void World::judge_once() {
     if (!options.dpus || options.kills != 0 || node_lost_ || ranks_lost_) return;
     for (const Operation& op : program.operations) {

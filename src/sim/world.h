@@ -62,6 +62,7 @@ class World {
     // Of ranks behind stand-ins: when one last ended a copy, and how many have entered each operation.
     uint64_t last_handed_ns = 0;
     std::vector<uint32_t> entered;
+    bool copies_lost = false;  // with an agent
     const RankActor& rank(uint32_t r) const { return *ranks_[r]; }
     uint32_t rank_at(NodeId node, LocalRank local) const { return rank_index_[node.value][local.value]; }
     // The stand-in of this rank is gone: its node's supervisor notices, some time later.
@@ -74,6 +75,7 @@ class World {
     void control(uint64_t value);
     void lose_node();
     void forget_rank(uint32_t rank);
+    void end_agent(NodeId node);
     void abandon();
     void judge_end();
     void judge_moved();

@@ -8,7 +8,7 @@ namespace longshore::statistics {
 namespace {
 
 // Of the file, docs/statistics.md. It grows with each change that a reader must know of.
-constexpr int kStatsVersion = 4;
+constexpr int kStatsVersion = 5;
 
 double in_s(uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
@@ -58,9 +58,10 @@ void append_memory(std::string* out, const char* reach, const MemoryCounts& m) {
            "  \"memory\": {\"reach\": \"%s\", \"mapped_by_ranks\": %" PRIu64
            ", \"peer_copied_by_ranks\": %" PRIu64 ", \"bounced_by_ranks\": %" PRIu64
            ", \"shared_bytes_max\": %" PRIu64 ", \"adopted_bytes\": %" PRIu64 ", \"shared_refused\": %" PRIu64
-           ", \"kept_bytes_max\": %" PRIu64 ", \"given_back_bytes\": %" PRIu64 "},\n",
+           ", \"kept_bytes_max\": %" PRIu64 ", \"given_back_bytes\": %" PRIu64
+           ", \"copied_by_agents\": %" PRIu64 "},\n",
            reach, m.mapped, m.peer_copied, m.bounced, m.shared_bytes_max, m.adopted, m.refused,
-           m.kept_bytes_max, m.given_back);
+           m.kept_bytes_max, m.given_back, m.by_agents);
 }
 
 // What the table of rules asked of the job.

@@ -420,6 +420,14 @@ class Cluster:
             counts[node.name] = (stats["tx"]["bytes"], stats["rx"]["bytes"])
         return counts
 
+    def link_payload(self):
+        """{node: bytes} that it has received by its link, without the headers of TCP over IPv4 and its bare acknowledgements."""
+        payload = {}
+        for node in self.nodes:
+            received = json.loads(node.run("ip", "-s", "-j", "link", "show", "net0"))[0]["stats64"]["rx"]
+            payload[node.name] = received["bytes"] - 66 * received["packets"]
+        return payload
+
     def close(self):
         for dpu in self.dpus:
             dpu.close()

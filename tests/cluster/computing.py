@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What allgather and broadcast through DPUs cost ranks that compute meanwhile: blocks that ranks of a host copy from each other
-(docs/decisions/0040), beside LONGSHORE_WAIT_COOPERATIVE=off, with which DPUs bring every block to every rank. Launches alternate.
+(docs/decisions/0040), with and without the hosts' agents, which copy for ranks that compute (0045), beside LONGSHORE_WAIT_COOPERATIVE=off, with which DPUs bring every block to every rank. Launches alternate.
 
     computing.py --rate 1gbit --launches 5
 
@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import collectives  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
-WAYS = {"ranks copy": {}, "DPUs bring all": {"LONGSHORE_WAIT_COOPERATIVE": "off"}}
+WAYS = {"ranks and agents copy": {"LONGSHORE_INTERNAL_AGENT_COPIES": 1}, "ranks copy": {"LONGSHORE_INTERNAL_AGENT_COPIES": 0},
+        "DPUs bring all": {"LONGSHORE_WAIT_COOPERATIVE": "off"}}
 
 
 def launch(nodes, options, settings, cases):

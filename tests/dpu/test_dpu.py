@@ -87,23 +87,24 @@ def run(*arguments, **settings):
 
 
 class Endless(subprocess.Popen):
-    """tests/mpi/steady.cc, with two ranks, until it is ended or an operation fails. what: perhaps allgathers, of which the
-    ranks copy blocks themselves ("blocking": in calls that return when they are over)."""
+    """tests/mpi/steady.cc, until it is ended or an operation fails. what: perhaps allgathers, of which the ranks copy blocks
+    themselves ("blocking": in calls that return when they are over; "computing": or the agent for them)."""
 
-    def __init__(self, dpu, *what, **settings):
+    def __init__(self, dpu, *what, mpi=MPIS[0] if MPIS else None, ranks=2, block=65536, **settings):
         # pylint: disable=consider-using-with
         self.folder = tempfile.TemporaryDirectory(prefix="longshore-test-dpu-")
-        super().__init__(words(MPIS[0], 2, "steady", self.folder.name, 65536, *what, LONGSHORE_DPU=dpu.address,
+        self.ranks = ranks
+        super().__init__(words(mpi, ranks, "steady", self.folder.name, block, *what, LONGSHORE_DPU=dpu.address,
                                **{"LONGSHORE_LIMIT_S": 10, **settings}),
                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
     def steps(self):
-        """That both ranks have made."""
+        """That all ranks have made."""
         try:
             made = (Path(self.folder.name) / "progress").read_bytes()
         except OSError:
             made = b""
-        return min(struct.unpack("=2Q", made.ljust(16, b"\0")))
+        return min(struct.unpack(f"={self.ranks}Q", made.ljust(8 * self.ranks, b"\0")))
 
 
 def setUpModule():
@@ -202,8 +203,22 @@ class TestDpu(Checks):
 
     def test_ranks_that_compute_for_long_have_their_blocks_moved_by_the_dpu(self):
         with Service(*job_users(BUILD)) as dpu:
-            by_services, _ = self.check(run(MPIS[0], 4, "once", 262144, 2, "late", LONGSHORE_DPU=dpu.address), "once: ok")
+            by_services, _ = self.check(run(MPIS[0], 4, "once", 262144, 2, "late", LONGSHORE_DPU=dpu.address,
+                                            LONGSHORE_INTERNAL_AGENT_COPIES=0), "once: ok")
             self.assertGreater(by_services, 0)
+
+    def test_ranks_that_compute_for_long_have_their_blocks_copied_by_the_agent(self):
+        """Nothing comes to the host, as all ranks are on it: so what the DPU moves is what it must not."""
+        with Service(*job_users(BUILD)) as dpu:
+            for mpi in MPIS:
+                with self.subTest(mpi=mpi), tempfile.NamedTemporaryFile() as file:
+                    done = run(mpi, 4 if mpi == "openmpi" else 2, "once", 262144, 3, "late", LONGSHORE_DPU=dpu.address,
+                               LONGSHORE_STATS=file.name, LONGSHORE_INTERNAL_AGENT_COPIES=1)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    self.assertIn("once: ok", done.stdout)
+                    stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
+                    self.assertGreater(stats["memory"]["copied_by_agents"], 262144)
+                    self.assertLess(10 * stats["services"][0]["bytes_to_host"], stats["memory"]["copied_by_agents"])
 
     def test_ranks_that_only_test_have_their_blocks_moved_by_the_dpu(self):
         with Service(*job_users(BUILD)) as dpu:

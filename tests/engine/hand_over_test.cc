@@ -98,23 +98,51 @@ Patience patience_from(uint64_t now_ns) {
 
 TEST(HandOver, PatienceLastsAsLongAsTheOperationTookUntilAllWasThere) {
     Patience p = patience_from(7 * kMs);
-    EXPECT_EQ(p.until_ns(), 107 * kMs);
+    EXPECT_EQ(p.until_ns(false), 107 * kMs);
     p.note_there(27 * kMs);
-    EXPECT_EQ(p.until_ns(), 47 * kMs);
+    EXPECT_EQ(p.until_ns(false), 47 * kMs);
     p.note_there(30 * kMs);
-    EXPECT_EQ(p.until_ns(), 47 * kMs);
-    EXPECT_FALSE(p.is_over(47 * kMs));
-    EXPECT_TRUE(p.is_over(47 * kMs + 1));
+    EXPECT_EQ(p.until_ns(false), 47 * kMs);
+    EXPECT_EQ(p.choose(false, false, 47 * kMs), Copier::kRank);
+    EXPECT_EQ(p.choose(false, false, 47 * kMs + 1), Copier::kServices);
 }
 
 TEST(HandOver, PatienceHasALeastAndAMost) {
     Patience at_once = patience_from(7 * kMs), late = patience_from(7 * kMs), looks = patience_from(7 * kMs);
     at_once.note_there(7 * kMs);
-    EXPECT_EQ(at_once.until_ns(), 9 * kMs);
+    EXPECT_EQ(at_once.until_ns(false), 9 * kMs);
     late.note_there(90 * kMs);
-    EXPECT_EQ(late.until_ns(), 107 * kMs);
+    EXPECT_EQ(late.until_ns(false), 107 * kMs);
     looks.note_looks(8 * kMs);
-    EXPECT_EQ(looks.until_ns(), 10 * kMs);
+    EXPECT_EQ(looks.until_ns(false), 10 * kMs);
+}
+
+TEST(HandOver, AnAgentCopiesForARankThatDoesNotSoonBeginToWait) {
+    const Patience p = patience_from(7 * kMs);
+    EXPECT_EQ(p.choose(false, true, 9 * kMs), Copier::kRank);
+    EXPECT_EQ(p.choose(false, true, 9 * kMs + 1), Copier::kAgent);
+    EXPECT_EQ(p.choose(true, true, 200 * kMs), Copier::kRank) << "it waits, and copies itself";
+    EXPECT_EQ(p.choose(false, false, 9 * kMs + 1), Copier::kRank) << "the agent is lost";
+    EXPECT_EQ(p.choose(false, false, 107 * kMs + 1), Copier::kServices);
+}
+
+TEST(HandOver, ALostAgentHasEachOfItsCopiesOnce) {
+    HandOver stand_in;
+    Copy copy;
+    EXPECT_FALSE(stand_in.lose(&copy));
+    stand_in.attend(true);
+    std::set<uint64_t> out;
+    uint32_t answered = 0;
+    for (uint64_t i = 1; i <= 5; ++i) {
+        copy.bytes = i;
+        const uint32_t number = stand_in.give(copy);
+        if (i == 3) answered = number;
+    }
+    ASSERT_TRUE(stand_in.take_back(answered, &copy));
+    while (stand_in.lose(&copy)) EXPECT_TRUE(out.insert(copy.bytes).second);
+    EXPECT_EQ(out, (std::set<uint64_t>{1, 2, 4, 5}));
+    EXPECT_FALSE(stand_in.attends());
+    EXPECT_FALSE(stand_in.may_give(false));
 }
 
 // A stand-in and a rank, and the connection between them, which brings everything in order, when it likes,

@@ -166,7 +166,7 @@ class Conversation {
     void step() {
         if (ends_.empty()) return connect();
         Rank& rank = ends_[choices_.byte() % ends_.size()];
-        switch (choices_.byte() % 16) {
+        switch (choices_.byte() % 18) {
             case 0:
                 return connect();
             case 1:
@@ -197,6 +197,17 @@ class Conversation {
                                       kControlMagic, static_cast<tasks::TaskMessage>(
                                                          static_cast<uint32_t>(tasks::TaskMessage::kOpen) +
                                                          choices_.byte() % 12)}));
+            case 11: {
+                AgentCopies said;
+                said.rank = choices_.byte() % 4;
+                said.copies = choices_.byte() % 2;
+                said.word_address =
+                    choices_.one_in(2) ? reinterpret_cast<uint64_t>(&said.word) : choices_.number();
+                said.word = choices_.byte();
+                return send(rank, bytes_of(said));
+            }
+            case 12:
+                return send(rank, bytes_of(AgentStopCopies{}));
             default: {
                 AgentOpen open;
                 open.id = choices_.byte() % 6;

@@ -159,6 +159,7 @@ void try_messages(std::span<const std::byte> bytes) {
     try_message<SessionHello>(bytes);
     try_message<SessionWelcome>(bytes);
     try_message<SessionTasks>(bytes);
+    try_message<SessionCopier>(bytes);
     try_message<SessionExchange>(bytes);
     try_message<SessionReady>(bytes);
     try_message<SessionOpened>(bytes);

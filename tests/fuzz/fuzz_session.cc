@@ -278,7 +278,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     host = &one;
     rank.answer(0, hello.size);
     const StandInOptions options;
-    run_stand_in(SessionStream(Fd(ends[0]), 5), hello, options);
+    run_stand_in(SessionStream(Fd(ends[0]), 5), hello, Fd(), options);
     got_far += one.posted;
     for (Group* group : one.groups) delete group;
     for (Operation* operation : one.operations) delete operation;

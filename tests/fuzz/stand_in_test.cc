@@ -38,7 +38,7 @@ class Session {
         SessionHello hello;
         hello.size = 1;
         hello.copies = copies_;
-        return run_stand_in(SessionStream(std::move(near_), 5), hello, StandInOptions{});
+        return run_stand_in(SessionStream(std::move(near_), 5), hello, Fd(), StandInOptions{});
     }
     Host& played() { return played_; }
     void cannot_copy() { copies_ = false; }

@@ -1,11 +1,16 @@
-// What an agent keeps of ranks that have gone is bounded, and who may open a pool of tasks.
+// What an agent keeps of ranks that have gone is bounded; who may open a pool of tasks; and what it copies
+// from one rank to another, for a stand-in that is this test.
 #include "service/agent_ranks.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 
 namespace longshore {
@@ -118,6 +123,225 @@ TEST_F(Pools, AreNotForARankWhoseConnectionHasEnded) {
     ranks_->turn();
     EXPECT_EQ(opened_, 0);
     EXPECT_EQ(ranks_->connections(), 0u);
+}
+
+// Two ranks with a heap each, whose agent is turned by hand, and the standing service of a DPU.
+class AgentCopying : public testing::Test {
+  protected:
+    static constexpr uint64_t kHeap = 1 << 20;
+    struct Rank {
+        Fd socket, heap;
+        std::byte* memory = nullptr;
+        uint64_t word = 0;
+    };
+    AgentCopying() {
+        token_.fill(3);
+        sockaddr_in own{};
+        own.sin_family = AF_INET;
+        own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t length = sizeof own;
+        listener_ = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        bind(listener_.get(), reinterpret_cast<sockaddr*>(&own), sizeof own);
+        listen(listener_.get(), 4);
+        getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&own), &length);
+        snprintf(job_.dpu, sizeof job_.dpu, "127.0.0.1:%d", ntohs(own.sin_port));
+        job_.job = 77;
+        job_.job_token.fill(9);
+        agent_ = std::make_unique<AgentRanks>(
+            &network_, token_, [](const Fd&) { return true; }, AgentRanks::PoolOpened(),
+            [this](uint32_t rank, const std::vector<pid_t>&) {
+                return std::make_unique<AgentCopier>(job_, rank, [](int, bool) { return true; });
+            });
+        for (uint32_t r = 0; r < 2; ++r) join(r);
+    }
+    ~AgentCopying() override {
+        for (const Rank& rank : ranks_) munmap(rank.memory, kHeap);
+    }
+    void join(uint32_t r) {
+        Rank& rank = ranks_[r];
+        int ends[2];
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
+        rank.socket = Fd(ends[0]);
+        agent_->add(Fd(ends[1]));
+        rank.heap = make_memory_file("test-heap", kHeap);
+        rank.memory = static_cast<std::byte*>(
+            mmap(nullptr, kHeap, PROT_READ | PROT_WRITE, MAP_SHARED, rank.heap.get(), 0));
+        memset(rank.memory, static_cast<int>(r + 1), kHeap);
+        rank.word = 1000 + r;
+        AgentHello hello;
+        hello.token = token_;
+        const int give = rank.heap.get();
+        send_packet(rank.socket, &hello, sizeof hello, {&give, 1});
+        ASSERT_TRUE(is_answered(r));
+    }
+    bool is_answered(uint32_t r) {
+        agent_->turn();
+        AgentAnswer answer;
+        size_t bytes = 0;
+        return receive_packet(ranks_[r].socket, &answer, sizeof answer, &bytes, nullptr) == Io::kOk &&
+               answer.ok != 0;
+    }
+    void tell(uint32_t r, bool copies) {
+        AgentCopies said;
+        said.rank = 10 + r;
+        said.copies = copies;
+        said.word_address = reinterpret_cast<uint64_t>(&ranks_[r].word);
+        said.word = ranks_[r].word;
+        send_packet(ranks_[r].socket, &said, sizeof said);
+    }
+    // Turns the agent until something is true; it needs no more than the kernel's own time.
+    bool turn_until(const std::function<bool()>& condition) {
+        for (const uint64_t end = now_ns() + 60'000'000'000; now_ns() < end;) {
+            agent_->turn();
+            if (condition()) return true;
+        }
+        return false;
+    }
+    // The agent comes to the stand-in of rank 10.
+    void connect(SessionCopier* copier) {
+        tell(0, true);
+        ASSERT_TRUE(turn_until([&] {
+            Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+            if (socket) stand_in_ = SessionStream(std::move(socket), 5);
+            return stand_in_.open();
+        }));
+        ASSERT_TRUE(turn_until([&] { return hear(SessionKind::kCopier); }));
+        ASSERT_TRUE(decode(body_, copier));
+        stand_in_.send(SessionKind::kWelcome, SessionWelcome{true, ""});
+        ASSERT_TRUE(turn_until([&] { return is_answered(0); }));
+    }
+    bool hear(SessionKind wanted) {
+        SessionKind kind{};
+        return stand_in_.receive(&kind, &body_) && kind == wanted;
+    }
+    // The answer to a copy; false: there is none.
+    bool copy(const HandedCopy& copy, bool* ok) {
+        SessionCopied copied;
+        stand_in_.send(SessionKind::kCopy, copy);
+        if (!turn_until([&] { return hear(SessionKind::kCopied) || !stand_in_.open(); }) ||
+            !stand_in_.open() || !decode(body_, &copied) || copied.number != copy.number)
+            return false;
+        *ok = copied.ok;
+        return true;
+    }
+
+    NoNetwork network_;
+    AgentParameters job_;
+    Token token_{};
+    Fd listener_;
+    Rank ranks_[2];
+    std::unique_ptr<AgentRanks> agent_;
+    SessionStream stand_in_;
+    std::span<const std::byte> body_;
+};
+
+TEST_F(AgentCopying, BytesGoFromHeapToHeapAsTheStandInSays) {
+    tell(1, false);
+    SessionCopier said;
+    ASSERT_NO_FATAL_FAILURE(connect(&said));
+    EXPECT_EQ(said.job, 77u);
+    EXPECT_EQ(said.rank, 10u);
+    EXPECT_EQ(said.token, job_.job_token);
+    bool ok = false;
+    constexpr uint64_t kBytes = 600'000;  // in pieces
+    ASSERT_TRUE(copy({5, 0, 11, 1000, 2000, kBytes}, &ok));
+    EXPECT_TRUE(ok);
+    for (uint64_t i = 0; i < kHeap; ++i)
+        ASSERT_EQ(ranks_[0].memory[i], std::byte(i >= 2000 && i < 2000 + kBytes ? 2 : 1)) << i;
+    ASSERT_TRUE(copy({6, 0, 10, 0, 4000, 100}, &ok));  // its own
+    EXPECT_TRUE(ok);
+    EXPECT_EQ(ranks_[0].memory[4050], std::byte{1});
+}
+
+TEST_F(AgentCopying, WhatIsInNoHeapOrWasLetGoFails) {
+    tell(1, false);
+    SessionCopier said;
+    ASSERT_NO_FATAL_FAILURE(connect(&said));
+    bool ok = true;
+    ASSERT_TRUE(copy({1, 0, 11, kHeap - 10, 0, 11}, &ok));
+    EXPECT_FALSE(ok) << "behind the end of the giver's heap";
+    ASSERT_TRUE(copy({2, 0, 11, 0, kHeap - 10, 11}, &ok));
+    EXPECT_FALSE(ok) << "behind the end of the taker's";
+    ASSERT_TRUE(copy({3, 0, 12, 0, 0, 10}, &ok));
+    EXPECT_FALSE(ok) << "of a rank that is not here";
+    ASSERT_TRUE(copy({4, 0, 11, 0, 0, 10}, &ok));
+    EXPECT_TRUE(ok);
+    ranks_[1].word = 0;
+    ASSERT_TRUE(copy({5, 0, 11, 0, 0, 10}, &ok));
+    EXPECT_FALSE(ok) << "its giver has withdrawn its word";
+}
+
+// It may have said so before the stand-in heard of its buffers, and after the agent last looked.
+TEST_F(AgentCopying, AGiverThatHasSaidWhoItIsIsFound) {
+    SessionCopier said;
+    ASSERT_NO_FATAL_FAILURE(connect(&said));
+    tell(1, false);
+    bool ok = false;
+    ASSERT_TRUE(copy({5, 0, 11, 0, 0, 10}, &ok));
+    EXPECT_TRUE(ok);
+}
+
+TEST_F(AgentCopying, WhenARankWantsNoMoreNothingMoreIsWritten) {
+    tell(1, false);
+    SessionCopier said;
+    ASSERT_NO_FATAL_FAILURE(connect(&said));
+    for (uint32_t i = 1; i <= kHandedMax; ++i)
+        stand_in_.send(SessionKind::kCopy, HandedCopy{i, 0, 11, 0, 0, 1000});
+    const AgentStopCopies stop;
+    send_packet(ranks_[0].socket, &stop, sizeof stop);
+    ASSERT_TRUE(is_answered(0));
+    memset(ranks_[0].memory, 7, kHeap);
+    ASSERT_TRUE(turn_until([&] {
+        SessionKind kind{};
+        while (stand_in_.receive(&kind, &body_)) {
+        }
+        return !stand_in_.open();
+    }));
+    EXPECT_EQ(ranks_[0].memory[0], std::byte{7});
+    EXPECT_FALSE(agent_->has_copies());
+}
+
+TEST_F(AgentCopying, WhatNoStandInSaysEndsTheConnection) {
+    SessionCopier said;
+    ASSERT_NO_FATAL_FAILURE(connect(&said));
+    for (uint32_t i = 1; i <= 10 * kHandedMax; ++i)
+        stand_in_.send(SessionKind::kCopy, HandedCopy{i, 0, 10, 0, 0, 1 << 19});
+    EXPECT_TRUE(turn_until([&] {
+        hear(SessionKind::kCopied);
+        return !stand_in_.open();
+    }));
+}
+
+TEST_F(AgentCopying, ACopyOfNothingEndsTheConnection) {
+    SessionCopier said;
+    ASSERT_NO_FATAL_FAILURE(connect(&said));
+    stand_in_.send(SessionKind::kCopy, HandedCopy{1, 0, 11, 0, 0, 0});
+    EXPECT_TRUE(turn_until([&] {
+        EXPECT_FALSE(hear(SessionKind::kCopied));
+        return !stand_in_.open();
+    }));
+}
+
+// A rank that has gone leaves its place in the list empty until all have been heard.
+TEST_F(AgentCopying, ARankIsLookedForWhileAnotherGoes) {
+    ranks_[0].socket.reset();
+    tell(1, true);
+    agent_->turn();
+    EXPECT_EQ(agent_->connections(), 1u);
+}
+
+TEST_F(AgentCopying, AWordThatCouldNotBeWithdrawnIsNone) {
+    ranks_[0].word = 0;
+    tell(0, true);
+    agent_->turn();
+    EXPECT_EQ(agent_->connections(), 1u);
+}
+
+TEST_F(AgentCopying, NoTwoAreTheSameRank) {
+    tell(0, false);
+    tell(0, false);
+    agent_->turn();
+    EXPECT_EQ(agent_->connections(), 1u);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // Allgathers of large blocks, for tests that count the bytes which come to a host: in each round a blocking
 // one, one that is waited for at once, and one with counts; and broadcasts. To memory that the shim shares
 // and, each second round, to memory that it cannot share where it is.
-//      once BYTES ROUNDS [allgather | bcast | late | test]
+//      once BYTES ROUNDS [allgather | bcast | late | test | computing-allgather | computing-bcast]
 // allgather: three a round that block, and nothing else; bcast: one a round. late: ranks compute (here:
 // sleep) for longer than others would wait for them, so that what they lack is moved for them. test: by
-// MPI_Test alone.
+// MPI_Test alone. computing-allgather, computing-bcast: one a round, in which all ranks compute.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -38,8 +38,8 @@ struct Buffers {
     }
 };
 
-void compute(bool late) {
-    if (late) usleep(300'000);
+void compute(bool late, int ms = 300) {
+    if (late) usleep(static_cast<useconds_t>(ms) * 1000);
 }
 
 // Two that are waited for at once, or after a computation, or that block: those of the last kind are never
@@ -77,6 +77,21 @@ void bcast(size_t block, int round) {
     if (rank == root) fill(buffer.data(), block, root, 0, round);
     CHECK(MPI_Bcast(buffer.data(), static_cast<int>(block), MPI_BYTE, root, MPI_COMM_WORLD) == MPI_SUCCESS);
     CHECK(is_filled(buffer.data(), block, root, 0, round));
+}
+
+void computing(size_t block, int round, bool is_bcast) {
+    const int bytes = static_cast<int>(block), root = round % size;
+    Buffers all(block, round);
+    std::vector<unsigned char> one(is_bcast ? block : 0);
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (rank == root && is_bcast) fill(one.data(), block, root, 0, round);
+    CHECK((is_bcast ? MPI_Ibcast(one.data(), bytes, MPI_BYTE, root, MPI_COMM_WORLD, &request)
+                    : MPI_Iallgather(all.send.data(), bytes, MPI_BYTE, all.recv, bytes, MPI_BYTE,
+                                     MPI_COMM_WORLD, &request)) == MPI_SUCCESS);
+    compute(true, 150);
+    CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    if (is_bcast) CHECK(is_filled(one.data(), block, root, 0, round));
+    if (!is_bcast) all.check(block, round);
 }
 
 // Two at once, of which one is waited for, and then a message between the ranks: nobody is waited for who is
@@ -127,7 +142,10 @@ int main(int argc, char** argv) {
     const std::string only = argc > 3 ? argv[3] : "";
     for (int round = 0; round < rounds; ++round) {
         if (only == "test") test_only(block, round);
-        if (only != "bcast" && only != "test") allgathers(block, round, only == "late", only == "allgather");
+        const bool computes = only.rfind("computing-", 0) == 0;
+        if (computes) computing(block, round, only == "computing-bcast");
+        if (only != "bcast" && only != "test" && !computes)
+            allgathers(block, round, only == "late", only == "allgather");
         if (only.empty() || only == "bcast") bcast(block, round);
         if (only.empty()) wait_for_one(block, round);
     }

@@ -1,14 +1,16 @@
 // Large collectives, the same step again and again until the test says so, for tests that meddle with the job
 // while it runs. Every byte of a step differs from the step before and is compared.
-//      steady FOLDER [block bytes] [alone | allgather | blocking]
+//      steady FOLDER [block bytes] [alone | allgather | blocking | computing]...
 // Files in FOLDER: "progress" has every rank's steps (uint64_t each). While "sleep.R" is there, rank R enters
 // nothing. "pause" lets all ranks end a step and then wait until it is gone; rank 0 makes "paused" then.
 // "stop" ends the job. The ranks agree after each step (by MPI's own MPI_Allreduce): when one has got an
 // error, all make one more step, say what both came to and how long they took, and end in order. "alone":
 // they do not agree; a rank that has got an error makes no further call. "allgather", "blocking": of blocks
-// for all, by MPI_Iallgather or MPI_Allgather, else MPI_Ialltoall.
+// for all, by MPI_Iallgather or MPI_Allgather, else MPI_Ialltoall. "computing": allgathers, and before a rank
+// waits for them it computes (here: sleeps) for 20 ms.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -21,7 +23,7 @@ namespace {
 constexpr int kCalls = 4;  // open at once
 
 int rank, size;
-bool gathers = false, blocking = false;
+bool gathers = false, blocking = false, computing = false;
 std::string folder;
 
 bool exists(const std::string& name) {
@@ -59,6 +61,7 @@ int step(const Pattern& pattern, std::vector<std::vector<unsigned char>>* to) {
             note((gathers ? MPI_Iallgather : MPI_Ialltoall)(from, bytes, MPI_BYTE, (*to)[i].data(), bytes,
                                                             MPI_BYTE, MPI_COMM_WORLD, &requests[i]));
     }
+    if (computing) usleep(20'000);
     for (MPI_Request& request : requests) note(MPI_Wait(&request, MPI_STATUS_IGNORE));
     for (const auto& got : *to)
         CHECK(error != MPI_SUCCESS || memcmp(got.data(), pattern.recv.data(), got.size()) == 0);
@@ -78,9 +81,14 @@ int main(int argc, char** argv) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     folder = argc > 1 ? argv[1] : ".";
     const size_t block = argc > 2 ? static_cast<size_t>(atol(argv[2])) : 256 * 1024;
-    const bool alone = argc > 3 && strcmp(argv[3], "alone") == 0;
-    blocking = argc > 3 && strcmp(argv[3], "blocking") == 0;
-    gathers = blocking || (argc > 3 && strcmp(argv[3], "allgather") == 0);
+    const auto is_said = [&](const char* word) {
+        return std::any_of(argv + std::min(argc, 3), argv + argc,
+                           [word](const char* said) { return strcmp(said, word) == 0; });
+    };
+    const bool alone = is_said("alone");
+    blocking = is_said("blocking");
+    computing = is_said("computing");
+    gathers = blocking || computing || is_said("allgather");
     const Pattern patterns[2] = {{block, 1}, {block, 2}};
     std::vector<std::vector<unsigned char>> to(kCalls, std::vector<unsigned char>(patterns[0].recv.size()));
     const int progress = open((folder + "/progress").c_str(), O_RDWR | O_CREAT, 0600);

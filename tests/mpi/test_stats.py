@@ -24,7 +24,7 @@ class Stats(job.JobTest):
 
     def test_figures_add_up(self):
         stats = self.read("at_once")
-        self.assertEqual(stats["version"], 4)
+        self.assertEqual(stats["version"], 5)
         self.assertEqual(len(stats["rank_times"]), 2)
         self.assertTrue(0 < stats["share_in_collectives"] <= 1, stats)
         self.assertGreater(stats["wall_s"], 0)
@@ -66,7 +66,7 @@ class Stats(job.JobTest):
         self.addCleanup(os.close, end)
         self.run_job("at_once", LONGSHORE_STATS=pipe)
         self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
-        self.assertEqual(json.loads(os.read(end, 1 << 20))["version"], 4)
+        self.assertEqual(json.loads(os.read(end, 1 << 20))["version"], 5)
 
     def test_half_of_an_exchange_of_two_ranks_are_own_blocks(self):
         row = self.read("at_once")["collectives"]["MPI_Ialltoall"]

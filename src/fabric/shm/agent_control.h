@@ -18,6 +18,8 @@ struct AgentParameters {
     uint64_t job = 0;
     Token job_token{};
     uint32_t rank_count = 1, restarts_max = 0;
+    // Not 0: it copies for ranks that compute whether a core is spare or not, or never does.
+    uint32_t copies_always = 0, copies_never = 0;
     uint32_t tls = 0;  // not 0: the user wants all that crosses the network to be encrypted
 };
 
@@ -26,6 +28,9 @@ enum class AgentKind : uint32_t {
     kOpen,       // rank; answered
     kClose,      // rank
     kAnswer,
+    kCopies,      // rank: which of the job it is, and whether the agent may copy for it while it computes;
+                  // answered when its stand-in knows of the agent, if it will soon
+    kStopCopies,  // rank: not any more; answered when nothing more is written into its memory
 };
 
 struct AgentHeader {
@@ -50,10 +55,21 @@ struct AgentClose {
     uint32_t id = 0;
 };
 
+// `word` is at that address of the rank as long as others may copy from its memory (host/far_neighbours.h).
+struct AgentCopies {
+    AgentHeader header{kControlMagic, AgentKind::kCopies};
+    uint32_t rank = 0;    // of the job
+    uint32_t copies = 0;  // not 0: for it, too, and not only from it
+    uint64_t word_address = 0, word = 0;
+};
+struct AgentStopCopies {
+    AgentHeader header{kControlMagic, AgentKind::kStopCopies};
+};
+
 // The key follows, then what is exported.
 struct AgentAnswer {
     AgentHeader header{kControlMagic, AgentKind::kAnswer};
-    uint32_t id = 0;  // of what was opened; 0: to the hello
+    uint32_t id = 0;  // of what was opened; 0: to all that opens nothing
     uint32_t ok = 0, key_bytes = 0, exported_bytes = 0;
     uint64_t address = 0;  // in the agent
     char reason[kReasonBytes] = {};

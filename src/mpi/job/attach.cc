@@ -92,6 +92,9 @@ void fill(Options* out) {
     options.nodes_strided = settings.nodes_placement == NodesPlacement::kStrided;
     const char* network = getenv("LONGSHORE_INTERNAL_NETWORK_ALWAYS");
     options.network_always = network != nullptr && *network == '1';
+    if (const char* copies = getenv("LONGSHORE_INTERNAL_AGENT_COPIES"))
+        options.agent_copies =
+            *copies == '1' ? ls_options::LS_AGENT_COPIES_ALWAYS : ls_options::LS_AGENT_COPIES_NEVER;
     options.tasks_between_nodes = !settings.task_node.empty();
     options.wait_cooperative = settings.wait_cooperative;
     options.wait_report_s = settings.wait_report_s;

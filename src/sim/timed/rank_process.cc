@@ -203,18 +203,18 @@ void RankProcess::step_of_stand_in() {
 }
 
 void RankProcess::look_when_patience_ends() {
-    world_.queue().at(std::max(world_.queue().now(), (patience_.until_ns() + 1) * kNanosecond), *this,
+    world_.queue().at(std::max(world_.queue().now(), (patience_.until_ns(false) + 1) * kNanosecond), *this,
                       kPatient);
 }
 
 // As dpu/stand_in.cc does.
 void RankProcess::choose_copier() {
     if (!left_ && !hand_over_.attends() && engine_.is_all_there(record_)) {
-        const uint64_t before = patience_.until_ns();
+        const uint64_t before = patience_.until_ns(false);
         patience_.note_there(now_ns());
-        if (patience_.until_ns() != before) look_when_patience_ends();
+        if (patience_.until_ns(false) != before) look_when_patience_ends();
     }
-    const bool leaves = !hand_over_.attends() && patience_.is_over(now_ns());
+    const bool leaves = patience_.choose(hand_over_.attends(), false, now_ns()) == Copier::kServices;
     if (leaves == left_) return;
     left_ = leaves;
     WakeSet wake;
