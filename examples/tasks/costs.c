@@ -1,8 +1,9 @@
 /* What a task costs here, on rank 0; the other ranks sleep:
- *     longshore run mpirun -np 2 ./costs tasks [COUNT]     submitting, round trips, 1 MiB in and out by a task, 1 MiB that is kept
- *     mpirun -np 2 ./costs messages [COUNT]                the same 1 MiB by MPI_Send and MPI_Recv with rank 1
- *     longshore run mpirun -np 2 ./costs pools [COUNT]     an MPI_Alltoall of 64 KiB without a pool, with an idle and a busy one
- * Medians in microseconds. docs/tasks.md says how they are to be read. */
+ *     longshore run mpirun -np 2 ./costs tasks [COUNT]     submitting, round trips, 1 MiB in and out by a
+ * task, 1 MiB that is kept mpirun -np 2 ./costs messages [COUNT]                the same 1 MiB by MPI_Send
+ * and MPI_Recv with rank 1 longshore run mpirun -np 2 ./costs pools [COUNT]     an MPI_Alltoall of 64 KiB
+ * without a pool, with an idle and a busy one Medians in microseconds. docs/tasks.md says how they are to be
+ * read. */
 #include <longshore_task.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -53,8 +54,8 @@ static void empty_tasks(int asleep) {
         trips[i] = now_us() - begin;
     }
     const char* state = asleep ? "asleep" : "awake";
-    printf("submit, task process %s: %.2f\nround trip of an empty task, task process %s: %.2f\n", state, median(submits, n), state,
-           median(trips, n));
+    printf("submit, task process %s: %.2f\nround trip of an empty task, task process %s: %.2f\n", state,
+           median(submits, n), state, median(trips, n));
     free(submits);
 }
 
@@ -74,12 +75,13 @@ static void exchange_by_task(void) {
         if (out[63] != (char)i || out[kBytes - 1] != in[kBytes - 1]) MPI_Abort(MPI_COMM_WORLD, 2);
     }
     longshore_get_pool_counters(pool, &after);
-    printf("1 MiB there, copied, and back, by a task: %.2f; bytes copied on the way: %llu\n", median(trips, n),
-           (unsigned long long)(after.bytes_copied - before.bytes_copied));
+    printf("1 MiB there, copied, and back, by a task: %.2f; bytes copied on the way: %llu\n",
+           median(trips, n), (unsigned long long)(after.bytes_copied - before.bytes_copied));
     free(trips);
 }
 
-/* Empty tasks that are given 1 MiB of static data, as an IN buffer, kept, and kept with 4 KiB that change before each. */
+/* Empty tasks that are given 1 MiB of static data, as an IN buffer, kept, and kept with 4 KiB that change
+ * before each. */
 static void give_static_data(void) {
     static char table[kBytes];
     const char* const names[] = {"IN", "kept", "kept, 4 KiB changed"};
@@ -98,7 +100,8 @@ static void give_static_data(void) {
             if (way == 2) must(longshore_wait(&change));
             if (i >= 0) trips[i] = now_us() - begin;
         }
-        printf("round trip of an empty task with 1 MiB of static data, %s: %.2f\n", names[way], median(trips, n));
+        printf("round trip of an empty task with 1 MiB of static data, %s: %.2f\n", names[way],
+               median(trips, n));
     }
     must(longshore_forget(pool, table));
     free(trips);
@@ -123,15 +126,21 @@ static void exchange_by_messages(void) {
     free(trips);
 }
 
-static double alltoall(void) {
+/* The median; *mean: what they took on the average, those in which a rank had no core among them. */
+static double alltoall(double* mean) {
     const int n = count / 4;
+    double sum = 0;
     double* samples = malloc((size_t)n * sizeof *samples);
     char* blocks = calloc(2 * (size_t)size, kBlock);
     for (int i = -10; i < n; ++i) {
         const double begin = now_us();
-        MPI_Alltoall(blocks, kBlock, MPI_CHAR, blocks + (size_t)size * kBlock, kBlock, MPI_CHAR, MPI_COMM_WORLD);
-        if (i >= 0) samples[i] = now_us() - begin;
+        MPI_Alltoall(blocks, kBlock, MPI_CHAR, blocks + (size_t)size * kBlock, kBlock, MPI_CHAR,
+                     MPI_COMM_WORLD);
+        if (i < 0) continue;
+        samples[i] = now_us() - begin;
+        sum += samples[i];
     }
+    *mean = sum / n;
     const double result = median(samples, n);
     free(samples);
     free(blocks);
@@ -141,22 +150,25 @@ static double alltoall(void) {
 /* In turns, so that what else the machine does falls on all alike. */
 static void beside_pools(void) {
     enum { kTurns = 7 };
-    double without[kTurns], idle[kTurns], busy[kTurns];
+    enum { kWithout, kIdle, kBusy, kKinds };
+    static const char* const kNames[] = {"without a pool", "with an idle one", "with a busy one"};
+    double medians[kKinds][kTurns], means[kKinds][kTurns];
     for (int turn = 0; turn < kTurns; ++turn) {
-        without[turn] = alltoall();
+        medians[kWithout][turn] = alltoall(&means[kWithout][turn]);
         must(longshore_open_pool("costs_plugin", &pool));
-        idle[turn] = alltoall();
+        medians[kIdle][turn] = alltoall(&means[kIdle][turn]);
         longshore_task* tasks[8];
         const longshore_buffer buffers[] = {{in, kBytes, LONGSHORE_IN}, {out, kBytes, LONGSHORE_OUT}};
         const int rounds = 4000;
-        for (int i = 0; i < 8; ++i) must(longshore_submit(pool, "copy_often", &rounds, sizeof rounds, buffers, 2, &tasks[i]));
-        busy[turn] = alltoall();
+        for (int i = 0; i < 8; ++i)
+            must(longshore_submit(pool, "copy_often", &rounds, sizeof rounds, buffers, 2, &tasks[i]));
+        medians[kBusy][turn] = alltoall(&means[kBusy][turn]);
         for (int i = 0; i < 8; ++i) must(longshore_wait(&tasks[i]));
         must(longshore_close_pool(&pool));
     }
-    if (rank == 0)
-        printf("MPI_Alltoall of 64 KiB: without a pool %.2f, with an idle one %.2f, with a busy one %.2f\n", median(without, kTurns),
-               median(idle, kTurns), median(busy, kTurns));
+    for (int kind = 0; kind < kKinds && rank == 0; ++kind)
+        printf("MPI_Alltoall of 64 KiB %s: %.2f, on the average %.2f\n", kNames[kind],
+               median(medians[kind], kTurns), median(means[kind], kTurns));
 }
 
 /* Others do not take the cores that are measured on. */
