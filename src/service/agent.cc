@@ -30,6 +30,7 @@ namespace {
 
 constexpr int kStepsPerTurn = 64;
 constexpr int kLookMs = 500;  // at what nothing wakes for
+constexpr unsigned kEndS = 10;  // for letting go of all that the network has
 
 class Agent {
   public:
@@ -220,9 +221,11 @@ int run_agent() {
     ServiceReady ready;
     Agent agent(parameters);
     ready.ok = agent.start(&ready);
-    return starter.tell(ready, ready.ok ? agent.address() : std::span<const std::byte>{}) && ready.ok
-               ? agent.run(starter.pipe())
-               : 1;
+    const bool told = starter.tell(ready, ready.ok ? agent.address() : std::span<const std::byte>{});
+    const int status = told && ready.ok ? agent.run(starter.pipe()) : 1;
+    // When UCX 1.13 lets a TCP connection go whose other end was killed, it may send to it without end.
+    alarm(kEndS);
+    return status;
 }
 
 }  // namespace longshore
