@@ -274,7 +274,7 @@ test-fuzz: deps-test ## fuzz every decoder and conversation with libFuzzer, so m
 	$(quiet)for decoder in $(fuzzed); do \
 	    mkdir -p build/fuzz/corpus/$$decoder; echo "== fuzz_$$decoder"; \
 	    build/fuzz/bin/fuzz_$$decoder -max_total_time=$(or $(SECONDS),600) -max_len=16384 -print_final_stats=1 \
-	    -verbosity=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$decoder || exit 1; done
+	    -verbosity=0 -print_funcs=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$decoder || exit 1; done
 
 test-packages: packages_test += mmdebstrap
 test-packages: deps-test build ## the .deb packages, each on a bare Debian that it is installed into: a first look, hpcc, mpi4py (needs root)

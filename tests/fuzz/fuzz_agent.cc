@@ -124,7 +124,11 @@ class Conversation {
         require(ranks_.connections() == 0 && ranks_.now() == 0 && network_.open() == 0);
         turn_pools();
         pools_.stop();
-        require(waitpid(-1, nullptr, WNOHANG) == -1);
+        // Carriers of pools that were closed have been killed, too; that can take them a moment.
+        for (int turns = 0; waitpid(-1, nullptr, WNOHANG) != -1; ++turns) {
+            require(turns < kTurnsMax * 100);
+            usleep(1000);
+        }
     }
 
   private:
