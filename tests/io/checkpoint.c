@@ -211,9 +211,14 @@ static void refused(void) {
     printf("rank %d: fopen: %s\n", rank, strerror(errno));
 }
 
+/* Not for ever: the test may be gone. */
 static void wait_for_file(const char* path) {
+    enum { kLooks = 200000 };
     const struct timespec pause = {0, 2000000};
-    while (access(path, F_OK) != 0) nanosleep(&pause, NULL);
+    for (int looks = 0; access(path, F_OK) != 0; ++looks) {
+        must(looks < kLooks, path);
+        nanosleep(&pause, NULL);
+    }
 }
 
 /* Opens files, writes them when the test has held up the disk, and ends when it says so. */
