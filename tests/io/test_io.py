@@ -449,7 +449,7 @@ class WriteBehind(job.JobTest):
                                        timeout=LIMIT_S, check=True).stdout)
         own = [one for one in json.loads(said[0])["jobs"] if str(running.folder) in one["program"]]
         self.assertLessEqual(len(own), 1, said[0])
-        files = own[0]["nodes"][0]["files"] if own else []
+        files = own[0]["nodes"][0].get("files", []) if own else []
         pids = [str(one["pid"]) for one in files]
         table = said[1][said[1].find("AT MOST"):]
         return files, [line for line in table.splitlines() if len(line.split()) > 1 and line.split()[1] in pids]
