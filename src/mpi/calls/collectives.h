@@ -70,7 +70,7 @@ class HostCall {
     template <class Bytes>
     HostCall(Call call, MPI_Comm comm, Reason reason, Bytes bytes)
         : call_(call),
-          comm_(reason == Reason::kArguments ? CommIndex::kNone : comm_index(comm)),
+          comm_(times_are_wanted && reason != Reason::kArguments ? comm_index(comm) : CommIndex::kNone),
           begin_ns_(begin_of_call_ns()),
           inside_(function_of(call), begin_ns_) {
         log_left(call, comm, reason);

@@ -83,11 +83,7 @@ namespace {
 constexpr uint64_t kTracedNs = 1000;  // a shorter wait found its requests complete: no line of the trace
 }  // namespace
 
-MpiWaitNote::MpiWaitNote(Function function)
-    : function_(function), begin_ns_(begin_of_call_ns()), inside_(function, begin_ns_) {}
-
-MpiWaitNote::~MpiWaitNote() {
-    if (begin_ns_ == 0) return;
+void MpiWaitNote::count() const {
     const uint64_t end_ns = now_ns();
     figures().mpi_waits_ns.fetch_add(end_ns - begin_ns_, std::memory_order_relaxed);
     note_counted(end_ns - begin_ns_);

@@ -78,12 +78,17 @@ class Inside {
 // Around a wait in which Longshore has no operation open: all of it is the MPI's.
 class MpiWaitNote {
   public:
-    explicit MpiWaitNote(Function function);
-    ~MpiWaitNote();
+    explicit MpiWaitNote(Function function)
+        : function_(function), begin_ns_(begin_of_call_ns()), inside_(function, begin_ns_) {}
+    ~MpiWaitNote() {
+        if (begin_ns_ != 0) count();
+    }
     MpiWaitNote(const MpiWaitNote&) = delete;
     MpiWaitNote& operator=(const MpiWaitNote&) = delete;
 
   private:
+    void count() const;
+
     Function function_;
     uint64_t begin_ns_;
     Inside inside_;

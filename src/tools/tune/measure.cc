@@ -8,6 +8,7 @@
 
 #include "base/settings.h"
 #include "tools/run/mpirun.h"
+#include "tools/terminal.h"
 #include "tools/tune/run.h"
 #include "tools/tune/table.h"
 
@@ -66,7 +67,8 @@ void TuneProgress::end() {
 }
 
 void TuneProgress::say(const std::string& line) {
-    fmt::print(stderr, "{}longshore tune: {}\n", bar_ ? "\r\x1b[K" : "", line);
+    fmt::print(stderr, "{}{}\n", bar_ ? "\r\x1b[K" : "",
+               wrapped("longshore tune: " + line, terminal_columns(stderr)));
 }
 
 std::vector<std::string> bench_names(Selected collective, Objective objective) {
