@@ -2,8 +2,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -25,12 +28,14 @@ bool AgentClient::connect(const SocketName& name, const Token& token, int memory
         return false;
     }
     Fd socket = connect_to(name);
-    if (!socket || !peer_is_same_user(socket, nullptr)) {
+    pid_t agent = 0;
+    if (!socket || !peer_is_same_user(socket, &agent)) {
         *error = std::string("cannot reach the agent of this machine: ") + strerror(socket ? EPERM : errno);
         return false;
     }
     socket_ = std::move(socket);
     pid_ = getpid();
+    if (agent != pid_) agent_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, agent, 0)));
     limit_ns_ = limit_s * 1'000'000'000ull;
     AgentHello hello;
     hello.token = token;
@@ -67,11 +72,17 @@ void AgentClient::tell_copies(uint32_t rank, bool copies, uint64_t word_address,
     ask(&said, sizeof said, {}, 0, nullptr, &error);
 }
 
-// An agent that does not answer is one that has stopped, or is about to be lost with all that it does.
 void AgentClient::stop_copies() {
     const AgentStopCopies stop;
     std::string error;
-    if (std::exchange(copies_, false)) ask(&stop, sizeof stop, {}, 0, nullptr, &error);
+    if (std::exchange(copies_, false) && !ask(&stop, sizeof stop, {}, 0, nullptr, &error)) end_agent();
+}
+
+// One that is stopped in the middle of a copy would end it when the memory is the program's again.
+void AgentClient::end_agent() const {
+    if (!agent_ || syscall(SYS_pidfd_send_signal, agent_.get(), SIGKILL, nullptr, 0) != 0) return;
+    pollfd ended{agent_.get(), POLLIN, 0};
+    poll(&ended, 1, static_cast<int>(std::min<uint64_t>(limit_ns_ / 1'000'000, 60'000)));
 }
 
 // False: the time is over.

@@ -38,7 +38,8 @@ class AgentClient {
     bool open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemory* out, std::string* error);
     void close(uint32_t id);
     // Which rank this is, and where it says that others may copy from it (host/far_neighbours.h). `copies`:
-    // the agent may do so for this one while it computes, until stop_copies() returns.
+    // the agent may do so for this one while it computes, until stop_copies() returns. An agent that does not
+    // answer to that in time is killed.
     void tell_copies(uint32_t rank, bool copies, uint64_t word_address, uint64_t word);
     void stop_copies();
 
@@ -46,8 +47,9 @@ class AgentClient {
     bool ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint32_t id,
              OpenedMemory* out, std::string* error);
     bool wait(short events, uint64_t end_ns) const;
+    void end_agent() const;
 
-    Fd socket_;
+    Fd socket_, agent_;  // agent_: the process, if the system can tell when it ends
     pid_t pid_ = 0;
     uint64_t limit_ns_ = 0;
     uint32_t last_id_ = 0;

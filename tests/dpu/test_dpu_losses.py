@@ -145,6 +145,15 @@ class TestLossesWhileAgentsCopy(Checks):
                     kill(self.stop_agent(job))
                     self.check_end(dpu, job, started)
 
+    def test_an_agent_that_stays_stopped(self):
+        """Ranks end it before a buffer that it may still write to is their program's again."""
+        with Service(*job_users(BUILD)) as dpu:
+            with self.copying(dpu, MPIS[0], LONGSHORE_LIMIT_S=3) as job:
+                started = self.all_started(dpu, job)
+                self.stop_agent(job)
+                kill(dpu.stand_ins()[-1])
+                self.check_end(dpu, job, started)
+
     def test_others_whose_agent_has_copies_to_make(self):
         """The agent goes on when the other is dead, and finds copies from or for who is gone."""
         with Service(*job_users(BUILD)) as dpu:
