@@ -210,6 +210,8 @@ def draw_panel(axis, rows, bars):
     drams = sorted({row["dram"] for row in rows}, key=lambda dram: (dram[-1] == "M", int(dram[:-1])))
     for i, (place, contender) in enumerate(bars):
         mine = [row for row in rows if row["place"] == place and contender in row["phase2_s"]]
+        if not mine:
+            continue
         base = [statistics.median(row["phase2_s"]["none"]) for row in mine]
         values = [ratio(row, contender) for row in mine]
         spread = [[value - min(row["phase2_s"][contender]) / one for value, row, one in zip(values, mine, base)],
