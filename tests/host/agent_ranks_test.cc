@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <functional>
@@ -153,6 +154,12 @@ class AgentCopying : public testing::Test {
                 return std::make_unique<AgentCopier>(job_, rank, [](int, bool) { return true; });
             });
         for (uint32_t r = 0; r < 2; ++r) join(r);
+    }
+    void SetUp() override {
+        uint64_t from = 1, to = 0;
+        const iovec here{&to, sizeof to}, there{&from, sizeof from};
+        if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != sizeof to)
+            GTEST_SKIP() << "nobody reads another's memory here (emulated): no agent copies";
     }
     ~AgentCopying() override {
         for (const Rank& rank : ranks_) munmap(rank.memory, kHeap);
