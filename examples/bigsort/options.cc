@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <map>
-#include <sstream>
+
+#include "../command_line.h"
+#include "../names.h"
 
 namespace bigsort {
 
@@ -27,13 +28,6 @@ const std::map<std::string, Placement> kPlacements = {
     {"same-host", Placement::kSameHost}, {"other-node", Placement::kOtherNode}, {"dpu", Placement::kDpu}};
 const std::map<std::string, Distribution> kDistributions = {
     {"uniform", Distribution::kUniform}, {"skewed", Distribution::kSkewed}, {"few", Distribution::kFew}};
-
-template <typename Choice>
-const char* name_in(const std::map<std::string, Choice>& names, Choice choice) {
-    for (const auto& [name, value] : names)
-        if (value == choice) return name.c_str();
-    return "?";
-}
 
 void check_sizes(const Options& options) {
     const auto wrong = [](const std::string& text) { throw CLI::ValidationError(text); };
@@ -109,18 +103,10 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         ->check(CLI::Range(1.0, 86400.0))
         ->capture_default_str();
     app.add_option("--json", options.json, "write the result to this file");
-    try {
-        app.parse(argc, argv);
+    return read_command_line(app, argc, argv, speak, [&] {
         check_sizes(options);
-    } catch (const CLI::ParseError& error) {
-        std::ostringstream out, err;
-        const int status = app.exit(error, out, err);
-        if (speak) fmt::print("{}", out.str());
-        if (speak) fmt::print(stderr, "{}", err.str());
-        return status == 0 ? 0 : 2;
-    }
-    if (options.peer_temporary.empty()) options.peer_temporary = options.temporary;
-    return -1;
+        if (options.peer_temporary.empty()) options.peer_temporary = options.temporary;
+    });
 }
 
 }  // namespace bigsort

@@ -204,7 +204,7 @@ void print_table(const Results& results) {
 void print(const Options& options, int ranks, const Checked& checked, const Results& results) {
     fmt::print("fft {}x{}x{}, {} variables, {} open, {} ranks as {}x{}, {} precision, {} repeats\n",
                options.size[0], options.size[1], options.size[2], options.variables, options.open_max, ranks,
-               options.grid[0], options.grid[1], name_of(kPrecisions, options.precision), options.repeats);
+               options.grid[0], options.grid[1], name_in(kPrecisions, options.precision), options.repeats);
     if (options.work_factor > 1) fmt::print("each 1-D transform computed {} times\n", options.work_factor);
     if (results.nonblocking) print_way("transform", *results.nonblocking, true);
     if (results.blocking) print_way("blocking transform", *results.blocking, false);
@@ -244,8 +244,8 @@ void write_json(const Options& options, int ranks, const Checked& checked, const
                              {"ranks", ranks},
                              {"variables", options.variables},
                              {"open_max", options.open_max},
-                             {"mode", name_of(kModes, options.mode)},
-                             {"precision", name_of(kPrecisions, options.precision)},
+                             {"mode", name_in(kModes, options.mode)},
+                             {"precision", name_in(kPrecisions, options.precision)},
                              {"work_factor", options.work_factor},
                              {"seed", options.seed},
                              {"passed", checked.passed()},

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <sstream>
 #include <vector>
+
+#include "../command_line.h"
 
 namespace {
 
@@ -71,18 +71,10 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     app.add_option("--json", options.json, "write the result to this file");
     app.add_option("--trace", options.trace,
                    "write what each rank did when to this file (longshore timeline draws it)");
-    try {
-        app.parse(argc, argv);
+    return read_command_line(app, argc, argv, speak, [&] {
         options.size = parse_product<3>(size, true);
         options.check_once = checks == "once";
         if (!grid.empty()) options.grid = parse_product<2>(grid, false);
-    } catch (const CLI::ParseError& error) {
-        std::ostringstream out, err;
-        const int status = app.exit(error, out, err);
-        if (speak) fmt::print("{}", out.str());
-        if (speak) fmt::print(stderr, "{}", err.str());
-        return status == 0 ? 0 : 2;
-    }
-    if (options.open_max == 0) options.open_max = options.variables;
-    return -1;
+        if (options.open_max == 0) options.open_max = options.variables;
+    });
 }

@@ -1,12 +1,12 @@
 // What fft is told on its command line.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
 #include <string>
 
+#include "../names.h"
 #include "pencil.h"
 
 enum class Mode { kNonblocking, kBlocking, kBoth };
@@ -33,12 +33,6 @@ inline const std::map<std::string, Mode> kModes = {
     {"nonblocking", Mode::kNonblocking}, {"blocking", Mode::kBlocking}, {"both", Mode::kBoth}};
 inline const std::map<std::string, Precision> kPrecisions = {{"double", Precision::kDouble},
                                                              {"single", Precision::kSingle}};
-
-template <typename Value>
-std::string name_of(const std::map<std::string, Value>& names, Value value) {
-    return std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.second == value; })
-        ->first;
-}
 
 // Returns -1 to go on, else the exit status. `speak`: say what is wrong, or the help.
 int parse(int argc, char** argv, bool speak, Options& options);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -140,8 +141,8 @@ void print(const Options& options, const Report& report) {
     const Problem& problem = options.problem;
     fmt::print("hydro {}, {}x{} zones, {} ranks as {}x{}, {} threads each, offload {}", problem.name,
                problem.zones_x, problem.zones_y, report.ranks, report.ranks_x, report.ranks_y, report.threads,
-               name_of(kWays, options.way));
-    if (options.way != Way::kNone) fmt::print(", variant {}", name_of(kVariants, options.variant));
+               name_in(kWays, options.way));
+    if (options.way != Way::kNone) fmt::print(", variant {}", name_in(kVariants, options.variant));
     fmt::print("\ncycles {}, time {:.6g}\n", report.cycles, report.time);
     for (const std::string& reason : report.reasons) fmt::print("auto: {}\n", reason);
     if (!report.measured.cycles.empty())
@@ -193,8 +194,8 @@ void write_json(const Options& options, const Report& report) {
                                    {"grid", {report.ranks_x, report.ranks_y}},
                                    {"ranks", report.ranks},
                                    {"threads", report.threads},
-                                   {"offload", name_of(kWays, options.way)},
-                                   {"variant", name_of(kVariants, options.variant)},
+                                   {"offload", name_in(kWays, options.way)},
+                                   {"variant", name_in(kVariants, options.variant)},
                                    {"cycles", report.cycles},
                                    {"time", report.time},
                                    {"cycle_seconds", report.measured.cycles},
@@ -258,7 +259,7 @@ int run(const Options& options, const Roles& roles) {
     if (wrong) {
         if (rank == 0)
             fmt::print(stderr, "hydro: {} ranks, --offload {}: {}\n", roles.ranks,
-                       name_of(kWays, options.way), wrong);
+                       name_in(kWays, options.way), wrong);
         return 2;
     }
     const Mesh mesh = build_mesh(problem, rank, report.ranks_x, report.ranks_y);

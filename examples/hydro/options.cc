@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <sstream>
 #include <vector>
+
+#include "../command_line.h"
 
 namespace {
 
@@ -78,18 +78,10 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     app.add_option("--json", options.json,
                    "write everything that is printed, and each cycle's time, to this file");
     app.add_flag("!--no-progress", options.progress, "no progress bar (there is one on a terminal)");
-    try {
-        app.parse(argc, argv);
+    return read_command_line(app, argc, argv, speak, [&] {
         options.problem = *find_problem(problem);
         if (!zones.empty()) parse_zones(zones, options.problem);
         if (time_end > 0) options.problem.time_end = time_end;
         if (chunk > 0) options.problem.chunk = chunk;
-    } catch (const CLI::ParseError& error) {
-        std::ostringstream out, err;
-        const int status = app.exit(error, out, err);
-        if (speak) fmt::print("{}", out.str());
-        if (speak) fmt::print(stderr, "{}", err.str());
-        return status == 0 ? 0 : 2;
-    }
-    return -1;
+    });
 }

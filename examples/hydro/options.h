@@ -1,11 +1,11 @@
 // What hydro is told on its command line.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
 
+#include "../names.h"
 #include "problems.h"
 
 enum class Way { kNone, kInline, kMpmd, kTasks, kAuto };
@@ -15,12 +15,6 @@ inline const std::map<std::string, Way> kWays = {{"none", Way::kNone},
                                                  {"tasks", Way::kTasks},
                                                  {"auto", Way::kAuto}};
 inline const std::map<std::string, int> kVariants = {{"v1", 1}, {"v2", 2}};
-
-template <typename Value>
-std::string name_of(const std::map<std::string, Value>& names, Value value) {
-    return std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.second == value; })
-        ->first;
-}
 
 struct Options {
     Problem problem;

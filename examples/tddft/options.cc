@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <map>
-#include <sstream>
+
+#include "../command_line.h"
+#include "../names.h"
 
 namespace {
 
@@ -35,9 +36,7 @@ void parse_product(const std::string& option, const std::string& text, bool one_
 }  // namespace
 
 const char* name_of(Problem problem) {
-    for (const auto& [name, value] : kProblems)
-        if (value == problem) return name.c_str();
-    return "";
+    return name_in(kProblems, problem);
 }
 
 int parse(int argc, char** argv, bool speak, Options& options) {
@@ -102,8 +101,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     app.add_option("--json", options.json,
                    "write everything that is printed, and each call's times, to this file");
     app.add_flag("!--no-progress", options.progress, "no progress bar (there is one on a terminal)");
-    try {
-        app.parse(argc, argv);
+    return read_command_line(app, argc, argv, speak, [&] {
         if (!size.empty()) parse_product("--size", size, true, options.layout.points.data(), 3);
         std::array<int, 2> ranks{0, 0};
         if (!grid.empty()) parse_product("--grid", grid, false, ranks.data(), 2);
@@ -125,14 +123,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
             throw CLI::ValidationError(
                 fmt::format("--dt: {} is too long for points {} apart, take {:.3g} at most", physics.dt,
                             physics.spacing, 1.4 / energy_max));
-    } catch (const CLI::ParseError& error) {
-        std::ostringstream out, err;
-        const int status = app.exit(error, out, err);
-        if (speak) fmt::print("{}", out.str());
-        if (speak) fmt::print(stderr, "{}", err.str());
-        return status == 0 ? 0 : 2;
-    }
-    pace.compute_seconds = compute_ms / 1e3;
-    pace.lateness.base_seconds = late_ms / 1e3;
-    return -1;
+        pace.compute_seconds = compute_ms / 1e3;
+        pace.lateness.base_seconds = late_ms / 1e3;
+    });
 }
