@@ -13,6 +13,7 @@ namespace longshore::io {
 
 constexpr uint32_t kFilesMax = 512;  // of a rank, open or waiting
 constexpr uint32_t kPatternsMax = 16;
+constexpr size_t kPatternLettersMax = 4095;   // of all together
 constexpr size_t kNameBytes = 216;            // of a file's path, its end if it is longer
 constexpr uint64_t kRingUnit = 64 * 1024;     // a ring is a multiple of it: whole pages everywhere
 constexpr uint64_t kRecordUnit = 64;          // a record and its data are padded to it

@@ -66,12 +66,25 @@ bool whole(const Reader& r) {
     return r.ok() && r.rest().empty();
 }
 
+// The first words of all who come for a job begin so.
+Body begin_of(uint64_t job, const std::array<uint8_t, 16>& token) {
+    Body b;
+    b.put(kSessionMagic).put(kSessionVersion).put(job);
+    for (const uint8_t part : token) b.put(part);
+    return b;
+}
+
+bool take_begin(Reader& r, uint64_t* job, std::array<uint8_t, 16>* token) {
+    if (r.get<uint32_t>() != kSessionMagic || r.get<uint16_t>() != kSessionVersion) return false;
+    *job = r.get<uint64_t>();
+    for (uint8_t& part : *token) part = r.get<uint8_t>();
+    return true;
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(const SessionHello& m) {
-    Body b;
-    b.put(kSessionMagic).put(kSessionVersion).put(m.job);
-    for (const uint8_t part : m.token) b.put(part);
+    Body b = begin_of(m.job, m.token);
     b.put(m.host).put(m.rank).put(m.size);
     b.put(m.service_count).put(m.service_reads_max).put(m.service_spin_us).put(m.service_restarts_max);
     b.put(m.limit_s).put(m.eager_bytes).put(m.chunk_bytes).put(m.staging_bytes);
@@ -81,9 +94,7 @@ std::vector<std::byte> encode(const SessionHello& m) {
 
 bool decode(std::span<const std::byte> body, SessionHello* out) {
     Reader r(body);
-    if (r.get<uint32_t>() != kSessionMagic || r.get<uint16_t>() != kSessionVersion) return false;
-    out->job = r.get<uint64_t>();
-    for (uint8_t& part : out->token) part = r.get<uint8_t>();
+    if (!take_begin(r, &out->job, &out->token)) return false;
     out->host = r.get<uint64_t>();
     out->rank = r.get<uint32_t>();
     out->size = r.get<uint32_t>();
@@ -102,33 +113,23 @@ bool decode(std::span<const std::byte> body, SessionHello* out) {
 }
 
 std::vector<std::byte> encode(const SessionTasks& m) {
-    Body b;
-    b.put(kSessionMagic).put(kSessionVersion).put(m.job);
-    for (const uint8_t part : m.token) b.put(part);
-    return b.put(m.limit_s).take();
+    return begin_of(m.job, m.token).put(m.limit_s).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionTasks* out) {
     Reader r(body);
-    if (r.get<uint32_t>() != kSessionMagic || r.get<uint16_t>() != kSessionVersion) return false;
-    out->job = r.get<uint64_t>();
-    for (uint8_t& part : out->token) part = r.get<uint8_t>();
+    if (!take_begin(r, &out->job, &out->token)) return false;
     out->limit_s = r.get<uint32_t>();
     return whole(r);
 }
 
 std::vector<std::byte> encode(const SessionCopier& m) {
-    Body b;
-    b.put(kSessionMagic).put(kSessionVersion).put(m.job);
-    for (const uint8_t part : m.token) b.put(part);
-    return b.put(m.rank).take();
+    return begin_of(m.job, m.token).put(m.rank).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionCopier* out) {
     Reader r(body);
-    if (r.get<uint32_t>() != kSessionMagic || r.get<uint16_t>() != kSessionVersion) return false;
-    out->job = r.get<uint64_t>();
-    for (uint8_t& part : out->token) part = r.get<uint8_t>();
+    if (!take_begin(r, &out->job, &out->token)) return false;
     out->rank = r.get<uint32_t>();
     return whole(r);
 }

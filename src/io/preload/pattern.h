@@ -31,7 +31,7 @@ class Patterns {
         uint16_t head;  // letters before the first that is not meant literally
         uint16_t tail;  // literal letters at the end, behind the last slash
     };
-    char list_[4096] = {};
+    char list_[kPatternLettersMax + 1] = {};
     const char* texts_[kPatternsMax] = {};
     Quick quick_[kPatternsMax] = {};
     uint16_t lengths_[kPatternsMax] = {};

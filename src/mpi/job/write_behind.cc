@@ -91,8 +91,10 @@ bool open_queue(std::string* error) {
     job.patterns = s.settings.write_behind.c_str();
     const int result = attach(&job);
     if (result == 0) return true;
-    *error = result == E2BIG ? "there are more than 16 patterns, or more than 4095 letters of them"
-                             : strerror(result);
+    *error = result == E2BIG
+                 ? "there are more than " + std::to_string(io::kPatternsMax) + " patterns, or more than " +
+                       std::to_string(io::kPatternLettersMax) + " letters of them"
+                 : strerror(result);
     if (job.socket >= 0) close(job.socket);
     return false;
 }
