@@ -164,7 +164,7 @@ def cores_words(result):
     if result["place"] == "spare":
         return f"These were {result['placement']}; the MPI alone was bound alike."
     if not result["own_cores"]:
-        return "Both machines shared all cores: there are no cgroup v1 cpusets here, or no second core."
+        return "Both machines shared all cores: there are no control groups of cores (cpuset) here, or no second core."
     each = result["cores"] // 2
     return "Each machine had one core, for its rank and its service process together." if each == 1 else \
         f"Each machine had {each} cores, so that its service process had one of its own."

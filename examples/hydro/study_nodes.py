@@ -32,7 +32,7 @@ def missing(options, placement):
     if problem := cluster.missing():
         return f"{placement}: not measurable here: {problem}"
     if placement == "dpu" and not cluster.CPUSETS.is_dir():
-        return f"dpu: not measurable here: there is no {cluster.CPUSETS} (cgroup v1)"
+        return "dpu: not measurable here: there are no control groups of cores (cpuset)"
     try:
         cores()
     except RuntimeError as error:

@@ -35,7 +35,20 @@ import tempfile
 import time
 from pathlib import Path
 
-CPUSETS = Path("/sys/fs/cgroup/cpuset")
+
+
+def cpusets():
+    """The folder in which groups of cores are made: of control groups of version 2 where this is their root, else of version 1."""
+    root = Path("/sys/fs/cgroup")
+    try:
+        if "cpuset" in (root / "cgroup.controllers").read_text(encoding="ascii").split() and not (root / "cgroup.type").exists():
+            return root
+    except OSError:
+        pass
+    return root / "cpuset"
+
+
+CPUSETS = cpusets()
 PORT = 7521  # of the service on a DPU
 PREFIX = "10.77.0"  # of addresses that nobody outside the namespaces sees
 OFFLOADS = ["tx", "rx", "sg", "tso", "gso", "gro"]  # packets of a wire's size: what is counted is what crosses
@@ -328,14 +341,18 @@ class Cluster:
         """The words before what is to have these cores only, by a cpuset: an affinity does not bind service processes, which look
         for spare cores beyond what their ranks are bound to."""
         if not CPUSETS.is_dir():
-            raise RuntimeError(f"nodes cannot have cores of their own: there is no {CPUSETS} (cgroup v1)")
+            raise RuntimeError("nodes cannot have cores of their own: there are no control groups of cores here (cpuset)")
+        of_version_2 = (CPUSETS / "cgroup.subtree_control").exists()
+        if of_version_2:
+            (CPUSETS / "cgroup.subtree_control").write_text("+cpuset")
         group = CPUSETS / f"{self.folder.name}-{machine.name}"
         group.mkdir()
         self.groups.append(group)
-        (group / "cpuset.mems").write_text((CPUSETS / "cpuset.mems").read_text())
+        if not of_version_2:  # which has those of the group above
+            (group / "cpuset.mems").write_text((CPUSETS / "cpuset.mems").read_text())
         (group / "cpuset.cpus").write_text(",".join(map(str, cores)))
         enter = self.folder / f"enter-{machine.name}"
-        enter.write_text(f'#!/bin/sh\necho $$ >{group}/tasks && exec "$@"\n')
+        enter.write_text(f'#!/bin/sh\necho $$ >{group}/cgroup.procs && exec "$@"\n')
         enter.chmod(0o755)
         return [str(enter)]
 
