@@ -57,10 +57,11 @@ FFT_SECONDS = {"transform": "transform", "compute_alone": "compute_alone", "exch
 
 class Contender:
     """Who takes a turn: its name, what its ranks find in their environment, and, if they are not where all others' are, on which
-    cores; `ranks_factor`: how many times as many ranks it has."""
+    cores; `ranks_factor`: how many times as many ranks it has; `before`: words before all of its own."""
 
-    def __init__(self, name, build=None, settings=None, cores=None, ranks_factor=1):
+    def __init__(self, name, build=None, settings=None, cores=None, ranks_factor=1, before=()):
         self.name, self.build, self.settings, self.cores, self.ranks_factor = name, build, dict(settings or {}), cores, ranks_factor
+        self.before = list(before)
 
     @property
     def is_longshore(self):
@@ -71,7 +72,7 @@ class Contender:
         if self.is_longshore:
             given |= {"LD_PRELOAD": f"{self.build}/lib/liblongshore.so", "LONGSHORE_STATS": "-"}
         bound = ["taskset", "-c", ",".join(map(str, self.cores))] if self.cores else []
-        return [*bound, "env", *(f"{name}={value}" for name, value in given.items())]
+        return [*self.before, *bound, "env", *(f"{name}={value}" for name, value in given.items())]
 
 
 class Progress:
@@ -145,12 +146,16 @@ class Measurement:
 
     def beside(self, what):
         """What somebody could do with the spare core without Longshore."""
-        ranks, services = self.nodes.placement.ranks[0], self.nodes.placement.services[0]
+        plan = self.nodes.placement
+        ranks, services = plan.ranks[0], plan.services[0]
         if what == "async":
-            # A core for the thread of each rank of a node, in turn.
-            threads = [services[rank % len(services)] for rank in range(self.options.ranks_per_node)]
-            return Contender(ASYNC, settings={"MPIR_CVAR_ASYNC_PROGRESS": 1,
-                                              "MPIR_CVAR_PROGRESS_THREAD_AFFINITY": ",".join(map(str, threads))})
+            # A core for the thread of each rank of a node, in turn; each node has its own.
+            def threads(services):
+                return ",".join(str(services[rank % len(services)]) for rank in range(self.options.ranks_per_node))
+
+            cases = " ".join(f"{node.name}) cores={threads(cores)};;" for node, cores in zip(self.nodes.nodes, plan.services))
+            script = f'case $(hostname) in {cases} esac; MPIR_CVAR_PROGRESS_THREAD_AFFINITY=$cores exec "$0" "$@"'
+            return Contender(ASYNC, settings={"MPIR_CVAR_ASYNC_PROGRESS": 1}, before=["sh", "-c", script])
         # Nodes with cores of their own have different ones: their ranks take all that there are.
         cores = sorted({core for part in (*self.nodes.placement.ranks, *self.nodes.placement.services) for core in part})
         return Contender(ALL_CORES, cores=cores, ranks_factor=(len(ranks) + len(services)) // len(ranks))
