@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import ending
 import expectation
 import timeline
 import timeline_svg
@@ -24,6 +26,7 @@ import verdict
 KINDS = ("without", "with")
 NOT_READY = 125
 PAGE_WIDTH = 1100  # pixels
+END_LIMIT_S = 10  # that a launcher has to end its ranks when it is asked to
 
 
 class Failure(Exception):
@@ -49,6 +52,22 @@ def arguments():
     return parser.parse_args()
 
 
+def run_to_end(command, **more):
+    """Its exit code. Where this script is asked to end meanwhile, the command is, too, and is waited for."""
+    with subprocess.Popen(command, **more) as child:
+        try:
+            return child.wait()
+        except ending.Interrupted as by:
+            if by.number != signal.SIGINT:  # Ctrl-C comes to both
+                child.send_signal(by.number)
+            for end in (child.terminate, child.kill):
+                try:
+                    child.wait(END_LIMIT_S)
+                except (subprocess.TimeoutExpired, ending.Interrupted):
+                    end()
+            raise
+
+
 class Run:
     """One run of the program: its wall time, its statistics, its trace and copies of the files to compare."""
 
@@ -58,7 +77,7 @@ class Run:
         self.place.mkdir()
         work = self.place / "work" if options.folders else Path.cwd()
         work.mkdir(exist_ok=True)
-        if options.setup and subprocess.run(options.setup, shell=True, cwd=work, stdout=sys.stderr).returncode != 0:
+        if options.setup and run_to_end(options.setup, shell=True, cwd=work, stdout=sys.stderr) != 0:
             raise Failure(f"--setup {options.setup!r} failed before run {turn + 1} {kind} Longshore")
         stats, trace = self.place / "stats.json", self.place / "trace.json"
         command = [options.longshore, "run", "-q", "--stats", stats]
@@ -70,8 +89,7 @@ class Run:
         if options.output and turn == options.turns - 1:
             command += ["--trace", trace]
         begin = time.monotonic()
-        code = subprocess.run([*map(str, command), "--", *options.command], cwd=work, stdin=subprocess.DEVNULL,
-                              stdout=sys.stderr).returncode
+        code = run_to_end([*map(str, command), "--", *options.command], cwd=work, stdin=subprocess.DEVNULL, stdout=sys.stderr)
         self.wall_s = time.monotonic() - begin
         if code != 0:
             raise Failure(f"run {turn + 1} {kind} Longshore ended with exit code {code}")
@@ -114,39 +132,29 @@ def run_all(options, folder):
     return runs
 
 
-def median_call(runs, name, key):
-    return statistics.median(run.stats["collectives"].get(name, {}).get(key, 0) for run in runs)
+def median_run(runs):
+    """The run whose time is the median (of an even number the quicker of the two): its figures add up."""
+    return sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]
 
 
 def in_mpi(row):
-    return sum(row.get(key, 0) for key in ("posting_s", "waiting_s", "mpi_s"))
+    return sum(row.get(key, 0) for key in ("posting_s", "waiting_s", "testing_s", "mpi_s"))
 
 
-def call_rows(runs):
-    """By call: seconds of a rank in it without and with, MB, what share was hidden. The longest first."""
-    names = sorted({name for kind in KINDS for run in runs[kind] for name in run.stats["collectives"]})
-    rows = []
-    for name in names:
-        times = [statistics.median(in_mpi(run.stats["collectives"].get(name, {})) / run.stats["ranks"]
-                                   for run in runs[kind]) for kind in KINDS]
-        ours = runs["with"]
-        bytes_all = median_call(ours, name, "bytes") + median_call(ours, name, "bytes_host")
-        moved = median_call(ours, name, "bytes_by_service") + median_call(ours, name, "bytes_by_rank")
-        hidden = f"{100 * median_call(ours, name, 'bytes_hidden') / moved:.0f} %" if moved else "-"
-        rows.append([name, f"{median_call(ours, name, 'calls'):.0f}", f"{median_call(ours, name, 'offloaded'):.0f}",
-                     f"{bytes_all / 1e6:.1f}", hidden, times[0], times[1]])
-    return sorted(rows, key=lambda row: -max(row[5], row[6]))
+def call_rows(run):
+    """Seconds of a rank in each call."""
+    return {name: in_mpi(row) / run.stats["ranks"] for name, row in run.stats["collectives"].items()}
 
 
 def seconds_of_a_rank(run, *names):
     """On average, in what rank_times has under these names."""
     times = run.stats["rank_times"]
-    return sum(rank[name] for rank in times for name in names) / max(1, len(times))
+    return sum(rank.get(name, 0) for rank in times for name in names) / max(1, len(times))
 
 
 def waits(run):
-    """In waits that belong to the MPI."""
-    return seconds_of_a_rank(run, "mpi_waits_s")
+    """In waits for requests of the MPI's own, and in tests of them."""
+    return seconds_of_a_rank(run, "mpi_waits_s", "mpi_tests_s")
 
 
 def others(run):
@@ -154,19 +162,34 @@ def others(run):
     return seconds_of_a_rank(run, "uncarried_s", "other_s")
 
 
-UNITS = "MB: 10^6 bytes, to all ranks together."
+def in_collectives(run):
+    return sum(call_rows(run).values()) + waits(run)
+
+
+UNITS = "MB: 10^6 bytes, to all ranks together. Seconds are of a rank on average, in the run of median time of each kind."
 HEAD = ["call", "calls", "offloaded", "MB", "hidden", "s without", "s with"]
 
 
+def call_figures(row):
+    """What the table says of a call beside its times: calls, offloaded, MB, which share was hidden."""
+    moved = row["bytes_by_service"] + row["bytes_by_rank"]
+    hidden = f"{100 * row['bytes_hidden'] / moved:.0f} %" if moved else "-"
+    return [str(row["calls"]), str(row["offloaded"]), f"{(row['bytes'] + row['bytes_host']) / 1e6:.1f}", hidden]
+
+
 def table(runs):
-    rows = [row[:5] + [f"{row[5]:.3f}", f"{row[6]:.3f}"] for row in call_rows(runs)]
-    rows.append(["waits in the MPI", "", "", "", ""] +
-                [f"{statistics.median(map(waits, runs[kind])):.3f}" for kind in KINDS])
-    rows.append(["other MPI calls", "", "", "", ""] +
-                [f"{statistics.median(map(others, runs[kind])):.3f}" for kind in KINDS])
-    rows.append(["MPI_Init to Finalize", "", "", "", ""] +
-                [f"{statistics.median(run.seconds for run in runs[kind]):.3f}" for kind in KINDS])
-    return rows
+    """The longest calls first; the rows of the times add up to the last one."""
+    chosen = [median_run(runs[kind]) for kind in KINDS]
+    times = [call_rows(run) for run in chosen]
+    names = sorted({*times[0], *times[1]}, key=lambda name: (-max(one.get(name, 0) for one in times), name))
+    calls = chosen[1].stats["collectives"]
+    rows = [[name, *(call_figures(calls[name]) if name in calls else [""] * 4), *(one.get(name, 0) for one in times)]
+            for name in names]
+    outside = [run.seconds - in_collectives(run) - others(run) for run in chosen]
+    rows += [["waits, tests in MPI", *[""] * 4, *map(waits, chosen)], ["other MPI calls", *[""] * 4, *map(others, chosen)],
+             ["outside of MPI", *[""] * 4, *(max(0.0, one) for one in outside)],
+             ["MPI_Init to Finalize", *[""] * 4, *(run.seconds for run in chosen)]]
+    return [row[:5] + [f"{row[5]:.3f}", f"{row[6]:.3f}"] for row in rows]
 
 
 def conclusions(runs):
@@ -178,16 +201,15 @@ def conclusions(runs):
     if turns == 1 and judgement[0] != "none":
         judgement = ("unsure", *judgement[1:])
         out = [f"UNCERTAIN: one run of each kind, {verdict.signed(judgement[1])} of time with Longshore: it may be chance."]
-    in_calls = [statistics.median(run.stats["share_in_collectives"] * run.seconds for run in runs[kind])
-                for kind in KINDS]
-    whole = [statistics.median(times[kind]) for kind in KINDS]
-    share = in_calls[0] / whole[0] if whole[0] else 0
+    chosen = [median_run(runs[kind]) for kind in KINDS]
+    in_calls = [in_collectives(run) for run in chosen]
+    rest = [run.seconds - spent for run, spent in zip(chosen, in_calls)]
+    share = in_calls[0] / chosen[0].seconds if chosen[0].seconds else 0
     out.append(f"Without Longshore collectives and waits took {100 * share:.1f} % of the time, {in_calls[0]:.3f} s of a rank; "
-               f"with it {in_calls[1]:.3f} s. All else, computing above all, took {whole[0] - in_calls[0]:.3f} s and "
-               f"{whole[1] - in_calls[1]:.3f} s.")
+               f"with it {in_calls[1]:.3f} s. All else, computing above all, took {rest[0]:.3f} s and {rest[1]:.3f} s.")
     if share < 2 * verdict.CHANCE:
         out.append("So little can hardly be improved: other calls than collectives, or computing, decide how long it takes.")
-    advice = runs["with"][-1].stats["advice"]
+    advice = chosen[1].stats["advice"]
     out += [f"What would change it: {line}." for line in advice]
     spread = max((max(times[kind]) - min(times[kind])) / statistics.median(times[kind]) for kind in KINDS)
     if turns < 3:
@@ -214,7 +236,8 @@ def print_sentences(sentences):
 
 def print_text(runs, sentences, expected):
     print_table([HEAD] + table(runs))
-    print(f"{UNITS}\n")
+    print_sentences([UNITS])
+    print()
     print_sentences(sentences)
     if expected:
         print()
@@ -263,7 +286,7 @@ def page(options, runs, kind, sentences, expected):
     rest = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences[1:])
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Does Longshore pay?</title><style>{STYLE}</style>'
             f"</head><body><h1>Does Longshore pay for <code>{html.escape(shlex.join(options.command))}</code>?</h1>"
-            f'<p class="verdict {kind}">{html.escape(sentences[0])}</p>{rest}<h2>By call, medians; seconds of a rank on average</h2>'
+            f'<p class="verdict {kind}">{html.escape(sentences[0])}</p>{rest}<h2>By call</h2>'
             f"{html_table(HEAD, table(runs))}<p>{UNITS}</p>{expected_part(expected)}<h2>By turn, seconds from MPI_Init to MPI_Finalize</h2>"
             f"{html_table(['turn', 'without', 'with', 'difference'], turns)}{lines}"
             "</body></html>\n")
@@ -293,24 +316,27 @@ def main():
         if machine:
             expected = expect(options, machine, runs)
     except Failure as failure:
-        say(f"longshore assess: {failure}; stopped (what there is lies in {folder})")
+        kept = any(path.is_file() for path in folder.rglob("*"))
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+        say(f"longshore assess: {failure}; stopped" + (f" (what there is lies in {folder})" if kept else ""))
         return 1
-    except KeyboardInterrupt:
+    except ending.Interrupted:
         shutil.rmtree(folder, ignore_errors=True)
-        say("longshore assess: interrupted")
-        return 130
+        raise
     kind, sentences = conclusions(runs)
+    text = page(options, runs, kind, sentences, expected) if options.output else ""
+    shutil.rmtree(folder, ignore_errors=True)
     print_text(runs, sentences, expected)
     if options.output:
         target = Path(options.output)
         if target.exists():
             os.replace(target, f"{target}.old")
             say(f"longshore assess: {target} was there already: that file is now {target}.old")
-        target.write_text(page(options, runs, kind, sentences, expected), encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
         say(f"longshore assess: {target} has it for a browser")
-    subprocess.run(["rm", "-rf", "--", str(folder)], check=False)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run("assess", main))

@@ -143,6 +143,7 @@ int completion(const CLI::App& app) {
 void add_completion(CLI::App& app, int* exit_code) {
     CLI::App* command =
         app.add_subcommand("completion", "Print what lets bash complete longshore's arguments");
+    set_usage(command, "longshore completion");
     command->footer(
         R"~(An installation has it as share/bash-completion/completions/longshore, which bash finds by itself
 where PREFIX is one of the system's. Elsewhere:

@@ -1,7 +1,12 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <regex>
 
+#include "tools/interruption.h"
 #include "tools/run/launch.h"
 #include "tools/tools.h"
 
@@ -17,6 +22,18 @@ constexpr const char* kFooter = R"(Examples:
 'longshore SUBCOMMAND --help' tells more; so does longshore(1).
 Exit codes: 0 done, 1 failed, 2 bad option or setting, 125 a part is missing; run gives its command's, and 125
 for all errors of its own.)";
+
+// CLI11 says "--nodes: 1 required K missing", and for a number that is none the largest that there is.
+std::string plain_words(const std::string& said) {
+    std::smatch found;
+    static const std::regex missing("(.*): 1 required (.*) missing");
+    static const std::regex no_number("(.*): Value (.*) not in range 0\\.0+ to 1797.*");
+    if (std::regex_match(said, found, missing))
+        return fmt::format("{} needs a value: {}", found.str(1), found.str(2));
+    if (std::regex_match(said, found, no_number))
+        return fmt::format("{}: {} is no number from 0 on", found.str(1), found.str(2));
+    return said;
+}
 
 // CLI11's own codes start at 100 and its messages do not say what was meant.
 int report(const CLI::App& app, const CLI::ParseError& error) {
@@ -38,7 +55,7 @@ int report(const CLI::App& app, const CLI::ParseError& error) {
         fmt::print(stderr, "{}: unknown {} {}{}\n", used, kind, word,
                    suggestion(word.substr(0, word.find('=')), known));
     } else {
-        fmt::print(stderr, "{}: {}\n", used, error.what());
+        fmt::print(stderr, "{}: {}\n", used, plain_words(error.what()));
     }
     fmt::print(stderr, "See '{} --help'.\n", used);
     return used == "longshore run" || used == "longshore assess" ? kNotReady : kUsage;
@@ -103,6 +120,7 @@ int main(int argc, char** argv) {
     if (!arguments.empty() && arguments[0] == "help") {
         arguments.erase(arguments.begin());
         arguments.resize(std::min<size_t>(arguments.size(), 1));
+        if (arguments == std::vector<std::string>{"help"}) arguments.clear();
         // What is no subcommand stays alone, and is said to be none.
         if (arguments.empty() || has_subcommand(&app, arguments[0])) arguments.emplace_back("--help");
     }
@@ -126,12 +144,24 @@ int main(int argc, char** argv) {
     return exit_code;
 }
 
+// What was printed may have found a full disk: then nothing is done, whatever the subcommand says.
+int written(int exit_code) {
+    std::cout.flush();
+    if (fflush(stdout) == 0 && ferror(stdout) == 0 && std::cout.good()) return exit_code;
+    fmt::print(stderr, "longshore: the output could not be written{}{}\n", errno != 0 ? ": " : "",
+               errno != 0 ? strerror(errno) : "");
+    return exit_code == kOk ? kFailed : exit_code;
+}
+
 }  // namespace
 }  // namespace longshore::tools
 
 int main(int argc, char** argv) {
     try {
-        return longshore::tools::main(argc, argv);
+        return longshore::tools::written(longshore::tools::main(argc, argv));
+    } catch (const longshore::tools::Interrupted& by) {
+        fmt::print(stderr, "longshore: interrupted\n");
+        return 128 + by.signal;
     } catch (const std::exception& error) {
         fmt::print(stderr, "longshore: {}\n", error.what());
         return longshore::tools::kFailed;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <filesystem>
 
 #include "base/library_folders.h"
+#include "tools/interruption.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -77,7 +77,11 @@ int execute(const std::vector<std::string>& command) {
     }
     // ENOENT for a file that exists: its interpreter (#! line or loader) is missing.
     const char* reason = failure == ENOENT ? "its interpreter is missing" : strerror(failure);
-    const char* advice = failure == EACCES ? "; it must be a program with execute permission (chmod +x)" : "";
+    std::error_code error;
+    const char* advice = failure != EACCES ? ""
+                         : std::filesystem::is_directory(command[0], error)
+                             ? "; it is a folder"
+                             : "; it must be a program with execute permission (chmod +x)";
     fmt::print(stderr, "longshore: {}: cannot be executed: {}{}\n", command[0], reason, advice);
     return kNotExecutable;
 }
@@ -85,19 +89,21 @@ int execute(const std::vector<std::string>& command) {
 int run_and_wait(const std::vector<std::string>& command, int output,
                  const std::function<void()>& meanwhile) {
     fflush(nullptr);
-    const auto before = signal(SIGINT, SIG_IGN);
+    ChildSignals signals;
     const pid_t child = fork();
     if (child == 0) {
-        signal(SIGINT, before);
+        signals.in_child();
         if (output >= 0) dup2(output, STDOUT_FILENO);
         _exit(execute(command));
     }
+    signals.in_parent(child);
     if (output >= 0) close(output);
     if (meanwhile) meanwhile();
     int status = 0;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    signal(SIGINT, before);
+    signals.child_ended();
+    signals.throw_if_interrupted();
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
 }
 

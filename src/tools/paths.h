@@ -14,7 +14,8 @@ std::string root_folder();
 // The folder of that tree with the preloaded library and its parts.
 std::string library_folder();
 
-// What to do where a part is missing: "build it with 'make build'", or in an installation to install it again.
+// What to do where a part is missing: "build it with 'make build'", or in an installation to install it
+// again.
 std::string missing_part_advice();
 
 bool is_file(const std::string& path);
@@ -27,8 +28,8 @@ std::string find_program(const std::string& name);
 int execute(const std::vector<std::string>& command);
 
 // Starts a command, its stdout going to `output` unless that is -1, and runs `meanwhile` before it waits for
-// the end; returns its exit code. An interrupt from the terminal reaches the command too, and is its to obey:
-// this process then cleans up.
+// the end; returns its exit code. A signal that asks this process to end is the command's to obey: then this
+// throws Interrupted (tools/interruption.h).
 int run_and_wait(const std::vector<std::string>& command, int output = -1,
                  const std::function<void()>& meanwhile = {});
 

@@ -10,12 +10,13 @@ The text chart needs nothing but Python, and so does an SVG (timeline_svg.py); a
 
 import argparse
 import json
-import os
 import re
 import shutil
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
+
+import ending
 
 # From the bottom to the top: where events lie over each other the later kind is shown, so a copy that a waiting rank
 # does itself is seen as copying. Colours: Okabe and Ito's, told apart by colour-blind readers, and by lightness.
@@ -394,28 +395,25 @@ def main():
     for trace, label in zip(options.traces, options.label + [""] * len(options.traces)):
         try:
             panels.append((label, load(trace)))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            sys.exit(f"timeline: {trace} is not a trace that can be read: {error}")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "make one with 'longshore run --trace FILE COMMAND'"
+            sys.exit(f"longshore timeline: {trace} is not a trace that can be read: {reason}")
     last = max((lane.last for _, lanes in panels for lane in lanes), default=0.0)
     start = options.start * 1e3 if options.start is not None else 0.0
     end = options.end * 1e3 if options.end is not None else last
     if end <= start or any(max((lane.last for lane in lanes), default=0.0) <= start for _, lanes in panels):
-        sys.exit("timeline: no events in the trace between --from and --to")
+        sys.exit("longshore timeline: no events in the trace between --from and --to")
     if options.text or not options.output:
         columns = min(120, shutil.get_terminal_size((120, 24)).columns) if sys.stdout.isatty() else 120
         print(draw_text(panels, start, end, options.width or columns, options.title), flush=True)
     if options.output:
         try:
             draw_picture(panels, start, end, options.width or 1400, options.title, options.output)
-        except (OSError, ValueError) as error:  # ValueError: matplotlib knows no such kind of picture
-            sys.exit(f"timeline: {options.output} cannot be written: {error}")
+        except OSError as error:
+            sys.exit(f"longshore timeline: {options.output} cannot be written: {error.strerror or error}")
+        except ValueError:  # of matplotlib
+            sys.exit(f"longshore timeline: {options.output}: no such kind of picture; name it .png, .svg or .pdf")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # as into a pager that was left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    sys.exit(ending.run("timeline", main))

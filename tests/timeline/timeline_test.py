@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -146,7 +147,14 @@ class Command(unittest.TestCase):
             done = subprocess.run([sys.executable, os.path.join(TOOLS, "timeline.py"), path], stdout=writer,
                                   stderr=subprocess.PIPE, text=True, check=False)
         os.close(writer)
-        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        self.assertEqual((done.returncode, done.stderr), (128 + signal.SIGPIPE, ""))
+
+    def test_a_full_disk_is_said(self):
+        with trace_file({"traceEvents": [lane_name(0, "rank 0"), event(0, "wait", 0, 10)]}) as path, open("/dev/full", "w") as full:
+            done = subprocess.run([sys.executable, os.path.join(TOOLS, "timeline.py"), path], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "longshore timeline: the output could not be written: No space left on device\n"))
 
     def test_time_in_other_mpi_is_told(self):
         content = [lane_name(0, "rank 0"), event(0, "mpi", 0, 30, "MPI_Barrier"), event(0, "post", 90, 10)]
@@ -223,7 +231,7 @@ class Command(unittest.TestCase):
     def test_what_is_no_trace_is_refused(self):
         result = self.run_command(content={"something": 1})
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("not a trace", result.stderr)
+        self.assertIn("not a trace that can be read: make one with 'longshore run --trace FILE COMMAND'", result.stderr)
 
     def test_pictures(self):
         try:

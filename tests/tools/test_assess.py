@@ -5,10 +5,12 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import unittest
 
-from support import SOURCE, CommandTest, write_program
+from support import SOURCE, CommandTest, clean_environment, write_program
 
 sys.path.insert(0, str(SOURCE / "src" / "tools"))
 import expectation  # noqa: E402
@@ -64,9 +66,10 @@ class Assess(CommandTest):
         self.make_shim()
         data = self.root / "share" / "longshore"
         data.mkdir(parents=True)
-        for name in ("assess.py", "expectation.py", "verdict.py", "timeline.py", "timeline_svg.py"):
+        for name in ("assess.py", "ending.py", "expectation.py", "verdict.py", "timeline.py", "timeline_svg.py"):
             shutil.copy(SOURCE / "src" / "tools" / name, data)
         write_program(self.root / "program.py", PROGRAM)
+        (self.root / "tmp").mkdir()
 
     def assess(self, without, longshore, *options, more=(), expect=0, communicators=()):
         for name in ("off", "on"):
@@ -88,6 +91,17 @@ class Assess(CommandTest):
             self.assertIn("What would change it: leave a core.", done.stdout)
             self.assertIn("the other turns will take about", done.stderr)
 
+    def test_the_times_of_the_table_add_up(self):
+        # Of the run of the median time: 0.15 s in the call, 0.05 in waits, 0.423 in others.
+        lines = self.assess("3,2,2.5", "1.7,1.5,1.6").stdout.splitlines()
+        times = [[float(word) for word in line.split()[-2:]] for line in lines[1:6]]
+        self.assertEqual([line[:20].strip() for line in lines[1:6]],
+                         ["MPI_Ialltoall", "waits, tests in MPI", "other MPI calls", "outside of MPI", "MPI_Init to Finalize"])
+        self.assertEqual(times[-1], [2.5, 1.6])
+        for column in zip(*times):
+            self.assertAlmostEqual(sum(column[:-1]), column[-1], delta=0.003)
+        self.assertIn("collectives and waits took 8.0 % of the time, 0.200 s of a rank; with it 0.200 s", "\n".join(lines))
+
     def test_one_turn_proves_nothing(self):
         done = self.assess("2", "1", "--turns", 1)
         self.assertIn("UNCERTAIN: one run of each kind, -50 % of time with Longshore", done.stdout)
@@ -104,9 +118,43 @@ class Assess(CommandTest):
         self.assertNotIn("GAIN", done.stdout)
         done = self.assess("2,2", "1,1", "--turns", 2, "--setup", "false", expect=1)
         self.assertIn("--setup 'false' failed before run 1", done.stderr)
-        done = self.longshore("assess", "true", expect=1)
+        done = self.longshore("assess", "true", expect=1, TMPDIR=str(self.root / "tmp"))
         self.assertIn("left no statistics", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
+        # What is empty is not kept.
+        self.assertNotIn("what there is lies", done.stderr)
+        self.assertEqual(list((self.root / "tmp").iterdir()), [])
+
+    def test_a_signal_ends_the_program_too(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            # A launcher that takes its time, and then says that it has ended.
+            script = self.root / "launcher.py"
+            script.write_text("import os, signal, sys, time\ndef end(number, _):\n    print('ended by', number, flush=True)\n"
+                              "    sys.exit(1)\nfor number in (1, 2, 15):\n    signal.signal(number, end)\n"
+                              "print('runs', flush=True)\nwhile True:\n    signal.pause()\n")
+            started = subprocess.Popen([self.command, "assess", sys.executable, script], cwd=self.root, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                       env=clean_environment(PYTHONDONTWRITEBYTECODE="1", TMPDIR=str(self.root / "tmp")))
+            while (line := started.stderr.readline()) != "runs\n":
+                self.assertNotEqual(line, "", "ended before its program ran")
+            # Ctrl-C is for all processes of the terminal, the others are sent to one.
+            (os.killpg if number == signal.SIGINT else os.kill)(started.pid, number)
+            said = started.communicate(timeout=60)[1]
+            self.assertEqual(started.returncode, 128 + number, said)
+            self.assertIn(f"ended by {int(number)}\n", said)
+            self.assertIn("longshore assess: interrupted", said)
+            self.assertNotIn("Traceback", said)
+            self.assertEqual(list((self.root / "tmp").iterdir()), [])
+
+    def test_a_full_disk_is_said(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([self.command, "assess", "--turns", "1", sys.executable, "program.py", "2", "1"], cwd=self.root,
+                                  stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                                  env=clean_environment(PYTHONDONTWRITEBYTECODE="1", TMPDIR=str(self.root / "tmp")))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("could not be written: No space left on device", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual(list((self.root / "tmp").iterdir()), [])
 
     def test_compares_files(self):
         self.assess("2,2", "1,1", "--turns", 2, "--compare", "result")

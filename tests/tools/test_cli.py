@@ -5,6 +5,7 @@ import os
 import pathlib
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -45,9 +46,24 @@ class Help(CommandTest):
 
     def test_help_of_a_subcommand(self):
         self.assertEqual(self.longshore("help").stdout, self.longshore("--help").stdout)
+        self.assertEqual(self.longshore("help", "help").stdout, self.longshore("--help").stdout)
         self.assertEqual(self.longshore("help", "run").stdout, self.longshore("run", "--help").stdout)
         self.longshore("help", "rnu", expect=2)
         self.assertIn("unknown subcommand top", self.longshore("top", "--help", expect=2).stderr)
+
+    def test_a_value_that_is_missing_or_none_is_said_plainly(self):
+        self.assertIn("longshore run: --nodes needs a value: K\n", self.longshore("run", "--nodes", expect=125).stderr)
+        self.assertIn("longshore timeline: --from: abc is no number from 0 on\n",
+                      self.longshore("timeline", "x", "--from", "abc", expect=2).stderr)
+
+    def test_a_full_disk_is_said(self):
+        self.make_shim()
+        for arguments in ["help"], ["run", "--help"], ["env"], ["config"], ["status"], ["doctor", "--json"], ["completion"]:
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([self.command, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                                      env=clean_environment())
+            self.assertIn("No space left on device", done.stderr, arguments)
+            self.assertEqual(done.returncode, 1, arguments)
 
     def test_what_is_nothing_like_a_subcommand_gets_no_suggestion(self):
         self.assertNotIn("did you mean", self.longshore("frobnicate", expect=2).stderr)
@@ -124,7 +140,7 @@ class Run(CommandTest):
         plain = self.root / "plain"
         plain.write_text("text")
         self.assertIn("chmod", self.longshore("run", plain, expect=126).stderr)
-        self.longshore("run", self.root, expect=126)
+        self.assertIn("is a folder", self.longshore("run", self.root, expect=126).stderr)
         write_program(plain, "#!/no/such/interpreter\n")
         self.assertIn("interpreter", self.longshore("run", plain, expect=126).stderr)
 
@@ -444,6 +460,27 @@ class Tune(CommandTest):
                       self.tune("--mpi", "mpich", "--check", "no-such-file", expect=2).stderr)
         self.shim.unlink()
         self.tune("--mpi", "mpich", expect=125)
+
+    def test_a_signal_ends_the_launcher_too(self):
+        write_program(self.root / "tools" / "mpirun.mpich", "#!/bin/sh\ntrap 'echo over >ended; exit 1' TERM INT HUP\n"
+                                                            "echo >runs\nwhile :; do sleep 0.1; done\n")
+        (self.root / "tmp").mkdir()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            for name in ("runs", "ended"):
+                (self.root / name).unlink(missing_ok=True)
+            started = subprocess.Popen([self.command, "tune", "--mpi", "mpich", "--quick", "-n", "2", "--nodes", "1"], cwd=self.root,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       env=clean_environment(PATH=f"{self.root / 'tools'}:/usr/bin:/bin",
+                                                             TMPDIR=str(self.root / "tmp")))
+            while not (self.root / "runs").exists():
+                self.assertIsNone(started.poll())
+                time.sleep(0.01)
+            started.send_signal(number)
+            said = started.communicate(timeout=60)[1]
+            self.assertEqual(started.returncode, 128 + number, said)
+            self.assertIn("longshore: interrupted", said)
+            self.assertTrue((self.root / "ended").exists())
+            self.assertEqual(list((self.root / "tmp").iterdir()), [])
 
     def test_says_what_fails_and_writes_nothing(self):
         done = self.tune("--mpi", "mpich", "--quick", "-n", 2, "--nodes", "2", "-o", "table", expect=1)

@@ -93,7 +93,8 @@ void tell_mpi(const Words& words, bool quiet) {
                    use->library.file, core_file(use->library.core));
     } else if (!find_program(words.front()).empty()) {
         fmt::print(stderr,
-                   "longshore: no word of the command is a program linked to an MPI: found at run time\n");
+                   "longshore: no word of the command is a program linked to an MPI; it is said when one is "
+                   "found at run time\n");
         setenv("LONGSHORE_INTERNAL_SAY_MPI", "1", 1);
     }
 }

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tools/interruption.h"
 #include "tools/tune/table.h"
 
 namespace longshore::tools {
@@ -45,10 +46,14 @@ class Scratch {
 };
 
 pid_t start(const std::vector<std::string>& words, const std::vector<std::string>& environment,
-            const std::string& log) {
+            const std::string& log, ChildSignals* signals) {
     fflush(nullptr);
     const pid_t child = fork();
-    if (child != 0) return child;
+    if (child != 0) {
+        signals->in_parent(child);
+        return child;
+    }
+    signals->in_child();
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     dup2(nothing, 0);
@@ -124,7 +129,8 @@ TuneResult run_launch(const TuneLaunch& launch, const std::function<void(size_t)
     const double rows = static_cast<double>(launch.collectives.size() * launch.sizes.size());
     const double limit_s = kStartLimitS + rows * (kRowSlackS + 3 * launch.time_limit_s);
     TuneResult result;
-    const pid_t child = start(words_of(launch, json), launch.environment, log);
+    ChildSignals signals;
+    const pid_t child = start(words_of(launch, json), launch.environment, log, &signals);
     if (child < 0) {
         result.problem = "cannot start a process";
         return result;
@@ -138,13 +144,15 @@ TuneResult run_launch(const TuneLaunch& launch, const std::function<void(size_t)
         const auto now = Clock::now();
         if (const size_t count = count_rows(json); count != seen) on_row(seen = count);
         if (killed == Clock::time_point::max() &&
-            std::chrono::duration<double>(now - begin).count() > limit_s) {
-            kill(child, SIGTERM);  // mpirun ends its ranks
+            (signals.seen() || std::chrono::duration<double>(now - begin).count() > limit_s)) {
+            if (!signals.seen()) kill(child, SIGTERM);  // mpirun ends its ranks
             killed = now;
         } else if (killed != Clock::time_point::max() && now - killed > kEndLimit) {
             kill(child, SIGKILL);
         }
     }
+    signals.child_ended();
+    signals.throw_if_interrupted();
     read_rows(json, &result);
     on_row(result.rows.size());
     result.ok = killed == Clock::time_point::max() && WIFEXITED(status) && WEXITSTATUS(status) == 0;

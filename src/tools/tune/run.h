@@ -27,7 +27,8 @@ struct TuneResult {
 };
 
 // Runs it to its end; after a time that it cannot need it is stopped, which is a failure. `on_row` is called
-// with the number of rows so far.
+// with the number of rows so far. A signal that asks this process to end stops it, too: then this throws
+// Interrupted (tools/interruption.h).
 TuneResult run_launch(const TuneLaunch& launch, const std::function<void(size_t)>& on_row);
 
 // Medians of the turns of a row, of "pure_us" or "overall_us".

@@ -1,0 +1,43 @@
+"""How a script of the command ends: what a user does, or a disk that is full, is said in a line and not as a traceback."""
+
+import os
+import signal
+import sys
+
+
+class Interrupted(Exception):
+    """A signal has asked the script to end."""
+
+    def __init__(self, number):
+        super().__init__(number)
+        self.number = number
+
+
+def interrupt(number, _):
+    raise Interrupted(number)
+
+
+def forget_stdout():
+    """So that Python, at its end, does not try again to write what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def run(name, main):
+    """Calls main() and returns the exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
+            signal.signal(number, interrupt)
+    try:
+        code = main()
+        sys.stdout.flush()
+        return code or 0
+    except Interrupted as by:
+        print(f"longshore {name}: interrupted", file=sys.stderr)
+        return 128 + by.number
+    except BrokenPipeError:  # as into a pager that was left
+        forget_stdout()
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        forget_stdout()
+        print(f"longshore {name}: {error.filename or 'the output could not be written'}: {error.strerror}", file=sys.stderr)
+        return 1
