@@ -24,7 +24,7 @@ import timeline_svg
 import verdict
 
 KINDS = ("without", "with")
-NOT_READY = 125
+NOT_READY = ending.NOT_READY
 PAGE_WIDTH = 1100  # pixels
 END_LIMIT_S = 10  # that a launcher has to end its ranks when it is asked to
 

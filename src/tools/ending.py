@@ -5,12 +5,19 @@ import signal
 import sys
 
 
+NOT_READY = 125  # as tools/tools.h has it
+
+
 class Interrupted(Exception):
     """A signal has asked the script to end."""
 
     def __init__(self, number):
         super().__init__(number)
         self.number = number
+
+
+class Missing(Exception):
+    """A part that the script needs is not there; in words."""
 
 
 def interrupt(number, _):
@@ -34,6 +41,9 @@ def run(name, main):
     except Interrupted as by:
         print(f"longshore {name}: interrupted", file=sys.stderr)
         return 128 + by.number
+    except Missing as missing:
+        print(f"longshore {name}: {missing}", file=sys.stderr)
+        return NOT_READY
     except BrokenPipeError:  # as into a pager that was left
         forget_stdout()
         return 128 + signal.SIGPIPE

@@ -74,7 +74,7 @@ void add_timeline(CLI::App& app, int* exit_code) {
 
 Pictures other than SVG need matplotlib, for python3 or where 'make venv' puts it, beside a build.
 The trace also opens in Perfetto.
-Exit code: that of the script; 1 no such trace; 125 a part is missing.)");
+Exit code: 0 done; 1 no such trace, or it could not be drawn; 2 bad option; 125 a part is missing.)");
     command->callback([=] { *exit_code = timeline(*options); });
 }
 

@@ -282,7 +282,7 @@ def draw_picture(panels, start, end, width_px, title, path):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(timeline_svg.svg(panels, start, end, width_px, title))
             return
-        sys.exit("timeline: a picture needs matplotlib ('pip install matplotlib'); --text and FILE.svg do without")
+        raise ending.Missing("a picture needs matplotlib ('pip install matplotlib'); --text and FILE.svg do without")
 
     dpi = 100
     inches = max(width_px, 400) / dpi

@@ -314,6 +314,23 @@ class Refused(Folder):
         self.assertTrue(outside.exists())
         self.assertTrue((tree / "bin" / "longshore").exists())
 
+    def test_a_path_that_cannot_be_preloaded(self):
+        for name in ("soft ware", "soft:ware"):
+            done = make("install", f"PREFIX={self.folder / name}/longshore", expect=2)
+            self.assertIn("LD_PRELOAD cannot hold a path with a space or a colon", done.stderr)
+            # Neither there nor where a path that was taken for two would lead.
+            self.assertEqual(list(self.folder.iterdir()), [])
+            # The pages are not preloaded.
+            make("install", "COMPONENT=doc", f"PREFIX={self.folder / name}")
+            self.assertTrue((self.folder / name / "share" / "longshore" / "installed").exists())
+            make("uninstall", f"PREFIX={self.folder / name}")
+            self.assertEqual(list(self.folder.iterdir()), [])
+            tree = self.install(name="tree").rename(self.folder / name)
+            done = run(tree / "bin" / "longshore", "doctor", expect=1)
+            self.assertRegex(done.stdout, "fail +shim .*LD_PRELOAD cannot hold a path with a space or a colon\n *-> move the folder")
+            self.assertIn("move the folder", run(tree / "bin" / "longshore", "run", "true", expect=125).stderr)
+            shutil.rmtree(tree)
+
     def test_prefix_that_cannot_be_written(self):
         (self.folder / "file").write_text("no folder")
         (self.folder / "half").mkdir()

@@ -218,6 +218,9 @@ class Command(unittest.TestCase):
                 self.assertEqual(result.returncode, 1)
                 self.assertIn("cannot be written", result.stderr)
                 self.assertNotIn("Traceback", result.stderr)
+                result = subprocess.run([*words, os.path.join(folder, "p.png")], capture_output=True, text=True, env=environment)
+                self.assertEqual(result.returncode, 125)
+                self.assertIn("longshore timeline: a picture needs matplotlib", result.stderr)
 
     def check_room(self, root):
         """Words beside the bars end within the picture: at 7 pixels a letter, that of a wide font of this size."""

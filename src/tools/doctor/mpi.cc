@@ -102,6 +102,10 @@ void check_parts(Checks* checks) {
     const std::string kBuild = missing_part_advice();
     if (!is_file(stub)) {
         checks->push_back({"shim", Verdict::kFail, stub + " is missing", kBuild});
+    } else if (stub.find_first_of(" :") != stub.npos) {
+        checks->push_back({"shim", Verdict::kFail,
+                           stub + ": LD_PRELOAD cannot hold a path with a space or a colon",
+                           "move the folder"});
         // The loader only complains about what it cannot preload; the program runs all the same.
     } else if (const Output ran = capture({"/bin/true"}, {"LD_PRELOAD=" + stub});
                ran.exit_code != 0 || !ran.text.empty()) {
