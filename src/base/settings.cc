@@ -34,8 +34,8 @@ constexpr std::array kTable = {
         "mpi, direct, staged (ALLGATHER, ALLGATHERV, BCAST: staged-flat, staged-hierarchical), or empty",
         "Force one algorithm: a variable each for ALLTOALL, ALLTOALLV, ALLGATHER, ALLGATHERV, BCAST, GATHER, "
         "GATHERV, SCATTER and SCATTERV."},
-    SettingInfo{"LONGSHORE_SERVICE_COUNT", "0", "per node", "a number from 0 to 16; 0 is one, and on DPUs one for every eight ranks of a node",
-        "Service processes on each node. Its ranks are shared out among them in the order of their cores."},
+    SettingInfo{"LONGSHORE_SERVICE_COUNT", "0", "per node", "a number from 0 to 16; 0 is as many as suit the job",
+        "Service processes of a node; 0: one, one for two ranks where these are bound and leave cores, on DPUs one for eight."},
     SettingInfo{"LONGSHORE_SERVICE_READS_MAX", "64", "", "a number from 1 to 256",
         "Reads that one service process keeps in flight, at most; how many bytes follows the link and its own waits for a core."},
     SettingInfo{"LONGSHORE_SERVICE_SPIN_US", "1000", "us", "a number from 0 to 1000000",
@@ -193,9 +193,10 @@ bool set_forced(size_t i, std::string_view value, Settings* settings, SettingErr
 
 }  // namespace
 
-uint32_t services_by_default(bool on_dpu, uint32_t ranks_of_node) {
-    constexpr uint32_t kRanksEach = 8, kServicesMax = 16;
-    return on_dpu ? std::clamp((ranks_of_node + kRanksEach - 1) / kRanksEach, 1u, kServicesMax) : 1;
+uint32_t services_by_default(bool on_dpu, uint32_t ranks_of_node, uint32_t spare_cores) {
+    constexpr uint32_t kRanksEach = 2, kRanksEachOnDpu = 8, kServicesMax = 16;
+    const uint32_t each = on_dpu ? kRanksEachOnDpu : kRanksEach, wanted = (ranks_of_node + each - 1) / each;
+    return std::clamp(on_dpu ? wanted : std::min(wanted, spare_cores), 1u, kServicesMax);
 }
 
 std::span<const SettingInfo> setting_table() {

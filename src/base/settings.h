@@ -114,9 +114,9 @@ struct Settings {
     bool operator==(const Settings&) const = default;
 };
 
-// Service processes of a node where none are asked for: one, and on its DPU, whose cores are slower and have
-// nothing else to do, one for every eight of the node's ranks.
-uint32_t services_by_default(bool on_dpu, uint32_t ranks_of_node);
+// Service processes of a node where none are asked for: one for every two of its ranks, of which each needs a
+// spare core, or one; on its DPU, whose cores have nothing else to do, one for every eight.
+uint32_t services_by_default(bool on_dpu, uint32_t ranks_of_node, uint32_t spare_cores);
 
 // One row of the table, as shown to users. All pointers are to string literals.
 struct SettingInfo {

@@ -169,8 +169,7 @@ TEST(SettingsParse, NumbersHaveBounds) {
     for (const char* bad : {"17", "-1", "+1", "one", "1K", "4294967297"}) {
         EXPECT_EQ(message_of(std::string("LONGSHORE_SERVICE_COUNT=") + bad),
                   std::string("LONGSHORE_SERVICE_COUNT=") + bad +
-                      " is not valid: it must be a number from 0 to 16; 0 is one, and on DPUs one for every "
-                      "eight ranks of a node");
+                      " is not valid: it must be a number from 0 to 16; 0 is as many as suit the job");
     }
 }
 
@@ -266,12 +265,22 @@ TEST(SettingsParse, MessagesAreOneShortLine) {
 }
 
 TEST(Settings, ADpuHasAServiceProcessForEveryEightRanks) {
-    for (const uint32_t ranks : {0u, 1u, 8u, 200u}) EXPECT_EQ(services_by_default(false, ranks), 1u);
-    EXPECT_EQ(services_by_default(true, 0), 1u);
-    EXPECT_EQ(services_by_default(true, 8), 1u);
-    EXPECT_EQ(services_by_default(true, 9), 2u);
-    EXPECT_EQ(services_by_default(true, 32), 4u);
-    EXPECT_EQ(services_by_default(true, 1000), 16u);
+    for (const uint32_t spare : {0u, 16u}) {
+        EXPECT_EQ(services_by_default(true, 0, spare), 1u);
+        EXPECT_EQ(services_by_default(true, 8, spare), 1u);
+        EXPECT_EQ(services_by_default(true, 9, spare), 2u);
+        EXPECT_EQ(services_by_default(true, 32, spare), 4u);
+        EXPECT_EQ(services_by_default(true, 1000, spare), 16u);
+    }
+}
+
+TEST(Settings, AHostHasAServiceProcessForEveryTwoRanksWhereEachHasACoreOfItsOwn) {
+    for (const uint32_t ranks : {0u, 1u, 2u, 8u, 200u}) EXPECT_EQ(services_by_default(false, ranks, 0), 1u);
+    for (const uint32_t ranks : {0u, 1u, 2u}) EXPECT_EQ(services_by_default(false, ranks, 100), 1u);
+    EXPECT_EQ(services_by_default(false, 3, 100), 2u);
+    EXPECT_EQ(services_by_default(false, 8, 100), 4u);
+    EXPECT_EQ(services_by_default(false, 8, 3), 3u);
+    EXPECT_EQ(services_by_default(false, 1000, 100), 16u);
 }
 
 TEST(SettingsText, RoundTrips) {

@@ -186,9 +186,8 @@ TEST(Gate, ValuesThatNoRankHasAreRefused) {
     EXPECT_NE(answer([](auto& h) { h.size = 0; }), "welcome");
     EXPECT_EQ(answer([](auto& h) { h.service_count = 0; }), "a job needs a service process at least");
     EXPECT_EQ(answer([](auto& h) { h.service_count = 17; }),
-              "LONGSHORE_SERVICE_COUNT=17 is not valid: it must be a number from 0 to 16; 0 is one, and on "
-              "DPUs one for "
-              "every eight ranks of a node");
+              "LONGSHORE_SERVICE_COUNT=17 is not valid: it must be a number from 0 to 16; 0 is as "
+              "many as suit the job");
     for (const auto& change : std::vector<std::function<void(SessionHello&)>>{
              [](auto& h) { h.service_reads_max = 0; }, [](auto& h) { h.service_spin_us = 1000001; },
              [](auto& h) { h.service_restarts_max = 1001; }, [](auto& h) { h.limit_s = 0; },

@@ -15,6 +15,16 @@ void CpuMask::set() const {
     sched_setaffinity(0, sizeof bits, reinterpret_cast<const cpu_set_t*>(bits));
 }
 
+CpuMask CpuMask::allowed() {
+    CpuMask mine, all, found;
+    if (!mine.get(0)) return found;
+    memset(all.bits, 0xff, sizeof all.bits);
+    all.set();  // the kernel keeps what the cpuset allows
+    found.get(0);
+    mine.set();
+    return found;
+}
+
 std::vector<int> parse_cpu_list(const char* text) {
     std::vector<int> cpus;
     for (const char* at = text; *at != 0;) {

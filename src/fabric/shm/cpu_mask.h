@@ -33,6 +33,8 @@ struct CpuMask {
     bool get(pid_t pid);
     // Binds the calling process; the kernel keeps what its cpuset allows.
     void set() const;
+    // That of all CPUs that the calling thread could be bound to. Empty: it cannot be told.
+    static CpuMask allowed();
 
     alignas(8) unsigned char bits[kCpusMax / 8] = {};
 };

@@ -3,9 +3,12 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
+#include <cstdlib>
 
 #include "base/dpu_map.h"
+#include "fabric/shm/cpu_mask.h"
 #include "mpi/job/exchange.h"
 #include "mpi/shim.h"
 
@@ -115,22 +118,42 @@ void fill(Options* out) {
     find_own_dpu(out);
 }
 
-// All nodes have as many service processes as the one with most ranks needs.
+// For how many more ranks there is room on this machine. One that is not bound knows nothing of that.
+int room_for_ranks() {
+    CpuMask mine;
+    if (!mine.get(0) || mine.empty()) return 0;
+    const int all = CpuMask::allowed().count();
+    return mine.count() < all ? std::max(0, all / mine.count() - local_ranks()) : 0;
+}
+
+// All nodes have as many service processes as the one with most ranks needs. Hosts of a job on several nodes
+// have one each.
 void settle_service_count() {
     Shim& s = shim();
     if (s.settings.service_count != 0) return;
-    int ranks = 1;
-    if (!s.settings.dpu.empty()) {
+    int ranks = 1, room = 0;
+    if (s.settings.dpu.empty() && s.settings.nodes_count == 0) {
+        ranks = s.size;
+        room = local_ranks() == s.size ? room_for_ranks() : 0;
+        if (s.size > 2) PMPI_Allreduce(MPI_IN_PLACE, &room, 1, MPI_INT, MPI_MIN, s.world);
+    } else if (!s.settings.dpu.empty()) {
         MPI_Comm node = MPI_COMM_NULL;
         PMPI_Comm_split_type(s.world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
         PMPI_Comm_size(node, &ranks);
         PMPI_Comm_free(&node);
         PMPI_Allreduce(MPI_IN_PLACE, &ranks, 1, MPI_INT, MPI_MAX, s.world);
     }
-    s.settings.service_count = services_by_default(!s.settings.dpu.empty(), static_cast<uint32_t>(ranks));
+    s.settings.service_count = services_by_default(!s.settings.dpu.empty(), static_cast<uint32_t>(ranks),
+                                                   static_cast<uint32_t>(room));
 }
 
 }  // namespace
+
+int local_ranks() {
+    for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+        if (const char* text = getenv(name); text && atoi(text) > 0) return atoi(text);
+    return shim().size;
+}
 
 std::string service_path() {
     std::string service = absolute(shim().settings.service_path);

@@ -9,6 +9,8 @@ namespace longshore::mpi {
 bool attach();
 // A path as it is now: the program may change its directory, and a service process starts in another.
 std::string absolute(const std::string& path);
+// Ranks on this machine, by what the launcher says: a hint.
+int local_ranks();
 // The program longshored, as the settings or the place of this library say.
 std::string service_path();
 

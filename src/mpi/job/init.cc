@@ -98,13 +98,6 @@ std::string own_directory() {
     return path.substr(0, path.rfind('/') + 1);
 }
 
-// This rank's neighbours on its machine, by what the launcher says: only a hint for how to wait.
-int local_ranks() {
-    for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
-        if (const char* text = getenv(name); text && atoi(text) > 0) return atoi(text);
-    return shim().size;
-}
-
 bool more_busy_than_cores() {
     Shim& s = shim();
     const auto cores = sysconf(_SC_NPROCESSORS_ONLN);
