@@ -14,7 +14,7 @@ enum class Pattern : uint16_t {
     kFromFar,   // the other way
     kBoth,      // both ways at once
     kEnd,
-    kEchoPolled,  // as kEcho, both ends look all the time
+    kEchoPolled,  // as kEcho, both ends look all the time, each on a core of its own (machine.h)
 };
 
 // Both little-endian, as on all machines that this is built for (static_assert in conversation.cc).

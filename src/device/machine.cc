@@ -44,6 +44,23 @@ std::string utc_date() {
     return text;
 }
 
+std::vector<int> allowed_processors() {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    std::vector<int> cpus;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+        if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+    return cpus;
+}
+
+void stay_on_one_of(const std::vector<int>& cpus) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int cpu : cpus) CPU_SET(cpu, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
 }  // namespace
 
 MachineFacts look_at_machine() {
@@ -54,13 +71,9 @@ MachineFacts look_at_machine() {
     uname(&name);
     facts.kernel = std::string(name.sysname) + " " + name.release;
     facts.architecture = name.machine;
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    sched_getaffinity(0, sizeof allowed, &allowed);
+    facts.cpus = allowed_processors();
     std::set<std::string> packages;
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-        if (!CPU_ISSET(cpu, &allowed)) continue;
-        facts.cpus.push_back(cpu);
+    for (const int cpu : facts.cpus) {
         std::string package, error;
         if (read_file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/physical_package_id",
                       64, &package, &error))
@@ -73,10 +86,15 @@ MachineFacts look_at_machine() {
 }
 
 void stay_on(int cpu) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
+    stay_on_one_of({cpu});
+}
+
+OnOwnCore::OnOwnCore(Which which) : allowed_(allowed_processors()) {
+    if (!allowed_.empty()) stay_on(which == Which::kFirst ? allowed_.front() : allowed_.back());
+}
+
+OnOwnCore::~OnOwnCore() {
+    stay_on_one_of(allowed_);
 }
 
 }  // namespace longshore::device

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "device/clock.h"
@@ -74,6 +75,8 @@ class NearEnd {
 
     // Seconds of so many messages. Negative: it went wrong.
     double carry_out(Pattern pattern, uint64_t bytes, uint64_t count) {
+        std::optional<OnOwnCore> core;
+        if (pattern == Pattern::kEchoPolled) core.emplace(OnOwnCore::Which::kFirst);
         if (!ask({Request::kMagic, Request::kVersion, pattern, bytes, count})) return -1;
         const uint64_t begin = now_ns();
         bool alive = true;

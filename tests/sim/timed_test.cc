@@ -224,6 +224,20 @@ TEST(TimedOffload, ComputingAndCarryingGoOnTogether) {
 }
 
 // As long as it is told itself: the last one computes the longest, and nobody waits for it.
+// However often it has slept: between two collectives all rest for longer than they look.
+TEST(TimedOffload, AServiceProcessThatRestsForLongSleepsEachTime) {
+    for (const Time spin : {kMicrosecond, 1000 * kMicrosecond}) {
+        Machine m = ideal();
+        m.service_wake_up = 10 * kMicrosecond, m.service_spin = spin;
+        m.dpu_session = 700 * kMicrosecond;  // of each call and of its end
+        Job job = job_on(m, 4, 2, 2, Collective::kBcast);
+        job.warm_up = 0, job.iterations = 4;
+        const Outcome out = simulate_offloaded(job);
+        for (const Time time : out.latency.iterations)
+            EXPECT_EQ(ns(time), ns(out.latency.iterations.front())) << spin;
+    }
+}
+
 TEST(TimedOffload, EachRankComputesForItself) {
     Job job = job_on(ideal(), 4, 2, 1, Collective::kAlltoallv);
     job.handover = Handover::kAsBuilt;

@@ -24,6 +24,12 @@ class Papers(CommandTest):
         self.assertEqual([row[0] for row in rows], ["row", "---", "4, 5", "5", "5", "8"])
         self.assertIn("not to be compared", said)
         self.assertEqual((self.root / "out/papers.md").read_text(), said[:said.index("\nEverything")])
+        # What each took, and all.
+        took = {cells[1].strip(): [float(cell) for cell in cells[2:4]]
+                for cells in (line.split("|") for line in (self.root / "out/times.md").read_text().splitlines()[2:])}
+        self.assertEqual(sorted(took), ["all", "allgatherv", "hidden"])
+        self.assertAlmostEqual(took["all"][1], took["allgatherv"][1] + took["hidden"][1], delta=0.2)
+        self.assertGreaterEqual(took["all"][0] + 0.2, max(took["allgatherv"][0], took["hidden"][0]))
         # The figures are those of the files.
         found = json.loads((self.root / "out/allgatherv.json").read_text())["rows"]
         time = {(row["who"], row["placement"]): row["mean_us"] for row in found}

@@ -8,13 +8,26 @@
 namespace longshore::timed {
 
 Receivers::Receivers(Offload& world)
-    : world_(world), nodes_(world.job().nodes), after_(world.job().ranks_per_node) {}
+    : world_(world),
+      nodes_(world.job().nodes),
+      got_up_(world.job().services),
+      after_(world.job().ranks_per_node) {}
 
 void Receivers::begin_operation() {
     begin_ = world_.queue().now();
     own_done_ = 0;
-    pieces_.clear();
-    for (Node& node : nodes_) node.told = node.last = node.taken = 0;
+    all_pieces_known_ = !pieces_.empty();
+    nodes_[kStandsForAll].last = own_last_;
+    for (Node& node : nodes_) {
+        node.last_before = node.last;
+        node.told = node.last = node.taken = 0;
+    }
+    std::fill(got_up_.begin(), got_up_.end(), GotUp{});
+}
+
+void Receivers::gets_up(ServiceId service, bool has_slept, Time rests_since) {
+    GotUp& one = got_up_[service.value];
+    if (!one.known) one = {true, has_slept, world_.queue().now(), rests_since};
 }
 
 void Receivers::hear(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame, Time delay) {
@@ -75,15 +88,31 @@ void Receivers::take_tell(uint32_t number, const Told& told) {
 
 // It is told first, as the root's right neighbour is.
 void Receivers::asks_for(uint64_t bytes) {
-    const Time told = nodes_[kStandsForAll].told;
-    LONGSHORE_CHECK(told != 0);
-    pieces_.push_back({world_.queue().now() - told, bytes});
+    LONGSHORE_CHECK(nodes_[kStandsForAll].told != 0);
+    if (all_pieces_known_) return;
+    pieces_.push_back({world_.queue().now() - starts_at(kStandsForAll), bytes});
     for (uint32_t n = kStandsForAll + 1; n < nodes_.size(); ++n)
         if (nodes_[n].told != 0) ask_later(n, pieces_.size() - 1);
 }
 
+// When the service process that was told begins with it. Ranks enter at the same time on all nodes, so it is
+// rung at the same time, too. But who had its last piece of the operation before earlier has rested for
+// longer, and may sleep where another one still looks.
+Time Receivers::starts_at(uint32_t number) const {
+    const Node &node = nodes_[number], &own = nodes_[kStandsForAll];
+    const GotUp& one = got_up_[node.self.service.value];
+    const bool by_ranks = one.known && one.rang < own.told;  // else by what it was told
+    const Time rang = by_ranks ? one.rang : node.told;
+    bool sleeps = one.has_slept;
+    if (node.last_before != 0) {
+        const Time rests_since = one.rests_since + node.last_before - own.last_before;
+        sleeps = rang > rests_since + world_.machine().service_spin;
+    }
+    return std::max(node.told, rang + (sleeps ? world_.machine().service_wake_up : 0));
+}
+
 void Receivers::ask_later(uint32_t number, size_t piece) {
-    const Time at = nodes_[number].told + pieces_[piece].after;
+    const Time at = starts_at(number) + pieces_[piece].after;
     world_.queue().at(std::max(at, world_.queue().now()), *this, tag_of(number, piece));
 }
 

@@ -162,12 +162,14 @@ void ServiceProcess::end_turn() {
 // Turns without work cost nothing but the time until something comes: they are left out.
 void ServiceProcess::rest() {
     phase_ = Phase::kResting;
+    rests_since_ = world_.queue().now();
     slot_.sleeping.store(1);
-    set_alarm(world_.queue().now() + world_.machine().service_spin + kNanosecond);
+    set_alarm(rests_since_ + world_.machine().service_spin + kNanosecond);
 }
 
 void ServiceProcess::get_up() {
     slot_.sleeping.store(0);
+    if (Receivers* others = world_.receivers_of(node_)) others->gets_up(id_, asleep_, rests_since_);
     const Time late = asleep_ ? world_.machine().service_wake_up : 0;
     asleep_ = false;
     phase_ = Phase::kBeginTurn;
@@ -175,18 +177,19 @@ void ServiceProcess::get_up() {
 }
 
 void ServiceProcess::set_alarm(Time at) {
-    // One that comes too early sets itself again.
-    if (alarm_at_ != kNever) return;
+    // One that comes too early sets itself again, and one that has been overtaken does nothing.
+    if (alarm_at_ <= at) return;
     alarm_at_ = at;
     world_.queue().at(at, *this, kAlarm);
 }
 
 // It has looked in vain long enough and sleeps, or has slept long enough for a tick.
 void ServiceProcess::alarm() {
+    if (world_.queue().now() != alarm_at_) return;
     alarm_at_ = kNever;
     if (phase_ != Phase::kResting) return;
     if (pace_.spins(now_ns())) {
-        set_alarm(world_.queue().now() + world_.machine().service_spin + kNanosecond);
+        set_alarm(rests_since_ + world_.machine().service_spin + kNanosecond);
         return;
     }
     if (asleep_) {

@@ -75,6 +75,7 @@ class ServiceProcess final : public Actor, public Arrivals {
     std::vector<uint32_t> free_copies_;
     Phase phase_ = Phase::kResting;
     bool asleep_ = false;
+    Time rests_since_ = 0;
     Time alarm_at_ = kNever;
     // Of this turn.
     int events_ = 0, actions_ = 0;

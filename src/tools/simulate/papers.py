@@ -21,12 +21,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+@dataclass
+class Took:
+    """What an experiment took of this machine."""
+    seconds: float
+    processor_seconds: float
+    megabytes: float
+
+
 class Result:
     """What one experiment has found; times in us, means over ranks and over seeds."""
 
     def __init__(self, data):
         self.rows = data["rows"]
         self.ranks_per_node = data.get("ranks_per_node")
+        self.took = None
 
     def mean(self, key, **wanted):
         found = [row[key] for row in self.rows
@@ -423,11 +432,17 @@ def run(experiment, options):
     command = [options.longshore, "simulate", *words_of(experiment, options), "--json", str(file)]
     if not options.no_pictures and own_picture(experiment) is None:
         command += ["--plot", str(file.with_suffix(".png"))]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        print(f"\npapers: {shlex.join(command)} ended with {done.returncode}:\n{done.stdout}", file=sys.stderr)
-        sys.exit(125 if done.returncode == 125 else 1)
-    return Result(json.loads(file.read_text(encoding="utf-8")))
+    begin = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+        said = child.stdout.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        print(f"\npapers: {shlex.join(command)} ended with {child.returncode}:\n{said}", file=sys.stderr)
+        sys.exit(125 if child.returncode == 125 else 1)
+    result = Result(json.loads(file.read_text(encoding="utf-8")))
+    result.took = Took(time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return result
 
 
 class Progress:
@@ -478,9 +493,17 @@ def run_all(owners, options):
     return results
 
 
-def table(lines):
-    head = ("row", "what", "published", "model")
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ("---",) * 4, *lines]) + "\n"
+def table(head, lines):
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ("---",) * len(head), *lines]) + "\n"
+
+
+def times_taken(results, seconds):
+    """Each experiment's time, the longest first, and that of all."""
+    lines = [(name, f"{took.seconds:.1f}", f"{took.processor_seconds:.1f}", f"{took.megabytes:.0f}")
+             for name, took in sorted(((name, result.took) for name, result in results.items()),
+                                      key=lambda one: -one[1].processor_seconds)]
+    processor = sum(result.took.processor_seconds for result in results.values())
+    return lines + [("all", f"{seconds:.1f}", f"{processor:.1f}", "")]
 
 
 def main():
@@ -498,14 +521,18 @@ def main():
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"papers: --out: {error}")
+    begin = time.monotonic()
     results = run_all(list({owner.name: owner for _, owner in runs}.values()), options)
     lines = [(experiment.rows, experiment.asked, experiment.published, experiment.say(results[owner.name]))
              for experiment, owner in runs]
-    text = table(lines)
+    text = table(("row", "what", "published", "model"), lines)
     if options.quick:
         text = "4 nodes of 8 ranks: to see that it runs, not to be compared.\n\n" + text
     (options.out / "papers.md").write_text(text, encoding="utf-8")
-    print(text + f"\nEverything is in {options.out}.")
+    taken = times_taken(results, time.monotonic() - begin)
+    (options.out / "times.md").write_text(table(("experiment", "s", "s of a core", "MB"), taken), encoding="utf-8")
+    print(text + f"\nEverything is in {options.out}. {len(results)} experiments took {taken[-1][1]} s, {taken[-1][2]} s of a core "
+          "(times.md).")
 
 
 if __name__ == "__main__":
