@@ -78,6 +78,20 @@ void AgentClient::stop_copies() {
     if (std::exchange(copies_, false) && !ask(&stop, sizeof stop, {}, 0, nullptr, &error)) end_agent();
 }
 
+void AgentClient::withdraw() {
+    if (last_id_ == 0 || std::exchange(withdrawn_, true)) return stop_copies();
+    const AgentWithdraw words;
+    std::string error;
+    copies_ = false;
+    if (!ask(&words, sizeof words, {}, 0, nullptr, &error)) end_agent();
+}
+
+// Where there is no room for it what was open stays, which costs memory and nothing else.
+void AgentClient::leave() {
+    const AgentLeave words;
+    if (socket_ && pid_ == getpid()) send_packet(socket_, &words, sizeof words);
+}
+
 // One that is stopped in the middle of a copy would end it when the memory is the program's again.
 void AgentClient::end_agent() const {
     if (!agent_ || syscall(SYS_pidfd_send_signal, agent_.get(), SIGKILL, nullptr, 0) != 0) return;

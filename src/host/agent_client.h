@@ -26,7 +26,7 @@ class AgentClient {
     AgentClient() = default;
     AgentClient(const AgentClient&) = delete;
     AgentClient& operator=(const AgentClient&) = delete;
-    // Leaves: what is open is closed. In a forked child it does nothing to its parent's connection.
+    // Ends the connection. In a forked child it does nothing to its parent's.
     ~AgentClient();
 
     // Once. `memory_file`: of a memfd of that size that nobody can shrink; needed for the call only.
@@ -42,6 +42,11 @@ class AgentClient {
     // answer to that in time is killed.
     void tell_copies(uint32_t rank, bool copies, uint64_t word_address, uint64_t word);
     void stop_copies();
+    // Nothing of this rank's memory is read or written by others from now on; what was open to the network is
+    // found there as it is now, or not at all. For good: nothing can be opened any more.
+    void withdraw();
+    // All operations are over: nobody has to find anything.
+    void leave();
 
   private:
     bool ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint32_t id,
@@ -53,7 +58,7 @@ class AgentClient {
     pid_t pid_ = 0;
     uint64_t limit_ns_ = 0;
     uint32_t last_id_ = 0;
-    bool copies_ = false;
+    bool copies_ = false, withdrawn_ = false;
 };
 
 }  // namespace longshore

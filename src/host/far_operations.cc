@@ -94,10 +94,8 @@ FarOperation& FarOperations::take_free() {
 }
 
 int FarOperations::start(FarGroup& group, const ls_arguments& given, ls_operation** out) {
-    if (connection_.is_lost()) {
-        connection_.say_lost();
-        return LS_ERR_SERVICE;
-    }
+    if (connection_.is_lost()) connection_.say_lost();
+    if (connection_.is_lost() || withdrawn_) return LS_ERR_SERVICE;
     // There is no memory that the ranks of a host share with its DPU.
     if (given.algorithm == LS_STAGED_HIERARCHICAL) return LS_ERR_ARGUMENT;
     FarOperation& op = take_free();
@@ -156,15 +154,18 @@ bool FarOperations::take(const SessionDone& done) {
     uint64_t& by_agent = bytes_by_agent_[static_cast<uint8_t>(op.arguments.collective)];
     c_.bytes_by_agent += done.bytes_by_agent - by_agent;
     by_agent = done.bytes_by_agent;
-    finish(op, done.result);
+    finish(op, withdrawn_ ? LS_ERR_SERVICE : done.result);
     return true;
 }
 
 // Where an operation ends before it is complete others may be about to copy from its buffers, or the agent
-// into them.
+// into them, and service processes may read or write there by way of the agent. All of this rank's memory is
+// its own again, so that nothing else of it can be complete, either.
 void FarOperations::withdraw() {
+    withdrawn_ = true;
     neighbours_.withdraw();
-    agent_.stop_copies();
+    regions_.close_unused();
+    agent_.withdraw();
 }
 
 void FarOperations::fail() {
@@ -240,6 +241,11 @@ void FarOperations::finish(FarOperation& op, int result) {
         const uint32_t region = std::exchange(op.regions[side], 0);
         if (region != 0 && region != kNoRegion) regions_.unpin(region);
     }
+}
+
+bool FarOperations::idle() const {
+    return std::none_of(operations_.begin(), operations_.end(),
+                        [](const auto& op) { return op->state == ls_operation::State::kPosted; });
 }
 
 void FarOperations::free(FarOperation* op) {

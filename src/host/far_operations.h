@@ -40,6 +40,8 @@ class FarOperations {
     bool take(const SessionDone& done);
     // The stand-in is lost.
     void fail();
+    // None is open.
+    bool idle() const;
 
     // The caller looks at it, and does not wait.
     void note_look(FarOperation& operation);
@@ -79,7 +81,7 @@ class FarOperations {
     FarNeighbours& neighbours_;
     FarRegions regions_;
     HandedCopies handed_;
-    bool may_copy_ = false;
+    bool may_copy_ = false, withdrawn_ = false;
     uint32_t attended_ = 0;  // operations that are open, and copied for while the caller waits
     std::vector<std::unique_ptr<FarOperation>> operations_;  // by far_id
     std::vector<FarOperation*> free_;

@@ -1,6 +1,7 @@
 #include "host/far_regions.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fabric/dpu/host_region.h"
 
@@ -66,6 +67,11 @@ bool FarRegions::pin(const void* base, uint64_t bytes, uint32_t* region, uint64_
     *region = place;
     *offset = address - heap - begin;
     return true;
+}
+
+void FarRegions::close_unused() {
+    for (Region& region : regions_)
+        if (region.used && region.pins == 0 && std::exchange(region.used, false)) agent_.close(region.opened);
 }
 
 void FarRegions::unpin(uint32_t region) {

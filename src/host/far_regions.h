@@ -19,6 +19,8 @@ class FarRegions {
     // the agent cannot open it.
     bool pin(const void* base, uint64_t bytes, uint32_t* region, uint64_t* offset);
     void unpin(uint32_t region);
+    // Closes those that nothing needs.
+    void close_unused();
 
   private:
     struct Region {

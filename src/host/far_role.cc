@@ -125,6 +125,7 @@ int FarRole::test_job() {
 // is a copy, and only the copy is closed.
 bool FarRole::leave_job(bool is_forked) {
     if (is_forked) return true;
+    if (operations_.idle()) agent_.leave();
     connection_.stream().flush();
     connection_.stream().end();
     return true;

@@ -29,7 +29,7 @@ namespace longshore {
 namespace {
 
 constexpr int kStepsPerTurn = 64;
-constexpr int kLookMs = 500;  // at what nothing wakes for
+constexpr int kLookMs = 500;    // at what nothing wakes for
 constexpr unsigned kEndS = 10;  // for letting go of all that the network has
 
 class Agent {
@@ -51,14 +51,14 @@ class Agent {
 
     AgentParameters p_;
     std::vector<int> cpus_;  // that this process may use
-    std::unique_ptr<MemoryAgent> network_;
     SocketName name_;
     Token token_{};
     Fd listener_, clients_ready_;
     Mapping probed_;
     ExportProbe probe_;
     std::unique_ptr<AgentRanks> ranks_;
-    Fd signals_, errors_;  // errors_: stderr of the first rank that has opened a pool
+    std::unique_ptr<MemoryAgent> network_;  // goes before the memory that it has open
+    Fd signals_, errors_;                   // errors_: stderr of the first rank that has opened a pool
     std::unique_ptr<tasks::TaskPools> tasks_;
 };
 

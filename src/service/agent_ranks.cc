@@ -19,13 +19,8 @@ constexpr uint64_t kSilentLimitNs = 2'000'000'000;  // a connection that does no
 constexpr size_t kAgentConnectionsMax = 4096;
 constexpr uint32_t kAgentRanksMax = 4096;  // ever: the place of each one's memory is kept
 constexpr int kPacketsPerTurn = 64;
-constexpr uint64_t kFirstMappedBytes = uint64_t{1} << 30;
 
 }  // namespace
-
-AgentRanks::~AgentRanks() {
-    for (const auto& client : clients_) forget(*client);
-}
 
 void AgentRanks::add(Fd socket) {
     auto client = std::make_unique<Client>();
@@ -52,7 +47,7 @@ bool AgentRanks::reply(const Client& client, AgentAnswer answer, std::span<const
 }
 
 bool AgentRanks::greet(Client& client, const AgentHello& hello, std::vector<Fd>& descriptors) {
-    if (client.file || !same_token(hello.token, token_)) return false;
+    if (client.heap || !same_token(hello.token, token_)) return false;
     AgentAnswer answer;
     const auto refuse = [&](const std::string& why) {
         why.copy(answer.reason, sizeof answer.reason - 1);
@@ -62,68 +57,22 @@ bool AgentRanks::greet(Client& client, const AgentHello& hello, std::vector<Fd>&
     if (descriptors.size() != 1 || !is_memory_file(descriptors[0].get(), 0, nullptr))
         return refuse("what a rank gives is no shared memory that stays as large as it is");
     if (ever_ == kAgentRanksMax) return refuse("more ranks than an agent has room for");
-    client.file = std::move(descriptors[0]);
+    client.heap = std::make_unique<AgentHeap>(&network_, std::move(descriptors[0]));
     ++ever_, ++now_;
     answer.ok = 1;
     return reply(client, answer);
 }
 
-// Bytes that the file has. Mapped with room to grow; what was mapped before stays, because it is open. Empty:
-// they cannot be mapped.
-std::span<std::byte> AgentRanks::find(Client& client, uint64_t offset, uint64_t bytes) {
-    const uint64_t end = offset + bytes;
-    if (client.memories.empty() || client.memories.back().size() < end) {
-        uint64_t room = client.memories.empty() ? kFirstMappedBytes : 2 * client.memories.back().size();
-        while (room < end) room *= 2;
-        Mapping memory = Mapping::shared(client.file.get(), room);
-        if (!memory) return {};
-        madvise(memory.data(), room, MADV_DONTDUMP);
-        client.memories.push_back(std::move(memory));
-    }
-    return {client.memories.back().data() + offset, bytes};
-}
-
 bool AgentRanks::open(Client& client, const AgentOpen& request) {
-    uint64_t all = 0;
-    if (request.id == 0 || client.openings.contains(request.id) || request.bytes == 0 ||
-        !is_memory_file(client.file.get(), 0, &all) || all > kSharedFileBytesMax || request.offset > all ||
-        request.bytes > all - request.offset)
-        return false;
+    if (!client.heap->may_open(request)) return false;
     AgentAnswer answer;
     answer.id = request.id;
-    std::vector<std::byte> key;
+    AgentHeap::Keys keys;
     std::string error;
-    const std::span<std::byte> memory = find(client, request.offset, request.bytes);
-    UcxOpening* opening = nullptr;
-    if (memory.empty()) {
-        error = std::string("a rank's memory cannot be mapped: ") + strerror(errno);
-    } else if (client.openings.size() >= kAgentOpeningsMax) {
-        error = "too many pieces of a rank's memory are open to the network";
-    } else if ((opening = network_.open_memory(memory, &key, &error)) != nullptr &&
-               key.size() > kHostKeyBytesMax) {
-        network_.close_memory(opening);
-        opening = nullptr;
-        error = "the network's keys are too long; use fewer devices (LONGSHORE_UCX_NET_DEVICES)";
-    }
-    if (opening == nullptr) {
-        error.copy(answer.reason, sizeof answer.reason - 1);
-        return reply(client, answer);
-    }
-    client.openings[request.id] = opening;
-    answer.ok = 1;
-    answer.address = reinterpret_cast<uint64_t>(memory.data());
-    // Without, the memory can be reached all the same.
-    std::vector<std::byte> exported;
-    if (request.exports != 0) network_.export_memory(opening, &exported, &error);
-    return reply(client, answer, key, exported);
-}
-
-bool AgentRanks::close(Client& client, const AgentClose& request) {
-    const auto found = client.openings.find(request.id);
-    if (found == client.openings.end()) return false;
-    network_.close_memory(found->second);
-    client.openings.erase(found);
-    return true;
+    answer.ok = client.heap->open(request, &keys, &error);
+    answer.address = keys.address;
+    if (!answer.ok) error.copy(answer.reason, sizeof answer.reason - 1);
+    return answer.ok ? reply(client, answer, keys.key, keys.exported) : reply(client, answer);
 }
 
 // --- copies for ranks that compute
@@ -136,11 +85,8 @@ AgentRanks::Client* AgentRanks::find_rank(uint32_t rank) {
 
 std::byte* AgentRanks::find(uint32_t rank, uint64_t offset, uint64_t bytes) {
     Client* const client = find_rank(rank);
-    uint64_t all = 0;
-    if (client == nullptr || !is_memory_file(client->file.get(), 0, &all) || all > kSharedFileBytesMax ||
-        offset > all || bytes > all - offset)
-        return nullptr;
-    return find(*client, offset, bytes).data();
+    return client != nullptr && client->heap->has(offset, bytes) ? client->heap->find(offset, bytes).data()
+                                                                 : nullptr;
 }
 
 bool AgentRanks::holds(uint32_t rank) {
@@ -163,7 +109,7 @@ bool AgentRanks::begin_copies(Client& client, const AgentCopies& said) {
     if (said.copies == 0 || !start_copier_ || !holds(said.rank)) return true;
     std::vector<pid_t> all;
     for (const auto& other : clients_)
-        if (other && other->file) all.push_back(other->pid);
+        if (other && other->heap) all.push_back(other->pid);
     client.copier = start_copier_(said.rank, all);
     return true;
 }
@@ -171,6 +117,13 @@ bool AgentRanks::begin_copies(Client& client, const AgentCopies& said) {
 bool AgentRanks::stop_copies(Client& client) {
     client.copier.reset();
     return reply_done(client);
+}
+
+bool AgentRanks::withdraw(Client& client) {
+    client.copier.reset();
+    AgentAnswer answer;
+    answer.ok = client.heap->withdraw();
+    return reply(client, answer);
 }
 
 void AgentRanks::turn_copies() {
@@ -188,10 +141,10 @@ void AgentRanks::turn_copies() {
 // A connection of its own, of a process that has said hello on another.
 void AgentRanks::hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors) {
     tasks::OpenPool request;
-    if (bytes != sizeof request || client.file || !pool_opened_) return;
+    if (bytes != sizeof request || client.heap || !pool_opened_) return;
     memcpy(static_cast<void*>(&request), buffer_, sizeof request);
     const bool is_rank = std::any_of(clients_.begin(), clients_.end(), [&](const auto& other) {
-        return other && other->file && other->pid == client.pid;
+        return other && other->heap && other->pid == client.pid;
     });
     if (is_rank && same_token(request.token, token_))
         pool_opened_(std::move(client.socket), client.pid, request, std::move(descriptors));
@@ -216,7 +169,7 @@ bool AgentRanks::handle(Client& client, size_t bytes, std::vector<Fd>& descripto
         AgentHello hello;
         return take(&hello) && greet(client, hello, descriptors);
     }
-    if (!client.file || !descriptors.empty()) return false;
+    if (!client.heap || !descriptors.empty()) return false;
     if (header.kind == AgentKind::kOpen) {
         AgentOpen request;
         return take(&request) && open(client, request);
@@ -229,8 +182,18 @@ bool AgentRanks::handle(Client& client, size_t bytes, std::vector<Fd>& descripto
         AgentStopCopies stop;
         return take(&stop) && stop_copies(client);
     }
+    if (header.kind == AgentKind::kWithdraw) {
+        AgentWithdraw words;
+        return take(&words) && withdraw(client);
+    }
+    if (header.kind == AgentKind::kLeave) {
+        AgentLeave words;
+        if (!take(&words)) return false;
+        client.heap->leave();
+        return true;
+    }
     AgentClose request;
-    return header.kind == AgentKind::kClose && take(&request) && close(client, request);
+    return header.kind == AgentKind::kClose && take(&request) && client.heap->close(request.id);
 }
 
 bool AgentRanks::turn_client(Client& client) {
@@ -238,23 +201,18 @@ bool AgentRanks::turn_client(Client& client) {
         size_t bytes = 0;
         std::vector<Fd> descriptors;
         const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, &descriptors);
-        if (io == Io::kAgain) return client.file || now_ns() - client.since_ns < kSilentLimitNs;
+        if (io == Io::kAgain) return client.heap || now_ns() - client.since_ns < kSilentLimitNs;
         if (io == Io::kClosed || !handle(client, bytes, descriptors)) return false;
     }
     return true;
 }
 
-// Service processes may not know yet that it is gone. Over TCP what they still get or put is carried out
-// here, by addresses that UCX does not check: there must be something, only not the rank's memory.
+// Service processes may not know yet that it is gone.
 void AgentRanks::forget(Client& client) {
-    for (const auto& [id, opening] : client.openings) network_.close_memory(opening);
     client.copier.reset();
-    if (!client.file) return;
-    for (Mapping& memory : client.memories) {
-        mmap(memory.data(), memory.size(), PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        left_.push_back(std::move(memory));
-    }
+    if (!client.heap) return;
+    client.heap->end();
+    left_.push_back(std::move(client.heap));
     --now_;
 }
 
@@ -272,7 +230,7 @@ void AgentRanks::turn() {
     std::erase(clients_, nullptr);
     turn_copies();
     impatient_ = std::any_of(clients_.begin(), clients_.end(),
-                             [](const auto& c) { return !c->file || c->answer_until_ns != 0; });
+                             [](const auto& c) { return !c->heap || c->answer_until_ns != 0; });
 }
 
 }  // namespace longshore

@@ -7,12 +7,10 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
-#include "fabric/network.h"
-#include "fabric/shm/agent_control.h"
 #include "service/agent_copier.h"
+#include "service/agent_heap.h"
 #include "tasks/control.h"
 
 namespace longshore {
@@ -33,7 +31,8 @@ class AgentRanks : private RankHeaps {
           watch_(std::move(watch)),
           pool_opened_(std::move(pool_opened)),
           start_copier_(std::move(start_copier)) {}
-    ~AgentRanks() override;
+    // The network has gone before: whoever still reads finds the ranks' memory until then.
+    ~AgentRanks() override = default;
 
     // A connection, of another user perhaps: then it is closed.
     void add(Fd socket);
@@ -54,10 +53,7 @@ class AgentRanks : private RankHeaps {
         pid_t pid = 0;
         Fd process;  // readable when the rank is gone: a forked child may keep the connection open
         uint64_t since_ns = 0;
-        Fd file;  // once it has said hello
-        std::vector<Mapping>
-            memories;  // of the file, which grows: each larger than the one before, the last in use
-        std::unordered_map<uint32_t, UcxOpening*> openings;
+        std::unique_ptr<AgentHeap> heap;  // once it has said hello
         // Once it has said which rank it is.
         AgentCopies said;
         bool has_said = false;
@@ -69,12 +65,11 @@ class AgentRanks : private RankHeaps {
     void hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors);
     bool greet(Client& client, const AgentHello& hello, std::vector<Fd>& descriptors);
     bool open(Client& client, const AgentOpen& request);
-    std::span<std::byte> find(Client& client, uint64_t offset, uint64_t bytes);
-    bool close(Client& client, const AgentClose& request);
     bool reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key = {},
                std::span<const std::byte> exported = {});
     bool begin_copies(Client& client, const AgentCopies& said);
     bool stop_copies(Client& client);
+    bool withdraw(Client& client);
     bool reply_done(const Client& client) { return reply(client, AgentAnswer{.ok = 1}); }
     void turn_copies();
     Client* find_rank(uint32_t rank);
@@ -89,7 +84,7 @@ class AgentRanks : private RankHeaps {
     PoolOpened pool_opened_;
     StartCopier start_copier_;
     std::vector<std::unique_ptr<Client>> clients_;
-    std::vector<Mapping> left_;  // where the memory of ranks was that have gone
+    std::vector<std::unique_ptr<AgentHeap>> left_;  // of ranks that have gone
     uint32_t ever_ = 0, now_ = 0;
     bool impatient_ = false, copies_ = false;
     alignas(8) std::byte buffer_[std::max(kAgentPacketBytesMax, sizeof(tasks::OpenPool))];

@@ -11,7 +11,8 @@ struct Coverage {
         gathered, scattered, root_in_place, errors, rank_only, finished_alone, staged, staged_for_others,
         relayed, relays_refused, landed, taken_copies, taken_reads, along, evicted, asked_again, lost_nodes,
         lost_operations, outlived_loss, events, operations, copies, reads, bytes_between_nodes, handed_copies,
-        left_to_services, taken_back, lost_stand_ins, lost_processes, agent_copies, lost_agents;
+        left_to_services, taken_back, lost_stand_ins, lost_processes, agent_copies, lost_agents,
+        outlived_ranks;
 };
 
 struct CoverageRow {
@@ -63,6 +64,7 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: agent lost with copies that it had to make", &Coverage::lost_agents, 0, 10},
     {"seeds: stand-in lost", &Coverage::lost_stand_ins, 0, 500},
     {"seeds: rank behind a stand-in lost", &Coverage::lost_processes, 0, 500},
+    {"seeds: its memory read or written all the same", &Coverage::outlived_ranks, 0, 100},
     {"events", &Coverage::events, 0},
     {"operations (per rank)", &Coverage::operations, 0},
     {"chunks copied by service processes", &Coverage::copies, 0},

@@ -321,6 +321,8 @@ void SimFabric::send_along(ServiceAddress to, const BlockName& block, const Regi
     std::string wrong;
     const std::byte* from = resolve(self_.node, {region.rank, region.region, offset}, bytes, &wrong);
     if (from == nullptr) return;  // its operation has ended meanwhile: in an error, or by a repetition
+    // What is on a host is not sent along.
+    if (sight(self_.node, {region.rank, region.region, 0}) != FabricWorld::HostSight::kMemory) return;
     SimFabric& there = world_.fabric(to);
     if (there.alive_)
         there.along_.push_back({block, std::make_shared<std::vector<std::byte>>(from, from + bytes)});
@@ -366,8 +368,21 @@ bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
         world_.on_violation(wrong);
         return false;
     }
+    using Sight = FabricWorld::HostSight;
+    const Sight there = sight(self_.node, m.to);
+    if (there == Sight::kGivenUp) world_.on_violation("a write into memory that its rank has given up");
+    if (there == Sight::kZeros) return true;
     memmove(to + begin, from + begin, end - begin);
+    const bool of_rank = m.from_import || m.from == nullptr;
+    const Sight here = of_rank ? sight(m.from_node, m.from_ref) : Sight::kMemory;
+    for (uint64_t i = begin; i < end && here != Sight::kMemory; ++i)
+        to[i] = here == Sight::kZeros ? std::byte{0} : ~to[i];
     return true;
+}
+
+FabricWorld::HostSight SimFabric::sight(NodeId node, const MemoryRef& ref) const {
+    const bool on_host = world_.options_.dpus && ref.rank != kStaging && ref.region != kArenaRegion;
+    return on_host ? world_.host_sight(node, ref.rank) : FabricWorld::HostSight::kMemory;
 }
 
 void SimFabric::step(uint32_t slot) {

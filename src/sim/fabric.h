@@ -42,6 +42,12 @@ class FabricWorld {
     std::function<void(ServiceAddress, const WakeSet&)> on_wake = [](ServiceAddress, const WakeSet&) {};
     // A copy, write or read of this service process has come half way (false) or has all its bytes (true).
     std::function<void(uint32_t, bool)> on_stage = [](uint32_t, bool) {};
+    // What service processes find where the agent of a host has a rank's memory, and what becomes of what
+    // they write there.
+    enum class HostSight : uint8_t { kMemory, kZeros, kGivenUp };
+    std::function<HostSight(NodeId, LocalRank)> host_sight = [](NodeId, LocalRank) {
+        return HostSight::kMemory;
+    };
     std::function<void(const std::string&)> on_violation = [](const std::string&) {};
 
     uint64_t bytes_between_nodes = 0, reads_along = 0;
@@ -125,6 +131,7 @@ class SimFabric final : public ImportingFabric {
     // Whose staging memory an import is of; null: of a process that is gone.
     SimFabric* staging_owner(const RegionIdentity& name);
     bool transfer(Move& m, uint64_t begin, uint64_t end);
+    FabricWorld::HostSight sight(NodeId node, const MemoryRef& ref) const;
     void arrive(Arrival arrival);
     void take_message(uint32_t peer, uint32_t number);
     void hear_of_loss(uint32_t peer);

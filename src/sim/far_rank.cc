@@ -207,10 +207,12 @@ void FarRank::hear() {
 }
 
 // Its stand-in is gone: all that is open ends in an error, here in the end of the program; before that the
-// agent is told to write no more (host/agent_client.h).
+// agent is told to write no more, and to let others find what the memory holds now (host/agent_client.h). The
+// program writes there.
 void FarRank::lose() {
     handed_.lose();
     stop_agent();
+    held_.withdraw();
     RankActor::die();
 }
 
@@ -222,6 +224,7 @@ void FarRank::end(Part part) {
     world_.coverage.lost_processes = 1;
     process_lives_ = false;
     stop_agent();
+    held_.end();
     RankActor::die();
     say(To::kStandIn, {Message::Kind::kClosed, 0, 0, false, {}});
 }
@@ -234,7 +237,7 @@ void FarRank::die() {
     RankActor::die();
 }
 
-// Others are lost. What all had entered before has to be over by now.
+// Others are lost. What all had entered before has to be over by now, and its memory is found as it is.
 void FarRank::abandon() {
     if (done()) return;
     for (uint32_t i = 0; i < uses_.size() && stand_in_lives_; ++i) {
@@ -245,8 +248,18 @@ void FarRank::abandon() {
             return world_.fail("liveness", "all have entered, and it is not over: " + describe());
     }
     stop_agent();
+    held_.withdraw();
     ++stand_in_number_;
     RankActor::die();
+}
+
+FabricWorld::HostSight FarRank::sight() const {
+    using Sight = FabricWorld::HostSight;
+    if (held_.behind() == HostMemory::Behind::kNothing) return Sight::kZeros;
+    const bool program_writes = process_lives_ && state_ == State::kGone;
+    const bool reached = held_.behind() == HostMemory::Behind::kRank;
+    if (held_.behind() == HostMemory::Behind::kCopy || !process_lives_) world_.coverage.outlived_ranks = 1;
+    return program_writes && reached ? Sight::kGivenUp : Sight::kMemory;
 }
 
 bool FarRank::copied_all(uint32_t operation) const {

@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "engine/hand_over.h"
+#include "engine/host_memory.h"
 #include "sim/rank_actor.h"
 
 namespace longshore::sim {
@@ -23,6 +24,7 @@ class FarRank final : public RankActor {
     void end(Part part) override;
     void die() override;
     void abandon() override;
+    FabricWorld::HostSight sight() const override;
     bool lost() const override { return !process_lives_ || !stand_in_lives_; }
     bool copied_all(uint32_t operation) const override;
     bool lost_copies(uint32_t operation) const override;
@@ -102,6 +104,7 @@ class FarRank final : public RankActor {
 
     Way ways_[4];
     bool process_lives_ = true, stand_in_lives_ = true;
+    HostMemory held_;  // by the agent of its host
 
     Doing doing_ = Doing::kProgram;
     HandedCopies handed_;

@@ -39,6 +39,8 @@ class RankActor {
     virtual void arrive(uint64_t) { LONGSHORE_CHECK(!"it has no stand-in"); }
     virtual void end(Part) { LONGSHORE_CHECK(!"it has no stand-in"); }
     virtual void abandon() { LONGSHORE_CHECK(!"it has no stand-in"); }
+    // What service processes find of its memory.
+    virtual FabricWorld::HostSight sight() const { return FabricWorld::HostSight::kMemory; }
     // Whether it, or its stand-in, is gone.
     virtual bool lost() const { return false; }
     // Of an operation: whether it was left all shared blocks, for itself or the host's agent to copy; whether

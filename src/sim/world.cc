@@ -137,6 +137,7 @@ World::World(const WorldOptions& o, Workspace& workspace, bool verbose)
     fabric.on_arrival = [this](uint32_t i) { services_[i]->arrived(); };
     fabric.on_wake = [this](ServiceAddress a, const WakeSet& w) { ring(a.node, w); };
     fabric.on_stage = [this](uint32_t i, bool whole) { services_[i]->on_stage(whole); };
+    fabric.host_sight = [this](NodeId node, LocalRank rank) { return ranks_[rank_at(node, rank)]->sight(); };
     fabric.on_violation = [this](const std::string& what) { fail("access", what); };
 }
 

@@ -282,6 +282,7 @@ TEST_F(AgentTest, OutlivesWhatIsAskedOfARankThatHasGone) {
     memset(heap_.memory.data(), 0, bytes.size());
     const pid_t agent = pid();
     EXPECT_EQ(mappings(agent), 2u);
+    goes->leave();
     goes.reset();
     EXPECT_TRUE(wait_until([&] { return mappings(agent) == 1; })) << "it has not noticed";
     reacher.put(of_it, bytes, 0);  // where to is nobody's business
@@ -289,6 +290,88 @@ TEST_F(AgentTest, OutlivesWhatIsAskedOfARankThatHasGone) {
     std::vector<std::byte> got(bytes.size(), std::byte{1});
     EXPECT_TRUE(Reacher(agent_.address).get(of_other, 0, got));
     EXPECT_EQ(got[1], std::byte{0});
+}
+
+// Service processes may have been told to read there.
+TEST_F(AgentTest, WhatARankGaveIsFoundAfterItWasKilled) {
+    AgentClient stays;
+    std::string error;
+    ASSERT_TRUE(connect(stays, &error)) << error;
+    OpenedMemory of_other;
+    ASSERT_TRUE(stays.open(0, 4096, false, &of_other, &error)) << error;
+    int pipes[2];
+    ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+    const auto given = some_bytes(300'000, 4);
+    const pid_t rank = fork();
+    if (rank == 0) {
+        AgentClient client;
+        OpenedMemory opened;
+        if (!connect(client, &error) || !client.open(0, given.size(), false, &opened, &error)) _exit(1);
+        memcpy(heap_.memory.data(), given.data(), given.size());
+        (void)!write(pipes[1], &opened.address, sizeof opened.address);
+        (void)!write(pipes[1], opened.key.data(), opened.key.size());
+        kill(getpid(), SIGKILL);
+    }
+    close(pipes[1]);
+    OpenedMemory opened;
+    opened.key.resize(kHostKeyBytesMax);
+    ASSERT_EQ(read(pipes[0], &opened.address, sizeof opened.address),
+              static_cast<ssize_t>(sizeof opened.address));
+    opened.key.resize(
+        static_cast<size_t>(std::max<ssize_t>(read(pipes[0], opened.key.data(), kHostKeyBytesMax), 0)));
+    close(pipes[0]);
+    int status = 0;
+    ASSERT_EQ(waitpid(rank, &status, 0), rank);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    // It hears all its ranks before it hears any again.
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(stays.open(0, 4096, false, &of_other, &error)) << error;
+    std::vector<std::byte> got(given.size());
+    ASSERT_TRUE(Reacher(agent_.address).get(opened, 0, got));
+    EXPECT_EQ(got, given);
+}
+
+// Over TCP, where no card looks at keys: what service processes still read is what the rank gave, and what
+// they write is not its program's. Pieces may overlap.
+TEST_F(AgentTest, WhatARankHasGivenUpIsItsOwn) {
+    AgentClient rank;
+    std::string error;
+    ASSERT_TRUE(connect(rank, &error)) << error;
+    OpenedMemory first, second;
+    constexpr uint64_t kBytes = 100'000, kSecond = 40'000;
+    ASSERT_TRUE(rank.open(0, kBytes, false, &first, &error) &&
+                rank.open(kSecond, kBytes, false, &second, &error))
+        << error;
+    const auto given = some_bytes(kSecond + kBytes, 5), put = some_bytes(5000, 6);
+    memcpy(heap_.memory.data(), given.data(), given.size());
+    Reacher reacher(agent_.address);
+    std::vector<std::byte> got(kBytes);
+    ASSERT_TRUE(reacher.get(first, 0, got));
+
+    rank.withdraw();
+    memset(heap_.memory.data(), 0, given.size());
+    if (reacher.put(first, put, kSecond)) {
+        ASSERT_TRUE(reacher.get(second, 0, got));
+        EXPECT_EQ(memcmp(got.data(), put.data(), put.size()), 0);
+        EXPECT_EQ(memcmp(got.data() + put.size(), given.data() + kSecond + put.size(), kBytes - put.size()),
+                  0);
+        ASSERT_TRUE(reacher.get(first, 0, got));
+        EXPECT_EQ(memcmp(got.data(), given.data(), kSecond), 0);
+    }
+    for (uint64_t i = 0; i < given.size(); ++i) ASSERT_EQ(heap_.memory.data()[i], std::byte{0}) << i;
+    EXPECT_FALSE(rank.open(0, 4096, false, &first, &error)) << "what is withdrawn is withdrawn for good";
+}
+
+// One that has closed the connection still has the memory open.
+TEST_F(AgentTest, IsKilledWhereItDoesNotLetGoOfARanksMemory) {
+    AgentClient rank, other;
+    std::string error;
+    ASSERT_TRUE(connect(rank, &error) && connect(other, &error)) << error;
+    OpenedMemory opened;
+    ASSERT_TRUE(rank.open(0, 4096, false, &opened, &error)) << error;
+    EXPECT_FALSE(rank.open(UINT64_MAX, 1, false, &opened, &error));
+    ASSERT_TRUE(other.open(0, 4096, false, &opened, &error)) << error;
+    rank.withdraw();
+    EXPECT_TRUE(agent_.ends_in_time());
 }
 
 TEST_F(AgentTest, RefusesWhoDoesNotKnowTheToken) {

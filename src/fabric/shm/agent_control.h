@@ -31,6 +31,9 @@ enum class AgentKind : uint32_t {
     kCopies,      // rank: which of the job it is, and whether the agent may copy for it while it computes;
                   // answered when its stand-in knows of the agent, if it will soon
     kStopCopies,  // rank: not any more; answered when nothing more is written into its memory
+    kWithdraw,    // rank: likewise, and others find its memory as it is now; answered when it is the rank's
+                  // alone
+    kLeave,       // rank: it goes, and its operations are over
 };
 
 struct AgentHeader {
@@ -64,6 +67,13 @@ struct AgentCopies {
 };
 struct AgentStopCopies {
     AgentHeader header{kControlMagic, AgentKind::kStopCopies};
+};
+
+struct AgentWithdraw {
+    AgentHeader header{kControlMagic, AgentKind::kWithdraw};
+};
+struct AgentLeave {
+    AgentHeader header{kControlMagic, AgentKind::kLeave};
 };
 
 // The key follows, then what is exported.
