@@ -38,6 +38,10 @@ def ranks_of(job):
     return sorted(found)
 
 
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[1])
+
+
 def agents_of(job):
     """In the session of the rank that has started it; of MPICH that is not its launcher's."""
     return [pid for session in {session_of(pid) for pid in ranks_of(job)} - {None} for pid in agents(session)]
@@ -53,7 +57,8 @@ class TestLossesWhileAgentsCopy(Checks):
     @contextlib.contextmanager
     def copying(self, dpu, mpi, **settings):
         """A job for whose ranks the agent copies, that has begun to."""
-        job = Endless(dpu, "computing", mpi=mpi, ranks=RANKS, block=BLOCK, LONGSHORE_INTERNAL_AGENT_COPIES=1, **settings)
+        job = Endless(dpu, "computing", mpi=mpi, ranks=RANKS, block=BLOCK,
+                      **{"LONGSHORE_INTERNAL_AGENT_COPIES": 1, **settings})
         try:
             self.wait_for_stand_ins(dpu, job, RANKS)
             yield job
@@ -103,6 +108,44 @@ class TestLossesWhileAgentsCopy(Checks):
     def test_a_stand_in_at_any_moment(self):
         self.at_moments(lambda dpu, job, draw: draw.choice(dpu.stand_ins()))
 
+    def test_nobody_reads_a_buffer_that_was_given_up(self):
+        """The standing service, which would end the others' stand-ins, is stopped: service processes go on with what is open."""
+        with Service(*job_users(BUILD)) as dpu:
+            for mpi in MPIS:
+                for seed in SEEDS:
+                    draw = random.Random(seed)
+                    with self.subTest(mpi=mpi, seed=seed), self.copying(dpu, mpi, LONGSHORE_INTERNAL_AGENT_COPIES=seed % 2) as job:
+                        started = self.all_started(dpu, job)
+                        victim = draw.choice(dpu.stand_ins())
+                        dpu.process.send_signal(signal.SIGSTOP)
+                        try:
+                            time.sleep(draw.uniform(0, 0.06))  # the moment of a step
+                            kill(victim)
+                            self.wait_for((Path(job.folder.name) / "spoiled").exists, "the error of the rank that has lost it")
+                            self.wait_for(self.until_stuck(job), "the others' end of the step")
+                        finally:
+                            dpu.process.send_signal(signal.SIGCONT)
+                        self.check_end(dpu, job, started)
+
+    def test_what_a_killed_rank_has_given_is_right(self):
+        """Its launcher is stopped and ends nobody: service processes go on with what is open, and what has come is compared."""
+        with Service(*job_users(BUILD)) as dpu:
+            for mpi in MPIS:
+                for seed in SEEDS:
+                    draw = random.Random(seed)
+                    with self.subTest(mpi=mpi, seed=seed), self.copying(dpu, mpi, LONGSHORE_INTERNAL_AGENT_COPIES=0) as job:
+                        started = self.all_started(dpu, job)
+                        victim = draw.choice(ranks_of(job))
+                        launcher = parent_of(victim)
+                        os.kill(launcher, signal.SIGSTOP)
+                        try:
+                            time.sleep(draw.uniform(0, 0.06))  # the moment of a step
+                            kill(victim)
+                            self.wait_for(self.until_stuck(job), "the others' end of the step")
+                        finally:
+                            os.kill(launcher, signal.SIGCONT)
+                        self.check_end(dpu, job, started)
+
     def test_a_service_process_at_any_moment(self):
         """It is started again, and all goes on; the agent, too."""
         with Service(*job_users(BUILD)) as dpu:
@@ -124,17 +167,24 @@ class TestLossesWhileAgentsCopy(Checks):
                     stats = json.loads(Path("stats").read_text(encoding="utf-8"))
                     self.assertGreater(stats["memory"]["copied_by_agents"], BLOCK)
 
+    def until_stuck(self, job):
+        """Whether it makes no steps any more, for a second."""
+        seen = [job.steps(), time.monotonic()]
+        def is_stuck():
+            if job.steps() != seen[0]:
+                seen[:] = [job.steps(), time.monotonic()]
+            return time.monotonic() - seen[1] > 1
+        return is_stuck
+
     def stop_agent(self, job):
         """With copies that it has to make, without which the job does not go on."""
         agent = self.only_agent(job)
         os.kill(agent, signal.SIGSTOP)
-        seen = [job.steps(), time.monotonic()]
-        def is_stuck():
+        is_stuck = self.until_stuck(job)
+        def is_waiting():
             self.assertIsNone(job.poll())
-            if job.steps() != seen[0]:
-                seen[:] = [job.steps(), time.monotonic()]
-            return time.monotonic() - seen[1] > 1
-        self.wait_for(is_stuck, "the job goes on without its agent")
+            return is_stuck()
+        self.wait_for(is_waiting, "the job goes on without its agent")
         return agent
 
     def test_an_agent_that_has_copies_to_make(self):

@@ -7,7 +7,8 @@
 // error, all make one more step, say what both came to and how long they took, and end in order. "alone":
 // they do not agree; a rank that has got an error makes no further call. "allgather", "blocking": of blocks
 // for all, by MPI_Iallgather or MPI_Allgather, else MPI_Ialltoall. "computing": allgathers, and before a rank
-// waits for them it computes (here: sleeps) for 20 ms.
+// waits for them it computes (here: sleeps) for 20 ms. Buffers are a rank's own again when it has got an
+// error: it writes over all of them, and makes the file "spoiled" then.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -45,26 +46,35 @@ struct Pattern {
     }
 };
 
+void spoil(Pattern* pattern, std::vector<std::vector<unsigned char>>* to) {
+    std::fill(pattern->send.begin(), pattern->send.end(), 0xee);
+    for (auto& buffer : *to) std::fill(buffer.begin(), buffer.end(), 0xdd);
+    CHECK(close(creat((folder + "/spoiled").c_str(), 0600)) == 0);
+}
+
 // MPI_SUCCESS, or the class of the first error. Every call is made, so that the ranks stay together.
-int step(const Pattern& pattern, std::vector<std::vector<unsigned char>>* to) {
-    const int bytes = static_cast<int>(pattern.send.size() / static_cast<size_t>(size));
+int step(Pattern* pattern, std::vector<std::vector<unsigned char>>* to) {
+    const int bytes = static_cast<int>(pattern->send.size() / static_cast<size_t>(size));
     std::vector<MPI_Request> requests(kCalls, MPI_REQUEST_NULL);
-    int error = MPI_SUCCESS;
-    const auto note = [&error](int rc) {
+    int error = MPI_SUCCESS, results[kCalls] = {};
+    const auto note = [&](size_t call, int rc) {
+        if (results[call] == MPI_SUCCESS) results[call] = rc;
         if (error == MPI_SUCCESS && rc != MPI_SUCCESS) MPI_Error_class(rc, &error);
     };
     for (size_t i = 0; i < kCalls; ++i) {
-        const auto* from = pattern.send.data();
+        const auto* from = pattern->send.data();
         if (blocking)
-            note(MPI_Allgather(from, bytes, MPI_BYTE, (*to)[i].data(), bytes, MPI_BYTE, MPI_COMM_WORLD));
+            note(i, MPI_Allgather(from, bytes, MPI_BYTE, (*to)[i].data(), bytes, MPI_BYTE, MPI_COMM_WORLD));
         else
-            note((gathers ? MPI_Iallgather : MPI_Ialltoall)(from, bytes, MPI_BYTE, (*to)[i].data(), bytes,
-                                                            MPI_BYTE, MPI_COMM_WORLD, &requests[i]));
+            note(i, (gathers ? MPI_Iallgather : MPI_Ialltoall)(from, bytes, MPI_BYTE, (*to)[i].data(), bytes,
+                                                               MPI_BYTE, MPI_COMM_WORLD, &requests[i]));
     }
     if (computing) usleep(20'000);
-    for (MPI_Request& request : requests) note(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    for (const auto& got : *to)
-        CHECK(error != MPI_SUCCESS || memcmp(got.data(), pattern.recv.data(), got.size()) == 0);
+    for (size_t i = 0; i < kCalls; ++i) note(i, MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
+    for (size_t i = 0; i < kCalls; ++i)
+        CHECK(results[i] != MPI_SUCCESS ||
+              memcmp((*to)[i].data(), pattern->recv.data(), pattern->recv.size()) == 0);
+    if (error != MPI_SUCCESS) spoil(pattern, to);
     return error;
 }
 
@@ -89,7 +99,7 @@ int main(int argc, char** argv) {
     blocking = is_said("blocking");
     computing = is_said("computing");
     gathers = blocking || computing || is_said("allgather");
-    const Pattern patterns[2] = {{block, 1}, {block, 2}};
+    Pattern patterns[2] = {{block, 1}, {block, 2}};
     std::vector<std::vector<unsigned char>> to(kCalls, std::vector<unsigned char>(patterns[0].recv.size()));
     const int progress = open((folder + "/progress").c_str(), O_RDWR | O_CREAT, 0600);
     CHECK(progress >= 0);
@@ -99,7 +109,7 @@ int main(int argc, char** argv) {
     for (uint64_t steps = 1; !all[kStop] && !all[kError]; ++steps) {
         while (exists("sleep." + std::to_string(rank))) usleep(5000);
         const double begin = now_s();
-        const int first = step(patterns[steps % 2], &to);
+        const int first = step(&patterns[steps % 2], &to);
         const double first_s = now_s() - begin;
         CHECK(pwrite(progress, &steps, sizeof steps, static_cast<off_t>(sizeof steps) * rank) ==
               sizeof steps);
@@ -117,7 +127,7 @@ int main(int argc, char** argv) {
         }
         if (!all[kError]) continue;
         const double again = now_s();
-        const int second = step(patterns[(steps + 1) % 2], &to);
+        const int second = step(&patterns[(steps + 1) % 2], &to);
         printf("rank %d: %s after %.2f s, then %s after %.2f s\n", rank, name_of(first), first_s,
                name_of(second), now_s() - again);
         fflush(stdout);
