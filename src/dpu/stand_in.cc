@@ -444,9 +444,12 @@ int StandIn::run() {
         if (!heard && !moved) rest();
     }
     watcher_.reset();
-    // With operations open their memory may be read and written still: the process's end tells the
-    // supervisor.
-    if (open_.empty() && settled_) ls_context_free(context_);
+    // With operations open their memory may be read and written still. A stand-in that goes without a word is
+    // lost, and with it all that its rank would have entered.
+    if (open_.empty() && settled_)
+        ls_context_free(context_);
+    else if (!broken_)
+        leave_node(*context_);
     return broken_ ? 1 : 0;
 }
 

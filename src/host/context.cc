@@ -118,6 +118,11 @@ void hear_supervisor(ls_context& c) {
     }
 }
 
+void tell_leaving(const ls_context& c) {
+    const ControlHeader leaving{kControlMagic, ControlKind::kDetach};
+    if (c.control) send_packet(c.control, &leaving, sizeof leaving);
+}
+
 }  // namespace longshore
 
 using namespace longshore;

@@ -207,6 +207,8 @@ void show_wait(ls_context& context, const ls_operation& operation);
 void take_times(ls_context& context, RecordId record);
 // Takes what the supervisor has said: lines for the user, and answers to groups that join, of any thread.
 void hear_supervisor(ls_context& context);
+// Tells it that this process goes, before the connection's end does.
+void tell_leaving(const ls_context& context);
 // Takes one packet from the supervisor; lines for the user are logged on the way. kAgain: none.
 Io receive_control(ls_context& context, void* buffer, size_t capacity, size_t* bytes,
                    std::vector<Fd>* descriptors);

@@ -38,7 +38,8 @@ bool NodeRole::leave_job(bool is_forked) {
     }
     hear_supervisor(c_);
     for (ls_group* group : c_.groups) delete group;
-    // This detaches. Only closing it would not, where a forked child still has it.
+    tell_leaving(c_);
+    // Only closing it would not, where a forked child still has it.
     if (c_.control) shutdown(c_.control.get(), SHUT_RDWR);
     return true;
 }

@@ -34,4 +34,7 @@ bool is_all_there(ls_operation* operation);
 // What is left of the operation is copied by service processes, or by its rank again.
 void leave_to_services(ls_operation* operation, bool leave);
 
+// The stand-in ends with operations open, because its rank has gone: its node goes on without it.
+void leave_node(const ls_context& context);
+
 }  // namespace longshore

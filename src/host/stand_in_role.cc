@@ -97,6 +97,10 @@ void leave_to_services(ls_operation* operation, bool leave) {
     static_cast<StandInRole&>(*operation->group->context->role).leave(*operation, leave);
 }
 
+void leave_node(const ls_context& context) {
+    tell_leaving(context);
+}
+
 bool publish_region_of_rank(ls_context& c, RegionId region, HostRegion description) {
     if (!c.engine || region == kArenaRegion || region.value >= c.memory.limits().regions_max) return false;
     RegionEntry& entry = c.memory.region(c.engine->self(), region);

@@ -29,6 +29,7 @@ struct NodeRanks::Client {
     pid_t pid = 0;
     uint64_t since_ns = 0;
     int local_rank = -1;  // -1: has not attached
+    bool leaves = false;  // has said so
     std::vector<uint64_t> groups;
     // a group being told in pieces
     uint64_t joining = 0;
@@ -210,8 +211,11 @@ bool NodeRanks::handle(Client& client, size_t bytes, std::vector<Fd> descriptors
             memcpy(&request, buffer_, sizeof request);
             return leave_group(client, request);
         }
+        case ControlKind::kDetach:
+            client.leaves = true;
+            return false;
         default:
-            return false;  // kDetach too: the connection closes
+            return false;
     }
 }
 
@@ -221,6 +225,7 @@ void NodeRanks::forget(Client& client) {
     const LocalRank local{static_cast<uint16_t>(client.local_rank)};
     memory_.rank(local).attached.store(0);
     --attached_now_;
+    has_lost_ |= p_.host_agents != 0 && !client.leaves;
     // A stand-in of a DPU holds claims while its rank copies, and has nothing else that moves bytes: they are
     // for service processes now, which bring that rank's blocks like any others.
     WakeSet wake;
@@ -249,8 +254,9 @@ void NodeRanks::end(uint64_t number) {
 void NodeRanks::take_event(uint64_t number) {
     const bool of_process = number % 2 != 0;
     const auto at = clients_.find(number - of_process);
-    if (at == clients_.end()) return;  // it ended with another event
-    if (of_process || !turn_client(*at->second)) end(at->first);
+    if (at == clients_.end()) return;               // it ended with another event
+    const bool is_open = turn_client(*at->second);  // its last words, too
+    if (of_process || !is_open) end(at->first);
 }
 
 void NodeRanks::look_at_nameless() {

@@ -56,6 +56,8 @@ class NodeRanks {
     bool has_nameless() const { return !nameless_.empty(); }
     uint32_t attached_ever() const { return attached_ever_; }
     uint32_t attached_now() const { return attached_now_; }
+    // A stand-in of a DPU has gone without a word: nobody enters for its rank any more, nor tells it.
+    bool has_lost() const { return has_lost_; }
     std::vector<pid_t> processes() const;  // by local rank; 0: it is not there
     // A line for the user goes to local rank 0, when that has attached if it has not yet.
     void tell_leader(const char* text);
@@ -88,6 +90,7 @@ class NodeRanks {
     std::vector<uint64_t> nameless_;
     bool leader_came_ = false;         // local rank 0 has attached, and may have gone since
     std::vector<std::string> untold_;  // lines for it from before
+    bool has_lost_ = false;
     uint64_t numbers_ = 0;
     uint32_t attached_ever_ = 0, attached_now_ = 0;
     alignas(8) std::byte buffer_[kControlBytesMax];

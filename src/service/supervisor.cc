@@ -619,6 +619,10 @@ int Supervisor::run(const Fd& starter) {
         files_->turn();
         ranks_->turn();
         if (ready[0].revents != 0) accept_ranks();
+        if (ranks_->has_lost()) {
+            tell_leader("a rank's stand-in was lost: what is not complete ends in an error");
+            break;
+        }
         const bool given_up = ready.size() > ranks_end + services_.size() + 4 && ready.back().revents != 0;
         if (ranks_->attached_now() == 0 &&
             (ranks_->attached_ever() > 0 || given_up || now_ns() - begin > limit))

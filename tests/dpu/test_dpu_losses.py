@@ -81,7 +81,7 @@ class TestLossesWhileAgentsCopy(Checks):
             self.fail("the job hangs")
         self.assertNotEqual(job.returncode, 0, said)
         self.assertNotIn("steady.cc:", said)
-        self.wait_for(lambda: not dpu.stand_ins() and not any(map(is_alive, others)), "the end of what belonged to the job")
+        self.wait_for(lambda: not (dpu and dpu.stand_ins()) and not any(map(is_alive, others)), "the end of what belonged to the job")
 
     def all_started(self, dpu, job):
         return [*service_processes(dpu), *agents_of(job)]
@@ -217,6 +217,17 @@ class TestLossesWhileAgentsCopy(Checks):
                         finally:
                             os.kill(agent, signal.SIGCONT)
                         self.check_end(dpu, job, started)
+
+    def test_a_stand_in_when_the_standing_service_has_ended(self):
+        """Which would end the others; they wait for what nobody enters any more."""
+        for mpi in MPIS:
+            with Service(*job_users(BUILD)) as dpu, self.copying(dpu, mpi, LONGSHORE_LIMIT_S=3) as job:
+                stand_ins = dpu.stand_ins()
+                started = [*self.all_started(dpu, job), *stand_ins]
+                dpu.process.terminate()
+                dpu.process.wait()
+                kill(random.Random(SEED).choice(stand_ins))
+                self.check_end(None, job, started)
 
 
 if __name__ == "__main__":

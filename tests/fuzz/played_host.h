@@ -228,4 +228,6 @@ void leave_to_services(ls_operation* operation, bool) {
     operation_of(operation);
 }
 
+void leave_node(const ls_context&) {}
+
 }  // namespace longshore

@@ -118,6 +118,32 @@ TEST_F(OneRank, OnADpuWhatItHeldIsFreeWhenItHasGone) {
 
 // A service process that ends at once has not read what its supervisor has told it. The system tells of that
 // before it hands out why it has ended.
+// Whoever waits for what its rank would have entered has to be told.
+TEST_F(OneRank, OnADpuOneThatGoesWithoutAWordIsLost) {
+    parameters_.host_agents = 1;
+    for (const bool says_so : {true, false}) {
+        SocketEnds pair;
+        attach(pair);
+        const ControlHeader leaving{kControlMagic, ControlKind::kDetach};
+        if (says_so) {
+            ASSERT_EQ(send_packet(pair.theirs, &leaving, sizeof leaving), Io::kOk);
+        }
+        pair.theirs.reset();
+        ranks_->turn();
+        EXPECT_EQ(ranks_->attached_now(), 0u);
+        EXPECT_EQ(ranks_->has_lost(), !says_so);
+    }
+}
+
+TEST_F(OneRank, OnANodeOneThatGoesWithoutAWordIsNoLoss) {
+    {
+        SocketEnds pair;
+        attach(pair);
+    }
+    ranks_->turn();
+    EXPECT_FALSE(ranks_->has_lost());
+}
+
 TEST(ControlSocket, LastWordsAreHeardAlthoughSomethingWasUnread) {
     SocketEnds pair;
     char word = 'a';

@@ -43,7 +43,7 @@ enum class ControlKind : uint32_t {
     kGroupJoin,  // a piece of a group's members: Member[count] follow. Answer to the last piece: kGroupJoined
     kGroupJoined,
     kGroupLeave,
-    kDetach,
+    kDetach,        // rank: it goes, and is not lost
     kProblem,       // from the supervisor or a service process: a line for the user
     kStartService,  // supervisor to its service process, with descriptors
     kPlace,         // supervisor to its service process: where to run
