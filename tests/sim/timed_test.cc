@@ -314,6 +314,39 @@ TEST(Timed, TheSameSeedGivesTheSameRun) {
     }
 }
 
+// A run has at most three times as many events as is said before, and at least a third: of small blocks, too,
+// which would show service processes that look, or ring each other, again and again.
+TEST(Timed, TakesAsManyEventsAsIsSaidBefore) {
+    const auto expect_about = [](uint64_t said, uint64_t events, const Job& job, const std::string& what) {
+        EXPECT_LT(events, 3 * said) << what << ", " << job.nodes << " x " << job.ranks_per_node << ", "
+                                    << job.block_bytes;
+        EXPECT_GT(3 * events, said) << what << ", " << job.nodes << " x " << job.ranks_per_node << ", "
+                                    << job.block_bytes;
+    };
+    for (const Collective collective :
+         {Collective::kAlltoallv, Collective::kAllgatherv, Collective::kBcast}) {
+        for (const uint32_t ranks : {1u, 4u, 16u}) {
+            for (const uint64_t bytes : {64u, 65536u, 131072u}) {
+                Job job = job_on(ideal(), 4, ranks, std::min(4u, ranks), collective);
+                job.block_bytes = bytes;
+                job.machine.mpi_eager = 8192;
+                job.warm_up = 0, job.iterations = 1;
+                expect_about(events_expected(job), simulate_offloaded(job).events, job, "direct");
+                Job staged = job;
+                staged.algorithm = Algorithm::kStaged;
+                expect_about(events_expected(staged), simulate_offloaded(staged).events, staged, "staged");
+                job.services = 1;
+                for (const char* name : {"pairwise", "linear", "ring", "binomial"}) {
+                    const HostAlgorithm& one = *find_host_algorithm(name);
+                    if (fits(one, collective))
+                        expect_about(host_events_expected(job, one), simulate_host(job, one).events, job,
+                                     name);
+                }
+            }
+        }
+    }
+}
+
 // FIFO servers against exact sharing.
 TEST(Timed, FifoServersAreNearMaxMinSharing) {
     const auto compare = [](Job job, const char* algorithm, double tolerance) {

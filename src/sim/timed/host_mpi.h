@@ -36,6 +36,9 @@ const HostAlgorithm* find_host_algorithm(const std::string& name);
 // Whether it carries this collective, with any number of ranks.
 bool fits(const HostAlgorithm& algorithm, Collective collective);
 
+// About how many events that has.
+uint64_t host_events_expected(const Job& job, const HostAlgorithm& algorithm);
+
 Outcome simulate_host(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher = nullptr);
 
 }  // namespace longshore::timed

@@ -59,6 +59,23 @@ Outcome HostWorld::run() {
     return timing_.run(hooks);
 }
 
+// As if each rank had as many messages as the first and the last one on average.
+uint64_t host_events_expected(const Job& job, const HostAlgorithm& algorithm) {
+    constexpr uint64_t kOfRank = 3, kOfShort = 5, kOfLong = 14;
+    const Job group = one_group(job);
+    uint64_t events = 0;
+    for (const uint32_t rank : {0u, group.ranks() - 1}) {
+        Round messages;
+        for (uint32_t n = 0; n < algorithm.rounds(group); ++n) {
+            messages.sends.clear(), messages.receives.clear();
+            algorithm.round(group, rank, n, &messages);
+            for (const Message& one : messages.receives)
+                events += one.bytes <= job.machine.mpi_eager ? kOfShort : kOfLong;
+        }
+    }
+    return (events / 2 + kOfRank) * job.ranks() * (job.warm_up + job.iterations);
+}
+
 Outcome simulate_host(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher) {
     const bool is_of_step = algorithm.carries == HostAlgorithm::Carries::kStep;
     LONGSHORE_CHECK(is_of_step || fits(algorithm, job.collective));

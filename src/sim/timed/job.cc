@@ -93,4 +93,25 @@ uint64_t memory_needed(const Job& job) {
            32 * 1024 * 1024;
 }
 
+// Fitted to what runs were seen to have: for each rank, for each two service processes that say something to
+// each other, and for each block that a rank is given, which is read or copied in pieces.
+uint64_t events_expected(const Job& job) {
+    constexpr uint64_t kSmallBytes = 8192;
+    constexpr uint64_t kOfRank = 20, kOfMessage = 13, kOfSmallBlock = 8, kOfBlock = 3, kOfPiece = 10;
+    const uint64_t chunks = (job.block_bytes + job.chunk_bytes - 1) / job.chunk_bytes;
+    const uint64_t ranks = job.real_ranks(), members = job.group_size();
+    const bool is_bcast = job.collective == Collective::kBcast;
+    const uint64_t blocks = is_bcast ? job.timed_ranks() : ranks * (members - 1);
+    const bool is_staged = job.algorithm != Algorithm::kDirect || job.memory != Memory::kAlias;
+    const bool is_small = job.block_bytes <= kSmallBytes;
+    const uint64_t of_block = is_small ? kOfSmallBlock : kOfBlock + kOfPiece * chunks;
+    const uint64_t talkers = uint64_t{job.real_nodes()} * job.services;
+    // A node is told of a shared block once, and of others each of its service processes.
+    const uint64_t listeners = is_shared(job.collective) ? 1 : job.services;
+    const uint64_t messages = is_bcast ? job.nodes : talkers * (job.nodes - 1) * listeners;
+    const uint64_t once =
+        kOfRank * ranks + kOfMessage * messages + blocks * of_block * (is_staged && !is_small ? 2 : 1);
+    return once * (job.warm_up + job.iterations);
+}
+
 }  // namespace longshore::timed

@@ -121,6 +121,9 @@ std::string refusal(const Job& job);
 // ranks.
 uint64_t memory_needed(const Job& job);
 
+// About how many events a run of a job has, so that it can be said before how long that takes.
+uint64_t events_expected(const Job& job);
+
 // Of one collective call, over all ranks and all counted iterations. Times from a rank's entry until it has
 // its result.
 struct Times {

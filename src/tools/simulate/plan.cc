@@ -180,6 +180,18 @@ uint64_t SimulatePlan::memory_needed() const {
     return most;
 }
 
+// With max-min fairness a transfer's end changes the rates of all others.
+double SimulatePlan::seconds_expected() const {
+    constexpr double kSecondsPerEvent = 0.5e-6;  // as on the machine of docs/simulation.md
+    uint64_t events = 0;
+    for (const Run& run : runs_) {
+        if (run.job.sharing != timed::Sharing::kFifo) return -1;
+        events += run.contender != nullptr ? timed::host_events_expected(run.job, *run.contender)
+                                           : timed::events_expected(run.job);
+    }
+    return static_cast<double>(events) * (overlap_ ? 2 : 1) * kSecondsPerEvent;
+}
+
 std::string SimulatePlan::label(size_t number) const {
     const Run& run = runs_[number];
     const std::string who = run.contender != nullptr

@@ -47,6 +47,8 @@ class SimulatePlan {
     std::string refusal() const;
     // Bytes that the largest of the runs needs.
     uint64_t memory_needed() const;
+    // About how many seconds of a core all runs take together; negative: that is not known.
+    double seconds_expected() const;
     size_t size() const { return runs_.size(); }
     // Carries out one run; `watcher` hears of its progress.
     SimulatedRow run(size_t number, timed::Watcher* watcher) const;

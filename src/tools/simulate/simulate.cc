@@ -194,6 +194,16 @@ int simulate(const SimulateOptions& options, const timed::Machine& machine, cons
     return run_and_wait({find_python(), script_path(kSimulateScript), file.name(), options.plot});
 }
 
+// Before a run for which one may not want to wait.
+void say_need(const SimulatePlan& plan, uint64_t memory) {
+    constexpr double kLongSeconds = 20;
+    const double seconds = plan.seconds_expected();
+    if (seconds < kLongSeconds) return;
+    fmt::print(stderr, "longshore simulate: this takes about {} of a core and {:.1f} GB\n",
+               seconds < 120 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} minutes", seconds / 60),
+               static_cast<double>(memory) / 1e9);
+}
+
 int run_simulate(const SimulateOptions& options) {
     if (!options.plot.empty())
         if (const int code = can_draw("simulate", script_path(kSimulateScript)); code != kOk) return code;
@@ -209,6 +219,7 @@ int run_simulate(const SimulateOptions& options) {
                    static_cast<double>(needed) / 1e9, static_cast<double>(there) / 1e9);
         return kFailed;
     }
+    say_need(plan, needed);
     return simulate(options, machine, plan);
 }
 
