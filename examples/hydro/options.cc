@@ -85,3 +85,13 @@ int parse(int argc, char** argv, bool speak, Options& options) {
         if (chunk > 0) options.problem.chunk = chunk;
     });
 }
+
+int parse_peer(int argc, char** argv, bool speak, double& slow) {
+    CLI::App app(
+        "A peer of a rank of hydro: it computes the kernels that the rank hands over. Started beside it:\n\n"
+        "  mpirun -np N hydro --offload mpmd ... : -np N hydro_peer\n");
+    app.add_option("--slow", slow, "let kernels take so many times as long, as on a slower core")
+        ->check(CLI::Range(1.0, 1000.0))
+        ->capture_default_str();
+    return read_command_line(app, argc, argv, speak, [] {});
+}

@@ -30,3 +30,5 @@ struct Options {
 
 // Returns -1 to go on, else the exit status. `speak`: say what is wrong, or the help.
 int parse(int argc, char** argv, bool speak, Options& options);
+// The same of the process beside a rank.
+int parse_peer(int argc, char** argv, bool speak, double& slow);

@@ -89,7 +89,11 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
     longshore::bench::Options options;
-    if (const int status = longshore::bench::parse(argc, argv, longshore::bench::is_first_process(), options);
+    std::vector<std::string> names;
+    for (const longshore::bench::Collective& collective : longshore::bench::collectives())
+        names.push_back(collective.name);
+    if (const int status =
+            longshore::bench::parse(argc, argv, names, longshore::bench::is_first_process(), options);
         status != -1)
         return status;
     MPI_Init(&argc, &argv);

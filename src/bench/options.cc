@@ -8,7 +8,6 @@
 #include <map>
 #include <sstream>
 
-#include "bench/collectives.h"
 #include "tools/terminal.h"
 
 namespace longshore::bench {
@@ -74,13 +73,11 @@ std::vector<std::size_t> powers_of_two(std::size_t min, std::size_t max) {
     return sizes;
 }
 
-void check_names(const std::vector<std::string>& names) {
+void check_names(const std::vector<std::string>& names, const std::vector<std::string>& known) {
     for (const std::string& name : names)
-        if (!find_collective(name)) {
-            std::string known;
-            for (const Collective& collective : collectives()) known += fmt::format(" {}", collective.name);
-            throw CLI::ValidationError(fmt::format("no collective '{}'; there are:{}", name, known));
-        }
+        if (std::find(known.begin(), known.end(), name) == known.end())
+            throw CLI::ValidationError(
+                fmt::format("no collective '{}'; there are: {}", name, fmt::join(known, " ")));
 }
 
 void choose_contenders(const std::vector<std::string>& names, Options& options) {
@@ -135,7 +132,7 @@ const char* to_string(Compute compute) {
     return "?";
 }
 
-int parse(int argc, char** argv, bool speak, Options& options) {
+int parse(int argc, char** argv, const std::vector<std::string>& collectives, bool speak, Options& options) {
     CLI::App app(kDescription, "longshore bench --");
     app.set_help_flag("-h,--help", "show this help");
     app.footer(kFooter);
@@ -151,14 +148,11 @@ int parse(int argc, char** argv, bool speak, Options& options) {
                                                          {"bar", ProgressStyle::kBar},
                                                          {"lines", ProgressStyle::kLines},
                                                          {"none", ProgressStyle::kNone}};
-    std::string names;
-    for (const Collective& collective : collectives()) {
-        options.collectives.push_back(collective.name);
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", collective.name);
-    }
+    options.collectives = collectives;
 
     auto* collectives_option = app.add_option("--collectives", options.collectives,
-                                              "which, separated by commas (default: all): " + names)
+                                              fmt::format("which, separated by commas (default: all): {}",
+                                                          fmt::join(collectives, ", ")))
                                    ->delimiter(',')
                                    ->option_text("LIST");
     auto* min_option = app.add_option("--min", min, "smallest size per pair (default: 1)")
@@ -272,7 +266,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
                 "of --copy-limit, --first-use, --breakdown, --overhead, --late and --imbalance one at a "
                 "time");
         if (all && !options.sizes.empty()) throw CLI::ValidationError("--all and --sizes: give one of them");
-        check_names(options.collectives);
+        check_names(options.collectives, collectives);
         choose_contenders(contenders, options);
         if ((!options.algorithms.empty() || options.copy_limit) &&
             (overhead || imbalance || options.late_ms > 0))
@@ -301,7 +295,7 @@ int parse(int argc, char** argv, bool speak, Options& options) {
     }
     if (list) {
         if (speak)
-            for (const Collective& collective : collectives()) fmt::print("{}\n", collective.name);
+            for (const std::string& name : collectives) fmt::print("{}\n", name);
         return 0;
     }
     options.cooperative = cooperative == "on";

@@ -39,7 +39,8 @@ struct Options {
 
 const char* to_string(Compute compute);
 
-// Returns -1 to go on, else the exit status. Only a rank with `speak` prints help and errors.
-int parse(int argc, char** argv, bool speak, Options& options);
+// Returns -1 to go on, else the exit status. `collectives`: the names that there are. Only a rank with
+// `speak` prints help and errors.
+int parse(int argc, char** argv, const std::vector<std::string>& collectives, bool speak, Options& options);
 
 }  // namespace longshore::bench
