@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Draws what 'longshore simulate' has found: time by the size of a block, a line for each who and placement, with
-the spread over seeds as bars. Arguments: its JSON, and the picture to be made. Needs matplotlib.
+"""Draws what 'longshore simulate' has found: time by the size of a block, a line for each who and placement (or a
+bar, where there is one size), with the spread over seeds. Arguments: its JSON, and the picture to be made. Needs
+matplotlib.
 """
 
 import collections
@@ -55,22 +56,49 @@ def draw(axes, all_lines, factor):
     axes.minorticks_off()
 
 
+def draw_bars(axes, all_lines, factor, what):
+    """Of one size: bars from zero, as a line of one point says nothing."""
+    for number, points in enumerate(all_lines.values()):
+        values = [factor * value for value in next(iter(points.values()))]
+        mean = sum(values) / len(values)
+        axes.bar(number, mean, 0.6, yerr=[[mean - min(values)], [max(values) - mean]] if len(values) > 1 else None, capsize=3,
+                 color=COLOURS[number % len(COLOURS)])
+        axes.annotate(f"{mean:.4g}", (number, mean), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=8)
+    axes.set_xticks(range(len(all_lines)), [name.replace(", ", ",\n") for name in all_lines], fontsize=8)
+    axes.set_xlim(-0.8, max(1, len(all_lines)) - 0.2)
+    axes.margins(y=0.12)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(f"{what}, blocks of {size(next(iter(next(iter(all_lines.values())))), None)}")
+    axes.grid(True, axis="y", color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def draw_times(axes, all_lines):
+    draw(axes, all_lines, 1e-3)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylabel("mean time of a rank, ms")
+    axes.legend(fontsize=8)
+
+
 def main(results, picture):
     with open(results, encoding="utf-8") as file:
         data = json.load(file)
     overlap = lines(data["rows"], "overlap_percent")
     figure, axes = plt.subplots(1, 2 if overlap else 1, figsize=(11 if overlap else 6.5, 4.5), squeeze=False)
-    draw(axes[0][0], lines(data["rows"], "mean_us"), 1e-3)
-    axes[0][0].set_yscale("log")
-    axes[0][0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes[0][0].yaxis.set_major_formatter("{x:g}")
-    axes[0][0].yaxis.set_minor_formatter(NullFormatter())
-    axes[0][0].set_ylabel("mean time of a rank, ms")
-    axes[0][0].legend(fontsize=8)
-    if overlap:
-        draw(axes[0][1], overlap, 1)
-        axes[0][1].set_ylim(-3, 103)
-        axes[0][1].set_ylabel("hidden by computing, %")
+    times = lines(data["rows"], "mean_us")
+    if len({row["bytes"] for row in data["rows"]}) == 1:
+        draw_bars(axes[0][0], times, 1e-3, "mean time of a rank, ms")
+        if overlap:
+            draw_bars(axes[0][1], overlap, 1, "hidden by computing, %")
+    else:
+        draw_times(axes[0][0], times)
+        if overlap:
+            draw(axes[0][1], overlap, 1)
+            axes[0][1].set_ylim(-3, 103)
+            axes[0][1].set_ylabel("hidden by computing, %")
     figure.suptitle(f"{data['collective']}, {data['nodes']} nodes of {data['ranks_per_node']} ranks, "
                     f"{data['machine']['name']}, handover {data['handover']}, {data['reads']} reads (simulated)",
                     fontsize=10)
