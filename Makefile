@@ -190,9 +190,9 @@ simgrid: deps-test build ## the model of 'longshore simulate' beside SimGrid (do
 	$(quiet)python3 tests/sim/simgrid/compare.py --longshore build/bin/longshore || { status=$$?; ((status == 77)) || exit $$status; }
 
 check-device: build ## what 'longshore device' says of a network beside an MPI and ucx_perftest (docs/device.md; needs root)
-	$(quiet)for place in '' '--machines --rate 1gbit'; do \
+	$(quiet)failed=0; for place in '' '--machines --rate 1gbit'; do \
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build PYTHONDONTWRITEBYTECODE=1 python3 tests/device/beside_others.py $$place || \
-	    { status=$$?; ((status == 77)) || exit $$status; }; done
+	    { status=$$?; ((status == 77)) || failed=$$status; }; done; exit $$failed
 
 scale: build ## what the engine costs one node of a job of up to 1,024, the others modelled, with pictures (docs/scale.md)
 	$(quiet)$(MAKE) --no-print-directory venv
