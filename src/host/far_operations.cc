@@ -30,7 +30,8 @@ void FarOperations::place(FarOperation& op, int side, const void* base, uint64_t
         op.bounces[side] = static_cast<std::byte*>(shared.allocate(bytes));
         base = op.bounces[side];
     }
-    if (base != nullptr && !regions_.pin(base, bytes, &region, &offset)) region = kNoRegion;
+    // A rank that has withdrawn its memory enters all the same: who waits for its blocks gets an error so.
+    if (base == nullptr || withdrawn_ || !regions_.pin(base, bytes, &region, &offset)) region = kNoRegion;
     op.regions[side] = region;
     if (side == kReceived) op.received = static_cast<std::byte*>(const_cast<void*>(base));
     (side == kSent ? post->send_region : post->recv_region) = region;
@@ -94,8 +95,10 @@ FarOperation& FarOperations::take_free() {
 }
 
 int FarOperations::start(FarGroup& group, const ls_arguments& given, ls_operation** out) {
-    if (connection_.is_lost()) connection_.say_lost();
-    if (connection_.is_lost() || withdrawn_) return LS_ERR_SERVICE;
+    if (connection_.is_lost()) {
+        connection_.say_lost();
+        return LS_ERR_SERVICE;
+    }
     // There is no memory that the ranks of a host share with its DPU.
     if (given.algorithm == LS_STAGED_HIERARCHICAL) return LS_ERR_ARGUMENT;
     FarOperation& op = take_free();
