@@ -154,9 +154,7 @@ bool FarOperations::take(const SessionDone& done) {
     FarOperation& op = *operations_[done.operation];
     if (op.state != ls_operation::State::kPosted) return false;
     bytes_moved_[static_cast<uint8_t>(op.arguments.collective)] = done.bytes_moved;
-    uint64_t& by_agent = bytes_by_agent_[static_cast<uint8_t>(op.arguments.collective)];
-    c_.bytes_by_agent += done.bytes_by_agent - by_agent;
-    by_agent = done.bytes_by_agent;
+    bytes_by_agent_[static_cast<uint8_t>(op.arguments.collective)] = done.bytes_by_agent;
     finish(op, withdrawn_ ? LS_ERR_SERVICE : done.result);
     return true;
 }
