@@ -133,7 +133,6 @@ struct ls_context {
     // what tells whether it can have.
     ls_memory_mode far_mode = LS_MEMORY_AUTO;
     bool aliases = false;
-    uint64_t bytes_by_agent = 0;  // that the machine's agent has copied for this rank
     longshore::ExportProbe probe;
     std::string no_probe;
     uint32_t rank = 0, size = 0, node = 0, node_count = 1, local = 0, local_count = 1;

@@ -26,6 +26,18 @@ struct FarArrival::AgentPlace {
 
 namespace {
 constexpr char kExchangeFailed[] = "the exchange between ranks failed";
+
+AgentCopying agent_copying(const ls_options& options) {
+    switch (options.agent_copies) {
+        case ls_options::LS_AGENT_COPIES_NEVER:
+            return AgentCopying::kNever;
+        case ls_options::LS_AGENT_COPIES_ALWAYS:
+            return AgentCopying::kAlways;
+        case ls_options::LS_AGENT_COPIES_AUTO:
+            break;
+    }
+    return AgentCopying::kWhereACoreIsSpare;
+}
 }  // namespace
 
 int FarArrival::start() {
@@ -79,8 +91,7 @@ void FarArrival::start_agent() {
         parameters.rank_count = machine_ranks_;
         parameters.restarts_max = c_.options.service_restarts_max;
         parameters.tls = c_.options.network_tls != 0;
-        parameters.copies_always = c_.options.agent_copies == ls_options::LS_AGENT_COPIES_ALWAYS;
-        parameters.copies_never = c_.options.agent_copies == ls_options::LS_AGENT_COPIES_NEVER;
+        parameters.copying = agent_copying(c_.options);
         c_.starter.start_agent(c_.service_path.c_str(), parameters, &c_.problem);
     }
 }

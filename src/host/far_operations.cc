@@ -30,7 +30,8 @@ void FarOperations::place(FarOperation& op, int side, const void* base, uint64_t
         op.bounces[side] = static_cast<std::byte*>(shared.allocate(bytes));
         base = op.bounces[side];
     }
-    if (base != nullptr && !regions_.pin(base, bytes, &region, &offset)) region = kNoRegion;
+    // A rank that has withdrawn its memory enters all the same: who waits for its blocks gets an error so.
+    if (base == nullptr || withdrawn_ || !regions_.pin(base, bytes, &region, &offset)) region = kNoRegion;
     op.regions[side] = region;
     if (side == kReceived) op.received = static_cast<std::byte*>(const_cast<void*>(base));
     (side == kSent ? post->send_region : post->recv_region) = region;
@@ -94,8 +95,10 @@ FarOperation& FarOperations::take_free() {
 }
 
 int FarOperations::start(FarGroup& group, const ls_arguments& given, ls_operation** out) {
-    if (connection_.is_lost()) connection_.say_lost();
-    if (connection_.is_lost() || withdrawn_) return LS_ERR_SERVICE;
+    if (connection_.is_lost()) {
+        connection_.say_lost();
+        return LS_ERR_SERVICE;
+    }
     // There is no memory that the ranks of a host share with its DPU.
     if (given.algorithm == LS_STAGED_HIERARCHICAL) return LS_ERR_ARGUMENT;
     FarOperation& op = take_free();
@@ -151,9 +154,7 @@ bool FarOperations::take(const SessionDone& done) {
     FarOperation& op = *operations_[done.operation];
     if (op.state != ls_operation::State::kPosted) return false;
     bytes_moved_[static_cast<uint8_t>(op.arguments.collective)] = done.bytes_moved;
-    uint64_t& by_agent = bytes_by_agent_[static_cast<uint8_t>(op.arguments.collective)];
-    c_.bytes_by_agent += done.bytes_by_agent - by_agent;
-    by_agent = done.bytes_by_agent;
+    bytes_by_agent_[static_cast<uint8_t>(op.arguments.collective)] = done.bytes_by_agent;
     finish(op, withdrawn_ ? LS_ERR_SERVICE : done.result);
     return true;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "host/context.h"
+#include "host/role.h"
 
 namespace longshore {
 
@@ -56,7 +57,7 @@ void ls_last_times(const ls_context* context, ls_times* out) {
 
 ls_moved_bytes ls_rank_moved(const ls_context* context) {
     if (is_forked(*context)) return {};
-    if (!context->copier) return {0, 0, 0, context->bytes_by_agent};
+    if (!context->copier) return {0, 0, 0, context->role->bytes_by_agent()};
     const CopierCounters& c = context->copier->counters();
     return {c.bytes_mapped, c.bytes_peer_copied, c.bytes_bounced, 0};
 }

@@ -174,8 +174,9 @@ bool Agent::watch(int fd, bool for_writing) {
 
 // Where a core has nothing else to do. All ranks of the machine have said hello when the first wants this.
 std::unique_ptr<AgentCopier> Agent::start_copier(uint32_t rank, const std::vector<pid_t>& all) {
-    const bool copies = p_.copies_always != 0 || count_spare_cpus(all, cpus_) != 0;
-    if (!copies || p_.copies_never != 0) return nullptr;
+    const bool by_cores = p_.copying == AgentCopying::kWhereACoreIsSpare;
+    const bool copies = by_cores ? count_spare_cpus(all, cpus_) != 0 : p_.copying == AgentCopying::kAlways;
+    if (!copies) return nullptr;
     return std::make_unique<AgentCopier>(p_, rank,
                                          [this](int fd, bool for_writing) { return watch(fd, for_writing); });
 }

@@ -7,6 +7,8 @@
 
 namespace longshore {
 
+enum class AgentCopying : uint32_t { kWhereACoreIsSpare, kNever, kAlways };
+
 // The starter writes this into descriptor 3, and reads ServiceReady from descriptor 4.
 struct AgentParameters {
     ControlHeader header;
@@ -18,8 +20,7 @@ struct AgentParameters {
     uint64_t job = 0;
     Token job_token{};
     uint32_t rank_count = 1, restarts_max = 0;
-    // Not 0: it copies for ranks that compute whether a core is spare or not, or never does.
-    uint32_t copies_always = 0, copies_never = 0;
+    AgentCopying copying = AgentCopying::kWhereACoreIsSpare;  // for ranks that compute
     uint32_t tls = 0;  // not 0: the user wants all that crosses the network to be encrypted
 };
 
