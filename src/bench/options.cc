@@ -146,6 +146,7 @@ int parse(int argc, char** argv, const std::vector<std::string>& collectives, bo
         {"sleep", Compute::kSleep}, {"spin", Compute::kSpin}, {"work", Compute::kWork}};
     const std::map<std::string, ProgressStyle> styles = {{"auto", ProgressStyle::kAuto},
                                                          {"bar", ProgressStyle::kBar},
+                                                         {"bar-among-rows", ProgressStyle::kBarAmongRows},
                                                          {"lines", ProgressStyle::kLines},
                                                          {"none", ProgressStyle::kNone}};
     options.collectives = collectives;
@@ -211,10 +212,13 @@ int parse(int argc, char** argv, const std::vector<std::string>& collectives, bo
                    "write machine, rows and all samples to this file, a JSON object per line")
         ->option_text("FILE");
     app.add_flag("--json-append", options.json_append, "add to that file instead of writing it anew");
-    app.add_option("--progress", options.progress, "on stderr; auto (default): bar on a terminal, else lines")
+    app.add_option(
+           "--progress", options.progress,
+           "on stderr; auto (default): bar on a terminal, else lines; bar-among-rows: on stdout, where "
+           "the rows are on the same terminal")
         ->transform(CLI::CheckedTransformer(styles, CLI::ignore_case))
         ->take_last()
-        ->option_text("auto|bar|lines|none");
+        ->option_text("auto|bar|bar-among-rows|lines|none");
     app.add_flag(
         "--narrow", options.narrow,
         "only the columns that matter most, within 80 (so by itself on a terminal that is not wide)");

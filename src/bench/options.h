@@ -11,7 +11,7 @@
 namespace longshore::bench {
 
 enum class Compute { kSleep, kSpin, kWork };
-enum class ProgressStyle { kAuto, kBar, kLines, kNone };
+enum class ProgressStyle { kAuto, kBar, kBarAmongRows, kLines, kNone };
 enum class Mode { kRows, kCopyLimit, kFirstUse, kBreakdown, kOverhead, kLate, kImbalance };
 
 struct Options {

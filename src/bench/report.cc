@@ -122,18 +122,28 @@ Progress::~Progress() {
     clear();
 }
 
+bool Progress::is_bar() const {
+    return style_ == ProgressStyle::kBar || style_ == ProgressStyle::kBarAmongRows;
+}
+
+// A launcher hands stdout and stderr on in pipes of their own: a bar in one comes before or after a row in
+// the other.
+FILE* Progress::stream() const {
+    return style_ == ProgressStyle::kBarAmongRows ? stdout : stderr;
+}
+
 void Progress::clear() {
-    if (style_ == ProgressStyle::kBar) fmt::print(stderr, "\r\x1b[K");
+    if (is_bar()) fmt::print(stream(), "\r\x1b[K");
 }
 
 void Progress::start_row(const std::string& what) {
     what_ = what;
-    if (style_ != ProgressStyle::kBar) return;
+    if (!is_bar()) return;
     const int filled = kBarWidth * rows_done_ / std::max(rows_total_, 1);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}/{} {}{}", "", filled, "", kBarWidth - filled,
+    fmt::print(stream(), "\r\x1b[K[{:#<{}}{:.<{}}] {}/{} {}{}", "", filled, "", kBarWidth - filled,
                rows_done_ + 1, rows_total_, what_, time_left(elapsed.count(), rows_done_, rows_total_));
-    std::fflush(stderr);
+    std::fflush(stream());
 }
 
 void Progress::end_row(double seconds) {

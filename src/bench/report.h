@@ -47,6 +47,9 @@ class Progress {
     void clear();  // before anything goes to stdout
 
   private:
+    bool is_bar() const;
+    FILE* stream() const;
+
     ProgressStyle style_;
     int rows_total_, rows_done_ = 0;
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -37,8 +37,8 @@ void print_machine(const MachineFacts& machine) {
 void print_row(const Row& row, const std::string& test_before) {
     const auto kind = [](const std::string& test) { return test.substr(0, test.find(' ')); };
     if (kind(row.test) != kind(test_before))
-        printf("\n%-20s %8s %8s %12s %12s %12s\n", "test", "bytes", "threads", "mean", "least", "most");
-    printf("%-20s %8s %8u %12s %12s %12s  %s\n", row.test.c_str(),
+        printf("\n%-20s %6s %8s %11s %11s %11s\n", "test", "bytes", "threads", "mean", "least", "most");
+    printf("%-20s %6s %8u %11s %11s %11s  %s\n", row.test.c_str(),
            row.bytes == 0 ? "-" : show_size(row.bytes).c_str(), row.threads, number(row.mean()).c_str(),
            number(row.least()).c_str(), number(row.most()).c_str(), row.unit.c_str());
     fflush(stdout);

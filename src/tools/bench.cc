@@ -45,7 +45,8 @@ std::vector<std::string> launch_of(const std::string& flavour, const Words& word
     // What ranks cannot know, who write into a pipe of the launcher's.
     const size_t columns = terminal_columns(stdout);
     if (columns != 0 && columns < kWideColumns) launch.emplace_back("--narrow");
-    if (isatty(STDERR_FILENO) != 0) launch.insert(launch.end(), {"--progress", "bar"});
+    if (isatty(STDERR_FILENO) != 0)
+        launch.insert(launch.end(), {"--progress", isatty(STDOUT_FILENO) != 0 ? "bar-among-rows" : "bar"});
     launch.insert(launch.end(), words.begin(), words.end());
     return launch;
 }

@@ -194,6 +194,7 @@ class Command(Case):
     def test_it_starts_the_program(self):
         said = self.run_command("--quick", "--only", "memcpy", "--json", self.folder / "a.json")
         self.assertIn("memcpy", said)
+        self.assertLessEqual(max(map(len, (line for line in said.splitlines() if not line.startswith("#")))), 80, said)
         self.assertTrue((self.folder / "a.json").exists())
 
     def test_side_by_side(self):

@@ -87,6 +87,12 @@ class Tune(job.JobTest):
         self.assertEqual(len(others), 3, said)
         for text in others:
             self.assertRegex(text, r", \d+ (s|min) left")
+        # On a terminal that has the rows, too, both come in one stream: no row behind a bar.
+        done = self.longshore("bench", "--host-only", "--", "--collectives", "bcast", "--samples", 1, "--iterations", 1,
+                              "--sizes", "1K,2K", "--progress", "bar-among-rows")
+        self.assertNotIn("left", done.stderr)
+        # What goes back to the beginning of the line is a newline in text that Python has read.
+        self.assertEqual(re.findall(r"\] \d/2 bcast (\w+).*\n\x1b\[K +(\w+) host", done.stdout), [("1K", "1K"), ("2K", "2K")], done.stdout)
         self.assertEqual(sizes("--all", "--max", "16")[0], [1, 2, 4, 8, 16])
         self.assertEqual(sizes("--max", "4")[0], [1, 2, 4])
         self.longshore("bench", "--", "--all", "--sizes", "1K", code=2)

@@ -58,12 +58,12 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(done.returncode, expect, f"longshore {arguments}\n{done.stdout}{done.stderr}")
         return done
 
-    def shown(self, columns, *arguments, **environment):
-        """What is read on a terminal of so many columns; standard error is not looked at."""
+    def shown(self, columns, *arguments, errors=False, **environment):
+        """What is read on a terminal of so many columns; standard error only if `errors` says so."""
         terminal, other_end = pty.openpty()
         fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         command = subprocess.Popen([self.command, *map(str, arguments)], env=clean_environment(**environment), cwd=self.root,
-                                   stdin=subprocess.DEVNULL, stdout=other_end, stderr=subprocess.DEVNULL)
+                                   stdin=subprocess.DEVNULL, stdout=other_end, stderr=other_end if errors else subprocess.DEVNULL)
         os.close(other_end)
         text = b""
         try:

@@ -408,6 +408,13 @@ class Bench(CommandTest):
         self.assertIn("longshore-bench-mpich --narrow --sizes 1M", self.shown(80, "bench", "-n2", "--", "--sizes", "1M", PATH=path))
         self.assertNotIn("--narrow", self.shown(200, "bench", "-n2", "--", "--sizes", "1M", PATH=path))
 
+    def test_a_bar_is_where_the_rows_are(self):
+        self.make_bench("mpich")
+        words = ["bench", "-n2", "--", "--sizes", "1M"]
+        path = f"{self.tools}:/usr/bin:/bin"
+        self.assertIn(" --progress bar-among-rows --sizes 1M", self.shown(200, *words, errors=True, PATH=path))
+        self.assertNotIn("--progress", self.shown(200, *words, PATH=path))
+
     def test_help_shows_that_of_the_benchmark(self):
         self.assertIn("not built yet", self.bench("--help").stdout)
         self.make_bench("mpich")

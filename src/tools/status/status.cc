@@ -354,7 +354,7 @@ int status(bool json) {
     if (processes.empty()) {
         fmt::print(
             "No service process of yours runs on this machine.\n"
-            "That is normal between jobs: 'longshore run' starts them, and they end with their job.\n");
+            "That is normal between jobs: 'longshore run' starts them, and they end with\ntheir job.\n");
     }
     for (size_t i = 0; i < jobs.size(); ++i) {
         if (i != 0) fmt::print("\n");
