@@ -77,6 +77,15 @@ bool LocalRole::prepare(ls_operation& op) {
     return true;
 }
 
+// What is copied out of them meanwhile is found to have been withdrawn (NodeCopier); who has claimed a chunk
+// before may still write it.
+bool LocalRole::give_up(ls_operation& op) {
+    if (op.state != ls_operation::State::kPosted) return true;
+    c_.regions.withdraw(op.arguments.send.region);
+    c_.regions.withdraw(op.arguments.recv.region);
+    return !c_.engine->others_hold_claims(op.record);
+}
+
 void LocalRole::let_go(ls_operation& op) {
     c_.regions.release(op.arguments.recv.region);
     c_.regions.release(op.arguments.send.region);

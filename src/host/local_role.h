@@ -15,6 +15,7 @@ class LocalRole final : public NodeRole, RankBuffers {
   private:
     bool prepare(ls_operation& operation) override;
     void let_go(ls_operation& operation) override;
+    bool give_up(ls_operation& operation) override;
     bool copy_sent(ls_operation& operation, bool* is_placed);
 };
 

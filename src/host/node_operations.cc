@@ -203,7 +203,7 @@ int NodeOperations::test(ls_operation& op, int* moved) {
     if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(now);
     report_wait(c_, op, now);
-    if (is_service_lost(c_, op, now)) {
+    if (is_service_lost(c_, op, now) && buffers_.give_up(op)) {
         op.result = LS_ERR_SERVICE;
         say_service_lost(c_);
     }
@@ -239,7 +239,8 @@ void NodeOperations::free(ls_operation* op) {
         std::erase(op->group->waiting, op);
         --c_.waiting_count;
     }
-    // One that ended in an error while peers may still look at its record keeps it, and its buffers' regions.
+    // One that ended in an error while peers may still look at its record keeps it; its buffers are
+    // withdrawn.
     if (op->state == ls_operation::State::kPosted) return;
     let_go(*op);
     op->state = ls_operation::State::kFree;

@@ -18,6 +18,9 @@ class RankBuffers {
     virtual bool prepare(ls_operation& operation) = 0;
     // The operation is over, or was never posted; it is prepared.
     virtual void let_go(ls_operation& operation) = 0;
+    // It ends in an error although others may still be about to move its blocks: they are not to touch the
+    // caller's buffers any more. False: some are about to write there; ask again.
+    virtual bool give_up(ls_operation& operation) = 0;
 
   protected:
     ~RankBuffers() = default;

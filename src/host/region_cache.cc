@@ -6,7 +6,6 @@
 
 namespace longshore {
 namespace {
-constexpr RegionId kSharedRegion{1};
 constexpr uint32_t kFirst = 2;
 constexpr uint64_t kAdoptBytesMin = 64 * 1024;
 }  // namespace
@@ -20,21 +19,24 @@ RegionCache::RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid,
     encode_span(
         {pid, start_time, reinterpret_cast<uint64_t>(memory.arena(self)), memory.limits().arena_bytes},
         reinterpret_cast<std::byte*>(arena.descriptor));
-    if (shared.identity == 0) return;
-    Entry& whole = entries_[kSharedRegion.value];
-    whole.base = reinterpret_cast<uint64_t>(shared.base);
-    whole.bytes = shared.bytes;
+    if (shared.identity != 0) publish_whole();
+}
+
+void RegionCache::publish_whole() {
+    Entry& whole = entries_[whole_];
+    whole.base = reinterpret_cast<uint64_t>(shared_.base);
+    whole.bytes = shared_.bytes;
     whole.used = true;
-    publish_region(memory.region(self, kSharedRegion),
-                   {pid,
-                    start_time,
+    publish_region(memory_.region(self_, RegionId{whole_}),
+                   {pid_,
+                    start_time_,
                     whole.base,
                     whole.bytes,
-                    {static_cast<uint32_t>(shared.file), shared.identity, 0, shared.bytes, 0}});
+                    {static_cast<uint32_t>(shared_.file), shared_.identity, 0, shared_.bytes, 0}});
 }
 
 bool RegionCache::holds(const Entry& e, uint64_t address, uint64_t bytes) const {
-    return e.used && address >= e.base && address - e.base <= e.bytes &&
+    return e.used && !e.withdrawn && address >= e.base && address - e.base <= e.bytes &&
            bytes <= e.bytes - (address - e.base);
 }
 
@@ -47,9 +49,9 @@ bool RegionCache::acquire(const void* base, uint64_t bytes, uint64_t moves, Memo
         out->offset = address - arena;
         return true;
     }
-    const Entry& whole = entries_[kSharedRegion.value];
+    const Entry& whole = entries_[whole_];
     if (holds(whole, address, bytes)) {
-        *out = {self_, kSharedRegion, address - whole.base};
+        *out = {self_, RegionId{whole_}, address - whole.base};
         return true;
     }
     uint32_t& guess = guess_[mix64(address) % kGuesses];
@@ -57,6 +59,7 @@ bool RegionCache::acquire(const void* base, uint64_t bytes, uint64_t moves, Memo
     uint32_t victim = 0;
     for (uint32_t i = kFirst; found == 0 && i < entries_.size(); ++i) {
         const Entry& e = entries_[i];
+        if (e.withdrawn || i == whole_) continue;
         if (holds(e, address, bytes)) found = i;
         if (e.pins == 0 && (victim == 0 || e.last_use < entries_[victim].last_use)) victim = i;
     }
@@ -138,11 +141,24 @@ void RegionCache::release(RegionId region) {
     if (region.value >= kFirst && entries_[region.value].pins > 0) --entries_[region.value].pins;
 }
 
+void RegionCache::withdraw(RegionId region) {
+    if (region == kArenaRegion || entries_[region.value].withdrawn) return;
+    withdraw_region(memory_.region(self_, region));
+    entries_[region.value].withdrawn = true;
+    const auto next = static_cast<uint32_t>(entries_.size());
+    if (region.value != whole_ || next >= memory_.limits().regions_max) return;
+    whole_ = next;
+    entries_.emplace_back();
+    publish_whole();
+}
+
 void RegionCache::forget(const void* base, uint64_t bytes) {
     const auto address = reinterpret_cast<uint64_t>(base);
     for (uint32_t i = kFirst; i < entries_.size(); ++i) {
         Entry& e = entries_[i];
-        if (!e.used || e.pins != 0 || e.base >= address + bytes || address >= e.base + e.bytes) continue;
+        if (!e.used || e.withdrawn || i == whole_ || e.pins != 0 || e.base >= address + bytes ||
+            address >= e.base + e.bytes)
+            continue;
         withdraw_region(memory_.region(self_, RegionId{i}));
         e = {};
     }

@@ -13,7 +13,7 @@ namespace longshore {
 class RegionCache {
   public:
     RegionCache() = default;
-    // `shared`: what this rank shares, in one region for good, and how it can share more.
+    // `shared`: what this rank shares, in one region until that is withdrawn, and how it can share more.
     RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time,
                 const ls_shared_memory& shared);
 
@@ -25,6 +25,9 @@ class RegionCache {
     // that all who want it learn of it.
     bool acquire_nothing(uint64_t bytes, MemoryRef* out);
     void release(RegionId region);
+    // Nobody is to read or write there any more, whatever open operations say of it: those fail. Its number
+    // is not used again; what it held gets another one.
+    void withdraw(RegionId region);
     // Forgets unpinned regions that touch the span: its memory is about to be given back.
     void forget(const void* base, uint64_t bytes);
 
@@ -34,6 +37,7 @@ class RegionCache {
         uint64_t moved = 0;  // by others
         uint32_t pins = 0;
         bool used = false, adopted = false;  // adopted: it was tried, for better or worse
+        bool withdrawn = false;
     };
     struct Adopted {
         uint64_t begin, end, file_offset;
@@ -45,12 +49,14 @@ class RegionCache {
     ls_shared_memory shared_{};
     std::vector<Adopted> adopted_;
     bool holds(const Entry& entry, uint64_t address, uint64_t bytes) const;
+    void publish_whole();
     void renew(uint32_t region, uint32_t pid, uint64_t address, uint64_t bytes);
     void adopt(uint32_t region);
     SharedPart shared_part(uint64_t address, uint64_t bytes) const;
     static constexpr uint32_t kGuesses = 64;
     static constexpr uint32_t kUnpinnedMax = 256;  // more are kept only while all of these are pinned
-    std::vector<Entry> entries_;                   // by region; 0 is the arena, 1 the shared memory
+    std::vector<Entry> entries_;                   // by region; 0 is the arena
+    uint32_t whole_ = 1;                           // the region of the shared memory
     uint32_t guess_[kGuesses] = {};                // a region that started at such an address, by hash
 };
 

@@ -28,7 +28,8 @@ class StandInRole final : public NodeRole, RankBuffers {
   private:
     bool describe(const ls_operation& operation, RankCopy* out);
     bool prepare(ls_operation& operation) override;
-    void let_go(ls_operation&) override {}  // regions stay until the rank says otherwise
+    void let_go(ls_operation&) override {}                 // regions stay until the rank says otherwise
+    bool give_up(ls_operation&) override { return true; }  // the rank withdraws them (host/agent_client.h)
 
     std::vector<uint32_t> ranks_;  // of the job, by local rank
 };

@@ -48,12 +48,25 @@ MoveResult NodeCopier::resolve(const MemoryRef& ref, uint64_t bytes, Where* out)
     if (ref.region == kArenaRegion && (own || !options_.memory_inaccessible))
         return within(memory_.arena(ref.rank), limits.arena_bytes);
     ProcessSpan span;
-    if (!read_region(memory_.region(ref.rank, ref.region), &span)) {
+    uint32_t generation = 0;
+    const RegionEntry& region = memory_.region(ref.rank, ref.region);
+    if (!read_region(region, &span, &generation)) {
         ++counters_.refused;
         return MoveResult::kFailed;
     }
     if (own) return within(reinterpret_cast<const std::byte*>(span.base), span.bytes);
-    return resolve_span(span, ref.offset, bytes, out);
+    const MoveResult result = resolve_span(span, ref.offset, bytes, out);
+    out->region = &region;
+    out->generation = generation;
+    return result;
+}
+
+// A rank that has its buffers back withdraws their regions first: what was read before that was still the
+// block.
+bool NodeCopier::is_still_there(const Where& where) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return where.region == nullptr ||
+           where.region->generation.load(std::memory_order_relaxed) == where.generation;
 }
 
 // Memory that its process shares is here once it is mapped.
@@ -164,7 +177,8 @@ MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t
     }
     MoveResult result = resolve(from, bytes, &source);
     if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
-    return result == MoveResult::kMoved ? move(source, target, bytes, working_set) : result;
+    if (result == MoveResult::kMoved) result = move(source, target, bytes, working_set);
+    return result == MoveResult::kMoved && !is_still_there(source) ? MoveResult::kFailed : result;
 }
 
 MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
@@ -191,7 +205,8 @@ MoveResult NodeCopier::fetch(const MemoryRef& from, std::span<std::byte> to) {
     const MoveResult result = resolve(from, to.size(), &source);
     if (result != MoveResult::kMoved) return result;
     const Where target{{.base = reinterpret_cast<uint64_t>(to.data()), .bytes = to.size()}, 0, true};
-    return move(source, target, to.size(), 0);
+    const MoveResult moved = move(source, target, to.size(), 0);
+    return moved == MoveResult::kMoved && !is_still_there(source) ? MoveResult::kFailed : moved;
 }
 
 std::span<std::byte> NodeCopier::find_mapped(const MemoryRef& ref, uint64_t bytes, bool write) {

@@ -85,9 +85,10 @@ void withdraw_region(RegionEntry& entry) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-bool read_region(const RegionEntry& entry, ProcessSpan* out) {
+bool read_region(const RegionEntry& entry, ProcessSpan* out, uint32_t* read_generation) {
     const uint32_t generation = entry.generation.load(std::memory_order_acquire);
     if (generation % 2 == 0 || entry.descriptor_bytes != kProcessSpanBytes) return false;
+    if (read_generation != nullptr) *read_generation = generation;
     std::byte descriptor[kProcessSpanBytes];
     memcpy(descriptor, entry.descriptor, sizeof descriptor);
     const uint64_t bytes = entry.bytes;

@@ -40,7 +40,7 @@ bool decode_span(std::span<const std::byte> descriptor, ProcessSpan* out);
 void publish_region(RegionEntry& entry, const ProcessSpan& span);
 void withdraw_region(RegionEntry& entry);
 
-// Anybody's side. False: not in use, or changed while it was read.
-bool read_region(const RegionEntry& entry, ProcessSpan* out);
+// Anybody's side. False: not in use, or changed while it was read. `generation`: in which use it is.
+bool read_region(const RegionEntry& entry, ProcessSpan* out, uint32_t* generation = nullptr);
 
 }  // namespace longshore
