@@ -55,6 +55,7 @@ class NodeOperations {
     bool work(ls_operation& operation);
     void complete(ls_operation& operation);
     void let_go(ls_operation& operation);
+    bool has_given_up(ls_operation& operation, uint64_t now);
     void look_around(uint64_t now);
     void free_retired_copies();
 

@@ -64,9 +64,9 @@ MoveResult NodeCopier::resolve(const MemoryRef& ref, uint64_t bytes, Where* out)
 // A rank that has its buffers back withdraws their regions first: what was read before that was still the
 // block.
 bool NodeCopier::is_still_there(const Where& where) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    return where.region == nullptr ||
-           where.region->generation.load(std::memory_order_relaxed) == where.generation;
+    if (where.region == nullptr) return true;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return where.region->generation.load(std::memory_order_relaxed) == where.generation;
 }
 
 // Memory that its process shares is here once it is mapped.
