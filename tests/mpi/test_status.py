@@ -20,6 +20,7 @@ class Status(job.JobTest):
         said = json.loads(done.stdout)
         own = [one for one in said["jobs"] if str(running.folder) in one["program"]]
         self.assertLessEqual(len(own), 1, done.stdout)
+        self.said = done.stdout + done.stderr
         self.processes = said["processes"]
         return own[0] if own else None
 
@@ -102,6 +103,7 @@ class Status(job.JobTest):
         running.wait_for_steps(1)
         running.pause()
         state = self.status(running)
+        self.assertIsNotNone(state, f"{self.said}\nsupervisors and services: {self.services()}\n{running.describe()}")
         self.assertEqual(state["operations"], [])
         self.assertEqual([rank["open_operations"] for rank in state["nodes"][0]["ranks"]], [0, 0])
         running.resume()
