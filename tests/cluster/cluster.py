@@ -36,7 +36,6 @@ import time
 from pathlib import Path
 
 
-
 def cpusets():
     """The folder in which groups of cores are made: of control groups of version 2 where this is their root, else of version 1."""
     root = Path("/sys/fs/cgroup")

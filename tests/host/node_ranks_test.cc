@@ -116,8 +116,6 @@ TEST_F(OneRank, OnADpuWhatItHeldIsFreeWhenItHasGone) {
     }
 }
 
-// A service process that ends at once has not read what its supervisor has told it. The system tells of that
-// before it hands out why it has ended.
 // Whoever waits for what its rank would have entered has to be told.
 TEST_F(OneRank, OnADpuOneThatGoesWithoutAWordIsLost) {
     parameters_.host_agents = 1;
@@ -144,6 +142,8 @@ TEST_F(OneRank, OnANodeOneThatGoesWithoutAWordIsNoLoss) {
     EXPECT_FALSE(ranks_->has_lost());
 }
 
+// A service process that ends at once has not read what its supervisor has told it. The system tells of that
+// before it hands out why it has ended.
 TEST(ControlSocket, LastWordsAreHeardAlthoughSomethingWasUnread) {
     SocketEnds pair;
     char word = 'a';
