@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,14 +24,11 @@ std::vector<int> cpus_near(const std::vector<pid_t>& ranks, uint32_t services, c
 }  // namespace
 
 std::vector<int> reset_affinity() {
-    CpuMask mask;
-    memset(mask.bits, 0xff, sizeof mask.bits);
-    mask.set();  // the kernel keeps what the cpuset allows
+    const CpuMask all = CpuMask::allowed();
+    all.set();
     std::vector<int> cpus;
-    if (mask.get(0)) {
-        for (int cpu = 0; cpu < CpuMask::kCpusMax; ++cpu) {
-            if (mask.has(cpu)) cpus.push_back(cpu);
-        }
+    for (int cpu = 0; cpu < CpuMask::kCpusMax; ++cpu) {
+        if (all.has(cpu)) cpus.push_back(cpu);
     }
     return cpus;
 }

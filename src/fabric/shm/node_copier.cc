@@ -165,7 +165,7 @@ MoveResult NodeCopier::move(Where from, Where to, uint64_t bytes, uint64_t worki
         to.offset += target.run;
         bytes -= target.run;
     }
-    return MoveResult::kMoved;
+    return is_still_there(from) ? MoveResult::kMoved : MoveResult::kFailed;
 }
 
 MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
@@ -177,8 +177,7 @@ MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t
     }
     MoveResult result = resolve(from, bytes, &source);
     if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
-    if (result == MoveResult::kMoved) result = move(source, target, bytes, working_set);
-    return result == MoveResult::kMoved && !is_still_there(source) ? MoveResult::kFailed : result;
+    return result == MoveResult::kMoved ? move(source, target, bytes, working_set) : result;
 }
 
 MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
@@ -205,8 +204,7 @@ MoveResult NodeCopier::fetch(const MemoryRef& from, std::span<std::byte> to) {
     const MoveResult result = resolve(from, to.size(), &source);
     if (result != MoveResult::kMoved) return result;
     const Where target{{.base = reinterpret_cast<uint64_t>(to.data()), .bytes = to.size()}, 0, true};
-    const MoveResult moved = move(source, target, to.size(), 0);
-    return moved == MoveResult::kMoved && !is_still_there(source) ? MoveResult::kFailed : moved;
+    return move(source, target, to.size(), 0);
 }
 
 std::span<std::byte> NodeCopier::find_mapped(const MemoryRef& ref, uint64_t bytes, bool write) {
