@@ -69,7 +69,12 @@ class Assess(CommandTest):
         for name in ("assess.py", "ending.py", "expectation.py", "verdict.py", "timeline.py", "timeline_svg.py"):
             shutil.copy(SOURCE / "src" / "tools" / name, data)
         write_program(self.root / "program.py", PROGRAM)
-        (self.root / "tmp").mkdir()
+        for name in ("tmp", "kept"):
+            (self.root / name).mkdir()
+
+    def longshore(self, *arguments, expect=0, **environment):
+        """As ever, but what a failed run leaves for its user lies in the test's own folder."""
+        return super().longshore(*arguments, expect=expect, **{"TMPDIR": str(self.root / "kept")} | environment)
 
     def assess(self, without, longshore, *options, more=(), expect=0, communicators=()):
         for name in ("off", "on"):
