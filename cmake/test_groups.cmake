@@ -13,3 +13,8 @@ function(longshore_only_in_test_all)
         set_property(TEST ${test} APPEND PROPERTY LABELS test-all)
     endforeach()
 endfunction()
+
+# How many of ctest's places a small job of an MPI takes (PROCESSORS). MPICH's ranks keep a core while they wait; Open MPI's give
+# it away (mpi_yield_when_idle), and a test that takes two places begins when nothing else is left to begin.
+set(LONGSHORE_PLACES_openmpi 1)
+set(LONGSHORE_PLACES_mpich 2)
