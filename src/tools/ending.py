@@ -1,7 +1,9 @@
 """How a script of the command ends: what a user does, or a disk that is full, is said in a line and not as a traceback."""
 
+import contextlib
 import os
 import signal
+import stat
 import sys
 
 
@@ -27,6 +29,24 @@ def interrupt(number, _):
 def forget_stdout():
     """So that Python, at its end, does not try again to write what could not be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def whole_file(path):
+    """Gives a name to write to, in the same folder; at the end that becomes `path`. A script that is interrupted, or fails, leaves
+    what was there before. What is no plain file, as /dev/stdout, is written to at once."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            yield path
+            return
+    folder, name = os.path.split(os.path.realpath(path))
+    part = os.path.join(folder, f".{os.getpid()}-{name}")  # with its suffix, which says what is drawn
+    try:
+        yield part
+        os.replace(part, os.path.join(folder, name))
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
 
 
 def run(name, main):

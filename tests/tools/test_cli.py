@@ -723,6 +723,37 @@ class Simulate(CommandTest):
         done = self.longshore("simulate", *self.SMALL, "--json", "o.json", "--plot", "p.png")
         self.assertEqual(done.stdout.splitlines()[-1], f"the venv: {script} o.json p.png")
 
+    def test_a_signal_leaves_no_half_picture(self):
+        for path in ("simulate/simulate.py", "ending.py"):
+            shutil.copy(SOURCE / "src" / "tools" / path, self.root / "share" / "longshore")
+        # In matplotlib's place: draws half a picture, and waits.
+        modules = self.root / "modules" / "matplotlib"
+        modules.mkdir(parents=True)
+        (modules / "__init__.py").write_text("def use(_):\n    pass\n")
+        (modules / "ticker.py").write_text("LogLocator = NullFormatter = dict\n")
+        (modules / "pyplot.py").write_text(
+            "import pathlib, time, unittest.mock\n\n\ndef savefig(path, **_):\n    pathlib.Path(path).write_text('half')\n"
+            "    pathlib.Path('begun').touch()\n    time.sleep(50)\n\n\ndef subplots(*_, **__):\n"
+            "    return unittest.mock.Mock(savefig=savefig), [[unittest.mock.Mock()]]\n")
+        temporary, drawn = self.root / "tmp", self.root / "drawn"
+        temporary.mkdir()
+        drawn.mkdir()
+        for number, before in ((signal.SIGTERM, None), (signal.SIGHUP, "whole"), (signal.SIGINT, "whole")):
+            if before is not None:
+                (drawn / "p.png").write_text(before)
+            (self.root / "begun").unlink(missing_ok=True)
+            started = subprocess.Popen([self.command, "simulate", *map(str, self.SMALL), "--sizes", "4K", "--plot", "drawn/p.png"],
+                                       cwd=self.root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                       text=True, env=clean_environment(PYTHONPATH=str(modules.parent), TMPDIR=str(temporary)))
+            while not (self.root / "begun").exists():
+                self.assertIsNone(started.poll())
+                time.sleep(0.01)
+            started.send_signal(number)
+            said = started.communicate(timeout=60)[1]
+            self.assertEqual(started.returncode, 128 + number, said)
+            self.assertEqual(list(temporary.iterdir()), [])
+            self.assertEqual([path.read_text() for path in drawn.iterdir()], [] if before is None else [before])
+
 
 class Timeline(CommandTest):
     def test_hands_the_trace_to_the_script(self):

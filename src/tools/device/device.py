@@ -8,6 +8,7 @@ import math
 import sys
 from pathlib import Path
 
+import ending
 import matplotlib
 
 matplotlib.use("Agg")
@@ -114,8 +115,9 @@ def main(first, second, picture):
         axes.grid(True, color="#dddddd", linewidth=0.5)
         axes.legend(fontsize=8, handlelength=4)
     draw_ratios(figure.add_subplot(grid[lines, :]), machines)
-    figure.savefig(picture, dpi=120)
+    with ending.whole_file(picture) as part:
+        figure.savefig(part, dpi=120)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    sys.exit(ending.run("device compare", lambda: main(*sys.argv[1:4])))

@@ -8,6 +8,7 @@ import collections
 import json
 import sys
 
+import ending
 import matplotlib
 
 matplotlib.use("Agg")
@@ -103,8 +104,9 @@ def main(results, picture):
                     f"{data['machine']['name']}, handover {data['handover']}, {data['reads']} reads (simulated)",
                     fontsize=10)
     figure.tight_layout()
-    figure.savefig(picture, dpi=130)
+    with ending.whole_file(picture) as part:
+        figure.savefig(part, dpi=130)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    sys.exit(ending.run("simulate", lambda: main(*sys.argv[1:3])))
