@@ -63,6 +63,15 @@ class TestStudy(unittest.TestCase):
             self.assertEqual({settings[allgather] for *_, settings in tries}, {str(value) for value in first.values()})
             self.assertEqual({settings[alltoall] for *_, settings in tries}, {str(value) for value in second.values()})
 
+    def test_calls_of_one_rank_count_as_carried_and_others_do_not(self):
+        alone = {"algorithms": {"mpi": 20}, "reasons": {"one rank": 20}}
+        self.assertTrue(study.is_carried({"algorithms": {"direct": 8}, "reasons": {}}, "direct"))
+        self.assertTrue(study.is_carried(alone, "direct"))
+        self.assertTrue(study.is_carried({"algorithms": {"mpi": 8}, "reasons": {"rule": 8}}, "mpi"))
+        self.assertFalse(study.is_carried({"algorithms": {"direct": 7, "mpi": 1}, "reasons": {"rule": 1}}, "direct"))
+        self.assertFalse(study.is_carried({"algorithms": {"staged": 8}, "reasons": {}}, "direct"))
+        self.assertFalse(study.is_carried({}, "direct"))
+
     def test_what_the_options_refuse(self):
         for words, says in ((["--pairs", "0"], "a turn of each kind"), (["--allgathers", "3"], "one to a hundred"), (["--set", "x"], "NAME=VALUE")):
             done = subprocess.run([sys.executable, FOLDER / "study.py", *words], capture_output=True, text=True, check=False)
