@@ -64,7 +64,7 @@ def draw_bars(axes, all_lines, factor, what):
         mean = sum(values) / len(values)
         axes.bar(number, mean, 0.6, yerr=[[mean - min(values)], [max(values) - mean]] if len(values) > 1 else None, capsize=3,
                  color=COLOURS[number % len(COLOURS)])
-        axes.annotate(f"{mean:.4g}", (number, mean), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=8)
+        axes.annotate(f"{mean:.4g}", (number, max(values)), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=8)
     axes.set_xticks(range(len(all_lines)), [name.replace(", ", ",\n") for name in all_lines], fontsize=8)
     axes.set_xlim(-0.8, max(1, len(all_lines)) - 0.2)
     axes.margins(y=0.12)
