@@ -14,7 +14,7 @@ function(longshore_only_in_test_all)
     endforeach()
 endfunction()
 
-# How many of ctest's places a small job of an MPI takes (PROCESSORS). MPICH's ranks keep a core while they wait; Open MPI's give
-# it away (mpi_yield_when_idle), and a test that takes two places begins when nothing else is left to begin.
+# How many of the places that ctest has (PROCESSORS) an example's or a benchmark's job takes. MPICH's ranks keep a core while they
+# wait; Open MPI's give it away (mpi_yield_when_idle). Two of three places are hardly ever free before all other tests have begun.
 set(LONGSHORE_PLACES_openmpi 1)
 set(LONGSHORE_PLACES_mpich 2)

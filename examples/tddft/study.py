@@ -57,7 +57,7 @@ def is_carried(call, way):
     """Whether a collective's calls went that way, all but those on communicators of one rank, where there is nothing to carry."""
     ways = dict(call.get("algorithms", {}))
     ways["mpi"] = ways.get("mpi", 0) - call.get("reasons", {}).get("one rank", 0)
-    return bool(call) and (way == "mpi" or {name for name, count in ways.items() if count} <= {way})
+    return way == "mpi" or (bool(call) and not any(count for name, count in ways.items() if name != way))
 
 
 class Study:

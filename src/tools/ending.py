@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import stat
 import sys
 
 
@@ -35,15 +34,18 @@ def forget_stdout():
 def whole_file(path):
     """Gives a name to write to, in the same folder; at the end that becomes `path`. A script that is interrupted, or fails, leaves
     what was there before. What is no plain file, as /dev/stdout, is written to at once."""
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            yield path
-            return
+    if os.path.exists(path) and not os.path.isfile(path):
+        yield path
+        return
     folder, name = os.path.split(os.path.realpath(path))
     part = os.path.join(folder, f".{os.getpid()}-{name}")  # with its suffix, which says what is drawn
     try:
         yield part
         os.replace(part, os.path.join(folder, name))
+    except OSError as error:
+        if error.filename == part:
+            error.filename = path  # the name that the user knows
+        raise
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import tempfile
 import termios
+import time
 import unittest
 
 COMMAND = os.environ.get("LONGSHORE_INTERNAL_TEST_COMMAND", "")
@@ -57,6 +58,19 @@ class CommandTest(unittest.TestCase):
         if expect is not None:
             self.assertEqual(done.returncode, expect, f"longshore {arguments}\n{done.stdout}{done.stderr}")
         return done
+
+    def interrupted(self, number, begun, *arguments, **environment):
+        """Sends the command that signal as soon as the file `begun` is there; returns what it says on standard error."""
+        begun.unlink(missing_ok=True)
+        started = subprocess.Popen([self.command, *map(str, arguments)], cwd=self.root, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment(**environment))
+        while not begun.exists():
+            self.assertIsNone(started.poll())
+            time.sleep(0.01)
+        started.send_signal(number)
+        said = started.communicate(timeout=60)[1]
+        self.assertEqual(started.returncode, 128 + number, said)
+        return said
 
     def shown(self, columns, *arguments, errors=False, **environment):
         """What is read on a terminal of so many columns; standard error only if `errors` says so."""

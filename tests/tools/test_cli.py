@@ -473,18 +473,9 @@ class Tune(CommandTest):
                                                             "echo >runs\nwhile :; do sleep 0.1; done\n")
         (self.root / "tmp").mkdir()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            for name in ("runs", "ended"):
-                (self.root / name).unlink(missing_ok=True)
-            started = subprocess.Popen([self.command, "tune", "--mpi", "mpich", "--quick", "-n", "2", "--nodes", "1"], cwd=self.root,
-                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                       env=clean_environment(PATH=f"{self.root / 'tools'}:/usr/bin:/bin",
-                                                             TMPDIR=str(self.root / "tmp")))
-            while not (self.root / "runs").exists():
-                self.assertIsNone(started.poll())
-                time.sleep(0.01)
-            started.send_signal(number)
-            said = started.communicate(timeout=60)[1]
-            self.assertEqual(started.returncode, 128 + number, said)
+            (self.root / "ended").unlink(missing_ok=True)
+            said = self.interrupted(number, self.root / "runs", "tune", "--mpi", "mpich", "--quick", "-n", 2, "--nodes", 1,
+                                    PATH=f"{self.root / 'tools'}:/usr/bin:/bin", TMPDIR=str(self.root / "tmp"))
             self.assertIn("longshore: interrupted", said)
             self.assertTrue((self.root / "ended").exists())
             self.assertEqual(list((self.root / "tmp").iterdir()), [])
@@ -723,7 +714,7 @@ class Simulate(CommandTest):
         done = self.longshore("simulate", *self.SMALL, "--json", "o.json", "--plot", "p.png")
         self.assertEqual(done.stdout.splitlines()[-1], f"the venv: {script} o.json p.png")
 
-    def test_a_signal_leaves_no_half_picture(self):
+    def test_a_picture_is_drawn_whole_or_not_at_all(self):
         for path in ("simulate/simulate.py", "ending.py"):
             shutil.copy(SOURCE / "src" / "tools" / path, self.root / "share" / "longshore")
         # In matplotlib's place: draws half a picture, and waits.
@@ -741,18 +732,13 @@ class Simulate(CommandTest):
         for number, before in ((signal.SIGTERM, None), (signal.SIGHUP, "whole"), (signal.SIGINT, "whole")):
             if before is not None:
                 (drawn / "p.png").write_text(before)
-            (self.root / "begun").unlink(missing_ok=True)
-            started = subprocess.Popen([self.command, "simulate", *map(str, self.SMALL), "--sizes", "4K", "--plot", "drawn/p.png"],
-                                       cwd=self.root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                       text=True, env=clean_environment(PYTHONPATH=str(modules.parent), TMPDIR=str(temporary)))
-            while not (self.root / "begun").exists():
-                self.assertIsNone(started.poll())
-                time.sleep(0.01)
-            started.send_signal(number)
-            said = started.communicate(timeout=60)[1]
-            self.assertEqual(started.returncode, 128 + number, said)
+            self.interrupted(number, self.root / "begun", "simulate", *self.SMALL, "--sizes", "4K", "--plot", "drawn/p.png",
+                             PYTHONPATH=str(modules.parent), TMPDIR=str(temporary))
             self.assertEqual(list(temporary.iterdir()), [])
             self.assertEqual([path.read_text() for path in drawn.iterdir()], [] if before is None else [before])
+        done = self.longshore("simulate", *self.SMALL, "--sizes", "4K", "--plot", "nowhere/p.png", expect=1,
+                              PYTHONPATH=str(modules.parent))
+        self.assertIn("longshore simulate: nowhere/p.png: No such file or directory", done.stderr)
 
 
 class Timeline(CommandTest):
