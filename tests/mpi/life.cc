@@ -106,7 +106,7 @@ void children() {
 // A copy of the program that outlives it, without a program of its own.
 void leave_a_child(const char* seconds) {
     const pid_t child = fork();
-    if (child != 0) return;
+    if (child != 0) return join(child, 0);  // a launcher kills what is still of the rank's process group
     fclose(stdin);
     for (int fd = 0; fd < 3; ++fd) close(fd);  // the launcher waits for these
     if (setsid() >= 0 && fork() == 0) sleep(static_cast<unsigned>(atoi(seconds)));
