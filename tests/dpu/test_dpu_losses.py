@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 # pylint: disable=unused-import
 from test_dpu import (BUILD, LIMIT_S, MPIS, PATIENT, WHOLE, Checks, Endless, Service, agents, end, is_alive, job_users,  # noqa: E402
                       service_processes, session_of, setUpModule)  # noqa: E402,F401
+from processes import stop  # noqa: E402
 
 SEED = int(os.environ.get("LONGSHORE_INTERNAL_TEST_SEED", "1"))
 SEEDS = range(SEED, SEED + (30 if WHOLE else 2))
@@ -117,7 +118,7 @@ class TestLossesWhileAgentsCopy(Checks):
                     with self.subTest(mpi=mpi, seed=seed), self.copying(dpu, mpi, LONGSHORE_INTERNAL_AGENT_COPIES=seed % 2) as job:
                         started = self.all_started(dpu, job)
                         victim = draw.choice(dpu.stand_ins())
-                        dpu.process.send_signal(signal.SIGSTOP)
+                        stop(dpu.process.pid)
                         try:
                             time.sleep(draw.uniform(0, 0.06))  # the moment of a step
                             kill(victim)
@@ -137,7 +138,7 @@ class TestLossesWhileAgentsCopy(Checks):
                         started = self.all_started(dpu, job)
                         victim = draw.choice(ranks_of(job))
                         launcher = parent_of(victim)
-                        os.kill(launcher, signal.SIGSTOP)
+                        stop(launcher)
                         try:
                             time.sleep(draw.uniform(0, 0.06))  # the moment of a step
                             kill(victim)
@@ -179,7 +180,7 @@ class TestLossesWhileAgentsCopy(Checks):
     def stop_agent(self, job):
         """With copies that it has to make, without which the job does not go on."""
         agent = self.only_agent(job)
-        os.kill(agent, signal.SIGSTOP)
+        stop(agent)
         is_stuck = self.until_stuck(job)
         def is_waiting():
             self.assertIsNone(job.poll())

@@ -106,6 +106,7 @@ TEST(ServiceStart, WhyItFailsIsToldOnce) {
     ASSERT_FALSE(name.empty());
     // Its successor is not started before somebody else has its name.
     kill(supervisors[0], SIGSTOP);
+    EXPECT_TRUE(wait_until([&] { return state_of(supervisors[0]) == 'T'; }));
     kill(services[0], SIGKILL);
     const Fd taken = take_name(name);
     kill(supervisors[0], SIGCONT);

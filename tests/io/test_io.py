@@ -16,6 +16,7 @@ sys.path.insert(0, str(TESTS / "mpi"))
 sys.path.insert(0, str(TESTS / "slow_disk"))
 import job  # noqa: E402
 import slow_disk  # noqa: E402
+from processes import stop  # noqa: E402
 
 PROGRAMS = job.BUILD / "tests" / "io" / job.FLAVOUR
 LIBRARY = job.BUILD / "lib" / "liblongshore-io.so"
@@ -279,7 +280,7 @@ class WriteBehind(job.JobTest):
         self.wait_for(lambda: self.writers() and any(self.files.iterdir()), running.describe)
         # What ranks write while it is held up waits.
         for pid in self.writers():
-            os.kill(pid, signal.SIGSTOP)
+            stop(pid)
         wanted = min(len(list(self.files.iterdir())) + 2, 200)  # more may wait for it
         self.wait_for(lambda: len(list(self.files.iterdir())) >= wanted, running.describe)
         for pid in self.writers():
@@ -463,7 +464,7 @@ class WriteBehind(job.JobTest):
         running.folder = disk
         self.wait_for(lambda: [one["files"] for one in self.status(running)[0]] == [1, 1], running.describe)
         self.assertEqual([(one["waiting_bytes"], one["waiting_for_s"]) for one in self.status(running)[0]], [(0, 0)] * 2)
-        os.kill(self.disk_process.pid, signal.SIGSTOP)  # a disk as slow as can be
+        stop(self.disk_process.pid)  # a disk as slow as can be
         self.addCleanup(os.kill, self.disk_process.pid, signal.SIGCONT)
         begin.touch()
 

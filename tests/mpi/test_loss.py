@@ -10,6 +10,7 @@ import signal
 import time
 
 import job
+from processes import stop
 
 MOMENTS = int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "3"))
 SEED = int(os.environ.get("LONGSHORE_INTERNAL_TEST_SEED", "1"))
@@ -146,7 +147,7 @@ def stop_with_claim(test, running, seed):
         tries += 1
         (victim,) = test.services()
         before = running.steps()
-        os.kill(victim, signal.SIGSTOP)
+        stop(victim)
         # Without a claim of the stopped one the job goes on, without end.
         test.wait_for(lambda: min(running.steps()) > max(before) + 1 or HOLDS_A_CLAIM in running.output,
                       lambda: f"neither a step nor a report\n{running.describe()}")
@@ -165,7 +166,7 @@ class Stopped(job.JobTest):
         running.wait_for_steps(1)
         running.pause()  # nothing is open now, so nothing is claimed
         (victim,) = self.services()
-        os.kill(victim, signal.SIGSTOP)
+        stop(victim)
         running.resume()
         running.wait_for_steps(3)
         self.assertEqual(running.finish(), 0, running.describe())
