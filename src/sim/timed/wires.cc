@@ -14,7 +14,8 @@ Wires::Wires(const Machine& machine, uint32_t nodes, EventQueue& queue, Sharing 
                                     machine.link_gap);
         s.down = network_->add_server(machine.link_rate, machine.link_latency, machine.link_gap);
         s.memory = network_->add_server(machine.memory_rate);
-        s.dpu_memory = network_->add_server(machine.dpu_memory_rate, machine.pcie_latency);
+        s.dpu_memory = machine.has_dpu() ? network_->add_server(machine.dpu_memory_rate, machine.pcie_latency)
+                                         : s.memory;
         nodes_.push_back(s);
     }
 }
