@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(, TimedNetwork, testing::Values(Sharing::kFifo, Sharing
                          [](const auto& p) { return p.param == Sharing::kFifo ? "Fifo" : "MaxMin"; });
 
 TEST_P(TimedNetwork, ALinkTakesItsLatencyAndTheBytesByItsRate) {
-    const Hop way[] = {{network_->add_server(10 * kGiga), 700 * kNanosecond}};
+    const uint32_t way[] = {network_->add_server(10 * kGiga, 700 * kNanosecond)};
     network_->send({way, 1'000'000, 50 * kNanosecond, 0, &sink_, 1});
     drain(queue_);
     expect_at(1, (50 + 100'000 + 700) * kNanosecond);
@@ -69,7 +69,7 @@ TEST_P(TimedNetwork, ALinkTakesItsLatencyAndTheBytesByItsRate) {
 }
 
 TEST_P(TimedNetwork, ATransferMayBeSlowerThanItsLink) {
-    const Hop way[] = {{network_->add_server(10 * kGiga), 0}};
+    const uint32_t way[] = {network_->add_server(10 * kGiga)};
     network_->send({way, 1'000'000, 0, 2 * kGiga, &sink_, 1});
     drain(queue_);
     expect_at(1, 500'000 * kNanosecond);
@@ -78,9 +78,9 @@ TEST_P(TimedNetwork, ATransferMayBeSlowerThanItsLink) {
 // Sum of all latencies, and the bytes by the slowest link: the rest follows the head.
 TEST_P(TimedNetwork, AChainTakesAllLatenciesAndItsSlowestLink) {
     for (const uint64_t slow : {0, 1, 2}) {
-        std::array<Hop, 3> way;
+        std::array<uint32_t, 3> way;
         for (uint64_t h = 0; h < 3; ++h)
-            way[h] = {network_->add_server(h == slow ? 2 * kGiga : 5 * kGiga), (100 + h) * kNanosecond};
+            way[h] = network_->add_server(h == slow ? 2 * kGiga : 5 * kGiga, (100 + h) * kNanosecond);
         const Time begin = queue_.now();
         network_->send({way, 200'000, 0, 0, &sink_, slow});
         drain(queue_);
@@ -90,7 +90,7 @@ TEST_P(TimedNetwork, AChainTakesAllLatenciesAndItsSlowestLink) {
 
 // Whatever the rule of sharing, the link is never idle: the last one ends when all bytes have passed.
 TEST_P(TimedNetwork, TwoFlowsOnALinkTakeTwiceAsLong) {
-    const Hop way[] = {{network_->add_server(4 * kGiga), 10 * kNanosecond}};
+    const uint32_t way[] = {network_->add_server(4 * kGiga, 10 * kNanosecond)};
     network_->send({way, 400'000, 0, 0, &sink_, 1});
     network_->send({way, 400'000, 0, 0, &sink_, 2});
     drain(queue_);
@@ -100,10 +100,10 @@ TEST_P(TimedNetwork, TwoFlowsOnALinkTakeTwiceAsLong) {
 
 TEST_P(TimedNetwork, IncastTakesAllBytesByTheRateOfTheOneLinkIn) {
     constexpr uint64_t kSources = 9;
-    const uint32_t in = network_->add_server(10 * kGiga);
+    const uint32_t in = network_->add_server(10 * kGiga, 200 * kNanosecond);
     Time last = 0;
     for (uint64_t s = 0; s < kSources; ++s) {
-        const Hop way[] = {{network_->add_server(10 * kGiga), 300 * kNanosecond}, {in, 200 * kNanosecond}};
+        const uint32_t way[] = {network_->add_server(10 * kGiga, 300 * kNanosecond), in};
         network_->send({way, 100'000, 0, 0, &sink_, s});
     }
     drain(queue_);
@@ -119,7 +119,7 @@ TEST(TimedSharing, MaxMinGivesWhatOthersCannotTake) {
     Sink sink(queue);
     const auto network = make_network(queue, Sharing::kMaxMin);
     const uint32_t fast = network->add_server(10 * kGiga), slow = network->add_server(4 * kGiga);
-    const Hop both[] = {{fast, 0}, {slow, 0}}, on_fast[] = {{fast, 0}}, on_slow[] = {{slow, 0}};
+    const uint32_t both[] = {fast, slow}, on_fast[] = {fast}, on_slow[] = {slow};
     network->send({both, 200'000, 0, 0, &sink, 1});
     network->send({on_slow, 200'000, 0, 0, &sink, 2});
     network->send({on_fast, 800'000, 0, 0, &sink, 3});
@@ -131,7 +131,7 @@ TEST(TimedNetworkGap, ShortMessagesKeepALinkBusyForItsGap) {
     EventQueue queue;
     Sink sink(queue);
     const auto network = make_network(queue, Sharing::kFifo);
-    const Hop way[] = {{network->add_server(10 * kGiga, 20 * kNanosecond), 0}};
+    const uint32_t way[] = {network->add_server(10 * kGiga, 0, 20 * kNanosecond)};
     for (uint64_t i = 0; i < 5; ++i) network->send({way, 8, 0, 0, &sink, i});
     drain(queue);
     EXPECT_EQ(sink.at[4], 100 * kNanosecond);

@@ -682,6 +682,21 @@ class Simulate(CommandTest):
             self.assertEqual(results["machine"]["values"]["pcie.rate"]["source"], "given on the command line")
         self.assertGreater(times[1], 4 * times[0])
 
+    def test_simulate_runs_service_processes_on_hosts(self):
+        machine = self.root / "hosts.toml"
+        shipped = self.machine.read_text()
+        machine.write_text(shipped[:shipped.index("[dpu]")] + shipped[shipped.index("[mpi]"):])
+        out = self.root / "o.json"
+        said = self.longshore("simulate", *self.SMALL, "--machine", machine, "--against", "linear", "--json", out).stdout
+        self.assertIn("service processes on hosts", said)
+        results = json.loads(out.read_text())
+        self.assertEqual(results["services_on"], "host")
+        self.assertNotIn("dpu.cores", results["machine"]["values"])
+        self.assertIn("has no DPU: service processes run on cores of its hosts there (--services-on host)",
+                      self.longshore("simulate", *self.SMALL, "--machine", machine, "--services-on", "dpu", expect=2).stderr)
+        self.assertIn("32 cores, and 30 ranks and 4 service processes are asked for: each needs a core of its own",
+                      self.longshore("simulate", "--nodes", 2, "--ranks-per-node", 30, "--services-on", "host", expect=2).stderr)
+
     def test_errors_say_what_to_do(self):
         for arguments, wanted in [(["--machine", "none"], "known here (mpcdf-bf3)"),
                                   (["--nodes", 65], "64 ports"), (["--ranks-per-node", 33], "32 cores"),

@@ -29,6 +29,29 @@ std::string mirror_refusal(const Job& job) {
     return job.block_bytes < 64 ? because("blocks have at least 64 B") : "";
 }
 
+// Why service processes do not run where they shall, or "".
+std::string place_refusal(const Job& job) {
+    const Machine& m = job.machine;
+    const std::string asked = std::to_string(job.services) + " service processes are asked for";
+    if (job.is_on_dpu()) {
+        if (!m.has_dpu())
+            return m.name +
+                   " has no DPU: service processes run on cores of its hosts there (--services-on host)";
+        if (job.services > m.dpu_cores)
+            return "a DPU of " + m.name + " has " + std::to_string(m.dpu_cores) + " cores, and " + asked;
+        return "";
+    }
+    if (job.ranks_per_node + job.services > m.cores)
+        return "a node of " + m.name + " has " + std::to_string(m.cores) + " cores, and " +
+               std::to_string(job.ranks_per_node) + " ranks and " + asked + ": each needs a core of its own";
+    if (job.handover != Handover::kAsBuilt)
+        return "--handover is of DPUs: on a host ranks that wait and service processes copy";
+    if (job.memory != Memory::kAlias || job.algorithm != Algorithm::kDirect)
+        return "service processes on hosts are modelled without memory of their own (--memory, --algorithm)";
+    if (job.mirrored) return "--mirrored: service processes run on DPUs";
+    return "";
+}
+
 }  // namespace
 
 // As the product has them, but for tables that a rank has for thousands of operations: here it has some at
@@ -65,9 +88,7 @@ std::string refusal(const Job& job) {
         return "a node has not more service processes than ranks: " + std::to_string(job.services) +
                " (--services) and " + std::to_string(job.ranks_per_node) +
                " (--ranks-per-node) are asked for";
-    if (job.services > m.dpu_cores)
-        return "a DPU of " + m.name + " has " + std::to_string(m.dpu_cores) + " cores, and " +
-               std::to_string(job.services) + " service processes are asked for";
+    if (const std::string wrong = place_refusal(job); !wrong.empty()) return wrong;
     if (job.reads_max < 1 || job.reads_max > 256) return "between 1 and 256 reads can be under way";
     if (job.block_bytes < 1 || job.block_bytes > uint64_t{1} << 30)
         return "blocks have between 1 B and 1 GiB";

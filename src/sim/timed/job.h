@@ -33,9 +33,13 @@ enum class Memory : uint8_t { kAlias, kStaging };
 // each number and all of them at once, as in the second exchange of a pencil FFT.
 enum class Groups : uint8_t { kWorld, kColumns };
 
+// Where service processes run: on the nodes' DPUs, or on cores of the hosts that no rank has.
+enum class ServicePlace : uint8_t { kDpu, kHost };
+
 struct Job {
     Machine machine;
     uint32_t nodes = 2, ranks_per_node = 1, services = 1;  // service processes of each node
+    ServicePlace service_place = ServicePlace::kDpu;
     Placement placement = Placement::kContiguous;
     Groups groups = Groups::kWorld;
     Collective collective = Collective::kAlltoallv;
@@ -60,6 +64,7 @@ struct Job {
     // (receivers.h).
     bool mirrored = false;
 
+    bool is_on_dpu() const { return service_place == ServicePlace::kDpu; }
     bool has_receivers() const { return mirrored && collective == Collective::kBcast; }
     uint32_t real_nodes() const { return !mirrored ? nodes : has_receivers() ? 2 : 1; }
     uint32_t real_ranks() const { return real_nodes() * ranks_per_node; }

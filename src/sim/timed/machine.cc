@@ -151,6 +151,8 @@ std::string set_value(Machine* machine, const std::string& assignment) {
     const std::string key = assignment.substr(0, equals);
     const MachineValue* value = find_machine_value(key);
     if (value == nullptr) return "a machine has no \"" + key + "\"; machine files list what it has";
+    if (value->is_of_dpu() && !machine->has_dpu())
+        return key + ": " + machine->name + " has no DPU; its file would need a table [dpu]";
     if (equals == std::string::npos) return key + ": a value is missing, as in " + key + "=1";
     char* end = nullptr;
     const std::string text = assignment.substr(equals + 1);

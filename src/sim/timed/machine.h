@@ -29,7 +29,8 @@ struct Machine {
     Time service_turn = 0, service_message = 0, service_send = 0, service_read = 0, service_copy = 0,
          service_finish = 0, service_wake = 0, service_wake_up = 0, service_spin = 0;
 
-    uint64_t dpu_cores = 0, dpu_memory_rate = 0;
+    uint64_t dpu_cores = 0, dpu_memory_rate = 0;  // 0: it has none
+    bool has_dpu() const { return dpu_cores != 0; }
     Time dpu_message = 0, dpu_session = 0, dpu_stand_in_post = 0, dpu_stand_in_post_each = 0,
          dpu_stand_in_test = 0, dpu_stand_in_wake_up = 0;
 
@@ -53,6 +54,7 @@ struct MachineValue {
     uint64_t Machine::*at;
     uint64_t least, most;
     const char* meaning;
+    bool is_of_dpu() const { return std::string_view(key).starts_with("dpu."); }
 };
 
 // In the order of a machine file.

@@ -28,8 +28,9 @@ class Parser {
             }
         }
         if (out_->name.empty()) return name_ + ": the machine has no name: name = \"...\" is expected";
+        const bool has_dpu = file.contains("dpu");
         for (const MachineValue& value : machine_values())
-            if (!out_->sources.contains(value.key))
+            if (!out_->sources.contains(value.key) && (has_dpu || !value.is_of_dpu()))
                 return name_ + ": " + value.key + " is missing (" + value.meaning + "); expected is " +
                        example(value);
         return topology(file);
@@ -158,6 +159,7 @@ std::string write_machine(const Machine& machine) {
     std::string text = "name = " + in_quotes(machine.name) + "\ntitle = " + in_quotes(machine.title) + "\n",
                 last;
     for (const MachineValue& value : machine_values()) {
+        if (value.is_of_dpu() && !machine.has_dpu()) continue;
         const std::string key(value.key);
         const size_t dot = key.find('.');
         if (const std::string table = key.substr(0, dot); table != last) {

@@ -62,6 +62,24 @@ TEST(MachineFile, IsWrittenAsItIsRead) {
         EXPECT_EQ(again.*(value.at), m.*(value.at)) << value.key;
 }
 
+// Its table is left out, all of it.
+TEST(MachineFile, AMachineNeedNotHaveADpu) {
+    std::string text = shipped_text();
+    const size_t begin = text.find("[dpu]"), end = text.find("[mpi]");
+    text.erase(begin, end - begin);
+    Machine m, again;
+    ASSERT_EQ(parse_machine(text, "m.toml", &m), "");
+    EXPECT_FALSE(m.has_dpu());
+    EXPECT_EQ(write_machine(m).find("[dpu]"), std::string::npos);
+    ASSERT_EQ(parse_machine(write_machine(m), "m.toml", &again), "");
+    EXPECT_FALSE(again.has_dpu());
+    EXPECT_NE(set_value(&m, "dpu.cores=16").find("has no DPU"), std::string::npos);
+    text = shipped_text();
+    const size_t cores = text.find("cores", text.find("[dpu]"));
+    text.erase(cores, text.find('\n', cores) - cores);
+    EXPECT_NE(parse_machine(text, "m.toml", &m).find("dpu.cores is missing"), std::string::npos);
+}
+
 TEST(MachineFile, ValuesAreKeptInBytesAndPicoseconds) {
     Machine m;
     ASSERT_EQ(parse_machine(shipped_text(), "m.toml", &m), "");
@@ -108,6 +126,7 @@ TEST(MachineFile, AFileThatIsNotThereIsNamed) {
 
 TEST(MachineValues, CanBeSetByTheirKeys) {
     Machine m;
+    m.dpu_cores = 16;
     EXPECT_EQ(set_value(&m, "pcie.rate=25 GB/s"), "");
     EXPECT_EQ(m.pcie_rate, 25'000'000'000u);
     EXPECT_EQ(m.sources["pcie.rate"], "given on the command line");
@@ -124,6 +143,7 @@ TEST(MachineValues, AreWrittenAsTheyAreRead) {
     ASSERT_EQ(parse_machine(shipped_text(), "m.toml", &m), "");
     for (const MachineValue& value : machine_values()) {
         Machine copy;
+        copy.dpu_cores = m.dpu_cores;
         EXPECT_EQ(set_value(&copy, std::string(value.key) + "=" + written(value.unit, m.*(value.at))), "");
         EXPECT_EQ(copy.*(value.at), m.*(value.at)) << value.key;
     }

@@ -4,9 +4,9 @@
 
 namespace longshore::timed {
 
-uint32_t Network::add_server(uint64_t bytes_per_second, Time gap) {
+uint32_t Network::add_server(uint64_t bytes_per_second, Time latency, Time gap) {
     LONGSHORE_CHECK(bytes_per_second > 0);
-    servers_.push_back({bytes_per_second, gap, 0, 0, 0});
+    servers_.push_back({.rate = bytes_per_second, .latency = latency, .gap = gap});
     return static_cast<uint32_t>(servers_.size() - 1);
 }
 
@@ -24,7 +24,7 @@ uint32_t Network::take(const Transfer& transfer) {
     free_.pop_back();
     UnderWay& one = items_[item];
     std::copy(transfer.way.begin(), transfer.way.end(), one.way.begin());
-    one.hops = static_cast<uint32_t>(transfer.way.size());
+    one.hops = static_cast<uint16_t>(transfer.way.size());
     one.hop = 0;
     one.bytes = transfer.bytes;
     one.rate_max = transfer.rate_max;
@@ -50,6 +50,7 @@ class FifoNetwork final : public Network, private Actor {
     void send(const Transfer& transfer) override { queue_.after(transfer.delay, *this, take(transfer)); }
 
   private:
+    void foresee(uint64_t what) const override { __builtin_prefetch(&items_[static_cast<uint32_t>(what)]); }
     // The head is at a server, or the last byte at the end.
     void on_event(uint64_t what) override {
         const auto item = static_cast<uint32_t>(what);
@@ -58,16 +59,15 @@ class FifoNetwork final : public Network, private Actor {
             arrive(item);
             return;
         }
-        const Hop hop = one.way[one.hop++];
-        Server& server = servers_[hop.server];
+        Server& server = servers_[one.way[one.hop++]];
         const Time service = service_time(server, one.bytes);
         const Time begin = enter(&server, service, one.bytes <= kPacketBytes);
         server.busy += service;
         server.bytes += one.bytes;
         Time end = begin + service;
         if (one.rate_max != 0) end = std::max(end, begin + time_of(one.bytes, one.rate_max));
-        one.last = std::max(end, one.last) + hop.latency;
-        queue_.at(one.hop == one.hops ? one.last : begin + hop.latency, *this, item);
+        one.last = std::max(end, one.last) + server.latency;
+        queue_.at(one.hop == one.hops ? one.last : begin + server.latency, *this, item);
     }
 
     // Takes a server for so long; when that begins.
@@ -94,7 +94,7 @@ class SharedNetwork final : public Network, private Actor {
 
     void send(const Transfer& transfer) override {
         Time delay = transfer.delay;
-        for (const Hop& hop : transfer.way) delay += hop.latency;
+        for (const uint32_t server : transfer.way) delay += servers_[server].latency;
         queue_.after(delay, *this, take(transfer));
     }
 
@@ -118,7 +118,7 @@ class SharedNetwork final : public Network, private Actor {
                 return;
             }
             progress();
-            for (uint32_t h = 0; h < one.hops; ++h) servers_[one.way[h].server].bytes += one.bytes;
+            for (uint32_t h = 0; h < one.hops; ++h) servers_[one.way[h]].bytes += one.bytes;
             flows_.push_back({item, static_cast<double>(one.bytes)});
         }
         share();
@@ -147,7 +147,7 @@ class SharedNetwork final : public Network, private Actor {
         std::vector<Flow*> open;
         for (Flow& flow : flows_) {
             open.push_back(&flow);
-            for (const Hop& hop : way(flow)) ++users[hop.server];
+            for (const uint32_t server : way(flow)) ++users[server];
         }
         while (!open.empty()) fix_slowest(&open, &left, &users);
         double seconds = 1e9;
@@ -163,8 +163,8 @@ class SharedNetwork final : public Network, private Actor {
         const auto share_of = [&](const Flow& flow) {
             const uint64_t own = items_[flow.item].rate_max;
             double least = own != 0 ? static_cast<double>(own) : 1e30;
-            for (const Hop& hop : way(flow))
-                least = std::min(least, (*left)[hop.server] / (*users)[hop.server]);
+            for (const uint32_t server : way(flow))
+                least = std::min(least, (*left)[server] / (*users)[server]);
             return least;
         };
         double slowest = 1e30;
@@ -173,15 +173,15 @@ class SharedNetwork final : public Network, private Actor {
         for (Flow* flow : *open) (share_of(*flow) <= slowest * (1 + 1e-9) ? fixed : rest).push_back(flow);
         for (Flow* flow : fixed) {
             flow->rate = slowest;
-            for (const Hop& hop : way(*flow)) {
-                (*left)[hop.server] = std::max(1.0, (*left)[hop.server] - slowest);
-                --(*users)[hop.server];
+            for (const uint32_t server : way(*flow)) {
+                (*left)[server] = std::max(1.0, (*left)[server] - slowest);
+                --(*users)[server];
             }
         }
         open->swap(rest);
     }
 
-    std::span<const Hop> way(const Flow& flow) const {
+    std::span<const uint32_t> way(const Flow& flow) const {
         const UnderWay& one = items_[flow.item];
         return {one.way.data(), one.hops};
     }

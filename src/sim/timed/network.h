@@ -14,12 +14,6 @@
 
 namespace longshore::timed {
 
-// One server of a way, and how long the head takes from there to the next one, or to the end.
-struct Hop {
-    uint32_t server = 0;
-    Time latency = 0;
-};
-
 class Arrivals {
   public:
     // The last byte of a transfer is there.
@@ -32,7 +26,7 @@ class Arrivals {
 enum class Sharing : uint8_t { kFifo, kMaxMin };
 
 struct Transfer {
-    std::span<const Hop> way;  // kept
+    std::span<const uint32_t> way;  // servers, by number; at most Network::kHopsMax
     uint64_t bytes = 0;
     Time delay = 0;          // before the head is at the first server
     uint64_t rate_max = 0;   // of this transfer alone, in bytes a second; 0: no limit
@@ -42,9 +36,11 @@ struct Transfer {
 
 class Network {
   public:
+    static constexpr size_t kHopsMax = 4;
     virtual ~Network() = default;
-    // `gap`: each transfer takes a server at least for so long. Returns the server's number.
-    uint32_t add_server(uint64_t bytes_per_second, Time gap = 0);
+    // `latency`: how long the head takes from there to the next server, or to the end. `gap`: each transfer
+    // takes the server at least for so long. Returns its number.
+    uint32_t add_server(uint64_t bytes_per_second, Time latency = 0, Time gap = 0);
     // A way of no servers is one without bytes, too.
     virtual void send(const Transfer& transfer) = 0;
 
@@ -54,22 +50,23 @@ class Network {
     uint64_t transfers() const { return transfers_; }
 
   protected:
-    static constexpr size_t kHopsMax = 6;
     static constexpr uint64_t kPacketBytes = 4096;
-    struct Server {
+    // Thousands of each are in use, in turn: one of them takes a line of the caches.
+    struct alignas(64) Server {
         uint64_t rate = 0;
-        Time gap = 0, free_at = 0, busy = 0;
+        Time latency = 0, gap = 0, free_at = 0, busy = 0;
         Time free_for_short_at = 0;
         uint64_t bytes = 0;
     };
-    struct UnderWay {
-        std::array<Hop, kHopsMax> way;
-        uint32_t hops = 0, hop = 0;
+    struct alignas(64) UnderWay {
+        std::array<uint32_t, kHopsMax> way;
+        uint16_t hops = 0, hop = 0;
         uint64_t bytes = 0, rate_max = 0;
         Arrivals* to = nullptr;
         uint64_t tag = 0;
         Time last = 0;  // when the last byte has left the server before, or is at the end
     };
+    static_assert(sizeof(Server) == 64 && sizeof(UnderWay) == 64);
     uint32_t take(const Transfer& transfer);
     void arrive(uint32_t item);
     Time service_time(const Server& server, uint64_t bytes) const;

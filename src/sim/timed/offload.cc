@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/timed/node_rank.h"
 #include "sim/timed/rank_process.h"
 #include "sim/timed/service_process.h"
 
@@ -67,14 +68,20 @@ void Offload::make_node(uint32_t node) {
         NodeMemory::create(blocks_.back()->data(), limits, id, static_cast<uint16_t>(job_.nodes),
                            static_cast<uint16_t>(job_.ranks_per_node), static_cast<uint16_t>(job_.services)));
     make_groups(node);
-    for (uint32_t l = 0; l < job_.ranks_per_node; ++l)
-        ranks_.push_back(std::make_unique<RankProcess>(*this, job_.rank_at(node, l)));
+    for (uint32_t l = 0; l < job_.ranks_per_node; ++l) {
+        const uint32_t rank = job_.rank_at(node, l);
+        if (job_.is_on_dpu()) {
+            ranks_.push_back(std::make_unique<RankProcess>(*this, rank));
+        } else {
+            ranks_.push_back(std::make_unique<NodeRank>(*this, rank));
+        }
+    }
     for (uint32_t s = 0; s < job_.services; ++s)
         services_.push_back(std::make_unique<ServiceProcess>(*this, node, ServiceId{static_cast<uint16_t>(s)},
                                                              job_.service_limits()));
 }
 
-RankProcess& Offload::rank_at(uint32_t node, uint32_t local) {
+SimulatedRank& Offload::rank_at(uint32_t node, uint32_t local) {
     return *ranks_[node * job_.ranks_per_node + local];
 }
 
@@ -90,11 +97,24 @@ void Offload::wake(uint32_t node, const WakeSet& wake) {
             rank_at(node, w * 64 + static_cast<uint32_t>(std::countr_zero(set))).ring();
 }
 
+uint32_t Offload::sleepers(uint32_t node, const WakeSet& wake) {
+    auto count = static_cast<uint32_t>(std::popcount(wake.services));
+    for (uint32_t w = 0; w < std::size(wake.ranks); ++w)
+        for (uint64_t set = wake.ranks[w]; set != 0; set &= set - 1)
+            count += rank_at(node, w * 64 + static_cast<uint32_t>(std::countr_zero(set))).has_to_be_woken();
+    return count;
+}
+
 void Offload::send_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame,
                          Time delay) {
     const auto send = [&](ServiceAddress one, ServiceAddress other, std::span<const std::byte> bytes) {
-        wires_.send({one.node.value, Side::kDpu}, {other.node.value, Side::kDpu}, bytes.size(), delay,
-                    &service_at(other), ServiceProcess::kFrame | keep_frame(one, other, bytes));
+        const uint64_t tag = ServiceProcess::kFrame | keep_frame(one, other, bytes);
+        if (!job_.is_on_dpu() && one.node == other.node) {
+            wires_.note(delay + machine().mpi_shared, &service_at(other), tag);
+            return;
+        }
+        wires_.send({one.node.value, service_side()}, {other.node.value, service_side()}, bytes.size(), delay,
+                    &service_at(other), tag);
     };
     if (receivers_ != nullptr && from.node.value == 0 && to.node != from.node) {
         receivers_->hear(from, to, frame, delay);

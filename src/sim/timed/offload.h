@@ -1,6 +1,7 @@
 // A job whose collectives the product carries: all ranks and service processes are the engine's own, under
-// the clock of an EventQueue. Service processes run on the nodes' DPUs, ranks on the hosts; each rank has a
-// stand-in on the DPU, which posts its collectives there and sees when they are complete.
+// the clock of an EventQueue. Service processes run on the nodes' DPUs and ranks on the hosts; then each rank
+// has a stand-in on the DPU, which posts its collectives there and sees when they are complete. Or they run
+// on cores of the hosts, and ranks post in their memory.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@
 
 namespace longshore::timed {
 
-class RankProcess;
+class SimulatedRank;
 class ServiceProcess;
 
 constexpr RegionId kBuffers{1};  // the region that both buffers of a rank lie in
@@ -29,12 +30,16 @@ class Offload final {
     // --- for ranks and service processes
     const Job& job() const { return job_; }
     const Machine& machine() const { return job_.machine; }
+    // Whose memory service processes run in.
+    Side service_side() const { return job_.is_on_dpu() ? Side::kDpu : Side::kHost; }
     EventQueue& queue() { return queue_; }
     Wires& wires() { return wires_; }
     const NodeMemory& memory(uint32_t node) const { return memories_[node]; }
     // Those that an engine's step has rung and that sleep.
     void wake(uint32_t node, const WakeSet& wake);
-    RankProcess& rank_at(uint32_t node, uint32_t local);
+    // How many of those have to be woken by a call to the system.
+    uint32_t sleepers(uint32_t node, const WakeSet& wake);
+    SimulatedRank& rank_at(uint32_t node, uint32_t local);
     ServiceProcess& service_at(ServiceAddress at);
     // From one service process to another, `delay` from now.
     void send_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame, Time delay);
@@ -45,7 +50,8 @@ class Offload final {
     OperationArguments arguments(uint32_t rank, uint64_t sequence) const;
     // Whether stand-ins have their ranks copy shared blocks.
     bool hands_over() const {
-        return job_.handover == Handover::kAsBuilt && is_shared(job_.collective) && job_.ranks_per_node > 1;
+        return job_.is_on_dpu() && job_.handover == Handover::kAsBuilt && is_shared(job_.collective) &&
+               job_.ranks_per_node > 1;
     }
     // The operation that ranks have begun to enter last; how many of a node's have.
     uint64_t sequence() const { return sequence_; }
@@ -70,7 +76,7 @@ class Offload final {
     Timing timing_;
     std::vector<std::unique_ptr<scale::Mapped>> blocks_;
     std::vector<NodeMemory> memories_;
-    std::vector<std::unique_ptr<RankProcess>> ranks_;        // by node, then by local rank
+    std::vector<std::unique_ptr<SimulatedRank>> ranks_;      // by node, then by local rank
     std::vector<std::unique_ptr<ServiceProcess>> services_;  // by node, then by number
     std::vector<scale::Frame> frames_;
     std::vector<uint32_t> free_frames_;

@@ -11,24 +11,6 @@ constexpr uint64_t kHandedOverMin = 4096;
 
 }  // namespace
 
-RankProcess::RankProcess(Offload& world, uint32_t rank)
-    : world_(world),
-      rank_(rank),
-      node_(world.job().node_of(rank)),
-      local_(static_cast<uint16_t>(world.job().local_of(rank))),
-      block_(RankEngine::bytes_needed(world.memory(node_).limits())),
-      engine_(block_.data(), world.memory(node_), local_),
-      slot_(world.memory(node_).rank(local_)) {
-    RegionEntry& region = world.memory(node_).region(local_, kBuffers);
-    region.bytes = UINT64_MAX / 2;
-    region.generation.store(kBuffersGeneration);
-}
-
-void RankProcess::enter_at(Time time, uint64_t sequence) {
-    sequence_ = sequence;
-    world_.queue().at(time, *this, kEnter);
-}
-
 void RankProcess::on_event(uint64_t what) {
     switch (what) {
         case kEnter:
@@ -100,15 +82,12 @@ void RankProcess::on_arrival(uint64_t tag) {
 
 // On its host: the call that starts the collective. What it says of itself goes to the stand-in.
 void RankProcess::enter() {
-    const Machine& m = world_.machine();
-    const CollectiveRules& rules = rules_of(world_.job().collective);
-    const uint64_t arrays = rules.by_vector ? (rules.is_shared ? 1 : 2) : 0;
-    const Time cost = world_.step_time(m.rank_post + arrays * world_.job().group_size() * m.rank_post_each);
+    const Time cost = post_time();
     entered_ = world_.queue().now();
     wait_begins_ = entered_ + cost + world_.job().compute_of(rank_);
     world_.wires().send({node_, Side::kHost}, {node_, Side::kDpu},
-                        kNoteBytes + arrays * world_.job().group_size() * sizeof(BlockSpan),
-                        cost + m.dpu_session, this, kPosted);
+                        kNoteBytes + arrays_given() * world_.job().group_size() * sizeof(BlockSpan),
+                        cost + world_.machine().dpu_session, this, kPosted);
     hand_over_.attend(false);
     if (world_.hands_over() && world_.job().compute_of(rank_) != 0)
         world_.queue().at(wait_begins_, *this, kWaits);
@@ -116,18 +95,7 @@ void RankProcess::enter() {
 
 void RankProcess::post() {
     WakeSet wake;
-    const bool over = engine_.reap(&wake) == 0;
-    if (over && copy_bytes_ != 0) {
-        engine_.arena().release(copy_, copy_bytes_);
-        copy_bytes_ = 0;
-    }
-    OperationArguments a = world_.arguments(rank_, sequence_);
-    if (a.send_is_stable && copy_bytes_ == 0) {
-        copy_bytes_ = a.send_block_bytes * (rules_of(a.collective).is_shared ? 1 : world_.job().group_size());
-        copy_ = engine_.arena().allocate(copy_bytes_);
-        LONGSHORE_CHECK(copy_ != 0);
-    }
-    if (a.send_is_stable) a.send = {local_, kArenaRegion, copy_ - world_.memory(node_).arena_begin(local_)};
+    OperationArguments a = prepare(&wake);
     a.hands_over = hands_over_ = world_.hands_over() && world_.job().block_bytes >= kHandedOverMin;
     slot_.attached.store(hands_over_);
     left_ = false;

@@ -5,26 +5,22 @@
 #include <deque>
 
 #include "engine/hand_over.h"
-#include "sim/timed/offload.h"
+#include "sim/timed/simulated_rank.h"
 
 namespace longshore::timed {
 
-class RankProcess final : public Actor, public Arrivals {
+class RankProcess final : public SimulatedRank {
   public:
-    RankProcess(Offload& world, uint32_t rank);
-
-    void enter_at(Time time, uint64_t sequence);
-    void on_event(uint64_t what) override;
-    void on_arrival(uint64_t tag) override;
-    // Its doorbell rang while its stand-in slept.
-    void ring();
+    using SimulatedRank::SimulatedRank;
+    void ring() override;  // of its stand-in
+    bool has_to_be_woken() const override { return true; }
     // It is in a call that waits for its collective, and can copy.
     bool is_waiting() const;
     // It copies, and then tells `by`.
     void hand_copy(uint64_t bytes, Arrivals* by, uint64_t tag);
 
   private:
-    static constexpr uint64_t kEnter = 0, kPost = 1, kLook = 2, kDone = 3, kStandIn = 4, kWaits = 5,
+    static constexpr uint64_t kPost = 1, kLook = 2, kDone = 3, kStandIn = 4, kWaits = 5,
                               kPatient = 6;  // events
     // Arrivals; others than the first two with a number.
     static constexpr uint64_t kPosted = 0, kComplete = 1, kHanded = 2, kCopied = 3, kAnswered = 4,
@@ -34,6 +30,8 @@ class RankProcess final : public Actor, public Arrivals {
         Arrivals* by;
         uint64_t tag;
     };
+    void on_event(uint64_t what) override;
+    void on_arrival(uint64_t tag) override;
     void enter();
     void post();
     void look();
@@ -43,19 +41,9 @@ class RankProcess final : public Actor, public Arrivals {
     void step_of_stand_in();
     void choose_copier();
     void look_when_patience_ends();
-    uint64_t now_ns() const { return world_.queue().now() / kNanosecond; }
 
-    Offload& world_;
-    const uint32_t rank_, node_;
-    const LocalRank local_;
-    scale::Mapped block_;
-    RankEngine engine_;
-    RankSlot& slot_;
-    uint64_t sequence_ = 0;
-    RecordId record_;
-    Time entered_ = 0, wait_begins_ = kNever;
-    bool looks_ = false;                  // a look is under way
-    uint64_t copy_ = 0, copy_bytes_ = 0;  // of small blocks, in the arena
+    Time wait_begins_ = kNever;
+    bool looks_ = false;  // a look is under way
     std::vector<HandedCopy> handed_;
     std::vector<uint64_t> free_handed_;
     std::deque<uint64_t> to_copy_;  // numbers; the first is being copied

@@ -34,6 +34,10 @@ ServiceProcess::ServiceProcess(Offload& world, uint32_t node, ServiceId id, cons
 void ServiceProcess::on_arrival(uint64_t tag) {
     if (Receivers* others = world_.receivers_of(node_); others != nullptr && (tag & ~kNumber) == kRead)
         others->piece_came();
+    if (phase_ == Phase::kCopying && (tag & ~kNumber) >= kOwnCopy) {
+        end_own_copy(tag);
+        return;
+    }
     inbox_.push_back(tag);
     ring();
 }
@@ -73,6 +77,7 @@ void ServiceProcess::step() {
             act();
             break;
         case Phase::kResting:
+        case Phase::kCopying:
             LONGSHORE_CHECK(false);
     }
 }
@@ -138,6 +143,10 @@ void ServiceProcess::act() {
     ++actions_;
     worked_ = true;
     bytes_ += action.bytes + action.copy.bytes;
+    if (copies_itself(action)) {
+        copy_itself(action);
+        return;
+    }
     step_after(Phase::kAct, carry_out(action));
 }
 
@@ -146,9 +155,7 @@ void ServiceProcess::end_turn() {
     // turn.
     Time woken = 0;
     if (wake_.any()) {
-        uint32_t count = static_cast<uint32_t>(std::popcount(wake_.services));
-        for (const uint64_t ranks : wake_.ranks) count += static_cast<uint32_t>(std::popcount(ranks));
-        woken = count * world_.machine().service_wake;
+        woken = world_.sleepers(node_, wake_) * world_.machine().service_wake;
         world_.wake(node_, std::exchange(wake_, {}));
     }
     pace_.end_turn(worked_, engine_->yielded(), now_ns());
@@ -202,6 +209,33 @@ void ServiceProcess::alarm() {
     if (!engine_->idle()) set_alarm(world_.queue().now() + wait_ns * kNanosecond);
 }
 
+// On a host its core moves what does not leave the node, and does nothing else meanwhile.
+bool ServiceProcess::copies_itself(const Action& a) const {
+    return !world_.job().is_on_dpu() && (a.kind == Action::Kind::kCopy || a.kind == Action::Kind::kWrite);
+}
+
+void ServiceProcess::copy_itself(const Action& a) {
+    const bool is_copy = a.kind == Action::Kind::kCopy;
+    phase_ = Phase::kCopying;
+    own_copy_ = a.copy;
+    own_copy_began_ = world_.queue().now();
+    work_.copies += is_copy;
+    world_.wires().copy(node_, is_copy ? a.copy.bytes : a.bytes,
+                        world_.step_time(world_.machine().service_copy), this,
+                        is_copy ? kOwnCopy : kOwnMove | a.id);
+}
+
+void ServiceProcess::end_own_copy(uint64_t tag) {
+    work_.busy += world_.queue().now() - own_copy_began_;
+    engine_->set_now(now_ns());
+    if ((tag & ~kNumber) == kOwnCopy) {
+        engine_->finish_copy(own_copy_, MoveResult::kMoved, &wake_);
+    } else {
+        engine_->finish_read(static_cast<uint32_t>(tag & kNumber), MoveResult::kMoved, &wake_);
+    }
+    step_after(Phase::kAct, world_.machine().service_finish);
+}
+
 Time ServiceProcess::carry_out(const Action& a) {
     const Place here{node_, Side::kDpu}, host{node_, Side::kHost};
     switch (a.kind) {
@@ -235,10 +269,11 @@ Time ServiceProcess::start_read(const Action& a) {
     reads_.post(a.id, a.bytes, now_ns());
     if (Receivers* others = world_.receivers_of(node_)) others->asks_for(a.bytes);
     // What a rank gives in its arena lies with its stand-in, and staged blocks with the service process.
-    const bool is_on_dpu = a.name.rank == kStaging || a.name.region == kArenaRegion;
-    const Side from = is_on_dpu ? Side::kDpu : Side::kHost;
-    const Side to = a.to.rank == kStaging ? Side::kDpu : Side::kHost;
-    world_.wires().read({node_, Side::kDpu}, {a.peer.node.value, from}, {node_, to}, a.bytes, cost, this,
+    const bool is_of_service = a.name.rank == kStaging || a.name.region == kArenaRegion;
+    const Side own = world_.service_side();
+    const Side from = is_of_service ? own : Side::kHost;
+    const Side to = a.to.rank == kStaging ? own : Side::kHost;
+    world_.wires().read({node_, own}, {a.peer.node.value, from}, {node_, to}, a.bytes, cost, this,
                         kRead | a.id);
     return cost;
 }
@@ -266,7 +301,7 @@ Time ServiceProcess::start_copy(const Action& a) {
     const uint32_t index = free_copies_.back();
     free_copies_.pop_back();
     copies_[index] = a.copy;
-    RankProcess& taker = world_.rank_at(node_, a.copy.destination.value);
+    auto& taker = static_cast<RankProcess&>(world_.rank_at(node_, a.copy.destination.value));
     if (world_.job().handover == Handover::kOnce && taker.is_waiting()) {
         taker.hand_copy(a.copy.bytes, this, kCopy | index);
         return world_.machine().service_send;

@@ -1,6 +1,6 @@
-// A service process on a DPU: its engine, and the turns that service/service_loop.cc makes of events and
-// actions, each with the time that the machine file gives it. One action of the engine is one event of the
-// simulation, as next() changes the node's memory at once.
+// A service process, on a DPU or on a core of its host: its engine, and the turns that
+// service/service_loop.cc makes of events and actions, each with the time that the machine file gives it. One
+// action of the engine is one event of the simulation, as next() changes the node's memory at once.
 #pragma once
 
 #include <deque>
@@ -18,7 +18,8 @@ class ServiceProcess final : public Actor, public Arrivals {
 
     // Arrivals carry one of these with a number.
     static constexpr uint64_t kFrame = uint64_t{1} << 40, kMove = uint64_t{2} << 40,
-                              kCopy = uint64_t{3} << 40, kRead = uint64_t{4} << 40;
+                              kCopy = uint64_t{3} << 40, kRead = uint64_t{4} << 40,
+                              kOwnCopy = uint64_t{5} << 40, kOwnMove = uint64_t{6} << 40;
     void on_arrival(uint64_t tag) override;
     void on_event(uint64_t what) override;
     // Its doorbell rang while it slept or looked in vain.
@@ -42,7 +43,7 @@ class ServiceProcess final : public Actor, public Arrivals {
     LateCounters late() const;
 
   private:
-    enum class Phase : uint8_t { kResting, kBeginTurn, kTakeEvents, kAct };
+    enum class Phase : uint8_t { kResting, kBeginTurn, kTakeEvents, kAct, kCopying };
     static constexpr uint64_t kStep = 0, kAlarm = 1;
     uint64_t now_ns() const { return world_.queue().now() / kNanosecond; }
     void step_after(Phase next, Time mean);
@@ -55,6 +56,9 @@ class ServiceProcess final : public Actor, public Arrivals {
     void get_up();
     void set_alarm(Time at);
     void alarm();
+    bool copies_itself(const Action& action) const;
+    void copy_itself(const Action& action);
+    void end_own_copy(uint64_t tag);
     Time carry_out(const Action& action);
     Time start_copy(const Action& action);
     Time start_read(const Action& action);
@@ -81,6 +85,8 @@ class ServiceProcess final : public Actor, public Arrivals {
     int events_ = 0, actions_ = 0;
     uint64_t bytes_ = 0;
     bool worked_ = false;
+    Copy own_copy_;  // that its core makes
+    Time own_copy_began_ = 0;
     Work work_;
     uint64_t told_ = 0;  // the last operation
     bool covered_ = false;

@@ -8,26 +8,28 @@ Wires::Wires(const Machine& machine, uint32_t nodes, EventQueue& queue, Sharing 
     : machine_(machine), count_(nodes), mirrored_(mirrored), network_(make_network(queue, sharing)) {
     for (uint32_t n = 0; n < (mirrored ? 1 : nodes); ++n) {
         Servers s;
-        s.pcie_out = network_->add_server(machine.pcie_rate);
-        s.pcie_in = network_->add_server(machine.pcie_rate);
-        s.up = network_->add_server(machine.link_rate, machine.link_gap);
-        s.down = network_->add_server(machine.link_rate, machine.link_gap);
+        s.pcie_out = network_->add_server(machine.pcie_rate, machine.pcie_latency);
+        s.pcie_in = network_->add_server(machine.pcie_rate, machine.pcie_latency);
+        s.up = network_->add_server(machine.link_rate, machine.link_latency + machine.switch_latency,
+                                    machine.link_gap);
+        s.down = network_->add_server(machine.link_rate, machine.link_latency, machine.link_gap);
         s.memory = network_->add_server(machine.memory_rate);
-        s.dpu_memory = network_->add_server(machine.dpu_memory_rate);
+        s.dpu_memory = machine.has_dpu() ? network_->add_server(machine.dpu_memory_rate, machine.pcie_latency)
+                                         : s.memory;
         nodes_.push_back(s);
     }
 }
 
 void Wires::send(Place from, Place to, uint64_t bytes, Time delay, Arrivals* to_whom, uint64_t tag) {
-    std::array<Hop, 4> way;
+    std::array<uint32_t, Network::kHopsMax> way;
     size_t hops = 0;
     const Servers &source = servers(from.node), &target = servers(to.node);
-    way[hops++] = {from.side == Side::kHost ? source.pcie_out : source.dpu_memory, machine_.pcie_latency};
+    way[hops++] = from.side == Side::kHost ? source.pcie_out : source.dpu_memory;
     if (from.node != to.node) {
-        way[hops++] = {source.up, machine_.link_latency + machine_.switch_latency};
-        way[hops++] = {target.down, machine_.link_latency};
+        way[hops++] = source.up;
+        way[hops++] = target.down;
     }
-    way[hops++] = {to.side == Side::kHost ? target.pcie_in : target.dpu_memory, machine_.pcie_latency};
+    way[hops++] = to.side == Side::kHost ? target.pcie_in : target.dpu_memory;
     network_->send({{way.data(), hops}, bytes, delay, 0, to_whom, tag});
 }
 
@@ -44,7 +46,7 @@ void Wires::note(Time delay, Arrivals* to_whom, uint64_t tag) {
 }
 
 void Wires::copy(uint32_t node, uint64_t bytes, Time delay, Arrivals* to_whom, uint64_t tag) {
-    const Hop way[] = {{servers(node).memory, 0}};
+    const uint32_t way[] = {servers(node).memory};
     network_->send({way, bytes, delay, machine_.memory_core_rate, to_whom, tag});
 }
 

@@ -104,11 +104,17 @@ std::string prepare(const SimulateOptions& options, Machine* machine) {
     return "";
 }
 
+timed::ServicePlace service_place(const std::string& name, const Machine& machine) {
+    const bool on_dpu = name.empty() ? machine.has_dpu() : name == "dpu";
+    return on_dpu ? timed::ServicePlace::kDpu : timed::ServicePlace::kHost;
+}
+
 SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machine)
     : overlap_(options.overlap || options.compute_us != 0),
       compute_(static_cast<Time>(std::llround(options.compute_us * timed::kMicrosecond))) {
     Job job;
     job.machine = machine;
+    job.service_place = service_place(options.services_on, machine);
     job.nodes = options.nodes;
     job.ranks_per_node = options.ranks_per_node;
     find_collective(options.collective, &job.collective);

@@ -11,7 +11,8 @@ namespace longshore::tools {
 
 struct SimulateOptions {
     std::string machine = "mpcdf-bf3", collective = "ialltoallv", handover = "as-built", sharing = "fifo",
-                progress = "calls", memory = "alias", algorithm = "direct", groups = "world";
+                progress = "calls", memory = "alias", algorithm = "direct", groups = "world",
+                services_on;  // empty: dpu, where the machine has one, else host
     std::vector<uint64_t> sizes{65536};
     std::vector<uint32_t> services;  // none: 4, or as many as a node has ranks
     std::vector<std::string> placements{"contiguous"}, against, set;
@@ -39,6 +40,9 @@ std::string machine_path(const std::string& name);
 
 // "" or why the options make no sense. Fills in the machine.
 std::string prepare(const SimulateOptions& options, timed::Machine* machine);
+
+// "dpu" or "host"; empty: on DPUs, where the machine has them.
+timed::ServicePlace service_place(const std::string& name, const timed::Machine& machine);
 
 class SimulatePlan {
   public:

@@ -83,10 +83,13 @@ std::string percent(uint64_t part, uint64_t whole) {
 
 void print_head(const timed::Machine& machine, const SimulateOptions& options) {
     fmt::print("# {} ({})\n", machine.name, machine.title);
-    fmt::print("# {}{}, {} nodes x {} ranks, {} reads, {}, memory {}, handover {}, {} links; times in us\n",
-               options.collective, options.groups == "columns" ? " in columns" : "", options.nodes,
-               options.ranks_per_node, options.reads, options.algorithm, options.memory, options.handover,
-               options.sharing);
+    const bool on_dpu = service_place(options.services_on, machine) == timed::ServicePlace::kDpu;
+    const std::string place = on_dpu ? fmt::format("{}, memory {}, handover {}", options.algorithm,
+                                                   options.memory, options.handover)
+                                     : std::string("service processes on hosts");
+    fmt::print("# {}{}, {} nodes x {} ranks, {} reads, {}, {} links; times in us\n", options.collective,
+               options.groups == "columns" ? " in columns" : "", options.nodes, options.ranks_per_node,
+               options.reads, place, options.sharing);
     if (options.progress == "thread")
         fmt::print("# the host's MPI has a progress thread on each rank's core\n");
     if (options.progress == "tests")
@@ -117,8 +120,9 @@ nlohmann::json to_json(const timed::Machine& machine) {
     all["name"] = machine.name;
     all["title"] = machine.title;
     for (const timed::MachineValue& value : timed::machine_values())
-        all["values"][value.key] = {{"value", timed::written(value.unit, machine.*(value.at))},
-                                    {"source", machine.sources.at(value.key)}};
+        if (machine.has_dpu() || !value.is_of_dpu())
+            all["values"][value.key] = {{"value", timed::written(value.unit, machine.*(value.at))},
+                                        {"source", machine.sources.at(value.key)}};
     return all;
 }
 
@@ -165,6 +169,8 @@ nlohmann::json to_json(const SimulateOptions& options, const timed::Machine& mac
                           {"memory", options.memory},         {"algorithm", options.algorithm},
                           {"groups", options.groups},         {"warm_up", options.warm_up},
                           {"iterations", options.iterations}, {"rows", nlohmann::json::array()}};
+    if (service_place(options.services_on, machine) == timed::ServicePlace::kHost)
+        all["services_on"] = "host";
     if (options.progress == "tests") all["test_every_us"] = options.test_every_us;
     if (options.compute_us != 0) all["compute_us"] = options.compute_us;
     return all;
@@ -237,7 +243,12 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
     command->add_option("--nodes", o->nodes, "nodes (default: 32)")->type_name("N");
     command->add_option("--ranks-per-node", o->ranks_per_node, "ranks of each (default: 32)")->type_name("N");
     list(command->add_option("--services", o->services,
-                             "service processes of each DPU (default: 4, or as many as ranks)"));
+                             "service processes of each node (default: 4, or as many as ranks)"));
+    command
+        ->add_option("--services-on", o->services_on,
+                     "where they run: dpu, or host, on cores that no rank has (default: dpu, if there are)")
+        ->check(CLI::IsMember({"dpu", "host"}).description(""))
+        ->type_name("WHERE");
     list(command->add_option("--placement", o->placements, "contiguous, strided or both")
              ->check(CLI::IsMember({"contiguous", "strided"}).description("")));
     command->add_option("--reads", o->reads, "reads of a service process under way, at most (default: 64)")
@@ -317,11 +328,12 @@ void add_simulate(CLI::App& app, int* exit_code) {
   longshore simulate --collective allgatherv --placement contiguous,strided --against host
   longshore simulate --nodes 8 --ranks-per-node 8 --overlap --against linear --json out.json --plot out.png
   longshore simulate --machine my_machine.toml --set pcie.rate="25 GB/s"
+  longshore simulate --ranks-per-node 28 --services 4 --services-on host --against pairwise
   longshore simulate dpu-bench --machine thor-bf3 --nodes 8 --hosts 64 --workers 1,2,4,8
 
 The engine is the product's own; links, processors and the host's MPI are a model: docs/simulation.md.
 Columns: times from a rank's entry until it has its result; link, pcie, mem and SP: the part of the time in which
-the busiest of them was busy; late: ranks that came when their DPU had been told already of what is for them.
+the busiest of them was busy; late: ranks that came when their service process had been told of what is for them.
 The host's algorithms: pairwise, linear (alltoall); ring, neighbour, bruck, doubling, leaders (allgather);
 binomial, node-binomial, scatter-ring (bcast).
 

@@ -182,6 +182,8 @@ std::string refusal(const StagedJob& job, const Machine& m) {
                            m.switch_ports, job.nodes);
     if (const int most = most_on_a_node(job, false); static_cast<uint64_t>(most) > m.cores)
         return fmt::format("a node of {} has {} cores, and {} ranks are asked for", m.name, m.cores, most);
+    if (!m.has_dpu() && most_on_a_node(job, true) != 0)
+        return fmt::format("{} has no DPU for workers to run on (--workers)", m.name);
     if (const int most = most_on_a_node(job, true); static_cast<uint64_t>(most) > m.dpu_cores)
         return fmt::format("a DPU of {} has {} cores, and {} workers are asked for", m.name, m.dpu_cores,
                            most);

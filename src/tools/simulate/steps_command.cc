@@ -19,7 +19,7 @@ using timed::StepTimes;
 using timed::Time;
 
 struct StepsOptions {
-    std::string machine = "mpcdf-bf3", placement = "contiguous", handover = "as-built", json;
+    std::string machine = "mpcdf-bf3", placement = "contiguous", handover = "as-built", services_on, json;
     std::vector<std::string> set, against{"ring/pairwise"};
     uint32_t nodes = 32, ranks_per_node = 8, services = 4, reads = 64;
     uint32_t steps = 3, halos = 4, allgathers = 1, alltoalls = 2;
@@ -42,6 +42,7 @@ Time time_of_us(double us) {
 StepLoop loop_of(const StepsOptions& o, const timed::Machine& machine) {
     StepLoop loop;
     loop.job.machine = machine;
+    loop.job.service_place = service_place(o.services_on, machine);
     loop.job.nodes = o.nodes;
     loop.job.ranks_per_node = o.ranks_per_node;
     loop.job.services = o.services;
@@ -166,8 +167,13 @@ void add_job_options(CLI::App* command, StepsOptions* o) {
         ->type_name("MACHINE");
     command->add_option("--nodes", o->nodes, "nodes (default: 32)")->type_name("N");
     command->add_option("--ranks-per-node", o->ranks_per_node, "ranks of each (default: 8)")->type_name("N");
-    command->add_option("--services", o->services, "service processes of each DPU (default: 4)")
+    command->add_option("--services", o->services, "service processes of each node (default: 4)")
         ->type_name("N");
+    command
+        ->add_option("--services-on", o->services_on,
+                     "where they run: dpu, or host, on cores that no rank has (default: dpu, if there are)")
+        ->check(CLI::IsMember({"dpu", "host"}).description(""))
+        ->type_name("WHERE");
     command->add_option("--placement", o->placement, "contiguous or strided")
         ->check(CLI::IsMember({"contiguous", "strided"}).description(""))
         ->type_name("HOW");

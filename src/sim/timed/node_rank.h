@@ -1,0 +1,31 @@
+// A rank whose service processes run on its own node: it posts in the node's memory itself, and while it
+// waits it copies what it can claim of its operation (host/node_operations.cc). Who waits for long sleeps, as
+// in mpi/requests/waiter.cc.
+#pragma once
+
+#include "sim/timed/simulated_rank.h"
+
+namespace longshore::timed {
+
+class NodeRank final : public SimulatedRank {
+  public:
+    using SimulatedRank::SimulatedRank;
+    void ring() override;
+    bool has_to_be_woken() const override;
+
+  private:
+    static constexpr uint64_t kPost = 1, kWait = 2, kLook = 3;  // events
+    void on_event(uint64_t what) override;
+    void on_arrival(uint64_t tag) override;
+    void enter();
+    void post();
+    void look();
+    void look_after(Time time);
+    Time wake(const WakeSet& wake);
+
+    Copy copy_;
+    Time worked_ = 0;     // when it copied last, or began to wait
+    bool rests_ = false;  // it waits, and has found nothing to do
+};
+
+}  // namespace longshore::timed

@@ -1,0 +1,104 @@
+// Service processes on cores of the hosts (machines without a DPU): what their collectives take that can be
+// written down.
+#include <gtest/gtest.h>
+
+#include "timed_jobs.h"
+
+namespace longshore::timed {
+namespace {
+
+Machine without_dpu() {
+    Machine m = ideal();
+    m.dpu_cores = m.dpu_memory_rate = 0;
+    return m;
+}
+
+Job on_hosts(uint32_t nodes, uint32_t ranks, uint32_t services, Collective collective) {
+    Job job = job_on(without_dpu(), nodes, ranks, services, collective);
+    job.service_place = ServicePlace::kHost;
+    return job;
+}
+
+// The other's row and the acknowledgement take a way each, the request and the block two and the link's time.
+TEST(TimedHosts, ABlockEachWayTakesFourWays) {
+    const Outcome out = simulate_offloaded(on_hosts(2, 1, 1, Collective::kAlltoallv));
+    EXPECT_NEAR(ns(out.latency.most), ns(4 * kWay + kBlockTime), 100);
+}
+
+// What the steps of a rank and of a service process take comes on top of that.
+TEST(TimedHosts, StepsAreAdded) {
+    Job job = on_hosts(2, 1, 1, Collective::kAlltoallv);
+    const Time before = simulate_offloaded(job).latency.most;
+    job.machine.rank_post = 5 * kMicrosecond;
+    job.machine.rank_wake_up = 300 * kNanosecond;
+    job.machine.rank_test = 100 * kNanosecond;
+    EXPECT_NEAR(ns(simulate_offloaded(job).latency.most), ns(before) + 5'400, 1);
+}
+
+// A block comes to its node once. All others are copied by ranks that wait and service processes, which share
+// what the host's memory can do.
+TEST(TimedHosts, CopiesTakeWhatTheMemoryOfTheHostTakes) {
+    Job job = on_hosts(4, 8, 2, Collective::kAllgatherv);
+    job.machine.memory_rate = 16 * kGiga;
+    job.machine.pcie_rate = 20 * kGiga;
+    const Outcome out = simulate_offloaded(job);
+    const Time least = time_of((8 * 32 - 24) * kBlock, job.machine.memory_rate);
+    EXPECT_GE(out.latency.most, least);
+    EXPECT_LE(out.latency.mean, least + least / 8);
+    EXPECT_EQ(out.reads, 4u * 24 * job.iterations);
+}
+
+// While ranks compute the one core of a node's service process copies, one block after the other.
+TEST(TimedHosts, ServiceProcessesCopyWithTheirOwnCore) {
+    Job job = on_hosts(2, 4, 1, Collective::kAllgatherv);
+    job.machine.memory_core_rate = 8 * kGiga;
+    job.compute.assign(job.ranks(), 1'000 * kMicrosecond);
+    const Outcome out = simulate_offloaded(job);
+    const uint64_t copies_of_node = 4 * 8 - 4;
+    EXPECT_EQ(out.copies, 2 * copies_of_node * job.iterations);
+    EXPECT_NEAR(out.busiest_service * ns(out.span) / job.iterations,
+                ns(time_of(copies_of_node * kBlock, job.machine.memory_core_rate)), 10);
+    EXPECT_EQ(out.latency.most, 1'000 * kMicrosecond);
+}
+
+// Ranks that wait copy, too, all at once; but what the network brings is noticed only when the service
+// process has made the copies of its turn.
+TEST(TimedHosts, RanksThatWaitCopyTheRest) {
+    Job job = on_hosts(2, 4, 1, Collective::kAllgatherv);
+    job.machine.memory_core_rate = 1 * kGiga;
+    const Time alone = time_of((4 * 8 - 4) * kBlock, job.machine.memory_core_rate);
+    const Outcome out = simulate_offloaded(job);
+    EXPECT_LT(out.copies, 2u * (4 * 8 - 4) * job.iterations);
+    EXPECT_LE(out.latency.most, alone / 2);
+    EXPECT_GE(out.latency.most, alone / 5);  // four ranks and a service process
+}
+
+TEST(TimedHosts, SmallBlocksComeAsWell) {
+    for (const Collective c : {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAllgather,
+                               Collective::kAllgatherv, Collective::kBcast}) {
+        Job job = on_hosts(3, 4, 2, c);
+        job.block_bytes = 64;
+        EXPECT_GT(simulate_offloaded(job).latency.most, kWay) << static_cast<int>(c);
+    }
+}
+
+TEST(TimedHosts, WhatCannotBeIsRefusedByName) {
+    Job job = on_hosts(2, 63, 2, Collective::kAlltoallv);
+    EXPECT_NE(refusal(job).find("63 ranks and 2 service processes"), std::string::npos) << refusal(job);
+    job.ranks_per_node = 62;
+    EXPECT_EQ(refusal(job), "");
+    job.handover = Handover::kOnce;
+    EXPECT_NE(refusal(job).find("--handover"), std::string::npos);
+    job = on_hosts(2, 4, 2, Collective::kAlltoallv);
+    job.memory = Memory::kStaging;
+    EXPECT_NE(refusal(job).find("--memory"), std::string::npos);
+    job = on_hosts(2, 4, 2, Collective::kAlltoallv);
+    job.mirrored = true;
+    EXPECT_NE(refusal(job).find("--mirrored"), std::string::npos);
+    job = on_hosts(2, 4, 2, Collective::kAlltoallv);
+    job.service_place = ServicePlace::kDpu;
+    EXPECT_NE(refusal(job).find("has no DPU"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace longshore::timed
