@@ -135,7 +135,6 @@ class Machine:
 
     def __init__(self, name, folder, address=None):
         self.name, self.address, self.cores = name, address, []
-        ready = folder / f"{name}.ready"
         # The shell is the first process of its namespace: when it is killed, the kernel kills the others.
         script = "\n".join([
             "set -e",
@@ -148,15 +147,15 @@ class Machine:
             "ip link set lo up",
             # Not the machine's own: one that paces by what it measures (BBR) leaves a link that tbf holds half idle.
             "echo reno >/proc/sys/net/ipv4/tcp_congestion_control || true",
-            f"echo ready >{ready}",
+            "echo ready",
             "exec sleep infinity",
         ])
-        os.mkfifo(ready)
         self.holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script],
-            stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=end_with_parent)
-        with open(ready, encoding="ascii") as file:
-            if file.read().strip() != "ready":
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=end_with_parent)
+        with self.holder.stdout as said:  # ends where a command fails, so that this does not wait for ever
+            if said.readline() != "ready\n":
+                self.close()
                 raise RuntimeError(f"{name} did not start")
         self.pid = int(Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children").read_text().split()[0])
 

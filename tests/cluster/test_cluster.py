@@ -145,6 +145,11 @@ class TestCluster(unittest.TestCase):
                 self.assertEqual([file for file in files if file.startswith("node")], [name])
                 self.assertLess(int(processes), 20)
 
+    def test_a_machine_that_does_not_start_is_said(self):
+        folder = Path(tempfile.mkdtemp(dir="."))  # without the file that is to be its /etc/hosts
+        with self.assertRaisesRegex(RuntimeError, "lost did not start"):
+            cluster.Machine("lost", folder)
+
     def test_ranks_are_contiguous_or_strided(self):
         script = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK$PMI_RANK $(hostname)"]
         with cluster.Cluster(2) as nodes:
