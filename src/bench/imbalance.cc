@@ -287,8 +287,8 @@ void ImbalanceRow::write(JsonLines& json) const {
 
 }  // namespace
 
-int run_imbalance(Session& session, int nodes, JsonLines& json) {
-    if (nodes > 1 || session.ranks < 2) {
+int run_imbalance(Session& session, bool has_one_clock, JsonLines& json) {
+    if (!has_one_clock || session.ranks < 2) {
         if (session.root())
             fmt::print(
                 stderr,

@@ -88,13 +88,12 @@ bool measure_late(Session& session, const Collective& collective, std::size_t by
 
 }  // namespace
 
-int run_late(Session& session, int nodes, JsonLines& json) {
-    if (nodes > 1 || session.ranks < 2) {
+int run_late(Session& session, bool has_one_clock, JsonLines& json) {
+    if (!has_one_clock || session.ranks < 2) {
         if (session.root())
             fmt::print(stderr,
-                       "longshore-bench: --late needs at least two ranks, all on one node: clocks of two "
-                       "nodes are not "
-                       "comparable\n");
+                       "longshore-bench: --late needs at least two ranks, all on one machine: clocks of two "
+                       "machines are not comparable\n");
         return 2;
     }
     for (const std::string& name : session.options.collectives) {

@@ -55,6 +55,18 @@ std::string mpi_version() {
     return line;
 }
 
+// Collective. A kernel's processes have its CLOCK_MONOTONIC, whatever networks and names they see.
+bool runs_under_one_kernel() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    char mine[40] = "", first[40] = "";
+    file.getline(mine, sizeof mine);
+    std::copy(std::begin(mine), std::end(mine), first);
+    PMPI_Bcast(first, int(sizeof first), MPI_CHAR, 0, MPI_COMM_WORLD);
+    int same = first[0] != 0 && std::equal(std::begin(mine), std::end(mine), first);
+    PMPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    return same != 0;
+}
+
 // Collective over the node. On its first rank; the others sleep, so that the core it wakes somebody on is
 // idle.
 void measure_wake_up(MPI_Comm node, const cpu_set_t& mine, const cpu_set_t& together, Machine& machine) {
@@ -94,6 +106,7 @@ Machine describe_machine() {
     PMPI_Comm_free(&node);
     const int first_here = rank_here == 0 ? 1 : 0;
     PMPI_Allreduce(&first_here, &machine.nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    machine.has_one_clock = runs_under_one_kernel();
     return machine;
 }
 

@@ -72,9 +72,9 @@ int run(const Options& options) {
         case Mode::kOverhead:
             return run_overhead(session, json);
         case Mode::kLate:
-            return run_late(session, machine.nodes, json);
+            return run_late(session, machine.has_one_clock, json);
         case Mode::kImbalance:
-            return run_imbalance(session, machine.nodes, json);
+            return run_imbalance(session, machine.has_one_clock, json);
         case Mode::kCopyLimit:
             if (const int status = run_copy_rates(session, machine.nodes, json); status != 0) return status;
             return run_rows(session, json);

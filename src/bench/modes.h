@@ -20,9 +20,9 @@ int run_breakdown(Session& session, int nodes, JsonLines& json);
 
 // One rank enters late: time from its entry to everyone's completion, against the time for moving its own
 // blocks.
-int run_late(Session& session, int nodes, JsonLines& json);
+int run_late(Session& session, bool has_one_clock, JsonLines& json);
 
 // Ranks late by chance, an allgather and an alltoall: time beyond waiting for the last rank's entry.
-int run_imbalance(Session& session, int nodes, JsonLines& json);
+int run_imbalance(Session& session, bool has_one_clock, JsonLines& json);
 
 }  // namespace longshore::bench

@@ -173,6 +173,15 @@ class TestCluster(unittest.TestCase):
                 self.assertGreater(sent - before[name][0], 4 * MIB)
                 self.assertGreater(received - before[name][1], 4 * MIB)
 
+    def test_late_ranks_are_timed_over_namespaces(self):
+        """Their processes have one kernel's clock. A late rank has its block of 1 MiB to send, 8.4 ms at 1 Gb/s."""
+        with cluster.Cluster(2, rate="1gbit") as nodes, tempfile.NamedTemporaryFile() as results:
+            launch(nodes, [str(BUILD / "bin/longshore-bench-openmpi"), "--late", "5", "--collectives", "iallgatherv", "--sizes", "1M",
+                           "--samples", "2", "--json", results.name], per_node=1)
+            row = [json.loads(line) for line in Path(results.name).read_text(encoding="utf-8").splitlines()][-1]
+            self.assertEqual((row["type"], row["late_ms"]), ("late", 5))
+            self.assertGreater(min(row["from_entry_us"]), 8.0e3)
+
     def test_links_take_the_time_that_they_shall(self):
         """From node to node and back: twice the delay, and what a machine with busy cores adds. Large packets come whole."""
         with cluster.Cluster(2, rate="1gbit", delay="20ms", offloads=True) as nodes:
