@@ -453,45 +453,6 @@ class TestJobs(unittest.TestCase):
                         # With several ranks on a host these copy blocks that have come to it.
                         self.assertEqual("waiting ranks 0.0," in done.stderr, mpi != "openmpi", done.stderr)
 
-    def check_comes_once(self, calls, **settings):
-        """calls: {program's word: how many in a round}. By what service processes say, and by the hosts' links: what eight more
-        rounds bring, so that nothing of a job's start and end is counted."""
-        count, ranks, block, few = 2, 4, 262144, 2
-        more = count * ranks  # each rank is the root once
-        with cluster.Cluster(count, dpus=True) as nodes:
-            for mpi in MPIS:
-                for what, each in calls.items():
-                    # To all hosts together; of a broadcast nothing comes to that of its root.
-                    most = each * block * (1 if "bcast" in what else count * (count - 1) * ranks)
-                    with self.subTest(mpi=mpi, what=what):
-                        by_link = []
-                        for rounds in (few, few + more):
-                            before = sum(nodes.link_payload().values())
-                            told = self.run_once(nodes, mpi, what, block, rounds, settings)
-                            by_link.append(sum(nodes.link_payload().values()) - before)
-                            came = [service["bytes_to_host"] for service in told["services"]]
-                            self.assertEqual(len(came), count)
-                            self.assertGreater(sum(came), 0.9 * rounds * most, came)
-                            self.assertLessEqual(sum(came), 1.1 * rounds * most, came)
-                            self.assertEqual(told["memory"]["copied_by_agents"] > 0, "computing" in what)
-                        self.assertGreater(by_link[1] - by_link[0], 0.9 * more * most, by_link)
-                        self.assertLessEqual(by_link[1] - by_link[0], 1.1 * more * most, by_link)
-                        print(f"{mpi}, {what}: {(by_link[1] - by_link[0]) / (more * most):.3f} by the link", file=sys.stderr)
-
-    def run_once(self, nodes, mpi, what, block, rounds, settings):
-        stats = nodes.folder / f"{mpi}-{what}-{rounds}"
-        done = launch(nodes, on_dpus(nodes, offloaded(program("once", mpi), block, rounds, what, LONGSHORE_STATS=stats, **settings,
-                                                      **PATIENT)), per_node=4, mpi=mpi, told=stats)
-        self.assertIn("once: ok", done.stdout or "once: ok")
-        return json.loads(stats.read_text())
-
-    def test_a_block_comes_to_its_host_once_however_many_ranks_that_has(self):
-        self.check_comes_once({"allgather": 3, "bcast": 1})
-
-    def test_a_block_comes_to_its_host_once_also_where_ranks_compute(self):
-        """The hosts' agents copy, although no core is spare here."""
-        self.check_comes_once({"computing-allgather": 1, "computing-bcast": 1}, LONGSHORE_INTERNAL_AGENT_COPIES=1)
-
     def test_random_programs_by_dpus(self):
         with cluster.Cluster(2, dpus=True) as nodes:
             for seed, more in ((1, {}), (2, {"LONGSHORE_SERVICE_COUNT": 2})):
@@ -605,6 +566,49 @@ class TestJobs(unittest.TestCase):
 
 
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
+class TestOnce(unittest.TestCase):
+    """Blocks that come over the way to a host once, whatever its ranks do."""
+
+    def check_comes_once(self, calls, **settings):
+        """calls: {program's word: how many in a round}. By what service processes say, and by the hosts' links: what eight more
+        rounds bring, so that nothing of a job's start and end is counted."""
+        count, ranks, block, few = 2, 4, 262144, 2
+        more = count * ranks  # each rank is the root once
+        with cluster.Cluster(count, dpus=True) as nodes:
+            for mpi in MPIS:
+                for what, each in calls.items():
+                    # To all hosts together; of a broadcast nothing comes to that of its root.
+                    most = each * block * (1 if "bcast" in what else count * (count - 1) * ranks)
+                    with self.subTest(mpi=mpi, what=what):
+                        by_link = []
+                        for rounds in (few, few + more):
+                            before = sum(nodes.link_payload().values())
+                            told = self.run_once(nodes, mpi, what, block, rounds, settings)
+                            by_link.append(sum(nodes.link_payload().values()) - before)
+                            came = [service["bytes_to_host"] for service in told["services"]]
+                            self.assertEqual(len(came), count)
+                            self.assertGreater(sum(came), 0.9 * rounds * most, came)
+                            self.assertLessEqual(sum(came), 1.1 * rounds * most, came)
+                            self.assertEqual(told["memory"]["copied_by_agents"] > 0, "computing" in what)
+                        self.assertGreater(by_link[1] - by_link[0], 0.9 * more * most, by_link)
+                        self.assertLessEqual(by_link[1] - by_link[0], 1.1 * more * most, by_link)
+                        print(f"{mpi}, {what}: {(by_link[1] - by_link[0]) / (more * most):.3f} by the link", file=sys.stderr)
+
+    def run_once(self, nodes, mpi, what, block, rounds, settings):
+        stats = nodes.folder / f"{mpi}-{what}-{rounds}"
+        done = launch(nodes, on_dpus(nodes, offloaded(program("once", mpi), block, rounds, what, LONGSHORE_STATS=stats, **settings,
+                                                      **PATIENT)), per_node=4, mpi=mpi, told=stats)
+        self.assertIn("once: ok", done.stdout or "once: ok")
+        return json.loads(stats.read_text())
+
+    def test_a_block_comes_to_its_host_once_however_many_ranks_that_has(self):
+        self.check_comes_once({"allgather": 3, "bcast": 1})
+
+    def test_a_block_comes_to_its_host_once_also_where_ranks_compute(self):
+        """The hosts' agents copy, although no core is spare here."""
+        self.check_comes_once({"computing-allgather": 1, "computing-bcast": 1}, LONGSHORE_INTERNAL_AGENT_COPIES=1)
+
+
 class TestLosses(unittest.TestCase):
     """Processes that are killed and links that are cut, under jobs across machines."""
 
