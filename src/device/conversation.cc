@@ -16,6 +16,7 @@
 
 #include "device/clock.h"
 #include "device/machine.h"
+#include "device/ucx.h"
 
 namespace longshore::device {
 namespace {
@@ -35,6 +36,7 @@ Reply judge(const Request& request) {
         case Pattern::kToFar:
         case Pattern::kFromFar:
         case Pattern::kBoth:
+        case Pattern::kUcx:
             break;
         default:
             return Reply::kUnknown;
@@ -97,6 +99,13 @@ bool Connection::receive_polling(void* bytes, uint64_t count) {
     return true;
 }
 
+Look Connection::look(void* bytes, uint64_t count) {
+    const ssize_t got = recv(socket_, bytes, count, MSG_DONTWAIT | MSG_PEEK);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Look::kNothing;
+    if (got <= 0) return Look::kGone;
+    return receive(bytes, count) ? Look::kCame : Look::kGone;  // what has begun to come comes soon
+}
+
 bool Connection::exchange(uint64_t bytes, uint64_t piece, const char* out, char* in) {
     uint64_t to_send = bytes, to_get = bytes;
     while (to_send != 0 || to_get != 0) {
@@ -157,14 +166,27 @@ std::string serve(Connection& connection) {
     for (Request request; connection.receive(&request, sizeof request);) {
         // Where both ends are on one machine and look all the time, each needs a core of its own.
         std::optional<OnOwnCore> core;
-        if (request.pattern == Pattern::kEchoPolled) core.emplace(OnOwnCore::Which::kLast);
+        if (request.pattern == Pattern::kEchoPolled || request.pattern == Pattern::kUcx)
+            core.emplace(OnOwnCore::Which::kLast);
         Answer answer;
         answer.reply = judge(request);
+        std::optional<Ucx> ucx;
+        if (answer.reply == Reply::kYes && request.pattern == Pattern::kUcx &&
+            !ucx.emplace().open().empty()) {
+            answer.reply = Reply::kNoUcx;
+            if (!connection.send(&answer, sizeof answer)) return "the near end has gone";
+            continue;
+        }
         if (!connection.send(&answer, sizeof answer)) return "the near end has gone";
         if (answer.reply == Reply::kVersion)
             return "what has connected is not this version of longshore-device";
         if (answer.reply != Reply::kYes) return "it was asked for what it does not do";
         if (request.pattern == Pattern::kEnd) return "";
+        if (ucx.has_value()) {
+            if (!ucx->serve(connection, request.bytes))
+                return "the near end has gone, or was silent for 30 s";
+            continue;
+        }
         out.resize(std::max<size_t>(out.size(), request.bytes));
         in.resize(out.size());
         if (!carry_out(connection, request, out, in)) return "the near end has gone, or was silent for 30 s";

@@ -15,12 +15,13 @@ enum class Pattern : uint16_t {
     kBoth,      // both ways at once
     kEnd,
     kEchoPolled,  // as kEcho, both ends look all the time, each on a core of its own (machine.h)
+    kUcx,         // by UCX: `bytes` of the far end's memory, `count` 1 (ucx.cc)
 };
 
 // Both little-endian, as on all machines that this is built for (static_assert in conversation.cc).
 struct Request {
     static constexpr uint32_t kMagic = 0x4c534456;
-    static constexpr uint16_t kVersion = 2;  // 2: kEchoPolled
+    static constexpr uint16_t kVersion = 3;  // 3: kUcx
     uint32_t magic = kMagic;
     uint16_t version = kVersion;
     Pattern pattern = Pattern::kEnd;
@@ -29,7 +30,7 @@ struct Request {
 };
 static_assert(sizeof(Request) == 24);
 
-enum class Reply : uint32_t { kYes = 1, kVersion, kTooLarge, kUnknown };
+enum class Reply : uint32_t { kYes = 1, kVersion, kTooLarge, kUnknown, kNoUcx };
 struct Answer {
     uint32_t magic = Request::kMagic;
     Reply reply = Reply::kYes;
@@ -43,6 +44,8 @@ constexpr uint64_t kPatternBytesMax = 64ull << 30;
 // What the far end says to a request.
 Reply judge(const Request& request);
 
+enum class Look : uint8_t { kNothing, kCame, kGone };
+
 // A connected socket, with a limit on how long the other end may be silent. All calls are false when it has
 // gone, or is.
 class Connection {
@@ -55,6 +58,8 @@ class Connection {
     bool receive(void* bytes, uint64_t count);
     // The same, but the core is kept until all is there.
     bool receive_polling(void* bytes, uint64_t count);
+    // Takes a few bytes if something has come, without waiting for it.
+    Look look(void* bytes, uint64_t count);
     // Sends and receives so many bytes at the same time, in pieces of at most `piece`, each way through a
     // buffer so large.
     bool exchange(uint64_t bytes, uint64_t piece, const char* out, char* in);

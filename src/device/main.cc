@@ -22,7 +22,8 @@ namespace longshore::device {
 namespace {
 
 constexpr int kOk = 0, kFailed = 1, kUsage = 2;
-constexpr const char* kTests[] = {"memcpy", "process", "stream", "signals", "service", "register", "network"};
+constexpr const char* kTests[] = {"memcpy",  "process",  "stream",  "signals",
+                                  "service", "register", "network", "ucx"};
 
 constexpr const char* kHelp =
     R"(Usage: longshore device [--to HOST:PORT] [--only TESTS] [--quick] [--json FILE]
@@ -39,10 +40,11 @@ Measures what this machine can do, and the network to another one.
   service   what a service process does for each message and block, without the bytes
   register  making memory known to an RDMA card, where there is one
   network   TCP to the far end: latency, bandwidth each way and both, small messages
+  ucx       UCX to the far end: messages, reads and writes of its memory
 
   --to HOST:PORT        the far end, where 'longshore device --listen' runs
   --listen [ADDR:]PORT  be the far end, for one near end: it moves bytes for whoever connects first
-  --only TESTS          some of the above, with commas (default: all; network with --to alone)
+  --only TESTS          some of the above, with commas (default: all; network and ucx with --to alone)
   --quick               some seconds: it shows that all works
   --repeats N           samples of each row (default: 10, of the network 7)
   --json FILE           write all samples
@@ -106,10 +108,11 @@ int read_options(int argc, char** argv, Options* options) {
         for (const char* one : kTests) is_known |= test == one;
         if (!is_known)
             return usage_error("--only " + test +
-                               ": memcpy, process, stream, signals, service, register or network");
+                               ": memcpy, process, stream, signals, service, register, network or ucx");
     }
-    if (options->only.contains("network") && options->to.empty())
-        return usage_error("--only network: --to HOST:PORT says where the far end is");
+    for (const char* test : {"network", "ucx"})
+        if (options->only.contains(test) && options->to.empty())
+            return usage_error(std::string("--only ") + test + ": --to HOST:PORT says where the far end is");
     if (!options->listen.empty() &&
         (!options->to.empty() || !options->only.empty() || !options->json.empty()))
         return usage_error("--listen: the far end only answers");
@@ -164,8 +167,11 @@ int measure(const Options& options) {
     if (wants("signals")) measure_signals(machine, options.effort, report, leave_out);
     if (wants("service")) measure_service(machine, options.effort, report, leave_out);
     if (wants("register")) measure_registration(options.effort, report, leave_out);
-    if (!options.to.empty() && wants("network")) {
-        if (const std::string problem = measure_network(far, options.effort, report); !problem.empty()) {
+    Wanted wanted;
+    if (!options.to.empty()) wanted = {wants("network"), wants("ucx")};
+    if (wanted.tcp || wanted.ucx) {
+        const std::string problem = measure_network(far, wanted, options.effort, report, leave_out);
+        if (!problem.empty()) {
             fprintf(stderr, "longshore-device: network: %s\n", problem.c_str());
             code = kFailed;
         }

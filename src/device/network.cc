@@ -14,6 +14,7 @@
 
 #include "device/clock.h"
 #include "device/conversation.h"
+#include "device/ucx.h"
 
 namespace longshore::device {
 namespace {
@@ -47,7 +48,15 @@ class NearEnd {
           out_(kMessageBytesMax, 1),
           in_(kMessageBytesMax) {}
 
-    std::string measure() {
+    std::string measure(const Wanted& wanted, const Tell& left_out) {
+        if (wanted.tcp) measure_tcp();
+        if (wanted.ucx && problem_.empty()) measure_by_ucx(left_out);
+        if (problem_.empty()) ask({Request::kMagic, Request::kVersion, Pattern::kEnd, 0, 0});
+        return problem_;
+    }
+
+  private:
+    void measure_tcp() {
         for (const uint64_t bytes : kLatencySizes) add("network latency", "us", Pattern::kEcho, bytes);
         for (const uint64_t bytes : kLatencySizes) add("network polling", "us", Pattern::kEchoPolled, bytes);
         for (const uint64_t bytes : kBandwidthSizes) {
@@ -56,17 +65,29 @@ class NearEnd {
             add("network both", "GB/s", Pattern::kBoth, bytes);
         }
         add("network messages", "1/s", Pattern::kToFar, kSmallMessage);
-        if (problem_.empty()) ask({Request::kMagic, Request::kVersion, Pattern::kEnd, 0, 0});
-        return problem_;
     }
 
-  private:
+    void measure_by_ucx(const Tell& left_out) {
+        Ucx ucx;
+        if (const std::string why = ucx.open(); !why.empty()) return left_out("ucx: " + why);
+        const OnOwnCore core(OnOwnCore::Which::kFirst);
+        if (!ask({Request::kMagic, Request::kVersion, Pattern::kUcx, kMessageBytesMax, 1})) {
+            if (!far_has_ucx_) left_out("ucx: the far end has none");
+            return;
+        }
+        printf("# %s\n", ucx.name().c_str());
+        problem_ = ucx.measure(connection_, effort_, report_);
+    }
+
     bool ask(const Request& request) {
         Answer answer;
         if (!connection_.send(&request, sizeof request) || !connection_.receive(&answer, sizeof answer)) {
             problem_ = "the far end has gone, or was silent for 30 s";
         } else if (answer.magic != Request::kMagic || answer.reply == Reply::kVersion) {
             problem_ = "what answers there is not this version of longshore-device";
+        } else if (answer.reply == Reply::kNoUcx) {
+            far_has_ucx_ = false;
+            return false;
         } else if (answer.reply != Reply::kYes) {
             problem_ = "the far end does not do what it was asked for";
         }
@@ -138,6 +159,7 @@ class NearEnd {
     const Report& report_;
     std::vector<char> out_, in_;
     std::string problem_;
+    bool far_has_ucx_ = true;
 };
 
 }  // namespace
@@ -153,7 +175,8 @@ bool read_address(const std::string& text, NetworkAddress* address) {
                        [](char c) { return c >= '0' && c <= '9'; });
 }
 
-std::string measure_network(const NetworkAddress& far, const Effort& effort, const Report& report) {
+std::string measure_network(const NetworkAddress& far, const Wanted& wanted, const Effort& effort,
+                            const Report& report, const Tell& left_out) {
     Addresses found;
     if (std::string wrong = resolve(far, false, &found); !wrong.empty()) return wrong;
     int error = 0;
@@ -161,7 +184,7 @@ std::string measure_network(const NetworkAddress& far, const Effort& effort, con
         const int socket = ::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
         if (socket >= 0 && connect(socket, at->ai_addr, at->ai_addrlen) == 0) {
             Connection connection(socket);
-            return NearEnd(connection, effort, report).measure();
+            return NearEnd(connection, effort, report).measure(wanted, left_out);
         }
         error = errno;
         if (socket >= 0) close(socket);

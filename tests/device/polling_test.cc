@@ -127,7 +127,8 @@ TEST(Polling, TheNearEndKeepsTheFirstProcessorWhileItLooks) {
     Watcher far(gettid());
     Effort effort;
     effort.quick = true, effort.network_repeats = 1;
-    EXPECT_EQ(measure_network(far.address(), effort, [](const Row&) {}),
+    EXPECT_EQ(measure_network(
+                  far.address(), {.tcp = true}, effort, [](const Row&) {}, [](const std::string&) {}),
               "the far end does not do what it was asked for");
     far.join();
     EXPECT_FALSE(far.while_asleep.empty());

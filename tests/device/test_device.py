@@ -21,20 +21,24 @@ PROGRAM = BUILD / "bin/longshore-device"
 VERBS = BUILD / "tests/device/fake_verbs"
 COMMAND = BUILD / "bin/longshore"
 LIMIT_S = 120
-MAGIC, VERSION = 0x4C534456, 2
+MAGIC, VERSION, UCX = 0x4C534456, 3, 7
+HAS_UCX = (BUILD / "lib/longshore-ucx.so").exists()
 
 
-def run(*words, program=PROGRAM):
-    return subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+def run(*words, program=PROGRAM, env=None):
+    return subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, check=False, env=env)
 
 
 class FarEnd:
     """One that listens on loopback, at a port of its own choice."""
 
+    def __init__(self, env=None):
+        self.env = env
+
     def __enter__(self):
         # pylint: disable=consider-using-with
         self.process = subprocess.Popen([PROGRAM, "--listen", "127.0.0.1:0"], text=True, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE)
+                                        stderr=subprocess.PIPE, env=self.env)
         self.port = int(re.search(r"port (\d+)", self.process.stdout.readline())[1])
         return self
 
@@ -57,9 +61,9 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def measure(self, *words):
+    def measure(self, *words, env=None):
         """Its results; every row of them has sensible samples."""
-        done = run("--quick", "--json", self.folder / "a.json", *words)
+        done = run("--quick", "--json", self.folder / "a.json", *words, env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
         data = json.loads((self.folder / "a.json").read_text(encoding="utf-8"))
         for row in data["rows"]:
@@ -118,12 +122,37 @@ class Device(Case):
         latency = {row["bytes"]: row["mean"] for row in data["rows"] if row["test"] == "network latency"}
         self.assertGreater(latency[1 << 20], latency[1])
 
+    @unittest.skipUnless(HAS_UCX, "no UCX")
+    def test_ucx(self):
+        with FarEnd() as far:
+            data = self.measure("--only", "network,ucx", "--to", f"127.0.0.1:{far.port}")
+            self.assertEqual(far.ends(), (0, ""))
+        means = {(row["test"], row["bytes"]): row["mean"] for row in data["rows"]}
+        self.assertEqual({test for test, _ in means if test.startswith("ucx")}, {"ucx message", "ucx read time", "ucx read", "ucx write"})
+        self.assertIn(("network messages", 8), means)
+        # A read of 64 KiB takes longer than one of 8 B, and with 16 under way at least as many come as one after the other.
+        self.assertGreater(means["ucx read time", 65536], means["ucx read time", 8])
+        self.assertGreater(means["ucx read", 65536] * 1e9, 0.5 * 65536 / means["ucx read time", 65536] * 1e6)
+        self.assertEqual(data["left_out"], [])
+
+    @unittest.skipUnless(HAS_UCX, "no UCX")
+    def test_without_ucx_the_rest_is_measured(self):
+        nothing = {**os.environ, "LONGSHORE_UCX_TLS": "none_such"}
+        for where, said in ((None, "ucx: the far end has none"), (nothing, "ucx: UCX does not start: ")):
+            with self.subTest(said=said), FarEnd(env=None if where else nothing) as far:
+                data = self.measure("--only", "network,ucx", "--to", f"127.0.0.1:{far.port}", env=where)
+                self.assertEqual(far.ends(), (0, ""))
+                self.assertFalse([row for row in data["rows"] if row["test"].startswith("ucx")])
+                self.assertEqual(len(data["left_out"]), 1)
+                self.assertIn(said, data["left_out"][0])
+
     def test_bad_options(self):
         self.refused("unknown option --bogus", "--bogus")
         self.refused("unknown argument word", "word")
         self.refused("--to needs a value", "--to")
         self.refused("--only sideways: memcpy, process, stream, signals, service", "--only", "memcpy,sideways")
-        self.refused("--to HOST:PORT says where the far end is", "--only", "network")
+        for test in ("network", "ucx"):
+            self.refused(f"--only {test}: --to HOST:PORT says where the far end is", "--only", test)
         self.refused("--to: HOST:PORT is expected", "--to", "nowhere")
         self.refused("1 to 1000", "--repeats", "0")
         self.refused("the far end only answers", "--listen", "0", "--json", "x")
@@ -151,6 +180,10 @@ class Device(Case):
                  (request.pack(MAGIC, VERSION, 1, 0, 1), "does not do"),
                  (request.pack(MAGIC, VERSION, 2, 1 << 20, 100) + b"some", "has gone"),
                  (b"shor", "has gone"), (b"", "has gone")]
+        if HAS_UCX:
+            cases += [(request.pack(MAGIC, VERSION, UCX, 64 << 20, 1), "has gone"),
+                      (request.pack(MAGIC, VERSION, UCX, 1 << 20, 1) + b"wo", "has gone"),
+                      (request.pack(MAGIC, VERSION, UCX, 1 << 40, 1), "does not do")]
         for sent, said in cases:
             with self.subTest(sent=sent), FarEnd() as far:
                 # It may close before it has been sent, or has read, all.
@@ -173,6 +206,21 @@ class Device(Case):
                 _, said = near.communicate(timeout=LIMIT_S)
         self.assertEqual(near.returncode, 1)
         self.assertIn("what answers there is not this version of longshore-device", said)
+
+    @unittest.skipUnless(HAS_UCX, "no UCX")
+    def test_a_far_end_that_tells_nonsense_of_its_memory(self):
+        yes = struct.pack("<II", MAGIC, 1)
+        for memory_bytes, address_bytes, key_bytes in ((64 << 20, 1 << 40, 8), (64 << 20, 8, 1 << 40), (1, 8, 8)):
+            with self.subTest(memory_bytes=memory_bytes, address_bytes=address_bytes), socket.create_server(("127.0.0.1", 0)) as server:
+                near = subprocess.Popen([PROGRAM, "--quick", "--only", "ucx", "--to", f"127.0.0.1:{server.getsockname()[1]}"],
+                                        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                other, _ = server.accept()
+                with other:
+                    other.recv(24, socket.MSG_WAITALL)
+                    other.sendall(yes + struct.pack("<4Q", 4096, memory_bytes, address_bytes, key_bytes))
+                    _, said = near.communicate(timeout=LIMIT_S)
+                self.assertEqual(near.returncode, 1)
+                self.assertIn("the far end has gone", said)
 
 
 @unittest.skipUnless(COMMAND.exists(), "built without the longshore command")
