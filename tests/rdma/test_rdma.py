@@ -97,6 +97,21 @@ class TestTwoGuests(GuestTest):
         self.assertRegex(done.stdout, "# gather, cyclic: (.|\n)*\n +1M +2 ")
         self.assertGreater(self.received() - before, 4 << 20)  # a block to the root: verified, warm-up, twice
 
+    def test_device_reads_and_writes_the_others_memory_by_the_card(self):
+        if not (BUILD / "lib/longshore-ucx.so").exists():
+            self.skipTest("no UCX")
+        program, results = BUILD / "bin/longshore-device", self.second.results / "device.json"
+        far = self.first.start([program, "--listen", "7000"], LIMIT_S, environment=JOB_BY_RC)
+        self.check(self.first.start(["sh", "-c", "until ss -Hltn sport = :7000 | grep -q .; do sleep 0.1; done"]))
+        near = self.check(self.second.start([program, "--to", f"{self.first.address}:7000", "--only", "register,ucx", "--quick", "--json", results],
+                                            LIMIT_S, environment=JOB_BY_RC))
+        self.check(far)
+        self.assertIn(", a card reads and writes\n", near.stdout)
+        data = json.loads(results.read_text(encoding="utf-8"))
+        self.assertEqual(data["left_out"], [])
+        self.assertEqual({row["test"] for row in data["rows"]},
+                         {"register memory", "deregister memory", "ucx message", "ucx read time", "ucx read", "ucx write"})
+
     def test_an_mpi_job(self):
         """Two ranks on each; Open MPI itself uses TCP."""
         if not JOB.exists() or not (BUILD / "lib/longshore-ucx.so").exists():
