@@ -9,6 +9,8 @@ import argparse
 import json
 import sys
 
+import ending
+
 # In their order in time, with what they are.
 STAGES = {
     "hand-over": "hand-over: entry until the others see it",
@@ -90,7 +92,8 @@ def draw(plt, rows, path):
     looks = [plt.Rectangle((0, 0), 1, 1, color=colour, hatch=hatch, ec="white") for colour, hatch in zip(COLOURS, HATCHES)]
     figure.legend(looks, STAGES.values(), loc="outside lower center", ncols=2 if len(collectives) < 3 else 3,
                   frameon=False, fontsize=8)
-    figure.savefig(path)
+    with ending.whole_file(path) as part:
+        figure.savefig(part)
     print(f"picture: {path}")
 
 
@@ -111,9 +114,9 @@ def main():
         matplotlib.use("Agg")
         import matplotlib.pyplot as plt
     except ImportError:
-        sys.exit("breakdown: pictures need matplotlib: 'make venv' installs it beside the build")
+        raise ending.Missing("pictures need matplotlib: 'make venv' installs it beside the build")
     draw(plt, rows, options.output)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ending.run("bench", main))

@@ -11,6 +11,8 @@ import os
 import sys
 from collections import defaultdict
 
+import ending
+
 PATTERNS = {
     "bcast": "broadcast",
     "gather": "gather",
@@ -105,7 +107,8 @@ class Canvas:
         columns = min(len(found), 1 + len(self.patterns), 4)
         self.figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns, frameon=False,
                            fontsize=9)
-        self.figure.savefig(path)
+        with ending.whole_file(path) as part:
+            self.figure.savefig(part)
         plt.close(self.figure)
         print(f"picture: {path}")
 
@@ -212,10 +215,10 @@ def main():
         matplotlib.use("Agg")
         import matplotlib.pyplot as plt
     except ImportError:
-        sys.exit("dpu-bench: pictures need matplotlib: 'make venv' installs it beside the build")
+        raise ending.Missing("pictures need matplotlib: 'make venv' installs it beside the build")
     os.makedirs(options.output, exist_ok=True)
     draw_all(plt, rows, options.formula, options.output)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ending.run("dpu-bench", main))

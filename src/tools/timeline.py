@@ -408,7 +408,8 @@ def main():
         print(draw_text(panels, start, end, options.width or columns, options.title), flush=True)
     if options.output:
         try:
-            draw_picture(panels, start, end, options.width or 1400, options.title, options.output)
+            with ending.whole_file(options.output) as part:
+                draw_picture(panels, start, end, options.width or 1400, options.title, part)
         except OSError as error:
             sys.exit(f"longshore timeline: {options.output} cannot be written: {error.strerror or error}")
         except ValueError:  # of matplotlib

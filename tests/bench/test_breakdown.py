@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(sys.argv.pop(1))
+sys.path.insert(0, str(SCRIPT.parent))  # what it imports
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 spec = importlib.util.spec_from_file_location("breakdown", SCRIPT)
 script = importlib.util.module_from_spec(spec)
