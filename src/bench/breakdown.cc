@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "bench/modes.h"
 #include "bench/protocol.h"
@@ -161,13 +162,28 @@ class BreakdownRow {
     double seconds_ = 0;
 };
 
+// Lines of at most 80 columns: in five characters up to 100 ms.
+std::string brief_median(const std::vector<double>& samples) {
+    if (samples.empty()) return kNotTaken;
+    const double us = median(samples);
+    return fmt::format("{:.{}f}", us, us < 99.995 ? 2 : us < 999.95 ? 1 : 0);
+}
+
+std::size_t stage_width(std::size_t stage) {
+    return std::max<std::size_t>(5, std::strlen(kStageNames[stage]));
+}
+
 void BreakdownRow::print() const {
     for (const Breakdown& result : results_) {
-        fmt::print("{:>6} {:<{}} {:>9.2f}", short_size(exchange_.bytes()), result.contender.name,
-                   name_width(session_.options), median(result.total));
-        for (const std::vector<double>& stage : result.stages) fmt::print(" {:>9}", median_or_dash(stage));
-        fmt::print(" {:>9} {:>9}{}\n", median_or_dash(result.by_ranks), median_or_dash(result.by_services),
-                   result.offloaded ? "" : "  left to MPI");
+        fmt::print("{:>5} {:<{}} {:>6}", short_size(exchange_.bytes()), result.contender.name,
+                   name_width(session_.options), brief_median(result.total));
+        if (!result.offloaded) {
+            fmt::print("  left to MPI\n");
+            continue;
+        }
+        for (std::size_t i = 0; i < kStageNames.size(); ++i)
+            fmt::print(" {:>{}}", brief_median(result.stages[i]), stage_width(i));
+        fmt::print(" {:>6} {:>6}\n", brief_median(result.by_ranks), brief_median(result.by_services));
     }
     std::fflush(stdout);
 }
@@ -198,11 +214,12 @@ void BreakdownRow::write(JsonLines& json) const {
 
 void print_breakdown_header(const Session& session, const Collective& collective) {
     fmt::print(
-        "\n# {}, {} ranks: where the time of the slowest rank's call goes; us, medians over iterations\n",
+        "\n# {}, {} ranks: where the time of the slowest rank's call goes;\n# us, medians over iterations\n",
         collective.name, session.ranks);
-    fmt::print("{:>6} {:<{}} {:>9}", "bytes", "contender", name_width(session.options), "total");
-    for (const char* name : kStageNames) fmt::print(" {:>9}", name);
-    fmt::print(" {:>9} {:>9}\n", "by ranks", "by SPs");
+    fmt::print("{:>5} {:<{}} {:>6}", "bytes", "contender", name_width(session.options), "total");
+    for (std::size_t i = 0; i < kStageNames.size(); ++i)
+        fmt::print(" {:>{}}", kStageNames[i], stage_width(i));
+    fmt::print(" {:>6} {:>6}\n", "ranks", "SPs");
     std::fflush(stdout);
 }
 

@@ -54,7 +54,7 @@ const char* const kFooter =
     "  copy       until the last block has come (a root: is read)\n"
     "  ack        until the others have read its own\n"
     "  wake-up    until the call returns\n"
-    "  by ranks, by SPs: how long the copies of a rank's incoming blocks took, added up, by who made "
+    "  ranks, SPs: how long the copies of a rank's incoming blocks took, added up, by who made "
     "them; of the rank where that was longest\n"
     "\n"
     "--imbalance: in each iteration some ranks, drawn by the seed, enter an allgather late; all go "

@@ -71,26 +71,28 @@ void print_settings(const Session& session) {
     fmt::print("# hosts   compute by {}\n", session.compute == Compute::kWork
                                                 ? "arithmetic"
                                                 : "sleeping, which leaves the workers the cores");
-    fmt::print("# means over {} run{} of up to {} iterations, warm-up {}; times in us\n", options.runs,
-               options.runs == 1 ? "" : "s", options.iterations, options.warmup);
+    fmt::print(
+        "# means over {} run{} of up to {} iterations, warm-up {}; times in us,\n"
+        "# efficiencies (paper, code, median: --help) in %\n",
+        options.runs, options.runs == 1 ? "" : "s", options.iterations, options.warmup);
 }
 
 void print_header(const Session& session, Pattern pattern, Assignment assignment) {
     fmt::print("\n# {}, {}: {}; {:.0f} % of what the workers move goes between nodes\n", to_string(pattern),
                to_string(assignment), shape_text(session.ranks.shape()),
                100 * between_nodes(session, pattern, assignment));
-    fmt::print("{:>6} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "bytes", "iter",
-               "reference", "pure comm", "compute", "max", "total", "eff paper", "eff code", "eff median");
+    // Lines of at most 80 columns; the last three are efficiencies.
+    fmt::print("{:>6} {:>4} {:>9} {:>9} {:>9} {:>9} {:>9} {:>5} {:>5} {:>6}\n", "bytes", "iter", "reference",
+               "pure comm", "compute", "max", "total", "paper", "code", "median");
     std::fflush(stdout);
 }
 
 void print_row(const Session& session, const Row& row) {
-    fmt::print(
-        "{:>6} {:>6} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f}\n",
-        short_size(row.bytes), row.iterations, mean_of(row, &Times::reference),
-        mean_of(row, &Times::pure_comm), mean_of(row, &Times::compute), mean_of_max(row),
-        mean_of(row, &Times::total), mean_of(row, efficiency_paper), mean_of(row, efficiency_code),
-        mean_of(row, efficiency_median));
+    fmt::print("{:>6} {:>4} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>5.1f} {:>5.1f} {:>6.1f}\n",
+               short_size(row.bytes), row.iterations, mean_of(row, &Times::reference),
+               mean_of(row, &Times::pure_comm), mean_of(row, &Times::compute), mean_of_max(row),
+               mean_of(row, &Times::total), mean_of(row, efficiency_paper), mean_of(row, efficiency_code),
+               mean_of(row, efficiency_median));
     std::fflush(stdout);
 }
 

@@ -88,6 +88,9 @@ class Terminal(unittest.TestCase):
         self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
         self.assertIn("# bcast, cyclic: 2 hosts, 1 worker", done.stdout)
         self.assertNotIn("progress", done.stdout)
+        lines = done.stdout.splitlines()
+        rows = lines[lines.index(next(line for line in lines if "pure comm" in line)):]
+        self.assertEqual([line for line in rows if len(line) > 80], [])
 
 
 class Refusals(unittest.TestCase):

@@ -565,7 +565,9 @@ class Simulate(CommandTest):
                               "--against", "host", "--overlap", "--json", out)
         results = json.loads(out.read_text())
         self.assertEqual(len(results["rows"]), 2 * 2 * 3)
-        self.assertEqual(len(done.stdout.splitlines()), 3 + len(results["rows"]))
+        # A head, and a line for each placement of each size.
+        self.assertEqual(len(done.stdout.splitlines()), 4 + 2 * 2 + len(results["rows"]))
+        self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 80], [])
         self.assertEqual({row["who"] for row in results["rows"]}, {"longshore", "pairwise", "linear"})
         for row in results["rows"]:
             self.assertLess(row["least_us"], row["mean_us"])
@@ -578,6 +580,14 @@ class Simulate(CommandTest):
         self.assertEqual([row["mean_us"] for row in json.loads(again.read_text())["rows"]],
                          [row["mean_us"] for row in results["rows"]
                           if (row["who"], row["bytes"], row["placement"]) == ("longshore", 65536, "contiguous")])
+
+    def test_a_row_fits_eighty_columns(self):
+        for collective, sizes in (("bcast", "64K"), ("ialltoallv", "64,1M")):
+            said = self.longshore("simulate", *self.SMALL, "--collective", collective, "--sizes", sizes, "--against", "host",
+                                  "--overlap", "--seeds", "1,2", "--set", "link.rate=100 Mb/s").stdout
+            rows = [line for line in said.splitlines() if not line.startswith("#")]
+            self.assertEqual({len(line) for line in rows}, {len(rows[0])}, said)
+            self.assertLessEqual(len(rows[0]), 80)
 
     def test_host_that_goes_on_beside_computing(self):
         hidden = {}

@@ -72,13 +72,29 @@ uint64_t memory_available() {
     return 0;
 }
 
+// In at most seven characters up to ten seconds.
 std::string microseconds(timed::Time time) {
-    return fmt::format("{:.1f}", static_cast<double>(time) / 1e6);
+    const double us = static_cast<double>(time) / timed::kMicrosecond;
+    return fmt::format("{:.{}f}", us, us < 99'999 ? 1 : 0);
 }
 
-std::string percent(uint64_t part, uint64_t whole) {
-    return fmt::format("{:.2f}",
-                       whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole));
+std::string percent(double share) {
+    return fmt::format("{:.0f}", 100 * share);
+}
+
+double share(uint64_t part, uint64_t whole) {
+    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// 65536 as 64K.
+std::string short_size(uint64_t bytes) {
+    constexpr std::string_view kUnits = "KMG";
+    std::string unit;
+    for (size_t i = 0; i < kUnits.size() && bytes != 0 && bytes % 1024 == 0; ++i) {
+        bytes /= 1024;
+        unit = kUnits[i];
+    }
+    return std::to_string(bytes) + unit;
 }
 
 void print_head(const timed::Machine& machine, const SimulateOptions& options) {
@@ -87,33 +103,45 @@ void print_head(const timed::Machine& machine, const SimulateOptions& options) {
     const std::string place = on_dpu ? fmt::format("{}, memory {}, handover {}", options.algorithm,
                                                    options.memory, options.handover)
                                      : std::string("service processes on hosts");
-    fmt::print("# {}{}, {} nodes x {} ranks, {} reads, {}, {} links; times in us\n", options.collective,
+    fmt::print("# {}{}, {} nodes x {} ranks, {} reads,\n# {}, {} links; times in us\n", options.collective,
                options.groups == "columns" ? " in columns" : "", options.nodes, options.ranks_per_node,
                options.reads, place, options.sharing);
     if (options.progress == "thread")
         fmt::print("# the host's MPI has a progress thread on each rank's core\n");
     if (options.progress == "tests")
         fmt::print("# ranks call MPI_Test after each {:g} us of computing\n", options.test_every_us);
-    fmt::print(
-        "{:>10} {:>10} {:>10} {:>8} {:>4} {:>12} {:>12} {:>12} {:>9} {:>7} {:>5} {:>5} {:>5} {:>5} "
-        "{:>6}\n",
-        "bytes", "placement", "who", "services", "seed", "mean", "least", "most", "overlap %", "GB sent",
-        "link", "pcie", "mem", "SP", "late %");
 }
 
-void print_row(const SimulatedRow& row, uint32_t iterations) {
-    const timed::Outcome& out = row.pure;
-    fmt::print(
-        "{:>10} {:>10} {:>10} {:>8} {:>4} {:>12} {:>12} {:>12} {:>9} {:>7.3f} {:>5.2f} {:>5.2f} {:>5.2f} "
-        "{:>5} {:>6}\n",
-        row.bytes, row.placement, row.who, row.services == 0 ? "-" : std::to_string(row.services), row.seed,
-        microseconds(out.latency.mean), microseconds(out.latency.least), microseconds(out.latency.most),
-        row.overlap_percent < 0 ? "-" : fmt::format("{:.2f}", row.overlap_percent),
-        static_cast<double>(out.network_bytes) / iterations / 1e9, out.busiest_link, out.busiest_pcie,
-        out.busiest_memory, row.services == 0 ? "-" : fmt::format("{:.2f}", out.busiest_service),
-        row.services == 0 ? "-" : percent(out.late.late, out.late.entered));
-    fflush(stdout);
-}
+// Rows of at most 80 columns. What all rows have in common is not in them: a placement is a line of its own,
+// and the seed is there where there are several.
+class Table {
+  public:
+    explicit Table(const SimulateOptions& options)
+        : has_placements_(options.placements.size() > 1), has_seeds_(options.seeds.size() > 1) {
+        fmt::print("{:>5} {:>13} {:>3} {}{:>7} {:>7} {:>7} {:>4} {:>4} {:>4} {:>3} {:>3} {:>4}\n", "bytes",
+                   "who", "SPs", has_seeds_ ? "seed " : "", "mean", "least", "most", "hid%", "link", "pcie",
+                   "mem", "SP", "late");
+    }
+
+    void print(const SimulatedRow& row) {
+        const timed::Outcome& out = row.pure;
+        const bool is_ours = row.services != 0;
+        if (has_placements_ && row.placement != placement_) fmt::print("# {}\n", placement_ = row.placement);
+        fmt::print("{:>5} {:>13} {:>3} {}{:>7} {:>7} {:>7} {:>4} {:>4} {:>4} {:>3} {:>3} {:>4}\n",
+                   short_size(row.bytes), row.who, is_ours ? std::to_string(row.services) : "-",
+                   has_seeds_ ? fmt::format("{:>4} ", row.seed) : "", microseconds(out.latency.mean),
+                   microseconds(out.latency.least), microseconds(out.latency.most),
+                   row.overlap_percent < 0 ? "-" : fmt::format("{:.0f}", row.overlap_percent),
+                   percent(out.busiest_link), percent(out.busiest_pcie), percent(out.busiest_memory),
+                   is_ours ? percent(out.busiest_service) : "-",
+                   is_ours ? percent(share(out.late.late, out.late.entered)) : "-");
+        fflush(stdout);
+    }
+
+  private:
+    const bool has_placements_, has_seeds_;
+    std::string placement_;
+};
 
 nlohmann::json to_json(const timed::Machine& machine) {
     nlohmann::json all;
@@ -180,11 +208,12 @@ int simulate(const SimulateOptions& options, const timed::Machine& machine, cons
     nlohmann::json results = to_json(options, machine);
     ProgressBar bar(plan.size());
     print_head(machine, options);
+    Table table(options);
     for (size_t i = 0; i < plan.size(); ++i) {
         bar.begin(i, plan.label(i));
         const SimulatedRow row = plan.run(i, &bar);
         bar.clear();
-        print_row(row, options.iterations);
+        table.print(row);
         results["rows"].push_back(to_json(row, options.iterations));
     }
     rusage usage{};
@@ -332,8 +361,9 @@ void add_simulate(CLI::App& app, int* exit_code) {
   longshore simulate dpu-bench --machine thor-bf3 --nodes 8 --hosts 64 --workers 1,2,4,8
 
 The engine is the product's own; links, processors and the host's MPI are a model: docs/simulation.md.
-Columns: times from a rank's entry until it has its result; link, pcie, mem and SP: the part of the time in which
-the busiest of them was busy; late: ranks that came when their service process had been told of what is for them.
+Columns: service processes of a node; times from a rank's entry until it has its result; hid%: what of it is hidden
+behind computing (--overlap, --compute); link, pcie, mem and SP: the part of the time in which the busiest of them was
+busy, %; late: ranks that came when their service process had been told of what is for them, %. More is in --json.
 The host's algorithms: pairwise, linear (alltoall); ring, neighbour, bruck, doubling, leaders (allgather);
 binomial, node-binomial, scatter-ring (bcast).
 
