@@ -118,6 +118,7 @@ class Study:
                 found["messages"] = job.get("late", {}).get("MPI_Allgather", {})
                 found["to_host"] = [service["bytes_to_host"] for service in job["services"]]
                 found["by_ranks"] = job["read_by_rank"]
+                found["blocks"] = {who: job["memory"][f"blocks_copied_by_{who}"] for who in ("ranks", "agents")}
             return found
 
     def longshore(self):

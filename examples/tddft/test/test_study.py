@@ -79,6 +79,10 @@ class TestStudy(unittest.TestCase):
         text = "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches}))
         self.assertRegex(text, r"once +0\.004 +1\.050 +0\.003 +0a")
         self.assertIn("the same to the last bit", text)
+        self.assertNotIn("reader", text)  # of a file without these counts
+        launches["once"] |= {"blocks": {"ranks": 95, "agents": 1}, "messages": {"received": 16, "readers": 16}}
+        text = "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches}))
+        self.assertIn("in an allgather 8.0 readers were named; blocks that ranks of a host copied from each other: 47.5, that agents copied: 0.5", text)
         launches["once"]["runs"][0]["checksum"] = "0b"
         self.assertIn("NOT THE SAME", "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches})))
 
