@@ -18,6 +18,7 @@ Needs root, as tests/cluster/cluster.py does, but for --report.
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,7 @@ ALGORITHMS = {
               {"brucks": "brucks", "recursive doubling": "recursive_doubling", "ring": "ring"},
               {"brucks": "brucks", "pairwise": "pairwise", "scattered": "scattered"}),
 }
-LAUNCH_LIMIT_S = 600
+LAUNCH_LIMIT_S, END_LIMIT_S = 600, 10
 HOST, ONCE, EACH = "host", "DPUs, once a host", "DPUs, once a rank"
 
 
@@ -60,6 +61,22 @@ def is_carried(call, way):
     return way == "mpi" or (bool(call) and not any(count for name, count in ways.items() if name != way))
 
 
+def run_job(words):
+    """As subprocess.run, but that an mpirun whose job is not awaited to its end is asked to end: it takes its ranks and its own
+    folders with it."""
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+        try:
+            out, err = job.communicate(timeout=LAUNCH_LIMIT_S)
+        except BaseException:
+            job.terminate()
+            try:
+                job.communicate(timeout=END_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                job.kill()
+            raise
+    return subprocess.CompletedProcess(words, job.returncode, out, err)
+
+
 class Study:
     def __init__(self, options):
         import cluster
@@ -67,10 +84,11 @@ class Study:
         self.options = options
         if problem := cluster.missing():
             raise RuntimeError(problem)
-        self.nodes = cluster.Cluster(options.nodes, options.rate if options.nodes > 1 else None, offloads=True, dpus=options.dpus)
         self.program = Path(options.build).resolve() / f"bin/tddft_{options.mpi}"
         if not self.program.exists():
             raise RuntimeError(f"{self.program} is missing: 'make build' makes it")
+        # Last: nothing may fail between this and run(), which takes the machines down.
+        self.nodes = cluster.Cluster(options.nodes, options.rate if options.nodes > 1 else None, offloads=True, dpus=options.dpus)
 
     def arguments(self, steps, allgathers, late_ms):
         o = self.options
@@ -87,8 +105,7 @@ class Study:
                 settings["LONGSHORE_STATS"] = str(stats)
             words = ["env", *(f"{key}={value}" for key, value in settings.items()), str(self.program), *map(str, arguments),
                      "--json", str(result)]
-            done = subprocess.run(self.nodes.mpirun(words, self.options.ranks_per_node, mpi=self.options.mpi),
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LAUNCH_LIMIT_S, check=False)
+            done = run_job(self.nodes.mpirun(words, self.options.ranks_per_node, mpi=self.options.mpi))
             if done.returncode != 0 or not result.exists():
                 raise RuntimeError(f"{name} failed, exit code {done.returncode}\n{done.stdout}{done.stderr}")
             found = json.loads(result.read_text(encoding="utf-8"))
@@ -101,6 +118,7 @@ class Study:
                 found["messages"] = job.get("late", {}).get("MPI_Allgather", {})
                 found["to_host"] = [service["bytes_to_host"] for service in job["services"]]
                 found["by_ranks"] = job["read_by_rank"]
+                found["blocks"] = {who: job["memory"][f"blocks_copied_by_{who}"] for who in ("ranks", "agents")}
             return found
 
     def longshore(self):
@@ -202,8 +220,18 @@ def parse(arguments):
     return options
 
 
+def end(number, _):
+    """By way of what takes jobs, machines and folders down; once is enough."""
+    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main():
     options = parse(sys.argv[1:])
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
+            signal.signal(number, end)
     try:
         if options.report:
             studies = [json.loads(Path(path).read_text(encoding="utf-8")) for path in options.report]

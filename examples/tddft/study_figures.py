@@ -93,6 +93,14 @@ def report(study):
     return [*lines, *message_lines(late)]
 
 
+def copies_of(launch, calls):
+    """Who had the blocks of an allgather. Files before these counts were made have none."""
+    if "blocks" not in launch:
+        return []
+    return [f"in an allgather {launch['messages'].get('readers', 0) / calls:.1f} readers were named; blocks that ranks of a host copied from each "
+            f"other: {launch['blocks']['ranks'] / calls:.1f}, that agents copied: {launch['blocks']['agents'] / calls:.1f}"]
+
+
 def report_dpus(study):
     """Bytes, counters and checksums of the same steps through DPUs. Times would be those of two cores that all share."""
     launches = study["dpus"]
@@ -109,7 +117,8 @@ def report_dpus(study):
                      f"{'-' if came is None else format(1e-6 * launch['by_ranks'] / calls, '.3f'):>20}{launch['runs'][0]['checksum']:>20}")
     same = len({launch["runs"][0]["checksum"] for launch in launches.values()}) == 1
     lines += ["", f"  all results are {'the same to the last bit' if same else 'NOT THE SAME'}"]
-    return [*lines, *(f"  {name}: {line}" for name, launch in launches.items() if "messages" in launch for line in lines_of(launch["messages"]))]
+    return [*lines, *(f"  {name}: {line}" for name, launch in launches.items() if "messages" in launch
+                      for line in [*copies_of(launch, calls), *lines_of(launch["messages"])])]
 
 
 def draw(studies, path):

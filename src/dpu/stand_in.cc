@@ -87,6 +87,7 @@ class StandIn {
     HandOver handed_;
     AgentEnd agent_;
     uint64_t bytes_by_agent_[LS_COLLECTIVE_COUNT] = {};
+    uint64_t blocks_by_rank_ = 0, blocks_by_agent_ = 0;
     std::vector<uint64_t> regions_ = std::vector<uint64_t>(kFarRegionsMax);  // bytes of each; 0: never opened
     Fd arrivals_{epoll_create1(EPOLL_CLOEXEC)};  // of all that anybody says to this stand-in
     std::unique_ptr<Watcher> watcher_;
@@ -198,7 +199,7 @@ bool StandIn::post(SessionPost post) {
         open_.push_back({post.operation, operation, post.collective, post.copies, {}, Copier::kRank});
         open_.back().patience.begin(now_ns());
     } else {
-        stream_.send(SessionKind::kFinished, SessionDone{post.operation, rc, 0, 0});
+        stream_.send(SessionKind::kFinished, SessionDone{post.operation, rc});
     }
     return true;
 }
@@ -333,8 +334,9 @@ bool StandIn::test_operations() {
         if (result == LS_IN_PROGRESS) return false;
         ls_collective_bytes bytes[LS_COLLECTIVE_COUNT];
         ls_rank_bytes(context_, bytes);
-        stream_.send(SessionKind::kFinished, SessionDone{open.id, result, bytes[open.collective].by_service,
-                                                         bytes_by_agent_[open.collective]});
+        stream_.send(SessionKind::kFinished,
+                     SessionDone{open.id, result, bytes[open.collective].by_service,
+                                 bytes_by_agent_[open.collective], blocks_by_rank_, blocks_by_agent_});
         ls_operation_free(open.operation);
         return true;
     });
@@ -354,7 +356,9 @@ bool StandIn::hear_agent() {
     const int before = agent_.connection();
     const bool heard = agent_.hear([this](const Copy& copy, bool ok) {
         finish_for_rank(*context_, copy, ok);
-        if (ok && !copy.is_self) bytes_by_agent_[static_cast<uint8_t>(copy.collective)] += copy.bytes;
+        if (!ok || copy.is_self) return;
+        bytes_by_agent_[static_cast<uint8_t>(copy.collective)] += copy.bytes;
+        blocks_by_agent_ += copy.is_first;
     });
     if (before < 0) watch(agent_.connection());
     return heard;
@@ -364,6 +368,7 @@ bool StandIn::take_copied(const SessionCopied& copied) {
     Copy copy;
     if (!handed_.take_back(copied.number, &copy)) return false;
     finish_for_rank(*context_, copy, copied.ok);
+    blocks_by_rank_ += copied.ok && !copy.is_self && copy.is_first;
     return true;
 }
 

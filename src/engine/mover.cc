@@ -204,6 +204,7 @@ void Mover::give_chunk(const GroupEntry& group, const Use& taker, const Use& giv
     out->giver = giver.local;
     out->collective = taker.seen.collective;
     out->is_self = source == taker.seen.rank;
+    out->is_first = c == 0;
     const bool fits = from.valid && to.valid && from.bytes == to.bytes && offset < to.bytes;
     const bool failed = landed.count != 0
                             ? landing_failed(landed, chunks, c)

@@ -22,6 +22,7 @@ struct Copy {
     LocalRank giver;  // whose memory it is read from
     Collective collective = Collective::kAlltoall;
     bool is_self = false;     // a rank's own block
+    bool is_first = false;    // of the block's chunks
     bool is_landing = false;  // into the landing of `destination`
     // The block cannot be moved whatever the driver does (0 bytes to move then); finish() settles it as
     // failed.

@@ -40,7 +40,7 @@ struct NodeLayout {
     static NodeLayout of(const NodeLimits& limits);
 };
 
-constexpr uint64_t kNodeMagic = 0x31314552304853ull;  // changes with the layout
+constexpr uint64_t kNodeMagic = 0x32314552304853ull;  // changes with the layout
 
 struct alignas(64) NodeHeader {
     uint64_t magic;
@@ -51,7 +51,7 @@ struct alignas(64) NodeHeader {
 
 // ServiceEngine's LateCounters, for others to read.
 struct LateWords {
-    Atomic<uint64_t> received, late, handed_on, rescued, parked, parked_ns, parked_longest_ns;
+    Atomic<uint64_t> received, late, handed_on, rescued, parked, parked_ns, parked_longest_ns, readers;
 };
 
 // What a service process tells the others of its node.

@@ -82,6 +82,7 @@ struct LateCounters {
     uint64_t received = 0;  // rows from other nodes, late or not, repeated ones too
     uint64_t late = 0, handed_on = 0, rescued = 0;
     uint64_t parked = 0, parked_ns = 0, parked_longest_ns = 0;  // times: of those that this one took back
+    uint64_t readers = 0;  // shared blocks for which this one named the rank of the node that reads them
 };
 
 struct ServiceCounters {

@@ -155,6 +155,8 @@ bool FarOperations::take(const SessionDone& done) {
     if (op.state != ls_operation::State::kPosted) return false;
     bytes_moved_[static_cast<uint8_t>(op.arguments.collective)] = done.bytes_moved;
     bytes_by_agent_[static_cast<uint8_t>(op.arguments.collective)] = done.bytes_by_agent;
+    blocks_by_rank_ = done.blocks_by_rank;
+    blocks_by_agent_ = done.blocks_by_agent;
     finish(op, withdrawn_ ? LS_ERR_SERVICE : done.result);
     return true;
 }

@@ -62,6 +62,9 @@ class FarOperations {
     uint64_t bytes_moved(uint32_t collective) const { return bytes_moved_[collective]; }
     uint64_t bytes_copied(uint32_t collective) const { return bytes_copied_[collective]; }
     uint64_t bytes_by_agent(uint32_t collective) const { return bytes_by_agent_[collective]; }
+    // Blocks of ranks of its machine that came to this one: copied by itself, and by the agent.
+    uint64_t blocks_by_rank() const { return blocks_by_rank_; }
+    uint64_t blocks_by_agent() const { return blocks_by_agent_; }
 
   private:
     FarOperation& take_free();
@@ -87,6 +90,7 @@ class FarOperations {
     std::vector<FarOperation*> free_;
     uint64_t bytes_moved_[LS_COLLECTIVE_COUNT] = {}, bytes_copied_[LS_COLLECTIVE_COUNT] = {},
              bytes_by_agent_[LS_COLLECTIVE_COUNT] = {};
+    uint64_t blocks_by_rank_ = 0, blocks_by_agent_ = 0;
 };
 
 }  // namespace longshore

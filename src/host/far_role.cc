@@ -211,9 +211,11 @@ void FarRole::rank_bytes(ls_collective_bytes out[LS_COLLECTIVE_COUNT]) const {
         out[i] = {operations_.bytes_moved(i) + operations_.bytes_by_agent(i), operations_.bytes_copied(i), 0};
 }
 
-uint64_t FarRole::bytes_by_agent() const {
-    uint64_t all = 0;
-    for (uint32_t i = 0; i < LS_COLLECTIVE_COUNT; ++i) all += operations_.bytes_by_agent(i);
+ls_moved_bytes FarRole::copied_on_host() const {
+    ls_moved_bytes all{};
+    for (uint32_t i = 0; i < LS_COLLECTIVE_COUNT; ++i) all.by_agent += operations_.bytes_by_agent(i);
+    all.blocks_by_rank = operations_.blocks_by_rank();
+    all.blocks_by_agent = operations_.blocks_by_agent();
     return all;
 }
 

@@ -40,7 +40,7 @@ class FarRole final : public Role {
 
     uint32_t services(ls_service_stats* out, uint32_t max) override;
     void rank_bytes(ls_collective_bytes out[LS_COLLECTIVE_COUNT]) const override;
-    uint64_t bytes_by_agent() const override;
+    ls_moved_bytes copied_on_host() const override;
     bool find_far_task_door(ls_task_door* out) const override {
         if (arrival_.is_over()) arrival_.find_task_door(out);
         return arrival_.is_over();

@@ -230,6 +230,7 @@ void ls_rank_bytes(const ls_context* context, ls_collective_bytes out[LS_COLLECT
  * own; and those that the agent of its machine has copied for it, which by_service of ls_collective_bytes has, too. */
 typedef struct ls_moved_bytes {
     uint64_t mapped, peer_copied, bounced, by_agent;
+    uint64_t blocks_by_rank, blocks_by_agent; /* of a rank whose work a DPU does: copied from ranks of its machine */
 } ls_moved_bytes;
 ls_moved_bytes ls_rank_moved(const ls_context* context);
 
@@ -237,6 +238,7 @@ ls_moved_bytes ls_rank_moved(const ls_context* context);
  * that they could serve had entered, and what became of those. */
 typedef struct ls_late_counts {
     uint64_t received, late, handed_on, rescued, parked, parked_ns, parked_longest_ns;
+    uint64_t readers; /* blocks of the allgather family for which it named the one rank of several that reads them */
 } ls_late_counts;
 
 typedef struct ls_service_stats {

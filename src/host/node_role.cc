@@ -136,9 +136,9 @@ uint32_t NodeRole::services(ls_service_stats* out, uint32_t max) {
                   {}};
         for (uint32_t i = 0; i < kCollectives; ++i) {
             const LateWords& late = slot.late[i];
-            out[s].late[i] = {get(late.received),         get(late.late),   get(late.handed_on),
-                              get(late.rescued),          get(late.parked), get(late.parked_ns),
-                              get(late.parked_longest_ns)};
+            out[s].late[i] = {get(late.received),          get(late.late),   get(late.handed_on),
+                              get(late.rescued),           get(late.parked), get(late.parked_ns),
+                              get(late.parked_longest_ns), get(late.readers)};
         }
     }
     return count;

@@ -48,8 +48,8 @@ class Role {
 
     virtual uint32_t services(ls_service_stats* out, uint32_t max) = 0;
     virtual void rank_bytes(ls_collective_bytes out[LS_COLLECTIVE_COUNT]) const = 0;
-    // That the agent of its machine has copied for this rank.
-    virtual uint64_t bytes_by_agent() const { return 0; }
+    // Of a rank whose work a DPU does: what has come to it by copies on its machine.
+    virtual ls_moved_bytes copied_on_host() const { return {}; }
     // Of a rank whose work a DPU does. False: there is none.
     virtual bool find_far_task_door(ls_task_door*) const { return false; }
     virtual const char* memory_reach() const = 0;

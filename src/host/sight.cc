@@ -57,9 +57,9 @@ void ls_last_times(const ls_context* context, ls_times* out) {
 
 ls_moved_bytes ls_rank_moved(const ls_context* context) {
     if (is_forked(*context)) return {};
-    if (!context->copier) return {0, 0, 0, context->role->bytes_by_agent()};
+    if (!context->copier) return context->role->copied_on_host();
     const CopierCounters& c = context->copier->counters();
-    return {c.bytes_mapped, c.bytes_peer_copied, c.bytes_bounced, 0};
+    return {c.bytes_mapped, c.bytes_peer_copied, c.bytes_bounced, 0, 0, 0};
 }
 
 int ls_is_node_leader(const ls_context* context) {

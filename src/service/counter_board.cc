@@ -47,6 +47,7 @@ void CounterBoard::publish(const TimeBook::Times& times, const ServiceCounters& 
         set(words.parked, late.parked);
         set(words.parked_ns, late.parked_ns);
         set(words.parked_longest_ns, late.parked_longest_ns);
+        set(words.readers, late.readers);
     }
     const uint32_t told = slot_.told.load(std::memory_order_relaxed);
     slot_.told.store((told | 1) + 1, std::memory_order_release);

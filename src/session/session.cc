@@ -246,7 +246,8 @@ bool decode(std::span<const std::byte> body, SessionPost* out) {
 std::vector<std::byte> encode(const SessionDone& m) {
     Body b;
     b.put(m.operation).put(static_cast<uint32_t>(m.result));
-    return b.put(m.bytes_moved).put(m.bytes_by_agent).take();
+    b.put(m.bytes_moved).put(m.bytes_by_agent);
+    return b.put(m.blocks_by_rank).put(m.blocks_by_agent).take();
 }
 
 bool decode(std::span<const std::byte> body, SessionDone* out) {
@@ -255,6 +256,8 @@ bool decode(std::span<const std::byte> body, SessionDone* out) {
     out->result = static_cast<int32_t>(r.get<uint32_t>());
     out->bytes_moved = r.get<uint64_t>();
     out->bytes_by_agent = r.get<uint64_t>();
+    out->blocks_by_rank = r.get<uint64_t>();
+    out->blocks_by_agent = r.get<uint64_t>();
     return whole(r);
 }
 

@@ -16,7 +16,7 @@
 namespace longshore {
 
 constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
-constexpr uint16_t kSessionVersion = 6;         // changes with any of what follows
+constexpr uint16_t kSessionVersion = 7;         // changes with any of what follows
 constexpr uint16_t kSessionPort = 7521;         // where longshored listens unless it is told otherwise
 constexpr uint32_t kJobRanksMax = 1 << 20;      // of a job that stand-ins serve
 
@@ -138,6 +138,8 @@ struct SessionDone {
     // That came to this rank so far by operations of this collective: by service processes, and as the agent
     // of its host copied them.
     uint64_t bytes_moved = 0, bytes_by_agent = 0;
+    // Blocks of other ranks that came to this one so far on its machine: copied by itself, and by the agent.
+    uint64_t blocks_by_rank = 0, blocks_by_agent = 0;
 };
 // `serial` counts these words of the rank; with kLeft: which of them is answered.
 struct SessionAttend {

@@ -98,7 +98,12 @@ TEST(Session, MessagesComeBackAsTheyWere) {
     EXPECT_EQ(opened.key, some_bytes(20));
     EXPECT_EQ(opened.exported, some_bytes(30));
     EXPECT_EQ(there_and_back(SessionGroup{1, 2, 3}).rank, 2u);
-    EXPECT_EQ(there_and_back(SessionDone{1, -3, 77}).result, -3);
+    const SessionDone done = there_and_back(SessionDone{1, -3, 77, 88, 9, 10});
+    EXPECT_EQ(done.result, -3);
+    EXPECT_EQ(done.bytes_moved, 77u);
+    EXPECT_EQ(done.bytes_by_agent, 88u);
+    EXPECT_EQ(done.blocks_by_rank, 9u);
+    EXPECT_EQ(done.blocks_by_agent, 10u);
     EXPECT_EQ(there_and_back(SessionAttend{7, true}).serial, 7u);
     EXPECT_TRUE(there_and_back(SessionAttend{7, true}).on);
     EXPECT_FALSE(there_and_back(SessionCopied{17, false}).ok);

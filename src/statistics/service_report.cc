@@ -16,6 +16,7 @@ void add_late(ls_late_counts* sum, const ls_late_counts& more) {
     sum->handed_on += more.handed_on;
     sum->rescued += more.rescued;
     sum->parked += more.parked;
+    sum->readers += more.readers;
     sum->parked_ns += more.parked_ns;
     sum->parked_longest_ns = std::max(sum->parked_longest_ns, more.parked_longest_ns);
 }
@@ -42,14 +43,15 @@ void append_late(std::string* out, const LateCounts& late) {
     const char* separator = "";
     for (int i = 0; i < kCollectiveCount; ++i) {
         const ls_late_counts& one = late.of[i];
-        if ((one.received | one.late | one.handed_on | one.rescued | one.parked | one.parked_ns) == 0)
+        if ((one.received | one.late | one.handed_on | one.rescued | one.parked | one.parked_ns |
+             one.readers) == 0)
             continue;
         append(out,
                "%s\"%s\": {\"received\": %" PRIu64 ", \"late\": %" PRIu64 ", \"handed_on\": %" PRIu64
                ", \"rescued\": %" PRIu64 ", \"parked\": %" PRIu64 ", \"parked_ns\": %" PRIu64
-               ", \"parked_longest_ns\": %" PRIu64 "}",
+               ", \"parked_longest_ns\": %" PRIu64 ", \"readers\": %" PRIu64 "}",
                separator, call_name(Call::at(i)), one.received, one.late, one.handed_on, one.rescued,
-               one.parked, one.parked_ns, one.parked_longest_ns);
+               one.parked, one.parked_ns, one.parked_longest_ns, one.readers);
         separator = ", ";
     }
     *out += "}";

@@ -27,7 +27,8 @@ struct MemoryCounts {
     uint64_t mapped, peer_copied, bounced;
     uint64_t shared_bytes_max, adopted, refused;
     uint64_t kept_bytes_max, given_back;  // of freed blocks: kept for the next ones, given back to the system
-    uint64_t by_agents;  // of hosts with DPUs, for ranks that computed
+    uint64_t by_agents;                   // of hosts with DPUs, for ranks that computed
+    uint64_t blocks_by_ranks, blocks_by_agents;  // there, copied from rank to rank
 };
 
 // Of a job that was interrupted: how one rank ended.

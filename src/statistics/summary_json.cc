@@ -59,9 +59,10 @@ void append_memory(std::string* out, const char* reach, const MemoryCounts& m) {
            ", \"peer_copied_by_ranks\": %" PRIu64 ", \"bounced_by_ranks\": %" PRIu64
            ", \"shared_bytes_max\": %" PRIu64 ", \"adopted_bytes\": %" PRIu64 ", \"shared_refused\": %" PRIu64
            ", \"kept_bytes_max\": %" PRIu64 ", \"given_back_bytes\": %" PRIu64
-           ", \"copied_by_agents\": %" PRIu64 "},\n",
+           ", \"copied_by_agents\": %" PRIu64 ", \"blocks_copied_by_ranks\": %" PRIu64
+           ", \"blocks_copied_by_agents\": %" PRIu64 "},\n",
            reach, m.mapped, m.peer_copied, m.bounced, m.shared_bytes_max, m.adopted, m.refused,
-           m.kept_bytes_max, m.given_back, m.by_agents);
+           m.kept_bytes_max, m.given_back, m.by_agents, m.blocks_by_ranks, m.blocks_by_agents);
 }
 
 // What the table of rules asked of the job.

@@ -590,9 +590,19 @@ class TestOnce(unittest.TestCase):
                             self.assertGreater(sum(came), 0.9 * rounds * most, came)
                             self.assertLessEqual(sum(came), 1.1 * rounds * most, came)
                             self.assertEqual(told["memory"]["copied_by_agents"] > 0, "computing" in what)
+                            self.check_counts(told, rounds * most // block, rounds * each * count * (1 if "bcast" in what else count * ranks),
+                                              ranks, "computing" in what)
                         self.assertGreater(by_link[1] - by_link[0], 0.9 * more * most, by_link)
                         self.assertLessEqual(by_link[1] - by_link[0], 1.1 * more * most, by_link)
                         print(f"{mpi}, {what}: {(by_link[1] - by_link[0]) / (more * most):.3f} by the link", file=sys.stderr)
+
+    def check_counts(self, told, readers, wanted, per_node, computing):
+        """A reader for each block that comes to a host. wanted: blocks that all ranks of a host want, of all hosts together: each
+        is copied by all of them but the one that has it."""
+        self.assertEqual(sum(counts["readers"] for counts in told["late"].values()), readers)
+        by_ranks, by_agents = (told["memory"][f"blocks_copied_by_{who}"] for who in ("ranks", "agents"))
+        self.assertEqual(by_ranks + by_agents, wanted * (per_node - 1))
+        self.assertEqual(by_agents > 0, computing)
 
     def run_once(self, nodes, mpi, what, block, rounds, settings):
         stats = nodes.folder / f"{mpi}-{what}-{rounds}"

@@ -195,6 +195,19 @@ class TestDpu(Checks):
                     # Those for which a rank without a core comes too late are moved for it.
                     self.assertLess(stats["services"][0]["bytes_to_host"], stats["read_by_rank"])
 
+    def test_copies_that_were_handed_over_are_counted(self):
+        """In calls that block every block of another rank is copied by the rank that wants it, and none needs a reader: all are on
+        one host."""
+        with Service(*job_users(BUILD)) as dpu:
+            for ranks, block in ((2, 8192), (4, 1 << 20)):  # of one chunk, and of several
+                with self.subTest(ranks=ranks, block=block), tempfile.NamedTemporaryFile() as file:
+                    done = run(MPIS[0], ranks, "once", block, 2, "allgather", LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name)
+                    self.assertIn("once: ok", done.stdout, done.stderr)
+                    stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
+                    self.assertEqual(stats["memory"]["blocks_copied_by_ranks"], 2 * 3 * ranks * (ranks - 1))
+                    self.assertEqual(stats["memory"]["blocks_copied_by_agents"], 0)
+                    self.assertEqual(stats["late"], {})
+
     def test_ranks_that_may_not_copy_have_all_moved_by_the_dpu(self):
         with Service(*job_users(BUILD)) as dpu:
             _, by_ranks = self.check(run(MPIS[0], 4, "once", 65536, 2, LONGSHORE_DPU=dpu.address,
@@ -218,6 +231,7 @@ class TestDpu(Checks):
                     self.assertIn("once: ok", done.stdout)
                     stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
                     self.assertGreater(stats["memory"]["copied_by_agents"], 262144)
+                    self.assertGreater(stats["memory"]["blocks_copied_by_agents"], 1)
                     self.assertLess(10 * stats["services"][0]["bytes_to_host"], stats["memory"]["copied_by_agents"])
 
     def test_ranks_that_only_test_have_their_blocks_moved_by_the_dpu(self):

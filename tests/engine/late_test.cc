@@ -64,6 +64,8 @@ TEST_F(Late, HandedOnIsRescuedByTheOtherRank) {
     EXPECT_EQ(first.parked + second.parked, 0u);
     enter(Collective::kAllgather, 1, 1);
     finish();
+    EXPECT_EQ(first.readers, 0u);
+    EXPECT_EQ(second.readers, 1u);  // named by who serves it
     EXPECT_TRUE(cluster_.clean());
 }
 
@@ -85,6 +87,7 @@ TEST_F(Late, ParkedForAsLongAsNobodyEntered) {
     EXPECT_EQ(first.parked_ns, 105u);
     EXPECT_EQ(first.parked_longest_ns, 70u);
     EXPECT_EQ(second.parked_ns, 0u);
+    EXPECT_EQ(first.readers + second.readers, 2u);  // of two blocks, however many ranks are there
     EXPECT_TRUE(cluster_.clean());
 }
 

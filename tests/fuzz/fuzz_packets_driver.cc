@@ -177,7 +177,7 @@ Bytes make_message(Prng* random) {
         case 3:
             return encode(SessionGroup{static_cast<uint32_t>(random->below(3)), 0, 2});
         case 4:
-            return encode(SessionDone{1, -2, random->next()});
+            return encode(SessionDone{1, -2, random->next(), random->next(), random->next(), random->next()});
         case 5:
             return encode(SessionAttend{static_cast<uint32_t>(random->next()), random->below(2) != 0});
         case 6:

@@ -1,5 +1,6 @@
 """The documentation: links lead somewhere, files and options that it names are there. And the template for sbatch runs."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from support import COMMAND, SOURCE, CommandTest, clean_environment, write_progr
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NAMED_FILE = re.compile(r"`((?:cmake|docs|examples|include|packaging|src|tests)/[\w./*{},-]+)`")
+# A script that a line of code, or a text between backquotes, begins with.
+STARTED_SCRIPT = re.compile(r"(?m)(?:^ *|`)((?:examples|tests)/[\w./-]+\.(?:py|sh))(?= |$)")
 # 'longshore SUBCOMMAND' and what follows it, up to the program that it starts, another command, or a comment.
 CALL = re.compile(r"(?:^|[ /`(])longshore ([a-z][a-z-]+)([^`#;|&]*)", re.M)
 STARTED = re.compile(r" (?:mpirun|mpiexec|srun|python3|longshore|\./|[A-Z]+ARGUMENTS)")
@@ -66,6 +69,11 @@ class Pages(CommandTest):
         self.assertEqual([(page.name, missing_files(page.read_text())) for page in looked_at if missing_files(page.read_text())], [])
         self.assertEqual(missing_files("`src/none.cc` `docs/{install,none}.md` `src/mpi/*.none` `src/mpi/` `README.md`"),
                          ["src/none.cc", "docs/none.md", "src/mpi/*.none"])
+
+    def test_scripts_that_they_start_can_be_started(self):
+        started = {(page.name, script) for page in pages() for script in STARTED_SCRIPT.findall(page.read_text())}
+        self.assertGreater(len(started), 5)
+        self.assertEqual([one for one in sorted(started) if not os.access(SOURCE / one[1], os.X_OK)], [])
 
     def test_options_that_they_name_are_there(self):
         shown = {(page.name, *one) for page in pages() for one in options_of_commands(page.read_text())}

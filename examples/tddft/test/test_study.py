@@ -1,19 +1,44 @@
 #!/usr/bin/env python3
-"""The study's figures out of made-up samples, and what its options refuse. Launches nothing.
+"""The study's figures out of made-up samples, what its options refuse, and that nothing is left of one that is ended.
 
-test_study.py FOLDER     of study.py
+test_study.py FOLDER BUILD     of study.py; where tddft was built
 """
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
-FOLDER = Path(sys.argv.pop(1)).resolve()
+FOLDER, BUILD = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
+LIMIT_S = 60
 sys.path.insert(0, str(FOLDER))
 import study  # noqa: E402
 import study_figures as figures  # noqa: E402
+
+
+def wait_for(condition, otherwise):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(otherwise)
+        time.sleep(0.05)
+
+
+def ranks_below(folder):
+    """Processes of tddft that write their results there."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if os.path.basename(words[0]).startswith(b"tddft_") and any(word.startswith(os.fsencode(folder)) for word in words):
+            found.append(int(process))
+    return found
 
 
 def launch(factor, messages=None):
@@ -54,6 +79,10 @@ class TestStudy(unittest.TestCase):
         text = "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches}))
         self.assertRegex(text, r"once +0\.004 +1\.050 +0\.003 +0a")
         self.assertIn("the same to the last bit", text)
+        self.assertNotIn("reader", text)  # of a file without these counts
+        launches["once"] |= {"blocks": {"ranks": 95, "agents": 1}, "messages": {"received": 16, "readers": 16}}
+        text = "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches}))
+        self.assertIn("in an allgather 8.0 readers were named; blocks that ranks of a host copied from each other: 47.5, that agents copied: 0.5", text)
         launches["once"]["runs"][0]["checksum"] = "0b"
         self.assertIn("NOT THE SAME", "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches})))
 
@@ -77,6 +106,25 @@ class TestStudy(unittest.TestCase):
             done = subprocess.run([sys.executable, FOLDER / "study.py", *words], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn(says, done.stderr)
+
+    def test_a_study_that_is_ended_leaves_no_folder_and_no_process(self):
+        import cluster  # of tests/cluster, which study.py puts on the path
+        program = BUILD / "bin/tddft_openmpi"
+        if problem := cluster.missing() or ("" if program.exists() else f"no {program}"):
+            self.skipTest(problem)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number=number), tempfile.TemporaryDirectory(dir="/tmp", prefix="study-") as folder:
+                words = [sys.executable, FOLDER / "study.py", "--build", BUILD, "--quiet", "--tries", "1000", "--compute-ms", "50", "--block", "4K"]
+                with subprocess.Popen(words, env=os.environ | {"TMPDIR": folder}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+                    wait_for(lambda: job.poll() is not None or ranks_below(folder), "no rank has started")
+                    started = ranks_below(folder)
+                    job.send_signal(number)
+                    said = job.communicate(timeout=LIMIT_S)[0]
+                self.assertGreater(len(started), 0, said)
+                self.assertEqual(job.returncode, 128 + number, said)
+                self.assertNotIn("Traceback", said)
+                wait_for(lambda: not ranks_below(folder), "ranks go on")
+                self.assertEqual(os.listdir(folder), [])
 
     def test_picture(self):
         try:

@@ -89,6 +89,7 @@ bool SharedRows::place_row(uint32_t i, WakeSet* wake) {
         Atomic<uint64_t>& reader = memory.reader(*group, id.sequence, r.row.source);
         if (reader.compare_exchange_strong(seen, mine, std::memory_order_seq_cst)) {
             seen = mine;
+            ++context_.counters->late_of(r.collective).readers;
             // One of them may hold what other nodes want of the block.
             if (context_.limits.staging_slots != 0 && peers_.count_of(memory.node()) > 1)
                 memory.ring_all_services(wake);
