@@ -68,7 +68,4 @@ class Connection {
     int socket_;
 };
 
-// The far end: answers one near end until it has had enough. "" or why it ended early.
-std::string serve(Connection& connection);
-
 }  // namespace longshore::device

@@ -14,6 +14,7 @@
 
 #include "device/clock.h"
 #include "device/conversation.h"
+#include "device/far_end.h"
 #include "device/ucx.h"
 
 namespace longshore::device {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/conversation.h"
+#include "device/far_end.h"
 #include "device/machine.h"
 #include "device/network.h"
 
