@@ -645,6 +645,7 @@ class Simulate(CommandTest):
         # Four patterns, both assignments but for one.
         self.assertEqual(len(rows), 7 * 3)
         self.assertEqual(len(said.splitlines()), 3 + len(rows))
+        self.assertEqual([line for line in said.splitlines() if len(line) > 80], [])
         for row in rows:
             efficiency = 100 * row["reference_us"] / max(row["reference_us"], row["pure_comm_us"])
             self.assertAlmostEqual(row["efficiency_percent"], efficiency, places=3)
@@ -661,7 +662,8 @@ class Simulate(CommandTest):
                               "ring/pairwise,doubling/linear", "--json", out).stdout
         rows = json.loads(out.read_text())["rows"]
         self.assertEqual(len(rows), 6)
-        self.assertEqual(len(said.splitlines()), 3 + len(rows))
+        self.assertEqual(len(said.splitlines()), 4 + 2 * len(rows))
+        self.assertEqual([line for line in said.splitlines() if len(line) > 80], [])
         # Who is late does not depend on who carries.
         late = {(row["seed"], row["parts_ms"]["late"]) for row in rows}
         self.assertEqual(len(late), 2)

@@ -114,10 +114,16 @@ nlohmann::json to_json(const StepTimes& times) {
     return one;
 }
 
+size_t part_width(size_t part) {
+    return std::max<size_t>(9, std::string_view(name_of(timed::StepPart(part))).size() + 1);
+}
+
 void print_row(const std::string& who, uint64_t seed, const StepTimes& times) {
-    const auto ms = [](Time time) { return fmt::format("{:>10.2f}", static_cast<double>(time) / 1e9); };
-    std::string line = fmt::format("{:>16} {:>4}", who, seed);
-    for (const Time part : times.parts) line += ms(part);
+    const auto ms = [](Time time) { return fmt::format("{:>9.2f}", static_cast<double>(time) / 1e9); };
+    std::string line = fmt::format("{:>18} {:>4}", who, seed);
+    for (size_t p = 0; p < timed::kStepParts; ++p)
+        line += fmt::format("{:>{}}", ms(times.parts[p]), part_width(p));
+    line += fmt::format("\n{:>23}", "");  // of 80 columns
     line += ms(times.in_mpi()) + ms(times.wall) + ms(times.first_alltoall) + ms(times.allgather_alone) +
             ms(times.exits);
     fmt::print("{}\n", line);
@@ -127,9 +133,10 @@ void print_row(const std::string& who, uint64_t seed, const StepTimes& times) {
 void print_head(const StepsOptions& o, const timed::Machine& machine) {
     fmt::print("# {} ({})\n# {} nodes x {} ranks; of a step, ms, means over ranks and {} steps\n",
                machine.name, machine.title, o.nodes, o.ranks_per_node, o.steps);
-    fmt::print("{:>16} {:>4}", "who", "seed");
-    for (size_t p = 0; p < timed::kStepParts; ++p) fmt::print("{:>10}", name_of(timed::StepPart(p)));
-    fmt::print("{:>10}{:>10}{:>10}{:>10}{:>10}\n", "all MPI", "wall", "1st a2a", "alone", "exits");
+    fmt::print("{:>18} {:>4}", "who", "seed");
+    for (size_t p = 0; p < timed::kStepParts; ++p)
+        fmt::print("{:>{}}", name_of(timed::StepPart(p)), part_width(p));
+    fmt::print("\n{:>23}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "", "all MPI", "wall", "1st a2a", "alone", "exits");
 }
 
 int run(const StepsOptions& options) {
