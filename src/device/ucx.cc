@@ -26,7 +26,7 @@ constexpr size_t kUnderWay = 16;
 constexpr size_t kMessageMost = 4 << 10;
 constexpr unsigned kAsked = 1, kEchoed = 2;  // messages
 constexpr uint64_t kSilentNs = 30'000'000'000;
-constexpr int kLooks = 1000;  // then, where both ends have one core, the other one has to run
+constexpr uint64_t kLooks = 1000;  // then, where both ends have one core, the other one has to run
 
 // What the far end tells of itself, before its worker's address and its memory's key.
 struct UcxPlace {
@@ -174,7 +174,7 @@ struct UcxLibrary {
     // Looks until it is so. False: the far end has gone, or is silent.
     bool look_until(const std::function<bool()>& is_so) {
         const uint64_t silent_until = now_ns() + kSilentNs;
-        for (int looks = 1; !is_so(); ++looks) {
+        for (uint64_t looks = 1; !is_so(); ++looks) {
             if (ucp_worker_progress(worker) == 0 && looks % kLooks == 0) {
                 if (is_broken || now_ns() > silent_until) return false;
                 sched_yield();
@@ -349,9 +349,10 @@ bool Ucx::serve(Connection& connection, uint64_t bytes) {
     if (key != nullptr) ucx.ucp_rkey_buffer_release(key);
     if (address != nullptr) ucx.ucp_worker_release_address(ucx.worker, address);
     uint64_t heard = now_ns();
-    for (int looks = 1; good; ++looks) {
-        if (ucx.ucp_worker_progress(ucx.worker) != 0 && looks % kLooks != 0) continue;
-        if (looks % kLooks == 0) sched_yield();
+    for (uint64_t looks = 1; good; ++looks) {
+        ucx.ucp_worker_progress(ucx.worker);
+        if (looks % kLooks != 0) continue;  // the socket is a call of the system away
+        sched_yield();
         uint64_t word = 0;
         const Look seen = connection.look(&word, sizeof word);
         if (seen == Look::kCame && word == 0) break;  // it is over
@@ -366,8 +367,7 @@ std::string Ucx::measure(Connection& connection, const Effort& effort, const Rep
     return NearUcx(*library_, connection, effort, report).measure();
 }
 
-Ucx::Ucx() : library_(std::make_unique<UcxLibrary>()) {}
-Ucx::~Ucx() = default;
+Ucx::Ucx() : library_(std::make_shared<UcxLibrary>()) {}
 
 }  // namespace longshore::device
 
@@ -375,9 +375,7 @@ Ucx::~Ucx() = default;
 
 namespace longshore::device {
 
-struct UcxLibrary {};
 Ucx::Ucx() = default;
-Ucx::~Ucx() = default;
 std::string Ucx::open() {
     return "this longshore-device was built without UCX";
 }

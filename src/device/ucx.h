@@ -16,7 +16,6 @@ struct UcxLibrary;
 class Ucx {
   public:
     Ucx();
-    ~Ucx();
     Ucx(const Ucx&) = delete;
     Ucx& operator=(const Ucx&) = delete;
 
@@ -34,7 +33,7 @@ class Ucx {
     std::string measure(Connection& connection, const Effort& effort, const Report& report);
 
   private:
-    std::unique_ptr<UcxLibrary> library_;
+    std::shared_ptr<UcxLibrary> library_;  // its own alone; nobody knows what it is where there is no UCX
 };
 
 }  // namespace longshore::device
