@@ -2,10 +2,9 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <exception>
 
+#include "bench/first_process.h"
 #include "bench/machine.h"
 #include "bench/modes.h"
 #include "bench/protocol.h"
@@ -13,14 +12,6 @@
 
 namespace longshore::bench {
 namespace {
-
-// Options are read before MPI_Init, so that --help and a mistake in them need no launcher. The launchers tell
-// a process its rank in the environment.
-bool is_first_process() {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
-        if (const char* value = std::getenv(name)) return std::strcmp(value, "0") == 0;
-    return true;
-}
 
 int run_rows(Session& session, JsonLines& json) {
     const Options& options = session.options;

@@ -3,20 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <sstream>
 
+#include "bench/first_process.h"
+
 namespace longshore::dpu_bench {
-namespace {
-
-// Options are read before MPI_Init, so that --help and a mistake in them need no launcher.
-bool is_first_process() {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
-        if (const char* value = std::getenv(name)) return std::string(value) == "0";
-    return true;
-}
-
-}  // namespace
 
 int parse(int argc, char** argv, Arguments* arguments) {
     CLI::App app(
@@ -34,8 +25,8 @@ int parse(int argc, char** argv, Arguments* arguments) {
     } catch (const CLI::ParseError& error) {
         std::ostringstream out, err;
         const int status = app.exit(error, out, err);
-        if (is_first_process()) fmt::print("{}", out.str());
-        if (is_first_process()) fmt::print(stderr, "{}", err.str());
+        if (bench::is_first_process()) fmt::print("{}", out.str());
+        if (bench::is_first_process()) fmt::print(stderr, "{}", err.str());
         return status == 0 ? 0 : 2;
     }
     return -1;
