@@ -110,7 +110,7 @@ class TestFigures(unittest.TestCase):
         for row in self.of(rows, "ibcast", smallest=300 << 10):
             self.assertTrue(row["offloaded"])
             self.assertGreater(sum(row["stages_median_us"].values()), 0)
-        self.assertRegex(text, r"longshore .* left to MPI")
+        self.assertRegex(text, r"longshore +[\d.]+  left to MPI\n")
         lines = [line for line in text.splitlines() if " longshore " in line or "hand-over" in line]
         self.assertEqual([line for line in lines if len(line) > 80], [])
 

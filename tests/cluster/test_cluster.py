@@ -619,6 +619,7 @@ class TestOnce(unittest.TestCase):
         self.check_comes_once({"computing-allgather": 1, "computing-bcast": 1}, LONGSHORE_INTERNAL_AGENT_COPIES=1)
 
 
+@unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
 class TestLosses(unittest.TestCase):
     """Processes that are killed and links that are cut, under jobs across machines."""
 
