@@ -18,7 +18,6 @@ namespace longshore::device {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
-constexpr int kSilentMs = 30'000;
 
 }  // namespace
 

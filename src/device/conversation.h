@@ -37,6 +37,7 @@ struct Answer {
 };
 static_assert(sizeof(Answer) == 8);
 
+constexpr int kSilentMs = 30'000;  // then the other end is given up
 constexpr uint64_t kMessageBytesMax = 64ull << 20;
 constexpr uint64_t kMessagesMax = 10'000'000;
 constexpr uint64_t kPatternBytesMax = 64ull << 30;

@@ -53,25 +53,23 @@ std::string serve(Connection& connection) {
         Answer answer;
         answer.reply = judge(request);
         std::optional<Ucx> ucx;
-        if (answer.reply == Reply::kYes && request.pattern == Pattern::kUcx &&
-            !ucx.emplace().open().empty()) {
+        if (answer.reply == Reply::kYes && request.pattern == Pattern::kUcx && !ucx.emplace().open().empty())
             answer.reply = Reply::kNoUcx;
-            if (!connection.send(&answer, sizeof answer)) return "the near end has gone";
-            continue;
-        }
         if (!connection.send(&answer, sizeof answer)) return "the near end has gone";
+        if (answer.reply == Reply::kNoUcx) continue;
         if (answer.reply == Reply::kVersion)
             return "what has connected is not this version of longshore-device";
         if (answer.reply != Reply::kYes) return "it was asked for what it does not do";
         if (request.pattern == Pattern::kEnd) return "";
+        bool alive = true;
         if (ucx.has_value()) {
-            if (!ucx->serve(connection, request.bytes))
-                return "the near end has gone, or was silent for 30 s";
-            continue;
+            alive = ucx->serve(connection, request.bytes);
+        } else {
+            out.resize(std::max<size_t>(out.size(), request.bytes));
+            in.resize(out.size());
+            alive = carry_out(connection, request, out, in);
         }
-        out.resize(std::max<size_t>(out.size(), request.bytes));
-        in.resize(out.size());
-        if (!carry_out(connection, request, out, in)) return "the near end has gone, or was silent for 30 s";
+        if (!alive) break;
     }
     return "the near end has gone, or was silent for 30 s";
 }

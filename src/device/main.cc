@@ -152,8 +152,11 @@ int measure(const Options& options) {
         left_out.push_back(what);
     };
     const bool shows = isatty(STDERR_FILENO) != 0;
+    const auto is_wanted = [&](const char* test) {
+        return options.only.empty() || options.only.contains(test);
+    };
     const auto wants = [&](const char* test) {
-        const bool wanted = options.only.empty() || options.only.contains(test);
+        const bool wanted = is_wanted(test);
         if (wanted && shows) fprintf(stderr, "\r\x1b[Kmeasuring: %s\r", test);
         return wanted;
     };
@@ -167,9 +170,9 @@ int measure(const Options& options) {
     if (wants("signals")) measure_signals(machine, options.effort, report, leave_out);
     if (wants("service")) measure_service(machine, options.effort, report, leave_out);
     if (wants("register")) measure_registration(options.effort, report, leave_out);
-    Wanted wanted;
-    if (!options.to.empty()) wanted = {wants("network"), wants("ucx")};
-    if (wanted.tcp || wanted.ucx) {
+    const Wanted wanted{is_wanted("network"), is_wanted("ucx")};
+    if (!options.to.empty() && (wanted.tcp || wanted.ucx)) {
+        if (shows) fprintf(stderr, "\r\x1b[Kmeasuring: network\r");
         const std::string problem = measure_network(far, wanted, options.effort, report, leave_out);
         if (!problem.empty()) {
             fprintf(stderr, "longshore-device: network: %s\n", problem.c_str());

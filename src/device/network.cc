@@ -128,17 +128,15 @@ class NearEnd {
         return alive ? static_cast<double>(now_ns() - begin) / 1e9 : -1;
     }
 
-    // So many that a sample takes some 50 ms (quick: 5), found by a short trial that is not counted.
+    // As many in a sample as a short trial says, which is not counted.
     void add(const char* test, const char* unit, Pattern pattern, uint64_t bytes) {
         if (!problem_.empty()) return;
         const bool is_echo = pattern == Pattern::kEcho || pattern == Pattern::kEchoPolled;
-        const double wanted = effort_.quick ? 0.005 : 0.05;
         uint64_t count = is_echo ? 10 : std::clamp<uint64_t>((1 << 20) / bytes, 2, 1000);
         double seconds = carry_out(pattern, bytes, count);
         if (seconds < 0) return;
-        const auto more =
-            static_cast<uint64_t>(static_cast<double>(count) * wanted / std::max(seconds, 1e-7));
-        count = std::clamp<uint64_t>(more, 4, std::min<uint64_t>(kMessagesMax, (1ull << 30) / bytes + 4));
+        count = std::clamp<uint64_t>(effort_.messages_of_a_sample(count, seconds), 4,
+                                     std::min<uint64_t>(kMessagesMax, (1ull << 30) / bytes + 4));
         Row row{test, unit, bytes, 1, {}};
         for (int i = 0; i < effort_.network_repeats; ++i) {
             if ((seconds = carry_out(pattern, bytes, count)) < 0) return;

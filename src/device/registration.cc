@@ -1,16 +1,16 @@
 #include "device/registration.h"
 
-#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <cstring>
 
 #include "device/clock.h"
+#include "device/library.h"
 
 namespace longshore::device {
 namespace {
 
-// The few functions of libibverbs that are needed, found when the program runs: it is to start without them.
+// The few functions of libibverbs that are needed, found when the program runs.
 // What they hand around is nobody's business but theirs.
 class Verbs {
   public:
@@ -51,9 +51,7 @@ class Verbs {
   private:
     template <class F>
     bool find(const char* name, F* function) {
-        void* const at = dlsym(library_, name);
-        memcpy(function, &at, sizeof at);
-        return at != nullptr;
+        return find_function(library_, name, function);
     }
 
     void* library_ = nullptr;

@@ -28,6 +28,12 @@ struct Row {
 struct Effort {
     bool quick = false;                            // seconds instead of minutes; shows that all works
     int memory_repeats = 10, network_repeats = 7;  // as in the papers
+
+    // So many messages that a sample takes some 50 ms (quick: 5), where `tried` of them took so long.
+    uint64_t messages_of_a_sample(uint64_t tried, double seconds) const {
+        return static_cast<uint64_t>(static_cast<double>(tried) * (quick ? 0.005 : 0.05) /
+                                     std::max(seconds, 1e-7));
+    }
 };
 
 }  // namespace longshore::device

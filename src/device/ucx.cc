@@ -1,7 +1,6 @@
 #include "device/ucx.h"
 
 #if __has_include(<ucp/api/ucp.h>)
-#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "device/clock.h"
+#include "device/library.h"
 #include "device/machine.h"
 
 namespace longshore::device {
@@ -25,7 +25,7 @@ constexpr uint64_t kMoveSizes[] = {1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20
 constexpr size_t kUnderWay = 16;
 constexpr size_t kMessageMost = 4 << 10;
 constexpr unsigned kAsked = 1, kEchoed = 2;  // messages
-constexpr uint64_t kSilentNs = 30'000'000'000;
+constexpr uint64_t kSilentNs = uint64_t{kSilentMs} * 1'000'000;
 constexpr uint64_t kLooks = 1000;  // then, where both ends have one core, the other one has to run
 
 // What the far end tells of itself, before its worker's address and its memory's key.
@@ -74,19 +74,12 @@ struct UcxLibrary {
     ucp_context_h context = nullptr;
     ucp_worker_h worker = nullptr;
     bool has_rdma = false;
-    ucp_ep_h endpoint = nullptr;  // of the near end
     bool is_broken = false;
     std::vector<char> echo;  // of the far end, borrowed by UCX until the message has gone
     uint64_t echoed = 0;     // that came back to the near end
 
     // The library stays: UCX starts threads of its own.
     ~UcxLibrary() {
-        if (endpoint != nullptr) {
-            ucp_request_param_t how{};
-            how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-            how.flags = UCP_EP_CLOSE_FLAG_FORCE;
-            wait(ucp_ep_close_nbx(endpoint, &how));
-        }
         if (worker != nullptr) ucp_worker_destroy(worker);
         if (context != nullptr) ucp_cleanup(context);
     }
@@ -95,12 +88,7 @@ struct UcxLibrary {
         handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
         if (handle == nullptr) return "libucp.so.0 is not there";
         bool found = true;
-        const auto find = [&](const char* name, auto* function) {
-            void* const at = dlsym(handle, name);
-            memcpy(function, &at, sizeof at);
-            found &= at != nullptr;
-        };
-#define LONGSHORE_UCX_FIND(name) find(#name, &name);
+#define LONGSHORE_UCX_FIND(name) found &= find_function(handle, #name, &name);
         LONGSHORE_UCX_FUNCTIONS(LONGSHORE_UCX_FIND)
         if (!found) return "libucp.so.0 lacks functions";
         ucp_config_t* config = nullptr;
@@ -203,14 +191,22 @@ class NearUcx {
           effort_(effort),
           report_(report),
           memory_(kMessageBytesMax, 1) {}
+    // After this nothing reads or writes its memory.
     ~NearUcx() {
         if (key_ != nullptr) ucx_.ucp_rkey_destroy(key_);
+        if (endpoint_ == nullptr) return;
+        ucp_request_param_t how{};
+        how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+        how.flags = UCP_EP_CLOSE_FLAG_FORCE;
+        ucx_.wait(ucx_.ucp_ep_close_nbx(endpoint_, &how));
     }
 
     std::string measure() {
         if (!meet()) return problem();
         for (const uint64_t bytes : kFrameSizes)
-            add("ucx message", "us", bytes, [&](uint64_t count) { return exchange_messages(bytes, count); });
+            add(
+                "ucx message", "us", bytes, [&](uint64_t count) { return exchange_messages(bytes, count); },
+                2);
         for (const uint64_t bytes : kReadTimeSizes)
             add("ucx read time", "us", bytes, [&](uint64_t count) { return move(bytes, count, 1, true); });
         for (const uint64_t bytes : kMoveSizes)
@@ -246,8 +242,8 @@ class NearUcx {
         params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
         params.err_handler.cb = UcxLibrary::on_error;
         params.err_handler.arg = &ucx_;
-        is_good_ = ucx_.ucp_ep_create(ucx_.worker, &params, &ucx_.endpoint) == UCS_OK &&
-                   ucx_.ucp_ep_rkey_unpack(ucx_.endpoint, key.data(), &key_) == UCS_OK;
+        is_good_ = ucx_.ucp_ep_create(ucx_.worker, &params, &endpoint_) == UCS_OK &&
+                   ucx_.ucp_ep_rkey_unpack(endpoint_, key.data(), &key_) == UCS_OK;
         ucx_.handle_messages(kEchoed, UcxLibrary::on_echoed);
         return is_good_;
     }
@@ -255,7 +251,7 @@ class NearUcx {
     bool exchange_messages(uint64_t bytes, uint64_t count) {
         for (uint64_t i = 0; i < count; ++i) {
             const uint64_t before = ucx_.echoed;
-            if (!ucx_.wait(ucx_.send(ucx_.endpoint, kAsked, memory_.data(), bytes, UCP_AM_SEND_FLAG_REPLY)) ||
+            if (!ucx_.wait(ucx_.send(endpoint_, kAsked, memory_.data(), bytes, UCP_AM_SEND_FLAG_REPLY)) ||
                 !ucx_.look_until([&] { return ucx_.echoed != before; }))
                 return false;
         }
@@ -274,16 +270,17 @@ class NearUcx {
             if (!good) break;
             const uint64_t offset = i % places * bytes;
             char* const here = memory_.data() + offset;
-            place = reads ? ucx_.ucp_get_nbx(ucx_.endpoint, here, bytes, far_memory_ + offset, key_, &how)
-                          : ucx_.ucp_put_nbx(ucx_.endpoint, here, bytes, far_memory_ + offset, key_, &how);
+            place = reads ? ucx_.ucp_get_nbx(endpoint_, here, bytes, far_memory_ + offset, key_, &how)
+                          : ucx_.ucp_put_nbx(endpoint_, here, bytes, far_memory_ + offset, key_, &how);
         }
         for (ucs_status_ptr_t request : posted) good &= ucx_.wait(request);
         if (reads || !good) return good;
-        return ucx_.wait(ucx_.ucp_ep_flush_nbx(ucx_.endpoint, &how));
+        return ucx_.wait(ucx_.ucp_ep_flush_nbx(endpoint_, &how));
     }
 
-    // As in network.cc: so many that a sample takes some 50 ms, found by a short trial.
-    void add(const char* test, const char* unit, uint64_t bytes, const std::function<bool(uint64_t)>& run) {
+    // `run` does a step so many times; each is of `ways` ways, of which a time in us is that of one.
+    void add(const char* test, const char* unit, uint64_t bytes, const std::function<bool(uint64_t)>& run,
+             int ways = 1) {
         const auto seconds_of = [&](uint64_t count) {
             const uint64_t alive = 1, begin = now_ns();
             is_good_ = is_good_ && run(count);
@@ -293,14 +290,12 @@ class NearUcx {
         };
         if (!is_good_) return;
         const uint64_t trial = std::clamp<uint64_t>((1 << 20) / bytes, 2, 10);
-        const double wanted = effort_.quick ? 0.005 : 0.05;
-        const double more = static_cast<double>(trial) * wanted / seconds_of(trial);
-        const uint64_t count = std::clamp<uint64_t>(static_cast<uint64_t>(more), 2, kMessagesMax);
+        const uint64_t count =
+            std::clamp<uint64_t>(effort_.messages_of_a_sample(trial, seconds_of(trial)), 2, kMessagesMax);
         Row row{test, unit, bytes, 1, {}};
         for (int i = 0; i < effort_.network_repeats; ++i) {
             const double each = seconds_of(count) / static_cast<double>(count);
-            const bool is_message = std::string_view(test) == "ucx message";
-            row.samples.push_back(unit[0] == 'u' ? each * 1e6 / (is_message ? 2 : 1)
+            row.samples.push_back(unit[0] == 'u' ? each * 1e6 / ways
                                                  : static_cast<double>(bytes) / each / 1e9);
         }
         if (is_good_) report_(std::move(row));
@@ -312,6 +307,7 @@ class NearUcx {
     const Report& report_;
     std::vector<char> memory_;
     uint64_t far_memory_ = 0;
+    ucp_ep_h endpoint_ = nullptr;
     ucp_rkey_h key_ = nullptr;
     bool is_good_ = true;
 };

@@ -43,11 +43,13 @@ class GuestTest(unittest.TestCase):
         """The finished command, which must have exited with `status`."""
         return self.check(self.machine().start(words, limit_s, **how), status)
 
+    def wait_until_it_listens(self, machine, port):
+        self.check(machine.start(["sh", "-c", f"until ss -Hltn sport = :{port} | grep -q .; do sleep 0.1; done"]))
+
     def ping_pong(self, first, second):
         """200 messages to and fro, the data verified."""
         server = first.start(PING_PONG, LIMIT_S)
-        listens = f"until ss -Hltn sport = :{PING_PONG_PORT} | grep -q .; do sleep 0.1; done"
-        self.check(first.start(["sh", "-c", listens]))
+        self.wait_until_it_listens(first, PING_PONG_PORT)
         for running in (second.start([*PING_PONG, first.address], LIMIT_S), server):
             self.assertIn("200 iters", self.check(running).stdout)
 

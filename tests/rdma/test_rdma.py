@@ -102,7 +102,7 @@ class TestTwoGuests(GuestTest):
             self.skipTest("no UCX")
         program, results = BUILD / "bin/longshore-device", self.second.results / "device.json"
         far = self.first.start([program, "--listen", "7000"], LIMIT_S, environment=JOB_BY_RC)
-        self.check(self.first.start(["sh", "-c", "until ss -Hltn sport = :7000 | grep -q .; do sleep 0.1; done"]))
+        self.wait_until_it_listens(self.first, 7000)
         near = self.check(self.second.start([program, "--to", f"{self.first.address}:7000", "--only", "register,ucx", "--quick", "--json", results],
                                             LIMIT_S, environment=JOB_BY_RC))
         self.check(far)
