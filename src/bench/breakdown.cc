@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/text.h"
 #include "bench/modes.h"
 #include "bench/protocol.h"
 #include "bench/stages.h"
@@ -175,7 +176,7 @@ std::size_t stage_width(std::size_t stage) {
 
 void BreakdownRow::print() const {
     for (const Breakdown& result : results_) {
-        fmt::print("{:>5} {:<{}} {:>6}", short_size(exchange_.bytes()), result.contender.name,
+        fmt::print("{:>5} {:<{}} {:>6}", show_size(exchange_.bytes()), result.contender.name,
                    name_width(session_.options), brief_median(result.total));
         if (!result.offloaded) {
             fmt::print("  left to MPI\n");
@@ -244,7 +245,7 @@ int run_breakdown(Session& session, int nodes, JsonLines& json) {
         if (session.root()) print_breakdown_header(session, collective);
         for (std::size_t bytes : options.sizes) {
             if (!Exchange::fits(bytes, session.ranks)) continue;
-            progress.start_row(fmt::format("{} {}", name, short_size(bytes)));
+            progress.start_row(fmt::format("{} {}", name, show_size(bytes)));
             BreakdownRow row(session, collective, bytes);
             if (!row.run()) return 1;
             progress.end_row(row.seconds());

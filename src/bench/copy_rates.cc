@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "base/text.h"
 #include "bench/copy_limit.h"
 #include "bench/modes.h"
 #include "bench/polite.h"
@@ -88,7 +89,7 @@ void measure(const Session& session, const Places& places, JsonLines& json) {
         for (int turn = 0; turn < session.options.samples; ++turn)
             for (std::size_t i = 0; i < std::size(kWays); ++i)
                 samples[i].push_back(sample(kWays[i], places, bytes));
-        fmt::print("{:>6}", short_size(bytes));
+        fmt::print("{:>6}", show_size(bytes));
         for (std::size_t i = 0; i < std::size(kWays); ++i) {
             const Summary summary = summarize(samples[i]);
             const double rate = summary.min > 0 ? double(bytes) / summary.median / 1e3 : 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "bench/modes.h"
 #include "bench/protocol.h"
 #include "bench/statistics.h"
@@ -125,7 +126,7 @@ void FirstUseRow::print() const {
         for (const Use use : kUses) {
             const Summary times = summarize(times_[i].of(use));
             fmt::print("{:>6} {:<{}} {:<9} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>8} {:>8} {:>9}\n",
-                       short_size(buffers_.own().bytes()), contenders_[i].name, name_width(session_.options),
+                       show_size(buffers_.own().bytes()), contenders_[i].name, name_width(session_.options),
                        to_string(use), times.min, times.median, times.p99, times.max,
                        times_or_dash(against_host(i, use)), times_or_dash(against_limit(i, use)),
                        use == Use::kFirst ? times_or_dash(against_reused(i)) : kNotTaken);
@@ -173,7 +174,7 @@ int run_first_use(Session& session, JsonLines& json) {
         const Collective& collective = *find_collective(name);
         if (session.root()) print_first_use_header(session, collective);
         for (std::size_t bytes : options.sizes) {
-            progress.start_row(fmt::format("{} {}", name, short_size(bytes)));
+            progress.start_row(fmt::format("{} {}", name, show_size(bytes)));
             double seconds = 0;
             if (Exchange::fits(bytes, session.ranks) && !session.contenders_for(collective).empty()) {
                 FirstUseRow row(session, collective, bytes);
@@ -186,7 +187,7 @@ int run_first_use(Session& session, JsonLines& json) {
                 }
             } else if (session.root()) {
                 fmt::print("{:>6} left out: too large for MPI's int displacements, or no contender has it\n",
-                           short_size(bytes));
+                           show_size(bytes));
             }
             progress.end_row(seconds);
         }

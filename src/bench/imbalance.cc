@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "bench/compute.h"
 #include "bench/exchange.h"
 #include "bench/lateness.h"
@@ -215,7 +216,7 @@ void ImbalanceRow::print() const {
     const std::size_t entries = std::size_t(turns_) * std::size_t(iterations_) * std::size_t(session_.ranks);
     const std::size_t late = late_entries();
     fmt::print("\n# {0} of {1}, then at once alltoall of {1} per pair, {2} ranks\n", allgather,
-               short_size(allgather_.bytes()), session_.ranks);
+               show_size(allgather_.bytes()), session_.ranks);
     fmt::print(
         "# {} of {} entries ({:.1f} %) late by {:.0f} to {:.0f} % of {:.1f} us, the host's {} on time; seed "
         "{}\n",
@@ -301,11 +302,11 @@ int run_imbalance(Session& session, bool has_one_clock, JsonLines& json) {
                       int(options.collectives.size() * options.sizes.size()));
     for (const std::string& name : options.collectives)
         for (std::size_t bytes : options.sizes) {
-            progress.start_row(fmt::format("{} {}", name, short_size(bytes)));
+            progress.start_row(fmt::format("{} {}", name, show_size(bytes)));
             if (!Exchange::fits(bytes, session.ranks)) {
                 if (session.root())
                     fmt::print("\n{} left out: the receive buffer passes MPI's int displacements\n",
-                               short_size(bytes));
+                               show_size(bytes));
                 progress.end_row(0);
                 continue;
             }

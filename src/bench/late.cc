@@ -5,6 +5,7 @@
 // time.
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "bench/compute.h"
 #include "bench/exchange.h"
 #include "bench/modes.h"
@@ -49,7 +50,7 @@ void print_line(const Session& session, const Exchange& exchange, const Contende
                 const LateTimes& times, JsonLines& json) {
     const Summary whole = summarize(times.whole), own = summarize(times.own);
     fmt::print("{:>6} {:<9} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>7.2f}\n",
-               short_size(exchange.bytes()), contender.name, whole.min, whole.median, whole.p99, whole.max,
+               show_size(exchange.bytes()), contender.name, whole.min, whole.median, whole.p99, whole.max,
                own.median, ratio(whole.median, own.median));
     std::fflush(stdout);
     json.write({{"type", "late"},

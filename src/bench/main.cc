@@ -4,6 +4,7 @@
 
 #include <exception>
 
+#include "base/text.h"
 #include "bench/first_process.h"
 #include "bench/machine.h"
 #include "bench/modes.h"
@@ -22,16 +23,16 @@ int run_rows(Session& session, JsonLines& json) {
         const Collective& collective = *find_collective(name);
         if (session.root()) print_header(collective, options, session.ranks);
         for (std::size_t bytes : options.sizes) {
-            progress.start_row(fmt::format("{} {}", name, short_size(bytes)));
+            progress.start_row(fmt::format("{} {}", name, show_size(bytes)));
             if (!Exchange::fits(bytes, session.ranks)) {
                 if (session.root())
                     fmt::print("{:>6} left out: the receive buffer passes MPI's int displacements\n",
-                               short_size(bytes));
+                               show_size(bytes));
                 progress.end_row(0);
                 continue;
             }
             if (session.contenders_for(collective).empty()) {
-                if (session.root()) fmt::print("{:>6} left out: no contender has it\n", short_size(bytes));
+                if (session.root()) fmt::print("{:>6} left out: no contender has it\n", show_size(bytes));
                 progress.end_row(0);
                 continue;
             }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "bench/statistics.h"
 
 namespace longshore::bench {
@@ -63,7 +64,7 @@ bool is_narrow(const Options& options, const Collective& collective) {
 }
 
 void print_narrow_row(const Row& row, const Measured& measured, int name_columns) {
-    fmt::print("{:>6} {:<{}} {:>9.2f} {:>7} {:>9.2f} {:>8.1f} {:>7.2f} {:>8.2f}  {}\n", short_size(row.bytes),
+    fmt::print("{:>6} {:<{}} {:>9.2f} {:>7} {:>9.2f} {:>8.1f} {:>7.2f} {:>8.2f}  {}\n", show_size(row.bytes),
                measured.contender.name, name_columns, median(measured.pure), against_host(row, measured),
                median(measured.overall), overlap_percent(median(measured.exposed), median(measured.pure)),
                median(measured.post), median(measured.wait), service_share(measured, false));
@@ -75,13 +76,6 @@ int name_width(const Options& options) {
     std::size_t width = options.copy_limit ? 10 : 9;
     for (const std::string& name : options.algorithms) width = std::max(width, name.size());
     return int(width);
-}
-
-std::string short_size(std::size_t bytes) {
-    for (const auto& [unit, letter] :
-         {std::pair{1u << 30, 'G'}, std::pair{1u << 20, 'M'}, std::pair{1u << 10, 'K'}})
-        if (bytes >= unit && bytes % unit == 0) return fmt::format("{}{}", bytes / unit, letter);
-    return fmt::format("{}", bytes);
 }
 
 std::string median_or_dash(const std::vector<double>& samples) {
@@ -183,7 +177,7 @@ void print_row(const Row& row, const Options& options) {
             continue;
         }
         const Summary pure = summarize(measured.pure);
-        fmt::print("{:>6} {:<{}} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>8}", short_size(row.bytes),
+        fmt::print("{:>6} {:<{}} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>8}", show_size(row.bytes),
                    measured.contender.name, name_width(options), pure.min, pure.median, pure.p99, pure.max,
                    against_host(row, measured));
         if (options.copy_limit) fmt::print(" {:>8}", against(limit_of(row), measured));

@@ -13,9 +13,6 @@
 
 namespace longshore::bench {
 
-// 64 -> "64", 65536 -> "64K"; sizes that are no whole number of a unit stay in bytes.
-std::string short_size(std::size_t bytes);
-
 // What stands in a table where nobody took a time; in JSON: null.
 inline constexpr const char* kNotTaken = "–";
 std::string median_or_dash(const std::vector<double>& samples);

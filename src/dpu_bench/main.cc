@@ -5,6 +5,7 @@
 
 #include <exception>
 
+#include "base/text.h"
 #include "bench/machine.h"
 #include "dpu_bench/arguments.h"
 #include "dpu_bench/report.h"
@@ -26,7 +27,7 @@ bool measure_table(const Session& session, Pattern pattern, Assignment assignmen
                    Progress* progress) {
     bool first = true;
     for (const std::size_t bytes : session.options.sizes) {
-        progress->next(fmt::format("{} {} {}", to_string(pattern), to_string(assignment), short_size(bytes)));
+        progress->next(fmt::format("{} {} {}", to_string(pattern), to_string(assignment), show_size(bytes)));
         const std::optional<Row> row = measure(session, pattern, assignment, bytes);
         if (!row) return false;
         if (!session.ranks.is_root()) continue;

@@ -136,10 +136,4 @@ std::vector<std::string> to_arguments(const Options& options) {
     return words;
 }
 
-std::string short_size(std::size_t bytes) {
-    for (const auto& [unit, letter] : {std::pair{1u << 20, 'M'}, std::pair{1u << 10, 'K'}})
-        if (bytes >= unit && bytes % unit == 0) return fmt::format("{}{}", bytes / unit, letter);
-    return fmt::format("{}", bytes);
-}
-
 }  // namespace longshore::dpu_bench

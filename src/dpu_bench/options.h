@@ -46,7 +46,4 @@ std::vector<std::string> to_arguments(const Options& options);
 // order.
 inline constexpr char kProgressMark[] = "@progress ";
 
-// 65536 -> "64K".
-std::string short_size(std::size_t bytes);
-
 }  // namespace longshore::dpu_bench

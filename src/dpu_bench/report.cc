@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/text.h"
+
 namespace longshore::dpu_bench {
 namespace {
 
@@ -89,7 +91,7 @@ void print_header(const Session& session, Pattern pattern, Assignment assignment
 
 void print_row(const Session& session, const Row& row) {
     fmt::print("{:>6} {:>4} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>5.1f} {:>5.1f} {:>6.1f}\n",
-               short_size(row.bytes), row.iterations, mean_of(row, &Times::reference),
+               show_size(row.bytes), row.iterations, mean_of(row, &Times::reference),
                mean_of(row, &Times::pure_comm), mean_of(row, &Times::compute), mean_of_max(row),
                mean_of(row, &Times::total), mean_of(row, efficiency_paper), mean_of(row, efficiency_code),
                mean_of(row, efficiency_median));

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/text.h"
 #include "dpu_bench/options.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"
@@ -251,7 +252,7 @@ int print_summary(const std::string& file_name, const std::string& formula) {
         for (const auto& [workers, each] : per_node[title]) fmt::print(" {:>7.3g}", each);
         fmt::print("\n");
         for (const auto& [bytes, values] : tables[title]) {
-            fmt::print("{:>16}", dpu_bench::short_size(bytes));
+            fmt::print("{:>16}", show_size(bytes));
             for (const auto& [workers, each] : per_node[title])
                 fmt::print(" {:>7}",
                            values.contains(workers) ? fmt::format("{:.1f}", values.at(workers)) : "-");

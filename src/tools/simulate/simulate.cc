@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/text.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"
 #include "tools/run/launch.h"
@@ -86,17 +87,6 @@ double share(uint64_t part, uint64_t whole) {
     return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// 65536 as 64K.
-std::string short_size(uint64_t bytes) {
-    constexpr std::string_view kUnits = "KMG";
-    std::string unit;
-    for (size_t i = 0; i < kUnits.size() && bytes != 0 && bytes % 1024 == 0; ++i) {
-        bytes /= 1024;
-        unit = kUnits[i];
-    }
-    return std::to_string(bytes) + unit;
-}
-
 void print_head(const timed::Machine& machine, const SimulateOptions& options) {
     fmt::print("# {} ({})\n", machine.name, machine.title);
     const bool on_dpu = service_place(options.services_on, machine) == timed::ServicePlace::kDpu;
@@ -128,7 +118,7 @@ class Table {
         const bool is_ours = row.services != 0;
         if (has_placements_ && row.placement != placement_) fmt::print("# {}\n", placement_ = row.placement);
         fmt::print("{:>5} {:>13} {:>3} {}{:>7} {:>7} {:>7} {:>4} {:>4} {:>4} {:>3} {:>3} {:>4}\n",
-                   short_size(row.bytes), row.who, is_ours ? std::to_string(row.services) : "-",
+                   show_size(row.bytes), row.who, is_ours ? std::to_string(row.services) : "-",
                    has_seeds_ ? fmt::format("{:>4} ", row.seed) : "", microseconds(out.latency.mean),
                    microseconds(out.latency.least), microseconds(out.latency.most),
                    row.overlap_percent < 0 ? "-" : fmt::format("{:.0f}", row.overlap_percent),
