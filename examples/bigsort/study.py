@@ -32,9 +32,10 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1] / "tests/slow_disk"), str(HERE.parents[1] / "tests/cluster")]
+sys.path[:0] = [str(HERE.parent), *(str(HERE.parents[1] / "tests" / room) for room in ("slow_disk", "cluster"))]
 import cluster  # noqa: E402
 import slow_disk  # noqa: E402
+from study_files import refuse_what_cannot_be_written  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 CHARACTERS = {"nfs": ["--nfs"], "lustre": ["--lustre"]}
@@ -277,6 +278,7 @@ def main():
             for row in json.loads(Path(path).read_text(encoding="utf-8"))["rows"]:
                 show(row)
         return None
+    refuse_what_cannot_be_written(parser, options.json, picture=options.output if options.draw else None)
     return draw(options) if options.draw else measure(options)
 
 

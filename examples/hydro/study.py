@@ -33,11 +33,12 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+SOURCES = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(SOURCES / "examples")]
 import study_figures as figures  # noqa: E402
 import study_nodes  # noqa: E402
+from study_files import refuse_what_cannot_be_written  # noqa: E402
 
-SOURCES = Path(__file__).resolve().parents[2]
 PLACEMENTS = ("spare", "own", "socket", "slow", "quota", *study_nodes.PLACEMENTS)
 # A rank of 64 has so many zones in the paper: 57,600 of leblancx4 and 64,800 of sedovflatx4; and a small share.
 PROBLEMS = ("leblanc:160x360", "sedovflat:240x270", "sedovflat:64x64")
@@ -296,6 +297,7 @@ def parse(arguments):
             parser.error(f"'{problem}' is no problem with its zones, such as sedovflat:240x270")
     if options.turns < 1 or options.cycles <= options.warm_up or options.slow < 1:
         parser.error("needs a turn at least, more cycles than --warm-up, and --slow of 1 or more")
+    refuse_what_cannot_be_written(parser, options.json, picture=options.picture)
     return options
 
 

@@ -25,8 +25,9 @@ import tempfile
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(SOURCES / "tests/cluster")]
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(SOURCES / "examples"), str(SOURCES / "tests/cluster")]
 import study_figures as figures  # noqa: E402
+from study_files import refuse_what_cannot_be_written  # noqa: E402
 
 # Of each MPI: pairs of an allgather's and an alltoall's algorithm that are tried together.
 OMPI = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
@@ -217,6 +218,7 @@ def parse(arguments):
         parser.error("--allgathers: one to a hundred in each step")
     if bad := [setting for setting in options.set if "=" not in setting]:
         parser.error(f"--set: '{bad[0]}' is not NAME=VALUE")
+    refuse_what_cannot_be_written(parser, options.json, picture=options.picture)
     return options
 
 

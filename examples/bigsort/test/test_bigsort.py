@@ -20,6 +20,7 @@ import time
 import unittest
 from pathlib import Path
 
+STUDY = Path(__file__).resolve().parents[1] / "study.py"
 TESTS = Path(__file__).resolve().parents[3] / "tests"
 sys.path[:0] = [str(TESTS / "slow_disk"), str(TESTS / "cluster")]
 import cluster  # noqa: E402
@@ -228,6 +229,10 @@ class BadInput(Case):
         self.refused("No such file", "--input", self.folder / "nothing")
         self.refused("No such file", "--total", "1M", "--temporary", self.folder / "nowhere")
         self.refused("cannot make .*/out.unfinished: No such file", "--total", "1M", "--output", self.folder / "nowhere/out")
+
+    def test_a_study_looks_at_its_file_first(self):
+        done = subprocess.run([sys.executable, STUDY, "--json", self.folder / "nowhere/study.json"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, "it cannot be written" in done.stderr), (2, True), done.stderr)
 
     def test_peers(self):
         self.refused("2 ranks need a peer each, there are 1", "--total", "1M", "--offload", "mpmd", peers=1)

@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, sys.argv.pop(1))
@@ -143,9 +144,16 @@ class TestStudy(unittest.TestCase):
         self.assertEqual((share, words[2].count(" 7")), (1, 2))
 
     def test_wrong_options_are_refused(self):
-        for wrong in (["--problems", "leblanc"], ["--turns", "0"], ["--cycles", "5", "--warm-up", "5"], ["--placements", "moon"]):
+        for wrong in (["--problems", "leblanc"], ["--turns", "0"], ["--cycles", "5", "--warm-up", "5"], ["--placements", "moon"],
+                      ["--json", "/nonexistent/study.json"], ["--picture", "/"]):
             with self.subTest(wrong=wrong), contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
                 study.parse(wrong)
+
+    def test_that_nothing_can_be_drawn_is_said_before_measuring(self):
+        with unittest.mock.patch("importlib.util.find_spec", return_value=None), contextlib.redirect_stderr(io.StringIO()) as said, \
+                self.assertRaises(SystemExit):
+            study.parse(["--picture", "study.png"])
+        self.assertIn("make venv", said.getvalue())
 
     def test_a_report_is_printed_and_drawn(self):
         try:

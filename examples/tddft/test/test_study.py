@@ -102,7 +102,8 @@ class TestStudy(unittest.TestCase):
         self.assertFalse(study.is_carried({}, "direct"))
 
     def test_what_the_options_refuse(self):
-        for words, says in ((["--pairs", "0"], "a turn of each kind"), (["--allgathers", "3"], "one to a hundred"), (["--set", "x"], "NAME=VALUE")):
+        for words, says in ((["--pairs", "0"], "a turn of each kind"), (["--allgathers", "3"], "one to a hundred"), (["--set", "x"], "NAME=VALUE"),
+                            (["--json", "/nonexistent/study.json"], "it cannot be written"), (["--picture", "/"], "it cannot be written")):
             done = subprocess.run([sys.executable, FOLDER / "study.py", *words], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn(says, done.stderr)
