@@ -142,10 +142,14 @@ int measure(const Options& options) {
     const MachineFacts machine = look_at_machine();
     print_machine(machine);
     std::vector<Row> rows;
-    std::vector<std::string> left_out;
+    std::vector<std::string> remarks, left_out;
     const Report report = [&](Row row) {
         print_row(row, rows.empty() ? "" : rows.back().test);
         rows.push_back(std::move(row));
+    };
+    const Tell remark = [&](const std::string& what) {
+        printf("# %s\n", what.c_str());
+        remarks.push_back(what);
     };
     const Tell leave_out = [&](const std::string& what) {
         fprintf(stderr, "longshore-device: left out: %s\n", what.c_str());
@@ -173,7 +177,7 @@ int measure(const Options& options) {
     const Wanted wanted{is_wanted("network"), is_wanted("ucx")};
     if (!options.to.empty() && (wanted.tcp || wanted.ucx)) {
         if (shows) fprintf(stderr, "\r\x1b[Kmeasuring: network\r");
-        const std::string problem = measure_network(far, wanted, options.effort, report, leave_out);
+        const std::string problem = measure_network(far, wanted, options.effort, report, remark, leave_out);
         if (!problem.empty()) {
             fprintf(stderr, "longshore-device: network: %s\n", problem.c_str());
             code = kFailed;
@@ -181,7 +185,7 @@ int measure(const Options& options) {
     }
     if (shows) fprintf(stderr, "\r\x1b[K");
     if (options.json.empty()) return code;
-    const std::string problem = write_json(options.json, machine, rows, left_out);
+    const std::string problem = write_json(options.json, machine, rows, remarks, left_out);
     if (!problem.empty()) fprintf(stderr, "longshore-device: %s\n", problem.c_str());
     return problem.empty() ? code : kFailed;
 }

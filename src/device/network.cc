@@ -49,9 +49,9 @@ class NearEnd {
           out_(kMessageBytesMax, 1),
           in_(kMessageBytesMax) {}
 
-    std::string measure(const Wanted& wanted, const Tell& left_out) {
+    std::string measure(const Wanted& wanted, const Tell& remark, const Tell& left_out) {
         if (wanted.tcp) measure_tcp();
-        if (wanted.ucx && problem_.empty()) measure_by_ucx(left_out);
+        if (wanted.ucx && problem_.empty()) measure_by_ucx(remark, left_out);
         if (problem_.empty()) ask({Request::kMagic, Request::kVersion, Pattern::kEnd, 0, 0});
         return problem_;
     }
@@ -68,7 +68,7 @@ class NearEnd {
         add("network messages", "1/s", Pattern::kToFar, kSmallMessage);
     }
 
-    void measure_by_ucx(const Tell& left_out) {
+    void measure_by_ucx(const Tell& remark, const Tell& left_out) {
         Ucx ucx;
         if (const std::string why = ucx.open(); !why.empty()) return left_out("ucx: " + why);
         const OnOwnCore core(OnOwnCore::Which::kFirst);
@@ -76,7 +76,7 @@ class NearEnd {
             if (!far_has_ucx_) left_out("ucx: the far end has none");
             return;
         }
-        printf("# %s\n", ucx.name().c_str());
+        remark(ucx.name());
         problem_ = ucx.measure(connection_, effort_, report_);
     }
 
@@ -175,7 +175,7 @@ bool read_address(const std::string& text, NetworkAddress* address) {
 }
 
 std::string measure_network(const NetworkAddress& far, const Wanted& wanted, const Effort& effort,
-                            const Report& report, const Tell& left_out) {
+                            const Report& report, const Tell& remark, const Tell& left_out) {
     Addresses found;
     if (std::string wrong = resolve(far, false, &found); !wrong.empty()) return wrong;
     int error = 0;
@@ -183,7 +183,7 @@ std::string measure_network(const NetworkAddress& far, const Wanted& wanted, con
         const int socket = ::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
         if (socket >= 0 && connect(socket, at->ai_addr, at->ai_addrlen) == 0) {
             Connection connection(socket);
-            return NearEnd(connection, effort, report).measure(wanted, left_out);
+            return NearEnd(connection, effort, report).measure(wanted, remark, left_out);
         }
         error = errno;
         if (socket >= 0) close(socket);

@@ -25,6 +25,10 @@ std::string number(double value) {
     return text;
 }
 
+void write_list(FILE* file, const std::vector<std::string>& texts) {
+    for (size_t i = 0; i < texts.size(); ++i) fprintf(file, "%s%s", i ? ", " : "", quoted(texts[i]).c_str());
+}
+
 }  // namespace
 
 void print_machine(const MachineFacts& machine) {
@@ -45,18 +49,19 @@ void print_row(const Row& row, const std::string& test_before) {
 }
 
 std::string write_json(const std::string& path, const MachineFacts& machine, const std::vector<Row>& rows,
-                       const std::vector<std::string>& left_out) {
+                       const std::vector<std::string>& remarks, const std::vector<std::string>& left_out) {
     FILE* const file = fopen(path.c_str(), "w");
     if (file == nullptr) return path + ": " + strerror(errno);
     fprintf(file,
             "{\"longshore_device\": 1,\n \"machine\": {\"processor\": %s, \"architecture\": %s, \"kernel\": "
             "%s, \"date\": %s, "
-            "\"cores\": %zu, \"sockets\": %u},\n \"left_out\": [",
+            "\"cores\": %zu, \"sockets\": %u},\n \"remarks\": [",
             quoted(machine.processor).c_str(), quoted(machine.architecture).c_str(),
             quoted(machine.kernel).c_str(), quoted(machine.date).c_str(), machine.cpus.size(),
             machine.sockets);
-    for (size_t i = 0; i < left_out.size(); ++i)
-        fprintf(file, "%s%s", i ? ", " : "", quoted(left_out[i]).c_str());
+    write_list(file, remarks);
+    fprintf(file, "],\n \"left_out\": [");
+    write_list(file, left_out);
     fprintf(file, "],\n \"rows\": [");
     for (size_t i = 0; i < rows.size(); ++i) {
         const Row& row = rows[i];

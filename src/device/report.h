@@ -14,6 +14,6 @@ void print_machine(const MachineFacts& machine);
 void print_row(const Row& row, const std::string& test_before);
 // "" or why the file cannot be written. docs/device.md has the schema.
 std::string write_json(const std::string& path, const MachineFacts& machine, const std::vector<Row>& rows,
-                       const std::vector<std::string>& left_out);
+                       const std::vector<std::string>& remarks, const std::vector<std::string>& left_out);
 
 }  // namespace longshore::device

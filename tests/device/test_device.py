@@ -133,6 +133,7 @@ class Device(Case):
                          {(test, size) for test in ("ucx read", "ucx write") for size in sizes})
         self.assertEqual({test for test, _ in rows if test.startswith("ucx")}, {"ucx message", "ucx read time", "ucx read", "ucx write"})
         self.assertIn(("network messages", 8), rows)
+        self.assertRegex(data["remarks"][0], r"^UCX \d+\.\d+\.\d+, no RDMA card: ")
         self.assertEqual(data["left_out"], [])
 
     @unittest.skipUnless(HAS_UCX, "no UCX")
