@@ -35,9 +35,10 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), *(str(HERE.parents[1] / "tests" / room) for room in ("slow_disk", "cluster"))]
 import cluster  # noqa: E402
 import slow_disk  # noqa: E402
-from study_files import refuse_what_cannot_be_written  # noqa: E402
+from study_common import end_by_signals, refuse_what_cannot_be_written, run_job  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
+LAUNCH_LIMIT_S = 600
 CHARACTERS = {"nfs": ["--nfs"], "lustre": ["--lustre"]}
 REVALIDATE_US = {"nfs": 400, "lustre": 2000}
 CONTENDERS = ("none", "mpmd", "tasks", "auto", "behind")
@@ -133,7 +134,7 @@ def run(options, system, place, row, offload):
         words = place.launch(rank, [BUILD / f"bin/bigsort_peer_{options.mpi}"], under)
         # Now and then Open MPI's mpirun misses a rank's MPI_Finalize, and takes its end for a failure.
         for tries_left in (2, 1, 0):
-            done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+            done = run_job(words, LAUNCH_LIMIT_S)
             if done.returncode == 0:
                 return json.load(result)
             if not tries_left or "exiting improperly" not in done.stdout + done.stderr:
@@ -279,6 +280,7 @@ def main():
                 show(row)
         return None
     refuse_what_cannot_be_written(parser, options.json, picture=options.output if options.draw else None)
+    end_by_signals()
     return draw(options) if options.draw else measure(options)
 
 

@@ -37,7 +37,7 @@ SOURCES = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(SOURCES / "examples")]
 import study_figures as figures  # noqa: E402
 import study_nodes  # noqa: E402
-from study_files import refuse_what_cannot_be_written  # noqa: E402
+from study_common import end_by_signals, refuse_what_cannot_be_written, run_job  # noqa: E402
 
 PLACEMENTS = ("spare", "own", "socket", "slow", "quota", *study_nodes.PLACEMENTS)
 # A rank of 64 has so many zones in the paper: 57,600 of leblancx4 and 64,800 of sedovflatx4; and a small share.
@@ -167,8 +167,7 @@ class Study:
                 words, environment = surroundings.words(way, words, str(self.program("hydro_peer"))), dict(os.environ)
             else:
                 words, environment = self.words_here(row, way, words, surroundings)
-            done = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  timeout=LAUNCH_LIMIT_S, check=False)
+            done = run_job(words, LAUNCH_LIMIT_S, environment)
             if done.returncode != 0 or not path.exists():
                 raise RuntimeError(f"a launch failed, exit code {done.returncode}: {' '.join(words)}\n{done.stdout}\n{done.stderr}")
             result = json.loads(path.read_text(encoding="utf-8"))
@@ -303,6 +302,7 @@ def parse(arguments):
 
 def main():
     options = parse(sys.argv[1:])
+    end_by_signals()
     try:
         if options.report:
             study = figures.joined([json.loads(Path(path).read_text(encoding="utf-8")) for path in options.report])

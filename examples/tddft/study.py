@@ -18,7 +18,6 @@ Needs root, as tests/cluster/cluster.py does, but for --report.
 
 import argparse
 import json
-import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from pathlib import Path
 SOURCES = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(SOURCES / "examples"), str(SOURCES / "tests/cluster")]
 import study_figures as figures  # noqa: E402
-from study_files import refuse_what_cannot_be_written  # noqa: E402
+from study_common import end_by_signals, refuse_what_cannot_be_written, run_job  # noqa: E402
 
 # Of each MPI: pairs of an allgather's and an alltoall's algorithm that are tried together.
 OMPI = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
@@ -39,7 +38,7 @@ ALGORITHMS = {
               {"brucks": "brucks", "recursive doubling": "recursive_doubling", "ring": "ring"},
               {"brucks": "brucks", "pairwise": "pairwise", "scattered": "scattered"}),
 }
-LAUNCH_LIMIT_S, END_LIMIT_S = 600, 10
+LAUNCH_LIMIT_S = 600
 HOST, ONCE, EACH = "host", "DPUs, once a host", "DPUs, once a rank"
 
 
@@ -60,22 +59,6 @@ def is_carried(call, way):
     ways = dict(call.get("algorithms", {}))
     ways["mpi"] = ways.get("mpi", 0) - call.get("reasons", {}).get("one rank", 0)
     return way == "mpi" or (bool(call) and not any(count for name, count in ways.items() if name != way))
-
-
-def run_job(words):
-    """As subprocess.run, but that an mpirun whose job is not awaited to its end is asked to end: it takes its ranks and its own
-    folders with it."""
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
-        try:
-            out, err = job.communicate(timeout=LAUNCH_LIMIT_S)
-        except BaseException:
-            job.terminate()
-            try:
-                job.communicate(timeout=END_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                job.kill()
-            raise
-    return subprocess.CompletedProcess(words, job.returncode, out, err)
 
 
 class Study:
@@ -106,7 +89,7 @@ class Study:
                 settings["LONGSHORE_STATS"] = str(stats)
             words = ["env", *(f"{key}={value}" for key, value in settings.items()), str(self.program), *map(str, arguments),
                      "--json", str(result)]
-            done = run_job(self.nodes.mpirun(words, self.options.ranks_per_node, mpi=self.options.mpi))
+            done = run_job(self.nodes.mpirun(words, self.options.ranks_per_node, mpi=self.options.mpi), LAUNCH_LIMIT_S)
             if done.returncode != 0 or not result.exists():
                 raise RuntimeError(f"{name} failed, exit code {done.returncode}\n{done.stdout}{done.stderr}")
             found = json.loads(result.read_text(encoding="utf-8"))
@@ -222,18 +205,9 @@ def parse(arguments):
     return options
 
 
-def end(number, _):
-    """By way of what takes jobs, machines and folders down; once is enough."""
-    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(other, signal.SIG_IGN)
-    sys.exit(128 + number)
-
-
 def main():
     options = parse(sys.argv[1:])
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
-            signal.signal(number, end)
+    end_by_signals()
     try:
         if options.report:
             studies = [json.loads(Path(path).read_text(encoding="utf-8")) for path in options.report]
