@@ -9,10 +9,10 @@ from pathlib import Path
 END_LIMIT_S = 10  # of an mpirun that is asked to end
 
 
-def refuse_what_cannot_be_written(parser, *results, picture=None):
-    """Ends by `parser.error` where a file of `results` (None: not asked for) or the picture could not be written at the end,
-    so that nobody measures for an hour in vain.  Creates and changes nothing."""
-    for name in filter(None, (*results, picture)):
+def refuse_what_cannot_be_written(parser, results, picture):
+    """Ends by `parser.error` where the file of results or the picture (None: not asked for) could not be written at the
+    end, so that nobody measures for an hour in vain.  Creates and changes nothing."""
+    for name in filter(None, (results, picture)):
         path = Path(name)
         place = path if path.exists() else path.parent
         if path.is_dir() or not os.access(place, os.W_OK):

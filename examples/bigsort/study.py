@@ -279,7 +279,7 @@ def main():
             for row in json.loads(Path(path).read_text(encoding="utf-8"))["rows"]:
                 show(row)
         return None
-    refuse_what_cannot_be_written(parser, options.json, picture=options.output if options.draw else None)
+    refuse_what_cannot_be_written(parser, options.json, options.output if options.draw else None)
     end_by_signals()
     return draw(options) if options.draw else measure(options)
 

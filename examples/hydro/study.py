@@ -296,7 +296,7 @@ def parse(arguments):
             parser.error(f"'{problem}' is no problem with its zones, such as sedovflat:240x270")
     if options.turns < 1 or options.cycles <= options.warm_up or options.slow < 1:
         parser.error("needs a turn at least, more cycles than --warm-up, and --slow of 1 or more")
-    refuse_what_cannot_be_written(parser, options.json, picture=options.picture)
+    refuse_what_cannot_be_written(parser, options.json, options.picture)
     return options
 
 

@@ -201,7 +201,7 @@ def parse(arguments):
         parser.error("--allgathers: one to a hundred in each step")
     if bad := [setting for setting in options.set if "=" not in setting]:
         parser.error(f"--set: '{bad[0]}' is not NAME=VALUE")
-    refuse_what_cannot_be_written(parser, options.json, picture=options.picture)
+    refuse_what_cannot_be_written(parser, options.json, options.picture)
     return options
 
 
