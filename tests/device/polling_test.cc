@@ -128,8 +128,9 @@ TEST(Polling, TheNearEndKeepsTheFirstProcessorWhileItLooks) {
     Watcher far(gettid());
     Effort effort;
     effort.quick = true, effort.network_repeats = 1;
+    const Tell ignored = [](const std::string&) {};
     EXPECT_EQ(measure_network(
-                  far.address(), {.tcp = true}, effort, [](const Row&) {}, [](const std::string&) {}),
+                  far.address(), {.tcp = true}, effort, [](const Row&) {}, ignored, ignored),
               "the far end does not do what it was asked for");
     far.join();
     EXPECT_FALSE(far.while_asleep.empty());
