@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "device/exporting.h"
 #include "device/memory.h"
 #include "device/network.h"
 #include "device/registration.h"
@@ -38,7 +39,7 @@ Measures what this machine can do, and the network to another one.
   stream    STREAM's four loops over 10 and 100 million doubles, by threads
   signals   a word from core to core; waking a process that sleeps
   service   what a service process does for each message and block, without the bytes
-  register  making memory known to an RDMA card, where there is one
+  register  making memory known to an RDMA card and exporting it to a DPU, where there are such
   network   TCP to the far end: latency, bandwidth each way and both, small messages
   ucx       UCX to the far end: messages, reads and writes of its memory
 
@@ -173,7 +174,10 @@ int measure(const Options& options) {
     }
     if (wants("signals")) measure_signals(machine, options.effort, report, leave_out);
     if (wants("service")) measure_service(machine, options.effort, report, leave_out);
-    if (wants("register")) measure_registration(options.effort, report, leave_out);
+    if (wants("register")) {
+        measure_registration(options.effort, report, leave_out);
+        measure_exporting(options.effort, report, leave_out);
+    }
     const Wanted wanted{is_wanted("network"), is_wanted("ucx")};
     if (!options.to.empty() && (wanted.tcp || wanted.ucx)) {
         if (shows) fprintf(stderr, "\r\x1b[Kmeasuring: network\r");

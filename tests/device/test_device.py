@@ -18,11 +18,11 @@ from pathlib import Path
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 PROGRAM = BUILD / "bin/longshore-device"
-VERBS = BUILD / "tests/device/fake_verbs"
+VERBS, UCP = BUILD / "tests/device/fake_verbs", BUILD / "tests/device/fake_ucp"
 COMMAND = BUILD / "bin/longshore"
 LIMIT_S = 120
 MAGIC, VERSION, UCX = 0x4C534456, 3, 7
-HAS_UCX = (BUILD / "lib/longshore-ucx.so").exists()
+HAS_UCX, EXPORTS = (BUILD / "lib/longshore-ucx.so").exists(), (UCP / "libucp.so.0").exists()
 
 
 def run(*words, program=PROGRAM, env=None):
@@ -91,27 +91,32 @@ class Device(Case):
         self.assertEqual("wake-up" in tests, cores > 1)
         self.assertEqual(min(row["bytes"] for row in data["rows"] if row["test"] == "memcpy"), 64)
         # It is bound to no core afterwards, and what it started has gone.
-        # Where there is no RDMA card that is said, and nothing else where there are two cores.
-        left_out = [what for what in data["left_out"] if not what.startswith("registering memory: ")]
-        self.assertEqual(left_out == [], cores > 1)
-        self.assertEqual("register memory" in tests, left_out == data["left_out"])
+        # Where there is no RDMA card, or none that exports memory, that is said, and nothing else where there are two cores.
+        said = [what.partition(": ")[0] for what in data["left_out"]]
+        self.assertEqual({"registering memory", "exporting memory"}.issuperset(said), cores > 1)
+        for what in ("register", "export"):
+            self.assertEqual(f"{what} memory" in tests, f"{what}ing memory" not in said)
         self.assertLessEqual({"rank post", "service message", "service read", "service copy", "service finish"}, tests)
 
     def with_fake_card(self, **more):
         words = [PROGRAM, "--quick", "--only", "register", "--json", self.folder / "a.json"]
-        done = subprocess.run(words, env=os.environ | {"LD_LIBRARY_PATH": str(VERBS)} | more, capture_output=True, text=True,
+        done = subprocess.run(words, env=os.environ | {"LD_LIBRARY_PATH": f"{VERBS}:{UCP}"} | more, capture_output=True, text=True,
                               timeout=LIMIT_S, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         data = json.loads((self.folder / "a.json").read_text(encoding="utf-8"))
         return [(row["test"], row["bytes"]) for row in data["rows"]], data["left_out"]
 
-    def test_registering_memory(self):
-        rows, left_out = self.with_fake_card()
-        self.assertEqual(rows, [(f"{what} memory", size) for size in (4096, 65536, 1 << 20) for what in ("register", "deregister")])
-        self.assertEqual(left_out, [])
-        rows, left_out = self.with_fake_card(FAKE_VERBS_REFUSES="65536")
-        self.assertEqual({size for _, size in rows}, {4096})
-        self.assertEqual(left_out, ["registering memory: the card refuses 65536 bytes"])
+    @unittest.skipUnless(EXPORTS, "no headers of UCX 1.15")
+    def test_registering_and_exporting_memory(self):
+        sizes = (4096, 65536, 1 << 20)
+        registered = [(f"{what} memory", size) for size in sizes for what in ("register", "deregister")]
+        exported = [("export memory", size) for size in sizes]
+        self.assertEqual(self.with_fake_card(), (registered + exported, []))
+        self.assertEqual(self.with_fake_card(FAKE_VERBS_REFUSES="65536"),
+                         (registered[:2] + exported, ["registering memory: the card refuses 65536 bytes"]))
+        self.assertEqual(self.with_fake_card(FAKE_UCP_REFUSES="65536"),
+                         (registered + exported[:1],
+                          ["exporting memory: UCX exports no memory of 65536 bytes: Unsupported operation"]))
 
     def test_a_network(self):
         with FarEnd() as far:

@@ -73,6 +73,55 @@ TEST(TimedHosts, RanksThatWaitCopyTheRest) {
     EXPECT_GE(out.latency.most, alone / 5);  // four ranks and a service process
 }
 
+// Where no core is left a service process takes those of ranks: one that computes ends as much later as it
+// worked meanwhile.
+TEST(TimedHosts, WhoSharesACoreWithItTakesItsTime) {
+    Job job = on_hosts(2, 1, 1, Collective::kAlltoallv);
+    job.machine.service_message = job.machine.service_read = job.machine.service_finish = 10 * kMicrosecond;
+    const Time computing = 10'000 * kMicrosecond;
+    job.compute.assign(2, computing);
+    EXPECT_EQ(simulate_offloaded(job).latency.most, computing);
+    job.machine.cores = 1;
+    const Outcome out = simulate_offloaded(job);
+    const uint64_t runs = 2 * job.iterations;  // of two service processes
+    EXPECT_EQ(out.reads, runs);
+    EXPECT_EQ(out.copies, runs);  // of own blocks
+    const uint64_t steps = out.messages + 2 * out.reads + out.copies;  // a read begins, and both end
+    const Time worked = steps * 10 * kMicrosecond / runs;
+    EXPECT_NEAR(ns(out.latency.most), ns(computing + worked), 1);
+    EXPECT_NEAR(ns(out.latency.least), ns(computing + worked), 1);
+    EXPECT_NEAR(out.busiest_service * ns(out.span), ns(job.iterations * worked), 1);
+}
+
+// What it copies is lost to all ranks of its node alike.
+TEST(TimedHosts, RanksLoseAlikeToWhatSharesTheirCores) {
+    Job job = on_hosts(2, 4, 1, Collective::kAllgatherv);
+    job.machine.cores = 4;
+    job.machine.memory_core_rate = 8 * kGiga;
+    const Time computing = 1'000 * kMicrosecond;
+    job.compute.assign(job.ranks(), computing);
+    const Outcome out = simulate_offloaded(job);
+    const Time copied = time_of((4 * 8 - 4) * kBlock, job.machine.memory_core_rate);
+    const Time of_one = time_of(kBlock, job.machine.memory_core_rate);
+    EXPECT_NEAR(ns(out.latency.mean), ns(computing + copied / 4), ns(of_one) / 10);
+    EXPECT_LE(out.latency.most - out.latency.least, of_one);
+}
+
+// A rank that waits gives its core: nobody loses anything, but what sleeps has to be woken for each message.
+TEST(TimedHosts, RanksThatWaitGiveTheirCores) {
+    Job job = on_hosts(2, 1, 1, Collective::kAlltoallv);
+    const Time alone = simulate_offloaded(job).latency.most;
+    job.machine.cores = 1;
+    EXPECT_NEAR(ns(simulate_offloaded(job).latency.most), ns(alone), 1);
+    job.machine.service_wake_up = 20 * kMicrosecond;
+    const Outcome woken = simulate_offloaded(job);
+    // For the post, the rank's copy of its own block, the end of the read and each message, if nothing else has
+    // woken it just before.
+    const Time most = (3 + woken.messages / (2 * job.iterations)) * job.machine.service_wake_up;
+    EXPECT_GE(woken.latency.most, alone + most / 2);
+    EXPECT_LE(woken.latency.most, alone + most);
+}
+
 TEST(TimedHosts, SmallBlocksComeAsWell) {
     for (const Collective c : {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAllgather,
                                Collective::kAllgatherv, Collective::kBcast}) {
@@ -83,9 +132,9 @@ TEST(TimedHosts, SmallBlocksComeAsWell) {
 }
 
 TEST(TimedHosts, WhatCannotBeIsRefusedByName) {
-    Job job = on_hosts(2, 63, 2, Collective::kAlltoallv);
-    EXPECT_NE(refusal(job).find("63 ranks and 2 service processes"), std::string::npos) << refusal(job);
-    job.ranks_per_node = 62;
+    Job job = on_hosts(2, 65, 2, Collective::kAlltoallv);
+    EXPECT_NE(refusal(job).find("65 ranks are asked for"), std::string::npos) << refusal(job);
+    job.ranks_per_node = 64;
     EXPECT_EQ(refusal(job), "");
     job.handover = Handover::kOnce;
     EXPECT_NE(refusal(job).find("--handover"), std::string::npos);

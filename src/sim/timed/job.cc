@@ -41,9 +41,6 @@ std::string place_refusal(const Job& job) {
             return "a DPU of " + m.name + " has " + std::to_string(m.dpu_cores) + " cores, and " + asked;
         return "";
     }
-    if (job.ranks_per_node + job.services > m.cores)
-        return "a node of " + m.name + " has " + std::to_string(m.cores) + " cores, and " +
-               std::to_string(job.ranks_per_node) + " ranks and " + asked + ": each needs a core of its own";
     if (job.handover != Handover::kAsBuilt)
         return "--handover is of DPUs: on a host ranks that wait and service processes copy";
     if (job.memory != Memory::kAlias || job.algorithm != Algorithm::kDirect)

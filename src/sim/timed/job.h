@@ -33,7 +33,8 @@ enum class Memory : uint8_t { kAlias, kStaging };
 // each number and all of them at once, as in the second exchange of a pencil FFT.
 enum class Groups : uint8_t { kWorld, kColumns };
 
-// Where service processes run: on the nodes' DPUs, or on cores of the hosts that no rank has.
+// Where service processes run: on the nodes' DPUs, or on the hosts, on cores that no rank has if there are
+// any.
 enum class ServicePlace : uint8_t { kDpu, kHost };
 
 struct Job {
@@ -65,6 +66,10 @@ struct Job {
     bool mirrored = false;
 
     bool is_on_dpu() const { return service_place == ServicePlace::kDpu; }
+    // Whether no core of its host is left for a service process, so that it runs on those of ranks.
+    bool shares_cores(uint32_t service) const {
+        return !is_on_dpu() && ranks_per_node + service >= machine.cores;
+    }
     bool has_receivers() const { return mirrored && collective == Collective::kBcast; }
     uint32_t real_nodes() const { return !mirrored ? nodes : has_receivers() ? 2 : 1; }
     uint32_t real_ranks() const { return real_nodes() * ranks_per_node; }

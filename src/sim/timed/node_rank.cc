@@ -1,5 +1,7 @@
 #include "sim/timed/node_rank.h"
 
+#include <utility>
+
 namespace longshore::timed {
 namespace {
 
@@ -17,6 +19,10 @@ void NodeRank::on_event(uint64_t what) {
             post();
             break;
         case kWait:
+            if (lost_now_ != 0) {
+                world_.queue().after(std::exchange(lost_now_, 0), *this, kWait);
+                break;
+            }
             worked_ = world_.queue().now();
             engine_.begin_wait();
             look_after(0);
@@ -30,6 +36,8 @@ void NodeRank::on_event(uint64_t what) {
 // The call that starts the collective ends with the post.
 void NodeRank::enter() {
     entered_ = world_.queue().now();
+    runs_ = true;
+    lost_now_ = 0;
     const Time copied = time_of(copied_bytes(), world_.machine().memory_core_rate);
     world_.queue().after(post_time() + copied, *this, kPost);
 }
@@ -57,13 +65,20 @@ bool NodeRank::has_to_be_woken() const {
 void NodeRank::ring() {
     if (!rests_) return;
     rests_ = false;
+    runs_ = true;
     slot_.sleeping.store(0);
     const Machine& m = world_.machine();
     look_after(has_to_be_woken() ? m.service_wake_up : m.rank_wake_up);
 }
 
 void NodeRank::look_after(Time time) {
-    world_.queue().after(time + world_.step_time(world_.machine().rank_test), *this, kLook);
+    time += world_.step_time(world_.machine().rank_test) + std::exchange(lost_now_, 0);
+    world_.queue().after(time, *this, kLook);
+}
+
+void NodeRank::lose_core(Time time) {
+    lost_ += time;
+    lost_now_ += time;
 }
 
 void NodeRank::look() {
@@ -73,6 +88,7 @@ void NodeRank::look() {
         engine_.end_wait();
         engine_.release(record_, &woken);
         wake(woken);
+        runs_ = false;
         world_.rank_is_done(rank_, world_.queue().now() - entered_);
         return;
     }
@@ -81,6 +97,7 @@ void NodeRank::look() {
         return;
     }
     rests_ = true;
+    runs_ = false;
     slot_.sleeping.store(1);
 }
 

@@ -12,6 +12,11 @@ class NodeRank final : public SimulatedRank {
     using SimulatedRank::SimulatedRank;
     void ring() override;
     bool has_to_be_woken() const override;
+    // Whether its core has something to do.
+    bool runs() const { return runs_; }
+    // Somebody else had its core: what it does ends later.
+    void lose_core(Time time);
+    Time lost() const { return lost_; }
 
   private:
     static constexpr uint64_t kPost = 1, kWait = 2, kLook = 3;  // events
@@ -26,6 +31,8 @@ class NodeRank final : public SimulatedRank {
     Copy copy_;
     Time worked_ = 0;     // when it copied last, or began to wait
     bool rests_ = false;  // it waits, and has found nothing to do
+    bool runs_ = false;
+    Time lost_ = 0, lost_now_ = 0;  // in all; of what it does now
 };
 
 }  // namespace longshore::timed

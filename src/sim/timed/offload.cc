@@ -97,6 +97,16 @@ void Offload::wake(uint32_t node, const WakeSet& wake) {
             rank_at(node, w * 64 + static_cast<uint32_t>(std::countr_zero(set))).ring();
 }
 
+void Offload::take_core(uint32_t node, Time time) {
+    NodeRank* least = nullptr;
+    for (uint32_t local = 0; local < job_.ranks_per_node; ++local) {
+        auto& rank = static_cast<NodeRank&>(rank_at(node, local));
+        if (!rank.runs()) return;
+        if (least == nullptr || rank.lost() < least->lost()) least = &rank;
+    }
+    least->lose_core(time);
+}
+
 uint32_t Offload::sleepers(uint32_t node, const WakeSet& wake) {
     auto count = static_cast<uint32_t>(std::popcount(wake.services));
     for (uint32_t w = 0; w < std::size(wake.ranks); ++w)

@@ -37,6 +37,9 @@ class Offload final {
     const NodeMemory& memory(uint32_t node) const { return memories_[node]; }
     // Those that an engine's step has rung and that sleep.
     void wake(uint32_t node, const WakeSet& wake);
+    // A service process without a core of its own has run for so long, on a core whose rank rests or, if
+    // there is none, on that of the rank of its node that has lost least to it.
+    void take_core(uint32_t node, Time time);
     // How many of those have to be woken by a call to the system.
     uint32_t sleepers(uint32_t node, const WakeSet& wake);
     SimulatedRank& rank_at(uint32_t node, uint32_t local);

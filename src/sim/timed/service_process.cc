@@ -16,6 +16,7 @@ ServiceProcess::ServiceProcess(Offload& world, uint32_t node, ServiceId id, cons
     : world_(world),
       node_(node),
       id_(id),
+      shares_cores_(world.job().shares_cores(id.value)),
       block_(ServiceEngine::bytes_needed(world.memory(node).limits(), limits)),
       slot_(world.memory(node).service(id)),
       reads_(limits.reads_max, world.memory(node).limits().chunk_bytes) {
@@ -25,7 +26,7 @@ ServiceProcess::ServiceProcess(Offload& world, uint32_t node, ServiceId id, cons
     const std::vector<uint16_t> counts(world.job().nodes, static_cast<uint16_t>(world.job().services));
     engine_->set_peers(counts);
     engine_->set_read_window(reads_.window_bytes());
-    pace_.set_spin(world.machine().service_spin / kNanosecond);
+    pace_.set_spin(spin() / kNanosecond);
     pace_.begin_turn(0);
     slot_.sleeping.store(1);
     asleep_ = true;
@@ -57,8 +58,13 @@ void ServiceProcess::on_event(uint64_t what) {
 void ServiceProcess::step_after(Phase next, Time mean) {
     phase_ = next;
     const Time time = world_.step_time(mean);
-    work_.busy += time;
+    note_work(time);
     world_.queue().after(time, *this, kStep);
+}
+
+void ServiceProcess::note_work(Time time) {
+    work_.busy += time;
+    if (shares_cores_ && time != 0) world_.take_core(node_, time);
 }
 
 void ServiceProcess::step() {
@@ -171,7 +177,7 @@ void ServiceProcess::rest() {
     phase_ = Phase::kResting;
     rests_since_ = world_.queue().now();
     slot_.sleeping.store(1);
-    set_alarm(rests_since_ + world_.machine().service_spin + kNanosecond);
+    set_alarm(rests_since_ + spin() + kNanosecond);
 }
 
 void ServiceProcess::get_up() {
@@ -196,7 +202,7 @@ void ServiceProcess::alarm() {
     alarm_at_ = kNever;
     if (phase_ != Phase::kResting) return;
     if (pace_.spins(now_ns())) {
-        set_alarm(rests_since_ + world_.machine().service_spin + kNanosecond);
+        set_alarm(rests_since_ + spin() + kNanosecond);
         return;
     }
     if (asleep_) {
@@ -226,7 +232,7 @@ void ServiceProcess::copy_itself(const Action& a) {
 }
 
 void ServiceProcess::end_own_copy(uint64_t tag) {
-    work_.busy += world_.queue().now() - own_copy_began_;
+    note_work(world_.queue().now() - own_copy_began_);
     engine_->set_now(now_ns());
     if ((tag & ~kNumber) == kOwnCopy) {
         engine_->finish_copy(own_copy_, MoveResult::kMoved, &wake_);

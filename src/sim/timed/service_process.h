@@ -47,6 +47,9 @@ class ServiceProcess final : public Actor, public Arrivals {
     static constexpr uint64_t kStep = 0, kAlarm = 1;
     uint64_t now_ns() const { return world_.queue().now() / kNanosecond; }
     void step_after(Phase next, Time mean);
+    void note_work(Time time);
+    // How long it looks in vain before it sleeps: who has no core of its own, not at all.
+    Time spin() const { return shares_cores_ ? 0 : world_.machine().service_spin; }
     void step();
     bool take_event();
     void begin_actions();
@@ -68,6 +71,7 @@ class ServiceProcess final : public Actor, public Arrivals {
     Offload& world_;
     const uint32_t node_;
     const ServiceId id_;
+    const bool shares_cores_;  // with ranks
     scale::Mapped block_;
     std::unique_ptr<ServiceEngine> engine_;
     ServiceSlot& slot_;

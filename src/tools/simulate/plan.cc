@@ -142,6 +142,11 @@ SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machin
     }
 }
 
+std::vector<uint32_t> services_of(const SimulateOptions& options) {
+    if (!options.services.empty()) return options.services;
+    return {std::min(4u, std::max(1u, options.ranks_per_node))};
+}
+
 void SimulatePlan::add(const Job& base, const SimulateOptions& options) {
     Job job = base;
     const auto with_seeds = [&](const HostAlgorithm* contender) {
@@ -150,8 +155,7 @@ void SimulatePlan::add(const Job& base, const SimulateOptions& options) {
             runs_.push_back({job, contender});
         }
     };
-    const std::vector<uint32_t> by_default{std::min(4u, std::max(1u, job.ranks_per_node))};
-    for (const uint32_t services : options.services.empty() ? by_default : options.services) {
+    for (const uint32_t services : services_of(options)) {
         job.services = services;
         with_seeds(nullptr);
     }

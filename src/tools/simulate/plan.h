@@ -41,6 +41,9 @@ std::string machine_path(const std::string& name);
 // "" or why the options make no sense. Fills in the machine.
 std::string prepare(const SimulateOptions& options, timed::Machine* machine);
 
+// How many service processes a node has, in each of the runs.
+std::vector<uint32_t> services_of(const SimulateOptions& options);
+
 // "dpu" or "host"; empty: on DPUs, where the machine has them.
 timed::ServicePlace service_place(const std::string& name, const timed::Machine& machine);
 

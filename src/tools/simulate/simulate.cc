@@ -87,12 +87,22 @@ double share(uint64_t part, uint64_t whole) {
     return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// Of those on hosts, how many have a core that no rank has.
+std::string place_on_hosts(const timed::Machine& machine, const SimulateOptions& options) {
+    const std::string place = "service processes on hosts";
+    const uint64_t spare = machine.cores - std::min<uint64_t>(machine.cores, options.ranks_per_node);
+    const std::vector<uint32_t> services = services_of(options);
+    if (*std::max_element(services.begin(), services.end()) <= spare) return place;
+    if (spare == 0) return place + ", on cores of ranks";
+    return place + fmt::format(", more than {} on cores of ranks", spare);
+}
+
 void print_head(const timed::Machine& machine, const SimulateOptions& options) {
     fmt::print("# {} ({})\n", machine.name, machine.title);
     const bool on_dpu = service_place(options.services_on, machine) == timed::ServicePlace::kDpu;
     const std::string place = on_dpu ? fmt::format("{}, memory {}, handover {}", options.algorithm,
                                                    options.memory, options.handover)
-                                     : std::string("service processes on hosts");
+                                     : place_on_hosts(machine, options);
     fmt::print("# {}{}, {} nodes x {} ranks, {} reads,\n# {}, {} links; times in us\n", options.collective,
                options.groups == "columns" ? " in columns" : "", options.nodes, options.ranks_per_node,
                options.reads, place, options.sharing);
@@ -265,7 +275,7 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
                              "service processes of each node (default: 4, or as many as ranks)"));
     command
         ->add_option("--services-on", o->services_on,
-                     "where they run: dpu, or host, on cores that no rank has (default: dpu, if there are)")
+                     "where they run: dpu, or host, on spare cores or ranks' own (default: dpu, if any)")
         ->check(CLI::IsMember({"dpu", "host"}).description(""))
         ->type_name("WHERE");
     list(command->add_option("--placement", o->placements, "contiguous, strided or both")

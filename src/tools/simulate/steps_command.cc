@@ -178,7 +178,7 @@ void add_job_options(CLI::App* command, StepsOptions* o) {
         ->type_name("N");
     command
         ->add_option("--services-on", o->services_on,
-                     "where they run: dpu, or host, on cores that no rank has (default: dpu, if there are)")
+                     "where they run: dpu, or host, on spare cores or ranks' own (default: dpu, if any)")
         ->check(CLI::IsMember({"dpu", "host"}).description(""))
         ->type_name("WHERE");
     command->add_option("--placement", o->placement, "contiguous or strided")
