@@ -238,6 +238,26 @@ TEST(TimedOffload, AServiceProcessThatRestsForLongSleepsEachTime) {
     }
 }
 
+// Ranks enter one by one, and each is a frame for the other node, which takes 16 before it has said that it
+// has looked at any; it says so at every eighth.
+TEST(TimedOffload, FramesThatAPeerHasNoRoomForWaitUntilItHasLooked) {
+    Machine m = ideal();
+    m.link_latency = 100 * kMicrosecond;
+    const Time way = 2 * (m.link_latency + m.pcie_latency) + m.switch_latency;
+    const auto run = [&](uint32_t ranks) {
+        Job job = job_on(m, 2, ranks, 1, Collective::kAlltoallv);
+        job.block_bytes = 8;
+        for (uint32_t r = 0; r < job.ranks(); ++r) job.enter.push_back(job.local_of(r) * kMicrosecond);
+        job.warm_up = 0, job.iterations = 1;
+        return simulate_offloaded(job);
+    };
+    const Outcome few = run(16), many = run(32);
+    EXPECT_EQ(few.refused, 2u * 16);  // of the acknowledgements, which nobody waits for
+    EXPECT_GE(many.refused, 2u * (16 + 16));
+    // The last eight go when the sixteenth has been looked at and that has come back.
+    EXPECT_NEAR(ns(many.latency.least), ns(few.latency.least + 2 * way - 16 * kMicrosecond), 2000);
+}
+
 TEST(TimedOffload, EachRankComputesForItself) {
     Job job = job_on(ideal(), 4, 2, 1, Collective::kAlltoallv);
     job.handover = Handover::kAsBuilt;

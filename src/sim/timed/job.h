@@ -157,7 +157,9 @@ struct Outcome {
     uint64_t network_bytes = 0;  // that left nodes, in the counted iterations
     // Shares of the time of the counted iterations in which the busiest of a kind was busy.
     double busiest_link = 0, busiest_pcie = 0, busiest_memory = 0, busiest_service = 0;
-    uint64_t messages = 0, reads = 0, copies = 0;  // of all service processes, in the counted iterations
+    // Of all service processes, in the counted iterations. Frames that a peer had no room for when they were
+    // to be sent are among the messages.
+    uint64_t messages = 0, refused = 0, reads = 0, copies = 0;
     Lateness late;
 };
 

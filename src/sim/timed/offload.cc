@@ -115,10 +115,11 @@ uint32_t Offload::sleepers(uint32_t node, const WakeSet& wake) {
     return count;
 }
 
-void Offload::send_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame,
-                         Time delay) {
+void Offload::send_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame, Time delay,
+                         uint8_t taken) {
     const auto send = [&](ServiceAddress one, ServiceAddress other, std::span<const std::byte> bytes) {
-        const uint64_t tag = ServiceProcess::kFrame | keep_frame(one, other, bytes);
+        const uint64_t tag =
+            ServiceProcess::kFrame | ServiceProcess::with_taken(taken, keep_frame(one, other, bytes));
         if (!job_.is_on_dpu() && one.node == other.node) {
             wires_.note(delay + machine().mpi_shared, &service_at(other), tag);
             return;
@@ -225,6 +226,7 @@ void Offload::count(Outcome* out) const {
         out->busiest_service =
             std::max(out->busiest_service, static_cast<double>(work.busy) / static_cast<double>(out->span));
         out->messages += alike * work.messages;
+        out->refused += alike * work.refused;
         out->reads += alike * work.reads;
         out->copies += alike * work.copies;
         const LateCounters late = service->late();

@@ -44,8 +44,9 @@ class Offload final {
     uint32_t sleepers(uint32_t node, const WakeSet& wake);
     SimulatedRank& rank_at(uint32_t node, uint32_t local);
     ServiceProcess& service_at(ServiceAddress at);
-    // From one service process to another, `delay` from now.
-    void send_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame, Time delay);
+    // From one service process to another, `delay` from now; `taken` goes with it (ServiceProcess::kTaken).
+    void send_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame, Time delay,
+                    uint8_t taken);
     // A frame under way, until it is taken out again.
     uint32_t keep_frame(ServiceAddress from, ServiceAddress to, std::span<const std::byte> frame);
     const scale::Frame& kept_frame(uint32_t kept) const { return frames_[kept]; }

@@ -142,7 +142,7 @@ void Receivers::acknowledge(const Node& node) {
     writer.start(buffer, sizeof(buffer), {.sender = node.self, .incarnation = 1});
     LONGSHORE_CHECK(writer.add(m));
     world_.send_frame(node.self, node.teller, writer.finish(),
-                      world_.machine().service_finish + world_.machine().service_send);
+                      world_.machine().service_finish + world_.machine().service_send, 0);
 }
 
 void Receivers::piece_came() {

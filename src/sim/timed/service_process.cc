@@ -1,5 +1,6 @@
 #include "sim/timed/service_process.h"
 
+#include "fabric/ucx/packet.h"
 #include "sim/timed/rank_process.h"
 
 namespace longshore::timed {
@@ -9,6 +10,11 @@ namespace {
 constexpr int kEventsPerTurn = 16, kActionsPerTurn = 32;
 constexpr uint64_t kBytesPerTurn = 256 * 1024;
 constexpr uint64_t kNumber = (uint64_t{1} << 40) - 1;
+constexpr uint8_t kFramesUnderWay = 16;  // as in fabric/ucx/ucx_fabric.h
+
+uint8_t taken_in(uint64_t tag) {
+    return static_cast<uint8_t>(tag >> 32);
+}
 
 }  // namespace
 
@@ -28,6 +34,7 @@ ServiceProcess::ServiceProcess(Offload& world, uint32_t node, ServiceId id, cons
     engine_->set_read_window(reads_.window_bytes());
     pace_.set_spin(spin() / kNanosecond);
     pace_.begin_turn(0);
+    lines_.resize(size_t{world.job().nodes} * world.job().services);
     slot_.sleeping.store(1);
     asleep_ = true;
 }
@@ -97,7 +104,11 @@ bool ServiceProcess::take_event() {
     const auto number = static_cast<uint32_t>(tag & kNumber);
     engine_->set_now(now_ns());
     if ((tag & ~kNumber) == kFrame) {
-        take_frame(number);
+        step_after(Phase::kTakeEvents, world_.machine().service_message + take_frame(tag));
+        return true;
+    }
+    if ((tag & ~kNumber) == kTaken) {
+        lines_[number].looked_at = taken_in(tag);
         step_after(Phase::kTakeEvents, world_.machine().service_message);
         return true;
     }
@@ -112,14 +123,43 @@ bool ServiceProcess::take_event() {
     return true;
 }
 
-void ServiceProcess::take_frame(uint32_t number) {
+// Null: frames to and from it are never too many. The nodes of a mirrored job do not tell each other how far
+// they are.
+ServiceProcess::Line* ServiceProcess::line_of(ServiceAddress peer) {
+    const Job& job = world_.job();
+    const bool is_counted = peer.node.value != node_ && !job.mirrored;
+    return is_counted ? &lines_[peer.node.value * job.services + peer.service.value] : nullptr;
+}
+
+// What it takes to say so.
+Time ServiceProcess::note_taken(ServiceAddress peer, Line* line) {
+    if (static_cast<uint8_t>(++line->taken - line->told) < kFramesUnderWay / 2) return 0;
+    line->told = line->taken;
+    const Job& job = world_.job();
+    const Time cost = world_.machine().service_send;
+    const Side side = world_.service_side();
+    world_.wires().send({node_, side}, {peer.node.value, side}, kPacketHeaderBytesMax, cost,
+                        &world_.service_at(peer),
+                        kTaken | with_taken(line->taken, uint64_t{node_} * job.services + id_.value));
+    return cost;
+}
+
+Time ServiceProcess::take_frame(uint64_t tag) {
+    const auto number = static_cast<uint32_t>(tag);
+    const ServiceAddress from = world_.kept_frame(number).from;
+    Time cost = 0;
+    if (Line* line = line_of(from)) {
+        line->looked_at = taken_in(tag);
+        cost = note_taken(from, line);
+    }
     const LateCounters& late = engine_->counters().late_of(world_.job().collective);
     const uint64_t before = late.received;
     engine_->on_frame(world_.kept_frame(number).content(), &wake_);
     world_.drop_frame(number);
-    if (late.received == before || told_of(world_.sequence())) return;
+    if (late.received == before || told_of(world_.sequence())) return cost;
     told_ = world_.sequence();
     covered_ = world_.entered(node_) != 0;
+    return cost;
 }
 
 LateCounters ServiceProcess::late() const {
@@ -137,7 +177,7 @@ LateCounters ServiceProcess::late() const {
 void ServiceProcess::begin_actions() {
     engine_->set_now(now_ns());
     if (pace_.take_tick(now_ns(), !engine_->idle())) engine_->on_tick(&wake_);
-    act();
+    if (!send_refused()) act();
 }
 
 void ServiceProcess::act() {
@@ -210,9 +250,10 @@ void ServiceProcess::alarm() {
         return;
     }
     asleep_ = true;
-    const uint64_t wait_ns = pace_.take_wait_ns(now_ns(), {false, !engine_->idle(), engine_->yielded()});
+    const uint64_t wait_ns =
+        pace_.take_wait_ns(now_ns(), {!refused_.empty(), !engine_->idle(), engine_->yielded()});
     // An idle one that looks again finds nothing.
-    if (!engine_->idle()) set_alarm(world_.queue().now() + wait_ns * kNanosecond);
+    if (!engine_->idle() || !refused_.empty()) set_alarm(world_.queue().now() + wait_ns * kNanosecond);
 }
 
 // On a host its core moves what does not leave the node, and does nothing else meanwhile.
@@ -254,12 +295,8 @@ Time ServiceProcess::carry_out(const Action& a) {
             world_.wires().send(here, host, a.bytes, cost, this, kMove | a.id);
             return cost;
         }
-        case Action::Kind::kSend: {
-            ++work_.messages;
-            const Time cost = world_.machine().service_send;
-            world_.send_frame({NodeId{static_cast<uint16_t>(node_)}, id_}, a.peer, a.data, cost);
-            return cost;
-        }
+        case Action::Kind::kSend:
+            return send(a.peer, a.data);
         case Action::Kind::kMove:
             return start_move(a);
         case Action::Kind::kSendAlong:
@@ -267,6 +304,42 @@ Time ServiceProcess::carry_out(const Action& a) {
     }
     LONGSHORE_CHECK(!"nothing goes along here");
     return 0;
+}
+
+// Frames that a peer has no room for are sent when it has looked at others (service/fabric_driver.cc).
+Time ServiceProcess::send(ServiceAddress to, std::span<const std::byte> frame) {
+    const Time cost = world_.machine().service_send;
+    if (!refused_.has(to) && post(to, frame, cost) == Post::kAccepted) return cost;
+    ++work_.refused;
+    LONGSHORE_CHECK(refused_.push(to, frame));
+    return 0;
+}
+
+Post ServiceProcess::post(ServiceAddress to, std::span<const std::byte> frame, Time delay) {
+    uint8_t taken = 0;
+    if (Line* line = line_of(to)) {
+        if (static_cast<uint8_t>(line->sent - line->looked_at) >= kFramesUnderWay) return Post::kAgain;
+        ++line->sent;
+        taken = line->told = line->taken;
+    }
+    ++work_.messages;
+    world_.send_frame({NodeId{static_cast<uint16_t>(node_)}, id_}, to, frame, delay, taken);
+    return Post::kAccepted;
+}
+
+// Whether there was room for any of them; the turn's actions then follow.
+bool ServiceProcess::send_refused() {
+    Time cost = 0;
+    const bool sent = refused_.flush([&](ServiceAddress to, std::span<const std::byte> frame) {
+        const Time next = cost + world_.machine().service_send;
+        const Post result = post(to, frame, next);
+        if (result == Post::kAccepted) cost = next;
+        return result;
+    });
+    if (!sent) return false;
+    worked_ = true;
+    step_after(Phase::kAct, cost);
+    return true;
 }
 
 Time ServiceProcess::start_read(const Action& a) {

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "engine/service_engine.h"
+#include "service/frame_queue.h"
 #include "service/pace.h"
 #include "service/reads_under_way.h"
 #include "sim/timed/offload.h"
@@ -16,10 +17,15 @@ class ServiceProcess final : public Actor, public Arrivals {
   public:
     ServiceProcess(Offload& world, uint32_t node, ServiceId id, const ServiceLimits& limits);
 
-    // Arrivals carry one of these with a number.
+    // Arrivals carry one of these with a number. kTaken: of a service process of another node, which has
+    // looked at so many frames of this one; frames say it, too.
     static constexpr uint64_t kFrame = uint64_t{1} << 40, kMove = uint64_t{2} << 40,
                               kCopy = uint64_t{3} << 40, kRead = uint64_t{4} << 40,
-                              kOwnCopy = uint64_t{5} << 40, kOwnMove = uint64_t{6} << 40;
+                              kTaken = uint64_t{5} << 40, kOwnCopy = uint64_t{6} << 40,
+                              kOwnMove = uint64_t{7} << 40;
+    static constexpr uint64_t with_taken(uint8_t taken, uint64_t number) {
+        return uint64_t{taken} << 32 | number;
+    }
     void on_arrival(uint64_t tag) override;
     void on_event(uint64_t what) override;
     // Its doorbell rang while it slept or looked in vain.
@@ -28,7 +34,7 @@ class ServiceProcess final : public Actor, public Arrivals {
     const ServiceCounters& counters() const { return engine_->counters(); }
     struct Work {
         Time busy = 0;
-        uint64_t messages = 0, reads = 0, copies = 0;
+        uint64_t messages = 0, refused = 0, reads = 0, copies = 0;
     };
     const Work& work() const { return work_; }
     bool idle() const { return engine_->idle(); }
@@ -63,10 +69,19 @@ class ServiceProcess final : public Actor, public Arrivals {
     void copy_itself(const Action& action);
     void end_own_copy(uint64_t tag);
     Time carry_out(const Action& action);
+    Time send(ServiceAddress to, std::span<const std::byte> frame);
+    Post post(ServiceAddress to, std::span<const std::byte> frame, Time delay);
+    bool send_refused();
     Time start_copy(const Action& action);
     Time start_read(const Action& action);
     Time start_move(const Action& action);
-    void take_frame(uint32_t number);
+    Time take_frame(uint64_t tag);
+    // As fabric/ucx counts its frames and ours, of which it keeps some under way at most; modulo 256.
+    struct Line {
+        uint8_t sent = 0, looked_at = 0, taken = 0, told = 0;
+    };
+    Line* line_of(ServiceAddress peer);
+    Time note_taken(ServiceAddress peer, Line* line);
 
     Offload& world_;
     const uint32_t node_;
@@ -79,6 +94,8 @@ class ServiceProcess final : public Actor, public Arrivals {
     ReadsUnderWay reads_;
     WakeSet wake_;
     std::deque<uint64_t> inbox_;
+    std::vector<Line> lines_;  // by node, then by number
+    FrameQueue refused_;
     std::vector<Copy> copies_;
     std::vector<uint32_t> free_copies_;
     Phase phase_ = Phase::kResting;
