@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace {
 
@@ -25,7 +26,7 @@ double seconds_now() {
     return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
 
-Exchanges::Exchanges(const Layout& layout) : layout_(layout) {
+Exchanges::Exchanges(const Layout& layout, bool by_vector) : layout_(layout), by_vector_(by_vector) {
     const int dims[2] = {layout.state_ranks, layout.domain_ranks}, periodic[2] = {0, 1};
     MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periodic, 0, &grid_);
     int rank = 0;
@@ -78,8 +79,18 @@ void Exchanges::halo(Complex* psi) {
 }
 
 void Exchanges::allgather(const double* mine, double* all, std::size_t count) {
+    if (by_vector_) {
+        counts_.assign(std::size_t(layout_.state_ranks * layout_.domain_ranks), int(count));
+        places_.resize(counts_.size());
+        std::exclusive_scan(counts_.begin(), counts_.end(), places_.begin(), 0);
+    }
     const double entry = seconds_now();
-    MPI_Allgather(mine, int(count), MPI_DOUBLE, all, int(count), MPI_DOUBLE, MPI_COMM_WORLD);
+    if (by_vector_) {
+        MPI_Allgatherv(mine, int(count), MPI_DOUBLE, all, counts_.data(), places_.data(), MPI_DOUBLE,
+                       MPI_COMM_WORLD);
+    } else {
+        MPI_Allgather(mine, int(count), MPI_DOUBLE, all, int(count), MPI_DOUBLE, MPI_COMM_WORLD);
+    }
     const double exit = seconds_now();
     times_.allgather += exit - entry;
     entries_.push_back(entry);

@@ -21,7 +21,8 @@ struct MpiTimes {
 
 class Exchanges {
   public:
-    explicit Exchanges(const Layout& layout);
+    // `by_vector`: allgathers are MPI_Allgatherv, as in codes whose blocks differ. Here they are all alike.
+    explicit Exchanges(const Layout& layout, bool by_vector = false);
     ~Exchanges();
     Exchanges(const Exchanges&) = delete;
     Exchanges& operator=(const Exchanges&) = delete;
@@ -46,10 +47,12 @@ class Exchanges {
 
   private:
     Layout layout_;
+    bool by_vector_;
     std::array<int, 2> at_{};
     int below_ = 0, above_ = 0;
     MPI_Comm grid_ = MPI_COMM_NULL, same_planes_ = MPI_COMM_NULL, same_states_ = MPI_COMM_NULL;
     std::vector<MPI_Request> requests_;
+    std::vector<int> counts_, places_;  // with by_vector
     MpiTimes times_;
     std::vector<double> entries_, exits_;
 };

@@ -139,6 +139,7 @@ void write_json(const Options& options, int ranks, const std::vector<Run>& runs,
         {"allgathers", options.allgathers},
         {"sleeps", options.pace.sleeps},
         {"compute_seconds", options.pace.compute_seconds},
+        {"allgatherv", options.allgatherv},
         {"allgather_bytes", std::max(options.pace.allgather_bytes, layout.local_points() * sizeof(double))},
         {"late_base_seconds", options.pace.lateness.base_seconds},
         {"late_chance", options.pace.lateness.chance},
@@ -169,7 +170,7 @@ int run(Options& options, int rank, int ranks) {
         if (rank == 0) fmt::print(stderr, "tddft: {}\n", problem);
         return 2;
     }
-    Exchanges exchanges(options.layout);
+    Exchanges exchanges(options.layout, options.allgatherv);
     Propagator propagator(options.layout, options.physics, options.pace, exchanges);
     std::vector<Run> runs;
     for (int repeat = 0; repeat < options.repeats; ++repeat)

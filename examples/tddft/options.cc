@@ -86,6 +86,8 @@ int parse(int argc, char** argv, bool speak, Options& options) {
                    "bytes that a rank gives to an allgather, as 12M (default: its density)")
         ->transform(CLI::AsSizeValue(false))
         ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30));
+    app.add_flag("--allgatherv", options.allgatherv,
+                 "gather by MPI_Allgatherv, as codes do whose blocks differ (here they do not)");
     app.add_option(
            "--late-base-ms", late_ms,
            "an allgather's own time: ranks that are late sleep 15 to 50 % of it before they enter (default: "

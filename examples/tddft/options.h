@@ -11,6 +11,7 @@ struct Options {
     Physics physics;
     Pace pace;
     int steps = 40, allgathers = 0 /* in all steps; 0: one in each */, repeats = 3;
+    bool allgatherv = false;
     std::string json;
     bool progress = true;
 };

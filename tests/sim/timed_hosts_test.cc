@@ -48,6 +48,21 @@ TEST(TimedHosts, CopiesTakeWhatTheMemoryOfTheHostTakes) {
     EXPECT_EQ(out.reads, 4u * 24 * job.iterations);
 }
 
+// A block lands in memory of its node and is copied from there: each rank's own one, too, is copied twice.
+TEST(TimedHosts, LandingsAreCopiedBySoManyMore) {
+    for (const Collective c : {Collective::kAllgather, Collective::kAllgatherv}) {
+        Job job = on_hosts(4, 8, 2, c);
+        job.machine.memory_rate = 4 * kGiga;
+        job.machine.pcie_rate = 20 * kGiga;
+        job.algorithm = Algorithm::kStagedHierarchical;
+        const Outcome out = simulate_offloaded(job);
+        const Time least = time_of((8 * 32 + 8) * kBlock, job.machine.memory_rate);
+        EXPECT_GE(out.latency.most, least);
+        EXPECT_LE(out.latency.mean, least + least / 8);
+        EXPECT_EQ(out.reads, 4u * 24 * job.iterations);
+    }
+}
+
 // While ranks compute the one core of a node's service process copies, one block after the other.
 TEST(TimedHosts, ServiceProcessesCopyWithTheirOwnCore) {
     Job job = on_hosts(2, 4, 1, Collective::kAllgatherv);
@@ -85,7 +100,7 @@ TEST(TimedHosts, WhoSharesACoreWithItTakesItsTime) {
     const Outcome out = simulate_offloaded(job);
     const uint64_t runs = 2 * job.iterations;  // of two service processes
     EXPECT_EQ(out.reads, runs);
-    EXPECT_EQ(out.copies, runs);  // of own blocks
+    EXPECT_EQ(out.copies, runs);                                       // of own blocks
     const uint64_t steps = out.messages + 2 * out.reads + out.copies;  // a read begins, and both end
     const Time worked = steps * 10 * kMicrosecond / runs;
     EXPECT_NEAR(ns(out.latency.most), ns(computing + worked), 1);
@@ -115,8 +130,8 @@ TEST(TimedHosts, RanksThatWaitGiveTheirCores) {
     EXPECT_NEAR(ns(simulate_offloaded(job).latency.most), ns(alone), 1);
     job.machine.service_wake_up = 20 * kMicrosecond;
     const Outcome woken = simulate_offloaded(job);
-    // For the post, the rank's copy of its own block, the end of the read and each message, if nothing else has
-    // woken it just before.
+    // For the post, the rank's copy of its own block, the end of the read and each message, if nothing else
+    // has woken it just before.
     const Time most = (3 + woken.messages / (2 * job.iterations)) * job.machine.service_wake_up;
     EXPECT_GE(woken.latency.most, alone + most / 2);
     EXPECT_LE(woken.latency.most, alone + most);
@@ -141,6 +156,14 @@ TEST(TimedHosts, WhatCannotBeIsRefusedByName) {
     job = on_hosts(2, 4, 2, Collective::kAlltoallv);
     job.memory = Memory::kStaging;
     EXPECT_NE(refusal(job).find("--memory"), std::string::npos);
+    job.memory = Memory::kAlias;
+    job.algorithm = Algorithm::kStagedHierarchical;
+    EXPECT_NE(refusal(job).find("allgather(v) and bcast"), std::string::npos);
+    job.collective = Collective::kBcast;
+    EXPECT_EQ(refusal(job), "");
+    job.machine = ideal();
+    job.service_place = ServicePlace::kDpu;
+    EXPECT_NE(refusal(job).find("share no memory with ranks"), std::string::npos);
     job = on_hosts(2, 4, 2, Collective::kAlltoallv);
     job.mirrored = true;
     EXPECT_NE(refusal(job).find("--mirrored"), std::string::npos);

@@ -19,8 +19,7 @@ std::string mirror_refusal(const Job& job) {
             "all nodes do the same at the same time, so no rank may be late: set jitter.late to 0 %");
     if (job.placement != Placement::kContiguous || job.groups != Groups::kWorld)
         return because("ranks lie one node after the other, and all are in one group");
-    if (job.memory != Memory::kAlias || job.algorithm != Algorithm::kDirect)
-        return because("the other nodes are modelled without memory of service processes");
+    if (job.is_staged()) return because("the other nodes are modelled without memory of service processes");
     if (job.sharing != Sharing::kFifo) return because("links are fifo");
     if (job.ranks_per_node % job.services != 0)
         return because("service processes (--services) have equally many ranks (--ranks-per-node)");
@@ -33,7 +32,13 @@ std::string mirror_refusal(const Job& job) {
 std::string place_refusal(const Job& job) {
     const Machine& m = job.machine;
     const std::string asked = std::to_string(job.services) + " service processes are asked for";
+    if (job.lands() && !is_shared(job.collective))
+        return "staged-hierarchical is of allgather(v) and bcast (--algorithm)";
     if (job.is_on_dpu()) {
+        if (job.lands())
+            return "staged-hierarchical cannot be done on DPUs, which share no memory with ranks "
+                   "(--algorithm, "
+                   "--services-on host)";
         if (!m.has_dpu())
             return m.name +
                    " has no DPU: service processes run on cores of its hosts there (--services-on host)";
@@ -43,7 +48,7 @@ std::string place_refusal(const Job& job) {
     }
     if (job.handover != Handover::kAsBuilt)
         return "--handover is of DPUs: on a host ranks that wait and service processes copy";
-    if (job.memory != Memory::kAlias || job.algorithm != Algorithm::kDirect)
+    if (job.is_staged())
         return "service processes on hosts are modelled without memory of their own (--memory, --algorithm)";
     if (job.mirrored) return "--mirrored: service processes run on DPUs";
     return "";
@@ -60,7 +65,9 @@ NodeLimits Job::node_limits() const {
     limits.groups_max = group_count();
     limits.records_max = limits.regions_max = 8 * limits.operations_ahead_max;
     // An operation is cut more coarsely if it has more than an eighth of its rank's claims.
-    limits.claims_bytes = std::min(limits.claims_bytes, std::max<uint64_t>(4096, 64 * chunks * group_size()));
+    const uint64_t words = chunks * group_size() * (lands() ? 2 : 1);
+    limits.claims_bytes = std::min(limits.claims_bytes, std::max<uint64_t>(4096, 64 * words));
+    if (lands()) return limits;
     // One half for arrays of spans, one for small blocks: of four operations.
     const uint64_t half = 4 * std::max(kCopyBytesMax, 4 * sizeof(BlockSpan) * group_size());
     limits.arena_bytes = std::min(limits.arena_bytes, 2 * half);
@@ -120,7 +127,7 @@ uint64_t events_expected(const Job& job) {
     const uint64_t ranks = job.real_ranks(), members = job.group_size();
     const bool is_bcast = job.collective == Collective::kBcast;
     const uint64_t blocks = is_bcast ? job.timed_ranks() : ranks * (members - 1);
-    const bool is_staged = job.algorithm != Algorithm::kDirect || job.memory != Memory::kAlias;
+    const bool is_staged = job.is_staged() || job.lands();
     const bool is_small = job.block_bytes <= kSmallBytes;
     const uint64_t of_block = is_small ? kOfSmallBlock : kOfBlock + kOfPiece * chunks;
     const uint64_t talkers = uint64_t{job.real_nodes()} * job.services;

@@ -49,7 +49,7 @@ struct Job {
     uint64_t chunk_bytes = 64 * 1024;
     Handover handover = Handover::kAsBuilt;
     Memory memory = Memory::kAlias;
-    Algorithm algorithm = Algorithm::kDirect;  // or kStaged; DPUs have no other one
+    Algorithm algorithm = Algorithm::kDirect;
     Sharing sharing = Sharing::kFifo;
     // By rank: how long it computes between the start of the collective and the wait for it. Empty: not at
     // all.
@@ -70,6 +70,9 @@ struct Job {
     bool shares_cores(uint32_t service) const {
         return !is_on_dpu() && ranks_per_node + service >= machine.cores;
     }
+    // Whether blocks pass memory of service processes, or of a rank of each node from which the others copy.
+    bool is_staged() const { return memory == Memory::kStaging || algorithm == Algorithm::kStaged; }
+    bool lands() const { return algorithm == Algorithm::kStagedHierarchical; }
     bool has_receivers() const { return mirrored && collective == Collective::kBcast; }
     uint32_t real_nodes() const { return !mirrored ? nodes : has_receivers() ? 2 : 1; }
     uint32_t real_ranks() const { return real_nodes() * ranks_per_node; }
@@ -105,7 +108,7 @@ struct Job {
     // With staging memory, where it is used: as much as LONGSHORE_STAGING_BYTES is by default.
     ServiceLimits service_limits() const {
         ServiceLimits limits = service_limits_for(size());
-        if (memory == Memory::kAlias && algorithm == Algorithm::kDirect) return limits;
+        if (!is_staged()) return limits;
         limits.staging_slots = 64;
         limits.staging_slot_bytes = 256 * 1024;
         limits.staging_only = memory == Memory::kStaging;

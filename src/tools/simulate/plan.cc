@@ -124,7 +124,9 @@ SimulatePlan::SimulatePlan(const SimulateOptions& options, const Machine& machin
                                                : Handover::kAsBuilt;
     job.groups = options.groups == "columns" ? timed::Groups::kColumns : timed::Groups::kWorld;
     job.memory = options.memory == "staging" ? timed::Memory::kStaging : timed::Memory::kAlias;
-    job.algorithm = options.algorithm == "staged" ? Algorithm::kStaged : Algorithm::kDirect;
+    job.algorithm = options.algorithm == "staged"                ? Algorithm::kStaged
+                    : options.algorithm == "staged-hierarchical" ? Algorithm::kStagedHierarchical
+                                                                 : Algorithm::kDirect;
     job.sharing = options.sharing == "fifo" ? timed::Sharing::kFifo : timed::Sharing::kMaxMin;
     job.progress = options.progress == "thread"  ? timed::HostProgress::kThread
                    : options.progress == "tests" ? timed::HostProgress::kTests

@@ -89,7 +89,8 @@ double share(uint64_t part, uint64_t whole) {
 
 // Of those on hosts, how many have a core that no rank has.
 std::string place_on_hosts(const timed::Machine& machine, const SimulateOptions& options) {
-    const std::string place = "service processes on hosts";
+    const std::string way = options.algorithm == "direct" ? "" : options.algorithm + ", ";
+    const std::string place = way + "service processes on hosts";
     const uint64_t spare = machine.cores - std::min<uint64_t>(machine.cores, options.ranks_per_node);
     const std::vector<uint32_t> services = services_of(options);
     if (*std::max_element(services.begin(), services.end()) <= spare) return place;
@@ -294,8 +295,8 @@ void add_job_options(CLI::App* command, SimulateOptions* o) {
         ->type_name("WHAT");
     command
         ->add_option("--algorithm", o->algorithm,
-                     "direct, or staged: blocks pass memory of the service processes")
-        ->check(CLI::IsMember({"direct", "staged"}).description(""))
+                     "direct, staged (through DPUs' memory) or staged-hierarchical (through hosts')")
+        ->check(CLI::IsMember({"direct", "staged", "staged-hierarchical"}).description(""))
         ->type_name("WHICH");
     list(command->add_option("--against", o->against,
                              "algorithms of the host's MPI (see below), or host for all that fit"));
