@@ -276,7 +276,7 @@ class Command(Case):
                                network_latency=(20, "us"), network_messages=(1e6, "1/s"), service_message=(500, "ns"),
                                service_send=(200, "ns"), service_read=(250, "ns"))
         written = self.folder / "m.toml"
-        self.assertIn("9 of ", self.run_command("machine", results, "-o", written))
+        self.assertIn("8 of ", self.run_command("machine", results, "-o", written))
         machine = tomllib.loads(written.read_text(encoding="utf-8"))
         self.assertEqual(machine["node"]["cores"]["value"], 4)
         self.assertEqual(machine["memory"]["rate"], {"value": 15, "unit": "GB/s", "source": "measured by longshore device, today, a.json: stream copy"})

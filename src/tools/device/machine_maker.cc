@@ -92,7 +92,6 @@ class Maker {
 
     void take_host(const Rows& rows) {
         measured("node.cores", rows.results().machine.value("cores", 1), "", rows, "cores");
-        measured("node.sockets", rows.results().machine.value("sockets", 1), "", rows, "sockets");
         const auto one = rows.largest("process copy"), all = rows.most("stream copy");
         // STREAM counts bytes read and written.
         if (all) measured("memory.rate", *all / 2, "GB/s", rows, "stream copy");
