@@ -225,7 +225,6 @@ TEST(TimedOffload, ComputingAndCarryingGoOnTogether) {
     EXPECT_NEAR(ns(simulate_offloaded(job).latency.mean), ns(3 * alone + 2 * kMicrosecond), kRounded);
 }
 
-// As long as it is told itself: the last one computes the longest, and nobody waits for it.
 // However often it has slept: between two collectives all rest for longer than they look.
 TEST(TimedOffload, AServiceProcessThatRestsForLongSleepsEachTime) {
     for (const Time spin : {kMicrosecond, 1000 * kMicrosecond}) {
@@ -260,6 +259,7 @@ TEST(TimedOffload, FramesThatAPeerHasNoRoomForWaitUntilItHasLooked) {
     EXPECT_NEAR(ns(many.latency.least), ns(few.latency.least + 2 * way - 16 * kMicrosecond), 2000);
 }
 
+// As long as it is told itself: the last one computes the longest, and nobody waits for it.
 TEST(TimedOffload, EachRankComputesForItself) {
     Job job = job_on(ideal(), 4, 2, 1, Collective::kAlltoallv);
     job.handover = Handover::kAsBuilt;
