@@ -21,7 +21,7 @@ PROGRAM = BUILD / "bin/longshore-device"
 VERBS, UCP = BUILD / "tests/device/fake_verbs", BUILD / "tests/device/fake_ucp"
 COMMAND = BUILD / "bin/longshore"
 LIMIT_S = 120
-MAGIC, VERSION, UCX = 0x4C534456, 3, 7
+MAGIC, VERSION, UCX = 0x4C534456, 4, 7
 HAS_UCX, EXPORTS = (BUILD / "lib/longshore-ucx.so").exists(), (UCP / "libucp.so.0").exists()
 
 
@@ -134,9 +134,10 @@ class Device(Case):
             self.assertEqual(far.ends(), (0, ""))
         rows = {(row["test"], row["bytes"]) for row in data["rows"]}
         sizes = [1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20]
-        self.assertEqual({row for row in rows if row[0] in ("ucx read", "ucx write")},
-                         {(test, size) for test in ("ucx read", "ucx write") for size in sizes})
-        self.assertEqual({test for test, _ in rows if test.startswith("ucx")}, {"ucx message", "ucx read time", "ucx read", "ucx write"})
+        moves = ("ucx read", "ucx write", "ucx both")
+        self.assertEqual({row for row in rows if row[0] in moves}, {(test, size) for test in moves for size in sizes})
+        self.assertEqual({test for test, _ in rows if test.startswith("ucx")}, {"ucx message", "ucx read time", "ucx messages", *moves})
+        self.assertIn(("ucx messages", 8), rows)
         self.assertIn(("network messages", 8), rows)
         self.assertRegex(data["remarks"][0], r"^UCX \d+\.\d+\.\d+, no RDMA card: ")
         self.assertEqual(data["left_out"], [])
