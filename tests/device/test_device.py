@@ -272,6 +272,24 @@ class Command(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
 
+    def test_a_picture_of_one_machine(self):
+        """With all kinds of rows, and with one."""
+        several = self.results("a.json", memcpy=(10, "GB/s"), stream_triad=(20, "GB/s"), network_latency=(9, "us"), network_to=(1, "GB/s"),
+                               ucx_message=(5, "us"), ucx_read=(2, "GB/s"), ucx_both=(3, "GB/s"), ucx_messages=(1e6, "1/s"),
+                               register_memory=(40, "us"), rank_post=(400, "ns"))
+        for results in (several, self.results("b.json", rank_post=(400, "ns"))):
+            picture = self.folder / "one.png"
+            done = run("device", "draw", results, "-o", picture, program=COMMAND)
+            if done.returncode == 125:
+                self.skipTest("no matplotlib")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
+            picture.unlink()
+        self.refused("nothing that it draws was measured", "device", "draw", self.results("c.json", other=(1, "us")), "-o", picture, code=1,
+                     program=COMMAND)
+        self.refused("No such file", "device", "draw", self.folder / "gone", "-o", picture, code=1, program=COMMAND)
+        self.refused("-o", "device", "draw", several, program=COMMAND)
+
     def test_a_machine_file(self):
         results = self.results("a.json", process_copy=(5, "GB/s"), stream_copy=(30, "GB/s"), network_to=(1.25, "GB/s"),
                                network_latency=(20, "us"), network_messages=(1e6, "1/s"), service_message=(500, "ns"),

@@ -1,5 +1,5 @@
-// longshore device: starts longshore-device, which measures; sets two machines' results side by side; and
-// makes a machine file of one, for 'longshore simulate'.
+// longshore device: starts longshore-device, which measures; draws its results, or sets two machines' side by
+// side; and makes a machine file of one, for 'longshore simulate'.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -93,6 +93,14 @@ int compare(const DeviceOptions& options) {
         {find_python(), script_path(kDeviceScript), options.first, options.second, options.picture});
 }
 
+int draw(const DeviceOptions& options) {
+    if (const int code = can_draw("device draw", script_path(kDeviceScript)); code != kOk) return code;
+    Results results;
+    if (const std::string wrong = read_results(options.first, &results); !wrong.empty())
+        return refuse_device(wrong, kFailed);
+    return run_and_wait({find_python(), script_path(kDeviceScript), options.first, options.picture});
+}
+
 int write_machine_file(const DeviceOptions& options) {
     MadeMachine made;
     if (const std::string wrong = make_machine(options.files, &made); !wrong.empty())
@@ -118,7 +126,8 @@ int write_machine_file(const DeviceOptions& options) {
 void add_device(CLI::App& app, int* exit_code) {
     const auto options = std::make_shared<DeviceOptions>();
     CLI::App* command = app.add_subcommand("device", "Measure what this machine, a DPU or a network can do");
-    set_usage(command, "longshore device [OPTIONS] | compare A.json B.json | machine FILE.json");
+    set_usage(command,
+              "longshore device [OPTIONS] | compare A.json B.json | draw FILE.json | machine FILE.json");
     auto* to =
         command->add_option("--to", options->to, "the far end, where 'longshore device --listen PORT' runs")
             ->option_text("HOST:PORT");
@@ -144,6 +153,11 @@ void add_device(CLI::App& app, int* exit_code) {
     side->add_option("B", options->second, "those of the other machine")->required()->type_name("");
     side->add_option("-o,--output", options->picture, "draw them (PNG)")->type_name("FILE");
     side->callback([=] { *exit_code = compare(*options); });
+
+    CLI::App* one = command->add_subcommand("draw", "Draw the results of one machine");
+    one->add_option("FILE", options->first, "results that --json wrote")->required()->type_name("");
+    one->add_option("-o,--output", options->picture, "the picture (PNG)")->required()->type_name("FILE");
+    one->callback([=] { *exit_code = draw(*options); });
 
     CLI::App* machine = command->add_subcommand("machine", "Make a machine file for 'longshore simulate'");
     MachineFiles& files = options->files;
@@ -175,6 +189,7 @@ void add_device(CLI::App& app, int* exit_code) {
   longshore device --listen 7000                      on the other machine, or the DPU ...
   longshore device --to dpu7:7000 --json dpu7.json    ... and here: the network between them, too
   longshore device compare host.json dpu.json -o battle.png
+  longshore device draw host.json -o host.png         one machine's curves
   longshore device machine host.json -o host.toml     for 'longshore simulate --machine host.toml'
   longshore device machine host.json --dpu dpu.json --host-dpu dpu7.json --network net.json -o host.toml
 
