@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import struct
 import subprocess
@@ -152,6 +153,16 @@ class Device(Case):
                 self.assertFalse([row for row in data["rows"] if row["test"].startswith("ucx")])
                 self.assertEqual(len(data["left_out"]), 1)
                 self.assertIn(said, data["left_out"][0])
+
+    @unittest.skipUnless(shutil.which("readelf"), "no readelf")
+    def test_it_needs_the_c_library_alone(self):
+        """So that it runs on a DPU as it is; what else it uses it opens where that is there."""
+        done = subprocess.run(["readelf", "--dynamic", PROGRAM], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", done.stdout))
+        if any(name.startswith(("libasan", "libtsan", "libubsan")) for name in needed):
+            self.skipTest("a sanitizer's library is there, too")
+        self.assertIn("libc.so.6", needed)
+        self.assertEqual([name for name in needed if not name.startswith(("libc.so.", "ld-linux"))], [])
 
     def test_bad_options(self):
         self.refused("unknown option --bogus", "--bogus")
