@@ -43,8 +43,8 @@ bool check_need(const char* command, const Need& need) {
         return false;
     }
     if (need.seconds >= kLongSeconds)
-        fmt::print(stderr, "{}: this takes about {} of a core and {:.1f} GB\n", command, in_words(need.seconds),
-                   gigabytes);
+        fmt::print(stderr, "{}: this takes about {} of a core and {:.1f} GB\n", command,
+                   in_words(need.seconds), gigabytes);
     return true;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "sim/timed/machine_file.h"
+#include "tools/run/launch.h"
 #include "tools/simulate/plan.h"
 #include "tools/simulate/progress_bar.h"
 #include "tools/simulate/staged.h"
