@@ -265,7 +265,7 @@ void add_run_options(CLI::App* command, SimulateOptions* o) {
         ->add_option("--set", o->set,
                      "another value of the machine, as pcie.rate=\"25 GB/s\"; may be repeated")
         ->type_name("KEY=VALUE");
-    command->add_option("--sharing", o->sharing, "links: fifo, or max-min as a check of small jobs")
+    command->add_option("--sharing", o->sharing, "links: fifo, or max-min as a check of at most 128 ranks")
         ->check(CLI::IsMember({"fifo", "max-min"}).description(""))
         ->type_name("RULE");
     command->add_option("--warm-up", o->warm_up, "collectives before those that count (default: 1)")
