@@ -1,6 +1,7 @@
 // The timed simulator against closed forms: each element by itself, then whole collectives whose time can be
 // written down.
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -369,7 +370,7 @@ TEST(Timed, TakesAsManyEventsAsIsSaidBefore) {
     }
 }
 
-// What this process has in memory, in bytes.
+// What this process has in memory, in bytes: of what is allocated much is never touched.
 uint64_t resident() {
     std::ifstream file("/proc/self/statm");
     uint64_t all = 0, here = 0;
@@ -379,13 +380,15 @@ uint64_t resident() {
 
 // Linear exchange keeps all messages of all ranks at once; a ring keeps two of each rank.
 TEST(Timed, HostsNeedAsMuchMemoryAsIsSaidBefore) {
+    if (mallinfo2().arena == 0) GTEST_SKIP() << "a sanitizer's allocator keeps what is freed";
+    malloc_trim(0);  // what earlier tests have freed
     struct MostMemory final : Watcher {
         uint64_t before = resident(), most = 0;
         void on_progress(double) override {
             most = std::max(most, resident() - std::min(resident(), before));
         }
     };
-    Job job = job_on(ideal(), 32, 8, 1, Collective::kAlltoallv);
+    Job job = job_on(ideal(), 32, 16, 1, Collective::kAlltoallv);
     job.block_bytes = 16 * 1024;
     job.machine.mpi_eager = 8192;
     job.warm_up = 0, job.iterations = 1;
@@ -393,8 +396,8 @@ TEST(Timed, HostsNeedAsMuchMemoryAsIsSaidBefore) {
     MostMemory linear_takes;
     simulate_host(job, linear, &linear_takes);
     const uint64_t said = host_memory_needed(job, linear);
-    EXPECT_GT(linear_takes.most, said / 3);
-    EXPECT_LT(linear_takes.most, 3 * said);
+    EXPECT_GT(linear_takes.most, said * 2 / 3);
+    EXPECT_LT(linear_takes.most, said * 3 / 2);
     job.collective = Collective::kAllgatherv;
     EXPECT_LT(host_memory_needed(job, *find_host_algorithm("ring")), said / 2);
 }

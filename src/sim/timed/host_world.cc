@@ -100,7 +100,7 @@ double host_seconds_expected(const Job& job, const HostAlgorithm& algorithm) {
 
 // Fitted to what runs were seen to touch.
 uint64_t host_memory_needed(const Job& job, const HostAlgorithm& algorithm) {
-    constexpr uint64_t kOfRank = 3072, kOfMessage = 96, kOfAll = 8 << 20;
+    constexpr uint64_t kOfRank = 3072, kOfMessage = 128, kOfAll = 8 << 20;
     return kOfAll + job.ranks() * (kOfRank + kOfMessage * expected_of(job, algorithm).of_round);
 }
 
