@@ -2,39 +2,24 @@
 """What 'longshore assess' does: runs a program without and with Longshore in turns, and says whether it paid."""
 
 import argparse
-import filecmp
 import html
-import json
 import os
 import shlex
 import shutil
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import textwrap
-import time
 from pathlib import Path
 
+import assessed_runs
 import ending
 import expectation
 import timeline
 import timeline_svg
 import verdict
+from assessed_runs import KINDS, say
 
-KINDS = ("without", "with")
-NOT_READY = ending.NOT_READY
 PAGE_WIDTH = 1100  # pixels
-END_LIMIT_S = 10  # that a launcher has to end its ranks when it is asked to
-
-
-class Failure(Exception):
-    pass
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def arguments():
@@ -45,91 +30,12 @@ def arguments():
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--setup")
     parser.add_argument("--folders", action="store_true")
+    parser.add_argument("--scratch", default=".")
     parser.add_argument("--output")
     parser.add_argument("--machine")
     parser.add_argument("--machine-nodes", type=int, default=0)
     parser.add_argument("command", nargs="+")
     return parser.parse_args()
-
-
-def run_to_end(command, **more):
-    """Its exit code. Where this script is asked to end meanwhile, the command is, too, and is waited for."""
-    with subprocess.Popen(command, **more) as child:
-        try:
-            return child.wait()
-        except ending.Interrupted as by:
-            if by.number != signal.SIGINT:  # Ctrl-C comes to both
-                child.send_signal(by.number)
-            for end in (child.terminate, child.kill):
-                try:
-                    child.wait(END_LIMIT_S)
-                except (subprocess.TimeoutExpired, ending.Interrupted):
-                    end()
-            raise
-
-
-class Run:
-    """One run of the program: its wall time, its statistics, its trace and copies of the files to compare."""
-
-    def __init__(self, options, folder, kind, turn):
-        self.kind, self.turn = kind, turn
-        self.place = folder / f"{kind}-{turn + 1}"
-        self.place.mkdir()
-        work = self.place / "work" if options.folders else Path.cwd()
-        work.mkdir(exist_ok=True)
-        if options.setup and run_to_end(options.setup, shell=True, cwd=work, stdout=sys.stderr) != 0:
-            raise Failure(f"--setup {options.setup!r} failed before run {turn + 1} {kind} Longshore")
-        stats, trace = self.place / "stats.json", self.place / "trace.json"
-        command = [options.longshore, "run", "-q", "--stats", stats]
-        for text in options.set:
-            command += ["--set", text]
-        if kind == "without":
-            command += ["--set", "offload=off"]
-        # The trace of one run each: the page has room for no more.
-        if options.output and turn == options.turns - 1:
-            command += ["--trace", trace]
-        begin = time.monotonic()
-        code = run_to_end([*map(str, command), "--", *options.command], cwd=work, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-        self.wall_s = time.monotonic() - begin
-        if code != 0:
-            raise Failure(f"run {turn + 1} {kind} Longshore ended with exit code {code}")
-        if not stats.exists():
-            raise Failure("the program left no statistics: is it an MPI program that calls MPI_Finalize, and is there a "
-                          "shim for its MPI ('longshore doctor')?")
-        self.stats = json.loads(stats.read_text(encoding="utf-8"))
-        self.trace = trace if trace.exists() else None
-        self.files = []
-        for name in options.compare:
-            if not (work / name).exists():
-                raise Failure(f"--compare {name}: run {turn + 1} {kind} Longshore has not written it")
-            self.files.append(self.place / f"compare-{len(self.files)}")
-            self.files[-1].write_bytes((work / name).read_bytes())
-
-    @property
-    def seconds(self):
-        """Between MPI_Init and MPI_Finalize: starting the job is the launcher's."""
-        return self.stats["wall_s"]
-
-
-def run_all(options, folder):
-    runs = {kind: [] for kind in KINDS}
-    begin = time.monotonic()
-    for turn in range(options.turns):
-        for kind in KINDS if turn % 2 == 0 else KINDS[::-1]:
-            say(f"longshore assess: turn {turn + 1} of {options.turns}, {kind} Longshore")
-            run = Run(options, folder, kind, turn)
-            runs[kind].append(run)
-            say(f"longshore assess: {run.seconds:.3f} s")
-            if run.files:
-                first = runs[KINDS[0]][0] if runs[KINDS[0]] else run
-                for name, mine, other in zip(options.compare, run.files, first.files):
-                    if not filecmp.cmp(mine, other, shallow=False):
-                        raise Failure(f"{name} of run {turn + 1} {kind} Longshore differs from that of the first run "
-                                      f"without: see {mine} and {other}")
-        if turn == 0 and options.turns > 1:
-            left = (options.turns - 1) * (time.monotonic() - begin)
-            say(f"longshore assess: the other turns will take about {left:.0f} s")
-    return runs
 
 
 def median_run(runs):
@@ -297,7 +203,7 @@ def expect(options, machine, runs):
     try:
         return expectation.Expectation(options, machine, runs, say)
     except expectation.Refused as refused:
-        say(f"longshore assess: nothing can be said about {machine['name']}: {refused}")
+        say(f"nothing can be said about {machine['name']}: {refused}")
         return None
 
 
@@ -308,33 +214,26 @@ def main():
         if options.machine:
             machine = expectation.read_machine(options.longshore, options.machine)
     except expectation.Refused as refused:
-        say(f"longshore assess: --machine: {refused}")
-        return NOT_READY
-    folder = Path(tempfile.mkdtemp(prefix="longshore-assess-"))
+        say(f"--machine: {refused}")
+        return ending.NOT_READY
     try:
-        runs = run_all(options, folder)
-        if machine:
-            expected = expect(options, machine, runs)
-    except Failure as failure:
-        kept = any(path.is_file() for path in folder.rglob("*"))
-        if not kept:
-            shutil.rmtree(folder, ignore_errors=True)
-        say(f"longshore assess: {failure}; stopped" + (f" (what there is lies in {folder})" if kept else ""))
+        with assessed_runs.scratch_folder(options.scratch) as folder:
+            runs = assessed_runs.run_all(options, folder)
+            if machine:
+                expected = expect(options, machine, runs)
+            kind, sentences = conclusions(runs)
+            text = page(options, runs, kind, sentences, expected) if options.output else ""
+    except assessed_runs.Failure as failure:
+        say(f"{failure}; stopped")
         return 1
-    except ending.Interrupted:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    kind, sentences = conclusions(runs)
-    text = page(options, runs, kind, sentences, expected) if options.output else ""
-    shutil.rmtree(folder, ignore_errors=True)
     print_text(runs, sentences, expected)
     if options.output:
         target = Path(options.output)
         if target.exists():
             os.replace(target, f"{target}.old")
-            say(f"longshore assess: {target} was there already: that file is now {target}.old")
+            say(f"{target} was there already: that file is now {target}.old")
         target.write_text(text, encoding="utf-8")
-        say(f"longshore assess: {target} has it for a browser")
+        say(f"{target} has it for a browser")
     return 0
 
 

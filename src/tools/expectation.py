@@ -120,7 +120,7 @@ class Expectation:
         for demand in demands(without, ours):
             reason = self.reason_not(demand)
             if not reason:
-                say(f"longshore assess: simulates {demand.title}, {demand.block} B")
+                say(f"simulates {demand.title}, {demand.block} B")
                 try:
                     self.rows.append(Row(demand, self.run(options, demand)))
                 except Refused as refused:

@@ -19,7 +19,7 @@ import verdict  # noqa: E402
 MACHINES = SOURCE / "src" / "sim" / "timed" / "machines"
 
 # Stands for a program under the shim: writes the statistics that the shim would, with a time taken from a list.
-PROGRAM = """import json, os, pathlib, sys
+PROGRAM = """import json, os, pathlib, re, sys
 off = os.environ.get("LONGSHORE_OFFLOAD") == "off"
 count = pathlib.Path("count-" + ("off" if off else "on"))
 turn = int(count.read_text()) if count.exists() else 0
@@ -28,14 +28,17 @@ wall = float(sys.argv[1 if off else 2].split(",")[turn])
 if wall < 0: sys.exit(9)
 row = {"calls": 4, "offloaded": 0 if off else 4, "bytes": 8e6, "bytes_host": 0, "bytes_by_service": 3e6,
        "bytes_by_rank": 1e6, "bytes_hidden": 2e6, "posting_s": .1, "between_s": 1, "waiting_s": .2, "mpi_s": 0}
-json.dump({"version": 4, "ranks": 2, "wall_s": wall, "share_in_collectives": .4, "advice": [] if off else ["leave a core"],
+stats = {"version": 5, "ranks": 2, "wall_s": wall, "share_in_collectives": .4, "advice": [] if off else ["leave a core"],
            "rank_times": [{"waiting_s": .1, "mpi_s": 0, "mpi_waits_s": .05, "uncarried_s": .3, "other_s": .123}] * 2, "collectives": {"MPI_Ialltoall": row},
-           "nodes": 1, "communicators": json.loads(os.environ.get("COMMUNICATORS", "[]"))},
-          open(os.environ["LONGSHORE_STATS"], "w"))
-trace = os.environ.get("LONGSHORE_TRACE")
-if trace:
-    json.dump({"traceEvents": [{"ph": "M", "name": "thread_name", "pid": 0, "tid": 0, "args": {"name": "rank 0"}},
-        {"ph": "X", "cat": "wait", "name": "MPI_Wait", "pid": 0, "tid": 0, "ts": 1, "dur": 5, "args": {}}]}, open(trace, "w"))
+           "nodes": 1, "communicators": json.loads(os.environ.get("COMMUNICATORS", "[]"))}
+def write(variable, what):
+    name = re.sub("%([%hp])", lambda found: {"%": "%", "h": "host", "p": str(os.getpid())}[found[1]], os.environ[variable])
+    try: pathlib.Path(name).write_text(what)
+    except OSError as error: print(f"longshore: cannot write {name}: {error.strerror}", file=sys.stderr)
+write("LONGSHORE_STATS", json.dumps(stats))
+if "LONGSHORE_TRACE" in os.environ:
+    write("LONGSHORE_TRACE", json.dumps({"traceEvents": [{"ph": "M", "name": "thread_name", "pid": 0, "tid": 0, "args": {"name": "rank 0"}},
+        {"ph": "X", "cat": "wait", "name": "MPI_Wait", "pid": 0, "tid": 0, "ts": 1, "dur": 5, "args": {}}]}))
 pathlib.Path("result").write_text("same" if len(sys.argv) < 4 or off else "other")
 """
 
@@ -66,15 +69,14 @@ class Assess(CommandTest):
         self.make_shim()
         data = self.root / "share" / "longshore"
         data.mkdir(parents=True)
-        for name in ("assess.py", "ending.py", "expectation.py", "verdict.py", "timeline.py", "timeline_svg.py"):
+        for name in ("assess.py", "assessed_runs.py", "ending.py", "expectation.py", "verdict.py", "timeline.py", "timeline_svg.py"):
             shutil.copy(SOURCE / "src" / "tools" / name, data)
         write_program(self.root / "program.py", PROGRAM)
-        for name in ("tmp", "kept"):
-            (self.root / name).mkdir()
+        (self.root / "tmp").mkdir()
 
-    def longshore(self, *arguments, expect=0, **environment):
-        """As ever, but what a failed run leaves for its user lies in the test's own folder."""
-        return super().longshore(*arguments, expect=expect, **{"TMPDIR": str(self.root / "kept")} | environment)
+    def left(self):
+        """What is there of the folders that runs have written in."""
+        return [path.name for folder in (self.root, self.root / "tmp") for path in folder.iterdir() if path.name.startswith(("assess-", "longshore-"))]
 
     def assess(self, without, longshore, *options, more=(), expect=0, communicators=()):
         for name in ("off", "on"):
@@ -123,12 +125,43 @@ class Assess(CommandTest):
         self.assertNotIn("GAIN", done.stdout)
         done = self.assess("2,2", "1,1", "--turns", 2, "--setup", "false", expect=1)
         self.assertIn("--setup 'false' failed before run 1", done.stderr)
-        done = self.longshore("assess", "true", expect=1, TMPDIR=str(self.root / "tmp"))
-        self.assertIn("left no statistics", done.stderr)
+        done = self.longshore("assess", "true", expect=1)
+        self.assertIn("no statistics came to", done.stderr)
+        self.assertIn("none that calls MPI_Finalize", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
-        # What is empty is not kept.
-        self.assertNotIn("what there is lies", done.stderr)
-        self.assertEqual(list((self.root / "tmp").iterdir()), [])
+        self.assertEqual(self.left(), [])
+        # What a run has written in a folder of its own is the user's.
+        script = self.root / "fails"
+        write_program(script, "#!/bin/sh\n[ $1 = 0 ] || echo said >log\nexit 3\n")
+        for writes in (0, 1):
+            done = self.longshore("assess", "--folders", script, writes, expect=1)
+            self.assertEqual(re.findall(r"exit code 3(?:, see (\S+))?; stopped", done.stderr), [str(path.parent) for path in self.root.glob(
+                "assess-*.tmp/without-1/work/log")] or [""])
+            self.assertEqual(len(self.left()), writes)
+
+    # A machine of its own in one thing: what others have in $TMPDIR, as in a /tmp that is not shared, is not there.
+    ELSEWHERE = ("unshare", "--mount", "--map-root-user", "sh", "-c", 'mount -t tmpfs none "$TMPDIR" && exec "$@"', "sh")
+
+    def test_ranks_on_another_machine(self):
+        environment = {"TMPDIR": str(self.root / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
+        if subprocess.run([*self.ELSEWHERE, "true"], env=clean_environment(**environment), capture_output=True, check=False).returncode:
+            self.skipTest("no namespace can be made here")
+        command = [*self.ELSEWHERE, sys.executable, self.root / "program.py", "2", "1"]
+        self.assertIn("one run of each kind, -50 %", self.longshore("assess", "--turns", 1, *command, **environment).stdout)
+        (self.root / "count-off").unlink()
+        done = self.longshore("assess", "--turns", 1, "--scratch", "tmp", *command, expect=1, **environment)
+        self.assertRegex(done.stderr, rf"cannot write {self.root}/tmp/assess-")
+        self.assertRegex(done.stderr, rf"no statistics came to {self.root}/tmp\. Either rank 0's machine does not have that")
+        self.assertEqual(self.left(), [])
+
+    def test_where_runs_write(self):
+        (self.root / "50%p").mkdir()  # what means something in the name of a file for statistics
+        self.assertIn("UNCERTAIN", self.assess("2", "1", "--turns", 1, "--scratch", "50%p", "-o", "page.html").stdout)
+        self.assertIn("<svg", (self.root / "page.html").read_text())
+        self.assertEqual(list((self.root / "50%p").iterdir()), [])
+        done = self.assess("2", "1", "--scratch", "no-such-folder", expect=125)
+        self.assertIn("no folder can be made in no-such-folder (No such file or directory): name one that the machines of all ranks "
+                      "share by --scratch DIR", done.stderr)
 
     def test_a_signal_ends_the_program_too(self):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -149,7 +182,7 @@ class Assess(CommandTest):
             self.assertIn(f"ended by {int(number)}\n", said)
             self.assertIn("longshore assess: interrupted", said)
             self.assertNotIn("Traceback", said)
-            self.assertEqual(list((self.root / "tmp").iterdir()), [])
+            self.assertEqual(self.left(), [])
 
     def test_a_full_disk_is_said(self):
         with open("/dev/full", "w") as full:
@@ -159,7 +192,7 @@ class Assess(CommandTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("could not be written: No space left on device", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
-        self.assertEqual(list((self.root / "tmp").iterdir()), [])
+        self.assertEqual(self.left(), [])
 
     def test_compares_files(self):
         self.assess("2,2", "1,1", "--turns", 2, "--compare", "result")
