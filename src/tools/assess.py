@@ -43,41 +43,14 @@ def median_run(runs):
     return sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]
 
 
-def in_mpi(row):
-    return sum(row.get(key, 0) for key in ("posting_s", "waiting_s", "testing_s", "mpi_s"))
-
-
-def call_rows(run):
-    """Seconds of a rank in each call."""
-    return {name: in_mpi(row) / run.stats["ranks"] for name, row in run.stats["collectives"].items()}
-
-
-def seconds_of_a_rank(run, *names):
-    """On average, in what rank_times has under these names."""
-    times = run.stats["rank_times"]
-    return sum(rank.get(name, 0) for rank in times for name in names) / max(1, len(times))
-
-
-def waits(run):
-    """In waits for requests of the MPI's own, and in tests of them."""
-    return seconds_of_a_rank(run, "mpi_waits_s", "mpi_tests_s")
-
-
-def others(run):
-    """In calls that Longshore does not carry."""
-    return seconds_of_a_rank(run, "uncarried_s", "other_s")
-
-
-def in_collectives(run):
-    return sum(call_rows(run).values()) + waits(run)
-
-
 UNITS = "MB: 10^6 bytes, to all ranks together. Seconds are of a rank on average, in the run of median time of each kind."
 HEAD = ["call", "calls", "offloaded", "MB", "hidden", "s without", "s with"]
 
 
 def call_figures(row):
     """What the table says of a call beside its times: calls, offloaded, MB, which share was hidden."""
+    if not row:
+        return [""] * 4
     moved = row["bytes_by_service"] + row["bytes_by_rank"]
     hidden = f"{100 * row['bytes_hidden'] / moved:.0f} %" if moved else "-"
     return [str(row["calls"]), str(row["offloaded"]), f"{(row['bytes'] + row['bytes_host']) / 1e6:.1f}", hidden]
@@ -86,13 +59,11 @@ def call_figures(row):
 def table(runs):
     """The longest calls first; the rows of the times add up to the last one."""
     chosen = [median_run(runs[kind]) for kind in KINDS]
-    times = [call_rows(run) for run in chosen]
+    times = [run.calls for run in chosen]
     names = sorted({*times[0], *times[1]}, key=lambda name: (-max(one.get(name, 0) for one in times), name))
-    calls = chosen[1].stats["collectives"]
-    rows = [[name, *(call_figures(calls[name]) if name in calls else [""] * 4), *(one.get(name, 0) for one in times)]
-            for name in names]
-    outside = [run.seconds - in_collectives(run) - others(run) for run in chosen]
-    rows += [["waits, tests in MPI", *[""] * 4, *map(waits, chosen)], ["other MPI calls", *[""] * 4, *map(others, chosen)],
+    rows = [[name, *call_figures(chosen[1].counts(name)), *(one.get(name, 0) for one in times)] for name in names]
+    outside = [run.seconds - run.in_collectives - run.others for run in chosen]
+    rows += [["waits, tests in MPI", *[""] * 4, *(run.waits for run in chosen)], ["other MPI calls", *[""] * 4, *(run.others for run in chosen)],
              ["outside of MPI", *[""] * 4, *(max(0.0, one) for one in outside)],
              ["MPI_Init to Finalize", *[""] * 4, *(run.seconds for run in chosen)]]
     return [row[:5] + [f"{row[5]:.3f}", f"{row[6]:.3f}"] for row in rows]
@@ -108,15 +79,19 @@ def conclusions(runs):
         judgement = ("unsure", *judgement[1:])
         out = [f"UNCERTAIN: one run of each kind, {verdict.signed(judgement[1])} of time with Longshore: it may be chance."]
     chosen = [median_run(runs[kind]) for kind in KINDS]
-    in_calls = [in_collectives(run) for run in chosen]
+    in_calls = [run.in_collectives for run in chosen]
     rest = [run.seconds - spent for run, spent in zip(chosen, in_calls)]
     share = in_calls[0] / chosen[0].seconds if chosen[0].seconds else 0
     out.append(f"Without Longshore collectives and waits took {100 * share:.1f} % of the time, {in_calls[0]:.3f} s of a rank; "
                f"with it {in_calls[1]:.3f} s. All else, computing above all, took {rest[0]:.3f} s and {rest[1]:.3f} s.")
     if share < 2 * verdict.CHANCE:
         out.append("So little can hardly be improved: other calls than collectives, or computing, decide how long it takes.")
-    advice = chosen[1].stats["advice"]
-    out += [f"What would change it: {line}." for line in advice]
+    jobs = len(chosen[1].jobs)
+    if jobs > 1:
+        parts = [f"{run.longest.seconds:.3f} s of {run.seconds:.3f} s" for run in chosen]
+        out.append(f"The command starts {jobs} MPI jobs, and their times are added up. The longest took {parts[0]} without and "
+                   f"{parts[1]} with Longshore: what would change it, and a time line, are of that one.")
+    out += [f"What would change it: {line}." for line in chosen[1].longest.advice]
     spread = max((max(times[kind]) - min(times[kind])) / statistics.median(times[kind]) for kind in KINDS)
     if turns < 3:
         out.append(f"From {turns} turn{'s' if turns > 1 else ''} of each nothing is known of how much runs differ: take --turns 3 "
@@ -155,7 +130,13 @@ def print_text(runs, sentences, expected):
 
 def time_line(runs):
     """An SVG of what each rank and service process did in the runs that were traced, on one scale; "" without a trace."""
-    panels = [(f"{kind} Longshore", timeline.load(str(run.trace))) for kind in KINDS for run in runs[kind] if run.trace]
+    panels = []
+    for kind in KINDS:
+        trace = runs[kind][-1].longest.trace
+        try:
+            panels.append((f"{kind} Longshore", timeline.load(str(trace))))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            say(f"the trace of {runs[kind][-1].called} cannot be read: the page has no time line of it")
     end = max((lane.last for _, lanes in panels for lane in lanes), default=0.0)
     # Within a page of HTML the name of the format is not needed, and the page names no address.
     return timeline_svg.svg(panels, 0.0, end, PAGE_WIDTH).replace(' xmlns="http://www.w3.org/2000/svg"', "") if end > 0 else ""

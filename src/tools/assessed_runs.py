@@ -17,6 +17,11 @@ KINDS = ("without", "with")
 END_LIMIT_S = 10  # that a launcher has to end its ranks when it is asked to
 
 
+# Of each call, in the statistics.
+COUNTS = ("calls", "offloaded", "bytes", "bytes_host", "bytes_by_service", "bytes_by_rank", "bytes_hidden")
+IN_MPI = ("posting_s", "waiting_s", "testing_s", "mpi_s")
+
+
 class Failure(Exception):
     """Why the comparison stops. `keep`: it names files of the runs, which are left for the user."""
 
@@ -71,49 +76,115 @@ def in_names(path):
     return str(path).replace("%", "%%")
 
 
+class Job:
+    """One MPI job of a run: what it has counted, in seconds of a rank on average. Raises Failure where that cannot be used."""
+
+    def __init__(self, path, of):
+        try:
+            self.stats = stats = json.loads(path.read_text(encoding="utf-8"))
+            if not stats.get("complete", True):
+                raise Failure(f"an MPI job of {of} ended without MPI_Finalize")
+            self.seconds, self.ranks, self.advice = float(stats["wall_s"]), int(stats["ranks"]), list(stats["advice"])
+            if self.seconds <= 0 or self.ranks <= 0:
+                raise Failure(f"the statistics of {of} say that {self.ranks} ranks took {self.seconds:.6f} s: nothing can be compared")
+            self.counts = {name: {key: row[key] for key in COUNTS} for name, row in stats["collectives"].items()}
+            self.calls = {name: sum(row.get(key, 0) for key in IN_MPI) / self.ranks for name, row in stats["collectives"].items()}
+            self.waits = self.mean("mpi_waits_s", "mpi_tests_s")
+            self.others = self.mean("uncarried_s", "other_s")
+        except ValueError:
+            raise Failure(f"the statistics of {of} are not whole: is the disk full?") from None
+        except (KeyError, TypeError, AttributeError) as error:
+            lacks = f"lack {error}" if isinstance(error, KeyError) else "are none"
+            raise Failure(f"the statistics of {of} {lacks}: are program and command served by the same Longshore ('longshore "
+                          "doctor')?") from None
+        self.trace = path.with_name(path.name.replace("stats", "trace", 1))
+
+    def mean(self, *names):
+        """Of what rank_times has under these names."""
+        return sum(rank.get(name, 0) for rank in self.stats["rank_times"] for name in names) / self.ranks
+
+
+def added(tables):
+    """One dictionary, the values of a name added up."""
+    sums = {}
+    for table in tables:
+        for name, value in table.items():
+            sums[name] = sums.get(name, 0) + value
+    return sums
+
+
 class Run:
-    """One run of the program: its wall time, its statistics, its trace and copies of the files to compare."""
+    """One run of the program: its MPI jobs in their order, and copies of the files to compare."""
 
     def __init__(self, options, folder, kind, turn):
-        self.kind, self.turn = kind, turn
-        self.place = folder / f"{kind}-{turn + 1}"
-        self.place.mkdir()
-        work = self.place / "work" if options.folders else Path.cwd()
+        self.called = f"run {turn + 1} {kind} Longshore"
+        place = folder / f"{kind}-{turn + 1}"
+        place.mkdir()
+        work = place / "work" if options.folders else Path.cwd()
         work.mkdir(exist_ok=True)
         if options.setup and run_to_end(options.setup, shell=True, cwd=work, stdout=sys.stderr) != 0:
-            raise Failure(f"--setup {options.setup!r} failed before run {turn + 1} {kind} Longshore")
-        stats, trace = self.place / "stats.json", self.place / "trace.json"
-        command = [options.longshore, "run", "-q", "--stats", in_names(stats)]
+            raise Failure(f"--setup {options.setup!r} failed before {self.called}")
+        # Each job of a script writes a file of its own.
+        command = [options.longshore, "run", "-q", "--stats", f"{in_names(place)}/stats-%h-%p.json"]
         for text in options.set:
             command += ["--set", text]
         if kind == "without":
             command += ["--set", "offload=off"]
         # The trace of one run each: the page has room for no more.
         if options.output and turn == options.turns - 1:
-            command += ["--trace", in_names(trace)]
+            command += ["--trace", f"{in_names(place)}/trace-%h-%p.json"]
         begin = time.monotonic()
-        code = run_to_end([*map(str, command), "--", *options.command], cwd=work, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-        self.wall_s = time.monotonic() - begin
+        code = run_to_end([*command, "--", *options.command], cwd=work, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+        took_s = time.monotonic() - begin
         if code != 0:
             left = options.folders and any(work.iterdir())
-            raise Failure(f"run {turn + 1} {kind} Longshore ended with exit code {code}" + (f", see {work}" if left else ""), keep=left)
-        if not stats.exists():
+            raise Failure(f"{self.called} ended with exit code {code}" + (f", see {work}" if left else ""), keep=left)
+        # The folder is looked at for the first time: a network file system may show an older list again for a while.
+        paths = sorted(place.glob("stats-*.json"), key=lambda path: path.stat().st_mtime_ns)
+        if not paths:
             raise Failure(f"no statistics came to {folder.parent}. Either rank 0's machine does not have that folder: name one that all "
                           "machines share by --scratch DIR. Or the program is none that calls MPI_Finalize, or there is no shim for "
                           "its MPI ('longshore doctor')")
-        self.stats = json.loads(stats.read_text(encoding="utf-8"))
-        self.trace = trace if trace.exists() else None
+        self.jobs = [Job(path, self.called) for path in paths]
+        if len(self.jobs) > 1 and self.seconds > took_s:
+            raise Failure(f"{self.called} had {len(self.jobs)} MPI jobs at a time, whose times cannot be added up: assess each by itself")
         self.files = []
         for name in options.compare:
             if not (work / name).exists():
-                raise Failure(f"--compare {name}: run {turn + 1} {kind} Longshore has not written it")
-            self.files.append(self.place / f"compare-{len(self.files)}")
+                raise Failure(f"--compare {name}: {self.called} has not written it")
+            self.files.append(place / f"compare-{len(self.files)}")
             self.files[-1].write_bytes((work / name).read_bytes())
 
     @property
     def seconds(self):
-        """Between MPI_Init and MPI_Finalize: starting the job is the launcher's."""
-        return self.stats["wall_s"]
+        """Between MPI_Init and MPI_Finalize: starting the jobs is the launcher's."""
+        return sum(job.seconds for job in self.jobs)
+
+    @property
+    def longest(self):
+        return max(self.jobs, key=lambda job: job.seconds)
+
+    @property
+    def calls(self):
+        """Seconds in each call that Longshore carries."""
+        return added(job.calls for job in self.jobs)
+
+    @property
+    def waits(self):
+        """In waits for requests of the MPI's own, and in tests of them."""
+        return sum(job.waits for job in self.jobs)
+
+    @property
+    def others(self):
+        """In calls that Longshore does not carry."""
+        return sum(job.others for job in self.jobs)
+
+    @property
+    def in_collectives(self):
+        return sum(self.calls.values()) + self.waits
+
+    def counts(self, name):
+        return added(job.counts.get(name, {}) for job in self.jobs)
 
 
 def run_all(options, folder):
@@ -124,12 +195,14 @@ def run_all(options, folder):
             say(f"turn {turn + 1} of {options.turns}, {kind} Longshore")
             run = Run(options, folder, kind, turn)
             runs[kind].append(run)
-            say(f"{run.seconds:.3f} s")
+            first = runs["without"][0] if runs["without"] else run
+            if len(run.jobs) != len(first.jobs):
+                raise Failure(f"the numbers of MPI jobs differ: {len(run.jobs)} in {run.called}, {len(first.jobs)} in {first.called}")
+            say(f"{run.seconds:.3f} s" + (f" in {len(run.jobs)} MPI jobs" if len(run.jobs) > 1 else ""))
             if run.files:
-                first = runs[KINDS[0]][0] if runs[KINDS[0]] else run
                 for name, mine, other in zip(options.compare, run.files, first.files):
                     if not filecmp.cmp(mine, other, shallow=False):
-                        raise Failure(f"{name} of run {turn + 1} {kind} Longshore differs from that of the first run "
+                        raise Failure(f"{name} of {run.called} differs from that of the first run "
                                       f"without: see {mine} and {other}", keep=True)
         if turn == 0 and options.turns > 1:
             left = (options.turns - 1) * (time.monotonic() - begin)

@@ -33,7 +33,8 @@ stats = {"version": 5, "ranks": 2, "wall_s": wall, "share_in_collectives": .4, "
            "nodes": 1, "communicators": json.loads(os.environ.get("COMMUNICATORS", "[]"))}
 def write(variable, what):
     name = re.sub("%([%hp])", lambda found: {"%": "%", "h": "host", "p": str(os.getpid())}[found[1]], os.environ[variable])
-    try: pathlib.Path(name).write_text(what)
+    if os.path.exists(name): print("longshore:", name, "was there already", file=sys.stderr)
+    try: pathlib.Path(name).write_text(os.environ.get("IN_PLACE_OF_" + variable, what))
     except OSError as error: print(f"longshore: cannot write {name}: {error.strerror}", file=sys.stderr)
 write("LONGSHORE_STATS", json.dumps(stats))
 if "LONGSHORE_TRACE" in os.environ:
@@ -78,11 +79,15 @@ class Assess(CommandTest):
         """What is there of the folders that runs have written in."""
         return [path.name for folder in (self.root, self.root / "tmp") for path in folder.iterdir() if path.name.startswith(("assess-", "longshore-"))]
 
-    def assess(self, without, longshore, *options, more=(), expect=0, communicators=()):
+    def assess(self, without, longshore, *options, more=(), expect=0, communicators=(), script=None, **environment):
+        """With times that the runs shall have taken; `script` starts the program, whose command line it is given."""
         for name in ("off", "on"):
             (self.root / f"count-{name}").unlink(missing_ok=True)
-        return self.longshore("assess", *options, sys.executable, self.root / "program.py", without, longshore, *more,
-                              expect=expect, PYTHONDONTWRITEBYTECODE="1", COMMUNICATORS=json.dumps(communicators))
+        if script:
+            write_program(self.root / "script", f"#!/bin/sh\n{script}\n")
+        return self.longshore("assess", *options, *(["./script"] if script else []), sys.executable, self.root / "program.py", without,
+                              longshore, *more, expect=expect, PYTHONDONTWRITEBYTECODE="1", COMMUNICATORS=json.dumps(communicators),
+                              **environment)
 
     def test_verdicts(self):
         for without, longshore, wanted in (
@@ -153,6 +158,43 @@ class Assess(CommandTest):
         self.assertRegex(done.stderr, rf"cannot write {self.root}/tmp/assess-")
         self.assertRegex(done.stderr, rf"no statistics came to {self.root}/tmp\. Either rank 0's machine does not have that")
         self.assertEqual(self.left(), [])
+
+    def test_a_command_that_starts_several_jobs(self):
+        # Times that such a script can have.
+        done = self.assess(".002,.004", ".002,.001", "--turns", 1, "-o", "page.html", script='"$@" && "$@"')
+        self.assertRegex(done.stdout, r"(?m)^MPI_Ialltoall +8 +8 +16.0 +50 % +0.300 +0.300$")
+        self.assertRegex(done.stdout, r"(?m)^other MPI calls +0.846 +0.846$")
+        self.assertRegex(done.stdout, r"(?m)^MPI_Init to Finalize +0.006 +0.003$")
+        self.assertIn("The command starts 2 MPI jobs, and their times are added up. The longest took 0.004 s of 0.006 s without and 0.002 s of "
+                      "0.003 s with", done.stdout)
+        self.assertEqual(done.stdout.count("leave a core"), 1)
+        self.assertIn("longshore assess: 0.006 s in 2 MPI jobs\n", done.stderr)
+        self.assertNotIn("was there already", done.stderr)
+        self.assertIn("<svg", (self.root / "page.html").read_text())
+        done = self.assess(".002,.004", ".002,.001", "--turns", 1, "--machine", MACHINES / "mpcdf-bf3.toml", script='"$@" && "$@"')
+        self.assertIn("nothing can be said about mpcdf-bf3: the command starts several MPI jobs", done.stderr)
+        # Two that take 2 s each within less than one ran at once.
+        done = self.assess("2,2", "1,1", script='"$@" && "$@"', expect=1)
+        self.assertIn("run 1 without Longshore had 2 MPI jobs at a time, whose times cannot be added up: assess each by itself; stopped", done.stderr)
+        done = self.assess(".002,.001", ".001", script='"$@" && { [ -z "$LONGSHORE_OFFLOAD" ] || "$@"; }', expect=1)
+        self.assertIn("the numbers of MPI jobs differ: 1 in run 1 with Longshore, 2 in run 1 without Longshore; stopped", done.stderr)
+        self.assertEqual(self.left(), [])
+
+    def test_statistics_that_cannot_be_used(self):
+        of = "the statistics of run 1 without Longshore"
+        for text, wanted in (('{"ranks": 2, "wal', f"{of} are not whole: is the disk full?"), ("", f"{of} are not whole"),
+                             ('{"ranks": 2}', f"{of} lack 'wall_s'"), ("[]", f"{of} are none"),
+                             ('{"ranks": 2, "wall_s": 0.0, "advice": []}', f"{of} say that 2 ranks took 0.000000 s"),
+                             ('{"ranks": 0, "wall_s": 1.0, "advice": []}', f"{of} say that 0 ranks took 1.000000 s"),
+                             ('{"complete": false}', "an MPI job of run 1 without Longshore ended without MPI_Finalize")):
+            done = self.assess("2", "1", "--turns", 1, expect=1, IN_PLACE_OF_LONGSHORE_STATS=text)
+            self.assertRegex(done.stderr, f"(?m)^longshore assess: {re.escape(wanted)}.*; stopped$")
+            self.assertNotIn("Traceback", done.stderr)
+            self.assertEqual(self.left(), [])
+        done = self.assess("2", "1", "--turns", 1, "-o", "page.html", IN_PLACE_OF_LONGSHORE_TRACE='{"traceEv')
+        self.assertIn("the trace of run 1 with Longshore cannot be read: the page has no time line of it", done.stderr)
+        self.assertIn("UNCERTAIN", done.stdout)
+        self.assertNotIn("<svg", (self.root / "page.html").read_text())
 
     def test_where_runs_write(self):
         (self.root / "50%p").mkdir()  # what means something in the name of a file for statistics
