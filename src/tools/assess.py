@@ -188,8 +188,17 @@ def expect(options, machine, runs):
         return None
 
 
+def queues_each_run(command):
+    """Whether Slurm gives each run an allocation of its own, in whose queue it waits and whose nodes may be others."""
+    in_allocation = os.environ.get("SLURM_JOB_ID") or any(word.startswith("--jobid") for word in command)
+    return not in_allocation and any(Path(word).name in ("srun", "salloc") for word in command)
+
+
 def main():
     options = arguments()
+    if queues_each_run(options.command):
+        say(f"each of the {2 * options.turns} runs waits for an allocation of its own, perhaps of other nodes: have all in one by "
+            "'salloc -N NODES longshore assess srun ./program'")
     machine = expected = None
     try:
         if options.machine:

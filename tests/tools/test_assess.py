@@ -196,6 +196,16 @@ class Assess(CommandTest):
         self.assertIn("UNCERTAIN", done.stdout)
         self.assertNotIn("<svg", (self.root / "page.html").read_text())
 
+    def test_srun_without_an_allocation(self):
+        write_program(self.root / "srun", '#!/bin/sh\n[ "$1" != --jobid=7 ] || shift\nexec "$@"\n')
+        for more, job, wanted in (([], "", True), ([], "7", False), (["--jobid=7"], "", False)):
+            (self.root / "count-off").unlink(missing_ok=True)
+            (self.root / "count-on").unlink(missing_ok=True)
+            done = self.longshore("assess", "--turns", 1, "./srun", *more, sys.executable, "program.py", "2", "1", SLURM_JOB_ID=job,
+                                  PYTHONDONTWRITEBYTECODE="1")
+            said = "longshore assess: each of the 2 runs waits for an allocation of its own, perhaps of other nodes: have all in one by 'salloc"
+            self.assertEqual(said in done.stderr, wanted, done.stderr)
+
     def test_where_runs_write(self):
         (self.root / "50%p").mkdir()  # what means something in the name of a file for statistics
         self.assertIn("UNCERTAIN", self.assess("2", "1", "--turns", 1, "--scratch", "50%p", "-o", "page.html").stdout)
