@@ -4,6 +4,7 @@
 import argparse
 import html
 import os
+import re
 import shlex
 import shutil
 import statistics
@@ -20,6 +21,12 @@ import verdict
 from assessed_runs import KINDS, say
 
 PAGE_WIDTH = 1100  # pixels
+CALLS_MAX, OTHERS_MAX = 6, 4  # rows of the table, so that all of it fits a screen
+SHARE_SHOWN = 0.01  # of the time: what less another call took has no row
+LATE_SHOWN = 0.1  # of the rows that nodes send to each other
+CARRIED_SHOWN = 0.1  # of the time
+UNITS = "MB: 10^6 bytes, to all ranks together. Seconds are of a rank on average, in the run of median time of each kind."
+HEAD = ["call", "calls", "offloaded", "MB", "hidden", "s without", "s with"]
 
 
 def arguments():
@@ -43,33 +50,69 @@ def median_run(runs):
     return sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]
 
 
-UNITS = "MB: 10^6 bytes, to all ranks together. Seconds are of a rank on average, in the run of median time of each kind."
-HEAD = ["call", "calls", "offloaded", "MB", "hidden", "s without", "s with"]
-
-
 def call_figures(row):
     """What the table says of a call beside its times: calls, offloaded, MB, which share was hidden."""
-    if not row:
-        return [""] * 4
+    if "bytes" not in row:
+        return [str(row.get("calls", "")), "", "", ""]
     moved = row["bytes_by_service"] + row["bytes_by_rank"]
     hidden = f"{100 * row['bytes_hidden'] / moved:.0f} %" if moved else "-"
     return [str(row["calls"]), str(row["offloaded"]), f"{(row['bytes'] + row['bytes_host']) / 1e6:.1f}", hidden]
 
 
+def longest(times, most):
+    """So many names, those with most time in one of the tables first."""
+    return sorted({*times[0], *times[1]}, key=lambda name: (-max(one.get(name, 0) for one in times), name))[:most]
+
+
 def table(runs):
     """The longest calls first; the rows of the times add up to the last one."""
     chosen = [median_run(runs[kind]) for kind in KINDS]
-    times = [run.calls for run in chosen]
-    names = sorted({*times[0], *times[1]}, key=lambda name: (-max(one.get(name, 0) for one in times), name))
-    rows = [[name, *call_figures(chosen[1].counts(name)), *(one.get(name, 0) for one in times)] for name in names]
-    outside = [run.seconds - run.in_collectives - run.others for run in chosen]
-    rows += [["waits, tests in MPI", *[""] * 4, *(run.waits for run in chosen)], ["other MPI calls", *[""] * 4, *(run.others for run in chosen)],
-             ["outside of MPI", *[""] * 4, *(max(0.0, one) for one in outside)],
-             ["MPI_Init to Finalize", *[""] * 4, *(run.seconds for run in chosen)]]
-    return [row[:5] + [f"{row[5]:.3f}", f"{row[6]:.3f}"] for row in rows]
+    calls, others = [run.calls for run in chosen], [run.other_calls for run in chosen]
+    own = longest(calls, CALLS_MAX)
+    named = [name for name in longest(others, OTHERS_MAX)
+             if any(one.get(name, 0) > SHARE_SHOWN * run.seconds for one, run in zip(others, chosen))]
+
+    def row(name, times):
+        return [name, *call_figures(chosen[1].counts(name)), *times]
+
+    def without(times, names, all_of_it):
+        return [max(0.0, whole - sum(one.get(name, 0) for name in names)) for one, whole in zip(times, all_of_it)]
+
+    rows = [row(name, [one.get(name, 0) for one in calls]) for name in own]
+    more = len({*calls[0], *calls[1]}) - len(own)
+    if more:
+        rows.append(row(f"{more} more call{'s' if more > 1 else ''}", without(calls, own, [sum(one.values()) for one in calls])))
+    rows.append(row("waits, tests in MPI", [run.waits for run in chosen]))
+    rows += [row(name, [one.get(name, 0) for one in others]) for name in named]
+    rows.append(row("other MPI calls", without(others, named, [run.others for run in chosen])))
+    rows.append(row("outside of MPI", [max(0.0, run.seconds - run.in_collectives - run.others) for run in chosen]))
+    rows.append(row("MPI_Init to Finalize", [run.seconds for run in chosen]))
+    return [one[:5] + [f"{one[5]:.3f}", f"{one[6]:.3f}"] for one in rows]
 
 
-def conclusions(runs):
+def late_ranks(without, ours):
+    """What is known of ranks that come last, beside the advice of the job with Longshore."""
+    out = []
+    if without.latest_rank >= 0:
+        same = ", too" if without.latest_rank == ours.latest_rank else ""
+        out.append(f"Without Longshore rank {without.latest_rank} waited least{same}, {without.waits_of_ranks[without.latest_rank]:.3f} s, another "
+                   f"{max(without.waits_of_ranks):.3f} s: it seems to come last{same} (estimated).")
+    elif ours.latest_rank >= 0:
+        out.append("Without Longshore no rank waited so much less than another.")
+    rows = assessed_runs.added(ours.stats.get("late", {}).values())
+    if rows.get("late", 0) > LATE_SHOWN * rows.get("received", 0):
+        out.append(f"With Longshore {rows['late']} of {rows['received']} announcements to other nodes came before any rank that they were for had "
+                   "entered its call: such ranks are late.")
+    return out
+
+
+def table_is_built_in(options):
+    """Whether nothing that the user has set says which algorithm carries a call."""
+    settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("LONGSHORE_")] + options.set
+    return not any(re.fullmatch(r"(LONGSHORE_)?(ALGORITHMS_FILE|[A-Z]+_ALGORITHM)=.+", text, re.IGNORECASE) for text in settings)
+
+
+def conclusions(options, runs):
     """The verdict, where it comes from, what would change it, and what it cannot say; sentences."""
     times = {kind: [run.seconds for run in runs[kind]] for kind in KINDS}
     judgement = verdict.judge(times["without"], times["with"])
@@ -92,6 +135,10 @@ def conclusions(runs):
         out.append(f"The command starts {jobs} MPI jobs, and their times are added up. The longest took {parts[0]} without and "
                    f"{parts[1]} with Longshore: what would change it, and a time line, are of that one.")
     out += [f"What would change it: {line}." for line in chosen[1].longest.advice]
+    out += late_ranks(*(run.longest for run in chosen))
+    if chosen[1].carried > CARRIED_SHOWN * chosen[1].seconds and table_is_built_in(options):
+        out.append(f"Carried calls took {100 * chosen[1].carried / chosen[1].seconds:.0f} % of the time, by algorithms of the built-in table: "
+                   "'longshore tune' measures which are quicker here.")
     spread = max((max(times[kind]) - min(times[kind])) / statistics.median(times[kind]) for kind in KINDS)
     if turns < 3:
         out.append(f"From {turns} turn{'s' if turns > 1 else ''} of each nothing is known of how much runs differ: take --turns 3 "
@@ -211,7 +258,7 @@ def main():
             runs = assessed_runs.run_all(options, folder)
             if machine:
                 expected = expect(options, machine, runs)
-            kind, sentences = conclusions(runs)
+            kind, sentences = conclusions(options, runs)
             text = page(options, runs, kind, sentences, expected) if options.output else ""
     except assessed_runs.Failure as failure:
         say(f"{failure}; stopped")

@@ -19,7 +19,8 @@ END_LIMIT_S = 10  # that a launcher has to end its ranks when it is asked to
 
 # Of each call, in the statistics.
 COUNTS = ("calls", "offloaded", "bytes", "bytes_host", "bytes_by_service", "bytes_by_rank", "bytes_hidden")
-IN_MPI = ("posting_s", "waiting_s", "testing_s", "mpi_s")
+CARRIED = ("posting_s", "waiting_s", "testing_s")
+WAITS = ("waiting_s", "mpi_s", "mpi_waits_s", "uncarried_s")  # in which a rank waits for others that are late
 
 
 class Failure(Exception):
@@ -88,9 +89,14 @@ class Job:
             if self.seconds <= 0 or self.ranks <= 0:
                 raise Failure(f"the statistics of {of} say that {self.ranks} ranks took {self.seconds:.6f} s: nothing can be compared")
             self.counts = {name: {key: row[key] for key in COUNTS} for name, row in stats["collectives"].items()}
-            self.calls = {name: sum(row.get(key, 0) for key in IN_MPI) / self.ranks for name, row in stats["collectives"].items()}
+            self.carried = self.in_calls(CARRIED)
+            self.calls = self.in_calls([*CARRIED, "mpi_s"])
             self.waits = self.mean("mpi_waits_s", "mpi_tests_s")
             self.others = self.mean("uncarried_s", "other_s")
+            self.other_calls = {name: row["s"] / self.ranks for name, row in stats["other_calls"].items()}
+            self.other_counts = {name: {"calls": row["calls"]} for name, row in stats["other_calls"].items()}
+            self.latest_rank = int(stats["latest_rank"])
+            self.waits_of_ranks = [sum(rank.get(key, 0) for key in WAITS) for rank in stats["rank_times"]]
         except ValueError:
             raise Failure(f"the statistics of {of} are not whole: is the disk full?") from None
         except (KeyError, TypeError, AttributeError) as error:
@@ -98,6 +104,9 @@ class Job:
             raise Failure(f"the statistics of {of} {lacks}: are program and command served by the same Longshore ('longshore "
                           "doctor')?") from None
         self.trace = path.with_name(path.name.replace("stats", "trace", 1))
+
+    def in_calls(self, names):
+        return {call: sum(row.get(name, 0) for name in names) / self.ranks for call, row in self.stats["collectives"].items()}
 
     def mean(self, *names):
         """Of what rank_times has under these names."""
@@ -166,8 +175,13 @@ class Run:
 
     @property
     def calls(self):
-        """Seconds in each call that Longshore carries."""
+        """Seconds in each call of a kind that Longshore carries."""
         return added(job.calls for job in self.jobs)
+
+    @property
+    def carried(self):
+        """Of these, seconds in calls that it has carried."""
+        return sum(sum(job.carried.values()) for job in self.jobs)
 
     @property
     def waits(self):
@@ -180,11 +194,16 @@ class Run:
         return sum(job.others for job in self.jobs)
 
     @property
+    def other_calls(self):
+        """The same by call."""
+        return added(job.other_calls for job in self.jobs)
+
+    @property
     def in_collectives(self):
         return sum(self.calls.values()) + self.waits
 
     def counts(self, name):
-        return added(job.counts.get(name, {}) for job in self.jobs)
+        return added(job.counts.get(name) or job.other_counts.get(name, {}) for job in self.jobs)
 
 
 def run_all(options, folder):

@@ -9,10 +9,13 @@ import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
+from types import SimpleNamespace
 
 from support import SOURCE, CommandTest, clean_environment, write_program
 
 sys.path.insert(0, str(SOURCE / "src" / "tools"))
+import assess  # noqa: E402
 import expectation  # noqa: E402
 import verdict  # noqa: E402
 
@@ -30,7 +33,9 @@ row = {"calls": 4, "offloaded": 0 if off else 4, "bytes": 8e6, "bytes_host": 0, 
        "bytes_by_rank": 1e6, "bytes_hidden": 2e6, "posting_s": .1, "between_s": 1, "waiting_s": .2, "mpi_s": 0}
 stats = {"version": 5, "ranks": 2, "wall_s": wall, "share_in_collectives": .4, "advice": [] if off else ["leave a core"],
            "rank_times": [{"waiting_s": .1, "mpi_s": 0, "mpi_waits_s": .05, "uncarried_s": .3, "other_s": .123}] * 2, "collectives": {"MPI_Ialltoall": row},
-           "nodes": 1, "communicators": json.loads(os.environ.get("COMMUNICATORS", "[]"))}
+           "nodes": 1, "latest_rank": -1, "late": {}, "other_calls": {"MPI_Allreduce": {"calls": 6, "s": .6, "collective": True},
+           "MPI_Recv": {"calls": 2, "s": .002, "collective": False}}, "communicators": json.loads(os.environ.get("COMMUNICATORS", "[]"))}
+stats |= json.loads(os.environ.get("CHANGED_" + ("OFF" if off else "ON"), "{}"))
 def write(variable, what):
     name = re.sub("%([%hp])", lambda found: {"%": "%", "h": "host", "p": str(os.getpid())}[found[1]], os.environ[variable])
     if os.path.exists(name): print("longshore:", name, "was there already", file=sys.stderr)
@@ -99,20 +104,42 @@ class Assess(CommandTest):
             done = self.assess(without, longshore)
             self.assertIn(wanted, done.stdout)
             self.assertRegex(done.stdout, r"(?m)^MPI_Ialltoall +4 +4 +8.0 +50 % +0.150 +0.150$")
-            self.assertRegex(done.stdout, r"(?m)^other MPI calls +0.423 +0.423$")
+            self.assertRegex(done.stdout, r"(?m)^MPI_Allreduce +6 +0.300 +0.300$")
+            self.assertRegex(done.stdout, r"(?m)^other MPI calls +0.123 +0.123$")
             self.assertIn("What would change it: leave a core.", done.stdout)
             self.assertIn("the other turns will take about", done.stderr)
 
     def test_the_times_of_the_table_add_up(self):
         # Of the run of the median time: 0.15 s in the call, 0.05 in waits, 0.423 in others.
         lines = self.assess("3,2,2.5", "1.7,1.5,1.6").stdout.splitlines()
-        times = [[float(word) for word in line.split()[-2:]] for line in lines[1:6]]
-        self.assertEqual([line[:20].strip() for line in lines[1:6]],
-                         ["MPI_Ialltoall", "waits, tests in MPI", "other MPI calls", "outside of MPI", "MPI_Init to Finalize"])
+        times = [[float(word) for word in line.split()[-2:]] for line in lines[1:7]]
+        self.assertEqual([line[:20].split("  ")[0].strip() for line in lines[1:7]],
+                         ["MPI_Ialltoall", "waits, tests in MPI", "MPI_Allreduce", "other MPI calls", "outside of MPI", "MPI_Init to Finalize"])
         self.assertEqual(times[-1], [2.5, 1.6])
         for column in zip(*times):
             self.assertAlmostEqual(sum(column[:-1]), column[-1], delta=0.003)
         self.assertIn("collectives and waits took 8.0 % of the time, 0.200 s of a rank; with it 0.200 s", "\n".join(lines))
+
+    def test_calls_of_many_kinds_fit_a_screen(self):
+        row = {"calls": 2, "offloaded": 1, "bytes": 0, "bytes_host": 0, "bytes_by_service": 0, "bytes_by_rank": 0, "bytes_hidden": 0}
+        changed = json.dumps({"collectives": {f"MPI_Call{i}": row | {"mpi_s": .01 * (i + 1)} for i in range(11)},
+                              "other_calls": {f"MPI_Other{i}": {"calls": 2, "s": .06 + .002 * i, "collective": True} for i in range(9)}})
+        done = self.assess("2", "1", "--turns", 1, CHANGED_OFF=changed, CHANGED_ON=changed)
+        self.assertEqual(re.findall(r"(?m)^MPI_Call(\d+) ", done.stdout), [str(10 - i) for i in range(6)])
+        # 0.15 s of two ranks; of others 0.423 s of a rank less the four longest.
+        self.assertRegex(done.stdout, r"(?m)^5 more calls +0.075 +0.075$")
+        self.assertEqual(re.findall(r"(?m)^MPI_Other(\d+) ", done.stdout), [str(8 - i) for i in range(4)])
+        self.assertRegex(done.stdout, r"(?m)^other MPI calls +0.277 +0.277$")
+        self.assertLess(len(done.stdout.splitlines()), 24)
+
+    def test_late_ranks_and_tuning_are_in_the_report(self):
+        waits = [{"waiting_s": one, "uncarried_s": 0.1} for one in (0.1, 0.9)]
+        done = self.assess("2", "1", "--turns", 1, CHANGED_OFF=json.dumps({"latest_rank": 0, "rank_times": waits}))
+        self.assertIn("Without Longshore rank 0 waited least, 0.200 s, another 1.000 s: it seems to come last (estimated).", done.stdout)
+        self.assertIn("Carried calls took 15 % of the time, by algorithms of the built-in table: 'longshore tune'", done.stdout)
+        done = self.assess("2", "2", "--turns", 1)  # 0.15 s are less than a tenth of it
+        self.assertNotIn("longshore tune", done.stdout)
+        self.assertNotIn("waited", done.stdout)
 
     def test_one_turn_proves_nothing(self):
         done = self.assess("2", "1", "--turns", 1)
@@ -163,7 +190,7 @@ class Assess(CommandTest):
         # Times that such a script can have.
         done = self.assess(".002,.004", ".002,.001", "--turns", 1, "-o", "page.html", script='"$@" && "$@"')
         self.assertRegex(done.stdout, r"(?m)^MPI_Ialltoall +8 +8 +16.0 +50 % +0.300 +0.300$")
-        self.assertRegex(done.stdout, r"(?m)^other MPI calls +0.846 +0.846$")
+        self.assertRegex(done.stdout, r"(?m)^MPI_Allreduce +12 +0.600 +0.600$")
         self.assertRegex(done.stdout, r"(?m)^MPI_Init to Finalize +0.006 +0.003$")
         self.assertIn("The command starts 2 MPI jobs, and their times are added up. The longest took 0.004 s of 0.006 s without and 0.002 s of "
                       "0.003 s with", done.stdout)
@@ -331,6 +358,31 @@ class Verdict(unittest.TestCase):
     def test_unrest_makes_it_uncertain(self):
         self.assertEqual(verdict.judge([2, 2], [1.8, 1.8], unrest=0.12)[0], "unsure")
         self.assertEqual(verdict.judge([2, 2], [1.8, 1.8], unrest=0.02)[0], "gain")
+
+
+class Report(unittest.TestCase):
+    def test_late_ranks(self):
+        def job(latest_rank, *waits, **late):
+            return SimpleNamespace(latest_rank=latest_rank, waits_of_ranks=waits, stats={"late": late})
+
+        none, first, last = job(-1), job(0, 0.2, 1.0), job(1, 1.0, 0.2)
+        self.assertEqual(assess.late_ranks(none, none), [])
+        self.assertEqual(assess.late_ranks(none, last), ["Without Longshore no rank waited so much less than another."])
+        self.assertEqual(assess.late_ranks(first, last), [
+            "Without Longshore rank 0 waited least, 0.200 s, another 1.000 s: it seems to come last (estimated)."])
+        self.assertEqual(assess.late_ranks(first, first), [
+            "Without Longshore rank 0 waited least, too, 0.200 s, another 1.000 s: it seems to come last, too (estimated)."])
+        for count, wanted in ((5, []), (30, ["With Longshore 30 of 100 announcements to other nodes came before"])):
+            rows = job(-1, alltoall={"received": 60, "late": count}, bcast={"received": 40, "late": 0})
+            self.assertEqual([sentence[:60] for sentence in assess.late_ranks(none, rows)], [one[:60] for one in wanted])
+
+    def test_whose_table_it_is(self):
+        with unittest.mock.patch.dict(os.environ, clear=True):
+            for setting, built_in in (("", True), ("algorithms_file=table", False), ("LONGSHORE_ALGORITHMS_FILE=", True),
+                                      ("Alltoall_Algorithm=staged", False), ("algorithms=x", True), ("service_count=2", True)):
+                self.assertEqual(assess.table_is_built_in(SimpleNamespace(set=[setting])), built_in, setting)
+            os.environ["LONGSHORE_ALLGATHERV_ALGORITHM"] = "direct"
+            self.assertFalse(assess.table_is_built_in(SimpleNamespace(set=[])))
 
 
 class Expected(unittest.TestCase):
