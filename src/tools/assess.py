@@ -189,18 +189,21 @@ def time_line(runs):
     return timeline_svg.svg(panels, 0.0, end, PAGE_WIDTH).replace(' xmlns="http://www.w3.org/2000/svg"', "") if end > 0 else ""
 
 
-STYLE = """body{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse}td,th{padding:.25rem .8rem;
-text-align:right;border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left}.verdict{font-size:1.2rem;
-padding:.8rem 1rem;border-left:.4rem solid #b8bfc6;background:#f6f7f8}.gain{border-color:#2f8f4e}.loss{border-color:#b3362b}
-svg{width:100%}code{background:#f1f3f5;padding:.1rem .3rem}"""
+# What is wider than the window, a table or the time line on a telephone, scrolls by itself.
+STYLE = """body{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}p{overflow-wrap:anywhere}.wide{overflow-x:auto}
+pre{overflow-x:auto;background:#f1f3f5;padding:.5rem 1rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+td,th{padding:.25rem .8rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}
+td:first-child,th:first-child{text-align:left;padding-left:0}.verdict{font-size:1.2rem;padding:.8rem 1rem;
+border-left:.4rem solid #b8bfc6;background:#f6f7f8}.gain{border-color:#2f8f4e}.loss{border-color:#b3362b}
+svg{display:block;width:100%;min-width:48rem}"""
 
 
 def html_table(head, rows):
     def row(cells, mark):
         return "<tr>" + "".join(f"<{mark}>{html.escape(str(cell))}</{mark}>" for cell in cells) + "</tr>"
 
-    return "<table>" + row(head, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
+    return f'<div class="wide"><table>{row(head, "th")}{"".join(row(cells, "td") for cells in rows)}</table></div>'
 
 
 def expected_part(expected):
@@ -216,10 +219,11 @@ def page(options, runs, kind, sentences, expected):
     turns = [[str(i + 1)] + [f"{runs[one][i].seconds:.3f}" for one in KINDS] +
              [verdict.signed(runs["with"][i].seconds / runs["without"][i].seconds - 1)] for i in range(len(runs["with"]))]
     picture = time_line(runs)
-    lines = f"<h2>The last run of each kind</h2>{picture}" if picture else ""
+    lines = f'<h2>The last run of each kind</h2><div class="wide">{picture}</div>' if picture else ""
     rest = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences[1:])
-    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Does Longshore pay?</title><style>{STYLE}</style>'
-            f"</head><body><h1>Does Longshore pay for <code>{html.escape(shlex.join(options.command))}</code>?</h1>"
+    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>Does Longshore pay?</title><style>{STYLE}</style></head><body><h1>Does Longshore pay?</h1>"
+            f"<pre>{html.escape(shlex.join(options.command))}</pre>"
             f'<p class="verdict {kind}">{html.escape(sentences[0])}</p>{rest}<h2>By call</h2>'
             f"{html_table(HEAD, table(runs))}<p>{UNITS}</p>{expected_part(expected)}<h2>By turn, seconds from MPI_Init to MPI_Finalize</h2>"
             f"{html_table(['turn', 'without', 'with', 'difference'], turns)}{lines}"

@@ -49,6 +49,24 @@ pathlib.Path("result").write_text("same" if len(sys.argv) < 4 or off else "other
 """
 
 
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# Asks a browser how the page lies in a window and on a telephone.
+PROBE = """<pre id=probe></pre><script>onload = () => {
+const too_wide = () => document.body.scrollWidth - document.body.clientWidth
+const picture = document.querySelector("svg"), around = picture.getBoundingClientRect()
+const words = [...picture.querySelectorAll("text")].map(word => word.getBoundingClientRect())
+const said = {rows: [...document.querySelectorAll("table")].map(table => table.rows.length), too_wide: too_wide(),
+    fetched: performance.getEntriesByType("resource").length,
+    lanes: [...picture.querySelectorAll("text")].map(word => word.textContent), bars: picture.querySelectorAll("rect").length,
+    width: around.width, outside: words.filter(word => word.right > around.right || word.left < around.left).length,
+    touching: words.filter((word, i) => words.some((other, j) => i < j && word.left < other.right && other.left < word.right
+        && word.top < other.bottom && other.top < word.bottom)).length}
+document.documentElement.style.width = "360px"
+said.too_wide_for_a_telephone = too_wide()
+document.getElementById("probe").textContent = JSON.stringify(said)
+console.log("the console is seen")}</script>"""
+
+
 class Page(html.parser.HTMLParser):
     """Which tags a page has, how they nest, and what it would fetch."""
 
@@ -298,6 +316,28 @@ class Assess(CommandTest):
         self.assertLess(text.index(">without Longshore</text>"), text.index(">with Longshore</text>"))
         self.assertNotIn("http", text)
         self.assertIn("GAIN: with Longshore the program took 25 % less time", text)
+
+    @unittest.skipUnless(BROWSER, "no browser: install Debian's package chromium")
+    def test_page_in_a_browser(self):
+        self.assess("2,2", "1.5,1.5", "--turns", 2, "-o", "page.html", more=["--a-long-option-of-the-program=" + 60 * "x"],
+                    CHANGED_ON=json.dumps({"advice": ["look at /" + 90 * "y"]}))
+        text = (self.root / "page.html").read_text()
+        self.assertIn("</body>", text)
+        (self.root / "page.html").write_text(text.replace("</body>", f"{PROBE}</body>"))
+        shown = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.root}/browser", "--dump-dom",
+                                "--enable-logging=stderr", "--proxy-server=127.0.0.1:1", "--window-size=1200,900", f"file://{self.root}/page.html"],
+                               env=clean_environment(HOME=str(self.root)), capture_output=True, text=True, timeout=60, check=True)
+        # What a page does wrong its console says.
+        console = [line.split("] ", 1)[1] for line in shown.stderr.splitlines() if ":CONSOLE" in line]
+        self.assertEqual([line.split(", source")[0] for line in console], ['"the console is seen"'], shown.stderr)
+        said = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', shown.stdout, re.DOTALL)[1])
+        self.assertEqual(said["rows"], [7, 3])  # with heads: by call, by turn
+        self.assertEqual((said["too_wide"], said["too_wide_for_a_telephone"], said["fetched"]), (0, 0, 0), said)
+        self.assertGreater(said["width"], 900)
+        self.assertEqual((said["outside"], said["touching"]), (0, 0), said)
+        self.assertEqual([word for word in said["lanes"] if word.endswith("Longshore") or word.startswith("rank")],
+                         ["without Longshore", "rank 0", "with Longshore", "rank 0"])
+        self.assertGreater(said["bars"], 4)
 
     def test_what_to_expect_on_a_machine(self):
         def call(seconds, calls=4, offloaded=4, between=0.0, total=8e6):
