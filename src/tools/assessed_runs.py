@@ -15,8 +15,6 @@ import ending
 
 KINDS = ("without", "with")
 END_LIMIT_S = 10  # that a launcher has to end its ranks when it is asked to
-
-
 # Of each call, in the statistics.
 COUNTS = ("calls", "offloaded", "bytes", "bytes_host", "bytes_by_service", "bytes_by_rank", "bytes_hidden")
 CARRIED = ("posting_s", "waiting_s", "testing_s")
@@ -142,20 +140,19 @@ class Run:
         # The trace of one run each: the page has room for no more.
         if options.output and turn == options.turns - 1:
             command += ["--trace", f"{in_names(place)}/trace-%h-%p.json"]
-        begin = time.monotonic()
         code = run_to_end([*command, "--", *options.command], cwd=work, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-        took_s = time.monotonic() - begin
         if code != 0:
             left = options.folders and any(work.iterdir())
             raise Failure(f"{self.called} ended with exit code {code}" + (f", see {work}" if left else ""), keep=left)
         # The folder is looked at for the first time: a network file system may show an older list again for a while.
         paths = sorted(place.glob("stats-*.json"), key=lambda path: path.stat().st_mtime_ns)
         if not paths:
-            raise Failure(f"no statistics came to {folder.parent}. Either rank 0's machine does not have that folder: name one that all "
-                          "machines share by --scratch DIR. Or the program is none that calls MPI_Finalize, or there is no shim for "
-                          "its MPI ('longshore doctor')")
+            raise Failure(f"no statistics came to {folder.parent}. If a line above says that they cannot be written, rank 0's machine does "
+                          "not have that folder: name one that all machines share by --scratch DIR. Else the program is none that calls "
+                          "MPI_Finalize, or there is no shim for its MPI ('longshore doctor')")
         self.jobs = [Job(path, self.called) for path in paths]
-        if len(self.jobs) > 1 and self.seconds > took_s:
+        ends = [path.stat().st_mtime for path in paths]
+        if any(end - job.seconds < end_before for end_before, end, job in zip(ends, ends[1:], self.jobs[1:])):
             raise Failure(f"{self.called} had {len(self.jobs)} MPI jobs at a time, whose times cannot be added up: assess each by itself")
         self.files = []
         for name in options.compare:
