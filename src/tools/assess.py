@@ -94,9 +94,10 @@ def late_ranks(without, ours):
     """What is known of ranks that come last, beside the advice of the job with Longshore."""
     out = []
     if without.latest_rank >= 0:
-        same = ", too" if without.latest_rank == ours.latest_rank else ""
-        out.append(f"Without Longshore rank {without.latest_rank} waited least{same}, {without.waits_of_ranks[without.latest_rank]:.3f} s, another "
-                   f"{max(without.waits_of_ranks):.3f} s: it seems to come last{same} (estimated).")
+        waited = [without.waits_of_ranks[without.latest_rank], max(without.waits_of_ranks)]
+        same = without.latest_rank == ours.latest_rank
+        out.append(f"Without Longshore rank {without.latest_rank} waited least{', too' if same else ''}, {waited[0]:.3f} s, another "
+                   f"{waited[1]:.3f} s{'' if same else ': it seems to come last (estimated)'}.")
     elif ours.latest_rank >= 0:
         out.append("Without Longshore no rank waited so much less than another.")
     rows = assessed_runs.added(ours.stats.get("late", {}).values())
@@ -245,8 +246,16 @@ def queues_each_run(command):
     return not in_allocation and any(Path(word).name in ("srun", "salloc") for word in command)
 
 
+def comes_back_early(command):
+    """Whether it submits a job and does not wait for it."""
+    return Path(command[0]).name in ("sbatch", "qsub", "bsub") and not {"--wait", "-W", "-K", "-sync"}.intersection(command)
+
+
 def main():
     options = arguments()
+    if comes_back_early(options.command):
+        say(f"{options.command[0]} comes back before its job has run: let the batch script itself call 'longshore assess srun ./program'")
+        return ending.NOT_READY
     if queues_each_run(options.command):
         say(f"each of the {2 * options.turns} runs waits for an allocation of its own, perhaps of other nodes: have all in one by "
             "'salloc -N NODES longshore assess srun ./program'")

@@ -251,6 +251,14 @@ class Assess(CommandTest):
             said = "longshore assess: each of the 2 runs waits for an allocation of its own, perhaps of other nodes: have all in one by 'salloc"
             self.assertEqual(said in done.stderr, wanted, done.stderr)
 
+    def test_a_job_that_is_submitted(self):
+        write_program(self.root / "sbatch", "#!/bin/sh\necho submitted >>log\n")
+        done = self.longshore("assess", "./sbatch", "job.sh", expect=125)
+        self.assertIn("./sbatch comes back before its job has run: let the batch script itself call 'longshore assess", done.stderr)
+        self.assertFalse((self.root / "log").exists())
+        self.longshore("assess", "./sbatch", "--wait", "job.sh", expect=1)
+        self.assertTrue((self.root / "log").exists())
+
     def test_where_runs_write(self):
         (self.root / "50%p").mkdir()  # what means something in the name of a file for statistics
         self.assertIn("UNCERTAIN", self.assess("2", "1", "--turns", 1, "--scratch", "50%p", "-o", "page.html").stdout)
@@ -411,7 +419,7 @@ class Report(unittest.TestCase):
         self.assertEqual(assess.late_ranks(first, last), [
             "Without Longshore rank 0 waited least, 0.200 s, another 1.000 s: it seems to come last (estimated)."])
         self.assertEqual(assess.late_ranks(first, first), [
-            "Without Longshore rank 0 waited least, too, 0.200 s, another 1.000 s: it seems to come last, too (estimated)."])
+            "Without Longshore rank 0 waited least, too, 0.200 s, another 1.000 s."])
         for count, wanted in ((5, []), (30, ["With Longshore 30 of 100 announcements to other nodes came before"])):
             rows = job(-1, alltoall={"received": 60, "late": count}, bcast={"received": 40, "late": 0})
             self.assertEqual([sentence[:60] for sentence in assess.late_ranks(none, rows)], [one[:60] for one in wanted])
