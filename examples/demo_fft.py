@@ -84,6 +84,24 @@ def wire_percent(samples, bytes_per_second, begin, end):
     return rows
 
 
+def without_exchange_us(fft_trace, repeat):
+    """For how long a rank has no exchange open in a repeat there and back: before the first is posted, between the two ways,
+    and after the last. Of the rank for which that is longest.
+
+    A rank calls MPI only while an exchange is open or to post one, so that the last call before a post completes what was open.
+    """
+    longest = 0
+    begin, end = window_of(fft_trace, repeat)
+    for rank in {event["tid"] for event in fft_trace["traceEvents"]}:
+        calls = sorted((event["ts"], event["ts"] + event["dur"], event["cat"]) for event in fft_trace["traceEvents"]
+                       if event["ph"] == "X" and event["tid"] == rank and event["args"]["repeat"] == repeat
+                       and event["cat"] != "compute")
+        posts = [i for i, (_, _, kind) in enumerate(calls) if kind == "post"]
+        back = posts[len(posts) // 2]  # as many there as back
+        longest = max(longest, calls[0][0] - begin + calls[back][0] - calls[back - 1][1] + end - calls[-1][1])
+    return longest
+
+
 def one_transform(fft_trace, longshore_trace, samples, bytes_per_second, ranks_per_node, repeat):
     """A trace of one repeat: what the ranks say of themselves, what Longshore says of blocks that were moved, and the wire.
 
@@ -183,6 +201,9 @@ class Runner:
             raise RuntimeError(f"nothing was offloaded:\n{printed}")
         seconds = {name: fft["seconds"][name]["largest_of_ranks"]
                    for name in ("transform", "compute_alone", "exchanges_alone", "compute")}
+        # The ranks' time in MPI: means of ranks, which add up.
+        seconds |= {name: fft["seconds"][key]["mean_of_ranks"] for name, key in (("post", "post"), ("wait", "wait"), ("test", "other"))}
+        seconds["without_exchange"] = [without_exchange_us(trace, i) / 1e6 for i in range(options.repeats)]
         # Of its repeats the one of the median time is drawn.
         repeat = seconds["transform"].index(statistics.median_low(seconds["transform"]))
         rate = 1e6 / 8 * self.mbit if self.mbit else None
