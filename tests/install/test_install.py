@@ -154,9 +154,21 @@ class Moved(Folder):
         self.assertEqual(done.stdout.strip(), "offloaded 0 wrong 0")
         said = [line for line in done.stderr.splitlines() if "plain MPI" in line]
         self.assertEqual(len(said), 1, done.stderr)
-        self.assertIn("longshored", said[0])
-        (self.tree / "lib" / f"liblongshore-{flavour}.so").unlink()
-        self.assertIn("plain MPI", self.job([self.tree / "bin" / "longshore", "run", "--"], flavour, program).stderr)
+        self.assertIn(f"cannot start {self.tree}/bin/longshored: No such file", said[0])
+        core = self.tree / "lib" / f"liblongshore-{flavour}.so"
+        core.unlink()
+        for options in ([], ["-q"]):
+            done = self.job([self.tree / "bin" / "longshore", "run", *options, "--"], flavour, program)
+            self.assertEqual(done.stdout.strip(), "offloaded 0 wrong 0")
+            said = [line for line in done.stderr.splitlines() if "longshore" in line]
+            self.assertEqual(len(said), 1, done.stderr)
+            self.assertRegex(said[0], f"^longshore: {program} uses .* and {core} is not there, so it runs with plain MPI; "
+                                      "install Longshore again, from a build that had this MPI's headers$")
+        # Started otherwise, the program itself says so.
+        env = environment(LD_PRELOAD=str(self.tree / "lib" / "liblongshore.so"))
+        said = [line for line in self.job([], flavour, program, env=env).stderr.splitlines() if "longshore" in line]
+        self.assertEqual(len(said), 1, said)
+        self.assertRegex(said[0], f"is not there: no {core} .*; the job runs with plain MPI$")
         (self.tree / "lib" / "liblongshore.so").unlink()
         done = run(self.tree / "bin" / "longshore", "run", "true", expect=125)
         self.assertEqual(done.stderr, f"longshore: {self.tree}/lib/liblongshore.so is not there; "
