@@ -93,22 +93,16 @@ build: deps ## build everything into build/ (Release)
 	$(quiet)cmake --preset release $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build -j $(J) $(BUILD_ONLY) -- $(ninja_flags)
 
-# A make function would take a path with a space for two.
-whole_prefix = "$$(realpath -ms -- '$(PREFIX)')"
-
+# By way of the environment, as a path may hold what the shell would read otherwise.
+install uninstall: export PREFIX := $(PREFIX)
+install uninstall: export DESTDIR := $(DESTDIR)
+install: export COMPONENT := $(COMPONENT)
 # It builds nothing and leaves nothing in build/, so that 'sudo make install' leaves no file of root's there.
 install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host, dpu or doc)
-	$(quiet)[[ -e build/cmake_install.cmake ]] || \
-	    { echo "install: nothing is built here: run 'make build' first; nothing was installed" >&2; exit 1; }
-	$(quiet)prefix=$(whole_prefix); [[ "$$prefix" != *[\ :]* || '$(COMPONENT)' =~ ^(dpu|doc)$$ ]] || \
-	    { echo "install: $$prefix: LD_PRELOAD cannot hold a path with a space or a colon: choose another PREFIX; nothing was installed" >&2; exit 1; }; \
-	    said=$$(cmake --install build --prefix "$$prefix" $(if $(COMPONENT),--component $(COMPONENT)) 2>&1 >/dev/null); \
-	    status=$$?; rm -f build/install_manifest*.txt; \
-	    [[ $$status == 0 ]] || { sed -n 's/^ *install: /install: /p' <<<"$$said" | grep . || echo "$$said"; } >&2; \
-	    [[ $$status == 0 ]] && echo "install: Longshore is in $(DESTDIR)$$prefix, where share/longshore/installed lists its files"; exit $$status
+	$(quiet)packaging/install.sh "$$PREFIX" "$$COMPONENT"
 
 uninstall: ## remove what an installation in PREFIX has listed (PREFIX=/usr/local, DESTDIR=)
-	$(quiet)DESTDIR='$(DESTDIR)' packaging/uninstall.sh $(whole_prefix)
+	$(quiet)packaging/uninstall.sh "$$PREFIX"
 
 packages: ## .deb packages (host, dpu, doc) and a tarball of what is built, into build/packages/
 	$(quiet)[[ -e build/CPackConfig.cmake ]] || \

@@ -352,8 +352,38 @@ class Refused(Folder):
             self.refuses(done, "cannot be written: use sudo, or another PREFIX")
         self.assertEqual(files_below(self.folder), ["file", "half/share"])
 
+    def test_component_that_there_is_not(self):
+        tree = self.folder / "tree"
+        said = "there is no component {}, but doc, dpu, host"
+        for name in ("hots", "host dpu"):
+            self.refuses(make("install", f"COMPONENT={name}", f"PREFIX={tree}", expect=2), said.format(name))
+        done = run("cmake", "--install", BUILD, "--prefix", tree, "--component", "hots", expect=1)
+        self.assertIn(said.format("hots"), done.stderr)
+        self.assertFalse(tree.exists())
+
+    def test_no_prefix(self):
+        self.refuses(make("install", "PREFIX=", expect=2), "PREFIX is empty")
+        self.refuses(make("uninstall", "PREFIX=", expect=2), "PREFIX is empty")
+
+    def test_characters_of_a_prefix(self):
+        for name in ("it's", 'a"b', "a`b`", "a#b", "-b"):
+            with self.subTest(name):
+                variables = f"PREFIX={self.folder}/{name}/tree", f"DESTDIR={self.folder}/staged"
+                make("install", "COMPONENT=dpu", *variables)
+                unit = self.folder / "staged" / f"{self.folder}/{name}/tree"[1:] / "share/longshore/longshored.service"
+                self.assertTrue(unit.exists())
+                make("uninstall", *variables)
+                self.assertEqual(files_below(self.folder), [])
+        shutil.rmtree(self.folder / "staged")
+        for name in ("a;b", "a[b", "a]b", "a\\b"):
+            with self.subTest(name):
+                self.refuses(make("install", "COMPONENT=dpu", f"PREFIX={self.folder}/{name}", expect=2), f"{self.folder}/{name}: CMake takes no")
+                self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_no_build_folder_or_half_a_build(self):
         shutil.copy(SOURCE / "Makefile", self.folder)
+        (self.folder / "packaging").mkdir()
+        shutil.copy(SOURCE / "packaging" / "install.sh", self.folder / "packaging")
         words = ["make", "--no-print-directory", "-C", self.folder, "install", f"PREFIX={self.folder}/tree"]
         self.refuses(run(*words, expect=2), "run 'make build' first")
         # A list that names a file which is not there: part of the targets were built.
