@@ -284,8 +284,8 @@ def measure(options, ranks, nodes=None, own_cores=False, mbit=None):
         where = f"two machines, a rank each{spare}, link of {rate_name(runner.mbit)}"
     draw(options, turns[drawn], traces[drawn], f"3-D FFT, {options.size}^3, {options.variables} variables, there and back; "
          f"{where} (turn {drawn + 1} of {len(turns)})")
-    return {"place": options.place, "mpi": MPI_NAMES[options.mpi], "size": options.size, "variables": options.variables,
-            "ranks": ranks, "cores": cores, "own_cores": own_cores, "turns": turns, "drawn": drawn,
+    return {"machine": overlap.describe(options), "place": options.place, "mpi": MPI_NAMES[options.mpi], "size": options.size,
+            "variables": options.variables, "ranks": ranks, "cores": cores, "own_cores": own_cores, "turns": turns, "drawn": drawn,
             "link": rate_name(runner.mbit) if nodes else None,
             "placement": str(nodes.placement) if nodes and nodes.placement else None}
 

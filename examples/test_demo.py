@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """The demo's words and its time line, of made-up figures. Measures nothing."""
 
+import datetime
 import json
 import sys
 import tempfile
+import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src/tools"))
@@ -175,6 +178,18 @@ class Verdict(unittest.TestCase):
         self.assertRegex(text, r"transform, there and back +1500 +1200 +0\.80")
         self.assertRegex(text, r"hidden, of the shorter of both +0 % +60 %")
         self.assertRegex(text, r"share of the possible gain +60 %")
+
+
+class Files(unittest.TestCase):
+    def test_say_where_and_when(self):
+        options = types.SimpleNamespace(place="here", mpi="openmpi", size="8", variables=2, build="build")
+        runner = mock.Mock(**{"turns.return_value": ([turn(1.4, 1.2)], [None])})
+        with mock.patch.object(demo_fft, "Runner", return_value=runner), mock.patch.object(demo_fft, "draw"):
+            machine = demo_fft.measure(options, 2)["machine"]
+        self.assertLess({"cpu", "cores", "kernel", "commit"}, set(machine))
+        self.assertTrue(machine["mpi"].startswith("openmpi "))
+        age = datetime.datetime.now(datetime.timezone.utc) - datetime.datetime.fromisoformat(machine["date"])
+        self.assertLess(abs(age.total_seconds()), 60)
 
 
 def call(rank, kind, ts, dur, repeat):
