@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The demo's words and its time line, of made-up figures. Measures nothing."""
 
+import contextlib
 import datetime
+import io
 import json
 import sys
 import tempfile
@@ -161,6 +163,29 @@ class Verdict(unittest.TestCase):
         self.assertEqual(demo_fft.better_rate(2000, 100, 1.0), demo_fft.MBIT_MIN)
         self.assertEqual(demo_fft.better_rate(2000, 0.01, 1.0), demo_fft.MBIT_MAX)
         self.assertEqual([demo_fft.rate_name(mbit) for mbit in (1000, 1600)], ["1 Gb/s", "1.6 Gb/s"])
+
+    def search(self, *ratios):
+        """(The rates at which the link was held in turn, what was said) where trials find such computing / exchanges."""
+        nodes, launches = mock.Mock(), [({"seconds": {"compute_alone": ratio, "exchanges_alone": 1.0}}, None) for ratio in ratios]
+        runner = demo_fft.Runner(types.SimpleNamespace(variables=8, build="build", mpi="openmpi"), 2, nodes, demo_fft.TRIED_MBIT)
+        with mock.patch.object(runner, "launch", side_effect=launches), contextlib.redirect_stdout(io.StringIO()) as said:
+            runner.find_rate()
+        held = [call.args[0] for call in nodes.set_rate.call_args_list]
+        self.assertEqual(f"{runner.mbit}mbit", held[-1] if held else "2000mbit")
+        self.assertEqual(runner.variables, 8)
+        return held, said.getvalue()
+
+    def test_only_a_rate_that_was_tried_is_taken(self):
+        self.assertEqual(self.search(0.9)[0], [])
+        held, said = self.search(2.0, 1.1)
+        self.assertEqual(held, ["1000mbit"])
+        self.assertTrue(said.endswith("so the link has 1 Gb/s\n"), said)
+        held, said = self.search(2.0, 0.7, 1.9)  # never about as long: the second was the nearest
+        self.assertEqual(held, ["1000mbit", "1400mbit", "1000mbit"])
+        self.assertTrue(said.endswith("so the link has 1 Gb/s, on which both are nearest to each other of what was tried\n"), said)
+        held, said = self.search(8.0, 0.3, 1.3)
+        self.assertEqual(held, ["200mbit", "700mbit"])
+        self.assertIn("nearest", said)
 
     def test_what_cannot_be_shown(self):
         skipped = {"place": "spare", "skipped": "ip is missing. It takes root"}
