@@ -72,19 +72,19 @@ class Moved(Folder):
     def protect(self):
         run("chmod", "-R", "a-w", self.tree)
 
-    def compile(self, flavour):
+    def compile(self, flavour, mpicc=None):
         """A program that finds the header by pkg-config, in the folder of the test."""
         flags = run("pkg-config", "--cflags", "longshore",
                     env=environment(PKG_CONFIG_PATH=str(self.tree / "lib" / "pkgconfig"))).stdout.split()
         self.assertIn(f"-I{self.tree}/lib/pkgconfig/../../include", flags)
         program = self.folder / f"exchange_{flavour}"
-        run(f"mpicc.{flavour}", *flags, HERE / "exchange.c", "-o", program, "-ldl")
+        run(mpicc or f"mpicc.{flavour}", *flags, HERE / "exchange.c", "-o", program, "-ldl")
         return program
 
-    def job(self, command, flavour, program, before=(), **options):
+    def job(self, command, flavour, program, before=(), mpirun=None, **options):
         as_root = ["--allow-run-as-root"] if AS_ROOT and not before else []
         launch = [*as_root, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"] if flavour == "openmpi" else []
-        return run(*before, *command, f"mpirun.{flavour}", *launch, "-np", 2, program, cwd="/", **options)
+        return run(*before, *command, mpirun or f"mpirun.{flavour}", *launch, "-np", 2, program, cwd="/", **options)
 
     def carries(self, *arguments, **options):
         """The job's one call was carried, and right. Nodes that are emulated need a service process: longshored was found."""
@@ -106,6 +106,21 @@ class Moved(Folder):
             self.assertTrue(stats.read_text())
             path = f"{bin_folder}:{os.environ['PATH']}"
             self.carries(["longshore", "run", "--nodes", 2, "--"], flavour, program, env=environment(PATH=path))
+
+    @unittest.skipUnless((BUILD / "mpi5").is_dir(), "no current MPIs ('make mpis')")
+    def test_programs_of_current_mpis(self):
+        """Those of PyPI, and the standard ABI: the shim of each is found."""
+        looked = 0
+        for name, wrapper, core in (("mpich", "mpicc_abi", "abi"), ("mpich", "mpicc", "mpich"), ("openmpi", "mpicc", "openmpi")):
+            folder = BUILD / "mpi5" / name / "bin"
+            if not (folder / wrapper).exists():
+                continue
+            with self.subTest(f"{name} {wrapper}"):
+                program = self.compile(name, folder / wrapper)
+                done = self.carries([self.tree / "bin" / "longshore", "run", "--nodes", 2, "--"], name, program, mpirun=folder / "mpirun")
+                self.assertIn(f"shim liblongshore-{core}.so", done.stderr)
+                looked += 1
+        self.assertGreater(looked, 0)
 
     @unittest.skipUnless(AS_ROOT and shutil.which("setpriv"), "needs root and setpriv to become another user")
     def test_another_user(self):
@@ -144,6 +159,26 @@ class Moved(Folder):
         env = environment(LD_PRELOAD=str(link), LONGSHORE_NODES_COUNT="2")
         if flavour == "openmpi":
             self.carries([], flavour, program, env=env)
+
+    def test_a_library_folder_that_is_configured(self):
+        """An installation of a build with -DCMAKE_INSTALL_LIBDIR=lib64. It is only configured: what it installs are the programs of
+        the build that is tested, which look into lib64 as well."""
+        build, tree = self.folder / "build", self.folder / "other"
+        run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_INSTALL_LIBDIR=lib64", "-DBUILD_TESTING=OFF")
+        for name in ("bin", "lib", "share"):
+            shutil.rmtree(build / name, ignore_errors=True)
+            (build / name).symlink_to(BUILD / name)
+        run("cmake", "--install", build, "--prefix", tree, "--component", "host")
+        self.assertFalse((tree / "lib").exists())
+        env = environment(PKG_CONFIG_PATH=str(tree / "lib64" / "pkgconfig"))
+        preload = run("pkg-config", "--variable=preload", "longshore", env=env).stdout.strip()
+        self.assertEqual(os.path.realpath(preload), str(tree / "lib64" / "liblongshore.so"))
+        module = next((tree / "share" / "modulefiles" / "longshore").iterdir()).read_text()
+        self.assertIn("/lib64/pkgconfig", module)
+        for flavour in FLAVOURS:
+            self.carries([tree / "bin" / "longshore", "run", "--nodes", 2, "--"], flavour, self.compile(flavour))
+        (tree / "lib64" / "liblongshore.so").unlink()
+        self.assertIn("liblongshore.so is not there", run(tree / "bin" / "longshore", "run", "true", expect=125).stderr)
 
     def test_says_what_is_missing(self):
         flavour = FLAVOURS[0]
