@@ -168,7 +168,8 @@ static int is_told(const char* flavour) {
 static const longshore_core_api* open_core(const char* flavour, const char* mpi_path) {
     Dl_info self;
     if (!flavour) {
-        if (!is_told(flavour)) tell("there is no shim for this MPI, %s ('longshore doctor' lists what there is)", mpi_path);
+        if (!is_told(flavour))
+            tell("there is no shim for this MPI, %s ('longshore doctor' lists what there is)", mpi_path);
         return NULL;
     }
     if (!dladdr((void*)&longshore_entries, &self) || !self.dli_fname) return NULL;
@@ -179,7 +180,9 @@ static const longshore_core_api* open_core(const char* flavour, const char* mpi_
     int length = snprintf(path, sizeof path, "%.*sliblongshore-%s.so", directory, own, flavour);
     if (length < 0 || (size_t)length >= sizeof path) return NULL;
     if (access(path, R_OK) != 0) {
-        if (!is_told(flavour)) tell("the shim for this MPI, %s, is not there: no %s ('longshore doctor' says what to do)", mpi_path, path);
+        if (!is_told(flavour))
+            tell("the shim for this MPI, %s, is not there: no %s ('longshore doctor' says what to do)", mpi_path,
+                 path);
         return NULL;
     }
     void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
