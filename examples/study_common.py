@@ -1,6 +1,9 @@
-"""How the studies of all examples begin, run their jobs and end."""
+"""How the studies of all examples begin, run their jobs and end, and what their files say of where and when."""
+import datetime
 import importlib.util
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
@@ -71,3 +74,15 @@ def end_by_signals():
     for number in numbers:
         if signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
             signal.signal(number, end)
+
+
+def provenance():
+    """Of which machine the results of this run are, of when (UTC) and of which commit: for the file that holds them."""
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    try:
+        described = subprocess.run(["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"],
+                                   capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        described = ""
+    return {"cpu": model[1] if model else platform.machine(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
+            "commit": described or "unknown", "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
