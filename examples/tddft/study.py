@@ -27,7 +27,7 @@ from pathlib import Path
 SOURCES = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(SOURCES / "examples"), str(SOURCES / "tests/cluster")]
 import study_figures as figures  # noqa: E402
-from study_common import end_by_signals, refuse_what_cannot_be_written, run_job  # noqa: E402
+from study_common import end_by_signals, provenance, refuse_what_cannot_be_written, run_job  # noqa: E402
 
 # Of each MPI: pairs of an allgather's and an alltoall's algorithm that are tried together.
 OMPI = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
@@ -223,7 +223,7 @@ def main():
         if options.report:
             studies = [json.loads(Path(path).read_text(encoding="utf-8")) for path in options.report]
         else:
-            studies = [Study(options).run()]
+            studies = [{"machine": provenance()} | Study(options).run()]
             if options.json:
                 Path(options.json).write_text(json.dumps(studies[0], indent=1) + "\n", encoding="utf-8")
         for study in studies:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2] / "examples")]
 import cluster  # noqa: E402
-from study_common import end_by_signals, refuse_what_cannot_be_written, run_job  # noqa: E402
+from study_common import end_by_signals, provenance, refuse_what_cannot_be_written, run_job  # noqa: E402
 
 # Of Open MPI's nonblocking collectives: what the model calls their algorithm. Of an allgatherv it has none that fits.
 HOST = {"ialltoallv": "linear", "ibcast": "binomial"}
@@ -119,7 +119,7 @@ def main():
     end_by_signals()
     rows = compare(options)
     if options.json:
-        told = {"rate": options.rate, "machine": options.machine, "load": os.getloadavg()[1], "rows": rows}
+        told = {"machine": provenance(), "load": os.getloadavg()[1], "rate": options.rate, "model": options.machine, "rows": rows}
         Path(options.json).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     print("\n".join(report(rows)))
     return 0
