@@ -156,12 +156,14 @@ class Stats(job.JobTest):
     def test_files_have_names_of_the_job_and_replace_none(self):
         names = self.folder / "stats"
         names.mkdir()
-        for _ in range(2):
+        texts = []
+        for _ in range(3):
             self.run_job("at_once", LONGSHORE_STATS=names / "%h-%j.json", SLURM_JOB_ID=77)
-        first, second = sorted(names.iterdir())
-        self.assertTrue(first.name.endswith("-77.json"), first)
-        self.assertEqual(second.name, first.name + ".old")
-        self.assertNotEqual(first.read_text(), second.read_text())
+            texts.append(min(names.iterdir()).read_text())
+        last, first, second = sorted(names.iterdir())
+        self.assertTrue(last.name.endswith("-77.json"), last)
+        self.assertEqual([path.name for path in (first, second)], [last.name + ".old", last.name + ".old.2"])
+        self.assertEqual([path.read_text() for path in (first, second, last)], texts)
 
 
 if __name__ == "__main__":

@@ -768,6 +768,44 @@ class Simulate(CommandTest):
         self.assertIn("longshore simulate: nowhere/p.png: No such file or directory", done.stderr)
 
 
+class OutputFiles(CommandTest):
+    """That files of --stats, --trace, of pictures and of longshore device are kept is looked at beside their other tests."""
+
+    def test_none_replaces_another(self):
+        stats = self.root / "stats"
+        stats.write_text(json.dumps({"collectives": {}, "waited_at_once": []}))
+        shutil.copy(SOURCE / "src" / "sim" / "timed" / "machines" / "mpcdf-bf3.toml", self.root)
+        machine = ["--machine", "mpcdf-bf3.toml", "--nodes", 2]
+        for arguments in (["tune", "--from-stats", stats, "-o"],
+                          ["simulate", *machine, "--ranks-per-node", 1, "--services", 1, "--sizes", "1K", "--json"],
+                          ["simulate", "steps", *machine, "--ranks-per-node", 2, "--services", 1, "--steps", 1, "--json"],
+                          ["simulate", "dpu-bench", *machine, "--hosts", 4, "--workers", 1, "--sizes", "1K", "--json"]):
+            with self.subTest(arguments[:2]):
+                out = self.root / "out"
+                out.mkdir()
+                (out / "a").write_text("from before")
+                (out / "a.old").write_text("older")
+                said = self.longshore(*arguments, out / "a").stderr
+                self.assertIn(f"longshore: {out}/a was there already: that file is now {out}/a.old.2\n", said)
+                self.assertEqual(sorted(path.name for path in out.iterdir()), ["a", "a.old", "a.old.2"])
+                self.assertEqual([(out / name).read_text() for name in ("a.old", "a.old.2")], ["older", "from before"])
+                self.assertNotIn("already", self.longshore(*arguments, "/dev/null").stderr)
+                shutil.rmtree(out)
+
+    def test_a_folder_in_which_nothing_can_be_renamed_is_said_before(self):
+        self.root.chmod(0o755)
+        shut = self.root / "shut"
+        shut.mkdir()
+        (shut / "a").write_text("from before")
+        (shut / "a").chmod(0o666)
+        shut.chmod(0o555)
+        self.addCleanup(shut.chmod, 0o755)
+        done = subprocess.run([self.command, "run", "--stats", shut / "a", "true"], env=clean_environment(), capture_output=True, text=True,
+                              timeout=60, user="nobody" if os.geteuid() == 0 else None)  # root may write everywhere
+        self.assertIn("it cannot be written", done.stderr)
+        self.assertEqual(done.returncode, 125)
+
+
 class Timeline(CommandTest):
     def test_hands_the_trace_to_the_script(self):
         trace = self.root / "trace.json"

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/output_file.h"
 #include "base/settings.h"
 #include "tools/paths.h"
 #include "tools/terminal.h"
@@ -130,15 +131,16 @@ bool can_write(const char* option, const std::string& path) {
     if (path.substr(0, path.rfind('/') + 1).find('%') != path.npos) return true;
     struct stat status {};
     int failure = 0;
-    if (stat(path.c_str(), &status) != 0) {
-        std::string beside = path + ".XXXXXX";
+    // A file that is there is renamed (base/output_file.h): for that, too, its folder has to be writable.
+    if (const std::string place = place_of_output(path); !place.empty()) {
+        std::string beside = place + ".XXXXXX";
         const int file = mkostemp(beside.data(), O_CLOEXEC);
         failure = file < 0 ? errno : 0;
         if (file >= 0) {
             close(file);
             unlink(beside.c_str());
         }
-    } else if (S_ISDIR(status.st_mode)) {
+    } else if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
         failure = EISDIR;
     } else if (access(path.c_str(), W_OK) != 0) {
         failure = errno;
