@@ -55,6 +55,8 @@ struct Summary {
     int size = 0;  // ranks of the job
     uint32_t nodes = 0;
     bool offload = false;
+    bool wanted = true;     // LONGSHORE_OFFLOAD is not off
+    uint32_t launched = 0;  // processes that the launcher has started, where they are jobs of one rank each
     SelectionPoint place;
     std::string reach = "none";  // ls_memory_reach
     Counts counts{};             // of all ranks together

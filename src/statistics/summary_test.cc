@@ -90,8 +90,26 @@ TEST(Summary, CallsLeftToTheMpiHaveAReasonAndARemedy) {
 TEST(Summary, ProfileOfTheMpiAloneSaysSo) {
     Summary summary = job(0);
     summary.offload = false;
+    const auto advice = [&] { return advice_on(summary).at(0); };
+    EXPECT_EQ(
+        advice(),
+        "the job ran with plain MPI, a line at its beginning says why: this is a profile of the MPI alone");
+    summary.wanted = false;
+    EXPECT_EQ(advice(), "offload was off: this is a profile of the MPI alone");
+}
+
+TEST(Summary, AJobOfOneRankIsNotToldThatOffloadWasOff) {
+    Summary summary = job(0);
+    summary.offload = false;
+    summary.size = 1;
     EXPECT_EQ(advice_on(summary),
-              std::vector<std::string>{"offload was off: this is a profile of the MPI alone"});
+              std::vector<std::string>{"the job has one rank: this is a profile of the MPI alone"});
+    EXPECT_TRUE(says(summary, "longshore: 1 rank, 10.000 s from MPI_Init"));
+    summary.launched = 4;
+    EXPECT_EQ(
+        advice_on(summary),
+        std::vector<std::string>{"the job has one rank of 4 processes: their launcher seems to be that of "
+                                 "another MPI: this is a profile of the MPI alone"});
 }
 
 TEST(Summary, RankThatWaitsLeastComesLast) {

@@ -93,6 +93,17 @@ void advise_on_service(const Summary& summary, const CallCounts& total, std::vec
     out->push_back(std::move(line));
 }
 
+// Why nothing was carried.
+std::string why_off(const Summary& summary) {
+    if (!summary.wanted) return "offload was off";
+    if (summary.size > 1) return "the job ran with plain MPI, a line at its beginning says why";
+    std::string line = "the job has one rank";
+    if (summary.launched != 0)
+        append(&line, " of %" PRIu32 " processes: their launcher seems to be that of another MPI",
+               summary.launched);
+    return line;
+}
+
 void advise_on_reasons(const CallCounts& total, std::vector<std::string>* out) {
     for (int r = 0; r < kReasonCount; ++r) {
         const char* words = words_for(static_cast<Reason>(r));
@@ -383,8 +394,8 @@ int latest_rank(const Summary& summary) {
 std::vector<std::string> advice_on(const Summary& summary) {
     const CallCounts total = total_of(summary.counts);
     std::vector<std::string> out;
-    if (!summary.offload && total.calls != 0) {
-        out.emplace_back("offload was off: this is a profile of the MPI alone");
+    if (!summary.offload && (total.calls != 0 || summary.launched != 0)) {
+        out.push_back(why_off(summary) + ": this is a profile of the MPI alone");
         return out;
     }
     advise_on_service(summary, total, &out);
@@ -442,9 +453,9 @@ std::string summary_text(const Summary& summary) {
     print_calls(out, summary.counts);
     std::string line;
     append(&line,
-           "%d ranks, %.3f s from MPI_Init to %s; MPI took %.1f %% of it, collectives, waits and "
+           "%d rank%s, %.3f s from MPI_Init to %s; MPI took %.1f %% of it, collectives, waits and "
            "tests %.1f %%",
-           summary.size, static_cast<double>(summary.wall_ns) * 1e-9,
+           summary.size, summary.size == 1 ? "" : "s", static_cast<double>(summary.wall_ns) * 1e-9,
            summary.ends.empty() ? "MPI_Finalize" : "the end", 100 * share_in_mpi(summary),
            100 * share_in_calls(summary));
     print_line(out, line);

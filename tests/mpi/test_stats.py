@@ -4,7 +4,9 @@ a screen."""
 
 import json
 import os
+import shutil
 import stat
+import unittest.mock
 
 import job
 
@@ -81,6 +83,30 @@ class Stats(job.JobTest):
         self.assertGreater(sum(rank["mpi_waits_s"] for rank in stats["rank_times"]), 0)
         self.assertEqual(stats["advice"], ["offload was off: this is a profile of the MPI alone"])
         self.assertEqual(set(stats["collectives"]["MPI_Ialltoall"]["reasons"]), {"offload off"})
+
+    def test_a_job_of_one_rank_says_that(self):
+        running = self.run_job("at_once", ranks=1, LONGSHORE_STATS=self.folder / "stats.json")
+        self.assertEqual(json.loads((self.folder / "stats.json").read_text())["advice"],
+                         ["the job has one rank: this is a profile of the MPI alone"])
+        self.assertNotIn("longshore: the launcher", running.output)
+
+    def test_the_launcher_of_another_mpi_is_seen_behind_a_script(self):
+        other = shutil.which("mpirun.mpich" if job.FLAVOUR.startswith("openmpi") else "mpirun.openmpi")
+        if not other:
+            self.skipTest("there is one MPI alone")
+        script = self.folder / "script"
+        script.write_text(f"#!/bin/sh\nexec {self.program('at_once')}\n")
+        script.chmod(0o755)
+        with unittest.mock.patch.dict(os.environ, LONGSHORE_INTERNAL_TEST_MPIRUN=other), \
+                unittest.mock.patch.object(job, "FLAVOUR", "mpich" if "mpich" in other else "openmpi"):
+            running = job.Job(self, 2, [script], LONGSHORE_STATS=self.folder / "stats.json")
+        # hydra ends a job of which a process has begun to speak to it and left without a farewell.
+        self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
+        self.assertRegex(running.output, r"longshore: the launcher has started 2 processes \((PMI|OMPI_COMM_WORLD)_SIZE=2\), but each is a ")
+        self.assertEqual(running.output.count("longshore: the launcher"), 1, running.output)
+        self.assertEqual(json.loads((self.folder / "stats.json").read_text())["advice"],
+                         ["the job has one rank of 2 processes: their launcher seems to be that of another MPI: "
+                          "this is a profile of the MPI alone"])
 
     def test_a_communicator_opts_out(self):
         """On all ranks, also where only one has asked for it; what is made from it has to ask again."""
