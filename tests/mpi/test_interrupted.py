@@ -101,7 +101,7 @@ class Interrupted(job.JobTest):
         self.assertTrue(text.startswith("longshore: the job ended without MPI_Finalize; what is known of 3 of 3 ranks"), text)
         self.assertEqual(len(re.findall(r"^longshore: rank [0-2] ended after [\d.]+ s", text, re.M)), 3, text)
         self.assertIn("longshore: MPI_Ialltoall ", text)
-        self.assertLessEqual(max(map(len, text.splitlines())), 100)
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
         # The reader of a pipe has it as well.
         self.assertEqual(running.reader.wait(job.BUSY_S), 0)
         self.assertIn(text, running.output)
