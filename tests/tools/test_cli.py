@@ -182,6 +182,22 @@ class Run(CommandTest):
             self.assertIn("name the same file", done.stderr)
             self.assertEqual(done.stdout, "")
         self.longshore("run", "--stats", "out-%j/stats", "--trace", "out-%j/trace", "true")
+        self.longshore("run", "--stats", "/dev/null", "--trace", "/dev/null", "true")
+
+    def test_one_file_is_one_however_it_is_named(self):
+        (self.root / "link").symlink_to(self.root)
+        (self.root / "folder").mkdir()
+        for same in ("./out", "folder/../out", "link/out"):
+            self.assertIn("name the same file", self.longshore("run", "--stats", "out", "--trace", same, "true", expect=125).stderr, same)
+        for arguments, environment in ((["--trace", "out"], {"LONGSHORE_STATS": "out"}),
+                                       (["--set", "stats=out", "--trace", "out"], {}),
+                                       ([], {"LONGSHORE_STATS": "out", "LONGSHORE_TRACE": str(self.root / "out")}),
+                                       (["--set", "trace=out"], {"LONGSHORE_STATS": "out"})):
+            done = self.longshore("run", *arguments, "echo", "started", expect=125, **environment)
+            self.assertIn(f"name the same file, {self.root}/out: give each its own", done.stderr)
+            self.assertEqual(done.stdout, "")
+        # An option goes before the environment.
+        self.longshore("run", "--stats", "other", "--trace", "out", "true", LONGSHORE_STATS="out")
 
     def test_files_to_write_behind(self):
         library = self.root / "lib" / "liblongshore-io.so"
