@@ -54,8 +54,7 @@ bool is_listed(const std::string& list, const std::string& path) {
 
 constexpr size_t kPatternsMax = 16;  // of io/layout.h
 
-// However a file is written: ./out, folder/../out, or through a link. Empty for what is no file, as
-// /dev/null.
+// However a file is written: ./out, folder/../out, or through a link. Empty: no file, as /dev/null is none.
 std::string true_name(const std::string& path) {
     if (path.empty() || path == "-" || place_of_output(path).empty()) return "";
     std::error_code error;
@@ -63,9 +62,8 @@ std::string true_name(const std::string& path) {
     return error ? absolute(path) : whole.string();
 }
 
-// Which of two things a file has would be by chance. Asked of the settings, whether they come from options,
-// from
-// --set or the environment.
+// Two results under one name would be taken for each other. Asked of the settings, whether they come from
+// options, from --set or from the environment.
 bool differ(const Settings& settings) {
     const std::pair<const char*, std::string> files[] = {
         {"--stats (LONGSHORE_STATS)", true_name(settings.stats_path)},
