@@ -80,6 +80,9 @@ double share_in_mpi(const Summary& summary);
 // The rank that waited least, if it is so far from those that waited most that they seem to have waited for
 // it; else -1. An estimate: no clock of one node is compared with another's.
 int latest_rank(const Summary& summary);
+// How much later than another it came in all calls together, by what it waited less; 0: there is no such
+// rank.
+uint64_t latest_rank_ns(const Summary& summary);
 // One sentence for each thing that kept the job from gaining more, with what to do about it.
 std::vector<std::string> advice_on(const Summary& summary);
 

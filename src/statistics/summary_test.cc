@@ -119,14 +119,17 @@ TEST(Summary, RankThatWaitsLeastComesLast) {
     summary.ranks[0].waiting_ns = 4 * kSecondNs;
     summary.ranks[1].uncarried_ns = 1 * kSecondNs;
     EXPECT_EQ(latest_rank(summary), 1);
-    EXPECT_TRUE(
-        says(summary, "rank 1 waited least, 1.000 s, another 4.000 s: it seems to come last (estimated)"));
+    EXPECT_TRUE(says(summary,
+                     "rank 1 waited least, 1.000 s, another 4.000 s: it seems to come last, by 3.000 s in "
+                     "all (estimated)"));
+    EXPECT_NE(summary_json(summary).find("\"latest_rank_s\": 3.000000,"), std::string::npos);
     // Tests wait for nobody.
     summary.ranks[1].testing_ns = 9 * kSecondNs;
     EXPECT_EQ(latest_rank(summary), 1);
     // More than half as long as the other; or too short to matter.
     summary.ranks[1].uncarried_ns = 3 * kSecondNs;
     EXPECT_EQ(latest_rank(summary), -1);
+    EXPECT_EQ(latest_rank_ns(summary), 0u);
     summary.ranks[0].waiting_ns = kSecondNs / 20;
     summary.ranks[1].uncarried_ns = 0;
     EXPECT_EQ(latest_rank(summary), -1);

@@ -397,6 +397,14 @@ int latest_rank(const Summary& summary) {
     return matters && apart ? static_cast<int>(least - summary.ranks.begin()) : -1;
 }
 
+uint64_t latest_rank_ns(const Summary& summary) {
+    const int late = latest_rank(summary);
+    if (late < 0) return 0;
+    uint64_t most = 0;
+    for (const RankTime& r : summary.ranks) most = std::max(most, r.waits());
+    return most - summary.ranks[static_cast<size_t>(late)].waits();
+}
+
 std::vector<std::string> advice_on(const Summary& summary) {
     const CallCounts total = total_of(summary.counts);
     std::vector<std::string> out;
@@ -415,14 +423,14 @@ std::vector<std::string> advice_on(const Summary& summary) {
                   "nonblocking ones only while the program computes between post and wait");
     advise_on_reasons(total, &out);
     if (const int late = latest_rank(summary); late >= 0) {
-        uint64_t most = 0;
-        for (const RankTime& r : summary.ranks) most = std::max(most, r.waits());
-        const RankTime& least = summary.ranks[static_cast<size_t>(late)];
+        const uint64_t least_ns = summary.ranks[static_cast<size_t>(late)].waits();
+        const uint64_t late_ns = latest_rank_ns(summary);
         std::string line;
         append(&line,
-               "rank %d waited least, %.3f s, another %.3f s: it seems to come last (estimated); give it "
-               "less work",
-               late, static_cast<double>(least.waits()) * 1e-9, static_cast<double>(most) * 1e-9);
+               "rank %d waited least, %.3f s, another %.3f s: it seems to come last, by %.3f s in all "
+               "(estimated); give it less work",
+               late, static_cast<double>(least_ns) * 1e-9, static_cast<double>(least_ns + late_ns) * 1e-9,
+               static_cast<double>(late_ns) * 1e-9);
         out.push_back(std::move(line));
     }
     return out;

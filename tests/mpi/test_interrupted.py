@@ -31,6 +31,7 @@ class Interrupted(job.JobTest):
         stats = json.loads(self.stats.read_text())
         self.assertEqual((stats["complete"], stats["missing_ranks"], stats["ranks"]), (False, [], ranks))
         self.assertEqual(sorted(end["rank"] for end in stats["ended"]), list(range(ranks)))
+        self.assertEqual(job.undocumented(stats), set())
         self.assertFalse(any(end["finalized"] for end in stats["ended"]))
         self.assertTrue(all(0 < end["after_s"] <= stats["wall_s"] for end in stats["ended"]), stats["ended"])
         row = stats["collectives"]["MPI_Ialltoall"]

@@ -5,6 +5,7 @@ a screen."""
 import json
 import os
 import shutil
+import socket
 import stat
 import unittest.mock
 
@@ -45,6 +46,12 @@ class Stats(job.JobTest):
         self.assertGreater(calls["MPI_Ibcast"]["between_s"], 3 * calls["MPI_Ialltoall"]["between_s"], calls)
         for what in ("waiting_s", "testing_s"):
             self.assertAlmostEqual(sum(rank[what] for rank in stats["rank_times"]), sum(row[what] for row in calls.values()), places=4)
+
+    def test_every_name_in_the_file_is_explained(self):
+        stats = self.read("named", ranks=4, LONGSHORE_NODES_COUNT=2)
+        self.assertTrue(stats["services"] and stats["late"] and stats["communicators"])
+        self.assertEqual(job.undocumented(stats), set())
+        self.assertEqual(job.undocumented({"services": [{"unheard_of": 1}], "reasons": {"small": 1}}), {"unheard_of"})
 
     def test_tests_of_carried_requests_count_to_their_call(self):
         trace = self.folder / "trace.json"
@@ -190,6 +197,18 @@ class Stats(job.JobTest):
         self.assertTrue(last.name.endswith("-77.json"), last)
         self.assertEqual([path.name for path in (first, second)], [last.name + ".old", last.name + ".old.2"])
         self.assertEqual([path.read_text() for path in (first, second, last)], texts)
+
+    def test_the_process_of_rank_0_and_its_host_in_a_name(self):
+        script, pids = self.folder / "script", self.folder / "pids"
+        script.write_text(f"#!/bin/sh\necho $$ >>{pids}\nexec {self.program('at_once')}\n")
+        script.chmod(0o755)
+        names = self.folder / "names"
+        names.mkdir()
+        running = job.Job(self, 2, [script], LONGSHORE_STATS=names / "%h-%p-%%.json", LONGSHORE_TRACE=names / "%p.json")
+        self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
+        (process,) = (path.stem for path in names.iterdir() if path.stem.isdigit())
+        self.assertIn(process, pids.read_text().split())
+        self.assertEqual({path.name for path in names.iterdir()}, {f"{socket.gethostname()}-{process}-%.json", f"{process}.json"})
 
 
 if __name__ == "__main__":
