@@ -453,6 +453,7 @@ class Bench(CommandTest):
 class Sharing(CommandTest):
     def test_tells_what_sharing_costs(self):
         text = self.longshore("tune", "--sharing", expect=0).stdout
+        self.assertTrue(text.startswith("us per MB (medians of 7 parts of 8.4 MB)\n"), text)
         self.assertRegex(text, r"\d+\.\d  to copy from it, mapped\n")
         self.assertRegex(text, "8 ranks: .* alltoalls|loses nothing")
 
