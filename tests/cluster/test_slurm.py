@@ -58,7 +58,8 @@ class TestSlurm(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, cluster.Cluster(2, offloads=True) as nodes, slurm.Slurm(nodes) as batch:
             own = {"PATH": f"{BUILD}/bin:{os.environ['PATH']}", "PROGRAM": program("collectives", "openmpi")}
             settings = [f"{name}={value}" for name, value in (SETTINGS | collectives.DIRECT | own).items()]
-            done = subprocess.run([*batch.enter(), *settings, "sbatch", "--wait", "--parsable", "--ntasks-per-node=2", f"--chdir={folder}", TEMPLATE],
+            done = subprocess.run([*batch.enter(), *settings, "sbatch", "--wait", "--parsable", "--ntasks-per-node=2",
+                                   f"--chdir={folder}", TEMPLATE],
                                   capture_output=True, text=True, timeout=120, check=False)
             files = {path.name: path.read_text(encoding="utf-8") for path in Path(folder).iterdir()}
         self.assertEqual(done.returncode, 0, (done.stderr, files))
