@@ -19,7 +19,7 @@ std::string failure(const std::string& path) {
 
 // /dev/stdout and its kin are links, which may lead to a file that a shell writes to.
 bool names_a_stream(const std::string& path) {
-    return path.starts_with("/proc/") || (path.starts_with("/dev/") && !path.starts_with("/dev/shm/"));
+    return path.starts_with("/dev/std") || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }
 
 // Never onto a file that is there, also where another process renames at the same time.

@@ -33,7 +33,7 @@ def forget_stdout():
 
 
 def names_a_stream(path):
-    return path.startswith("/proc/") or (path.startswith("/dev/") and not path.startswith("/dev/shm/"))
+    return path.startswith(("/dev/std", "/dev/fd/", "/proc/"))
 
 
 def keep_old(path):

@@ -746,7 +746,7 @@ class Simulate(CommandTest):
         broken.write_text("\n".join(lines))
         self.assertIn(f"{broken}:{at + 1}: switch.ports has to say where it comes from",
                       self.longshore("simulate", "--machine", broken, expect=2).stderr)
-        self.assertIn("cannot be written",
+        self.assertIn("cannot write no/file: No such file or directory",
                       self.longshore("simulate", *self.SMALL, "--json", "no/file", expect=1).stderr)
 
     def test_hands_results_to_the_script(self):
