@@ -73,6 +73,7 @@ class Interrupted(job.JobTest):
         self.end(running, signal.SIGTERM)
         stats = json.loads(self.stats.read_text())
         self.assertGreaterEqual(stats["collectives"]["MPI_Ialltoall"]["host"], CALLS * sum(steps))
+        self.assertEqual(stats["advice"], ["offload was off: this is a profile of the MPI alone"])
 
     def test_who_hangs_in_what(self):
         running = self.start()
