@@ -32,7 +32,7 @@ packages_simgrid := libsimgrid-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help check-device simgrid compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+.PHONY: help check-device check-model simgrid compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
     test-stress test-io test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz test-packages scale papers demo venv man format clean
 
 help: ## list the targets
@@ -188,6 +188,10 @@ papers: build ## what was published of 1,024 ranks with DPUs beside what the mod
 simgrid: packages_test += $(packages_simgrid)
 simgrid: deps-test build ## the model of 'longshore simulate' beside SimGrid (docs/simulation.md)
 	$(quiet)python3 tests/sim/simgrid/compare.py --longshore build/bin/longshore || { status=$$?; ((status == 77)) || exit $$status; }
+
+check-model: build ## what 'longshore simulate' says beside 'longshore bench' on machines that are namespaces (docs/simulation.md; needs root)
+	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build PYTHONDONTWRITEBYTECODE=1 python3 tests/cluster/beside_model.py || \
+	    { status=$$?; ((status == 77)) || exit $$status; }
 
 check-device: build ## what 'longshore device' says of a network beside an MPI and ucx_perftest (docs/device.md; needs root)
 	$(quiet)failed=0; for place in '' '--machines --rate 1gbit'; do \

@@ -71,19 +71,24 @@ class TestSlurm(unittest.TestCase):
         self.assertGreater(sum(each["offloaded"] for each in said["collectives"].values()), 0)
 
     def test_assess_in_an_allocation(self):
-        """All its runs have the same nodes."""
-        with cluster.Cluster(2, offloads=True) as nodes, slurm.Slurm(nodes) as batch:
+        """All its runs have the same nodes. These do not see the temporary files of the machine where the command runs."""
+        with cluster.Cluster(2, offloads=True) as nodes, slurm.Slurm(nodes) as batch, tempfile.TemporaryDirectory() as folder:
             settings = [f"{name}={value}" for name, value in SETTINGS.items()]
-            done = subprocess.run([*batch.enter(), *settings, "salloc", "-Q", "-N", "2", "--ntasks-per-node=1", BUILD / "bin/longshore",
+            own = Path(folder) / "own"
+            own.mkdir()
+            apart = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {own} && TMPDIR={own} exec "$@"', "sh"]
+            done = subprocess.run([*batch.enter(), *settings, "salloc", "-Q", "-N", "2", "--ntasks-per-node=1", *apart, BUILD / "bin/longshore",
                                    "assess", "--turns", "1", "--setup", 'echo "in $SLURM_JOB_ID on $SLURM_JOB_NODELIST"',
                                    "srun", "--mpi=pmix", program("at_once", "openmpi")],
-                                  capture_output=True, text=True, timeout=120, check=False)
+                                  cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual([path.name for path in Path(folder).iterdir()], ["own"])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         places = [line for line in done.stderr.splitlines() if line.startswith("in ")]
         self.assertEqual(len(places), 2, done.stderr)
         self.assertRegex(places[0], r"^in \d+ on \S+$")
         self.assertEqual(places[0], places[1])
         self.assertIn("MPI_Init to Finalize", done.stdout)
+        self.assertNotIn("waits for an allocation", done.stderr)
 
     @unittest.skipUnless(MPICH_PROGRAM.exists(), "no MPICH 5 (make mpis)")
     def test_mpiexec_in_an_allocation(self):
