@@ -7,6 +7,7 @@
 #include "base/output_file.h"
 #include "base/text.h"
 #include "sim/timed/machine_file.h"
+#include "tools/run/launch.h"
 #include "tools/simulate/plan.h"
 #include "tools/simulate/staged.h"
 #include "tools/tools.h"

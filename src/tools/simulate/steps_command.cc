@@ -8,6 +8,7 @@
 #include "base/output_file.h"
 #include "sim/timed/machine_file.h"
 #include "sim/timed/step_loop.h"
+#include "tools/run/launch.h"
 #include "tools/simulate/plan.h"
 #include "tools/tools.h"
 
