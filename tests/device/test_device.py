@@ -278,6 +278,8 @@ class Command(Case):
         written = self.folder / "m.toml"
         self.assertIn("9 of ", self.run_command("machine", results, "-o", written))
         machine = tomllib.loads(written.read_text(encoding="utf-8"))
+        self.run_command("machine", results, "-o", written)
+        self.assertTrue((self.folder / "m.toml.old").exists())
         self.assertEqual(machine["node"]["cores"]["value"], 4)
         self.assertEqual(machine["memory"]["rate"], {"value": 15, "unit": "GB/s", "source": "measured by longshore device, today"})
         self.assertEqual(machine["memory"]["core_rate"]["value"], 5)

@@ -265,6 +265,23 @@ class Command(unittest.TestCase):
                 result = self.run_command(other, "--label", "one", "--label", "two", "-o", path)
                 self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_no_picture_replaces_another(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.realpath(os.path.join(folder, "a.svg"))
+            titles = ["before", "between", "after"]
+            for title in titles:
+                said = self.run_command("-o", path, "--title", title, content=make_trace()).stderr
+            self.assertEqual(said, f"longshore: {path} was there already: that file is now {path}.old.2\n")
+            self.assertEqual(sorted(os.listdir(folder)), ["a.svg", "a.svg.old", "a.svg.old.2"])
+            for name, title in zip((path + ".old", path + ".old.2", path), titles):
+                with open(name, encoding="utf-8") as file:
+                    text = file.read()
+                self.assertEqual([one for one in titles if one in text], [title], name)
+            null = os.path.join(folder, "null.svg")
+            os.symlink("/dev/null", null)
+            self.assertEqual(self.run_command("-o", null, content=make_trace()).stderr, "")
+            self.assertTrue(os.path.islink(null))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/output_file.h"
 #include "base/text.h"
 #include "sim/timed/machine_file.h"
 #include "tools/paths.h"
@@ -208,9 +209,9 @@ int make_machine(const DeviceOptions& options) {
         fmt::print("{}", text);
         return kOk;
     }
-    std::ofstream file(options.output);
-    file << text;
-    if (!file.flush()) return refuse_device(options.output + ": cannot be written", kFailed);
+    std::string error;
+    if (!write_output_file(options.output, text, &error))
+        return refuse_device("cannot write " + error, kFailed);
     fmt::print("{}: {} of {} values measured; 'longshore simulate --machine {}' runs on it\n", options.output,
                measured_values(results).size(), timed::machine_values().size(), options.output);
     return kOk;
