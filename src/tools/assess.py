@@ -278,12 +278,9 @@ def main():
         return 1
     print_text(runs, sentences, expected)
     if options.output:
-        target = Path(options.output)
-        if target.exists():
-            os.replace(target, f"{target}.old")
-            say(f"{target} was there already: that file is now {target}.old")
-        target.write_text(text, encoding="utf-8")
-        say(f"{target} has it for a browser")
+        with ending.whole_file(options.output) as part:
+            Path(part).write_text(text, encoding="utf-8")
+        say(f"{options.output} has it for a browser")
     return 0
 
 
