@@ -23,7 +23,7 @@ say = @printf '\n== %s\n'
 # What building needs, what the demo adds, what tests add. An MPI, MPI=..., only where there is none.
 packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libhwloc-dev libssl-dev \
     libucx-dev libibverbs-dev util-linux MPI=openmpi-bin+libopenmpi-dev
-packages_demo := openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool
+packages_demo = openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool $(if $(filter mpich,$(MPI)),mpich libmpich-dev)
 packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy python3-h5py libgtest-dev \
     clang clang-format slurmctld slurmd slurm-client ccache ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
     environment-modules libfuse3-dev fuse3 dpkg-dev
@@ -32,7 +32,7 @@ packages_simgrid := libsimgrid-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help check-device simgrid compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+.PHONY: help check-device check-model simgrid compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
     test-stress test-io test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz test-packages scale papers demo venv man format clean
 
 help: ## list the targets
@@ -44,7 +44,8 @@ install_packages = $(if $(filter skip,$(DEPS)),@echo "deps: skipped",$(quiet)pac
 deps: ## install the Debian packages that building needs and the machine lacks (DEPS=skip: none, here and below)
 	$(install_packages) build $(packages_build)
 
-deps-demo: ## ... that the demo needs
+deps-demo: ## ... that the demo needs (MPI=mpich: with that MPI)
+	@[[ '$(MPI)' =~ ^(openmpi|mpich|)$$ ]] || { echo "demo: MPI=$(MPI) is neither openmpi nor mpich" >&2; exit 1; }
 	$(install_packages) demo $(packages_build) $(packages_demo)
 
 deps-test: ## ... that tests need
@@ -93,22 +94,16 @@ build: deps ## build everything into build/ (Release)
 	$(quiet)cmake --preset release $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build -j $(J) $(BUILD_ONLY) -- $(ninja_flags)
 
-# A make function would take a path with a space for two.
-whole_prefix = "$$(realpath -ms -- '$(PREFIX)')"
-
+# By way of the environment, as a path may hold what the shell would read otherwise.
+install uninstall: export PREFIX := $(PREFIX)
+install uninstall: export DESTDIR := $(DESTDIR)
+install: export COMPONENT := $(COMPONENT)
 # It builds nothing and leaves nothing in build/, so that 'sudo make install' leaves no file of root's there.
 install: ## install what is built (PREFIX=/usr/local, DESTDIR=, COMPONENT=host, dpu or doc)
-	$(quiet)[[ -e build/cmake_install.cmake ]] || \
-	    { echo "install: nothing is built here: run 'make build' first; nothing was installed" >&2; exit 1; }
-	$(quiet)prefix=$(whole_prefix); [[ "$$prefix" != *[\ :]* || '$(COMPONENT)' =~ ^(dpu|doc)$$ ]] || \
-	    { echo "install: $$prefix: LD_PRELOAD cannot hold a path with a space or a colon: choose another PREFIX; nothing was installed" >&2; exit 1; }; \
-	    said=$$(cmake --install build --prefix "$$prefix" $(if $(COMPONENT),--component $(COMPONENT)) 2>&1 >/dev/null); \
-	    status=$$?; rm -f build/install_manifest*.txt; \
-	    [[ $$status == 0 ]] || { sed -n 's/^ *install: /install: /p' <<<"$$said" | grep . || echo "$$said"; } >&2; \
-	    [[ $$status == 0 ]] && echo "install: Longshore is in $(DESTDIR)$$prefix, where share/longshore/installed lists its files"; exit $$status
+	$(quiet)packaging/install.sh "$$PREFIX" "$$COMPONENT"
 
 uninstall: ## remove what an installation in PREFIX has listed (PREFIX=/usr/local, DESTDIR=)
-	$(quiet)DESTDIR='$(DESTDIR)' packaging/uninstall.sh $(whole_prefix)
+	$(quiet)packaging/uninstall.sh "$$PREFIX"
 
 packages: ## .deb packages (host, dpu, doc) and a tarball of what is built, into build/packages/
 	$(quiet)[[ -e build/CPackConfig.cmake ]] || \
@@ -188,6 +183,10 @@ papers: build ## what was published of 1,024 ranks with DPUs beside what the mod
 simgrid: packages_test += $(packages_simgrid)
 simgrid: deps-test build ## the model of 'longshore simulate' beside SimGrid (docs/simulation.md)
 	$(quiet)python3 tests/sim/simgrid/compare.py --longshore build/bin/longshore || { status=$$?; ((status == 77)) || exit $$status; }
+
+check-model: build ## what 'longshore simulate' says beside 'longshore bench' on machines that are namespaces (docs/simulation.md; needs root)
+	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build PYTHONDONTWRITEBYTECODE=1 python3 tests/cluster/beside_model.py || \
+	    { status=$$?; ((status == 77)) || exit $$status; }
 
 check-device: build ## what 'longshore device' says of a network beside an MPI and ucx_perftest (docs/device.md; needs root)
 	$(quiet)failed=0; for place in '' '--machines --rate 1gbit'; do \

@@ -14,6 +14,7 @@ machines here; the reason is in fft-machines.json, which demo_report.py reads.
 import argparse
 import contextlib
 import json
+import math
 import os
 import signal
 import statistics
@@ -82,6 +83,24 @@ def wire_percent(samples, bytes_per_second, begin, end):
             percents = tuple(100 * (b - a) / most for a, b in zip(before, after))
             rows.append((max(at, begin), min(until, end), percents))
     return rows
+
+
+def without_exchange_us(fft_trace, repeat):
+    """For how long a rank has no exchange open in a repeat there and back: before the first is posted, between the two ways,
+    and after the last. Of the rank for which that is longest.
+
+    A rank calls MPI only while an exchange is open or to post one, so that the last call before a post completes what was open.
+    """
+    longest = 0
+    begin, end = window_of(fft_trace, repeat)
+    for rank in {event["tid"] for event in fft_trace["traceEvents"]}:
+        calls = sorted((event["ts"], event["ts"] + event["dur"], event["cat"]) for event in fft_trace["traceEvents"]
+                       if event["ph"] == "X" and event["tid"] == rank and event["args"]["repeat"] == repeat
+                       and event["cat"] != "compute")
+        posts = [i for i, (_, _, kind) in enumerate(calls) if kind == "post"]
+        back = posts[len(posts) // 2]  # as many there as back
+        longest = max(longest, calls[0][0] - begin + calls[back][0] - calls[back - 1][1] + end - calls[-1][1])
+    return longest
 
 
 def one_transform(fft_trace, longshore_trace, samples, bytes_per_second, ranks_per_node, repeat):
@@ -183,6 +202,9 @@ class Runner:
             raise RuntimeError(f"nothing was offloaded:\n{printed}")
         seconds = {name: fft["seconds"][name]["largest_of_ranks"]
                    for name in ("transform", "compute_alone", "exchanges_alone", "compute")}
+        # The ranks' time in MPI: means of ranks, which add up.
+        seconds |= {name: fft["seconds"][key]["mean_of_ranks"] for name, key in (("post", "post"), ("wait", "wait"), ("test", "other"))}
+        seconds["without_exchange"] = [without_exchange_us(trace, i) / 1e6 for i in range(options.repeats)]
         # Of its repeats the one of the median time is drawn.
         repeat = seconds["transform"].index(statistics.median_low(seconds["transform"]))
         rate = 1e6 / 8 * self.mbit if self.mbit else None
@@ -195,19 +217,28 @@ class Runner:
                 "wire_percent": used / length if length else None}, drawn
 
     def find_rate(self):
-        """Holds the links to a rate at which the host's exchanges take about as long as its computing, by launches with few variables."""
+        """Holds the links to a rate at which the host's exchanges take about as long as its computing, by launches with few variables.
+        Only a rate that was tried is taken: where none of TRIALS does, the nearest of them."""
         self.variables = min(TRIED_VARIABLES, self.options.variables)
-        for _ in range(TRIALS):
+        tried = []  # (computing / exchanges, rate)
+        while True:
             seconds = self.launch("host")[0]["seconds"]
+            tried.append((seconds["compute_alone"] / seconds["exchanges_alone"], self.mbit))
+            print(f"  a trial at {rate_name(self.mbit)}: computing takes {tried[-1][0]:.2f} times as long as the exchanges", flush=True)
             better = better_rate(self.mbit, seconds["compute_alone"], seconds["exchanges_alone"])
-            print(f"  a trial at {rate_name(self.mbit)}: computing takes {seconds['compute_alone'] / seconds['exchanges_alone']:.2f} times "
-                  "as long as the exchanges", flush=True)
-            if better == self.mbit:
+            if better == self.mbit or len(tried) == TRIALS:
                 break
-            self.mbit = better
-            self.nodes.set_rate(f"{better}mbit")
+            self.set_rate(better)
+        nearest, mbit = min(tried, key=lambda trial: abs(math.log(trial[0])))
+        if mbit != self.mbit:
+            self.set_rate(mbit)
         self.variables = self.options.variables
-        print(f"  so the link has {rate_name(self.mbit)}", flush=True)
+        why = "" if ALIKE[0] <= nearest <= ALIKE[1] else ", on which both are nearest to each other of what was tried"
+        print(f"  so the link has {rate_name(mbit)}{why}", flush=True)
+
+    def set_rate(self, mbit):
+        self.mbit = mbit
+        self.nodes.set_rate(f"{mbit}mbit")
 
     def turns(self):
         """Launches in turns; who begins changes. No turn begins after the time is up. Returns (turns, traces of each)."""
@@ -263,8 +294,8 @@ def measure(options, ranks, nodes=None, own_cores=False, mbit=None):
         where = f"two machines, a rank each{spare}, link of {rate_name(runner.mbit)}"
     draw(options, turns[drawn], traces[drawn], f"3-D FFT, {options.size}^3, {options.variables} variables, there and back; "
          f"{where} (turn {drawn + 1} of {len(turns)})")
-    return {"place": options.place, "mpi": MPI_NAMES[options.mpi], "size": options.size, "variables": options.variables,
-            "ranks": ranks, "cores": cores, "own_cores": own_cores, "turns": turns, "drawn": drawn,
+    return {"machine": overlap.describe(options), "place": options.place, "mpi": MPI_NAMES[options.mpi], "size": options.size,
+            "variables": options.variables, "ranks": ranks, "cores": cores, "own_cores": own_cores, "turns": turns, "drawn": drawn,
             "link": rate_name(runner.mbit) if nodes else None,
             "placement": str(nodes.placement) if nodes and nodes.placement else None}
 

@@ -17,6 +17,7 @@ import verdict as verdict_of  # noqa: E402
 from overlap_figures import hidden_share, possible_share, table  # noqa: E402
 
 NOISE = 0.1  # from here on a difference in what is the same for both is worth a warning
+REMAINDER = 0.02  # of a transform: what is beyond the least possible time by no more than that needs no explanation
 LINE_COLUMNS = 118
 
 
@@ -120,15 +121,31 @@ def possible_words(result):
             f"of that gain Longshore has {percent(share) if share > 0 else 'nothing'}.")
 
 
+def remainder_parts(middle):
+    """[(seconds, words)]: what the time with Longshore beyond the longer of the MPI's computing and exchanges is made of.
+    The seconds add up to it; some may be below 0."""
+    host, longshore = middle["host"], middle["longshore"]
+    whole, exchanges, without = (longshore[key] for key in ("transform", "exchanges_alone", "without_exchange"))
+    if host["exchanges_alone"] >= host["compute_alone"]:
+        return [(without, "with no exchange open (before the first, between there and back, after the last)"),
+                (exchanges - host["exchanges_alone"], "by exchanges that take longer than the MPI's with nothing computed, too"),
+                (whole - without - exchanges, "by exchanges that take longer beside computing")]
+    calls = [(longshore["wait"], "waiting for exchanges"), (longshore["test"], "asking whether one is complete"),
+             (longshore["post"], "posting them")]
+    computing = whole - sum(seconds for seconds, _ in calls) - host["compute_alone"]
+    return [*calls, (computing, "by computing that takes longer beside exchanges")]
+
+
 def remainder_words(result):
-    """Where Longshore's time beyond the longer of both goes."""
+    """Where Longshore's time beyond the longer of both goes: its parts, the largest first, without those below a tenth of it."""
     middle = medians(result)
-    if "compute" not in middle["longshore"]:
+    host, longshore = middle["host"], middle["longshore"]
+    beyond = longshore["transform"] - max(host["compute_alone"], host["exchanges_alone"])
+    if "without_exchange" not in longshore or beyond < REMAINDER * longshore["transform"]:
         return ""
-    whole, within, alone = (1e3 * value for value in (middle["longshore"]["transform"], middle["longshore"]["compute"],
-                                                      middle["host"]["compute_alone"]))
-    return (f"Of its {whole:.0f} ms with Longshore the rank that computes longest computes {within:.0f} (alone: {alone:.0f}) and is in "
-            f"MPI {whole - within:.0f}. The exchanges of the first and the last variable have little computing beside them.")
+    parts = sorted((part for part in remainder_parts(middle) if abs(part[0]) >= beyond / 10), reverse=True)
+    named = ", ".join(f"{1e3 * seconds:+.0f} {words if seconds > 0 else words.replace('longer', 'less time')}" for seconds, words in parts)
+    return f"Longshore's {1e3 * longshore['transform']:.0f} ms are {1e3 * beyond:.0f} more than that: {named}."
 
 
 def source_words(result):
@@ -208,8 +225,8 @@ def verdict_lines(stats, results):
                 lines += paragraph("FFT on two machines", "NOT SHOWN.", f"{result['skipped']}.")
             said.add(result["skipped"])
         else:
-            words = (change_words, possible_words if result["place"] != "here" else overlap_words, source_words,
-                     remainder_words if result["place"] == "spare" else lambda _: "", wire_words, cores_words, noise_words)
+            of_gain = (overlap_words,) if result["place"] == "here" else (possible_words, remainder_words)
+            words = (change_words, *of_gain, source_words, wire_words, cores_words, noise_words)
             lines += paragraph(place_name(result), *(sentence(result) for sentence in words))
     return lines
 

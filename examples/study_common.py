@@ -1,12 +1,18 @@
-"""How the studies of all examples begin, run their jobs and end."""
+"""How the studies of all examples begin, run their jobs and end, and what their files say of where and when."""
+import datetime
 import importlib.util
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 END_LIMIT_S = 10  # of an mpirun that is asked to end
+FINALIZE_LIMIT_S = 5  # of a job that has done all that is wanted
+LOOK_S = 0.5  # how often that is looked at
 
 
 def refuse_what_cannot_be_written(parser, results, picture):
@@ -21,20 +27,38 @@ def refuse_what_cannot_be_written(parser, results, picture):
         parser.error("pictures need matplotlib: 'make venv' installs it beside the build")
 
 
-def run_job(words, limit_s, env=None):
+def run_job(words, limit_s, env=None, is_over=None):
     """As subprocess.run, but that an mpirun whose job is not awaited to its end is asked to end: it takes its ranks and its own
-    folders with it.  Raises subprocess.TimeoutExpired after `limit_s` seconds."""
+    folders with it.  `is_over` says whether the job has done all that is wanted of it: one that does not end soon after that is
+    ended, with return code 0, as MPICH 4.0.2 over TCP hangs in its own MPI_Finalize.  Raises subprocess.TimeoutExpired after
+    `limit_s` seconds."""
+    end, over = time.monotonic() + limit_s, False
     with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
         try:
-            out, err = job.communicate(timeout=limit_s)
+            while True:
+                try:
+                    out, err = job.communicate(timeout=LOOK_S if is_over else limit_s)
+                    return subprocess.CompletedProcess(words, job.returncode, out, err)
+                except subprocess.TimeoutExpired:
+                    if not over and is_over and is_over():
+                        end, over = time.monotonic() + FINALIZE_LIMIT_S, True
+                    elif over and time.monotonic() > end:
+                        return subprocess.CompletedProcess(words, 0, *ask_to_end(job))
+                    elif time.monotonic() > end:
+                        raise
         except BaseException:
-            job.terminate()
-            try:
-                job.communicate(timeout=END_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                job.kill()
+            ask_to_end(job)
             raise
-    return subprocess.CompletedProcess(words, job.returncode, out, err)
+
+
+def ask_to_end(job):
+    """What it has printed."""
+    job.terminate()
+    try:
+        return job.communicate(timeout=END_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        return job.communicate()
 
 
 def end_by_signals():
@@ -50,3 +74,15 @@ def end_by_signals():
     for number in numbers:
         if signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
             signal.signal(number, end)
+
+
+def provenance():
+    """Of which machine the results of this run are, of when (UTC) and of which commit: for the file that holds them."""
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    try:
+        described = subprocess.run(["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"],
+                                   capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        described = ""
+    return {"cpu": model[1] if model else platform.machine(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
+            "commit": described or "unknown", "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """The demo's words and its time line, of made-up figures. Measures nothing."""
 
+import contextlib
+import datetime
+import io
 import json
 import sys
 import tempfile
+import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src/tools"))
@@ -119,10 +124,37 @@ class Verdict(unittest.TestCase):
         self.assertIn("These were machines at 1/2 speed, each with a core to spare; the MPI alone was bound alike.", text)
         self.assertIn("Longshore has nothing.", said(result(turn(1.4, 1.5), **spare)))
         self.assertIn("Nothing could be gained", said(result(turn(1.01, 1.01), **spare)))
-        computing = turn(1.4, 1.1)
-        computing["longshore"]["seconds"]["compute"] = 0.7
-        self.assertIn("Of its 1100 ms with Longshore the rank that computes longest computes 700 (alone: 500) and is in MPI 400.",
-                      said(result(computing, **spare)))
+
+    def remainder(self, **longshore):
+        """What is said where the time beyond the least possible goes; the exchanges take 1000 ms, the computing 500 or 1100."""
+        computing = longshore.pop("computing", 0.5)
+        one = turn(1.8, longshore.pop("transform"), computing=computing)
+        one["longshore"]["seconds"] |= {"post": 0.0, "wait": 0.0, "test": 0.0, "without_exchange": 0.0} | longshore
+        return said(result(one, place="spare", link="2 Gb/s", placement="machines"))
+
+    def test_cause_of_what_is_missing(self):
+        more = "Longshore's 1300 ms are 300 more than that:"
+        self.assertIn(f"{more} +300 with no exchange open (before the first, between there and back, after the last).",
+                      self.remainder(transform=1.3, without_exchange=0.3))
+        self.assertIn(f"{more} +300 by exchanges that take longer than the MPI's with nothing computed, too.",
+                      self.remainder(transform=1.3, exchanges_alone=1.3))
+        self.assertIn(f"{more} +300 by exchanges that take longer beside computing.", self.remainder(transform=1.3))
+        # The largest first, none below a tenth of all, and what makes it less.
+        self.assertIn(f"{more} +270 by exchanges that take longer beside computing, +80 with no exchange open (before the first, "
+                      "between there and back, after the last), -50 by exchanges that take less time than the MPI's with nothing computed, too.",
+                      self.remainder(transform=1.3, without_exchange=0.08, exchanges_alone=0.95))
+        self.assertNotIn("with no exchange", self.remainder(transform=1.3, without_exchange=0.02))
+
+    def test_cause_where_computing_is_the_longer(self):
+        text = self.remainder(transform=1.4, computing=1.1, wait=0.15, test=0.01, post=0.06)
+        self.assertIn("1400 ms are 300 more than that: +150 waiting for exchanges, +80 by computing that takes longer beside exchanges, "
+                      "+60 posting them.", text)
+        self.assertIn("300 more than that: +400 asking whether one is complete, -100 by computing that takes less time beside exchanges.",
+                      self.remainder(transform=1.4, computing=1.1, test=0.4))
+
+    def test_no_cause_of_what_is_as_quick_as_can_be_or_was_not_measured(self):
+        self.assertNotIn("more than that", self.remainder(transform=1.01, without_exchange=0.3))
+        self.assertNotIn("more than that", said(result(turn(1.8, 1.3), place="spare", link="2 Gb/s", placement="machines")))
 
     def test_a_rate_on_which_both_take_about_as_long(self):
         self.assertEqual(demo_fft.better_rate(2000, 0.9, 1.0), 2000)
@@ -131,6 +163,29 @@ class Verdict(unittest.TestCase):
         self.assertEqual(demo_fft.better_rate(2000, 100, 1.0), demo_fft.MBIT_MIN)
         self.assertEqual(demo_fft.better_rate(2000, 0.01, 1.0), demo_fft.MBIT_MAX)
         self.assertEqual([demo_fft.rate_name(mbit) for mbit in (1000, 1600)], ["1 Gb/s", "1.6 Gb/s"])
+
+    def search(self, *ratios):
+        """(The rates at which the link was held in turn, what was said) where trials find such computing / exchanges."""
+        nodes, launches = mock.Mock(), [({"seconds": {"compute_alone": ratio, "exchanges_alone": 1.0}}, None) for ratio in ratios]
+        runner = demo_fft.Runner(types.SimpleNamespace(variables=8, build="build", mpi="openmpi"), 2, nodes, demo_fft.TRIED_MBIT)
+        with mock.patch.object(runner, "launch", side_effect=launches), contextlib.redirect_stdout(io.StringIO()) as said:
+            runner.find_rate()
+        held = [call.args[0] for call in nodes.set_rate.call_args_list]
+        self.assertEqual(f"{runner.mbit}mbit", held[-1] if held else "2000mbit")
+        self.assertEqual(runner.variables, 8)
+        return held, said.getvalue()
+
+    def test_only_a_rate_that_was_tried_is_taken(self):
+        self.assertEqual(self.search(0.9)[0], [])
+        held, said = self.search(2.0, 1.1)
+        self.assertEqual(held, ["1000mbit"])
+        self.assertTrue(said.endswith("so the link has 1 Gb/s\n"), said)
+        held, said = self.search(2.0, 0.7, 1.9)  # never about as long: the second was the nearest
+        self.assertEqual(held, ["1000mbit", "1400mbit", "1000mbit"])
+        self.assertTrue(said.endswith("so the link has 1 Gb/s, on which both are nearest to each other of what was tried\n"), said)
+        held, said = self.search(8.0, 0.3, 1.3)
+        self.assertEqual(held, ["200mbit", "700mbit"])
+        self.assertIn("nearest", said)
 
     def test_what_cannot_be_shown(self):
         skipped = {"place": "spare", "skipped": "ip is missing. It takes root"}
@@ -148,6 +203,18 @@ class Verdict(unittest.TestCase):
         self.assertRegex(text, r"transform, there and back +1500 +1200 +0\.80")
         self.assertRegex(text, r"hidden, of the shorter of both +0 % +60 %")
         self.assertRegex(text, r"share of the possible gain +60 %")
+
+
+class Files(unittest.TestCase):
+    def test_say_where_and_when(self):
+        options = types.SimpleNamespace(place="here", mpi="openmpi", size="8", variables=2, build="build")
+        runner = mock.Mock(**{"turns.return_value": ([turn(1.4, 1.2)], [None])})
+        with mock.patch.object(demo_fft, "Runner", return_value=runner), mock.patch.object(demo_fft, "draw"):
+            machine = demo_fft.measure(options, 2)["machine"]
+        self.assertLess({"cpu", "cores", "kernel", "commit"}, set(machine))
+        self.assertTrue(machine["mpi"].startswith("openmpi "))
+        age = datetime.datetime.now(datetime.timezone.utc) - datetime.datetime.fromisoformat(machine["date"])
+        self.assertLess(abs(age.total_seconds()), 60)
 
 
 def call(rank, kind, ts, dur, repeat):
@@ -174,6 +241,16 @@ class Traces(unittest.TestCase):
             json.dump(trace, file)
             file.flush()
             return {timeline.label_of(lane, [lane]) + f"@{lane.node}": lane for lane in timeline.load(file.name)}
+
+    def test_time_without_an_exchange(self):
+        rank = [call(1, kind, ts, dur, 0) for kind, ts, dur in
+                (("compute", 0, 5), ("post", 5, 1), ("compute", 6, 9), ("wait", 15, 5), ("compute", 20, 30), ("post", 50, 2),
+                 ("compute", 52, 8), ("test", 60, 10), ("compute", 70, 7))]
+        other = [call(0, "compute", 1, 2, 0), call(0, "post", 3, 1, 0), call(0, "test", 4, 40, 0), call(0, "post", 48, 2, 0),
+                 call(0, "wait", 50, 25, 0)]
+        trace = {"traceEvents": [*self.FFT["traceEvents"], *rank, *other]}
+        trace["traceEvents"] = [event for event in trace["traceEvents"] if event["ph"] == "M" or event["ts"] < 1000]
+        self.assertEqual(demo_fft.without_exchange_us(trace, 0), 5 + 30 + 7)
 
     def test_one_repeat_by_one_clock(self):
         lanes = self.lanes()

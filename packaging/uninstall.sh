@@ -2,10 +2,11 @@
 # uninstall.sh PREFIX: takes away what an installation has listed in PREFIX/share/longshore/installed (DESTDIR holds here, too),
 # and the folders that it made, if nothing else is in them.
 set -u
-prefix=${1:?usage: uninstall.sh PREFIX}
+fail() { echo "uninstall: $*; nothing was removed" >&2; exit 1; }
+[[ -n ${1:-} ]] || fail 'PREFIX is empty: name a folder'
+prefix=$(realpath -ms -- "$1")
 root=${DESTDIR:-}${prefix%/}
 list=$root/share/longshore/installed
-fail() { echo "uninstall: $*; nothing was removed" >&2; exit 1; }
 
 [[ -f $list ]] || fail "there is no $list: Longshore was not installed with PREFIX=$prefix"
 mapfile -t names <"$list"

@@ -24,9 +24,7 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -35,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), *(str(HERE.parents[1] / "tests" / room) for room in ("slow_disk", "cluster"))]
 import cluster  # noqa: E402
 import slow_disk  # noqa: E402
-from study_common import end_by_signals, refuse_what_cannot_be_written, run_job  # noqa: E402
+from study_common import end_by_signals, provenance, refuse_what_cannot_be_written, run_job  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 LAUNCH_LIMIT_S = 600
@@ -184,9 +182,7 @@ def show_head():
 
 
 def measure(options):
-    commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-    about = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "mpi": options.mpi,
-             "commit": commit.stdout.strip(), "page": "8K", "threads": 1, "rate_of_other_node": options.rate}
+    about = {"machine": provenance(), "mpi": options.mpi, "page": "8K", "threads": 1, "rate_of_other_node": options.rate}
     rows = json.loads(Path(options.json).read_text(encoding="utf-8"))["rows"] if options.json and Path(options.json).exists() else []
     known = ("place", "system", "total", "dram")
     show_head()

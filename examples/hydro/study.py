@@ -25,7 +25,6 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -37,7 +36,7 @@ SOURCES = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(SOURCES / "examples")]
 import study_figures as figures  # noqa: E402
 import study_nodes  # noqa: E402
-from study_common import end_by_signals, refuse_what_cannot_be_written, run_job  # noqa: E402
+from study_common import end_by_signals, provenance, refuse_what_cannot_be_written, run_job  # noqa: E402
 
 PLACEMENTS = ("spare", "own", "socket", "slow", "quota", *study_nodes.PLACEMENTS)
 # A rank of 64 has so many zones in the paper: 57,600 of leblancx4 and 64,800 of sedovflatx4; and a small share.
@@ -261,11 +260,8 @@ class Study:
                 "cycles": self.options.cycles, "turns": self.options.turns, "missing": missing, "results": rows}
 
     def machine(self):
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-        model = re.search(r"model name\s*: (.*)", text)
-        commit = subprocess.run(["git", "-C", str(SOURCES), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-        return {"processor": model[1] if model else platform.machine(), "cores": sum(map(len, self.sockets)),
-                "sockets": len(self.sockets), "kernel": platform.release(), "commit": commit.stdout.strip()}
+        about = provenance()
+        return {"processor": about.pop("cpu"), **about, "cores": sum(map(len, self.sockets)), "sockets": len(self.sockets)}
 
 
 def parse(arguments):

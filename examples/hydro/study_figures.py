@@ -105,7 +105,7 @@ SAME = ("mpi", "slow", "machine")
 def joined(studies):
     """Several runs of the study with the same settings, as one."""
     for key in SAME:
-        values = [study[key] if key != "machine" else {**study[key], "commit": ""} for study in studies]
+        values = [study[key] if key != "machine" else {**study[key], "commit": "", "date": ""} for study in studies]
         if any(value != values[0] for value in values):
             raise ValueError(f"the runs differ in {key}: {', '.join(map(str, values))}")
     rates = {study["rate"] for study in studies if any(row["placement"] == "node" for row in study["results"])}

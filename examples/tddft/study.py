@@ -10,6 +10,7 @@ best is a contender, and its allgather the measure of the lateness.
     study.py --mpi mpich --ranks-per-node 4 --pairs 7 --json study.json --picture study.png
     study.py --nodes 1 --ranks-per-node 4           one node, nothing held
     study.py --steps 100 --allgathers 308 --pairs 1
+    study.py --compute --ranks-per-node 1           the physics is computed, where ranks have cores enough
     study.py --dpus --ranks-per-node 4 --block 1M   through DPUs: what comes to a host, and that no bit differs; no times
     study.py --report one.json another.json --picture study.png
 
@@ -26,7 +27,7 @@ from pathlib import Path
 SOURCES = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(SOURCES / "examples"), str(SOURCES / "tests/cluster")]
 import study_figures as figures  # noqa: E402
-from study_common import end_by_signals, refuse_what_cannot_be_written, run_job  # noqa: E402
+from study_common import end_by_signals, provenance, refuse_what_cannot_be_written, run_job  # noqa: E402
 
 # Of each MPI: pairs of an allgather's and an alltoall's algorithm that are tried together.
 OMPI = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
@@ -74,9 +75,10 @@ class Study:
         # Last: nothing may fail between this and run(), which takes the machines down.
         self.nodes = cluster.Cluster(options.nodes, options.rate if options.nodes > 1 else None, offloads=True, dpus=options.dpus)
 
-    def arguments(self, steps, allgathers, late_ms):
+    def arguments(self, steps, allgathers, late_ms, computes=False):
         o = self.options
-        return ["--sleep", "--compute-ms", o.compute_ms, "--steps", steps, "--allgathers", allgathers, "--repeats", 1,
+        paced = [] if computes or o.compute else ["--sleep", "--compute-ms", o.compute_ms]
+        return [*paced, "--steps", steps, "--allgathers", allgathers, "--repeats", 1,
                 "--size", o.size, "--states", o.states, "--allgather-block", o.block, "--late-base-ms", f"{late_ms:.3f}",
                 "--late-chance", o.late_chance, "--ranks-per-node", o.ranks_per_node]
 
@@ -89,7 +91,11 @@ class Study:
                 settings["LONGSHORE_STATS"] = str(stats)
             words = ["env", *(f"{key}={value}" for key, value in settings.items()), str(self.program), *map(str, arguments),
                      "--json", str(result)]
-            done = run_job(self.nodes.mpirun(words, self.options.ranks_per_node, mpi=self.options.mpi), LAUNCH_LIMIT_S)
+
+            def is_over():
+                return all(path.exists() and path.stat().st_size for path in ((result, stats) if "LONGSHORE_STATS" in settings else (result,)))
+
+            done = run_job(self.nodes.mpirun(words, self.options.ranks_per_node, mpi=self.options.mpi), LAUNCH_LIMIT_S, is_over=is_over)
             if done.returncode != 0 or not result.exists():
                 raise RuntimeError(f"{name} failed, exit code {done.returncode}\n{done.stdout}{done.stderr}")
             found = json.loads(result.read_text(encoding="utf-8"))
@@ -113,14 +119,17 @@ class Study:
 
     def through_dpus(self):
         """The same steps by the MPI, and through DPUs with the blocks brought once to a host or once to a rank. The alltoalls are
-        the MPI's, so that all that comes to a host is of allgathers."""
+        the MPI's, so that all that comes to a host is of allgathers. Then the physics in the same ways: what ranks receive decides
+        what they give next, so that a wrong bit would be in the results."""
         o = self.options
         through = self.longshore() | self.nodes.settings | {"LONGSHORE_SERVICE_COUNT": "1", "LONGSHORE_ALLTOALL_ALGORITHM": "mpi", "LONGSHORE_LIMIT_S": "30"}
         arguments = self.arguments(o.steps, o.allgathers or o.steps, o.compute_ms)
+        physics = self.arguments(o.steps, o.allgathers or o.steps, o.compute_ms, computes=True)
         launches = {}
         for name, settings in ((HOST, {}), (ONCE, through), (EACH, through | {"LONGSHORE_WAIT_COOPERATIVE": "off"})):
             self.say(f"{o.nodes} x {o.ranks_per_node} ranks: {name}")
             launches[name] = self.launch(name, settings, arguments)
+            launches[name]["physics"] = self.launch(name, settings, physics)["runs"][0]["checksum"]
         return {"mpi": o.mpi, "nodes": o.nodes, "ranks_per_node": o.ranks_per_node, "dpus": launches}
 
     def calibrate(self):
@@ -162,7 +171,7 @@ class Study:
                 return self.through_dpus()
             tried = self.calibrate()
             base, contenders = self.contenders(tried)
-            result = {"mpi": o.mpi, "nodes": o.nodes, "ranks_per_node": o.ranks_per_node, "rate": o.rate if o.nodes > 1 else None,
+            result = {"mpi": o.mpi, "computes": o.compute, "nodes": o.nodes, "ranks_per_node": o.ranks_per_node, "rate": o.rate if o.nodes > 1 else None,
                       "tried": tried, "base_s": base, "best": contenders[1][1],
                       "on_time": self.turns(contenders, o.pairs_on_time, 0, o.tries, o.tries),
                       "late": self.turns(contenders, o.pairs, base, o.steps, o.allgathers or o.steps)}
@@ -187,7 +196,9 @@ def parse(arguments):
     parser.add_argument("--size", default="40", help="points, which decide the halos and alltoalls (default: 40)")
     parser.add_argument("--states", type=int, default=8)
     parser.add_argument("--compute-ms", type=float, default=200, help="of a step (default: 200)")
-    parser.add_argument("--late-chance", type=float, default=0.09, metavar="P", help="that a rank is late in a call (default: 0.09)")
+    parser.add_argument("--compute", action="store_true", help="compute the physics in place of sleeping: for as many ranks as there are cores")
+    parser.add_argument("--late-chance", type=float, default=0.06, metavar="P",
+                        help="that a rank is late in a call (default: 0.06, by which some 9 of 100 messages find their rank late)")
     parser.add_argument("--dpus", action="store_true", help="each node has a DPU: bytes, counters and results, and no times")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Longshore, may be repeated")
     parser.add_argument("--json", metavar="FILE", help="write all samples")
@@ -212,14 +223,17 @@ def main():
         if options.report:
             studies = [json.loads(Path(path).read_text(encoding="utf-8")) for path in options.report]
         else:
-            studies = [Study(options).run()]
+            studies = [{"machine": provenance()} | Study(options).run()]
             if options.json:
                 Path(options.json).write_text(json.dumps(studies[0], indent=1) + "\n", encoding="utf-8")
         for study in studies:
             print("\n".join(figures.report_dpus(study) if "dpus" in study else figures.report(study)))
+        unequal = not all(map(figures.is_same, studies))
         studies = [study for study in studies if "dpus" not in study]
         if options.picture and studies:
             figures.draw(studies, options.picture)
+        if unequal:
+            sys.exit("study: results differ, see above")
     except (OSError, RuntimeError, ValueError, KeyError, subprocess.SubprocessError) as error:
         sys.exit(f"study: {error}")
 

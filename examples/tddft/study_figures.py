@@ -64,6 +64,22 @@ def lines_of(found):
             f"{share['parked']:.1f} % no local rank (paper: 5.9), {share['handed_on']:.1f} % were handed on{waited}"]
 
 
+def results_of(study):
+    """The checksums of what must be the same to the last bit: a set for each kind of steps."""
+    if "dpus" in study:
+        launches = study["dpus"].values()
+        return [{launch["runs"][0]["checksum"] for launch in launches}, {launch.get("physics") for launch in launches}]
+    return [{launch["runs"][0].get("checksum") for turn in study[kind] for launch in turn.values()} for kind in ("on_time", "late")]
+
+
+def is_same(study):
+    return all(len(results) == 1 for results in results_of(study))
+
+
+def same_line(study):
+    return f"all results are {'the same to the last bit' if is_same(study) else 'NOT THE SAME'}"
+
+
 def report(study):
     late, on_time = study["late"], study["on_time"]
     first = late[0]["host"]
@@ -90,7 +106,7 @@ def report(study):
         goal = f", goal {GOALS[key]}" if key in GOALS else f", better in {sum(one < 1 for one in found)} of {len(found)}"
         lines.append(f"  {title + ', to the best host':<50}{statistics.median(found):.2f} ({min(found):.2f}-{max(found):.2f}){goal}; "
                      f"nobody late {statistics.median(plain):.2f}")
-    return [*lines, *message_lines(late)]
+    return [*lines, *message_lines(late), same_line(study)]
 
 
 def copies_of(launch, calls):
@@ -102,21 +118,21 @@ def copies_of(launch, calls):
 
 
 def report_dpus(study):
-    """Bytes, counters and checksums of the same steps through DPUs. Times would be those of two cores that all share."""
+    """Bytes, counters and checksums of the same steps through DPUs. Times would be those of two cores that all share. Ranks that
+    sleep compute nothing with what they receive (tddft compares it): the physics' checksum is the one that shows a wrong bit."""
     launches = study["dpus"]
     host = launches["host"]
     ranks, nodes, calls = study["ranks_per_node"], study["nodes"], host["allgathers"]
     least = (nodes - 1) * ranks * host["allgather_bytes"]
     lines = [f"tddft, {study['mpi']}, {nodes} nodes x {ranks} ranks with a DPU each; {calls} allgathers of {host['allgather_bytes']} bytes a rank, "
              f"some ranks late", "",
-             f"  {'':<20}{'MB to a host, an allgather':>28}{'of what is needed':>20}{'MB copied by ranks':>20}{'checksum':>20}"]
+             f"  {'':<20}{'MB to a host, an allgather':>28}{'of what is needed':>20}{'MB copied by ranks':>20}{'physics, checksum':>20}"]
     for name, launch in launches.items():
         came = max(launch["to_host"]) / calls if "to_host" in launch else None
         lines.append(f"  {name:<20}{'-' if came is None else format(1e-6 * came, '.3f'):>28}"
                      f"{'-' if came is None else format(came / least, '.3f'):>20}"
-                     f"{'-' if came is None else format(1e-6 * launch['by_ranks'] / calls, '.3f'):>20}{launch['runs'][0]['checksum']:>20}")
-    same = len({launch["runs"][0]["checksum"] for launch in launches.values()}) == 1
-    lines += ["", f"  all results are {'the same to the last bit' if same else 'NOT THE SAME'}"]
+                     f"{'-' if came is None else format(1e-6 * launch['by_ranks'] / calls, '.3f'):>20}{launch.get('physics', '-'):>20}")
+    lines += ["", f"  {same_line(study)}"]
     return [*lines, *(f"  {name}: {line}" for name, launch in launches.items() if "messages" in launch
                       for line in [*copies_of(launch, calls), *lines_of(launch["messages"])])]
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/output_file.h"
 #include "base/text.h"
 #include "bench/statistics.h"
 
@@ -92,7 +93,9 @@ nlohmann::json samples_or_null(const std::vector<double>& samples) {
 
 JsonLines::JsonLines(const std::string& file_name, bool append) {
     if (file_name.empty()) return;
-    file_.open(file_name, append ? std::ios::app : std::ios::out);
+    std::string error;
+    if (!append && !keep_old_file(file_name, &error)) throw std::runtime_error("cannot write " + error);
+    file_.open(file_name, std::ios::app);
     if (!file_) throw std::runtime_error(fmt::format("cannot write {}", file_name));
 }
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/output_file.h"
 #include "base/text.h"
 
 namespace longshore::device {
@@ -50,7 +51,9 @@ void print_row(const Row& row, const std::string& test_before) {
 
 std::string write_json(const std::string& path, const MachineFacts& machine, const std::vector<Row>& rows,
                        const std::vector<std::string>& remarks, const std::vector<std::string>& left_out) {
-    FILE* const file = fopen(path.c_str(), "w");
+    std::string error;
+    if (!keep_old_file(path, &error)) return error;
+    FILE* const file = fopen(path.c_str(), "a");
     if (file == nullptr) return path + ": " + strerror(errno);
     fprintf(file,
             "{\"longshore_device\": 1,\n \"machine\": {\"processor\": %s, \"architecture\": %s, \"kernel\": "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/output_file.h"
 #include "base/text.h"
 
 namespace longshore::dpu_bench {
@@ -50,7 +51,9 @@ double between_nodes(const Session& session, Pattern pattern, Assignment assignm
 
 JsonLines::JsonLines(const std::string& file_name, bool append) {
     if (file_name.empty()) return;
-    file_.open(file_name, append ? std::ios::app : std::ios::trunc);
+    std::string error;
+    if (!append && !keep_old_file(file_name, &error)) throw std::runtime_error("cannot write " + error);
+    file_.open(file_name, std::ios::app);
     if (!file_) throw std::runtime_error(fmt::format("cannot write {}", file_name));
 }
 

@@ -30,6 +30,8 @@ struct Shim {
     SelectionPoint place;         // what the table of rules asks of the job; equal on all ranks
     pid_t pid = 0;                // a forked child is not the rank
     int rank = 0, size = 0;
+    unsigned launched =
+        0;  // processes that the launcher has started, where they are jobs of one rank each; else 0
     Settings settings;        // rank 0's
     Selection selection;      // likewise
     ForcedAlgorithms forced;  // as the settings say, until the program says otherwise

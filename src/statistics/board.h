@@ -23,7 +23,7 @@ struct BoardHead {
     std::array<uint8_t, 16> token;  // so that a rank knows the file for the one that it was told of
     uint32_t size;                  // ranks of the job
     // Known when the job has begun.
-    uint32_t nodes, offload;
+    uint32_t nodes, offload, wanted, launched;
     SelectionPoint place;
     char reach[24];                           // ls_memory_reach
     char stats_path[4096], trace_path[4096];  // "": not wanted

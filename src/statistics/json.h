@@ -18,7 +18,7 @@ __attribute__((format(printf, 2, 3))) inline void append(std::string* out, const
     if (length > 0) out->append(text, std::min(static_cast<size_t>(length), sizeof text - 1));
 }
 
-// Under another name first, so that a reader never sees half a file. Says so if it fails.
+// Says so if it fails.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace longshore::statistics

@@ -80,6 +80,8 @@ Summary summary_of(const Board& board, const uint64_t* gone_ns) {
     summary.size = static_cast<int>(head.size);
     summary.nodes = head.nodes;
     summary.offload = head.offload != 0;
+    summary.wanted = head.wanted != 0;
+    summary.launched = head.launched;
     summary.place = head.place;
     summary.reach = head.reach;
     RankTime unknown;

@@ -55,6 +55,8 @@ struct Summary {
     int size = 0;  // ranks of the job
     uint32_t nodes = 0;
     bool offload = false;
+    bool wanted = true;     // LONGSHORE_OFFLOAD is not off
+    uint32_t launched = 0;  // processes that the launcher has started, where they are jobs of one rank each
     SelectionPoint place;
     std::string reach = "none";  // ls_memory_reach
     Counts counts{};             // of all ranks together
@@ -78,6 +80,9 @@ double share_in_mpi(const Summary& summary);
 // The rank that waited least, if it is so far from those that waited most that they seem to have waited for
 // it; else -1. An estimate: no clock of one node is compared with another's.
 int latest_rank(const Summary& summary);
+// How much later than another it came in all calls together, by what it waited less; 0: there is no such
+// rank.
+uint64_t latest_rank_ns(const Summary& summary);
 // One sentence for each thing that kept the job from gaining more, with what to do about it.
 std::vector<std::string> advice_on(const Summary& summary);
 

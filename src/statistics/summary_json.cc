@@ -104,7 +104,8 @@ void append_time(std::string* out, const Summary& summary) {
         append(out, "\"uncarried_s\": %.6f, \"other_s\": %.6f}", in_s(r.uncarried_ns), in_s(r.other_ns));
         separator = ", ";
     }
-    append(out, "],\n  \"latest_rank\": %d,\n  \"advice\": [", latest_rank(summary));
+    append(out, "],\n  \"latest_rank\": %d,\n  \"latest_rank_s\": %.6f,\n  \"advice\": [",
+           latest_rank(summary), in_s(latest_rank_ns(summary)));
     separator = "";
     for (const std::string& line : advice_on(summary)) {
         *out += separator + quoted(line);

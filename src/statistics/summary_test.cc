@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <sstream>
 
 namespace longshore::statistics {
@@ -90,8 +92,26 @@ TEST(Summary, CallsLeftToTheMpiHaveAReasonAndARemedy) {
 TEST(Summary, ProfileOfTheMpiAloneSaysSo) {
     Summary summary = job(0);
     summary.offload = false;
+    const auto advice = [&] { return advice_on(summary).at(0); };
+    EXPECT_EQ(
+        advice(),
+        "the job ran with plain MPI, a line at its beginning says why: this is a profile of the MPI alone");
+    summary.wanted = false;
+    EXPECT_EQ(advice(), "offload was off: this is a profile of the MPI alone");
+}
+
+TEST(Summary, AJobOfOneRankIsNotToldThatOffloadWasOff) {
+    Summary summary = job(0);
+    summary.offload = false;
+    summary.size = 1;
     EXPECT_EQ(advice_on(summary),
-              std::vector<std::string>{"offload was off: this is a profile of the MPI alone"});
+              std::vector<std::string>{"the job has one rank: this is a profile of the MPI alone"});
+    EXPECT_TRUE(says(summary, "longshore: 1 rank, 10.000 s from MPI_Init"));
+    summary.launched = 4;
+    EXPECT_EQ(
+        advice_on(summary),
+        std::vector<std::string>{"the job has one rank of 4 processes: their launcher seems to be that of "
+                                 "another MPI: this is a profile of the MPI alone"});
 }
 
 TEST(Summary, RankThatWaitsLeastComesLast) {
@@ -99,14 +119,17 @@ TEST(Summary, RankThatWaitsLeastComesLast) {
     summary.ranks[0].waiting_ns = 4 * kSecondNs;
     summary.ranks[1].uncarried_ns = 1 * kSecondNs;
     EXPECT_EQ(latest_rank(summary), 1);
-    EXPECT_TRUE(
-        says(summary, "rank 1 waited least, 1.000 s, another 4.000 s: it seems to come last (estimated)"));
+    EXPECT_TRUE(says(summary,
+                     "rank 1 waited least, 1.000 s, another 4.000 s: it seems to come last, by 3.000 s in "
+                     "all (estimated)"));
+    EXPECT_NE(summary_json(summary).find("\"latest_rank_s\": 3.000000,"), std::string::npos);
     // Tests wait for nobody.
     summary.ranks[1].testing_ns = 9 * kSecondNs;
     EXPECT_EQ(latest_rank(summary), 1);
     // More than half as long as the other; or too short to matter.
     summary.ranks[1].uncarried_ns = 3 * kSecondNs;
     EXPECT_EQ(latest_rank(summary), -1);
+    EXPECT_EQ(latest_rank_ns(summary), 0u);
     summary.ranks[0].waiting_ns = kSecondNs / 20;
     summary.ranks[1].uncarried_ns = 0;
     EXPECT_EQ(latest_rank(summary), -1);
@@ -151,6 +174,86 @@ TEST(Summary, LargestFiguresKeepToTheirColumns) {
         EXPECT_TRUE(line.starts_with("longshore: ")) << line;
     }
     EXPECT_GT(count, 5u);
+}
+
+// All tables at their longest, every reason, packing, files and waits at once, of a job that was interrupted
+// or not.
+Summary longest_job() {
+    Summary summary = job(1);
+    summary.size = 512;
+    summary.ranks.resize(512);
+    summary.ranks[0].waiting_ns = 4 * kSecondNs;
+    summary.ranks[0].mpi_waits_ns = 400 * kSecondNs;
+    for (int i = 0; i < kCallCount; ++i) {
+        CallCounts& counts = summary.counts.call[i];
+        counts = job(1).counts.call[kCall.index()];
+        time_of_call(counts, CallTime::kTesting) = 100 * kSecondNs;
+        for (uint64_t& count : counts.reasons) count = 1'000'000'000'000;
+        for (uint64_t cells = 0; cells < 2; ++cells)
+            summary.at_once.push_back({static_cast<uint32_t>(i), 0, 1, 1, 1'000'000'000, 1'000'000'000});
+    }
+    for (const char* name : {"", "a grid of which the name is long", "b", "c"}) {
+        CommRow row{};
+        strncpy(row.name, name, sizeof row.name - 1);
+        row.ranks = 512;
+        for (CommCounts& counts : row.call) counts.calls = counts.bytes = 1'000'000'000'000;
+        for (CommCounts& counts : row.call)
+            for (uint64_t& ns : counts.time_ns) ns = 1'000'000'000'000'000'000;
+        summary.comms.push_back(row);
+    }
+    for (int i = 0; i < kOtherCount; ++i) {
+        summary.others.calls[i] = 1'000'000'000'000;
+        summary.others.time_ns[i] = 1000 * kSecondNs;
+    }
+    summary.packed.packed_bytes = summary.packed.unpacked_bytes = summary.packed.device_bytes =
+        1'000'000'000'000'000;
+    summary.files.wanted = true;
+    for (const char* reason : {"opened to be read and written", "of a kind that is not followed", "no room"})
+        summary.files.passed.emplace_back(reason, 1'000'000'000'000);
+    return summary;
+}
+
+TEST(Summary, LongestTextFitsAScreen) {
+    for (const bool interrupted : {false, true}) {
+        Summary summary = longest_job();
+        for (int rank = 0; interrupted && rank < 500; ++rank)
+            summary.ends.push_back({rank, kSecondNs, 1, kSecondNs, false});
+        const std::string text = summary_text(summary);
+        std::istringstream lines(text);
+        size_t count = 0;
+        for (std::string line; std::getline(lines, line); ++count) EXPECT_LE(line.size(), 80u) << line;
+        EXPECT_LE(count, 40u) << text;
+        EXPECT_NE(text.find("more calls: --stats FILE has all"), std::string::npos) << text;
+    }
+}
+
+// As of a program with ten collectives on two communicators and four other calls.
+TEST(Summary, AFewTablesLoseRowsAlike) {
+    Summary summary = job(90);
+    for (int i = 0; i < 10; ++i) summary.counts.call[i] = summary.counts.call[kCall.index()];
+    for (const char* name : {"row", "column"}) {
+        CommRow row{};
+        strncpy(row.name, name, sizeof row.name - 1);
+        for (int i = 0; i < 10; ++i) row.call[i].calls = 1;
+        summary.comms.push_back(row);
+    }
+    for (int i = 0; i < 4; ++i) summary.others.time_ns[i] = kSecondNs;
+    const std::string text = summary_text(summary);
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 40) << text;
+    EXPECT_GE(std::count(text.begin(), text.end(), '\n'), 36) << text;
+    EXPECT_NE(text.find("... and 4 more calls: --stats FILE has all"), std::string::npos) << text;
+    EXPECT_NE(text.find("... and 13 more by communicator: --stats FILE has all"), std::string::npos) << text;
+    // No head touches the next.
+    EXPECT_NE(text.find(" betw. in MPI\n"), std::string::npos) << text;
+}
+
+TEST(Summary, WhereThereIsRoomTablesHaveEightRows) {
+    Summary summary = job(90);
+    for (int i = 0; i < 9; ++i) summary.counts.call[i] = summary.counts.call[kCall.index()];
+    const std::string text = summary_text(summary);
+    size_t rows = 0;
+    for (size_t at = 0; (at = text.find("longshore: MPI_", at)) != text.npos; ++at) ++rows;
+    EXPECT_EQ(rows, 16u) << text;
 }
 
 }  // namespace

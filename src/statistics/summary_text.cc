@@ -9,9 +9,9 @@ namespace longshore::statistics {
 namespace {
 
 constexpr size_t kColumnsMax = 80;
-constexpr size_t kEndsMax = 8;  // ranks of a job that was interrupted, those that ended first
-constexpr size_t kOthersMax = 8, kCommRowsMax = 8;
-constexpr size_t kRowsMax = 8;  // of each table, so that all of it fits a screen
+constexpr std::ptrdiff_t kLinesMax = 40;  // of the text, so that it fits a screen
+constexpr size_t kRowsMax = 8;            // of each table and list; fewer where the text would be longer
+constexpr size_t kAdviceMin = 2;          // sentences that stand there all the same
 // Tests have no column, but a line of their own (print_tests).
 constexpr CallTime kTimeColumns[] = {CallTime::kPosting, CallTime::kBetween, CallTime::kWaiting,
                                      CallTime::kMpi};
@@ -93,6 +93,17 @@ void advise_on_service(const Summary& summary, const CallCounts& total, std::vec
     out->push_back(std::move(line));
 }
 
+// Why nothing was carried.
+std::string why_off(const Summary& summary) {
+    if (!summary.wanted) return "offload was off";
+    if (summary.size > 1) return "the job ran with plain MPI, a line at its beginning says why";
+    std::string line = "the job has one rank";
+    if (summary.launched != 0)
+        append(&line, " of %" PRIu32 " processes: their launcher seems to be that of another MPI",
+               summary.launched);
+    return line;
+}
+
 void advise_on_reasons(const CallCounts& total, std::vector<std::string>* out) {
     for (int r = 0; r < kReasonCount; ++r) {
         const char* words = words_for(static_cast<Reason>(r));
@@ -121,11 +132,18 @@ Short shortened(double value, bool whole) {
     return out;
 }
 
+// What a table or list leaves out.
+void print_rest(std::string* out, size_t count, const char* what) {
+    if (count != 0) append(out, "longshore: ... and %zu more %s: --stats FILE has all\n", count, what);
+}
+
 // A row of a table: a name, then figures of six columns each.
 class Row {
   public:
     Row(int columns, const char* name) { append(&line_, "longshore: %-*s", columns, name); }
-    void add(double value, bool whole) { append(&line_, "%6s", shortened(value, whole).text); }
+    void add(double value, bool whole, int columns = 6) {
+        append(&line_, "%*s", columns, shortened(value, whole).text);
+    }
     void add_percent(uint64_t part, uint64_t all) {
         if (all == 0)
             append(&line_, "%6s", "-");
@@ -160,15 +178,16 @@ void print_movers(std::string* out, const char* name, const CallCounts& c) {
 
 // The calls in which ranks were longest, in two tables: their times, and who moved the bytes of those that
 // were offloaded.
-void print_tables(std::string* out, const Counts& counts, double ranks) {
+void print_tables(std::string* out, const Counts& counts, double ranks, size_t rows_max) {
     std::vector<int> rows;
     for (int i = 0; i < kCallCount; ++i)
         if (counts.call[i].calls != 0) rows.push_back(i);
     std::stable_sort(rows.begin(), rows.end(),
                      [&](int a, int b) { return in_calls_ns(counts.call[a]) > in_calls_ns(counts.call[b]); });
     if (rows.empty()) return;
-    const size_t more = rows.size() - std::min(rows.size(), kRowsMax);
+    const size_t more = rows.size() - std::min(rows.size(), rows_max);
     rows.resize(rows.size() - more);
+    if (rows.empty()) return print_rest(out, more, "calls");
     append(out,
            "longshore: %-20s%12s%6s%6s%24s\n"
            "longshore: %-20s%6s%6s%6s%6s%6s%6s%6s%6s\n",
@@ -183,7 +202,7 @@ void print_tables(std::string* out, const Counts& counts, double ranks) {
                "MB (10^6 bytes)", "services", "ranks", "own", "moved in call", "hid.", "waits", "waits",
                "blocks");
     for (const int i : rows) print_movers(out, call_name(Call::at(i)), counts.call[i]);
-    if (more != 0) append(out, "longshore: ... and %zu more calls: --stats FILE has all\n", more);
+    print_rest(out, more, "calls");
 }
 
 void print_calls(std::string* out, const Counts& counts) {
@@ -215,8 +234,9 @@ void print_packing(std::string* out, const PackCounts& p) {
     print_line(out, line);
 }
 
-void print_at_once(std::string* out, const std::vector<AtOnceCell>& cells) {
+void print_at_once(std::string* out, const std::vector<AtOnceCell>& cells, size_t rows_max) {
     bool can_be_tuned = false;
+    size_t rows = 0;
     for (size_t i = 0; i < cells.size();) {
         const uint32_t call = cells[i].call;
         uint64_t calls = 0, at_once = 0;
@@ -227,11 +247,13 @@ void print_at_once(std::string* out, const std::vector<AtOnceCell>& cells) {
         if (2 * at_once < calls) continue;
         const Call which = Call::at(static_cast<int>(call));
         can_be_tuned = can_be_tuned || which.form != Form::kPersistent;
+        if (++rows > rows_max) continue;
         std::string line;
         append(&line, "%s: %" PRIu64 " of %" PRIu64 " calls were waited for at once", call_name(which),
                at_once, calls);
         print_line(out, line);
     }
+    print_rest(out, rows - std::min(rows, rows_max), "calls waited for at once");
     if (can_be_tuned)
         print_line(
             out,
@@ -246,7 +268,7 @@ uint64_t known_ranks(const Summary& summary) {
 }
 
 // Calls by communicator, where there are several.
-void print_comms(std::string* out, const std::vector<CommRow>& comms, double ranks) {
+void print_comms(std::string* out, const std::vector<CommRow>& comms, double ranks, size_t rows_max) {
     struct Line {
         const CommRow* row;
         int call;
@@ -261,9 +283,10 @@ void print_comms(std::string* out, const std::vector<CommRow>& comms, double ran
     const auto time = [](const Line& line) { return line.row->call[line.call].in_calls_ns(); };
     std::stable_sort(lines.begin(), lines.end(),
                      [&](const Line& a, const Line& b) { return time(a) > time(b); });
-    append(out, "longshore: %-15s %5s %-20s%6s%6s%6s%6s\n", "communicator", "ranks", "call", "calls", "MB",
+    if (rows_max == 0) return print_rest(out, lines.size(), "by communicator");
+    append(out, "longshore: %-15s %5s %-20s%6s%6s%6s%7s\n", "communicator", "ranks", "call", "calls", "MB",
            "betw.", "in MPI");
-    for (size_t i = 0; i < lines.size() && i < kCommRowsMax; ++i) {
+    for (size_t i = 0; i < lines.size() && i < rows_max; ++i) {
         const CommCounts& c = lines[i].row->call[lines[i].call];
         std::string names;
         append(&names, "%-15.15s %5u %s", shown_name(*lines[i].row).c_str(), lines[i].row->ranks,
@@ -272,15 +295,14 @@ void print_comms(std::string* out, const std::vector<CommRow>& comms, double ran
         row.add(static_cast<double>(c.calls), true);
         row.add(mb(c.bytes + c.bytes_host), false);
         row.add(static_cast<double>(c.time_ns[static_cast<int>(CallTime::kBetween)]) * 1e-9 / ranks, false);
-        row.add(static_cast<double>(c.in_calls_ns()) * 1e-9 / ranks, false);
+        row.add(static_cast<double>(c.in_calls_ns()) * 1e-9 / ranks, false, 7);
         row.print(out);
     }
-    if (lines.size() > kCommRowsMax)
-        append(out, "longshore: ... and %zu more: --stats FILE has all\n", lines.size() - kCommRowsMax);
+    print_rest(out, lines.size() - std::min(lines.size(), rows_max), "by communicator");
 }
 
 // The calls that Longshore does not carry, as far as they matter.
-void print_others(std::string* out, const Summary& summary) {
+void print_others(std::string* out, const Summary& summary, size_t rows_max) {
     const uint64_t whole_ns = summary.wall_ns * known_ranks(summary);
     std::vector<int> rows;
     for (int i = 0; i < kOtherCount; ++i)
@@ -288,22 +310,22 @@ void print_others(std::string* out, const Summary& summary) {
     std::stable_sort(rows.begin(), rows.end(),
                      [&](int a, int b) { return summary.others.time_ns[a] > summary.others.time_ns[b]; });
     if (rows.empty()) return;
+    if (rows_max == 0) return print_rest(out, rows.size(), "other calls of > 1 %");
     append(out, "longshore: %-31s%8s%9s%7s\n", "other calls, > 1 % of the time", "calls", "seconds", "%");
     std::string collectives;
-    for (size_t i = 0; i < rows.size() && i < kOthersMax; ++i) {
+    for (size_t i = 0; i < rows.size() && i < rows_max; ++i) {
         const int row = rows[i];
         const char* const name = function_name(function_of(static_cast<Other>(row)));
         const double seconds = static_cast<double>(summary.others.time_ns[row]) * 1e-9;
-        append(out, "longshore: %-31s%8s%9.3f%7.1f\n", name,
+        append(out, "longshore: %-31s%8s%9s%7.1f\n", name,
                shortened(static_cast<double>(summary.others.calls[row]), true).text,
-               seconds / static_cast<double>(known_ranks(summary)),
+               shortened(seconds / static_cast<double>(known_ranks(summary)), false).text,
                100 * ratio(summary.others.time_ns[row], whole_ns));
         if (is_collective(static_cast<Other>(row)))
             append(&collectives, "%s%s", collectives.empty() ? "" : ", ", name);
     }
+    print_rest(out, rows.size() - std::min(rows.size(), rows_max), "of these");
     if (!collectives.empty()) print_line(out, "collectives that Longshore does not carry: " + collectives);
-    if (rows.size() > kOthersMax)
-        append(out, "longshore: ... and %zu more: --stats FILE has all\n", rows.size() - kOthersMax);
 }
 
 // Time in tests of offloaded operations, if it matters.
@@ -317,12 +339,12 @@ void print_tests(std::string* out, const Summary& summary) {
 }
 
 // Who ended when, and in which call: of a job that was interrupted.
-void print_ends(std::string* out, const Summary& summary) {
+void print_ends(std::string* out, const Summary& summary, size_t rows_max) {
     std::string line;
     append(&line, "the job ended without MPI_Finalize; what is known of %zu of %d ranks until then:",
            summary.ends.size(), summary.size);
     print_line(out, line);
-    for (size_t i = 0; i < summary.ends.size() && i < kEndsMax; ++i) {
+    for (size_t i = 0; i < summary.ends.size() && i < rows_max; ++i) {
         const RankEnd& end = summary.ends[i];
         line.clear();
         append(&line, "rank %d ended after %.3f s%s", end.rank, static_cast<double>(end.after_ns) * 1e-9,
@@ -332,12 +354,7 @@ void print_ends(std::string* out, const Summary& summary) {
                    static_cast<double>(end.inside_ns) * 1e-9);
         print_line(out, line);
     }
-    if (summary.ends.size() > kEndsMax) {
-        line.clear();
-        append(&line, "... and %zu more ranks after these: --stats FILE has all",
-               summary.ends.size() - kEndsMax);
-        print_line(out, line);
-    }
+    print_rest(out, summary.ends.size() - std::min(summary.ends.size(), rows_max), "ranks after these");
     if (summary.ends.size() < static_cast<size_t>(summary.size))
         print_line(out, "the other ranks were on other machines, which write files of their own");
 }
@@ -380,11 +397,19 @@ int latest_rank(const Summary& summary) {
     return matters && apart ? static_cast<int>(least - summary.ranks.begin()) : -1;
 }
 
+uint64_t latest_rank_ns(const Summary& summary) {
+    const int late = latest_rank(summary);
+    if (late < 0) return 0;
+    uint64_t most = 0;
+    for (const RankTime& r : summary.ranks) most = std::max(most, r.waits());
+    return most - summary.ranks[static_cast<size_t>(late)].waits();
+}
+
 std::vector<std::string> advice_on(const Summary& summary) {
     const CallCounts total = total_of(summary.counts);
     std::vector<std::string> out;
-    if (!summary.offload && total.calls != 0) {
-        out.emplace_back("offload was off: this is a profile of the MPI alone");
+    if (!summary.offload && (total.calls != 0 || summary.launched != 0)) {
+        out.push_back(why_off(summary) + ": this is a profile of the MPI alone");
         return out;
     }
     advise_on_service(summary, total, &out);
@@ -398,14 +423,14 @@ std::vector<std::string> advice_on(const Summary& summary) {
                   "nonblocking ones only while the program computes between post and wait");
     advise_on_reasons(total, &out);
     if (const int late = latest_rank(summary); late >= 0) {
-        uint64_t most = 0;
-        for (const RankTime& r : summary.ranks) most = std::max(most, r.waits());
-        const RankTime& least = summary.ranks[static_cast<size_t>(late)];
+        const uint64_t least_ns = summary.ranks[static_cast<size_t>(late)].waits();
+        const uint64_t late_ns = latest_rank_ns(summary);
         std::string line;
         append(&line,
-               "rank %d waited least, %.3f s, another %.3f s: it seems to come last (estimated); give it "
-               "less work",
-               late, static_cast<double>(least.waits()) * 1e-9, static_cast<double>(most) * 1e-9);
+               "rank %d waited least, %.3f s, another %.3f s: it seems to come last, by %.3f s in all "
+               "(estimated); give it less work",
+               late, static_cast<double>(least_ns) * 1e-9, static_cast<double>(least_ns + late_ns) * 1e-9,
+               static_cast<double>(late_ns) * 1e-9);
         out.push_back(std::move(line));
     }
     return out;
@@ -434,24 +459,25 @@ std::string files_text(const WriteBehindCounts& files) {
     return text;
 }
 
-std::string summary_text(const Summary& summary) {
+// With so many rows of each table and list at most.
+static std::string text_of(const Summary& summary, size_t rows_max) {
     std::string text;
     std::string* const out = &text;
     const auto ranks = static_cast<double>(known_ranks(summary));
-    if (!summary.ends.empty()) print_ends(out, summary);
+    if (!summary.ends.empty()) print_ends(out, summary, rows_max);
     print_calls(out, summary.counts);
     std::string line;
     append(&line,
-           "%d ranks, %.3f s from MPI_Init to %s; MPI took %.1f %% of it, collectives, waits and "
+           "%d rank%s, %.3f s from MPI_Init to %s; MPI took %.1f %% of it, collectives, waits and "
            "tests %.1f %%",
-           summary.size, static_cast<double>(summary.wall_ns) * 1e-9,
+           summary.size, summary.size == 1 ? "" : "s", static_cast<double>(summary.wall_ns) * 1e-9,
            summary.ends.empty() ? "MPI_Finalize" : "the end", 100 * share_in_mpi(summary),
            100 * share_in_calls(summary));
     print_line(out, line);
-    print_tables(out, summary.counts, ranks);
+    print_tables(out, summary.counts, ranks, rows_max);
     print_tests(out, summary);
-    print_comms(out, summary.comms, ranks);
-    print_others(out, summary);
+    print_comms(out, summary.comms, ranks, rows_max);
+    print_others(out, summary, rows_max);
     uint64_t waits_ns = 0;
     for (const RankTime& r : summary.ranks) waits_ns += r.mpi_waits_ns + r.mpi_tests_ns;
     if (ratio(waits_ns, summary.wall_ns * summary.ranks.size()) > kTimeShareShown) {
@@ -460,10 +486,22 @@ std::string summary_text(const Summary& summary) {
                static_cast<double>(waits_ns) * 1e-9 / ranks);
         print_line(out, line);
     }
-    for (const std::string& advice : advice_on(summary)) print_line(out, advice);
+    const std::vector<std::string> advice = advice_on(summary);
+    const size_t sentences = std::min(advice.size(), std::max(rows_max, kAdviceMin));
+    for (size_t i = 0; i < sentences; ++i) print_line(out, advice[i]);
+    print_rest(out, advice.size() - sentences, "such reasons");
     print_packing(out, summary.packed);
     if (summary.files.wanted) print_line(out, files_text(summary.files));
-    print_at_once(out, summary.at_once);
+    print_at_once(out, summary.at_once, rows_max);
+    return text;
+}
+
+std::string summary_text(const Summary& summary) {
+    std::string text;
+    for (size_t rows = kRowsMax + 1; rows-- > 0;) {
+        text = text_of(summary, rows);
+        if (std::count(text.begin(), text.end(), '\n') <= kLinesMax) break;
+    }
     return text;
 }
 

@@ -18,7 +18,7 @@ constexpr unsigned kNodesMax = 4096;  // that can be simulated
 struct AssessOptions {
     unsigned turns = 3, machine_nodes = 0;  // 0: as many as the ranks need, at least two
     std::vector<std::string> compare, settings;
-    std::string setup, page, machine;
+    std::string setup, scratch, page, machine;
     bool folders = false;
 };
 
@@ -41,6 +41,7 @@ int assess(const Words& words, const AssessOptions& options) {
     for (const std::string& file : options.compare) command.insert(command.end(), {"--compare", file});
     for (const std::string& text : options.settings) command.insert(command.end(), {"--set", text});
     if (!options.setup.empty()) command.insert(command.end(), {"--setup", options.setup});
+    if (!options.scratch.empty()) command.insert(command.end(), {"--scratch", options.scratch});
     if (!options.page.empty()) command.insert(command.end(), {"--output", absolute(options.page)});
     if (!options.machine.empty()) command.insert(command.end(), {"--machine", options.machine});
     if (options.machine_nodes != 0)
@@ -70,6 +71,10 @@ void add_assess(CLI::App& app, const Words* words, int* exit_code) {
     command->add_option("--setup", options->setup, "a command of the shell before each run")
         ->type_name("CMD");
     command->add_flag("--folders", options->folders, "start each run in an empty folder of its own");
+    command
+        ->add_option("--scratch", options->scratch,
+                     "where runs may write, shared by the machines of all ranks (default: the current folder)")
+        ->type_name("DIR");
     command->add_option("-o,--output", options->page, "also write one page for a browser (HTML)")
         ->type_name("FILE");
     auto* machine =

@@ -2,39 +2,31 @@
 """What 'longshore assess' does: runs a program without and with Longshore in turns, and says whether it paid."""
 
 import argparse
-import filecmp
 import html
-import json
 import os
+import re
 import shlex
 import shutil
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import textwrap
-import time
 from pathlib import Path
 
+import assessed_runs
 import ending
 import expectation
 import timeline
 import timeline_svg
 import verdict
+from assessed_runs import KINDS, say
 
-KINDS = ("without", "with")
-NOT_READY = ending.NOT_READY
 PAGE_WIDTH = 1100  # pixels
-END_LIMIT_S = 10  # that a launcher has to end its ranks when it is asked to
-
-
-class Failure(Exception):
-    pass
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
+CALLS_MAX, OTHERS_MAX = 6, 4  # rows of the table, so that all of it fits a screen
+SHARE_SHOWN = 0.01  # of the time: what less another call took has no row
+LATE_SHOWN = 0.1  # of the rows that nodes send to each other
+CARRIED_SHOWN = 0.1  # of the time
+UNITS = "MB: 10^6 bytes, to all ranks together. Seconds are of a rank on average, in the run of median time of each kind."
+HEAD = ["call", "calls", "offloaded", "MB", "hidden", "s without", "s with"]
 
 
 def arguments():
@@ -45,6 +37,7 @@ def arguments():
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--setup")
     parser.add_argument("--folders", action="store_true")
+    parser.add_argument("--scratch", default=".")
     parser.add_argument("--output")
     parser.add_argument("--machine")
     parser.add_argument("--machine-nodes", type=int, default=0)
@@ -52,147 +45,75 @@ def arguments():
     return parser.parse_args()
 
 
-def run_to_end(command, **more):
-    """Its exit code. Where this script is asked to end meanwhile, the command is, too, and is waited for."""
-    with subprocess.Popen(command, **more) as child:
-        try:
-            return child.wait()
-        except ending.Interrupted as by:
-            if by.number != signal.SIGINT:  # Ctrl-C comes to both
-                child.send_signal(by.number)
-            for end in (child.terminate, child.kill):
-                try:
-                    child.wait(END_LIMIT_S)
-                except (subprocess.TimeoutExpired, ending.Interrupted):
-                    end()
-            raise
-
-
-class Run:
-    """One run of the program: its wall time, its statistics, its trace and copies of the files to compare."""
-
-    def __init__(self, options, folder, kind, turn):
-        self.kind, self.turn = kind, turn
-        self.place = folder / f"{kind}-{turn + 1}"
-        self.place.mkdir()
-        work = self.place / "work" if options.folders else Path.cwd()
-        work.mkdir(exist_ok=True)
-        if options.setup and run_to_end(options.setup, shell=True, cwd=work, stdout=sys.stderr) != 0:
-            raise Failure(f"--setup {options.setup!r} failed before run {turn + 1} {kind} Longshore")
-        stats, trace = self.place / "stats.json", self.place / "trace.json"
-        command = [options.longshore, "run", "-q", "--stats", stats]
-        for text in options.set:
-            command += ["--set", text]
-        if kind == "without":
-            command += ["--set", "offload=off"]
-        # The trace of one run each: the page has room for no more.
-        if options.output and turn == options.turns - 1:
-            command += ["--trace", trace]
-        begin = time.monotonic()
-        code = run_to_end([*map(str, command), "--", *options.command], cwd=work, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-        self.wall_s = time.monotonic() - begin
-        if code != 0:
-            raise Failure(f"run {turn + 1} {kind} Longshore ended with exit code {code}")
-        if not stats.exists():
-            raise Failure("the program left no statistics: is it an MPI program that calls MPI_Finalize, and is there a "
-                          "shim for its MPI ('longshore doctor')?")
-        self.stats = json.loads(stats.read_text(encoding="utf-8"))
-        self.trace = trace if trace.exists() else None
-        self.files = []
-        for name in options.compare:
-            if not (work / name).exists():
-                raise Failure(f"--compare {name}: run {turn + 1} {kind} Longshore has not written it")
-            self.files.append(self.place / f"compare-{len(self.files)}")
-            self.files[-1].write_bytes((work / name).read_bytes())
-
-    @property
-    def seconds(self):
-        """Between MPI_Init and MPI_Finalize: starting the job is the launcher's."""
-        return self.stats["wall_s"]
-
-
-def run_all(options, folder):
-    runs = {kind: [] for kind in KINDS}
-    begin = time.monotonic()
-    for turn in range(options.turns):
-        for kind in KINDS if turn % 2 == 0 else KINDS[::-1]:
-            say(f"longshore assess: turn {turn + 1} of {options.turns}, {kind} Longshore")
-            run = Run(options, folder, kind, turn)
-            runs[kind].append(run)
-            say(f"longshore assess: {run.seconds:.3f} s")
-            if run.files:
-                first = runs[KINDS[0]][0] if runs[KINDS[0]] else run
-                for name, mine, other in zip(options.compare, run.files, first.files):
-                    if not filecmp.cmp(mine, other, shallow=False):
-                        raise Failure(f"{name} of run {turn + 1} {kind} Longshore differs from that of the first run "
-                                      f"without: see {mine} and {other}")
-        if turn == 0 and options.turns > 1:
-            left = (options.turns - 1) * (time.monotonic() - begin)
-            say(f"longshore assess: the other turns will take about {left:.0f} s")
-    return runs
-
-
 def median_run(runs):
     """The run whose time is the median (of an even number the quicker of the two): its figures add up."""
     return sorted(runs, key=lambda run: run.seconds)[(len(runs) - 1) // 2]
 
 
-def in_mpi(row):
-    return sum(row.get(key, 0) for key in ("posting_s", "waiting_s", "testing_s", "mpi_s"))
-
-
-def call_rows(run):
-    """Seconds of a rank in each call."""
-    return {name: in_mpi(row) / run.stats["ranks"] for name, row in run.stats["collectives"].items()}
-
-
-def seconds_of_a_rank(run, *names):
-    """On average, in what rank_times has under these names."""
-    times = run.stats["rank_times"]
-    return sum(rank.get(name, 0) for rank in times for name in names) / max(1, len(times))
-
-
-def waits(run):
-    """In waits for requests of the MPI's own, and in tests of them."""
-    return seconds_of_a_rank(run, "mpi_waits_s", "mpi_tests_s")
-
-
-def others(run):
-    """In calls that Longshore does not carry."""
-    return seconds_of_a_rank(run, "uncarried_s", "other_s")
-
-
-def in_collectives(run):
-    return sum(call_rows(run).values()) + waits(run)
-
-
-UNITS = "MB: 10^6 bytes, to all ranks together. Seconds are of a rank on average, in the run of median time of each kind."
-HEAD = ["call", "calls", "offloaded", "MB", "hidden", "s without", "s with"]
-
-
 def call_figures(row):
     """What the table says of a call beside its times: calls, offloaded, MB, which share was hidden."""
+    if "bytes" not in row:
+        return [str(row.get("calls", "")), "", "", ""]
     moved = row["bytes_by_service"] + row["bytes_by_rank"]
     hidden = f"{100 * row['bytes_hidden'] / moved:.0f} %" if moved else "-"
     return [str(row["calls"]), str(row["offloaded"]), f"{(row['bytes'] + row['bytes_host']) / 1e6:.1f}", hidden]
 
 
+def longest(times, most):
+    """So many names, those with most time in one of the tables first."""
+    return sorted({*times[0], *times[1]}, key=lambda name: (-max(one.get(name, 0) for one in times), name))[:most]
+
+
 def table(runs):
     """The longest calls first; the rows of the times add up to the last one."""
     chosen = [median_run(runs[kind]) for kind in KINDS]
-    times = [call_rows(run) for run in chosen]
-    names = sorted({*times[0], *times[1]}, key=lambda name: (-max(one.get(name, 0) for one in times), name))
-    calls = chosen[1].stats["collectives"]
-    rows = [[name, *(call_figures(calls[name]) if name in calls else [""] * 4), *(one.get(name, 0) for one in times)]
-            for name in names]
-    outside = [run.seconds - in_collectives(run) - others(run) for run in chosen]
-    rows += [["waits, tests in MPI", *[""] * 4, *map(waits, chosen)], ["other MPI calls", *[""] * 4, *map(others, chosen)],
-             ["outside of MPI", *[""] * 4, *(max(0.0, one) for one in outside)],
-             ["MPI_Init to Finalize", *[""] * 4, *(run.seconds for run in chosen)]]
-    return [row[:5] + [f"{row[5]:.3f}", f"{row[6]:.3f}"] for row in rows]
+    calls, others = [run.calls for run in chosen], [run.other_calls for run in chosen]
+    own = longest(calls, CALLS_MAX)
+    named = [name for name in longest(others, OTHERS_MAX)
+             if any(one.get(name, 0) > SHARE_SHOWN * run.seconds for one, run in zip(others, chosen))]
+
+    def row(name, times):
+        return [name, *call_figures(chosen[1].counts(name)), *times]
+
+    def without(times, names, all_of_it):
+        return [max(0.0, whole - sum(one.get(name, 0) for name in names)) for one, whole in zip(times, all_of_it)]
+
+    rows = [row(name, [one.get(name, 0) for one in calls]) for name in own]
+    more = len({*calls[0], *calls[1]}) - len(own)
+    if more:
+        rows.append(row(f"{more} more call{'s' if more > 1 else ''}", without(calls, own, [sum(one.values()) for one in calls])))
+    rows.append(row("waits, tests in MPI", [run.waits for run in chosen]))
+    rows += [row(name, [one.get(name, 0) for one in others]) for name in named]
+    rows.append(row("other MPI calls", without(others, named, [run.others for run in chosen])))
+    rows.append(row("outside of MPI", [max(0.0, run.seconds - run.in_collectives - run.others) for run in chosen]))
+    rows.append(row("MPI_Init to Finalize", [run.seconds for run in chosen]))
+    return [one[:5] + [f"{one[5]:.3f}", f"{one[6]:.3f}"] for one in rows]
 
 
-def conclusions(runs):
+def late_ranks(without, ours):
+    """What is known of ranks that come last, beside the advice of the job with Longshore."""
+    out = []
+    if without.latest_rank >= 0:
+        waited = [without.waits_of_ranks[without.latest_rank], max(without.waits_of_ranks)]
+        same = without.latest_rank == ours.latest_rank
+        out.append(f"Without Longshore rank {without.latest_rank} waited least{', too' if same else ''}, {waited[0]:.3f} s, another "
+                   f"{waited[1]:.3f} s{'' if same else ': it seems to come last (estimated)'}.")
+    elif ours.latest_rank >= 0:
+        out.append("Without Longshore no rank waited so much less than another.")
+    rows = assessed_runs.added(ours.stats.get("late", {}).values())
+    if rows.get("late", 0) > LATE_SHOWN * rows.get("received", 0):
+        out.append(f"With Longshore {rows['late']} of {rows['received']} announcements to other nodes came before any rank that they were for had "
+                   "entered its call: such ranks are late.")
+    return out
+
+
+def table_is_built_in(options):
+    """Whether nothing that the user has set says which algorithm carries a call."""
+    settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("LONGSHORE_")] + options.set
+    return not any(re.fullmatch(r"(LONGSHORE_)?(ALGORITHMS_FILE|[A-Z]+_ALGORITHM)=.+", text, re.IGNORECASE) for text in settings)
+
+
+def conclusions(options, runs):
     """The verdict, where it comes from, what would change it, and what it cannot say; sentences."""
     times = {kind: [run.seconds for run in runs[kind]] for kind in KINDS}
     judgement = verdict.judge(times["without"], times["with"])
@@ -202,15 +123,23 @@ def conclusions(runs):
         judgement = ("unsure", *judgement[1:])
         out = [f"UNCERTAIN: one run of each kind, {verdict.signed(judgement[1])} of time with Longshore: it may be chance."]
     chosen = [median_run(runs[kind]) for kind in KINDS]
-    in_calls = [in_collectives(run) for run in chosen]
+    in_calls = [run.in_collectives for run in chosen]
     rest = [run.seconds - spent for run, spent in zip(chosen, in_calls)]
     share = in_calls[0] / chosen[0].seconds if chosen[0].seconds else 0
     out.append(f"Without Longshore collectives and waits took {100 * share:.1f} % of the time, {in_calls[0]:.3f} s of a rank; "
                f"with it {in_calls[1]:.3f} s. All else, computing above all, took {rest[0]:.3f} s and {rest[1]:.3f} s.")
     if share < 2 * verdict.CHANCE:
         out.append("So little can hardly be improved: other calls than collectives, or computing, decide how long it takes.")
-    advice = chosen[1].stats["advice"]
-    out += [f"What would change it: {line}." for line in advice]
+    jobs = len(chosen[1].jobs)
+    if jobs > 1:
+        parts = [f"{run.longest.seconds:.3f} s of {run.seconds:.3f} s" for run in chosen]
+        out.append(f"The command starts {jobs} MPI jobs, and their times are added up. The longest took {parts[0]} without and "
+                   f"{parts[1]} with Longshore: what would change it, and a time line, are of that one.")
+    out += [f"What would change it: {line}." for line in chosen[1].longest.advice]
+    out += late_ranks(*(run.longest for run in chosen))
+    if chosen[1].carried > CARRIED_SHOWN * chosen[1].seconds and table_is_built_in(options):
+        out.append(f"Carried calls took {100 * chosen[1].carried / chosen[1].seconds:.0f} % of the time, by algorithms of the built-in table: "
+                   "'longshore tune' measures which are quicker here.")
     spread = max((max(times[kind]) - min(times[kind])) / statistics.median(times[kind]) for kind in KINDS)
     if turns < 3:
         out.append(f"From {turns} turn{'s' if turns > 1 else ''} of each nothing is known of how much runs differ: take --turns 3 "
@@ -249,24 +178,33 @@ def print_text(runs, sentences, expected):
 
 def time_line(runs):
     """An SVG of what each rank and service process did in the runs that were traced, on one scale; "" without a trace."""
-    panels = [(f"{kind} Longshore", timeline.load(str(run.trace))) for kind in KINDS for run in runs[kind] if run.trace]
+    panels = []
+    for kind in KINDS:
+        trace = runs[kind][-1].longest.trace
+        try:
+            panels.append((f"{kind} Longshore", timeline.load(str(trace))))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            say(f"the trace of {runs[kind][-1].called} cannot be read: the page has no time line of it")
     end = max((lane.last for _, lanes in panels for lane in lanes), default=0.0)
     # Within a page of HTML the name of the format is not needed, and the page names no address.
     return timeline_svg.svg(panels, 0.0, end, PAGE_WIDTH).replace(' xmlns="http://www.w3.org/2000/svg"', "") if end > 0 else ""
 
 
-STYLE = """body{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse}td,th{padding:.25rem .8rem;
-text-align:right;border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left}.verdict{font-size:1.2rem;
-padding:.8rem 1rem;border-left:.4rem solid #b8bfc6;background:#f6f7f8}.gain{border-color:#2f8f4e}.loss{border-color:#b3362b}
-svg{width:100%}code{background:#f1f3f5;padding:.1rem .3rem}"""
+# What is wider than the window, a table or the time line on a telephone, scrolls by itself.
+STYLE = """body{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}p{overflow-wrap:anywhere}.wide{overflow-x:auto}
+pre{overflow-x:auto;background:#f1f3f5;padding:.5rem 1rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+td,th{padding:.25rem .8rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}
+td:first-child,th:first-child{text-align:left;padding-left:0}.verdict{font-size:1.2rem;padding:.8rem 1rem;
+border-left:.4rem solid #b8bfc6;background:#f6f7f8}.gain{border-color:#2f8f4e}.loss{border-color:#b3362b}
+svg{display:block;width:100%;min-width:48rem}"""
 
 
 def html_table(head, rows):
     def row(cells, mark):
         return "<tr>" + "".join(f"<{mark}>{html.escape(str(cell))}</{mark}>" for cell in cells) + "</tr>"
 
-    return "<table>" + row(head, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
+    return f'<div class="wide"><table>{row(head, "th")}{"".join(row(cells, "td") for cells in rows)}</table></div>'
 
 
 def expected_part(expected):
@@ -282,10 +220,11 @@ def page(options, runs, kind, sentences, expected):
     turns = [[str(i + 1)] + [f"{runs[one][i].seconds:.3f}" for one in KINDS] +
              [verdict.signed(runs["with"][i].seconds / runs["without"][i].seconds - 1)] for i in range(len(runs["with"]))]
     picture = time_line(runs)
-    lines = f"<h2>The last run of each kind</h2>{picture}" if picture else ""
+    lines = f'<h2>The last run of each kind</h2><div class="wide">{picture}</div>' if picture else ""
     rest = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences[1:])
-    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Does Longshore pay?</title><style>{STYLE}</style>'
-            f"</head><body><h1>Does Longshore pay for <code>{html.escape(shlex.join(options.command))}</code>?</h1>"
+    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>Does Longshore pay?</title><style>{STYLE}</style></head><body><h1>Does Longshore pay?</h1>"
+            f"<pre>{html.escape(shlex.join(options.command))}</pre>"
             f'<p class="verdict {kind}">{html.escape(sentences[0])}</p>{rest}<h2>By call</h2>'
             f"{html_table(HEAD, table(runs))}<p>{UNITS}</p>{expected_part(expected)}<h2>By turn, seconds from MPI_Init to MPI_Finalize</h2>"
             f"{html_table(['turn', 'without', 'with', 'difference'], turns)}{lines}"
@@ -297,44 +236,51 @@ def expect(options, machine, runs):
     try:
         return expectation.Expectation(options, machine, runs, say)
     except expectation.Refused as refused:
-        say(f"longshore assess: nothing can be said about {machine['name']}: {refused}")
+        say(f"nothing can be said about {machine['name']}: {refused}")
         return None
+
+
+def queues_each_run(command):
+    """Whether Slurm gives each run an allocation of its own, in whose queue it waits and whose nodes may be others."""
+    in_allocation = os.environ.get("SLURM_JOB_ID") or any(word.startswith("--jobid") for word in command)
+    return not in_allocation and any(Path(word).name in ("srun", "salloc") for word in command)
+
+
+def comes_back_early(command):
+    """Whether it submits a job and does not wait for it."""
+    return Path(command[0]).name in ("sbatch", "qsub", "bsub") and not {"--wait", "-W", "-K", "-sync"}.intersection(command)
 
 
 def main():
     options = arguments()
+    if comes_back_early(options.command):
+        say(f"{options.command[0]} comes back before its job has run: let the batch script itself call 'longshore assess srun ./program'")
+        return ending.NOT_READY
+    if queues_each_run(options.command):
+        say(f"each of the {2 * options.turns} runs waits for an allocation of its own, perhaps of other nodes: have all in one by "
+            "'salloc -N NODES longshore assess srun ./program'")
     machine = expected = None
     try:
         if options.machine:
             machine = expectation.read_machine(options.longshore, options.machine)
     except expectation.Refused as refused:
-        say(f"longshore assess: --machine: {refused}")
-        return NOT_READY
-    folder = Path(tempfile.mkdtemp(prefix="longshore-assess-"))
+        say(f"--machine: {refused}")
+        return ending.NOT_READY
     try:
-        runs = run_all(options, folder)
-        if machine:
-            expected = expect(options, machine, runs)
-    except Failure as failure:
-        kept = any(path.is_file() for path in folder.rglob("*"))
-        if not kept:
-            shutil.rmtree(folder, ignore_errors=True)
-        say(f"longshore assess: {failure}; stopped" + (f" (what there is lies in {folder})" if kept else ""))
+        with assessed_runs.scratch_folder(options.scratch) as folder:
+            runs = assessed_runs.run_all(options, folder)
+            if machine:
+                expected = expect(options, machine, runs)
+            kind, sentences = conclusions(options, runs)
+            text = page(options, runs, kind, sentences, expected) if options.output else ""
+    except assessed_runs.Failure as failure:
+        say(f"{failure}; stopped")
         return 1
-    except ending.Interrupted:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    kind, sentences = conclusions(runs)
-    text = page(options, runs, kind, sentences, expected) if options.output else ""
-    shutil.rmtree(folder, ignore_errors=True)
     print_text(runs, sentences, expected)
     if options.output:
-        target = Path(options.output)
-        if target.exists():
-            os.replace(target, f"{target}.old")
-            say(f"longshore assess: {target} was there already: that file is now {target}.old")
-        target.write_text(text, encoding="utf-8")
-        say(f"longshore assess: {target} has it for a browser")
+        with ending.whole_file(options.output) as part:
+            Path(part).write_text(text, encoding="utf-8")
+        say(f"{options.output} has it for a browser")
     return 0
 
 

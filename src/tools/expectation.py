@@ -111,16 +111,18 @@ class Row:
 
 class Expectation:
     def __init__(self, options, machine, runs, say):
-        without, ours = runs["without"][-1].stats, runs["with"][-1].stats
+        if len(runs["with"][-1].jobs) > 1:
+            raise Refused("the command starts several MPI jobs; give the one that matters by itself")
+        without, ours = (runs[kind][-1].longest.stats for kind in ("without", "with"))
         self.machine = machine
         cores = int(machine["values"]["node.cores"]["value"])
-        self.nodes = nodes_for(without["ranks"], max(run.stats.get("nodes", 0) for run in runs["with"]), cores, options.machine_nodes)
+        self.nodes = nodes_for(without["ranks"], max(run.longest.stats.get("nodes", 0) for run in runs["with"]), cores, options.machine_nodes)
         self.per_node = without["ranks"] // self.nodes
         self.rows, self.left_out = [], []
         for demand in demands(without, ours):
             reason = self.reason_not(demand)
             if not reason:
-                say(f"longshore assess: simulates {demand.title}, {demand.block} B")
+                say(f"simulates {demand.title}, {demand.block} B")
                 try:
                     self.rows.append(Row(demand, self.run(options, demand)))
                 except Refused as refused:

@@ -41,9 +41,12 @@ std::string library_folder() {
     return root + "lib";
 }
 
+bool is_build_tree() {
+    return is_file(root_folder() + "/CMakeCache.txt");
+}
+
 std::string missing_part_advice() {
-    return is_file(root_folder() + "/CMakeCache.txt") ? "build it with 'make build'"
-                                                      : "install Longshore again, all of it";
+    return is_build_tree() ? "build it with 'make build'" : "install Longshore again, all of it";
 }
 
 bool is_file(const std::string& path) {

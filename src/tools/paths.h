@@ -14,6 +14,9 @@ std::string root_folder();
 // The folder of that tree with the preloaded library and its parts.
 std::string library_folder();
 
+// Whether this program lies where it was built; else in an installation.
+bool is_build_tree();
+
 // What to do where a part is missing: "build it with 'make build'", or in an installation to install it
 // again.
 std::string missing_part_advice();

@@ -40,17 +40,18 @@ def text(x, y, words, anchor="start", colour="#303030"):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(words)}</text>'
 
 
-def draw_lane(lane, frame, y):
-    """The bar of a lane: its segments or, of many, columns that are divided by kind."""
+def draw_lane(lane, frame, y, until):
+    """The bar of a lane: its segments or, of many, columns that are divided by kind. It ends with its trace: what is drawn beside
+    it may take longer, and this one is not idle meanwhile."""
     start, end, x = frame.start, frame.end, frame.x
     if lane.is_wire:
-        out = [rectangle(frame.left, y, frame.bars, BAR, timeline.WIRE_IDLE[0])]
+        out = [rectangle(frame.left, y, x(until) - frame.left, BAR, timeline.WIRE_IDLE[0])]
         for s, e, percent in lane.use:
             s, e, part = max(s, start), min(e, end), BAR * min(percent, 100) / 100
             if e > s:
                 out.append(rectangle(x(s), y + BAR - part, x(e) - x(s), part, timeline.WIRE_USED[0], f"{percent:.0f} %"))
         return out
-    out = [rectangle(frame.left, y, frame.bars, BAR, timeline.KINDS["idle"][1])]
+    out = [rectangle(frame.left, y, x(until) - frame.left, BAR, timeline.KINDS["idle"][1])]
     segments = timeline.clip(lane.segments, start, end)
     if len(segments) <= BINS_MAX:
         for s, e, kind, name in segments:
@@ -70,12 +71,13 @@ def draw_lane(lane, frame, y):
 
 def draw_axis(frame, y):
     step = timeline.nice_step((frame.end - frame.start) / 1e3, 8)
-    out, at = [], -(-frame.start / 1e3 // step) * step
+    out, at, unit = [], -(-frame.start / 1e3 // step) * step, frame.left + frame.bars + 12
     while at <= frame.end / 1e3 + 1e-9:
-        x = frame.x(at * 1e3)
-        out += [rectangle(x, y, 1, 4, "#808080"), text(x, y + 16, timeline.format_ms(at, step), "middle")]
+        x, words = frame.x(at * 1e3), timeline.format_ms(at, step)
+        out += [rectangle(x, y, 1, 4, "#808080"), text(x, y + 16, words, "middle")]
+        unit = max(unit, x + LETTER * len(words) / 2 + 4)
         at += step
-    return out + [text(frame.left + frame.bars + 12, y + 16, "ms")]
+    return out + [text(unit, y + 16, "ms")]
 
 
 def draw_legend(lanes, frame, y):
@@ -106,9 +108,10 @@ def svg(panels, start, end, width=1400, title=""):
             y += 10 if y > 40 else 0  # a panel keeps away from the one above it
             out.append(text(8, y + 12, label))
             y += 20
+        until = min(end, max((lane.last for lane in lanes), default=end))
         for lane in lanes:
             out.append(text(frame.left - GAP, y + 13, timeline.label_of(lane, lanes), "end"))
-            out += draw_lane(lane, frame, y)
+            out += draw_lane(lane, frame, y, until)
             out.append(text(frame.left + frame.bars + GAP, y + 13, summary(lane, lanes, start, end), colour="#606060"))
             y += LANE
     legend, bottom = draw_legend([lane for _, lanes in panels for lane in lanes], frame, y + 28)

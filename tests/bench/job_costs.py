@@ -13,10 +13,8 @@ On this machine, 2 ranks. A launch in which there was nothing to kill any more i
 """
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import random
 import re
 import shutil
@@ -29,6 +27,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples"))
+from study_common import provenance  # noqa: E402
+
 RANKS, LIMIT_S, TRIED_MAX = 2, 120, 5
 START = ["--size", "8", "--variables", "1", "--repeats", "1", "--check", "once"]
 KILL = ["--variables", "4", "--repeats", "8", "--check", "once"]
@@ -140,14 +141,9 @@ def report(result):
 
 
 def machine(mpi):
-    def output_of(*words):
-        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-
-    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    version = re.search(r"\d+(\.\d+)+", output_of(f"mpirun.{mpi}", "--version"))
-    return {"cpu": cpu[1] if cpu else platform.machine(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
-            "mpi": f"{mpi} {version[0] if version else ''}", "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "commit": output_of("git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*") or "unknown"}
+    said = subprocess.run([f"mpirun.{mpi}", "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"\d+(\.\d+)+", said)
+    return {**provenance(), "mpi": f"{mpi} {version[0] if version else ''}"}
 
 
 def main():

@@ -21,11 +21,9 @@ Needs root, as cluster.py does. Every launch checks its results before it is tim
 
 import argparse
 import contextlib
-import datetime
 import json
 import math
 import os
-import platform
 import re
 import signal
 import statistics
@@ -35,9 +33,10 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2] / "examples")]
 import cluster  # noqa: E402
 import overlap_figures as figures  # noqa: E402
+from study_common import provenance  # noqa: E402
 
 KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
 HOST, KEPT, LONGSHORE = "host", "host, kept pages", "longshore"
@@ -341,12 +340,7 @@ def mpi_version(mpi):
 
 
 def describe(options):
-    here = str(Path(__file__).resolve().parent)
-    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    commit = output_of("git", "-C", here, "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*")
-    return {"cpu": cpu[1] if cpu else platform.machine(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
-            "mpi": mpi_version(options.mpi), "commit": commit or "unknown",
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
+    return {**provenance(), "mpi": mpi_version(options.mpi)}
 
 
 def print_report(result):

@@ -627,12 +627,12 @@ class TestLosses(unittest.TestCase):
         """Cuts a machine's link under a job: what was said, and the seconds until the last rank had ended."""
         # Nothing but offloaded calls: in one of its own the MPI would wait for ever.
         script = ("from mpi4py import MPI; import numpy; MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_ARE_FATAL)\n"
-                  "a = numpy.zeros(1 << 20, dtype=numpy.int8); b = numpy.zeros_like(a); print('begun', flush=True)\n"
+                  "a = numpy.zeros(1 << 20, dtype=numpy.int8); b = numpy.zeros_like(a)\n"
+                  "for _ in range(10): MPI.COMM_WORLD.Alltoall(a, b)\nprint('begun', flush=True)\n"
                   "while True: MPI.COMM_WORLD.Alltoall(a, b)")
         words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=1)), 2)
         with start(words, stderr=subprocess.STDOUT) as job:
-            wait_for_begin(job)
-            time.sleep(1)
+            wait_for_begin(job)  # some have been carried, and the next ones are under way
             machine.run("ip", "link", "set", "net0", "down")
             cut = time.monotonic()
             # Its mpirun waits for its own daemon on the other side of the link: what counts is the ranks.

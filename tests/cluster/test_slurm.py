@@ -5,6 +5,7 @@ LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Exit code 77, with the reason, 
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,12 +15,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cluster  # noqa: E402
 import slurm  # noqa: E402
-from test_cluster import BUILD, SKIPPED, longshore_run, program  # noqa: E402
+from test_cluster import BUILD, SKIPPED, collectives, longshore_run, program  # noqa: E402
 
 # Open MPI's ranks yield where its mpirun says so; Slurm does not.
 SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle": "1", "LONGSHORE_LIMIT_S": "20"}
 # MPICH 4.0.2 hangs in its own MPI_Finalize now and then; its successor was not seen to.
 MPIEXEC = BUILD / "mpi5/mpich/bin/mpiexec"
+TEMPLATE = Path(__file__).resolve().parents[2] / "packaging/longshore.sbatch"
 MPICH_PROGRAM = BUILD / "tests/mpi/mpich5/mpi_collectives_mpich5"
 
 
@@ -51,20 +53,42 @@ class TestSlurm(unittest.TestCase):
         self.check_offloaded(lambda stats: ["salloc", "-Q", "-N", "2", "--ntasks-per-node=2", *longshore_run(
             stats, "mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none", program("collectives", "openmpi"), 65536)])
 
+    def test_the_template_for_sbatch(self):
+        """As it is, but for what it says is to be changed: nodes, ranks of each, program."""
+        with tempfile.TemporaryDirectory() as folder, cluster.Cluster(2, offloads=True) as nodes, slurm.Slurm(nodes) as batch:
+            own = {"PATH": f"{BUILD}/bin:{os.environ['PATH']}", "PROGRAM": program("collectives", "openmpi")}
+            settings = [f"{name}={value}" for name, value in (SETTINGS | collectives.DIRECT | own).items()]
+            done = subprocess.run([*batch.enter(), *settings, "sbatch", "--wait", "--parsable", "--ntasks-per-node=2",
+                                   f"--chdir={folder}", TEMPLATE],
+                                  capture_output=True, text=True, timeout=120, check=False)
+            files = {path.name: path.read_text(encoding="utf-8") for path in Path(folder).iterdir()}
+        self.assertEqual(done.returncode, 0, (done.stderr, files))
+        job = done.stdout.strip()
+        self.assertEqual(set(files), {f"longshore-{job}.out", f"stats-{job}.json"})
+        self.assertIn("collectives: ok", files[f"longshore-{job}.out"])
+        said = json.loads(files[f"stats-{job}.json"])
+        self.assertEqual((said["ranks"], said["nodes"]), (4, 2))
+        self.assertGreater(sum(each["offloaded"] for each in said["collectives"].values()), 0)
+
     def test_assess_in_an_allocation(self):
-        """All its runs have the same nodes."""
-        with cluster.Cluster(2, offloads=True) as nodes, slurm.Slurm(nodes) as batch:
+        """All its runs have the same nodes. These do not see the temporary files of the machine where the command runs."""
+        with cluster.Cluster(2, offloads=True) as nodes, slurm.Slurm(nodes) as batch, tempfile.TemporaryDirectory() as folder:
             settings = [f"{name}={value}" for name, value in SETTINGS.items()]
-            done = subprocess.run([*batch.enter(), *settings, "salloc", "-Q", "-N", "2", "--ntasks-per-node=1", BUILD / "bin/longshore",
+            own = Path(folder) / "own"
+            own.mkdir()
+            apart = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {own} && TMPDIR={own} exec "$@"', "sh"]
+            done = subprocess.run([*batch.enter(), *settings, "salloc", "-Q", "-N", "2", "--ntasks-per-node=1", *apart, BUILD / "bin/longshore",
                                    "assess", "--turns", "1", "--setup", 'echo "in $SLURM_JOB_ID on $SLURM_JOB_NODELIST"',
                                    "srun", "--mpi=pmix", program("at_once", "openmpi")],
-                                  capture_output=True, text=True, timeout=120, check=False)
+                                  cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual([path.name for path in Path(folder).iterdir()], ["own"])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         places = [line for line in done.stderr.splitlines() if line.startswith("in ")]
         self.assertEqual(len(places), 2, done.stderr)
         self.assertRegex(places[0], r"^in \d+ on \S+$")
         self.assertEqual(places[0], places[1])
         self.assertIn("MPI_Init to Finalize", done.stdout)
+        self.assertNotIn("waits for an allocation", done.stderr)
 
     @unittest.skipUnless(MPICH_PROGRAM.exists(), "no MPICH 5 (make mpis)")
     def test_mpiexec_in_an_allocation(self):

@@ -308,6 +308,8 @@ class Command(Case):
         written = self.folder / "m.toml"
         self.assertIn("8 of ", self.run_command("machine", results, "-o", written))
         machine = tomllib.loads(written.read_text(encoding="utf-8"))
+        self.run_command("machine", results, "-o", written)
+        self.assertTrue((self.folder / "m.toml.old").exists())
         self.assertEqual(machine["node"]["cores"]["value"], 4)
         self.assertEqual(machine["memory"]["rate"], {"value": 15, "unit": "GB/s", "source": "measured by longshore device, today, a.json: stream copy"})
         self.assertEqual(machine["memory"]["core_rate"]["value"], 5)

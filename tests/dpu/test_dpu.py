@@ -71,7 +71,8 @@ class Service:
 
 
 def program(name, mpi):
-    return str(BUILD / f"tests/mpi/{mpi}/mpi_{name}_{mpi}")
+    """One of tests/mpi, or an example by its path below the build folder."""
+    return str(BUILD / (name if "/" in name else f"tests/mpi/{mpi}/mpi_{name}_{mpi}"))
 
 
 def words(mpi, ranks, name, *arguments, **settings):
@@ -245,6 +246,24 @@ class TestDpu(Checks):
             for seed, more in ((1, {}), (2, {"LONGSHORE_SERVICE_COUNT": 2}), (3, {"LONGSHORE_STAGING_BYTES": "256K"})):
                 with self.subTest(seed=seed, **more):
                     self.check(run(MPIS[0], 4, "stress", seed, 100, LONGSHORE_DPU=dpu.address, **more), "stress: ok")
+
+    @unittest.skipUnless((BUILD / "bin/tddft_openmpi").exists(), "tddft is not built")
+    def test_an_application_computes_the_same_bits(self):
+        """What its ranks receive decides what they give in the next step."""
+        with Service(*job_users(BUILD)) as dpu, tempfile.NamedTemporaryFile() as file:
+            for mpi in MPIS:
+                found = []
+                for settings in ({"LONGSHORE_OFFLOAD": "off"}, {"LONGSHORE_DPU": dpu.address, "LONGSHORE_STATS": file.name, **PATIENT}):
+                    with self.subTest(mpi=mpi, settings=settings):
+                        ranks, grid = (4, "2x2") if mpi == "openmpi" else (2, "2x1")
+                        done = run(mpi, ranks, f"bin/tddft_{mpi}", "--grid", grid, "--steps", 5, "--repeats", 1, **settings)
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                        found += re.findall("checksum: (.*)", done.stdout)
+                self.assertEqual(len(set(found)), 1)
+                self.assertEqual(len(found), 2)
+                calls = json.loads(Path(file.name).read_text(encoding="utf-8"))["collectives"]
+                for call in ("MPI_Allgather", "MPI_Alltoall"):
+                    self.assertGreaterEqual(calls[call]["algorithms"].get("direct", 0), 5, calls)
 
     def test_programs_with_buffers_of_every_kind(self):
         """In place, with gaps, on the stack, datatypes that are packed, persistent requests, freed communicators."""

@@ -41,8 +41,12 @@ class Quick(unittest.TestCase):
     def test_every_pattern_is_measured_and_the_formulas_hold(self):
         with tempfile.TemporaryDirectory() as folder:
             results = pathlib.Path(folder) / "results.jsonl"
+            results.write_text("from before")
             done = command("--quick", "--json", results)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            # Each number of workers is a job of its own; the first keeps what was there.
+            self.assertEqual({path.name for path in results.parent.iterdir()}, {"results.jsonl", "results.jsonl.old"})
+            self.assertEqual((results.parent / "results.jsonl.old").read_text(), "from before")
             objects = [json.loads(line) for line in results.read_text().splitlines()]
             summary = command("--from", results, "--formula", "code")
         self.assertEqual([one["type"] for one in objects].count("machine"), 1)

@@ -72,19 +72,19 @@ class Moved(Folder):
     def protect(self):
         run("chmod", "-R", "a-w", self.tree)
 
-    def compile(self, flavour):
+    def compile(self, flavour, mpicc=None):
         """A program that finds the header by pkg-config, in the folder of the test."""
         flags = run("pkg-config", "--cflags", "longshore",
                     env=environment(PKG_CONFIG_PATH=str(self.tree / "lib" / "pkgconfig"))).stdout.split()
         self.assertIn(f"-I{self.tree}/lib/pkgconfig/../../include", flags)
         program = self.folder / f"exchange_{flavour}"
-        run(f"mpicc.{flavour}", *flags, HERE / "exchange.c", "-o", program, "-ldl")
+        run(mpicc or f"mpicc.{flavour}", *flags, HERE / "exchange.c", "-o", program, "-ldl")
         return program
 
-    def job(self, command, flavour, program, before=(), **options):
+    def job(self, command, flavour, program, before=(), mpirun=None, **options):
         as_root = ["--allow-run-as-root"] if AS_ROOT and not before else []
         launch = [*as_root, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"] if flavour == "openmpi" else []
-        return run(*before, *command, f"mpirun.{flavour}", *launch, "-np", 2, program, cwd="/", **options)
+        return run(*before, *command, mpirun or f"mpirun.{flavour}", *launch, "-np", 2, program, cwd="/", **options)
 
     def carries(self, *arguments, **options):
         """The job's one call was carried, and right. Nodes that are emulated need a service process: longshored was found."""
@@ -106,6 +106,21 @@ class Moved(Folder):
             self.assertTrue(stats.read_text())
             path = f"{bin_folder}:{os.environ['PATH']}"
             self.carries(["longshore", "run", "--nodes", 2, "--"], flavour, program, env=environment(PATH=path))
+
+    @unittest.skipUnless((BUILD / "mpi5").is_dir(), "no current MPIs ('make mpis')")
+    def test_programs_of_current_mpis(self):
+        """Those of PyPI, and the standard ABI: the shim of each is found."""
+        looked = 0
+        for name, wrapper, core in (("mpich", "mpicc_abi", "abi"), ("mpich", "mpicc", "mpich"), ("openmpi", "mpicc", "openmpi")):
+            folder = BUILD / "mpi5" / name / "bin"
+            if not (folder / wrapper).exists():
+                continue
+            with self.subTest(f"{name} {wrapper}"):
+                program = self.compile(name, folder / wrapper)
+                done = self.carries([self.tree / "bin" / "longshore", "run", "--nodes", 2, "--"], name, program, mpirun=folder / "mpirun")
+                self.assertIn(f"shim liblongshore-{core}.so", done.stderr)
+                looked += 1
+        self.assertGreater(looked, 0)
 
     @unittest.skipUnless(AS_ROOT and shutil.which("setpriv"), "needs root and setpriv to become another user")
     def test_another_user(self):
@@ -145,6 +160,26 @@ class Moved(Folder):
         if flavour == "openmpi":
             self.carries([], flavour, program, env=env)
 
+    def test_a_library_folder_that_is_configured(self):
+        """An installation of a build with -DCMAKE_INSTALL_LIBDIR=lib64. It is only configured: what it installs are the programs of
+        the build that is tested, which look into lib64 as well."""
+        build, tree = self.folder / "build", self.folder / "other"
+        run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_INSTALL_LIBDIR=lib64", "-DBUILD_TESTING=OFF")
+        for name in ("bin", "lib", "share"):
+            shutil.rmtree(build / name, ignore_errors=True)
+            (build / name).symlink_to(BUILD / name)
+        run("cmake", "--install", build, "--prefix", tree, "--component", "host")
+        self.assertFalse((tree / "lib").exists())
+        env = environment(PKG_CONFIG_PATH=str(tree / "lib64" / "pkgconfig"))
+        preload = run("pkg-config", "--variable=preload", "longshore", env=env).stdout.strip()
+        self.assertEqual(os.path.realpath(preload), str(tree / "lib64" / "liblongshore.so"))
+        module = next((tree / "share" / "modulefiles" / "longshore").iterdir()).read_text()
+        self.assertIn("/lib64/pkgconfig", module)
+        for flavour in FLAVOURS:
+            self.carries([tree / "bin" / "longshore", "run", "--nodes", 2, "--"], flavour, self.compile(flavour))
+        (tree / "lib64" / "liblongshore.so").unlink()
+        self.assertIn("liblongshore.so is not there", run(tree / "bin" / "longshore", "run", "true", expect=125).stderr)
+
     def test_says_what_is_missing(self):
         flavour = FLAVOURS[0]
         program = self.compile(flavour)
@@ -154,9 +189,21 @@ class Moved(Folder):
         self.assertEqual(done.stdout.strip(), "offloaded 0 wrong 0")
         said = [line for line in done.stderr.splitlines() if "plain MPI" in line]
         self.assertEqual(len(said), 1, done.stderr)
-        self.assertIn("longshored", said[0])
-        (self.tree / "lib" / f"liblongshore-{flavour}.so").unlink()
-        self.assertIn("plain MPI", self.job([self.tree / "bin" / "longshore", "run", "--"], flavour, program).stderr)
+        self.assertIn(f"cannot start {self.tree}/bin/longshored: No such file", said[0])
+        core = self.tree / "lib" / f"liblongshore-{flavour}.so"
+        core.unlink()
+        for options in ([], ["-q"]):
+            done = self.job([self.tree / "bin" / "longshore", "run", *options, "--"], flavour, program)
+            self.assertEqual(done.stdout.strip(), "offloaded 0 wrong 0")
+            said = [line for line in done.stderr.splitlines() if "longshore" in line]
+            self.assertEqual(len(said), 1, done.stderr)
+            self.assertRegex(said[0], f"^longshore: {program} uses .* and {core} is not there, so it runs with plain MPI; "
+                                      "install Longshore again, from a build that had this MPI's headers$")
+        # Started otherwise, the program itself says so.
+        env = environment(LD_PRELOAD=str(self.tree / "lib" / "liblongshore.so"))
+        said = [line for line in self.job([], flavour, program, env=env).stderr.splitlines() if "longshore" in line]
+        self.assertEqual(len(said), 1, said)
+        self.assertRegex(said[0], f"is not there: no {core} .*; the job runs with plain MPI$")
         (self.tree / "lib" / "liblongshore.so").unlink()
         done = run(self.tree / "bin" / "longshore", "run", "true", expect=125)
         self.assertEqual(done.stderr, f"longshore: {self.tree}/lib/liblongshore.so is not there; "
@@ -340,8 +387,38 @@ class Refused(Folder):
             self.refuses(done, "cannot be written: use sudo, or another PREFIX")
         self.assertEqual(files_below(self.folder), ["file", "half/share"])
 
+    def test_component_that_there_is_not(self):
+        tree = self.folder / "tree"
+        said = "there is no component {}, but doc, dpu, host"
+        for name in ("hots", "host dpu"):
+            self.refuses(make("install", f"COMPONENT={name}", f"PREFIX={tree}", expect=2), said.format(name))
+        done = run("cmake", "--install", BUILD, "--prefix", tree, "--component", "hots", expect=1)
+        self.assertIn(said.format("hots"), done.stderr)
+        self.assertFalse(tree.exists())
+
+    def test_no_prefix(self):
+        self.refuses(make("install", "PREFIX=", expect=2), "PREFIX is empty")
+        self.refuses(make("uninstall", "PREFIX=", expect=2), "PREFIX is empty")
+
+    def test_characters_of_a_prefix(self):
+        for name in ("it's", 'a"b', "a`b`", "a#b", "-b"):
+            with self.subTest(name):
+                variables = f"PREFIX={self.folder}/{name}/tree", f"DESTDIR={self.folder}/staged"
+                make("install", "COMPONENT=dpu", *variables)
+                unit = self.folder / "staged" / f"{self.folder}/{name}/tree"[1:] / "share/longshore/longshored.service"
+                self.assertTrue(unit.exists())
+                make("uninstall", *variables)
+                self.assertEqual(files_below(self.folder), [])
+        shutil.rmtree(self.folder / "staged")
+        for name in ("a;b", "a[b", "a]b", "a\\b"):
+            with self.subTest(name):
+                self.refuses(make("install", "COMPONENT=dpu", f"PREFIX={self.folder}/{name}", expect=2), f"{self.folder}/{name}: CMake takes no")
+                self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_no_build_folder_or_half_a_build(self):
         shutil.copy(SOURCE / "Makefile", self.folder)
+        (self.folder / "packaging").mkdir()
+        shutil.copy(SOURCE / "packaging" / "install.sh", self.folder / "packaging")
         words = ["make", "--no-print-directory", "-C", self.folder, "install", f"PREFIX={self.folder}/tree"]
         self.refuses(run(*words, expect=2), "run 'make build' first")
         # A list that names a file which is not there: part of the targets were built.

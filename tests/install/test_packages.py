@@ -51,11 +51,11 @@ class Packages(unittest.TestCase):
             (self.bin / name).write_text("#!/usr/bin/env bash\n" + STANDINS[name] + "\n")
             (self.bin / name).chmod(0o755)
 
-    def deps(self, target, expect=0, **more):
-        done = subprocess.run(["make", "--no-print-directory", "-C", SOURCE, target], capture_output=True, text=True,
+    def deps(self, target, *variables, expect=0, **more):
+        done = subprocess.run(["make", "--no-print-directory", "-C", SOURCE, target, *variables], capture_output=True, text=True,
                               timeout=60, env={"PATH": str(self.bin), "LONGSHORE_INTERNAL_TEST_ROOT": str(self.root), **more})
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
-        return done.stdout
+        return done.stdout + done.stderr
 
     def log(self, kind):
         log = self.root / "log"
@@ -103,6 +103,25 @@ class Packages(unittest.TestCase):
             (self.root / "log").unlink()
             self.deps(target)
             self.assertLess(set(self.log("apt")), wanted)
+
+    def test_the_mpi_that_the_demo_is_asked_for(self):
+        self.deps("deps-demo")
+        self.assertNotIn("libmpich-dev", self.log("apt"))
+        self.assertIn("hpcc", self.log("apt"))
+        self.deps("deps-demo", "MPI=mpich")
+        self.assertLess({"mpich", "libmpich-dev", "libopenmpi-dev"}, set(self.log("apt")))  # hpcc is Debian's, with Open MPI
+        for target in ("deps-demo", "demo"):
+            self.assertIn("demo: MPI=mpihc is neither openmpi nor mpich\n", self.deps(target, "MPI=mpihc", expect=2))
+
+    def test_a_demo_without_its_mpi_says_so(self):
+        project = self.root / "project"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(
+            f"cmake_minimum_required(VERSION 3.25)\nproject(p NONE)\nadd_subdirectory({SOURCE}/examples examples)\n")
+        subprocess.run(["cmake", "-G", "Ninja", "-S", project, "-B", project / "b"], check=True, capture_output=True, timeout=60)
+        done = subprocess.run(["cmake", "--build", project / "b", "--target", "demo-mpich"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("or no mpich with its headers (Debian: libmpich-dev)", done.stdout + done.stderr)
 
     def test_no_service_is_started(self):
         self.installed.write_text("munge\n")  # the machine's own

@@ -17,7 +17,6 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import re
 import statistics
 import subprocess
@@ -27,8 +26,9 @@ import time
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS / "slow_disk"))
+sys.path[:0] = [str(TESTS / "slow_disk"), str(TESTS.parent / "examples")]
 import slow_disk  # noqa: E402
+from study_common import provenance  # noqa: E402
 
 BUILD = slow_disk.BUILD
 RANKS, COMPUTE_S, SHARE = 2, 2.0, 0.8
@@ -219,10 +219,7 @@ def show(rows):
 
 
 def machine():
-    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    commit = subprocess.run(["git", "-C", TESTS, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=False)
-    return {"cpu": model[1] if model else platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(),
-            "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9), "commit": commit.stdout.strip(),
+    return {**provenance(), "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
             "disk": f"tests/slow_disk over tmpfs, {SHARE} of the computing for what is written"}
 
 

@@ -50,6 +50,21 @@ def mpirun(ranks):
     return [program, *as_root, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-np", str(ranks)]
 
 
+def undocumented(stats):
+    """The names in a file of LONGSHORE_STATS that its page does not have. Names that the program gives (calls, reasons) are not looked at."""
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "statistics.md").read_text()
+
+    def names_of(value, key=""):
+        if isinstance(value, list):
+            return {name for one in value for name in names_of(one)}
+        if not isinstance(value, dict):
+            return set()
+        own = set() if key in ("reasons", "algorithms", "passed") else {name for name in value if not name.startswith("MPI_")}
+        return own.union(*(names_of(one, name) for name, one in value.items()))
+
+    return {name for name in names_of(stats) if f"`{name}`" not in page}
+
+
 class Job:
     """One mpirun, started at once; its output goes to a file."""
 

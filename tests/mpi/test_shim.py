@@ -53,7 +53,7 @@ class Shim(job.JobTest):
 
     def test_none(self):
         self.core.unlink()
-        self.check_refused(rf"libmpi.*is not built: no {self.core}")
+        self.check_refused(rf"libmpi.*is not there: no {self.core}")
 
     def test_another_kind(self):
         others = [path for path in self.lib.glob("liblongshore-*.so")

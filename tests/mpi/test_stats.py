@@ -4,7 +4,10 @@ a screen."""
 
 import json
 import os
+import shutil
+import socket
 import stat
+import unittest.mock
 
 import job
 
@@ -44,6 +47,12 @@ class Stats(job.JobTest):
         for what in ("waiting_s", "testing_s"):
             self.assertAlmostEqual(sum(rank[what] for rank in stats["rank_times"]), sum(row[what] for row in calls.values()), places=4)
 
+    def test_every_name_in_the_file_is_explained(self):
+        stats = self.read("named", ranks=4, LONGSHORE_NODES_COUNT=2)
+        self.assertTrue(stats["services"] and stats["late"] and stats["communicators"])
+        self.assertEqual(job.undocumented(stats), set())
+        self.assertEqual(job.undocumented({"services": [{"unheard_of": 1}], "reasons": {"small": 1}}), {"unheard_of"})
+
     def test_tests_of_carried_requests_count_to_their_call(self):
         trace = self.folder / "trace.json"
         stats = self.read("at_once", LONGSHORE_TRACE=trace)
@@ -81,6 +90,30 @@ class Stats(job.JobTest):
         self.assertGreater(sum(rank["mpi_waits_s"] for rank in stats["rank_times"]), 0)
         self.assertEqual(stats["advice"], ["offload was off: this is a profile of the MPI alone"])
         self.assertEqual(set(stats["collectives"]["MPI_Ialltoall"]["reasons"]), {"offload off"})
+
+    def test_a_job_of_one_rank_says_that(self):
+        running = self.run_job("at_once", ranks=1, LONGSHORE_STATS=self.folder / "stats.json")
+        self.assertEqual(json.loads((self.folder / "stats.json").read_text())["advice"],
+                         ["the job has one rank: this is a profile of the MPI alone"])
+        self.assertNotIn("longshore: the launcher", running.output)
+
+    def test_the_launcher_of_another_mpi_is_seen_behind_a_script(self):
+        other = shutil.which("mpirun.mpich" if job.FLAVOUR.startswith("openmpi") else "mpirun.openmpi")
+        if not other:
+            self.skipTest("there is one MPI alone")
+        script = self.folder / "script"
+        script.write_text(f"#!/bin/sh\nexec {self.program('at_once')}\n")
+        script.chmod(0o755)
+        with unittest.mock.patch.dict(os.environ, LONGSHORE_INTERNAL_TEST_MPIRUN=other), \
+                unittest.mock.patch.object(job, "FLAVOUR", "mpich" if "mpich" in other else "openmpi"):
+            running = job.Job(self, 2, [script], LONGSHORE_STATS=self.folder / "stats.json")
+        # hydra ends a job of which a process has begun to speak to it and left without a farewell.
+        self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
+        self.assertRegex(running.output, r"longshore: the launcher has started 2 processes \((PMI|OMPI_COMM_WORLD)_SIZE=2\), but each is a ")
+        self.assertEqual(running.output.count("longshore: the launcher"), 1, running.output)
+        self.assertEqual(json.loads((self.folder / "stats.json").read_text())["advice"],
+                         ["the job has one rank of 2 processes: their launcher seems to be that of another MPI: "
+                          "this is a profile of the MPI alone"])
 
     def test_a_communicator_opts_out(self):
         """On all ranks, also where only one has asked for it; what is made from it has to ask again."""
@@ -156,12 +189,26 @@ class Stats(job.JobTest):
     def test_files_have_names_of_the_job_and_replace_none(self):
         names = self.folder / "stats"
         names.mkdir()
-        for _ in range(2):
+        texts = []
+        for _ in range(3):
             self.run_job("at_once", LONGSHORE_STATS=names / "%h-%j.json", SLURM_JOB_ID=77)
-        first, second = sorted(names.iterdir())
-        self.assertTrue(first.name.endswith("-77.json"), first)
-        self.assertEqual(second.name, first.name + ".old")
-        self.assertNotEqual(first.read_text(), second.read_text())
+            texts.append(min(names.iterdir()).read_text())
+        last, first, second = sorted(names.iterdir())
+        self.assertTrue(last.name.endswith("-77.json"), last)
+        self.assertEqual([path.name for path in (first, second)], [last.name + ".old", last.name + ".old.2"])
+        self.assertEqual([path.read_text() for path in (first, second, last)], texts)
+
+    def test_the_process_of_rank_0_and_its_host_in_a_name(self):
+        script, pids = self.folder / "script", self.folder / "pids"
+        script.write_text(f"#!/bin/sh\necho $$ >>{pids}\nexec {self.program('at_once')}\n")
+        script.chmod(0o755)
+        names = self.folder / "names"
+        names.mkdir()
+        running = job.Job(self, 2, [script], LONGSHORE_STATS=names / "%h-%p-%%.json", LONGSHORE_TRACE=names / "%p.json")
+        self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
+        (process,) = (path.stem for path in names.iterdir() if path.stem.isdigit())
+        self.assertIn(process, pids.read_text().split())
+        self.assertEqual({path.name for path in names.iterdir()}, {f"{socket.gethostname()}-{process}-%.json", f"{process}.json"})
 
 
 if __name__ == "__main__":

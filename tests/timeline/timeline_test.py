@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, TOOLS)
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import timeline  # noqa: E402
+import timeline_svg  # noqa: E402
 from sample_trace import make_trace  # noqa: E402
 
 
@@ -222,6 +223,17 @@ class Command(unittest.TestCase):
                 self.assertEqual(result.returncode, 125)
                 self.assertIn("longshore timeline: a picture needs matplotlib", result.stderr)
 
+    def test_svg_of_a_run_ends_where_that_does(self):
+        """Beside a longer one it is not idle until the end of that."""
+        panels = []
+        for length in (40, 100):
+            with trace_file([lane_name(0, "SP 0"), event(0, "move", 0, 10), event(0, "move", length - 10, 10)]) as path:
+                panels.append((f"{length}", timeline.load(path)))
+        root = xml.etree.ElementTree.fromstring(timeline_svg.svg(panels, 0.0, 100.0))
+        short, long = [float(element.get("width")) for element in root.iter()
+                       if element.tag.endswith("rect") and element.get("fill") == timeline.KINDS["idle"][1] and element.get("height") == "18.00"]
+        self.assertAlmostEqual(short / long, 0.4, delta=0.001)
+
     def check_room(self, root):
         """Words beside the bars end within the picture: at 7 pixels a letter, that of a wide font of this size."""
         width = float(root.get("viewBox").split()[2])
@@ -252,6 +264,23 @@ class Command(unittest.TestCase):
             with trace_file({"traceEvents": make_trace()["traceEvents"] + wire}) as other:
                 result = self.run_command(other, "--label", "one", "--label", "two", "-o", path)
                 self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_no_picture_replaces_another(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.realpath(os.path.join(folder, "a.svg"))
+            titles = ["before", "between", "after"]
+            for title in titles:
+                said = self.run_command("-o", path, "--title", title, content=make_trace()).stderr
+            self.assertEqual(said, f"longshore: {path} was there already: that file is now {path}.old.2\n")
+            self.assertEqual(sorted(os.listdir(folder)), ["a.svg", "a.svg.old", "a.svg.old.2"])
+            for name, title in zip((path + ".old", path + ".old.2", path), titles):
+                with open(name, encoding="utf-8") as file:
+                    text = file.read()
+                self.assertEqual([one for one in titles if one in text], [title], name)
+            null = os.path.join(folder, "null.svg")
+            os.symlink("/dev/null", null)
+            self.assertEqual(self.run_command("-o", null, content=make_trace()).stderr, "")
+            self.assertTrue(os.path.islink(null))
 
 
 if __name__ == "__main__":

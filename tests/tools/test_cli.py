@@ -182,6 +182,22 @@ class Run(CommandTest):
             self.assertIn("name the same file", done.stderr)
             self.assertEqual(done.stdout, "")
         self.longshore("run", "--stats", "out-%j/stats", "--trace", "out-%j/trace", "true")
+        self.longshore("run", "--stats", "/dev/null", "--trace", "/dev/null", "true")
+
+    def test_one_file_is_one_however_it_is_named(self):
+        (self.root / "link").symlink_to(self.root)
+        (self.root / "folder").mkdir()
+        for same in ("./out", "folder/../out", "link/out"):
+            self.assertIn("name the same file", self.longshore("run", "--stats", "out", "--trace", same, "true", expect=125).stderr, same)
+        for arguments, environment in ((["--trace", "out"], {"LONGSHORE_STATS": "out"}),
+                                       (["--set", "stats=out", "--trace", "out"], {}),
+                                       ([], {"LONGSHORE_STATS": "out", "LONGSHORE_TRACE": str(self.root / "out")}),
+                                       (["--set", "trace=out"], {"LONGSHORE_STATS": "out"})):
+            done = self.longshore("run", *arguments, "echo", "started", expect=125, **environment)
+            self.assertIn(f"name the same file, {self.root}/out: give each its own", done.stderr)
+            self.assertEqual(done.stdout, "")
+        # An option goes before the environment.
+        self.longshore("run", "--stats", "other", "--trace", "out", "true", LONGSHORE_STATS="out")
 
     def test_files_to_write_behind(self):
         library = self.root / "lib" / "liblongshore-io.so"
@@ -437,6 +453,7 @@ class Bench(CommandTest):
 class Sharing(CommandTest):
     def test_tells_what_sharing_costs(self):
         text = self.longshore("tune", "--sharing", expect=0).stdout
+        self.assertTrue(text.startswith("us per MB (medians of 7 parts of 8.4 MB)\n"), text)
         self.assertRegex(text, r"\d+\.\d  to copy from it, mapped\n")
         self.assertRegex(text, "8 ranks: .* alltoalls|loses nothing")
 
@@ -760,7 +777,7 @@ class Simulate(CommandTest):
         broken.write_text("\n".join(lines))
         self.assertIn(f"{broken}:{at + 1}: switch.ports has to say where it comes from",
                       self.longshore("simulate", "--machine", broken, expect=2).stderr)
-        self.assertIn("cannot be written",
+        self.assertIn("cannot write no/file: No such file or directory",
                       self.longshore("simulate", *self.SMALL, "--json", "no/file", expect=1).stderr)
 
     def test_hands_results_to_the_script(self):
@@ -797,6 +814,44 @@ class Simulate(CommandTest):
         done = self.longshore("simulate", *self.SMALL, "--sizes", "4K", "--plot", "nowhere/p.png", expect=1,
                               PYTHONPATH=str(modules.parent))
         self.assertIn("longshore simulate: nowhere/p.png: No such file or directory", done.stderr)
+
+
+class OutputFiles(CommandTest):
+    """That files of --stats, --trace, of pictures and of longshore device are kept is looked at beside their other tests."""
+
+    def test_none_replaces_another(self):
+        stats = self.root / "stats"
+        stats.write_text(json.dumps({"collectives": {}, "waited_at_once": []}))
+        shutil.copy(SOURCE / "src" / "sim" / "timed" / "machines" / "mpcdf-bf3.toml", self.root)
+        machine = ["--machine", "mpcdf-bf3.toml", "--nodes", 2]
+        for arguments in (["tune", "--from-stats", stats, "-o"],
+                          ["simulate", *machine, "--ranks-per-node", 1, "--services", 1, "--sizes", "1K", "--json"],
+                          ["simulate", "steps", *machine, "--ranks-per-node", 2, "--services", 1, "--steps", 1, "--json"],
+                          ["simulate", "dpu-bench", *machine, "--hosts", 4, "--workers", 1, "--sizes", "1K", "--json"]):
+            with self.subTest(arguments[:2]):
+                out = self.root / "out"
+                out.mkdir()
+                (out / "a").write_text("from before")
+                (out / "a.old").write_text("older")
+                said = self.longshore(*arguments, out / "a").stderr
+                self.assertIn(f"longshore: {out}/a was there already: that file is now {out}/a.old.2\n", said)
+                self.assertEqual(sorted(path.name for path in out.iterdir()), ["a", "a.old", "a.old.2"])
+                self.assertEqual([(out / name).read_text() for name in ("a.old", "a.old.2")], ["older", "from before"])
+                self.assertNotIn("already", self.longshore(*arguments, "/dev/null").stderr)
+                shutil.rmtree(out)
+
+    def test_a_folder_in_which_nothing_can_be_renamed_is_said_before(self):
+        self.root.chmod(0o755)
+        shut = self.root / "shut"
+        shut.mkdir()
+        (shut / "a").write_text("from before")
+        (shut / "a").chmod(0o666)
+        shut.chmod(0o555)
+        self.addCleanup(shut.chmod, 0o755)
+        done = subprocess.run([self.command, "run", "--stats", shut / "a", "true"], env=clean_environment(), capture_output=True, text=True,
+                              timeout=60, user="nobody" if os.geteuid() == 0 else None)  # root may write everywhere
+        self.assertIn("it cannot be written", done.stderr)
+        self.assertEqual(done.returncode, 125)
 
 
 class Timeline(CommandTest):

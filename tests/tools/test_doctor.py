@@ -89,6 +89,10 @@ class Doctor(CommandTest):
         (self.root / "mpi5" / "mpich" / "lib" / "libmpi_abi.so.1").touch()
         both = f"MPICH 7.8.9 ({current}): liblongshore-mpich.so, liblongshore-abi.so"
         verdict, found, advice = self.mpis(**environment)[-1]
+        self.assertEqual((verdict, found), ("warn", f"{both} (missing) for programs of mpicc_abi"))
+        self.assertIn("install Longshore again, from a build that had MPICH 5", advice)
+        (self.root / "CMakeCache.txt").touch()  # where it was built
+        verdict, found, advice = self.mpis(**environment)[-1]
         self.assertEqual((verdict, found), ("warn", f"{both} (not built) for programs of mpicc_abi"))
         self.assertIn("make mpis build", advice)
         (self.root / "lib" / "liblongshore-abi.so").touch()
@@ -99,8 +103,8 @@ class Doctor(CommandTest):
         self.install_mpirun("tools/mpirun.mpich", "HYDRA build details:\n    Version: 7.8.9")
         (self.root / "lib" / "liblongshore-mpich.so").unlink()
         verdict, found, advice = self.mpis(**environment)[-1]
-        self.assertEqual((verdict, found), ("warn", "MPICH 7.8.9 (mpirun.mpich): liblongshore-mpich.so (not built)"))
-        self.assertIn("without offload", advice)
+        self.assertEqual((verdict, found), ("warn", "MPICH 7.8.9 (mpirun.mpich): liblongshore-mpich.so (missing)"))
+        self.assertEqual(advice, "its programs run without offload; install Longshore again, from a build that had this MPI's headers")
 
     def test_bad_settings_fail(self):
         environment = self.install_all()

@@ -111,9 +111,19 @@ class Uses(CommandTest):
         self.assertRegex(lines[0], r"libmpi\.so\.20.*no shim.*plain MPI; Longshore serves Open MPI 4 and 5")
         (self.root / "lib" / "liblongshore-abi.so").unlink()
         # A warning, so it is not silenced.
-        lines = self.says(self.program("program", "libmpi_abi.so.1"), options=["--quiet"])
-        self.assertEqual(len(lines), 1)
-        self.assertRegex(lines[0], r"liblongshore-abi\.so is not built.*make mpis")
+        program = self.program("program", "libmpi_abi.so.1")
+        for file, said in (("libmpi_abi.so.1", "install Longshore again, from a build that had MPICH 5"),
+                           ("libmpi.so.40", "install Longshore again, from a build that had this MPI's headers")):
+            self.library(file)
+            core = self.root / "lib" / ("liblongshore-abi.so" if "abi" in file else "liblongshore-openmpi.so")
+            core.unlink(missing_ok=True)
+            lines = self.says(self.program("program", file), options=["--quiet"])
+            self.assertEqual(len(lines), 1)
+            self.assertIn(f"{core} is not there, so it runs with plain MPI; {said}", lines[0])
+        (self.root / "CMakeCache.txt").touch()  # where it is a build folder, it has to be built
+        self.assertRegex("".join(self.says(program)), r" liblongshore-openmpi\.so is not built.*install its headers, then 'make build'$")
+        lines = self.says(self.program("program", "libmpi_abi.so.1"))
+        self.assertRegex("".join(lines), r" liblongshore-abi\.so is not built.*'make mpis build'$")
 
     def test_quiet_and_off(self):
         self.library("libmpich.so.12")

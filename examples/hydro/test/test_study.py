@@ -66,7 +66,8 @@ class TestStudy(unittest.TestCase):
         self.assertFalse(any("energy" in line and line.startswith("  mpmd v2") for line in lines))
 
     def test_runs_are_joined_if_they_belong_together(self):
-        whole = figures.joined([STUDY, STUDY])
+        later = STUDY | {"machine": STUDY["machine"] | {"commit": "def", "date": "2026-11-28T08:00:00+00:00"}}
+        whole = figures.joined([STUDY, later])
         self.assertEqual(len(whole["results"]), 2)
         self.assertEqual(whole["missing"], STUDY["missing"])
         with self.assertRaisesRegex(ValueError, "slow"):

@@ -17,6 +17,7 @@ FOLDER, BUILD = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
 LIMIT_S = 60
 sys.path.insert(0, str(FOLDER))
 import study  # noqa: E402
+import study_common  # noqa: E402, of examples, which study.py puts on the path
 import study_figures as figures  # noqa: E402
 
 
@@ -44,7 +45,7 @@ def ranks_below(folder):
 def launch(factor, messages=None):
     mpi = {"all": 10 * factor, "allgather": 5 * factor, "waitall": 2 * factor, "alltoall": factor, "allreduce": factor, "other": factor}
     one = {"runs": [{"mpi": mpi, "wall": 20 + 10 * factor, "computing": 18, "late": 2, "allgather_avoidable": [0.1 * factor, 0.3 * factor],
-                     "exit_spread": [0.04 * factor]}], "allgathers": 2, "allgather_bytes": 1024}
+                     "exit_spread": [0.04 * factor], "checksum": "1"}], "allgathers": 2, "allgather_bytes": 1024}
     return one | ({"messages": messages} if messages else {})
 
 
@@ -72,10 +73,11 @@ class TestStudy(unittest.TestCase):
         self.assertIn("by 15 to 50 % of 300 ms", text)
 
     def test_report_of_dpus_says_what_came_to_a_host_and_whether_a_bit_differs(self):
-        def through(to_host, checksum):
-            return {"allgathers": 2, "allgather_bytes": 1000, "to_host": to_host, "by_ranks": 6000, "messages": {}, "runs": [{"checksum": checksum}]}
+        def through(to_host, physics):
+            return {"allgathers": 2, "allgather_bytes": 1000, "to_host": to_host, "by_ranks": 6000, "messages": {}, "runs": [{"checksum": "1"}],
+                    "physics": physics}
 
-        launches = {"host": {"allgathers": 2, "allgather_bytes": 1000, "runs": [{"checksum": "0a"}]}, "once": through([8000, 8400], "0a")}
+        launches = {"host": {"allgathers": 2, "allgather_bytes": 1000, "runs": [{"checksum": "1"}], "physics": "0a"}, "once": through([8000, 8400], "0a")}
         text = "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches}))
         self.assertRegex(text, r"once +0\.004 +1\.050 +0\.003 +0a")
         self.assertIn("the same to the last bit", text)
@@ -83,8 +85,27 @@ class TestStudy(unittest.TestCase):
         launches["once"] |= {"blocks": {"ranks": 95, "agents": 1}, "messages": {"received": 16, "readers": 16}}
         text = "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches}))
         self.assertIn("in an allgather 8.0 readers were named; blocks that ranks of a host copied from each other: 47.5, that agents copied: 0.5", text)
-        launches["once"]["runs"][0]["checksum"] = "0b"
+        launches["once"]["physics"] = "0b"
         self.assertIn("NOT THE SAME", "\n".join(figures.report_dpus({"mpi": "openmpi", "nodes": 2, "ranks_per_node": 4, "dpus": launches})))
+
+    def test_results_that_differ_are_said(self):
+        for kind in ("late", "on_time"):
+            samples = made_up()
+            self.assertIn("the same to the last bit", figures.report(samples)[-1])
+            samples[kind][-1]["host, best"]["runs"][0]["checksum"] = "2"
+            self.assertFalse(figures.is_same(samples))
+            self.assertIn("NOT THE SAME", figures.report(samples)[-1])
+
+    def test_a_job_that_has_its_results_and_does_not_end_is_ended(self):
+        limit, study_common.FINALIZE_LIMIT_S = study_common.FINALIZE_LIMIT_S, 0.2
+        try:
+            done = study_common.run_job(["sh", "-c", "echo said; exec sleep 60"], LIMIT_S, is_over=lambda: True)
+        finally:
+            study_common.FINALIZE_LIMIT_S = limit
+        self.assertEqual((done.returncode, done.stdout), (0, "said\n"))
+        with self.assertRaises(subprocess.TimeoutExpired):
+            study_common.run_job(["sleep", "60"], 0.1, is_over=lambda: False)
+        self.assertEqual(study_common.run_job(["sh", "-c", "exit 3"], LIMIT_S, is_over=lambda: True).returncode, 3)
 
     def test_every_algorithm_is_tried(self):
         for mpi, (allgather, alltoall, _, first, second) in study.ALGORITHMS.items():

@@ -15,6 +15,7 @@
 #include "mpi/job/agreement.h"
 
 #include <dlfcn.h>
+#include <mpi.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -24,7 +25,7 @@
 namespace longshore::mpi {
 namespace {
 
-// --- hydra
+// --- hydra, to which MPICH speaks
 constexpr size_t kLineMax = 1024;       // PMI-1's own limit
 constexpr int kAnswerLimitMs = 10'000;  // the proxy is a process of this machine that answers or is gone
 
@@ -201,7 +202,10 @@ void before_pmix_commit(void* commit) {
 }
 
 std::unique_ptr<KeySpace> open_key_space() {
+#ifndef OPEN_MPI  // which would not say farewell: hydra takes the process for one that has failed, and ends
+                  // the others
     if (auto space = HydraKeySpace::open()) return space;
+#endif
     return PmixKeySpace::open();
 }
 

@@ -158,11 +158,15 @@ int local_ranks() {
 std::string service_path() {
     std::string service = absolute(shim().settings.service_path);
     if (!service.empty()) return service;
-    for (const char* folder : {"../bin/", "../../bin/"}) {
-        service = shim().directory + folder + "longshored";
+    std::string missing;
+    for (const char* folder : {"../bin", "../../bin", "."}) {
+        char real[PATH_MAX];
+        if (!realpath((shim().directory + folder).c_str(), real)) continue;
+        service = std::string(real) + "/longshored";
         if (access(service.c_str(), X_OK) == 0) return service;
+        if (missing.empty()) missing = service;  // where it would be, so that this is what is said
     }
-    return shim().directory + "longshored";
+    return missing;
 }
 
 std::string absolute(const std::string& path) {

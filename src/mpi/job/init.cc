@@ -16,6 +16,7 @@
 #include "mpi/job/agreement.h"
 #include "mpi/job/attach.h"
 #include "mpi/job/group.h"
+#include "mpi/job/launcher.h"
 #include "mpi/job/presence.h"
 #include "mpi/job/write_behind.h"
 #include "mpi/requests/helper.h"
@@ -165,6 +166,21 @@ void begin_offload() {
     register_progress();
 }
 
+// 'longshore run' refuses the launcher of another MPI only where it can see which one the program uses: not
+// behind a script or an interpreter.
+void look_for_foreign_launcher() {
+    Shim& s = shim();
+    const Launcher launcher = find_launcher();
+    if (s.size != 1 || launcher.processes < 2) return;
+    s.launched = launcher.processes;
+    if (!launcher.is_first) return;
+    const std::string processes = std::to_string(launcher.processes);
+    say(LogLevel::kWarn, "the launcher has started " + processes + " processes (" + launcher.variable + "=" +
+                             processes +
+                             "), but each is a job of one rank: it seems to be the launcher of another MPI; "
+                             "use the one that belongs to the program's");
+}
+
 void start(KeySpace* space) {
     Shim& s = shim();
     PMPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
@@ -176,6 +192,7 @@ void start(KeySpace* space) {
     // A job that another has started is left to MPI: cores and service processes are the first one's.
     MPI_Comm parent = MPI_COMM_NULL;
     if (PMPI_Comm_get_parent(&parent) != MPI_SUCCESS || parent != MPI_COMM_NULL) return;
+    look_for_foreign_launcher();
     if (s.size > 1) {
         if (!space) {
             if (s.rank == 0)

@@ -158,11 +158,18 @@ __attribute__((format(printf, 1, 2))) static void tell(const char* format, ...) 
     fprintf(stderr, "longshore: %s; the job runs with plain MPI\n", line);
 }
 
+/* 'longshore run' could see before the program ran that its MPI has no core, and has said so. */
+static int is_told(const char* flavour) {
+    const char* told = getenv("LONGSHORE_INTERNAL_MISSING_CORE");
+    return told && strcmp(told, flavour ? flavour : "none") == 0;
+}
+
 /* The core for `flavour`, which the MPI at `mpi_path` has, or null after saying why there is none. */
 static const longshore_core_api* open_core(const char* flavour, const char* mpi_path) {
     Dl_info self;
     if (!flavour) {
-        tell("there is no shim for this MPI, %s ('longshore doctor' lists what there is)", mpi_path);
+        if (!is_told(flavour))
+            tell("there is no shim for this MPI, %s ('longshore doctor' lists what there is)", mpi_path);
         return NULL;
     }
     if (!dladdr((void*)&longshore_entries, &self) || !self.dli_fname) return NULL;
@@ -173,7 +180,9 @@ static const longshore_core_api* open_core(const char* flavour, const char* mpi_
     int length = snprintf(path, sizeof path, "%.*sliblongshore-%s.so", directory, own, flavour);
     if (length < 0 || (size_t)length >= sizeof path) return NULL;
     if (access(path, R_OK) != 0) {
-        tell("the shim for this MPI, %s, is not built: no %s", mpi_path, path);
+        if (!is_told(flavour))
+            tell("the shim for this MPI, %s, is not there: no %s ('longshore doctor' says what to do)", mpi_path,
+                 path);
         return NULL;
     }
     void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -47,6 +47,8 @@ Board make_board(int ranks, const std::string& stats, const std::string& trace) 
     if (!made) return made;
     BoardHead& head = made.head();
     head.size = static_cast<uint32_t>(shim().size);
+    head.wanted = shim().settings.offload;
+    head.launched = shim().launched;
     copy_name(head.stats_path, sizeof head.stats_path, stats);
     copy_name(head.trace_path, sizeof head.trace_path, trace);
     gethostname(head.host, sizeof head.host - 1);

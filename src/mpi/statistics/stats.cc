@@ -42,6 +42,8 @@ Summary gather_summary() {
     summary.size = s.size;
     summary.nodes = s.context ? ls_node_count(s.context) : 0;
     summary.offload = s.on;
+    summary.wanted = s.settings.offload;
+    summary.launched = s.launched;
     summary.place = s.place;
     if (s.context) summary.reach = ls_memory_reach(s.context);
     summary.memory = sum_on_root(my_memory());

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/output_file.h"
 #include "sim/scale/report.h"
 
 namespace {
@@ -64,7 +65,12 @@ int main(int argc, char** argv) {
     app.add_option("--json", json, "Write a line of JSON for each, too");
     CLI11_PARSE(app, argc, argv);
 
-    FILE* file = json.empty() ? nullptr : fopen(json.c_str(), "w");
+    std::string error;
+    if (!json.empty() && !keep_old_file(json, &error)) {
+        fprintf(stderr, "longshore-scale: %s\n", error.c_str());
+        return 1;
+    }
+    FILE* file = json.empty() ? nullptr : fopen(json.c_str(), "a");
     if (!json.empty() && file == nullptr) {
         perror(json.c_str());
         return 1;

@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <fstream>
 #include <memory>
 
+#include "base/output_file.h"
 #include "base/text.h"
 #include "tools/device/machine_maker.h"
 #include "tools/device/results.h"
@@ -109,9 +109,9 @@ int write_machine_file(const DeviceOptions& options) {
         fmt::print("{}", made.text);
         return kOk;
     }
-    std::ofstream file(options.output);
-    file << made.text;
-    if (!file.flush()) return refuse_device(options.output + ": cannot be written", kFailed);
+    std::string error;
+    if (!write_output_file(options.output, made.text, &error))
+        return refuse_device("cannot write " + error, kFailed);
     size_t values = 0;
     for (const timed::MachineValue& value : timed::machine_values())
         values += made.machine.has_dpu() || !value.is_of_dpu() ? 1 : 0;

@@ -69,7 +69,10 @@ Check check_mpi(const FoundMpi& mpi) {
     const std::string version = mpi_version(mpi.path);
     std::string served, advice;
     for (const std::string& core : cores_for(mpi.file, version)) {
-        served += (served.empty() ? "" : ", ") + core_file(core) + (has_core(core) ? "" : " (not built)");
+        served += (served.empty() ? "" : ", ") + core_file(core) +
+                  (has_core(core)    ? ""
+                   : is_build_tree() ? " (not built)"
+                                     : " (missing)");
         if (core == "abi") served += " for programs of mpicc_abi";
         if (advice.empty() && !has_core(core)) advice = core_advice(core);
     }

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/output_file.h"
 #include "base/settings.h"
 #include "tools/paths.h"
 #include "tools/terminal.h"
@@ -53,14 +54,24 @@ bool is_listed(const std::string& list, const std::string& path) {
 
 constexpr size_t kPatternsMax = 16;  // of io/layout.h
 
-// The later of two files would replace the other.
-bool differ(const LaunchOptions& options) {
-    const std::pair<const char*, std::string> files[] = {{"--stats", absolute(options.stats)},
-                                                         {"--trace", absolute(options.trace)},
-                                                         {"--algorithms", absolute(options.algorithms)}};
+// However a file is written: ./out, folder/../out, or through a link. Empty: no file, as /dev/null is none.
+std::string true_name(const std::string& path) {
+    if (path.empty() || path == "-" || place_of_output(path).empty()) return "";
+    std::error_code error;
+    const auto whole = std::filesystem::weakly_canonical(absolute(path), error);
+    return error ? absolute(path) : whole.string();
+}
+
+// Two results under one name would be taken for each other. Asked of the settings, whether they come from
+// options, from --set or from the environment.
+bool differ(const Settings& settings) {
+    const std::pair<const char*, std::string> files[] = {
+        {"--stats (LONGSHORE_STATS)", true_name(settings.stats_path)},
+        {"--trace (LONGSHORE_TRACE)", true_name(settings.trace_path)},
+        {"--algorithms (LONGSHORE_ALGORITHMS_FILE)", true_name(settings.algorithms_path)}};
     for (const auto& [option, name] : files) {
         for (const auto& [other, same] : files) {
-            if (option == other || name.empty() || name == "-" || name != same) continue;
+            if (option == other || name.empty() || name != same) continue;
             fmt::print(stderr, "longshore: {} and {} name the same file, {}: give each its own\n", option,
                        other, name);
             return false;
@@ -130,15 +141,16 @@ bool can_write(const char* option, const std::string& path) {
     if (path.substr(0, path.rfind('/') + 1).find('%') != path.npos) return true;
     struct stat status {};
     int failure = 0;
-    if (stat(path.c_str(), &status) != 0) {
-        std::string beside = path + ".XXXXXX";
+    // A file that is there is renamed (base/output_file.h): for that, too, its folder has to be writable.
+    if (const std::string place = place_of_output(path); !place.empty()) {
+        std::string beside = place + ".XXXXXX";
         const int file = mkostemp(beside.data(), O_CLOEXEC);
         failure = file < 0 ? errno : 0;
         if (file >= 0) {
             close(file);
             unlink(beside.c_str());
         }
-    } else if (S_ISDIR(status.st_mode)) {
+    } else if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
         failure = EISDIR;
     } else if (access(path.c_str(), W_OK) != 0) {
         failure = errno;
@@ -201,7 +213,6 @@ void add_launch_options(CLI::App* command, LaunchOptions* options) {
 }
 
 int export_settings(const LaunchOptions& options) {
-    if (!differ(options)) return kUsage;
     if (!can_write("--stats", options.stats) || !can_write("--trace", options.trace)) return kUsage;
     std::string patterns;
     if (!join_patterns(options.write_behind, &patterns)) return kUsage;
@@ -226,7 +237,7 @@ int export_settings(const LaunchOptions& options) {
     const bool valid = parse_settings(environ, &settings, &errors);
     for (const SettingError& error : errors) fmt::print(stderr, "longshore: {}\n", error.message);
     Selection selection = built_in_selection();
-    return load_algorithms(settings, &selection) && valid ? kOk : kUsage;
+    return differ(settings) && load_algorithms(settings, &selection) && valid ? kOk : kUsage;
 }
 
 bool load_algorithms(const Settings& settings, Selection* selection) {

@@ -115,8 +115,16 @@ bool has_core(const std::string& core) {
     return !core.empty() && is_file(library_folder() + "/" + core_file(core));
 }
 
+std::string missing_core(const std::string& core) {
+    return is_build_tree() ? core_file(core) + " is not built"
+                           : library_folder() + "/" + core_file(core) + " is not there";
+}
+
 std::string core_advice(const std::string& core) {
     if (core.empty()) return std::string("Longshore serves ") + kServedMpis;
+    if (!is_build_tree())
+        return core == "abi" ? "install Longshore again, from a build that had MPICH 5 ('make mpis build')"
+                             : "install Longshore again, from a build that had this MPI's headers";
     return core == "abi" ? "install MPICH 5 and build again: 'make mpis build'"
                          : "install its headers, then 'make build'";
 }

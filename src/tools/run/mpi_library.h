@@ -39,7 +39,8 @@ std::optional<Launcher> find_launcher(const std::vector<std::string>& words);
 
 std::string core_file(const std::string& core);
 bool has_core(const std::string& core);
-// What to do so that it is built.
+// That it is missing, and what to do about that.
+std::string missing_core(const std::string& core);
 std::string core_advice(const std::string& core);
 
 }  // namespace longshore::tools

@@ -81,11 +81,13 @@ void tell_mpi(const Words& words, bool quiet) {
     if (!parse_settings(environ, &settings, &errors) || !settings.offload) return;
     const auto use = find_mpi_use(words);
     if (use && !has_core(use->library.core)) {
-        const std::string missing = use->library.core.empty()
-                                        ? "there is no shim for it"
-                                        : core_file(use->library.core) + " is not built";
+        const std::string missing =
+            use->library.core.empty() ? "there is no shim for it" : missing_core(use->library.core);
         fmt::print(stderr, "longshore: {} uses {} ({}) and {}, so it runs with plain MPI; {}\n", use->program,
                    use->library.name, use->library.file, missing, core_advice(use->library.core));
+        // So that the preloaded library does not say it once more.
+        setenv("LONGSHORE_INTERNAL_MISSING_CORE",
+               use->library.core.empty() ? "none" : use->library.core.c_str(), 1);
     } else if (quiet) {
         return;
     } else if (use) {

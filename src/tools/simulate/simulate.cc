@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/output_file.h"
 #include "base/text.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"
@@ -173,9 +174,9 @@ int simulate(const SimulateOptions& options, const timed::Machine& machine, cons
     getrusage(RUSAGE_SELF, &usage);
     results["memory_bytes"] = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
     const ResultsFile file(options.json);
-    std::ofstream out(file.name());
-    if (!(out << results.dump(1) << "\n") || !out.flush()) {
-        fmt::print(stderr, "longshore simulate: {}: cannot be written\n", file.name());
+    std::string error;
+    if (!write_output_file(file.name(), results.dump(1) + "\n", &error)) {
+        fmt::print(stderr, "longshore simulate: cannot write {}\n", error);
         return kFailed;
     }
     if (options.plot.empty()) return kOk;

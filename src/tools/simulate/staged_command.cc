@@ -1,10 +1,10 @@
 // longshore simulate dpu-bench: what 'longshore dpu-bench' measures, on a machine that a file describes.
 #include <fmt/core.h>
 
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/output_file.h"
 #include "base/text.h"
 #include "sim/timed/machine_file.h"
 #include "tools/run/launch.h"
@@ -91,9 +91,9 @@ int run(const Options& options) {
                                    {"efficiency_percent", times.efficiency()}});
     }
     if (options.json.empty()) return kOk;
-    std::ofstream file(options.json);
-    if (file << results.dump(1) << "\n" && file.flush()) return kOk;
-    fmt::print(stderr, "longshore simulate dpu-bench: {}: cannot be written\n", options.json);
+    std::string error;
+    if (write_output_file(options.json, results.dump(1) + "\n", &error)) return kOk;
+    fmt::print(stderr, "longshore simulate dpu-bench: cannot write {}\n", error);
     return kFailed;
 }
 

@@ -2,10 +2,10 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/output_file.h"
 #include "sim/timed/machine_file.h"
 #include "sim/timed/step_loop.h"
 #include "tools/run/launch.h"
@@ -178,9 +178,9 @@ int run(const StepsOptions& options) {
         }
     }
     if (options.json.empty()) return kOk;
-    std::ofstream file(options.json);
-    if (file << results.dump(1) << "\n" && file.flush()) return kOk;
-    fmt::print(stderr, "longshore simulate steps: {}: cannot be written\n", options.json);
+    std::string error;
+    if (write_output_file(options.json, results.dump(1) + "\n", &error)) return kOk;
+    fmt::print(stderr, "longshore simulate steps: cannot write {}\n", error);
     return kFailed;
 }
 

@@ -24,8 +24,8 @@
 namespace longshore::tools {
 namespace {
 
-constexpr size_t kBytesPerMiB = 1 << 20;
-constexpr size_t kBytes = 8 * kBytesPerMiB;  // of a round; the rounds' parts are never used before
+constexpr size_t kBytes = 8 << 20;  // of a round; the rounds' parts are never used before
+constexpr double kMegabytes = kBytes / 1e6;
 constexpr int kRounds = 7, kCopies = 5;
 
 alignas(4096) char adopted[kRounds * kBytes];  // static data, as longshore_adopt() wants it
@@ -42,7 +42,7 @@ double time_us(Work work) {
     return now_us() - begin;
 }
 
-// All in us per MiB.
+// All in us per MB.
 struct Costs {
     double adopt = 0, map = 0, mapped = 0, peer_copy = 0;
     bool ok = false;
@@ -82,7 +82,6 @@ double median(std::vector<double> values) {
 }
 
 Reader::Answer measure(const Reader::Order& order, char* own) {
-    constexpr double kMiBs = double(kBytes) / kBytesPerMiB;
     std::vector<double> copies;
     for (int i = 0; i < kCopies; ++i) {
         const iovec here{own, kBytes}, there{reinterpret_cast<void*>(order.address), kBytes};
@@ -99,7 +98,7 @@ Reader::Answer measure(const Reader::Order& order, char* own) {
     std::vector<double> later;
     for (int i = 0; i < kCopies; ++i) later.push_back(time_us([&] { memcpy(own, memory, kBytes); }));
     munmap(memory, kBytes);
-    return {median(copies) / kMiBs, first / kMiBs, median(later) / kMiBs};
+    return {median(copies) / kMegabytes, first / kMegabytes, median(later) / kMegabytes};
 }
 
 void Reader::serve(int orders, int answers) {
@@ -151,7 +150,7 @@ Costs measure_costs() {
         Reader::Answer answer{};
         if (!done || !reader.ask({getpid(), heap->file, offset, reinterpret_cast<uint64_t>(at)}, &answer))
             break;
-        adopt.push_back(took / (double(kBytes) / kBytesPerMiB));
+        adopt.push_back(took / kMegabytes);
         map.push_back(std::max(0.0, answer.first - answer.later));
         mapped.push_back(answer.later);
         peer_copy.push_back(answer.peer_copy);
@@ -170,7 +169,7 @@ int tune_sharing() {
         return kFailed;
     }
     const double saved = costs.peer_copy - costs.mapped;
-    fmt::print("us per MiB (medians of {} parts of {} MiB)\n", kRounds, kBytes / kBytesPerMiB);
+    fmt::print("us per MB (medians of {} parts of {:.1f} MB)\n", kRounds, kMegabytes);
     fmt::print("  {:8.1f}  to make ordinary memory shared where it is, once\n", costs.adopt);
     fmt::print("  {:8.1f}  to map it in a further process, once\n", costs.map);
     fmt::print("  {:8.1f}  to copy from it, mapped\n", costs.mapped);

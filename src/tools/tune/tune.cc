@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/selection.h"
 #include "base/text.h"
 #include "tools/paths.h"
@@ -98,11 +99,9 @@ int write_file(const TuneOptions& options, const std::string& text) {
     }
     fmt::print("{}", text);
     if (options.output.empty()) return kOk;
-    std::ofstream file(options.output);
-    file << text;
-    file.close();
-    if (!file) {
-        fmt::print(stderr, "longshore tune: cannot write {}\n", options.output);
+    std::string why;
+    if (!write_output_file(options.output, text, &why)) {
+        fmt::print(stderr, "longshore tune: cannot write {}\n", why);
         return kFailed;
     }
     fmt::print(stderr, "longshore tune: written to {}; use it with 'longshore run --algorithms {}'\n",
