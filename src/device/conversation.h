@@ -21,7 +21,7 @@ enum class Pattern : uint16_t {
 // Both little-endian, as on all machines that this is built for (static_assert in conversation.cc).
 struct Request {
     static constexpr uint32_t kMagic = 0x4c534456;
-    static constexpr uint16_t kVersion = 3;  // 3: kUcx
+    static constexpr uint16_t kVersion = 4;  // 4: UCX's messages that are not sent back
     uint32_t magic = kMagic;
     uint16_t version = kVersion;
     Pattern pattern = Pattern::kEnd;

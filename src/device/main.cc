@@ -30,7 +30,8 @@ constexpr const char* kHelp =
     R"(Usage: longshore device [--to HOST:PORT] [--only TESTS] [--quick] [--json FILE]
        longshore device --listen [ADDRESS:]PORT
        longshore device compare A.json B.json [-o PICTURE]
-       longshore device machine FILE.json [--base MACHINE] [-o MACHINE.toml]
+       longshore device draw FILE.json -o PICTURE
+       longshore device machine FILE.json [--dpu DPU.json] [--host-dpu HD.json] [-o MACHINE.toml]
 
 Measures what this machine can do, and the network to another one.
 

@@ -21,10 +21,12 @@ namespace {
 
 constexpr uint64_t kFrameSizes[] = {8, 64, 1 << 10, 4 << 10};
 constexpr uint64_t kReadTimeSizes[] = {8, 1 << 10, 8 << 10, 64 << 10};
+constexpr uint64_t kSmallFrame = 8;
 constexpr uint64_t kMoveSizes[] = {1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20};
-constexpr size_t kUnderWay = 16;
+constexpr size_t kUnderWay = 16;  // each way
 constexpr size_t kMessageMost = 4 << 10;
-constexpr unsigned kAsked = 1, kEchoed = 2;  // messages
+constexpr unsigned kAsked = 1, kEchoed = 2, kTaken = 3;  // messages: sent back, that, not sent back
+enum class Move : uint8_t { kReads, kWrites, kBoth };    // both: in turn
 constexpr uint64_t kSilentNs = uint64_t{kSilentMs} * 1'000'000;
 constexpr uint64_t kLooks = 1000;  // then, where both ends have one core, the other one has to run
 
@@ -150,6 +152,9 @@ struct UcxLibrary {
         if (UCS_PTR_IS_PTR(sending)) ucx->ucp_request_free(sending);  // it goes on
         return UCS_OK;
     }
+    static ucs_status_t on_taken(void*, const void*, size_t, void*, size_t, const ucp_am_recv_param_t*) {
+        return UCS_OK;
+    }
     static ucs_status_t on_echoed(void* self, const void*, size_t, void*, size_t,
                                   const ucp_am_recv_param_t*) {
         ++static_cast<UcxLibrary*>(self)->echoed;
@@ -182,6 +187,31 @@ struct UcxLibrary {
 
 namespace {
 
+// Requests under way, at most so many: the oldest is waited for before the next one is made.
+class UnderWay {
+  public:
+    UnderWay(UcxLibrary& ucx, size_t most) : ucx_(ucx), posted_(most, nullptr) {}
+    // What is under way when something has failed is still to be waited for.
+    ~UnderWay() { all(); }
+    bool next() { return ucx_.wait(std::exchange(posted_[at_], nullptr)); }
+    bool add(ucs_status_ptr_t request) {
+        if (UCS_PTR_IS_ERR(request)) return false;
+        posted_[at_] = request;
+        at_ = (at_ + 1) % posted_.size();
+        return true;
+    }
+    bool all() {
+        bool good = true;
+        for (ucs_status_ptr_t& request : posted_) good &= ucx_.wait(std::exchange(request, nullptr));
+        return good;
+    }
+
+  private:
+    UcxLibrary& ucx_;
+    std::vector<ucs_status_ptr_t> posted_;
+    size_t at_ = 0;
+};
+
 // Of the near end: what the far one has told, and one pattern after the other.
 class NearUcx {
   public:
@@ -208,13 +238,18 @@ class NearUcx {
                 "ucx message", "us", bytes, [&](uint64_t count) { return exchange_messages(bytes, count); },
                 2);
         for (const uint64_t bytes : kReadTimeSizes)
-            add("ucx read time", "us", bytes, [&](uint64_t count) { return move(bytes, count, 1, true); });
+            add("ucx read time", "us", bytes,
+                [&](uint64_t count) { return move(bytes, count, 1, Move::kReads); });
+        for (const auto& [test, what] :
+             {std::pair{"ucx read", Move::kReads}, std::pair{"ucx write", Move::kWrites}})
+            for (const uint64_t bytes : kMoveSizes)
+                add(test, "GB/s", bytes,
+                    [&, what = what](uint64_t count) { return move(bytes, count, kUnderWay, what); });
         for (const uint64_t bytes : kMoveSizes)
-            add("ucx read", "GB/s", bytes,
-                [&](uint64_t count) { return move(bytes, count, kUnderWay, true); });
-        for (const uint64_t bytes : kMoveSizes)
-            add("ucx write", "GB/s", bytes,
-                [&](uint64_t count) { return move(bytes, count, kUnderWay, false); });
+            add("ucx both", "GB/s", bytes,
+                [&](uint64_t count) { return move(bytes, count, 2 * kUnderWay, Move::kBoth); });
+        add("ucx messages", "1/s", kSmallFrame,
+            [&](uint64_t count) { return send_messages(kSmallFrame, count); });
         const uint64_t over = 0;
         connection_.send(&over, sizeof over);
         return problem();
@@ -258,24 +293,32 @@ class NearUcx {
         return true;
     }
 
-    // At the end of it all bytes are there.
-    bool move(uint64_t bytes, uint64_t count, size_t under_way, bool reads) {
+    // The last one is sent back: then all have been taken, as messages keep their order.
+    bool send_messages(uint64_t bytes, uint64_t count) {
+        UnderWay posted(ucx_, kUnderWay);
+        for (uint64_t i = 0; i + 1 < count; ++i)
+            if (!posted.next() || !posted.add(ucx_.send(endpoint_, kTaken, memory_.data(), bytes, 0)))
+                return false;
+        return posted.all() && exchange_messages(bytes, 1);
+    }
+
+    // At the end of it all bytes are there. Where both go on, reads and writes have places of their own.
+    bool move(uint64_t bytes, uint64_t count, size_t under_way, Move what) {
         const ucp_request_param_t how{};
-        std::vector<ucs_status_ptr_t> posted(under_way, nullptr);
+        UnderWay posted(ucx_, under_way);
         const uint64_t places = memory_.size() / bytes;
-        bool good = true;
-        for (uint64_t i = 0; good && i < count; ++i) {
-            ucs_status_ptr_t& place = posted[i % under_way];
-            good = ucx_.wait(std::exchange(place, nullptr));
-            if (!good) break;
+        for (uint64_t i = 0; i < count; ++i) {
+            const bool reads = what == Move::kReads || (what == Move::kBoth && i % 2 == 0);
             const uint64_t offset = i % places * bytes;
             char* const here = memory_.data() + offset;
-            place = reads ? ucx_.ucp_get_nbx(endpoint_, here, bytes, far_memory_ + offset, key_, &how)
-                          : ucx_.ucp_put_nbx(endpoint_, here, bytes, far_memory_ + offset, key_, &how);
+            if (!posted.next() ||
+                !posted.add(reads
+                                ? ucx_.ucp_get_nbx(endpoint_, here, bytes, far_memory_ + offset, key_, &how)
+                                : ucx_.ucp_put_nbx(endpoint_, here, bytes, far_memory_ + offset, key_, &how)))
+                return false;
         }
-        for (ucs_status_ptr_t request : posted) good &= ucx_.wait(request);
-        if (reads || !good) return good;
-        return ucx_.wait(ucx_.ucp_ep_flush_nbx(endpoint_, &how));
+        if (!posted.all()) return false;
+        return what == Move::kReads || ucx_.wait(ucx_.ucp_ep_flush_nbx(endpoint_, &how));
     }
 
     // `run` does a step so many times; each is of `ways` ways, of which a time in us is that of one.
@@ -289,14 +332,17 @@ class NearUcx {
             return std::max(seconds, 1e-7);
         };
         if (!is_good_) return;
-        const uint64_t trial = std::clamp<uint64_t>((1 << 20) / bytes, 2, 10);
+        // One answer ends all messages of a rate: of few of them it would be most of the time.
+        const uint64_t trial_most = unit[0] == '1' ? 1000 : 10;
+        const uint64_t trial = std::clamp<uint64_t>((1 << 20) / bytes, 2, trial_most);
         const uint64_t count =
             std::clamp<uint64_t>(effort_.messages_of_a_sample(trial, seconds_of(trial)), 2, kMessagesMax);
         Row row{test, unit, bytes, 1, {}};
         for (int i = 0; i < effort_.network_repeats; ++i) {
             const double each = seconds_of(count) / static_cast<double>(count);
-            row.samples.push_back(unit[0] == 'u' ? each * 1e6 / ways
-                                                 : static_cast<double>(bytes) / each / 1e9);
+            row.samples.push_back(unit[0] == 'u'   ? each * 1e6 / ways
+                                  : unit[0] == '1' ? 1 / each
+                                                   : static_cast<double>(bytes) / each / 1e9);
         }
         if (is_good_) report_(std::move(row));
     }
@@ -339,6 +385,7 @@ bool Ucx::serve(Connection& connection, uint64_t bytes) {
     bool good = ucx.ucp_worker_get_address(ucx.worker, &address, &address_bytes) == UCS_OK &&
                 ucx.ucp_rkey_pack(ucx.context, mapped, &key, &key_bytes) == UCS_OK;
     ucx.handle_messages(kAsked, UcxLibrary::on_asked);
+    ucx.handle_messages(kTaken, UcxLibrary::on_taken);
     const UcxPlace place{reinterpret_cast<uint64_t>(memory.data()), bytes, address_bytes, key_bytes};
     good = good && connection.send(&place, sizeof place) && connection.send(address, address_bytes) &&
            connection.send(key, key_bytes);

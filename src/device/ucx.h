@@ -28,7 +28,8 @@ class Ucx {
     // over. False: it has gone, or was silent.
     bool serve(Connection& connection, uint64_t bytes);
     // The near end, when the far one serves: "ucx message": half of a message's way there and back, us; "ucx
-    // read time": one read, us; "ucx read", "ucx write": GB/s with 16 under way; both ends look all the time.
+    // read time": one read, us; "ucx read", "ucx write": GB/s with 16 under way; "ucx both": the sum of both
+    // at once; "ucx messages": 8 bytes each, 1/s; both ends look all the time.
     // "" or what went wrong.
     std::string measure(Connection& connection, const Effort& effort, const Report& report);
 

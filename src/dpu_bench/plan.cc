@@ -1,6 +1,7 @@
 #include "dpu_bench/plan.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace longshore::dpu_bench {
 namespace {
@@ -200,9 +201,9 @@ std::vector<int> filled_slots(Pattern pattern, const Shape& shape, int rank) {
 }
 
 int node_of(const Shape& shape, int nodes, int rank) {
-    if (!shape.is_worker(rank)) return rank * nodes / shape.hosts;
+    if (!shape.is_worker(rank)) return static_cast<int>(int64_t{rank} * nodes / shape.hosts);
     const int worker = rank - shape.hosts;
-    return shape.workers <= nodes ? worker : worker * nodes / shape.workers;
+    return shape.workers <= nodes ? worker : static_cast<int>(int64_t{worker} * nodes / shape.workers);
 }
 
 double share_between_nodes(Pattern pattern, Assignment assignment, const Shape& shape, int nodes) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What 'longshore device' measures of a network beside what two other programs measure of the same one in the same run, in
-turns: ping_pong.c, by Open MPI over TCP, and ucx_perftest by UCX over TCP, where UCX has it.
+turns: ping_pong.c, by Open MPI over TCP, and ucx_perftest by UCX over TCP, where UCX has it. The rows that 'longshore device' itself
+measures by UCX are over TCP, too, and stand beside ucx_perftest's.
 
     beside_others.py                       over the loopback of this machine
     beside_others.py --machines            over the links of two machines that are namespaces (needs root)
@@ -32,13 +33,19 @@ DEVICE = BUILD / "bin/longshore-device"
 PING_PONG = BUILD / "tests/device/ping_pong"
 LIMIT_S = 200
 PORT = 7611
-# Of ucx_perftest: the test, the column of its CSV that has the mean of all, and how that becomes our unit (its MB are 2^20 bytes).
-UCX = {"network polling": ("tag_lat", 3, 1.0), "network to": ("tag_bw", 5, 2**20 / 1e9)}
+# Of ucx_perftest: the test, how many it has under way, the column of its CSV that has the mean of all, and how that becomes our unit (its
+# MB are 2^20 bytes). It has no test that reads and writes at once.
+LATENCY, BANDWIDTH, RATE = (3, 1.0), (5, 2**20 / 1e9), (7, 1.0)
+UCX = {"network polling": ("tag_lat", 1, *LATENCY), "network to": ("tag_bw", 1, *BANDWIDTH),
+       "ucx message": ("ucp_am_lat", 1, *LATENCY), "ucx read time": ("ucp_get", 1, *LATENCY), "ucx read": ("ucp_get", 16, *BANDWIDTH),
+       "ucx write": ("ucp_put_bw", 16, *BANDWIDTH), "ucx messages": ("ucp_am_bw", 16, *RATE)}
 # How the two send large messages is theirs, and not the network's: Open MPI by default has the receiver ask for them, and then carries the two
 # ways of `network both` one after the other; UCX has it asked, too, and by default sends 8 KiB at a time.
 SENT_UNASKED = {"OMPI_MCA_btl_tcp_flags": "1"}
 IN_LONG_SEGMENTS = {"UCX_RNDV_THRESH": "inf", "UCX_TCP_TX_SEG_SIZE": "256K", "UCX_TCP_RX_SEG_SIZE": "256K"}
-SIZES = {"network polling": (1, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20), "network to": (1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20)}
+SIZES = {"network polling": (1, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20), "network to": (1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20),
+         "ucx message": (8, 4 << 10), "ucx read time": (8, 64 << 10), "ucx read": (1 << 10, 64 << 10, 1 << 20),
+         "ucx write": (1 << 10, 64 << 10, 1 << 20), "ucx messages": (8,)}
 
 
 class Loopback:
@@ -78,14 +85,29 @@ def finish(process):
     process.communicate()
 
 
-def device(place, effort):
+def by_ucx(place, program, prefix=""):
+    """The environment for UCX over TCP, of ucx_perftest's own library."""
+    settings = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": place.interface, "UCX_WARN_UNUSED_ENV_VARS": "n"} | IN_LONG_SEGMENTS
+    environment = os.environ | settings | {prefix + name: value for name, value in settings.items()}
+    library = Path(program).parents[1] / "lib"
+    if (library / "libucp.so.0").exists():
+        environment["LD_LIBRARY_PATH"] = str(library)
+    return environment
+
+
+def device(place, effort, ucx_program):
+    tests, environment = "network", None
+    if ucx_program:
+        # It reads UCX's settings as service processes do, with a prefix.
+        tests, environment = "network,ucx", by_ucx(place, ucx_program, "LONGSHORE_")
     with tempfile.TemporaryDirectory(prefix="longshore-beside-") as folder:
         results = Path(folder) / "results.json"
-        far = subprocess.Popen([*place.far, DEVICE, "--listen", f"{place.address}:{PORT}"], stdout=subprocess.PIPE, text=True)
+        far = subprocess.Popen([*place.far, DEVICE, "--listen", f"{place.address}:{PORT}"], stdout=subprocess.PIPE, text=True,
+                               env=environment)
         try:
             far.stdout.readline()
-            subprocess.run([*place.near, DEVICE, "--only", "network", "--to", f"{place.address}:{PORT}", "--json", results, *effort],
-                           check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
+            subprocess.run([*place.near, DEVICE, "--only", tests, "--to", f"{place.address}:{PORT}", "--json", results, *effort],
+                           check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S, env=environment)
             return json.loads(results.read_text(encoding="utf-8"))["rows"]
         finally:
             finish(far)
@@ -105,12 +127,9 @@ def find_ucx():
 
 
 def ucx_once(program, place, test, size, count):
-    name, column, factor = UCX[test]
-    environment = os.environ | {"UCX_TLS": "tcp", "UCX_NET_DEVICES": place.interface, "UCX_WARN_UNUSED_ENV_VARS": "n"} | IN_LONG_SEGMENTS
-    library = Path(program).parents[1] / "lib"
-    if (library / "libucp.so.0").exists():
-        environment["LD_LIBRARY_PATH"] = str(library)
-    words = [program, "-t", name, "-s", str(size), "-n", str(count), "-w", "5", "-f", "-v", "-p", str(PORT)]
+    name, under_way, column, factor = UCX[test]
+    environment = by_ucx(place, program)
+    words = [program, "-t", name, "-s", str(size), "-n", str(count), "-O", str(under_way), "-w", "5", "-f", "-v", "-p", str(PORT)]
     far = subprocess.Popen([*place.far, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     end = time.monotonic() + LIMIT_S
     try:
@@ -164,6 +183,9 @@ def compare(found, within):
     wrong = []
     print("| test | bytes | longshore device | Open MPI | beside | ucx_perftest | beside |\n|---|---|---|---|---|---|---|")
     for (test, size), by in found.items():
+        if "device" not in by:
+            wrong.append(f"{test}, {size} bytes, is not measured by longshore device")
+            continue
         ours, cells = by["device"], []
         for who in ("mpi", "ucx"):
             theirs = by.get(who)
@@ -203,7 +225,7 @@ def main():
     with Machines(options.rate) if options.machines else Loopback() as place:
         for _ in range(1 if options.quick else options.turns):
             say("longshore device")
-            collect(found, "device", device(place, ["--quick"] if options.quick else []))
+            collect(found, "device", device(place, ["--quick"] if options.quick else [], program))
             say("Open MPI")
             collect(found, "mpi", ping_pong(place, samples, seconds))
             if program:

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import struct
 import subprocess
@@ -21,7 +22,7 @@ PROGRAM = BUILD / "bin/longshore-device"
 VERBS, UCP = BUILD / "tests/device/fake_verbs", BUILD / "tests/device/fake_ucp"
 COMMAND = BUILD / "bin/longshore"
 LIMIT_S = 120
-MAGIC, VERSION, UCX = 0x4C534456, 3, 7
+MAGIC, VERSION, UCX = 0x4C534456, 4, 7
 HAS_UCX, EXPORTS = (BUILD / "lib/longshore-ucx.so").exists(), (UCP / "libucp.so.0").exists()
 
 
@@ -134,9 +135,10 @@ class Device(Case):
             self.assertEqual(far.ends(), (0, ""))
         rows = {(row["test"], row["bytes"]) for row in data["rows"]}
         sizes = [1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20]
-        self.assertEqual({row for row in rows if row[0] in ("ucx read", "ucx write")},
-                         {(test, size) for test in ("ucx read", "ucx write") for size in sizes})
-        self.assertEqual({test for test, _ in rows if test.startswith("ucx")}, {"ucx message", "ucx read time", "ucx read", "ucx write"})
+        moves = ("ucx read", "ucx write", "ucx both")
+        self.assertEqual({row for row in rows if row[0] in moves}, {(test, size) for test in moves for size in sizes})
+        self.assertEqual({test for test, _ in rows if test.startswith("ucx")}, {"ucx message", "ucx read time", "ucx messages", *moves})
+        self.assertIn(("ucx messages", 8), rows)
         self.assertIn(("network messages", 8), rows)
         self.assertRegex(data["remarks"][0], r"^UCX \d+\.\d+\.\d+, no RDMA card: ")
         self.assertEqual(data["left_out"], [])
@@ -151,6 +153,16 @@ class Device(Case):
                 self.assertFalse([row for row in data["rows"] if row["test"].startswith("ucx")])
                 self.assertEqual(len(data["left_out"]), 1)
                 self.assertIn(said, data["left_out"][0])
+
+    @unittest.skipUnless(shutil.which("readelf"), "no readelf")
+    def test_it_needs_the_c_library_alone(self):
+        """So that it runs on a DPU as it is; what else it uses it opens where that is there."""
+        done = subprocess.run(["readelf", "--dynamic", PROGRAM], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", done.stdout))
+        if any(name.startswith(("libasan", "libtsan", "libubsan")) for name in needed):
+            self.skipTest("a sanitizer's library is there, too")
+        self.assertIn("libc.so.6", needed)
+        self.assertEqual([name for name in needed if not name.startswith(("libc.so.", "ld-linux"))], [])
 
     def test_bad_options(self):
         self.refused("unknown option --bogus", "--bogus")
@@ -236,13 +248,13 @@ class Command(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def results(self, name, **means):
+    def results(self, name, remarks=(), cores=4, **means):
         """A file as --json writes it."""
         rows = [{"test": test.replace("_", " "), "unit": unit, "bytes": 1, "threads": 1, "mean": mean, "samples": [mean, mean]}
                 for test, (mean, unit) in means.items()]
         path = self.folder / name
-        path.write_text(json.dumps({"longshore_device": 1, "rows": rows,
-                                    "machine": {"processor": "P", "cores": 4, "sockets": 2, "date": "today"}}), encoding="utf-8")
+        path.write_text(json.dumps({"longshore_device": 1, "rows": rows, "remarks": remarks,
+                                    "machine": {"processor": "P", "cores": cores, "sockets": 2, "date": "today"}}), encoding="utf-8")
         return path
 
     def test_it_starts_the_program(self):
@@ -271,26 +283,117 @@ class Command(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
 
+    def test_a_picture_of_one_machine(self):
+        """With all kinds of rows, and with one."""
+        several = self.results("a.json", memcpy=(10, "GB/s"), stream_triad=(20, "GB/s"), network_latency=(9, "us"), network_to=(1, "GB/s"),
+                               ucx_message=(5, "us"), ucx_read=(2, "GB/s"), ucx_both=(3, "GB/s"), ucx_messages=(1e6, "1/s"),
+                               register_memory=(40, "us"), rank_post=(400, "ns"))
+        for results in (several, self.results("b.json", rank_post=(400, "ns"))):
+            picture = self.folder / "one.png"
+            done = run("device", "draw", results, "-o", picture, program=COMMAND)
+            if done.returncode == 125:
+                self.skipTest("no matplotlib")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
+            picture.unlink()
+        self.refused("nothing that it draws was measured", "device", "draw", self.results("c.json", other=(1, "us")), "-o", picture, code=1,
+                     program=COMMAND)
+        self.refused("No such file", "device", "draw", self.folder / "gone", "-o", picture, code=1, program=COMMAND)
+        self.refused("-o", "device", "draw", several, program=COMMAND)
+
     def test_a_machine_file(self):
         results = self.results("a.json", process_copy=(5, "GB/s"), stream_copy=(30, "GB/s"), network_to=(1.25, "GB/s"),
                                network_latency=(20, "us"), network_messages=(1e6, "1/s"), service_message=(500, "ns"),
                                service_send=(200, "ns"), service_read=(250, "ns"))
         written = self.folder / "m.toml"
-        self.assertIn("9 of ", self.run_command("machine", results, "-o", written))
+        self.assertIn("8 of ", self.run_command("machine", results, "-o", written))
         machine = tomllib.loads(written.read_text(encoding="utf-8"))
         self.run_command("machine", results, "-o", written)
         self.assertTrue((self.folder / "m.toml.old").exists())
         self.assertEqual(machine["node"]["cores"]["value"], 4)
-        self.assertEqual(machine["memory"]["rate"], {"value": 15, "unit": "GB/s", "source": "measured by longshore device, today"})
+        self.assertEqual(machine["memory"]["rate"], {"value": 15, "unit": "GB/s", "source": "measured by longshore device, today, a.json: stream copy"})
         self.assertEqual(machine["memory"]["core_rate"]["value"], 5)
         # The system takes a microsecond for a message.
         self.assertEqual((machine["service"]["message"]["value"], machine["service"]["message"]["unit"]), (1.5, "us"))
         self.assertEqual((machine["service"]["send"]["value"], machine["service"]["read"]["value"]), (1.2, 250))
         self.assertEqual((machine["link"]["latency"]["value"], machine["link"]["latency"]["unit"]), (10, "us"))
         self.assertIn("not measured: as in mpcdf-bf3", machine["pcie"]["rate"]["source"])
+        # The way between hosts was measured as a whole, and no DPU was.
+        for table in ("switch", "pcie"):
+            self.assertEqual(machine[table]["latency"]["value"], 0)
+            self.assertIn("part of link.latency", machine[table]["latency"]["source"])
+        self.assertNotIn("dpu", machine)
         done = run("simulate", "--machine", written, "--nodes", 2, "--ranks-per-node", 2, "--services", 1, "--sizes", "4K",
                    program=COMMAND)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    CARD = "UCX 1.19.0, a card reads and writes"
+
+    def machine_of(self, *words):
+        return tomllib.loads(self.run_command("machine", *words))
+
+    def value(self, machine, key, expected, source):
+        table, name = key.split(".")
+        value = machine[table][name]
+        factor = {"ns": 1e-3, "us": 1, "MB/s": 1e-3}.get(value.get("unit"), 1)
+        self.assertAlmostEqual(value["value"] * factor, expected, places=6, msg=key)
+        self.assertIn(source, value["source"], key)
+
+    def test_a_machine_of_several_files(self):
+        """A host, its DPU, what is between them, and the network: each value from where it was measured, the rest as in --base."""
+        host = self.results("host.json", process_copy=(5, "GB/s"), service_read=(250, "ns"), rank_post=(400, "ns"),
+                            network_to=(1, "GB/s"), network_polling=(30, "us"))
+        dpu = self.results("dpu.json", cores=8, stream_copy=(60, "GB/s"), service_read=(700, "ns"), service_send=(300, "ns"),
+                           rank_look=(90, "ns"), **{"wake-up": (12, "us")})
+        bus = self.results("bus.json", remarks=[self.CARD], ucx_read_time=(2, "us"), ucx_read=(26, "GB/s"), ucx_message=(1.75, "us"),
+                           network_latency=(21, "us"))
+        net = self.results("net.json", remarks=[self.CARD], ucx_read_time=(3.6, "us"), ucx_read=(24, "GB/s"), ucx_messages=(5e6, "1/s"),
+                           network_to=(2, "GB/s"))
+        machine = self.machine_of(host, "--dpu", dpu, "--host-dpu", bus, "--network", net)
+        for key, expected, source in (
+                ("node.cores", 4, "host.json"), ("rank.post", 0.4, "host.json: rank post"), ("memory.core_rate", 5, "host.json"),
+                ("dpu.cores", 8, "dpu.json"), ("dpu.memory_rate", 60, "dpu.json: stream copy"), ("service.read", 0.7, "dpu.json: service read"),
+                ("service.wake_up", 12, "dpu.json"), ("dpu.stand_in_wake_up", 12, "dpu.json"), ("dpu.stand_in_test", 0.09, "dpu.json: rank look"),
+                ("service.send", 0.5, "dpu.json: service send and ucx messages"),
+                # There and back: the card is passed from either side, each way. A message passes it once.
+                ("pcie.latency", 0.5, "bus.json: a quarter of ucx read time"), ("pcie.rate", 26, "bus.json: ucx read"),
+                ("dpu.message", 0.75, "bus.json: ucx message less"), ("dpu.session", 20, "bus.json: network latency less"),
+                # One way from host to host is 1.8 us, of which both hosts' buses have 1 us.
+                ("link.latency", 0.4, "net.json: half of half of ucx read time, less pcie.latency"), ("link.rate", 24, "net.json: ucx read"),
+                ("switch.latency", 0, "part of link.latency"), ("switch.ports", 64, "not measured: as in mpcdf-bf3"),
+                ("dpu.stand_in_post", 3, "not measured: as in mpcdf-bf3")):
+            self.value(machine, key, expected, source)
+        self.assertEqual(machine["title"], "P, 4 cores; its DPU: P, 8 cores")
+        # Without the DPU's own results nothing of the host's processor says what service processes take there.
+        machine = self.machine_of(host, "--dpu", "base")
+        self.value(machine, "dpu.cores", 16, "not measured: as in mpcdf-bf3")
+        self.value(machine, "service.read", 0.7, "not measured: as in mpcdf-bf3")
+        self.value(machine, "link.rate", 1, "host.json: network to")
+
+    def test_a_bus_without_a_card_is_not_measured(self):
+        """Its far end's processor moves what is read, so a read says nothing of the bus."""
+        host = self.results("host.json", process_copy=(5, "GB/s"))
+        bus = self.results("bus.json", ucx_read_time=(40, "us"), ucx_read=(2, "GB/s"), ucx_message=(20, "us"))
+        machine = self.machine_of(host, "--host-dpu", bus)
+        self.value(machine, "pcie.rate", 13.92, "not measured")
+        self.value(machine, "pcie.latency", 0.15, "not measured")
+        self.value(machine, "dpu.message", 19.7, "bus.json: ucx message less")
+
+    def test_a_bus_that_the_network_passes_is_as_quick(self):
+        net = self.results("net.json", remarks=[self.CARD], ucx_read=(48, "GB/s"))
+        machine = self.machine_of(self.results("host.json", process_copy=(5, "GB/s")), "--network", net)
+        self.value(machine, "pcie.rate", 48, "not less than link.rate")
+
+    def test_machines_that_cannot_be_made(self):
+        host = self.results("host.json", process_copy=(5, "GB/s"))
+        self.refused("host.json: nothing of a network in it", "device", "machine", host, "--network", host, code=1, program=COMMAND)
+        self.refused("host.json: nothing of a network in it", "device", "machine", host, "--host-dpu", host, code=1, program=COMMAND)
+        self.refused("No such file", "device", "machine", host, "--dpu", self.folder / "gone", code=1, program=COMMAND)
+        base = self.folder / "base.toml"
+        base.write_text(self.run_command("machine", host), encoding="utf-8")
+        self.refused("has no DPU, from which values would come", "device", "machine", host, "--base", base, "--dpu", "base", program=COMMAND)
+        slow = self.results("slow.json", process_copy=(1e-9, "GB/s"))
+        self.refused("memory.core_rate = 1e-09 GB/s: it must be between", "device", "machine", slow, code=1, program=COMMAND)
 
     def test_files_that_are_not_results(self):
         good = self.results("a.json", memcpy=(10, "GB/s"))

@@ -110,7 +110,7 @@ class TestTwoGuests(GuestTest):
         data = json.loads(results.read_text(encoding="utf-8"))
         self.assertEqual(data["left_out"], [])
         self.assertEqual({row["test"] for row in data["rows"]},
-                         {"register memory", "deregister memory", "ucx message", "ucx read time", "ucx read", "ucx write"})
+                         {"register memory", "deregister memory", "ucx message", "ucx read time", "ucx read", "ucx write", "ucx both", "ucx messages"})
 
     def test_an_mpi_job(self):
         """Two ranks on each; Open MPI itself uses TCP."""

@@ -137,12 +137,23 @@ TEST(TimedHosts, RanksThatWaitGiveTheirCores) {
     EXPECT_LE(woken.latency.most, alone + most);
 }
 
-TEST(TimedHosts, SmallBlocksComeAsWell) {
-    for (const Collective c : {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAllgather,
-                               Collective::kAllgatherv, Collective::kBcast}) {
-        Job job = on_hosts(3, 4, 2, c);
+// In the frames that tell of them: nothing is read, all is there after one way, and each block that another
+// node wants passes the network once.
+TEST(TimedHosts, SmallBlocksComeWithWhatIsSaidOfThem) {
+    for (const auto& [collective, blocks] :
+         {std::pair{Collective::kAlltoall, 3 * 4 * 8}, std::pair{Collective::kAlltoallv, 3 * 4 * 8},
+          std::pair{Collective::kAllgather, 3 * 8}, std::pair{Collective::kAllgatherv, 3 * 8},
+          std::pair{Collective::kBcast, 2}}) {
+        const char* name = rules_of(collective).name;
+        Job job = on_hosts(3, 4, 2, collective);
         job.block_bytes = 64;
-        EXPECT_GT(simulate_offloaded(job).latency.most, kWay) << static_cast<int>(c);
+        const Outcome small = simulate_offloaded(job);
+        job.block_bytes = 128;
+        const Outcome twice = simulate_offloaded(job);
+        EXPECT_EQ(small.reads, 0u) << name;
+        EXPECT_EQ(twice.network_bytes - small.network_bytes, uint64_t(blocks) * 64 * job.iterations) << name;
+        EXPECT_GT(small.latency.most, kWay) << name;
+        EXPECT_LT(small.latency.most, 2 * kWay) << name;
     }
 }
 

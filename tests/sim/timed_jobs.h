@@ -13,7 +13,7 @@ inline Machine ideal() {
     constexpr uint64_t kAtOnce = 1'000'000 * kGiga;
     Machine m;
     m.name = "ideal";
-    m.cores = 64, m.sockets = 2, m.dpu_cores = 16, m.switch_ports = 64;
+    m.cores = 64, m.dpu_cores = 16, m.switch_ports = 64;
     m.memory_rate = m.memory_core_rate = m.pcie_rate = m.dpu_memory_rate = kAtOnce;
     m.link_rate = 10 * kGiga;
     m.pcie_latency = 100 * kNanosecond;

@@ -51,6 +51,36 @@ TEST(TimedSteps, AStepIsTheSumOfItsExchanges) {
     }
 }
 
+// Of all steps; at least each exchange is heard of, as one step may take minutes.
+TEST(TimedSteps, ProgressIsToldWithEachExchange) {
+    struct Heard final : Watcher {
+        std::vector<double> parts;
+        void on_progress(double part) override { parts.push_back(part); }
+    } heard;
+    StepLoop loop = loop_on(2, 2);
+    loop.steps = 2;
+    simulate_steps(loop, {}, &heard);
+    ASSERT_EQ(heard.parts.size(), 2u * (loop.halos + loop.allgathers + loop.alltoalls + 1));
+    EXPECT_EQ(heard.parts.front(), 0);
+    for (size_t i = 1; i < heard.parts.size(); ++i) EXPECT_GT(heard.parts[i], heard.parts[i - 1]) << i;
+    EXPECT_NEAR(heard.parts[heard.parts.size() / 2], 0.5, 1e-9);  // the second step begins
+    EXPECT_LT(heard.parts.back(), 1);
+}
+
+// As long as all of its exchanges, and as large as the largest of them.
+TEST(TimedSteps, WhatAllStepsTakeIsSaidBefore) {
+    StepLoop loop = loop_on(4, 4);
+    const double seconds = seconds_expected(loop, ring_and_pairwise());
+    const uint64_t memory = memory_needed(loop, {});
+    EXPECT_GT(memory, memory_needed(loop, ring_and_pairwise()));
+    loop.steps *= 3;
+    EXPECT_NEAR(seconds_expected(loop, ring_and_pairwise()), 3 * seconds, 1e-9);
+    EXPECT_EQ(memory_needed(loop, {}), memory);
+    loop.allgather_bytes *= 64;  // in as many pieces
+    EXPECT_GT(seconds_expected(loop, {}), 3 * seconds);
+    EXPECT_GT(memory_needed(loop, {}), memory);
+}
+
 // 2 x 2 x 2 ranks, one a node: three neighbours, whose blocks pass one link. Headers and words take little.
 TEST(TimedSteps, AHaloTakesABlockFromEachNeighbour) {
     StepLoop loop = loop_on(8, 1);

@@ -1,8 +1,11 @@
 // The timed simulator against closed forms: each element by itself, then whole collectives whose time can be
 // written down.
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 
 #include "base/prng.h"
@@ -223,7 +226,6 @@ TEST(TimedOffload, ComputingAndCarryingGoOnTogether) {
     EXPECT_NEAR(ns(simulate_offloaded(job).latency.mean), ns(3 * alone + 2 * kMicrosecond), kRounded);
 }
 
-// As long as it is told itself: the last one computes the longest, and nobody waits for it.
 // However often it has slept: between two collectives all rest for longer than they look.
 TEST(TimedOffload, AServiceProcessThatRestsForLongSleepsEachTime) {
     for (const Time spin : {kMicrosecond, 1000 * kMicrosecond}) {
@@ -258,6 +260,7 @@ TEST(TimedOffload, FramesThatAPeerHasNoRoomForWaitUntilItHasLooked) {
     EXPECT_NEAR(ns(many.latency.least), ns(few.latency.least + 2 * way - 16 * kMicrosecond), 2000);
 }
 
+// As long as it is told itself: the last one computes the longest, and nobody waits for it.
 TEST(TimedOffload, EachRankComputesForItself) {
     Job job = job_on(ideal(), 4, 2, 1, Collective::kAlltoallv);
     job.handover = Handover::kAsBuilt;
@@ -365,6 +368,58 @@ TEST(Timed, TakesAsManyEventsAsIsSaidBefore) {
             }
         }
     }
+}
+
+// What this process has in memory, in bytes: of what is allocated much is never touched.
+uint64_t resident() {
+    std::ifstream file("/proc/self/statm");
+    uint64_t all = 0, here = 0;
+    file >> all >> here;
+    return here * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Linear exchange keeps all messages of all ranks at once; a ring keeps two of each rank.
+TEST(Timed, HostsNeedAsMuchMemoryAsIsSaidBefore) {
+    if (mallinfo2().arena == 0) GTEST_SKIP() << "a sanitizer's allocator keeps what is freed";
+    malloc_trim(0);  // what earlier tests have freed
+    struct MostMemory final : Watcher {
+        uint64_t before = resident(), most = 0;
+        void on_progress(double) override {
+            most = std::max(most, resident() - std::min(resident(), before));
+        }
+    };
+    Job job = job_on(ideal(), 32, 16, 1, Collective::kAlltoallv);
+    job.block_bytes = 16 * 1024;
+    job.machine.mpi_eager = 8192;
+    job.warm_up = 0, job.iterations = 1;
+    const HostAlgorithm& linear = *find_host_algorithm("linear");
+    MostMemory linear_takes;
+    simulate_host(job, linear, &linear_takes);
+    const uint64_t said = host_memory_needed(job, linear);
+    EXPECT_GT(linear_takes.most, said * 2 / 3);
+    EXPECT_LT(linear_takes.most, said * 3 / 2);
+    job.collective = Collective::kAllgatherv;
+    EXPECT_LT(host_memory_needed(job, *find_host_algorithm("ring")), said / 2);
+}
+
+// As rates are found anew for all transfers at each begin and end of one.
+TEST(Timed, MaxMinSharingIsOfSmallJobsAndSaidToTakeLong) {
+    Job job = job_on(ideal(), 8, 8, 4, Collective::kAlltoallv);
+    const double fifo = seconds_expected(job);
+    const HostAlgorithm &linear = *find_host_algorithm("linear"),
+                        &pairwise = *find_host_algorithm("pairwise");
+    const double linear_fifo = host_seconds_expected(job, linear);
+    job.sharing = Sharing::kMaxMin;
+    EXPECT_GT(seconds_expected(job), 20 * fifo);
+    EXPECT_GT(host_seconds_expected(job, linear), 50 * linear_fifo);
+    // Each rank has one message under way.
+    EXPECT_LT(host_seconds_expected(job, pairwise), 5 * linear_fifo);
+    job.nodes = 16;
+    EXPECT_EQ(refusal(job), "");
+    job.nodes = 17;
+    EXPECT_NE(refusal(job).find("at most 128 ranks, and here there are 136"), std::string::npos);
+    job.sharing = Sharing::kFifo;
+    EXPECT_EQ(refusal(job), "");
 }
 
 // FIFO servers against exact sharing.

@@ -695,6 +695,37 @@ class Simulate(CommandTest):
                                                              if arguments[0] not in (word, small[at - 1])]
             self.assertIn(wanted, self.longshore("simulate", *words, *arguments, expect=2).stderr, arguments)
 
+    def test_what_is_not_there_is_not_begun(self):
+        """Memory is estimated before: of all forms, of the host's ranks, too."""
+        many = ["--nodes", 4096, "--ranks-per-node", 32, "--set", "switch.ports=4096"]
+        mirrored = ["--mirrored", "--set", "jitter.entry=0 us", "--set", "jitter.cost=0 %"]
+        for arguments in ([*many], ["steps", *many, "--allgather", "64K", "--halo", "64K"], [*many, *mirrored, "--against", "linear"],
+                          ["dpu-bench", "--machine", "mpcdf-bf3", "--nodes", 4096, "--hosts", 4_000_000, "--workers", 2,
+                           "--set", "switch.ports=4096", "--set", "node.cores=1024"]):
+            said = self.longshore("simulate", *arguments, expect=1)
+            self.assertRegex(said.stderr, r"longshore simulate[a-z -]*: this needs about \d+\.\d GB of memory, and \d+\.\d GB are free")
+            self.assertEqual(said.stdout, "")
+        self.assertIn("at most 128 ranks, and here there are 256", self.longshore(
+            "simulate", "--nodes", 16, "--ranks-per-node", 16, "--sharing", "max-min", expect=2).stderr)
+
+    def test_what_takes_long_is_said_and_shown(self):
+        # A terminal is told how far it is; one that has not 20 s of work is told no more.
+        for arguments, label in ((["steps", "--nodes", 2, "--ranks-per-node", 2, "--services", 1, "--against", "ring/pairwise"], "ring/pairwise, seed 1"),
+                                 (["dpu-bench", "--machine", "mpcdf-bf3", "--nodes", 2, "--hosts", 8, "--workers", "1,2", "--sizes", "1K"],
+                                  "gather, 2 workers, 1024 B"),
+                                 ([*self.SMALL, "--sizes", "4K,16K"], "longshore, 2 service processes, 16384 B, contiguous")):
+            said = self.shown(80, "simulate", *arguments, errors=True)
+            self.assertRegex(said, rf"\[#+\.*\] \d+ s left: {label}")
+            self.assertNotIn("this takes about", said)
+        # Ended as soon as it has said so.
+        for arguments in (["steps", "--steps", 3000], ["dpu-bench", "--machine", "mpcdf-bf3", "--nodes", 32, "--hosts", 1024, "--workers", "64,128"],
+                          ["--nodes", 16, "--ranks-per-node", 8, "--sharing", "max-min"]):
+            with subprocess.Popen([self.command, "simulate", *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  text=True, cwd=self.root, env=clean_environment()) as started:
+                said = started.stderr.readline()
+                started.kill()
+            self.assertRegex(said, r"longshore simulate[a-z -]*: this takes about \d+ (s|minutes|hours) of a core and \d+\.\d GB")
+
     def test_service_processes_by_default(self):
         for ranks, services in [(1, 1), (2, 2), (8, 4)]:
             out = self.root / "out.json"

@@ -110,6 +110,10 @@ class Whole(unittest.TestCase):
     def test_two_devices(self):
         self.check("d.png", "device.py", self.write("a.json", DEVICE), self.write("b.json", DEVICE), "drawn/d.png")
 
+    @unittest.skipUnless(HAS_MATPLOTLIB, "no matplotlib ('make venv')")
+    def test_one_device(self):
+        self.check("d.png", "device.py", self.write("a.json", DEVICE), "drawn/d.png")
+
 
 if __name__ == "__main__":
     unittest.main()

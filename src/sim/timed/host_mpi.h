@@ -36,8 +36,11 @@ const HostAlgorithm* find_host_algorithm(const std::string& name);
 // Whether it carries this collective, with any number of ranks.
 bool fits(const HostAlgorithm& algorithm, Collective collective);
 
-// About how many events that has.
+// About how many events that has, how many seconds of a core they take, and how many bytes of memory a run
+// needs.
 uint64_t host_events_expected(const Job& job, const HostAlgorithm& algorithm);
+double host_seconds_expected(const Job& job, const HostAlgorithm& algorithm);
+uint64_t host_memory_needed(const Job& job, const HostAlgorithm& algorithm);
 
 Outcome simulate_host(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher = nullptr);
 

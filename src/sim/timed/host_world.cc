@@ -1,5 +1,7 @@
 #include "sim/timed/host_world.h"
 
+#include <algorithm>
+
 #include "sim/timed/host_rank.h"
 
 namespace longshore::timed {
@@ -59,21 +61,47 @@ Outcome HostWorld::run() {
     return timing_.run(hooks);
 }
 
+namespace {
+
 // As if each rank had as many messages as the first and the last one on average.
-uint64_t host_events_expected(const Job& job, const HostAlgorithm& algorithm) {
+struct Expected {
+    uint64_t events = 0;
+    uint64_t of_round = 0;  // messages that a rank sends and receives in one round, at most
+};
+
+Expected expected_of(const Job& job, const HostAlgorithm& algorithm) {
     constexpr uint64_t kOfRank = 3, kOfShort = 5, kOfLong = 14;
     const Job group = one_group(job);
-    uint64_t events = 0;
+    Expected out;
     for (const uint32_t rank : {0u, group.ranks() - 1}) {
         Round messages;
         for (uint32_t n = 0; n < algorithm.rounds(group); ++n) {
             messages.sends.clear(), messages.receives.clear();
             algorithm.round(group, rank, n, &messages);
             for (const Message& one : messages.receives)
-                events += one.bytes <= job.machine.mpi_eager ? kOfShort : kOfLong;
+                out.events += one.bytes <= job.machine.mpi_eager ? kOfShort : kOfLong;
+            out.of_round = std::max<uint64_t>(out.of_round, messages.sends.size() + messages.receives.size());
         }
     }
-    return (events / 2 + kOfRank) * job.ranks() * (job.warm_up + job.iterations);
+    out.events = (out.events / 2 + kOfRank) * job.ranks() * (job.warm_up + job.iterations);
+    return out;
+}
+
+}  // namespace
+
+uint64_t host_events_expected(const Job& job, const HostAlgorithm& algorithm) {
+    return expected_of(job, algorithm).events;
+}
+
+double host_seconds_expected(const Job& job, const HostAlgorithm& algorithm) {
+    const Expected found = expected_of(job, algorithm);
+    return seconds_of(job, found.events, job.ranks() * found.of_round / 2);  // each is sent and received
+}
+
+// Fitted to what runs were seen to touch.
+uint64_t host_memory_needed(const Job& job, const HostAlgorithm& algorithm) {
+    constexpr uint64_t kOfRank = 3072, kOfMessage = 128, kOfAll = 8 << 20;
+    return kOfAll + job.ranks() * (kOfRank + kOfMessage * expected_of(job, algorithm).of_round);
 }
 
 Outcome simulate_host(const Job& job, const HostAlgorithm& algorithm, Watcher* watcher) {

@@ -105,6 +105,9 @@ std::string refusal(const Job& job) {
     if (job.progress == HostProgress::kTests && job.test_every == 0)
         return "between two tests a rank has to compute for some time (--test-every)";
     if (job.iterations < 1) return "at least one iteration has to be counted";
+    if (job.sharing == Sharing::kMaxMin && job.ranks() > kMaxMinRanks)
+        return "--sharing max-min is a check of small jobs: it takes at most " +
+               std::to_string(kMaxMinRanks) + " ranks, and here there are " + std::to_string(job.ranks());
     return job.mirrored ? mirror_refusal(job) : "";
 }
 
@@ -137,6 +140,19 @@ uint64_t events_expected(const Job& job) {
     const uint64_t once =
         kOfRank * ranks + kOfMessage * messages + blocks * of_block * (is_staged && !is_small ? 2 : 1);
     return once * (job.warm_up + job.iterations);
+}
+
+double seconds_of(const Job& job, uint64_t events, uint64_t flows) {
+    constexpr double kOfEvent = 0.5e-6;  // as on the machine of docs/simulation.md
+    constexpr double kOfFlow = 12.5e-9;  // whose rate is found anew
+    const bool shares = job.sharing == Sharing::kMaxMin;
+    return static_cast<double>(events) * (kOfEvent + (shares ? kOfFlow * static_cast<double>(flows) : 0));
+}
+
+double seconds_expected(const Job& job) {
+    const uint64_t blocks = uint64_t{job.ranks()} * job.group_size();
+    const uint64_t reads = uint64_t{job.nodes} * job.services * job.reads_max;
+    return seconds_of(job, events_expected(job), std::min(blocks, reads));
 }
 
 }  // namespace longshore::timed

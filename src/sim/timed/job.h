@@ -136,6 +136,12 @@ uint64_t memory_needed(const Job& job);
 
 // About how many events a run of a job has, so that it can be said before how long that takes.
 uint64_t events_expected(const Job& job);
+// About how many seconds of a core that takes. With max-min fairness each transfer's begin and end changes
+// the rates of all others, so that many ranks would take hours.
+double seconds_expected(const Job& job);
+constexpr uint32_t kMaxMinRanks = 128;
+// ... of so many events, with so many transfers under way at once.
+double seconds_of(const Job& job, uint64_t events, uint64_t flows);
 
 // Of one collective call, over all ranks and all counted iterations. Times from a rank's entry until it has
 // its result.

@@ -22,7 +22,6 @@ constexpr MachineValue time(const char* key, Time Machine::*at, const char* mean
 
 constexpr MachineValue kValues[] = {
     count("node.cores", &Machine::cores, 1, "cores of a host"),
-    count("node.sockets", &Machine::sockets, 1, "sockets of a host"),
     rate("memory.rate", &Machine::memory_rate, "bytes that all cores of a host together copy in a second"),
     rate("memory.core_rate", &Machine::memory_core_rate, "bytes that one core copies in a second"),
     rate("pcie.rate", &Machine::pcie_rate, "between a host's memory and its network card, in each direction"),

@@ -16,7 +16,7 @@ namespace longshore::timed {
 struct Machine {
     std::string name, title;
 
-    uint64_t cores = 0, sockets = 0;
+    uint64_t cores = 0;
     uint64_t memory_rate = 0, memory_core_rate = 0;
     uint64_t pcie_rate = 0;
     Time pcie_latency = 0;

@@ -31,12 +31,20 @@ class Parser {
         const bool has_dpu = file.contains("dpu");
         for (const MachineValue& value : machine_values())
             if (!out_->sources.contains(value.key) && (has_dpu || !value.is_of_dpu()))
-                return name_ + ": " + value.key + " is missing (" + value.meaning + "); expected is " +
-                       example(value);
+                return missing(value, file);
         return topology(file);
     }
 
   private:
+    // With the line of the table in which it would stand.
+    std::string missing(const MachineValue& value, const toml::table& file) const {
+        const std::string what =
+            std::string(value.key) + " is missing (" + value.meaning + "); expected is " + example(value);
+        const std::string key(value.key);
+        const toml::node* table = file.get(key.substr(0, key.find('.')));
+        return table != nullptr ? at(*table, what) : name_ + ": " + what;
+    }
+
     const std::string* text_of(const std::string& key, const toml::node& node) const {
         const toml::value<std::string>* text = node.as_string();
         return (key == "name" || key == "title") && text != nullptr ? &text->get() : nullptr;
@@ -45,6 +53,10 @@ class Parser {
     std::string parse_table(const std::string& table, const toml::table& values) {
         for (const auto& [key, node] : values) {
             const std::string name = table + "." + std::string(key.str());
+            if (name == "node.sockets")  // files of earlier versions
+                return at(node,
+                          "node.sockets is no value of a machine any more, as nothing depends on it: take "
+                          "the line out");
             const MachineValue* value = find_machine_value(name);
             if (value == nullptr) return at(node, "a machine has no \"" + name + "\"" + known(table));
             if (const std::string wrong = parse_value(*value, node); !wrong.empty()) return wrong;
@@ -79,10 +91,6 @@ class Parser {
 
     // What cannot be built, although each value may be.
     std::string topology(const toml::table& file) const {
-        if (out_->cores < out_->sockets)
-            return at(*file["node"].node(), "a node has at least a core on each socket; here it has " +
-                                                std::to_string(out_->cores) + " cores on " +
-                                                std::to_string(out_->sockets) + " sockets");
         if (out_->memory_core_rate > out_->memory_rate)
             return at(*file["memory"].node(),
                       "memory.core_rate is of one core, and cannot be more than memory.rate, "

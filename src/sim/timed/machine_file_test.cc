@@ -31,9 +31,10 @@ std::string with(const std::string& from, const std::string& to, int* line, Mach
 }
 
 void expect_said(const std::string& from, const std::string& to, const std::string& part,
-                 bool has_line = true) {
+                 bool has_line = true, int from_there = 0) {
     int line = 0;
     const std::string said = with(from, to, &line);
+    line += from_there;
     EXPECT_NE(said.find(part), std::string::npos) << said;
     EXPECT_EQ(said.find(has_line ? "m.toml:" + std::to_string(line) + ": " : "m.toml: "), 0u) << said;
 }
@@ -103,13 +104,16 @@ TEST(MachineFile, SaysWhatIsWrongAndWhere) {
     expect_said("ports = ", "ports = { value = 64, unit = \"GB\", source = \"x\" }", "a number without one");
     expect_said("ports = ", "ports = { source = \"x\" }", "has no value");
     expect_said("ports = ", "ports = { value = 64, from = \"x\" }", "no \"from\"");
-    expect_said("ports = ", "", "switch.ports is missing", false);
+    expect_said("latency = { value = 130", "", "switch.latency is missing", true, -2);  // the table's line
+    Machine none;
+    EXPECT_EQ(parse_machine("name = \"x\"", "m.toml", &none).find("m.toml: node.cores is missing"), 0u);
     expect_said("ports = ", "prots = { value = 64, source = \"x\" }",
                 "there are switch.ports, switch.latency");
     expect_said("gap = ", "gap = { value = 5, unit = \"GB/s\", source = \"x\" }", "ps, ns, us, ms or s");
     expect_said("gap = ", "gap = { value = -5, unit = \"ns\", source = \"x\" }", "must be between 0 ps");
     expect_said("gap = ", "gap = { value = 5, source = \"x\" }", "link.gap has no unit");
     expect_said("gap = ", "gap = { value 5 }", "this is not TOML");
+    expect_said("cores = ", "sockets = { value = 2, source = \"x\" }", "take the line out");
     expect_said("name = ", "nmae = \"x\"", "\"nmae\" is not known here");
     expect_said("name = ", "", "the machine has no name", false);
     int line = 0;

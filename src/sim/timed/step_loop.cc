@@ -10,36 +10,93 @@ namespace {
 
 constexpr uint64_t kMillion = 1'000'000;
 
+// One of a step's exchanges: by the product, where no algorithm is given.
+struct Exchange {
+    StepPart part;
+    uint32_t count;  // of a step
+    Job job;         // but for when its ranks enter
+    const HostAlgorithm* algorithm;
+
+    double seconds() const {
+        return algorithm != nullptr ? host_seconds_expected(job, *algorithm) : seconds_expected(job);
+    }
+    uint64_t memory() const {
+        return algorithm != nullptr ? host_memory_needed(job, *algorithm) : memory_needed(job);
+    }
+};
+
+// All of them, by their parts. Each is one iteration.
+std::array<Exchange, 4> exchanges_of(const StepLoop& loop, const StepContender& host) {
+    Job job = loop.job;
+    job.warm_up = 0;
+    job.iterations = 1;
+    job.compute.clear();
+    const auto of = [&](uint64_t bytes, Collective collective) {
+        Job one = job;
+        one.block_bytes = bytes;
+        one.collective = collective;
+        return one;
+    };
+    std::array<Exchange, 4> all{{
+        {StepPart::kHalo, loop.halos, of(loop.halo_bytes, job.collective), find_host_algorithm("halo")},
+        {StepPart::kAllgather, loop.allgathers, of(loop.allgather_bytes, Collective::kAllgatherv),
+         host.allgather},
+        {StepPart::kAlltoall, loop.alltoalls, of(loop.alltoall_bytes, Collective::kAlltoall), host.alltoall},
+        {StepPart::kAllreduce, 1, of(loop.allreduce_bytes, job.collective),
+         find_host_algorithm("dissemination")},
+    }};
+    all[static_cast<size_t>(StepPart::kAllgather)].job.chunk_bytes = loop.allgather_chunk_bytes;
+    return all;
+}
+
 class Run {
   public:
-    Run(const StepLoop& loop, const StepContender& host)
-        : loop_(loop), host_(host), at_(loop.job.ranks(), 0), prng_(mix64(loop.seed)) {}
+    Run(const StepLoop& loop, const StepContender& host, Watcher* watcher)
+        : loop_(loop),
+          exchanges_(exchanges_of(loop, host)),
+          at_(loop.job.ranks(), 0),
+          prng_(mix64(loop.seed)),
+          progress_(watcher, seconds_expected(loop, host)) {}
 
-    StepTimes run(Watcher* watcher) {
-        for (uint32_t step = 0; step < loop_.steps; ++step) {
-            this->step();
-            if (watcher != nullptr) watcher->on_progress((step + 1.0) / loop_.steps);
-        }
+    StepTimes run() {
+        for (uint32_t step = 0; step < loop_.steps; ++step) this->step();
         return means();
     }
 
   private:
+    // Tells of the part of all steps that is done, from the part of an exchange.
+    class Progress final : public Watcher {
+      public:
+        Progress(Watcher* to, double all_seconds) : to_(to), all_(all_seconds) {}
+        void begin(double seconds) {
+            done_ += now_;
+            now_ = seconds;
+            on_progress(0);
+        }
+        void on_progress(double part) override {
+            if (to_ != nullptr) to_->on_progress((done_ + part * now_) / all_);
+        }
+
+      private:
+        Watcher* const to_;
+        const double all_;
+        double done_ = 0, now_ = 0;
+    };
+
     void step();
-    void exchange(StepPart part, const HostAlgorithm& algorithm, uint64_t bytes);
-    // By the product, where no algorithm is given.
-    void collective(StepPart part, Collective collective, const HostAlgorithm* algorithm, uint64_t bytes);
+    void exchange(StepPart part);
     void take(StepPart part, const Outcome& out);
     void compute();
     void come_late();
     void add(StepPart part, uint64_t time) { sums_[static_cast<size_t>(part)] += time; }
-    Job job_of(uint64_t bytes);
     StepTimes means() const;
 
     const StepLoop& loop_;
-    const StepContender host_;
+    const std::array<Exchange, 4> exchanges_;
     std::vector<Time> at_;  // by rank
     Prng prng_;
-    uint64_t exchanges_ = 0;
+    Progress progress_;
+    uint64_t begun_ = 0;  // exchanges
     // Of all ranks.
     std::array<uint64_t, kStepParts> sums_{};
     uint64_t first_alltoall_ = 0;
@@ -49,27 +106,26 @@ class Run {
 };
 
 void Run::step() {
-    const HostAlgorithm& halo = *find_host_algorithm("halo");
     for (uint32_t i = 0; i < loop_.halos; ++i) {
         compute();
-        exchange(StepPart::kHalo, halo, loop_.halo_bytes);
+        exchange(StepPart::kHalo);
     }
     for (uint32_t i = 0; i < loop_.allgathers; ++i) {
         come_late();
         const Time last = *std::max_element(at_.begin(), at_.end());
-        collective(StepPart::kAllgather, Collective::kAllgatherv, host_.allgather, loop_.allgather_bytes);
+        exchange(StepPart::kAllgather);
         const auto [first_out, last_out] = std::minmax_element(at_.begin(), at_.end());
         exits_ += *last_out - *first_out;
         for (const Time out : at_) alone_ += (out - std::min(out, last)) / at_.size();
     }
     for (uint32_t i = 0; i < loop_.alltoalls; ++i) {
         const uint64_t before = sums_[static_cast<size_t>(StepPart::kAlltoall)];
-        collective(StepPart::kAlltoall, Collective::kAlltoall, host_.alltoall, loop_.alltoall_bytes);
+        exchange(StepPart::kAlltoall);
         if (i != 0) continue;
         first_alltoall_ += sums_[static_cast<size_t>(StepPart::kAlltoall)] - before;
         compute();
     }
-    exchange(StepPart::kAllreduce, *find_host_algorithm("dissemination"), loop_.allreduce_bytes);
+    exchange(StepPart::kAllreduce);
 }
 
 // A part of a step's computing: one before each halo and one after the first alltoall.
@@ -102,19 +158,6 @@ void Run::come_late() {
     }
 }
 
-// One iteration, into which ranks come as they are there, the first one at once.
-Job Run::job_of(uint64_t bytes) {
-    Job job = loop_.job;
-    job.block_bytes = bytes;
-    job.warm_up = 0;
-    job.iterations = 1;
-    job.compute.clear();
-    job.seed = mix64(loop_.seed + ++exchanges_);
-    const Time begin = *std::min_element(at_.begin(), at_.end());
-    for (const Time at : at_) job.enter.push_back(at - begin);
-    return job;
-}
-
 void Run::take(StepPart part, const Outcome& out) {
     for (size_t r = 0; r < at_.size(); ++r) {
         at_[r] += out.latency.ranks[r];
@@ -123,15 +166,16 @@ void Run::take(StepPart part, const Outcome& out) {
     bytes_ += out.network_bytes;
 }
 
-void Run::exchange(StepPart part, const HostAlgorithm& algorithm, uint64_t bytes) {
-    take(part, simulate_host(job_of(bytes), algorithm));
-}
-
-void Run::collective(StepPart part, Collective collective, const HostAlgorithm* algorithm, uint64_t bytes) {
-    Job job = job_of(bytes);
-    job.collective = collective;
-    if (part == StepPart::kAllgather) job.chunk_bytes = loop_.allgather_chunk_bytes;
-    take(part, algorithm != nullptr ? simulate_host(job, *algorithm) : simulate_offloaded(job));
+// Ranks come as they are there, the first one at once.
+void Run::exchange(StepPart part) {
+    const Exchange& one = exchanges_[static_cast<size_t>(part)];
+    Job job = one.job;
+    job.seed = mix64(loop_.seed + ++begun_);
+    const Time begin = *std::min_element(at_.begin(), at_.end());
+    for (const Time at : at_) job.enter.push_back(at - begin);
+    progress_.begin(one.seconds());
+    take(part, one.algorithm != nullptr ? simulate_host(job, *one.algorithm, &progress_)
+                                        : simulate_offloaded(job, &progress_));
 }
 
 StepTimes Run::means() const {
@@ -178,9 +222,22 @@ std::string refusal(const StepLoop& loop) {
     return refusal(job);
 }
 
+double seconds_expected(const StepLoop& loop, const StepContender& host) {
+    double of_step = 0;
+    for (const Exchange& one : exchanges_of(loop, host)) of_step += one.count * one.seconds();
+    return of_step * loop.steps;
+}
+
+uint64_t memory_needed(const StepLoop& loop, const StepContender& host) {
+    uint64_t most = 0;
+    for (const Exchange& one : exchanges_of(loop, host))
+        if (one.count != 0) most = std::max(most, one.memory());
+    return most;
+}
+
 StepTimes simulate_steps(const StepLoop& loop, const StepContender& host, Watcher* watcher) {
     LONGSHORE_CHECK(refusal(loop).empty());
-    return Run(loop, host).run(watcher);
+    return Run(loop, host, watcher).run();
 }
 
 }  // namespace longshore::timed

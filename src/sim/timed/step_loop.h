@@ -49,6 +49,11 @@ struct StepContender {
     const HostAlgorithm* allgather = nullptr;
     const HostAlgorithm* alltoall = nullptr;
 };
+// About how many seconds of a core all steps take, and bytes of memory the largest of their exchanges.
+double seconds_expected(const StepLoop& loop, const StepContender& host);
+uint64_t memory_needed(const StepLoop& loop, const StepContender& host);
+
+// `watcher` hears of the progress of all steps.
 StepTimes simulate_steps(const StepLoop& loop, const StepContender& host, Watcher* watcher = nullptr);
 
 }  // namespace longshore::timed

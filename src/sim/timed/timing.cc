@@ -7,7 +7,8 @@ namespace longshore::timed {
 namespace {
 
 constexpr Time kHangs = 1'000'000'000 * kMicrosecond;  // of virtual time, in one collective
-constexpr uint64_t kEventsPerLook = 1 << 18;           // at the progress
+constexpr uint64_t kEventsPerLook = 1 << 18;           // at the progress; a tenth of a second ...
+constexpr uint64_t kSharedEventsPerLook = 1 << 12;     // ... also where each event changes all rates
 
 }  // namespace
 
@@ -42,12 +43,13 @@ void Timing::iterate(const Hooks& hooks, uint32_t number) {
     sum_ = most_ = 0;
     least_ = kNever;
     const Time begin = queue_.now();
+    const uint64_t per_look = job_.sharing == Sharing::kFifo ? kEventsPerLook : kSharedEventsPerLook;
     for (uint32_t r = 0; r < job_.real_ranks(); ++r)
         hooks.enter(r, begin + (job_.enter.empty() ? entry_after() : job_.enter[r]), number + 1);
     while (ranks_done_ < job_.timed_ranks()) {
         LONGSHORE_CHECK(!queue_.empty() && queue_.now() - begin < kHangs);
         queue_.step();
-        if (watcher_ != nullptr && queue_.taken() % kEventsPerLook == 0)
+        if (watcher_ != nullptr && queue_.taken() % per_look == 0)
             watcher_->on_progress(std::clamp(hooks.work_done(), double(number), number + 1.0) /
                                   (job_.warm_up + job_.iterations));
     }

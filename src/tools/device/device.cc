@@ -1,24 +1,17 @@
-// longshore device: starts longshore-device, which measures; sets two machines' results side by side; and
-// makes a machine file of one, for 'longshore simulate'.
+// longshore device: starts longshore-device, which measures; draws its results, or sets two machines' side by
+// side; and makes a machine file of one, for 'longshore simulate'.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "base/output_file.h"
 #include "base/text.h"
-#include "sim/timed/machine_file.h"
+#include "tools/device/machine_maker.h"
+#include "tools/device/results.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"
 #include "tools/run/launch.h"
-#include "tools/simulate/plan.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -28,45 +21,11 @@ constexpr const char* kDeviceProgram = "longshore-device";
 constexpr const char* kDeviceScript = "device.py";
 
 struct DeviceOptions {
-    std::string to, listen, only, json, first, second, picture, base = "mpcdf-bf3", output;
+    std::string to, listen, only, json, first, second, picture, output;
+    MachineFiles files{"", "", "", "", "mpcdf-bf3"};
     int repeats = 0;
     bool quick = false;
 };
-
-struct Measured {
-    std::string unit;
-    double mean = 0, least = 0, most = 0;
-};
-using Key = std::tuple<std::string, uint64_t, uint32_t>;  // test, bytes, threads
-
-// What --json has written.
-struct Results {
-    nlohmann::json machine;
-    std::vector<Key> order;
-    std::map<Key, Measured> rows;
-};
-
-// "" or what is wrong with the file.
-std::string read_results(const std::string& path, Results* results) {
-    std::ifstream file(path);
-    if (!file) return path + ": " + strerror(errno);
-    try {
-        const nlohmann::json all = nlohmann::json::parse(file);
-        if (all.at("longshore_device") != 1) return path + ": written by another version of longshore device";
-        results->machine = all.at("machine");
-        for (const nlohmann::json& row : all.at("rows")) {
-            const Key key{row.at("test"), row.at("bytes"), row.at("threads")};
-            const std::vector<double> samples = row.at("samples");
-            if (samples.empty()) return path + ": a row without samples";
-            const auto [least, most] = std::minmax_element(samples.begin(), samples.end());
-            results->order.push_back(key);
-            results->rows[key] = {row.at("unit"), row.at("mean"), *least, *most};
-        }
-    } catch (const nlohmann::json::exception& error) {
-        return fmt::format("{}: not results of longshore device: {}", path, error.what());
-    }
-    return results->rows.empty() ? path + ": no results in it" : "";
-}
 
 int refuse_device(const std::string& what, int code = kUsage) {
     fmt::print(stderr, "longshore device: {}\n", what);
@@ -90,10 +49,6 @@ int start_measuring(const DeviceOptions& options) {
     return execute(command);
 }
 
-std::string name_of(const nlohmann::json& machine) {
-    return fmt::format("{}, {} cores", machine.value("processor", "?"), machine.value("cores", 0));
-}
-
 // Of rates more is better, of times less.
 bool is_time(const std::string& unit) {
     return unit == "us" || unit == "ns";
@@ -112,7 +67,7 @@ int compare(const DeviceOptions& options) {
     fmt::print("{:<20} {:>8} {:>7} {:>30} {:>30} {:>6}\n", "test", "bytes", "threads", "A", "B", "B/A");
     double product = 0;
     int both = 0;
-    for (const Key& key : a.order) {
+    for (const ResultKey& key : a.order) {
         const auto& [test, bytes, threads] = key;
         const Measured& one = a.rows[key];
         const auto other = b.rows.find(key);
@@ -138,82 +93,31 @@ int compare(const DeviceOptions& options) {
         {find_python(), script_path(kDeviceScript), options.first, options.second, options.picture});
 }
 
-// What of a machine file was measured: key, value and unit.
-std::vector<std::pair<std::string, std::string>> measured_values(const Results& results) {
-    std::vector<std::pair<std::string, std::string>> values;
-    const auto add = [&](const char* key, const std::string& value) { values.emplace_back(key, value); };
-    add("node.cores", std::to_string(results.machine.value("cores", 1)));
-    add("node.sockets", std::to_string(results.machine.value("sockets", 1)));
-    // The largest block is the furthest from the caches.
-    double core_rate = 0, all_rate = 0, link_rate = 0, link_us = 0;
-    // What the engine takes for a frame, and with a network what the system takes for a message.
-    double taken_ns = 0, sent_ns = 0, message_ns = 0;
-    constexpr std::pair<const char*, const char*> kSteps[] = {
-        {"rank post", "rank.post"},           {"rank look", "rank.test"},
-        {"service read", "service.read"},     {"service copy", "service.copy"},
-        {"service finish", "service.finish"}, {"service look", "service.turn"}};
-    for (const Key& key : results.order) {
-        const auto& [test, bytes, threads] = key;
-        const double mean = results.rows.at(key).mean;
-        if (test == "process copy") core_rate = mean;
-        if (test == "stream copy")
-            all_rate = std::max(all_rate, mean / 2);  // STREAM counts read and written bytes
-        if (test == "network to") link_rate = std::max(link_rate, mean);
-        // Files of earlier versions have it with both ends asleep only.
-        if ((test == "network latency" || test == "network polling") && bytes == 1) link_us = mean;
-        if (test == "wake-up") add("service.wake_up", fmt::format("{:.3f} us", mean));
-        if (test == "wake-up call") add("service.wake", fmt::format("{:.3f} us", mean));
-        for (const auto& [name, value] : kSteps)
-            if (test == name) add(value, fmt::format("{:.1f} ns", mean));
-        if (test == "service message") taken_ns = mean;
-        if (test == "service send") sent_ns = mean;
-        if (test == "network messages") message_ns = 1e9 / mean;
-        if (test == "word between cores") add("mpi.shared", fmt::format("{:.1f} ns", mean));
-    }
-    if (taken_ns > 0) add("service.message", fmt::format("{:.1f} ns", taken_ns + message_ns));
-    if (sent_ns > 0) add("service.send", fmt::format("{:.1f} ns", sent_ns + message_ns));
-    // One core cannot copy more than all of them.
-    if (all_rate > 0) add("memory.rate", fmt::format("{:.3f} GB/s", std::max(all_rate, core_rate)));
-    if (core_rate > 0) add("memory.core_rate", fmt::format("{:.3f} GB/s", core_rate));
-    if (link_rate > 0) add("link.rate", fmt::format("{:.4f} GB/s", link_rate));
-    if (link_us > 0)
-        add("link.latency", fmt::format("{:.3f} us", link_us / 2));  // a link on either side of the switch
-    return values;
-}
-
-int make_machine(const DeviceOptions& options) {
+int draw(const DeviceOptions& options) {
+    if (const int code = can_draw("device draw", script_path(kDeviceScript)); code != kOk) return code;
     Results results;
     if (const std::string wrong = read_results(options.first, &results); !wrong.empty())
         return refuse_device(wrong, kFailed);
-    timed::Machine machine;
-    if (const std::string wrong = timed::read_machine(machine_path(options.base), &machine); !wrong.empty())
-        return refuse_device("--base " + options.base + ": " + wrong);
-    for (auto& [key, source] : machine.sources)
-        source = "not measured: as in " + machine.name + " (" + source + ")";
-    std::string measured;
-    for (const auto& [key, value] : measured_values(results)) {
-        if (const std::string wrong = timed::set_value(&machine, key + "=" + value); !wrong.empty())
-            return refuse_device(options.first + ": " + key + ": " + wrong, kFailed);
-        machine.sources[key] = "measured by longshore device, " + results.machine.value("date", "");
-        measured += (measured.empty() ? "" : ", ") + key;
-    }
-    machine.name = "measured";
-    machine.title = name_of(results.machine);
-    std::string text = fmt::format("# Made by 'longshore device machine' from {}, {}.\n# Measured: {}.\n",
-                                   options.first, results.machine.value("date", ""), measured) +
-                       timed::write_machine(machine);
-    timed::Machine again;
-    if (const std::string wrong = timed::parse_machine(text, "the machine", &again); !wrong.empty())
-        return refuse_device(wrong, kFailed);
+    return run_and_wait({find_python(), script_path(kDeviceScript), options.first, options.picture});
+}
+
+int write_machine_file(const DeviceOptions& options) {
+    MadeMachine made;
+    if (const std::string wrong = make_machine(options.files, &made); !wrong.empty())
+        return refuse_device(wrong, wrong.starts_with("--") ? kUsage : kFailed);
     if (options.output.empty()) {
-        fmt::print("{}", text);
+        fmt::print("{}", made.text);
         return kOk;
     }
     std::string error;
-    if (!write_output_file(options.output, text, &error))
+    if (!write_output_file(options.output, made.text, &error))
         return refuse_device("cannot write " + error, kFailed);
-    fmt::print("{}: {} of {} values measured; 'longshore simulate --machine {}' runs on it\n", options.output,
-               measured_values(results).size(), timed::machine_values().size(), options.output);
+    size_t values = 0;
+    for (const timed::MachineValue& value : timed::machine_values())
+        values += made.machine.has_dpu() || !value.is_of_dpu() ? 1 : 0;
+    fmt::print("{0}: {1} of {2} values measured, {3}; 'longshore simulate --machine {0}' runs on it\n",
+               options.output, made.measured, values,
+               made.machine.has_dpu() ? "with a DPU" : "no DPU, so service processes are on hosts");
     return kOk;
 }
 
@@ -222,7 +126,8 @@ int make_machine(const DeviceOptions& options) {
 void add_device(CLI::App& app, int* exit_code) {
     const auto options = std::make_shared<DeviceOptions>();
     CLI::App* command = app.add_subcommand("device", "Measure what this machine, a DPU or a network can do");
-    set_usage(command, "longshore device [OPTIONS] | compare A.json B.json | machine FILE.json");
+    set_usage(command,
+              "longshore device [OPTIONS] | compare A.json B.json | draw FILE.json | machine FILE.json");
     auto* to =
         command->add_option("--to", options->to, "the far end, where 'longshore device --listen PORT' runs")
             ->option_text("HOST:PORT");
@@ -249,22 +154,44 @@ void add_device(CLI::App& app, int* exit_code) {
     side->add_option("-o,--output", options->picture, "draw them (PNG)")->type_name("FILE");
     side->callback([=] { *exit_code = compare(*options); });
 
+    CLI::App* one = command->add_subcommand("draw", "Draw the results of one machine");
+    one->add_option("FILE", options->first, "results that --json wrote")->required()->type_name("");
+    one->add_option("-o,--output", options->picture, "the picture (PNG)")->required()->type_name("FILE");
+    one->callback([=] { *exit_code = draw(*options); });
+
     CLI::App* machine = command->add_subcommand("machine", "Make a machine file for 'longshore simulate'");
-    machine->add_option("FILE", options->first, "results that --json wrote")->required()->type_name("");
+    MachineFiles& files = options->files;
+    machine->add_option("FILE", files.host, "results of a host, that --json wrote")
+        ->required()
+        ->type_name("");
     machine
-        ->add_option("--base", options->base,
+        ->add_option("--dpu", files.dpu,
+                     "results of its DPU, or 'base': as --base has it (default: a machine without a DPU)")
+        ->type_name("FILE");
+    machine
+        ->add_option("--host-dpu", files.host_dpu,
+                     "results of the host, with its DPU as the far end (--to): the bus between them")
+        ->type_name("FILE");
+    machine
+        ->add_option("--network", files.network,
+                     "results of a host, with another one as the far end (default: those that FILE has)")
+        ->type_name("FILE");
+    machine
+        ->add_option("--base", files.base,
                      "where the values come from that were not measured (default: mpcdf-bf3)")
         ->type_name("MACHINE");
     machine->add_option("-o,--output", options->output, "write it there (default: print it)")
         ->type_name("FILE");
-    machine->callback([=] { *exit_code = make_machine(*options); });
+    machine->callback([=] { *exit_code = write_machine_file(*options); });
 
     command->footer(R"(Examples:
   longshore device --json host.json                   what one core and all copy, wake-ups
   longshore device --listen 7000                      on the other machine, or the DPU ...
   longshore device --to dpu7:7000 --json dpu7.json    ... and here: the network between them, too
   longshore device compare host.json dpu.json -o battle.png
+  longshore device draw host.json -o host.png         one machine's curves
   longshore device machine host.json -o host.toml     for 'longshore simulate --machine host.toml'
+  longshore device machine host.json --dpu dpu.json --host-dpu dpu7.json --network net.json -o host.toml
 
 On a DPU, where the longshore command is not, the program longshore-device takes the same options.
 Exit code: 0 done; 1 something could not be measured, or a file is not what it should be; 2 bad option; 125 a part is missing.)");

@@ -185,23 +185,23 @@ std::string SimulatePlan::refusal() const {
     return "";
 }
 
-uint64_t SimulatePlan::memory_needed() const {
-    uint64_t most = 0;
+Need SimulatePlan::need() const {
+    Need need;
     for (const Run& run : runs_)
-        if (run.contender == nullptr) most = std::max(most, timed::memory_needed(run.job));
-    return most;
+        need.memory_bytes = std::max(
+            need.memory_bytes, run.contender != nullptr ? timed::host_memory_needed(run.job, *run.contender)
+                                                        : timed::memory_needed(run.job));
+    for (const double seconds : seconds_expected()) need.seconds += seconds;
+    return need;
 }
 
-// With max-min fairness a transfer's end changes the rates of all others.
-double SimulatePlan::seconds_expected() const {
-    constexpr double kSecondsPerEvent = 0.5e-6;  // as on the machine of docs/simulation.md
-    uint64_t events = 0;
-    for (const Run& run : runs_) {
-        if (run.job.sharing != timed::Sharing::kFifo) return -1;
-        events += run.contender != nullptr ? timed::host_events_expected(run.job, *run.contender)
-                                           : timed::events_expected(run.job);
-    }
-    return static_cast<double>(events) * (overlap_ ? 2 : 1) * kSecondsPerEvent;
+std::vector<double> SimulatePlan::seconds_expected() const {
+    std::vector<double> seconds;
+    for (const Run& run : runs_)
+        seconds.push_back((run.contender != nullptr ? timed::host_seconds_expected(run.job, *run.contender)
+                                                    : timed::seconds_expected(run.job)) *
+                          (overlap_ ? 2 : 1));
+    return seconds;
 }
 
 std::string SimulatePlan::label(size_t number) const {

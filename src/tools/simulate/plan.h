@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/timed/host_mpi.h"
+#include "tools/simulate/need.h"
 
 namespace longshore::tools {
 
@@ -52,10 +53,10 @@ class SimulatePlan {
     SimulatePlan(const SimulateOptions& options, const timed::Machine& machine);
     // "" or what is wrong with the first of the runs that cannot be.
     std::string refusal() const;
-    // Bytes that the largest of the runs needs.
-    uint64_t memory_needed() const;
-    // About how many seconds of a core all runs take together; negative: that is not known.
-    double seconds_expected() const;
+    // Memory of the largest of the runs, time of all.
+    Need need() const;
+    // About how many seconds of a core each of them takes.
+    std::vector<double> seconds_expected() const;
     size_t size() const { return runs_.size(); }
     // Carries out one run; `watcher` hears of its progress.
     SimulatedRow run(size_t number, timed::Watcher* watcher) const;

@@ -1,77 +1,29 @@
 // longshore simulate: the product's engine on a machine that a file describes, beside the host's MPI on it.
 #include <fmt/core.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/output_file.h"
 #include "base/text.h"
 #include "tools/paths.h"
 #include "tools/pictures.h"
 #include "tools/run/launch.h"
+#include "tools/simulate/need.h"
 #include "tools/simulate/plan.h"
+#include "tools/simulate/progress_bar.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
 namespace {
 
 constexpr const char* kSimulateScript = "simulate.py";
-constexpr int kProgressWidth = 30;
-
-// One line on the terminal that is overwritten: what runs, how much of all is done, and the time that is
-// left.
-class ProgressBar final : public timed::Watcher {
-  public:
-    explicit ProgressBar(size_t runs) : runs_(runs), shown_(isatty(STDERR_FILENO) != 0) {}
-    void begin(size_t number, const std::string& label) {
-        number_ = number;
-        label_ = label;
-        on_progress(0);
-    }
-    void on_progress(double part) override {
-        if (!shown_) return;
-        const double done = (static_cast<double>(number_) + part) / static_cast<double>(runs_);
-        const double seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-        const int filled = static_cast<int>(kProgressWidth * done);
-        const std::string left =
-            done > 0.02 ? fmt::format("{:.0f} s left", seconds * (1 - done) / done) : std::string("...");
-        fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}: {}", "", filled, "", kProgressWidth - filled, left,
-                   label_);
-        fflush(stderr);
-    }
-    void clear() const {
-        if (shown_) fmt::print(stderr, "\r\x1b[K");
-    }
-
-  private:
-    const size_t runs_;
-    const bool shown_;
-    size_t number_ = 0;
-    std::string label_;
-    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-};
 
 int refuse_options(const std::string& what) {
     fmt::print(stderr, "longshore simulate: {}\nSee 'longshore simulate --help'.\n", what);
     return kUsage;
-}
-
-// In bytes; 0: the system does not say.
-uint64_t memory_available() {
-    std::ifstream file("/proc/meminfo");
-    for (std::string line; std::getline(file, line);) {
-        std::istringstream words(line);
-        std::string name;
-        uint64_t kib = 0;
-        if (words >> name >> kib && name == "MemAvailable:") return kib * 1024;
-    }
-    return 0;
 }
 
 // In at most seven characters up to ten seconds.
@@ -208,7 +160,7 @@ nlohmann::json to_json(const SimulateOptions& options, const timed::Machine& mac
 
 int simulate(const SimulateOptions& options, const timed::Machine& machine, const SimulatePlan& plan) {
     nlohmann::json results = to_json(options, machine);
-    ProgressBar bar(plan.size());
+    ProgressBar bar(plan.seconds_expected());
     print_head(machine, options);
     Table table(options);
     for (size_t i = 0; i < plan.size(); ++i) {
@@ -231,16 +183,6 @@ int simulate(const SimulateOptions& options, const timed::Machine& machine, cons
     return run_and_wait({find_python(), script_path(kSimulateScript), file.name(), options.plot});
 }
 
-// Before a run for which one may not want to wait.
-void say_need(const SimulatePlan& plan, uint64_t memory) {
-    constexpr double kLongSeconds = 20;
-    const double seconds = plan.seconds_expected();
-    if (seconds < kLongSeconds) return;
-    fmt::print(stderr, "longshore simulate: this takes about {} of a core and {:.1f} GB\n",
-               seconds < 120 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} minutes", seconds / 60),
-               static_cast<double>(memory) / 1e9);
-}
-
 int run_simulate(const SimulateOptions& options) {
     if (!options.plot.empty())
         if (const int code = can_draw("simulate", script_path(kSimulateScript)); code != kOk) return code;
@@ -248,15 +190,7 @@ int run_simulate(const SimulateOptions& options) {
     if (const std::string wrong = prepare(options, &machine); !wrong.empty()) return refuse_options(wrong);
     const SimulatePlan plan(options, machine);
     if (const std::string wrong = plan.refusal(); !wrong.empty()) return refuse_options(wrong);
-    const uint64_t needed = plan.memory_needed(), there = memory_available();
-    if (there != 0 && needed > there) {
-        fmt::print(stderr,
-                   "longshore simulate: this needs about {:.1f} GB of memory, and {:.1f} GB are free; fewer "
-                   "nodes or ranks, or shorter blocks need less\n",
-                   static_cast<double>(needed) / 1e9, static_cast<double>(there) / 1e9);
-        return kFailed;
-    }
-    say_need(plan, needed);
+    if (!check_need("longshore simulate", plan.need())) return kFailed;
     return simulate(options, machine, plan);
 }
 
@@ -332,7 +266,7 @@ void add_run_options(CLI::App* command, SimulateOptions* o) {
         ->add_option("--set", o->set,
                      "another value of the machine, as pcie.rate=\"25 GB/s\"; may be repeated")
         ->type_name("KEY=VALUE");
-    command->add_option("--sharing", o->sharing, "links: fifo, or max-min as a check of small jobs")
+    command->add_option("--sharing", o->sharing, "links: fifo, or max-min as a check of at most 128 ranks")
         ->check(CLI::IsMember({"fifo", "max-min"}).description(""))
         ->type_name("RULE");
     command->add_option("--warm-up", o->warm_up, "collectives before those that count (default: 1)")

@@ -190,6 +190,20 @@ std::string refusal(const StagedJob& job, const Machine& m) {
     return "";
 }
 
+Need need_of(const StagedJob& job) {
+    constexpr double kSecondsOfTransfer = 1e-6;
+    const uint64_t hosts = static_cast<uint64_t>(job.shape.hosts),
+                   workers = static_cast<uint64_t>(job.shape.workers);
+    // Transfers of the hosts alone, and of the workers, which read what each host gives and write what it
+    // gets.
+    uint64_t alone = hosts, staged = 2 * hosts + workers;
+    if (job.pattern == dpu_bench::Pattern::kAllgatherLeader) alone = hosts * hosts, staged = 3 * hosts;
+    if (job.pattern == dpu_bench::Pattern::kAllgatherMulti)
+        alone = hosts * hosts, staged = hosts + (workers == 1 ? hosts : hosts * hosts);
+    return {kSecondsOfTransfer * static_cast<double>(alone + staged),
+            (16 << 20) + std::max(alone, staged) * sizeof(Transfer) * 2};  // as vectors grow
+}
+
 StagedTimes simulate_staged(const StagedJob& job, const Machine& machine) {
     return {Run(job, machine, false).slowest(), Run(job, machine, true).slowest()};
 }

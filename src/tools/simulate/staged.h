@@ -6,6 +6,7 @@
 
 #include "dpu_bench/plan.h"
 #include "sim/timed/network.h"
+#include "tools/simulate/need.h"
 
 namespace longshore::timed {
 struct Machine;
@@ -30,6 +31,9 @@ struct StagedTimes {
 
 // Why the job cannot be on that machine, or "".
 std::string refusal(const StagedJob& job, const timed::Machine& machine);
+
+// About what both forms take.
+Need need_of(const StagedJob& job);
 
 // Both forms once, from a moment at which all are there.
 StagedTimes simulate_staged(const StagedJob& job, const timed::Machine& machine);

@@ -9,6 +9,7 @@
 #include "sim/timed/machine_file.h"
 #include "tools/run/launch.h"
 #include "tools/simulate/plan.h"
+#include "tools/simulate/progress_bar.h"
 #include "tools/simulate/staged.h"
 #include "tools/tools.h"
 
@@ -53,6 +54,16 @@ int run(const Options& options) {
     const std::vector<StagedJob> jobs = jobs_of(options);
     for (const StagedJob& job : jobs)
         if (const std::string wrong = refusal(job, machine); !wrong.empty()) return refuse(wrong);
+    Need need;
+    std::vector<double> seconds;  // of each job
+    for (const StagedJob& job : jobs) {
+        const Need one = need_of(job);
+        need.memory_bytes = std::max(need.memory_bytes, one.memory_bytes);
+        need.seconds += one.seconds;
+        seconds.push_back(one.seconds);
+    }
+    if (!check_need("longshore simulate dpu-bench", need)) return kFailed;
+    ProgressBar bar(seconds);
     fmt::print("# {} ({})\n# {} hosts on {} nodes; times in us\n", machine.name, machine.title, options.hosts,
                options.nodes);
     fmt::print("{:>18} {:>10} {:>8} {:>8} {:>12} {:>12} {:>6}\n", "pattern", "assignment", "workers", "bytes",
@@ -61,8 +72,12 @@ int run(const Options& options) {
                               {"nodes", options.nodes},
                               {"hosts", options.hosts},
                               {"rows", nlohmann::json::array()}};
-    for (const StagedJob& job : jobs) {
+    for (size_t i = 0; i < jobs.size(); ++i) {
+        const StagedJob& job = jobs[i];
+        bar.begin(i,
+                  fmt::format("{}, {} workers, {} B", to_string(job.pattern), job.shape.workers, job.bytes));
         const StagedTimes times = simulate_staged(job, machine);
+        bar.clear();
         const auto us = [](timed::Time time) { return static_cast<double>(time) / 1e6; };
         fmt::print("{:>18} {:>10} {:>8} {:>8} {:>12.1f} {:>12.1f} {:>6.1f}\n", to_string(job.pattern),
                    to_string(job.assignment), job.shape.workers, show_size(job.bytes), us(times.reference),
@@ -93,7 +108,7 @@ void add_simulate_staged(CLI::App& simulate, int* exit_code) {
         R"(Hosts move the blocks of a collective themselves (reference), or workers on the DPUs through memory of their own
 (pure comm) while hosts compute for as long: docs/dpu-bench.md. All patterns and assignments are run.
 
-Exit code: 0 done; 1 a file cannot be written; 2 bad option or machine file.)");
+Exit code: 0 done; 1 not enough memory, or a file cannot be written; 2 bad option or machine file.)");
     command->add_option("--machine", o->machine, "a machine file, or one that is known (default: thor-bf2)")
         ->type_name("MACHINE");
     command->add_option("--nodes", o->nodes, "with a DPU each (default: 8)")->type_name("N");

@@ -9,7 +9,9 @@
 #include "sim/timed/machine_file.h"
 #include "sim/timed/step_loop.h"
 #include "tools/run/launch.h"
+#include "tools/simulate/need.h"
 #include "tools/simulate/plan.h"
+#include "tools/simulate/progress_bar.h"
 #include "tools/tools.h"
 
 namespace longshore::tools {
@@ -146,6 +148,16 @@ int run(const StepsOptions& options) {
     StepLoop loop;
     std::vector<std::pair<std::string, timed::StepContender>> who;
     if (const std::string wrong = prepare(options, &loop, &who); !wrong.empty()) return refuse_steps(wrong);
+    Need need;
+    std::vector<double> seconds;  // of each run
+    for (const auto& [name, contender] : who) {
+        need.memory_bytes = std::max(need.memory_bytes, timed::memory_needed(loop, contender));
+        seconds.insert(seconds.end(), options.seeds.size(), timed::seconds_expected(loop, contender));
+    }
+    for (const double one : seconds) need.seconds += one;
+    if (!check_need("longshore simulate steps", need)) return kFailed;
+    ProgressBar bar(seconds);
+    size_t number = 0;
     print_head(options, loop.job.machine);
     nlohmann::json results = {{"machine", loop.job.machine.name},
                               {"nodes", options.nodes},
@@ -155,7 +167,9 @@ int run(const StepsOptions& options) {
     for (const auto& [name, contender] : who) {
         for (const uint64_t seed : options.seeds) {
             loop.seed = seed;
-            const StepTimes times = timed::simulate_steps(loop, contender);
+            bar.begin(number++, fmt::format("{}, seed {}", name, seed));
+            const StepTimes times = timed::simulate_steps(loop, contender, &bar);
+            bar.clear();
             print_row(name, seed, times);
             nlohmann::json row = to_json(times);
             row["who"] = name;
@@ -253,7 +267,7 @@ Each exchange is simulated by itself; ranks enter it when they are done with the
 Columns: ms of a step, means over ranks; 1st a2a: the alltoall that follows the allgathers at once; alone: an
 allgather after its last rank has entered; exits: between the first and last rank that leave one.
 
-Exit code: 0 done; 1 a file cannot be written; 2 bad option or machine file.)");
+Exit code: 0 done; 1 not enough memory, or a file cannot be written; 2 bad option or machine file.)");
     command->callback([=] { *exit_code = run(*o); });
 }
 
