@@ -381,6 +381,8 @@ EXPERIMENTS = [
                "--warm-up 0 --sizes 256K,512K --against linear", time_by_size([256 * KIB, 512 * KIB]), 80),
     Experiment("iterations", "9", "alltoallv, 16 KiB, 256 ranks: three iterations one by one", "-",
                "--nodes 8 --sizes 16K --against linear --iterations 3", each_iteration, 6),
+    Experiment("iterationsjam", "28", "the same of alias2, 256 KiB, where readers jam", "-", "--machine thor-bf2 --collective ialltoall "
+               "--nodes 16 --ranks-per-node 8 --sizes 256K --memory alias --iterations 3", each_iteration, 6),
     *[Experiment(f"fft{32 * nodes}", "11, 12", f"FFT of 1024^3, {nodes} nodes of 32 ranks, 4 variables: beside the host's "
                  f"Ialltoallv, computing {compute_us / 1e3:.1f} ms", published,
                  f"--nodes {nodes} --groups columns --sizes {size} --compute {compute_us} --against pairwise,linear",
