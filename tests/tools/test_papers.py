@@ -56,7 +56,7 @@ class Papers(CommandTest):
         self.assertRegex(rows["28"], r"64 KiB: [0-9.]+ ms, [0-9.]+ of the host")
 
     def test_messages_sizes_and_iterations(self):
-        said = self.papers("--quick", "--no-pictures", "--only", "message,serviceslarge,ranks256hosts,iterations",
+        said = self.papers("--quick", "--no-pictures", "--only", "message,serviceslarge,ranks256hosts,iterations,staging3cores",
                            "--out", "out").stdout
         rows = {cells[1].strip(): cells[4].strip() for cells in (line.split("|") for line in said.splitlines()) if len(cells) > 4}
         # The figures are those of the files.
@@ -71,6 +71,7 @@ class Papers(CommandTest):
         for size in (32 << 10, 512 << 10):
             self.assertIn(f"{size >> 10} KiB: {times['longshore', size] / 1e3:.2f} ms, ", rows["7"])
             self.assertIn(f"doubling {times['doubling', size] / times['longshore', size]:.2f} times", rows["7"])
+        self.assertRegex(rows["28"], "^256 KiB, ms: 4: [0-9.]+$")  # a node of 8 ranks cannot have 16 service processes
         for row in found["iterations"]:
             self.assertIn(f"{row['who']}, ms: " + ", ".join(f"{time / 1e3:.2f}" for time in row["iterations_us"]), rows["9"])
 

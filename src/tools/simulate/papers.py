@@ -289,6 +289,28 @@ def late(result):
             + ("" if covered is None else f"; another rank of the node was there for {covered:.1f} %"))
 
 
+def draw_late(runs, picture):
+    """Shares of late ranks of all experiments that count them: the mean of the seeds, and their spread."""
+    import matplotlib  # pylint: disable=import-outside-toplevel
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt  # pylint: disable=import-outside-toplevel
+    figure, axis = plt.subplots(figsize=(9, 0.45 * len(runs) + 1.2))
+    for number, (experiment, result) in enumerate(runs):
+        shares = [100 * row["late"]["late"] / row["late"]["ranks"] for row in result.rows]
+        mean = sum(shares) / len(shares)
+        axis.barh(number, mean, 0.6, xerr=[[mean - min(shares)], [max(shares) - mean]], capsize=3, color="#0072b2")
+        axis.annotate(f"{mean:.2f}", (max(shares), number), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
+    axis.set_yticks(range(len(runs)), [experiment.asked.replace(": late ranks, ", ":\n") for experiment, _ in runs], fontsize=8)
+    axis.invert_yaxis()
+    axis.margins(x=0.15)
+    axis.set_xlabel("ranks that come late, %")
+    axis.grid(True, axis="x", color="#dddddd", linewidth=0.5)
+    axis.set_axisbelow(True)
+    figure.suptitle("rows 6 and 10 (simulated)", fontsize=9)
+    figure.tight_layout()
+    figure.savefig(picture, dpi=130)
+
+
 @dataclass
 class Experiment:
     name: str
@@ -346,7 +368,7 @@ EXPERIMENTS = [
       for name, told, more in ((f"{row}chance", "by chance", ""),
                                (f"{row}fitted", *LATE_FITTED))],
     # What late ranks by chance hang on: how many ranks there are, and how long what they say of their blocks takes to their DPU.
-    *[Experiment(f"late{name}", row, f"{collective}, {size[:-1]} KiB, {nodes} nodes of {ranks} ranks, {count} operations: late ranks, "
+    *[Experiment(f"late{name}", row, f"{collective}, {size[:-1]} KiB, {nodes} nodes of {ranks} ranks, {count} operation{'s' if count > 1 else ''}: late ranks, "
                  f"{told}", "as above", f"--collective {collective} {more} --nodes {nodes} --ranks-per-node {ranks} --sizes {size} --warm-up "
                  f"{5 if seeds > 1 else 1} --iterations {count}", late, seconds, seeds)
       for name, row, collective, size, nodes, ranks, count, seeds, told, more, seconds in (
@@ -497,11 +519,18 @@ def words_of(experiment, options):
                 at = words.index(name)
                 del words[at:at + 2]
         words += SMALL
+        if "--services" in words:  # no more than ranks
+            at = words.index("--services") + 1
+            words[at] = ",".join(count for count in words[at].split(",") if int(count) <= int(SMALL[-1]))
     for name, value in (("--machine", "mpcdf-bf3"), ("--warm-up", "1"), ("--iterations", "1")):
         if name not in words:
             words = [name, value, *words]
     seeds = max(options.seeds, experiment.seeds)
     return [*words, "--seeds", ",".join(str(seed) for seed in range(1, seeds + 1))]
+
+
+# What these compare is no mean time, so a picture of those would say nothing of it.
+NOT_OF_TIMES = (message, each_iteration, late)
 
 
 def own_picture(experiment):
@@ -513,7 +542,7 @@ def run(experiment, options):
     """The experiment's results. One without arguments of its own looks at those of the one before it."""
     file = options.out / f"{experiment.name}.json"
     command = [options.longshore, "simulate", *words_of(experiment, options), "--json", str(file)]
-    if not options.no_pictures and own_picture(experiment) is None:
+    if not options.no_pictures and own_picture(experiment) is None and experiment.say not in NOT_OF_TIMES:
         command += ["--plot", str(file.with_suffix(".png"))]
     begin = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
@@ -608,6 +637,9 @@ def main():
     results = run_all(list({owner.name: owner for _, owner in runs}.values()), options)
     lines = [(experiment.rows, experiment.asked, experiment.published, experiment.say(results[owner.name]))
              for experiment, owner in runs]
+    late_runs = [(experiment, results[owner.name]) for experiment, owner in runs if experiment.say is late]
+    if late_runs and not options.no_pictures:
+        draw_late(late_runs, options.out / "late.png")
     text = table(("row", "what", "published", "model"), lines)
     if options.quick:
         text = "4 nodes of 8 ranks: to see that it runs, not to be compared.\n\n" + text
