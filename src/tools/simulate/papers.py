@@ -176,6 +176,13 @@ def efficiency(*wanted):
     return say
 
 
+def push(result):
+    """Row 18: an allgather of several roots is the second paper's flat form. With most workers, their time alone."""
+    most = max(row["workers"] for row in result.rows)
+    rows = [row for row in result.rows if (row["pattern"], row["workers"]) == ("allgather-multi", most)]
+    return joined(f"{row['bytes'] // KIB} KiB: {row['pure_comm_us']:.0f} us" for row in rows)
+
+
 def draw_efficiency(result, title, picture):
     """A panel for each pattern and assignment, a line for each size."""
     import matplotlib  # pylint: disable=import-outside-toplevel
@@ -429,6 +436,10 @@ EXPERIMENTS = [
     Experiment("flat2", "17, 18", "the same, the DPU's memory twice as quick", "-43 %, hidden 100 %",
                f"{FLAT} --ranks-per-node 1 --services 1 --sizes 64K,256K,1M --set 'dpu.memory_rate=25.6 GB/s'",
                overall("ring", [64 * KIB, 256 * KIB, 1024 * KIB]), 20),
+    # How the second paper's DPUs do it, which the product's engine does not: each writes its hosts' blocks to all hosts.
+    *[Experiment(f"push{name}", "18", f"DPU-Bench, BlueField-2, {hosts} hosts on 32 nodes, a worker on each: allgather of several roots",
+                 published, f"dpu-bench --machine thor-bf2 --nodes 32 --hosts {hosts} --workers 8,16,32 --sizes {size}", push, 2)
+      for name, hosts, size, published in (("", 32, "64K,256K,1M", "-43 % beside the host"), ("16", 512, "16K", "worse than the host"))],
     *[Experiment(f"flat16{way}", "17, 18", f"the same, 32 nodes of 16 ranks, {told}", published,
                  f"{FLAT} --ranks-per-node 16 --sizes 16K --handover {way}", overall("ring", [16 * KIB]), 40)
       for way, told, published in (("dpu", "the DPU writes to all ranks", "worse than the host"),
