@@ -176,6 +176,10 @@ def efficiency(*wanted):
     return say
 
 
+def call(result):
+    return f"{result.time(who='longshore'):.1f} us"
+
+
 def push(result):
     """Row 18: an allgather of several roots is the second paper's flat form. With most workers, their time alone."""
     most = max(row["workers"] for row in result.rows)
@@ -440,6 +444,9 @@ EXPERIMENTS = [
     *[Experiment(f"push{name}", "18", f"DPU-Bench, BlueField-2, {hosts} hosts on 32 nodes, a worker on each: allgather of several roots",
                  published, f"dpu-bench --machine thor-bf2 --nodes 32 --hosts {hosts} --workers 8,16,32 --sizes {size}", push, 2)
       for name, hosts, size, published in (("", 32, "64K,256K,1M", "-43 % beside the host"), ("16", 512, "16K", "worse than the host"))],
+    Experiment("pushcall", "18", "what push leaves out: a call of 1 B from two ranks, their DPUs and back", "-",
+               "--machine thor-bf2 --collective allgather --algorithm staged --nodes 2 --ranks-per-node 1 --services 1 --sizes 1 "
+               "--set 'jitter.entry=0 us' --set 'jitter.cost=0 %'", call, 1),
     *[Experiment(f"flat16{way}", "17, 18", f"the same, 32 nodes of 16 ranks, {told}", published,
                  f"{FLAT} --ranks-per-node 16 --sizes 16K --handover {way}", overall("ring", [16 * KIB]), 40)
       for way, told, published in (("dpu", "the DPU writes to all ranks", "worse than the host"),
@@ -544,7 +551,7 @@ def words_of(experiment, options):
 
 
 # What these compare is no mean time, so a picture of those would say nothing of it.
-NOT_OF_TIMES = (message, each_iteration, late)
+NOT_OF_TIMES = (message, call, each_iteration, late)
 
 
 def own_picture(experiment):
