@@ -461,6 +461,10 @@ EXPERIMENTS = [
       for memory, published in (("staging", "-3 over -2: > 30 % quicker, large ones up to 10 % slower; host up to 2 x quicker"),
                                 ("alias", "-3 over -2: at most 10 % quicker; quicker than the host"))
       for card in (2, 3)],
+    *[Experiment(f"{memory}3ranks32", "28", f"ialltoall, 16 nodes of 32 ranks, BlueField-3, {memory}", published,
+                 f"--machine thor-bf3 --collective ialltoall --nodes 16 --warm-up 0 --sizes 64K --memory {memory} --against pairwise",
+                 times_of_quickest([64 * KIB]), 15)
+      for memory, published in (("staging", "the host up to 2 x quicker"), ("alias", "quicker than the host"))],
     # "quickmemory": the other way to read what is published of BlueField-2's memory, as "flat2" above.
     Experiment("staging2quickmemory", "28", "the same as staging2, its memory twice as quick", "as there",
                "--machine thor-bf2 --collective ialltoall --nodes 16 --ranks-per-node 8 --sizes 4K,64K,256K --memory staging --against host "
