@@ -55,6 +55,28 @@ class Papers(CommandTest):
         self.assertIn(f"1024 KiB: {found['longshore', 1 << 20] / found['scatter-ring', 1 << 20] - 1:+.0%} beside scatter-ring", rows["19"])
         self.assertRegex(rows["28"], r"64 KiB: [0-9.]+ ms, [0-9.]+ of the host")
 
+    def test_messages_sizes_and_iterations(self):
+        said = self.papers("--quick", "--no-pictures", "--only", "message,serviceslarge,ranks256hosts,iterations,staging3cores,push",
+                           "--out", "out").stdout
+        rows = {cells[1].strip(): cells[4].strip() for cells in (line.split("|") for line in said.splitlines()) if len(cells) > 4}
+        # The figures are those of the files.
+        found = {name: json.loads((self.root / f"out/{name}.json").read_text())["rows"]
+                 for name in ("message", "serviceslarge", "ranks256hosts", "iterations", "push")}
+        most = {row["bytes"]: row["most_us"] for row in found["message"] if row["who"] == "binomial"}
+        self.assertEqual(rows["1, 2"], f"1 B: {most[1]:.3f} us; 4 MiB: {(4 << 20) / most[4 << 20] / 1e3:.2f} GB/s")
+        counts = ", ".join(f"{row['services']}: {row['mean_us'] / 1e3:.1f}" for row in found["serviceslarge"])
+        self.assertEqual(rows["3"], f"256 KiB, ms: {counts}")
+        self.assertEqual([row["services"] for row in found["serviceslarge"]], [1, 2, 4, 8])
+        times = {(row["who"], row["bytes"]): row["mean_us"] for row in found["ranks256hosts"]}
+        for size in (32 << 10, 512 << 10):
+            self.assertIn(f"{size >> 10} KiB: {times['longshore', size] / 1e3:.2f} ms, ", rows["7"])
+            self.assertIn(f"doubling {times['doubling', size] / times['longshore', size]:.2f} times", rows["7"])
+        times = {row["bytes"]: row["pure_comm_us"] for row in found["push"] if (row["pattern"], row["workers"]) == ("allgather-multi", 4)}
+        self.assertEqual(rows["18"], "; ".join(f"{size >> 10} KiB: {time:.0f} us" for size, time in times.items()))
+        self.assertRegex(rows["28"], "^256 KiB, ms: 4: [0-9.]+$")  # a node of 8 ranks cannot have 16 service processes
+        for row in found["iterations"]:
+            self.assertIn(f"{row['who']}, ms: " + ", ".join(f"{time / 1e3:.2f}" for time in row["iterations_us"]), rows["9"])
+
     def test_steps_of_a_program(self):
         said = self.papers("--quick", "--no-pictures", "--only", "steps4", "--out", "out").stdout
         rows = json.loads((self.root / "out/steps4.json").read_text())["rows"]
@@ -72,7 +94,7 @@ class Papers(CommandTest):
         self.assertFalse((self.root / "out").exists())
 
     def test_errors_say_what_to_do(self):
-        self.assertIn("there are services, allgatherv", self.papers("--only", "none", expect=2).stderr)
+        self.assertIn("there are message, services, ", self.papers("--only", "none", expect=2).stderr)
         self.assertIn("1 or more", self.papers("--seeds", "0", expect=2).stderr)
 
     def test_a_folder_that_cannot_be_made(self):

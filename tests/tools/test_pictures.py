@@ -15,6 +15,7 @@ import tempfile
 import time
 import unittest
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_SCRIPTS"])
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 
@@ -113,6 +114,33 @@ class Whole(unittest.TestCase):
     @unittest.skipUnless(HAS_MATPLOTLIB, "no matplotlib ('make venv')")
     def test_one_device(self):
         self.check("d.png", "device.py", self.write("a.json", DEVICE), "drawn/d.png")
+
+
+@unittest.skipUnless(HAS_MATPLOTLIB, "no matplotlib ('make venv')")
+class Simulated(unittest.TestCase):
+    def test_a_title_tells_variants_apart(self):
+        sys.path.insert(0, str(SCRIPTS))
+        import simulate
+        values = {"pcie.rate": {"value": "13.92 GB/s", "source": "row 2"}, "link.rate": {"value": "18.6 GB/s", "source": "given on the command line"}}
+        data = {"collective": "ialltoall", "nodes": 16, "ranks_per_node": 8, "handover": "as-built", "reads": 64, "memory": "staging",
+                "algorithm": "direct", "groups": "world", "machine": {"name": "thor-bf3", "values": values}}
+        self.assertEqual(simulate.title(data).split("\n")[1:], ["memory staging, link.rate 18.6 GB/s"])
+        values |= {f"dpu.{number}": values["link.rate"] for number in range(3)}
+        self.assertEqual(simulate.title(data | {"memory": "alias"}).split("\n")[1:], ["4 values of the machine changed"])
+        self.assertNotIn("\n", simulate.title(data | {"memory": "alias", "machine": {"name": "thor-bf3", "values": {}}}))
+
+    def test_shares_of_late_ranks(self):
+        found = importlib.util.spec_from_file_location("papers", SOURCE / "src/tools/simulate/papers.py")
+        papers = sys.modules["papers"] = importlib.util.module_from_spec(found)
+        found.loader.exec_module(papers)
+        experiments = [experiment for experiment in papers.EXPERIMENTS if experiment.say is papers.late]
+        self.assertGreater(len(experiments), 10)
+        result = papers.Result({"rows": [{"late": {"late": 1, "covered": 1, "ranks": 8}}, {"late": {"late": 3, "covered": 3, "ranks": 8}}]})
+        self.assertIn("25.00 % (12.50 to 37.50)", papers.late(result))
+        with tempfile.TemporaryDirectory(prefix="longshore-test-") as folder:
+            picture = pathlib.Path(folder, "late.png")
+            papers.draw_late([(experiment, result) for experiment in experiments], picture)
+            self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import LogLocator, NullFormatter  # noqa: E402
 
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442"]
+GIVEN_MAX = 3  # values of a machine that a title names
 
 
 def name_of(row, placements):
@@ -77,11 +78,24 @@ def draw_bars(axes, all_lines, factor, what):
 def draw_times(axes, all_lines):
     draw(axes, all_lines, 1e-3)
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    shown = [value for points in all_lines.values() for values in points.values() for value in values]
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(shown) >= 10 * min(shown) else (1, 1.5, 2, 3, 4, 5, 6, 7, 8)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_ylabel("mean time of a rank, ms")
     axes.legend(fontsize=8)
+
+
+def title(data):
+    """What tells this picture from others of the same collective."""
+    said = [f"{data['collective']}, {data['nodes']} nodes of {data['ranks_per_node']} ranks, {data['machine']['name']}, "
+            f"handover {data['handover']}, {data['reads']} reads (simulated)"]
+    parts = [f"{name} {data[name]}" for name, usual in (("memory", "alias"), ("algorithm", "direct"), ("groups", "world"))
+             if data.get(name, usual) != usual]
+    given = [f"{name} {value['value']}" for name, value in data["machine"].get("values", {}).items()
+             if value["source"] == "given on the command line"]
+    parts += given if len(given) <= GIVEN_MAX else [f"{len(given)} values of the machine changed"]
+    return "\n".join(said + ([", ".join(parts)] if parts else []))
 
 
 def main(results, picture):
@@ -100,9 +114,7 @@ def main(results, picture):
             draw(axes[0][1], overlap, 1)
             axes[0][1].set_ylim(-3, 103)
             axes[0][1].set_ylabel("hidden by computing, %")
-    figure.suptitle(f"{data['collective']}, {data['nodes']} nodes of {data['ranks_per_node']} ranks, "
-                    f"{data['machine']['name']}, handover {data['handover']}, {data['reads']} reads (simulated)",
-                    fontsize=10)
+    figure.suptitle(title(data), fontsize=10)
     figure.tight_layout()
     with ending.whole_file(picture) as part:
         figure.savefig(part, dpi=130)
