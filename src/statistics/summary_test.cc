@@ -95,7 +95,7 @@ TEST(Summary, ProfileOfTheMpiAloneSaysSo) {
     const auto advice = [&] { return advice_on(summary).at(0); };
     EXPECT_EQ(
         advice(),
-        "the job ran with plain MPI, a line at its beginning says why: this is a profile of the MPI alone");
+        "the job was left to its MPI, a line at its beginning says why: this is a profile of the MPI alone");
     summary.wanted = false;
     EXPECT_EQ(advice(), "offload was off: this is a profile of the MPI alone");
 }

@@ -96,7 +96,7 @@ void advise_on_service(const Summary& summary, const CallCounts& total, std::vec
 // Why nothing was carried.
 std::string why_off(const Summary& summary) {
     if (!summary.wanted) return "offload was off";
-    if (summary.size > 1) return "the job ran with plain MPI, a line at its beginning says why";
+    if (summary.size > 1) return "the job was left to its MPI, a line at its beginning says why";
     std::string line = "the job has one rank";
     if (summary.launched != 0)
         append(&line, " of %" PRIu32 " processes: their launcher seems to be that of another MPI",
