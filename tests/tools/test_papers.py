@@ -55,6 +55,16 @@ class Papers(CommandTest):
         self.assertIn(f"1024 KiB: {found['longshore', 1 << 20] / found['scatter-ring', 1 << 20] - 1:+.0%} beside scatter-ring", rows["19"])
         self.assertRegex(rows["28"], r"64 KiB: [0-9.]+ ms, [0-9.]+ of the host")
 
+    def test_seeds_of_a_program_spread_about_its_bar(self):
+        sys.path.insert(0, str(SCRIPT.parent))
+        import papers  # pylint: disable=import-outside-toplevel
+        parts = {"halo": 300, "allgather": 900, "alltoall": 300, "allreduce": 100}
+        rows = [{"who": who, "parts_ms": {part: factor * ms for part, ms in parts.items()}} for who, factor in
+                (("longshore", 1), ("ring/pairwise", 9), ("longshore", 0.5), ("longshore", 1.5))]
+        totals = papers.step_totals(papers.Result({"rows": rows}), "longshore")
+        for found, known in zip(totals, (160, 80, 240), strict=True):  # 100 steps
+            self.assertAlmostEqual(found, known)
+
     def test_messages_sizes_and_iterations(self):
         said = self.papers("--quick", "--no-pictures", "--only", "message,serviceslarge,ranks256hosts,iterations,staging3cores,push",
                            "--out", "out").stdout

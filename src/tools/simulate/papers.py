@@ -248,6 +248,11 @@ def of_steps(result, who, key):
     return STEPS / 1e3 * sum(row["parts_ms"].get(key, row.get(key)) for row in rows) / len(rows)
 
 
+def step_totals(result, who):
+    """Of each seed, what the parts that are drawn take together, in s for all of the published run's steps."""
+    return [STEPS / 1e3 * sum(row["parts_ms"].get(part, row.get(part)) for part in STEP_PARTS) for row in result.rows if row["who"] == who]
+
+
 def steps(result):
     """Rows 13, 14 and 16."""
     hosts = list(dict.fromkeys(row["who"] for row in result.rows if row["who"] != "longshore"))
@@ -273,14 +278,18 @@ def draw_steps(result, title, picture):
     bars = [(f"published:\n{name}", [published[part][which] for part in STEP_PARTS])
             for which, name in enumerate(("host", "offloaded")) if published]
     names = list(dict.fromkeys(row["who"] for row in result.rows))
-    bars += [("model:\n" + name.replace("/", ",\n"), [of_steps(result, name, part) for part in STEP_PARTS])
-             for name in sorted(names, key=lambda name: name == "longshore")]
+    modelled = sorted(names, key=lambda name: name == "longshore")
+    bars += [("model:\n" + name.replace("/", ",\n"), [of_steps(result, name, part) for part in STEP_PARTS]) for name in modelled]
     figure, axis = plt.subplots(figsize=(1.5 * len(bars) + 2, 4.2))
     bottom = [0.0] * len(bars)
     for number, name in enumerate(STEP_PARTS.values()):
         heights = [values[number] for _, values in bars]
         axis.bar(range(len(bars)), heights, 0.6, bottom=bottom, label=name, color=("#0072b2", "#e69f00", "#009e73", "#cc79a7")[number])
         bottom = [below + height for below, height in zip(bottom, heights)]
+    for number, name in enumerate(modelled, len(bars) - len(modelled)):
+        totals = step_totals(result, name)
+        if len(totals) > 1:  # several seeds
+            axis.errorbar(number, bottom[number], [[bottom[number] - min(totals)], [max(totals) - bottom[number]]], color="black", capsize=3)
     axis.set_xticks(range(len(bars)), [name for name, _ in bars], fontsize=8)
     axis.set_ylabel("s in 100 steps, mean of the ranks")
     axis.set_ylim(0, 1.25 * max(bottom))
