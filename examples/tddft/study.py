@@ -197,8 +197,7 @@ def parse(arguments):
     parser.add_argument("--states", type=int, default=8)
     parser.add_argument("--compute-ms", type=float, default=200, help="of a step (default: 200)")
     parser.add_argument("--compute", action="store_true", help="compute the physics in place of sleeping: for as many ranks as there are cores")
-    parser.add_argument("--late-chance", type=float, default=0.06, metavar="P",
-                        help="that a rank is late in a call (default: 0.06, by which some 9 of 100 messages find their rank late)")
+    parser.add_argument("--late-chance", type=float, default=0.06, metavar="P", help="that a rank is late in a call (default: 0.06)")
     parser.add_argument("--dpus", action="store_true", help="each node has a DPU: bytes, counters and results, and no times")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of Longshore, may be repeated")
     parser.add_argument("--json", metavar="FILE", help="write all samples")
