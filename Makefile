@@ -281,8 +281,8 @@ test-fuzz: deps-test ## fuzz every decoder and conversation with libFuzzer, so m
 	    -verbosity=0 -print_funcs=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$decoder || exit 1; done
 
 test-packages: packages_test += mmdebstrap
-test-packages: deps-test build ## the .deb packages, each on a bare Debian that it is installed into: a first look, hpcc, mpi4py (needs root)
-	$(quiet)$(MAKE) --no-print-directory packages
+test-packages: deps-test build ## the packages, tarball and wheel, each on a bare Debian: a first look, hpcc, mpi4py (needs root)
+	$(quiet)$(MAKE) --no-print-directory packages && $(MAKE) --no-print-directory wheel
 	$(quiet)python3 tests/install/bare_system.py build/packages || { status=$$?; ((status == 77)) || exit $$status; }
 
 test-cluster: build ## jobs on several machines, which are namespaces of this one (needs root)

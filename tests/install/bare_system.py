@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The .deb packages on bare systems: each is installed by apt into a Debian that has nothing but what the package asks for
-(and the MPI programs that are run there), in a mount namespace, and used there as a user would.
+"""The packages on bare systems: each .deb is installed by apt into a Debian that has nothing but what the package asks for
+(and the MPI programs that are run there), in a mount namespace, and used there as a user would; the tarball and the wheel in one
+that has the libraries which the .deb asks for.
 
-bare_system.py FOLDER: the folder with the .deb packages. Exit code 77, with the reason, where that cannot be done.
+bare_system.py FOLDER: the folder with the packages. Exit code 77, with the reason, where that cannot be done.
 """
 
 import contextlib
@@ -37,18 +38,19 @@ print("exchanged", size)
 
 
 class System:
-    """A Debian as this machine's, with one of the packages."""
+    """A Debian as this machine's, with packages of it, or .deb files."""
 
-    def __init__(self, folder, package, *more):
-        self.root, self.package = folder / "root", package
+    def __init__(self, folder, *packages):
+        self.root = folder / "root"
         release = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
-        print(f"making a bare Debian with {package.name}" + (f" and {', '.join(pathlib.Path(one).name for one in more)}" if more else ""), flush=True)
+        names = ", ".join(pathlib.Path(one).name for one in packages)
+        print(f"making a bare Debian with {names}", flush=True)
         made = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase",
                                "--hook-dir=/usr/share/mmdebstrap/hooks/file-mirror-automount",
-                               *(f"--include={name}" for name in (package, *more)), release["VERSION_CODENAME"], self.root],
+                               *(f"--include={name}" for name in packages), release["VERSION_CODENAME"], self.root],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         if made.returncode != 0:
-            raise AssertionError(f"{package.name} cannot be installed into a bare system:\n{made.stderr[-4000:]}")
+            raise AssertionError(f"{names} cannot be installed into a bare system:\n{made.stderr[-4000:]}")
 
     def run(self, *words, expect=0):
         done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, self.root, *words],
@@ -57,10 +59,14 @@ class System:
             raise AssertionError(f"{words}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr
 
-    def files(self):
-        """What has to do with Longshore; the packages themselves were lent to the system by their paths."""
+    def files(self, lent):
+        """What has to do with Longshore; the packages themselves were lent to the system by their paths, below that folder."""
         all_names = (str(p.relative_to(self.root)) for p in self.root.rglob("*"))
-        return {name for name in all_names if "longshore" in name and not name.startswith(str(self.package.parent).lstrip("/"))}
+        return {name for name in all_names if "longshore" in name and not name.startswith(str(lent).lstrip("/"))}
+
+
+RUN = ("run", "--stats", "-", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2")
+OFFLOADED = r"longshore: [1-9]\d* of \d+ collective calls offloaded"
 
 
 class Bare(unittest.TestCase):
@@ -70,32 +76,51 @@ class Bare(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="longshore-bare-"))
         self.addCleanup(shutil.rmtree, self.folder)
 
+    def deb(self, package):
+        return next(self.packages.glob(f"{package}_*.deb"))
+
     def system(self, package, *more):
-        return System(self.folder, next(self.packages.glob(f"{package}_*.deb")), *more)
+        return System(self.folder, self.deb(package), *more)
+
+    def check_exchange(self, system, longshore, python="python3"):
+        """A program of mpi4py, carried."""
+        (system.root / "root/exchange.py").write_text(EXCHANGE)
+        said = system.run(longshore, *RUN, python, "/root/exchange.py")
+        self.assertIn("exchanged 2", said)
+        self.assertRegex(said, OFFLOADED)
 
     def purge(self, system, *packages):
         system.run("dpkg", "--purge", *packages)
-        left = {name for name in system.files() if not name.startswith(("var/log/", "var/cache/"))}
+        left = {name for name in system.files(self.packages) if not name.startswith(("var/log/", "var/cache/"))}
         self.assertEqual(left, set())
 
     def test_host(self):
         system = self.system("longshore", "openmpi-bin", "hpcc", "python3-mpi4py")
-        mpirun = ["longshore", "run", "--stats", "-", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"]
-        offloaded = r"longshore: [1-9]\d* of \d+ collective calls offloaded"
         with self.subTest("a first look"):
             self.assertIn("usage", system.run("longshore", "--help").lower())
             self.assertIn("Open MPI", system.run("longshore", "doctor"))
         with self.subTest("mpi4py"):
-            (system.root / "root/exchange.py").write_text(EXCHANGE)
-            said = system.run(*mpirun, "python3", "/root/exchange.py")
-            self.assertIn("exchanged 2", said)
-            self.assertRegex(said, offloaded)
+            self.check_exchange(system, "longshore")
         with self.subTest("hpcc"):
             shutil.copy(HPCC_INPUT, system.root / "root/hpccinf.txt")
-            said = system.run("sh", "-c", 'cd /root && exec "$@"', "sh", *mpirun, "hpcc")
-            self.assertRegex(said, offloaded)
+            said = system.run("sh", "-c", 'cd /root && exec "$@"', "sh", "longshore", *RUN, "hpcc")
+            self.assertRegex(said, OFFLOADED)
             self.assertIn("\nSuccess=1\n", (system.root / "root/hpccoutf.txt").read_text())
         self.purge(system, "longshore")
+
+    def test_tarball_and_wheel(self):
+        depends = subprocess.run(["dpkg-deb", "-f", self.deb("longshore"), "Depends"], capture_output=True, text=True, check=True).stdout
+        libraries = [one.split()[0] for one in depends.split(", ")]
+        system = System(self.folder, *libraries, "openmpi-bin", "python3-mpi4py", "python3-venv")
+        with self.subTest("tarball"):
+            shutil.unpack_archive(next(self.packages.glob("*.tar.gz")), system.root / "opt")
+            self.check_exchange(system, "/" + str(next(system.root.glob("opt/**/bin/longshore")).relative_to(system.root)))
+        with self.subTest("wheel"):
+            wheel = next(self.packages.glob("*.whl"))
+            shutil.copy(wheel, system.root / "root")
+            system.run("python3", "-m", "venv", "--system-site-packages", "/root/venv")
+            system.run("/root/venv/bin/pip", "install", "--no-index", f"/root/{wheel.name}")
+            self.check_exchange(system, "/root/venv/bin/longshore", "/root/venv/bin/python")
 
     def test_dpu_and_documentation(self):
         system = self.system("longshore-dpu", next(self.packages.glob("longshore-doc_*.deb")))
