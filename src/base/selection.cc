@@ -10,8 +10,8 @@ namespace {
 // What holds without a file, in the same words as a file. Up to blocks of 4 KiB a call costs the MPI less
 // than it costs us to hand it over; from 8 KiB to 16 KiB on, by the MPI, it is the other way round. Where
 // ranks that wait in the MPI take the cores of others, nothing is small. Blocking calls between machines that
-// TCP joins, whose service processes share the ranks' cores, have nothing to overlap with, and are the MPI's
-// where it was faster (docs/selection.md has the figures).
+// TCP joins have nothing to overlap with, and are the MPI's where it was faster, which depends on whether
+// service processes share the ranks' cores (docs/selection.md has the figures).
 constexpr std::string_view kBuiltIn = R"(
 # collective  conditions                          algorithm
 alltoall    form blocking  network tcp  spare no  crowded no  rate unknown               mpi
@@ -36,6 +36,11 @@ scatter     form blocking  network tcp  spare no  crowded no  rate unknown      
 scatter     form blocking  network tcp  spare no  crowded no  rate 10G-                  mpi
 scatter     form blocking  network tcp  spare no  crowded no                 bytes 0-64K  mpi
 scatterv    form blocking  network tcp  spare no  crowded no                             mpi
+alltoall    form blocking  network tcp  spare yes  crowded no                bytes 0-128K  mpi
+allgather   form blocking  network tcp  spare yes  crowded no                bytes 0-128K  mpi
+bcast       form blocking  network tcp  spare yes  crowded no                bytes 0-64K   mpi
+gather      form blocking  network tcp  spare yes  crowded no                bytes 0-128K  mpi
+scatter     form blocking  network tcp  spare yes  crowded no                bytes 0-128K  mpi
 alltoall    crowded no   ppn 1-2  bytes 0-16K   mpi
 alltoall    crowded no   ppn 1-2  bytes 16K-    direct
 alltoall    crowded no   ppn 3-8  bytes 0-64K   mpi

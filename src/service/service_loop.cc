@@ -23,7 +23,7 @@ bool moves_on_node(Action::Kind kind) {
 }  // namespace
 
 void ServiceLoop::set_place(const PlaceService& place) {
-    pace_.set_spin(place.may_spin ? start_.parameters.spin_us * 1000ull : 0);
+    spin_ns_ = place.may_spin ? start_.parameters.spin_us * 1000ull : 0;
     class_.set_place(place.only_idle != 0, place.crowded != 0);
     engine_.yield_to_waiting_ranks(class_.only_idle());
 }
@@ -98,10 +98,11 @@ bool ServiceLoop::turn() {
     uint64_t now = now_ns();
     times_.begin_turn(now);
     pace_.begin_turn(now);
+    pace_.set_spin(core_.may_poll(now) ? spin_ns_ : 0);
     const uint64_t wait_ns =
         pace_.take_wait_ns(now, {kept_ || driver_.has_refused(), !engine_.idle(), engine_.yielded()});
     if (wait_ns != 0 && board_.has_news()) publish(now);
-    if (pace_.spins(now)) cpu_relax();
+    if (pace_.spins(now)) now = core_.offer(now);
     bool worked = take_events(wait_ns, &now);
     class_.let_go_in_time(now);
     driver_.follow_core_wait(now);

@@ -2,12 +2,14 @@
 // One thread. What a turn is made of has its own parts:
 //   fabric_driver      actions to the fabric, events to the engine
 //   pace               when to sleep and for how long, the engine's tick
+//   core_share         that it does not poll on a core that somebody else needs
 //   scheduling_class   that it does not keep a core from ranks, nor a claim from those that wait for it
 //   time_book, counter_board   what it does with its time, and the counters that others see
 #pragma once
 
 #include <string>
 
+#include "fabric/shm/core_share.h"
 #include "service/counter_board.h"
 #include "service/fabric_driver.h"
 #include "service/pace.h"
@@ -46,6 +48,8 @@ class ServiceLoop {
     ServiceSlot& slot_;
     FabricDriver driver_;
     Pace pace_;
+    uint64_t spin_ns_ = 0;
+    CoreShare core_;
     SchedulingClass class_;
     TimeBook times_;
     CounterBoard board_;

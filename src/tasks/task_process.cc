@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "fabric/shm/core_share.h"
 #include "fabric/shm/region.h"
 #include "fabric/shm/socket.h"
 #include "tasks/executor.h"
@@ -60,6 +61,7 @@ class TaskProcess {
     Fd socket_, doorbell_;
     Executor executor_;
     uint64_t spin_ns_ = 0;
+    CoreShare core_;
     std::vector<std::unique_ptr<Rank>> ranks_;
     Submission submission_;  // of the task that runs: the rank may write to its own meanwhile
     alignas(8) std::byte buffer_[kControlBytesMax];
@@ -230,8 +232,8 @@ int TaskProcess::run() {
             if (!hear()) return 0;
         }
         if (ran) continue;
-        if (now - busy_ns < spin_ns_) {
-            cpu_relax();
+        if (now - busy_ns < spin_ns_ && core_.may_poll(now)) {
+            core_.offer(now);
             continue;
         }
         sleep();
