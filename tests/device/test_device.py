@@ -177,6 +177,14 @@ class Device(Case):
         self.refused("No such file or directory", "--json", self.folder / "no/a.json")
         self.assertIn("Usage:", run("--help").stdout)
 
+    def test_results_that_are_there_already_are_kept(self):
+        path = self.folder / "a.json"
+        path.write_text("from before", encoding="utf-8")
+        done = run("--quick", "--only", "register", "--json", path)
+        self.assertIn(f"{path} was there already: that file is now {path}.old", done.stderr)
+        self.assertEqual(json.loads(path.read_text(encoding="utf-8"))["longshore_device"], 1)
+        self.assertEqual(path.with_suffix(".json.old").read_text(encoding="utf-8"), "from before")
+
     def test_no_far_end(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
