@@ -2,8 +2,6 @@
 
 #if __has_include(<ucp/api/ucp.h>)
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <ucp/api/ucp.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ucx_info.h"
 #include "device/clock.h"
 #include "device/figure.h"
 #include "device/library.h"
@@ -103,24 +102,12 @@ struct UcxLibrary {
         ucs_status_t status = ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
         ucp_config_release(config);
         if (status != UCS_OK) return std::string("UCX does not start: ") + ucs_status_string(status);
-        look_for_rdma();
+        has_rdma = has_rdma_transport(ucx_info(ucp_context_print_info, context));
         ucp_worker_params_t how{};
         how.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
         how.thread_mode = UCS_THREAD_MODE_SINGLE;
         status = ucp_worker_create(context, &how, &worker);
         return status == UCS_OK ? "" : std::string("no network for UCX: ") + ucs_status_string(status);
-    }
-
-    // UCX tells in words alone what it has: reliable connections (rc), or dynamic ones (dc), of a card.
-    void look_for_rdma() {
-        char* text = nullptr;
-        size_t bytes = 0;
-        FILE* const file = open_memstream(&text, &bytes);
-        if (file == nullptr) return;
-        ucp_context_print_info(context, file);
-        fclose(file);
-        has_rdma = strstr(text, " rc_") != nullptr || strstr(text, " dc_") != nullptr;
-        free(text);
     }
 
     void handle_messages(unsigned id, ucp_am_recv_callback_t callback) {
