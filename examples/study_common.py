@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 END_LIMIT_S = 10  # of an mpirun that is asked to end
-FINALIZE_LIMIT_S = 5  # of a job that has done all that is wanted
+FINALIZE_LIMIT_S = 15  # of a job that has done all that is wanted
 LOOK_S = 0.5  # how often that is looked at
 
 
@@ -45,7 +45,7 @@ def run_job(words, limit_s, env=None, is_over=None):
                     elif over and time.monotonic() > end:
                         return subprocess.CompletedProcess(words, 0, *ask_to_end(job))
                     elif time.monotonic() > end:
-                        raise
+                        raise subprocess.TimeoutExpired(words, limit_s) from None
         except BaseException:
             ask_to_end(job)
             raise
