@@ -2,6 +2,7 @@
 # site's own (LONGSHORE_UCX_ROOT, its prefix) or what pkg-config finds; `current` is the release that 'make ucx' installs,
 # to build and test with a newer one than a distribution's, and the only one of the two under sanitizers: what they look at
 # is Longshore's own code. Without any the rest is built all the same: one machine.
+# LONGSHORE_UCX_FOLDERS_<flavour>: where its libraries are, if the loader does not look there by itself.
 # LONGSHORE_UCX_EXPORTING_FLAVOURS: those that know exported memory (UCX 1.15), by which a DPU can have aliases of a host's.
 set(LONGSHORE_UCX_FLAVOURS "")
 set(LONGSHORE_UCX_ROOT "" CACHE PATH "Prefix of the UCX to use, with include/ and lib/ (empty: as pkg-config finds it)")
@@ -22,6 +23,7 @@ function(longshore_add_ucx flavour prefix)
     target_link_options(ucx_${flavour} INTERFACE -Wl,-rpath,${libraries})
     target_link_libraries(ucx_${flavour} INTERFACE -lucp -lucs)
     message(STATUS "UCX ${flavour}: ${prefix}")
+    set(LONGSHORE_UCX_FOLDERS_${flavour} ${libraries} PARENT_SCOPE)
     set(LONGSHORE_UCX_FLAVOURS ${LONGSHORE_UCX_FLAVOURS} ${flavour} PARENT_SCOPE)
 endfunction()
 
@@ -39,6 +41,8 @@ elseif(NOT CMAKE_CROSSCOMPILING AND NOT (LONGSHORE_SANITIZE AND LONGSHORE_CURREN
     if(LONGSHORE_UCX_FOUND)
         add_library(ucx_system INTERFACE)
         target_link_libraries(ucx_system INTERFACE PkgConfig::LONGSHORE_UCX)
+        set(LONGSHORE_UCX_FOLDERS_system ${LONGSHORE_UCX_LIBRARY_DIRS})
+        list(REMOVE_ITEM LONGSHORE_UCX_FOLDERS_system ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
         list(APPEND LONGSHORE_UCX_FLAVOURS system)
         message(STATUS "UCX system: ${LONGSHORE_UCX_VERSION}, as pkg-config finds it")
     else()

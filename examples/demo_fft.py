@@ -189,12 +189,11 @@ class Runner:
                     return [load(f"{each}.json") for each in written]
                 return None
 
-            # On one machine there is no link, nor anybody but mpirun to be killed if it hangs.
+            # On one machine there is no link.
             wire = WireSamples(self.nodes.nodes[0].pid) if self.nodes else \
                 contextlib.nullcontext(types.SimpleNamespace(samples=None))
-            nodes = self.nodes or types.SimpleNamespace(nodes=[])
             with wire as wire:
-                (fft, trace, *more), printed = overlap.run_job(nodes, self.words(contender, arguments, folder), read_results)
+                (fft, trace, *more), printed = overlap.results_of(self.words(contender, arguments, folder), read_results)
         stats, moved = more or (None, None)
         if not fft["passed"]:
             raise RuntimeError(f"wrong results:\n{printed}")

@@ -1,4 +1,5 @@
 """How the studies of all examples begin, run their jobs and end, and what their files say of where and when."""
+import contextlib
 import datetime
 import importlib.util
 import os
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 
 END_LIMIT_S = 10  # of an mpirun that is asked to end
-FINALIZE_LIMIT_S = 5  # of a job that has done all that is wanted
+FINALIZE_LIMIT_S = 15  # of a job that has done all that is wanted
 LOOK_S = 0.5  # how often that is looked at
 
 
@@ -32,23 +33,25 @@ def run_job(words, limit_s, env=None, is_over=None):
     folders with it.  `is_over` says whether the job has done all that is wanted of it: one that does not end soon after that is
     ended, with return code 0, as MPICH 4.0.2 over TCP hangs in its own MPI_Finalize.  Raises subprocess.TimeoutExpired after
     `limit_s` seconds."""
-    end, over = time.monotonic() + limit_s, False
-    with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
-        try:
-            while True:
-                try:
-                    out, err = job.communicate(timeout=LOOK_S if is_over else limit_s)
-                    return subprocess.CompletedProcess(words, job.returncode, out, err)
-                except subprocess.TimeoutExpired:
-                    if not over and is_over and is_over():
-                        end, over = time.monotonic() + FINALIZE_LIMIT_S, True
-                    elif over and time.monotonic() > end:
-                        return subprocess.CompletedProcess(words, 0, *ask_to_end(job))
-                    elif time.monotonic() > end:
-                        raise
-        except BaseException:
+    end, over, job = time.monotonic() + limit_s, False, None
+    try:
+        with signals_held_back():
+            job = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while True:
+            try:
+                out, err = job.communicate(timeout=LOOK_S if is_over else limit_s)
+                return subprocess.CompletedProcess(words, job.returncode, out, err)
+            except subprocess.TimeoutExpired:
+                if not over and is_over and is_over():
+                    end, over = time.monotonic() + FINALIZE_LIMIT_S, True
+                elif over and time.monotonic() > end:
+                    return subprocess.CompletedProcess(words, 0, *ask_to_end(job))
+                elif time.monotonic() > end:
+                    raise subprocess.TimeoutExpired(words, limit_s) from None
+    except BaseException:
+        if job:
             ask_to_end(job)
-            raise
+        raise
 
 
 def ask_to_end(job):
@@ -61,19 +64,43 @@ def ask_to_end(job):
         return job.communicate()
 
 
+class Signals:
+    """Those that ask a study to end."""
+
+    NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    are_held_back, came = False, 0
+
+    @classmethod
+    def on_signal(cls, number, _):
+        cls.came = cls.came or number
+        if not cls.are_held_back:
+            cls.end()
+
+    @classmethod
+    def end(cls):
+        for number in cls.NUMBERS:
+            signal.signal(number, signal.SIG_IGN)  # once is enough
+        sys.exit(128 + cls.came)
+
+
 def end_by_signals():
     """From now on a signal that asks the study to end does so by way of what takes jobs, machines and folders down, with exit
     code 128 + its number."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def end(number, _):
-        for other in numbers:
-            signal.signal(other, signal.SIG_IGN)  # once is enough
-        sys.exit(128 + number)
-
-    for number in numbers:
+    for number in Signals.NUMBERS:
         if signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
-            signal.signal(number, end)
+            signal.signal(number, Signals.on_signal)
+
+
+@contextlib.contextmanager
+def signals_held_back():
+    """One that comes while a process is started waits until it is known who that is: else nobody could end it."""
+    Signals.are_held_back = True
+    try:
+        yield
+    finally:
+        Signals.are_held_back = False
+    if Signals.came:
+        Signals.end()
 
 
 def provenance():

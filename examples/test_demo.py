@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src/tools"))
 import demo_fft  # noqa: E402
 import demo_report as report  # noqa: E402
 import timeline  # noqa: E402
+import timeline_lanes  # noqa: E402
 
 
 def turn(host, longshore, computing=0.5, exchanges=1.0, longshore_exchanges=None, wire=(None, None)):
@@ -240,7 +241,7 @@ class Traces(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(trace, file)
             file.flush()
-            return {timeline.label_of(lane, [lane]) + f"@{lane.node}": lane for lane in timeline.load(file.name)}
+            return {timeline_lanes.label_of(lane, [lane]) + f"@{lane.node}": lane for lane in timeline_lanes.load(file.name)}
 
     def test_time_without_an_exchange(self):
         rank = [call(1, kind, ts, dur, 0) for kind, ts, dur in
@@ -263,7 +264,7 @@ class Traces(unittest.TestCase):
         lanes = self.lanes()
         self.assertEqual(lanes["wire 0 to 1@0"].use, [(0, 50, 100), (50, 100, 0)])
         self.assertEqual(lanes["wire 1 to 0@1"].use, [(0, 50, 20), (50, 100, 100)])
-        self.assertEqual(timeline.mean_use(lanes["wire 1 to 0@1"], 0, 100), 60)
+        self.assertEqual(timeline_lanes.mean_use(lanes["wire 1 to 0@1"], 0, 100), 60)
 
     def test_text(self):
         lanes = list(self.lanes().values())

@@ -72,6 +72,35 @@ bool keep_old_file(const std::string& path, std::string* error) {
     return false;
 }
 
+FILE* open_output_file(const std::string& path, bool append, std::string* error) {
+    if (!append && !keep_old_file(path, error)) return nullptr;
+    FILE* const file = fopen(path.c_str(), "a");
+    if (file == nullptr) *error = failure(path);
+    return file;
+}
+
+bool can_write_output_file(const std::string& path, std::string* why) {
+    int failure = 0;
+    struct stat status {};
+    // A file that is there is renamed: for that, too, its folder has to be writable. Several processes may
+    // ask at once: each tries a name of its own.
+    if (const std::string place = place_of_output(path); !place.empty()) {
+        std::string beside = place + ".XXXXXX";
+        const int file = mkostemp(beside.data(), O_CLOEXEC);
+        failure = file < 0 ? errno : 0;
+        if (file >= 0) {
+            close(file);
+            unlink(beside.c_str());
+        }
+    } else if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+        failure = EISDIR;
+    } else if (access(path.c_str(), W_OK) != 0) {
+        failure = errno;
+    }
+    if (failure != 0) *why = strerror(failure);
+    return failure == 0;
+}
+
 bool write_output_file(const std::string& path, const std::string& text, std::string* error) {
     const std::string place = place_of_output(path);
     const std::string partial = place.empty() ? path : place + ".partial";

@@ -89,6 +89,32 @@ TEST_F(OutputFile, AStreamGoesOn) {
     EXPECT_EQ(files(), (Files{{"out", "123"}}));
 }
 
+TEST_F(OutputFile, WhatIsWrittenPieceByPieceLosesNoResult) {
+    write("a", "1");
+    std::string error;
+    for (const auto& [append, text] : {std::pair{false, "2"}, std::pair{true, "3"}}) {
+        FILE* const file = open_output_file(path("a"), append, &error);
+        ASSERT_NE(file, nullptr) << error;
+        fputs(text, file);
+        fclose(file);
+    }
+    EXPECT_EQ(files(), (Files{{"a", "23"}, {"a.old", "1"}}));
+    EXPECT_EQ(open_output_file(folder_, true, &error), nullptr);
+    EXPECT_EQ(error, folder_ + ": Is a directory");
+}
+
+TEST_F(OutputFile, IsAskedForBeforeAndLeavesNothing) {
+    write("a", "1");
+    std::string why;
+    for (const char* name : {"a", "b"}) EXPECT_TRUE(can_write_output_file(path(name), &why)) << why;
+    EXPECT_TRUE(can_write_output_file("/dev/null", &why)) << why;
+    EXPECT_EQ(files(), (Files{{"a", "1"}}));
+    EXPECT_FALSE(can_write_output_file(folder_, &why));
+    EXPECT_EQ(why, "Is a directory");
+    EXPECT_FALSE(can_write_output_file(path("none/a"), &why));
+    EXPECT_EQ(why, "No such file or directory");
+}
+
 TEST_F(OutputFile, SaysWhatFails) {
     std::string error;
     EXPECT_FALSE(write_output_file(folder_, "1", &error));

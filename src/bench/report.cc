@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <stdexcept>
 
-#include "base/output_file.h"
 #include "base/text.h"
 #include "bench/statistics.h"
 
@@ -89,18 +87,6 @@ nlohmann::json median_or_null(const std::vector<double>& samples) {
 
 nlohmann::json samples_or_null(const std::vector<double>& samples) {
     return samples.empty() ? nlohmann::json() : nlohmann::json(samples);
-}
-
-JsonLines::JsonLines(const std::string& file_name, bool append) {
-    if (file_name.empty()) return;
-    std::string error;
-    if (!append && !keep_old_file(file_name, &error)) throw std::runtime_error("cannot write " + error);
-    file_.open(file_name, std::ios::app);
-    if (!file_) throw std::runtime_error(fmt::format("cannot write {}", file_name));
-}
-
-void JsonLines::write(const nlohmann::json& object) {
-    if (file_.is_open()) file_ << object.dump() << std::endl;  // flushed: a run may be stopped half way
 }
 
 std::string time_left(double elapsed_s, int done, int total) {

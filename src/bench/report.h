@@ -1,13 +1,13 @@
-// The table on stdout, the JSON lines, the progress on stderr. Rank 0 only.
+// The table on stdout, its rows as JSON, the progress on stderr. Rank 0 only.
 #pragma once
 
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "bench/json_lines.h"
 #include "bench/options.h"
 #include "bench/protocol.h"
 
@@ -21,16 +21,6 @@ nlohmann::json samples_or_null(const std::vector<double>& samples);
 
 // Of the column of the contenders' names.
 int name_width(const Options& options);
-
-// A JSON object per line; without a file name nothing is written.
-class JsonLines {
-  public:
-    JsonLines(const std::string& file_name, bool append);  // throws where the file cannot be opened
-    void write(const nlohmann::json& object);
-
-  private:
-    std::ofstream file_;
-};
 
 // ", 40 s left" by the rows done so far; "" before the first is done.
 std::string time_left(double elapsed_s, int done, int total);

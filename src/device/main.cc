@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/output_file.h"
 #include "device/exporting.h"
 #include "device/memory.h"
 #include "device/network.h"
@@ -137,9 +136,9 @@ int measure(const Options& options) {
         return usage_error("--to: HOST:PORT is expected");
     // Before anything is measured: it would be lost.
     if (!options.json.empty()) {
-        FILE* const file = fopen(options.json.c_str(), "a");
-        if (file == nullptr) return usage_error("--json " + options.json + ": " + strerror(errno));
-        fclose(file);
+        std::string why;
+        if (!can_write_output_file(options.json, &why))
+            return usage_error("--json " + options.json + ": " + why);
     }
     const MachineFacts machine = look_at_machine();
     print_machine(machine);

@@ -15,6 +15,7 @@
 #include "device/clock.h"
 #include "device/conversation.h"
 #include "device/far_end.h"
+#include "device/figure.h"
 #include "device/ucx.h"
 
 namespace longshore::device {
@@ -58,14 +59,15 @@ class NearEnd {
 
   private:
     void measure_tcp() {
-        for (const uint64_t bytes : kLatencySizes) add("network latency", "us", Pattern::kEcho, bytes);
-        for (const uint64_t bytes : kLatencySizes) add("network polling", "us", Pattern::kEchoPolled, bytes);
+        for (const uint64_t bytes : kLatencySizes) add("network latency", kTimeOneWay, Pattern::kEcho, bytes);
+        for (const uint64_t bytes : kLatencySizes)
+            add("network polling", kTimeOneWay, Pattern::kEchoPolled, bytes);
         for (const uint64_t bytes : kBandwidthSizes) {
-            add("network to", "GB/s", Pattern::kToFar, bytes);
-            add("network from", "GB/s", Pattern::kFromFar, bytes);
-            add("network both", "GB/s", Pattern::kBoth, bytes);
+            add("network to", kRate, Pattern::kToFar, bytes);
+            add("network from", kRate, Pattern::kFromFar, bytes);
+            add("network both", kRateBothWays, Pattern::kBoth, bytes);
         }
-        add("network messages", "1/s", Pattern::kToFar, kSmallMessage);
+        add("network messages", kPerSecond, Pattern::kToFar, kSmallMessage);
     }
 
     void measure_by_ucx(const Tell& remark, const Tell& left_out) {
@@ -129,7 +131,7 @@ class NearEnd {
     }
 
     // As many in a sample as a short trial says, which is not counted.
-    void add(const char* test, const char* unit, Pattern pattern, uint64_t bytes) {
+    void add(const char* test, const Figure& figure, Pattern pattern, uint64_t bytes) {
         if (!problem_.empty()) return;
         const bool is_echo = pattern == Pattern::kEcho || pattern == Pattern::kEchoPolled;
         uint64_t count = is_echo ? 10 : std::clamp<uint64_t>((1 << 20) / bytes, 2, 1000);
@@ -137,18 +139,10 @@ class NearEnd {
         if (seconds < 0) return;
         count = std::clamp<uint64_t>(effort_.messages_of_a_sample(count, seconds), 4,
                                      std::min<uint64_t>(kMessagesMax, (1ull << 30) / bytes + 4));
-        Row row{test, unit, bytes, 1, {}};
+        Row row{test, figure.unit, bytes, 1, {}};
         for (int i = 0; i < effort_.network_repeats; ++i) {
             if ((seconds = carry_out(pattern, bytes, count)) < 0) return;
-            const double messages = static_cast<double>(count);
-            const double moved = messages * static_cast<double>(bytes) / 1e9;
-            if (is_echo) {
-                row.samples.push_back(seconds / messages / 2 * 1e6);
-            } else if (unit[0] == '1') {
-                row.samples.push_back(messages / seconds);
-            } else {
-                row.samples.push_back(moved * (pattern == Pattern::kBoth ? 2 : 1) / seconds);
-            }
+            row.samples.push_back(figure.of(seconds / static_cast<double>(count), bytes));
         }
         report_(std::move(row));
     }

@@ -2,9 +2,6 @@
 
 #include <stdio.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include "base/output_file.h"
 #include "base/text.h"
 
@@ -26,8 +23,32 @@ std::string number(double value) {
     return text;
 }
 
-void write_list(FILE* file, const std::vector<std::string>& texts) {
-    for (size_t i = 0; i < texts.size(); ++i) fprintf(file, "%s%s", i ? ", " : "", quoted(texts[i]).c_str());
+// Each after the comma, if it is not the first.
+std::string joined(const std::vector<std::string>& values, const char* comma) {
+    std::string out;
+    for (const std::string& value : values) out += (out.empty() ? "" : comma) + value;
+    return out;
+}
+
+std::string list_of(const std::vector<std::string>& texts) {
+    std::vector<std::string> values;
+    for (const std::string& text : texts) values.push_back(quoted(text));
+    return "[" + joined(values, ", ") + "]";
+}
+
+std::string json_of(const MachineFacts& machine) {
+    return "{\"processor\": " + quoted(machine.processor) +
+           ", \"architecture\": " + quoted(machine.architecture) + ", \"kernel\": " + quoted(machine.kernel) +
+           ", \"date\": " + quoted(machine.date) + ", \"cores\": " + std::to_string(machine.cpus.size()) +
+           ", \"sockets\": " + std::to_string(machine.sockets) + "}";
+}
+
+std::string json_of(const Row& row) {
+    std::vector<std::string> samples;
+    for (const double sample : row.samples) samples.push_back(number(sample));
+    return "{\"test\": " + quoted(row.test) + ", \"unit\": " + quoted(row.unit) +
+           ", \"bytes\": " + std::to_string(row.bytes) + ", \"threads\": " + std::to_string(row.threads) +
+           ", \"mean\": " + number(row.mean()) + ", \"samples\": [" + joined(samples, ", ") + "]}";
 }
 
 }  // namespace
@@ -51,36 +72,14 @@ void print_row(const Row& row, const std::string& test_before) {
 
 std::string write_json(const std::string& path, const MachineFacts& machine, const std::vector<Row>& rows,
                        const std::vector<std::string>& remarks, const std::vector<std::string>& left_out) {
+    std::vector<std::string> lines;
+    for (const Row& row : rows) lines.push_back("\n  " + json_of(row));
+    const std::string text = "{\"longshore_device\": 1,\n \"machine\": " + json_of(machine) +
+                             ",\n \"remarks\": " + list_of(remarks) +
+                             ",\n \"left_out\": " + list_of(left_out) + ",\n \"rows\": [" +
+                             joined(lines, ",") + "\n ]\n}\n";
     std::string error;
-    if (!keep_old_file(path, &error)) return error;
-    FILE* const file = fopen(path.c_str(), "a");
-    if (file == nullptr) return path + ": " + strerror(errno);
-    fprintf(file,
-            "{\"longshore_device\": 1,\n \"machine\": {\"processor\": %s, \"architecture\": %s, \"kernel\": "
-            "%s, \"date\": %s, "
-            "\"cores\": %zu, \"sockets\": %u},\n \"remarks\": [",
-            quoted(machine.processor).c_str(), quoted(machine.architecture).c_str(),
-            quoted(machine.kernel).c_str(), quoted(machine.date).c_str(), machine.cpus.size(),
-            machine.sockets);
-    write_list(file, remarks);
-    fprintf(file, "],\n \"left_out\": [");
-    write_list(file, left_out);
-    fprintf(file, "],\n \"rows\": [");
-    for (size_t i = 0; i < rows.size(); ++i) {
-        const Row& row = rows[i];
-        fprintf(file,
-                "%s\n  {\"test\": %s, \"unit\": %s, \"bytes\": %llu, \"threads\": %u, \"mean\": %s, "
-                "\"samples\": [",
-                i ? "," : "", quoted(row.test).c_str(), quoted(row.unit).c_str(),
-                static_cast<unsigned long long>(row.bytes), row.threads, number(row.mean()).c_str());
-        for (size_t s = 0; s < row.samples.size(); ++s)
-            fprintf(file, "%s%s", s ? ", " : "", number(row.samples[s]).c_str());
-        fprintf(file, "]}");
-    }
-    fprintf(file, "\n ]\n}\n");
-    const bool written = ferror(file) == 0;
-    if (fclose(file) != 0 || !written) return path + ": " + strerror(errno);
-    return "";
+    return write_output_file(path, text, &error) ? "" : error;
 }
 
 }  // namespace longshore::device

@@ -2,8 +2,6 @@
 
 #if __has_include(<ucp/api/ucp.h>)
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <ucp/api/ucp.h>
 
 #include <algorithm>
@@ -12,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/ucx_info.h"
 #include "device/clock.h"
+#include "device/figure.h"
 #include "device/library.h"
 #include "device/machine.h"
 
@@ -102,24 +102,12 @@ struct UcxLibrary {
         ucs_status_t status = ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
         ucp_config_release(config);
         if (status != UCS_OK) return std::string("UCX does not start: ") + ucs_status_string(status);
-        look_for_rdma();
+        has_rdma = has_rdma_transport(ucx_info(ucp_context_print_info, context));
         ucp_worker_params_t how{};
         how.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
         how.thread_mode = UCS_THREAD_MODE_SINGLE;
         status = ucp_worker_create(context, &how, &worker);
         return status == UCS_OK ? "" : std::string("no network for UCX: ") + ucs_status_string(status);
-    }
-
-    // UCX tells in words alone what it has: reliable connections (rc), or dynamic ones (dc), of a card.
-    void look_for_rdma() {
-        char* text = nullptr;
-        size_t bytes = 0;
-        FILE* const file = open_memstream(&text, &bytes);
-        if (file == nullptr) return;
-        ucp_context_print_info(context, file);
-        fclose(file);
-        has_rdma = strstr(text, " rc_") != nullptr || strstr(text, " dc_") != nullptr;
-        free(text);
     }
 
     void handle_messages(unsigned id, ucp_am_recv_callback_t callback) {
@@ -234,22 +222,24 @@ class NearUcx {
     std::string measure() {
         if (!meet()) return problem();
         for (const uint64_t bytes : kFrameSizes)
-            add(
-                "ucx message", "us", bytes, [&](uint64_t count) { return exchange_messages(bytes, count); },
-                2);
+            add("ucx message", kTimeOneWay, bytes,
+                [&](uint64_t count) { return exchange_messages(bytes, count); });
         for (const uint64_t bytes : kReadTimeSizes)
-            add("ucx read time", "us", bytes,
+            add("ucx read time", kTime, bytes,
                 [&](uint64_t count) { return move(bytes, count, 1, Move::kReads); });
         for (const auto& [test, what] :
              {std::pair{"ucx read", Move::kReads}, std::pair{"ucx write", Move::kWrites}})
             for (const uint64_t bytes : kMoveSizes)
-                add(test, "GB/s", bytes,
+                add(test, kRate, bytes,
                     [&, what = what](uint64_t count) { return move(bytes, count, kUnderWay, what); });
         for (const uint64_t bytes : kMoveSizes)
-            add("ucx both", "GB/s", bytes,
+            add("ucx both", kRate, bytes,
                 [&](uint64_t count) { return move(bytes, count, 2 * kUnderWay, Move::kBoth); });
-        add("ucx messages", "1/s", kSmallFrame,
-            [&](uint64_t count) { return send_messages(kSmallFrame, count); });
+        // One answer ends all of them: of few messages it would be most of the time.
+        constexpr uint64_t kTried = 1000;
+        add(
+            "ucx messages", kPerSecond, kSmallFrame,
+            [&](uint64_t count) { return send_messages(kSmallFrame, count); }, kTried);
         const uint64_t over = 0;
         connection_.send(&over, sizeof over);
         return problem();
@@ -321,9 +311,9 @@ class NearUcx {
         return what == Move::kReads || ucx_.wait(ucx_.ucp_ep_flush_nbx(endpoint_, &how));
     }
 
-    // `run` does a step so many times; each is of `ways` ways, of which a time in us is that of one.
-    void add(const char* test, const char* unit, uint64_t bytes, const std::function<bool(uint64_t)>& run,
-             int ways = 1) {
+    // `run` does a step so many times; how many fill a sample, a trial of at most `tried_most` says.
+    void add(const char* test, const Figure& figure, uint64_t bytes, const std::function<bool(uint64_t)>& run,
+             uint64_t tried_most = 10) {
         const auto seconds_of = [&](uint64_t count) {
             const uint64_t alive = 1, begin = now_ns();
             is_good_ = is_good_ && run(count);
@@ -332,17 +322,13 @@ class NearUcx {
             return std::max(seconds, 1e-7);
         };
         if (!is_good_) return;
-        // One answer ends all messages of a rate: of few of them it would be most of the time.
-        const uint64_t trial_most = unit[0] == '1' ? 1000 : 10;
-        const uint64_t trial = std::clamp<uint64_t>((1 << 20) / bytes, 2, trial_most);
+        const uint64_t trial = std::clamp<uint64_t>((1 << 20) / bytes, 2, tried_most);
         const uint64_t count =
             std::clamp<uint64_t>(effort_.messages_of_a_sample(trial, seconds_of(trial)), 2, kMessagesMax);
-        Row row{test, unit, bytes, 1, {}};
+        Row row{test, figure.unit, bytes, 1, {}};
         for (int i = 0; i < effort_.network_repeats; ++i) {
             const double each = seconds_of(count) / static_cast<double>(count);
-            row.samples.push_back(unit[0] == 'u'   ? each * 1e6 / ways
-                                  : unit[0] == '1' ? 1 / each
-                                                   : static_cast<double>(bytes) / each / 1e9);
+            row.samples.push_back(figure.of(each, bytes));
         }
         if (is_good_) report_(std::move(row));
     }

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/text.h"
+#include "bench/json_lines.h"
 #include "bench/machine.h"
 #include "dpu_bench/arguments.h"
 #include "dpu_bench/report.h"
@@ -23,7 +24,7 @@ std::vector<std::pair<Pattern, Assignment>> tables_of(const Options& options) {
     return tables;
 }
 
-bool measure_table(const Session& session, Pattern pattern, Assignment assignment, JsonLines* json,
+bool measure_table(const Session& session, Pattern pattern, Assignment assignment, bench::JsonLines* json,
                    Progress* progress) {
     bool first = true;
     for (const std::size_t bytes : session.options.sizes) {
@@ -73,7 +74,7 @@ int run(const Arguments& arguments, const Ranks& ranks) {
         return kFailed;
     }
     const Session session = {options, ranks, *mover, choose(options.compute, ranks), arguments.spoilt_byte};
-    JsonLines json(ranks.is_root() ? options.json : "", arguments.append);
+    bench::JsonLines json(ranks.is_root() ? options.json : "", arguments.append);
     const bench::Machine machine = bench::describe_machine();
     if (ranks.is_root()) {
         if (!arguments.append) bench::print(machine);

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <stdexcept>
 
-#include "base/output_file.h"
 #include "base/text.h"
 
 namespace longshore::dpu_bench {
@@ -48,18 +46,6 @@ double between_nodes(const Session& session, Pattern pattern, Assignment assignm
 }
 
 }  // namespace
-
-JsonLines::JsonLines(const std::string& file_name, bool append) {
-    if (file_name.empty()) return;
-    std::string error;
-    if (!append && !keep_old_file(file_name, &error)) throw std::runtime_error("cannot write " + error);
-    file_.open(file_name, std::ios::app);
-    if (!file_) throw std::runtime_error(fmt::format("cannot write {}", file_name));
-}
-
-void JsonLines::write(const nlohmann::json& object) {
-    if (file_.is_open()) file_ << object.dump() << std::endl;  // flushed: a run may be stopped half way
-}
 
 void Progress::next(const std::string& what) {
     if (!on_) return;

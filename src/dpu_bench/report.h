@@ -1,23 +1,12 @@
-// The tables and the progress on stdout, the JSON lines. Rank 0 only.
+// The tables and the progress on stdout, their rows as JSON. Rank 0 only.
 #pragma once
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "dpu_bench/measure.h"
 
 namespace longshore::dpu_bench {
-
-// A JSON object per line; without a file name nothing is written. Throws where the file cannot be opened.
-class JsonLines {
-  public:
-    JsonLines(const std::string& file_name, bool append);
-    void write(const nlohmann::json& object);
-
-  private:
-    std::ofstream file_;
-};
 
 // Tells the command which row comes next: see kProgressMark.
 class Progress {

@@ -15,7 +15,7 @@ from pathlib import Path
 import assessed_runs
 import ending
 import expectation
-import timeline
+import timeline_lanes
 import timeline_svg
 import verdict
 from assessed_runs import KINDS, say
@@ -182,7 +182,7 @@ def time_line(runs):
     for kind in KINDS:
         trace = runs[kind][-1].longest.trace
         try:
-            panels.append((f"{kind} Longshore", timeline.load(str(trace))))
+            panels.append((f"{kind} Longshore", timeline_lanes.load(str(trace))))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             say(f"the trace of {runs[kind][-1].called} cannot be read: the page has no time line of it")
     end = max((lane.last for _, lanes in panels for lane in lanes), default=0.0)

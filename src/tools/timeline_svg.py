@@ -1,9 +1,9 @@
-"""Draws the lanes of timeline.py as SVG, with nothing but Python: for --output FILE.svg where there is no matplotlib, and
+"""Draws the lanes of traces as SVG, with nothing but Python: for --output FILE.svg where there is no matplotlib, and
 for pages of 'longshore assess'."""
 
 from html import escape
 
-import timeline
+import timeline_lanes
 
 LANE, BAR, GAP = 26, 18, 10  # pixels: from lane to lane, its bar, between a bar and the words beside it
 BARS_MIN = 300  # pixels that bars have at least
@@ -15,7 +15,7 @@ class Frame:
     """Where the bars are: between words, which have the room that the longest needs."""
 
     def __init__(self, panels, start, end, width):
-        names = [timeline.label_of(lane, lanes) for _, lanes in panels for lane in lanes]
+        names = [timeline_lanes.label_of(lane, lanes) for _, lanes in panels for lane in lanes]
         said = [summary(lane, lanes, start, end) for _, lanes in panels for lane in lanes]
         self.start, self.end = start, end
         self.left = GAP + LETTER * max(map(len, names), default=0) + GAP
@@ -28,7 +28,7 @@ class Frame:
 
 
 def summary(lane, lanes, start, end):
-    return timeline.summary(lane, start, min(end, max(one.last for one in lanes)))
+    return timeline_lanes.summary(lane, start, min(end, max(one.last for one in lanes)))
 
 
 def rectangle(x, y, width, height, colour, said=""):
@@ -45,35 +45,35 @@ def draw_lane(lane, frame, y, until):
     it may take longer, and this one is not idle meanwhile."""
     start, end, x = frame.start, frame.end, frame.x
     if lane.is_wire:
-        out = [rectangle(frame.left, y, x(until) - frame.left, BAR, timeline.WIRE_IDLE[0])]
+        out = [rectangle(frame.left, y, x(until) - frame.left, BAR, timeline_lanes.WIRE_IDLE[0])]
         for s, e, percent in lane.use:
             s, e, part = max(s, start), min(e, end), BAR * min(percent, 100) / 100
             if e > s:
-                out.append(rectangle(x(s), y + BAR - part, x(e) - x(s), part, timeline.WIRE_USED[0], f"{percent:.0f} %"))
+                out.append(rectangle(x(s), y + BAR - part, x(e) - x(s), part, timeline_lanes.WIRE_USED[0], f"{percent:.0f} %"))
         return out
-    out = [rectangle(frame.left, y, x(until) - frame.left, BAR, timeline.KINDS["idle"][1])]
-    segments = timeline.clip(lane.segments, start, end)
+    out = [rectangle(frame.left, y, x(until) - frame.left, BAR, timeline_lanes.KINDS["idle"][1])]
+    segments = timeline_lanes.clip(lane.segments, start, end)
     if len(segments) <= BINS_MAX:
         for s, e, kind, name in segments:
             if kind != "idle":
-                out.append(rectangle(x(s), y, x(e) - x(s), BAR, timeline.KINDS[kind][1], f"{name}: {(e - s) / 1e3:.3f} ms"))
+                out.append(rectangle(x(s), y, x(e) - x(s), BAR, timeline_lanes.KINDS[kind][1], f"{name}: {(e - s) / 1e3:.3f} ms"))
         return out
     step = frame.bars / BINS_MAX
-    for i, one in enumerate(timeline.bins_of(segments, start, end, BINS_MAX)):
+    for i, one in enumerate(timeline_lanes.bins_of(segments, start, end, BINS_MAX)):
         bottom = y + BAR
-        for kind in reversed(timeline.LAYERS):
+        for kind in reversed(timeline_lanes.LAYERS):
             height = BAR * one.get(kind, 0.0)
             if kind != "idle" and height > 0:
                 bottom -= height
-                out.append(rectangle(frame.left + i * step, bottom, step, height, timeline.KINDS[kind][1]))
+                out.append(rectangle(frame.left + i * step, bottom, step, height, timeline_lanes.KINDS[kind][1]))
     return out
 
 
 def draw_axis(frame, y):
-    step = timeline.nice_step((frame.end - frame.start) / 1e3, 8)
+    step = timeline_lanes.nice_step((frame.end - frame.start) / 1e3, 8)
     out, at, unit = [], -(-frame.start / 1e3 // step) * step, frame.left + frame.bars + 12
     while at <= frame.end / 1e3 + 1e-9:
-        x, words = frame.x(at * 1e3), timeline.format_ms(at, step)
+        x, words = frame.x(at * 1e3), timeline_lanes.format_ms(at, step)
         out += [rectangle(x, y, 1, 4, "#808080"), text(x, y + 16, words, "middle")]
         unit = max(unit, x + LETTER * len(words) / 2 + 4)
         at += step
@@ -82,10 +82,10 @@ def draw_axis(frame, y):
 
 def draw_legend(lanes, frame, y):
     """The meaning of the colours, in as many rows as it needs. Returns what is drawn, and where it ends."""
-    used = {kind for lane in lanes for _, _, kind, _ in timeline.clip(lane.segments, frame.start, frame.end)} | {"idle"}
-    entries = [(timeline.KINDS[kind][1], timeline.KINDS[kind][3]) for kind in timeline.LEGEND if kind in used]
+    used = {kind for lane in lanes for _, _, kind, _ in timeline_lanes.clip(lane.segments, frame.start, frame.end)} | {"idle"}
+    entries = [(timeline_lanes.KINDS[kind][1], timeline_lanes.KINDS[kind][3]) for kind in timeline_lanes.LEGEND if kind in used]
     if any(lane.is_wire for lane in lanes):
-        entries += [timeline.WIRE_USED, timeline.WIRE_IDLE]
+        entries += [timeline_lanes.WIRE_USED, timeline_lanes.WIRE_IDLE]
     out, x = [], frame.left
     for colour, words in entries:
         width = 17 + LETTER * len(words)
@@ -110,7 +110,7 @@ def svg(panels, start, end, width=1400, title=""):
             y += 20
         until = min(end, max((lane.last for lane in lanes), default=end))
         for lane in lanes:
-            out.append(text(frame.left - GAP, y + 13, timeline.label_of(lane, lanes), "end"))
+            out.append(text(frame.left - GAP, y + 13, timeline_lanes.label_of(lane, lanes), "end"))
             out += draw_lane(lane, frame, y, until)
             out.append(text(frame.left + frame.bars + GAP, y + 13, summary(lane, lanes, start, end), colour="#606060"))
             y += LANE

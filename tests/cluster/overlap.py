@@ -20,12 +20,10 @@ Needs root, as cluster.py does. Every launch checks its results before it is tim
 """
 
 import argparse
-import contextlib
 import json
 import math
 import os
 import re
-import signal
 import statistics
 import subprocess
 import sys
@@ -36,14 +34,14 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2] / "examples")]
 import cluster  # noqa: E402
 import overlap_figures as figures  # noqa: E402
-from study_common import provenance  # noqa: E402
+from study_common import end_by_signals, provenance, refuse_what_cannot_be_written, run_job  # noqa: E402
 
 KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
 HOST, KEPT, LONGSHORE = "host", "host, kept pages", "longshore"
 ASYNC, ALL_CORES = "host, progress thread", "host, ranks on all cores"
 SOURCES = Path(__file__).resolve().parents[2]
 OFFLOADED = re.compile(r"longshore: (\d+) of \d+ collective calls offloaded")
-LAUNCH_LIMIT_S, FINALIZE_LIMIT_S = 300, 15
+LAUNCH_LIMIT_S = 300
 WORK_TRIED = 10
 WORK_FACTOR_MAX = 200  # of examples/fft's computing; where it is not enough the cost cannot be told, and the table says so
 TCP_SECONDS, TCP_BYTES_MAX, TCP_BYTES_UNHELD, TCP_ROUNDS = 2, 1 << 30, 1 << 29, 3
@@ -99,32 +97,24 @@ class Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def run_job(nodes, words, read_results):
+def results_of(words, read_results):
     """Runs mpirun's words to their end; returns (what read_results() says, what was printed). read_results: None while there
-    is nothing. A job that has its results and does not end is killed: MPICH 4.0.2 over TCP hangs in one of 20 MPI_Finalize."""
-    with tempfile.TemporaryFile("w+") as out:
-        def printed():
-            out.seek(0)
-            return out.read()
+    is nothing. A job that has its results and does not end is ended."""
+    results = None
 
-        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as job:
-            try:
-                end, results = time.monotonic() + LAUNCH_LIMIT_S, None
-                while job.poll() is None and time.monotonic() < end:
-                    time.sleep(0.05)
-                    if results is None and (results := read_results()) is not None:
-                        end = time.monotonic() + FINALIZE_LIMIT_S
-                hung = job.poll() is None
-            finally:
-                if job.poll() is None:
-                    for pid in (pid for node in nodes.nodes for pid in node.processes()):
-                        with contextlib.suppress(OSError):
-                            os.kill(pid, signal.SIGKILL)
-                    job.kill()
-        results = results if results is not None else read_results()
-        if results is None or (job.returncode != 0 and not hung):
-            raise RuntimeError(f"a launch failed, exit code {job.returncode}: {' '.join(words)}\n{printed()}")
-        return results, printed()
+    def is_over():
+        nonlocal results
+        results = read_results()
+        return results is not None
+
+    try:
+        done = run_job(words, LAUNCH_LIMIT_S, is_over=is_over)
+    except subprocess.TimeoutExpired as late:
+        raise RuntimeError(f"a launch failed: {late}") from None
+    results, printed = read_results() if results is None else results, done.stdout + done.stderr
+    if results is None or done.returncode != 0:
+        raise RuntimeError(f"a launch failed, exit code {done.returncode}: {' '.join(words)}\n{printed}")
+    return results, printed
 
 
 class Measurement:
@@ -172,7 +162,7 @@ class Measurement:
 
             words = self.nodes.mpirun([*contender.words(), str(program), *map(str, arguments), "--json", str(path)],
                                       self.options.ranks_per_node * contender.ranks_factor, mpi=self.options.mpi)
-            results, printed = run_job(self.nodes, words, read_results)
+            results, printed = results_of(words, read_results)
         self.progress.count()
         said = OFFLOADED.search(printed)
         if contender.is_longshore and (not said or (int(said[1]) == 0 and not may_offload_nothing)):
@@ -438,6 +428,7 @@ def parse():
         parser.error("--nodes: one machine has no link")
     options.beside = [what for what in options.beside.split(",") if what]
     check_spare_core(parser, options)
+    refuse_what_cannot_be_written(parser, options.json, None)
     try:
         figures.link_bytes_per_second(options.rate)
     except ValueError as error:
@@ -483,7 +474,7 @@ def main():
             sys.exit(f"overlap: {error}")
     if problem := cluster.missing():
         sys.exit(f"overlap: {problem}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end_by_signals()
     try:
         result = measure(options)
     except RuntimeError as error:

@@ -6,11 +6,13 @@ LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Where no cluster can be made on
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -183,22 +185,28 @@ class TestTool(unittest.TestCase):
             self.assertLess(run["user_s"] + run["system_s"], run["seconds"] + 0.1)
 
     def test_a_job_that_has_its_results_and_does_not_end_is_ended(self):
-        was, overlap.FINALIZE_LIMIT_S = overlap.FINALIZE_LIMIT_S, 1
-        try:
-            with cluster.Cluster(2) as nodes:
+        for mpi in filter(lambda mpi: shutil.which(f"mpirun.{mpi}"), ("openmpi", "mpich")):
+            with self.subTest(mpi=mpi), cluster.Cluster(2) as nodes, unittest.mock.patch("study_common.FINALIZE_LIMIT_S", 1):
+                def processes():
+                    return [pid for node in nodes.nodes for pid in node.processes()]
+
+                # The ranks are there before the results are.
                 start = time.monotonic()
-                results, _ = overlap.run_job(nodes, nodes.mpirun(["sleep", "60"], 1), lambda: "there")
+                results, _ = overlap.results_of(nodes.mpirun(["sleep", "60"], 1, mpi=mpi), lambda: "there" if len(processes()) >= 2 else None)
                 self.assertEqual(results, "there")
-                self.assertLess(time.monotonic() - start, 20)
+                self.assertLess(time.monotonic() - start, 40)
                 end = time.monotonic() + 5
-                while (left := [pid for node in nodes.nodes for pid in node.processes()]) and time.monotonic() < end:
+                while (left := processes()) and time.monotonic() < end:
                     time.sleep(0.05)
                 self.assertFalse([Path(f"/proc/{pid}/stat").read_text(encoding="ascii") for pid in left])
-        finally:
-            overlap.FINALIZE_LIMIT_S = was
+
+    def test_a_job_that_takes_too_long_is_said(self):
+        with unittest.mock.patch("overlap.LAUNCH_LIMIT_S", 1), self.assertRaisesRegex(RuntimeError, "a launch failed: .*sleep.* after 1 seconds"):
+            overlap.results_of(["sleep", "60"], lambda: None)
 
     def test_wrong_words_are_refused(self):
         for words, said in ((("--what", "fast"), "none of fft"), (("--set", "X"), "no NAME=VALUE"), (("--rate", "fast"), "no rate"),
+                            (("--json", "/nonexistent/overlap.json"), "it cannot be written"),
                             (("--nodes", 1), "no link"), (("--beside", "ranks"), "without --spare-core"),
                             (("--spare-core", "--beside", "dpu"), "none of async, ranks"),
                             (("--spare-core", "--beside", "async"), "Open MPI has no such thread"), (("--spare-core", -1), "not a number")):

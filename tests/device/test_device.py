@@ -23,7 +23,8 @@ VERBS, UCP = BUILD / "tests/device/fake_verbs", BUILD / "tests/device/fake_ucp"
 COMMAND = BUILD / "bin/longshore"
 LIMIT_S = 120
 MAGIC, VERSION, UCX = 0x4C534456, 4, 7
-HAS_UCX, EXPORTS = (BUILD / "lib/longshore-ucx.so").exists(), (UCP / "libucp.so.0").exists()
+NETWORK = BUILD / "lib/longshore-ucx.so"
+HAS_UCX, EXPORTS = NETWORK.exists(), (UCP / "libucp.so.0").exists()
 
 
 def run(*words, program=PROGRAM, env=None):
@@ -164,6 +165,16 @@ class Device(Case):
         self.assertIn("libc.so.6", needed)
         self.assertEqual([name for name in needed if not name.startswith(("libc.so.", "ld-linux"))], [])
 
+    @unittest.skipUnless(HAS_UCX and shutil.which("readelf"), "no UCX or no readelf")
+    def test_it_looks_for_ucx_where_the_network_part_does(self):
+        """The loader looks by the run path of whoever opens a library, as of whoever is linked with it."""
+        found = []
+        for path in (PROGRAM, NETWORK):
+            said = subprocess.run(["readelf", "--dynamic", path], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+            tags = re.findall(r"\((RPATH|RUNPATH)\).*\[(.*)\]", said)
+            found.append([(tag, list(dict.fromkeys(filter(None, folders.split(":"))))) for tag, folders in tags])
+        self.assertEqual(*found)
+
     def test_bad_options(self):
         self.refused("unknown option --bogus", "--bogus")
         self.refused("unknown argument word", "word")
@@ -176,6 +187,14 @@ class Device(Case):
         self.refused("the far end only answers", "--listen", "0", "--json", "x")
         self.refused("No such file or directory", "--json", self.folder / "no/a.json")
         self.assertIn("Usage:", run("--help").stdout)
+
+    def test_results_that_are_there_already_are_kept(self):
+        path = self.folder / "a.json"
+        path.write_text("from before", encoding="utf-8")
+        done = run("--quick", "--only", "register", "--json", path)
+        self.assertIn(f"{path} was there already: that file is now {path}.old", done.stderr)
+        self.assertEqual(json.loads(path.read_text(encoding="utf-8"))["longshore_device"], 1)
+        self.assertEqual(path.with_suffix(".json.old").read_text(encoding="utf-8"), "from before")
 
     def test_no_far_end(self):
         with socket.create_server(("127.0.0.1", 0)) as server:

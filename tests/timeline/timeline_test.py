@@ -1,4 +1,4 @@
-"""Tests of timeline.py; python3 timeline_test.py <folder of timeline.py>"""
+"""Tests of timeline.py and what it is made of; python3 timeline_test.py <folder of timeline.py>"""
 
 import contextlib
 import fcntl
@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, TOOLS)
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import timeline  # noqa: E402
+import timeline_lanes  # noqa: E402
 import timeline_svg  # noqa: E402
 from sample_trace import make_trace  # noqa: E402
 
@@ -42,23 +43,23 @@ def lane_name(tid, name):
 
 class Segments(unittest.TestCase):
     def test_a_copy_inside_a_wait_is_seen(self):
-        segments = timeline.flatten([(0, 10, "wait", "w"), (3, 5, "move", "m")])
+        segments = timeline_lanes.flatten([(0, 10, "wait", "w"), (3, 5, "move", "m")])
         self.assertEqual(segments, [(0, 3, "wait", "w"), (3, 5, "move", "m"), (5, 10, "wait", "w")])
 
     def test_empty_events_vanish(self):
-        self.assertEqual(timeline.flatten([(1, 1, "post", "p")]), [])
+        self.assertEqual(timeline_lanes.flatten([(1, 1, "post", "p")]), [])
 
     def test_neighbours_stay_apart(self):
-        self.assertEqual(len(timeline.flatten([(0, 1, "move", "a"), (1, 2, "move", "b")])), 2)
+        self.assertEqual(len(timeline_lanes.flatten([(0, 1, "move", "a"), (1, 2, "move", "b")])), 2)
 
     def test_bins_keep_the_time(self):
-        bins = timeline.bins_of([(0, 4, "move", ""), (4, 10, "wait", "")], 0, 10, 3)
+        bins = timeline_lanes.bins_of([(0, 4, "move", ""), (4, 10, "wait", "")], 0, 10, 3)
         self.assertAlmostEqual(sum(one["move"] for one in bins) / 3, 0.4)
         self.assertAlmostEqual(sum(one["wait"] for one in bins) / 3, 0.6)
         self.assertAlmostEqual(sum(bins[0].values()), 1)
 
     def test_shares_of_a_part(self):
-        share = timeline.shares([(0, 4, "move", ""), (6, 10, "wait", "")], 2, 10)
+        share = timeline_lanes.shares([(0, 4, "move", ""), (6, 10, "wait", "")], 2, 10)
         self.assertAlmostEqual(share["move"], 0.25)
         self.assertAlmostEqual(share["wait"], 0.5)
         self.assertAlmostEqual(share["idle"], 0.25)
@@ -69,7 +70,7 @@ class Lanes(unittest.TestCase):
         trace = [lane_name(0, "rank 0"), lane_name(1, "SP 0")]
         trace += [event(0, "post", 100, 10), event(0, "wait", 150, 10), event(1, "move", 110, 5), event(1, "move", 140, 5)]
         with trace_file(trace) as path:
-            rank, service = timeline.load(path)
+            rank, service = timeline_lanes.load(path)
         self.assertEqual([s[2] for s in rank.segments], ["post", "compute", "wait"])
         self.assertEqual(rank.segments[0][0], 0)  # time begins with the first event
         self.assertEqual([s[2] for s in service.segments], ["move", "move"])
@@ -77,13 +78,13 @@ class Lanes(unittest.TestCase):
     def test_given_computing_is_kept(self):
         trace = [lane_name(0, "rank 0"), event(0, "post", 0, 1), event(0, "compute", 2, 3), event(0, "wait", 9, 1)]
         with trace_file({"traceEvents": trace}) as path:
-            (rank,) = timeline.load(path)
-        self.assertEqual(timeline.shares(rank.segments, 0, 10)["compute"], 0.3)
+            (rank,) = timeline_lanes.load(path)
+        self.assertEqual(timeline_lanes.shares(rank.segments, 0, 10)["compute"], 0.3)
 
     def test_order_is_by_node_then_ranks_then_number(self):
         trace = [lane_name(7, "SP 0"), lane_name(10, "rank 10"), lane_name(2, "rank 2")]
         with trace_file(trace + [event(t, "mpi", 0, 1) for t in (7, 10, 2)]) as path:
-            self.assertEqual([lane.name for lane in timeline.load(path)], ["rank 2", "rank 10", "SP 0"])
+            self.assertEqual([lane.name for lane in timeline_lanes.load(path)], ["rank 2", "rank 10", "SP 0"])
 
 
     def test_a_wire_is_a_lane_below_all_others(self):
@@ -92,17 +93,17 @@ class Lanes(unittest.TestCase):
 
         trace = [lane_name(9, "SP 9"), event(9, "move", 100, 10), use(120, 0), use(100, 80), use(110, 40)]
         with trace_file(trace) as path:
-            service, wire = timeline.load(path)
+            service, wire = timeline_lanes.load(path)
         self.assertEqual((service.name, wire.name), ("SP 9", "wire"))
         self.assertEqual(wire.use, [(0, 10, 80), (10, 20, 40)])
-        self.assertEqual(timeline.mean_use(wire, 0, 20), 60)
-        self.assertEqual(timeline.mean_use(wire, 5, 30), 160 / 3)  # what lies behind the last sample is not known
+        self.assertEqual(timeline_lanes.mean_use(wire, 0, 20), 60)
+        self.assertEqual(timeline_lanes.mean_use(wire, 5, 30), 160 / 3)  # what lies behind the last sample is not known
         self.assertEqual(timeline.letters_of(wire, 0, 20, 4), "8844")
 
     def test_a_read_under_way_is_seen_where_nothing_is_moved(self):
         trace = [lane_name(9, "SP 9"), event(9, "read", 0, 10), event(9, "move", 2, 3)]
         with trace_file(trace) as path:
-            (service,) = timeline.load(path)
+            (service,) = timeline_lanes.load(path)
         self.assertEqual([s[:3] for s in service.segments], [(0, 2, "read"), (2, 5, "move"), (5, 10, "read")])
 
 
@@ -160,23 +161,23 @@ class Command(unittest.TestCase):
     def test_time_in_other_mpi_is_told(self):
         content = [lane_name(0, "rank 0"), event(0, "mpi", 0, 30, "MPI_Barrier"), event(0, "post", 90, 10)]
         with trace_file({"traceEvents": content}) as path:
-            lanes = timeline.load(path)
+            lanes = timeline_lanes.load(path)
         text = timeline.draw_text([("", lanes)], 0, 100, 100, "").splitlines()
         self.assertEqual(text[0].split(), ["compute", "post", "wait", "move", "MPI"])
         self.assertEqual(text[1].split("|")[2].split(), "60.0 % 10.0 % 0.0 % 0.0 % 30.0 %".split())
-        self.assertEqual(timeline.summary(lanes[0], 0, 100), "computes 60 %, waits 0 %, other MPI 30 %")
+        self.assertEqual(timeline_lanes.summary(lanes[0], 0, 100), "computes 60 %, waits 0 %, other MPI 30 %")
 
     def test_time_in_tests_is_told_apart(self):
         content = [lane_name(0, "rank 0"), event(0, "test", 0, 20, "MPI_Testany"), event(0, "move", 5, 10), event(0, "mpi", 40, 10),
                    event(0, "post", 90, 10)]
         with trace_file({"traceEvents": content}) as path:
-            lanes = timeline.load(path)
+            lanes = timeline_lanes.load(path)
         text = timeline.draw_text([("", lanes)], 0, 100, 100, "").splitlines()
         self.assertEqual(text[0].split(), ["compute", "post", "wait", "move", "test", "MPI"])
         # What a rank moves in a test is seen as moving.
         self.assertEqual(text[1].split("|")[2].split(), "60.0 % 10.0 % 0.0 % 10.0 % 10.0 % 10.0 %".split())
         self.assertIn("'t' testing", text[-1])
-        self.assertEqual(timeline.summary(lanes[0], 0, 100), "computes 60 %, waits 0 %, tests 10 %, other MPI 10 %")
+        self.assertEqual(timeline_lanes.summary(lanes[0], 0, 100), "computes 60 %, waits 0 %, tests 10 %, other MPI 10 %")
 
     def test_several_stand_on_one_scale(self):
         with trace_file([lane_name(0, "rank 0"), event(0, "wait", 7000, 1000)]) as short:
@@ -228,10 +229,11 @@ class Command(unittest.TestCase):
         panels = []
         for length in (40, 100):
             with trace_file([lane_name(0, "SP 0"), event(0, "move", 0, 10), event(0, "move", length - 10, 10)]) as path:
-                panels.append((f"{length}", timeline.load(path)))
+                panels.append((f"{length}", timeline_lanes.load(path)))
         root = xml.etree.ElementTree.fromstring(timeline_svg.svg(panels, 0.0, 100.0))
         short, long = [float(element.get("width")) for element in root.iter()
-                       if element.tag.endswith("rect") and element.get("fill") == timeline.KINDS["idle"][1] and element.get("height") == "18.00"]
+                       if element.tag.endswith("rect") and element.get("fill") == timeline_lanes.KINDS["idle"][1] and
+                       element.get("height") == "18.00"]
         self.assertAlmostEqual(short / long, 0.4, delta=0.001)
 
     def check_room(self, root):

@@ -93,7 +93,7 @@ class Assess(CommandTest):
         self.make_shim()
         data = self.root / "share" / "longshore"
         data.mkdir(parents=True)
-        for name in ("assess.py", "assessed_runs.py", "ending.py", "expectation.py", "verdict.py", "timeline.py", "timeline_svg.py"):
+        for name in ("assess.py", "assessed_runs.py", "ending.py", "expectation.py", "verdict.py", "timeline_lanes.py", "timeline_svg.py"):
             shutil.copy(SOURCE / "src" / "tools" / name, data)
         write_program(self.root / "program.py", PROGRAM)
         (self.root / "tmp").mkdir()

@@ -1,23 +1,50 @@
 #!/usr/bin/env python3
-"""study.py: its figures are those of its samples, its placements keep apart what they say, and it says what is missing.
+"""study.py: its figures are those of its samples, its placements keep apart what they say, it says what is missing, and nothing is
+left of one that is ended.
 
-test_study.py HYDRO_FOLDER
+test_study.py HYDRO_FOLDER BUILD     of study.py; where hydro was built
 """
 
 import contextlib
 import io
+import itertools
 import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 from pathlib import Path
 
-sys.path.insert(0, sys.argv.pop(1))
+FOLDER, BUILD = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
+LIMIT_S = 60
+sys.path.insert(0, str(FOLDER))
 import study  # noqa: E402
 import study_figures as figures  # noqa: E402
 import study_nodes  # noqa: E402
+
+
+def wait_for(condition, otherwise):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(otherwise)
+        time.sleep(0.02)
+
+
+def processes_of(session):
+    """Command lines of all that run in a session, as that of a study and of what it has started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            stat = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            words = (process / "cmdline").read_text(encoding="utf-8").replace("\0", " ")
+            if int(stat[3]) == session and words:  # one that has ended has no words
+                found.append(words)
+    return found
 
 
 def launch(seconds, handed=(), checksum="1", **times):
@@ -149,6 +176,30 @@ class TestStudy(unittest.TestCase):
                       ["--json", "/nonexistent/study.json"], ["--picture", "/"]):
             with self.subTest(wrong=wrong), contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
                 study.parse(wrong)
+
+    def test_a_study_that_is_ended_leaves_no_folder_and_no_process(self):
+        programs = [BUILD / "bin" / name for name in ("hydro_openmpi", "hydro_peer_openmpi", "longshore", "longshored")]
+        if lacking := [str(program) for program in programs if not program.exists()]:
+            self.skipTest(f"no {', '.join(lacking)}")
+        # Turns of short launches until one is met in which somebody computes for the ranks.
+        words = [sys.executable, FOLDER / "study.py", "--build", BUILD, "--quiet", "--problems", "sedovflat:16x16", "--placements", "own",
+                 "--modes", "mpi", "--variants", "v1", "--turns", "1000", "--cycles", "20000"]
+        for number, (way, beside) in itertools.product((signal.SIGTERM, signal.SIGINT),
+                                                       (("mpmd", f"{BUILD}/bin/hydro_peer_openmpi "), ("tasks", "longshored: task "))):
+            with self.subTest(number=number, way=way), tempfile.TemporaryDirectory(prefix="study-") as folder:
+                with subprocess.Popen([*words, "--ways", way], env=os.environ | {"TMPDIR": folder}, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, text=True, start_new_session=True) as job:
+                    try:
+                        wait_for(lambda: job.poll() is not None or any(process.startswith(beside) for process in processes_of(job.pid)),
+                                 "nobody computes for the ranks")
+                        job.send_signal(number)
+                        said = job.communicate(timeout=LIMIT_S)[0]
+                    finally:
+                        job.kill()
+                self.assertEqual(job.returncode, 128 + number, said)
+                self.assertNotIn("Traceback", said)
+                wait_for(lambda: not processes_of(job.pid), "processes go on")
+                self.assertEqual(os.listdir(folder), [])
 
     def test_that_nothing_can_be_drawn_is_said_before_measuring(self):
         with unittest.mock.patch("importlib.util.find_spec", return_value=None), contextlib.redirect_stderr(io.StringIO()) as said, \

@@ -107,6 +107,23 @@ class TestStudy(unittest.TestCase):
             study_common.run_job(["sleep", "60"], 0.1, is_over=lambda: False)
         self.assertEqual(study_common.run_job(["sh", "-c", "exit 3"], LIMIT_S, is_over=lambda: True).returncode, 3)
 
+    def test_a_signal_while_a_job_is_started_ends_the_job(self):
+        script = "\n".join((
+            "import signal, subprocess, study_common",
+            "start = subprocess.Popen",
+            "def started(*words, **more):",
+            "    job = start(*words, **more)",
+            "    print(job.pid, flush=True)",
+            "    signal.raise_signal(signal.SIGTERM)",
+            "    return job",
+            "subprocess.Popen = started",
+            "study_common.end_by_signals()",
+            "study_common.run_job(['sleep', '60'], 60)"))
+        done = subprocess.run([sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": str(Path(study_common.__file__).parent)},
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (128 + signal.SIGTERM, ""))
+        self.assertFalse(Path(f"/proc/{int(done.stdout)}").exists(), "the job goes on")
+
     def test_every_algorithm_is_tried(self):
         for mpi, (allgather, alltoall, _, first, second) in study.ALGORITHMS.items():
             tries = study.tries_of(mpi)

@@ -1,6 +1,5 @@
 #include "fabric/ucx/worker.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/ucx_info.h"
 #include "fabric/ucx/exported_memory.h"
 
 // LONGSHORE_UCX_EXPORTS: this UCX can export memory (cmake/ucx_flavours.cmake finds that out).
@@ -46,26 +46,6 @@ void forbid_old_registrations() {
         setenv("UCX_IB_REG_METHODS", "direct", 1);
 }
 
-// UCX tells in words alone what it has.
-std::string info_of(ucp_context_h context) {
-    char* text = nullptr;
-    size_t bytes = 0;
-    FILE* const file = open_memstream(&text, &bytes);
-    if (file == nullptr) return "";
-    ucp_context_print_info(context, file);
-    fclose(file);
-    std::string info = text;
-    free(text);
-    return info;
-}
-
-// Whether a transport reads and writes others' memory by its card: reliable connections (rc), or dynamic ones
-// (dc).
-bool finds_rdma(ucp_context_h context) {
-    const std::string resources = info_of(context);
-    return resources.find(" rc_") != resources.npos || resources.find(" dc_") != resources.npos;
-}
-
 std::string why(const char* what, ucs_status_t status) {
     return std::string(what) + ": " + ucs_status_string(status);
 }
@@ -73,7 +53,7 @@ std::string why(const char* what, ucs_status_t status) {
 #ifdef LONGSHORE_UCX_EXPORTS
 // Its name, and what it has found: "UCX 1.22.0 with memory domains self, tcp".
 std::string domains_of(ucp_context_h context) {
-    std::istringstream info(info_of(context));
+    std::istringstream info(ucx_info(ucp_context_print_info, context));
     std::string text;
     for (std::string line; std::getline(info, line);) {
         std::istringstream words(line);
@@ -255,7 +235,7 @@ bool UcxWorker::start(Use use, std::string* error) {
     status = ucp_init(&params, config, &inside_->context);
     ucp_config_release(config);
     if (status != UCS_OK) return fail("UCX does not start", status);
-    has_rdma_ = finds_rdma(inside_->context);
+    has_rdma_ = has_rdma_transport(ucx_info(ucp_context_print_info, inside_->context));
 
     ucp_worker_params_t worker_params{};
     worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;

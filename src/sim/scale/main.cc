@@ -66,13 +66,9 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
 
     std::string error;
-    if (!json.empty() && !keep_old_file(json, &error)) {
-        fprintf(stderr, "longshore-scale: %s\n", error.c_str());
-        return 1;
-    }
-    FILE* file = json.empty() ? nullptr : fopen(json.c_str(), "a");
+    FILE* const file = json.empty() ? nullptr : open_output_file(json, false, &error);
     if (!json.empty() && file == nullptr) {
-        perror(json.c_str());
+        fprintf(stderr, "longshore-scale: %s\n", error.c_str());
         return 1;
     }
     const bool progress = isatty(2) != 0;

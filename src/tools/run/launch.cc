@@ -1,12 +1,9 @@
 #include "tools/run/launch.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -131,33 +128,17 @@ class UsageFormatter : public CLI::Formatter {
 
 }  // namespace
 
-// Asked before the job starts, whose results would be lost at its end. Leaves a file as it is, and none where
-// there was none. Where mpirun starts this command once for each rank, all ask at once: each tries a name of
-// its own. Not asked of LONGSHORE_STATS and LONGSHORE_TRACE in the environment, which may name a folder that
-// only rank 0's machine has.
+// Asked before the job starts, whose results would be lost at its end; where mpirun starts this command once
+// for each rank, all ask at once. Not asked of LONGSHORE_STATS and LONGSHORE_TRACE in the environment, which
+// may name a folder that only rank 0's machine has.
 bool can_write(const char* option, const std::string& path) {
     if (path.empty() || path == "-") return true;
     // A folder that only the job can name.
     if (path.substr(0, path.rfind('/') + 1).find('%') != path.npos) return true;
-    struct stat status {};
-    int failure = 0;
-    // A file that is there is renamed (base/output_file.h): for that, too, its folder has to be writable.
-    if (const std::string place = place_of_output(path); !place.empty()) {
-        std::string beside = place + ".XXXXXX";
-        const int file = mkostemp(beside.data(), O_CLOEXEC);
-        failure = file < 0 ? errno : 0;
-        if (file >= 0) {
-            close(file);
-            unlink(beside.c_str());
-        }
-    } else if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-        failure = EISDIR;
-    } else if (access(path.c_str(), W_OK) != 0) {
-        failure = errno;
-    }
-    if (failure == 0) return true;
+    std::string why;
+    if (can_write_output_file(path, &why)) return true;
     fmt::print(stderr, "longshore: {} {}: it cannot be written ({}); name a file in a folder of yours\n",
-               option, path, strerror(failure));
+               option, path, why);
     return false;
 }
 

@@ -190,6 +190,7 @@ int run_simulate(const SimulateOptions& options) {
     if (const std::string wrong = prepare(options, &machine); !wrong.empty()) return refuse_options(wrong);
     const SimulatePlan plan(options, machine);
     if (const std::string wrong = plan.refusal(); !wrong.empty()) return refuse_options(wrong);
+    if (!can_write("--json", options.json) || !can_write("--plot", options.plot)) return kFailed;
     if (!check_need("longshore simulate", plan.need())) return kFailed;
     return simulate(options, machine, plan);
 }

@@ -62,6 +62,7 @@ int run(const Options& options) {
         need.seconds += one.seconds;
         seconds.push_back(one.seconds);
     }
+    if (!can_write("--json", options.json)) return kFailed;
     if (!check_need("longshore simulate dpu-bench", need)) return kFailed;
     ProgressBar bar(seconds);
     fmt::print("# {} ({})\n# {} hosts on {} nodes; times in us\n", machine.name, machine.title, options.hosts,

@@ -155,6 +155,7 @@ int run(const StepsOptions& options) {
         seconds.insert(seconds.end(), options.seeds.size(), timed::seconds_expected(loop, contender));
     }
     for (const double one : seconds) need.seconds += one;
+    if (!can_write("--json", options.json)) return kFailed;
     if (!check_need("longshore simulate steps", need)) return kFailed;
     ProgressBar bar(seconds);
     size_t number = 0;
