@@ -76,7 +76,8 @@ void NodeOperations::begin(ls_group& group, ls_operation& op, bool ring_services
     op.prepared = op.reported = false;
     op.ring_services = ring_services;
     op.result = LS_IN_PROGRESS;
-    op.waited_since_ns = op.lost_since_ns = op.given_up_since_ns = 0;
+    op.waited_since_ns = 0;
+    op.giving_up = {};
     op.idle_looks = 0;
     op.copy_bytes = 0;
     op.arguments.group = group.slot;
@@ -203,17 +204,11 @@ int NodeOperations::test(ls_operation& op, int* moved) {
     if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(now);
     report_wait(c_, op, now);
-    if (is_service_lost(c_, op, now) && has_given_up(op, now)) {
+    if (is_service_lost(c_, op, now) && op.giving_up.may_end(!buffers_.give_up(op), now, limit_ns(c_))) {
         op.result = LS_ERR_SERVICE;
         say_service_lost(c_);
     }
     return op.result;
-}
-
-// Who holds a claim may have died with it, and where nobody comes after it nobody frees that.
-bool NodeOperations::has_given_up(ls_operation& op, uint64_t now) {
-    if (op.given_up_since_ns == 0) op.given_up_since_ns = now;
-    return buffers_.give_up(op) || now - op.given_up_since_ns > c_.options.limit_s * 1'000'000'000ull;
 }
 
 // Things that need a look now and then: lives of service processes, lines from the supervisor, retired

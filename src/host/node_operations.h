@@ -55,7 +55,6 @@ class NodeOperations {
     bool work(ls_operation& operation);
     void complete(ls_operation& operation);
     void let_go(ls_operation& operation);
-    bool has_given_up(ls_operation& operation, uint64_t now);
     void look_around(uint64_t now);
     void free_retired_copies();
 
@@ -76,6 +75,7 @@ void describe_wait(const ls_context& context, const ls_operation& operation, cha
 void report_wait(ls_context& context, ls_operation& operation, uint64_t now);
 // For good: a service process that the operation needs has been gone for too long and has no successor.
 bool is_service_lost(const ls_context& context, ls_operation& operation, uint64_t now);
+uint64_t limit_ns(const ls_context& context);
 // How the operation ended, LS_OK or an error. What ended for want of a service process says so to the user,
 // once.
 int result_of(ls_context& context, const ls_operation& operation);
