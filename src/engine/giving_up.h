@@ -31,4 +31,12 @@ class GivingUp {
     uint64_t failed_since_ns_ = 0, due_since_ns_ = 0;  // 0: not yet
 };
 
+// Of an operation of several nodes that has ended so for a rank: whether others may still read what it gives,
+// although its record says that they will not. A service process that is lost counts as having read all, and
+// may have left some of it to another of its node. Then the rank withdraws its buffers' regions, too, and
+// what lies in its arena stays.
+constexpr bool may_still_be_read(OperationError error) {
+    return error == OperationError::kServiceLost || error == OperationError::kUnreadable;
+}
+
 }  // namespace longshore

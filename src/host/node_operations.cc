@@ -139,7 +139,9 @@ void NodeOperations::free_retired_copies() {
     std::erase_if(held_copies_, [&](const HeldCopy& copy) {
         const auto& record = c_.memory.record(c_.engine->self(), copy.record);
         if (record.generation.load(std::memory_order_relaxed) == copy.generation) return false;
-        c_.engine->arena().release(copy.offset, copy.bytes);
+        // Its record was retired just now, and says how it ended.
+        if (!copy.several_nodes || !may_still_be_read(error_in(record.error.load(std::memory_order_relaxed))))
+            c_.engine->arena().release(copy.offset, copy.bytes);
         return true;
     });
 }
@@ -162,12 +164,15 @@ bool NodeOperations::work(ls_operation& op) {
 
 void NodeOperations::complete(ls_operation& op) {
     op.result = result_of(c_, op);
+    if (op.group->several_nodes && may_still_be_read(c_.engine->error(op.record))) buffers_.give_up(op);
     op.state = ls_operation::State::kComplete;
     if (c_.breakdown) take_times(c_, op.record);
     const auto& record = c_.memory.record(c_.engine->self(), op.record);
     const uint64_t generation = record.generation.load(std::memory_order_relaxed);
     c_.engine->release(op.record, &c_.wake);
-    if (op.copy_bytes != 0) held_copies_.push_back({op.record, generation, op.copy_offset, op.copy_bytes});
+    if (op.copy_bytes != 0)
+        held_copies_.push_back(
+            {op.record, generation, op.copy_offset, op.copy_bytes, op.group->several_nodes});
     op.copy_bytes = 0;
     free_retired_copies();
     let_go(op);

@@ -46,6 +46,7 @@ class NodeOperations {
     struct HeldCopy {
         RecordId record;
         uint64_t generation, offset, bytes;
+        bool several_nodes;
     };
     ls_operation& add(bool next);
     void forget_plan(ls_operation& operation);

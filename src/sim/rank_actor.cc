@@ -496,6 +496,7 @@ void RankActor::complete(Use& u) {
     if (world_.node_lost() && error == OperationError::kNone) world_.coverage.outlived_loss = 1;
     if (error == OperationError::kNone && world_.gave_up(u.operation->group))
         world_.coverage.outlived_giving_up = 1;
+    if (is_perhaps_read(u)) withdraw(u);
     end(u, error);
     WakeSet wake;
     engine_->release(u.record, &wake);
@@ -528,10 +529,15 @@ void RankActor::look_for_retired() {
     }
 }
 
+bool RankActor::is_perhaps_read(const Use& u) const {
+    return world_.options.lost_service != 0 && spans_nodes(*u.operation) &&
+           may_still_be_read(engine_->error(u.record));
+}
+
 // Nobody needs it any more: its memory is given back, and what is still read from it is wrong from now on.
 void RankActor::retire(Use& u) {
     u.retired = true;
-    if (u.arena_bytes != 0) {
+    if (u.arena_bytes != 0 && !is_perhaps_read(u)) {
         fill_pattern(memory_.at<std::byte>(u.arena_at), kRetiredKey, 0, u.arena_bytes);
         engine_->arena().release(u.arena_at, u.arena_bytes);
     }

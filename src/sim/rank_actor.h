@@ -92,6 +92,7 @@ class RankActor {
     bool spans_nodes(const Operation& op) const;
     bool may_give_up(Use& u);
     void withdraw(const Use& u);
+    bool is_perhaps_read(const Use& u) const;
     void give_up(Use& u);
     void pass();
     void check(Use& u, OperationError error);
