@@ -256,6 +256,8 @@ Post SimFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
     if (bytes != 0 && world_.options_.staging_only && from.rank != kStaging && to.rank != kStaging) {
         world_.on_violation("a copy that is not staged");
         m.result = MoveResult::kFailed;
+    } else if (is_withdrawn(m)) {
+        m.result = MoveResult::kFailed;
     } else if (bytes != 0 && from.rank != kStaging) {
         const MoveResult a = reach(self_.node, from);
         const MoveResult b = to.rank == kStaging ? MoveResult::kMoved : reach(self_.node, to);

@@ -166,9 +166,11 @@ MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t
         ++counters_.refused;
         return MoveResult::kFailed;
     }
-    MoveResult result = resolve(from, bytes, &source);
-    if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
-    return result == MoveResult::kMoved ? move(source, target, bytes, working_set) : result;
+    const MoveResult there = resolve(from, bytes, &source), here = resolve(to, bytes, &target);
+    // What is gone at one end is gone for everybody, whoever could reach the other.
+    if (there == MoveResult::kFailed || here == MoveResult::kFailed) return MoveResult::kFailed;
+    if (there != MoveResult::kMoved || here != MoveResult::kMoved) return MoveResult::kNotPermitted;
+    return move(source, target, bytes, working_set);
 }
 
 MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {
