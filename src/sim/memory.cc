@@ -112,7 +112,8 @@ void Memory::withdraw_region(NodeId node, LocalRank rank, RegionId id) {
 }
 
 bool Memory::is_withdrawn(NodeId node, const MemoryRef& ref) {
-    return ref.rank != kStaging && region(node, ref.rank, ref.region).withdrawn;
+    const bool exists = ref.rank.value < nodes_[node.value].rank_count() && ref.region.value < regions_max_;
+    return exists && region(node, ref.rank, ref.region).withdrawn;
 }
 
 RegionUse Memory::use_of(NodeId node, const MemoryRef& ref) {

@@ -208,6 +208,11 @@ WorldOptions WorldOptions::with_ranks_that_give_up() const {
     o.move_ns = one_of(r, {2000, 20000, 200000, static_cast<uint32_t>(o.limit_ns / 10)});
     o.lost_service = static_cast<uint32_t>(r.below(services)) + 1;
     o.lost_ns = r.below(2 * o.late_ns + o.very_late_ns / 2 + 200000);
+    // Chunks that service processes leave to ranks.
+    if (r.chance(250)) {
+        o.not_permitted = one_of(r, {100, 500, 1000});
+        o.cooperative = true;
+    }
     return o;
 }
 
