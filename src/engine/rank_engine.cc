@@ -518,26 +518,6 @@ bool RankEngine::others_hold_claims(RecordId record) const {
     return false;
 }
 
-void RankEngine::refuse_chunks(RecordId id, WakeSet* wake) {
-    const OperationRecord& record = memory_.record(self_, id);
-    const uint64_t generation = watch(id).self.generation;
-    for (Rank source{0}; source.value < record.size; ++source.value) {
-        const ChunkRange chunks = incoming_chunks(memory_, record, source);
-        for (uint32_t i = 0; i < chunks.count; ++i) {
-            if (chunk_state(chunks.words[i].load(std::memory_order_relaxed)) != ChunkState::kRankOnly ||
-                !claim_chunk(chunks.words[i], generation, rank_worker(self_)))
-                continue;
-            settle_chunk(chunks.words[i], generation, ChunkState::kFailed);
-            announce_block(memory_, self_, id, generation, source, true, wake);
-            LocalRank giver;
-            RecordId given;
-            const GroupEntry& group = memory_.group(watch(id).self.group);
-            if (find_giver(memory_, group, watch(id).self.sequence, source, &giver, &given))
-                memory_.ring_rank(giver, wake);
-        }
-    }
-}
-
 bool RankEngine::awaited_rank(RecordId record, Rank* out) const {
     const OperationRecord& r = memory_.record(self_, record);
     for (Rank source{0}; source.value < r.size; ++source.value) {

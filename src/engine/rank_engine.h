@@ -87,9 +87,6 @@ class RankEngine {
     // Whether some chunk of this operation is claimed by a worker other than this rank (then sleeping is
     // right).
     bool others_hold_claims(RecordId record) const;
-    // This rank ends the operation in an error, and moves nothing of it any more: chunks that service
-    // processes have left to ranks fail, so that nobody waits for them.
-    void refuse_chunks(RecordId record, WakeSet* wake);
     // For "who is missing": the first group rank whose entry this operation waits for; false if none on this
     // node (it then waits for other nodes or workers).
     bool missing_rank(RecordId record, Rank* out) const;

@@ -83,10 +83,7 @@ bool LocalRole::give_up(ls_operation& op) {
     if (op.state != ls_operation::State::kPosted) return true;
     c_.regions.withdraw(op.arguments.send.region);
     c_.regions.withdraw(op.arguments.recv.region);
-    const bool held = c_.engine->others_hold_claims(op.record);
-    c_.engine->refuse_chunks(op.record, &c_.wake);
-    flush_wake(c_);
-    return !held;
+    return !c_.engine->others_hold_claims(op.record);
 }
 
 void LocalRole::let_go(ls_operation& op) {

@@ -398,11 +398,7 @@ bool RankActor::may_give_up(Use& u) {
                                  std::to_string(u.operation->index));
     if (!u.giving_up.is_due(failed, gone_since_ns, now_ns, limit_ns)) return false;
     withdraw(u);
-    const bool held = engine_->others_hold_claims(u.record);
-    WakeSet wake;
-    engine_->refuse_chunks(u.record, &wake);
-    ring(wake);
-    return u.giving_up.may_end(held, now_ns, limit_ns);
+    return u.giving_up.may_end(engine_->others_hold_claims(u.record), now_ns, limit_ns);
 }
 
 void RankActor::withdraw(const Use& u) {
