@@ -174,6 +174,7 @@ test-sim: build ## the simulator's random worlds (SEEDS=100000)
 	$(quiet)build/bin/longshore-sim --slow-link --no-floors --seeds $(or $(SEEDS),100000) --jobs $(J)
 	$(quiet)build/bin/longshore-sim --any-order --no-floors --seeds $(or $(SEEDS),100000) --jobs $(J)
 	$(quiet)build/bin/longshore-sim --dpus --seeds $(or $(SEEDS),100000) --jobs $(J)
+	$(quiet)build/bin/longshore-sim --give-up --seeds $(or $(SEEDS),100000) --jobs $(J)
 
 papers: build ## what was published of 1,024 ranks with DPUs beside what the model says of them, in build/papers (docs/papers.md)
 	$(quiet)$(MAKE) --no-print-directory venv

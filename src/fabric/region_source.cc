@@ -23,6 +23,11 @@ MoveResult RegionSource::find(const RegionName& region, uint64_t offset, uint64_
     return MoveResult::kMoved;
 }
 
+RegionUse RegionSource::use_of(const RegionName& region) const {
+    if (region.rank == kStaging || region.region == kArenaRegion) return {};
+    return {&memory_.region(region.rank, region.region), region.generation};
+}
+
 MoveResult RegionSource::fetch(const RegionName& region, uint64_t offset, std::span<std::byte> to) {
     return local_.copier().fetch({region.rank, region.region, offset}, to);
 }

@@ -14,6 +14,8 @@ class RegionSource {
     // not the asker's bad luck but its fault.
     MoveResult find(const RegionName& region, uint64_t offset, uint64_t bytes,
                     std::span<const std::byte>* piece, const char** why);
+    // In which it was found: a rank may withdraw it at any time.
+    RegionUse use_of(const RegionName& region) const;
     MoveResult fetch(const RegionName& region, uint64_t offset, std::span<std::byte> to);
 
   private:

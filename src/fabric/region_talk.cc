@@ -81,7 +81,9 @@ std::span<const std::byte> RegionTalk::describe(const RegionName& name,
     if (name.rank.value >= memory_.rank_count() || name.region.value >= memory_.limits().regions_max)
         return {};
     const RegionEntry& entry = memory_.region(name.rank, name.region);
-    if (entry.generation.load(std::memory_order_acquire) != name.generation) return {};
+    // Of a region that its rank had withdrawn before it was told of, the name says an even number.
+    if (name.generation % 2 == 0 || entry.generation.load(std::memory_order_acquire) != name.generation)
+        return {};
     const size_t bytes = entry.descriptor_bytes;
     if (bytes > copy.size()) return {};
     memcpy(copy.data(), entry.descriptor, bytes);

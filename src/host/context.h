@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/giving_up.h"
 #include "engine/rank_engine.h"
 #include "fabric/shm/control.h"
 #include "fabric/shm/doorbell.h"
@@ -71,8 +72,7 @@ struct ls_operation {
     int result = LS_IN_PROGRESS;
     uint32_t idle_looks = 0;       // that found nothing to do: each operation reads the clock now and then
     uint64_t waited_since_ns = 0;  // 0: the caller has not waited yet
-    uint64_t lost_since_ns = 0;    // 0: no block has failed for want of a service process
-    uint64_t given_up_since_ns = 0;
+    longshore::GivingUp giving_up;
     uint64_t copy_offset = 0, copy_bytes = 0;  // of the send blocks' copy in the arena
     longshore::Mapping snapshot;               // ... or outside it
 };

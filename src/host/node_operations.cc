@@ -76,7 +76,8 @@ void NodeOperations::begin(ls_group& group, ls_operation& op, bool ring_services
     op.prepared = op.reported = false;
     op.ring_services = ring_services;
     op.result = LS_IN_PROGRESS;
-    op.waited_since_ns = op.lost_since_ns = op.given_up_since_ns = 0;
+    op.waited_since_ns = 0;
+    op.giving_up = {};
     op.idle_looks = 0;
     op.copy_bytes = 0;
     op.arguments.group = group.slot;
@@ -138,7 +139,9 @@ void NodeOperations::free_retired_copies() {
     std::erase_if(held_copies_, [&](const HeldCopy& copy) {
         const auto& record = c_.memory.record(c_.engine->self(), copy.record);
         if (record.generation.load(std::memory_order_relaxed) == copy.generation) return false;
-        c_.engine->arena().release(copy.offset, copy.bytes);
+        // Its record was retired just now, and says how it ended.
+        if (!copy.several_nodes || !may_still_be_read(error_in(record.error.load(std::memory_order_relaxed))))
+            c_.engine->arena().release(copy.offset, copy.bytes);
         return true;
     });
 }
@@ -161,12 +164,15 @@ bool NodeOperations::work(ls_operation& op) {
 
 void NodeOperations::complete(ls_operation& op) {
     op.result = result_of(c_, op);
+    if (op.group->several_nodes && may_still_be_read(c_.engine->error(op.record))) buffers_.give_up(op);
     op.state = ls_operation::State::kComplete;
     if (c_.breakdown) take_times(c_, op.record);
     const auto& record = c_.memory.record(c_.engine->self(), op.record);
     const uint64_t generation = record.generation.load(std::memory_order_relaxed);
     c_.engine->release(op.record, &c_.wake);
-    if (op.copy_bytes != 0) held_copies_.push_back({op.record, generation, op.copy_offset, op.copy_bytes});
+    if (op.copy_bytes != 0)
+        held_copies_.push_back(
+            {op.record, generation, op.copy_offset, op.copy_bytes, op.group->several_nodes});
     op.copy_bytes = 0;
     free_retired_copies();
     let_go(op);
@@ -203,17 +209,11 @@ int NodeOperations::test(ls_operation& op, int* moved) {
     if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(now);
     report_wait(c_, op, now);
-    if (is_service_lost(c_, op, now) && has_given_up(op, now)) {
+    if (is_service_lost(c_, op, now) && op.giving_up.may_end(!buffers_.give_up(op), now, limit_ns(c_))) {
         op.result = LS_ERR_SERVICE;
         say_service_lost(c_);
     }
     return op.result;
-}
-
-// Who holds a claim may have died with it, and where nobody comes after it nobody frees that.
-bool NodeOperations::has_given_up(ls_operation& op, uint64_t now) {
-    if (op.given_up_since_ns == 0) op.given_up_since_ns = now;
-    return buffers_.give_up(op) || now - op.given_up_since_ns > c_.options.limit_s * 1'000'000'000ull;
 }
 
 // Things that need a look now and then: lives of service processes, lines from the supervisor, retired

@@ -46,6 +46,7 @@ class NodeOperations {
     struct HeldCopy {
         RecordId record;
         uint64_t generation, offset, bytes;
+        bool several_nodes;
     };
     ls_operation& add(bool next);
     void forget_plan(ls_operation& operation);
@@ -55,7 +56,6 @@ class NodeOperations {
     bool work(ls_operation& operation);
     void complete(ls_operation& operation);
     void let_go(ls_operation& operation);
-    bool has_given_up(ls_operation& operation, uint64_t now);
     void look_around(uint64_t now);
     void free_retired_copies();
 
@@ -76,6 +76,7 @@ void describe_wait(const ls_context& context, const ls_operation& operation, cha
 void report_wait(ls_context& context, ls_operation& operation, uint64_t now);
 // For good: a service process that the operation needs has been gone for too long and has no successor.
 bool is_service_lost(const ls_context& context, ls_operation& operation, uint64_t now);
+uint64_t limit_ns(const ls_context& context);
 // How the operation ended, LS_OK or an error. What ended for want of a service process says so to the user,
 // once.
 int result_of(ls_context& context, const ls_operation& operation);

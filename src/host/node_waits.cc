@@ -56,20 +56,20 @@ int result_of(ls_context& c, const ls_operation& op) {
     return LS_ERR_SERVICE;
 }
 
+uint64_t limit_ns(const ls_context& c) {
+    return c.options.limit_s * 1'000'000'000ull;
+}
+
 bool is_service_lost(const ls_context& c, ls_operation& op, uint64_t now) {
     if (!op.group->several_nodes && c.role->moves_blocks()) return false;
-    // On another node: its blocks have failed. What is still missing may be that of ranks that have given up
-    // for the same reason, and will never enter.
     const bool failed = op.state == ls_operation::State::kPosted &&
                         c.engine->error(op.record) == OperationError::kServiceLost;
-    if (failed && op.lost_since_ns == 0) op.lost_since_ns = now;
-    if (failed && now - op.lost_since_ns > c.options.limit_s * 1'000'000'000ull) return true;
-    if (!c.service_gone) return false;
+    uint64_t gone_since_ns = 0;  // of the service process that has been gone for longest
     for (const ls_context::Life& life : c.lives) {
-        if (life.gone_since_ns != 0 && now - life.gone_since_ns > c.options.limit_s * 1'000'000'000ull)
-            return true;
+        if (life.gone_since_ns != 0 && (gone_since_ns == 0 || life.gone_since_ns < gone_since_ns))
+            gone_since_ns = life.gone_since_ns;
     }
-    return false;
+    return op.giving_up.is_due(failed, gone_since_ns, now, limit_ns(c));
 }
 
 void report_wait(ls_context& c, ls_operation& op, uint64_t now) {

@@ -84,6 +84,12 @@ pid_t start(const CampaignOptions& o, Board& board, uint32_t job) {
     _exit(0);
 }
 
+uint64_t floor_of(const CoverageRow& row, Worlds worlds) {
+    return worlds == Worlds::kDpus       ? row.floor_of_dpus
+           : worlds == Worlds::kGivingUp ? row.floor_of_giving_up
+                                         : row.floor;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point t) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
 }
@@ -139,7 +145,7 @@ int run_campaign(const CampaignOptions& o) {
     memcpy(&total, counts, sizeof total);
     bool low = false;
     for (const CoverageRow& row : kCoverageRows) {
-        const uint64_t floor = (o.worlds == Worlds::kDpus ? row.floor_of_dpus : row.floor) * o.count / 20000;
+        const uint64_t floor = floor_of(row, o.worlds) * o.count / 20000;
         const bool missed = o.floors && total.*row.count < floor;
         low |= missed;
         printf("  %12llu  %s", static_cast<unsigned long long>(total.*row.count), row.name);

@@ -12,14 +12,15 @@ struct Coverage {
         relayed, relays_refused, landed, taken_copies, taken_reads, along, evicted, asked_again, lost_nodes,
         lost_operations, outlived_loss, events, operations, copies, reads, bytes_between_nodes, handed_copies,
         left_to_services, taken_back, lost_stand_ins, lost_processes, agent_copies, lost_agents,
-        outlived_ranks;
+        outlived_ranks, lost_services, given_up, outlived_giving_up;
 };
 
 struct CoverageRow {
     const char* name;
     uint64_t Coverage::*count;
-    uint64_t floor;              // per 20,000 seeds; 0: shown only
-    uint64_t floor_of_dpus = 0;  // the same of worlds with DPUs, where other things happen
+    uint64_t floor;                   // per 20,000 seeds; 0: shown only
+    uint64_t floor_of_dpus = 0;       // the same of worlds with DPUs, where other things happen
+    uint64_t floor_of_giving_up = 0;  // ... and of worlds with ranks that give up
 };
 constexpr CoverageRow kCoverageRows[] = {
     {"worlds", &Coverage::worlds, 0},
@@ -65,6 +66,10 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: stand-in lost", &Coverage::lost_stand_ins, 0, 500},
     {"seeds: rank behind a stand-in lost", &Coverage::lost_processes, 0, 500},
     {"seeds: its memory read or written all the same", &Coverage::outlived_ranks, 0, 100},
+    {"seeds: service process lost for good", &Coverage::lost_services, 0, 0, 17000},
+    {"seeds: ranks gave operations up", &Coverage::given_up, 0, 0, 14000},
+    {"seeds: others of their groups ended operations well after that", &Coverage::outlived_giving_up, 0, 0,
+     12000},
     {"events", &Coverage::events, 0},
     {"operations (per rank)", &Coverage::operations, 0},
     {"chunks copied by service processes", &Coverage::copies, 0},

@@ -256,6 +256,8 @@ Post SimFabric::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
     if (bytes != 0 && world_.options_.staging_only && from.rank != kStaging && to.rank != kStaging) {
         world_.on_violation("a copy that is not staged");
         m.result = MoveResult::kFailed;
+    } else if (is_withdrawn(m)) {
+        m.result = MoveResult::kFailed;
     } else if (bytes != 0 && from.rank != kStaging) {
         const MoveResult a = reach(self_.node, from);
         const MoveResult b = to.rank == kStaging ? MoveResult::kMoved : reach(self_.node, to);
@@ -346,9 +348,13 @@ std::byte* SimFabric::resolve(NodeId node, const MemoryRef& ref, uint64_t bytes,
     return nullptr;
 }
 
-bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
-    if (m.result != MoveResult::kMoved) return true;
-    if (m.from_import && world_.node_lost_[m.from_node.value]) return false;
+// The rank at one of its ends has given it up.
+bool SimFabric::is_withdrawn(const Move& m) const {
+    return (m.from == nullptr && world_.memory_.is_withdrawn(m.from_node, m.from_ref)) ||
+           world_.memory_.is_withdrawn(self_.node, m.to);
+}
+
+bool SimFabric::find(Move& m) {
     std::string wrong;
     const std::byte* from = m.from;
     if (m.from_import && m.from_ref.rank == kStaging) {
@@ -368,6 +374,24 @@ bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
         world_.on_violation(wrong);
         return false;
     }
+    m.source = from;
+    m.target = to;
+    m.use = m.from == nullptr ? world_.memory_.use_of(m.from_node, m.from_ref) : RegionUse{};
+    return true;
+}
+
+// A region is looked up before bytes move. While they do nobody looks whether it was withdrawn, but when they
+// have: as service processes and ranks copy, and as a read is served (fabric.h).
+bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
+    if (m.result != MoveResult::kMoved) return true;
+    if (m.from_import && world_.node_lost_[m.from_node.value]) return false;
+    const bool withdrawn = is_withdrawn(m);
+    if (withdrawn && begin == 0) return false;
+    if (!withdrawn && !find(m)) return false;
+    const std::byte* const from = m.source;
+    std::byte* const to = m.target;
+    if (withdrawn && end != begin && world_.memory_.is_closed(to))
+        world_.on_violation("a write into a buffer that its rank has given up");
     using Sight = FabricWorld::HostSight;
     const Sight there = sight(self_.node, m.to);
     if (there == Sight::kGivenUp) world_.on_violation("a write into memory that its rank has given up");
@@ -377,7 +401,7 @@ bool SimFabric::transfer(Move& m, uint64_t begin, uint64_t end) {
     const Sight here = of_rank ? sight(m.from_node, m.from_ref) : Sight::kMemory;
     for (uint64_t i = begin; i < end && here != Sight::kMemory; ++i)
         to[i] = here == Sight::kZeros ? std::byte{0} : ~to[i];
-    return true;
+    return end != m.bytes || !m.use.is_over();
 }
 
 FabricWorld::HostSight SimFabric::sight(NodeId node, const MemoryRef& ref) const {

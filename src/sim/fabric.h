@@ -99,6 +99,11 @@ class SimFabric final : public ImportingFabric {
         uint64_t bytes = 0, id = 0;
         RegionIdentity name;                                  // reads: what the import was of
         std::shared_ptr<const std::vector<std::byte>> along;  // reads: their block, which came along
+        // Where the bytes are and belong, when they began to move, and the use of the region they are read
+        // from.
+        const std::byte* source = nullptr;
+        std::byte* target = nullptr;
+        RegionUse use;
         MoveResult result = MoveResult::kMoved;
     };
     struct Along {
@@ -130,6 +135,8 @@ class SimFabric final : public ImportingFabric {
     void describe_staging();
     // Whose staging memory an import is of; null: of a process that is gone.
     SimFabric* staging_owner(const RegionIdentity& name);
+    bool is_withdrawn(const Move& m) const;
+    bool find(Move& m);
     bool transfer(Move& m, uint64_t begin, uint64_t end);
     FabricWorld::HostSight sight(NodeId node, const MemoryRef& ref) const;
     void arrive(Arrival arrival);

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     app.add_option("--stop-after", o.stop_after, "Failing seeds after which to stop")->capture_default_str();
     app.add_flag("--no-floors", no_floors, "Do not fail on coverage");
     app.add_flag("--check-determinism", check_determinism, "Run every world twice and compare their hashes");
-    bool slow_links = false, any_order = false, dpus = false;
+    bool slow_links = false, any_order = false, dpus = false, give_up = false;
     auto* slow =
         app.add_flag("--slow-link", slow_links,
                      "Worlds with slow links, service processes that run late and windows that change");
@@ -34,9 +34,15 @@ int main(int argc, char** argv) {
         app.add_flag("--any-order", any_order,
                      "Worlds with many groups, whose operations each rank enters in an order of its own")
             ->excludes(slow);
-    app.add_flag("--dpus", dpus, "Worlds whose ranks are served by DPUs, and copy from each other")
+    auto* served =
+        app.add_flag("--dpus", dpus, "Worlds whose ranks are served by DPUs, and copy from each other")
+            ->excludes(slow)
+            ->excludes(any);
+    app.add_flag("--give-up", give_up,
+                 "Worlds that lose a service process for good, and whose ranks take their buffers back")
         ->excludes(slow)
-        ->excludes(any);
+        ->excludes(any)
+        ->excludes(served);
     app.add_flag("--large", large, "The one world of 1,024 ranks");
     app.add_option("--seconds-max", seconds_max, "With --large: limit on time on a core")
         ->capture_default_str();
@@ -47,11 +53,13 @@ int main(int argc, char** argv) {
     if (slow_links) o.worlds = Worlds::kSlowLinks;
     if (any_order) o.worlds = Worlds::kAnyOrder;
     if (dpus) o.worlds = Worlds::kDpus;
+    if (give_up) o.worlds = Worlds::kGivingUp;
     if (*one) return run_one(seed, version, o.worlds, verbose);
     o.floors = !no_floors;
     if (slow_links) o.replay += " --slow-link";
     if (any_order) o.replay += " --any-order";
     if (dpus) o.replay += " --dpus";
+    if (give_up) o.replay += " --give-up";
     if (check_determinism) o.twice_per_mille = 1000;
     return run_campaign(o);
 }

@@ -61,6 +61,12 @@ Buffer Memory::allocate(uint64_t bytes) {
     return b;
 }
 
+bool Memory::is_closed(const std::byte* at) const {
+    if (at < pool_ || at >= pool_ + pool_bytes_) return false;
+    const uint32_t owner = owner_of_[static_cast<uint64_t>(at - pool_) / 64];
+    return owner != 0 && closed_[owner - 1];
+}
+
 bool Memory::is_open(uint64_t at, uint64_t bytes, std::string* wrong) const {
     const uint32_t first = owner_of_[at / 64], last = owner_of_[(at + bytes - (bytes != 0)) / 64];
     if (first == 0 || first != last)
@@ -79,9 +85,9 @@ bool Memory::add_region(NodeId node, LocalRank rank, uint64_t at, uint64_t bytes
                         RegionId* out) {
     for (uint32_t i = 1; i < regions_max_; ++i) {
         Region& r = region(node, rank, RegionId{i});
-        if (r.generation % 2 != 0) continue;
+        if (r.generation % 2 != 0 || r.withdrawn) continue;
         const uint32_t generation = r.generation + 1;
-        r = Region{at, bytes, generation, false, false};
+        r = Region{at, bytes, generation, false, false, false};
         RegionEntry& entry = nodes_[node.value].region(rank, RegionId{i});
         store_relaxed(&entry.bytes, bytes);
         write_descriptor(node, rank, RegionId{i}, descriptor_bytes);
@@ -94,8 +100,25 @@ bool Memory::add_region(NodeId node, LocalRank rank, uint64_t at, uint64_t bytes
 
 void Memory::remove_region(NodeId node, LocalRank rank, RegionId id) {
     Region& r = region(node, rank, id);
+    if (r.withdrawn) return;
     ++r.generation;
     nodes_[node.value].region(rank, id).generation.store(r.generation, std::memory_order_release);
+}
+
+void Memory::withdraw_region(NodeId node, LocalRank rank, RegionId id) {
+    if (id == kArenaRegion) return;
+    remove_region(node, rank, id);
+    region(node, rank, id).withdrawn = true;
+}
+
+bool Memory::is_withdrawn(NodeId node, const MemoryRef& ref) {
+    const bool exists = ref.rank.value < nodes_[node.value].rank_count() && ref.region.value < regions_max_;
+    return exists && region(node, ref.rank, ref.region).withdrawn;
+}
+
+RegionUse Memory::use_of(NodeId node, const MemoryRef& ref) {
+    if (ref.rank == kStaging || ref.region == kArenaRegion) return {};
+    return {&nodes_[node.value].region(ref.rank, ref.region), region(node, ref.rank, ref.region).generation};
 }
 
 void Memory::write_descriptor(NodeId node, LocalRank rank, RegionId id, uint32_t descriptor_bytes) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/node_memory.h"
+#include "engine/region_use.h"
 #include "sim/options.h"
 
 namespace longshore::sim {
@@ -44,6 +44,7 @@ struct Region {
     uint32_t generation = 0;     // odd while in use
     bool unreadable = false;     // nobody can
     bool rank_only = false;      // service processes cannot
+    bool withdrawn = false;      // for good
 };
 
 class Memory {
@@ -62,6 +63,7 @@ class Memory {
     Buffer allocate(uint64_t bytes);
     // From now on nobody may touch it: its operation is complete.
     void set_closed(const Buffer& buffer) { closed_[buffer.owner - 1] = true; }
+    bool is_closed(const std::byte* at) const;
 
     // Whether those bytes of the pool are in one buffer that may still be touched.
     bool is_open(uint64_t at, uint64_t bytes, std::string* wrong) const;
@@ -75,6 +77,12 @@ class Memory {
     bool add_region(NodeId node, LocalRank rank, uint64_t at, uint64_t bytes, uint32_t descriptor_bytes,
                     RegionId* out);
     void remove_region(NodeId node, LocalRank rank, RegionId id);
+    // Its rank has its buffers back: whoever wants to move bytes there finds it gone. As in the host library
+    // (host/region_cache.h) its number is not used again.
+    void withdraw_region(NodeId node, LocalRank rank, RegionId id);
+    bool is_withdrawn(NodeId node, const MemoryRef& ref);
+    // The region's use now.
+    RegionUse use_of(NodeId node, const MemoryRef& ref);
     void write_descriptor(NodeId node, LocalRank rank, RegionId id, uint32_t descriptor_bytes);
 
     // The bytes behind a reference; null, with the reason in `wrong`, if the access breaks a rule.

@@ -176,6 +176,46 @@ WorldOptions WorldOptions::behind_dpus() const {
     return o;
 }
 
+WorldOptions WorldOptions::with_ranks_that_give_up() const {
+    WorldOptions o = *this;
+    Prng r(mix64(seed ^ 0x61eeu));
+    o.nodes = static_cast<uint32_t>(r.between(2, 4));
+    o.ranks = static_cast<uint32_t>(r.between(2 * o.nodes, 14));
+    for (uint32_t n = 0; n < kNodesMax; ++n) o.ranks_of_node[n] = n < o.nodes ? 1 : 0;
+    for (uint32_t i = o.nodes; i < o.ranks; ++i) ++o.ranks_of_node[r.below(o.nodes)];
+    uint32_t services = 0;
+    for (uint32_t n = 0; n < o.nodes; ++n)
+        services += o.services_of_node[n] = static_cast<uint32_t>(r.between(1, 3));
+    o.operations = static_cast<uint32_t>(r.between(1, 8));
+    // What a rank gives up keeps its room. One without room for the next would wait for what never ends.
+    o.ahead = o.records = 16;
+    o.claims_bytes = 1 << 17;
+    o.arena_bytes = 1 << 18;
+    o.regions = 40;
+    o.watches =
+        std::max(o.watches, *std::max_element(o.ranks_of_node, o.ranks_of_node + o.nodes) * o.operations);
+    o.lost_node = 0;
+    o.unreadable = o.import_fails = 0;  // every error is the loss's
+    o.restart = true;
+    o.late_frames = o.kills != 0 && r.chance(800);
+    o.torn = 1000;
+    o.stable = one_of(r, {0, 0, 300});
+    // Others are restarted within 3 ms.
+    o.limit_ns = one_of(r, {5000000, 20000000});
+    o.late_ns = one_of(r, {20000, 200000, static_cast<uint32_t>(o.limit_ns)});
+    o.very_late_ns = r.chance(600) ? 2 * o.limit_ns : 0;
+    // Some moves are under way when a rank gives up.
+    o.move_ns = one_of(r, {2000, 20000, 200000, static_cast<uint32_t>(o.limit_ns / 10)});
+    o.lost_service = static_cast<uint32_t>(r.below(services)) + 1;
+    o.lost_ns = r.below(2 * o.late_ns + o.very_late_ns / 2 + 200000);
+    // Chunks that service processes leave to ranks.
+    if (r.chance(250)) {
+        o.not_permitted = one_of(r, {100, 500, 1000});
+        o.cooperative = true;
+    }
+    return o;
+}
+
 WorldOptions WorldOptions::made(Worlds worlds) const {
     switch (worlds) {
         case Worlds::kAsDrawn:
@@ -186,6 +226,8 @@ WorldOptions WorldOptions::made(Worlds worlds) const {
             return in_any_order();
         case Worlds::kDpus:
             return behind_dpus();
+        case Worlds::kGivingUp:
+            return with_ranks_that_give_up();
     }
     __builtin_unreachable();
 }
@@ -296,6 +338,10 @@ std::string WorldOptions::text() const {
     put("window_changes", window_changes);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
+    if (lost_service != 0) {
+        put("lost_service", lost_service);
+        put("limit_ns", limit_ns);
+    }
     if (!dpus) return t;
     put("dpus", dpus);
     put("ends", ends);

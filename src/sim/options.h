@@ -20,7 +20,7 @@ constexpr uint32_t kOptionsVersionMin = 2;
 constexpr uint32_t kNodesMax = 32;
 
 // What is made of a drawn world.
-enum class Worlds { kAsDrawn, kSlowLinks, kAnyOrder, kDpus };
+enum class Worlds { kAsDrawn, kSlowLinks, kAnyOrder, kDpus, kGivingUp };
 
 struct WorldOptions {
     uint64_t seed = 0;
@@ -73,6 +73,11 @@ struct WorldOptions {
     uint32_t lost_node = 0;    // + 1: it is gone for good, ranks and all; 0: none
     uint64_t lost_ns = 0;      // when
 
+    // A service process that is lost for good at lost_ns, and how long ranks wait in vain before they give
+    // an operation up, and its buffers.
+    uint32_t lost_service = 0;  // + 1; 0: none, and nobody gives up
+    uint64_t limit_ns = 0;
+
     // Ranks behind stand-ins: service processes are on a DPU, and ranks of a host copy from each other.
     bool dpus = false;
     uint32_t ends = 0;              // how many stand-ins, ranks or agents are killed
@@ -85,7 +90,7 @@ struct WorldOptions {
 
     bool faults() const { return again || unreadable || not_permitted || import_fails || kills; }
     // Nothing is lost: every wake-up and every byte counts.
-    bool lossless() const { return !kills && !unreadable && !import_fails && !ends; }
+    bool lossless() const { return !kills && !unreadable && !import_fails && !ends && !lost_service; }
 
     static WorldOptions draw(uint64_t seed, uint32_t version = kOptionsVersion);
     static WorldOptions large_world();
@@ -97,6 +102,9 @@ struct WorldOptions {
     WorldOptions in_any_order() const;
     // A world of fewer nodes whose ranks are served by DPUs.
     WorldOptions behind_dpus() const;
+    // A world of few nodes, one of which loses a service process for good; some ranks come later than others
+    // wait.
+    WorldOptions with_ranks_that_give_up() const;
     WorldOptions made(Worlds worlds) const;
     std::string text() const;
 };

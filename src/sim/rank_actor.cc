@@ -14,6 +14,10 @@ namespace {
 constexpr uint64_t kRetiredKey = 99;
 constexpr uint64_t kSafetyTimerNs = 20000000;
 
+uint64_t timer_ns(const WorldOptions& o) {
+    return o.limit_ns != 0 ? o.limit_ns / 4 : kSafetyTimerNs;
+}
+
 // In which order a rank enters the operations: all in one, or only those of each group.
 std::vector<uint32_t> order_of(const World& world, uint32_t rank) {
     const std::vector<Operation>& operations = world.program.operations;
@@ -48,18 +52,26 @@ RankActor::RankActor(World& world, uint32_t index, std::byte* engine_block)
     RankSlot& slot = memory_.rank(place_.local);
     slot.attached.store(1);
     slot.service = place_.service.value;
-    const uint32_t descriptor_bytes = world.options.wide_descriptors ? 300 : 24;
-    world_.memory.write_descriptor(place_.node, place_.local, kArenaRegion, descriptor_bytes);
+    world_.memory.write_descriptor(place_.node, place_.local, kArenaRegion, descriptor_bytes());
     engine_ = std::make_unique<RankEngine>(engine_block, memory_, place_.local);
     if (!world.options.regions_per_buffer) {
-        LONGSHORE_CHECK(world_.memory.add_region(place_.node, place_.local, 0, world_.memory.pool_bytes(),
-                                                 descriptor_bytes, &heap_));
+        renew_heap();
         Region& r = world_.memory.region(place_.node, place_.local, heap_);
         r.unreadable = world_.scheduler.random.chance(world.options.unreadable);
         r.rank_only = world_.scheduler.random.chance(world.options.not_permitted);
     }
     plan();
     again(world.options.late_ns);
+}
+
+uint32_t RankActor::descriptor_bytes() const {
+    return world_.options.wide_descriptors ? 300 : 24;
+}
+
+// All of its memory in one region.
+void RankActor::renew_heap() {
+    LONGSHORE_CHECK(world_.memory.add_region(place_.node, place_.local, 0, world_.memory.pool_bytes(),
+                                             descriptor_bytes(), &heap_));
 }
 
 void RankActor::plan() {
@@ -121,6 +133,7 @@ void RankActor::step() {
             }
             delayed_ = false;
             if (s.wait) {
+                idle_since_ns_ = world_.scheduler.now_ns();
                 state_ = State::kLook;
                 return look();
             }
@@ -145,7 +158,7 @@ void RankActor::step() {
             ++sleep_number_;
             // Only where something may have been lost is there a timer.
             if (!world_.options.lossless())
-                world_.scheduler.post(kSafetyTimerNs, EventKind::kRank, index_, sleep_number_);
+                world_.scheduler.post(timer_ns(world_.options), EventKind::kRank, index_, sleep_number_);
             return;
         }
         case State::kAsleep:  // the timer
@@ -175,14 +188,13 @@ void RankActor::woken() {
 
 bool RankActor::add_regions(Use& u) {
     const WorldOptions& o = world_.options;
-    const uint32_t descriptor_bytes = o.wide_descriptors ? 300 : 24;
     const auto reference = [&](const Buffer& b, RegionId* id, bool* own, MemoryRef* out) {
         if (!o.regions_per_buffer) {
             *out = {place_.local, heap_, b.at};
             return true;
         }
         if (!*own &&
-            !world_.memory.add_region(place_.node, place_.local, b.at, b.bytes, descriptor_bytes, id))
+            !world_.memory.add_region(place_.node, place_.local, b.at, b.bytes, descriptor_bytes(), id))
             return false;
         if (!*own) {
             Region& r = world_.memory.region(place_.node, place_.local, *id);
@@ -336,13 +348,7 @@ void RankActor::look() {
     RankSlot& slot = memory_.rank(place_.local);
     seen_events_ = slot.events.load();
     if (!u.complete && engine_->poll(u.record) == Progress::kComplete) complete(u);
-    if (u.complete) {
-        if (waiting_) engine_->end_wait();
-        waiting_ = false;
-        ++next_step_;
-        state_ = State::kRun;
-        return again(world_.options.step_ns);
-    }
+    if (u.complete) return pass();
     if (cooperative_) {
         if (!waiting_) engine_->begin_wait();
         waiting_ = true;
@@ -356,9 +362,60 @@ void RankActor::look() {
             return again(world_.options.move_ns);
         }
     }
+    if (may_give_up(u)) {
+        give_up(u);
+        return pass();
+    }
     slot.sleeping.store(1);
     state_ = State::kFallAsleep;
     again(world_.options.step_ns);
+}
+
+// The operation that it waited for is over.
+void RankActor::pass() {
+    if (waiting_) engine_->end_wait();
+    waiting_ = false;
+    ++next_step_;
+    state_ = State::kRun;
+    again(world_.options.step_ns);
+}
+
+bool RankActor::spans_nodes(const Operation& op) const {
+    for (const uint32_t r : world_.program.groups[op.group].members)
+        if (world_.program.places[r].node != place_.node) return true;
+    return false;
+}
+
+// As a rank of several nodes does when it has looked in vain (host/node_operations.cc).
+bool RankActor::may_give_up(Use& u) {
+    const uint64_t limit_ns = world_.options.limit_ns, now_ns = world_.scheduler.now_ns();
+    if (limit_ns == 0 || !spans_nodes(*u.operation)) return false;
+    const bool failed = engine_->error(u.record) == OperationError::kServiceLost;
+    const uint64_t gone_since_ns = world_.gone_since_ns(place_.node);
+    // Twice the limit, and the time until it looks.
+    if (gone_since_ns != 0 && now_ns > std::max(gone_since_ns, idle_since_ns_) + 3 * limit_ns)
+        world_.fail("limit", name_of_rank(index_) + " waits for too long for operation " +
+                                 std::to_string(u.operation->index));
+    if (!u.giving_up.is_due(failed, gone_since_ns, now_ns, limit_ns)) return false;
+    withdraw(u);
+    return u.giving_up.may_end(engine_->others_hold_claims(u.record), now_ns, limit_ns);
+}
+
+void RankActor::withdraw(const Use& u) {
+    has_withdrawn_ = true;
+    for (const MemoryRef& ref : {u.send_ref, u.recv_ref}) {
+        world_.memory.withdraw_region(place_.node, place_.local, ref.region);
+        if (ref.region == heap_) renew_heap();
+    }
+}
+
+// Its record stays, and others may still come to it. Its program writes into its buffers at once.
+void RankActor::give_up(Use& u) {
+    if (world_.verbose())
+        world_.log(name_of_rank(index_) + " gives up operation " + std::to_string(u.operation->index));
+    world_.coverage.given_up = 1;
+    u.given_up = u.retired = true;
+    end(u, OperationError::kServiceLost);
 }
 
 // A rank may work on all that it has open.
@@ -385,6 +442,18 @@ void RankActor::watch_contention(const Use& u) {
 
 MoveResult RankActor::transfer(uint64_t begin, uint64_t end) {
     if (end == begin) return MoveResult::kMoved;
+    // As in the fabric: what has begun goes on although a region has been withdrawn.
+    const bool withdrawn = world_.memory.is_withdrawn(place_.node, copy_.from) ||
+                           world_.memory.is_withdrawn(place_.node, copy_.to);
+    if (withdrawn && begin == 0) return MoveResult::kFailed;
+    if (withdrawn && world_.memory.is_closed(to_))
+        world_.fail("access", name_of_rank(index_) + " writes into a buffer that its rank has given up");
+    if (!withdrawn && !find_ends()) return MoveResult::kFailed;
+    memmove(to_ + begin, from_ + begin, end - begin);
+    return end == copy_.bytes && from_use_.is_over() ? MoveResult::kFailed : MoveResult::kMoved;
+}
+
+bool RankActor::find_ends() {
     std::string wrong;
     const auto at = [&](const MemoryRef& ref) -> std::byte* {
         if (ref.region.value < world_.options.regions && ref.region != kArenaRegion &&
@@ -394,11 +463,10 @@ MoveResult RankActor::transfer(uint64_t begin, uint64_t end) {
         if (p == nullptr) world_.fail("access", name_of_rank(index_) + ": " + wrong);
         return p;
     };
-    std::byte* from = at(copy_.from);
-    std::byte* to = at(copy_.to);
-    if (from == nullptr || to == nullptr) return MoveResult::kFailed;
-    memmove(to + begin, from + begin, end - begin);
-    return MoveResult::kMoved;
+    from_ = at(copy_.from);
+    to_ = at(copy_.to);
+    from_use_ = world_.memory.use_of(place_.node, copy_.from);
+    return from_ != nullptr && to_ != nullptr;
 }
 
 void RankActor::move() {
@@ -413,6 +481,7 @@ void RankActor::move() {
     WakeSet wake;
     engine_->finish(copy_, result_, &wake);
     ring(wake);
+    idle_since_ns_ = world_.scheduler.now_ns();
     state_ = before_;
     again(world_.options.step_ns);
 }
@@ -423,11 +492,23 @@ void RankActor::complete(Use& u) {
     if (world_.verbose())
         world_.log(name_of_rank(index_) + " completes operation " + std::to_string(u.operation->index) +
                    " error " + std::to_string(static_cast<int>(error)));
+    if (world_.node_lost() && error == OperationError::kNone) world_.coverage.outlived_loss = 1;
+    if (error == OperationError::kNone && world_.gave_up(u.operation->group))
+        world_.coverage.outlived_giving_up = 1;
+    if (is_perhaps_read(u)) withdraw(u);
+    end(u, error);
+    WakeSet wake;
+    engine_->release(u.record, &wake);
+    ring(wake);
+    look_for_retired();
+}
+
+// Its buffers are the program's again, which writes into them.
+void RankActor::end(Use& u, OperationError error) {
     check(u, error);
     u.complete = true;
     --open_;
     ++world_.coverage.operations;
-    if (world_.node_lost() && error == OperationError::kNone) world_.coverage.outlived_loss = 1;
     u.recv_key = u.recv_key ^ 0xa5a5;
     poison(u.recv, u.recv_key);
     world_.memory.set_closed(u.recv);
@@ -436,10 +517,6 @@ void RankActor::complete(Use& u) {
         poison(u.send, u.send_key);
         world_.memory.set_closed(u.send);
     }
-    WakeSet wake;
-    engine_->release(u.record, &wake);
-    ring(wake);
-    look_for_retired();
 }
 
 void RankActor::look_for_retired() {
@@ -451,10 +528,15 @@ void RankActor::look_for_retired() {
     }
 }
 
+bool RankActor::is_perhaps_read(const Use& u) const {
+    return world_.options.lost_service != 0 && spans_nodes(*u.operation) &&
+           may_still_be_read(engine_->error(u.record));
+}
+
 // Nobody needs it any more: its memory is given back, and what is still read from it is wrong from now on.
 void RankActor::retire(Use& u) {
     u.retired = true;
-    if (u.arena_bytes != 0) {
+    if (u.arena_bytes != 0 && !is_perhaps_read(u)) {
         fill_pattern(memory_.at<std::byte>(u.arena_at), kRetiredKey, 0, u.arena_bytes);
         engine_->arena().release(u.arena_at, u.arena_bytes);
     }
@@ -467,7 +549,8 @@ void RankActor::reap() {
     const uint32_t held = engine_->reap(&wake);
     look_for_retired();
     ring(wake);
-    if (held != 0) return again(50000);
+    // What others have given up they do not read any more, and nobody waits for that.
+    if (held != 0 && world_.options.lost_service == 0) return again(50000);
     state_ = State::kDone;
     ++world_.ranks_done;
 }

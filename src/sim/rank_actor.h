@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/giving_up.h"
 #include "engine/rank_engine.h"
 #include "sim/world.h"
 
@@ -41,8 +42,8 @@ class RankActor {
     virtual void abandon() { LONGSHORE_CHECK(!"it has no stand-in"); }
     // What service processes find of its memory.
     virtual FabricWorld::HostSight sight() const { return FabricWorld::HostSight::kMemory; }
-    // Whether it, or its stand-in, is gone.
-    virtual bool lost() const { return false; }
+    // Whether it, or its stand-in, is gone, or it has withdrawn buffers.
+    virtual bool lost() const { return has_withdrawn_; }
     // Of an operation: whether it was left all shared blocks, for itself or the host's agent to copy; whether
     // what it gave lay in its arena; how many bytes service processes have written into its receive buffer.
     virtual bool copied_all(uint32_t) const { return false; }
@@ -67,6 +68,8 @@ class RankActor {
         RecordId record;
         uint64_t recv_key = 0, send_key = 0;  // what the buffers must hold at the end
         bool hands_over = false;              // its stand-in leaves shared blocks to the rank
+        GivingUp giving_up;
+        bool given_up = false;  // its record stays, and its memory is the program's again
     };
     struct Step {
         bool wait = false;
@@ -74,6 +77,8 @@ class RankActor {
         uint64_t delay_ns = 0;
     };
 
+    uint32_t descriptor_bytes() const;
+    void renew_heap();
     void plan();
     const Use* find(uint32_t operation) const;
     void prepare(Use& u);
@@ -83,6 +88,13 @@ class RankActor {
     void look();
     void move();
     void complete(Use& u);
+    void end(Use& u, OperationError error);
+    bool spans_nodes(const Operation& op) const;
+    bool may_give_up(Use& u);
+    void withdraw(const Use& u);
+    bool is_perhaps_read(const Use& u) const;
+    void give_up(Use& u);
+    void pass();
     void check(Use& u, OperationError error);
     void cover(const Operation& op, uint32_t source);
     bool may_fail(const Operation& op, OperationError error) const;
@@ -97,6 +109,7 @@ class RankActor {
     void again(uint64_t mean_ns);
     void ring(const WakeSet& wake);
     MoveResult transfer(uint64_t begin, uint64_t end);
+    bool find_ends();
 
     World& world_;
     uint32_t index_;
@@ -104,7 +117,9 @@ class RankActor {
     NodeMemory memory_;
     std::unique_ptr<RankEngine> engine_;
     bool cooperative_;
-    bool waiting_ = false;  // service processes know that it moves its blocks itself
+    bool has_withdrawn_ = false;
+    uint64_t idle_since_ns_ = 0;  // waits, and has moved nothing
+    bool waiting_ = false;        // service processes know that it moves its blocks itself
     State state_ = State::kRun, before_ = State::kRun;
     std::vector<Use> uses_;
     std::vector<Step> steps_;
@@ -115,8 +130,11 @@ class RankActor {
     uint64_t sleep_number_ = 0;
     uint32_t open_ = 0;
     bool wake_under_way_ = false;
-    // A claimed chunk on its way.
+    // A claimed chunk on its way, from where to where, and the use of the region that it is read from.
     Copy copy_;
+    const std::byte* from_ = nullptr;
+    std::byte* to_ = nullptr;
+    RegionUse from_use_;
     uint8_t half_ = 0;
     MoveResult result_ = MoveResult::kMoved;
     RegionId heap_;

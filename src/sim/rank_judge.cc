@@ -6,7 +6,7 @@
 namespace longshore::sim {
 
 // Errors have causes: memory that cannot be read, an agent that was lost with copies for this rank, or a node
-// of the group that is gone.
+// of the group that is gone, or lacks a service process, or a rank of it that gave up.
 bool RankActor::may_fail(const Operation& op, OperationError error) const {
     if (world_.options.unreadable || world_.options.import_fails || lost_copies(op.index)) return true;
     if (error == OperationError::kTruncated || !world_.lost_member(op.group)) return false;
@@ -91,7 +91,8 @@ void RankActor::judge_end() {
     if (state_ == State::kGone) return;
     const std::string who = name_of_rank(index_);
     for (const Use& u : uses_) {
-        if (!u.complete || !u.retired) return world_.fail("once", who + " has an operation that is not over");
+        if (!u.complete || (!u.retired && world_.options.lost_service == 0))
+            return world_.fail("once", who + " has an operation that is not over");
         const auto same = [&](const Buffer& b, uint64_t key) {
             return is_pattern(world_.memory.pool(b.at - kRedZoneBytes), key, 0,
                               ((b.bytes + 63) & ~uint64_t{63}) + 2 * kRedZoneBytes);
@@ -101,6 +102,7 @@ void RankActor::judge_end() {
         if (u.send.owner != 0 && !same(u.send, u.send_key))
             return world_.fail("after completion", who + ": send buffer written");
     }
+    if (world_.options.lost_service != 0) return;  // what was given up is kept
     if (engine_->arena().used_bytes() != 0) world_.fail("leak", who + ": arena not empty");
     for (const auto& word : memory_.rank(place_.local).active)
         if (word.load() != 0) world_.fail("leak", who + ": active records");

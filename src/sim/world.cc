@@ -27,7 +27,8 @@ enum class Control : uint64_t {
     kEndRank,
     kForget,
     kAbandon,
-    kEndAgent
+    kEndAgent,
+    kLoseService
 };
 constexpr uint64_t control_value(Control c, uint64_t what) {
     return static_cast<uint64_t>(c) | what << 8;
@@ -199,6 +200,7 @@ void World::control(uint64_t value) {
     if (what == Control::kEndAgent) return end_agent(ranks_[index]->place().node);
     if (what == Control::kForget) return forget_rank(index);
     if (what == Control::kAbandon) return abandon();
+    if (what == Control::kLoseService) return lose_service();
     ServiceActor& s = *services_[index];
     switch (what) {
         case Control::kDoom: {
@@ -224,7 +226,7 @@ void World::control(uint64_t value) {
             break;
         }
         case Control::kRestart:
-            if (s.alive() || is_lost(s.self().node)) break;
+            if (s.alive() || is_lost(s.self().node) || is_gone(index)) break;
             fabric.restart(index);
             coverage.restarted = 1;
             s.start();
@@ -242,6 +244,7 @@ void World::control(uint64_t value) {
         case Control::kForget:
         case Control::kAbandon:
         case Control::kEndAgent:
+        case Control::kLoseService:
             break;
     }
 }
@@ -289,9 +292,37 @@ void World::lose_node() {
     fabric.lose_node(node);
 }
 
+bool World::is_gone(uint32_t service) const {
+    return service + 1 == options.lost_service && gone_since_ns_[services_[service]->self().node.value] != 0;
+}
+
+// Its process may take some time to be over, and its claims are freed then: before or after ranks give up.
+void World::lose_service() {
+    const uint32_t index = options.lost_service - 1;
+    ServiceActor& s = *services_[index];
+    const NodeId node = s.self().node;
+    if (verbose_) log(s.describe() + " is lost for good");
+    if (ranks_done != ranks_.size()) coverage.lost_services = 1;
+    gone_since_ns_[node.value] = scheduler.now_ns();
+    gone_on_node_[node.value] = true;
+    s.die(KillPhase::kAny);
+    fabric.lose(index);
+    scheduler.post(scheduler.around(options.limit_ns), EventKind::kControl, index,
+                   control_value(Control::kFree, 0));
+}
+
 bool World::lost_member(uint32_t group) const {
+    for (uint32_t r : program.groups[group].members) {
+        const NodeId node = program.places[r].node;
+        if (is_lost(node) || gone_since_ns(node) != 0 || ranks_[r]->lost()) return true;
+    }
+    return false;
+}
+
+bool World::gave_up(uint32_t group) const {
+    if (options.lost_service == 0) return false;
     for (uint32_t r : program.groups[group].members)
-        if (is_lost(program.places[r].node) || ranks_[r]->lost()) return true;
+        if (ranks_[r]->lost()) return true;
     return false;
 }
 
@@ -346,6 +377,8 @@ Verdict World::run() {
     }
     if (options.lost_node != 0)
         scheduler.post(options.lost_ns, EventKind::kControl, 0, control_value(Control::kLose, 0));
+    if (options.lost_service != 0)
+        scheduler.post(options.lost_ns, EventKind::kControl, 0, control_value(Control::kLoseService, 0));
     if (options.faults()) scheduler.post(kFaultsNs, EventKind::kControl, 0, control_value(Control::kCalm, 0));
 
     Event e;
@@ -381,9 +414,9 @@ Verdict World::run() {
 
 void World::judge_end() {
     for (auto& r : ranks_) r->judge_end();
-    // Of operations that somebody who is lost has not entered something is left.
+    // Of operations that somebody who is lost has not entered, or that were given up, something is left.
     for (auto& s : services_)
-        if (!ranks_lost_) s->judge_end();
+        if (!ranks_lost_ && options.lost_service == 0) s->judge_end();
     judge_once();
     if (!options.large) judge_moved();
     if (options.lossless() && !options.not_permitted && !node_lost_ &&
@@ -406,8 +439,8 @@ void World::judge_moved() {
         uint64_t moved = 0;
         for (uint32_t c = 0; c < kCollectives; ++c)
             moved += slot.bytes_by_service[c].load() + slot.bytes_by_rank[c].load();
-        const bool all =
-            !options.unreadable && !options.import_fails && !node_lost_ && !ranks_lost_ && !copies_lost;
+        const bool all = !options.unreadable && !options.import_fails && !node_lost_ && !ranks_lost_ &&
+                         !copies_lost && options.lost_service == 0;
         if (moved > due[r] || (all && moved != due[r]))
             fail("moved once", "rank " + std::to_string(r) + " got " + std::to_string(moved) +
                                    " bytes, must get " + std::to_string(due[r]));

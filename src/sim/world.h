@@ -40,8 +40,12 @@ class World {
     void ring(NodeId node, const WakeSet& wake);
     bool service_gone(NodeId node) const { return gone_on_node_[node.value]; }
     bool node_lost() const { return node_lost_; }
-    // Whether some rank of this group is on a node that is gone.
+    // Since when the node has a service process less for good; 0: it has all.
+    uint64_t gone_since_ns(NodeId node) const { return gone_since_ns_[node.value]; }
+    // Whether some rank of this group is on a node that is gone or lacks a service process, or has given up
+    // an operation.
     bool lost_member(uint32_t group) const;
+    bool gave_up(uint32_t group) const;
     // Everything it takes to end one service process and to start it again.
     void kill_service(uint32_t index, KillPhase phase);
 
@@ -74,6 +78,8 @@ class World {
     void dispatch(const Event& e);
     void control(uint64_t value);
     void lose_node();
+    void lose_service();
+    bool is_gone(uint32_t service) const;
     void forget_rank(uint32_t rank);
     void end_agent(NodeId node);
     void abandon();
@@ -90,6 +96,7 @@ class World {
     std::vector<std::unique_ptr<ServiceActor>> services_;
     std::vector<std::vector<uint32_t>> rank_index_;
     bool gone_on_node_[kNodesMax] = {};
+    uint64_t gone_since_ns_[kNodesMax] = {};
     uint32_t kills_left_ = 0;
     bool node_lost_ = false, ranks_lost_ = false;
     bool failed_ = false;

@@ -1,6 +1,7 @@
 // What the fabric between machines does beyond the contracts of all fabrics: credits, and successors.
 #include <string.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 
@@ -152,6 +153,30 @@ TEST_F(NetworkFabricTest, EveryLifeIsKnownByItsNumber) {
 }
 
 #ifdef LONGSHORE_TCP_WORLDS
+
+// A rank withdraws its region and writes there while a block of it is half sent.
+TEST_F(NetworkFabricTest, WhatWasWithdrawnWhenItWasHalfSentDoesNotCome) {
+    constexpr uint64_t kBytes = 200'000, kReads = 64, kPlaces = FabricWorld::kRegionBytes / kBytes;
+    world_.share(kB.node, kRank1);
+    memset(world_.bytes(kB.node, kRank1), 0x11, kBytes);
+    read(kBytes);
+    ASSERT_TRUE(turn_until([&] { return moved_ == 1; }));
+    moved_ = 0;
+    for (uint64_t i = 0; i < kReads; ++i)
+        ASSERT_EQ(world_.fabric(kA).read(kB, from_b(), 0,
+                                         {kRank0, FabricWorld::kUserRegion, i % kPlaces * kBytes}, kBytes, i),
+                  Post::kAccepted);
+    for (int i = 0; i < 10; ++i) turn(kA);
+    // Nobody takes what comes: at some time no more can be sent.
+    for (int i = 0; i < 1000; ++i) turn(kB);
+    withdraw_region(world_.memory(kB.node).region(kRank1, FabricWorld::kUserRegion));
+    memset(world_.bytes(kB.node, kRank1), 0x22, kBytes);
+    ASSERT_TRUE(turn_until([&] { return moved_ + failed_ == kReads; })) << moved_ << " " << failed_;
+    ASSERT_NE(moved_, 0u);
+    ASSERT_NE(failed_, 0u);
+    const std::byte* const last = world_.bytes(kA.node, kRank0) + (moved_ - 1) % kPlaces * kBytes;
+    EXPECT_EQ(std::count(last, last + kBytes, std::byte{0x11}), static_cast<ptrdiff_t>(kBytes));
+}
 // --- blocks that are sent along. Where they lie is not where their reads say: only what came along is right.
 
 class SentAhead : public NetworkFabricTest {

@@ -466,6 +466,32 @@ TEST_F(TcpHostile, MoreBytesThanWereAskedForEndTheConnection) {
     expect_service();
 }
 
+// Whether bytes hold is said of an open piece, in the header behind it.
+TEST_F(TcpHostile, BytesOfWhichNothingIsSaidAreNotTaken) {
+    const Line talk(port_, kA.service), data(port_, kA.service);
+    ASSERT_TRUE(shake_hands(talk, hello()));
+    ASSERT_TRUE(shake_hands(data, hello(StreamKind::kData)));
+    DataHeader header;
+    header.id = 12345;
+    header.is_open = true;
+    header.bytes = 1000;
+    say(data, header, header.bytes);
+    say(data, header, header.bytes);
+    EXPECT_TRUE(turn_until([&] { return talk.is_closed(); }));
+    expect_service();
+}
+
+TEST_F(TcpHostile, NothingIsSaidOfBytesThatWereNotOpen) {
+    const Line talk(port_, kA.service), data(port_, kA.service);
+    ASSERT_TRUE(shake_hands(talk, hello()));
+    ASSERT_TRUE(shake_hands(data, hello(StreamKind::kData)));
+    DataHeader header;
+    header.id = 12345;
+    say(data, header, 0);
+    EXPECT_TRUE(turn_until([&] { return talk.is_closed(); }));
+    expect_service();
+}
+
 // A service process is woken when it is worth it, by what has come lately: of blocks that are sent ahead, and
 // of those that it asks for, the last bytes come alone.
 TEST_F(TcpHostile, BytesThatComeInPiecesAreAllTaken) {
@@ -598,6 +624,7 @@ TEST_F(TcpHostile, RandomFieldsDoNoHarm) {
             if (!has_data) continue;
             DataHeader header;
             header.ahead = random.chance(500);
+            header.is_open = random.chance(300);
             header.id = random.chance(500) ? static_cast<uint64_t>(i) : random.next() >> random.below(64);
             header.offset = random.chance(700) ? 0 : random.next() >> random.below(64);
             header.bytes = static_cast<uint32_t>(random.next() >> random.between(44, 63));

@@ -50,6 +50,7 @@ Bytes make_stream(Prng* random) {
     DataHeader header;
     header.ahead = random->chance(500);
     header.bytes = 1 + static_cast<uint32_t>(random->below(kDataBytesMax));
+    header.is_open = random->chance(500);
     header.id = random->next() >> random->below(64);
     Talk talk;
     talk.kind = static_cast<TalkKind>(1 + random->below(5));

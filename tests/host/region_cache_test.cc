@@ -63,6 +63,18 @@ TEST_F(RegionCacheTest, WhatIsWithdrawnIsCopiedNoMore) {
     EXPECT_EQ(copy(from), MoveResult::kFailed);
 }
 
+// Else the chunk would be left to its rank, which takes nothing any more.
+TEST_F(RegionCacheTest, IntoWhatIsWithdrawnACopyFailsAlsoFromMemoryThatCannotBeReached) {
+    RegionCache taker = cache(kTaker, {}), gone(memory_, kGiver, UINT32_MAX / 2, 1, {});
+    MemoryRef from, to;
+    ASSERT_TRUE(gone.acquire(given_.data(), given_.size(), 0, &from));
+    ASSERT_TRUE(taker.acquire(to_.data(), to_.size(), 0, &to));
+    NodeCopier service(memory_, {});
+    ASSERT_EQ(service.copy(from, to, to_.size()), MoveResult::kNotPermitted);
+    taker.withdraw(to.region);
+    EXPECT_EQ(service.copy(from, to, to_.size()), MoveResult::kFailed);
+}
+
 // All that it shares is one region.
 TEST_F(RegionCacheTest, WhatARankSharesIsFoundByAnotherNumberThen) {
     ls_shared_memory shared{};

@@ -286,7 +286,9 @@ void Arrivals::sweep() {
     const NodeMemory& memory = context_.memory;
     for (uint32_t i = 0; i < rows_.limit(); ++i) {
         const RowEntry& r = rows_[i];
-        if (!r.used || !r.whole || r.shared || operations_[r.operation].own_count != 0) continue;
+        // A block that is queued still ends its part of the row, also when the operation is over.
+        if (!r.used || !r.whole || r.shared || r.queued != 0 || operations_[r.operation].own_count != 0)
+            continue;
         const OperationId id = operations_[r.operation].id;
         GroupSlot slot;
         const GroupEntry* group = groups_.find(id.group, &slot);

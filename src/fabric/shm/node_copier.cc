@@ -56,17 +56,8 @@ MoveResult NodeCopier::resolve(const MemoryRef& ref, uint64_t bytes, Where* out)
     }
     if (own) return within(reinterpret_cast<const std::byte*>(span.base), span.bytes);
     const MoveResult result = resolve_span(span, ref.offset, bytes, out);
-    out->region = &region;
-    out->generation = generation;
+    out->use = {&region, generation};
     return result;
-}
-
-// A rank that has its buffers back withdraws their regions first: what was read before that was still the
-// block.
-bool NodeCopier::is_still_there(const Where& where) {
-    if (where.region == nullptr) return true;
-    std::atomic_thread_fence(std::memory_order_acquire);
-    return where.region->generation.load(std::memory_order_relaxed) == where.generation;
 }
 
 // Memory that its process shares is here once it is mapped.
@@ -165,7 +156,7 @@ MoveResult NodeCopier::move(Where from, Where to, uint64_t bytes, uint64_t worki
         to.offset += target.run;
         bytes -= target.run;
     }
-    return is_still_there(from) ? MoveResult::kMoved : MoveResult::kFailed;
+    return from.use.is_over() ? MoveResult::kFailed : MoveResult::kMoved;
 }
 
 MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t bytes,
@@ -175,9 +166,11 @@ MoveResult NodeCopier::copy(const MemoryRef& from, const MemoryRef& to, uint64_t
         ++counters_.refused;
         return MoveResult::kFailed;
     }
-    MoveResult result = resolve(from, bytes, &source);
-    if (result == MoveResult::kMoved) result = resolve(to, bytes, &target);
-    return result == MoveResult::kMoved ? move(source, target, bytes, working_set) : result;
+    const MoveResult there = resolve(from, bytes, &source), here = resolve(to, bytes, &target);
+    // What is gone at one end is gone for everybody, whoever could reach the other.
+    if (there == MoveResult::kFailed || here == MoveResult::kFailed) return MoveResult::kFailed;
+    if (there != MoveResult::kMoved || here != MoveResult::kMoved) return MoveResult::kNotPermitted;
+    return move(source, target, bytes, working_set);
 }
 
 MoveResult NodeCopier::read(const ProcessSpan& from, uint64_t offset, const MemoryRef& to, uint64_t bytes) {

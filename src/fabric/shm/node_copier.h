@@ -9,6 +9,7 @@
 #include <span>
 
 #include "engine/mover.h"
+#include "engine/region_use.h"
 #include "fabric/shm/mapped_processes.h"
 
 namespace longshore {
@@ -55,13 +56,11 @@ class NodeCopier {
     struct Where {
         ProcessSpan span;
         uint64_t offset = 0;
-        bool here = false;                    // it is this process
-        const RegionEntry* region = nullptr;  // of a rank; null: of no region that could be withdrawn
-        uint32_t generation = 0;
+        bool here = false;   // it is this process
+        RegionUse use = {};  // of a rank's region
     };
     MoveResult resolve(const MemoryRef& ref, uint64_t bytes, Where* out);
     MoveResult resolve_span(const ProcessSpan& span, uint64_t offset, uint64_t bytes, Where* out);
-    static bool is_still_there(const Where& where);
     Place place_of(const Where& where, uint64_t bytes, bool write);
     MoveResult move(Where from, Where to, uint64_t bytes, uint64_t working_set);
     MoveResult move_run(const Place& from, const Place& to, uint64_t bytes, uint64_t working_set);

@@ -69,16 +69,26 @@ ComingBlocks::Part ComingBlocks::begin_part(uint64_t id, uint64_t bytes) {
     return part;
 }
 
+void ComingBlocks::note_arrived(uint64_t id, Part* part) {
+    Block* const block = find(id);
+    if (block == nullptr) return;
+    part->begin = block->arrived;
+    block->arrived += part->bytes;
+    if (part->read != TcpReads::kNone) {
+        reads_->note_arrived(part->read, part->bytes);
+    } else {
+        block->open.push_back({part->begin, block->arrived});
+    }
+}
+
 void ComingBlocks::end_part(uint64_t id, const Part& part) {
     Block* const block = find(id);
     if (block == nullptr) return;
-    const uint64_t begin = block->arrived;
-    block->arrived += part.bytes;
     if (part.read != TcpReads::kNone) {
-        reads_->note_arrived(part.read, part.bytes);
         block->used += part.bytes;
     } else {
-        block->kept.push_back({begin, block->arrived});
+        std::erase_if(block->open, [&](const Kept& open) { return open.begin == part.begin; });
+        block->kept.push_back({part.begin, part.begin + part.bytes});
         for (const uint32_t at : block->reads) take_kept(*block, at);
     }
     std::erase_if(block->reads, [&](uint32_t at) { return reads_->end_if_over(at); });
@@ -123,9 +133,11 @@ bool ComingBlocks::take(uint32_t at, const AlongPart& part) {
         // Bytes that are on their way into the buffer or into another read's memory count as not arrived.
         const uint64_t end = part.offset + bytes;
         uint64_t there = 0;
-        for (const Kept& kept : block.kept) {
-            const uint64_t from = std::max(kept.begin, part.offset), to = std::min(kept.end, end);
-            there += from < to ? to - from : 0;
+        for (const std::vector<Kept>* const all : {&block.kept, &block.open}) {
+            for (const Kept& kept : *all) {
+                const uint64_t from = std::max(kept.begin, part.offset), to = std::min(kept.end, end);
+                there += from < to ? to - from : 0;
+            }
         }
         const uint64_t arrived = std::min(end, std::max(block.arrived, part.offset)) - part.offset;
         if (there != arrived || overlaps(block, part.offset, end)) return false;

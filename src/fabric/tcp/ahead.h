@@ -69,10 +69,13 @@ class ComingBlocks {
         std::byte* to = nullptr;
         uint64_t bytes = 0;
         uint32_t read = TcpReads::kNone;
+        uint64_t begin = 0;  // in the block
     };
     // At most `bytes`.
     Part begin_part(uint64_t id, uint64_t bytes);
-    // They lie there.
+    // They lie there, and the next ones are those behind them.
+    void note_arrived(uint64_t id, Part* part);
+    // They hold: who waits for them has them.
     void end_part(uint64_t id, const Part& part);
     // No more of it comes: the reads that wait for it.
     std::vector<uint32_t> fail(uint64_t id);
@@ -101,8 +104,8 @@ class ComingBlocks {
         uint64_t bytes = 0, arrived = 0, used = 0;
         uint64_t since_ns = 0;
         std::unique_ptr<std::byte[]> buffer;  // all of the block; null: nothing had to be kept
-        std::vector<Kept> kept;
-        std::vector<uint32_t> reads;  // that wait for more of it
+        std::vector<Kept> kept, open;         // open: they hold when end_part() has said so
+        std::vector<uint32_t> reads;          // that wait for more of it
     };
     Block* find(uint64_t id);
     const Block* find(uint64_t id) const { return const_cast<ComingBlocks*>(this)->find(id); }

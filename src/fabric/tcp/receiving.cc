@@ -17,6 +17,21 @@ void Receiving::reset() {
     begun_ = false;
     left_ = part_have_ = 0;
     part_ = {};
+    is_open_ = false;
+    open_parts_.clear();
+}
+
+// The header that has come says whether the piece before it holds. False: it is about something else.
+bool Receiving::close_piece() {
+    is_open_ = false;
+    if (header_.bytes != 0 || header_.ahead != open_.ahead || header_.id != open_.id) return false;
+    if (header_.result == MoveResult::kMoved) {
+        for (const ComingBlocks::Part& part : open_parts_) coming_->end_part(header_.id, part);
+        const uint32_t at = header_.ahead ? TcpReads::kNone : reads_->find(peer_, header_.id);
+        if (at != TcpReads::kNone) reads_->end_if_over(at);
+    }
+    open_parts_.clear();
+    return true;
 }
 
 // A header has come. kEarly: it is of a block whose announcement is still on its way on the stream of talk;
@@ -29,9 +44,13 @@ Receiving::Begun Receiving::begin_data(Received* out) {
     if (!decode_data(header_bytes_, &header_)) return refuse("sends what is no header of data");
     left_ = header_.bytes;
     read_ = TcpReads::kNone;
+    const bool moved = header_.result == MoveResult::kMoved;
+    if (is_open_ ? !close_piece() : moved && header_.bytes == 0)
+        return refuse("does not say whether bytes hold that it has sent");
+    if (moved && header_.bytes == 0) return Begun::kYes;
     if (header_.ahead) {
         if (!coming_->is_announced(header_.id)) return Begun::kEarly;
-        if (header_.result != MoveResult::kMoved) {
+        if (!moved) {
             for (const uint32_t at : coming_->fail(header_.id)) out->ask.push_back(at);
         } else if (!coming_->may_come(header_)) {
             return refuse("sends ahead what it has not announced");
@@ -44,7 +63,7 @@ Receiving::Begun Receiving::begin_data(Received* out) {
         return Begun::kYes;
     }
     const PendingRead& read = (*reads_)[at];
-    if (header_.result != MoveResult::kMoved) {
+    if (!moved) {
         asked_ -= read.bytes - read.received;
         reads_->end(at, header_.result);
         return Begun::kYes;
@@ -77,11 +96,17 @@ void Receiving::begin_part() {
 void Receiving::end_part(Received* out) {
     left_ -= part_.bytes;
     if (into_ == Into::kRank) out->mapped_bytes += part_.bytes;
-    if (header_.ahead) return coming_->end_part(header_.id, part_);
+    is_open_ = header_.is_open && left_ == 0;
+    if (is_open_) open_ = header_;
+    if (header_.ahead) {
+        coming_->note_arrived(header_.id, &part_);
+        if (header_.is_open) return open_parts_.push_back(part_);
+        return coming_->end_part(header_.id, part_);
+    }
     if (read_ == TcpReads::kNone) return;
     if (into_ == Into::kCopy) reads_->write(read_, (*reads_)[read_].received, {copy_.get(), part_.bytes});
     reads_->note_arrived(read_, part_.bytes);
-    reads_->end_if_over(read_);
+    if (!header_.is_open) reads_->end_if_over(read_);
 }
 
 // Nothing more is there: how many bytes must come until it is worth a wake-up, which takes the core from
@@ -106,7 +131,7 @@ size_t Receiving::wanted_parts(iovec (&parts)[2], size_t* wanted) {
     const size_t rest = begun_ ? part_.bytes - part_have_ : 0;
     if (rest != 0) {
         parts[count++] = {part_.to + part_have_, rest};
-        *wanted = left_ - part_have_;
+        *wanted = left_ - part_have_ + (header_.is_open ? kDataHeaderBytes : 0);
     }
     if (!begun_ || part_.bytes == left_) {
         parts[count++] = {header_bytes_ + header_have_, kDataHeaderBytes - header_have_};

@@ -43,6 +43,7 @@ class Receiving {
     Begun begin_data(Received* out);
     void begin_part();
     void end_part(Received* out);
+    bool close_piece();
     void note_received(size_t received);
     size_t wanted_parts(iovec (&parts)[2], size_t* wanted);
     int worth_waking(size_t lacks, uint64_t now);
@@ -68,6 +69,10 @@ class Receiving {
     size_t part_have_ = 0;             // of the part
     Into into_ = Into::kNowhere;
     ComingBlocks::Part part_;
+    // Of an open piece that has come, whose parts count when the next header says that they hold.
+    bool is_open_ = false;
+    DataHeader open_;
+    std::vector<ComingBlocks::Part> open_parts_;
     std::unique_ptr<std::byte[]> copy_;  // for memory that is not mapped here, and for what nobody wants
 };
 

@@ -1,7 +1,9 @@
 // Bytes that one peer reads here, and blocks that go ahead to it: what its stream of data carries out.
 // Keeps: what is to be sent, in order, and the piece that has begun. Promises: bytes leave from where a
-// rank's memory is mapped here, else from a copy; each piece has its header. Asks: its owner calls serve()
-// when there is something to send and room for it, and says to the peer what Served tells. One thread.
+// rank's memory is mapped here, if they are many, else from a copy; each piece has its header, and of one
+// that a rank has withdrawn while it was sent the next one says that it does not hold. Asks: its owner calls
+// serve() when there is something to send and room for it, and says to the peer what Served tells. One
+// thread.
 #pragma once
 
 #include <deque>
@@ -44,11 +46,18 @@ class Serving {
 
   private:
     bool begin_piece(RegionSource& source, Served* served);
+    void close_piece(Served* served);
 
     std::deque<Request> requests_;
     std::vector<Request> held_;
     std::byte header_[kDataHeaderBytes];
     size_t header_left_ = 0;
+    // Of the piece that has begun or was the last: whether it is still to be said that it holds, and what is
+    // said.
+    DataHeader last_;
+    RegionUse use_;
+    std::byte closing_[kDataHeaderBytes];
+    size_t closing_left_ = 0;
     std::span<const std::byte> piece_;   // the rest of the piece
     std::unique_ptr<std::byte[]> copy_;  // of memory that is not mapped here
 };

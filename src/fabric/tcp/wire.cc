@@ -179,7 +179,7 @@ void encode_data(const DataHeader& h, std::span<std::byte, kDataHeaderBytes> out
     Writer w(out.data(), out.size());
     w.put(static_cast<uint8_t>(h.ahead));
     w.put(static_cast<uint8_t>(h.result));
-    w.put(uint16_t{0});
+    w.put(uint16_t{h.is_open});
     w.put(h.bytes);
     w.put(h.id);
     w.put(h.offset);
@@ -190,16 +190,16 @@ bool decode_data(std::span<const std::byte, kDataHeaderBytes> bytes, DataHeader*
     Reader r(bytes);
     const auto ahead = r.get<uint8_t>();
     const auto result = r.get<uint8_t>();
-    const auto zero = r.get<uint16_t>();
-    if (ahead > 1 || result > static_cast<uint8_t>(MoveResult::kFailed) || zero != 0) return false;
+    const auto is_open = r.get<uint16_t>();
+    if (ahead > 1 || result > static_cast<uint8_t>(MoveResult::kFailed) || is_open > 1) return false;
     out->ahead = ahead != 0;
+    out->is_open = is_open != 0;
     out->result = static_cast<MoveResult>(result);
     out->bytes = r.get<uint32_t>();
     out->id = r.get<uint64_t>();
     out->offset = r.get<uint64_t>();
-    // Bytes follow where there are some, and only there.
-    const bool moved = out->result == MoveResult::kMoved;
-    return r.ok() && (moved ? out->bytes != 0 && out->bytes <= kDataBytesMax : out->bytes == 0);
+    const uint32_t bytes_max = out->result == MoveResult::kMoved ? kDataBytesMax : 0;
+    return r.ok() && out->bytes <= bytes_max && (out->bytes != 0 || !out->is_open);
 }
 
 }  // namespace longshore

@@ -16,7 +16,7 @@
 namespace longshore {
 
 constexpr uint32_t kTcpMagic = 0x5054534c;  // "LSTP"
-constexpr uint16_t kTcpVersion = 3;
+constexpr uint16_t kTcpVersion = 4;
 
 using Nonce = std::array<std::byte, 16>;
 using Proof = std::array<std::byte, 32>;  // an HMAC-SHA256
@@ -93,9 +93,12 @@ size_t talk_body_bytes(std::span<const std::byte, kTalkHeaderBytes> header);
 // A whole message. False: not one.
 bool decode_talk(std::span<const std::byte> message, Talk* out);
 
-// On a stream of data: such a header, and so many bytes behind it.
+// On a stream of data: such a header, and so many bytes behind it. Where those leave from a rank's memory,
+// the rank may withdraw it meanwhile and write there: then the next header, of no bytes, says whether they
+// hold.
 struct DataHeader {
     bool ahead = false;                      // of a block that is sent ahead, else of a read
+    bool is_open = false;                    // the next header says whether the bytes hold
     MoveResult result = MoveResult::kMoved;  // not kMoved: the bytes cannot be had, and none follow
     uint32_t bytes = 0;
     uint64_t id = 0;      // of the request, or of the block sent ahead
