@@ -446,7 +446,24 @@ bool RankEngine::sends_read(RecordId record) {
 
 bool RankEngine::is_free(RecordId record) {
     Watch& w = watch(record);
-    return sends_read(record) && Completion(memory_, self_, record, w.self).landing_free(&w.landing_done);
+    return sends_read(record) && Completion(memory_, self_, record, w.self).landing_free(&w.landing_done) &&
+           close_landing(record);
+}
+
+// Where blocks have failed all ranks of the node can be done while a service process still lands one. Nothing
+// lands from now on. False: a chunk is being landed.
+bool RankEngine::close_landing(RecordId id) {
+    const OperationRecord& record = memory_.record(self_, id);
+    const uint32_t count = record.landing_count.load(std::memory_order_relaxed);
+    const uint64_t generation = watch(id).self.generation;
+    Atomic<ChunkWord>* const words = memory_.at<Atomic<ChunkWord>>(watch(id).claims_offset) +
+                                     record.chunk_count.load(std::memory_order_relaxed);
+    for (uint32_t i = 0; i < count; ++i) {
+        if (chunk_settled(words[i].load(std::memory_order_acquire))) continue;
+        if (!claim_chunk(words[i], generation, rank_worker(self_))) return false;
+        settle_chunk(words[i], generation, ChunkState::kFailed);
+    }
+    return true;
 }
 
 OperationError RankEngine::error(RecordId record) const {

@@ -116,6 +116,7 @@ class RankEngine {
     const Watch& watch(RecordId record) const;
     bool sends_read(RecordId record);
     bool is_free(RecordId record);  // nobody needs the record, or its landing, any more
+    bool close_landing(RecordId record);
     void retire(RecordId id, WakeSet* wake);
 
     NodeMemory memory_;
