@@ -36,7 +36,7 @@ class GivingUp {
 // may have left some of it to another of its node. Then the rank withdraws its buffers' regions, too, and
 // what lies in its arena stays.
 constexpr bool may_still_be_read(OperationError error) {
-    return error == OperationError::kServiceLost || error == OperationError::kUnreadable;
+    return error == OperationError::kServiceLost;
 }
 
 }  // namespace longshore

@@ -184,11 +184,15 @@ constexpr uint64_t error_word(uint64_t generation, OperationError error) {
 constexpr OperationError error_in(uint64_t word) {
     return static_cast<OperationError>(word & 0xff);
 }
-// The first error of an operation stays.
+// The first error of an operation stays, but that what is lost is said in any case: others may still read
+// what the rank gives then (giving_up.h).
 inline void note_error(OperationRecord& record, uint64_t generation, OperationError error) {
-    uint64_t none = error_word(generation, OperationError::kNone);
-    record.error.compare_exchange_strong(none, error_word(generation, error), std::memory_order_relaxed,
-                                         std::memory_order_relaxed);
+    const uint64_t noted = error_word(generation, error);
+    uint64_t before = error_word(generation, OperationError::kNone);
+    while (!record.error.compare_exchange_strong(before, noted, std::memory_order_relaxed,
+                                                 std::memory_order_relaxed)) {
+        if (error != OperationError::kServiceLost || before == noted || before >> 8 != generation) return;
+    }
 }
 
 // A member of a group: where it is.

@@ -307,7 +307,11 @@ void Teller::on_acknowledge(ServiceAddress from, const Acknowledgement& a, WakeS
 void Teller::give_up(uint32_t i, uint32_t peer, WakeSet* wake) {
     const Watch& w = watches_[i];
     const GroupPeer& at = context_.memory.peers(context_.memory.group(w.seen.group))[peer];
-    settle_peer(w.local, w.record, w.seen, is_shared(w.seen.collective) ? at.node_first : peer, true, wake);
+    const uint32_t p = is_shared(w.seen.collective) ? at.node_first : peer;
+    OperationRecord& record = context_.memory.record(w.local, w.record);
+    if (!acknowledged(context_.memory, record, w.seen, p))
+        note_error(record, w.seen.generation, OperationError::kServiceLost);
+    settle_peer(w.local, w.record, w.seen, p, true, wake);
 }
 
 // A peer has read what a rank gives it, or never will.
