@@ -52,7 +52,10 @@ TEST(CoreShare, WhoWorksOnTheCoreEndsThePolling) {
     CoreShare core;
     const uint64_t end = now_ns() + 10'000'000'000;
     uint64_t now = now_ns();
-    while (core.may_poll(now) && now < end) now = core.offer(now);
+    while (core.may_poll(now) && now < end) {
+        core.offer(now);
+        now = now_ns();
+    }
     EXPECT_FALSE(core.may_poll(now));
     over = true;
     worker.join();

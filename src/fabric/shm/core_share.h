@@ -18,7 +18,7 @@ namespace longshore {
 class CoreShare {
   public:
     bool may_poll(uint64_t now_ns) const { return now_ns >= poll_from_ns_; }
-    // Between two polls that found nothing. Returns what time it is then.
+    // Between two polls that found nothing, at `before_ns`. Returns a later time where that was given away.
     uint64_t offer(uint64_t before_ns) {
         if (before_ns - offered_ns_ < kOfferEveryNs) {
             cpu_relax();
