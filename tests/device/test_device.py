@@ -121,13 +121,17 @@ class Device(Case):
                           ["exporting memory: UCX exports no memory of 65536 bytes: Unsupported operation"]))
 
     def test_a_network(self):
-        with FarEnd() as far:
-            data = self.measure("--only", "network", "--to", f"127.0.0.1:{far.port}")
-            self.assertEqual(far.ends(), (0, ""))
-        self.assertEqual({row["test"] for row in data["rows"]},
-                         {"network latency", "network polling", "network to", "network from", "network both", "network messages"})
-        latency = {row["bytes"]: row["mean"] for row in data["rows"] if row["test"] == "network latency"}
-        self.assertGreater(latency[1 << 20], latency[1])
+        for _ in range(5):
+            with FarEnd() as far:
+                data = self.measure("--only", "network", "--to", f"127.0.0.1:{far.port}")
+                self.assertEqual(far.ends(), (0, ""))
+            self.assertEqual({row["test"] for row in data["rows"]},
+                             {"network latency", "network polling", "network to", "network from", "network both", "network messages"})
+            latency = {row["bytes"]: min(row["samples"]) for row in data["rows"] if row["test"] == "network latency"}
+            if latency[1 << 20] > latency[1]:  # else a machine that others keep busy; a program that mistakes sizes never gets there
+                break
+        else:
+            self.fail(f"a message of 1 MiB takes no longer than one of a byte: {latency}")
 
     @unittest.skipUnless(HAS_UCX, "no UCX")
     def test_ucx(self):
