@@ -120,6 +120,22 @@ bool find_giver(const NodeMemory& memory, const GroupEntry& group, uint64_t sequ
     return block_settled(incoming_chunks(memory, held, source), seen.generation, &from);
 }
 
+// Whether who had the block for this node is past the operation: it has given up, as else it waits until
+// every rank of the node has what it wants.
+static bool has_given_up(const NodeMemory& memory, const GroupEntry& group, uint64_t sequence, Rank source) {
+    const Member& member = memory.members(group)[source.value];
+    uint32_t index = member.local_index;
+    if (member.node != memory.node()) {
+        if (group.readers_offset == 0) return false;
+        const uint64_t reader = memory.reader(group, sequence, source).load(std::memory_order_acquire);
+        const uint64_t index_plus_1 = reader & kDone;
+        if (reader >> 20 != sequence || index_plus_1 == 0 || index_plus_1 > group.local_count) return false;
+        index = static_cast<uint32_t>(index_plus_1 - 1);
+    }
+    RecordId ignored;
+    return entered(memory, group, index, sequence, &ignored) == Entered::kOver;
+}
+
 bool is_left_to_rank(const NodeMemory& memory, const OperationRecord& record, LocalRank destination) {
     return load_relaxed(&record.hands_over) != 0 &&
            memory.rank(destination).attached.load(std::memory_order_acquire) != 0;
@@ -148,7 +164,15 @@ bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId
         if (chunk_settled(word) || chunk_state(word) == ChunkState::kClaimed) continue;
         // Looked up before the claim: while the chunk is not settled, the giver's record stays.
         if (!have_giver) {
-            if (!find_giver(memory_, group, seen.sequence, source, &at.local, &at.record)) return false;
+            if (!find_giver(memory_, group, seen.sequence, source, &at.local, &at.record)) {
+                if (!has_given_up(memory_, group, seen.sequence, source)) return false;
+                if (!claim_chunk(chunks.words[c], seen.generation, self_)) continue;
+                *chunk = c + 1;
+                begin_copy({destination, id, seen}, chunks, source, c, out);
+                out->giver = destination;
+                out->doomed = static_cast<uint32_t>(OperationError::kServiceLost);
+                return true;
+            }
             const OperationRecord& given = memory_.record(at.local, at.record);
             if (source != seen.rank && has_landing(given)) {
                 if (!look(given, &at.seen) || at.seen.sequence != seen.sequence ||
@@ -182,6 +206,18 @@ bool Mover::claim_block(const GroupEntry& group, LocalRank destination, RecordId
     return false;
 }
 
+void Mover::begin_copy(const Use& taker, const ChunkRange& chunks, Rank source, uint32_t c, Copy* out) const {
+    *out = Copy{};
+    out->destination = taker.local;
+    out->record = taker.record;
+    out->generation = taker.seen.generation;
+    out->claim_offset = memory_.offset_of(&chunks.words[c]);
+    out->source = source;
+    out->collective = taker.seen.collective;
+    out->is_self = source == taker.seen.rank;
+    out->is_first = c == 0;
+}
+
 // Describes the copy of a chunk that was claimed. Both records are stable until it is settled.
 void Mover::give_chunk(const GroupEntry& group, const Use& taker, const Use& giver, const ChunkRange& landed,
                        Rank source, uint32_t c, Copy* out) {
@@ -195,16 +231,8 @@ void Mover::give_chunk(const GroupEntry& group, const Use& taker, const Use& giv
                                          : giving.incoming(source);
     const Block to = Geometry(memory_, record, taker.local).incoming(source);
     const uint64_t offset = uint64_t{c} * chunks.chunk_bytes;
-    *out = Copy{};
-    out->destination = taker.local;
-    out->record = taker.record;
-    out->generation = taker.seen.generation;
-    out->claim_offset = memory_.offset_of(&chunks.words[c]);
-    out->source = source;
+    begin_copy(taker, chunks, source, c, out);
     out->giver = giver.local;
-    out->collective = taker.seen.collective;
-    out->is_self = source == taker.seen.rank;
-    out->is_first = c == 0;
     const bool fits = from.valid && to.valid && from.bytes == to.bytes && offset < to.bytes;
     const bool failed = landed.count != 0
                             ? landing_failed(landed, chunks, c)

@@ -68,6 +68,7 @@ class Mover {
         RecordId record;
         RecordLook seen;
     };
+    void begin_copy(const Use& taker, const ChunkRange& chunks, Rank source, uint32_t c, Copy* out) const;
     void give_chunk(const GroupEntry& group, const Use& taker, const Use& giver, const ChunkRange& landed,
                     Rank source, uint32_t chunk, Copy* out);
     bool is_self(LocalRank rank) const { return self_ == rank_worker(rank); }

@@ -454,16 +454,35 @@ bool RankEngine::is_free(RecordId record) {
 // lands from now on. False: a chunk is being landed.
 bool RankEngine::close_landing(RecordId id) {
     const OperationRecord& record = memory_.record(self_, id);
-    const uint32_t count = record.landing_count.load(std::memory_order_relaxed);
+    return !fail_rest(id, record.chunk_count.load(std::memory_order_relaxed),
+                      record.landing_count.load(std::memory_order_relaxed))
+                .some_claimed;
+}
+
+// Of these chunks those that nobody has claimed.
+RankEngine::Rest RankEngine::fail_rest(RecordId id, uint32_t first, uint32_t count) {
     const uint64_t generation = watch(id).self.generation;
-    Atomic<ChunkWord>* const words = memory_.at<Atomic<ChunkWord>>(watch(id).claims_offset) +
-                                     record.chunk_count.load(std::memory_order_relaxed);
+    Atomic<ChunkWord>* const words = memory_.at<Atomic<ChunkWord>>(watch(id).claims_offset) + first;
+    Rest rest;
     for (uint32_t i = 0; i < count; ++i) {
         if (chunk_settled(words[i].load(std::memory_order_acquire))) continue;
-        if (!claim_chunk(words[i], generation, rank_worker(self_))) return false;
-        settle_chunk(words[i], generation, ChunkState::kFailed);
+        const bool mine = claim_chunk(words[i], generation, rank_worker(self_));
+        if (mine) settle_chunk(words[i], generation, ChunkState::kFailed);
+        (mine ? rest.some_failed : rest.some_claimed) = true;
     }
-    return true;
+    return rest;
+}
+
+void RankEngine::give_up(RecordId id, WakeSet* wake) {
+    OperationRecord& record = memory_.record(self_, id);
+    note_error(record, watch(id).self.generation, OperationError::kServiceLost);
+    const Rest rest = fail_rest(id, 0,
+                                record.chunk_count.load(std::memory_order_relaxed) +
+                                    record.landing_count.load(std::memory_order_relaxed));
+    if (!rest.some_failed) return;
+    for (uint16_t r = 0; r < memory_.rank_count(); ++r)
+        if (LocalRank{r} != self_) memory_.ring_rank(LocalRank{r}, wake);
+    memory_.ring_all_services(wake);
 }
 
 OperationError RankEngine::error(RecordId record) const {
@@ -509,6 +528,9 @@ void RankEngine::retire(RecordId id, WakeSet* wake) {
         .store(ring_entry(w.self.sequence, kDone), std::memory_order_release);
     set_active(id, false);
     r.generation.store(0, std::memory_order_seq_cst);
+    // Blocks may have been told for it that no service process has had time to begin.
+    if (error_in(r.error.load(std::memory_order_relaxed)) == OperationError::kServiceLost)
+        memory_.ring_all_services(wake);
     // Nothing that is written now, into the record or what it pointed to, may be seen with its generation.
     __atomic_thread_fence(__ATOMIC_RELEASE);
     // A slower start of theirs may wait until this rank is past the operation.

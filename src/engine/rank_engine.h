@@ -79,6 +79,10 @@ class RankEngine {
     // Whether any of those is an operation of this group.
     bool holds(GroupSlot group) const;
 
+    // The caller ends it in an error because it waits in vain (giving_up.h): what has not begun to move fails,
+    // so that ranks that hold it for this one, or copy it from here, wait no longer. It may be complete then.
+    void give_up(RecordId record, WakeSet* wake);
+
     // Around a wait in which the caller claims whatever its operations have to move: service processes that
     // share its core leave that to it. May be nested.
     void begin_wait() { set_waiting(memory_.rank(self_).waiting.load(std::memory_order_relaxed) + 1); }
@@ -117,6 +121,10 @@ class RankEngine {
     bool sends_read(RecordId record);
     bool is_free(RecordId record);  // nobody needs the record, or its landing, any more
     bool close_landing(RecordId record);
+    struct Rest {
+        bool some_failed = false, some_claimed = false;
+    };
+    Rest fail_rest(RecordId record, uint32_t first, uint32_t count);
     void retire(RecordId id, WakeSet* wake);
 
     NodeMemory memory_;

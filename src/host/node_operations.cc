@@ -133,6 +133,16 @@ void NodeOperations::post_waiting() {
 void NodeOperations::reap() {
     c_.engine->reap(&c_.wake);
     free_retired_copies();
+    free_given_up();
+}
+
+void NodeOperations::free_given_up() {
+    std::erase_if(given_up_, [&](ls_operation* op) {
+        if (c_.engine->poll(op->record) != Progress::kComplete) return false;
+        complete(*op);
+        free(op);
+        return true;
+    });
 }
 
 void NodeOperations::free_retired_copies() {
@@ -209,11 +219,17 @@ int NodeOperations::test(ls_operation& op, int* moved) {
     if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(now);
     report_wait(c_, op, now);
-    if (is_service_lost(c_, op, now) && op.giving_up.may_end(!buffers_.give_up(op), now, limit_ns(c_))) {
-        op.result = LS_ERR_SERVICE;
-        say_service_lost(c_);
-    }
+    if (is_service_lost(c_, op, now)) give_up(op, now);
     return op.result;
+}
+
+void NodeOperations::give_up(ls_operation& op, uint64_t now) {
+    const bool others_hold_claims = !buffers_.give_up(op);
+    if (op.state == ls_operation::State::kPosted) c_.engine->give_up(op.record, &c_.wake);
+    flush_wake(c_);
+    if (!op.giving_up.may_end(others_hold_claims, now, limit_ns(c_))) return;
+    op.result = LS_ERR_SERVICE;
+    say_service_lost(c_);
 }
 
 // Things that need a look now and then: lives of service processes, lines from the supervisor, retired
@@ -240,17 +256,22 @@ void NodeOperations::advance() {
     post_waiting();
 }
 
-void NodeOperations::free(ls_operation* op) {
+bool NodeOperations::free(ls_operation* op) {
     if (op->state == ls_operation::State::kWaiting) {
         std::erase(op->group->waiting, op);
         --c_.waiting_count;
     }
-    // One that ended in an error while peers may still look at its record keeps it; its buffers are
-    // withdrawn.
-    if (op->state == ls_operation::State::kPosted) return;
+    // One that ended in an error while peers may still look at its record keeps it until it is complete; its
+    // buffers are withdrawn.
+    if (op->state == ls_operation::State::kPosted) {
+        given_up_.push_back(op);
+        return false;
+    }
+    --op->group->open;
     let_go(*op);
     op->state = ls_operation::State::kFree;
     free_.push_back(op);
+    return true;
 }
 
 }  // namespace longshore

@@ -38,7 +38,8 @@ class NodeOperations {
     // The one that was taken last is planned: it is its group's next, and is posted as soon as it can be.
     void begin(ls_group& group, ls_operation& operation, bool ring_services);
     int test(ls_operation& operation, int* moved);
-    void free(ls_operation* operation);
+    // False: its record stays for a while, and its group with it.
+    bool free(ls_operation* operation);
     // Completes what is complete and posts what waits.
     void advance();
 
@@ -56,14 +57,16 @@ class NodeOperations {
     bool work(ls_operation& operation);
     void complete(ls_operation& operation);
     void let_go(ls_operation& operation);
+    void give_up(ls_operation& operation, uint64_t now);
     void look_around(uint64_t now);
     void free_retired_copies();
+    void free_given_up();
 
     ls_context& c_;
     RankBuffers& buffers_;
     uint64_t next_look_ns_ = 0;
     std::vector<std::unique_ptr<ls_operation>> operations_;
-    std::vector<ls_operation*> free_;
+    std::vector<ls_operation*> free_, given_up_;
     std::vector<HeldCopy>
         held_copies_;  // of records that are retired, or will be, only when their generation is over
 };

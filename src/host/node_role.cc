@@ -52,9 +52,7 @@ int NodeRole::test_operation(ls_operation& operation, int* moved) {
 
 void NodeRole::free_operation(ls_operation* operation) {
     ls_group* group = operation->group;
-    operations_.free(operation);
-    --group->open;
-    if (group->dying) free_group(group);
+    if (operations_.free(operation) && group->dying) free_group(group);
 }
 
 void NodeRole::describe(const ls_operation& operation, char* line, size_t bytes) {

@@ -335,10 +335,20 @@ void RankActor::enter(Use& u) {
 void RankActor::progress() {
     WakeSet wake;
     engine_->reap(&wake);
-    look_for_retired();
+    let_go_of_given_up(&wake);
     for (Use& u : uses_)
         if (u.posted && !u.complete && engine_->poll(u.record) == Progress::kComplete) complete(u);
     ring(wake);
+}
+
+// What it has given up is let go, too, once nobody comes to it any more.
+void RankActor::let_go_of_given_up(WakeSet* wake) {
+    for (Use& u : uses_) {
+        if (!u.given_up || engine_->poll(u.record) != Progress::kComplete) continue;
+        u.given_up = false;
+        engine_->release(u.record, wake);
+    }
+    look_for_retired();
 }
 
 // Looks at the operation it waits for: complete, something to do, or sleep.
@@ -398,6 +408,9 @@ bool RankActor::may_give_up(Use& u) {
                                  std::to_string(u.operation->index));
     if (!u.giving_up.is_due(failed, gone_since_ns, now_ns, limit_ns)) return false;
     withdraw(u);
+    WakeSet wake;
+    engine_->give_up(u.record, &wake);
+    ring(wake);
     return u.giving_up.may_end(engine_->others_hold_claims(u.record), now_ns, limit_ns);
 }
 
@@ -414,7 +427,7 @@ void RankActor::give_up(Use& u) {
     if (world_.verbose())
         world_.log(name_of_rank(index_) + " gives up operation " + std::to_string(u.operation->index));
     world_.coverage.given_up = 1;
-    u.given_up = u.retired = true;
+    u.given_up = true;
     end(u, OperationError::kServiceLost);
 }
 
@@ -547,7 +560,7 @@ void RankActor::retire(Use& u) {
 void RankActor::reap() {
     WakeSet wake;
     const uint32_t held = engine_->reap(&wake);
-    look_for_retired();
+    let_go_of_given_up(&wake);
     ring(wake);
     // What others have given up they do not read any more, and nobody waits for that.
     if (held != 0 && world_.options.lost_service == 0) return again(50000);

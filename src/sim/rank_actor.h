@@ -69,7 +69,7 @@ class RankActor {
         uint64_t recv_key = 0, send_key = 0;  // what the buffers must hold at the end
         bool hands_over = false;              // its stand-in leaves shared blocks to the rank
         GivingUp giving_up;
-        bool given_up = false;  // its record stays, and its memory is the program's again
+        bool given_up = false;  // its record stays a while, and its memory is the program's again
     };
     struct Step {
         bool wait = false;
@@ -103,6 +103,7 @@ class RankActor {
     void retire(Use& u);
     void reap();
     void look_for_retired();
+    void let_go_of_given_up(WakeSet* wake);
     void progress();
     bool claim_any();
     void watch_contention(const Use& u);

@@ -128,6 +128,7 @@ bool ServiceActor::take_events() {
                 const auto copy = copies_.find(e.id);
                 if (copy != copies_.end()) {
                     if (e.result == MoveResult::kNotPermitted) world_.coverage.rank_only = 1;
+                    world_.last_copy_ns = world_.scheduler.now_ns();
                     engine_->finish_copy(copy->second, e.result, &wake);
                     copies_.erase(copy);
                 } else {

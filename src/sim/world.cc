@@ -14,7 +14,7 @@ constexpr uint64_t kEventsMax = 4000000;
 constexpr uint64_t kEventsMaxLarge = 400000000;
 constexpr uint64_t kFaultsNs = 20000000;      // faults stop then
 constexpr uint64_t kAbandonNs = 500000000;    // without a read or copy, after a rank was lost
-constexpr uint64_t kLivenessNs = 3000000000;  // in which a read must have ended, or everything be over
+constexpr uint64_t kLivenessNs = 3000000000;  // in which a move must have ended, or everything be over
 
 // Events of kind kControl.
 enum class Control : uint64_t {
@@ -395,7 +395,7 @@ Verdict World::run() {
         if (!scheduler.pop(&e)) break;
         dispatch(e);
         if (scheduler.count() > (options.large ? kEventsMaxLarge : kEventsMax) ||
-            scheduler.now_ns() > last_read_ns + kLivenessNs)
+            scheduler.now_ns() > std::max(last_read_ns, last_copy_ns) + kLivenessNs)
             fail("liveness", "not over after " + std::to_string(scheduler.count()) + " events, " +
                                  std::to_string(scheduler.now_ns()) + " ns:\n" + stuck());
     }

@@ -63,6 +63,7 @@ class World {
     uint32_t ranks_done = 0;
     bool calm = false;          // faults have stopped
     uint64_t last_read_ns = 0;  // when a service process last ended a read
+    uint64_t last_copy_ns = 0;  // or a copy
     // Of ranks behind stand-ins: when one last ended a copy, and how many have entered each operation.
     uint64_t last_handed_ns = 0;
     std::vector<uint32_t> entered;

@@ -110,20 +110,22 @@ Arrivals::Worth Arrivals::worth_of(const GroupEntry& group, const Told& told, co
     const bool shared = row.form == Row::Form::kOne && (row.destination & kToNode) != 0;
     if (row.spans_here != row.span_count) return Worth::kAwaited;  // in parts: nobody knows
     SpanReader reader(row);
-    bool some_later = false, some_entered = false;
+    // Who has entered and lacks it no more has it from that one; where there is none, it has given up.
+    const uint64_t sequence = told.operation.sequence;
+    const bool has_reader = shared && group.local_count != 1 &&
+                            memory.reader_of(group, sequence, row.source) >> 20 >= sequence;
+    bool some_later = false;
     for (uint32_t k = 0; k < group.local_count; ++k) {
         const uint32_t rank = memory.locals(group)[k];
         if (!shared && memory.members(group)[rank].service != context_.self) continue;
         BlockSpan span;
         if (row.form == Row::Form::kSpans && (!reader.next(&span) || span.bytes == 0)) continue;
         if (row.form == Row::Form::kOne && !shared && rank != row.destination) continue;
-        if (lacks(memory, group, k, told.operation.sequence, row.source)) return Worth::kAwaited;
+        if (lacks(memory, group, k, sequence, row.source)) return Worth::kAwaited;
         RecordId ignored;
-        const bool later = entered(memory, group, k, told.operation.sequence, &ignored) == Entered::kNotYet;
-        some_later |= later;
-        some_entered |= !later;
+        some_later |= entered(memory, group, k, sequence, &ignored) == Entered::kNotYet;
     }
-    return some_later && !(shared && some_entered) ? Worth::kLater : Worth::kNothing;
+    return some_later && !has_reader ? Worth::kLater : Worth::kNothing;
 }
 
 // Those that are past the operation go, so that each watch that stays looks at a new row once.
@@ -287,8 +289,7 @@ void Arrivals::sweep() {
     for (uint32_t i = 0; i < rows_.limit(); ++i) {
         const RowEntry& r = rows_[i];
         // A block that is queued still ends its part of the row, also when the operation is over.
-        if (!r.used || !r.whole || r.shared || r.queued != 0 || operations_[r.operation].own_count != 0)
-            continue;
+        if (!r.used || !r.whole || r.shared || r.queued != 0) continue;
         const OperationId id = operations_[r.operation].id;
         GroupSlot slot;
         const GroupEntry* group = groups_.find(id.group, &slot);
@@ -299,7 +300,8 @@ void Arrivals::sweep() {
             RecordId ignored;
             const uint32_t local_index = memory.members(*group)[own[k]].local_index;
             all_over = rows_.block_in(i, Rank{own[k]}, k).bytes == 0 ||
-                       entered(memory, *group, local_index, id.sequence, &ignored) == Entered::kOver;
+                       (entered(memory, *group, local_index, id.sequence, &ignored) != Entered::kNotYet &&
+                        !lacks(memory, *group, local_index, id.sequence, r.row.source));
         }
         if (all_over) rows_.end(i);
     }

@@ -87,6 +87,10 @@ void ServiceEngine::Parts::look_again(WakeSet* wake) {
     queue.retry_stalled();
     shared.look_at_waiting(wake);
     offers.answer_waiting();
+    if (!peers.any_lost()) return;
+    // Ranks may have entered and given up meanwhile, and no watch has ever known.
+    arrivals.sweep();
+    acknowledger.ask_soon();
 }
 
 void ServiceEngine::Parts::send_acknowledgements(Acknowledger::Until until) {

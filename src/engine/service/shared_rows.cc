@@ -75,6 +75,10 @@ bool SharedRows::place_row(uint32_t i, WakeSet* wake) {
     if (seen >> 20 < id.sequence) {
         ServiceId other = context_.self;
         const uint32_t chosen = choose_reader(*group, id.sequence, &other);
+        if (chosen == kNone && !some_may_read(*group, id.sequence)) {
+            rows_.block_over(i, true);  // all have given up
+            return true;
+        }
         if (chosen == kNone) {
             begin_waiting(context_, r);
             return false;
@@ -113,6 +117,11 @@ bool SharedRows::place_row(uint32_t i, WakeSet* wake) {
             queue_.add(w, rows_.remote_block(i, {r.row.offset, r.row.bytes}, r.row.destination), i, wake);
     if (queued == ReadQueue::Queued::kNoRoom) return false;
     stop_waiting(context_, r);
+    if (queued == ReadQueue::Queued::kFailed) {
+        // The reader may have given up before it was chosen; the others have looked for it in vain until now.
+        announce_block(memory, holder.local, record, watches_[w].seen.generation, r.row.source, false, wake);
+        memory.ring_all_services(wake);
+    }
     if (queued != ReadQueue::Queued::kQueued) rows_.block_over(i, queued == ReadQueue::Queued::kFailed);
     return true;
 }
@@ -138,6 +147,13 @@ uint32_t SharedRows::choose_reader(const GroupEntry& group, uint64_t sequence, S
         }
     }
     return kNone;
+}
+
+bool SharedRows::some_may_read(const GroupEntry& group, uint64_t sequence) const {
+    RecordId ignored;
+    for (uint32_t k = 0; k < group.local_count; ++k)
+        if (entered(context_.memory, group, k, sequence, &ignored) != Entered::kOver) return true;
+    return false;
 }
 
 // Another service process of the node sees to it from now on. False: no room in the frame.

@@ -47,6 +47,7 @@ class SharedRows final : public Follower {
     };
     bool place_row(uint32_t row, WakeSet* wake);
     uint32_t choose_reader(const GroupEntry& group, uint64_t sequence, ServiceId* served_by);
+    bool some_may_read(const GroupEntry& group, uint64_t sequence) const;
     bool hand_on(uint32_t row, ServiceId to);
     void list(uint32_t operation);
 
