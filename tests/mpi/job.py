@@ -125,9 +125,12 @@ class Steady(Job):
         self.test.wait_for(lambda: min(self.steps()) >= wanted, lambda: f"{more} more steps\n{self.describe()}")
 
     def hold(self, rank):
+        """Returns when that rank has ended a step and enters nothing more."""
         (self.folder / f"sleep.{rank}").touch()
+        self.test.wait_for((self.folder / f"asleep.{rank}").exists, self.describe)
 
     def release(self, rank):
+        (self.folder / f"asleep.{rank}").unlink()
         (self.folder / f"sleep.{rank}").unlink()
 
     def pause(self):
