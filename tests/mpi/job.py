@@ -1,6 +1,7 @@
 """MPI jobs under Longshore for the tests that meddle with their processes. Each test has a copy of longshored of its
 own, so it finds its service processes by their program and no other job's."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -141,6 +142,15 @@ class Steady(Job):
 
     def resume(self):
         (self.folder / "pause").unlink()
+
+    def status(self):
+        """What `longshore status` says of this job, None if nothing; and of all processes of jobs on this machine."""
+        done = subprocess.run([BUILD / "bin" / "longshore", "status", "--json"], capture_output=True, text=True, timeout=BUSY_S,
+                              check=True)
+        said = json.loads(done.stdout)
+        own = [one for one in said["jobs"] if str(self.folder) in one["program"]]
+        self.test.assertLessEqual(len(own), 1, done.stdout)
+        return own[0] if own else None, said["processes"]
 
     def finish(self):
         """The exit status of the job that is told to stop."""
