@@ -245,10 +245,10 @@ class BadInput(Case):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number=number), subprocess.Popen(words, env=os.environ | {"TMPDIR": str(self.folder)}, stdout=subprocess.PIPE,
                                                                stderr=subprocess.STDOUT, text=True) as job:
-                limit = time.monotonic() + LIMIT_S
-                while job.poll() is None and time.monotonic() < limit and not self.temporaries():
+                found, limit = [], time.monotonic() + LIMIT_S
+                while job.poll() is None and time.monotonic() < limit and not (found := self.temporaries()):
                     time.sleep(0.01)
-                self.assertTrue(self.temporaries(), "nothing was sorted")
+                self.assertTrue(found, "nothing was sorted")
                 job.send_signal(number)
                 said = job.communicate(timeout=LIMIT_S)[0]
                 self.assertEqual(job.returncode, 128 + number, said)
