@@ -12,7 +12,7 @@ import unittest
 
 import job
 
-LIMIT_S = 40
+LIMIT_S = 100  # on a machine that is busy with other things
 
 
 class Life(job.JobTest):
