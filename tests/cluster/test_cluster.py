@@ -647,7 +647,7 @@ class TestLosses(unittest.TestCase):
             machine.run("ip", "link", "set", "net0", "down")
             cut = time.monotonic()
             # Its mpirun waits for its own daemon on the other side of the link: what counts is the ranks.
-            wait_for(lambda: not any(processes(node, b"/usr/bin/python3") for node in nodes.nodes), job)
+            wait_for_end(nodes)
             took = time.monotonic() - cut
             job.kill()
             return job.communicate()[0], took
@@ -682,7 +682,7 @@ class TestLosses(unittest.TestCase):
                             more = steps() + 10
                             wait_for(lambda: steps() > more, job)
                         else:
-                            wait_for(lambda: not any(processes(node, b"/usr/bin/python3") for node in nodes.nodes), job)
+                            wait_for_end(nodes)
                     except AssertionError as error:
                         raise AssertionError(f"{error}\n{path.read_text()[-3000:]}") from error
                     finally:
@@ -853,6 +853,15 @@ def wait_for_begin(job):
         said.append(job.stdout.readline())
         if said[-1] == "":
             raise AssertionError("the job has ended: " + "".join(said))
+
+
+def wait_for_end(nodes):
+    """Of all ranks, whose mpirun may have ended before."""
+    end = time.monotonic() + BUSY_S
+    while any(processes(node, b"/usr/bin/python3") for node in nodes.nodes):
+        if time.monotonic() > end:
+            raise AssertionError("ranks have not ended")
+        time.sleep(0.02)
 
 
 def wait_for(look, job, limit_s=BUSY_S):
