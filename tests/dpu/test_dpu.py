@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from collectives import DIRECT  # noqa: E402
+from launchers import status_of  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}.so").exists()]
@@ -84,7 +85,9 @@ def words(mpi, ranks, name, *arguments, **settings):
 
 
 def run(*arguments, **settings):
-    return subprocess.run(words(*arguments, **settings), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(words(*arguments, **settings), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done.returncode = status_of(done.returncode, done.stdout + done.stderr)
+    return done
 
 
 class Endless(subprocess.Popen):
