@@ -182,7 +182,7 @@ class Stats(job.JobTest):
     def test_text_fits_a_screen(self):
         output = self.run_job("at_once", LONGSHORE_STATS="-").output
         lines = [line for line in output.splitlines() if line.startswith("longshore: ")]
-        self.assertLess(len(lines), 30, output)
+        self.assertLessEqual(len(lines), 40, output)  # with what is said of ranks that wait for a core
         table = [line for line in lines if ": MPI_" in line and line.endswith("0.000")]
         self.assertEqual(len(table), 5, output)
         heads = [line for line in lines if line.startswith("longshore: call ")]
