@@ -23,7 +23,7 @@ BUSY_MORE_S = 20  # that others of a busy machine may take from it
 
 class Loss(job.JobTest):
     def stress(self, seed, **more):
-        return job.Job(self, RANKS, [self.program("stress"), seed, STEPS], **more)
+        return job.Job(self, RANKS, [self.program("stress"), seed, STEPS], **{"LONGSHORE_LIMIT_S": ERROR_LIMIT_S, **more})
 
     def duration(self, **more):
         """How long the program takes after its first service process was seen."""
