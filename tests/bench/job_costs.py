@@ -13,6 +13,7 @@ On this machine, 2 ranks. A launch in which there was nothing to kill any more i
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -71,8 +72,9 @@ class Launcher:
                 if kill_at is not None:
                     time.sleep(kill_at)
                     for pid in service_processes(self.longshored)[:1]:
-                        os.kill(pid, signal.SIGKILL)
-                        killed = True
+                        with contextlib.suppress(ProcessLookupError):  # its job is just over
+                            os.kill(pid, signal.SIGKILL)
+                            killed = True
                 said = job.communicate(timeout=LIMIT_S)[0]
             finally:
                 job.kill()

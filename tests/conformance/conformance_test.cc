@@ -23,11 +23,11 @@ constexpr RegionId kUser = FabricWorld::kUserRegion;
 class Contract : public testing::TestWithParam<NamedWorld> {
   protected:
     void SetUp() override { world_ = GetParam().make(); }
-    // Polls all given members until `done`, at most 5 s (of a machine that is not slow).
+    // Polls all given members until `done`. False: not in time.
     template <class Done>
     bool poll_until(std::initializer_list<ServiceAddress> members,
                     const std::function<void(ServiceAddress, const FabricEvent&)>& on, const Done& done) {
-        const auto end = Clock::now() + std::chrono::seconds(5) * slowness();
+        const auto end = Clock::now() + in_time();
         while (!done()) {
             if (Clock::now() > end) return false;
             for (const ServiceAddress member : members) {

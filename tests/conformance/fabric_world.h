@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +23,11 @@ inline uint32_t slowness() {
     static const char* const text = getenv("LONGSHORE_INTERNAL_TEST_SLOWNESS");
     static const uint32_t times = text != nullptr ? static_cast<uint32_t>(strtoul(text, nullptr, 10)) : 1;
     return times != 0 ? times : 1;
+}
+
+// Within which what is to happen does, on a machine that is busy with other things.
+inline std::chrono::seconds in_time() {
+    return std::chrono::seconds(60) * slowness();
 }
 
 class FabricWorld {

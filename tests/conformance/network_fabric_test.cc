@@ -29,9 +29,9 @@ constexpr uint32_t kFrames = 16;  // UCX: sent to a peer that has not looked at 
 
 class NetworkFabricTest : public testing::Test {
   protected:
-    // False: not within 5 s (of a machine that is not slow).
+    // False: not in time.
     bool turn_until(const std::function<bool()>& done) {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5) * slowness();
+        const auto end = std::chrono::steady_clock::now() + in_time();
         while (!done()) {
             if (std::chrono::steady_clock::now() > end) return false;
             turn();
@@ -199,7 +199,7 @@ class SentAhead : public NetworkFabricTest {
         const uint32_t before = messages_;
         std::byte byte{};
         ASSERT_EQ(world_.fabric(kB).send(kA, {&byte, 1}), Post::kAccepted);
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        const auto end = std::chrono::steady_clock::now() + in_time();
         while (messages_ == before && std::chrono::steady_clock::now() < end) turn(kA);
         ASSERT_EQ(messages_, before + 1);
     }
@@ -222,14 +222,17 @@ class SentAhead : public NetworkFabricTest {
 };
 
 TEST_F(SentAhead, WhatCameBeforeItsReadsIsKept) {
-    send_along(1);
-    tell();
-    turn_for(std::chrono::milliseconds(50));
-    // Its source may write there as soon as it has been read; nobody has.
-    read_part(1, 100'001, kBytes);
-    read_part(1, 0, 100'000);
-    read_part(1, 100'000, 100'001);
-    EXPECT_TRUE(turn_until([&] { return moved_ == 3; }));
+    // What nobody reads for a second is dropped: others of this machine may keep the core for as long.
+    for (uint32_t tries = 1; tries <= 5 && !came_along(); ++tries) {
+        send_along(tries);
+        tell();
+        turn_for(std::chrono::milliseconds(50));
+        // Its source may write there as soon as it has been read; nobody has.
+        read_part(tries, 100'001, kBytes);
+        read_part(tries, 0, 100'000);
+        read_part(tries, 100'000, 100'001);
+        ASSERT_TRUE(turn_until([&] { return moved_ == 3 * tries; }));
+    }
     EXPECT_TRUE(came_along());
 }
 
@@ -253,27 +256,39 @@ TEST_F(SentAhead, WhatWasNotSentAlongIsAskedFor) {
 // More than the window is not sent, until what was sent has been read.
 TEST_F(SentAhead, TheWindowEndsAndOpensAgain) {
     constexpr uint64_t kWindow = 4u << 20;  // of four service processes
-    uint64_t sequence = 0, sent = 0;
-    for (; sent + kBytes <= kWindow; sent += kBytes) send_along(++sequence);
-    send_along(sequence + 1);
-    tell();
-    turn_for(std::chrono::milliseconds(50));
-    read_part(sequence + 1, 0, 1000);
-    ASSERT_TRUE(turn_until([&] { return moved_ == 1; }));
-    EXPECT_TRUE(was_asked_for(1000));
-    for (uint64_t i = 1; i <= sequence; ++i) {
-        read_part(i, 0, kBytes);
-        ASSERT_TRUE(turn_until([&] { return moved_ == 1 + i; })) << i;
-        EXPECT_TRUE(came_along()) << i;
-        memset(world_.bytes(kA.node, kRank0), 0xee, kBytes);
+    std::string wrong = "nothing was tried";
+    for (uint64_t first = 1; first <= 5000 && !wrong.empty(); first += 1000) {  // as something may be dropped
+        wrong = "";
+        const auto look = [&](bool is_right, uint64_t sequence) {
+            if (!is_right) wrong += " " + std::to_string(sequence);
+        };
+        uint64_t sequence = first, sent = 0;
+        uint32_t moved = moved_;
+        for (; sent + kBytes <= kWindow; sent += kBytes) send_along(sequence++);
+        send_along(sequence);
+        tell();
+        turn_for(std::chrono::milliseconds(50));
+        read_part(sequence, 0, 1000);
+        ++moved;
+        ASSERT_TRUE(turn_until([&] { return moved_ == moved; }));
+        look(was_asked_for(1000), sequence);
+        for (uint64_t i = first; i < sequence; ++i) {
+            read_part(i, 0, kBytes);
+            ++moved;
+            ASSERT_TRUE(turn_until([&] { return moved_ == moved; })) << i;
+            look(came_along(), i);
+            memset(world_.bytes(kA.node, kRank0), 0xee, kBytes);
+        }
+        ASSERT_TRUE(send(kA, kB));  // with this it is told
+        send_along(first + 100);
+        tell();
+        turn_for(std::chrono::milliseconds(50));
+        read_part(first + 100, 0, kBytes);
+        ++moved;
+        ASSERT_TRUE(turn_until([&] { return moved_ == moved; }));
+        look(came_along(), first + 100);
     }
-    ASSERT_TRUE(send(kA, kB));  // with this it is told
-    send_along(100);
-    tell();
-    turn_for(std::chrono::milliseconds(50));
-    read_part(100, 0, kBytes);
-    ASSERT_TRUE(turn_until([&] { return moved_ == 2 + sequence; }));
-    EXPECT_TRUE(came_along());
+    EXPECT_EQ(wrong, "") << "blocks that did not come as they should";
 }
 
 // By another service process, perhaps: nobody says so.
@@ -285,11 +300,13 @@ TEST_F(SentAhead, WhatNobodyReadsIsDroppedAfterAWhile) {
     read_part(1, 0, 1000);
     ASSERT_TRUE(turn_until([&] { return moved_ == 1; }));
     EXPECT_TRUE(was_asked_for(1000));
-    send_along(20);
-    tell();
-    turn_for(std::chrono::milliseconds(50));
-    read_part(20, 0, kBytes);
-    ASSERT_TRUE(turn_until([&] { return moved_ == 2; }));
+    for (uint32_t tries = 1; tries <= 5 && !came_along(); ++tries) {
+        send_along(20 + tries);
+        tell();
+        turn_for(std::chrono::milliseconds(50));
+        read_part(20 + tries, 0, kBytes);
+        ASSERT_TRUE(turn_until([&] { return moved_ == 1 + tries; }));
+    }
     EXPECT_TRUE(came_along());
 }
 

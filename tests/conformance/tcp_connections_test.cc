@@ -58,8 +58,8 @@ class TcpConnections : public testing::Test {
         const auto still = world_.hold_ports();
         allow_descriptors(next_descriptor());
     }
-    bool turn_until(const std::function<bool()>& done, std::chrono::seconds limit = std::chrono::seconds(5)) {
-        const auto end = std::chrono::steady_clock::now() + limit * slowness();
+    bool turn_until(const std::function<bool()>& done) {
+        const auto end = std::chrono::steady_clock::now() + in_time();
         while (!done()) {
             if (std::chrono::steady_clock::now() > end) return false;
             for (const ServiceAddress at : {kA, kB, kC}) {
@@ -120,43 +120,57 @@ TEST_F(TcpConnections, WhoHasNoDescriptorToConnectTellsAndDoesSoLater) {
 TEST_F(TcpConnections, WhoHasNoDescriptorToBeConnectedTellsAndIsLater) {
     std::byte byte{};
     world_.fabric(kA).send(kB, {&byte, 1});
-    for (int i = 0; i < 10; ++i) {  // until the port of its node has handed the stream on
+    std::string problem;
+    for (const auto end = std::chrono::steady_clock::now() + in_time();
+         problem.empty() && std::chrono::steady_clock::now() < end;) {
+        // Until the port of its node has handed the stream on.
         FabricEvent events[8];
         world_.fabric(kA).poll(events, 0);
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        const auto still = world_.hold_ports();
+        allow_descriptors(next_descriptor());
+        world_.fabric(kB).poll(events, 0);
+        allow_descriptors(before_.rlim_cur);
+        problem = world_.fabric(kB).take_problem();
     }
-    allow_no_more_descriptors();
-    FabricEvent events[8];
-    world_.fabric(kB).poll(events, 0);
-    EXPECT_NE(world_.fabric(kB).take_problem().find("RLIMIT_NOFILE"), std::string::npos);
-    allow_descriptors(before_.rlim_cur);
+    EXPECT_NE(problem.find("RLIMIT_NOFILE"), std::string::npos) << problem;
     EXPECT_TRUE(send(kA, kB));
+}
+
+// What is said of a peer that does not know the job's token, when it is given up; "": it is not.
+std::string said_of_a_stranger(bool tls) {
+    TcpWorld world(false, false, 40'000'000, tls);
+    world.mistake_token(kB.node);
+    world.lose(kA);
+    world.restart(kA, 2);
+    std::byte byte{};
+    world.fabric(kA).send(kB, {&byte, 1});
+    std::string problems;
+    for (const auto end = std::chrono::steady_clock::now() + in_time();
+         std::chrono::steady_clock::now() < end;) {
+        FabricEvent events[8];
+        world.fabric(kB).poll(events, 0);
+        const size_t count = world.fabric(kA).poll(events, 0);
+        problems += world.fabric(kA).take_problem() + "\n";
+        for (size_t i = 0; i < count; ++i)
+            if (events[i].kind == FabricEvent::Kind::kPeerLost) return problems;
+    }
+    return "";
 }
 
 // Whoever answers at a peer's address does not know its token: another job on a machine with the same
 // address, say. No firewall is to blame.
 TEST(WrongToken, IsTheReasonWhyAPeerCannotBeReached) {
     for (const bool tls : {false, true}) {
-        TcpWorld world(false, false, 40'000'000, tls);
-        world.mistake_token(kB.node);
-        world.lose(kA);
-        world.restart(kA, 2);
-        std::byte byte{};
-        world.fabric(kA).send(kB, {&byte, 1});
-        std::string problems;
-        bool lost = false;
-        for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20) * slowness();
-             !lost && std::chrono::steady_clock::now() < end;) {
-            FabricEvent events[8];
-            world.fabric(kB).poll(events, 0);
-            const size_t count = world.fabric(kA).poll(events, 0);
-            for (size_t i = 0; i < count; ++i) lost |= events[i].kind == FabricEvent::Kind::kPeerLost;
-            problems += world.fabric(kA).take_problem() + "\n";
+        std::string why;
+        // The limit is so short that a machine which is busy with other things may miss it: then nobody has
+        // answered.
+        for (int tries = 0; tries < 5 && why.find("does not know the job's token") == why.npos; ++tries) {
+            const std::string problems = said_of_a_stranger(tls);
+            const size_t said = problems.find("cannot be reached: ");
+            ASSERT_NE(said, std::string::npos) << problems;
+            why = problems.substr(said);
         }
-        ASSERT_TRUE(lost);
-        const size_t said = problems.find("cannot be reached: ");
-        ASSERT_NE(said, std::string::npos) << problems;
-        const std::string why = problems.substr(said);
         EXPECT_NE(why.find("does not know the job's token"), std::string::npos) << why;
         EXPECT_EQ(why.find("firewall"), std::string::npos) << why;
     }

@@ -66,8 +66,8 @@ class TcpHostile : public testing::Test {
             }
         }
     }
-    bool turn_until(const std::function<bool()>& done, int seconds = 5) {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds) * slowness();
+    bool turn_until(const std::function<bool()>& done) {
+        const auto end = std::chrono::steady_clock::now() + in_time();
         bool is_done = done();
         while (!is_done && std::chrono::steady_clock::now() < end) {
             turn(1);
@@ -148,7 +148,7 @@ class TcpHostile : public testing::Test {
         EXPECT_EQ(memcmp(world_.bytes(kA.node, kRank0), world_.bytes(kB.node, kRank1), 300000), 0);
     }
     bool wait_for_event(FabricEvent::Kind kind, FabricEvent* event) {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5) * slowness();
+        const auto end = std::chrono::steady_clock::now() + in_time();
         while (std::chrono::steady_clock::now() < end) {
             FabricEvent of_b;
             world_.fabric(kB).poll({&of_b, 1}, 0);

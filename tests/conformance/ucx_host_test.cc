@@ -17,12 +17,13 @@ constexpr uint64_t kBytes = 5000;
 
 class HostFabricTest : public testing::Test {
   protected:
-    // The event of that id, within 10 s.
+    // The event of that id.
     FabricEvent finish(uint64_t id) {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        const auto end = std::chrono::steady_clock::now() + in_time();
         while (std::chrono::steady_clock::now() < end) {
             FabricEvent event;
             world_.fabric(kB).poll({&event, 1}, 0);  // it says where its ranks' memory is
+            ++polls_;
             if (world_.fabric(kA).poll({&event, 1}, 1'000'000) == 1 && event.id == id) return event;
         }
         ADD_FAILURE() << "no event of " << id;
@@ -33,6 +34,7 @@ class HostFabricTest : public testing::Test {
     }
     explicit HostFabricTest(uint64_t agent_limit_ns = HostWorld::kAgentLimitNs) : world_(agent_limit_ns) {}
     HostWorld world_;
+    uint32_t polls_ = 0;  // of a millisecond
 };
 
 class ImpatientHostFabricTest : public HostFabricTest {
@@ -85,10 +87,10 @@ TEST_F(ImpatientHostFabricTest, AnAgentThatHelpsNoMoreIsLostWithinTheLimit) {
     ASSERT_EQ(read(1), Post::kAccepted);
     ASSERT_EQ(finish(1).result, MoveResult::kMoved);
     world_.stop_agent(kB.node);
-    const auto begin = std::chrono::steady_clock::now();
+    polls_ = 0;
     for (uint64_t id = 2; id < 5; ++id) ASSERT_EQ(read(id), Post::kAccepted);
     for (uint64_t id = 2; id < 5; ++id) EXPECT_EQ(finish(id).result, MoveResult::kFailed) << id;
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+    EXPECT_LT(polls_, 3000u);  // not their time, of which others of this machine may take any
 }
 
 TEST_F(HostFabricTest, ARegionOfAnotherNodeIsNotItsRanks) {

@@ -39,7 +39,7 @@ class Hostile : public testing::Test {
     }
     bool turn_until_refused(uint64_t more_than) { return turn_until(&FabricCounters::refused, more_than); }
     bool turn_until(uint64_t FabricCounters::*counter, uint64_t more_than) {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        const auto end = std::chrono::steady_clock::now() + in_time();
         while (world_.fabric(kA).counters().*counter <= more_than && std::chrono::steady_clock::now() < end)
             turn(1);
         return world_.fabric(kA).counters().*counter > more_than;
@@ -74,7 +74,7 @@ class Hostile : public testing::Test {
         memset(world_.bytes(kA.node, kRank0), 0, 300000);
         FabricEvent event;
         ASSERT_EQ(a.read(kB, from_b(), 0, {kRank0, FabricWorld::kUserRegion, 0}, 300000, 2), Post::kAccepted);
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        const auto end = std::chrono::steady_clock::now() + in_time();
         bool moved = false;
         while (!moved && std::chrono::steady_clock::now() < end) {
             FabricEvent of_b;
@@ -152,7 +152,7 @@ TEST_F(Hostile, AnOfferWithoutTheTokenIsNotTaken) {
 TEST_F(Hostile, AnOfferThatNobodyAskedForIsDeclined) {
     offer(12345, 100000);
     EXPECT_TRUE(turn_until(&FabricCounters::dropped, 0));
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    const auto end = std::chrono::steady_clock::now() + in_time();
     while (stranger_->sending() != 0 && std::chrono::steady_clock::now() < end) turn(1);
     EXPECT_EQ(stranger_->sending(), 0u);
     expect_service();

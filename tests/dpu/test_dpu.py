@@ -21,11 +21,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from collectives import DIRECT  # noqa: E402
+from launchers import status_of  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}.so").exists()]
 LIMIT_S = 120  # within which everything happens on a machine that is busy with other things
-PATIENT = {"LONGSHORE_LIMIT_S": 30}  # where a job is to go on: on a busy machine, who does not answer waits for a core
+PATIENT = {"LONGSHORE_LIMIT_S": 30}  # on a busy machine, who does not answer waits for a core
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))  # what 'make test-dpu' tries; else less
 
 
@@ -78,13 +79,15 @@ def program(name, mpi):
 def words(mpi, ranks, name, *arguments, **settings):
     start = {"openmpi": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"],
              "mpich": ["mpirun.mpich"]}[mpi]
-    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", "LONGSHORE_LIMIT_S": 20, **DIRECT, **settings}
+    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **PATIENT, **DIRECT, **settings}
     return [*start, "-np", str(ranks), "env", *(f"{key}={value}" for key, value in chosen.items()), program(name, mpi),
             *map(str, arguments)]
 
 
 def run(*arguments, **settings):
-    return subprocess.run(words(*arguments, **settings), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(words(*arguments, **settings), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done.returncode = status_of(done.returncode, done.stdout + done.stderr)
+    return done
 
 
 class Endless(subprocess.Popen):
@@ -96,7 +99,7 @@ class Endless(subprocess.Popen):
         self.folder = tempfile.TemporaryDirectory(prefix="longshore-test-dpu-")
         self.ranks = ranks
         super().__init__(words(mpi, ranks, "steady", self.folder.name, block, *what, LONGSHORE_DPU=dpu.address,
-                               **{"LONGSHORE_LIMIT_S": 10, **settings}),
+                               **settings),
                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
     def steps(self):
@@ -188,7 +191,7 @@ class TestDpu(Checks):
             for mpi in MPIS:
                 with self.subTest(mpi=mpi), tempfile.NamedTemporaryFile() as file:
                     done = run(mpi, 4 if mpi == "openmpi" else 2, "once", 262144, 3, LONGSHORE_DPU=dpu.address,
-                               LONGSHORE_STATS=file.name, **PATIENT)
+                               LONGSHORE_STATS=file.name)
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                     self.assertIn("once: ok", done.stdout)
                     stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
@@ -253,7 +256,7 @@ class TestDpu(Checks):
         with Service(*job_users(BUILD)) as dpu, tempfile.NamedTemporaryFile() as file:
             for mpi in MPIS:
                 found = []
-                for settings in ({"LONGSHORE_OFFLOAD": "off"}, {"LONGSHORE_DPU": dpu.address, "LONGSHORE_STATS": file.name, **PATIENT}):
+                for settings in ({"LONGSHORE_OFFLOAD": "off"}, {"LONGSHORE_DPU": dpu.address, "LONGSHORE_STATS": file.name}):
                     with self.subTest(mpi=mpi, settings=settings):
                         ranks, grid = (4, "2x2") if mpi == "openmpi" else (2, "2x1")
                         done = run(mpi, ranks, f"bin/tddft_{mpi}", "--grid", grid, "--steps", 5, "--repeats", 1, **settings)
@@ -316,7 +319,7 @@ class TestDpu(Checks):
 
     @unittest.skipUnless(job_users(BUILD), "not root, or the build folder is closed to others: one job at a time")
     def test_all_processes_of_a_job_have_its_user(self):
-        with Service(*job_users(BUILD)) as dpu, self.job(dpu, **PATIENT) as job:
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu, job)
             started = [*dpu.stand_ins(), *service_processes(dpu)]
             self.assertEqual(len(started), 3)
@@ -396,7 +399,7 @@ class TestDpu(Checks):
                 self.assertRegex(self.ends_in_an_error(job), "has closed the connection|MPI_ERR_OTHER")
 
     def test_a_service_process_that_is_lost_is_started_again(self):
-        with Service(*job_users(BUILD)) as dpu, self.job(dpu, "allgather", **PATIENT) as job:
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu, "allgather") as job:
             self.wait_for_stand_ins(dpu, job)
             killed = set()
             for _ in range(3):
@@ -417,13 +420,13 @@ class TestDpu(Checks):
     def test_ranks_of_a_host_need_no_agent_for_what_they_copy(self):
         # In calls that return when all is copied. Else what a rank without a core copies too late is moved for it, and
         # that needs the agent.
-        with Service(*job_users(BUILD)) as dpu, self.job(dpu, "blocking", **PATIENT) as job:
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu, "blocking") as job:
             self.wait_for_stand_ins(dpu, job)
             os.kill(*agents(job.pid), signal.SIGKILL)
             self.wait_for_steps(job, 5)
 
     def test_a_job_goes_on_when_the_standing_service_ends(self):
-        with Service(*job_users(BUILD)) as dpu, self.job(dpu, **PATIENT) as job:
+        with Service(*job_users(BUILD)) as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu, job)
             dpu.process.terminate()
             dpu.process.wait()
@@ -526,7 +529,7 @@ class TestAliases(Checks):
                 self.assertEqual(said.count("has no alias"), 1, said)
 
     def test_a_service_process_that_is_lost_is_started_again(self):
-        with self.service() as dpu, self.job(dpu, **PATIENT) as job:
+        with self.service() as dpu, self.job(dpu) as job:
             self.wait_for_stand_ins(dpu, job)
             killed = service_processes(dpu)
             self.assertEqual(len(killed), 1)

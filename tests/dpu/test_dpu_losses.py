@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 # pylint: disable=unused-import
-from test_dpu import (BUILD, LIMIT_S, MPIS, PATIENT, WHOLE, Checks, Endless, Service, agents, end, is_alive, job_users,  # noqa: E402
+from test_dpu import (BUILD, LIMIT_S, MPIS, WHOLE, Checks, Endless, Service, agents, end, is_alive, job_users,  # noqa: E402
                       service_processes, session_of, setUpModule)  # noqa: E402,F401
 from processes import stop  # noqa: E402
 
@@ -152,8 +152,7 @@ class TestLossesWhileAgentsCopy(Checks):
         with Service(*job_users(BUILD)) as dpu:
             for mpi in MPIS:
                 draw = random.Random(SEED)
-                with self.subTest(mpi=mpi), self.copying(dpu, mpi, LONGSHORE_STATS="stats", LONGSHORE_SERVICE_RESTARTS_MAX=1000,
-                                                         **PATIENT) as job:
+                with self.subTest(mpi=mpi), self.copying(dpu, mpi, LONGSHORE_STATS="stats", LONGSHORE_SERVICE_RESTARTS_MAX=1000) as job:
                     killed = set()
                     for _ in SEEDS:
                         victim, = self.wait_for(lambda: set(service_processes(dpu)) - killed, "it is not started again")
@@ -191,7 +190,7 @@ class TestLossesWhileAgentsCopy(Checks):
     def test_an_agent_that_has_copies_to_make(self):
         with Service(*job_users(BUILD)) as dpu:
             for mpi in MPIS:
-                with self.subTest(mpi=mpi), self.copying(dpu, mpi, **PATIENT) as job:
+                with self.subTest(mpi=mpi), self.copying(dpu, mpi) as job:
                     started = self.all_started(dpu, job)
                     kill(self.stop_agent(job))
                     self.check_end(dpu, job, started)
@@ -210,7 +209,7 @@ class TestLossesWhileAgentsCopy(Checks):
         with Service(*job_users(BUILD)) as dpu:
             for mpi in MPIS:
                 for find in (lambda job: ranks_of(job)[-1], lambda _: dpu.stand_ins()[-1]):
-                    with self.subTest(mpi=mpi), self.copying(dpu, mpi, **PATIENT) as job:
+                    with self.subTest(mpi=mpi), self.copying(dpu, mpi) as job:
                         started = self.all_started(dpu, job)
                         agent = self.stop_agent(job)
                         try:

@@ -26,7 +26,8 @@ using namespace longshore::fuzz;
 constexpr uint64_t kHeapBytes = 64 * 4096;
 constexpr size_t kClientsMax = 4;
 constexpr uint32_t kRanks = 2;
-constexpr int kTurnsMax = 100;  // of a millisecond, until a pool is answered
+constexpr int kTurnsMax = 100;        // of a millisecond, until a pool is answered
+constexpr int kEndTurnsMax = 60'000;  // ... until what was killed has ended, on a machine that is busy
 uint64_t got_far = 0;
 
 // In the network's place. What is open is memory that this process can write, all of it.
@@ -120,7 +121,7 @@ class Conversation {
         for (Rank& rank : ends_) hear(rank);
         ends_.clear();
         // A child that has not become a carrier yet has them, too.
-        for (int turns = 0; turns == 0 || (ranks_.connections() != 0 && turns < kTurnsMax * 100); ++turns) {
+        for (int turns = 0; turns == 0 || (ranks_.connections() != 0 && turns < kEndTurnsMax); ++turns) {
             if (turns != 0) usleep(1000);
             ranks_.turn();
         }
@@ -130,7 +131,7 @@ class Conversation {
         pools_.stop();
         // Carriers of pools that were closed have been killed, too; that can take them a moment.
         for (int turns = 0; waitpid(-1, nullptr, WNOHANG) != -1; ++turns) {
-            require(turns < kTurnsMax * 100);
+            require(turns < kEndTurnsMax);
             usleep(1000);
         }
     }

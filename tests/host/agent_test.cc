@@ -53,7 +53,7 @@ class Reacher : private UcxWorker::Listener {
         UcxKey* const key = reaches() ? worker_->import_key(endpoint_, opened.key) : nullptr;
         if (key == nullptr) return false;
         begin(key);
-        const uint64_t end = now_ns() + 10'000'000'000;
+        const uint64_t end = now_ns() + kInTimeMs * 1'000'000ull;
         while (reached_ != id_ && now_ns() < end) worker_->progress();
         const bool moved = reached_ == id_ && ok_;
         worker_->forget_key(key);

@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "base/file.h"
 
@@ -215,6 +218,25 @@ std::vector<pid_t> find_services(const std::string& role) {
     }
     closedir(proc);
     return out;
+}
+
+std::string name_of_listener(pid_t pid) {
+    std::ifstream table("/proc/net/unix");
+    std::string all;
+    std::error_code error;  // it may end meanwhile
+    for (const auto& fd :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", error)) {
+        all += std::filesystem::read_symlink(fd, error).string() + "\n";
+    }
+    for (std::string line; std::getline(table, line);) {
+        std::istringstream words(line);
+        std::string word, inode, name;
+        for (int i = 0; i < 6; ++i) words >> word;
+        words >> inode >> name;
+        if (name.starts_with("@longshore-") && all.find("socket:[" + inode + "]\n") != all.npos)
+            return name.substr(1);
+    }
+    return "";
 }
 
 bool wait_until(const std::function<bool()>& is_so) {

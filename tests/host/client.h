@@ -89,6 +89,8 @@ class Job {
 // Processes of this session whose command line starts with "longshored:" and that are of the given role (""
 // for any).
 std::vector<pid_t> find_services(const std::string& role);
+// The name under which a process listens for its peers ("longshore-...", of abstract sockets); "": none.
+std::string name_of_listener(pid_t pid);
 // Waits until `is_so`, for as long as a machine that is busy with other things may need. False: it did not
 // come to be.
 bool wait_until(const std::function<bool()>& is_so);

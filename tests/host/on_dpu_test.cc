@@ -40,6 +40,7 @@ void take_part(const char* name) {
 constexpr uint64_t kBlock = 200'000;
 constexpr uint32_t kRounds = 3;
 constexpr RegionId kHeapRegion{40};
+constexpr uint64_t kInTimeNs = kInTimeMs * 1'000'000ull;
 
 #define NEED(condition, why)                                                                          \
     do {                                                                                              \
@@ -50,7 +51,7 @@ constexpr RegionId kHeapRegion{40};
     } while (0)
 
 int finish(RankClient& c, RecordId record) {
-    const uint64_t end = now_ns() + 20'000'000'000;
+    const uint64_t end = now_ns() + kInTimeNs;
     while (c.context->engine->poll(record) != Progress::kComplete) {
         NEED(now_ns() < end, "timed out");
         ls_sleep(c.context, 1'000'000);
@@ -111,7 +112,7 @@ int move_nothing(RankClient& c, uint64_t posted) {
     ls_operation* operation = nullptr;
     NEED(start_for_rank(c.group, a, plan, {}, &operation) == LS_OK, "it was not posted");
     int result = LS_IN_PROGRESS;
-    for (const uint64_t end = now_ns() + 10'000'000'000; result == LS_IN_PROGRESS && now_ns() < end;) {
+    for (const uint64_t end = now_ns() + kInTimeNs; result == LS_IN_PROGRESS && now_ns() < end;) {
         result = ls_operation_test(operation, nullptr);
         ls_sleep(c.context, 1'000'000);
     }
@@ -126,7 +127,7 @@ int look_at_counters(RankClient& c, bool staged) {
     ls_service_stats stats[1]{};
     if (!ls_is_node_leader(c.context)) return 0;
     const auto& s = stats[0];
-    for (const uint64_t end = now_ns() + 5'000'000'000; now_ns() < end;) {
+    for (const uint64_t end = now_ns() + kInTimeNs; now_ns() < end;) {
         NEED(ls_services(c.context, stats, 1) == 1, "no service process");
         if (staged ? s.bytes_staged != 0 : s.copies + s.reads != 0) break;
         usleep(1000);

@@ -8,11 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "client.h"
 #include "fabric/shm/system.h"
@@ -20,38 +16,19 @@
 namespace longshore::test {
 namespace {
 
-// The name under which a process listens for its peers ("longshore-...", of abstract sockets); "": none.
-std::string name_of_listener(pid_t pid) {
-    std::ifstream table("/proc/net/unix");
-    std::string all;
-    for (const auto& fd : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
-        std::error_code error;
-        all += std::filesystem::read_symlink(fd, error).string() + "\n";
-    }
-    for (std::string line; std::getline(table, line);) {
-        std::istringstream words(line);
-        std::string word, inode, name;
-        for (int i = 0; i < 6; ++i) words >> word;
-        words >> inode >> name;
-        if (name.starts_with("@longshore-") && all.find("socket:[" + inode + "]\n") != all.npos)
-            return name.substr(1);
-    }
-    return "";
-}
-
 // Takes a name that becomes free as its process ends.
 Fd take_name(const std::string& name) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     memcpy(address.sun_path + 1, name.data(), name.size());
     const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    do {
+    Fd taken;
+    wait_until([&] {
         Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-        if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), bytes) == 0) return fd;
-        usleep(1000);
-    } while (std::chrono::steady_clock::now() < end);
-    return Fd();
+        if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), bytes) == 0) taken = std::move(fd);
+        return bool(taken);
+    });
+    return taken;
 }
 
 size_t count_of(const std::string& what, const std::string& text) {
@@ -70,12 +47,13 @@ int hear_of_service(RankClient& c) {
     if (!c.attach() || !c.make_group()) return 1;
     c.shared->flags[kAttached].store(1);
     while (c.shared->flags[kGo].load() == 0) usleep(1000);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (said.find("not tried again") == said.npos && std::chrono::steady_clock::now() < end) {
+    bool has_group = true;
+    wait_until([&] {
         ls_group_free(c.group);  // who makes one hears of its supervisor
-        if (!c.make_group()) return 2;
-        usleep(1000);
-    }
+        has_group = c.make_group();
+        return !has_group || said.find("not tried again") != said.npos;
+    });
+    if (!has_group) return 2;
     uint8_t byte = 7;
     ls_arguments a{};
     a.collective = LS_BCAST;
@@ -100,10 +78,7 @@ TEST(ServiceStart, WhyItFailsIsToldOnce) {
         return supervisors.size() == 1 && services.size() == 1;
     }));
     std::string name;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while ((name = name_of_listener(services[0])).empty() && std::chrono::steady_clock::now() < end)
-        usleep(1000);
-    ASSERT_FALSE(name.empty());
+    ASSERT_TRUE(wait_until([&] { return !(name = name_of_listener(services[0])).empty(); }));
     // Its successor is not started before somebody else has its name.
     kill(supervisors[0], SIGSTOP);
     EXPECT_TRUE(wait_until([&] { return state_of(supervisors[0]) == 'T'; }));

@@ -633,12 +633,13 @@ static void left(void) {
     execl("/bin/true", "true", (char*)NULL);
 }
 
-/* Long enough to have its writer killed, and not for ever. */
+/* Until the test says so: what it does meanwhile it may do late. Of so many files in all, as a disk ends. */
 enum { kSteadyFiles = 200 };
 static void steady(void) {
-    char path[4096];
+    char path[4096], stop[4096];
     unsigned char* data = make_data(0);
     int number = 0;
+    snprintf(stop, sizeof stop, "%s/stop", folder);
     for (;; ++number) {
         name_of(path, "steady", number);
         const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -649,9 +650,8 @@ static void steady(void) {
             at += part;
         }
         must(close(fd) == 0, "close");
-        char stop[4096];
-        snprintf(stop, sizeof stop, "%s/stop", folder);
-        int ends = access(stop, F_OK) == 0 || number + 1 == kSteadyFiles;
+        if (number + 1 == kSteadyFiles) wait_for_file(stop);
+        int ends = access(stop, F_OK) == 0;
         MPI_Bcast(&ends, 1, MPI_INT, 0, MPI_COMM_WORLD);
         if (ends) break;
     }

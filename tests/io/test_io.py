@@ -2,6 +2,7 @@
 """Files that are written behind, with real MPI jobs: the same bytes and answers as without, errors that reach the program
 or the user, and writers and ranks that are killed."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -29,6 +30,7 @@ test "$rank" = 0 || export LD_PRELOAD=$ONE_WITHOUT_SHIM
 exec "$@"
 """
 LIMIT_S = 400  # of a job, where other programs have the machine: a thousand histories can take minutes
+STEADY_FILES = 200  # of each rank in all, checkpoint.c
 LOST = 74  # the exit status of a program that does not know that something was not written
 
 
@@ -228,15 +230,17 @@ class WriteBehind(job.JobTest):
     def writers(self):
         return self.services(b"writer")
 
-    def kill_writers(self, running, seed, progress):
+    def kill_writers(self, running, seed, progress, last):
+        """At moments of what `progress` counts, up to `last`."""
         draw = random.Random(seed)
         killed = 0
         for _ in range(int(os.environ.get("LONGSHORE_INTERNAL_TEST_MOMENTS", "6"))):
-            wanted = progress() + draw.randint(1, 2000)
+            wanted = min(progress() + draw.randint(1, 2000), last)
             self.wait_for(lambda: progress() >= wanted or running.process.poll() is not None, running.describe)
             for pid in self.writers():
-                os.kill(pid, signal.SIGKILL)
-                killed += 1
+                with contextlib.suppress(ProcessLookupError):  # it dies just now of the signal before
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
         return killed
 
     def test_a_writer_that_is_killed(self):
@@ -244,7 +248,7 @@ class WriteBehind(job.JobTest):
 
         def kilobytes():
             return sum(path.stat().st_size for path in self.files.iterdir()) // 1000
-        self.assertGreater(self.kill_writers(running, 7, kilobytes), 0)
+        self.assertGreater(self.kill_writers(running, 7, kilobytes, 2 * STEADY_FILES * 300_007 // 1000), 0)
         (self.files / "stop").touch()
         self.assertEqual(running.wait(120), 0, running.describe())
         self.assertIn("was lost (signal 9); it is started again", running.output)
@@ -281,7 +285,7 @@ class WriteBehind(job.JobTest):
         # What ranks write while it is held up waits.
         for pid in self.writers():
             stop(pid)
-        wanted = min(len(list(self.files.iterdir())) + 2, 200)  # more may wait for it
+        wanted = min(len(list(self.files.iterdir())) + 2, STEADY_FILES)  # more may wait for it
         self.wait_for(lambda: len(list(self.files.iterdir())) >= wanted, running.describe)
         for pid in self.writers():
             os.kill(pid, signal.SIGKILL)
@@ -437,10 +441,13 @@ class WriteBehind(job.JobTest):
 
     def test_a_slow_disk_is_not_waited_for(self):
         disk = self.mount("--rate", 4_000_000, "--burst", 100_000)
-        output = self.run_mode(2, "checkpoints", 1 << 20, 2, folder=disk)
-        self.check_files(2, "all", 2, 1 << 20, folder=disk)
-        # 4 MiB take a second; the rest is for a machine that is busy.
-        self.assertLess(sum(map(float, re.search("write (.*) close (.*)", output).groups())), 0.5)
+        for _ in range(5):  # others may keep the cores of a machine for seconds
+            output = self.run_mode(2, "checkpoints", 1 << 20, 2, folder=disk)
+            self.check_files(2, "all", 2, 1 << 20, folder=disk)
+            took_s = sum(map(float, re.search("write (.*) close (.*)", output).groups()))
+            if took_s < 0.5:  # 4 MiB take the disk a second
+                return
+        self.fail(f"writing took {took_s} s")
 
     def status(self, running):
         """What longshore status says of this job's files, as JSON and as lines of words."""

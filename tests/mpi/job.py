@@ -1,6 +1,7 @@
 """MPI jobs under Longshore for the tests that meddle with their processes. Each test has a copy of longshored of its
 own, so it finds its service processes by their program and no other job's."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -15,11 +16,14 @@ import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from collectives import DIRECT  # noqa: E402
+import launchers  # noqa: E402
+from launchers import status_of  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
 FLAVOUR = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
 SHIM = BUILD / "lib" / "liblongshore.so"
 BUSY_S = 60  # within which what is to happen does, on a machine that is busy with other things
+PATIENT = {"LONGSHORE_LIMIT_S": "30"}  # there, who does not answer waits for a core
 MARK = "LONGSHORE_INTERNAL_TEST_MARK"  # in the environment of everything a job starts
 
 
@@ -73,7 +77,7 @@ class Job:
         self.begin = time.monotonic()
         kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         settings = {"LONGSHORE_SERVICE_PATH": str(test.longshored), MARK: test.folder.name,
-                    **({"LONGSHORE_NODES_COUNT": str(nodes)} if nodes else {}), **forced, **settings}
+                    **({"LONGSHORE_NODES_COUNT": str(nodes)} if nodes else {}), **PATIENT, **forced, **settings}
         self.command = [*mpirun(ranks), *map(str, before), "env", *(f"{k}={v}" for k, v in settings.items()),
                         f"LD_PRELOAD={':'.join(map(str, preload))}", *map(str, words)]
         self.output_path = test.folder / f"output-{len(os.listdir(test.folder))}"
@@ -95,7 +99,7 @@ class Job:
     def wait(self, limit_s):
         """The exit status, or None if it does not end in time."""
         try:
-            return self.process.wait(limit_s)
+            return status_of(self.process.wait(limit_s), self.output)
         except subprocess.TimeoutExpired:
             return None
 
@@ -125,9 +129,12 @@ class Steady(Job):
         self.test.wait_for(lambda: min(self.steps()) >= wanted, lambda: f"{more} more steps\n{self.describe()}")
 
     def hold(self, rank):
+        """Returns when that rank has ended a step and enters nothing more."""
         (self.folder / f"sleep.{rank}").touch()
+        self.test.wait_for((self.folder / f"asleep.{rank}").exists, self.describe)
 
     def release(self, rank):
+        (self.folder / f"asleep.{rank}").unlink()
         (self.folder / f"sleep.{rank}").unlink()
 
     def pause(self):
@@ -138,6 +145,15 @@ class Steady(Job):
 
     def resume(self):
         (self.folder / "pause").unlink()
+
+    def status(self):
+        """What `longshore status` says of this job, None if nothing; and of all processes of jobs on this machine."""
+        done = subprocess.run([BUILD / "bin" / "longshore", "status", "--json"], capture_output=True, text=True, timeout=BUSY_S,
+                              check=True)
+        said = json.loads(done.stdout)
+        own = [one for one in said["jobs"] if str(self.folder) in one["program"]]
+        self.test.assertLessEqual(len(own), 1, done.stdout)
+        return own[0] if own else None, said["processes"]
 
     def finish(self):
         """The exit status of the job that is told to stop."""

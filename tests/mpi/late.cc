@@ -8,14 +8,16 @@
 namespace {
 
 constexpr int kBytes = 20'000;  // read, not sent along with the notification
-constexpr int kLateUs = 600'000;
+constexpr int kLateUs = 300'000;
 
-// The last rank, when the others have begun a call that they are to begin before it.
+// The last rank, when the others have begun a call that they are to begin before it, and service processes
+// have heard of that.
 void come_late(int rank, int size, bool begun) {
     if (rank != size - 1 && begun) MPI_Send(nullptr, 0, MPI_BYTE, size - 1, 0, MPI_COMM_WORLD);
     if (rank != size - 1 || begun) return;
     for (int r = 0; r < size - 1; ++r)
         MPI_Recv(nullptr, 0, MPI_BYTE, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    wait_until_services_sleep();
     usleep(kLateUs);
 }
 

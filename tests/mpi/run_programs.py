@@ -18,6 +18,7 @@ import time
 
 sys.path.insert(0, str(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 from collectives import DIRECT, FAMILIES, forced  # noqa: E402
+from launchers import status_of  # noqa: E402
 
 LIMIT_S = 150
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))
@@ -66,7 +67,8 @@ class Runner:
         self.runs += 1
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
-            output, status = done.stdout + done.stderr, done.returncode
+            output = done.stdout + done.stderr
+            status = status_of(done.returncode, output)
         except subprocess.TimeoutExpired as late:
             output = "".join(part.decode(errors="replace") for part in (late.stdout, late.stderr) if part)
             status = "a time limit"
@@ -331,10 +333,8 @@ def counted_late(stats, _):
     gathered, exchanged = stats["late"].get("MPI_Allgather"), stats["late"].get("MPI_Alltoall")
     if not gathered or not exchanged:
         return f"not counted: {stats['late']}"
-    # Of two ranks on two nodes the last is late by 600 ms: nobody else is there to rescue. A machine that is busy with
-    # other things may take half of that until a service process hears of it.
-    half_ns = 300_000_000
-    if gathered["parked"] < 1 or not half_ns <= gathered["parked_longest_ns"] <= gathered["parked_ns"]:
+    # Of two ranks on two nodes the last is late by 300 ms and more: nobody else is there to rescue.
+    if gathered["parked"] < 1 or not 300_000_000 <= gathered["parked_longest_ns"] <= gathered["parked_ns"]:
         return f"parked: {gathered}"
     if not 1 <= exchanged["late"] <= exchanged["received"] or exchanged["parked"] + exchanged["rescued"]:
         return f"held: {exchanged}"
@@ -401,7 +401,7 @@ def packed_as_said(ranks):
         packing = stats["packing"]
         if any(packing[name] != value for name, value in wanted.items()):
             return f"not {wanted}: {packing}"
-        if not 0 < packing["packed_s"] < 10 or not 0 < packing["unpacked_s"] < 10:
+        if not all(0 < packing[name] < ranks * stats["wall_s"] for name in ("packed_s", "unpacked_s")):
             return f"seconds: {packing}"
         return None
     return check

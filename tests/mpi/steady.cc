@@ -2,13 +2,13 @@
 // while it runs. Every byte of a step differs from the step before and is compared.
 //      steady FOLDER [block bytes] [alone | allgather | blocking | computing]...
 // Files in FOLDER: "progress" has every rank's steps (uint64_t each). While "sleep.R" is there, rank R enters
-// nothing. "pause" lets all ranks end a step and then wait until it is gone; rank 0 makes "paused" then.
-// "stop" ends the job. The ranks agree after each step (by MPI's own MPI_Allreduce): when one has got an
-// error, all make some more steps, say what they came to and how long the longest took, and end in order.
-// "alone": they do not agree; a rank that has got an error makes no further call. "allgather", "blocking": of
-// blocks for all, by MPI_Iallgather or MPI_Allgather, else MPI_Ialltoall. "computing": allgathers, and before
-// a rank waits for them it computes (here: sleeps) for 20 ms. Buffers are a rank's own again when it has got
-// an error: it writes over all of them, and makes the file "spoiled" then.
+// nothing, and makes "asleep.R" then. "pause" lets all ranks end a step and then wait until it is gone; rank
+// 0 makes "paused" then. "stop" ends the job. The ranks agree after each step (by MPI's own MPI_Allreduce):
+// when one has got an error, all make some more steps, say what they came to and how long the longest took,
+// and end in order. "alone": they do not agree; a rank that has got an error makes no further call.
+// "allgather", "blocking": of blocks for all, by MPI_Iallgather or MPI_Allgather, else MPI_Ialltoall.
+// "computing": allgathers, and before a rank waits for them it computes (here: sleeps) for 20 ms. Buffers are
+// a rank's own again when it has got an error: it writes over all of them, and makes the file "spoiled" then.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -30,6 +30,10 @@ std::string folder;
 
 bool exists(const std::string& name) {
     return access((folder + "/" + name).c_str(), F_OK) == 0;
+}
+
+void make(const std::string& name) {
+    CHECK(close(creat((folder + "/" + name).c_str(), 0600)) == 0);
 }
 
 double now_s() {
@@ -56,7 +60,7 @@ struct Pattern {
 void spoil(Pattern* pattern, std::vector<std::vector<unsigned char>>* to) {
     std::fill(pattern->send.begin(), pattern->send.end(), 0xee);
     for (auto& buffer : *to) std::fill(buffer.begin(), buffer.end(), 0xdd);
-    CHECK(close(creat((folder + "/spoiled").c_str(), 0600)) == 0);
+    make("spoiled");
 }
 
 // MPI_SUCCESS, or the class of the first error. Every call is made, so that the ranks stay together.
@@ -114,7 +118,9 @@ int main(int argc, char** argv) {
     enum { kStop, kPause, kError, kFlags };
     int all[kFlags] = {};
     for (uint64_t steps = 1; !all[kStop] && !all[kError]; ++steps) {
-        while (exists("sleep." + std::to_string(rank))) usleep(5000);
+        const std::string own = std::to_string(rank);
+        if (exists("sleep." + own)) make("asleep." + own);
+        while (exists("sleep." + own)) usleep(5000);
         const double begin = now_s();
         const int first = step(&patterns[steps % 2], &to);
         const double first_s = now_s() - begin;
@@ -129,7 +135,7 @@ int main(int argc, char** argv) {
         const int mine[kFlags] = {exists("stop"), exists("pause"), first != MPI_SUCCESS};
         CHECK(MPI_Allreduce(mine, all, kFlags, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
         if (all[kPause]) {
-            if (rank == 0) CHECK(close(creat((folder + "/paused").c_str(), 0600)) == 0);
+            if (rank == 0) make("paused");
             while (exists("pause")) usleep(5000);
         }
         if (!all[kError]) continue;

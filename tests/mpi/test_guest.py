@@ -17,7 +17,7 @@ class Guest(job.JobTest):
     def test_no_child_is_seen(self):
         stats = self.folder / "stats.json"
         running = job.Job(self, 2, [self.program("guest")], LONGSHORE_STATS=stats)
-        self.assertEqual(running.wait(30), 0, running.describe())
+        self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
         self.assertGreater(self.offloaded(stats), 0)
         self.check_nothing_left()
 
@@ -26,21 +26,22 @@ class Guest(job.JobTest):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         words = [*job.mpirun(2), "env", "LD_PRELOAD=lib/liblongshore.so", f"LONGSHORE_STATS={stats}",
                  *(f"{k}={v}" for k, v in job.DIRECT.items()), self.program("guest")]
-        done = subprocess.run(words, env=environment, cwd=job.BUILD, capture_output=True, text=True, timeout=30)
-        self.assertEqual((done.returncode, done.stdout), (0, "guest: ok\n"), done.stderr)
+        done = subprocess.run(words, env=environment, cwd=job.BUILD, capture_output=True, text=True, timeout=job.BUSY_S)
+        self.assertEqual((job.status_of(done.returncode, done.stdout + done.stderr), done.stdout), (0, "guest: ok\n"), done.stderr)
         self.assertGreater(self.offloaded(stats), 0, done.stderr)
 
     def test_pipe_ends(self):
         # The service processes must not hold the job's output open: cat ends when the ranks have.
         line = (f"'{job.BUILD}/bin/longshore' run --set service_path='{self.longshored}' -- "
                 f"{' '.join(job.mpirun(2))} '{self.program('guest')}' | cat")
-        done = subprocess.run(["bash", "-c", "set -o pipefail; " + line], capture_output=True, text=True, timeout=30)
-        self.assertEqual((done.returncode, done.stdout), (0, "guest: ok\n"), line + done.stderr)
+        done = subprocess.run(["bash", "-c", "set -o pipefail; " + line], capture_output=True, text=True, timeout=job.BUSY_S)
+        self.assertEqual((job.status_of(done.returncode, done.stdout + done.stderr), done.stdout), (0, "guest: ok\n"),
+                         line + done.stderr)
         self.check_nothing_left()
 
     def check_plain_mpi(self, running, stats, why):
         """The job runs on the MPI alone and says so once, with the cause and the remedy."""
-        self.assertEqual(running.wait(60), 0, running.describe())
+        self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
         warnings = [line for line in running.output.splitlines() if "longshore: " in line]
         self.assertEqual(len(warnings), 1, running.output)
         self.assertRegex(warnings[0], why)
@@ -67,11 +68,11 @@ class Guest(job.JobTest):
                                          ("LONGSHORE_NODES_PLACEMENT", "stridded", "strided")):
             with self.subTest(setting=setting):
                 running = job.Job(self, 2, [self.program("guest")], **{setting: value})
-                self.assertEqual(running.wait(30), 0, running.describe())
+                self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
                 self.assertIn(expected, running.output)
                 self.assertEqual(running.output.count("the job goes on with plain MPI"), 1, running.output)
                 running = job.Job(self, 2, [self.program("guest")], LONGSHORE_STRICT="1", **{setting: value})
-                self.assertNotIn(running.wait(30), (0, None), running.describe())
+                self.assertNotIn(running.wait(job.BUSY_S), (0, None), running.describe())
                 self.assertEqual(running.output.count("the job ends here"), 1, running.output)
                 self.check_nothing_left()
 

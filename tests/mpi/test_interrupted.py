@@ -78,11 +78,11 @@ class Interrupted(job.JobTest):
     def test_who_hangs_in_what(self):
         running = self.start()
         running.hold(2)
-        # Until the others are in a step that the third rank does not enter.
-        self.wait_for(lambda: min(running.steps()[:2]) == max(running.steps()[:2]) == running.steps()[2], running.describe)
-        waits = [pid for pid in self.ranks("steady")]
+        # Until the others are in the step that the third rank does not enter: nowhere but in a wait of it do they sleep.
+        self.wait_for(lambda: min(running.steps()) == max(running.steps()), running.describe)
+        waits = self.ranks("steady")
         self.assertEqual(len(waits), 3)
-        self.wait_for(lambda: len([pid for pid in waits if self.sleeps(pid)]) == 3, running.describe)
+        self.wait_for(lambda: all(map(self.sleeps, waits)), running.describe)
         self.end(running, signal.SIGTERM)
         inside = {end["rank"]: end.get("inside") for end in json.loads(self.stats.read_text())["ended"]}
         self.assertEqual(inside, {0: "MPI_Wait", 1: "MPI_Wait", 2: None})

@@ -32,8 +32,8 @@ class Shim(job.JobTest):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         words = [*job.mpirun(2), "env", f"LD_PRELOAD={self.lib / 'liblongshore.so'}", f"LONGSHORE_STATS={stats}",
                  self.program("collectives"), "1024"]
-        done = subprocess.run(words, env=kept, capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = subprocess.run(words, env=kept, capture_output=True, text=True, timeout=2 * job.BUSY_S)
+        self.assertEqual(job.status_of(done.returncode, done.stdout + done.stderr), 0, done.stdout + done.stderr)
         lines = [line for line in done.stderr.splitlines() if "longshore: " in line]
         if not stats.exists():
             return lines, 0
@@ -82,7 +82,7 @@ class Shim(job.JobTest):
                              "int main(int c, char** v) { MPI_Init(&c, &v); return MPI_Finalize(); }", text=True, check=True)
         for rank, lines in (("0", 1), ("1", 0), (None, 1)):
             environment = {"LD_PRELOAD": str(self.lib / "liblongshore.so")} | ({"PMI_RANK": rank} if rank else {})
-            done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=20)
+            done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=job.BUSY_S)
             self.assertEqual((done.returncode, done.stdout), (7, ""), done.stderr)
             self.assertEqual(done.stderr.count(f"longshore: there is no shim for this MPI, {library}"), lines, done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), lines, done.stderr)

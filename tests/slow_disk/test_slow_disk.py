@@ -85,9 +85,8 @@ class SlowDisk(unittest.TestCase):
         self.assertGreaterEqual(self.write(mount.path / "a", 10), 0.2)
         self.assertGreaterEqual(time.monotonic() - begin, 0.4)
 
-    def in_threads(self, *options):
-        """Seconds of four writes at once, which take 0.4 s each."""
-        mount = self.mount("--latency", "write=400000", *options)
+    def in_threads(self, mount):
+        """Seconds of four writes at once."""
         threads = [threading.Thread(target=self.write, args=(mount.path / str(i), 1)) for i in range(4)]
         begin = time.monotonic()
         for thread in threads:
@@ -97,14 +96,17 @@ class SlowDisk(unittest.TestCase):
         return time.monotonic() - begin
 
     def test_calls_wait_at_once_or_one_by_one(self):
-        self.assertLess(self.in_threads(), 1.5)
-        self.assertGreaterEqual(self.in_threads("--serial"), 1.6)
+        latency = "--latency", "write=400000"
+        at_once, serial = self.mount(*latency), self.mount(*latency, "--serial")
+        # Others may keep the cores of a machine for seconds.
+        self.assertTrue(any(self.in_threads(at_once) < 1.5 for _ in range(5)), "they do not wait at once")
+        self.assertGreaterEqual(self.in_threads(serial), 1.6)
 
     def test_rate(self):
         mount = self.mount("--rate", 4e6, "--burst", 0)
         self.assertGreaterEqual(self.write(mount.path / "a", 20, b"x" * 100_000), 0.5)
-        unhurried = self.mount("--rate", 1e5, "--burst", 1e9)
-        self.assertLess(self.write(unhurried.path / "b", 20, b"x" * 100_000), 10)  # it would take 20 s
+        unhurried = self.mount("--rate", 1e4, "--burst", 1e9)
+        self.assertLess(self.write(unhurried.path / "b", 20, b"x" * 100_000), 100)  # it would take 200 s
 
     def test_errors_by_script(self):
         mount = self.mount("--fail", "write@3=ENOSPC", "--fail", "open@4-=EIO", "--fail", "close@3=EDQUOT")

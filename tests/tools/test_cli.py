@@ -317,7 +317,7 @@ class Status(CommandTest):
             jobs = json.loads(self.longshore("status", "--json").stdout)["jobs"]
             self.assertFalse([job for job in jobs for node in job["nodes"] if node["supervisor"] == process.pid])
         finally:
-            process.communicate(b"\n", timeout=20)
+            process.communicate(b"\n", timeout=60)
         self.assertFalse([row for row in self.rows() if row["pid"] == process.pid])
 
     def rows(self):

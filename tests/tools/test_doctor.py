@@ -157,7 +157,7 @@ class Doctor(CommandTest):
                 port = service.stderr.readline().rsplit(":", 1)[1].strip()
                 check = self.dpu(f"127.0.0.1:{port}")
                 service.terminate()
-                service.communicate(timeout=10)
+                service.communicate(timeout=60)
             self.assertEqual(check["verdict"], verdict, check)
             self.assertIn("takes ranks of" if verdict == "ok" else "`allow` of the DPU's service", check["found"])
 
@@ -179,7 +179,7 @@ class Doctor(CommandTest):
                         if mode == "auto" and cannot:
                             self.assertRegex(check["found"], r"UCX \d+\.\d+")
             service.terminate()
-            service.communicate(timeout=10)
+            service.communicate(timeout=60)
 
     def test_every_line_has_a_verdict(self):
         checks = self.checks(1)

@@ -22,11 +22,13 @@ import study_figures as figures  # noqa: E402
 
 
 def wait_for(condition, otherwise):
+    """Returns what the condition gives."""
     end = time.monotonic() + LIMIT_S
-    while not condition():
+    while not (result := condition()):
         if time.monotonic() > end:
             raise AssertionError(otherwise)
         time.sleep(0.05)
+    return result
 
 
 def ranks_below(folder):
@@ -98,10 +100,12 @@ class TestStudy(unittest.TestCase):
 
     def test_a_job_that_has_its_results_and_does_not_end_is_ended(self):
         limit, study_common.FINALIZE_LIMIT_S = study_common.FINALIZE_LIMIT_S, 0.2
-        try:
-            done = study_common.run_job(["sh", "-c", "echo said; exec sleep 60"], LIMIT_S, is_over=lambda: True)
-        finally:
-            study_common.FINALIZE_LIMIT_S = limit
+        with tempfile.TemporaryDirectory() as folder:
+            results = Path(folder) / "results"
+            try:
+                done = study_common.run_job(["sh", "-c", 'echo said; echo >"$0"; exec sleep 600', results], 5 * LIMIT_S, is_over=results.exists)
+            finally:
+                study_common.FINALIZE_LIMIT_S = limit
         self.assertEqual((done.returncode, done.stdout), (0, "said\n"))
         with self.assertRaises(subprocess.TimeoutExpired):
             study_common.run_job(["sleep", "60"], 0.1, is_over=lambda: False)
@@ -155,11 +159,10 @@ class TestStudy(unittest.TestCase):
             with self.subTest(number=number), tempfile.TemporaryDirectory(dir="/tmp", prefix="study-") as folder:
                 words = [sys.executable, FOLDER / "study.py", "--build", BUILD, "--quiet", "--tries", "1000", "--compute-ms", "50", "--block", "4K"]
                 with subprocess.Popen(words, env=os.environ | {"TMPDIR": folder}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
-                    wait_for(lambda: job.poll() is not None or ranks_below(folder), "no rank has started")
-                    started = ranks_below(folder)
+                    started = wait_for(lambda: ranks_below(folder) or job.poll() is not None, "no rank has started")
                     job.send_signal(number)
                     said = job.communicate(timeout=LIMIT_S)[0]
-                self.assertGreater(len(started), 0, said)
+                self.assertIsInstance(started, list, said)
                 self.assertEqual(job.returncode, 128 + number, said)
                 self.assertNotIn("Traceback", said)
                 wait_for(lambda: not ranks_below(folder), "ranks go on")
