@@ -97,22 +97,27 @@ bool range_settled(const ChunkRange& chunks, uint64_t generation, std::memory_or
     return true;
 }
 
-bool find_giver(const NodeMemory& memory, const GroupEntry& group, uint64_t sequence, Rank source,
-                LocalRank* giver, RecordId* record) {
-    const Member& member = memory.members(group)[source.value];
-    if (member.node == memory.node()) {
-        *giver = member.local;
-        return entered(memory, group, member.local_index, sequence, record) == Entered::kPublished;
-    }
-    if (group.readers_offset == 0) return false;
+// The rank of this node that has the block, or will have it, for the others. Null: it comes from another
+// node, and nobody is to read it yet.
+static const Member* holder_of(const NodeMemory& memory, const GroupEntry& group, uint64_t sequence,
+                               Rank source) {
+    const Member* const members = memory.members(group);
+    if (members[source.value].node == memory.node()) return &members[source.value];
+    if (group.readers_offset == 0) return nullptr;
     const uint64_t reader = memory.reader(group, sequence, source).load(std::memory_order_acquire);
     const uint64_t index_plus_1 = reader & kDone;
-    if (reader >> 20 != sequence || index_plus_1 == 0 || index_plus_1 > group.local_count) return false;
-    const uint32_t index = static_cast<uint32_t>(index_plus_1 - 1);
-    const Member& holder = memory.members(group)[memory.locals(group)[index]];
-    *giver = holder.local;
-    if (entered(memory, group, index, sequence, record) != Entered::kPublished) return false;
-    const OperationRecord& held = memory.record(holder.local, *record);
+    if (reader >> 20 != sequence || index_plus_1 == 0 || index_plus_1 > group.local_count) return nullptr;
+    return &members[memory.locals(group)[index_plus_1 - 1]];
+}
+
+bool find_giver(const NodeMemory& memory, const GroupEntry& group, uint64_t sequence, Rank source,
+                LocalRank* giver, RecordId* record) {
+    const Member* const holder = holder_of(memory, group, sequence, source);
+    if (holder == nullptr) return false;
+    *giver = holder->local;
+    if (entered(memory, group, holder->local_index, sequence, record) != Entered::kPublished) return false;
+    if (holder == &memory.members(group)[source.value]) return true;
+    const OperationRecord& held = memory.record(holder->local, *record);
     RecordLook seen;
     if (!look(held, &seen)) return false;
     if (has_landing(held)) return true;  // chunk by chunk, as they land
@@ -123,17 +128,10 @@ bool find_giver(const NodeMemory& memory, const GroupEntry& group, uint64_t sequ
 // Whether who had the block for this node is past the operation: it has given up, as else it waits until
 // every rank of the node has what it wants.
 static bool has_given_up(const NodeMemory& memory, const GroupEntry& group, uint64_t sequence, Rank source) {
-    const Member& member = memory.members(group)[source.value];
-    uint32_t index = member.local_index;
-    if (member.node != memory.node()) {
-        if (group.readers_offset == 0) return false;
-        const uint64_t reader = memory.reader(group, sequence, source).load(std::memory_order_acquire);
-        const uint64_t index_plus_1 = reader & kDone;
-        if (reader >> 20 != sequence || index_plus_1 == 0 || index_plus_1 > group.local_count) return false;
-        index = static_cast<uint32_t>(index_plus_1 - 1);
-    }
+    const Member* const holder = holder_of(memory, group, sequence, source);
     RecordId ignored;
-    return entered(memory, group, index, sequence, &ignored) == Entered::kOver;
+    return holder != nullptr &&
+           entered(memory, group, holder->local_index, sequence, &ignored) == Entered::kOver;
 }
 
 bool is_left_to_rank(const NodeMemory& memory, const OperationRecord& record, LocalRank destination) {

@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
             while (exists("pause")) usleep(5000);
         }
         if (!all[kError]) continue;
-        // Some: what is given up keeps its place among the operations of the communicator.
+        // More than a communicator's ring has places: what is given up keeps its own for a while.
         int second = MPI_SUCCESS;
         double second_s = 0;
         for (uint64_t more = 1; more <= kStepsMore; ++more) {
