@@ -79,8 +79,9 @@ class RankEngine {
     // Whether any of those is an operation of this group.
     bool holds(GroupSlot group) const;
 
-    // The caller ends it in an error because it waits in vain (giving_up.h): what has not begun to move fails,
-    // so that ranks that hold it for this one, or copy it from here, wait no longer. It may be complete then.
+    // The caller ends it in an error because it waits in vain (giving_up.h): what has not begun to move
+    // fails, so that ranks that hold it for this one, or copy it from here, wait no longer. It may be
+    // complete then.
     void give_up(RecordId record, WakeSet* wake);
 
     // Around a wait in which the caller claims whatever its operations have to move: service processes that
