@@ -112,8 +112,8 @@ Arrivals::Worth Arrivals::worth_of(const GroupEntry& group, const Told& told, co
     SpanReader reader(row);
     // Who has entered and lacks it no more has it from that one; where there is none, it has given up.
     const uint64_t sequence = told.operation.sequence;
-    const bool has_reader = shared && group.local_count != 1 &&
-                            memory.reader_of(group, sequence, row.source) >> 20 >= sequence;
+    const bool has_reader =
+        shared && group.local_count != 1 && memory.reader_of(group, sequence, row.source) >> 20 >= sequence;
     bool some_later = false;
     for (uint32_t k = 0; k < group.local_count; ++k) {
         const uint32_t rank = memory.locals(group)[k];
