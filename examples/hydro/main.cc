@@ -238,6 +238,32 @@ void advance(Hydro& hydro, const Options& options, Chooser* chooser, Recorder& r
     hydro.settle();
 }
 
+// What of the kernels goes to peers by plain messages.
+bool has_peers(const Options& options, const Roles& roles) {
+    return options.way == Way::kMpmd || (options.way == Way::kAuto && roles.peers > 0);
+}
+
+// Returns -1 to go on, else the exit status.
+int check_shape(const Options& options, const Roles& roles, bool speak) {
+    const Problem& problem = options.problem;
+    int ranks_x = 0, ranks_y = 0;
+    choose_grid(problem.zones_x, problem.zones_y, roles.ranks, ranks_x, ranks_y);
+    const bool with_peers = has_peers(options, roles);
+    const char* wrong = ranks_x == 0 ? "there are more ranks than zones can be split for"
+                        : double(problem.zones_x) * problem.zones_y / ranks_x / ranks_y > kZonesMax
+                            ? "a rank has at most 200 million zones: use more ranks"
+                        : with_peers && roles.peers != roles.ranks
+                            ? "needs as many peers as ranks: mpirun -np N hydro ... : -np N hydro_peer"
+                        : !with_peers && roles.peers > 0
+                            ? "there are peers, but nothing goes to them: say --offload mpmd or auto"
+                            : nullptr;
+    if (!wrong) return -1;
+    if (speak)
+        fmt::print(stderr, "hydro: {} ranks, --offload {}: {}\n", roles.ranks, name_in(kWays, options.way),
+                   wrong);
+    return 2;
+}
+
 int run(const Options& options, const Roles& roles) {
     int rank = 0;
     MPI_Comm_rank(roles.mine, &rank);
@@ -246,22 +272,7 @@ int run(const Options& options, const Roles& roles) {
     report.ranks = roles.ranks;
     report.threads = threads_of_rank();
     choose_grid(problem.zones_x, problem.zones_y, roles.ranks, report.ranks_x, report.ranks_y);
-    const bool with_peers = options.way == Way::kMpmd || (options.way == Way::kAuto && roles.peers > 0);
-    const char* wrong =
-        report.ranks_x == 0 ? "there are more ranks than zones can be split for"
-        : double(problem.zones_x) * problem.zones_y / report.ranks_x / report.ranks_y > kZonesMax
-            ? "a rank has at most 200 million zones: use more ranks"
-        : with_peers && roles.peers != roles.ranks
-            ? "needs as many peers as ranks: mpirun -np N hydro ... : -np N hydro_peer"
-        : !with_peers && roles.peers > 0
-            ? "there are peers, but nothing goes to them: say --offload mpmd or auto"
-            : nullptr;
-    if (wrong) {
-        if (rank == 0)
-            fmt::print(stderr, "hydro: {} ranks, --offload {}: {}\n", roles.ranks,
-                       name_in(kWays, options.way), wrong);
-        return 2;
-    }
+    const bool with_peers = has_peers(options, roles);
     const Mesh mesh = build_mesh(problem, rank, report.ranks_x, report.ranks_y);
     const auto side = with_peers ? make_mpmd_side(mesh, roles.partner)
                       : options.way == Way::kTasks || options.way == Way::kAuto
@@ -315,14 +326,9 @@ int main(int argc, char** argv) {
         MPI_Comm_rank(roles.mine, &rank);
         Options options;
         status = parse(argc, argv, rank == 0, options);
-        const bool goes_on = status == -1;
-        if (goes_on) status = run(options, roles);
-        // Peers wait for their ranks: where those end at once, all must.
-        if (roles.peers > 0 && (!goes_on || status == 2)) {
-            std::fflush(nullptr);
-            MPI_Barrier(roles.mine);
-            MPI_Abort(MPI_COMM_WORLD, status);
-        }
+        if (status == -1) status = check_shape(options, roles, rank == 0);
+        status = agree_to_end(status);
+        if (status == -1) status = run(options, roles);
     } catch (const std::exception& error) {
         fmt::print(stderr, "hydro: process {}: {}\n", world_rank, error.what());
         MPI_Abort(MPI_COMM_WORLD, 1);

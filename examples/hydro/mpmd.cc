@@ -294,6 +294,11 @@ Roles split_roles(Role role) {
     return result;
 }
 
+int agree_to_end(int status) {
+    MPI_Allreduce(MPI_IN_PLACE, &status, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return status;
+}
+
 std::unique_ptr<Side> make_mpmd_side(const Mesh& mesh, int partner) {
     return std::make_unique<MpmdSide>(mesh, partner);
 }

@@ -21,6 +21,11 @@ struct Roles {
 };
 Roles split_roles(Role role);  // collective over MPI_COMM_WORLD
 
+// How all processes end at once where any cannot go on, collective over MPI_COMM_WORLD: -1 to go on, else the
+// exit status, the gravest of theirs. MPI_Abort would do, but launchers forward nothing that they have not
+// read by then.
+int agree_to_end(int status);
+
 // The rank's end. Destroying it tells the peer to end.
 std::unique_ptr<Side> make_mpmd_side(const Mesh& mesh, int partner);
 

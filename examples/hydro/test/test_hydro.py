@@ -108,11 +108,12 @@ class TestHydro(unittest.TestCase):
     def test_wrong_command_lines(self):
         for arguments, how, said in ((["--problem", "none"], {}, "--problem"), (["--zones", "8x0"], {}, "8x0"), (["--zones", "90000x90000"], {}, "use more ranks"),
                                      (["--cycles", "1"], {"peers": 1}, "--offload"), (["--zones", "1x1"], {"ranks": 2}, "more ranks than zones"),
-                                     (["--offload", "mpmd"], {"peers": 2}, "as many peers as ranks")):
+                                     (["--offload", "mpmd"], {"peers": 2}, "as many peers as ranks"),
+                                     (["--offload", "mpmd"], {"peers": 1, "peer_arguments": ["--slow", "0"]}, "--slow")):
             with self.subTest(arguments=arguments, how=how):
                 done = launch(arguments, **how)
                 self.assertNotEqual(done.returncode, 0)
-                self.assertIn(said, done.stdout + done.stderr)
+                self.assertIn(said, done.stdout + done.stderr, f"exit code {done.returncode}")
 
     def test_help(self):
         done = launch(["--help"])
