@@ -71,6 +71,8 @@ class Supervisor {
     void turn_service(Service& service);
     void hear_problem(Service& service, size_t bytes);
     void tell_end(uint16_t s, int status, bool again);
+    bool start_again(uint16_t s);
+    void go_on_without_services();
     void turn_port();
     void place_all();
     void open_to_tasks();
@@ -108,6 +110,7 @@ class Supervisor {
     std::unique_ptr<io::Keeper> files_;
     CpuMask cpus_of_tasks_;
     uint32_t restarts_ = 0;
+    bool without_services_ = false;  // for good
     std::string told_reason_;  // of those for which service processes could not start, the last that was told
     alignas(8) std::byte buffer_[kControlBytesMax];
 };
@@ -458,17 +461,31 @@ void Supervisor::reap_services() {
             services_[s].control.reset();
             groups_->service_ended(ServiceId{s});
             memory_.service(ServiceId{s}).pid.store(0);
+            if (without_services_) continue;
             const bool again = restarts_ < p_.restarts_max && services_[s].incarnation < kIncarnationMax;
             tell_end(s, status, again);
-            if (!again) continue;
-            ++restarts_;
-            if (start_service(s) || services_[s].pid > 0) continue;
-            char text[kReasonBytes];
-            snprintf(text, sizeof text, "service process %u of node %u cannot be started again: %s", s,
-                     p_.node, strerror(errno));
-            tell_leader(text);
+            if (!again || !start_again(s)) go_on_without_services();
         }
     }
+}
+
+bool Supervisor::start_again(uint16_t s) {
+    ++restarts_;
+    if (start_service(s) || services_[s].pid > 0) return true;
+    char text[kReasonBytes];
+    snprintf(text, sizeof text, "service process %u of node %u cannot be started again: %s", s, p_.node,
+             strerror(errno));
+    tell_leader(text);
+    return false;
+}
+
+// Without one of them the node's ranks give up whatever goes beyond the node. Other nodes learn of it only by
+// losing all: one that lived on would answer for ranks that enter nothing any more.
+void Supervisor::go_on_without_services() {
+    if (p_.node_count == 1) return;
+    without_services_ = true;
+    for (const Service& service : services_)
+        if (service.pid > 0) kill(service.pid, SIGKILL);
 }
 
 // Why one that could not start could not is told once, not with each attempt; nor is it told of attempts for

@@ -12,7 +12,7 @@ struct Coverage {
         relayed, relays_refused, landed, taken_copies, taken_reads, along, evicted, asked_again, lost_nodes,
         lost_operations, outlived_loss, events, operations, copies, reads, bytes_between_nodes, handed_copies,
         left_to_services, taken_back, lost_stand_ins, lost_processes, agent_copies, lost_agents,
-        outlived_ranks, lost_services, given_up, outlived_giving_up;
+        outlived_ranks, lost_services, given_up, given_up_early, outlived_giving_up;
 };
 
 struct CoverageRow {
@@ -68,6 +68,7 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: its memory read or written all the same", &Coverage::outlived_ranks, 0, 100},
     {"seeds: service process lost for good", &Coverage::lost_services, 0, 0, 17000},
     {"seeds: ranks gave operations up", &Coverage::given_up, 0, 0, 14000},
+    {"seeds: before there was room for them", &Coverage::given_up_early, 0, 0, 2000},
     {"seeds: others of their groups ended operations well after that", &Coverage::outlived_giving_up, 0, 0,
      12000},
     {"events", &Coverage::events, 0},

@@ -187,7 +187,8 @@ WorldOptions WorldOptions::with_ranks_that_give_up() const {
     for (uint32_t n = 0; n < o.nodes; ++n)
         services += o.services_of_node[n] = static_cast<uint32_t>(r.between(1, 3));
     o.operations = static_cast<uint32_t>(r.between(1, 8));
-    // What a rank gives up keeps its room. One without room for the next would wait for what never ends.
+    // What a rank gives up keeps its room. One without a record for an operation of its node alone would wait
+    // for what never ends; what goes beyond the node is given up without one (below).
     o.ahead = o.records = 16;
     o.claims_bytes = 1 << 17;
     o.arena_bytes = 1 << 18;
@@ -213,6 +214,7 @@ WorldOptions WorldOptions::with_ranks_that_give_up() const {
         o.not_permitted = one_of(r, {100, 500, 1000});
         o.cooperative = true;
     }
+    if (version >= 11 && r.chance(400)) o.ahead = one_of(r, {1, 2, 4});
     return o;
 }
 

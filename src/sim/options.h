@@ -9,12 +9,12 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 10;
+constexpr uint32_t kOptionsVersion = 11;
 // The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often;
 // version 3 has no staging, version 4 no worlds of broadcasts; until version 5 no service process takes of
 // another's work, until version 6 nothing is sent along, until version 7 reads in flight are bounded by their
 // number alone, and no service process runs late; until version 8 nothing is told again after a while,
-// until version 9 no agent copies.
+// until version 9 no agent copies; until version 10 all operations have room where ranks give up.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;

@@ -301,7 +301,7 @@ PostResult RankActor::post(Use& u, WakeSet* wake) {
     std::vector<BlockSpan>().swap(u.send_blocks);
     std::vector<BlockSpan>().swap(u.recv_blocks);
     u.posted = true;
-    ++open_;
+    if (!u.waits) ++open_;
     ++world_.entered[op.index];
     if (world_.verbose())
         world_.log(name_of_rank(index_) + " enters operation " + std::to_string(op.index) + " record " +
@@ -311,8 +311,15 @@ PostResult RankActor::post(Use& u, WakeSet* wake) {
 
 void RankActor::enter(Use& u) {
     WakeSet wake;
-    if (post(u, &wake) == PostResult::kLater) {
+    if (waits_in(u.operation->group) || post(u, &wake) == PostResult::kLater) {
         world_.coverage.pool_full = 1;
+        // As in the host library. In worlds in which nobody gives up a rank that waits at once tells as much.
+        if (world_.options.limit_ns != 0) {
+            prepare(u);
+            u.waits = true;
+            ++open_;
+            return pass();
+        }
         state_ = State::kLater;
         ++later_count_;
         // What it waits for may have nobody else to move it.
@@ -336,6 +343,7 @@ void RankActor::progress() {
     WakeSet wake;
     engine_->reap(&wake);
     let_go_of_given_up(&wake);
+    post_waiting();
     for (Use& u : uses_)
         if (u.posted && !u.complete && engine_->poll(u.record) == Progress::kComplete) complete(u);
     ring(wake);
@@ -357,13 +365,14 @@ void RankActor::look() {
     Use& u = uses_[steps_[next_step_].use];
     RankSlot& slot = memory_.rank(place_.local);
     seen_events_ = slot.events.load();
-    if (!u.complete && engine_->poll(u.record) == Progress::kComplete) complete(u);
+    if (waits()) progress();
+    if (!u.complete && !u.waits && engine_->poll(u.record) == Progress::kComplete) complete(u);
     if (u.complete) return pass();
     if (cooperative_) {
         if (!waiting_) engine_->begin_wait();
         waiting_ = true;
-        bool claimed = engine_->claim(u.record, &copy_);
-        if (!world_.coverage.contended) watch_contention(u);
+        bool claimed = !u.waits && engine_->claim(u.record, &copy_);
+        if (!u.waits && !world_.coverage.contended) watch_contention(u);
         if (!claimed && open_ > 1) claimed = claim_any();
         if (claimed) {
             before_ = State::kLook;
@@ -400,18 +409,42 @@ bool RankActor::spans_nodes(const Operation& op) const {
 bool RankActor::may_give_up(Use& u) {
     const uint64_t limit_ns = world_.options.limit_ns, now_ns = world_.scheduler.now_ns();
     if (limit_ns == 0 || !spans_nodes(*u.operation)) return false;
-    const bool failed = engine_->error(u.record) == OperationError::kServiceLost;
+    const bool failed = !u.waits && engine_->error(u.record) == OperationError::kServiceLost;
     const uint64_t gone_since_ns = world_.gone_since_ns(place_.node);
     // Twice the limit, and the time until it looks.
     if (gone_since_ns != 0 && now_ns > std::max(gone_since_ns, idle_since_ns_) + 3 * limit_ns)
         world_.fail("limit", name_of_rank(index_) + " waits for too long for operation " +
                                  std::to_string(u.operation->index));
     if (!u.giving_up.is_due(failed, gone_since_ns, now_ns, limit_ns)) return false;
+    if (u.waits) return true;
     withdraw(u);
     WakeSet wake;
     engine_->give_up(u.record, &wake);
     ring(wake);
     return u.giving_up.may_end(engine_->others_hold_claims(u.record), now_ns, limit_ns);
+}
+
+bool RankActor::waits() const {
+    return std::any_of(uses_.begin(), uses_.end(), [](const Use& u) { return u.waits; });
+}
+
+bool RankActor::waits_in(uint32_t group) const {
+    return std::any_of(uses_.begin(), uses_.end(),
+                       [group](const Use& u) { return u.waits && u.operation->group == group; });
+}
+
+void RankActor::post_waiting() {
+    WakeSet wake;
+    uint64_t full_groups = 0;
+    for (Use& u : uses_) {
+        const uint64_t group = uint64_t{1} << (u.operation->group % 64);
+        if (!u.waits || (full_groups & group) != 0) continue;
+        if (post(u, &wake) == PostResult::kPosted)
+            u.waits = false;
+        else
+            full_groups |= group;
+    }
+    ring(wake);
 }
 
 void RankActor::withdraw(const Use& u) {
@@ -427,8 +460,12 @@ void RankActor::give_up(Use& u) {
     if (world_.verbose())
         world_.log(name_of_rank(index_) + " gives up operation " + std::to_string(u.operation->index));
     world_.coverage.given_up = 1;
-    u.given_up = true;
+    world_.coverage.given_up_early |= u.waits;
+    u.given_up = !u.waits;
     end(u, OperationError::kServiceLost);
+    // It is never entered.
+    if (u.waits) retire(u);
+    u.waits = false;
 }
 
 // A rank may work on all that it has open.

@@ -69,6 +69,7 @@ class RankActor {
         uint64_t recv_key = 0, send_key = 0;  // what the buffers must hold at the end
         bool hands_over = false;              // its stand-in leaves shared blocks to the rank
         GivingUp giving_up;
+        bool waits = false;     // started, and there is no room for it yet
         bool given_up = false;  // its record stays a while, and its memory is the program's again
     };
     struct Step {
@@ -85,6 +86,9 @@ class RankActor {
     bool add_regions(Use& u);
     PostResult post(Use& u, WakeSet* wake);
     void enter(Use& u);
+    bool waits() const;
+    bool waits_in(uint32_t group) const;
+    void post_waiting();
     void look();
     void move();
     void complete(Use& u);

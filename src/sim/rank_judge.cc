@@ -16,6 +16,7 @@ bool RankActor::may_fail(const Operation& op, OperationError error) const {
 
 // Whether a block of an operation that has failed is there all the same, and must be right.
 bool RankActor::landed(const Use& u, uint32_t source) const {
+    if (u.waits) return false;
     const ChunkRange chunks = incoming_chunks(memory_, memory_.record(place_.local, u.record), Rank{source});
     for (uint32_t i = 0; i < chunks.count; ++i)
         if (chunk_state(chunks.words[i].load()) != ChunkState::kLanded) return false;

@@ -200,7 +200,7 @@ void World::control(uint64_t value) {
     if (what == Control::kEndAgent) return end_agent(ranks_[index]->place().node);
     if (what == Control::kForget) return forget_rank(index);
     if (what == Control::kAbandon) return abandon();
-    if (what == Control::kLoseService) return lose_service();
+    if (what == Control::kLoseService) return lose_service(index);
     ServiceActor& s = *services_[index];
     switch (what) {
         case Control::kDoom: {
@@ -226,7 +226,7 @@ void World::control(uint64_t value) {
             break;
         }
         case Control::kRestart:
-            if (s.alive() || is_lost(s.self().node) || is_gone(index)) break;
+            if (s.alive() || is_lost(s.self().node) || gone_[index]) break;
             fabric.restart(index);
             coverage.restarted = 1;
             s.start();
@@ -292,23 +292,27 @@ void World::lose_node() {
     fabric.lose_node(node);
 }
 
-bool World::is_gone(uint32_t service) const {
-    return service + 1 == options.lost_service && gone_since_ns_[services_[service]->self().node.value] != 0;
-}
-
 // Its process may take some time to be over, and its claims are freed then: before or after ranks give up.
-void World::lose_service() {
-    const uint32_t index = options.lost_service - 1;
+// The supervisor ends the node's others, too: ranks give up all that goes beyond the node, and peers of those
+// others are to know.
+void World::lose_service(uint32_t index) {
     ServiceActor& s = *services_[index];
     const NodeId node = s.self().node;
+    if (gone_[index]) return;
+    gone_[index] = true;
     if (verbose_) log(s.describe() + " is lost for good");
     if (ranks_done != ranks_.size()) coverage.lost_services = 1;
-    gone_since_ns_[node.value] = scheduler.now_ns();
+    if (gone_since_ns_[node.value] == 0) gone_since_ns_[node.value] = scheduler.now_ns();
     gone_on_node_[node.value] = true;
     s.die(KillPhase::kAny);
     fabric.lose(index);
     scheduler.post(scheduler.around(options.limit_ns), EventKind::kControl, index,
                    control_value(Control::kFree, 0));
+    if (options.version < 11) return;
+    for (uint32_t i = 0; i < services_.size(); ++i)
+        if (!gone_[i] && services_[i]->self().node == node)
+            scheduler.post(scheduler.around(options.limit_ns / 100), EventKind::kControl, i,
+                           control_value(Control::kLoseService, 0));
 }
 
 bool World::lost_member(uint32_t group) const {
@@ -378,8 +382,11 @@ Verdict World::run() {
     if (options.lost_node != 0)
         scheduler.post(options.lost_ns, EventKind::kControl, 0, control_value(Control::kLose, 0));
     if (options.lost_service != 0)
-        scheduler.post(options.lost_ns, EventKind::kControl, 0, control_value(Control::kLoseService, 0));
+        scheduler.post(options.lost_ns, EventKind::kControl, options.lost_service - 1,
+                       control_value(Control::kLoseService, 0));
     if (options.faults()) scheduler.post(kFaultsNs, EventKind::kControl, 0, control_value(Control::kCalm, 0));
+
+    gone_.resize(services_.size());
 
     Event e;
     uint64_t drained_until = 0;

@@ -79,8 +79,7 @@ class World {
     void dispatch(const Event& e);
     void control(uint64_t value);
     void lose_node();
-    void lose_service();
-    bool is_gone(uint32_t service) const;
+    void lose_service(uint32_t index);
     void forget_rank(uint32_t rank);
     void end_agent(NodeId node);
     void abandon();
@@ -98,6 +97,7 @@ class World {
     std::vector<std::vector<uint32_t>> rank_index_;
     bool gone_on_node_[kNodesMax] = {};
     uint64_t gone_since_ns_[kNodesMax] = {};
+    std::vector<bool> gone_;  // service processes, for good
     uint32_t kills_left_ = 0;
     bool node_lost_ = false, ranks_lost_ = false;
     bool failed_ = false;

@@ -255,6 +255,14 @@ class GivenUp(job.JobTest):
                 self.check_all_got_errors(running)
                 self.check_told(running)
 
+    def test_a_node_of_several_keeps_all_its_service_processes_or_none(self):
+        """Found by the simulator as ranks that waited for one that had no room to enter, whose own service process lived on."""
+        running = self.start_and_kill_all(2, 0, LONGSHORE_SERVICE_COUNT=2)
+        self.wait_for(lambda: not [pid for pid in self.services() if node_of(pid) == 0], "the end of the other one of its node")
+        self.check_all_got_errors(running)
+        self.check_told(running)
+        self.assertEqual(running.output.count("it is not started again"), 1, running.output)
+
     def test_ranks_that_give_up_keep_nobody_waiting(self):
         """Found as a rank of the surviving node that had begun the next call, which the others never made."""
         for victim_node in (0, 1):
