@@ -19,7 +19,8 @@ struct PendingRead {
     uint64_t offset = 0, bytes = 0, received = 0;
     MemoryRef to;
     MoveResult result = MoveResult::kMoved;
-    uint64_t part_offset = 0;  // where in its block, if that was sent ahead
+    uint64_t part_offset = 0;         // where in its block, if that was sent ahead
+    bool open = false, held = false;  // pieces of it count when their sender has said that they held; it has
 };
 
 class PendingReads {
@@ -47,6 +48,7 @@ class PendingReads {
         PendingRead& read = reads_[at];
         read.received = 0;
         read.result = MoveResult::kMoved;
+        read.open = read.held = false;
         return uint64_t{++read.serial} << 32 | at;
     }
     // Null: not what `owner` is asked for now.

@@ -203,11 +203,12 @@ TEST_F(Hostile, RandomFieldsDoNoHarm) {
         packet.incarnation = life;
         send(packet, address_);
         for (int i = 0; i < 20; ++i) {
-            packet = from_other(static_cast<PacketKind>(1 + random.below(6)));
+            packet = from_other(static_cast<PacketKind>(1 + random.below(7)));
             packet.incarnation = life;
             packet.taken = static_cast<uint32_t>(random.below(3));
             packet.sequence = static_cast<uint32_t>(random.below(3));
             packet.asks = random.chance(500);
+            packet.is_open = random.chance(500);
             packet.id = random.next() >> random.below(64);
             packet.result = static_cast<MoveResult>(random.chance(800) ? 0 : random.below(3));
             packet.region = {LocalRank{static_cast<uint16_t>(random.below(4))},

@@ -22,7 +22,7 @@ using Bytes = std::vector<std::byte>;
 
 Bytes make_packet(Prng* random) {
     Packet p;
-    p.kind = static_cast<PacketKind>(1 + random->below(6));
+    p.kind = static_cast<PacketKind>(1 + random->below(7));
     p.from = {NodeId{static_cast<uint16_t>(random->below(3))},
               ServiceId{static_cast<uint16_t>(random->below(3))}};
     p.incarnation = static_cast<uint32_t>(random->below(3));
@@ -35,6 +35,7 @@ Bytes make_packet(Prng* random) {
     p.offset = random->next() >> random->below(64);
     p.bytes = random->next() >> random->below(64);
     p.result = static_cast<MoveResult>(random->below(3));
+    p.is_open = random->chance(500);
     std::byte header[kPacketHeaderBytesMax];
     const auto bytes = encode_packet(p, header);
     return {bytes.begin(), bytes.end()};

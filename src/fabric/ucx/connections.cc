@@ -56,7 +56,7 @@ void UcxFabric::send_packet(Peer& peer, Packet packet, std::span<const std::byte
     packet.incarnation = options_.incarnation;
     packet.token = options_.nodes[peer.at.node.value].token;
     // What is counted is in order on the way of messages only.
-    const bool data = packet.kind == PacketKind::kReadData;
+    const bool data = is_data(packet.kind);
     if (!data) packet.taken = peer.told = peer.taken;
     if (data && peer.data == nullptr && peer.talk != nullptr) {
         peer.data = reach(*end_.data, peer);
@@ -87,7 +87,7 @@ bool UcxFabric::is_current(const Peer& peer, const Packet& packet) const {
     if (peer.state == Peer::State::kLost) return false;
     if (packet.kind == PacketKind::kGreeting) return packet.incarnation >= peer.incarnation;
     // Data has a way of its own, and may come before the greeting of who was asked for it.
-    return (peer.greeted || packet.kind == PacketKind::kReadData) && packet.incarnation == peer.incarnation &&
+    return (peer.greeted || is_data(packet.kind)) && packet.incarnation == peer.incarnation &&
            peer.state != Peer::State::kDown;
 }
 
@@ -99,7 +99,7 @@ void UcxFabric::greet(Peer& peer, const Packet& packet, std::span<const std::byt
     } else {
         disconnect(peer);
         const ServiceAddress at = peer.at;
-        requests_ -= static_cast<uint32_t>(peer.requests.size());
+        drop_requests(peer);
         std::erase_if(frames_, [&](const Frame& frame) { return frame.from == at; });
         peer = Peer{};
         peer.at = at;
@@ -132,8 +132,7 @@ void UcxFabric::break_off(Peer& peer, const char* why) {
     peer.state = Peer::State::kDown;
     peer.broken = false;
     peer.down_since_ns = turned_ns_;
-    requests_ -= static_cast<uint32_t>(peer.requests.size());
-    peer.requests.clear();
+    drop_requests(peer);
     if (why == nullptr) return;
     ++counters_.refused;
     problem_ = name_of(peer) + " " + why + ": the connection is closed";

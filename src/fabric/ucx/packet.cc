@@ -4,6 +4,23 @@
 #include "base/little_endian.h"
 
 namespace longshore {
+namespace {
+
+bool get_flag(Reader& r, bool* out) {
+    const uint8_t value = r.get<uint8_t>();
+    *out = value == 1;
+    return value <= 1;
+}
+
+bool get_result(Reader& r, MoveResult* out) {
+    const uint8_t value = r.get<uint8_t>();
+    if (value > static_cast<uint8_t>(MoveResult::kFailed)) return false;
+    *out = static_cast<MoveResult>(value);
+    return true;
+}
+
+}  // namespace
+
 std::span<const std::byte> encode_packet(const Packet& p, std::span<std::byte, kPacketHeaderBytesMax> out) {
     Writer w(out.data(), out.size());
     w.put(kPacketMagic);
@@ -36,6 +53,11 @@ std::span<const std::byte> encode_packet(const Packet& p, std::span<std::byte, k
             w.put(p.id);
             w.put(p.offset);
             w.put(static_cast<uint8_t>(p.result));
+            w.put(static_cast<uint8_t>(p.is_open));
+            break;
+        case PacketKind::kReadHeld:
+            w.put(p.id);
+            w.put(static_cast<uint8_t>(p.result));
             break;
     }
     LONGSHORE_CHECK(w.ok());
@@ -59,15 +81,7 @@ bool decode_packet(std::span<const std::byte> header, Packet* out) {
         case PacketKind::kTaken:
             break;
         case PacketKind::kAlive:
-            switch (r.get<uint8_t>()) {
-                case 0:
-                    break;
-                case 1:
-                    out->asks = true;
-                    break;
-                default:
-                    return false;
-            }
+            if (!get_flag(r, &out->asks)) return false;
             break;
         case PacketKind::kFrame:
             out->sequence = r.get<uint32_t>();
@@ -80,14 +94,15 @@ bool decode_packet(std::span<const std::byte> header, Packet* out) {
             out->offset = r.get<uint64_t>();
             out->bytes = r.get<uint64_t>();
             break;
-        case PacketKind::kReadData: {
+        case PacketKind::kReadData:
             out->id = r.get<uint64_t>();
             out->offset = r.get<uint64_t>();
-            const uint8_t result = r.get<uint8_t>();
-            if (result > static_cast<uint8_t>(MoveResult::kFailed)) return false;
-            out->result = static_cast<MoveResult>(result);
+            if (!get_result(r, &out->result) || !get_flag(r, &out->is_open)) return false;
             break;
-        }
+        case PacketKind::kReadHeld:
+            out->id = r.get<uint64_t>();
+            if (!get_result(r, &out->result)) return false;
+            break;
         default:
             return false;
     }

@@ -15,7 +15,7 @@
 namespace longshore {
 
 constexpr uint16_t kPacketMagic = 0x534c;  // "LS"
-constexpr uint8_t kPacketVersion = 3;
+constexpr uint8_t kPacketVersion = 4;
 constexpr size_t kPacketHeaderBytesMax = 128;
 
 enum class PacketKind : uint8_t {
@@ -25,6 +25,7 @@ enum class PacketKind : uint8_t {
     kTaken,         // of your frames `taken` have been looked at
     kReadRequest,   // send me so many bytes of that region
     kReadData,      // payload: a piece of them; or why there are none
+    kReadHeld,      // all pieces of it that were open have been sent: whether they count
 };
 
 struct Packet {
@@ -35,12 +36,18 @@ struct Packet {
     uint32_t taken = 0;                      // of the receiver's frames, counted from the greeting on
     bool asks = false;                       // kAlive
     uint32_t sequence = 0;                   // kFrame
-    uint64_t id = 0;                         // kReadRequest, kReadData
+    uint64_t id = 0;                         // kReadRequest, kReadData, kReadHeld
     RegionName region;                       // kReadRequest
     uint64_t offset = 0;                     // kReadRequest: in the region; kReadData: in what is read
     uint64_t bytes = 0;                      // kReadRequest
-    MoveResult result = MoveResult::kMoved;  // kReadData
+    MoveResult result = MoveResult::kMoved;  // kReadData, kReadHeld
+    bool is_open = false;  // kReadData: it leaves from its rank's memory, and counts when kReadHeld says so
 };
+
+// By the way of data, which is not that of what is said.
+constexpr bool is_data(PacketKind kind) {
+    return kind == PacketKind::kReadData || kind == PacketKind::kReadHeld;
+}
 
 // The header's bytes in `out`.
 std::span<const std::byte> encode_packet(const Packet& packet,

@@ -19,6 +19,19 @@ struct UcxFabric::Request {
     uint64_t id = 0;
     RegionName region;
     uint64_t offset = 0, bytes = 0, sent = 0;
+    uint32_t lending = kNone;  // of its open pieces
+    static constexpr uint32_t kNone = UINT32_MAX;
+};
+
+// Pieces of a read that are sent from a rank's own memory, which it may withdraw meanwhile.
+struct UcxFabric::Lending {
+    ServiceAddress to;
+    uint32_t incarnation = 0;  // of the reader
+    uint64_t id = 0;
+    RegionUse use;
+    uint32_t pieces = 0;  // that UCX has
+    bool all = false;     // there will be no more
+    bool said = false;    // the reader knows that the read has failed, or is gone
 };
 
 struct UcxFabric::Peer {

@@ -7,7 +7,8 @@ namespace longshore {
 namespace {
 constexpr size_t kRequestsMax = 256;  // of a peer
 constexpr uint32_t kPiecesSendingMax = 32;
-constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies where its rank has it
+constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies where its owner has it
+constexpr uint64_t kCopiedBytesMax = 16 * 1024;  // so many are copied sooner than another packet is sent
 }  // namespace
 
 // --- this side reads
@@ -84,7 +85,7 @@ bool UcxFabric::expects(Peer& peer, const PendingRead& read, uint64_t offset, ui
 // Pieces that are sent may overtake those that are offered.
 void UcxFabric::note_received(PendingRead& read, uint64_t bytes) {
     read.received += bytes;
-    if (read.received == read.bytes) end_read(read);
+    if (read.received == read.bytes && (!read.open || read.held)) end_read(read);
 }
 
 void UcxFabric::take_data(Peer& peer, const Packet& packet, std::span<const std::byte> payload) {
@@ -95,6 +96,7 @@ void UcxFabric::take_data(Peer& peer, const Packet& packet, std::span<const std:
         return end_read(*read);
     }
     if (!expects(peer, *read, packet.offset, payload.size())) return;
+    read->open |= packet.is_open;
     if (read->result == MoveResult::kMoved)
         read->result = local_->copier().write(
             payload, {read->to.rank, read->to.region, read->to.offset + packet.offset});
@@ -114,6 +116,7 @@ void UcxFabric::take_offer(Peer& peer, const Packet& packet, uint64_t bytes, Ucx
     free_takings_.pop_back();
     Taking& taking = takings_[at];
     taking = {peer.at, packet.id, packet.offset, bytes, Taking::kNoPiece};
+    read->open |= packet.is_open;
     std::span<std::byte> to = local_->copier().find_mapped(
         {read->to.rank, read->to.region, read->to.offset + packet.offset}, bytes, true);
     if (to.empty()) {
@@ -138,6 +141,15 @@ void UcxFabric::on_taken(uint64_t id, bool ok) {
         peer.broken = true;  // the successor will be asked
     }
     if (taking.piece != Taking::kNoPiece) free_pieces_.push_back(taking.piece);
+}
+
+// Pieces may still be on their way.
+void UcxFabric::take_held(Peer& peer, const Packet& packet) {
+    PendingRead* const read = find_read(peer, packet.id);
+    if (read == nullptr) return;
+    if (packet.result != MoveResult::kMoved) read->result = packet.result;
+    read->held = true;
+    note_received(*read, 0);
 }
 
 // --- others read
@@ -176,16 +188,71 @@ bool UcxFabric::serve(Peer& peer, Request& request) {
     packet.kind = PacketKind::kReadData;
     packet.id = request.id;
     packet.offset = request.sent;
-    packet.result = find_piece(request, bytes, &piece, &lent);
+    packet.result = find_piece(request, bytes, &piece, &lent, &packet.is_open);
     if (packet.result != MoveResult::kMoved) {
+        end_lending(request, true);
         send_packet(peer, packet);
         return true;
     }
+    if (packet.is_open) lent = lend(peer, request);
     request.sent += bytes;
     const bool last = request.sent == request.bytes;
     ++pieces_sending_;
     send_packet(peer, packet, piece, lent);
+    if (last) end_lending(request, false);
     return last;
+}
+
+void UcxFabric::drop_requests(Peer& peer) {
+    requests_ -= static_cast<uint32_t>(peer.requests.size());
+    for (const Request& request : peer.requests) end_lending(request, true);
+    peer.requests.clear();
+}
+
+// Another open piece of it.
+uint64_t UcxFabric::lend(const Peer& peer, Request& request) {
+    if (request.lending == Request::kNone) {
+        if (free_lendings_.empty()) {
+            free_lendings_.push_back(static_cast<uint32_t>(lendings_.size()));
+            lendings_.emplace_back();
+        }
+        request.lending = free_lendings_.back();
+        free_lendings_.pop_back();
+        lendings_[request.lending] = {
+            peer.at, peer.incarnation, request.id, source_.use_of(request.region), 0, false, false};
+    }
+    ++lendings_[request.lending].pieces;
+    return kMapped + 1 + request.lending;
+}
+
+// No more pieces of it are sent.
+void UcxFabric::end_lending(const Request& request, bool said) {
+    if (request.lending == Request::kNone) return;
+    Lending& lending = lendings_[request.lending];
+    lending.all = true;
+    lending.said = said;
+    if (lending.pieces == 0) over_lendings_.push_back(request.lending);
+}
+
+void UcxFabric::end_lent_piece(uint32_t at) {
+    Lending& lending = lendings_[at];
+    if (--lending.pieces == 0 && lending.all) over_lendings_.push_back(at);
+}
+
+// A rank that has withdrawn its region may have written there before its bytes had left.
+void UcxFabric::say_what_held() {
+    for (const uint32_t at : std::exchange(over_lendings_, {})) {
+        const Lending lending = lendings_[at];
+        free_lendings_.push_back(at);
+        Peer& peer = *find(lending.to);
+        if (lending.said || peer.state != Peer::State::kConnected || peer.incarnation != lending.incarnation)
+            continue;
+        Packet packet;
+        packet.kind = PacketKind::kReadHeld;
+        packet.id = lending.id;
+        packet.result = lending.use.is_over() ? MoveResult::kFailed : MoveResult::kMoved;
+        send_packet(peer, packet);
+    }
 }
 
 uint32_t UcxFabric::borrow_piece() {
@@ -200,7 +267,7 @@ uint32_t UcxFabric::borrow_piece() {
 
 // Where the bytes are: as they lie, if they are mapped here, else in a copy of ours.
 MoveResult UcxFabric::find_piece(const Request& request, uint64_t bytes, std::span<const std::byte>* piece,
-                                 uint64_t* lent) {
+                                 uint64_t* lent, bool* is_open) {
     const uint64_t offset = request.offset + request.sent;
     if (offset < request.offset) return MoveResult::kFailed;
     *lent = kMapped;
@@ -211,7 +278,10 @@ MoveResult UcxFabric::find_piece(const Request& request, uint64_t bytes, std::sp
     } else if (found != MoveResult::kMoved) {
         ++counters_.refused;
     }
-    if (found != MoveResult::kMoved || !piece->empty()) return found;
+    if (found != MoveResult::kMoved) return found;
+    const bool may_go = source_.use_of(request.region).region != nullptr;
+    *is_open = may_go && !piece->empty() && bytes > kCopiedBytesMax;
+    if (*is_open || (!may_go && !piece->empty())) return found;
     const uint32_t at = borrow_piece();
     const std::span<std::byte> copy{pieces_[at].get(), bytes};
     const MoveResult result = source_.fetch(request.region, offset, copy);
@@ -226,7 +296,10 @@ MoveResult UcxFabric::find_piece(const Request& request, uint64_t bytes, std::sp
 
 void UcxFabric::on_sent(uint64_t lent) {
     --pieces_sending_;
-    if (lent != kMapped) free_pieces_.push_back(static_cast<uint32_t>(lent - 1));
+    if (lent > kMapped)
+        end_lent_piece(static_cast<uint32_t>(lent - kMapped - 1));
+    else if (lent != kMapped)
+        free_pieces_.push_back(static_cast<uint32_t>(lent - 1));
 }
 
 }  // namespace longshore

@@ -137,7 +137,7 @@ void UcxFabric::take(Arrived& arrived) {
         return;
     }
     if (arrived.offer != nullptr) return take_offer(*peer, packet, arrived.offered, arrived.offer);
-    if (packet.kind != PacketKind::kGreeting && packet.kind != PacketKind::kReadData) {
+    if (packet.kind != PacketKind::kGreeting && !is_data(packet.kind)) {
         if (packet.taken - peer->looked_at > peer->sent - peer->looked_at)
             return break_off(*peer, "counts more messages than it got");
         peer->looked_at = packet.taken;
@@ -162,6 +162,9 @@ void UcxFabric::take(Arrived& arrived) {
         case PacketKind::kReadData:
             take_data(*peer, packet, arrived.payload);
             break;
+        case PacketKind::kReadHeld:
+            take_held(*peer, packet);
+            break;
         case PacketKind::kTaken:
             break;
     }
@@ -184,6 +187,7 @@ void UcxFabric::turn() {
         take(arrived);
     }
     if (requests_ != 0) serve();
+    if (!over_lendings_.empty()) say_what_held();
     look_at_peers(turned_ns_);
 }
 

@@ -64,6 +64,7 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     struct Peer;
     struct Request;
     struct Taking;
+    struct Lending;
     struct Frame {
         ServiceAddress from;
         std::vector<std::byte> bytes;
@@ -118,12 +119,18 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     void take_offer(Peer& peer, const Packet& packet, uint64_t bytes, UcxOffer offer);
     void note_received(PendingRead& read, uint64_t bytes);
     void end_read(PendingRead& read);
+    void take_held(Peer& peer, const Packet& packet);
     void take_request(Peer& peer, const Packet& packet);
     void serve();
     bool serve(Peer& peer, Request& request);
+    void drop_requests(Peer& peer);
+    uint64_t lend(const Peer& peer, Request& request);
+    void end_lending(const Request& request, bool said);
+    void end_lent_piece(uint32_t lending);
+    void say_what_held();
     uint32_t borrow_piece();
     MoveResult find_piece(const Request& request, uint64_t bytes, std::span<const std::byte>* piece,
-                          uint64_t* lent);
+                          uint64_t* lent, bool* is_open);
 
     NetworkOptions options_;
     std::unique_ptr<ShmFabric> local_;
@@ -141,6 +148,8 @@ class UcxFabric : public Fabric, private UcxWorker::Listener {
     std::vector<uint32_t> free_takings_;
     std::vector<std::unique_ptr<std::byte[]>> pieces_;  // for memory that is not mapped here
     std::vector<uint32_t> free_pieces_;
+    std::vector<Lending> lendings_;
+    std::vector<uint32_t> free_lendings_, over_lendings_;
     uint32_t pieces_sending_ = 0;
     uint32_t requests_ = 0;  // of all peers, not yet answered
     size_t next_served_ = 0;
