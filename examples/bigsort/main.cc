@@ -122,8 +122,12 @@ void make_places(Job& job, std::uint64_t number) {
     }
     int bad = problem.empty() ? job.ranks_count : job.rank;
     MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_MIN, job.ranks);
-    if (bad < job.ranks_count)
-        throw Refusal{job.rank == bad || job.rank == 0 ? fmt::format("rank {}: {}", bad, problem) : problem};
+    if (bad < job.ranks_count) {
+        char text[512] = "";
+        std::snprintf(text, sizeof(text), "%s", problem.c_str());
+        MPI_Bcast(text, sizeof(text), MPI_CHAR, bad, job.ranks);
+        throw Refusal{fmt::format("rank {}: {}", bad, text)};
+    }
     // Under another name until it is whole; where no output is wanted, that name is all there is.
     job.output = job.options.output.empty() ? fmt::format("{}/bigsort-{:x}-output", temporary, number)
                                             : job.options.output + ".unfinished";

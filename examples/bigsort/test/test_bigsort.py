@@ -252,6 +252,12 @@ class BadInput(Case):
         self.refused("No such file", "--total", "1M", "--temporary", self.folder / "nowhere")
         self.refused("cannot make .*/out.unfinished: No such file", "--total", "1M", "--output", self.folder / "nowhere/out")
 
+    def test_a_folder_that_only_the_second_rank_lacks_is_named(self):
+        there, lacks = (["--total", "1M", "--temporary", folder] for folder in (self.temporary, self.folder / "nowhere"))
+        said = self.run_words([*words(1, *there), ":", *words(1, *lacks)[-2 - len(lacks) - 1:]], status=None)
+        self.assertRegex(said, "bigsort: rank 1: .*nowhere.*No such file")
+        self.assert_clean()
+
     def test_a_study_that_is_ended_leaves_nothing(self):
         # On a disk of its own: other tests sort at the same time.
         words = [sys.executable, STUDY, "--mpi", MPI, "--systems", "disk", "--scratch", self.folder, "--total", "256M", "--contenders", "none,mpmd"]
