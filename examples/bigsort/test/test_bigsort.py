@@ -239,6 +239,13 @@ class BadInput(Case):
         self.refused("none|mpmd|tasks|auto", "--total", "1M", "--offload", "sideways", peers=2)
         self.refused("open files", "--total", "1M", "--page", "8", "--dram", "1G")
 
+    def test_a_rank_that_may_open_too_few_files_says_so_itself(self):
+        options = ["--temporary", self.temporary, "--total", "4M", "--page", "8K", "--dram", "4M"]
+        few = ["sh", "-c", 'ulimit -n 200 && exec "$@"', "sh"]
+        said = self.run_words([*words(1, *options), ":", "-np", "1", *few, *words(1, *options)[-1 - len(options):]], status=None)
+        self.assertRegex(said, "rank 1: .*open files")
+        self.assert_clean()
+
     def test_an_input_that_is_cut_off(self):
         given = self.folder / "in"
         given.write_bytes(b"x" * 1003)
