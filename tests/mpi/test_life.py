@@ -5,14 +5,19 @@ process and no memory may stay."""
 
 import json
 import os
+import pathlib
 import re
 import shutil
+import signal
 import subprocess
+import tempfile
 import unittest
 import unittest.mock
 
 import job
+from processes import state_of, stop
 
+BELIEVES = "OMPI_MCA_orte_allowed_exit_without_sync"
 LIMIT_S = 100  # on a machine that is busy with other things
 
 
@@ -51,11 +56,27 @@ class Life(job.JobTest):
 
     def test_exit_without_finalize(self):
         """Here the launcher looks, too, as it does where ctest does not tell it otherwise (cmake/test_environment.cmake)."""
-        with unittest.mock.patch.dict(os.environ, {"OMPI_MCA_orte_allowed_exit_without_sync": "0"}):
+        with unittest.mock.patch.dict(os.environ, {BELIEVES: "0"}):
             running = self.life("exit", code=None)
         if job.FLAVOUR == "openmpi":
             self.assertIn("exiting improperly. There are three reasons", running.output)
             self.assertEqual(running.wait(0), 1)
+        self.check_nothing_left()
+
+    @unittest.skipIf(job.FLAVOUR != "openmpi", "another MPI's launcher")
+    def test_exit_codes_are_believed_by_a_launcher_that_does_not_hear_of_finalize(self):
+        """It gets no core while ranks wait for its answer, which they do for 2 s."""
+        with unittest.mock.patch.dict(os.environ, {BELIEVES: "1"}):
+            running = job.Job(self, 2, [self.program("guest")], preload=(job.BUILD / "tests/mpi/openmpi/libmpi_held_finalize.so", job.SHIM),
+                              HELD_FINALIZE=self.folder)
+        self.wait_for(lambda: len(list(self.folder.glob("held.*"))) == 2, running.describe)
+        stop(running.process.pid)
+        ranks = [pathlib.Path("/proc") / file.suffix[1:] for file in self.folder.glob("held.*")]
+        (self.folder / "go").touch()
+        self.wait_for(lambda: all(state_of(rank) in "ZX" for rank in ranks), running.describe)
+        os.kill(running.process.pid, signal.SIGCONT)
+        self.assertEqual(running.wait(LIMIT_S), 0, running.describe())
+        self.assertIn("guest: ok", running.output)
         self.check_nothing_left()
 
     def test_abort(self):
