@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-END_LIMIT_S = 10  # of an mpirun that is asked to end
+END_LIMIT_S = 60  # of an mpirun that is asked to end: it may wait for a core, and who kills it leaves its ranks behind
 FINALIZE_LIMIT_S = 15  # of a job that has done all that is wanted
 LOOK_S = 0.5  # how often that is looked at
 

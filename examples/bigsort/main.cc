@@ -12,7 +12,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <stdexcept>
 
+#include "../abort_job.h"
 #include "pairing.h"
 #include "patience.h"
 #include "phases.h"
@@ -106,7 +108,11 @@ void broadcast_plan(Job& job, Plan& plan) {
     }
     MPI_Bcast(&plan, sizeof(plan), MPI_BYTE, 0, job.ranks);
     if (plan.problem[0]) throw Refusal{plan.problem};
-    if (job.rank != 0) require_descriptors(job.options);
+    try {
+        if (job.rank != 0) require_descriptors(job.options);
+    } catch (const Refusal& refusal) {  // of this rank alone: it speaks for itself
+        throw std::runtime_error(refusal.text);
+    }
     job.values_count = plan.values_count;
 }
 
@@ -291,7 +297,8 @@ int run(int argc, char** argv, Temporary& temporary) {
     } catch (const Refusal& refusal) {
         if (job.rank == 0) fmt::print(stderr, "bigsort: {}\n", refusal.text);
         temporary.remove();
-        if (job.peer >= 0) MPI_Abort(job.world, 2);  // the peers wait for pages
+        MPI_Barrier(job.ranks);
+        if (job.peer >= 0 && job.rank == 0) abort_job(2);  // the peers wait for pages
     }
     meet(job.world);
     return result;
@@ -312,9 +319,8 @@ int main(int argc, char** argv) {
         int rank = 0;
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
         fmt::print(stderr, "bigsort: rank {}: {}\n", rank, error.what());
-        std::fflush(stderr);
         temporary.remove();
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        abort_job(1);
     }
     MPI_Finalize();
     return status;

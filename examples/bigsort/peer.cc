@@ -9,6 +9,7 @@
 #include <exception>
 #include <vector>
 
+#include "../abort_job.h"
 #include "file_writer.h"
 #include "messages.h"
 #include "pairing.h"
@@ -155,7 +156,7 @@ int main(int argc, char** argv) {
         status = bigsort::run(temporary);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "bigsort_peer: %s\n", error.what());
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        abort_job(1);
     }
     MPI_Finalize();
     return status;

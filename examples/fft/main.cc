@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "../abort_job.h"
 #include "checks.h"
 #include "options.h"
 #include "transform.h"
@@ -321,7 +322,7 @@ int main(int argc, char** argv) {
         if (status == -1) status = run(options, rank, ranks);
     } catch (const std::exception& error) {
         fmt::print(stderr, "fft: rank {}: {}\n", rank, error.what());
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        abort_job(1);
     }
     MPI_Finalize();
     return status;

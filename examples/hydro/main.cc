@@ -12,6 +12,7 @@
 #include <omp.h>
 #endif
 
+#include "../abort_job.h"
 #include "checks.h"
 #include "chooser.h"
 #include "hydro.h"
@@ -331,7 +332,7 @@ int main(int argc, char** argv) {
         if (status == -1) status = run(options, roles);
     } catch (const std::exception& error) {
         fmt::print(stderr, "hydro: process {}: {}\n", world_rank, error.what());
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        abort_job(1);
     }
     MPI_Finalize();
     return status;

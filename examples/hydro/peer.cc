@@ -1,6 +1,7 @@
 // The process beside a rank of hydro: it computes the kernels that the rank hands over.
 #include <fmt/format.h>
 
+#include "../abort_job.h"
 #include "mpmd.h"
 #include "options.h"
 
@@ -28,7 +29,7 @@ int main(int argc, char** argv) {
         }
     } catch (const std::exception& error) {
         fmt::print(stderr, "hydro_peer: {}\n", error.what());
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        abort_job(1);
     }
     MPI_Finalize();
     return status;

@@ -9,6 +9,7 @@
 #include <omp.h>
 #endif
 
+#include "../abort_job.h"
 #include "run.h"
 
 namespace {
@@ -206,7 +207,7 @@ int main(int argc, char** argv) {
         if (status == -1) status = run(options, rank, ranks);
     } catch (const std::exception& error) {
         fmt::print(stderr, "tddft: rank {}: {}\n", rank, error.what());
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        abort_job(1);
     }
     MPI_Finalize();
     return status;

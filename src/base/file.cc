@@ -1,6 +1,10 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +39,19 @@ std::string read_proc(const std::string& path) {
         text.append(block, static_cast<size_t>(std::max<ssize_t>(got, 0)));
     close(file);
     return got < 0 ? "" : text;
+}
+
+void wait_until_read(int file, int limit_s) {
+    constexpr int kLooksPerS = 100;
+    constexpr timespec kPause{0, 1'000'000'000 / kLooksPerS};
+    struct stat what {};
+    if (fstat(file, &what) != 0 || !S_ISFIFO(what.st_mode)) return;
+    const auto is_unread = [file] {
+        int bytes = 0;
+        pollfd end{file, 0, 0};  // POLLERR: no reader
+        return ioctl(file, FIONREAD, &bytes) == 0 && bytes > 0 && poll(&end, 1, 0) == 0;
+    };
+    for (int i = 0; i < limit_s * kLooksPerS && is_unread(); ++i) nanosleep(&kPause, nullptr);
 }
 
 }  // namespace longshore

@@ -1,4 +1,5 @@
-// Reading the files that users write, and those of /proc. Used inside foreign processes too, as settings.h.
+// Reading the files that users write, and those of /proc; waiting for who reads a pipe. Used inside foreign
+// processes too, as settings.h.
 #pragma once
 
 #include <cstddef>
@@ -15,5 +16,11 @@ bool read_file(const std::string& path, size_t bytes_max, std::string* text, std
 // which std::istreambuf_iterator throws.
 constexpr size_t kProcBytesMax = 1 << 20;
 std::string read_proc(const std::string& path);
+
+// Waits until all that has been written to a pipe is read or nobody reads it any more, at most limit_s
+// seconds; not at all for another file. For the standard error before MPI_Abort: a launcher forwards nothing
+// that it has not read by then.
+constexpr int kReaderLimitS = 60;  // a reader may wait for a core
+void wait_until_read(int file, int limit_s = kReaderLimitS);
 
 }  // namespace longshore

@@ -44,5 +44,43 @@ TEST(ReadProc, IsEmptyWhenTheProcessEndsMeanwhile) {
     }
 }
 
+TEST(WaitUntilRead, ReturnsWhenAllIsRead) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    wait_until_read(ends[1]);
+    ASSERT_EQ(write(ends[1], "ab", 2), 2);
+    const pid_t reader = fork();
+    if (reader == 0) {
+        char byte;
+        for (int i = 0; i < 2; ++i) {
+            usleep(100'000);
+            if (read(ends[0], &byte, 1) != 1) _exit(1);
+        }
+        _exit(0);
+    }
+    wait_until_read(ends[1]);
+    ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    char byte;
+    EXPECT_EQ(read(ends[0], &byte, 1), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    int status = 1;
+    ASSERT_EQ(waitpid(reader, &status, 0), reader);
+    EXPECT_EQ(status, 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST(WaitUntilRead, EndsWhereNobodyReads) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    ASSERT_EQ(write(ends[1], "a", 1), 1);
+    wait_until_read(ends[1], 1);
+    close(ends[0]);
+    wait_until_read(ends[1]);
+    close(ends[1]);
+    wait_until_read(ends[1]);
+    wait_until_read(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));  // no pipe
+}
+
 }  // namespace
 }  // namespace longshore

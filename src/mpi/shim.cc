@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/file.h"
+
 namespace longshore::mpi {
 
 // Before any other object of this library.
@@ -28,12 +30,16 @@ void say(LogLevel level, const std::string& line) {
     fprintf(stderr, "longshore: %s\n", line.c_str());
 }
 
+void wait_until_heard() {
+    wait_until_read(STDERR_FILENO);
+}
+
 void end_job(const char* why) {
     fprintf(
         stderr,
         "longshore: rank %d %s; the job ends here, because other ranks would wait for this one for ever\n",
         shim().rank, why);
-    usleep(200'000);  // a launcher that kills the job at once forwards nothing more of it
+    wait_until_heard();
     PMPI_Abort(MPI_COMM_WORLD, 1);
     abort();
 }

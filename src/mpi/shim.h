@@ -96,6 +96,8 @@ uint64_t now_ns();
 void drive_native();
 // One line on stderr, if the user's log level shows it.
 void say(LogLevel level, const std::string& line);
+// Before the job ends at once: until launchers have read what was said.
+void wait_until_heard();
 // For a rank that cannot go the way that the others have gone, and cannot tell them: they would wait for it
 // for ever.
 [[noreturn]] void end_job(const char* why);

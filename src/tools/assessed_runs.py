@@ -14,7 +14,7 @@ from pathlib import Path
 import ending
 
 KINDS = ("without", "with")
-END_LIMIT_S = 10  # that a launcher has to end its ranks when it is asked to
+END_LIMIT_S = 60  # that a launcher has to end its ranks when it is asked to: it may wait for a core. Who asks again waits no longer
 # Of each call, in the statistics.
 COUNTS = ("calls", "offloaded", "bytes", "bytes_host", "bytes_by_service", "bytes_by_rank", "bytes_hidden")
 CARRIED = ("posting_s", "waiting_s", "testing_s")

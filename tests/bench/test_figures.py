@@ -73,7 +73,7 @@ class TestFigures(unittest.TestCase):
             results = Path(folder) / "results.jsonl"
             start = time.monotonic()
             done = subprocess.run([LONGSHORE, "bench", "--mpi", MPI, "-n", "2", "--", *BRIEF, "--json", results, *arguments],
-                                  capture_output=True, text=True, timeout=120, check=False, env=os.environ | SERVED_BY_MPI)
+                                  capture_output=True, text=True, timeout=250, check=False, env=os.environ | SERVED_BY_MPI)
             limit_us = 1e6 * (time.monotonic() - start)
             self.assertEqual(done.returncode, 0, done.stderr)
             rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]

@@ -74,11 +74,12 @@ def run(nodes, words, per_node, limit_s, told=("MPI_LOCALNRANKS",)):
             ranks.append(subprocess.Popen([*nodes[rank // per_node].enter(), *words], env=environment, stdout=output,
                                           stderr=output, stdin=subprocess.DEVNULL, pass_fds=[end.fileno()]))
             end.close()
+        end = time.monotonic() + limit_s
         Pmi([ours for ours, _ in pairs], f"(vector,(0,{len(nodes)},{per_node}))").serve(limit_s)
         codes = []
         for rank in ranks:
             try:
-                codes.append(rank.wait(timeout=1))
+                codes.append(rank.wait(timeout=max(1, end - time.monotonic())))
             except subprocess.TimeoutExpired:
                 codes.append(None)
                 rank.kill()

@@ -22,6 +22,7 @@ import overlap  # noqa: E402
 import overlap_figures as figures  # noqa: E402
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
+PATIENT = "--set", "LONGSHORE_LIMIT_S=60"  # on a busy machine a service process that does not answer waits for a core
 MISSING = cluster.missing() or ("" if cluster.CPUSETS.is_dir() else "no cgroup cpusets") or \
     ("" if (BUILD / "bin/fft_openmpi").exists() else "examples/fft is not built")
 
@@ -135,7 +136,7 @@ class TestTool(unittest.TestCase):
             done = self.run_tool("--rate", "1gbit", "--size", 32, "--variables", 2, "--pairs", 2, "--repeats", 2, "--cost-pairs", 1,
                                  "--cost-repeats", 2, "--what", "fft,cost,work,waited", "--work-collectives", "ialltoallv", "--work-sizes",
                                  "64K", "--waited-collectives", "alltoallv,bcast", "--waited-sizes", "64K", "--bench-samples", 2,
-                                 "--time-limit", 1, "--also", "LONGSHORE_SERVICE_READS_MAX=32", "--json", path)
+                                 "--time-limit", 1, "--also", "LONGSHORE_SERVICE_READS_MAX=32", *PATIENT, "--json", path)
             self.assertEqual(done.returncode, 0, done.stderr)
             again = self.run_tool("--report", path)
             result = json.loads(path.read_text(encoding="utf-8"))
@@ -149,7 +150,7 @@ class TestTool(unittest.TestCase):
         for turn in result["fft"]["turns"] + result["cost"]["turns"]:
             for run in turn.values():
                 self.assertEqual(run["bytes_between_nodes"], 2 * 2 * 2 * 32**3 * 16 / 4)  # 2 ways, variables, nodes: a quarter each
-                self.assertTrue(all(0 < value < 60 for values in run["seconds"].values() for value in values))
+                self.assertTrue(all(0 < value < overlap.LAUNCH_LIMIT_S for values in run["seconds"].values() for value in values))
         self.assertGreater(result["cost"]["tcp"][0]["user_s"] + result["cost"]["tcp"][0]["system_s"], 0)
         # The built-in table leaves a blocking alltoallv between such machines to the MPI.
         self.assertEqual([row["offloaded_share"] for row in result["waited"]["rows"]], [0, 1])
@@ -160,7 +161,7 @@ class TestTool(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "result.json"
             done = self.run_tool("--spare-core", "--mpi", "mpich", "--beside", "async,ranks", "--no-kept-pages", "--rate", "1gbit", "--size",
-                                 32, "--variables", 2, "--pairs", 1, "--repeats", 1, "--what", "fft", "--json", path)
+                                 32, "--variables", 2, "--pairs", 1, "--repeats", 1, "--what", "fft", *PATIENT, "--json", path)
             self.assertEqual(done.returncode, 0, done.stderr)
             turn, = json.loads(path.read_text(encoding="utf-8"))["fft"]["turns"]
         self.assertEqual(list(turn), ["host", "host, progress thread", "host, ranks on all cores", "longshore"])
@@ -175,7 +176,7 @@ class TestTool(unittest.TestCase):
                 peers = ",".join(address for address in addresses if address != node.address)
                 jobs.append(subprocess.Popen([*node.enter(), sys.executable, HERE / "tcp_exchange.py", "--bind", node.address, "--peers",
                                               peers, "--bytes", str(count)], stdout=subprocess.PIPE, text=True))
-            runs = [json.loads(job.communicate(timeout=60)[0]) for job in jobs]
+            runs = [json.loads(job.communicate(timeout=cluster.BUSY_S * 2)[0]) for job in jobs]
             for name, (sent, received) in nodes.link_bytes().items():
                 self.assertGreater(sent - before[name][0], 2 * count)
                 self.assertGreater(received - before[name][1], 2 * count)

@@ -18,7 +18,7 @@ import slurm  # noqa: E402
 from test_cluster import BUILD, SKIPPED, collectives, longshore_run, program  # noqa: E402
 
 # Open MPI's ranks yield where its mpirun says so; Slurm does not.
-SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle": "1", "LONGSHORE_LIMIT_S": "20"}
+SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle": "1", "LONGSHORE_LIMIT_S": "60"}
 # MPICH 4.0.2 hangs in its own MPI_Finalize now and then; its successor was not seen to.
 MPIEXEC = BUILD / "mpi5/mpich/bin/mpiexec"
 TEMPLATE = Path(__file__).resolve().parents[2] / "packaging/longshore.sbatch"
@@ -31,7 +31,7 @@ class TestSlurm(unittest.TestCase):
         """What `longshore run` started under Slurm, and its statistics."""
         with cluster.Cluster(2, offloads=True) as nodes, slurm.Slurm(nodes) as batch:
             settings = [f"{name}={value}" for name, value in SETTINGS.items()]
-            done = subprocess.run([*batch.enter(), *settings, *words], capture_output=True, text=True, timeout=120, check=False)
+            done = subprocess.run([*batch.enter(), *settings, *words], capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done, json.loads(Path(stats).read_text(encoding="utf-8")) if Path(stats).stat().st_size else None
 
@@ -60,7 +60,7 @@ class TestSlurm(unittest.TestCase):
             settings = [f"{name}={value}" for name, value in (SETTINGS | collectives.DIRECT | own).items()]
             done = subprocess.run([*batch.enter(), *settings, "sbatch", "--wait", "--parsable", "--ntasks-per-node=2",
                                    f"--chdir={folder}", TEMPLATE],
-                                  capture_output=True, text=True, timeout=120, check=False)
+                                  capture_output=True, text=True, timeout=300, check=False)
             files = {path.name: path.read_text(encoding="utf-8") for path in Path(folder).iterdir()}
         self.assertEqual(done.returncode, 0, (done.stderr, files))
         job = done.stdout.strip()
@@ -80,7 +80,7 @@ class TestSlurm(unittest.TestCase):
             done = subprocess.run([*batch.enter(), *settings, "salloc", "-Q", "-N", "2", "--ntasks-per-node=1", *apart, BUILD / "bin/longshore",
                                    "assess", "--turns", "1", "--setup", 'echo "in $SLURM_JOB_ID on $SLURM_JOB_NODELIST"',
                                    "srun", "--mpi=pmix", program("at_once", "openmpi")],
-                                  cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+                                  cwd=folder, capture_output=True, text=True, timeout=300, check=False)
             self.assertEqual([path.name for path in Path(folder).iterdir()], ["own"])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         places = [line for line in done.stderr.splitlines() if line.startswith("in ")]

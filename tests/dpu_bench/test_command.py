@@ -23,7 +23,7 @@ SHORT = ["--patterns", "bcast", "--assignments", "cyclic", "--sizes", "1000", "-
 
 def run(*words):
     return subprocess.run([str(word) for word in words], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=100)
+                          capture_output=True, text=True, timeout=200)
 
 
 def command(*words):
@@ -80,7 +80,7 @@ class Terminal(unittest.TestCase):
         terminal, end = pty.openpty()
         words = [BUILD / "bin" / "longshore", "dpu-bench", "--mpi", FLAVOUR, "--hosts", 2, "--nodes", 1, "--workers", 1]
         done = subprocess.run([str(word) for word in words + SHORT], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=end, text=True, timeout=100)
+                              stdout=subprocess.PIPE, stderr=end, text=True, timeout=200)
         os.close(end)
         shown = b""
         with contextlib.suppress(OSError):  # how the other end of a terminal says that it was closed

@@ -100,7 +100,7 @@ class Packages(unittest.TestCase):
         copy.mkdir()
         shutil.copy(SOURCE / "Makefile", copy)
         done = subprocess.run(["make", "--no-print-directory", "-C", copy, "packages"], capture_output=True, text=True,
-                              timeout=60, check=False, env=environment())
+                              timeout=200, check=False, env=environment())
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("packages: nothing is built here: run 'make build' first", done.stderr)
 

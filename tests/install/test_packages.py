@@ -53,7 +53,7 @@ class Packages(unittest.TestCase):
 
     def deps(self, target, *variables, expect=0, **more):
         done = subprocess.run(["make", "--no-print-directory", "-C", SOURCE, target, *variables], capture_output=True, text=True,
-                              timeout=60, env={"PATH": str(self.bin), "LONGSHORE_INTERNAL_TEST_ROOT": str(self.root), **more})
+                              timeout=200, env={"PATH": str(self.bin), "LONGSHORE_INTERNAL_TEST_ROOT": str(self.root), **more})
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -88,7 +88,7 @@ class Packages(unittest.TestCase):
         for name, text in said.items():
             (self.bin / "mpicc").write_text(f"#!/usr/bin/env bash\n{text}\n")
             (self.bin / "mpicc").chmod(0o755)
-            done = subprocess.run([cmake, "-P", script], capture_output=True, text=True, timeout=60, env={"PATH": str(self.bin)})
+            done = subprocess.run([cmake, "-P", script], capture_output=True, text=True, timeout=200, env={"PATH": str(self.bin)})
             for flavour in ("openmpi", "mpich"):
                 wanted = self.bin / "mpicc" if flavour == name else ""
                 self.assertRegex(done.stderr, rf"(?m)^{flavour}={wanted}(LONGSHORE_MPICC_{flavour}-NOTFOUND)?$", name)
@@ -118,8 +118,8 @@ class Packages(unittest.TestCase):
         project.mkdir()
         (project / "CMakeLists.txt").write_text(
             f"cmake_minimum_required(VERSION 3.25)\nproject(p NONE)\nadd_subdirectory({SOURCE}/examples examples)\n")
-        subprocess.run(["cmake", "-G", "Ninja", "-S", project, "-B", project / "b"], check=True, capture_output=True, timeout=60)
-        done = subprocess.run(["cmake", "--build", project / "b", "--target", "demo-mpich"], capture_output=True, text=True, timeout=60)
+        subprocess.run(["cmake", "-G", "Ninja", "-S", project, "-B", project / "b"], check=True, capture_output=True, timeout=200)
+        done = subprocess.run(["cmake", "--build", project / "b", "--target", "demo-mpich"], capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 1)
         self.assertIn("or no mpich with its headers (Debian: libmpich-dev)", done.stdout + done.stderr)
 

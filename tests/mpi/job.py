@@ -16,8 +16,6 @@ import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from collectives import DIRECT  # noqa: E402
-import launchers  # noqa: E402
-from launchers import status_of  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
 FLAVOUR = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
@@ -99,7 +97,7 @@ class Job:
     def wait(self, limit_s):
         """The exit status, or None if it does not end in time."""
         try:
-            return status_of(self.process.wait(limit_s), self.output)
+            return self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return None
 

@@ -18,7 +18,6 @@ import time
 
 sys.path.insert(0, str(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 from collectives import DIRECT, FAMILIES, forced  # noqa: E402
-from launchers import status_of  # noqa: E402
 
 LIMIT_S = 150
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))
@@ -67,8 +66,7 @@ class Runner:
         self.runs += 1
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
-            output = done.stdout + done.stderr
-            status = status_of(done.returncode, output)
+            output, status = done.stdout + done.stderr, done.returncode
         except subprocess.TimeoutExpired as late:
             output = "".join(part.decode(errors="replace") for part in (late.stdout, late.stderr) if part)
             status = "a time limit"

@@ -141,6 +141,7 @@ HOLDS_A_CLAIM = "waits for a service process or rank that holds a claim"
 def holders_of_claims(running):
     """Processes of a job.Steady."""
     state, _ = running.status()
+    running.test.assertIsNotNone(state, f"longshore status knows no such job\n{running.describe()}")
     return {one["pid"] for op in state["operations"] for one in op["claims_held_by"]}
 
 

@@ -29,11 +29,11 @@ class Shim(job.JobTest):
     def run_job(self):
         """The lines that Longshore says in a job of two ranks, and how many calls were offloaded."""
         stats = self.folder / "stats.json"
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")} | job.PATIENT
         words = [*job.mpirun(2), "env", f"LD_PRELOAD={self.lib / 'liblongshore.so'}", f"LONGSHORE_STATS={stats}",
                  self.program("collectives"), "1024"]
         done = subprocess.run(words, env=kept, capture_output=True, text=True, timeout=2 * job.BUSY_S)
-        self.assertEqual(job.status_of(done.returncode, done.stdout + done.stderr), 0, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         lines = [line for line in done.stderr.splitlines() if "longshore: " in line]
         if not stats.exists():
             return lines, 0

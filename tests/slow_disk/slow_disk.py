@@ -12,7 +12,7 @@ from pathlib import Path
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 PROGRAM = BUILD / "tests/slow_disk/slow_disk"
-LIMIT_S = 20
+LIMIT_S = 60  # on a machine that is busy with other things
 
 
 def missing():

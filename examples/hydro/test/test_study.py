@@ -20,7 +20,7 @@ import unittest.mock
 from pathlib import Path
 
 FOLDER, BUILD = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
-LIMIT_S = 60
+LIMIT_S = 100  # on a machine that is busy with other things
 sys.path.insert(0, str(FOLDER))
 import study  # noqa: E402
 import study_figures as figures  # noqa: E402
@@ -183,7 +183,7 @@ class TestStudy(unittest.TestCase):
             self.skipTest(f"no {', '.join(lacking)}")
         # Turns of short launches until one is met in which somebody computes for the ranks.
         words = [sys.executable, FOLDER / "study.py", "--build", BUILD, "--quiet", "--problems", "sedovflat:16x16", "--placements", "own",
-                 "--modes", "mpi", "--variants", "v1", "--turns", "1000", "--cycles", "20000"]
+                 "--modes", "mpi", "--variants", "v1", "--turns", "1000", "--cycles", "4000"]
         for number, (way, beside) in itertools.product((signal.SIGTERM, signal.SIGINT),
                                                        (("mpmd", f"{BUILD}/bin/hydro_peer_openmpi "), ("tasks", "longshored: task "))):
             with self.subTest(number=number, way=way), tempfile.TemporaryDirectory(prefix="study-") as folder:

@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 FOLDER, BUILD = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
-LIMIT_S = 60
+LIMIT_S = 100  # on a machine that is busy with other things
 sys.path.insert(0, str(FOLDER))
 import study  # noqa: E402
 import study_common  # noqa: E402, of examples, which study.py puts on the path

@@ -102,7 +102,10 @@ class Late(unittest.TestCase):
         prefix = [LONGSHORE, "run", "-q", "--nodes", "2", "--set", "wait_report_s=1", "--set", "limit_s=1", *FORCED]
         arguments = ["--sleep", "--late-base-ms", "10000", "--late-chance", "0.5", "--steps", "3", "--repeats", "1", "--ranks-per-node", "1",
                      "--seed", "5", "--allgather-block", "200K"]
-        done = launch(arguments, ranks=2, prefix=prefix)
+        for _ in range(5):  # the limit is so short that service processes which wait for a core are given up
+            done = launch(arguments, ranks=2, prefix=prefix)
+            if not re.search("has not answered|plain MPI", done.stderr):
+                break
         self.assertEqual((done.returncode, "all checks passed" in done.stdout), (0, True), done.stdout + done.stderr)
         self.assertRegex(done.stderr, r"MPI_Allgather on rank . still waits: .* waits for the block of rank")
 

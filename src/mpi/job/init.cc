@@ -49,7 +49,7 @@ bool read_settings() {
     if (usable) return true;
     if (s.settings.strict) {
         fprintf(stderr, "longshore: LONGSHORE_STRICT is on, so the job ends here\n");
-        usleep(200'000);  // a launcher that kills the job at once forwards nothing more of it
+        wait_until_heard();
         PMPI_Abort(MPI_COMM_WORLD, 1);
     }
     fprintf(stderr, "longshore: the job goes on with plain MPI\n");

@@ -393,9 +393,11 @@ int raise_error(Call call, GroupRecord* group, int error) {
     if (PMPI_Comm_get_errhandler(comm, &handler) == MPI_SUCCESS) {
         char text[MPI_MAX_ERROR_STRING] = "";
         int length = 0;
-        if (handler == MPI_ERRORS_ARE_FATAL && PMPI_Error_string(error, text, &length) == MPI_SUCCESS)
+        const bool ends = handler == MPI_ERRORS_ARE_FATAL;
+        if (ends && PMPI_Error_string(error, text, &length) == MPI_SUCCESS)
             say(LogLevel::kWarn, std::string(call_name(call)) + " on rank " + std::to_string(shim().rank) +
                                      " has failed: " + text);
+        if (ends) wait_until_heard();
         if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
     }
     PMPI_Comm_call_errhandler(comm, error);
