@@ -43,14 +43,27 @@ def chosen_of(found):
     return found[begin::5]
 
 
-def apply(path, old, new):
-    """Replaces `old`, whatever its line breaks, exactly once."""
-    text = path.read_text()
+def pattern_of(old, text):
+    """What finds `old` in the text, whatever its line breaks; None if it is not there exactly once."""
     pattern = r"\s+".join(re.escape(word) for word in "\n".join(old).split())
-    if len(re.findall(pattern, text)) != 1:
+    return pattern if len(re.findall(pattern, text)) == 1 else None
+
+
+def apply(path, old, new):
+    text = path.read_text()
+    if (pattern := pattern_of(old, text)) is None:
         return False
     path.write_text(re.sub(pattern, lambda _: "\n".join(new), text))
     return True
+
+
+def look():
+    """Whether the sources are still those that the lists say."""
+    lists = {name: mutants(name) for name in ("mutants.txt", "checks.txt")}
+    gone = [f"{name}: {m['name']}" for name, found in lists.items() for m in found
+            if pattern_of(m["old"], (SRC / m["file"]).read_text()) is None]
+    print("\n".join(f"does not apply: {line}" for line in gone) or f"all {sum(map(len, lists.values()))} apply")
+    return 1 if gone else 0
 
 
 def compile_all(tree, sources, out):
@@ -134,4 +147,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(look() if sys.argv[1:] == ["look"] else main())
