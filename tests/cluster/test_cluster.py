@@ -223,7 +223,7 @@ class TestCluster(unittest.TestCase):
             words = longshore_run(stats, "sh", "-c", script, "sh", program("collectives", "openmpi"), 65536)
             said = launch(nodes, words).stdout
             told = [set(map(int, line.split()[1].split(","))) for line in said.split("\n") if line.startswith("ranks ")]
-            self.assertEqual(told, [set(cores) for cores in nodes.placement.ranks])
+            self.assertEqual(told, [set(cores) for cores in nodes.placement.ranks], said)
             result = json.loads(stats.read_text())
             self.assertEqual([[service["core"]] for service in result["services"]], nodes.placement.services)
             self.assertEqual(result["conditions"]["spare"], "yes")

@@ -31,7 +31,7 @@ def wait_for(condition, otherwise):
     end = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(otherwise)
+            raise AssertionError(otherwise())
         time.sleep(0.02)
 
 
@@ -181,8 +181,9 @@ class TestStudy(unittest.TestCase):
         programs = [BUILD / "bin" / name for name in ("hydro_openmpi", "hydro_peer_openmpi", "longshore", "longshored")]
         if lacking := [str(program) for program in programs if not program.exists()]:
             self.skipTest(f"no {', '.join(lacking)}")
-        # Turns of short launches until one is met in which somebody computes for the ranks.
-        words = [sys.executable, FOLDER / "study.py", "--build", BUILD, "--quiet", "--problems", "sedovflat:16x16", "--placements", "own",
+        # Turns of launches until one is met in which somebody computes for the ranks: they end with the wave, after some 800 cycles. (With
+        # 16x16 zones after 250, of 25 ms together, and who waited for a core met none in 100 s.)
+        words = [sys.executable, FOLDER / "study.py", "--build", BUILD, "--quiet", "--problems", "sedovflat:96x96", "--placements", "own",
                  "--modes", "mpi", "--variants", "v1", "--turns", "1000", "--cycles", "4000"]
         for number, (way, beside) in itertools.product((signal.SIGTERM, signal.SIGINT),
                                                        (("mpmd", f"{BUILD}/bin/hydro_peer_openmpi "), ("tasks", "longshored: task "))):
@@ -191,14 +192,14 @@ class TestStudy(unittest.TestCase):
                                       stderr=subprocess.STDOUT, text=True, start_new_session=True) as job:
                     try:
                         wait_for(lambda: job.poll() is not None or any(process.startswith(beside) for process in processes_of(job.pid)),
-                                 "nobody computes for the ranks")
+                                 lambda: f"nobody computes for the ranks: {processes_of(job.pid)}")
                         job.send_signal(number)
                         said = job.communicate(timeout=LIMIT_S)[0]
                     finally:
                         job.kill()
                 self.assertEqual(job.returncode, 128 + number, said)
                 self.assertNotIn("Traceback", said)
-                wait_for(lambda: not processes_of(job.pid), "processes go on")
+                wait_for(lambda: not processes_of(job.pid), lambda: f"processes go on: {processes_of(job.pid)}")
                 self.assertEqual(os.listdir(folder), [])
 
     def test_that_nothing_can_be_drawn_is_said_before_measuring(self):
