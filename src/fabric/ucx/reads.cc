@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kRequestsMax = 256;  // of a peer
 constexpr uint32_t kPiecesSendingMax = 32;
 constexpr uint64_t kMapped = uint64_t{1} << 32;  // as `lent`: a piece that lies where its owner has it
-constexpr uint64_t kCopiedBytesMax = 16 * 1024;  // so many are copied sooner than another packet is sent
+constexpr uint64_t kCopiedBytesMax = 32 * 1024;  // so many are copied sooner than another packet is sent
 }  // namespace
 
 // --- this side reads
