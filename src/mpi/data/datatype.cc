@@ -4,15 +4,26 @@
 #include <array>
 #include <climits>
 #include <cstring>
-#include <vector>
 
 #include "mpi/shim.h"
+
+// Of MPI 4.0: null in an MPI that is older.
+extern "C" {
+__attribute__((weak)) int PMPI_Type_get_envelope_c(MPI_Datatype type, MPI_Count* integers,
+                                                   MPI_Count* addresses, MPI_Count* large_counts,
+                                                   MPI_Count* types, int* combiner);
+__attribute__((weak)) int PMPI_Type_get_contents_c(MPI_Datatype type, MPI_Count integers_max,
+                                                   MPI_Count addresses_max, MPI_Count large_counts_max,
+                                                   MPI_Count types_max, int integers[], MPI_Aint addresses[],
+                                                   MPI_Count large_counts[], MPI_Datatype types[]);
+}
 
 namespace longshore::mpi {
 namespace {
 
 constexpr int kDepthMax = 8;         // nested types that are looked into; deeper ones are packed
-constexpr int kMembersMax = 1 << 8;  // likewise of one type
+constexpr int kMembersMax = 1 << 8;  // likewise: the types and numbers that one was made of
+constexpr int kNumbersMax = 2 * kMembersMax;
 constexpr uint64_t kPackBytesMax = uint64_t{1} << 30;  // of one PMPI_Pack: its sizes are int
 
 bool read_layout(MPI_Datatype type, Layout* layout) {
@@ -32,108 +43,166 @@ bool read_layout(MPI_Datatype type, Layout* layout) {
     return true;
 }
 
-bool in_order(MPI_Datatype type, int depth);
+// How a type was made (MPI 4.0, 5.1.13). Where the MPI has the large-count forms, these are asked: the others
+// are an error for types that a large-count constructor has made.
+struct Envelope {
+    MPI_Count integers = 0, addresses = 0, large_counts = 0, types = 0;
+    int combiner = MPI_COMBINER_NAMED;
 
-// Do blocks follow one another without a gap, the first at 0? Units of the places are those of the lengths.
-template <class Place>
-bool consecutive(const Place* places, const int* lengths, bool one_length, int count, int64_t length_unit) {
+    bool read(MPI_Datatype type) {
+        if (PMPI_Type_get_envelope_c)
+            return PMPI_Type_get_envelope_c(type, &integers, &addresses, &large_counts, &types, &combiner) ==
+                   MPI_SUCCESS;
+        int integers_as_int = 0, addresses_as_int = 0, types_as_int = 0;
+        const int rc =
+            PMPI_Type_get_envelope(type, &integers_as_int, &addresses_as_int, &types_as_int, &combiner);
+        integers = integers_as_int;
+        addresses = addresses_as_int;
+        types = types_as_int;
+        return rc == MPI_SUCCESS;
+    }
+
+    // Nobody may free these.
+    bool is_predefined() const {
+        return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+               combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+    }
+    // A combiner that is neither is of a later MPI: its types are packed, and they are not freed.
+    bool is_derived() const {
+        switch (combiner) {
+            case MPI_COMBINER_DUP:
+            case MPI_COMBINER_CONTIGUOUS:
+            case MPI_COMBINER_VECTOR:
+            case MPI_COMBINER_HVECTOR:
+            case MPI_COMBINER_INDEXED:
+            case MPI_COMBINER_HINDEXED:
+            case MPI_COMBINER_INDEXED_BLOCK:
+            case MPI_COMBINER_HINDEXED_BLOCK:
+            case MPI_COMBINER_STRUCT:
+            case MPI_COMBINER_SUBARRAY:
+            case MPI_COMBINER_DARRAY:
+            case MPI_COMBINER_RESIZED:
+                return true;
+            default:
+                return false;
+        }
+    }
+};
+
+// What a derived type was made of. The numbers are the integers, then the addresses, then the large counts:
+// so both forms of a constructor give the same ones (but those of subarray and darray).
+class Contents {
+  public:
+    Contents() = default;
+    ~Contents() {
+        for (MPI_Count i = 0; i < types_; ++i) {
+            Envelope envelope;
+            if (envelope.read(inner[i]) && envelope.is_derived()) PMPI_Type_free(&inner[i]);
+        }
+    }
+    Contents(const Contents&) = delete;
+    Contents& operator=(const Contents&) = delete;
+
+    std::array<int64_t, kNumbersMax> numbers;
+    std::array<MPI_Datatype, kMembersMax> inner;
+
+    // False also if there are more of them than are looked into. Never inline: callers nest, and these arrays
+    // are not to be on their stack meanwhile.
+    [[gnu::noinline]] bool read(MPI_Datatype type, const Envelope& e) {
+        if (e.integers + e.addresses + e.large_counts > kNumbersMax || e.types > kMembersMax) return false;
+        std::array<int, kNumbersMax> integers;
+        std::array<MPI_Aint, kNumbersMax> addresses;
+        std::array<MPI_Count, kNumbersMax> large_counts;
+        const int rc = PMPI_Type_get_contents_c
+                           ? PMPI_Type_get_contents_c(type, e.integers, e.addresses, e.large_counts, e.types,
+                                                      integers.data(), addresses.data(), large_counts.data(),
+                                                      inner.data())
+                           : PMPI_Type_get_contents(type, static_cast<int>(e.integers),
+                                                    static_cast<int>(e.addresses), static_cast<int>(e.types),
+                                                    integers.data(), addresses.data(), inner.data());
+        if (rc != MPI_SUCCESS) return false;
+        types_ = e.types;
+        numbers[0] = 0;  // of a combiner that has none
+        int64_t* next = std::copy_n(integers.data(), e.integers, numbers.data());
+        next = std::copy_n(addresses.data(), e.addresses, next);
+        std::copy_n(large_counts.data(), e.large_counts, next);
+        return true;
+    }
+
+  private:
+    MPI_Count types_ = 0;
+};
+
+// Do `count` blocks follow one another without a gap, the first at 0? Units of the places are those of the
+// lengths times `unit`.
+bool consecutive(const int64_t* places, const int64_t* lengths, bool one_length, int64_t count,
+                 int64_t unit) {
     int64_t next = 0;
-    for (int i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; ++i) {
         const int64_t length = lengths[one_length ? 0 : i];
-        if (length != 0 && static_cast<int64_t>(places[i]) != next) return false;
-        next += length * length_unit;
+        if (length != 0 && places[i] != next) return false;
+        next += length * unit;
     }
     return true;
 }
 
-// The arguments of the combiner as MPI_Type_get_contents gives them (MPI 4.0, 5.1.13).
-bool blocks_in_order(int combiner, const std::vector<int>& integer, const std::vector<MPI_Aint>& address,
-                     MPI_Datatype inner) {
+bool member_in_order(MPI_Datatype type, int depth, Layout* member);
+
+bool members_in_order(const Contents& contents, int64_t count, int depth) {
+    const int64_t *lengths = &contents.numbers[1], *places = lengths + count;
+    int64_t next = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        Layout member;
+        const MPI_Datatype type = contents.inner[static_cast<size_t>(i)];
+        if (places[i] != next || !member_in_order(type, depth, &member)) return false;
+        next += lengths[i] * static_cast<int64_t>(member.element_bytes);
+    }
+    return true;
+}
+
+// A derived type whose outer measures say "no holes": are its members in the order of their addresses? The
+// numbers are the combiner's as MPI_Type_get_contents gives them.
+bool derived_in_order(MPI_Datatype type, const Envelope& envelope, int depth) {
+    Contents contents;
     Layout member;
-    if (!read_layout(inner, &member)) return false;
+    if (!contents.read(type, envelope)) return false;
+    const int64_t* const numbers = contents.numbers.data();
+    const int64_t count = numbers[0];
+    if (envelope.combiner == MPI_COMBINER_STRUCT) return members_in_order(contents, count, depth);
+    if (!member_in_order(contents.inner[0], depth, &member)) return false;
     const auto bytes = static_cast<int64_t>(member.element_bytes);
-    const int count = integer[0];
-    switch (combiner) {
+    switch (envelope.combiner) {
+        case MPI_COMBINER_DUP:
+        case MPI_COMBINER_CONTIGUOUS:
+        case MPI_COMBINER_RESIZED:
+        case MPI_COMBINER_SUBARRAY:  // by its definition in the order of addresses
+            return true;
+        case MPI_COMBINER_VECTOR:
+            return count <= 1 || numbers[2] == numbers[1];
         case MPI_COMBINER_HVECTOR:
-            return count <= 1 || address[0] == integer[1] * bytes;
+            return count <= 1 || numbers[2] == numbers[1] * bytes;
         case MPI_COMBINER_INDEXED:
-            return consecutive(&integer[1 + static_cast<size_t>(count)], &integer[1], false, count, 1);
-        case MPI_COMBINER_INDEXED_BLOCK:
-            return consecutive(&integer[2], &integer[1], true, count, 1);
+            return consecutive(numbers + 1 + count, numbers + 1, false, count, 1);
         case MPI_COMBINER_HINDEXED:
-            return consecutive(address.data(), &integer[1], false, count, bytes);
+            return consecutive(numbers + 1 + count, numbers + 1, false, count, bytes);
+        case MPI_COMBINER_INDEXED_BLOCK:
+            return consecutive(numbers + 2, numbers + 1, true, count, 1);
         case MPI_COMBINER_HINDEXED_BLOCK:
-            return consecutive(address.data(), &integer[1], true, count, bytes);
+            return consecutive(numbers + 2, numbers + 1, true, count, bytes);
         default:
             return false;
     }
 }
 
-// A derived type whose outer measures say "no holes": are its members in the order of their addresses?
-bool derived_in_order(MPI_Datatype type, int combiner, int integers, int addresses, int types, int depth) {
-    std::vector<int> integer(static_cast<size_t>(integers));
-    std::vector<MPI_Aint> address(static_cast<size_t>(addresses));
-    std::vector<MPI_Datatype> inner(static_cast<size_t>(types));
-    if (PMPI_Type_get_contents(type, integers, addresses, types, integer.data(), address.data(),
-                               inner.data()) != MPI_SUCCESS)
-        return false;
-    bool result = false;
-    switch (combiner) {
-        case MPI_COMBINER_DUP:
-        case MPI_COMBINER_CONTIGUOUS:
-        case MPI_COMBINER_RESIZED:
-            result = in_order(inner[0], depth + 1);
-            break;
-        case MPI_COMBINER_VECTOR:
-            result = (integer[0] <= 1 || integer[1] == integer[2]) && in_order(inner[0], depth + 1);
-            break;
-        case MPI_COMBINER_HVECTOR:
-        case MPI_COMBINER_INDEXED:
-        case MPI_COMBINER_INDEXED_BLOCK:
-        case MPI_COMBINER_HINDEXED:
-        case MPI_COMBINER_HINDEXED_BLOCK:
-            result = blocks_in_order(combiner, integer, address, inner[0]) && in_order(inner[0], depth + 1);
-            break;
-        case MPI_COMBINER_SUBARRAY:  // by its definition in the order of addresses
-            result = in_order(inner[0], depth + 1);
-            break;
-        case MPI_COMBINER_STRUCT: {
-            MPI_Aint next = 0;
-            result = true;
-            for (int i = 0; result && i < types; ++i) {
-                Layout member;
-                result = address[static_cast<size_t>(i)] == next &&
-                         read_layout(inner[static_cast<size_t>(i)], &member) && member.contiguous &&
-                         in_order(inner[static_cast<size_t>(i)], depth + 1);
-                next += integer[static_cast<size_t>(i) + 1] * static_cast<MPI_Aint>(member.element_bytes);
-            }
-            break;
-        }
-        default:
-            break;
-    }
-    for (MPI_Datatype& member : inner) {
-        int a = 0, b = 0, c = 0, kind = 0;
-        if (PMPI_Type_get_envelope(member, &a, &b, &c, &kind) == MPI_SUCCESS && kind != MPI_COMBINER_NAMED)
-            PMPI_Type_free(&member);
-    }
-    return result;
+bool in_order(MPI_Datatype type, const Envelope& envelope, int depth) {
+    return envelope.is_predefined() ||
+           (envelope.is_derived() && depth <= kDepthMax && derived_in_order(type, envelope, depth));
 }
 
-bool in_order(MPI_Datatype type, int depth) {
-    Layout layout;
-    if (depth > kDepthMax || !read_layout(type, &layout) || !layout.contiguous) return false;
-    int integers = 0, addresses = 0, types = 0, combiner = 0;
-    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return false;
-    if (combiner == MPI_COMBINER_NAMED) return true;
-    if (integers > kMembersMax || types > kMembersMax) return false;
-    return derived_in_order(type, combiner, integers, addresses, types, depth);
-}
-
-bool is_named(MPI_Datatype type) {
-    int a = 0, b = 0, c = 0, combiner = 0;
-    return PMPI_Type_get_envelope(type, &a, &b, &c, &combiner) == MPI_SUCCESS &&
-           combiner == MPI_COMBINER_NAMED;
+bool member_in_order(MPI_Datatype type, int depth, Layout* member) {
+    Envelope envelope;
+    return read_layout(type, member) && member->contiguous && envelope.read(type) &&
+           in_order(type, envelope, depth + 1);
 }
 
 // Predefined types never change, so what is known of them may be kept by handle.
@@ -238,9 +307,11 @@ bool layout_of(MPI_Datatype type, Layout* layout) {
         *layout = entry;
         return true;
     }
-    if (!read_layout(type, layout)) return false;
-    layout->contiguous = layout->contiguous && in_order(type, 0);
-    if (layout->element_bytes > 0 && is_named(type)) entry = *layout;
+    Envelope envelope;
+    if (!read_layout(type, layout) || !envelope.read(type)) return false;
+    layout->contiguous = layout->contiguous && in_order(type, envelope, 0);
+    layout->predefined = envelope.is_predefined();
+    if (layout->element_bytes > 0 && layout->predefined) entry = *layout;
     return true;
 }
 

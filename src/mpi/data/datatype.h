@@ -15,6 +15,7 @@ struct Layout {
     int64_t true_lb = 0;       // where the data of an element begin, and how much they span
     uint64_t true_extent = 0;  // with their holes
     bool contiguous = false;   // elements lie in order, without holes, from the buffer's address on
+    bool predefined = false;   // nobody makes or frees it
 };
 
 // False if MPI does not know `type`.

@@ -132,6 +132,7 @@ contains
                 if (n > 1000) cycle
                 call do_absolute()
                 call do_holes()
+                call do_parametrised()
             end do
         end do
     end subroutine
@@ -451,6 +452,25 @@ contains
 #if defined(BINDING_F08)
         if (MPI_SUBARRAYS_SUPPORTED) call do_sections()
 #endif
+    end subroutine
+
+    ! Words by a type made of the one that MPI has for nine decimal digits, which nobody may free.
+    subroutine do_parametrised()
+        HANDLE(MPI_Datatype) :: digits, words
+        call MPI_Type_create_f90_integer(9, digits, ierr)
+        call MPI_Type_contiguous(n, digits, words, ierr)
+        call MPI_Type_commit(words, ierr)
+        call begin(bcast)
+        recv = -1
+        if (rank == root) call put(recv, 0, n, root, 0)
+        if (form == 0) then
+            call MPI_Bcast(recv, 1, words, root, comm, ierr)
+        else
+            call MPI_Ibcast(recv, 1, words, root, comm, request, ierr)
+            call finish()
+        end if
+        call expect(has(0, n, root, 0), 'bcast by a type made of a parametrised one')
+        call MPI_Type_free(words, ierr)
     end subroutine
 
 #if defined(BINDING_F08)
