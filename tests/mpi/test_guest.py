@@ -38,6 +38,19 @@ class Guest(job.JobTest):
         self.assertEqual((done.returncode, done.stdout), (0, "guest: ok\n"), line + done.stderr)
         self.check_nothing_left()
 
+    def test_nothing_is_noticed(self):
+        """The program's functions, handlers, names and infos see what they see under the MPI alone."""
+        def seen(**more):
+            running = job.Job(self, 2, [self.program("unnoticed")], **more)
+            self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
+            lines = sorted(line for line in running.output.splitlines() if line.startswith("rank "))
+            self.assertIn("rank 0: unnoticed: ok", lines)
+            return lines
+        stats = self.folder / "stats.json"
+        self.assertEqual(seen(LONGSHORE_STATS=stats), seen(preload=()))
+        self.assertGreater(self.offloaded(stats), 0)
+        self.check_nothing_left()
+
     def check_plain_mpi(self, running, stats, why):
         """The job runs on the MPI alone and says so once, with the cause and the remedy."""
         self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())

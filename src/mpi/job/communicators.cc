@@ -128,7 +128,8 @@ void make_group(MPI_Comm comm, bool opted_out) {
     if (record->group) ls_group_shape(record->group, &record->nodes, &record->ranks_per_node);
     link(record);
     log_group(*record);
-    if (PMPI_Comm_set_attr(comm, shim().keyval, record) != MPI_SUCCESS) release(record);
+    // Without its mark this rank alone would take the MPI's way.
+    if (PMPI_Comm_set_attr(comm, shim().keyval, record) != MPI_SUCCESS) end_job("cannot mark a communicator");
 }
 
 void retain(GroupRecord* record) {

@@ -62,18 +62,19 @@ void Staging::free() {
 }
 
 void hold_types(Operation* operation, std::vector<Piece>* pieces) {
-    MPI_Datatype last = MPI_DATATYPE_NULL, copy = MPI_DATATYPE_NULL;
+    MPI_Datatype last = MPI_DATATYPE_NULL, held = MPI_DATATYPE_NULL;
     for (Piece& piece : *pieces) {
-        if (!piece.needs_type()) continue;
+        if (!piece.needs_type() || piece.layout.predefined) continue;
         if (piece.layout.type != last) {
             last = piece.layout.type;
-            if (PMPI_Type_dup(last, &copy) != MPI_SUCCESS) {
+            // Not a duplicate, for which the program's own functions would be called to copy attributes.
+            if (PMPI_Type_contiguous(1, last, &held) == MPI_SUCCESS) operation->own_types.push_back(held);
+            if (held == MPI_DATATYPE_NULL || PMPI_Type_commit(&held) != MPI_SUCCESS) {
                 operation->lost = MPI_ERR_OTHER;
                 return;
             }
-            operation->own_types.push_back(copy);
         }
-        piece.layout.type = copy;
+        piece.layout.type = held;
     }
 }
 

@@ -1,5 +1,5 @@
-// What an operation's rank does with its data itself, and what it holds for that: packed blocks, duplicates
-// of types.
+// What an operation's rank does with its data itself, and what it holds for that: packed blocks, and types
+// that the program may free.
 #pragma once
 
 #include "mpi/requests/operation.h"
