@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "base/file.h"
 
@@ -25,6 +26,29 @@ void drive_native() {
     PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, shim().world, &flag, MPI_STATUS_IGNORE);
 }
 
+namespace {
+
+int tags_used = 0;
+std::vector<int>& free_tags() {
+    static auto* tags = new std::vector<int>;
+    return *tags;
+}
+
+}  // namespace
+
+int take_own_tag() {
+    ContextLock lock;
+    if (free_tags().empty()) return ++tags_used;
+    const int tag = free_tags().back();
+    free_tags().pop_back();
+    return tag;
+}
+
+void give_own_tag(int tag) {
+    ContextLock lock;
+    free_tags().push_back(tag);
+}
+
 void say(LogLevel level, const std::string& line) {
     if (level > shim().settings.log) return;
     fprintf(stderr, "longshore: %s\n", line.c_str());
@@ -42,6 +66,11 @@ void end_job(const char* why) {
     wait_until_heard();
     PMPI_Abort(MPI_COMM_WORLD, 1);
     abort();
+}
+
+uint64_t for_tests(const char* variable, uint64_t otherwise) {
+    const char* const text = getenv(variable);
+    return text ? strtoull(text, nullptr, 10) : otherwise;
 }
 
 bool fails_for_tests(const char* what) {

@@ -94,6 +94,9 @@ uint64_t now_ns();
 // Lets MPI make progress: a peer in a rendezvous send arrives. On both MPIs PMPI_Iprobe does, but only if it
 // finds nothing: so it is asked for our own messages, of which there are none.
 void drive_native();
+// The tag of a message that this rank sends to itself on shim().self: no other that is under way has it.
+int take_own_tag();
+void give_own_tag(int tag);
 // One line on stderr, if the user's log level shows it.
 void say(LogLevel level, const std::string& line);
 // Before the job ends at once: until launchers have read what was said.
@@ -101,6 +104,8 @@ void wait_until_heard();
 // For a rank that cannot go the way that the others have gone, and cannot tell them: they would wait for it
 // for ever.
 [[noreturn]] void end_job(const char* why);
+// For tests: the number that this variable has, else `otherwise`.
+uint64_t for_tests(const char* variable, uint64_t otherwise);
 // For tests: whether this rank is to meet that failure (LONGSHORE_INTERNAL_FAIL=WHAT:RANK).
 bool fails_for_tests(const char* what);
 

@@ -262,6 +262,8 @@ def threads(runner):
                    [runner.launch(2, [runner.program("threads")], {"LONGSHORE_NODES_COUNT": nodes})])
     unasked = {"OMPI_MPI_THREAD_LEVEL": "3", "MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}
     runner.run("threads, unasked", [runner.launch(2, [runner.program("threads"), "unasked"], unasked)])
+    runner.run("threads, large elements", [runner.launch(2, [runner.program("threads"), "large"],
+                                                         {"LONGSHORE_INTERNAL_PACK_BYTES_MAX": "1000"})])
     runner.run("threads, serialized", [runner.launch(2, [runner.program("threads"), "serialized"], {})])
     if runner.options.flavour.startswith("mpich"):  # a thread of the MPI's own that drives it
         for words in (["waits"], ["persistent"], ["stress", "1", "60"]):

@@ -1,7 +1,8 @@
 // Threads. Under MPI_THREAD_MULTIPLE: each on a communicator of its own, which makes more of them; one that
 // posts and others that wait; one list of requests in shares; and one that waits for a late rank must not
 // keep another from its own calls. Under MPI_THREAD_SERIALIZED: in turns.
-//      threads [serialized|unasked]      unasked: MPI_Init, where a setting of the MPI gives MPI_THREAD_MULTIPLE all the same
+//      threads [serialized|unasked|large]      unasked: MPI_Init, where a setting of the MPI gives
+//      MPI_THREAD_MULTIPLE all the same
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -178,6 +179,34 @@ void late_rank() {
     free_all(&comms);
 }
 
+// Elements that do not fit one MPI_Pack (LONGSHORE_INTERNAL_PACK_BYTES_MAX makes that few bytes), packed and
+// unpacked in all threads at once.
+void large_elements() {
+    static constexpr int kBytes = 3000, kGap = 8, kElement = kBytes + kGap, kElements = 200;
+    std::vector<MPI_Comm> comms = duplicates(kThreads);
+    MPI_Datatype type = with_hole(kBytes, kGap);
+    in_threads(kThreads, [&](int t) {
+        const int all = size * kElements;
+        std::vector<unsigned char> send(static_cast<size_t>(all) * kElement), recv(send);
+        MPI_Comm comm = comms[static_cast<size_t>(t)];
+        for (int i = 0; i < kRounds; ++i) {
+            const int tag = 1000 * t + i;
+            for (int e = 0; e < all; ++e)
+                fill(&send[static_cast<size_t>(e) * kElement], kBytes, rank, e / kElements, tag);
+            MPI_Request request = MPI_REQUEST_NULL;
+            if (i % 2)
+                MPI_Alltoall(send.data(), kElements, type, recv.data(), kElements, type, comm);
+            else
+                MPI_Ialltoall(send.data(), kElements, type, recv.data(), kElements, type, comm, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            for (int e = 0; e < all; ++e)
+                CHECK(is_filled(&recv[static_cast<size_t>(e) * kElement], kBytes, e / kElements, rank, tag));
+        }
+    });
+    MPI_Type_free(&type);
+    free_all(&comms);
+}
+
 void in_turns() {
     std::mutex turn;
     std::condition_variable changed;
@@ -215,6 +244,8 @@ int main(int argc, char** argv) {
     CHECK(provided >= wanted);
     if (serialized) {
         in_turns();
+    } else if (argc > 1 && strcmp(argv[1], "large") == 0) {
+        large_elements();
     } else {
         each_its_own();
         one_posts_others_wait();

@@ -24,7 +24,12 @@ namespace {
 constexpr int kDepthMax = 8;         // nested types that are looked into; deeper ones are packed
 constexpr int kMembersMax = 1 << 8;  // likewise: the types and numbers that one was made of
 constexpr int kNumbersMax = 2 * kMembersMax;
-constexpr uint64_t kPackBytesMax = uint64_t{1} << 30;  // of one PMPI_Pack: its sizes are int
+
+// Of one PMPI_Pack: its sizes are int.
+uint64_t pack_bytes_max() {
+    static const uint64_t bytes = for_tests("LONGSHORE_INTERNAL_PACK_BYTES_MAX", INT_MAX);
+    return bytes;
+}
 
 bool read_layout(MPI_Datatype type, Layout* layout) {
     MPI_Count size = 0, lb = 0, extent = 0, true_lb = 0, true_extent = 0;
@@ -261,13 +266,17 @@ class FromElsewhere {
 
 enum class Way : uint8_t { kPack, kUnpack };
 
-// An element of 2 GiB and more does not fit MPI_Pack's int: a message to oneself moves it.
+// An element that does not fit MPI_Pack's int: a message to oneself moves it. Other threads do the same
+// meanwhile, and so does this one, where the MPI's progress finds an operation complete.
 bool convert_huge(Way way, void* element, const Layout& layout, std::byte* packed, MPI_Datatype bytes) {
-    if (way == Way::kPack)
-        return PMPI_Sendrecv(element, 1, layout.type, 0, 0, packed, 1, bytes, 0, 0, shim().self,
-                             MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    return PMPI_Sendrecv(packed, 1, bytes, 0, 0, element, 1, layout.type, 0, 0, shim().self,
-                         MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    const bool packs = way == Way::kPack;
+    const int tag = take_own_tag();
+    const int rc = packs ? PMPI_Sendrecv(element, 1, layout.type, 0, tag, packed, 1, bytes, 0, tag,
+                                         shim().self, MPI_STATUS_IGNORE)
+                         : PMPI_Sendrecv(packed, 1, bytes, 0, tag, element, 1, layout.type, 0, tag,
+                                         shim().self, MPI_STATUS_IGNORE);
+    give_own_tag(tag);
+    return rc == MPI_SUCCESS;
 }
 
 // Elements whose packed size fits an int.
@@ -284,10 +293,10 @@ bool convert_some(Way way, void* elements, uint64_t count, const Layout& layout,
 
 bool convert(Way way, void* buffer, uint64_t count, const Layout& layout, std::byte* packed) {
     if (count == 0 || layout.element_bytes == 0) return true;
-    const bool huge = layout.element_bytes > INT_MAX;
+    const bool huge = layout.element_bytes > pack_bytes_max();
     MPI_Datatype bytes = huge ? bytes_type(layout.element_bytes) : MPI_DATATYPE_NULL;
     bool ok = !huge || bytes != MPI_DATATYPE_NULL;
-    const uint64_t step = std::max<uint64_t>(1, kPackBytesMax / layout.element_bytes);
+    const uint64_t step = std::max<uint64_t>(1, pack_bytes_max() / layout.element_bytes);
     for (uint64_t i = 0; ok && i < count; i += step) {
         void* elements = element_at(buffer, layout, static_cast<int64_t>(i));
         std::byte* at = packed + i * layout.element_bytes;

@@ -119,20 +119,14 @@ bool keeps_cores() {
 #endif
 }
 
-// For tests: what a rank would say is what the variable says.
-uint64_t told(const char* variable, uint64_t found) {
-    const char* const text = getenv(variable);
-    return text != nullptr ? strtoull(text, nullptr, 10) : found;
-}
-
 // What the table of rules asks of the job. Collective: nodes may see different things, but must choose alike.
 // So it is crowded if any machine is, has spare cores if all nodes have, and is as fast as its slowest link;
 // one that is not known makes the rate unknown.
 SelectionPoint agreed_place() {
     ls_surroundings mine{};
     ls_look_around(shim().context, &mine);
-    uint64_t least[] = {!keeps_cores(), told("LONGSHORE_INTERNAL_SPARE", mine.spare_cores != 0),
-                        told("LONGSHORE_INTERNAL_LINK_MBPS", mine.link_mbps),
+    uint64_t least[] = {!keeps_cores(), for_tests("LONGSHORE_INTERNAL_SPARE", mine.spare_cores != 0),
+                        for_tests("LONGSHORE_INTERNAL_LINK_MBPS", mine.link_mbps),
                         static_cast<uint64_t>(mine.joined_by)};
     PMPI_Allreduce(MPI_IN_PLACE, least, std::size(least), MPI_UINT64_T, MPI_MIN, shim().world);
     SelectionPoint place;

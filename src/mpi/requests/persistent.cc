@@ -9,26 +9,12 @@
 namespace longshore::mpi {
 namespace {
 
-// A message and its receive have a tag of their own. 0 is for packing (datatype.cc).
-constinit int tags_used = 0;
-std::vector<int>& free_tags() {
-    static auto* tags = new std::vector<int>;
-    return *tags;
-}
 std::atomic<int> open_requests = 0;
 
-int take_tag() {
-    ContextLock lock;
-    if (free_tags().empty()) return ++tags_used;
-    const int tag = free_tags().back();
-    free_tags().pop_back();
-    return tag;
-}
-
 void forget(Operation* operation) {
+    give_own_tag(operation->tag);
     {
         ContextLock lock;
-        free_tags().push_back(operation->tag);
         // At MPI_Finalize the groups may be gone already.
         if (std::erase(operation->group->lanes, operation->lane) != 0) ls_group_free(operation->lane);
     }
@@ -52,7 +38,7 @@ Reason give_lane(Operation* operation) {
 int make_persistent(Operation* operation, MPI_Request* request) {
     hold_types(operation, &operation->packed_first);
     hold_types(operation, &operation->unpacked_last);
-    operation->tag = take_tag();
+    operation->tag = take_own_tag();
     if (PMPI_Recv_init(nullptr, 0, MPI_BYTE, 0, operation->tag, shim().self, &operation->request) !=
         MPI_SUCCESS) {
         const int error = raise_error(operation->call, operation->group, MPI_ERR_OTHER);
