@@ -116,7 +116,7 @@ offloaded_may_leave = {"one rank", "intercommunicator", "communicator not seen",
 # What odd and large jobs run.
 CORE_PROGRAMS = ("collectives", "rooted", "stress")
 FEW_SHAPES = ((1, 0), (2, 0), (4, 0), (3, 2), (4, 2), (8, 4))  # ranks, nodes
-PROGRAMS = ("collectives", "rooted", "datatypes", "combiners", "alltoallw", "large_count", "persistent", "waits", "errors",
+PROGRAMS = ("collectives", "rooted", "arrays", "datatypes", "combiners", "alltoallw", "large_count", "persistent", "waits", "errors",
             "communicators", "rendezvous", "unseen", "stress")
 # The calls of a program that are all offloaded, by the names that the statistics have for them.
 OFFLOADED = {
