@@ -56,11 +56,24 @@ bool read_settings() {
     return false;
 }
 
+// Whether the MPI goes on where ranks die: Open MPI 5 under `mpirun --with-ft ulfm`. Service processes would
+// wait for the dead, and an operation of theirs cannot be revoked.
+bool survives_deaths() {
+    const auto* const enabled = static_cast<const bool*>(dlsym(RTLD_DEFAULT, "ompi_ftmpi_enabled"));
+    return enabled && *enabled;
+}
+
 // Rank 0's settings and table of rules, on all ranks. False if they are not usable: then nobody is offloaded.
 bool share_settings() {
     Shim& s = shim();
     std::string settings, rules;
     if (s.rank == 0 && read_settings()) {
+        if (s.settings.offload && survives_deaths()) {
+            s.settings.offload = false;
+            say(LogLevel::kWarn,
+                "the MPI is to go on when ranks die, and offloaded calls would wait for those: the job runs "
+                "with plain MPI");
+        }
         settings = encode_settings(s.settings);
         rules = format_selection(s.selection);
     }
@@ -230,6 +243,11 @@ void wait_for_all() {
         nanosleep(&pause, nullptr);
 }
 
+// Where ranks may be dead, what the living know is left to the keeper, which waits for nobody.
+bool all_can_be_asked() {
+    return !survives_deaths() || PMPI_Barrier(shim().world) == MPI_SUCCESS;
+}
+
 void stop() {
     Shim& s = shim();
     if (s.on) close_pools(s.settings.limit_s);
@@ -238,7 +256,7 @@ void stop() {
     if (s.on) end_write_behind();
     if (s.on) wait_for_all();
     if (s.on) report_write_behind();
-    if (s.agreed) {
+    if (s.agreed && all_can_be_asked()) {
         // What the job's end is for; before the context goes, which has the figures.
         log_end();
         write_stats();
