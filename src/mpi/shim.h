@@ -109,7 +109,7 @@ uint64_t for_tests(const char* variable, uint64_t otherwise);
 // For tests: whether this rank is to meet that failure (LONGSHORE_INTERNAL_FAIL=WHAT:RANK).
 bool fails_for_tests(const char* what);
 
-// Being polled by the MPI itself, for waits in code that we do not see (Open MPI; MPICH: see request.cc).
+// Being polled by the MPI itself, for waits in code that we do not see (operation.cc).
 void register_progress();
 void unregister_progress();
 

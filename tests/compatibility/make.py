@@ -136,6 +136,7 @@ def document(headers):
         more = len(names) - len(plain)
         lines += [f"**{title}** ({len(names)}): " + ", ".join(f"`{n.split('_', 1)[1]}`" for n in plain)
                   + (f", and {more} large-count or vendor forms" if more else "") + ".", ""]
+    lines += ["## Extensions of the MPIs", "", EXTENSIONS]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -158,6 +159,18 @@ in-place alltoall larger than `LONGSHORE_SNAPSHOT_BYTES_MAX`. Why no rank goes a
 NOT_SEEN = """The program's calls of these go to its MPI as if Longshore were not there. Where statistics or a trace are asked
 for, blocking ones and posts of reductions and barriers (`src/statistics/other_calls.inc`) are counted and timed; else they
 cost one jump."""
+
+
+EXTENSIONS = """**Fault tolerance** (`MPIX_Comm_revoke`, `MPIX_Comm_shrink` and their kind; Open MPI 5 under `mpirun --with-ft ulfm`): all
+collectives are the MPI's, decided on rank 0 in `MPI_Init`, which says so. Service processes would wait for a dead member of a communicator.
+Without `--with-ft` Open MPI ends a job whose rank dies, and so does MPICH, with Longshore as without.
+
+**Looking at requests** (`MPIX_Request_is_complete`, `MPIX_Stream_progress`, `MPIX_Async_start` of MPICH 4.3 and 5): take offloaded requests, too. From that
+release on MPICH moves offloaded operations on whenever it makes progress, as Open MPI does.
+
+**Waits on a stream** (`MPIX_Wait_enqueue`, `MPIX_Waitall_enqueue` of MPICH): take requests of `MPIX_Isend_enqueue` and `MPIX_Irecv_enqueue` alone; a collective's,
+offloaded or not, ends the program on an assertion of MPICH. Communicators of `MPIX_Stream_comm_create` are not seen: collectives on them are
+MPICH's."""
 
 
 def untested(headers):

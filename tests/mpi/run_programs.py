@@ -596,6 +596,9 @@ def reduced(runner):
         runner.run(f"{name}, 2 ranks, 2 nodes", [runner.launch(2, [runner.program(name), *arguments.get(name, [])],
                                                               {"LONGSHORE_NODES_COUNT": 2})])
     runner.run("threads", [runner.launch(2, [runner.program("threads")], {})])
+    if runner.options.flavour == "mpich5":
+        for level in ("single", "multiple"):
+            runner.run(f"looked at, thread {level}", [runner.launch(2, [runner.program("looked_at"), level], {})])
     collectives = [runner.program("collectives"), "1024"]
     runner.run("no cooperative wait", [runner.launch(2, collectives, {"LONGSHORE_WAIT_COOPERATIVE": "off"})])
     shimmed, plain = runner.launch(1, collectives, {}), runner.launch(1, collectives, {}, preload=False)

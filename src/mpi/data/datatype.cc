@@ -16,6 +16,10 @@ __attribute__((weak)) int PMPI_Type_get_contents_c(MPI_Datatype type, MPI_Count 
                                                    MPI_Count addresses_max, MPI_Count large_counts_max,
                                                    MPI_Count types_max, int integers[], MPI_Aint addresses[],
                                                    MPI_Count large_counts[], MPI_Datatype types[]);
+__attribute__((weak)) int PMPI_Pack_c(const void* buffer, MPI_Count count, MPI_Datatype type, void* packed,
+                                      MPI_Count bytes, MPI_Count* position, MPI_Comm comm);
+__attribute__((weak)) int PMPI_Unpack_c(const void* packed, MPI_Count bytes, MPI_Count* position,
+                                        void* buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
 }
 
 namespace longshore::mpi {
@@ -266,16 +270,31 @@ class FromElsewhere {
 
 enum class Way : uint8_t { kPack, kUnpack };
 
-// An element that does not fit MPI_Pack's int: a message to oneself moves it. Other threads do the same
-// meanwhile, and so does this one, where the MPI's progress finds an operation complete.
-bool convert_huge(Way way, void* element, const Layout& layout, std::byte* packed, MPI_Datatype bytes) {
-    const bool packs = way == Way::kPack;
+// One element by a message to oneself. Other threads do the same meanwhile, and so does this one, where the
+// MPI's progress finds an operation complete.
+bool convert_by_message(Way way, void* element, const Layout& layout, std::byte* packed) {
+    MPI_Datatype bytes = bytes_type(layout.element_bytes);
+    if (bytes == MPI_DATATYPE_NULL) return false;
     const int tag = take_own_tag();
-    const int rc = packs ? PMPI_Sendrecv(element, 1, layout.type, 0, tag, packed, 1, bytes, 0, tag,
-                                         shim().self, MPI_STATUS_IGNORE)
-                         : PMPI_Sendrecv(packed, 1, bytes, 0, tag, element, 1, layout.type, 0, tag,
-                                         shim().self, MPI_STATUS_IGNORE);
+    const int rc = way == Way::kPack ? PMPI_Sendrecv(element, 1, layout.type, 0, tag, packed, 1, bytes, 0,
+                                                     tag, shim().self, MPI_STATUS_IGNORE)
+                                     : PMPI_Sendrecv(packed, 1, bytes, 0, tag, element, 1, layout.type, 0,
+                                                     tag, shim().self, MPI_STATUS_IGNORE);
     give_own_tag(tag);
+    PMPI_Type_free(&bytes);
+    return rc == MPI_SUCCESS;
+}
+
+// An element that does not fit MPI_Pack's int.
+bool convert_huge(Way way, void* element, const Layout& layout, std::byte* packed) {
+    if (!PMPI_Pack_c) return convert_by_message(way, element, layout, packed);
+    MPI_Count position = 0;
+    const auto bytes = static_cast<MPI_Count>(layout.element_bytes);
+    FromElsewhere user(element, 1, layout.type);
+    const int rc =
+        way == Way::kPack
+            ? PMPI_Pack_c(user.buffer(), user.count(), user.type(), packed, bytes, &position, shim().self)
+            : PMPI_Unpack_c(packed, bytes, &position, user.buffer(), user.count(), user.type(), shim().self);
     return rc == MPI_SUCCESS;
 }
 
@@ -294,17 +313,15 @@ bool convert_some(Way way, void* elements, uint64_t count, const Layout& layout,
 bool convert(Way way, void* buffer, uint64_t count, const Layout& layout, std::byte* packed) {
     if (count == 0 || layout.element_bytes == 0) return true;
     const bool huge = layout.element_bytes > pack_bytes_max();
-    MPI_Datatype bytes = huge ? bytes_type(layout.element_bytes) : MPI_DATATYPE_NULL;
-    bool ok = !huge || bytes != MPI_DATATYPE_NULL;
     const uint64_t step = std::max<uint64_t>(1, pack_bytes_max() / layout.element_bytes);
-    for (uint64_t i = 0; ok && i < count; i += step) {
+    for (uint64_t i = 0; i < count; i += step) {
         void* elements = element_at(buffer, layout, static_cast<int64_t>(i));
         std::byte* at = packed + i * layout.element_bytes;
-        ok = huge ? convert_huge(way, elements, layout, at, bytes)
-                  : convert_some(way, elements, std::min(step, count - i), layout, at);
+        if (!(huge ? convert_huge(way, elements, layout, at)
+                   : convert_some(way, elements, std::min(step, count - i), layout, at)))
+            return false;
     }
-    if (bytes != MPI_DATATYPE_NULL) PMPI_Type_free(&bytes);
-    return ok;
+    return true;
 }
 
 }  // namespace

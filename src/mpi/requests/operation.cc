@@ -172,6 +172,19 @@ int on_native_wait(int, void**, double, MPI_Status*) {
     return MPI_SUCCESS;
 }
 
+// MPICH's newer way: whenever it makes progress it calls a function, until that says that it is done.
+using AsyncPoll = int(void* thing);
+using AsyncStart = int (*)(AsyncPoll*, void* state, int stream);
+constexpr int kNoStream = 0x3c000000;            // MPIX_STREAM_NULL
+constexpr int kAsyncGoesOn = 0, kAsyncDone = 1;  // MPIX_ASYNC_NOPROGRESS, MPIX_ASYNC_DONE
+std::atomic<bool> async_ends = false;
+
+int on_native_async(void*) {
+    if (async_ends.load(std::memory_order_relaxed)) return kAsyncDone;
+    on_native_progress();
+    return kAsyncGoesOn;
+}
+
 using ProgressCallback = int (*)();
 using RegisterProgress = int (*)(ProgressCallback);
 
@@ -407,15 +420,20 @@ int raise_error(Call call, GroupRecord* group, int error) {
 void register_progress() {
     if (auto add = reinterpret_cast<RegisterProgress>(dlsym(RTLD_DEFAULT, "opal_progress_register")))
         polled_always = add(on_native_progress) == 0;
-    // With MPI_THREAD_MULTIPLE MPICH holds its lock while it polls, and its own functions (we unpack,
-    // complete) stop there on an assertion: waits that we do not see are then not polled.
-    if (shim().multiple) return;
+    // From MPICH 4.3 on. By the name that it has for tools, as its own header does not need to be there.
+    if (auto begin = reinterpret_cast<AsyncStart>(dlsym(RTLD_DEFAULT, "PMPIX_Async_start")))
+        polled_always = begin(on_native_async, nullptr, kNoStream) == MPI_SUCCESS;
+    // With MPI_THREAD_MULTIPLE an older MPICH holds its lock while it polls a generalized request, and its
+    // own functions (we unpack, complete) stop there on an assertion: waits that we do not see are then not
+    // polled.
+    if (polled_always || shim().multiple) return;
     // The MPI-5 ABI library has no PMPIX_ form.
     for (const char* name : {"PMPIX_Grequest_start", "MPIX_Grequest_start"})
         if (!start_polled) start_polled = reinterpret_cast<GrequestStartPolled>(dlsym(RTLD_DEFAULT, name));
 }
 
 void unregister_progress() {
+    async_ends = true;
     if (auto remove = reinterpret_cast<RegisterProgress>(dlsym(RTLD_DEFAULT, "opal_progress_unregister")))
         remove(on_native_progress);
 }

@@ -1,8 +1,9 @@
 // Persistent collectives. MPI has no request of ours that it could start again, so the one that the program
 // holds is a persistent receive of nothing, from this rank itself, and the message is sent when the operation
 // is complete. All that can be done with requests the MPI itself then does right. (A wait in code that we do
-// not see ends with Open MPI, whose progress polls us; MPICH polls us for generalized requests only.) The
-// operation is planned once; with the host library it is from each start until its end.
+// not see ends where the MPI's progress polls us, as Open MPI's does and MPICH's from 4.3 on; an older MPICH
+// polls us for generalized requests only.) The operation is planned once; with the host library it is from
+// each start until its end.
 //
 // MPI matches persistent collectives by the order of their initialization calls; starts may come in any
 // order, other on each rank, and between other collectives (MPI 4.0, 6.13). The host library matches the
