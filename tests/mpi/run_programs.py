@@ -374,6 +374,8 @@ def crossing(runner):
 def errors(runner):
     """Operations that fail, and memory that is not there."""
     runner.run("no request to be had", [runner.launch(2, [runner.program("no_request")], {})])
+    runner.run("no memory for a communicator's mark", [runner.launch(2, [runner.program("no_mark")], {})], code=1,
+               expect="rank 1 cannot mark a communicator; the job ends here", reject="the program's handler")
     if runner.options.host == "fake":
         return
     words = [runner.program("offload_errors"), "unreadable"]

@@ -40,14 +40,14 @@ class Guest(job.JobTest):
 
     def test_nothing_is_noticed(self):
         """The program's functions, handlers, names and infos see what they see under the MPI alone."""
-        def seen(**more):
-            running = job.Job(self, 2, [self.program("unnoticed")], **more)
+        def seen(name, **more):
+            folder = self.folder / name
+            folder.mkdir()
+            running = job.Job(self, 2, [self.program("unnoticed"), folder], **more)
             self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
-            lines = sorted(line for line in running.output.splitlines() if line.startswith("rank "))
-            self.assertIn("rank 0: unnoticed: ok", lines)
-            return lines
+            return [(folder / f"rank-{rank}").read_text().splitlines() for rank in range(2)]
         stats = self.folder / "stats.json"
-        self.assertEqual(seen(LONGSHORE_STATS=stats), seen(preload=()))
+        self.assertEqual(seen("with", LONGSHORE_STATS=stats), seen("without", preload=()))
         self.assertGreater(self.offloaded(stats), 0)
         self.check_nothing_left()
 

@@ -60,15 +60,41 @@ bool opts_out(MPI_Comm comm, MPI_Info info) {
     return any != 0;
 }
 
+// A new communicator has its parent's error handler. What this library does on it before the program has it
+// is not for that handler.
+class QuietErrors {
+  public:
+    explicit QuietErrors(MPI_Comm comm) : comm_(comm) {
+        if (PMPI_Comm_get_errhandler(comm_, &handler_) == MPI_SUCCESS)
+            PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    }
+    ~QuietErrors() {
+        if (handler_ == MPI_ERRHANDLER_NULL) return;
+        PMPI_Comm_set_errhandler(comm_, handler_);
+        PMPI_Errhandler_free(&handler_);
+    }
+    QuietErrors(const QuietErrors&) = delete;
+    QuietErrors& operator=(const QuietErrors&) = delete;
+
+  private:
+    MPI_Comm comm_;
+    MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
+};
+
 // For calls that take hints.
 int made_with(MPI_Info info, int rc, MPI_Comm parent, const MPI_Comm* comm) {
-    if (rc == MPI_SUCCESS && may_have_group(parent) && *comm != MPI_COMM_NULL)
+    if (rc == MPI_SUCCESS && may_have_group(parent) && *comm != MPI_COMM_NULL) {
+        const QuietErrors quiet(*comm);
         make_group(*comm, opts_out(*comm, info));
+    }
     return rc;
 }
 
 int made(int rc, MPI_Comm parent, const MPI_Comm* comm) {
-    if (rc == MPI_SUCCESS && may_have_group(parent) && *comm != MPI_COMM_NULL) make_group(*comm);
+    if (rc == MPI_SUCCESS && may_have_group(parent) && *comm != MPI_COMM_NULL) {
+        const QuietErrors quiet(*comm);
+        make_group(*comm);
+    }
     return rc;
 }
 

@@ -24,10 +24,8 @@ void CommExchange::drive() {
     if (request_ == MPI_REQUEST_NULL)
         rc = PMPI_Iallgather(in_, bytes_, MPI_BYTE, out_, bytes_, MPI_BYTE, comm, &request_);
     if (rc == MPI_SUCCESS) rc = PMPI_Test(&request_, &done, MPI_STATUS_IGNORE);
-    if (rc != MPI_SUCCESS)
-        state_ = LS_ERR_UNAVAILABLE;
-    else if (done)
-        state_ = LS_OK;
+    if (rc != MPI_SUCCESS) end_job("cannot agree with the other members of a communicator");
+    if (done) state_ = LS_OK;
 }
 
 CommExchange::CommExchange(MPI_Comm over) : comm(over) {
