@@ -142,8 +142,8 @@ class Contents {
     MPI_Count types_ = 0;
 };
 
-// Do `count` blocks follow one another without a gap, the first at 0? Units of the places are those of the
-// lengths times `unit`.
+// Do `count` blocks follow one another without a gap, the first at 0? An element of the lengths is `unit` of
+// what the places count.
 bool consecutive(const int64_t* places, const int64_t* lengths, bool one_length, int64_t count,
                  int64_t unit) {
     int64_t next = 0;
