@@ -1,4 +1,6 @@
 // The one symbol that a shim core exports: the table of its functions, in the order of entry_points.inc.
+#include <unwind.h>
+
 #include <cstring>
 
 #include "mpi/calls/families.h"
@@ -108,12 +110,20 @@ int get_times(longshore_times* out) {
     return 0;
 }
 
+// A program may have an unwinder of its own (-static-libgcc), which asks ours about the core's frames. Ours
+// knows the registers of this processor only from its first use on, and stops the process if it is asked
+// before.
+void prepare_unwinder() {
+    _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_NORMAL_STOP; }, nullptr);
+}
+
 }  // namespace
 }  // namespace longshore::mpi
 
 extern "C" __attribute__((visibility("default"))) const longshore_core_api* longshore_core_open(
     const longshore_stub_api* stub) {
     if (stub->version != LONGSHORE_CORE_VERSION || stub->entry_count != LONGSHORE_ENTRY_COUNT) return nullptr;
+    longshore::mpi::prepare_unwinder();
     longshore::mpi::set_natives(stub->natives);
     longshore::mpi::shim().stub = stub;
     static const longshore::mpi::Table table;

@@ -372,6 +372,7 @@ def crossing(runner):
 def errors(runner):
     """Operations that fail, and memory that is not there."""
     runner.run("no request to be had", [runner.launch(2, [runner.program("no_request")], {})])
+    runner.run("no request to be had, by an exception", [runner.launch(2, [runner.program("no_request"), "throw"], {})])
     if runner.options.host == "fake":
         return
     words = [runner.program("offload_errors"), "unreadable"]
@@ -387,6 +388,21 @@ def errors(runner):
                        [runner.launch(2, [runner.program("in_place"), word], {"LONGSHORE_NODES_COUNT": nodes})])
     runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal",
                expect="longshore: MPI_Iallgather on rank")
+
+
+def ways_out(runner):
+    """Calls that are left by an exception, or by the end of the thread."""
+    if runner.options.host == "fake":
+        return
+    for ranks, nodes in ((2, 1),) if runner.options.reduced else ((2, 1), (3, 2)):
+        settings = {"LONGSHORE_NODES_COUNT": nodes}
+        for name in ("leaving", "leaving_static"):
+            runner.run(f"{name}, {ranks} ranks, {nodes} nodes", [runner.launch(ranks, [runner.program(name)], settings)])
+        # MPICH calls an error handler with a lock in its hand, which only a program with MPI_THREAD_MULTIPLE sees.
+        levels = ["serialized"] if runner.options.flavour in ("mpich", "mpich5", "abi") else ["serialized", "multiple"]
+        for way, level in [("exit", level) for level in levels] + [("jump", level) for level in levels] + [("cancel", "multiple")]:
+            runner.run(f"ending, {way}, {level}, {ranks} ranks, {nodes} nodes",
+                       [runner.launch(ranks, [runner.program("ending"), way, level], settings)])
 
 
 def packed_as_said(ranks):
@@ -594,6 +610,7 @@ def reduced(runner):
         runner.run(f"{name}, 2 ranks, 2 nodes", [runner.launch(2, [runner.program(name), *arguments.get(name, [])],
                                                               {"LONGSHORE_NODES_COUNT": 2})])
     runner.run("threads", [runner.launch(2, [runner.program("threads")], {})])
+    ways_out(runner)
     collectives = [runner.program("collectives"), "1024"]
     runner.run("no cooperative wait", [runner.launch(2, collectives, {"LONGSHORE_WAIT_COOPERATIVE": "off"})])
     shimmed, plain = runner.launch(1, collectives, {}), runner.launch(1, collectives, {}, preload=False)
@@ -624,7 +641,7 @@ def reduced(runner):
 
 # A ctest case each; by hand, all.
 GROUPS = {
-    "calls": (programs, built_in, variations, threads, stress, errors, agreement, files, memory),
+    "calls": (programs, built_in, variations, threads, stress, errors, ways_out, agreement, files, memory),
     "ways": (uncooperative, crossing, late, algorithms, staging, landing, times),
     "device": (device,),
 }

@@ -19,6 +19,7 @@
 #include "mpi/job/launcher.h"
 #include "mpi/job/presence.h"
 #include "mpi/job/write_behind.h"
+#include "mpi/leaving.h"
 #include "mpi/requests/helper.h"
 #include "mpi/requests/operation.h"
 #include "mpi/statistics/keeping.h"
@@ -269,6 +270,7 @@ void stop() {
 // Both forms of MPI_Init: `native` calls PMPI and gives the thread level.
 template <class Native>
 int init_around(Native native) {
+    const Uncancelled uncancelled;
     int initialized = 0;
     PMPI_Initialized(&initialized);
     std::unique_ptr<KeySpace> space;
@@ -307,6 +309,7 @@ int init_thread(int* argc, char*** argv, int required, int* provided) {
 }
 
 int finalize() {
+    const Uncancelled uncancelled;
     if (shim().started && shim().pid == getpid()) stop();
     return PMPI_Finalize();
 }
