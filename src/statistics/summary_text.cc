@@ -115,20 +115,16 @@ void advise_on_reasons(const CallCounts& total, std::vector<std::string>* out) {
 }
 
 // A figure in five columns, shortened from a hundred thousand on: 0.123, 12.35, 99999, 1234k, 1234M.
-struct Short {
-    char text[12];
-};
-
-Short shortened(double value, bool whole) {
-    Short out;
+std::string shortened(double value, bool whole) {
+    std::string out;
     if (value >= 99999.5) {
         const char* unit = "kMGT";
         for (value *= 1e-3; value >= 9999.5 && unit[1] != 0; ++unit) value *= 1e-3;
-        snprintf(out.text, sizeof out.text, "%.0f%c", std::min(value, 9999.0), *unit);
+        append(&out, "%.0f%c", std::min(value, 9999.0), *unit);
         return out;
     }
     const int decimals = whole || value >= 999.95 ? 0 : value >= 99.995 ? 1 : value >= 9.9995 ? 2 : 3;
-    snprintf(out.text, sizeof out.text, "%.*f", decimals, value);
+    append(&out, "%.*f", decimals, value);
     return out;
 }
 
@@ -142,7 +138,7 @@ class Row {
   public:
     Row(int columns, const char* name) { append(&line_, "longshore: %-*s", columns, name); }
     void add(double value, bool whole, int columns = 6) {
-        append(&line_, "%*s", columns, shortened(value, whole).text);
+        append(&line_, "%*s", columns, shortened(value, whole).c_str());
     }
     void add_percent(uint64_t part, uint64_t all) {
         if (all == 0)
@@ -318,8 +314,8 @@ void print_others(std::string* out, const Summary& summary, size_t rows_max) {
         const char* const name = function_name(function_of(static_cast<Other>(row)));
         const double seconds = static_cast<double>(summary.others.time_ns[row]) * 1e-9;
         append(out, "longshore: %-31s%8s%9s%7.1f\n", name,
-               shortened(static_cast<double>(summary.others.calls[row]), true).text,
-               shortened(seconds / static_cast<double>(known_ranks(summary)), false).text,
+               shortened(static_cast<double>(summary.others.calls[row]), true).c_str(),
+               shortened(seconds / static_cast<double>(known_ranks(summary)), false).c_str(),
                100 * ratio(summary.others.time_ns[row], whole_ns));
         if (is_collective(static_cast<Other>(row)))
             append(&collectives, "%s%s", collectives.empty() ? "" : ", ", name);
