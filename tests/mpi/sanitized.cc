@@ -1,0 +1,27 @@
+// Built with a sanitizer.      sanitized [overflow]    rank 0 writes behind a block that was received into
+#include <cstring>
+#include <vector>
+
+#include "check.h"
+
+int main(int argc, char** argv) {
+    constexpr int kBytes = 200'000;
+    int rank = 0, size = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    const auto all = static_cast<size_t>(size) * kBytes;
+    auto *send = static_cast<unsigned char*>(malloc(all)), *recv = static_cast<unsigned char*>(malloc(all));
+    for (int tag = 0; tag < 10; ++tag) {
+        for (int r = 0; r < size; ++r) fill(send + static_cast<size_t>(r) * kBytes, kBytes, rank, r, tag);
+        MPI_Request request;
+        MPI_Ialltoall(send, kBytes, MPI_BYTE, recv, kBytes, MPI_BYTE, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        for (int r = 0; r < size; ++r)
+            CHECK(is_filled(recv + static_cast<size_t>(r) * kBytes, kBytes, r, rank, tag));
+    }
+    if (argc > 1 && rank == 0) static_cast<volatile unsigned char*>(recv)[all] = 1;
+    free(send);
+    free(recv);
+    finish("sanitized");
+}
