@@ -39,6 +39,7 @@ struct Table {
     Table() {
         entries[LONGSHORE_INDEX_MPI_Init] = address(entry::init);
         entries[LONGSHORE_INDEX_MPI_Init_thread] = address(entry::init_thread);
+        entries[LONGSHORE_INDEX_MPI_Session_init] = address(entry::session_init);
         entries[LONGSHORE_INDEX_MPI_Finalize] = address(entry::finalize);
         entries[LONGSHORE_INDEX_MPI_Abort] = address(entry::abort);
         entries[LONGSHORE_INDEX_MPI_Comm_dup] = address(entry::comm_dup);

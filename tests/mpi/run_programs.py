@@ -405,6 +405,15 @@ def ways_out(runner):
                        [runner.launch(ranks, [runner.program("ending"), way, level], settings)])
 
 
+def sessions(runner):
+    """Programs that begin with a session: they run, on plain MPI, and that is what they are told."""
+    if runner.options.host == "fake" or runner.options.flavour == "openmpi":  # Open MPI 4 has none
+        return
+    for words in ([], ["init"]):
+        runner.run(f"sessions, {' '.join(words) or 'alone'}", [runner.launch(2, [runner.program("sessions"), *words], {})], offloaded=False,
+                   expect="MPI_Session_init is called before MPI_Init", reject="launcher")
+
+
 def packed_as_said(ranks):
     """A check of what ranks packed and unpacked, in the program "device" with "count"."""
     def check(stats, output):
@@ -611,6 +620,7 @@ def reduced(runner):
                                                               {"LONGSHORE_NODES_COUNT": 2})])
     runner.run("threads", [runner.launch(2, [runner.program("threads")], {})])
     ways_out(runner)
+    sessions(runner)
     collectives = [runner.program("collectives"), "1024"]
     runner.run("no cooperative wait", [runner.launch(2, collectives, {"LONGSHORE_WAIT_COOPERATIVE": "off"})])
     shimmed, plain = runner.launch(1, collectives, {}), runner.launch(1, collectives, {}, preload=False)
@@ -641,7 +651,7 @@ def reduced(runner):
 
 # A ctest case each; by hand, all.
 GROUPS = {
-    "calls": (programs, built_in, variations, threads, stress, errors, ways_out, agreement, files, memory),
+    "calls": (programs, built_in, variations, threads, stress, errors, ways_out, sessions, agreement, files, memory),
     "ways": (uncooperative, crossing, late, algorithms, staging, landing, times),
     "device": (device,),
 }
