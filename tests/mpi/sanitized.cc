@@ -1,4 +1,6 @@
-// Built with a sanitizer.      sanitized [overflow]    rank 0 writes behind a block that was received into
+// Built with a sanitizer, or for Valgrind.
+//      sanitized [overflow|unset]    rank 0 writes behind a block that was received into; looks at one that
+//      was not
 #include <cstring>
 #include <vector>
 
@@ -20,7 +22,13 @@ int main(int argc, char** argv) {
         for (int r = 0; r < size; ++r)
             CHECK(is_filled(recv + static_cast<size_t>(r) * kBytes, kBytes, r, rank, tag));
     }
-    if (argc > 1 && rank == 0) static_cast<volatile unsigned char*>(recv)[all] = 1;
+    const char* const fault = argc > 1 && rank == 0 ? argv[1] : "";
+    if (strcmp(fault, "unset") == 0) {
+        auto* const unset = static_cast<volatile unsigned char*>(malloc(kBytes));
+        if (unset[7] == 7) printf("by chance\n");
+        free(const_cast<unsigned char*>(unset));
+    }
+    if (strcmp(fault, "overflow") == 0) static_cast<volatile unsigned char*>(recv)[all] = 1;
     free(send);
     free(recv);
     finish("sanitized");

@@ -49,6 +49,19 @@ class Sanitizers(job.JobTest):
                 self.assertIn("sanitized: ok", output)
                 self.assertEqual(offloaded, 20)
 
+    def test_valgrind_knows_what_was_received(self):
+        if not shutil.which("valgrind"):
+            self.skipTest("SKIP: no Valgrind ('make deps-test' installs it)")
+        # Service processes write what is received: the rank does not.
+        output, offloaded = self.run_job("valgrind", "--error-limit=no", self.program("sanitized_none"), LONGSHORE_WAIT_COOPERATIVE="off")
+        self.assertIn("sanitized: ok", output)
+        self.assertEqual(offloaded, 20)
+        # The MPIs' own code is another matter.
+        self.assertEqual(re.findall(r"\(sanitized\.cc:\d+\)|\(check\.h:\d+\)|GroupJoin|send_packet", output), [], output)
+        # But what was not received is not known.
+        output, _ = self.run_job("valgrind", "--error-limit=no", self.program("sanitized_none"), "unset", LONGSHORE_WAIT_COOPERATIVE="off")
+        self.assertRegex(output, r"uninitialised value\(s\)\n.*\n?.*\(sanitized\.cc:\d+\)")
+
 
 if __name__ == "__main__":
     job.main()

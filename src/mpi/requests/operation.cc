@@ -233,6 +233,7 @@ Operation* new_operation(GroupRecord* group, Call call) {
 int start(Operation* operation) {
     if (operation->lost == MPI_SUCCESS) operation->lost = pack_first(*operation);
     if (operation->lost != MPI_SUCCESS && !operation->given_up) give_up_data(operation);
+    tell_received(*operation);
     int rc;
     {
         ContextLock lock;
