@@ -185,7 +185,15 @@ void of_the_mpi() {
     CHECK(MPI_Wait(&both[1], MPI_STATUS_IGNORE) == MPI_SUCCESS);
     for (int r = 0; r < size; ++r)
         CHECK(is_filled(whole.data() + static_cast<size_t>(r) * kBytes, kBytes, r, r, 9));
-    // MPICH has sent what was too long, Open MPI too.
+    CHECK(MPI_Wait(&sent, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    // Both fail: the statuses say so, though the call does not come back.
+    MPI_Status statuses[2];
+    CHECK(MPI_Isend(many, 2, MPI_INT, rank, 5, failing, &sent) == MPI_SUCCESS);
+    CHECK(MPI_Irecv(&few, 1, MPI_INT, rank, 5, failing, &both[1]) == MPI_SUCCESS);
+    both[0] = start();
+    CHECK(thrown([&] { MPI_Waitall(2, both, statuses); }) != MPI_SUCCESS);
+    CHECK(is_expected(class_of(statuses[0].MPI_ERROR)) && statuses[0].MPI_SOURCE == MPI_UNDEFINED);
+    CHECK(class_of(statuses[1].MPI_ERROR) == MPI_ERR_TRUNCATE);
     CHECK(MPI_Wait(&sent, MPI_STATUS_IGNORE) == MPI_SUCCESS);
     go_on();
 }
