@@ -26,7 +26,7 @@ packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev lib
 packages_demo = openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool $(if $(filter mpich,$(MPI)),mpich libmpich-dev)
 packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy python3-h5py libgtest-dev \
     clang clang-format slurmctld slurmd slurm-client ccache ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
-    environment-modules libfuse3-dev fuse3 dpkg-dev
+    environment-modules libfuse3-dev fuse3 dpkg-dev locales valgrind
 packages_fuzz := libclang-rt-dev
 packages_simgrid := libsimgrid-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest

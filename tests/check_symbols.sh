@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The shim is a good guest: it shows only its own names, needs only the C library, and is silent in programs that have
-# no MPI.      check_symbols.sh BUILD_DIR
+# The shim is a good guest: it shows only its own names, needs only the C library (a core also the process's unwinder, of
+# which it must have none within), and is silent in programs that have no MPI.      check_symbols.sh BUILD_DIR
 set -euo pipefail
 build=${1:?usage: check_symbols.sh BUILD_DIR}
 shopt -s nullglob
@@ -52,10 +52,16 @@ for library in "${libraries[@]}"; do
     while read -r symbol; do
         offend "$name does not export $symbol"
     done < <(comm -13 <(defined "$library") <(echo "$shown"))
+    may='libc|libpthread|libdl|ld-linux[^.]*'
+    if [[ $name != liblongshore.so && $name != liblongshore-io.so ]]; then
+        may+='|libgcc_s'
+        while read -r symbol; do
+            offend "$name has an unwinder of its own: $symbol"
+        done < <(nm -P --defined-only "$library" | awk '$1 ~ /^_Unwind_/ { print $1 }')
+    fi
     while read -r needed; do
         offend "$name needs $needed"
-    done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-        grep -vE '^(libc|libpthread|libdl|ld-linux[^.]*)\.so' || true)
+    done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE "^($may)\.so" || true)
 done
 
 # Service processes load these, not applications: they may need UCX, and show one name.

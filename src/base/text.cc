@@ -1,13 +1,34 @@
 #include "base/text.h"
 
+#include <locale.h>
+
 #include <array>
 #include <charconv>
+#include <cstdarg>
+#include <cstdio>
 
 namespace longshore {
 namespace {
 
 constexpr uint64_t kSuffixStep = 1024;
 constexpr size_t kShownBytesMax = 60;
+constexpr size_t kMostTextsBytes = 512;
+
+// While one lives, this thread has the locale "C".
+class PlainLocale {
+  public:
+    PlainLocale() : before_(uselocale(plain())) {}
+    ~PlainLocale() { uselocale(before_); }
+    PlainLocale(const PlainLocale&) = delete;
+    PlainLocale& operator=(const PlainLocale&) = delete;
+
+  private:
+    static locale_t plain() {
+        static const locale_t locale = newlocale(LC_ALL_MASK, "C", nullptr);
+        return locale;
+    }
+    locale_t before_;
+};
 
 }  // namespace
 
@@ -85,6 +106,25 @@ std::string show_size(uint64_t bytes) {
         ++suffix;
     }
     return std::to_string(bytes) + kSuffixes[suffix];
+}
+
+void append(std::string* out, const char* format, ...) {
+    const PlainLocale plain;
+    char text[kMostTextsBytes];
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length > 0 && static_cast<size_t>(length) < sizeof text) {
+        out->append(text, static_cast<size_t>(length));
+    } else if (length > 0) {
+        const size_t before = out->size(), bytes = static_cast<size_t>(length);
+        out->resize(before + bytes + 1);  // with the zero
+        vsnprintf(out->data() + before, bytes + 1, format, again);
+        out->resize(before + bytes);
+    }
+    va_end(again);
 }
 
 std::string shown(std::string_view text) {

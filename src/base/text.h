@@ -21,6 +21,11 @@ std::string fill_in_name(std::string_view pattern, std::string_view job, std::st
 // With the largest suffix that divides it: "1536", "64K".
 std::string show_size(uint64_t bytes);
 
+// As printf writes it, at the end of `out`, whatever its length. Its numbers have a decimal point also where
+// the program has chosen a locale with a comma: all numbers that Longshore writes within a program's process
+// come from here.
+__attribute__((format(printf, 2, 3))) void append(std::string* out, const char* format, ...);
+
 // User text for a message: one line, of bounded length.
 std::string shown(std::string_view text);
 

@@ -1,4 +1,6 @@
 // The one symbol that a shim core exports: the table of its functions, in the order of entry_points.inc.
+#include <unwind.h>
+
 #include <cstring>
 
 #include "mpi/calls/families.h"
@@ -37,6 +39,7 @@ struct Table {
     Table() {
         entries[LONGSHORE_INDEX_MPI_Init] = address(entry::init);
         entries[LONGSHORE_INDEX_MPI_Init_thread] = address(entry::init_thread);
+        entries[LONGSHORE_INDEX_MPI_Session_init] = address(entry::session_init);
         entries[LONGSHORE_INDEX_MPI_Finalize] = address(entry::finalize);
         entries[LONGSHORE_INDEX_MPI_Abort] = address(entry::abort);
         entries[LONGSHORE_INDEX_MPI_Comm_dup] = address(entry::comm_dup);
@@ -108,12 +111,20 @@ int get_times(longshore_times* out) {
     return 0;
 }
 
+// A program may have an unwinder of its own (-static-libgcc), which asks ours about the core's frames. Ours
+// knows the registers of this processor only from its first use on, and stops the process if it is asked
+// before.
+void prepare_unwinder() {
+    _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_NORMAL_STOP; }, nullptr);
+}
+
 }  // namespace
 }  // namespace longshore::mpi
 
 extern "C" __attribute__((visibility("default"))) const longshore_core_api* longshore_core_open(
     const longshore_stub_api* stub) {
     if (stub->version != LONGSHORE_CORE_VERSION || stub->entry_count != LONGSHORE_ENTRY_COUNT) return nullptr;
+    longshore::mpi::prepare_unwinder();
     longshore::mpi::set_natives(stub->natives);
     longshore::mpi::shim().stub = stub;
     static const longshore::mpi::Table table;

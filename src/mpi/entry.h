@@ -7,6 +7,8 @@ namespace longshore::mpi::entry {
 
 int init(int* argc, char*** argv);
 int init_thread(int* argc, char*** argv, int required, int* provided);
+// `session` is an MPI_Session*, which not every mpi.h has.
+int session_init(MPI_Info info, MPI_Errhandler handler, void* session);
 int finalize();
 int abort(MPI_Comm comm, int code);
 

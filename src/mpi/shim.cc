@@ -45,6 +45,7 @@ int take_own_tag() {
 }
 
 void give_own_tag(int tag) {
+    if (tag == 0) return;
     ContextLock lock;
     free_tags().push_back(tag);
 }

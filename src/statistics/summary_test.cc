@@ -160,6 +160,38 @@ TEST(Summary, OtherCallsAreNamedFromAHundredthOfTheTimeOn) {
     EXPECT_EQ(text.find("MPI_Send"), std::string::npos) << text;
 }
 
+TEST(Summary, AProgramWithoutCallsThatAreCarriedIsToldThatItGainsNothing) {
+    Summary summary = job(90);
+    summary.counts = {};
+    EXPECT_TRUE(says(summary,
+                     "nothing was offloaded, and nothing can be gained by offloading today: the "
+                     "program calls none of the collectives that Longshore carries"));
+    EXPECT_FALSE(says(summary, "0 of 0")) << summary_text(summary);
+    const auto made = [&](Other other, uint64_t calls, uint64_t ns) {
+        summary.others.calls[static_cast<int>(other)] = calls;
+        summary.others.time_ns[static_cast<int>(other)] = ns;
+    };
+    made(Other::kSend, 8, 9 * kSecondNs);  // not collective
+    made(Other::kBarrier, 1, 0);
+    made(Other::kAllreduce, 800, 4 * kSecondNs);
+    EXPECT_TRUE(
+        says(summary,
+             "its collectives are MPI_Allreduce (800 calls, 2.000 s of each rank, 20.0 % of the time) "
+             "and MPI_Barrier (1 call, 0.000 s of each rank, 0.0 % of the time), which the MPI serves"))
+        << summary_text(summary);
+    made(Other::kReduce, 2, kSecondNs);
+    made(Other::kScan, 2, kSecondNs / 2);
+    EXPECT_TRUE(
+        says(summary, "MPI_Scan (2 calls, 0.250 s of each rank, 2.5 % of the time) and 1 more, which"))
+        << summary_text(summary);
+    std::istringstream lines(summary_text(summary));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+    // Of one whose calls the table of rules gives to the MPI the reasons are said.
+    summary.counts.call[kCall.index()].calls = 4;
+    EXPECT_FALSE(says(summary, "nothing can be gained"));
+    EXPECT_TRUE(says(summary, "0 of 4 collective calls offloaded"));
+}
+
 TEST(Summary, LargestFiguresKeepToTheirColumns) {
     Summary summary = job(90);
     CallCounts& counts = summary.counts.call[kCall.index()];

@@ -12,6 +12,7 @@ constexpr size_t kColumnsMax = 80;
 constexpr std::ptrdiff_t kLinesMax = 40;  // of the text, so that it fits a screen
 constexpr size_t kRowsMax = 8;            // of each table and list; fewer where the text would be longer
 constexpr size_t kAdviceMin = 2;          // sentences that stand there all the same
+constexpr size_t kNamedMax = 3;           // calls that a sentence names
 // Tests have no column, but a line of their own (print_tests).
 constexpr CallTime kTimeColumns[] = {CallTime::kPosting, CallTime::kBetween, CallTime::kWaiting,
                                      CallTime::kMpi};
@@ -115,20 +116,16 @@ void advise_on_reasons(const CallCounts& total, std::vector<std::string>* out) {
 }
 
 // A figure in five columns, shortened from a hundred thousand on: 0.123, 12.35, 99999, 1234k, 1234M.
-struct Short {
-    char text[12];
-};
-
-Short shortened(double value, bool whole) {
-    Short out;
+std::string shortened(double value, bool whole) {
+    std::string out;
     if (value >= 99999.5) {
         const char* unit = "kMGT";
         for (value *= 1e-3; value >= 9999.5 && unit[1] != 0; ++unit) value *= 1e-3;
-        snprintf(out.text, sizeof out.text, "%.0f%c", std::min(value, 9999.0), *unit);
+        append(&out, "%.0f%c", std::min(value, 9999.0), *unit);
         return out;
     }
     const int decimals = whole || value >= 999.95 ? 0 : value >= 99.995 ? 1 : value >= 9.9995 ? 2 : 3;
-    snprintf(out.text, sizeof out.text, "%.*f", decimals, value);
+    append(&out, "%.*f", decimals, value);
     return out;
 }
 
@@ -142,7 +139,7 @@ class Row {
   public:
     Row(int columns, const char* name) { append(&line_, "longshore: %-*s", columns, name); }
     void add(double value, bool whole, int columns = 6) {
-        append(&line_, "%*s", columns, shortened(value, whole).text);
+        append(&line_, "%*s", columns, shortened(value, whole).c_str());
     }
     void add_percent(uint64_t part, uint64_t all) {
         if (all == 0)
@@ -205,8 +202,45 @@ void print_tables(std::string* out, const Counts& counts, double ranks, size_t r
     print_rest(out, more, "calls");
 }
 
-void print_calls(std::string* out, const Counts& counts) {
-    const CallCounts total = total_of(counts);
+// Ranks whose figures are in the summary; at least one, to divide by.
+uint64_t known_ranks(const Summary& summary) {
+    const auto known =
+        std::count_if(summary.ranks.begin(), summary.ranks.end(), [](const RankTime& r) { return r.known; });
+    return static_cast<uint64_t>(std::max<std::ptrdiff_t>(known, 1));
+}
+
+// Of a program that makes no call which could be offloaded.
+std::string nothing_to_offload(const Summary& summary) {
+    std::string line = "nothing was offloaded, and nothing can be gained by offloading today: ";
+    std::vector<int> made;
+    for (int i = 0; i < kOtherCount; ++i)
+        if (is_collective(static_cast<Other>(i)) && summary.others.calls[i] != 0) made.push_back(i);
+    std::stable_sort(made.begin(), made.end(),
+                     [&](int a, int b) { return summary.others.time_ns[a] > summary.others.time_ns[b]; });
+    if (made.empty())
+        return line +
+               "the program calls none of the collectives that Longshore carries (alltoall, allgather, "
+               "bcast, gather, scatter, in all their forms)";
+    line += made.size() == 1 ? "its collective is " : "its collectives are ";
+    const size_t named = std::min(made.size(), kNamedMax);
+    for (size_t i = 0; i < named; ++i) {
+        const uint64_t calls = summary.others.calls[made[i]], ns = summary.others.time_ns[made[i]];
+        const bool is_last = i + 1 == made.size();
+        append(&line, "%s%s (%" PRIu64 " call%s, %.3f s of each rank, %.1f %% of the time)",
+               i == 0    ? ""
+               : is_last ? " and "
+                         : ", ",
+               function_name(function_of(static_cast<Other>(made[i]))), calls, calls == 1 ? "" : "s",
+               static_cast<double>(ns) * 1e-9 / static_cast<double>(known_ranks(summary)),
+               100 * ratio(ns, summary.wall_ns * known_ranks(summary)));
+    }
+    if (made.size() > named) append(&line, " and %zu more", made.size() - named);
+    return line + ", which the MPI serves";
+}
+
+void print_calls(std::string* out, const Summary& summary) {
+    const CallCounts total = total_of(summary.counts);
+    if (total.calls == 0) return print_line(out, nothing_to_offload(summary));
     std::string line;
     append(&line, "%" PRIu64 " of %" PRIu64 " collective calls offloaded, %.1f MB", total.offloaded,
            total.calls, mb(total.bytes));
@@ -260,13 +294,6 @@ void print_at_once(std::string* out, const std::vector<AtOnceCell>& cells, size_
             "such calls overlap with nothing; 'longshore tune --from-stats FILE' makes them blocking ones");
 }
 
-// Ranks whose figures are in the summary; at least one, to divide by.
-uint64_t known_ranks(const Summary& summary) {
-    const auto known =
-        std::count_if(summary.ranks.begin(), summary.ranks.end(), [](const RankTime& r) { return r.known; });
-    return static_cast<uint64_t>(std::max<std::ptrdiff_t>(known, 1));
-}
-
 // Calls by communicator, where there are several.
 void print_comms(std::string* out, const std::vector<CommRow>& comms, double ranks, size_t rows_max) {
     struct Line {
@@ -318,8 +345,8 @@ void print_others(std::string* out, const Summary& summary, size_t rows_max) {
         const char* const name = function_name(function_of(static_cast<Other>(row)));
         const double seconds = static_cast<double>(summary.others.time_ns[row]) * 1e-9;
         append(out, "longshore: %-31s%8s%9s%7.1f\n", name,
-               shortened(static_cast<double>(summary.others.calls[row]), true).text,
-               shortened(seconds / static_cast<double>(known_ranks(summary)), false).text,
+               shortened(static_cast<double>(summary.others.calls[row]), true).c_str(),
+               shortened(seconds / static_cast<double>(known_ranks(summary)), false).c_str(),
                100 * ratio(summary.others.time_ns[row], whole_ns));
         if (is_collective(static_cast<Other>(row)))
             append(&collectives, "%s%s", collectives.empty() ? "" : ", ", name);
@@ -438,7 +465,7 @@ std::vector<std::string> advice_on(const Summary& summary) {
 
 std::string calls_text(const Summary& summary) {
     std::string text;
-    print_calls(&text, summary.counts);
+    print_calls(&text, summary);
     std::vector<std::string> sentences;
     advise_on_reasons(total_of(summary.counts), &sentences);
     for (const std::string& sentence : sentences) print_line(&text, sentence);
@@ -465,7 +492,7 @@ static std::string text_of(const Summary& summary, size_t rows_max) {
     std::string* const out = &text;
     const auto ranks = static_cast<double>(known_ranks(summary));
     if (!summary.ends.empty()) print_ends(out, summary, rows_max);
-    print_calls(out, summary.counts);
+    print_calls(out, summary);
     std::string line;
     append(&line,
            "%d rank%s, %.3f s from MPI_Init to %s; MPI took %.1f %% of it, collectives, waits and "

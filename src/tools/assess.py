@@ -22,6 +22,7 @@ from assessed_runs import KINDS, say
 
 PAGE_WIDTH = 1100  # pixels
 CALLS_MAX, OTHERS_MAX = 6, 4  # rows of the table, so that all of it fits a screen
+NAMED_MAX = 3  # calls that a sentence names
 SHARE_SHOWN = 0.01  # of the time: what less another call took has no row
 LATE_SHOWN = 0.1  # of the rows that nodes send to each other
 CARRIED_SHOWN = 0.1  # of the time
@@ -107,6 +108,29 @@ def late_ranks(without, ours):
     return out
 
 
+def named(run, calls):
+    """The longest of them as part of a sentence: seconds by name."""
+    order = sorted(calls, key=lambda name: (-calls[name], name))
+    words = [f"{name} ({run.counts(name)['calls']} calls, {calls[name]:.3f} s of a rank)" for name in order[:NAMED_MAX]]
+    if len(order) > NAMED_MAX:
+        words.append(f"{len(order) - NAMED_MAX} more")
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def why_so_little(without, share):
+    """Of a program in which collectives that Longshore carries, and waits, matter little: what decides instead. A sentence, or none."""
+    if not any(without.counts(name)["calls"] for name in without.calls):
+        are = "its collective is" if len(without.uncarried) == 1 else "its collectives are"
+        made = f"{are} {named(without, without.uncarried)}, which the MPI serves" if without.uncarried else \
+            "the program calls none of the collectives that Longshore carries"
+        return [f"Nothing was offloaded, and nothing can be gained by offloading today: {made}."]
+    if share >= 2 * verdict.CHANCE:
+        return []
+    long = {name: seconds for name, seconds in without.uncarried.items() if seconds > SHARE_SHOWN * without.seconds}
+    others = f"{named(without, long)}, which Longshore does not carry, other calls" if long else "other calls than collectives"
+    return [f"So little can hardly be improved: {others}, or computing, decide how long it takes."]
+
+
 def table_is_built_in(options):
     """Whether nothing that the user has set says which algorithm carries a call."""
     settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("LONGSHORE_")] + options.set
@@ -126,10 +150,9 @@ def conclusions(options, runs):
     in_calls = [run.in_collectives for run in chosen]
     rest = [run.seconds - spent for run, spent in zip(chosen, in_calls)]
     share = in_calls[0] / chosen[0].seconds if chosen[0].seconds else 0
-    out.append(f"Without Longshore collectives and waits took {100 * share:.1f} % of the time, {in_calls[0]:.3f} s of a rank; "
+    out.append(f"Without Longshore the collectives that it carries and waits took {100 * share:.1f} % of the time, {in_calls[0]:.3f} s of a rank; "
                f"with it {in_calls[1]:.3f} s. All else, computing above all, took {rest[0]:.3f} s and {rest[1]:.3f} s.")
-    if share < 2 * verdict.CHANCE:
-        out.append("So little can hardly be improved: other calls than collectives, or computing, decide how long it takes.")
+    out += why_so_little(chosen[0], share)
     jobs = len(chosen[1].jobs)
     if jobs > 1:
         parts = [f"{run.longest.seconds:.3f} s of {run.seconds:.3f} s" for run in chosen]

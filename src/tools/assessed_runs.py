@@ -93,6 +93,7 @@ class Job:
             self.others = self.mean("uncarried_s", "other_s")
             self.other_calls = {name: row["s"] / self.ranks for name, row in stats["other_calls"].items()}
             self.other_counts = {name: {"calls": row["calls"]} for name, row in stats["other_calls"].items()}
+            self.uncarried = {name: self.other_calls[name] for name, row in stats["other_calls"].items() if row["collective"]}
             self.latest_rank = int(stats["latest_rank"])
             self.waits_of_ranks = [sum(rank.get(key, 0) for key in WAITS) for rank in stats["rank_times"]]
         except ValueError:
@@ -194,6 +195,11 @@ class Run:
     def other_calls(self):
         """The same by call."""
         return added(job.other_calls for job in self.jobs)
+
+    @property
+    def uncarried(self):
+        """Of these the collectives."""
+        return added(job.uncarried for job in self.jobs)
 
     @property
     def in_collectives(self):

@@ -24,6 +24,7 @@ TESTS = ("tests/mpi", "tests/applications", "examples/fft", "src/bench")
 # What the shim does in functions that it defines and does not offload, by what the name begins with; first match holds.
 SEEN = [
     (r"(Init|Init_thread)$", "the ranks agree on offload; service processes start"),
+    (r"Session_init$", "before MPI_Init: the job runs with plain MPI, and says so"),
     (r"Finalize$", "open operations finish, statistics are written, service processes go"),
     (r"Abort$", "what the rank has written behind is written"),
     (r"(Comm_dup|Comm_dup_with_info|Comm_split|Comm_split_type|Comm_create|Comm_create_group|Cart_create|Cart_sub|"

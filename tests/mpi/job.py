@@ -177,6 +177,15 @@ class JobTest(unittest.TestCase):
     def program(self, name):
         return BUILD / "tests" / "mpi" / FLAVOUR / f"mpi_{name}_{FLAVOUR}"
 
+    def by_tcp(self):
+        """Settings with which emulated nodes reach each other by TCP."""
+        part = BUILD / "lib" / "longshore-tcp.so"
+        if not part.exists():
+            self.skipTest("built without OpenSSL")
+        if not (self.folder / part.name).exists():
+            (self.folder / part.name).symlink_to(part)
+        return {"LONGSHORE_INTERNAL_NETWORK_ALWAYS": 1, "LONGSHORE_NETWORK": "tcp"}
+
     def services(self, role=b"sp"):
         own = str(self.longshored)
         return [pid for pid in processes() if program_of(pid) == own and words_of(pid)[1:2] == [role]]

@@ -1,8 +1,10 @@
 // One rank gets no request from the MPI for a nonblocking call that has begun: the call ends in an error,
 // through the communicator's own error handler, once the rank's buffers are its own again and have what they
 // should; the other ranks get all their data, and the next call works.
+//      no_request [throw]    the handler throws
 #include <dlfcn.h>
 
+#include <cstring>
 #include <vector>
 
 #include "check.h"
@@ -10,7 +12,7 @@
 namespace {
 
 constexpr int kBytes = 20'000, kHole = 8;
-bool is_refused = false;
+bool is_refused = false, throws = false;
 int rank, size, refusals = 0, own_calls = 0, told_class = MPI_SUCCESS;
 MPI_Comm comm;
 
@@ -44,6 +46,7 @@ void on_error(MPI_Comm* where, int* code, ...) {
     ++own_calls;
     CHECK(*where == comm);
     told_class = class_of(*code);
+    if (throws) throw told_class;
 }
 
 // What comes with the gaps of a type is unpacked when the operation is complete.
@@ -56,8 +59,14 @@ void exchange(int loser, int tag) {
     if (loser >= 0 && !loses) usleep(20'000);  // so that it has not begun when the loser could have given up
     MPI_Request request = MPI_REQUEST_NULL;
     is_refused = loses;
-    const int calls = own_calls,
-              rc = MPI_Ialltoall(send.data(), kBytes, MPI_BYTE, recv.data(), 1, type, comm, &request);
+    const int calls = own_calls;
+    int rc = MPI_SUCCESS;
+    try {
+        rc = MPI_Ialltoall(send.data(), kBytes, MPI_BYTE, recv.data(), 1, type, comm, &request);
+    } catch (int thrown) {
+        CHECK(throws);
+        rc = thrown;
+    }
     is_refused = false;
     CHECK(class_of(rc) == (loses ? MPI_ERR_NO_MEM : MPI_SUCCESS));
     CHECK(own_calls == calls + loses && (!loses || told_class == MPI_ERR_NO_MEM));
@@ -73,6 +82,7 @@ void exchange(int loser, int tag) {
 
 int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
+    throws = argc > 1 && strcmp(argv[1], "throw") == 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);

@@ -376,6 +376,7 @@ def errors(runner):
     runner.run("no request to be had", [runner.launch(2, [runner.program("no_request")], {})])
     runner.run("no memory for a communicator's mark", [runner.launch(2, [runner.program("no_mark")], {})], code=1,
                expect="rank 1 cannot mark a communicator; the job ends here", reject="the program's handler")
+    runner.run("no request to be had, by an exception", [runner.launch(2, [runner.program("no_request"), "throw"], {})])
     if runner.options.host == "fake":
         return
     words = [runner.program("offload_errors"), "unreadable"]
@@ -391,6 +392,30 @@ def errors(runner):
                        [runner.launch(2, [runner.program("in_place"), word], {"LONGSHORE_NODES_COUNT": nodes})])
     runner.run("unreadable memory, fatal", [runner.launch(2, [*words, "fatal"], {})], code=1, reject="was not fatal",
                expect="longshore: MPI_Iallgather on rank")
+
+
+def ways_out(runner):
+    """Calls that are left by an exception, or by the end of the thread."""
+    if runner.options.host == "fake":
+        return
+    for ranks, nodes in ((2, 1),) if runner.options.reduced else ((2, 1), (3, 2)):
+        settings = {"LONGSHORE_NODES_COUNT": nodes}
+        for name in ("leaving", "leaving_static"):
+            runner.run(f"{name}, {ranks} ranks, {nodes} nodes", [runner.launch(ranks, [runner.program(name)], settings)])
+        # MPICH calls an error handler with a lock in its hand, which only a program with MPI_THREAD_MULTIPLE sees.
+        levels = ["serialized"] if runner.options.flavour in ("mpich", "mpich5", "abi") else ["serialized", "multiple"]
+        for way, level in [("exit", level) for level in levels] + [("jump", level) for level in levels] + [("cancel", "multiple")]:
+            runner.run(f"ending, {way}, {level}, {ranks} ranks, {nodes} nodes",
+                       [runner.launch(ranks, [runner.program("ending"), way, level], settings)])
+
+
+def sessions(runner):
+    """Programs that begin with a session: they run, on plain MPI, and that is what they are told."""
+    if runner.options.host == "fake" or runner.options.flavour == "openmpi":  # Open MPI 4 has none
+        return
+    for words in ([], ["init"]):
+        runner.run(f"sessions, {' '.join(words) or 'alone'}", [runner.launch(2, [runner.program("sessions"), *words], {})], offloaded=False,
+                   expect="MPI_Session_init is called before MPI_Init", reject="launcher")
 
 
 def packed_as_said(ranks):
@@ -601,6 +626,8 @@ def reduced(runner):
     if runner.options.flavour == "mpich5":
         for level in ("single", "multiple"):
             runner.run(f"looked at, thread {level}", [runner.launch(2, [runner.program("looked_at"), level], {})])
+    ways_out(runner)
+    sessions(runner)
     collectives = [runner.program("collectives"), "1024"]
     runner.run("no cooperative wait", [runner.launch(2, collectives, {"LONGSHORE_WAIT_COOPERATIVE": "off"})])
     shimmed, plain = runner.launch(1, collectives, {}), runner.launch(1, collectives, {}, preload=False)
@@ -631,7 +658,7 @@ def reduced(runner):
 
 # A ctest case each; by hand, all.
 GROUPS = {
-    "calls": (programs, built_in, variations, threads, stress, errors, agreement, files, memory),
+    "calls": (programs, built_in, variations, threads, stress, errors, ways_out, sessions, agreement, files, memory),
     "ways": (uncooperative, crossing, late, algorithms, staging, landing, times),
     "device": (device,),
 }

@@ -46,6 +46,12 @@ class Assess(job.JobTest):
         for text in ("without Longshore</text>", "with Longshore</text>", ">rank 0</text>", ">rank 1</text>", ">SP 0</text>"):
             self.assertIn(text, page)
 
+    def test_a_program_that_can_gain_nothing(self):
+        done = self.assess(*job.mpirun(RANKS), self.program("reductions"))
+        self.assertRegex(done.stdout, r"Nothing was offloaded, and nothing can be gained by offloading today: its collective is MPI_Allreduce "
+                                      rf"\({400 * RANKS} calls, [\d.]+ s of a rank\), which the MPI serves\.")
+        self.assertNotIn("other calls than collectives", done.stdout)
+
     def test_a_script_of_two_jobs(self):
         script = self.folder / "script"
         script.write_text('"$@" && "$@"\n')

@@ -91,6 +91,16 @@ class OtherCalls(job.JobTest):
         self.assertIn("MPI_Barrier", named[0])
         self.assertLessEqual(max(len(line) for line in lines if line.startswith("longshore: ")), 80)
 
+    def test_a_program_with_nothing_to_offload_is_told_so(self):
+        nothing = "longshore: nothing was offloaded, and nothing can be gained by offloading today: "
+        for settings, reason in (({"LONGSHORE_STATS": "-"}, r"its collective is MPI_Allreduce \(800 calls, [\d.]+ s of each rank, [\d.]+ % of "
+                                                            r"the time\), which the MPI serves$"),
+                                 ({"LONGSHORE_LOG": "info"}, "the program calls none of the collectives that Longshore carries")):
+            output = self.run_job(program="reductions", words=[], **settings).replace("\nlongshore:   ", " ")
+            self.assertEqual(output.count(nothing), 1, output)
+            self.assertRegex(output, re.compile(re.escape(nothing) + reason, re.M))
+            self.assertNotIn("collective calls offloaded", output)
+
     def test_nothing_is_changed_without_statistics(self):
         alone = self.run_job(preload=[TOOL])
         output = self.run_job(preload=[TOOL, job.SHIM])

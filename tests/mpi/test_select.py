@@ -104,15 +104,6 @@ class Select(job.JobTest):
             self.assertEqual(len(calls[name]), 1, output)
         return next(iter(calls["MPI_Bcast"])), next(iter(calls["MPI_Alltoall"])), self.conditions
 
-    def by_tcp(self):
-        """Settings with which emulated nodes reach each other by TCP."""
-        part = job.BUILD / "lib" / "longshore-tcp.so"
-        if not part.exists():
-            self.skipTest("built without OpenSSL")
-        if not (self.folder / part.name).exists():
-            (self.folder / part.name).symlink_to(part)
-        return {"LONGSHORE_INTERNAL_NETWORK_ALWAYS": 1, "LONGSHORE_NETWORK": "tcp"}
-
     def test_a_core_is_spare_if_it_is_on_all_nodes(self):
         for first, others, spare in ((1, 1, "yes"), (1, 0, "no"), (0, 1, "no"), (0, 0, "no")):
             bcast, _, conditions = self.said("LONGSHORE_INTERNAL_SPARE", first, others)

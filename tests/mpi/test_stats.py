@@ -4,12 +4,23 @@ a screen."""
 
 import json
 import os
+import re
 import shutil
 import socket
 import stat
+import subprocess
 import unittest.mock
 
 import job
+
+COMPILER = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+CHOOSES_LOCALE = """#include <locale.h>
+#include <stdio.h>
+__attribute__((constructor)) static void choose(void) {
+    setlocale(LC_ALL, "de_DE.UTF-8");
+    printf("half: %.1f\\n", 0.5);
+}
+"""
 
 
 class Stats(job.JobTest):
@@ -119,6 +130,30 @@ class Stats(job.JobTest):
         self.assertEqual(json.loads((self.folder / "stats.json").read_text())["advice"],
                          ["the job has one rank of 2 processes: their launcher seems to be that of another MPI: "
                           "this is a profile of the MPI alone"])
+
+    def test_a_decimal_comma(self):
+        """Numbers in files and texts have a point, and settings that have one are understood, whatever locale the program chooses."""
+        chooser = self.folder / "chooser.so"
+        subprocess.run([COMPILER, "-shared", "-fPIC", "-x", "c", "-", "-o", chooser], input=CHOOSES_LOCALE, text=True, check=True)
+        made = subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", self.folder / "de_DE.UTF-8"], capture_output=True, text=True)
+        if made.returncode != 0:
+            self.skipTest(f"SKIP: localedef makes no locale: {made.stderr}")
+        settings = {"LOCPATH": self.folder, "preload": (job.SHIM, chooser), "LONGSHORE_LINK_RATE": "2.5G", **self.by_tcp()}
+        path, trace = self.folder / "stats.json", self.folder / "trace.json"
+        running = self.run_job("at_once", LONGSHORE_STATS=path, LONGSHORE_TRACE=trace, nodes=2, **settings)
+        self.assertIn("half: 0,5", running.output, "or it tests nothing")
+        stats = json.loads(path.read_text())
+        self.assertEqual(stats["conditions"]["rate"], "2.5G")
+        self.assertGreater(stats["wall_s"], 0.001)
+        self.assertLess(stats["wall_s"], job.BUSY_S)
+        self.assertTrue(any(row["between_s"] % 1 for row in stats["collectives"].values()))
+        spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+        self.assertTrue(any(span["dur"] % 1 for span in spans))
+        self.assertLess(max(span["ts"] + span["dur"] for span in spans), job.BUSY_S * 1e6)
+        text = self.run_job("at_once", LONGSHORE_STATS="-", **settings).output
+        lines = [line for line in text.splitlines() if line.startswith("longshore: ")]
+        self.assertTrue(any(re.search(r"\d\.\d", line) for line in lines), text)
+        self.assertEqual([line for line in lines if re.search(r"\d,\d", line)], [])
 
     def test_a_communicator_opts_out(self):
         """On all ranks, also where only one has asked for it; what is made from it has to ask again."""

@@ -136,7 +136,7 @@ class Assess(CommandTest):
         self.assertEqual(times[-1], [2.5, 1.6])
         for column in zip(*times):
             self.assertAlmostEqual(sum(column[:-1]), column[-1], delta=0.003)
-        self.assertIn("collectives and waits took 8.0 % of the time, 0.200 s of a rank; with it 0.200 s", "\n".join(lines))
+        self.assertIn("the collectives that it carries and waits took 8.0 % of the time, 0.200 s of a rank; with it 0.200 s", "\n".join(lines))
 
     def test_calls_of_many_kinds_fit_a_screen(self):
         row = {"calls": 2, "offloaded": 1, "bytes": 0, "bytes_host": 0, "bytes_by_service": 0, "bytes_by_rank": 0, "bytes_hidden": 0}
@@ -149,6 +149,32 @@ class Assess(CommandTest):
         self.assertEqual(re.findall(r"(?m)^MPI_Other(\d+) ", done.stdout), [str(8 - i) for i in range(4)])
         self.assertRegex(done.stdout, r"(?m)^other MPI calls +0.277 +0.277$")
         self.assertLess(len(done.stdout.splitlines()), 24)
+
+    def test_a_program_that_can_gain_nothing_is_told_so(self):
+        others = {"MPI_Allreduce": {"calls": 800, "s": 1.0, "collective": True}, "MPI_Send": {"calls": 3, "s": 1.5, "collective": False}}
+        nothing = "Nothing was offloaded, and nothing can be gained by offloading today: "
+        for made, words in (({}, "its collective is MPI_Allreduce (800 calls, 0.500 s of a rank), which the MPI serves."),
+                            ({"MPI_Barrier": {"calls": 2, "s": .2, "collective": True}},
+                             "its collectives are MPI_Allreduce (800 calls, 0.500 s of a rank) and MPI_Barrier (2 calls, 0.100 s of a rank), ")):
+            changed = json.dumps({"collectives": {}, "advice": [], "other_calls": others | made})
+            done = self.assess("2", "2", "--turns", 1, CHANGED_OFF=changed, CHANGED_ON=changed)
+            self.assertEqual(done.stdout.count(nothing + words), 1, done.stdout)
+            self.assertNotIn("other calls than collectives", done.stdout)
+            self.assertNotIn("What would change it", done.stdout)
+        changed = json.dumps({"collectives": {}, "advice": [], "other_calls": {}})
+        done = self.assess("2", "2", "--turns", 1, CHANGED_OFF=changed, CHANGED_ON=changed)
+        self.assertIn(nothing + "the program calls none of the collectives that Longshore carries.", done.stdout)
+
+    def test_collectives_that_are_not_carried_are_named_where_they_decide(self):
+        rows = [{"waiting_s": .01, "mpi_s": 0, "mpi_waits_s": 0, "uncarried_s": .3, "other_s": 0}] * 2
+        for seconds, words in ((.6, "MPI_Allreduce (6 calls, 0.300 s of a rank), which Longshore does not carry, other calls, or computing,"),
+                               (.01, "other calls than collectives, or computing,")):
+            others = {"MPI_Allreduce": {"calls": 6, "s": seconds, "collective": True}}
+            changed = json.dumps({"rank_times": rows, "other_calls": others, "collectives": {
+                "MPI_Alltoall": {"calls": 2, "offloaded": 2, "bytes": 0, "bytes_host": 0, "bytes_by_service": 0, "bytes_by_rank": 0,
+                                 "bytes_hidden": 0, "mpi_s": .01}}})
+            done = self.assess("2", "2", "--turns", 1, CHANGED_OFF=changed, CHANGED_ON=changed)
+            self.assertIn(f"So little can hardly be improved: {words} decide how long it takes.", done.stdout)
 
     def test_late_ranks_and_tuning_are_in_the_report(self):
         waits = [{"waiting_s": one, "uncarried_s": 0.1} for one in (0.1, 0.9)]

@@ -119,6 +119,16 @@ class Symbols(Check):
                      "{ return sin(x); } }", "-Wl,--no-as-needed", "-lm")
         self.assertIn("needs libm.so", self.check("check_symbols.sh", 1))
 
+    def test_a_core_uses_the_unwinder_of_the_process(self):
+        self.library("liblongshore.so", self.stub())
+        code = """extern "C" { %s; int longshore_core_open() { _Unwind_Resume(nullptr); return 0; } }"""
+        self.library("liblongshore-mpich.so", code % "void _Unwind_Resume(void*)", "-Wl,--no-as-needed", "-lgcc_s")
+        self.assertIn("2 libraries", self.check("check_symbols.sh", 0))
+        self.library("liblongshore-mpich.so", code % '__attribute__((visibility("hidden"))) void _Unwind_Resume(void*) {}')
+        self.assertIn("liblongshore-mpich.so has an unwinder of its own: _Unwind_Resume", self.check("check_symbols.sh", 1))
+        self.library("liblongshore.so", self.stub(), "-Wl,--no-as-needed", "-lgcc_s")
+        self.assertIn("liblongshore.so needs libgcc_s.so.1", self.check("check_symbols.sh", 1))
+
     def test_finds_shared_memory_with_a_name(self):
         self.library("liblongshore.so", self.stub() + 'extern "C" int shm_open(const char*, int, unsigned);\n'
                      "__attribute__((used)) static auto* make = shm_open;")

@@ -133,6 +133,30 @@ class Uses(CommandTest):
         self.assertEqual(self.says("sh", "-c", "true", options=["-q"]), [])
         self.assertEqual(self.says(program, options=["--set", "offload=off"]), [])
 
+    def test_a_sanitizer_is_loaded_before_the_shim(self):
+        self.library("libmpich.so.12")
+        self.library("libasan.so.8")
+        self.compile("#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts(getenv(\"LD_PRELOAD\")); }", self.root / "program",
+                     "-l:libmpich.so.12", "-l:libasan.so.8")
+        self.program("other", "libmpich.so.12")
+        asan = f"{self.libraries}/libasan.so.8"
+        write_program(self.root / "mpirun", '#!/bin/sh\necho "mpirun: $LD_PRELOAD"\nfor word; do [ "$word" = -- ] && break; shift; done\nshift\n"$@"\n')
+        said = "longshore: ./program has a sanitizer (libasan.so.8), which is loaded first"
+        for before in ([], ["./mpirun", "-np", 2, "--"]):
+            done = self.longshore("run", "--", *before, "./program", "./program", LD_LIBRARY_PATH=str(self.libraries))
+            self.assertEqual(done.stdout.splitlines()[-1], f"{asan}:{self.shim}")
+            self.assertEqual(done.stderr.count(said), 1, done.stderr)
+        # The launcher has the shim alone, for which nothing is new.
+        self.assertEqual(done.stdout.splitlines()[0], f"mpirun: {self.shim}")
+        self.assertNotIn("sanitizer", "".join(self.says("./program", options=["-q"])))
+        self.assertNotIn("sanitizer", "".join(self.says("./other")))
+        # The user has done it.
+        done = self.longshore("run", "./program", LD_LIBRARY_PATH=str(self.libraries), LD_PRELOAD=asan)
+        self.assertEqual(done.stdout.splitlines()[-1], f"{asan}:{self.shim}")
+        # Both programs of one command.
+        words = self.longshore("run", "-q", "echo", "./program", ":", "-np", 1, "./program", LD_LIBRARY_PATH=str(self.libraries)).stdout
+        self.assertEqual(words, f"env LD_PRELOAD={asan}:{self.shim} ./program : -np 1 env LD_PRELOAD={asan}:{self.shim} ./program\n")
+
     def test_starts_nothing(self):
         # A program without a loader would run if it were asked for its libraries by being started.
         self.compile("#include <stdio.h>\nint main(void) { fclose(fopen(\"ran\", \"w\")); }", self.root / "static", "-static")

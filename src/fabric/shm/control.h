@@ -89,7 +89,7 @@ struct AddressBookPiece {
 struct GroupJoinPiece {
     ControlHeader header{kControlMagic, ControlKind::kGroupJoin};
     uint64_t id = 0;
-    uint32_t size = 0, first = 0, count = 0;
+    uint32_t size = 0, first = 0, count = 0, unused = 0;  // no hole: all of it is sent
 };
 constexpr uint32_t kMembersPerPiece = 4096;
 struct GroupJoinAnswer {

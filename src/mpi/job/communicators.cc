@@ -2,10 +2,13 @@
 #include <sched.h>
 
 #include <cstring>
+#include <memory>
+#include <optional>
 
 #include "mpi/entry.h"
 #include "mpi/job/exchange.h"
 #include "mpi/job/group.h"
+#include "mpi/leaving.h"
 #include "mpi/statistics/log.h"
 
 namespace longshore::mpi {
@@ -47,18 +50,74 @@ bool may_have_group(MPI_Comm parent) {
     return shim().on && find_group(parent) != nullptr;
 }
 
+// The members of a communicator agree on a group of theirs. Where finish() is left, it goes on when it is
+// called again.
+class GroupAgreement {
+  public:
+    explicit GroupAgreement(MPI_Comm comm) : exchange_(comm) {
+        {
+            ContextLock lock;
+            rc_ = fails_for_tests("group") ? static_cast<int>(LS_ERR_UNAVAILABLE)
+                                           : ls_group_start(shim().context, &exchange_.api, &group_);
+        }
+        if (rc_ != LS_OK && rc_ != LS_IN_PROGRESS)
+            end_job("has no memory for a communicator or persistent request");
+    }
+
+    // Null, on all members alike: there is none to be had.
+    ls_group* finish() {
+        while (!is_agreed_ && (rc_ == LS_OK || rc_ == LS_IN_PROGRESS)) {
+            exchange_.drive();
+            {
+                ContextLock lock;
+                rc_ = ls_group_test(group_);
+            }
+            is_agreed_ = rc_ == LS_OK;
+            if (!is_agreed_) sched_yield();  // the supervisor has to answer
+        }
+        if (is_agreed_) return group_;
+        ContextLock lock;
+        if (group_) ls_group_free(group_);
+        return group_ = nullptr;
+    }
+
+  private:
+    CommExchange exchange_;
+    ls_group* group_ = nullptr;
+    int rc_ = LS_OK;
+    bool is_agreed_ = false;
+};
+
 // Whether any member asks by the info key longshore_offload=false that MPI serves `comm`. Members may differ
 // by mistake, and none may take another way than the others: so they ask each other. Collective over `comm`.
-bool opts_out(MPI_Comm comm, MPI_Info info) {
-    char value[8] = "";
-    int found = 0;
-    if (info != MPI_INFO_NULL) PMPI_Info_get(info, "longshore_offload", sizeof value - 1, value, &found);
-    int mine = found && (strcmp(value, "false") == 0 || strcmp(value, "off") == 0 || strcmp(value, "0") == 0);
-    int any = 0;
-    if (PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS)
-        end_job("cannot agree on the info of a communicator");
-    return any != 0;
-}
+class OptOut {
+  public:
+    OptOut(MPI_Comm comm, MPI_Info info) : comm_(comm) {
+        char value[8] = "";
+        int found = 0;
+        if (info != MPI_INFO_NULL) PMPI_Info_get(info, "longshore_offload", sizeof value - 1, value, &found);
+        mine_ =
+            found && (strcmp(value, "false") == 0 || strcmp(value, "off") == 0 || strcmp(value, "0") == 0);
+    }
+
+    // Where it is left, it goes on when it is called again.
+    bool finish() {
+        int rc = MPI_SUCCESS;
+        if (!is_begun_) {
+            is_begun_ = true;
+            rc = PMPI_Iallreduce(&mine_, &any_, 1, MPI_INT, MPI_MAX, comm_, &request_);
+        }
+        if (rc == MPI_SUCCESS) rc = PMPI_Wait(&request_, MPI_STATUS_IGNORE);
+        if (rc != MPI_SUCCESS) end_job("cannot agree on the info of a communicator");
+        return any_ != 0;
+    }
+
+  private:
+    MPI_Comm comm_;
+    MPI_Request request_ = MPI_REQUEST_NULL;
+    bool is_begun_ = false;
+    int mine_ = 0, any_ = 0;
+};
 
 // A new communicator has its parent's error handler. What this library does on it before the program has it
 // is not for that handler.
@@ -81,12 +140,44 @@ class QuietErrors {
     MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
 };
 
+// Hangs a record on a new communicator. All of it or nothing: its members go on to the same end, even if an
+// exception passes on one of them.
+void make_record(MPI_Comm comm, OptOut* opt_out) {
+    const Uncancelled uncancelled;
+    int inter = 0;
+    if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return;
+    const QuietErrors quiet(comm);
+    std::optional<GroupAgreement> agreement;
+    run_to_the_end([&] {
+        const bool opted_out = opt_out && opt_out->finish();
+        auto record = std::make_unique<GroupRecord>();
+        record->comm = comm;
+        PMPI_Comm_rank(comm, &record->rank);
+        PMPI_Comm_size(comm, &record->size);
+        if (record->size == 1) {
+            record->reason = Reason::kOneRank;
+        } else if (opted_out) {
+            record->reason = Reason::kOptedOut;
+        } else {
+            if (!agreement) agreement.emplace(comm);
+            record->group = agreement->finish();
+            if (!record->group) record->reason = Reason::kNoGroup;
+        }
+        if (record->group) ls_group_shape(record->group, &record->nodes, &record->ranks_per_node);
+        GroupRecord* const linked = record.release();
+        link(linked);
+        log_group(*linked);
+        // Without its mark this rank alone would take the MPI's way.
+        if (PMPI_Comm_set_attr(comm, shim().keyval, linked) != MPI_SUCCESS)
+            end_job("cannot mark a communicator");
+    });
+}
+
 // For calls that take hints.
 int made_with(MPI_Info info, int rc, MPI_Comm parent, const MPI_Comm* comm) {
-    if (rc == MPI_SUCCESS && may_have_group(parent) && *comm != MPI_COMM_NULL) {
-        const QuietErrors quiet(*comm);
-        make_group(*comm, opts_out(*comm, info));
-    }
+    if (rc != MPI_SUCCESS || !may_have_group(parent) || *comm == MPI_COMM_NULL) return rc;
+    OptOut opt_out(*comm, info);
+    make_record(*comm, &opt_out);
     return rc;
 }
 
@@ -112,50 +203,18 @@ GroupRecord* find_group(MPI_Comm comm) {
     return record;
 }
 
-ls_group* agree_on_group(MPI_Comm comm) {
-    CommExchange exchange(comm);
-    ls_group* group = nullptr;
-    int rc;
-    {
+void give_lane(GroupRecord* record, ls_group** lane) {
+    GroupAgreement agreement(record->comm);
+    run_to_the_end([&] {
+        *lane = agreement.finish();
+        if (!*lane) return;
         ContextLock lock;
-        rc = fails_for_tests("group") ? static_cast<int>(LS_ERR_UNAVAILABLE)
-                                      : ls_group_start(shim().context, &exchange.api, &group);
-    }
-    if (rc != LS_OK && rc != LS_IN_PROGRESS)
-        end_job("has no memory for a communicator or persistent request");
-    while (rc == LS_OK || rc == LS_IN_PROGRESS) {
-        exchange.drive();
-        {
-            ContextLock lock;
-            rc = ls_group_test(group);
-        }
-        if (rc == LS_OK) return group;
-        sched_yield();  // the supervisor has to answer
-    }
-    // All members were told the same.
-    ContextLock lock;
-    if (group) ls_group_free(group);
-    return nullptr;
+        record->lanes.push_back(*lane);
+    });
 }
 
-void make_group(MPI_Comm comm, bool opted_out) {
-    int inter = 0;
-    if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return;
-    auto* record = new GroupRecord;
-    record->comm = comm;
-    PMPI_Comm_rank(comm, &record->rank);
-    PMPI_Comm_size(comm, &record->size);
-    if (record->size == 1)
-        record->reason = Reason::kOneRank;
-    else if (opted_out)
-        record->reason = Reason::kOptedOut;
-    else if (record->group = agree_on_group(comm); !record->group)
-        record->reason = Reason::kNoGroup;
-    if (record->group) ls_group_shape(record->group, &record->nodes, &record->ranks_per_node);
-    link(record);
-    log_group(*record);
-    // Without its mark this rank alone would take the MPI's way.
-    if (PMPI_Comm_set_attr(comm, shim().keyval, record) != MPI_SUCCESS) end_job("cannot mark a communicator");
+void make_group(MPI_Comm comm) {
+    make_record(comm, nullptr);
 }
 
 void retain(GroupRecord* record) {

@@ -27,12 +27,12 @@ struct GroupRecord {
 // The record of `comm`, or null: an intercommunicator, one made in a way we do not see, or none at all.
 GroupRecord* find_group(MPI_Comm comm);
 
-// Collective over `comm`, which no member has used yet. Without a group MPI serves it; with `opted_out`,
-// equal on all members, it gets none.
-void make_group(MPI_Comm comm, bool opted_out = false);
+// Collective over `comm`, which no member has used yet. Without a group MPI serves it.
+void make_group(MPI_Comm comm);
 
-// A group of the members of `comm`, collective over it; null, on all of them alike: there is none to be had.
-ls_group* agree_on_group(MPI_Comm comm);
+// A lane of the record's communicator, collective over it; null, on all of its members alike: there is none
+// to be had. Set even where an exception passes.
+void give_lane(GroupRecord* record, ls_group** lane);
 
 void retain(GroupRecord* record);
 void release(GroupRecord* record);

@@ -19,6 +19,8 @@
 #include "mpi/job/launcher.h"
 #include "mpi/job/presence.h"
 #include "mpi/job/write_behind.h"
+#include "mpi/leaving.h"
+#include "mpi/native/functions.h"
 #include "mpi/requests/helper.h"
 #include "mpi/requests/operation.h"
 #include "mpi/statistics/keeping.h"
@@ -31,6 +33,10 @@ extern char** environ;
 
 namespace longshore::mpi {
 namespace {
+
+// Whether the program has called MPI_Session_init before MPI_Init. The ranks would have to agree before the
+// MPI begins (agreement.h), all of them, but a session is begun by whoever likes.
+bool began_with_session = false;
 
 // What rank 0's environment says, the file that it names included. False, after saying why, if it is not
 // usable.
@@ -201,6 +207,7 @@ void start(KeySpace* space) {
     if (PMPI_Comm_get_parent(&parent) != MPI_SUCCESS || parent != MPI_COMM_NULL) return;
     look_for_foreign_launcher();
     if (s.size > 1) {
+        if (began_with_session) return;
         if (!space) {
             if (s.rank == 0)
                 say(LogLevel::kWarn,
@@ -281,10 +288,11 @@ void stop() {
 // Both forms of MPI_Init: `native` calls PMPI and gives the thread level.
 template <class Native>
 int init_around(Native native) {
+    const Uncancelled uncancelled;
     int initialized = 0;
     PMPI_Initialized(&initialized);
     std::unique_ptr<KeySpace> space;
-    if (!initialized) {
+    if (!initialized && !began_with_session) {
         space = open_key_space();
         if (space && !put_presence(*space)) space = nullptr;
     }
@@ -318,7 +326,23 @@ int init_thread(int* argc, char*** argv, int required, int* provided) {
     });
 }
 
+int session_init(MPI_Info info, MPI_Errhandler handler, void* session) {
+    int initialized = 0;
+    PMPI_Initialized(&initialized);
+    if (!initialized && !began_with_session) {
+        began_with_session = true;
+        const Launcher launcher = find_launcher();
+        if (launcher.processes == 0 || launcher.is_first)
+            say(LogLevel::kWarn,
+                "MPI_Session_init is called before MPI_Init: Longshore carries jobs that begin with MPI_Init "
+                "or "
+                "MPI_Init_thread; this one runs with plain MPI, and without statistics");
+    }
+    return longshore_native_session_init(info, handler, session);
+}
+
 int finalize() {
+    const Uncancelled uncancelled;
     if (shim().started && shim().pid == getpid()) stop();
     return PMPI_Finalize();
 }

@@ -55,6 +55,10 @@ int PMPI_Scatterv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI
 #include "mpi/native/families.inc"
 #undef LONGSHORE_FAMILY
 
+// MPI 4.0's, under a name that no mpi.h has: the last argument is an MPI_Session*.
+int longshore_native_session_init(MPI_Info info, MPI_Errhandler handler,
+                                  void* session) __asm__("PMPI_Session_init");
+
 int PMPI_Request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status* statuses);
 int PMPI_Request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
                                 MPI_Status* status);

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -285,12 +286,18 @@ __attribute__((constructor)) static void begin(void) {
     if (search.found == 1 && offload_wanted()) longshore_serve_large_blocks();
 }
 
-/* Takes the tables from one state to another, by way of a third in which others wait. False: somebody else has. */
+/* Takes the tables from one state to another, by way of a third in which others wait: so the thread must not be
+ * cancelled there. False: somebody else has. */
 static int advance(int from, int busy, int to, void (*how)(void)) {
-    if (!atomic_compare_exchange_strong(&state, &from, busy)) return 0;
-    how();
-    atomic_store(&state, to);
-    return 1;
+    int cancel = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    const int is_mine = atomic_compare_exchange_strong(&state, &from, busy);
+    if (is_mine) {
+        how();
+        atomic_store(&state, to);
+    }
+    pthread_setcancelstate(cancel, NULL);
+    return is_mine;
 }
 
 void longshore_resolve(void) {

@@ -11,10 +11,12 @@
     jmp longshore_lazy
 .endm
 
+/* Its frame is described, so that a debugger, and what unwinds the stack, see through it. */
 .macro define_lazy
     .text
     .type longshore_lazy, @function
 longshore_lazy:
+    .cfi_startproc
     pushq %rax
     pushq %rdi
     pushq %rsi
@@ -22,6 +24,7 @@ longshore_lazy:
     pushq %rcx
     pushq %r8
     pushq %r9 /* seven words: the stack is aligned for the call */
+    .cfi_adjust_cfa_offset 56
     call longshore_resolve
     popq %r9
     popq %r8
@@ -30,7 +33,9 @@ longshore_lazy:
     popq %rsi
     popq %rdi
     popq %rax
+    .cfi_adjust_cfa_offset -56
     jmp *%rax
+    .cfi_endproc
     .size longshore_lazy, . - longshore_lazy
 .endm
 
@@ -45,7 +50,11 @@ longshore_lazy:
     .text
     .type longshore_lazy, %function
 longshore_lazy:
+    .cfi_startproc
     stp x29, x30, [sp, #-96]!
+    .cfi_def_cfa_offset 96
+    .cfi_offset 29, -96
+    .cfi_offset 30, -88
     mov x29, sp
     stp x0, x1, [sp, #16]
     stp x2, x3, [sp, #32]
@@ -59,7 +68,11 @@ longshore_lazy:
     ldp x6, x7, [sp, #64]
     ldr x17, [sp, #80]
     ldp x29, x30, [sp], #96
+    .cfi_restore 30
+    .cfi_restore 29
+    .cfi_def_cfa_offset 0
     br x17
+    .cfi_endproc
     .size longshore_lazy, . - longshore_lazy
 .endm
 

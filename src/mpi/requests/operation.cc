@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "mpi/calls/give_up.h"
+#include "mpi/leaving.h"
 #include "mpi/requests/at_once.h"
 #include "mpi/requests/helper.h"
 #include "mpi/requests/operation_data.h"
@@ -93,9 +94,10 @@ struct Done {
     struct Item {
         Operation* operation;
         int result;
+        bool is_told = false;  // to whoever waits for it
     };
     Item items[16];
-    size_t count = 0;
+    size_t count = 0, finished = 0;
 };
 
 Progress progress_locked(Done* done) {
@@ -116,12 +118,14 @@ Progress progress_locked(Done* done) {
     return progress;
 }
 
-Progress finish_done(Progress progress, const Done& done) {
-    for (size_t i = 0; i < done.count; ++i) {
-        Operation* operation = done.items[i].operation;
+void finish_next(Done* done) {
+    Done::Item& item = done->items[done->finished];
+    Operation* operation = item.operation;
+    if (!item.is_told) {
         note_complete(*operation);
         if (!operation->call.is_blocking()) log_complete(*operation);
-        complete(operation, done.items[i].result);
+        complete(operation, item.result);
+        item.is_told = true;
         const bool persistent = operation->is_persistent();
         const int tag = operation->tag;
         const MPI_Request request = operation->request;
@@ -131,15 +135,24 @@ Progress finish_done(Progress progress, const Done& done) {
             signal_persistent(tag);
         else
             PMPI_Grequest_complete(request);
-        all.open_count.fetch_sub(1, std::memory_order_release);
-        progress.completed = true;
     }
+    all.open_count.fetch_sub(1, std::memory_order_release);
+    ++done->finished;
+}
+
+// They are on no list any more: all are finished, even if the thread leaves in the midst of it.
+Progress finish_done(Progress progress, Done* done) {
+    run_to_the_end([&] {
+        while (done->finished < done->count) finish_next(done);
+    });
+    progress.completed |= done->count != 0;
     return progress;
 }
 
 // Called by Open MPI's progress engine.
 int on_native_progress() {
     if (all.open_count.load(std::memory_order_relaxed) == 0) return 0;
+    const Uncancelled uncancelled;
     Done done;
     Progress progress;
     {
@@ -147,7 +160,7 @@ int on_native_progress() {
         if (!lock.got()) return 0;
         progress = progress_locked(&done);
     }
-    progress = finish_done(progress, done);
+    progress = finish_done(progress, &done);
     progress.completed |= progress_task_requests();
     return progress.completed ? 1 : 0;
 }
@@ -196,6 +209,7 @@ void Operation::reset() {
     lane = nullptr;
     open = reported = given_up = active = false;
     error = lost = MPI_SUCCESS;
+    tag = 0;
     table_bytes = 0;
     request = MPI_REQUEST_NULL;
     packed_first.clear();
@@ -232,6 +246,7 @@ Operation* new_operation(GroupRecord* group, Call call) {
 int start(Operation* operation) {
     if (operation->lost == MPI_SUCCESS) operation->lost = pack_first(*operation);
     if (operation->lost != MPI_SUCCESS && !operation->given_up) give_up_data(operation);
+    tell_received(*operation);
     int rc;
     {
         ContextLock lock;
@@ -274,47 +289,48 @@ void remove_request(Operation* operation) {
 
 namespace {
 
-// It has not started: so says the communicator's error handler.
-int refuse(Operation* operation, int rc) {
-    const int error = raise_error(operation->call, operation->group, error_of(rc));
-    drop(operation);
-    return error;
-}
-
-// An operation that is on no list, until it is complete.
+// An operation that is on no list, until it is complete: also if the thread leaves in the midst of it,
+// because other ranks copy from its buffers and to them, which are the program's again afterwards.
 void wait_for(Operation* operation) {
-    Waiter waiter(false);
-    for (;;) {
-        int moved = 0, rc = LS_OK;
-        {
-            ContextLock lock;
-            rc = ls_operation_test(operation->host, &moved);
+    run_to_the_end([operation] {
+        Waiter waiter(false);
+        for (;;) {
+            int moved = 0, rc = LS_OK;
+            {
+                ContextLock lock;
+                rc = ls_operation_test(operation->host, &moved);
+            }
+            if (rc != LS_IN_PROGRESS) return complete(operation, rc);
+            Progress others = progress_open();
+            waiter.step(moved != 0 || others.moved, operation);
         }
-        if (rc != LS_IN_PROGRESS) return complete(operation, rc);
-        Progress others = progress_open();
-        waiter.step(moved != 0 || others.moved, operation);
+    });
+}
+
+// Has an operation until a request stands for it, or its call is over, however it ends.
+class Owner {
+  public:
+    explicit Owner(Operation* operation) : operation_(operation) {}
+    ~Owner() {
+        if (!operation_) return;
+        if (operation_->host) wait_for(operation_);
+        drop(operation_);
     }
-}
+    Owner(const Owner&) = delete;
+    Owner& operator=(const Owner&) = delete;
+    void release() { operation_ = nullptr; }
 
-// The MPI has no request for it, although it has started: other ranks copy from its buffers and to them,
-// which are the program's again when this returns. So it is waited for here, and the program learns why there
-// is no request.
-int finish_without_request(Operation* operation, int no_request) {
-    wait_for(operation);
-    const int error = raise_error(operation->call, operation->group,
-                                  operation->error != MPI_SUCCESS ? operation->error : no_request);
-    recycle(operation);
-    return error;
-}
+  private:
+    Operation* operation_;
+};
 
-}  // namespace
-
-int run_blocking(Operation* operation) {
+// An error of which the communicator's error handler is to tell; MPI_SUCCESS: there is none.
+int run_to_completion(Operation* operation) {
+    const Uncancelled uncancelled;
     note_blocking_begin(operation->call);
     const uint64_t begin = begin_of_call_ns();
     const Inside inside(function_of(operation->call), begin);
-    const int rc = start(operation);
-    if (rc < 0) return refuse(operation, rc);
+    if (const int rc = start(operation); rc < 0) return error_of(rc);
     const uint64_t started = stats_now_ns();
     {
         const WaitNote note;
@@ -328,10 +344,34 @@ int run_blocking(Operation* operation) {
         count_time(operation->call, operation->comm, CallTime::kWaiting, end - started);
     }
     if (begin) trace_span(SpanKind::kWait, function_of(operation->call), begin, end);
-    int error = operation->error;
-    if (error != MPI_SUCCESS) error = raise_error(operation->call, operation->group, error);
-    recycle(operation);
-    return error;
+    return operation->error;
+}
+
+// Likewise. The request is null where there is an error.
+int start_with_request(Operation* operation) {
+    const Uncancelled uncancelled;
+    hold_types(operation, &operation->unpacked_last);
+    if (const int rc = start(operation); rc < 0) return error_of(rc);
+    const int error = start_generalized(on_query, on_free, on_cancel, operation, &operation->request);
+    if (error != MPI_SUCCESS) {
+        // It has started although the MPI has no request for it: it is waited for here, and the program
+        // learns why.
+        operation->request = MPI_REQUEST_NULL;
+        wait_for(operation);
+        return operation->error != MPI_SUCCESS ? operation->error : error;
+    }
+    add_request(operation);
+    note_started(operation);
+    add_open(operation);
+    return MPI_SUCCESS;
+}
+
+}  // namespace
+
+int run_blocking(Operation* operation) {
+    const Owner owner(operation);
+    const int error = run_to_completion(operation);
+    return error == MPI_SUCCESS ? error : raise_error(operation->call, operation->group, error);
 }
 
 int start_generalized(MPI_Grequest_query_function* query, MPI_Grequest_free_function* free,
@@ -345,18 +385,11 @@ void count_open(int change) {
 }
 
 int start_request(Operation* operation, MPI_Request* request) {
-    hold_types(operation, &operation->unpacked_last);
-    const int rc = start(operation);
-    if (rc < 0) return refuse(operation, rc);
-    const int error = start_generalized(on_query, on_free, on_cancel, operation, &operation->request);
-    if (error != MPI_SUCCESS) {
-        *request = MPI_REQUEST_NULL;
-        return finish_without_request(operation, error);
-    }
+    Owner owner(operation);
+    const int error = start_with_request(operation);
     *request = operation->request;
-    add_request(operation);
-    note_started(operation);
-    add_open(operation);
+    if (error != MPI_SUCCESS) return raise_error(operation->call, operation->group, error);
+    owner.release();
     return MPI_SUCCESS;
 }
 
@@ -376,13 +409,14 @@ Operation* find_operation(MPI_Request request) {
 
 Progress progress_open() {
     if (!any_open()) return {};
+    const Uncancelled uncancelled;
     Done done;
     Progress progress;
     {
         ContextLock lock;
         progress = progress_locked(&done);
     }
-    if (done.count != 0) progress = finish_done(progress, done);
+    if (done.count != 0) progress = finish_done(progress, &done);
     progress.completed |= progress_task_requests();
     return progress;
 }

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "mpi/calls/integers.h"
+#include "mpi/data/watched.h"
 #include "mpi/statistics/stats.h"
 
 namespace longshore::mpi {
@@ -21,6 +23,23 @@ int for_all(const std::vector<Piece>& pieces, int (*do_one)(const Piece&),
 }
 
 }  // namespace
+
+void tell_received(const Operation& operation) {
+    const ls_arguments& a = operation.arguments;
+    auto* const recv = static_cast<const std::byte*>(a.recv);
+    if (!is_watched() || !recv || operation.given_up) return;
+    const int size = operation.group->size;
+    if (!a.recv_vector.counts) {
+        const bool is_one =
+            a.collective == LS_BCAST || a.collective == LS_SCATTER || a.collective == LS_SCATTERV;
+        return tell_written(recv, a.recv_block_bytes * (is_one ? 1 : static_cast<size_t>(size)));
+    }
+    const Integers counts(a.recv_vector.counts, a.recv_vector.is_64bit != 0),
+        displacements(a.recv_vector.displacements, a.recv_vector.is_64bit != 0);
+    const auto element = static_cast<int64_t>(a.recv_vector.element_bytes);
+    for (int i = 0; i < size; ++i)
+        tell_written(recv + displacements[i] * element, static_cast<size_t>(counts[i] * element));
+}
 
 int pack_pieces(const Operation& operation) {
     return for_all(operation.packed_first, pack, count_packed);

@@ -16,6 +16,9 @@ inline int pack_first(const Operation& operation) {
 inline int unpack_last(const Operation& operation) {
     return operation.unpacked_last.empty() ? MPI_SUCCESS : unpack_pieces(operation);
 }
+// What arrives is written by other processes, which tools in this one do not see (data/watched.h). Before it
+// starts.
+void tell_received(const Operation& operation);
 // Not under the lock: the MPI may call back.
 void free_data(Operation* operation);
 

@@ -14,9 +14,15 @@ constexpr int kMark = -0x4C53;  // in MPI_SOURCE, where no MPI has it; MPI_TAG i
 // The failures that the MPI meets while this thread is in one call of the family.
 class Failures {
   public:
-    Failures() : current_(current()), outer_(current_) { current_ = this; }
+    // `statuses`: of the call, `count` of them.
+    Failures(int count, MPI_Status* statuses)
+        : current_(current()), outer_(current_), count_(count), statuses_(statuses) {
+        current_ = this;
+    }
     ~Failures() {
         leave();
+        // Where an exception leaves the call the program may look at the statuses all the same.
+        if (!is_told_) set_errors();
         for (const Failure& failure : list_) release(failure.group);
     }
     Failures(const Failures&) = delete;
@@ -45,30 +51,32 @@ class Failures {
     }
 
     // Each takes the MPI's answer and gives the program's. At most one request was completed:
-    int tell(int rc, MPI_Status* status) {
+    int tell(int rc) {
         leave();
+        is_told_ = true;
         if (list_.empty()) return rc;
-        if (status != MPI_STATUS_IGNORE) unmark(status);
+        if (statuses_) unmark(statuses_);
         const int error = raise_first();
         return rc == MPI_SUCCESS ? error : rc;
     }
     // Several may have been, `count` with a status.
-    int tell_several(int rc, int count, MPI_Status statuses[]) {
+    int tell_several(int rc, int count) {
         leave();
+        is_told_ = true;
         if (list_.empty()) return rc;
-        for (int i = 0; statuses != MPI_STATUSES_IGNORE && i < count; ++i) {
-            if (rc == MPI_SUCCESS) statuses[i].MPI_ERROR = MPI_SUCCESS;
-            if (const Failure* failure = unmark(&statuses[i])) statuses[i].MPI_ERROR = failure->error;
-        }
+        count_ = count;
+        for (int i = 0; statuses_ && rc == MPI_SUCCESS && i < count; ++i)
+            statuses_[i].MPI_ERROR = MPI_SUCCESS;
+        set_errors();
         raise_first();
         return MPI_ERR_IN_STATUS;
     }
-    // The requests stay, and the call that completes them will tell. `statuses`: `count`, or null.
-    int keep(int rc, int count, MPI_Status statuses[]) {
+    // The requests stay, and the call that completes them will tell. `count` have a status.
+    int keep(int rc, int count) {
         leave();
-        if (list_.empty() || !statuses) return rc;
-        for (int i = 0; i < count; ++i)
-            if (const Failure* failure = unmark(&statuses[i])) statuses[i].MPI_ERROR = failure->error;
+        is_told_ = true;
+        count_ = count;
+        set_errors();
         return rc;
     }
 
@@ -80,6 +88,11 @@ class Failures {
     };
 
     void leave() { current_ = outer_; }
+
+    void set_errors() {
+        for (int i = 0; statuses_ && !list_.empty() && i < count_; ++i)
+            if (const Failure* failure = unmark(&statuses_[i])) statuses_[i].MPI_ERROR = failure->error;
+    }
 
     // As of a nonblocking operation.
     void look(const Operation& operation, MPI_Status* status) {
@@ -108,6 +121,9 @@ class Failures {
     static inline constinit Failures* of_process = nullptr;
     Failures*& current_;
     Failures* outer_;
+    int count_;
+    MPI_Status* statuses_;
+    bool is_told_ = false;
     std::vector<Failure> list_;
 };
 
@@ -172,67 +188,67 @@ void complete_some(Failures* failures, int rc, int count, const int indices[], c
 
 int wait(MPI_Request* request, MPI_Status* status) {
     if (!any_request()) return entry::wait(request, status);
-    Failures failures;
+    Failures failures(1, one(status));
     const int rc = entry::wait(request, status);
     if (rc == MPI_SUCCESS) failures.complete(*request, one(status));
-    return failures.tell(rc, status);
+    return failures.tell(rc);
 }
 
 int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
     if (!any_request()) return entry::waitall(count, requests, statuses);
-    Failures failures;
+    Failures failures(count, nth(statuses, 0));
     const int rc = entry::waitall(count, requests, statuses);
     complete_all(&failures, rc, count, requests, statuses);
-    return failures.tell_several(rc, count, statuses);
+    return failures.tell_several(rc, count);
 }
 
 int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
     if (!any_request()) return entry::waitany(count, requests, index, status);
-    Failures failures;
+    Failures failures(1, one(status));
     const int rc = entry::waitany(count, requests, index, status);
     if (rc == MPI_SUCCESS && *index != MPI_UNDEFINED) failures.complete(requests[*index], one(status));
-    return failures.tell(rc, status);
+    return failures.tell(rc);
 }
 
 int waitsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
     if (!any_request()) return entry::waitsome(incount, requests, outcount, indices, statuses);
-    Failures failures;
+    Failures failures(incount, nth(statuses, 0));
     const int rc = entry::waitsome(incount, requests, outcount, indices, statuses);
     complete_some(&failures, rc, *outcount, indices, requests, statuses);
-    return failures.tell_several(rc, *outcount, statuses);
+    return failures.tell_several(rc, *outcount);
 }
 
 int test(MPI_Request* request, int* flag, MPI_Status* status) {
     if (!any_request()) return entry::test(request, flag, status);
-    Failures failures;
+    Failures failures(1, one(status));
     const int rc = entry::test(request, flag, status);
     if (rc == MPI_SUCCESS && *flag) failures.complete(*request, one(status));
-    return failures.tell(rc, status);
+    return failures.tell(rc);
 }
 
 int testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
     if (!any_request()) return entry::testall(count, requests, flag, statuses);
-    Failures failures;
+    Failures failures(count, nth(statuses, 0));
     const int rc = entry::testall(count, requests, flag, statuses);
     if (*flag || rc != MPI_SUCCESS) complete_all(&failures, rc, count, requests, statuses);
-    return failures.tell_several(rc, count, statuses);
+    return failures.tell_several(rc, count);
 }
 
 int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
     if (!any_request()) return entry::testany(count, requests, index, flag, status);
-    Failures failures;
+    Failures failures(1, one(status));
     const int rc = entry::testany(count, requests, index, flag, status);
     if (rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
         failures.complete(requests[*index], one(status));
-    return failures.tell(rc, status);
+    return failures.tell(rc);
 }
 
 int testsome(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
     if (!any_request()) return entry::testsome(incount, requests, outcount, indices, statuses);
-    Failures failures;
+    Failures failures(incount, nth(statuses, 0));
     const int rc = entry::testsome(incount, requests, outcount, indices, statuses);
     complete_some(&failures, rc, *outcount, indices, requests, statuses);
-    return failures.tell_several(rc, *outcount, statuses);
+    return failures.tell_several(rc, *outcount);
 }
 
 int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
@@ -241,39 +257,39 @@ int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
     if (Operation* operation = any_persistent() ? find_operation(request) : nullptr;
         operation && operation->is_persistent())
         return look_at_persistent(*operation, flag, one(status));
-    Failures failures;
+    Failures failures(1, one(status));
     const int rc = entry::request_get_status(request, flag, status);
     if (rc == MPI_SUCCESS && *flag) failures.look(request, one(status));
-    return failures.keep(rc, 1, one(status));
+    return failures.keep(rc, 1);
 }
 
 int request_get_status_all(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
     if (!any_request()) return entry::request_get_status_all(count, requests, flag, statuses);
-    Failures failures;
+    Failures failures(count, nth(statuses, 0));
     const int rc = entry::request_get_status_all(count, requests, flag, statuses);
     for (int i = 0; rc == MPI_SUCCESS && *flag && i < count; ++i)
         failures.look(requests[i], nth(statuses, i));
-    return failures.keep(rc, rc == MPI_SUCCESS && *flag ? count : 0, nth(statuses, 0));
+    return failures.keep(rc, rc == MPI_SUCCESS && *flag ? count : 0);
 }
 
 int request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
                            MPI_Status* status) {
     if (!any_request()) return entry::request_get_status_any(count, requests, index, flag, status);
-    Failures failures;
+    Failures failures(1, one(status));
     const int rc = entry::request_get_status_any(count, requests, index, flag, status);
     const bool some = rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED;
     if (some) failures.look(requests[*index], one(status));
-    return failures.keep(rc, some, one(status));
+    return failures.keep(rc, some);
 }
 
 int request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
                             MPI_Status statuses[]) {
     if (!any_request()) return entry::request_get_status_some(incount, requests, outcount, indices, statuses);
-    Failures failures;
+    Failures failures(incount, nth(statuses, 0));
     const int rc = entry::request_get_status_some(incount, requests, outcount, indices, statuses);
     const int count = rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED ? *outcount : 0;
     for (int i = 0; i < count; ++i) failures.look(requests[indices[i]], nth(statuses, i));
-    return failures.keep(rc, count, nth(statuses, 0));
+    return failures.keep(rc, count);
 }
 
 }  // namespace told

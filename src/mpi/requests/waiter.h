@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "mpi/leaving.h"
 #include "mpi/requests/operation.h"
 
 namespace longshore::mpi {
@@ -24,6 +25,7 @@ class Waiter {
   private:
     void report(Operation* operation);
 
+    const Uncancelled uncancelled_;
     bool native_, spinning_ = false;
     uint32_t spins_ = 0;
     uint64_t begin_ns_ = 0, moved_ns_ = 0, driven_ns_ = 0, now_ns_ = 0;  // from the first step on

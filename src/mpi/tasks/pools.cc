@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "mpi/tasks/task_requests.h"
@@ -133,14 +134,15 @@ void set_error(char* error, const std::string& text) {
     snprintf(error, LONGSHORE_TASK_ERROR_BYTES, "%s", text.c_str());
 }
 
-// Runs `body`, in which memory may run out, and gives the reason of an error.
+// Runs `body`, in which memory may run out, and gives the reason of an error. What comes out of the program's
+// own code, by way of the MPI's progress, passes.
 template <class Body>
 int guarded(char* error, const Body& body) {
     std::string why;
     int result = LONGSHORE_ERR_MEMORY;
     try {
         result = body(&why);
-    } catch (...) {
+    } catch (const std::bad_alloc&) {
         why = "out of memory";
     }
     if (result != 0) set_error(error, why);

@@ -59,17 +59,38 @@ std::string loader_of(const std::string& path) {
     return "";
 }
 
+struct Library {
+    std::string name, path;  // as the program names it; where it lies, as far as the loader finds it
+};
+
 // The loader itself knows best what it would load: run paths, LD_LIBRARY_PATH, its cache. It does not start
 // the program.
-std::optional<MpiLibrary> mpi_of(const std::string& program) {
+std::vector<Library> libraries_of(const std::string& program) {
+    std::vector<Library> found;
     const std::string loader = loader_of(program);
-    if (loader.empty()) return {};
+    if (loader.empty()) return found;
     std::istringstream lines(capture({loader, "--list", program}, {"LD_PRELOAD="}).text);
-    for (std::string line, name; std::getline(lines, line);) {
-        if (!line.starts_with('\t') || !(std::istringstream(line) >> name)) continue;
-        if (auto library = mpi_library(name.substr(name.rfind('/') + 1))) return library;
+    for (std::string line, name, arrow, path; std::getline(lines, line);) {
+        std::istringstream words(line);
+        if (!line.starts_with('\t') || !(words >> name)) continue;
+        if (!(words >> arrow >> path) || arrow != "=>" || !path.starts_with('/')) path.clear();
+        found.push_back({name.substr(name.rfind('/') + 1), path});
     }
+    return found;
+}
+
+std::optional<MpiLibrary> mpi_of(const std::string& program) {
+    for (const Library& one : libraries_of(program))
+        if (auto library = mpi_library(one.name)) return library;
     return {};
+}
+
+// Those with an allocator of their own.
+bool is_sanitizer(const std::string& file) {
+    for (const char* known : {"libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so", "libclang_rt.asan",
+                              "libclang_rt.hwasan", "libclang_rt.lsan", "libclang_rt.tsan"})
+        if (file.starts_with(known)) return true;
+    return false;
 }
 
 }  // namespace
@@ -92,6 +113,15 @@ std::optional<MpiUse> find_mpi_use(const std::vector<std::string>& words) {
         if (++looked == kProgramsMax) break;
     }
     return {};
+}
+
+std::string sanitizer_of(const std::string& word) {
+    const std::string path = find_word(word);
+    if (path.empty() || is_launcher(path)) return "";
+    for (const Library& one : libraries_of(path))
+        if (is_sanitizer(one.name))
+            return one.path.find_first_of(" :") == one.path.npos ? one.path : one.name;
+    return "";
 }
 
 std::optional<Launcher> find_launcher(const std::vector<std::string>& words) {

@@ -28,7 +28,10 @@ struct MpiUse {
 // over. Nothing if there is none: a script or an interpreter finds its MPI while it runs.
 std::optional<MpiUse> find_mpi_use(const std::vector<std::string>& words);
 
-// "liblongshore-<core>.so", and whether that is built.
+// The library of the sanitizer that a word of a command is linked to, if that is a program, no launcher, and
+// the library wants to be the first of the process: it has the allocator. Empty: there is none.
+std::string sanitizer_of(const std::string& word);
+
 // Of the launcher among the words of a command: where it stands, and whose it is ("openmpi", "mpich"; "": it
 // does not say, as srun). Empty if there is none.
 struct Launcher {
@@ -37,6 +40,7 @@ struct Launcher {
 };
 std::optional<Launcher> find_launcher(const std::vector<std::string>& words);
 
+// "liblongshore-<core>.so", and whether that is built.
 std::string core_file(const std::string& core);
 bool has_core(const std::string& core);
 // That it is missing, and what to do about that.

@@ -74,6 +74,27 @@ Words with_environment(const Words& words, const std::optional<Launcher>& launch
     return out;
 }
 
+// Programs with a sanitizer start only where its library is the first of their process. It is preloaded for
+// them alone: launchers would be looked at, too.
+Words with_sanitizers(const Words& words, bool quiet) {
+    const char* const preload = getenv("LD_PRELOAD");
+    Words out;
+    bool has_program = false;  // of each part between colons the first
+    for (const std::string& word : words) {
+        if (word == ":") has_program = false;
+        const std::string library = has_program ? "" : sanitizer_of(word);
+        if (!library.empty() && std::string(preload).find(library) == std::string::npos) {
+            const std::string file = library.substr(library.rfind('/') + 1);
+            if (!quiet)
+                fmt::print(stderr, "longshore: {} has a sanitizer ({}), which is loaded first\n", word, file);
+            out.insert(out.end(), {"env", "LD_PRELOAD=" + library + ":" + preload});
+            has_program = true;
+        }
+        out.push_back(word);
+    }
+    return out;
+}
+
 // Which MPI the command uses, as far as one can see before it runs, and whether its calls will be carried.
 void tell_mpi(const Words& words, bool quiet) {
     Settings settings;
@@ -112,7 +133,7 @@ int run(const Words& words, const RunOptions& options) {
     const auto launcher = find_launcher(words);
     if (const int code = check_launcher(launcher, words, options.force); code != kOk) return code;
     tell_mpi(words, options.quiet);
-    return execute(with_environment(words, launcher));
+    return execute(with_sanitizers(with_environment(words, launcher), options.quiet));
 }
 
 }  // namespace
