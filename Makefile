@@ -26,7 +26,7 @@ packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev lib
 packages_demo = openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool $(if $(filter mpich,$(MPI)),mpich libmpich-dev)
 packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy python3-h5py libgtest-dev \
     clang clang-format slurmctld slurmd slurm-client ccache ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
-    environment-modules libfuse3-dev fuse3 dpkg-dev locales valgrind
+    environment-modules libfuse3-dev fuse3 dpkg-dev locales valgrind libjemalloc-dev
 packages_fuzz := libclang-rt-dev
 packages_simgrid := libsimgrid-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
@@ -147,8 +147,8 @@ test-decoders: ## build what decodes bytes from outside with the address sanitiz
 
 # The address sanitizer without MPI: the MPIs' own libraries are not clean. Of what has one thread only, the thread
 # sanitizer has nothing to say.
-test-tsan: build_only = --target fabric_conformance_test heap_test ring_test sim_threads_test mpi_races
-test-tsan: tests_only = -R '^(fabric\.conformance|base\.ring|memory\.heap|sim\.threads|mpi\.races\..*)$$'
+test-tsan: build_only = --target fabric_conformance_test heap_test fork_test ring_test sim_threads_test mpi_races
+test-tsan: tests_only = -R '^(fabric\.conformance|base\.ring|memory\.heap|memory\.fork|sim\.threads|mpi\.races\..*)$$'
 test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or thread) and test that
 	$(say) 'test: the same code under sanitizers ($*), in build/$*'
 	$(quiet)cmake --preset $* $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)

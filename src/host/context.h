@@ -75,6 +75,7 @@ struct ls_operation {
     longshore::GivingUp giving_up;
     uint64_t copy_offset = 0, copy_bytes = 0;  // of the send blocks' copy in the arena
     longshore::Mapping snapshot;               // ... or outside it
+    longshore::AcquiredSpan sent, received;    // while it is prepared
 };
 
 struct ls_group {

@@ -27,7 +27,11 @@ void FarOperations::place(FarOperation& op, int side, const void* base, uint64_t
     uint32_t region = kNoRegion;
     uint64_t offset = 0;
     if (base == nullptr) {
-        op.bounces[side] = static_cast<std::byte*>(shared.allocate(bytes));
+        auto* const bounce = static_cast<std::byte*>(shared.allocate(bytes));
+        if (bounce != nullptr && !regions_.is_shared(bounce, bytes, &op.places[side]))
+            shared.release(bounce);
+        else
+            op.bounces[side] = bounce;
         base = op.bounces[side];
     }
     // A rank that has withdrawn its memory enters all the same: who waits for its blocks gets an error so.
@@ -44,7 +48,7 @@ void FarOperations::place_sent(FarOperation& op, SessionPost* post) {
     if (plan.copy_send) {
         post->data.resize(plan.send_bytes);
         copy_out(plan, post->data.data());
-    } else if (!plan.snapshot && regions_.is_shared(plan.send, plan.send_bytes)) {
+    } else if (!plan.snapshot && regions_.is_shared(plan.send, plan.send_bytes, &op.places[kSent])) {
         place(op, kSent, plan.send, plan.send_bytes, post);
     } else {
         // Only the blocks: nobody knows what is between them.
@@ -58,7 +62,7 @@ void FarOperations::place_sent(FarOperation& op, SessionPost* post) {
 void FarOperations::place_received(FarOperation& op, SessionPost* post) {
     Plan& plan = op.plan;
     if (plan.recv_bytes == 0) return;
-    if (regions_.is_shared(plan.recv, plan.recv_bytes))
+    if (regions_.is_shared(plan.recv, plan.recv_bytes, &op.places[kReceived]))
         return place(op, kReceived, plan.recv, plan.recv_bytes, post);
     if (!plan.recv_blocks.empty()) plan.recv_bytes = pack(&plan.recv_blocks, &op.scatter);
     place(op, kReceived, nullptr, plan.recv_bytes, post);
@@ -238,9 +242,10 @@ void FarOperations::finish(FarOperation& op, int result) {
     if (result == LS_OK && op.bounces[kReceived] != nullptr) copy_back(op);
     for (const int side : {kSent, kReceived}) {
         // Of a lost stand-in nobody knows what is still written where: that memory is not used again.
-        if (!connection_.is_lost() && op.bounces[side] != nullptr)
-            c_.options.shared.release(op.bounces[side]);
-        op.bounces[side] = nullptr;
+        const int place = std::exchange(op.places[side], -1);
+        std::byte* const bounce = std::exchange(op.bounces[side], nullptr);
+        if (bounce == nullptr || !connection_.is_lost()) regions_.leave(place);
+        if (bounce != nullptr && !connection_.is_lost()) c_.options.shared.release(bounce);
         const uint32_t region = std::exchange(op.regions[side], 0);
         if (region != 0 && region != kNoRegion) regions_.unpin(region);
     }

@@ -16,6 +16,7 @@ struct FarOperation : ls_operation {
     uint32_t far_id = 0;             // by which the stand-in knows it
     uint32_t regions[2] = {};        // of what is sent and received; 0: none
     std::byte* bounces[2] = {};      // where the caller's buffers are not shared memory
+    int places[2] = {-1, -1};        // among the open buffers of the shared memory
     std::vector<BlockSpan> scatter;  // blocks of a packed bounce of the receive buffer, where they belong
     std::byte* received = nullptr;   // where blocks come: the caller's buffer, or its bounce
     SessionCopies copies = SessionCopies::kNever;

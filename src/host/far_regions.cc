@@ -14,11 +14,20 @@ constexpr size_t kRegionsKept = 64;  // more only while all of them are in use
 
 }  // namespace
 
-bool FarRegions::is_shared(const void* base, uint64_t bytes) const {
-    const auto begin = reinterpret_cast<uint64_t>(c_.options.shared.base);
+bool FarRegions::is_shared(const void* base, uint64_t bytes, int* place) const {
+    const ls_shared_memory& shared = c_.options.shared;
+    const auto begin = reinterpret_cast<uint64_t>(shared.base);
     const auto address = reinterpret_cast<uint64_t>(base);
-    return address >= begin && address - begin <= c_.options.shared.bytes &&
-           bytes <= c_.options.shared.bytes - (address - begin);
+    *place = -1;
+    if (address < begin || address - begin > shared.bytes || bytes > shared.bytes - (address - begin))
+        return false;
+    if (shared.open_buffer == nullptr) return true;
+    *place = shared.open_buffer(base, bytes, 0);
+    return *place >= 0;
+}
+
+void FarRegions::leave(int place) const {
+    if (place >= 0) c_.options.shared.close_buffer(place);
 }
 
 // A place for one more; 0: there is none.

@@ -13,8 +13,9 @@ class FarRegions {
   public:
     FarRegions(ls_context& context, FarConnection& connection, AgentClient& agent)
         : c_(context), connection_(connection), agent_(agent) {}
-    // Whether all of it is memory that can be opened.
-    bool is_shared(const void* base, uint64_t bytes) const;
+    // Whether all of it is memory that can be opened, and stays so until the place is left (close_buffer).
+    bool is_shared(const void* base, uint64_t bytes, int* place) const;
+    void leave(int place) const;
     // Which region the bytes of shared memory are in, and where; the region stays open until unpin(). False:
     // the agent cannot open it.
     bool pin(const void* base, uint64_t bytes, uint32_t* region, uint64_t* offset);

@@ -54,7 +54,7 @@ typedef struct ls_shared_memory {
     void* base;
     size_t bytes;
     /* Null, or what makes a part of other memory shared where it is, in the same file: the bytes from *begin to *end of
-     * it, *offset in the file. 0: not possible. Nobody writes to it meanwhile, and it stays so. */
+     * it, *offset in the file. 0: not possible. Nobody writes to it meanwhile, and it stays so until a fork. */
     int (*adopt)(const void* base, size_t bytes, uint64_t* begin, uint64_t* end, uint64_t* offset);
     uint32_t adopt_after; /* once others have moved so many times its bytes */
     /* All null, or blocks of that memory, of any thread; allocate gives null if there is no room. */
@@ -62,6 +62,11 @@ typedef struct ls_shared_memory {
     void (*release)(void* block);
     /* From then on what is freed is not given back to the system (memory/heap.h). */
     void (*keep)(void);
+    /* All null, where nothing is ever taken out of that memory; or what is asked before others reach a buffer in it
+     * (memory/heap.h): a fork makes blocks private that are not in use so. */
+    int (*open_buffer)(const void* base, size_t bytes, int anywhere);
+    void (*close_buffer)(int place);
+    uint32_t (*adopted_forks)(void);
 } ls_shared_memory;
 
 /* The caller is a stand-in on a DPU (src/dpu): the rank, and its memory, are on another machine. */

@@ -50,7 +50,9 @@ bool LocalRole::copy_sent(ls_operation& op, bool* is_placed) {
         return true;
     }
     // Reading it fails, so that all learn of it; leaving alone would make them wait.
-    return *is_placed = c_.regions.acquire_nothing(plan.send_bytes, &a.send);
+    *is_placed = c_.regions.acquire_nothing(plan.send_bytes, &a.send);
+    op.sent.ref = a.send;
+    return *is_placed;
 }
 
 bool LocalRole::prepare(ls_operation& op) {
@@ -58,20 +60,25 @@ bool LocalRole::prepare(ls_operation& op) {
     OperationArguments& a = op.arguments;
     // A rank that waits at once writes its blocks itself; those that it gives others read.
     const uint64_t written = op.ring_services && plan.recv_is_full ? plan.recv_bytes : 0;
-    if (!c_.regions.acquire(plan.recv, plan.recv_bytes, written, &a.recv)) return false;
-    a.send = {c_.engine->self(), kArenaRegion, 0};
+    if (!c_.regions.acquire(plan.recv, plan.recv_bytes, written, &op.received)) return false;
+    a.recv = op.received.ref;
+    op.sent = {{c_.engine->self(), kArenaRegion, 0}, -1};
+    a.send = op.sent.ref;
     bool is_placed = plan.send_bytes == 0;
     if (!is_placed && (plan.copy_send || plan.snapshot) && !copy_sent(op, &is_placed)) {
-        c_.regions.release(a.recv.region);
+        c_.regions.release(op.received);
         return false;
     }
     const auto* from = op.snapshot ? op.snapshot.data() : plan.send;
     const uint64_t readers = is_shared(a.collective) ? op.group->ranks_per_node - 1 : 1;
     const uint64_t read = op.snapshot || !plan.send_is_full ? 0 : plan.send_bytes * readers;
-    if (!is_placed && !c_.regions.acquire(from, plan.send_bytes, read, &a.send)) {
-        c_.regions.release(a.recv.region);
-        op.snapshot.reset();
-        return false;
+    if (!is_placed) {
+        if (!c_.regions.acquire(from, plan.send_bytes, read, &op.sent)) {
+            c_.regions.release(op.received);
+            op.snapshot.reset();
+            return false;
+        }
+        a.send = op.sent.ref;
     }
     set_blocks(op);
     return true;
@@ -87,8 +94,8 @@ bool LocalRole::give_up(ls_operation& op) {
 }
 
 void LocalRole::let_go(ls_operation& op) {
-    c_.regions.release(op.arguments.recv.region);
-    c_.regions.release(op.arguments.send.region);
+    c_.regions.release(op.received);
+    c_.regions.release(op.sent);
     if (op.snapshot) {
         c_.regions.forget(op.snapshot.data(), op.plan.send_bytes);
         op.snapshot.reset();

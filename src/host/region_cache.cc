@@ -1,6 +1,7 @@
 #include "host/region_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/prng.h"
 
@@ -36,24 +37,37 @@ void RegionCache::publish_whole() {
 }
 
 bool RegionCache::holds(const Entry& e, uint64_t address, uint64_t bytes) const {
-    return e.used && !e.withdrawn && address >= e.base && address - e.base <= e.bytes &&
+    return e.used && !e.withdrawn && !e.stale && address >= e.base && address - e.base <= e.bytes &&
            bytes <= e.bytes - (address - e.base);
 }
 
-bool RegionCache::acquire(const void* base, uint64_t bytes, uint64_t moves, MemoryRef* out) {
+bool RegionCache::acquire(const void* base, uint64_t bytes, uint64_t moves, AcquiredSpan* out) {
     const auto address = reinterpret_cast<uint64_t>(base);
     const auto arena = reinterpret_cast<uint64_t>(memory_.arena(self_));
-    *out = {self_, kArenaRegion, 0};
+    *out = {{self_, kArenaRegion, 0}, -1};
     if (bytes == 0) return true;
     if (address >= arena && address - arena < memory_.limits().arena_bytes) {
-        out->offset = address - arena;
+        out->ref.offset = address - arena;
         return true;
     }
     const Entry& whole = entries_[whole_];
-    if (holds(whole, address, bytes)) {
-        *out = {self_, RegionId{whole_}, address - whole.base};
+    const bool is_within = holds(whole, address, bytes);
+    const bool has_places = shared_.open_buffer != nullptr;
+    // Before anything is looked up: from here on no fork makes a part of the span private.
+    if (has_places && (is_within || shared_.adopt != nullptr))
+        out->open_place = shared_.open_buffer(base, bytes, is_within ? 0 : 1);
+    if (is_within && (!has_places || out->open_place >= 0)) {
+        out->ref = {self_, RegionId{whole_}, address - whole.base};
         return true;
     }
+    if (!adopted_.empty()) forget_adopted();
+    if (acquire_region(address, bytes, moves, &out->ref)) return true;
+    if (out->open_place >= 0) shared_.close_buffer(out->open_place);
+    out->open_place = -1;
+    return false;
+}
+
+bool RegionCache::acquire_region(uint64_t address, uint64_t bytes, uint64_t moves, MemoryRef* out) {
     uint32_t& guess = guess_[mix64(address) % kGuesses];
     uint32_t found = guess != 0 && holds(entries_[guess], address, bytes) ? guess : 0;
     uint32_t victim = 0;
@@ -110,6 +124,7 @@ void RegionCache::renew(uint32_t region, uint32_t pid, uint64_t address, uint64_
     e.last_use = ++clock_;
     e.pins = 1;
     e.used = true;
+    e.parted = shared_part(address, bytes).identity != 0;
 }
 
 // What of the span was adopted as part of another.
@@ -123,6 +138,24 @@ SharedPart RegionCache::shared_part(uint64_t address, uint64_t bytes) const {
     return {};
 }
 
+// Where a fork has made adopted memory private again, regions of it are made anew when they are needed.
+void RegionCache::forget_adopted() {
+    const uint32_t forks = shared_.adopted_forks != nullptr ? shared_.adopted_forks() : 0;
+    if (std::exchange(forks_, forks) == forks) return;
+    adopted_.clear();
+    for (uint32_t i = kFirst; i < entries_.size(); ++i) {
+        Entry& e = entries_[i];
+        if (!e.parted || e.withdrawn) continue;
+        e.stale = true;
+        if (e.pins == 0) drop_stale(i);
+    }
+}
+
+void RegionCache::drop_stale(uint32_t region) {
+    withdraw_region(memory_.region(self_, RegionId{region}));
+    entries_[region] = {};
+}
+
 // Nobody has the region in use: its memory is made shared where it is, and it is published anew.
 void RegionCache::adopt(uint32_t region) {
     Entry& e = entries_[region];
@@ -131,14 +164,20 @@ void RegionCache::adopt(uint32_t region) {
     if (shared_.adopt == nullptr || e.bytes < kAdoptBytesMin || shared_part(e.base, e.bytes).identity != 0 ||
         shared_.adopt(reinterpret_cast<const void*>(e.base), e.bytes, &begin, &end, &offset) == 0)
         return;
+    if (adopted_.empty() && shared_.adopted_forks != nullptr) forks_ = shared_.adopted_forks();
     adopted_.push_back({e.base + begin, e.base + end, offset});
+    e.parted = true;
     RegionEntry& shared = memory_.region(self_, RegionId{region});
     withdraw_region(shared);
     publish_region(shared, {pid_, start_time_, e.base, e.bytes, shared_part(e.base, e.bytes)});
 }
 
-void RegionCache::release(RegionId region) {
-    if (region.value >= kFirst && entries_[region.value].pins > 0) --entries_[region.value].pins;
+void RegionCache::release(const AcquiredSpan& span) {
+    if (span.open_place >= 0) shared_.close_buffer(span.open_place);
+    const uint32_t region = span.ref.region.value;
+    if (region < kFirst || region == whole_ || entries_[region].pins == 0) return;
+    if (--entries_[region].pins == 0 && entries_[region].stale && !entries_[region].withdrawn)
+        drop_stale(region);
 }
 
 void RegionCache::withdraw(RegionId region) {

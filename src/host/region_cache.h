@@ -10,6 +10,12 @@
 
 namespace longshore {
 
+// A span in use: where it starts, and its place among the open buffers of the shared memory (-1: none).
+struct AcquiredSpan {
+    MemoryRef ref;
+    int open_place = -1;
+};
+
 class RegionCache {
   public:
     RegionCache() = default;
@@ -17,14 +23,14 @@ class RegionCache {
     RegionCache(const NodeMemory& memory, LocalRank self, uint32_t pid, uint64_t start_time,
                 const ls_shared_memory& shared);
 
-    // A pinned region that holds the span; `out` is where it starts. False: all regions are pinned. `moves`:
-    // how many bytes others are about to move there, if it is full of data, so that none of its pages is
-    // written to meanwhile; else 0.
-    bool acquire(const void* base, uint64_t bytes, uint64_t moves, MemoryRef* out);
+    // A pinned region that holds the span, until release(). False: all regions are pinned. `moves`: how many
+    // bytes others are about to move there, if it is full of data, so that none of its pages is written to
+    // meanwhile; else 0.
+    bool acquire(const void* base, uint64_t bytes, uint64_t moves, AcquiredSpan* out);
     // A pinned region of that many bytes that nobody can read: where there should be data and is none, so
     // that all who want it learn of it.
     bool acquire_nothing(uint64_t bytes, MemoryRef* out);
-    void release(RegionId region);
+    void release(const AcquiredSpan& span);
     // Nobody is to read or write there any more, whatever open operations say of it: those fail. Its number
     // is not used again; what it held gets another one.
     void withdraw(RegionId region);
@@ -38,6 +44,8 @@ class RegionCache {
         uint32_t pins = 0;
         bool used = false, adopted = false;  // adopted: it was tried, for better or worse
         bool withdrawn = false;
+        bool parted = false;  // a part of it is, or was, adopted memory
+        bool stale = false;   // that a fork has made private again: in use as before, and not used anew
     };
     struct Adopted {
         uint64_t begin, end, file_offset;
@@ -48,7 +56,11 @@ class RegionCache {
     uint64_t start_time_ = 0, clock_ = 0;
     ls_shared_memory shared_{};
     std::vector<Adopted> adopted_;
+    uint32_t forks_ = 0;  // that are known to have made adopted memory private
     bool holds(const Entry& entry, uint64_t address, uint64_t bytes) const;
+    bool acquire_region(uint64_t address, uint64_t bytes, uint64_t moves, MemoryRef* out);
+    void forget_adopted();
+    void drop_stale(uint32_t region);
     void publish_whole();
     void renew(uint32_t region, uint32_t pid, uint64_t address, uint64_t bytes);
     void adopt(uint32_t region);

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,8 +20,9 @@
 enum { kPageBytes = 4096 };
 static const size_t kStepBytes = (size_t)16 << 20, kHugePageBytes = (size_t)2 << 20;
 /* Whoever looks for room finds it at the top of the address space first, and comes down. So far below, an
- * eighth of what is there, nobody comes before he has used all of that. */
-enum { kBelowShare = 8 };
+ * eighth of what is there, nobody comes before he has used all of that: neither where the heap will grow nor
+ * where somebody has unmapped a block. */
+enum { kBelowShare = 8, kTriesMax = 6 };
 
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -57,17 +60,23 @@ static int is_ours(const longshore_backing* backing) {
     return fstat(backing->file, &file) == 0 && file.st_ino == backing->identity;
 }
 
-/* Addresses that nobody uses now. Null: there are none. */
-static char* find_room(size_t bytes) {
+/* Addresses that nobody uses now, if possible far below the others. Null: there are none. */
+static char* find_room(size_t bytes, int* is_far) {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     char* const top = mmap(NULL, bytes, PROT_NONE, flags, -1, 0);
     if (top == MAP_FAILED) return NULL;
     munmap(top, bytes);
-    const uintptr_t wish = ((uintptr_t)top - (uintptr_t)top / kBelowShare) & ~(kHugePageBytes - 1);
-    char* const room = mmap((void*)wish, bytes, PROT_NONE, flags, -1, 0);
-    if (room == MAP_FAILED) return top;
-    munmap(room, bytes);
-    return room;
+    *is_far = 1;
+    const uintptr_t step = (uintptr_t)top / kBelowShare;
+    for (int i = 1; i <= kTriesMax; ++i) {
+        char* const wish = (char*)(((uintptr_t)top - (uintptr_t)i * step) & ~(kHugePageBytes - 1));
+        char* const room = mmap(wish, bytes, PROT_NONE, flags, -1, 0);
+        if (room == MAP_FAILED) continue;
+        munmap(room, bytes);
+        if (room == wish) return room;
+    }
+    *is_far = 0;
+    return top;
 }
 
 /* Behind what a span has. 0: something else is there, or the system has no more. */
@@ -134,7 +143,8 @@ int longshore_backing_open(longshore_backing* backing, size_t bytes_max, const s
     size_t room = kHugePageBytes, books[kBookCount];
     for (int i = 0; i < kBookCount; ++i)
         room += books[i] = round_up((pages * book_bits[i] + 7) / 8, kHugePageBytes);
-    char* at = find_room(room + bytes_max);
+    int is_far = 0;
+    char* at = find_room(room + bytes_max, &is_far);
     if (at == NULL) return 0;
     int file = memfd_create("longshore-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0) return 0;
@@ -143,7 +153,7 @@ int longshore_backing_open(longshore_backing* backing, size_t bytes_max, const s
         close(file);
         return 0;
     }
-    *backing = (longshore_backing){.file = file, .identity = status.st_ino};
+    *backing = (longshore_backing){.file = file, .identity = status.st_ino, .is_far = is_far};
     at = (char*)round_up((uintptr_t)at, kHugePageBytes);
     for (int i = 0; i < kBookCount; ++i) {
         backing->books[i] = (longshore_span){at, 0, books[i]};
@@ -156,82 +166,69 @@ int longshore_backing_open(longshore_backing* backing, size_t bytes_max, const s
     return 0;
 }
 
-int longshore_backing_show(const longshore_backing* backing, void* at, size_t offset, size_t bytes) {
-    /* By libc's function: whoever watches what is mapped (registration caches of networks) is told. */
-    return is_ours(backing) && mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+int longshore_backing_has_file(const longshore_backing* backing) {
+    return backing->file >= 0 && is_ours(backing);
+}
+
+static int show(const longshore_backing* backing, void* at, size_t offset, size_t bytes, int flags) {
+    return is_ours(backing) && mmap(at, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED | MAP_NORESERVE,
                                     backing->file, (off_t)offset) == at;
 }
 
-/* --- in a forked child */
-static char* map_private(char* at, size_t bytes, int protection) {
-    return (char*)syscall(SYS_mmap, at, bytes, protection,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+int longshore_backing_show(const longshore_backing* backing, void* at, size_t offset, size_t bytes) {
+    return show(backing, at, offset, bytes, MAP_SHARED);
 }
 
-int longshore_backing_leave(longshore_backing* backing, longshore_copying* copying) {
-    const longshore_span* const pages = &backing->pages;
-    *copying = (longshore_copying){is_ours(backing) ? backing->file : -1, NULL};
-    if (pages->bytes == 0) return 1;
-    /* Of no bytes of a shared mapping, mremap makes a second one. The first page is no block's, so it is
-     * there, whatever the program has kept from its children. */
-    if (copying->file < 0) {
-        const long alias = syscall(SYS_mremap, pages->base, 0, pages->bytes, MREMAP_MAYMOVE);
-        if (alias != -1) copying->alias = (char*)alias;
-    }
-    if ((copying->file >= 0 || copying->alias != NULL) &&
-        map_private(pages->base, pages->bytes, PROT_READ | PROT_WRITE) == pages->base)
-        return 1;
-    syscall(SYS_mprotect, pages->base, pages->bytes, PROT_NONE);
-    return 0;
+int longshore_backing_show_private(const longshore_backing* backing, void* at, size_t offset, size_t bytes) {
+    return show(backing, at, offset, bytes, MAP_PRIVATE);
 }
 
-static int read_all(int file, char* to, size_t bytes, off_t from) {
+int longshore_backing_show_again(const longshore_backing* backing, void* at, size_t offset, size_t bytes) {
+    if (!is_ours(backing)) return 0;
+    void* const got = mmap(at, bytes, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, backing->file, (off_t)offset);
+    if (got != MAP_FAILED && got != at) munmap(got, bytes);
+    return got == at;
+}
+
+void longshore_backing_wake(const longshore_backing* backing, size_t offset) {
+    const size_t in_page = offset % kPageBytes;
+    char* const page =
+        mmap(NULL, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, backing->file, (off_t)(offset - in_page));
+    if (page == MAP_FAILED) return;
+    syscall(SYS_futex, page + in_page, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    munmap(page, kPageBytes);
+}
+
+int longshore_backing_next_data(const longshore_backing* backing, size_t* begin, size_t* data_end,
+                                size_t end) {
+    const off_t found = lseek(backing->file, (off_t)*begin, SEEK_DATA);
+    if (found < 0 || (size_t)found >= end) return 0;
+    const off_t hole = lseek(backing->file, found, SEEK_HOLE);
+    *begin = (size_t)found;
+    *data_end = hole < 0 ? end : less((size_t)hole, end);
+    return 1;
+}
+
+int longshore_backing_punch(const longshore_backing* backing, size_t offset, size_t bytes) {
+    return fallocate(backing->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                     (off_t)bytes) == 0;
+}
+
+int longshore_backing_read(const longshore_backing* backing, void* to, size_t offset, size_t bytes) {
+    char* at = to;
     while (bytes != 0) {
-        const long got = syscall(SYS_pread64, file, to, bytes, from);
+        const long got = syscall(SYS_pread64, backing->file, at, bytes, (off_t)offset);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return 0;
-        to += got;
-        from += got;
+        at += got;
+        offset += (size_t)got;
         bytes -= (size_t)got;
     }
     return 1;
 }
 
-/* Pages that were never touched stay so: the file knows which. */
-static int copy_from_file(int file, char* at, off_t begin, off_t end) {
-    for (off_t data = begin, hole; data < end; data = hole) {
-        const off_t found = lseek(file, data, SEEK_DATA);
-        if (found < 0) return errno == ENXIO;
-        if (found >= end) break;
-        hole = lseek(file, found, SEEK_HOLE);
-        if (hole < 0 || hole > end) hole = end;
-        if (!read_all(file, at + (found - begin), (size_t)(hole - found), found)) return 0;
-    }
-    return 1;
-}
-
-static void copy_from_alias(char* from, char* at, size_t bytes) {
-    unsigned char there[1024];
-    for (size_t done = 0; done < bytes; done += sizeof there * kPageBytes) {
-        const size_t part = less(bytes - done, sizeof there * kPageBytes);
-        const int known = syscall(SYS_mincore, from + done, part, there) == 0;
-        for (size_t i = 0; i < part / kPageBytes; ++i)
-            if (!known || there[i] != 0)
-                memcpy(at + done + i * kPageBytes, from + done + i * kPageBytes, kPageBytes);
-    }
-}
-
-int longshore_backing_copy(const longshore_copying* copying, char* at, size_t offset, size_t bytes,
-                           int shown) {
-    if (shown && map_private(at, bytes, PROT_READ | PROT_WRITE) != at) return 0;
-    if (copying->alias == NULL)
-        return copy_from_file(copying->file, at, (off_t)offset, (off_t)(offset + bytes));
-    copy_from_alias(copying->alias + offset, at, bytes);
-    return 1;
-}
-
-void longshore_backing_left(longshore_backing* backing, const longshore_copying* copying) {
-    if (copying->alias != NULL) syscall(SYS_munmap, copying->alias, backing->pages.bytes);
-    if (copying->file >= 0) close(copying->file);
+void longshore_backing_close(longshore_backing* backing) {
+    if (longshore_backing_has_file(backing)) close(backing->file);
     backing->file = -1;
 }

@@ -14,10 +14,11 @@ typedef struct longshore_span {
     size_t bytes, bytes_max;
 } longshore_span;
 
-enum { kBookCount = 2 };
+enum { kBookCount = 5 };
 typedef struct longshore_backing {
     int file;                         /* the memfd; the program may have closed it: compare `identity` */
     uint64_t identity;                /* its inode number */
+    int is_far;                       /* from where the system places mappings: nothing comes in a hole */
     longshore_span pages;             /* of the file, shared */
     longshore_span books[kBookCount]; /* private and zero: what the heap keeps of its pages */
     size_t book_bits[kBookCount];     /* of each, for every page of 4 KiB */
@@ -28,21 +29,28 @@ int longshore_backing_open(longshore_backing* backing, size_t bytes_max, const s
 /* At least so many bytes are there afterwards, and perhaps more: a multiple of 16 MiB, or all. 0: the system
  * or a limit of this process forbids it, and nothing has changed. */
 int longshore_backing_grow(longshore_backing* backing, size_t bytes);
-/* Those of the file from `offset` on, at `at` in their place. 0: not possible, and nothing has changed. */
-int longshore_backing_show(const longshore_backing* backing, void* at, size_t offset, size_t bytes);
+/* Whether the descriptor still is that of the file. */
+int longshore_backing_has_file(const longshore_backing* backing);
 
-/* In a forked child, in this order: what is mapped becomes private memory with nothing in it; what is wanted
- * of it, and at other places where the file was shown, is filled with what the parent has; the file is let
- * go. By system calls alone: libraries that watch mappings have locks, which other threads of the parent may
- * have held. 0: there is no memory for it, and what is at the place cannot be touched any more. */
-typedef struct longshore_copying {
-    int file;    /* -1: the program has closed it */
-    char* alias; /* or all of it, mapped once more */
-} longshore_copying;
-int longshore_backing_leave(longshore_backing* backing, longshore_copying* copying);
-/* `shown`: the place is not one of the pages, and becomes private only now. */
-int longshore_backing_copy(const longshore_copying* copying, char* at, size_t offset, size_t bytes,
-                           int shown);
-void longshore_backing_left(longshore_backing* backing, const longshore_copying* copying);
+/* What is at `at` is replaced by bytes of the file from `offset` on: shared, or private to this process,
+ * which then has them as they are until it writes to them. At once: other threads write before it, or after
+ * it. 0: not possible, and nothing has changed. By libc's function: whoever watches what is mapped
+ * (registration caches of networks) is told. */
+int longshore_backing_show(const longshore_backing* backing, void* at, size_t offset, size_t bytes);
+int longshore_backing_show_private(const longshore_backing* backing, void* at, size_t offset, size_t bytes);
+/* Wakes whoever waits (futex) for a word of the file. */
+void longshore_backing_wake(const longshore_backing* backing, size_t offset);
+/* Those of the pages that somebody has unmapped, where nothing else has come in their place. 0: something
+ * has. */
+int longshore_backing_show_again(const longshore_backing* backing, void* at, size_t offset, size_t bytes);
+
+/* The first piece of the file in [*begin, end) that has memory; 0: there is none. */
+int longshore_backing_next_data(const longshore_backing* backing, size_t* begin, size_t* data_end,
+                                size_t end);
+/* Gives memory of the file back to the system; private copies stay. */
+int longshore_backing_punch(const longshore_backing* backing, size_t offset, size_t bytes);
+int longshore_backing_read(const longshore_backing* backing, void* to, size_t offset, size_t bytes);
+/* In a forked child. */
+void longshore_backing_close(longshore_backing* backing);
 
 #endif

@@ -1,5 +1,7 @@
 #include "memory/extents.h"
 
+#include "memory/page_bits.h"
+
 enum { kSubBits = 3, kSubs = 1 << kSubBits, kClasses = 32 };
 
 static struct {
@@ -60,39 +62,17 @@ static void unlink_dirty(uint32_t first) {
 }
 
 /* --- which pages are dirty */
-/* The bits of word `word` that stand for pages of [first, end). */
-static uint64_t bits_of(uint32_t word, uint32_t first, uint32_t end) {
-    const uint32_t begin = word * 64;
-    uint64_t bits = ~(uint64_t)0;
-    if (first > begin) bits &= ~(uint64_t)0 << (first - begin);
-    if (end < begin + 64) bits &= ~(uint64_t)0 >> (begin + 64 - end);
-    return bits;
-}
-
 static uint32_t count_dirty(uint32_t first, uint32_t pages) {
-    uint32_t count = 0;
-    for (uint32_t word = first / 64; pages != 0 && word <= (first + pages - 1) / 64; ++word)
-        count += (uint32_t)__builtin_popcountll(all.dirty[word] & bits_of(word, first, first + pages));
-    return count;
+    return longshore_bits_count(all.dirty, first, pages);
 }
 
 static void set_dirty(uint32_t first, uint32_t pages, int dirty) {
-    for (uint32_t word = first / 64; word <= (first + pages - 1) / 64; ++word) {
-        const uint64_t bits = bits_of(word, first, first + pages);
-        if (dirty)
-            all.dirty[word] |= bits;
-        else
-            all.dirty[word] &= ~bits;
-    }
+    longshore_bits_set(all.dirty, first, pages, dirty);
 }
 
 /* The page behind the last dirty one; `first` if there is none. */
 static uint32_t end_of_dirty(uint32_t first, uint32_t pages) {
-    for (uint32_t word = (first + pages - 1) / 64 + 1; word-- > first / 64;) {
-        const uint64_t bits = all.dirty[word] & bits_of(word, first, first + pages);
-        if (bits != 0) return word * 64 + 64 - (uint32_t)__builtin_clzll(bits);
-    }
-    return first;
+    return longshore_bits_end(all.dirty, first, pages);
 }
 
 static void push_free(uint32_t first, uint32_t pages, uint32_t dirty) {
@@ -178,7 +158,7 @@ static void take_first_of(uint32_t first, uint32_t pages) {
 }
 
 uint32_t longshore_extents_take(uint32_t pages) {
-    if (pages >= all.page_count) return kNone;             /* nor is page 0 ever given out */
+    if (pages >= all.page_count) return kNone;
     const uint32_t tail = all.extents[all.top - 1].before; /* free ones that end where the untouched begin */
     uint32_t first = find_free(pages);
     if (first == kNone && tail >= pages) first = all.top - tail;
@@ -241,7 +221,7 @@ void longshore_extents_pass_over(void) {
 void longshore_extents_begin(void* extents, void* dirty) {
     all.extents = extents;
     all.dirty = dirty;
-    all.top = 1;
+    all.top = kFirstPage;
 }
 
 void longshore_extents_grow(uint32_t page_count) {

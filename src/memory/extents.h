@@ -1,22 +1,30 @@
 /* Pages in extents, free ones in lists by size: two levels, as in TLSF (Masmano et al., ECRTS 2004). What
  * describes an extent lies beside the pages, not in them: no overrun of a block reaches it, and no page is
  * touched to keep books. Part of the heap (heap.c), which calls all of this under its lock. Pages are numbers
- * from 1 on. */
+ * from kFirstPage on, and asked for in whole units. */
 #ifndef LONGSHORE_MEMORY_EXTENTS_H
 #define LONGSHORE_MEMORY_EXTENTS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { kNone = 0 /* page 0 is never given out */ };
+/* Extents begin and end where units do, so that not every page comes to stand in front of a block (heap.c): a
+ * unit's last page does. The first one of all begins the extents; no page before it is given out. */
+enum { kNone = 0, kUnitPages = 4, kFirstPage = kUnitPages - 1 };
 
-enum { kInside = 0, kLive, kFree, kAdopted }; /* of an extent's first page; the pages behind it are inside */
+/* Of an extent's first page; the pages behind it are inside. Retired: free, but a forked child may still read
+ * its pages of the file (fork.c). Lost: other memory lies there, or it cannot be mapped any more. */
+enum { kInside = 0, kLive, kFree, kAdopted, kRetired, kLost };
+/* Of a live extent. Zeroed: it was when it was allocated. Read by children: not all of its pages of the file
+ * had been copied when a child was forked, so that children may read them there; frozen: and some of those
+ * are not empty. */
+enum { kZeroed = 1, kReadByChildren = 2, kFrozen = 4 };
 typedef struct extent {
     uint32_t pages;          /* of the extent that begins here */
     uint32_t before;         /* pages of the free extent that ends here, in its last page; else 0 */
     uint32_t next, previous; /* in the list of free extents */
     uint16_t state;
-    uint16_t is_zeroed;    /* live: it was zeroed when it was allocated */
+    uint16_t flags;        /* live */
     uint32_t dirty;        /* free: so many of its pages may have been touched since the system gave them */
     uint32_t older, newer; /* free, and some dirty: in the list of those by when they were freed */
 } extent;

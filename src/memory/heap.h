@@ -19,6 +19,7 @@ typedef struct longshore_heap {
     int file;          /* the memfd; the program may have closed it: compare `identity` */
     uint64_t identity; /* its inode number */
     void* base;
+    int is_far;   /* no other memory comes to lie where somebody else has unmapped a block */
     size_t bytes; /* that it may have; the file says how many it has now: a multiple of 16 MiB, or all */
 } longshore_heap;
 
@@ -57,9 +58,19 @@ void longshore_heap_stop_growing(void);
  * for memory that is shared. Returns what madvise does, with its errno. */
 int longshore_heap_discard(void* pages, size_t bytes);
 
+/* Before others read or write a buffer by way of the file: a place where it stands until they are through
+ * with it, and -1 if all of it is not in blocks that they can reach so. While it stands there a fork leaves
+ * its pages shared; waits for a fork that is under way. `anywhere`: of memory that is no block's, too, as
+ * that which was adopted. */
+int longshore_heap_open_buffer(const void* base, size_t bytes, int anywhere);
+/* -1: nothing. */
+void longshore_heap_close_buffer(int place);
+/* So many forks have made adopted memory private again. */
+uint32_t longshore_heap_adopted_forks(void);
+
 /* Makes whole pages of ordinary memory shared where they are, with what is in them; *offset: where they lie
  * in the file. Nobody may write to them meanwhile. 0: it is not possible, and nothing has changed. They stay
- * so: the caller knows that they are never unmapped (adopt.h). */
+ * so until a fork: the caller knows that they are never unmapped (adopt.h). */
 int longshore_heap_adopt(void* pages, size_t bytes, uint64_t* offset);
 
 typedef struct longshore_heap_use {
@@ -67,7 +78,8 @@ typedef struct longshore_heap_use {
     size_t adopted_bytes;
     uint64_t refused; /* allocations that did not fit */
     size_t kept_bytes_max;
-    uint64_t given_back_bytes; /* to the system, of freed blocks */
+    uint64_t given_back_bytes;               /* to the system, of freed blocks */
+    size_t private_bytes, private_bytes_max; /* of live blocks, since a fork */
 } longshore_heap_use;
 longshore_heap_use longshore_heap_used(void);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "memory/chunk.h"
 #include "memory/heap.h"
 
 #define SHOWN __attribute__((visibility("default")))
@@ -19,7 +20,8 @@ enum {
     kEarlyBytes = 8 * 1024,
 };
 
-static int serving = 0;      /* a stale value only means one more block here or elsewhere */
+static int serving = 0; /* a stale value only means one more block here or elsewhere */
+static const char* not_served = NULL;
 static size_t bytes_max = 0; /* of the heap, when it is made; 0: the machine's memory */
 
 /* Of the next library in the order of symbols: libc's, or an allocator that the program brings. */
@@ -83,7 +85,12 @@ static inline int is_large(size_t bytes) {
 
 /* The first one makes the heap. */
 static void* allocate_large(size_t bytes, size_t alignment, int zeroed) {
-    return longshore_heap_open(bytes_max) != NULL ? longshore_heap_allocate(bytes, alignment, zeroed) : NULL;
+    const longshore_heap* const heap = longshore_heap_open(bytes_max);
+    if (heap == NULL) return NULL;
+    if (heap->is_far) return longshore_heap_allocate(bytes, alignment, zeroed);
+    not_served = "the addresses where they would lie are taken";
+    __atomic_store_n(&serving, 0, __ATOMIC_RELAXED);
+    return NULL;
 }
 
 SHOWN void* malloc(size_t bytes) {
@@ -239,13 +246,58 @@ static int is_one_of_several(void) {
     return 0;
 }
 
+/* Whether the functions behind ours are libc's own. Other allocators have functions that only they know
+ * (dallocx, mi_free_size), and whoever uses those gives them what malloc gave. */
+static int is_libcs(void) {
+    void* const known = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+    const void* const own[] = {*(void**)&next.malloc, *(void**)&next.free, *(void**)&next.realloc,
+                               *(void**)&next.calloc, *(void**)&next.malloc_usable_size};
+    Dl_info libc, other;
+    if (known == NULL || dladdr(known, &libc) == 0) return 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own; ++i)
+        if (own[i] == NULL || dladdr(own[i], &other) == 0 || other.dli_fbase != libc.dli_fbase) return 0;
+    return 1;
+}
+
+/* Whether this libc keeps in front of a block what chunk.h says: for a block of its own that it certainly
+ * maps by itself, unless it has been told to map none, and for one that is made up. */
+static int is_chunk_as_expected(void) {
+    enum { kMappedBytes = 33 << 20 };
+    size_t* const block = next.malloc(kMappedBytes);
+    if (block == NULL) return 0;
+    const size_t words[2] = {block[-2], block[-1]}, usable = next.malloc_usable_size(block);
+    next.free(block);
+    const int is_mapped = (words[1] & kChunkBits) == kChunkIsMapped;
+    if (is_mapped && (words[0] != 0 || (words[1] & ~(size_t)kChunkBits) != usable + sizeof words ||
+                      (usable + sizeof words) % kPageBytes != 0))
+        return 0;
+    char* const pages =
+        mmap(NULL, 3 * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return 0;
+    longshore_chunk_write(pages + kPageBytes, 2 * kPageBytes);
+    const int is_right = next.malloc_usable_size(pages + kPageBytes) == 2 * kPageBytes;
+    munmap(pages, 3 * kPageBytes);
+    return is_right;
+}
+
+/* Whether there may be a heap; whether malloc's blocks come from it is decided once. */
 static int serve(void) {
     const char* const wanted = getenv("LONGSHORE_MEMORY_ALIAS");
     if ((wanted != NULL && strcmp(wanted, "off") == 0) || is_watched() || !have_next()) return 0;
     bytes_max = bytes_wanted();
     longshore_heap_prepare();
-    __atomic_store_n(&serving, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&serving, __ATOMIC_RELAXED) != 0 || not_served != NULL) return 1;
+    if (!is_libcs())
+        not_served = "the program brings an allocator of its own";
+    else if (!is_chunk_as_expected())
+        not_served = "this C library keeps other things in front of its blocks than are known";
+    else
+        __atomic_store_n(&serving, 1, __ATOMIC_RELAXED);
     return 1;
+}
+
+const char* longshore_why_malloc_is_not_shared(void) {
+    return not_served;
 }
 
 void longshore_serve_large_blocks(void) {

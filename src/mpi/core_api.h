@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { LONGSHORE_CORE_VERSION = 10 };
+enum { LONGSHORE_CORE_VERSION = 11 };
 
 enum {
 #define LONGSHORE_ENTRY(name) LONGSHORE_INDEX_##name,
@@ -51,6 +51,10 @@ typedef struct longshore_stub_api {
     int (*adopt)(const void* base, size_t bytes, uint64_t* begin, uint64_t* end,
                  uint64_t* offset); /* adopt.h */
     void (*keep)(void);
+    int (*open_buffer)(const void* base, size_t bytes, int anywhere);
+    void (*close_buffer)(int place);
+    uint32_t (*adopted_forks)(void);
+    const char* (*why_malloc_is_not_shared)(void); /* of interpose.h */
 } longshore_stub_api;
 
 /* Exported by liblongshore-<flavour>.so. Null if the two do not belong together; else the answer lives as

@@ -29,6 +29,8 @@ struct MemoryCounts {
     uint64_t kept_bytes_max, given_back;  // of freed blocks: kept for the next ones, given back to the system
     uint64_t by_agents;                   // of hosts with DPUs, for ranks that computed
     uint64_t blocks_by_ranks, blocks_by_agents;  // there, copied from rank to rank
+    uint64_t private_max;                        // bytes of shared blocks that forks have made private
+    uint64_t malloc_not_shared;                  // ranks whose malloc is not libc's
 };
 
 // Of a job that was interrupted: how one rank ended.

@@ -54,15 +54,16 @@ void append_call(std::string* out, Call call, const CallCounts& c) {
 }
 
 void append_memory(std::string* out, const char* reach, const MemoryCounts& m) {
-    append(out,
-           "  \"memory\": {\"reach\": \"%s\", \"mapped_by_ranks\": %" PRIu64
-           ", \"peer_copied_by_ranks\": %" PRIu64 ", \"bounced_by_ranks\": %" PRIu64
-           ", \"shared_bytes_max\": %" PRIu64 ", \"adopted_bytes\": %" PRIu64 ", \"shared_refused\": %" PRIu64
-           ", \"kept_bytes_max\": %" PRIu64 ", \"given_back_bytes\": %" PRIu64
-           ", \"copied_by_agents\": %" PRIu64 ", \"blocks_copied_by_ranks\": %" PRIu64
-           ", \"blocks_copied_by_agents\": %" PRIu64 "},\n",
-           reach, m.mapped, m.peer_copied, m.bounced, m.shared_bytes_max, m.adopted, m.refused,
-           m.kept_bytes_max, m.given_back, m.by_agents, m.blocks_by_ranks, m.blocks_by_agents);
+    append(
+        out,
+        "  \"memory\": {\"reach\": \"%s\", \"mapped_by_ranks\": %" PRIu64
+        ", \"peer_copied_by_ranks\": %" PRIu64 ", \"bounced_by_ranks\": %" PRIu64
+        ", \"shared_bytes_max\": %" PRIu64 ", \"adopted_bytes\": %" PRIu64 ", \"shared_refused\": %" PRIu64
+        ", \"kept_bytes_max\": %" PRIu64 ", \"given_back_bytes\": %" PRIu64 ", \"copied_by_agents\": %" PRIu64
+        ", \"blocks_copied_by_ranks\": %" PRIu64 ", \"blocks_copied_by_agents\": %" PRIu64
+        ", \"private_bytes_max\": %" PRIu64 ", \"malloc_not_shared\": %" PRIu64 "},\n",
+        reach, m.mapped, m.peer_copied, m.bounced, m.shared_bytes_max, m.adopted, m.refused, m.kept_bytes_max,
+        m.given_back, m.by_agents, m.blocks_by_ranks, m.blocks_by_agents, m.private_max, m.malloc_not_shared);
 }
 
 // What the table of rules asked of the job.

@@ -128,7 +128,8 @@ int Client::find(const char* function) const {
 }
 
 // A kept buffer by its number and the offset in it. False: it is not kept.
-bool Client::find_place(const longshore_buffer& buffer, BufferPlace* out) const {
+bool Client::find_place(const longshore_buffer& buffer, BufferPlace* out, int* open_place) const {
+    *open_place = -1;
     const auto address = reinterpret_cast<uint64_t>(buffer.data);
     const auto access = static_cast<uint32_t>(buffer.access);
     if (access == LONGSHORE_KEPT) {
@@ -137,9 +138,18 @@ bool Client::find_place(const longshore_buffer& buffer, BufferPlace* out) const 
         *out = {range->number, address - range->address, buffer.bytes, access, 0};
         return true;
     }
-    const bool shared = heap_base_ <= address && address < heap_end_ && buffer.bytes <= heap_end_ - address;
+    bool shared = heap_base_ <= address && address < heap_end_ && buffer.bytes <= heap_end_ - address;
+    if (shared && options_.open_buffer != nullptr) {
+        *open_place = options_.open_buffer(buffer.data, buffer.bytes, 0);
+        shared = *open_place >= 0;
+    }
     *out = {address, shared ? address - heap_base_ : 0, buffer.bytes, access, shared ? 1u : 0u};
     return true;
+}
+
+void Client::close_places(int* places, size_t count) const {
+    for (size_t i = 0; i < count; ++i)
+        if (places[i] >= 0) options_.close_buffer(std::exchange(places[i], -1));
 }
 
 RankTask* Client::new_task() {
@@ -172,7 +182,7 @@ int Client::check_room(Share& share, const char* function, std::string* error) {
 
 // With the lock, where there is room. So many buffers stand in the next place already.
 RankTask* Client::enqueue(uint32_t share_index, uint32_t function, const void* arguments,
-                          size_t arguments_bytes, size_t buffers_count) {
+                          size_t arguments_bytes, std::span<const int> open_places) {
     Share& share = *shares_[share_index];
     Queue& queue = *share.queue;
     RankTask* const task = new_task();
@@ -182,11 +192,13 @@ RankTask* Client::enqueue(uint32_t share_index, uint32_t function, const void* a
     task->is_open = true;
     task->is_over = false;
     task->also = nullptr;
+    std::copy(open_places.begin(), open_places.end(), task->places);
+    task->places_count = static_cast<uint32_t>(open_places.size());
     share.open[task->number % kPlaces] = task;
     Submission& submission = queue.place(task->number).submission;
     submission.function = function;
     submission.arguments_bytes = static_cast<uint32_t>(arguments_bytes);
-    submission.buffers_count = static_cast<uint32_t>(buffers_count);
+    submission.buffers_count = static_cast<uint32_t>(open_places.size());
     if (arguments_bytes != 0) memcpy(submission.arguments, arguments, arguments_bytes);
     // The process sets its flag before it looks at the count.
     queue.submitted.store(++share.submitted, std::memory_order_seq_cst);
@@ -205,13 +217,16 @@ int Client::submit(const char* function, const void* arguments, size_t arguments
     Share& share = *shares_[next_share_];
     if (const int result = check_room(share, function, error); result != 0) return result;
     Submission& submission = share.queue->place(share.submitted).submission;
+    int places[LONGSHORE_BUFFERS_MAX];
     for (size_t i = 0; i < buffers.size(); ++i) {
-        if (find_place(buffers[i], &submission.buffers[i])) continue;
+        if (find_place(buffers[i], &submission.buffers[i], &places[i])) continue;
+        close_places(places, i);
         *error = name_ + ": " + function + ": buffer " + std::to_string(i) +
                  " is LONGSHORE_KEPT, but is not within one that longshore_keep was called for";
         return LONGSHORE_ERR_ARGUMENT;
     }
-    *out = enqueue(next_share_, static_cast<uint32_t>(index), arguments, arguments_bytes, buffers.size());
+    *out = enqueue(next_share_, static_cast<uint32_t>(index), arguments, arguments_bytes,
+                   {places, buffers.size()});
     next_share_ = (next_share_ + 1) % static_cast<uint32_t>(shares_.size());
     return 0;
 }
@@ -230,8 +245,9 @@ int Client::tell_of_kept(uint32_t what, const KeptPart& part, const void* data, 
     RankTask** last = out;
     for (uint32_t i = 0; i < shares_.size(); ++i) {
         Share& share = *shares_[i];
-        if (buffers != 0) find_place(buffer, share.queue->place(share.submitted).submission.buffers);
-        *last = enqueue(i, what, &part, sizeof part, buffers);
+        int place = -1;
+        if (buffers != 0) find_place(buffer, share.queue->place(share.submitted).submission.buffers, &place);
+        *last = enqueue(i, what, &part, sizeof part, {&place, buffers});
         last = &(*last)->also;
     }
     return 0;
@@ -304,12 +320,14 @@ void Client::collect(Share& share) {
         task.result = outcome.result;
         if (task.result != 0) memcpy(task.text, outcome.text, sizeof task.text);
         task.text[task.result != 0 ? sizeof task.text - 1 : 0] = 0;
+        close_places(task.places, task.places_count);
         task.is_over = true;
     }
     for (; closed && share.collected < share.submitted; ++share.collected) {
         RankTask& task = *share.open[share.collected % kPlaces];
         task.result = LONGSHORE_ERR_LOST;
         snprintf(task.text, sizeof task.text, "%.*s", static_cast<int>(sizeof queue.reason), queue.reason);
+        close_places(task.places, task.places_count);
         task.is_over = true;
     }
 }

@@ -32,6 +32,9 @@ struct RankTask : longshore_task {
     RankTask* also = nullptr;  // the same for the next process: over when all are
     int result = 0;
     char text[kTextBytes] = {};
+    int places[LONGSHORE_BUFFERS_MAX] =
+        {};  // of its buffers among those open in the shared heap; -1: not there
+    uint32_t places_count = 0;
 };
 
 class Client : public longshore_pool {
@@ -42,6 +45,9 @@ class Client : public longshore_pool {
         int heap_file = -1, stderr_file = -1;  // the program's; -1: none
         uint32_t limit_s = 5, report_s = 30;
         bool may_spin = true;
+        // Null, or before the process reaches a buffer in the shared heap, and after (memory/heap.h).
+        int (*open_buffer)(const void* base, size_t bytes, int anywhere) = nullptr;
+        void (*close_buffer)(int place) = nullptr;
         // Lets MPI and open collectives go on; called now and then by whoever waits.
         std::function<void()> progress;
         std::function<void(const std::string&)> report;
@@ -76,11 +82,12 @@ class Client : public longshore_pool {
     int attach(std::string* error);
     int hear_answer(std::string* error);
     int find(const char* function) const;
-    bool find_place(const longshore_buffer& buffer, BufferPlace* out) const;
+    bool find_place(const longshore_buffer& buffer, BufferPlace* out, int* open_place) const;
+    void close_places(int* places, size_t count) const;
     RankTask* new_task();
     int check_room(Share& share, const char* function, std::string* error);
     RankTask* enqueue(uint32_t share_index, uint32_t function, const void* arguments, size_t arguments_bytes,
-                      size_t buffers_count);
+                      std::span<const int> open_places);
     int tell_of_kept(uint32_t what, const KeptPart& part, const void* data, uint64_t bytes, RankTask** task,
                      std::string* error);
     bool test_one(RankTask& task);

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The heap is a guest: what programs do with memory, and what users and sites allow them, goes on as with plain MPI."""
 
+import json
 import os
 import pathlib
 import subprocess
+import sys
 import unittest
 
 import job
@@ -87,6 +89,71 @@ class Habits(job.JobTest):
     def test_no_growth_on_plain_mpi(self):
         running = self.run_habit("exchanges", LONGSHORE_SERVICE_PATH="/nonexistent/longshored")
         self.assertIn("plain MPI", running.output)
+
+
+class Frees(job.JobTest):
+    """Blocks go to libc's own functions by another way than their names, or to those of an allocator that the program brings."""
+
+    def run_program(self, *words):
+        running = job.Job(self, 2, [self.program(words[0]), *words[1:]])
+        self.assertEqual(running.wait(60), 0, running.describe())
+        self.assertNotIn("longshore:", running.output, running.output)
+
+    def test_by_libcs_handle(self):
+        for what in ("frees", "grows", "shrinks", "churns"):
+            with self.subTest(what=what):
+                self.run_program("other_frees", what)
+
+    def test_by_a_plug_in_that_finds_libc_first(self):
+        plug_in = job.BUILD / "tests" / "mpi" / "deep_plug_in.so"
+        for what in ("frees", "grows", "shrinks", "churns"):
+            with self.subTest(what=what):
+                self.run_program("other_frees", what, plug_in)
+
+    def test_by_an_allocator_of_the_programs_own(self):
+        if not os.path.exists(self.program("other_allocator")):
+            self.skipTest("no jemalloc to build with ('make deps-test' installs it)")
+        self.run_program("other_allocator")
+        stats = self.folder / "stats.json"
+        running = job.Job(self, 2, [self.program("other_allocator")], LONGSHORE_LOG="info", LONGSHORE_STATS=str(stats))
+        self.assertEqual(running.wait(60), 0, running.describe())
+        self.assertIn("the program brings an allocator of its own", running.output)
+        self.assertEqual(json.loads(stats.read_text())["memory"]["malloc_not_shared"], 2)
+
+    def test_by_python(self):
+        library = "libmpi.so.40" if job.FLAVOUR.startswith("openmpi") else "libmpich.so.12"
+        program = (f"import ctypes\nctypes.CDLL('{library}', ctypes.RTLD_GLOBAL)\n"
+                   "ours, libc = ctypes.CDLL(None), ctypes.CDLL('libc.so.6')\n"
+                   "for f in (ours.malloc, libc.realloc): f.restype = ctypes.c_void_p\n"
+                   "ours.MPI_Init(None, None)\n"
+                   "def is_shared(at):\n"
+                   "    ranges = [line.split()[0].split('-') for line in open('/proc/self/maps') if 'longshore-heap' in line]\n"
+                   "    return any(int(begin, 16) <= at < int(end, 16) for begin, end in ranges)\n"
+                   "for _ in range(100):\n"
+                   "    block = ours.malloc(ctypes.c_size_t(1 << 20))\n"
+                   "    assert is_shared(block)\n"
+                   "    ctypes.memset(block, 7, 1 << 20)\n"
+                   "    block = libc.realloc(ctypes.c_void_p(block), ctypes.c_size_t(3 << 20))\n"
+                   "    assert ctypes.string_at(block, 1 << 20) == b'\\7' * (1 << 20)\n"
+                   "    libc.free(ctypes.c_void_p(block))\n"
+                   "    libc.free(ctypes.c_void_p(ours.malloc(ctypes.c_size_t(1 << 20))))\n"
+                   "ours.MPI_Finalize()\n")
+        running = job.Job(self, 2, [sys.executable, "-c", program])
+        self.assertEqual(running.wait(60), 0, running.describe())
+
+
+class Forks(job.JobTest):
+    """A child has what its parent had at one instant."""
+
+    def test_forks(self):
+        for what in ("on_thread_stack", "on_context_stack", "open_on_own_stack", "in_order", "with_open_operations",
+                     "while_another_thread_forks", "again_and_again"):
+            with self.subTest(what=what):
+                stats = self.folder / f"{what}.json"
+                running = job.Job(self, 2, [self.program("forks"), what], LONGSHORE_STATS=str(stats))
+                self.assertEqual(running.wait(90), 0, running.describe())
+                self.assertGreater(json.loads(stats.read_text())["memory"]["private_bytes_max"], 0)
+                self.assertNotIn("longshore:", running.output, running.output)
 
 
 class Alone(unittest.TestCase):

@@ -360,6 +360,36 @@ void check_fork() {
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+// What open tasks write is this process's, whatever it forks meanwhile; a child has what was there before.
+void check_fork_with_open_tasks(const std::string& folder) {
+    if (is_inline) return;
+    longshore_pool_counters counters;
+    longshore_get_pool_counters(pool, &counters);
+    constexpr size_t kWords = 16'384;
+    std::vector<uint64_t> words(2 * kWords, 7);  // of which a task gets the half
+    std::vector<Held> held;
+    for (size_t i = 0; i < counters.processes; ++i)
+        held.emplace_back(folder + "/forked." + std::to_string(rank) + "." + std::to_string(i));
+    longshore_task* task = submit("note", nullptr, 0, {{words.data(), kWords * 8, LONGSHORE_INOUT}});
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool right = std::count(words.begin(), words.end(), 7) == static_cast<long>(words.size());
+        std::fill(words.begin(), words.end(), 1000);
+        _exit(right ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (const Held& one : held) one.release();
+    for (Held& one : held) CHECK(longshore_wait(&one.task) == 0);
+    CHECK(longshore_wait(&task) == 0);
+    CHECK(words[0] == 8 && words[1] == 7 && words[2 * kWords - 1] == 7);
+    // And what the fork has made private is a buffer as any other.
+    CHECK(run("note", nullptr, 0, {{words.data() + kWords, kWords * 8, LONGSHORE_INOUT}}) == 0);
+    CHECK(run("note", nullptr, 0, {{words.data(), words.size() * 8, LONGSHORE_INOUT}}) == 0);
+    CHECK(words[0] == 9 && words[kWords] == 8);
+}
+
 // --- together with MPI
 
 void check_requests() {
@@ -579,6 +609,7 @@ int main(int argc, char** argv) {
         check_versions();
         check_credits(folder);
         check_fork();
+        check_fork_with_open_tasks(folder);
         check_requests();
         check_progress(folder);
         check_crash();

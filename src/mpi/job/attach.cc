@@ -52,6 +52,9 @@ ls_shared_memory shared_memory(const longshore_stub_api& stub, const longshore_h
     shared.allocate = [](size_t bytes) { return shim().stub->allocate(bytes, 1, 0); };
     shared.release = stub.release;
     shared.keep = stub.keep;
+    shared.open_buffer = stub.open_buffer;
+    shared.close_buffer = stub.close_buffer;
+    shared.adopted_forks = stub.adopted_forks;
     return shared;
 }
 
@@ -66,6 +69,9 @@ void share_memory(ls_options* options) {
     const MemoryAlias alias = s.settings.memory_alias;
     const longshore_heap* heap = alias == MemoryAlias::kOff ? nullptr : s.stub->share();
     if (heap) options->shared = shared_memory(*s.stub, *heap);
+    if (const char* const why = heap ? s.stub->why_malloc_is_not_shared() : nullptr; why && s.rank == 0)
+        say(LogLevel::kInfo, std::string("blocks of malloc are not shared with other ranks, since ") + why +
+                                 ": they move by way of the system; what MPI_Alloc_mem gives is shared");
     if (heap && alias >= MemoryAlias::kAdopt) options->shared.adopt = s.stub->adopt;
     if (alias == MemoryAlias::kAdopt) options->shared.adopt_after = kAdoptAfter;
 }

@@ -196,7 +196,8 @@ static const longshore_core_api* open_core(const char* flavour, const char* mpi_
         longshore_heap_get,     longshore_share_large_blocks, longshore_share_no_more,
         longshore_heap_allocate, longshore_heap_release,
         longshore_heap_holds,   longshore_heap_used,     longshore_adopt,
-        longshore_heap_keep,
+        longshore_heap_keep,    longshore_heap_open_buffer, longshore_heap_close_buffer,
+        longshore_heap_adopted_forks, longshore_why_malloc_is_not_shared,
     };
     typedef const longshore_core_api* open_function(const longshore_stub_api*);
     open_function* open = (open_function*)dlsym(handle, "longshore_core_open");

@@ -29,9 +29,19 @@ std::vector<ls_service_stats> gather_services() {
 MemoryCounts my_memory() {
     const ls_moved_bytes moved = shim().context ? ls_rank_moved(shim().context) : ls_moved_bytes{};
     const longshore_heap_use use = shim().stub->used();
-    return {moved.mapped,      moved.peer_copied,    moved.bounced,        use.live_bytes_max,
-            use.adopted_bytes, use.refused,          use.kept_bytes_max,   use.given_back_bytes,
-            moved.by_agent,    moved.blocks_by_rank, moved.blocks_by_agent};
+    return {moved.mapped,
+            moved.peer_copied,
+            moved.bounced,
+            use.live_bytes_max,
+            use.adopted_bytes,
+            use.refused,
+            use.kept_bytes_max,
+            use.given_back_bytes,
+            moved.by_agent,
+            moved.blocks_by_rank,
+            moved.blocks_by_agent,
+            use.private_bytes_max,
+            shim().stub->why_malloc_is_not_shared() != nullptr ? 1u : 0u};
 }
 
 // Everything, on rank 0. Collective.

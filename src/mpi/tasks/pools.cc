@@ -120,6 +120,8 @@ bool fill(const char* plugin, Client::Options* options, std::string* error) {
     options->limit_s = settings.limit_s;
     options->report_s = settings.wait_report_s;
     options->may_spin = !shim().oversubscribed;
+    options->open_buffer = shim().stub->open_buffer;
+    options->close_buffer = shim().stub->close_buffer;
     options->progress = [] {
         progress_open();
         drive_native();
