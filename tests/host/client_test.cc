@@ -325,12 +325,23 @@ ls_group* make_another(RankClient& c) {
     return c.make_group() ? std::exchange(c.group, nullptr) : nullptr;
 }
 
-// The process that answers this job's ranks, found by its name; it is stopped by whoever is rank 0.
-pid_t stop_supervisor() {
-    const std::vector<pid_t> all = find_services("supervisor");
-    if (all.size() != 1 || kill(all[0], SIGSTOP) != 0) return 0;
-    return wait_until([&] { return state_of(all[0]) == 'T'; }) ? all[0] : 0;
-}
+// The process that answers this job's ranks does not run, from stop() on and until this goes, or resume().
+class StoppedSupervisor {
+  public:
+    ~StoppedSupervisor() { resume(); }
+    bool stop() {
+        const std::vector<pid_t> all = find_services("supervisor");
+        if (all.size() != 1 || kill(all[0], SIGSTOP) != 0) return false;
+        pid_ = all[0];
+        return wait_until([this] { return state_of(pid_) == 'T'; });
+    }
+    void resume() {
+        if (pid_ != 0) kill(std::exchange(pid_, 0), SIGCONT);
+    }
+
+  private:
+    pid_t pid_ = 0;
+};
 
 // Groups that go while their supervisor does not read: it hears of all of them, and of no other's place is
 // taken for good.
@@ -345,14 +356,34 @@ TEST(Groups, NoPlaceIsLostWhoeverReadsLate) {
                 NEED(groups.back() != nullptr);
             }
             c.barrier();
-            const pid_t supervisor = c.rank == 0 ? stop_supervisor() : 0;
-            NEED(c.rank != 0 || supervisor != 0);
+            StoppedSupervisor supervisor;
+            NEED(c.rank != 0 || supervisor.stop());
             c.barrier();
             for (ls_group* group : groups) ls_group_free(group);
             c.barrier();
-            if (c.rank == 0) kill(supervisor, SIGCONT);
+            supervisor.resume();
         }
         c.barrier();
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone());
+}
+
+// By a word of the node's memory: no full socket makes a rank that goes one that is lost.
+TEST(Groups, ARankThatGoesHasSaidSo) {
+    Job job(with(1, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        const RankSlot& slot = c.context->memory.rank(LocalRank{0});
+        NEED(slot.attached.load() == kRankAttached);
+        const auto at = reinterpret_cast<const std::byte*>(&slot) - c.context->mapping.data();
+        const Mapping kept = Mapping::shared(c.context->memory_file.get(), c.context->mapping.size());
+        NEED(kept);
+        StoppedSupervisor supervisor;
+        NEED(supervisor.stop());
+        ls_context_free(std::exchange(c.context, nullptr));
+        NEED(reinterpret_cast<const RankSlot*>(kept.data() + at)->attached.load() == kRankLeaves);
+        supervisor.resume();
         return 0;
     });
     EXPECT_TRUE(job.passed());
@@ -366,8 +397,8 @@ TEST(Groups, NoPlaceIsLostByALateAnswer) {
         if (!c.attach()) return 1;
         static std::string said;
         c.hear_info = [](const char* line) { said += line; };
-        const pid_t supervisor = c.rank == 0 ? stop_supervisor() : 0;
-        NEED(c.rank != 0 || supervisor != 0);
+        StoppedSupervisor supervisor;
+        NEED(c.rank != 0 || supervisor.stop());
         c.barrier();
         const uint32_t limit_s = std::exchange(c.context->options.limit_s, 0);
         for (int i = 0; i < 2; ++i) {
@@ -377,7 +408,7 @@ TEST(Groups, NoPlaceIsLostByALateAnswer) {
         NEED((c.rank == 0) == (said.find("its supervisor did not answer in time") != said.npos));
         c.context->options.limit_s = limit_s;
         c.barrier();
-        if (c.rank == 0) kill(supervisor, SIGCONT);
+        supervisor.resume();
         // All places of the node's table.
         for (uint32_t i = 0; i < NodeLimits{}.groups_max; ++i) NEED(make_another(c) != nullptr);
         said.clear();
