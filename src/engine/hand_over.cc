@@ -1,5 +1,7 @@
 #include "engine/hand_over.h"
 
+#include "base/serial.h"
+
 namespace longshore {
 
 // --- the stand-in's end
@@ -49,7 +51,7 @@ bool HandedCopies::leave() {
 }
 
 bool HandedCopies::left(uint32_t serial) {
-    if (serial % 2 != 0 || serial <= answered_ || serial > serial_) return false;
+    if (serial % 2 != 0 || !is_after(serial, answered_) || is_after(serial, serial_)) return false;
     answered_ = serial;
     if (serial == serial_) state_ = State::kAway;
     return true;

@@ -99,6 +99,8 @@ struct HandedCopy {
 // The rank's end, or the agent's, which takes copies as in a call.
 class HandedCopies {
   public:
+    // The first word is the one after `serial`, which is even.
+    explicit HandedCopies(uint32_t serial = 0) : serial_(serial), answered_(serial) {}
     // Begins to wait, perhaps before the last leave was answered. False: it has, and has not left.
     bool attend();
     // Waits no longer. False: it has not waited.
@@ -125,7 +127,7 @@ class HandedCopies {
     enum class State : uint8_t { kAway, kAttending, kLeaving };
     std::array<HandedCopy, kHandedMax> copies_;
     uint32_t first_ = 0, count_ = 0;
-    uint32_t serial_ = 0, answered_ = 0;  // odd: of an attend, even: of a leave
+    uint32_t serial_, answered_;  // odd: of an attend, even: of a leave; they wrap
     State state_ = State::kAway;
 };
 

@@ -87,10 +87,13 @@ constexpr uint32_t kAlgorithms = 3;
 
 // What peers write for every block, what the rank alone writes, and what nobody writes lie in cache lines of
 // their own: a small operation takes no longer than a few lines need from core to core.
+enum : uint32_t { kRankAttached = 1, kRankLeaves = 2 };
 struct alignas(64) RankSlot {
     Atomic<uint32_t> events;  // futex word: counts what this rank may be waiting for
     Atomic<uint32_t> sleeping;
-    alignas(64) Atomic<uint32_t> attached;  // 1 while the process is there
+    // kRankAttached while the process is there, kRankLeaves once it has said that it goes; 0: it is not
+    // there.
+    alignas(64) Atomic<uint32_t> attached;
     Atomic<uint32_t> pid;
     uint16_t service;  // which of the node's service processes serves it; set with its first group
     // By this rank alone:

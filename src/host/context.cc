@@ -95,16 +95,37 @@ void look_at_lives(ls_context& c, uint64_t now) {
     }
 }
 
+// The answer may come after the group has failed and gone. The supervisor counts this rank in then.
 static void take_answer(ls_context& c, const GroupJoinAnswer& answer) {
     for (ls_group* group : c.groups) {
         if (group->id != answer.id || group->answered) continue;
         group->answered = true;
-        group->joined = answer.ok != 0;
+        group->joined = answer.result == JoinResult::kOk;
+        if (!group->joined) group->result = answer.result;
         group->slot = GroupSlot{answer.slot};
+        return;
     }
+    if (answer.result == JoinResult::kOk) c.leaves.push_back(answer.id);
 }
 
-void hear_supervisor(ls_context& c) {
+bool tell_leaves(ls_context& c) {
+    size_t told = 0;
+    for (; told < c.leaves.size() && c.control; ++told) {
+        GroupLeaveRequest request;
+        request.id = c.leaves[told];
+        if (send_packet(c.control, &request, sizeof request) == Io::kAgain) break;
+    }
+    // The end of the connection is a leave of every group.
+    if (!c.control) told = c.leaves.size();
+    c.leaves.erase(c.leaves.begin(), c.leaves.begin() + static_cast<ptrdiff_t>(told));
+    return c.leaves.empty();
+}
+
+void note_leaving(const ls_context& c) {
+    if (c.engine) c.memory.rank(c.engine->self()).attached.store(kRankLeaves, std::memory_order_release);
+}
+
+void talk_to_supervisor(ls_context& c) {
     alignas(8) std::byte packet[256];
     static_assert(sizeof(GroupJoinAnswer) <= sizeof packet);
     size_t bytes = 0;
@@ -116,11 +137,7 @@ void hear_supervisor(ls_context& c) {
         memcpy(&answer, packet, sizeof answer);
         if (bytes == sizeof answer && answer.header.kind == ControlKind::kGroupJoined) take_answer(c, answer);
     }
-}
-
-void tell_leaving(const ls_context& c) {
-    const ControlHeader leaving{kControlMagic, ControlKind::kDetach};
-    if (c.control) send_packet(c.control, &leaving, sizeof leaving);
+    tell_leaves(c);
 }
 
 }  // namespace longshore

@@ -79,16 +79,17 @@ struct ls_operation {
 };
 
 struct ls_group {
-    enum class State : uint8_t { kPlacing, kJoining, kJoined, kAgreeing, kReady, kFailed };
-    State state = State::kPlacing;
+    enum class State : uint8_t { kLeaving, kPlacing, kJoining, kAgreeing, kReady, kFailed };
+    State state = State::kLeaving;
     ls_context* context = nullptr;
     ls_exchange exchange{};
     std::vector<std::byte> out, in;
     uint64_t id = 0, sequence = 0;
     longshore::GroupSlot slot;
     uint32_t rank = 0, size = 0, told = 0;
-    uint32_t nodes = 0, ranks_per_node = 0;  // with members; the most members on one
-    bool ok = true, answered = false, joined = false, several_nodes = false, dying = false;
+    uint32_t nodes = 0, ranks_per_node = 0;                     // with members; the most members on one
+    longshore::JoinResult result = longshore::JoinResult::kOk;  // of this rank's join
+    bool answered = false, joined = false, several_nodes = false, dying = false;
     std::vector<longshore::Member> members;  // until all have joined; then they are in the node's memory
     std::deque<ls_operation*> waiting;       // started, not yet posted, in order
     uint32_t open = 0;
@@ -165,6 +166,9 @@ struct ls_context {
 
     uint64_t next_group = 1;
     std::vector<ls_group*> groups;
+    // Groups that the supervisor still counts this rank in and that it has not been told to leave, because
+    // the socket was full. Each holds a place of the node's table: never more than NodeLimits::groups_max.
+    std::vector<uint64_t> leaves;
     uint32_t waiting_count = 0;  // operations that are started and not yet posted
 
     uint32_t events_seen = 0;
@@ -207,9 +211,12 @@ void show_wait(ls_context& context, const ls_operation& operation);
 // With the breakdown switched on: hands out what was noted of a record whose operation is over.
 void take_times(ls_context& context, RecordId record);
 // Takes what the supervisor has said: lines for the user, and answers to groups that join, of any thread.
-void hear_supervisor(ls_context& context);
-// Tells it that this process goes, before the connection's end does.
-void tell_leaving(const ls_context& context);
+// Then sends it the leaves that it has not been told.
+void talk_to_supervisor(ls_context& context);
+// Says that this process goes, before the connection's end does: by a word that no full socket refuses.
+void note_leaving(const ls_context& context);
+// Sends what the socket takes now; returns whether no leave is left.
+bool tell_leaves(ls_context& context);
 // Takes one packet from the supervisor; lines for the user are logged on the way. kAgain: none.
 Io receive_control(ls_context& context, void* buffer, size_t capacity, size_t* bytes,
                    std::vector<Fd>* descriptors);

@@ -241,7 +241,7 @@ void NodeOperations::look_around(uint64_t now) {
     for (const auto& op : operations_) {
         if (op->state == ls_operation::State::kPosted && op->waited_since_ns != 0) show_wait(c_, *op);
     }
-    hear_supervisor(c_);
+    talk_to_supervisor(c_);
     drop_dying_groups(c_);
     free_retired_copies();
     flush_wake(c_);

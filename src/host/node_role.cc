@@ -36,9 +36,9 @@ bool NodeRole::leave_job(bool is_forked) {
         (void)c_.engine.release();
         return false;
     }
-    hear_supervisor(c_);
+    talk_to_supervisor(c_);
     for (ls_group* group : c_.groups) delete group;
-    tell_leaving(c_);
+    note_leaving(c_);
     // Only closing it would not, where a forked child still has it.
     if (c_.control) shutdown(c_.control.get(), SHUT_RDWR);
     return true;
@@ -98,7 +98,7 @@ static void wait_until_told(const ServiceSlot& slot, uint64_t until_ns) {
 
 uint32_t NodeRole::services(ls_service_stats* out, uint32_t max) {
     if (!c_.engine) return 0;
-    hear_supervisor(c_);  // what service processes have said is told before what they did
+    talk_to_supervisor(c_);  // what service processes have said is told before what they did
     const uint32_t count = c_.options.service_count;
     const uint64_t until_ns = now_ns() + 200'000'000;
     for (uint32_t s = 0; s < std::min(count, max); ++s) {

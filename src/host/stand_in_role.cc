@@ -98,7 +98,7 @@ void leave_to_services(ls_operation* operation, bool leave) {
 }
 
 void leave_node(const ls_context& context) {
-    tell_leaving(context);
+    note_leaving(context);
 }
 
 bool publish_region_of_rank(ls_context& c, RegionId region, HostRegion description) {

@@ -1,14 +1,9 @@
 #include "service/group_table.h"
 
 #include <string.h>
-#include <unistd.h>
 
 namespace longshore {
 namespace {
-
-// How often, and how long each time, a new group waits for service processes to turn where all places are
-// taken by groups that have left: 100 ms in all.
-constexpr int kTurnWaits = 500, kTurnWaitUs = 200;
 
 constexpr uint64_t align64(uint64_t n) {
     return (n + 63) & ~uint64_t{63};
@@ -61,28 +56,23 @@ void GroupTable::release(uint64_t offset, uint64_t bytes) {
     }
 }
 
-bool GroupTable::join(GroupId id, const std::vector<Member>& members, GroupSlot* slot) {
+JoinResult GroupTable::join(GroupId id, const std::vector<Member>& members, GroupSlot* slot) {
     const auto known = groups_.find(id.value);
     if (known != groups_.end()) {
         *slot = known->second.slot;
-        if (memory_.group(*slot).size != members.size()) return false;
+        if (memory_.group(*slot).size != members.size()) return JoinResult::kUnsound;
         ++known->second.joined;
-        return true;
-    }
-    reuse_what_left();
-    // A service process that waits for a core is about to turn: better a short wait than no group.
-    for (int i = 0; i < kTurnWaits && free_slots_.empty() && !leaving_.empty(); ++i) {
-        usleep(kTurnWaitUs);
-        reuse_what_left();
+        return JoinResult::kOk;
     }
     uint32_t local_count = 0;
-    if (id.value == 0 || members.empty() || free_slots_.empty() || !plausible(members, &local_count))
-        return false;
+    if (id.value == 0 || members.empty() || !plausible(members, &local_count)) return JoinResult::kUnsound;
     const auto size = static_cast<uint32_t>(members.size());
     Group group;
     group.bytes = align64(NodeMemory::group_bytes(memory_.limits(), members, memory_.node()));
+    reuse_what_left();
+    if (free_slots_.empty()) return JoinResult::kTableFull;
     group.offset = allocate(group.bytes);
-    if (group.offset == 0) return false;
+    if (group.offset == 0) return JoinResult::kMemoryFull;
     group.slot = GroupSlot{free_slots_.back()};
     free_slots_.pop_back();
     group.joined = 1;
@@ -90,7 +80,7 @@ bool GroupTable::join(GroupId id, const std::vector<Member>& members, GroupSlot*
     memory_.create_group(group.slot, id, members.data(), size, group.offset);
     groups_[id.value] = group;
     *slot = group.slot;
-    return true;
+    return JoinResult::kOk;
 }
 
 void GroupTable::leave(GroupId id) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/node_memory.h"
+#include "fabric/shm/control.h"
 
 namespace longshore {
 
@@ -15,9 +16,10 @@ class GroupTable {
   public:
     explicit GroupTable(const NodeMemory& memory);
 
-    // False: the table is full, or `members` is not a group this node can serve.
-    bool join(GroupId id, const std::vector<Member>& members, GroupSlot* slot);
+    JoinResult join(GroupId id, const std::vector<Member>& members, GroupSlot* slot);
     void leave(GroupId id);
+    // There will be more room once service processes have turned.
+    bool waits_for_services() const { return !leaving_.empty(); }
     size_t open() const { return groups_.size(); }
     // A service process that does not run looks at nothing.
     void service_started(ServiceId service) { running_[service.value] = true; }

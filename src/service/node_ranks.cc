@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/mover.h"
+#include "service/packet_queue.h"
 
 namespace longshore {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 constexpr uint64_t kNamelessLimitNs = 2'000'000'000;  // a connection that does not say who it is
 constexpr size_t kConnectionsMax = 4096;
 constexpr uint32_t kGroupMembersMax = 1u << 20;
-constexpr size_t kUntoldMax = 16;  // lines that wait for local rank 0
 
 }  // namespace
 
@@ -29,12 +29,16 @@ struct NodeRanks::Client {
     pid_t pid = 0;
     uint64_t since_ns = 0;
     int local_rank = -1;  // -1: has not attached
-    bool leaves = false;  // has said so
+    PacketQueue unsent;   // an answer
+    uint32_t events = 0;  // of its socket that are waited for
     std::vector<uint64_t> groups;
     // a group being told in pieces
     uint64_t joining = 0;
     std::vector<Member> members;
     uint32_t filled = 0;
+    bool asks = false;  // all of it is told, and there was no room
+
+    bool is_heard() const { return unsent.empty() && !asks; }
 };
 
 NodeRanks::NodeRanks(const ServiceParameters& parameters, const NodeMemory& memory, GroupTable* groups,
@@ -56,6 +60,7 @@ void NodeRanks::add(Fd socket) {
     client->since_ns = now_ns();
     client->number = numbers_ += 2;
     if (!watch(client->socket, client->number)) return;
+    client->events = EPOLLIN;
     nameless_.push_back(client->number);
     clients_.emplace(client->number, std::move(client));
 }
@@ -68,19 +73,53 @@ bool NodeRanks::watch(const Fd& fd, uint64_t number) const {
     return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0;
 }
 
-bool NodeRanks::reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors) {
-    return send_packet(client.socket, bytes, count, descriptors) == Io::kOk;
+// After anything that changes what the client's socket is waited for: more of it, or room in it.
+void NodeRanks::arm(Client& client) const {
+    const bool has_more = !client.unsent.empty() || (client.local_rank == 0 && !lines_.empty());
+    epoll_event event{};
+    event.events = (client.is_heard() ? EPOLLIN : 0u) | (has_more ? EPOLLOUT : 0u);
+    event.data.u64 = client.number;
+    if (event.events == client.events) return;
+    client.events = event.events;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, client.socket.get(), &event);
+}
+
+// Whether the rank is there still is not seen by this: the end of its connection or of its process tells.
+template <class Answer>
+void NodeRanks::reply(Client& client, const Answer& answer, std::span<const int> descriptors) {
+    client.unsent.push(std::as_bytes(std::span(&answer, 1)), descriptors);
+    client.unsent.flush(client.socket);
+}
+
+NodeRanks::Client* NodeRanks::leader() const {
+    for (const auto& [number, client] : clients_)
+        if (client->local_rank == 0) return client.get();
+    return nullptr;
 }
 
 void NodeRanks::tell_leader(const char* text) {
-    ProblemReport report;
-    report.header = {kControlMagic, ControlKind::kProblem};
-    snprintf(report.text, sizeof report.text, "%s", text);
-    for (const auto& [number, client] : clients_) {
-        if (client->local_rank == 0)
-            return static_cast<void>(send_packet(client->socket, &report, sizeof report));
+    if (leader_came_ && leader() == nullptr) return;
+    // What comes after lines that are left out is not told before that.
+    if (lines_.size() == kLinesMax || lines_left_out_ != 0)
+        ++lines_left_out_;
+    else
+        lines_.emplace_back(text);
+    send_lines();
+}
+
+void NodeRanks::send_lines() {
+    Client* const to = leader();
+    if (to == nullptr) return;
+    while (to->unsent.empty() && !lines_.empty()) {
+        ProblemReport report;
+        snprintf(report.text, sizeof report.text, "%s", lines_.front().c_str());
+        if (send_packet(to->socket, &report, sizeof report) == Io::kAgain) break;
+        lines_.pop_front();
+        if (lines_.empty() && lines_left_out_ != 0)
+            lines_.push_back(std::to_string(std::exchange(lines_left_out_, 0)) +
+                             " more lines came while this rank read none, and are left out");
     }
-    if (!leader_came_ && untold_.size() < kUntoldMax) untold_.push_back(report.text);
+    arm(*to);
 }
 
 std::vector<pid_t> NodeRanks::processes() const {
@@ -109,18 +148,16 @@ bool NodeRanks::attach(Client& client, const AttachRequest& request) {
     answer.sight_bytes = given_.sight_bytes;
     answer.services = p_.service_count;
     slot.pid.store(request.pid);
-    slot.attached.store(1);
+    slot.attached.store(kRankAttached);
     client.local_rank = static_cast<int>(request.local_rank);
     client.process = Fd(static_cast<int>(syscall(SYS_pidfd_open, client.pid, 0)));
     if (client.process) watch(client.process, client.number + 1);
     std::erase(nameless_, client.number);
     ++attached_ever_, ++attached_now_;
     if (attached_ever_ == p_.rank_count) events_.all_attached();
-    if (!reply(client, &answer, sizeof answer, given_.descriptors)) return false;
-    if (client.local_rank == 0) {
-        leader_came_ = true;
-        for (const std::string& text : std::exchange(untold_, {})) tell_leader(text.c_str());
-    }
+    reply(client, answer, given_.descriptors);
+    leader_came_ |= client.local_rank == 0;
+    send_lines();
     return true;
 }
 
@@ -141,15 +178,43 @@ bool NodeRanks::join_group(Client& client, const GroupJoinPiece& piece, size_t b
     if (client.filled < piece.size) return true;
     // Once: what a rank has joined is kept for it until it leaves.
     if (std::find(client.groups.begin(), client.groups.end(), piece.id) != client.groups.end()) return false;
+    answer_join(client, true);
+    return true;
+}
+
+// Where there is no room, the client asks again once all that ranks have said by now is heard, and as long as
+// service processes may still look at groups that have gone.
+void NodeRanks::answer_join(Client& client, bool may_ask_again) {
     GroupJoinAnswer answer;
     GroupSlot slot;
-    answer.id = piece.id;
-    answer.ok = groups_.join(GroupId{piece.id}, client.members, &slot);
+    answer.id = client.joining;
+    answer.result = groups_.join(GroupId{client.joining}, client.members, &slot);
     answer.slot = slot.value;
-    if (answer.ok) client.groups.push_back(piece.id);
+    client.asks = (may_ask_again || groups_.waits_for_services()) &&
+                  (answer.result == JoinResult::kTableFull || answer.result == JoinResult::kMemoryFull);
+    if (client.asks) return;
+    if (answer.result == JoinResult::kOk) client.groups.push_back(client.joining);
     client.members.clear();
     client.joining = 0;
-    return reply(client, &answer, sizeof answer);
+    reply(client, answer);
+}
+
+bool NodeRanks::has_asking() const {
+    return std::any_of(clients_.begin(), clients_.end(), [](const auto& at) { return at.second->asks; });
+}
+
+// Members of a group tell each other that they have left their earlier ones before any of them joins it: what
+// they have said of that has come, and may be unread.
+void NodeRanks::answer_waiting_joins() {
+    if (!has_asking()) return;
+    std::vector<uint64_t> all;
+    for (const auto& [number, client] : clients_) all.push_back(number);
+    for (const uint64_t number : all) hear(number, false);
+    for (const auto& [number, client] : clients_) {
+        if (!client->asks) continue;
+        answer_join(*client, false);
+        arm(*client);
+    }
 }
 
 bool NodeRanks::leave_group(Client& client, const GroupLeaveRequest& request) {
@@ -211,9 +276,6 @@ bool NodeRanks::handle(Client& client, size_t bytes, std::vector<Fd> descriptors
             memcpy(&request, buffer_, sizeof request);
             return leave_group(client, request);
         }
-        case ControlKind::kDetach:
-            client.leaves = true;
-            return false;
         default:
             return false;
     }
@@ -223,9 +285,10 @@ void NodeRanks::forget(Client& client) {
     if (client.local_rank < 0) return;
     for (const uint64_t id : client.groups) groups_.leave(GroupId{id});
     const LocalRank local{static_cast<uint16_t>(client.local_rank)};
-    memory_.rank(local).attached.store(0);
+    const bool has_left = memory_.rank(local).attached.exchange(0) == kRankLeaves;
     --attached_now_;
-    has_lost_ |= p_.host_agents != 0 && !client.leaves;
+    if (client.local_rank == 0) lines_.clear(), lines_left_out_ = 0;
+    has_lost_ |= p_.host_agents != 0 && !has_left;
     // A stand-in of a DPU holds claims while its rank copies, and has nothing else that moves bytes: they are
     // for service processes now, which bring that rank's blocks like any others.
     WakeSet wake;
@@ -235,13 +298,15 @@ void NodeRanks::forget(Client& client) {
 
 // False: the connection is over.
 bool NodeRanks::turn_client(Client& client) {
-    for (;;) {
+    client.unsent.flush(client.socket);
+    while (client.is_heard()) {
         size_t bytes = 0;
         std::vector<Fd> descriptors;
         const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, &descriptors);
         if (io == Io::kAgain) return true;
         if (io == Io::kClosed || !handle(client, bytes, std::move(descriptors))) return false;
     }
+    return true;
 }
 
 void NodeRanks::end(uint64_t number) {
@@ -251,12 +316,15 @@ void NodeRanks::end(uint64_t number) {
     clients_.erase(at);
 }
 
-void NodeRanks::take_event(uint64_t number) {
-    const bool of_process = number % 2 != 0;
-    const auto at = clients_.find(number - of_process);
-    if (at == clients_.end()) return;               // it ended with another event
-    const bool is_open = turn_client(*at->second);  // its last words, too
-    if (of_process || !is_open) end(at->first);
+// `is_over`: its process or its connection is gone.
+void NodeRanks::hear(uint64_t number, bool is_over) {
+    const auto at = clients_.find(number);
+    if (at == clients_.end()) return;  // it ended with another event
+    Client& client = *at->second;
+    const bool is_open = turn_client(client);  // its last words, too
+    if (is_over || !is_open) return end(number);
+    if (client.local_rank == 0) send_lines();
+    arm(client);
 }
 
 void NodeRanks::look_at_nameless() {
@@ -271,7 +339,12 @@ void NodeRanks::turn() {
     constexpr int kEventsPerTurn = 64;
     epoll_event events[kEventsPerTurn];
     const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
-    for (int i = 0; i < count; ++i) take_event(events[i].data.u64);
+    for (int i = 0; i < count; ++i) {
+        const bool of_process = events[i].data.u64 % 2 != 0;
+        const bool is_over = of_process || (events[i].events & EPOLLHUP) != 0;
+        hear(events[i].data.u64 - of_process, is_over);
+    }
+    answer_waiting_joins();
     look_at_nameless();
 }
 

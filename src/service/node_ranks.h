@@ -1,10 +1,13 @@
 // The ranks of a node as its supervisor hears them: each connection says which rank it is, local rank 0 then
 // what the nodes of the job are, and all which groups they join and leave. Everything that a rank says is
-// checked here; whoever does not keep to the protocol is disconnected. One thread.
+// checked here; whoever does not keep to the protocol is disconnected. A rank may compute for long and read
+// nothing: an answer that its socket does not take waits here, and nothing more is heard of it until the
+// answer is sent, so that no rank has more than one. One thread.
 #pragma once
 
 #include <sys/types.h>
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -54,12 +57,16 @@ class NodeRanks {
     size_t connections() const { return clients_.size(); }
     // Some have not said which rank they are, and are not waited for long.
     bool has_nameless() const { return !nameless_.empty(); }
+    // Groups are wanted for which there will be room soon: turn() again after a short while.
+    bool has_asking() const;
     uint32_t attached_ever() const { return attached_ever_; }
     uint32_t attached_now() const { return attached_now_; }
     // A stand-in of a DPU has gone without a word: nobody enters for its rank any more, nor tells it.
     bool has_lost() const { return has_lost_; }
     std::vector<pid_t> processes() const;  // by local rank; 0: it is not there
-    // A line for the user goes to local rank 0, when that has attached if it has not yet.
+    // A line for the user goes to local rank 0, once that has attached and reads. Of more than kLinesMax that
+    // wait for it, it is told how many they are.
+    static constexpr size_t kLinesMax = 64;
     void tell_leader(const char* text);
 
   private:
@@ -72,7 +79,13 @@ class NodeRanks {
     void hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors, const Take& take);
     bool turn_client(Client& client);
     void forget(Client& client);
-    bool reply(Client& client, const void* bytes, size_t count, std::span<const int> descriptors = {});
+    template <class Answer>
+    void reply(Client& client, const Answer& answer, std::span<const int> descriptors = {});
+    void answer_join(Client& client, bool may_ask_again);
+    void answer_waiting_joins();
+    Client* leader() const;
+    void send_lines();
+    void arm(Client& client) const;
 
     const ServiceParameters& p_;
     NodeMemory memory_;
@@ -81,15 +94,16 @@ class NodeRanks {
     Given given_;
     Events events_;
     bool watch(const Fd& fd, uint64_t number) const;
-    void take_event(uint64_t number);
+    void hear(uint64_t number, bool is_over);
     void end(uint64_t number);
     void look_at_nameless();
 
     Fd epoll_;
     std::map<uint64_t, std::unique_ptr<Client>> clients_;  // by number; their events have it
     std::vector<uint64_t> nameless_;
-    bool leader_came_ = false;         // local rank 0 has attached, and may have gone since
-    std::vector<std::string> untold_;  // lines for it from before
+    bool leader_came_ = false;       // local rank 0 has attached, and may have gone since
+    std::deque<std::string> lines_;  // for it
+    uint32_t lines_left_out_ = 0;    // after those
     bool has_lost_ = false;
     uint64_t numbers_ = 0;
     uint32_t attached_ever_ = 0, attached_now_ = 0;

@@ -12,11 +12,15 @@ namespace longshore {
 
 class PacketQueue {
   public:
-    void push(std::span<const std::byte> packet) { packets_.emplace_back(packet.begin(), packet.end()); }
+    // `descriptors` go with it, and stay open until then.
+    void push(std::span<const std::byte> packet, std::span<const int> descriptors = {}) {
+        packets_.push_back({{packet.begin(), packet.end()}, {descriptors.begin(), descriptors.end()}});
+    }
     // What the socket takes now. Without a reader there is nothing left to say.
     void flush(const Fd& socket) {
         while (!packets_.empty()) {
-            const Io io = send_packet(socket, packets_.front().data(), packets_.front().size());
+            const auto& [packet, descriptors] = packets_.front();
+            const Io io = send_packet(socket, packet.data(), packet.size(), descriptors);
             if (io == Io::kAgain) return;
             if (io == Io::kClosed) return packets_.clear();
             packets_.pop_front();
@@ -26,7 +30,11 @@ class PacketQueue {
     bool empty() const { return packets_.empty(); }
 
   private:
-    std::deque<std::vector<std::byte>> packets_;
+    struct Packet {
+        std::vector<std::byte> bytes;
+        std::vector<int> descriptors;
+    };
+    std::deque<Packet> packets_;
 };
 
 }  // namespace longshore

@@ -625,7 +625,9 @@ int Supervisor::run(const Fd& starter) {
         const bool looks = ranks_->attached_ever() == 0 || ranks_->has_nameless();
         const bool strangers = port_ && port_->busy();
         const int strangers_ms = static_cast<int>(NodePort::kTurnNs / 1'000'000);
-        poll(ready.data(), ready.size(), strangers ? strangers_ms : looks ? 500 : -1);
+        constexpr int kAskingMs = 1;
+        const int looks_ms = strangers ? strangers_ms : looks ? 500 : -1;
+        poll(ready.data(), ready.size(), ranks_->has_asking() ? kAskingMs : looks_ms);
         if (ready[1].revents != 0) reap_services();
         if (strangers || ready[ranks_end + services_.size()].revents != 0) turn_port();
         for (size_t s = 0; s < services_.size(); ++s) {

@@ -54,13 +54,14 @@ class Conversation {
         given.token.fill(7);
         given.memory_bytes = bytes_;
         given.descriptors = {0, 1};
-        const NodeRanks::Events events{[this] { ++all_attached_; }, [this] { look_at_book(); },
-                                       [this](Fd, pid_t pid, const tasks::OpenPool& request, std::vector<Fd>) {
-                                           // Only a rank that has attached is handed on.
-                                           require(request.local_rank < kRanks && pid == getpid());
-                                           const LocalRank rank{static_cast<uint16_t>(request.local_rank)};
-                                           require(memory_.rank(rank).attached.load() != 0);
-                                       }};
+        const NodeRanks::Events events{
+            [this] { ++all_attached_; }, [this] { look_at_book(); },
+            [this](Fd, pid_t pid, const tasks::OpenPool& request, std::vector<Fd>) {
+                // Only a rank that has attached is handed on.
+                require(request.local_rank < kRanks && pid == getpid());
+                const LocalRank rank{static_cast<uint16_t>(request.local_rank)};
+                require(memory_.rank(rank).attached.load() != 0);
+            }};
         ranks_ = std::make_unique<NodeRanks>(parameters_, memory_, groups_.get(), book_.get(), given, events);
     }
     void run() {
@@ -148,8 +149,8 @@ class Conversation {
             GroupJoinAnswer joined;
             require(bytes == sizeof joined);
             memcpy(&joined, answer, sizeof joined);
-            groups_ever_ |= joined.ok != 0;
-            require(!joined.ok || joined.slot < parameters_.node_limits.groups_max);
+            groups_ever_ |= joined.result == JoinResult::kOk;
+            require(joined.result != JoinResult::kOk || joined.slot < parameters_.node_limits.groups_max);
         }
     }
     void turn() {

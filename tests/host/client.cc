@@ -26,6 +26,7 @@ double seconds() {
 }
 void say(void* user, int level, const char* line) {
     const auto* const client = static_cast<RankClient*>(user);
+    if (level == 1 && client->hear_info) client->hear_info(line);
     if (level != 0) return;
     if (client->hear) return client->hear(line);
     fprintf(stderr, "  [rank %u] %s\n", client->rank, line);

@@ -58,6 +58,7 @@ class RankClient {
     std::function<void(std::byte* all, size_t bytes)> tamper;
     // Gets what the user is told; unless it is set that goes to stderr.
     std::function<void(const char* line)> hear;
+    std::function<void(const char* line)> hear_info;  // likewise what is said with --log info; else nobody
     size_t heard_max = 0;  // bytes that this rank has heard of all others in one exchange, at most
 
   private:

@@ -18,6 +18,7 @@
 #include <fstream>
 
 #include "fabric/shm/system.h"
+#include "host/context.h"
 
 namespace longshore::test {
 namespace {
@@ -313,6 +314,108 @@ TEST(Attach, ServiceProcessesRaiseTheirLimitOfOpenFiles) {
             return of_this_job.size() == 2;
         }));
         for (const rlimit& files : of_this_job) NEED(files.rlim_cur == 1000);
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone());
+}
+
+// A further group of the client's exchange. Null: it could not be made.
+ls_group* make_another(RankClient& c) {
+    return c.make_group() ? std::exchange(c.group, nullptr) : nullptr;
+}
+
+// The process that answers this job's ranks does not run, from stop() on and until this goes, or resume().
+class StoppedSupervisor {
+  public:
+    ~StoppedSupervisor() { resume(); }
+    bool stop() {
+        const std::vector<pid_t> all = find_services("supervisor");
+        if (all.size() != 1 || kill(all[0], SIGSTOP) != 0) return false;
+        pid_ = all[0];
+        return wait_until([this] { return state_of(pid_) == 'T'; });
+    }
+    void resume() {
+        if (pid_ != 0) kill(std::exchange(pid_, 0), SIGCONT);
+    }
+
+  private:
+    pid_t pid_ = 0;
+};
+
+// Groups that go while their supervisor does not read: it hears of all of them, and of no other's place is
+// taken for good.
+TEST(Groups, NoPlaceIsLostWhoeverReadsLate) {
+    Job job(with(2, 0, 1), [](RankClient& c) {
+        constexpr uint32_t kGroups = 500;
+        if (!c.attach()) return 1;
+        for (int round = 0; round < 3; ++round) {
+            std::vector<ls_group*> groups;
+            for (uint32_t i = 0; i < kGroups; ++i) {
+                groups.push_back(make_another(c));
+                NEED(groups.back() != nullptr);
+            }
+            c.barrier();
+            StoppedSupervisor supervisor;
+            NEED(c.rank != 0 || supervisor.stop());
+            c.barrier();
+            for (ls_group* group : groups) ls_group_free(group);
+            c.barrier();
+            supervisor.resume();
+        }
+        c.barrier();
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone());
+}
+
+// By a word of the node's memory: no full socket makes a rank that goes one that is lost.
+TEST(Groups, ARankThatGoesHasSaidSo) {
+    Job job(with(1, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        const RankSlot& slot = c.context->memory.rank(LocalRank{0});
+        NEED(slot.attached.load() == kRankAttached);
+        const auto at = reinterpret_cast<const std::byte*>(&slot) - c.context->mapping.data();
+        const Mapping kept = Mapping::shared(c.context->memory_file.get(), c.context->mapping.size());
+        NEED(kept);
+        StoppedSupervisor supervisor;
+        NEED(supervisor.stop());
+        ls_context_free(std::exchange(c.context, nullptr));
+        NEED(reinterpret_cast<const RankSlot*>(kept.data() + at)->attached.load() == kRankLeaves);
+        supervisor.resume();
+        return 0;
+    });
+    EXPECT_TRUE(job.passed());
+    EXPECT_TRUE(wait_until_gone());
+}
+
+// A supervisor that answers too late has counted the rank in: no group of it is left when the answer is
+// heard. Why there is no group is said by one rank.
+TEST(Groups, NoPlaceIsLostByALateAnswer) {
+    Job job(with(2, 0, 1), [](RankClient& c) {
+        if (!c.attach()) return 1;
+        static std::string said;
+        c.hear_info = [](const char* line) { said += line; };
+        StoppedSupervisor supervisor;
+        NEED(c.rank != 0 || supervisor.stop());
+        c.barrier();
+        const uint32_t limit_s = std::exchange(c.context->options.limit_s, 0);
+        for (int i = 0; i < 2; ++i) {
+            NEED(!c.make_group());
+            ls_group_free(std::exchange(c.group, nullptr));
+        }
+        NEED((c.rank == 0) == (said.find("its supervisor did not answer in time") != said.npos));
+        c.context->options.limit_s = limit_s;
+        c.barrier();
+        supervisor.resume();
+        // All places of the node's table.
+        for (uint32_t i = 0; i < NodeLimits{}.groups_max; ++i) NEED(make_another(c) != nullptr);
+        said.clear();
+        NEED(make_another(c) == nullptr);
+        NEED((c.rank == 0) ==
+             (said.find("as many groups are open on its node as there is room for") != said.npos));
+        c.barrier();
         return 0;
     });
     EXPECT_TRUE(job.passed());

@@ -26,7 +26,7 @@ class GroupTableTest : public testing::Test {
     }
     bool join(uint64_t id) {
         GroupSlot slot;
-        return table_->join(GroupId{id}, members_, &slot);
+        return table_->join(GroupId{id}, members_, &slot) == JoinResult::kOk;
     }
     ServiceSlot& service(uint16_t s) { return memory_.service(ServiceId{s}); }
 
@@ -41,7 +41,7 @@ TEST_F(GroupTableTest, AJoinThatIsRefusedHoldsNoGroup) {
     ASSERT_TRUE(join(1));
     const std::vector<Member> one(members_.begin(), members_.begin() + 1);
     GroupSlot slot;
-    EXPECT_FALSE(table_->join(GroupId{1}, one, &slot)) << "it has two members";
+    EXPECT_EQ(table_->join(GroupId{1}, one, &slot), JoinResult::kUnsound) << "it has two members";
     table_->leave(GroupId{1});
     EXPECT_EQ(table_->open(), 0u);
 }

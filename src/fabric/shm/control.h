@@ -14,7 +14,7 @@
 
 namespace longshore {
 
-constexpr uint32_t kControlMagic = 0x4c534342;  // changes with the layout of what follows
+constexpr uint32_t kControlMagic = 0x4c534343;  // changes with the layout of what follows
 constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 constexpr size_t kDpuNameBytes = 272;  // HOST:PORT
@@ -43,7 +43,6 @@ enum class ControlKind : uint32_t {
     kGroupJoin,  // a piece of a group's members: Member[count] follow. Answer to the last piece: kGroupJoined
     kGroupJoined,
     kGroupLeave,
-    kDetach,        // rank: it goes, and is not lost
     kProblem,       // from the supervisor or a service process: a line for the user
     kStartService,  // supervisor to its service process, with descriptors
     kPlace,         // supervisor to its service process: where to run
@@ -92,10 +91,20 @@ struct GroupJoinPiece {
     uint32_t size = 0, first = 0, count = 0, unused = 0;  // no hole: all of it is sent
 };
 constexpr uint32_t kMembersPerPiece = 4096;
+// How a rank's join of a group ended. Ranks tell it each other as it is.
+enum class JoinResult : uint32_t {
+    kOk,
+    kTableFull,   // as many groups are open on the node as its table has room for
+    kMemoryFull,  // the node's memory for groups has no room for one of that size
+    kUnsound,     // its members are none that the node can serve
+    kNoAnswer,    // the supervisor did not answer in time
+    kGone,        // there is no supervisor any more
+};
 struct GroupJoinAnswer {
     ControlHeader header{kControlMagic, ControlKind::kGroupJoined};
     uint64_t id = 0;
-    uint32_t ok = 0, slot = 0;
+    JoinResult result = JoinResult::kOk;
+    uint32_t slot = 0;
 };
 struct GroupLeaveRequest {
     ControlHeader header{kControlMagic, ControlKind::kGroupLeave};
