@@ -310,18 +310,10 @@ int run(int argc, char** argv, Temporary& temporary) {
 
 int main(int argc, char** argv) {
     bigsort::Temporary temporary("rank");
+    abort_job_on_exceptions("bigsort", [&temporary] { temporary.remove(); });
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    int status = 1;
-    try {
-        status = bigsort::run(argc, argv, temporary);
-    } catch (const std::exception& error) {
-        int rank = 0;
-        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-        fmt::print(stderr, "bigsort: rank {}: {}\n", rank, error.what());
-        temporary.remove();
-        abort_job(1);
-    }
+    const int status = bigsort::run(argc, argv, temporary);
     MPI_Finalize();
     return status;
 }

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <exception>
+#include <optional>
 #include <vector>
 
 #include "../abort_job.h"
@@ -28,14 +28,15 @@ class Peer {
     Peer(MPI_Comm world, int rank, Temporary* temporary)
         : world_(world), rank_(rank), temporary_(temporary) {}
 
-    // Returns false after an error, which the rank knows and says.
-    bool serve() {
+    // Returns early after an error, which the rank knows and says. Then receives are still open, and this has
+    // to outlive them.
+    void serve() {
         receive(&setup_, sizeof(setup_), kTagSetup);
         temporary_->set_rank(setup_.rank);
         struct stat folder;
         const int error = stat(setup_.folder, &folder) != 0 ? errno : S_ISDIR(folder.st_mode) ? 0 : ENOTDIR;
         send_credit(kTagReady, error);
-        if (error != 0) return false;
+        if (error != 0) return;
         layout_ = setup_.layout;
         slots_ = std::min(layout_.fan_in, std::max<std::uint64_t>(layout_.page_writes(), 1));
         ring_.resize(slots_ * layout_.page_values);
@@ -45,9 +46,7 @@ class Peer {
             run_cycles(writer);
         } catch (const FileError& failed) {
             send_credit(kTagCredit, failed.error(), failed.call(), failed.path());
-            return false;
         }
-        return true;
     }
 
   private:
@@ -132,15 +131,15 @@ int run(Temporary& temporary) {
     Start start;
     MPI_Bcast(&start, sizeof(start), MPI_BYTE, leader, world);
     if (!start.go) return 0;
+    std::optional<Peer> peer;
     if (needs_peers(start.offload, roles)) {
         const Pairing pairing = pair(world, roles, start.placement);
         if (!pairing.problem.empty()) return 0;
         const int rank = pairing.peer_of[std::size_t(me)];
-        // After an error the rank ends the job.
-        if (rank >= 0) Peer(world, rank, &temporary).serve();
+        if (rank >= 0) peer.emplace(world, rank, &temporary).serve();
     }
     temporary.let_go();
-    meet(world);
+    meet(world);  // does not return after an error: the rank ends the job
     return 0;
 }
 
@@ -150,14 +149,9 @@ int run(Temporary& temporary) {
 
 int main(int argc, char** argv) {
     bigsort::Temporary temporary("the peer of rank");
+    abort_job_on_exceptions("bigsort_peer");
     MPI_Init(&argc, &argv);
-    int status = 1;
-    try {
-        status = bigsort::run(temporary);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "bigsort_peer: %s\n", error.what());
-        abort_job(1);
-    }
+    const int status = bigsort::run(temporary);
     MPI_Finalize();
     return status;
 }

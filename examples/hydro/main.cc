@@ -317,23 +317,17 @@ int run(const Options& options, const Roles& roles) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    int given = 0, world_rank = 0;
+    abort_job_on_exceptions("hydro");
+    int given = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &given);
-    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    int status = 1;
-    try {
-        const Roles roles = split_roles(Role::kRank);
-        int rank = 0;
-        MPI_Comm_rank(roles.mine, &rank);
-        Options options;
-        status = parse(argc, argv, rank == 0, options);
-        if (status == -1) status = check_shape(options, roles, rank == 0);
-        status = agree_to_end(status);
-        if (status == -1) status = run(options, roles);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "hydro: process {}: {}\n", world_rank, error.what());
-        abort_job(1);
-    }
+    const Roles roles = split_roles(Role::kRank);
+    int rank = 0;
+    MPI_Comm_rank(roles.mine, &rank);
+    Options options;
+    int status = parse(argc, argv, rank == 0, options);
+    if (status == -1) status = check_shape(options, roles, rank == 0);
+    status = agree_to_end(status);
+    if (status == -1) status = run(options, roles);
     MPI_Finalize();
     return status;
 }

@@ -6,30 +6,24 @@
 #include "options.h"
 
 int main(int argc, char** argv) {
+    abort_job_on_exceptions("hydro_peer");
     int given = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &given);
-    int status = 1;
+    const Roles roles = split_roles(Role::kPeer);
+    int me = 0;
+    MPI_Comm_rank(roles.mine, &me);
     PeerOptions options;
-    try {
-        const Roles roles = split_roles(Role::kPeer);
-        int me = 0;
-        MPI_Comm_rank(roles.mine, &me);
-        status = parse_peer(argc, argv, me == 0, options.slow);
-        if (status == -1 && roles.ranks == 0) {
-            if (me == 0)
-                fmt::print(
-                    stderr,
-                    "hydro_peer: no ranks: mpirun -np N hydro --offload mpmd ... : -np N hydro_peer\n");
-            status = 2;
-        }
-        status = agree_to_end(status);
-        if (status == -1) {
-            serve_rank(roles, options);
-            status = 0;
-        }
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "hydro_peer: {}\n", error.what());
-        abort_job(1);
+    int status = parse_peer(argc, argv, me == 0, options.slow);
+    if (status == -1 && roles.ranks == 0) {
+        if (me == 0)
+            fmt::print(stderr,
+                       "hydro_peer: no ranks: mpirun -np N hydro --offload mpmd ... : -np N hydro_peer\n");
+        status = 2;
+    }
+    status = agree_to_end(status);
+    if (status == -1) {
+        serve_rank(roles, options);
+        status = 0;
     }
     MPI_Finalize();
     return status;

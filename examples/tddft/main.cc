@@ -197,18 +197,14 @@ int run(Options& options, int rank, int ranks) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    abort_job_on_exceptions("tddft");
     MPI_Init(&argc, &argv);
     int rank = 0, ranks = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     Options options;
     int status = parse(argc, argv, rank == 0, options);
-    try {
-        if (status == -1) status = run(options, rank, ranks);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "tddft: rank {}: {}\n", rank, error.what());
-        abort_job(1);
-    }
+    if (status == -1) status = run(options, rank, ranks);
     MPI_Finalize();
     return status;
 }

@@ -29,6 +29,8 @@ import slow_disk  # noqa: E402
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 MPI = os.environ.get("LONGSHORE_INTERNAL_TEST_FLAVOUR", "openmpi")
 SORT, PEER, DATA = BUILD / f"bin/bigsort_{MPI}", BUILD / f"bin/bigsort_peer_{MPI}", BUILD / "bin/bigsort_data"
+# Says so when memory is freed that an open operation of MPI uses.
+OPEN_BUFFERS = ("env", f"LD_PRELOAD={BUILD}/examples/libopen_buffers_{MPI}.so")
 # Before programs on several machines: the task processes of each are on the next.
 FAR_TASKS = ("env", f"LD_PRELOAD={BUILD}/lib/liblongshore.so", "LONGSHORE_TASK_NODE=next")
 LIMIT_S = 100
@@ -324,14 +326,35 @@ class ErrorsInMidRun(Case):
         self.fails("open@20=EIO", r"cannot open \(on the peer's side\) .*/cycle0-\d+: Input/output", "--offload", "mpmd",
                    "--files-max", 4)
 
+    def test_a_full_disk_at_the_peer_of_long_pages(self):
+        """They are on their way while the peer fails: it may not free what they are received into."""
+        mount = self.mount(self.temporary, "--fail", "write@80=ENOSPC")
+        said = self.sort(1, "--temporary", mount.path, "--total", "64M", "--page", "64K", "--dram", "4M", "--offload", "mpmd", status=None)
+        self.assertRegex(said, r"cannot write \(on the peer's side\) .*/cycle0-\d+: No space left")
+        self.assert_clean()
+
+    def test_memory_outlives_open_operations(self):
+        nothing, peer_fails, rank_fails = (), ("--fail", "write@100=ENOSPC"), ("--fail", "read@40-=EIO")
+        for rank, peer, text, *more in ((nothing, peer_fails, r"cannot write \(on the peer's side\)"),
+                                        (rank_fails, nothing, "cannot read .*Input/output"),
+                                        (nothing, ("--latency", "write=4000000"), "has not acknowledged", "--peer-limit", 1)):
+            with self.subTest(text):
+                ranks, peers = self.mount(self.temporary, *rank), self.mount(self.temporary, *peer)
+                command = words(1, *self.OPTIONS, "--offload", "mpmd", "--temporary", ranks.path, "--peer-temporary", peers.path, *more,
+                                before=OPEN_BUFFERS)
+                said = self.run_words(command, status=None)
+                self.assertRegex(said, text)
+                self.assertNotIn("open_buffers", said)
+                self.assert_clean()
+
     def test_a_file_that_cannot_be_read(self):
         self.fails("read@2-=EIO", r"cannot read .*: Input/output error")
 
     # The mount makes it slow, so that a process can be met while it writes.
-    def killed(self, program, text, ranks=1):
+    def killed(self, program, text, ranks=1, by=signal.SIGKILL, sizes=("--page", "4K", "--dram", "32K")):
         mount = self.mount(self.temporary, "--latency", f"write={WRITE_US}")
         mark = f"BIGSORT_TEST={self.folder}"
-        command = ["env", mark, *words(ranks, "--temporary", mount.path, "--total", "16M", "--page", "4K", "--dram", "32K",
+        command = ["env", mark, *words(ranks, "--temporary", mount.path, "--total", "16M", *sizes,
                                        "--offload", "mpmd", before=self.to_file())]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
             try:
@@ -340,13 +363,18 @@ class ErrorsInMidRun(Case):
                     time.sleep(0.02)
                 victims = processes_of(program, mark)
                 self.assertEqual(len(victims), ranks)
-                os.kill(victims[0], signal.SIGKILL)
+                os.kill(victims[0], by)
                 said = job.communicate(timeout=LIMIT_S)[0]
             finally:
                 job.kill()
         self.assertNotEqual(job.returncode, 0)
         self.assert_said(text, said)
         self.assert_clean()
+
+    def test_a_peer_that_is_stopped(self):
+        """Its pages are so long that MPI sends none of them before the peer asks for it."""
+        self.killed(PEER, r"the peer has not acknowledged a page of .*/cycle0-\d+ for 1 s", by=signal.SIGSTOP,
+                    sizes=("--page", "256K", "--dram", "2M", "--peer-limit", "1"))
 
     def test_a_peer_that_dies(self):
         self.killed(PEER, r"(rank|the peer of rank) 0 ended before its time while .*/cycle\d-\d+ was being written")

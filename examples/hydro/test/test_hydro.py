@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """hydro: known results, and the same bits whatever ranks, threads, ways and variants.
 
-test_hydro.py LONGSHORE CORRUPT HYDRO PEER MPIRUN...     LONGSHORE: the command, or "none"; CORRUPT: a library to preload, that
-                                                         changes a message
+test_hydro.py LONGSHORE CORRUPT OPEN_BUFFERS HYDRO PEER MPIRUN...
+    LONGSHORE: the command, or "none". Libraries to preload: CORRUPT changes a message, OPEN_BUFFERS tells of memory that is freed
+    while MPI uses it.
 """
 
 import json
@@ -13,19 +14,19 @@ import tempfile
 import unittest
 from pathlib import Path
 
-LONGSHORE, CORRUPT, HYDRO, PEER, *MPIRUN = sys.argv[1:]
+LONGSHORE, CORRUPT, OPEN_BUFFERS, HYDRO, PEER, *MPIRUN = sys.argv[1:]
 del sys.argv[1:]
 # A wave along the border between ranks, so that what they sum there is not zero. Few cycles: there are more processes than
 # cores, and some MPIs' processes keep a core while they wait.
 WAVE = ("--problem", "sedovflat", "--zones", "60x45", "--cycles", "16")
 
 
-def launch(arguments, ranks=1, peers=0, peer_arguments=(), threads=1, preload=None, prefix=()):
+def launch(arguments, ranks=1, peers=0, peer_arguments=(), threads=1, prefix=(), before=(), before_peers=()):
+    """before, before_peers: words before each program."""
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
-    program = ["env", f"LD_PRELOAD={preload}", HYDRO] if preload else [HYDRO]
-    words = [*prefix, *MPIRUN, "-np", str(ranks), *program, *arguments]
+    words = [*prefix, *MPIRUN, "-np", str(ranks), *before, HYDRO, *arguments]
     if peers:
-        words += [":", "-np", str(peers), PEER, *peer_arguments]
+        words += [":", "-np", str(peers), *before_peers, PEER, *peer_arguments]
     return subprocess.run(words, env=environment, text=True, capture_output=True, timeout=250, check=False)
 
 
@@ -101,9 +102,18 @@ class TestHydro(unittest.TestCase):
 
     def test_one_wrong_bit_shows(self):
         good = run(WAVE, ranks=2)["checksum"]
-        done = launch(WAVE, ranks=2, preload=CORRUPT)
+        done = launch(WAVE, ranks=2, before=["env", f"LD_PRELOAD={CORRUPT}"])
         self.assertIn("checksum: ", done.stdout)
         self.assertNotIn(good, done.stdout)
+
+    def test_memory_outlives_open_operations(self):
+        """Where a rank ends the job, its peer has yet to send what it computes, and to get more."""
+        done = launch([*WAVE, "--offload", "mpmd"], ranks=2, peers=2,
+                      before=["env", "HYDRO_CORRUPT_BY=1e30", f"LD_PRELOAD={CORRUPT}:{OPEN_BUFFERS}"],
+                      before_peers=["env", f"LD_PRELOAD={OPEN_BUFFERS}"])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("the step became", done.stderr)
+        self.assertNotIn("open_buffers", done.stdout + done.stderr)
 
     def test_wrong_command_lines(self):
         for arguments, how, said in ((["--problem", "none"], {}, "--problem"), (["--zones", "8x0"], {}, "8x0"), (["--zones", "90000x90000"], {}, "use more ranks"),
