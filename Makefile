@@ -176,8 +176,9 @@ test-sim: build ## the simulator's random worlds (SEEDS=100000)
 	$(quiet)build/bin/longshore-sim --dpus --seeds $(or $(SEEDS),100000) --jobs $(J)
 	$(quiet)build/bin/longshore-sim --give-up --seeds $(or $(SEEDS),100000) --jobs $(J)
 
-papers: build ## what was published of 1,024 ranks with DPUs beside what the model says of them, in build/papers (docs/papers.md)
-	$(quiet)$(MAKE) --no-print-directory venv
+is_list := $(filter --list,$(PAPERS))
+papers: $(if $(is_list),,build) ## what was published of 1,024 ranks with DPUs beside what the model says of them, in build/papers (docs/papers.md)
+	$(if $(is_list),,$(quiet)$(MAKE) --no-print-directory venv)
 	$(quiet)python=build/venv/bin/python; [[ -x $$python ]] || python=python3; \
 	$$python src/tools/simulate/papers.py --longshore build/bin/longshore --out build/papers --seeds $(or $(SEEDS),1) $(PAPERS)
 

@@ -99,7 +99,7 @@ int run(int argc, char** argv) {
     std::string path, input;
     std::uint64_t bytes = 0, seed = 1;
     Distribution distribution = Distribution::kUniform;
-    CLI::App* make = app.add_subcommand("generate", "write a file of 64-bit integers");
+    CLI::App* make = app.add_subcommand("generate", "write a file of unsigned 64-bit integers");
     make->add_option("file", path, "to be written")->required();
     make->add_option("--total", bytes, "bytes, as 64M")->required()->transform(CLI::AsSizeValue(false));
     make->add_option("--seed", seed, "equal seeds give equal files")->capture_default_str();

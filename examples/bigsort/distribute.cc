@@ -39,7 +39,7 @@ class Source {
     int file_ = -1;
 };
 
-// The ranges of the ranks are equal parts of the 64-bit integers.
+// The ranges of the ranks are equal parts of the unsigned 64-bit integers.
 int rank_of(Value value, int ranks) {
     return int((static_cast<unsigned __int128>(value) * unsigned(ranks)) >> 64);
 }

@@ -12,7 +12,7 @@ namespace bigsort {
 namespace {
 
 const char* const kDescription =
-    "Sorts 64-bit integers that do not fit into memory, in three phases:\n"
+    "Sorts unsigned 64-bit integers that do not fit into memory, in three phases:\n"
     "  1. each rank reads a part of the input and sends each value to the rank of its range (MPI_Alltoallv)\n"
     "  2. each rank sorts what it has got, by cycles of page sorts and merges through temporary files\n"
     "  3. the ranks' files are put one behind the other into the output (MPI-IO)\n"

@@ -16,7 +16,7 @@ inline std::uint64_t mix(std::uint64_t bits) {
     return bits ^ (bits >> 31);
 }
 
-// How values are distributed: evenly over all 64-bit integers, most of them small, or only 16 different ones.
+// How values are distributed: evenly over all unsigned 64-bit integers, most of them small, or only 16 different ones.
 enum class Distribution { kUniform, kSkewed, kFew };
 
 // The value at `index` of the input with that seed.

@@ -1,7 +1,9 @@
 """The command behind 'make papers', on a job small enough for a test."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -12,6 +14,17 @@ SCRIPT = SOURCE / "src/tools/simulate/papers.py"
 
 
 class Papers(CommandTest):
+    def test_a_list_builds_nothing(self):
+        """In a source tree where nothing is built yet, and without CMake."""
+        shutil.copy(SOURCE / "Makefile", self.root)
+        (self.root / "src").symlink_to(SOURCE / "src")
+        done = subprocess.run(["make", "papers", "PAPERS=--list --only hidden", "DEPS=skip"], cwd=self.root, text=True,
+                              env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")}, capture_output=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"\Ahidden \(row 8\): longshore simulate .*\n\Z")
+        self.assertFalse((self.root / "build").exists())
+
     def papers(self, *arguments, expect=0):
         done = subprocess.run([sys.executable, SCRIPT, "--longshore", COMMAND, *arguments], cwd=self.root, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)

@@ -204,6 +204,15 @@ class Sorts(Case):
                 result = self.sort_file(1, 8192 * 8, "--page", 8, "--dram", 8 * fan_in)
                 self.assertEqual((result["cycles"], result["pages_of_fullest_rank"]), (cycles, 8192))
 
+    def test_values_are_unsigned(self):
+        """What would be negative as signed integers comes last; help says which they are."""
+        values = (1 << 63, 1, (1 << 64) - 1, 0)
+        (self.folder / "in").write_bytes(struct.pack("=4Q", *values))
+        self.sort(2, "--input", self.folder / "in", "--output", self.folder / "out")
+        self.assertEqual(struct.unpack("=4Q", (self.folder / "out").read_bytes()), tuple(sorted(values)))
+        self.assertIn("unsigned 64-bit integers", self.run_words([SORT, "--help"]))
+        self.assertIn("unsigned 64-bit integers", self.run_words([DATA, "generate", "--help"]))
+
     def test_an_empty_input(self):
         (self.folder / "in").touch()
         self.sort(2, "--input", self.folder / "in", "--offload", "mpmd")
