@@ -30,6 +30,12 @@ struct Stamp {
     std::int64_t began_ns, ended_ns;
 };
 
+// To a task process, before all kernels.
+struct SetUpArguments {
+    double slow;  // kernels take so many times as long, as on a slower core
+    std::int32_t threads;
+};
+
 // Buffers in the order in which they are given. "Constant": the same at each call of a run.
 
 struct LengthsArguments {  // lengths of edges, and of zones the least distance between opposite sides

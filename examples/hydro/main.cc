@@ -8,11 +8,9 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "../abort_job.h"
+#include "../threads.h"
 #include "checks.h"
 #include "chooser.h"
 #include "hydro.h"
@@ -109,7 +107,8 @@ class Recorder {
 };
 
 struct Report {
-    int ranks, ranks_x, ranks_y, threads, processes;
+    int ranks, ranks_x, ranks_y, processes;
+    Threads threads;  // of rank 0
     std::int64_t zones, cycles;
     double time;
     Energies energies_first, energies;
@@ -124,14 +123,6 @@ struct Report {
     std::vector<std::string> reasons;
 };
 
-int threads_of_rank() {
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
-
 void print_place(const char* name, const std::optional<Place>& place) {
     if (place)
         fmt::print("{} at {:.4f}, known {:.4f} (allowed {:.4f} off){}\n", name, place->found, place->known,
@@ -140,9 +131,9 @@ void print_place(const char* name, const std::optional<Place>& place) {
 
 void print(const Options& options, const Report& report) {
     const Problem& problem = options.problem;
-    fmt::print("hydro {}, {}x{} zones, {} ranks as {}x{}, {} threads each, offload {}", problem.name,
-               problem.zones_x, problem.zones_y, report.ranks, report.ranks_x, report.ranks_y, report.threads,
-               name_in(kWays, options.way));
+    fmt::print("hydro {}, {}x{} zones, {} ranks as {}x{}, {} threads each ({}), offload {}", problem.name,
+               problem.zones_x, problem.zones_y, report.ranks, report.ranks_x, report.ranks_y,
+               report.threads.count, report.threads.reason, name_in(kWays, options.way));
     if (options.way != Way::kNone) fmt::print(", variant {}", name_in(kVariants, options.variant));
     fmt::print("\ncycles {}, time {:.6g}\n", report.cycles, report.time);
     for (const std::string& reason : report.reasons) fmt::print("auto: {}\n", reason);
@@ -194,7 +185,8 @@ void write_json(const Options& options, const Report& report) {
                                    {"zones", {problem.zones_x, problem.zones_y}},
                                    {"grid", {report.ranks_x, report.ranks_y}},
                                    {"ranks", report.ranks},
-                                   {"threads", report.threads},
+                                   {"threads", report.threads.count},
+                                   {"threads_reason", report.threads.reason},
                                    {"offload", name_in(kWays, options.way)},
                                    {"variant", name_in(kVariants, options.variant)},
                                    {"cycles", report.cycles},
@@ -265,19 +257,19 @@ int check_shape(const Options& options, const Roles& roles, bool speak) {
     return 2;
 }
 
-int run(const Options& options, const Roles& roles) {
+int run(const Options& options, const Roles& roles, const Threads& threads) {
     int rank = 0;
     MPI_Comm_rank(roles.mine, &rank);
     Report report{};
     const Problem& problem = options.problem;
     report.ranks = roles.ranks;
-    report.threads = threads_of_rank();
+    report.threads = threads;
     choose_grid(problem.zones_x, problem.zones_y, roles.ranks, report.ranks_x, report.ranks_y);
     const bool with_peers = has_peers(options, roles);
     const Mesh mesh = build_mesh(problem, rank, report.ranks_x, report.ranks_y);
     const auto side = with_peers ? make_mpmd_side(mesh, roles.partner)
                       : options.way == Way::kTasks || options.way == Way::kAuto
-                          ? make_tasks_side(options.slow, options.keep)
+                          ? make_tasks_side(options.slow, options.keep, threads.count)
                           : make_inline_side();
     Hydro hydro(problem, mesh, roles.mine, *side, problem.chunk);
     report.energies_first = hydro.energies();
@@ -327,7 +319,7 @@ int main(int argc, char** argv) {
     int status = parse(argc, argv, rank == 0, options);
     if (status == -1) status = check_shape(options, roles, rank == 0);
     status = agree_to_end(status);
-    if (status == -1) status = run(options, roles);
+    if (status == -1) status = run(options, roles, choose_threads());
     MPI_Finalize();
     return status;
 }

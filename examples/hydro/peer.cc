@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "../abort_job.h"
+#include "../threads.h"
 #include "mpmd.h"
 #include "options.h"
 
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
     }
     status = agree_to_end(status);
     if (status == -1) {
+        choose_threads();
         serve_rank(roles, options);
         status = 0;
     }

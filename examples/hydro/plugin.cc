@@ -4,13 +4,16 @@
 
 #include <ctime>
 #include <vector>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #include "kernels.h"
 
 namespace {
 
 struct State {
-    double slow = 1;  // kernels take so many times as long, as on a slower core
+    double slow = 1;
     std::vector<View> views;
 };
 
@@ -37,9 +40,13 @@ int run(const longshore_call* call) {
     return 0;
 }
 
-int set_slow(const longshore_call* call) {
-    if (call->arguments_bytes != sizeof(double)) return kBadCall;
-    static_cast<State*>(call->state)->slow = *static_cast<const double*>(call->arguments);
+int set_up(const longshore_call* call) {
+    if (call->arguments_bytes != sizeof(SetUpArguments)) return kBadCall;
+    const auto& given = *static_cast<const SetUpArguments*>(call->arguments);
+    static_cast<State*>(call->state)->slow = given.slow;
+#ifdef _OPENMP
+    omp_set_num_threads(given.threads);
+#endif
     return 0;
 }
 
@@ -53,7 +60,7 @@ void close(void* state) {
 }
 
 constexpr longshore_function kFunctions[] = {
-    {"lengths", run<kLengths>}, {"masses", run<kMasses>}, {"energy", run<kEnergy>}, {"set_slow", set_slow}};
+    {"lengths", run<kLengths>}, {"masses", run<kMasses>}, {"energy", run<kEnergy>}, {"set_up", set_up}};
 
 }  // namespace
 

@@ -16,10 +16,11 @@ void require(int error) {
 
 class TasksSide : public Side {
   public:
-    TasksSide(double slow, bool keeps) : keeps_(keeps) {
+    TasksSide(double slow, bool keeps, int threads) : keeps_(keeps) {
         require(longshore_open_pool("hydro_plugin", &pool_));
         longshore_task* task = nullptr;
-        require(longshore_submit(pool_, "set_slow", &slow, sizeof slow, nullptr, 0, &task));
+        const SetUpArguments set_up{slow, threads};
+        require(longshore_submit(pool_, "set_up", &set_up, sizeof set_up, nullptr, 0, &task));
         require(longshore_wait(&task));
     }
     ~TasksSide() override { longshore_close_pool(&pool_); }
@@ -65,6 +66,6 @@ class TasksSide : public Side {
 
 }  // namespace
 
-std::unique_ptr<Side> make_tasks_side(double slow, bool keeps) {
-    return std::make_unique<TasksSide>(slow, keeps);
+std::unique_ptr<Side> make_tasks_side(double slow, bool keeps, int threads) {
+    return std::make_unique<TasksSide>(slow, keeps, threads);
 }

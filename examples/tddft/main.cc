@@ -5,22 +5,12 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "../abort_job.h"
+#include "../threads.h"
 #include "run.h"
 
 namespace {
-
-int threads_of_rank() {
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
 
 struct Row {
     const char* name;
@@ -127,7 +117,8 @@ void print_findings(const Verdict& verdict, const Options& options, std::uint64_
     if (verdict.wrong.empty()) fmt::print("all checks passed\n");
 }
 
-void write_json(const Options& options, int ranks, const std::vector<Run>& runs, const Verdict& verdict) {
+void write_json(const Options& options, int ranks, const Threads& threads, const std::vector<Run>& runs,
+                const Verdict& verdict) {
     const Layout& layout = options.layout;
     nlohmann::json json = {
         {"problem", name_of(options.physics.problem)},
@@ -135,7 +126,8 @@ void write_json(const Options& options, int ranks, const std::vector<Run>& runs,
         {"states", layout.states},
         {"ranks", ranks},
         {"grid", {layout.state_ranks, layout.domain_ranks}},
-        {"threads", threads_of_rank()},
+        {"threads", threads.count},
+        {"threads_reason", threads.reason},
         {"steps", options.steps},
         {"allgathers", options.allgathers},
         {"sleeps", options.pace.sleeps},
@@ -171,6 +163,7 @@ int run(Options& options, int rank, int ranks) {
         if (rank == 0) fmt::print(stderr, "tddft: {}\n", problem);
         return 2;
     }
+    const Threads threads = choose_threads();  // of rank 0 they are shown
     Exchanges exchanges(options.layout, options.allgatherv);
     Propagator propagator(options.layout, options.physics, options.pace, exchanges);
     std::vector<Run> runs;
@@ -180,17 +173,18 @@ int run(Options& options, int rank, int ranks) {
     if (rank != 0) return verdict.wrong.empty() ? 0 : 1;
     const Layout& layout = options.layout;
     fmt::print(
-        "tddft {}, {}x{}x{} points, {} states, {} ranks as {}x{}, {} threads each, {} steps, {} allgathers, "
+        "tddft {}, {}x{}x{} points, {} states, {} ranks as {}x{}, {} threads each ({}), {} steps, {} "
+        "allgathers, "
         "{} runs\n",
         name_of(options.physics.problem), layout.points[0], layout.points[1], layout.points[2], layout.states,
-        ranks, layout.state_ranks, layout.domain_ranks, threads_of_rank(), options.steps, options.allgathers,
-        options.repeats);
+        ranks, layout.state_ranks, layout.domain_ranks, threads.count, threads.reason, options.steps,
+        options.allgathers, options.repeats);
     if (options.pace.sleeps)
         fmt::print("ranks sleep where they would compute, {:g} ms a step\n",
                    1e3 * options.pace.compute_seconds);
     print_times(runs);
     print_findings(verdict, options, runs.front().checksum);
-    if (!options.json.empty()) write_json(options, ranks, runs, verdict);
+    if (!options.json.empty()) write_json(options, ranks, threads, runs, verdict);
     return verdict.wrong.empty() ? 0 : 1;
 }
 

@@ -22,8 +22,10 @@ WAVE = ("--problem", "sedovflat", "--zones", "60x45", "--cycles", "16")
 
 
 def launch(arguments, ranks=1, peers=0, peer_arguments=(), threads=1, prefix=(), before=(), before_peers=()):
-    """before, before_peers: words before each program."""
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    """before, before_peers: words before each program. threads: None, as the programs choose."""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    if threads:
+        environment["OMP_NUM_THREADS"] = str(threads)
     words = [*prefix, *MPIRUN, "-np", str(ranks), *before, HYDRO, *arguments]
     if peers:
         words += [":", "-np", str(peers), *before_peers, PEER, *peer_arguments]
@@ -63,6 +65,21 @@ class TestHydro(unittest.TestCase):
                 result = run([*WAVE, *more], ranks=ranks, threads=threads)
                 self.assertEqual((result["ranks"], result["threads"]), (ranks, threads))
                 self.assertEqual(result["checksum"], first["checksum"])
+
+    def test_threads_are_a_process_s_part_of_the_cores(self):
+        """Of processes that may all run on all cores, and of one that is bound; what OMP_NUM_THREADS says comes first."""
+        all_cores = sorted(os.sched_getaffinity(0))
+        for cores in (all_cores, all_cores[:1]):
+            unbound = ["taskset", "-c", ",".join(map(str, cores))]
+            for ranks, peers in ((1, 0), (2, 0), (1, 1)):
+                with self.subTest(cores=cores, ranks=ranks, peers=peers):
+                    result = run([*WAVE, "--offload", "mpmd" if peers else "none"], ranks=ranks, peers=peers, threads=None, before=unbound,
+                                 before_peers=unbound)
+                    count = ranks + peers
+                    self.assertEqual(result["threads"], max(1, len(cores) // count))
+                    self.assertEqual(result["threads_reason"], f"{len(cores)} core{'s'[:len(cores) - 1]} for {count} process{'es' if count > 1 else ''}")
+        result = run(WAVE, threads=3)
+        self.assertEqual((result["threads"], result["threads_reason"]), (3, "OMP_NUM_THREADS"))
 
     def test_ways_and_variants_change_no_bit(self):
         first = run(WAVE)["checksum"]

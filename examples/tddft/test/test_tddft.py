@@ -21,8 +21,14 @@ FORCED = [word for call in ("allgather", "allgatherv", "alltoall") for word in (
 
 
 def launch(arguments, ranks=4, threads=1, prefix=(), **variables):
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads)} | {key: value for key, value in variables.items() if key != "preload"}
+    """threads: None, as the program chooses, of ranks that may run on all cores."""
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    environment |= {key: value for key, value in variables.items() if key != "preload"}
+    if threads:
+        environment["OMP_NUM_THREADS"] = str(threads)
     program = ["env", f"LD_PRELOAD={variables['preload']}", TDDFT] if "preload" in variables else [TDDFT]
+    if threads is None:
+        program = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0)))), *program]
     return subprocess.run([*prefix, *MPIRUN, "-np", str(ranks), *program, *arguments], env=environment, text=True, capture_output=True,
                           timeout=250, check=False)
 
@@ -51,6 +57,12 @@ class Physics(unittest.TestCase):
         last = [result["observed"][-1] for result in (plain, corrected)]
         self.assertNotEqual(plain["runs"][0]["checksum"], corrected["runs"][0]["checksum"])
         self.assertAlmostEqual(last[0]["energy"], last[1]["energy"], delta=1e-3)
+
+    def test_threads_are_a_rank_s_part_of_the_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                self.assertEqual(run([*SMALL, "--grid", f"1x{ranks}"], ranks=ranks, threads=None)["threads"], max(1, cores // ranks))
 
     def test_layouts_and_threads_agree(self):
         first = run(SMALL, ranks=1)["observed"][-1]
