@@ -1,13 +1,15 @@
-// Several nonblocking requests of MPI-IO outstanding on one file, beside requests that Longshore offloads. MPICH
-// makes its file requests of collectives of its own, on a communicator that it has made for the file, and advances
-// them in the order in which the program's waits poll them: that order must be the same on all ranks.
+// Several nonblocking requests of MPI-IO outstanding on one file, beside requests that Longshore offloads.
+// MPICH makes its file requests of collectives of its own, on a communicator that it has made for the file,
+// and advances them in the order in which the program's waits poll them: that order must be the same on all
+// ranks.
 //
 // file_requests PATH FORM FINISH BESIDE
 //   FORM    all, at_all, own, at, shared: iwrite_all and iread_all, and so on
 //   FINISH  wait, waitall, waitany, waitsome, testall, testany, testsome
-//   BESIDE  nothing; offloaded: an Ialltoall and an Iallgather among the requests; message: an Irecv before them, whose
-//           peer sends when it has completed its file requests; late: rank 0 starts an offloaded call only when its
-//           file requests are complete, and all others wait for both in one call
+//   BESIDE  nothing; offloaded: an Ialltoall and an Iallgather among the requests; message: an Irecv before
+//   them, whose
+//           peer sends when it has completed its file requests; late: rank 0 starts an offloaded call only
+//           when its file requests are complete, and all others wait for both in one call
 #include <cstring>
 #include <string>
 #include <vector>
@@ -106,7 +108,8 @@ void exchange(int round, Start start) {
     for (int which = 0; which < kOutstanding; ++which) {
         start(which, add());
         if (beside == "offloaded" && which == 0)
-            MPI_Iallgather(send.data(), kWords, MPI_INT, gathered.data(), kWords, MPI_INT, MPI_COMM_WORLD, add());
+            MPI_Iallgather(send.data(), kWords, MPI_INT, gathered.data(), kWords, MPI_INT, MPI_COMM_WORLD,
+                           add());
     }
     if (beside == "message" && rank != 0) {
         // Rank 0 waits for all at once; the others send when all but the message is complete.
@@ -132,7 +135,8 @@ void exchange(int round, Start start) {
         }
 }
 
-// Which rank wrote what came from the shared pointer's place, and that each block came once, is looked at by rank 0.
+// Which rank wrote what came from the shared pointer's place, and that each block came once, is looked at by
+// rank 0.
 void check_shared(const std::vector<std::vector<int>>& read, int round) {
     std::vector<int> mine(kOutstanding), all(static_cast<size_t>(size * kOutstanding));
     for (int which = 0; which < kOutstanding; ++which) {
@@ -165,7 +169,8 @@ int main(int argc, char** argv) {
     MPI_Info_create(&info);
     MPI_Info_set(info, "romio_cb_write", "enable");
     MPI_Info_set(info, "romio_cb_read", "enable");
-    CHECK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file) == MPI_SUCCESS);
+    CHECK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file) ==
+          MPI_SUCCESS);
     MPI_Datatype every_size;
     MPI_Type_create_resized(MPI_INT, 0, static_cast<MPI_Aint>(sizeof(int)) * size, &every_size);
     MPI_Type_commit(&every_size);
@@ -173,12 +178,14 @@ int main(int argc, char** argv) {
     if (is_shared)
         MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", info);
     else
-        MPI_File_set_view(file, static_cast<MPI_Offset>(sizeof(int)) * rank, MPI_INT, every_size, "native", info);
+        MPI_File_set_view(file, static_cast<MPI_Offset>(sizeof(int)) * rank, MPI_INT, every_size, "native",
+                          info);
 
     for (int round = 0; round < kRounds; ++round) {
         std::vector<std::vector<int>> written(kOutstanding), read(kOutstanding);
         for (int which = 0; which < kOutstanding; ++which) {
-            for (int i = 0; i < kWords; ++i) written[static_cast<size_t>(which)].push_back(word(rank, round, which, i));
+            for (int i = 0; i < kWords; ++i)
+                written[static_cast<size_t>(which)].push_back(word(rank, round, which, i));
             read[static_cast<size_t>(which)].assign(kWords, -1);
         }
         exchange(round, [&](int which, MPI_Request* request) {
