@@ -9,6 +9,8 @@
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
 #include "mpi/job/agreement.h"
+#include "mpi/native/callers.h"
+#include "mpi/native/functions.h"
 #include "mpi/native/native.h"
 #include "mpi/shim.h"
 #include "mpi/statistics/stats.h"
@@ -37,43 +39,50 @@ struct Table {
     const void* entries[LONGSHORE_ENTRY_COUNT] = {};
 
     Table() {
+#define LONGSHORE_MAKES_COMM(Name, name)  \
+    entries[LONGSHORE_INDEX_MPI_##Name] = \
+        address(&ForProgram<PMPI_##Name, entry::name, makes_communicator_for_mpi>::call);
+#define LONGSHORE_WAIT(Name, name) \
+    entries[LONGSHORE_INDEX_MPI_##Name] = address(&ForProgram<PMPI_##Name, told::name, is_mpi_code>::call);
         entries[LONGSHORE_INDEX_MPI_Init] = address(entry::init);
         entries[LONGSHORE_INDEX_MPI_Init_thread] = address(entry::init_thread);
         entries[LONGSHORE_INDEX_MPI_Session_init] = address(entry::session_init);
         entries[LONGSHORE_INDEX_MPI_Finalize] = address(entry::finalize);
         entries[LONGSHORE_INDEX_MPI_Abort] = address(entry::abort);
-        entries[LONGSHORE_INDEX_MPI_Comm_dup] = address(entry::comm_dup);
-        entries[LONGSHORE_INDEX_MPI_Comm_dup_with_info] = address(entry::comm_dup_with_info);
-        entries[LONGSHORE_INDEX_MPI_Comm_split] = address(entry::comm_split);
-        entries[LONGSHORE_INDEX_MPI_Comm_split_type] = address(entry::comm_split_type);
-        entries[LONGSHORE_INDEX_MPI_Comm_create] = address(entry::comm_create);
-        entries[LONGSHORE_INDEX_MPI_Comm_create_group] = address(entry::comm_create_group);
+        LONGSHORE_MAKES_COMM(Comm_dup, comm_dup)
+        LONGSHORE_MAKES_COMM(Comm_dup_with_info, comm_dup_with_info)
+        LONGSHORE_MAKES_COMM(Comm_split, comm_split)
+        LONGSHORE_MAKES_COMM(Comm_split_type, comm_split_type)
+        LONGSHORE_MAKES_COMM(Comm_create, comm_create)
+        LONGSHORE_MAKES_COMM(Comm_create_group, comm_create_group)
         entries[LONGSHORE_INDEX_MPI_Comm_set_name] = address(entry::comm_set_name);
-        entries[LONGSHORE_INDEX_MPI_Cart_create] = address(entry::cart_create);
-        entries[LONGSHORE_INDEX_MPI_Cart_sub] = address(entry::cart_sub);
-        entries[LONGSHORE_INDEX_MPI_Graph_create] = address(entry::graph_create);
-        entries[LONGSHORE_INDEX_MPI_Dist_graph_create] = address(entry::dist_graph_create);
-        entries[LONGSHORE_INDEX_MPI_Dist_graph_create_adjacent] = address(entry::dist_graph_create_adjacent);
+        LONGSHORE_MAKES_COMM(Cart_create, cart_create)
+        LONGSHORE_MAKES_COMM(Cart_sub, cart_sub)
+        LONGSHORE_MAKES_COMM(Graph_create, graph_create)
+        LONGSHORE_MAKES_COMM(Dist_graph_create, dist_graph_create)
+        LONGSHORE_MAKES_COMM(Dist_graph_create_adjacent, dist_graph_create_adjacent)
         fill_families(entries);
         entries[LONGSHORE_INDEX_MPI_Start] = address(entry::start);
         entries[LONGSHORE_INDEX_MPI_Startall] = address(entry::startall);
-        entries[LONGSHORE_INDEX_MPI_Wait] = address(told::wait);
-        entries[LONGSHORE_INDEX_MPI_Waitall] = address(told::waitall);
-        entries[LONGSHORE_INDEX_MPI_Waitany] = address(told::waitany);
-        entries[LONGSHORE_INDEX_MPI_Waitsome] = address(told::waitsome);
-        entries[LONGSHORE_INDEX_MPI_Test] = address(told::test);
-        entries[LONGSHORE_INDEX_MPI_Testall] = address(told::testall);
-        entries[LONGSHORE_INDEX_MPI_Testany] = address(told::testany);
-        entries[LONGSHORE_INDEX_MPI_Testsome] = address(told::testsome);
-        entries[LONGSHORE_INDEX_MPI_Request_get_status] = address(told::request_get_status);
-        entries[LONGSHORE_INDEX_MPI_Request_get_status_all] = address(told::request_get_status_all);
-        entries[LONGSHORE_INDEX_MPI_Request_get_status_any] = address(told::request_get_status_any);
-        entries[LONGSHORE_INDEX_MPI_Request_get_status_some] = address(told::request_get_status_some);
+        LONGSHORE_WAIT(Wait, wait)
+        LONGSHORE_WAIT(Waitall, waitall)
+        LONGSHORE_WAIT(Waitany, waitany)
+        LONGSHORE_WAIT(Waitsome, waitsome)
+        LONGSHORE_WAIT(Test, test)
+        LONGSHORE_WAIT(Testall, testall)
+        LONGSHORE_WAIT(Testany, testany)
+        LONGSHORE_WAIT(Testsome, testsome)
+        LONGSHORE_WAIT(Request_get_status, request_get_status)
+        LONGSHORE_WAIT(Request_get_status_all, request_get_status_all)
+        LONGSHORE_WAIT(Request_get_status_any, request_get_status_any)
+        LONGSHORE_WAIT(Request_get_status_some, request_get_status_some)
         entries[LONGSHORE_INDEX_MPI_Request_free] = address(entry::request_free);
         entries[LONGSHORE_INDEX_MPI_Cancel] = address(entry::cancel);
         entries[LONGSHORE_INDEX_MPI_Alloc_mem] = address(entry::alloc_mem);
         entries[LONGSHORE_INDEX_MPI_Free_mem] = address(entry::free_mem);
         fill_other_calls(entries);
+#undef LONGSHORE_MAKES_COMM
+#undef LONGSHORE_WAIT
     }
 };
 
@@ -126,6 +135,7 @@ extern "C" __attribute__((visibility("default"))) const longshore_core_api* long
     if (stub->version != LONGSHORE_CORE_VERSION || stub->entry_count != LONGSHORE_ENTRY_COUNT) return nullptr;
     longshore::mpi::prepare_unwinder();
     longshore::mpi::set_natives(stub->natives);
+    longshore::mpi::set_mpi_code(stub->natives[LONGSHORE_INDEX_MPI_Init]);
     longshore::mpi::shim().stub = stub;
     static const longshore::mpi::Table table;
     static const longshore_core_api api = {LONGSHORE_CORE_VERSION,

@@ -1,5 +1,5 @@
 // MPI-IO while collectives are open. MPICH's is made of PMPI_ calls, some from within the program's own
-// waits, and they come to the shim like anybody's. With "multiple", rank 1 writes only after a message of
+// waits, and are left to it. With "multiple", rank 1 writes only after a message of
 // rank 0's second thread, while rank 0's first waits for rank 1 inside the MPI.
 #include <thread>
 #include <vector>

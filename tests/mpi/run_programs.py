@@ -252,6 +252,33 @@ def files(runner):
     runner.run("files, 2 ranks", [runner.launch(2, words, {})])
     runner.run("files, 2 ranks, 2 nodes", [runner.launch(2, words, {"LONGSHORE_NODES_COUNT": 2})])
     runner.run("files, thread multiple", [runner.launch(2, [*words, "multiple"], {})])
+    for form, finish, beside in file_requests(runner.options.flavour):
+        several_file_requests(runner, 3, form, finish, beside)
+
+
+def file_requests(flavour):
+    """What plain MPIs do right with several requests of MPI-IO at once. MPICH's finish in the same order on all ranks only
+    where each is waited for alone, or all by MPI_Waitall."""
+    for beside in ("nothing", "offloaded", "message", "late"):
+        for form in ("all", "at_all"):
+            yield form, "waitall", beside
+    for form in ("own", "at", "shared"):
+        yield form, "waitall", "offloaded"
+    for beside in ("nothing", "offloaded"):
+        yield "all", "wait", beside
+    if flavour.startswith("openmpi"):
+        for finish in ("waitany", "waitsome", "testall", "testany", "testsome"):
+            yield "all", finish, "offloaded"
+
+
+def several_file_requests(runner, ranks, form, finish, beside):
+    def is_the_programs_alone(stats, _):
+        left = set().union(*(call["reasons"] for call in stats["collectives"].values()))
+        return f"calls of the MPI's own are counted: {left}" if "communicator not seen" in left else None
+
+    words = [runner.program("file_requests"), os.path.join(runner.folder.name, f"several-{runner.runs}"), form, finish, beside]
+    runner.run(f"file requests: {form}, {finish}, {beside} beside them", [runner.launch(ranks, words, {})],
+               offloaded=None if beside == "nothing" else True, check=is_the_programs_alone)
 
 
 def threads(runner):
@@ -626,6 +653,8 @@ def reduced(runner):
     if runner.options.flavour == "mpich5":
         for level in ("single", "multiple"):
             runner.run(f"looked at, thread {level}", [runner.launch(2, [runner.program("looked_at"), level], {})])
+    for beside in ("offloaded", "message", "late"):
+        several_file_requests(runner, 3, "all", "waitall", beside)
     ways_out(runner)
     sessions(runner)
     collectives = [runner.program("collectives"), "1024"]

@@ -4,6 +4,7 @@
 
 #include "mpi/calls/arriving.h"
 #include "mpi/calls/collectives.h"
+#include "mpi/native/callers.h"
 #include "mpi/native/functions.h"
 #include "mpi/native/narrow.h"
 #include "mpi/requests/persistent.h"
@@ -18,11 +19,14 @@ int refuse(MPI_Comm comm) {
 
 // Whether the MPI serves the call whatever its other arguments are, and nobody wants to know how long it
 // takes. Then it is counted: without a plan, such a call costs a third less.
-bool is_left_at_once(Call call, MPI_Comm comm) {
-    if (times_are_wanted) return false;
+// What the MPI itself calls on communicators of its own is not counted at all.
+bool is_left_at_once(Call call, MPI_Comm comm, const void* return_address) {
+    if (times_are_wanted && !mpi_has_communicators()) return false;
     GroupRecord* group = nullptr;
     const Reason reason = refusal(comm, &group);
     if (reason == Reason::kNone) return false;
+    if (reason == Reason::kUnseen && is_mpi_code(return_address)) return true;
+    if (times_are_wanted) return false;
     log_left(call, comm, reason);
     count_host(call, CommIndex::kNone, reason, 0);
     return true;
@@ -39,7 +43,8 @@ struct Forms<int(Arguments...)> {
     template <Family family, auto plan, auto arriving, int index, auto native, auto other = native>
     static int blocking(Arguments... arguments) {
         constexpr Call kCall{family, Form::kBlocking};
-        if (native_has(index) && is_left_at_once(kCall, communicator(arguments...)))
+        if (native_has(index) &&
+            is_left_at_once(kCall, communicator(arguments...), __builtin_return_address(0)))
             return native(arguments...);
         Operation* operation = nullptr;
         const Reason reason = plan(kCall, arguments..., &operation);
@@ -52,7 +57,8 @@ struct Forms<int(Arguments...)> {
     template <Family family, auto plan, auto arriving, int index, auto native, auto other = native>
     static int nonblocking(Arguments... arguments, MPI_Request* request) {
         constexpr Call kCall{family, Form::kNonblocking};
-        if (native_has(index) && is_left_at_once(kCall, communicator(arguments...)))
+        if (native_has(index) &&
+            is_left_at_once(kCall, communicator(arguments...), __builtin_return_address(0)))
             return native(arguments..., request);
         PostSpan span(kCall);
         Operation* operation = nullptr;

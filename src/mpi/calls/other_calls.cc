@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "mpi/entry.h"
+#include "mpi/native/callers.h"
 #include "mpi/statistics/stats.h"
 #include "mpi/statistics/trace.h"
 
@@ -30,12 +31,13 @@ bool is_given(const char* variable) {
 
 void fill_other_calls(const void* entries[LONGSHORE_ENTRY_COUNT]) {
     if (!is_given("LONGSHORE_STATS") && !is_given("LONGSHORE_TRACE")) return;
-#define LONGSHORE_OTHER_CALL(Name, is_collective) \
-    entries[LONGSHORE_INDEX_MPI_##Name] =         \
-        reinterpret_cast<const void*>(&Timed<Other::k##Name, PMPI_##Name>::call);
-#define LONGSHORE_OTHER_ENTRY(Name, function) \
-    entries[LONGSHORE_INDEX_MPI_##Name] =     \
-        reinterpret_cast<const void*>(&Timed<Other::k##Name, entry::function>::call);
+#define LONGSHORE_OTHER_CALL(Name, is_collective)                        \
+    entries[LONGSHORE_INDEX_MPI_##Name] = reinterpret_cast<const void*>( \
+        &ForProgram<PMPI_##Name, Timed<Other::k##Name, PMPI_##Name>::call, is_mpi_code>::call);
+#define LONGSHORE_OTHER_ENTRY(Name, function)                                                                \
+    entries[LONGSHORE_INDEX_MPI_##Name] =                                                                    \
+        reinterpret_cast<const void*>(&ForProgram<PMPI_##Name, Timed<Other::k##Name, entry::function>::call, \
+                                                  makes_communicator_for_mpi>::call);
 #include "statistics/other_calls.inc"
 }
 

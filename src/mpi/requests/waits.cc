@@ -5,6 +5,7 @@
 
 #include "mpi/core_api.h"
 #include "mpi/entry.h"
+#include "mpi/native/callers.h"
 #include "mpi/native/functions.h"
 #include "mpi/requests/at_once.h"
 #include "mpi/requests/operation.h"
@@ -80,6 +81,33 @@ int test_all(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]
     return PMPI_Testall(count, requests, flag, own.data());
 }
 
+// The MPI's own requests among them, in one call of the MPI. MPICH finishes requests of MPI-IO only by
+// polling them, in the order of the array and one by one; any other order, as a loop of MPI_Testall has,
+// differs from rank to rank and confuses the collectives that they are made of. Our operations go on
+// meanwhile by their service processes. `places`: where each stands in `requests`.
+int wait_for_natives(int count, MPI_Request requests[], std::vector<int>* places,
+                     std::vector<MPI_Status>* statuses) {
+    std::vector<MPI_Request> natives;
+    for (int i = 0; i < count; ++i)
+        if (requests[i] != MPI_REQUEST_NULL && !find_operation(requests[i])) {
+            places->push_back(i);
+            natives.push_back(requests[i]);
+        }
+    statuses->resize(natives.size());
+    const int rc = PMPI_Waitall(static_cast<int>(natives.size()), natives.data(), statuses->data());
+    for (size_t i = 0; i < natives.size(); ++i) requests[(*places)[i]] = natives[i];
+    return rc;
+}
+
+// What MPI_Waitall says where some of the MPI's own requests have failed: ours are not waited for.
+int unfinished(int rc, int count, const std::vector<int>& places,
+               const std::vector<MPI_Status>& native_statuses, MPI_Status statuses[]) {
+    if (statuses == MPI_STATUSES_IGNORE) return rc;
+    for (int i = 0; i < count; ++i) statuses[i].MPI_ERROR = MPI_ERR_PENDING;
+    for (size_t i = 0; i < places.size(); ++i) statuses[places[i]] = native_statuses[i];
+    return rc;
+}
+
 MPI_Status* nth(MPI_Status statuses[], int i) {
     return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
 }
@@ -130,12 +158,25 @@ int waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
         return PMPI_Waitall(count, requests, statuses);
     }
     note_waits(count, requests);
+    const bool natives_first = mpi_has_communicators() && any_native(count, requests);
+    std::vector<int> places;
+    std::vector<MPI_Status> native_statuses;
+    if (natives_first) {
+        const int rc = wait_for_natives(count, requests, &places, &native_statuses);
+        if (rc != MPI_SUCCESS) return unfinished(rc, count, places, native_statuses, statuses);
+    }
     const uint64_t begin = begin_of_call_ns();
     {
         const Inside inside(kFunctionWaitall, begin);
         wait_for_ours(count, requests);
     }
     if (trace_wanted()) trace_span(SpanKind::kWait, kFunctionWaitall, begin, now_ns());
+    if (natives_first) {
+        const int rc = PMPI_Waitall(count, requests, statuses);
+        for (size_t i = 0; i < places.size() && statuses != MPI_STATUSES_IGNORE; ++i)
+            statuses[places[i]] = native_statuses[i];
+        return rc;
+    }
     if (!any_open()) return PMPI_Waitall(count, requests, statuses);
     return wait_for(true, kFunctionWaitall, nullptr,
                     [&](int* done) { return test_all(count, requests, done, statuses); });
