@@ -22,10 +22,10 @@ say = @printf '\n== %s\n'
 
 # What building needs, what the demo adds, what tests add. An MPI, MPI=..., only where there is none.
 packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libhwloc-dev libssl-dev \
-    libucx-dev libibverbs-dev util-linux MPI=openmpi-bin+libopenmpi-dev
+    libucx-dev libibverbs-dev util-linux ccache MPI=openmpi-bin+libopenmpi-dev
 packages_demo = openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool $(if $(filter mpich,$(MPI)),mpich libmpich-dev)
 packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy python3-h5py libgtest-dev \
-    clang clang-format slurmctld slurmd slurm-client ccache ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
+    clang clang-format slurmctld slurmd slurm-client ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
     environment-modules libfuse3-dev fuse3 dpkg-dev locales valgrind libjemalloc-dev
 packages_fuzz := libclang-rt-dev
 packages_simgrid := libsimgrid-dev
