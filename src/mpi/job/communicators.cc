@@ -119,34 +119,12 @@ class OptOut {
     int mine_ = 0, any_ = 0;
 };
 
-// A new communicator has its parent's error handler. What this library does on it before the program has it
-// is not for that handler.
-class QuietErrors {
-  public:
-    explicit QuietErrors(MPI_Comm comm) : comm_(comm) {
-        if (PMPI_Comm_get_errhandler(comm_, &handler_) == MPI_SUCCESS)
-            PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    }
-    ~QuietErrors() {
-        if (handler_ == MPI_ERRHANDLER_NULL) return;
-        PMPI_Comm_set_errhandler(comm_, handler_);
-        PMPI_Errhandler_free(&handler_);
-    }
-    QuietErrors(const QuietErrors&) = delete;
-    QuietErrors& operator=(const QuietErrors&) = delete;
-
-  private:
-    MPI_Comm comm_;
-    MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
-};
-
 // Hangs a record on a new communicator. All of it or nothing: its members go on to the same end, even if an
 // exception passes on one of them.
 void make_record(MPI_Comm comm, OptOut* opt_out) {
     const Uncancelled uncancelled;
     int inter = 0;
     if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return;
-    const QuietErrors quiet(comm);
     std::optional<GroupAgreement> agreement;
     run_to_the_end([&] {
         const bool opted_out = opt_out && opt_out->finish();
@@ -173,9 +151,31 @@ void make_record(MPI_Comm comm, OptOut* opt_out) {
     });
 }
 
+// A new communicator has its parent's error handler. What this library does on it before the program has it
+// is not for that handler.
+class QuietErrors {
+  public:
+    explicit QuietErrors(MPI_Comm comm) : comm_(comm) {
+        if (PMPI_Comm_get_errhandler(comm_, &handler_) == MPI_SUCCESS)
+            PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    }
+    ~QuietErrors() {
+        if (handler_ == MPI_ERRHANDLER_NULL) return;
+        PMPI_Comm_set_errhandler(comm_, handler_);
+        PMPI_Errhandler_free(&handler_);
+    }
+    QuietErrors(const QuietErrors&) = delete;
+    QuietErrors& operator=(const QuietErrors&) = delete;
+
+  private:
+    MPI_Comm comm_;
+    MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
+};
+
 // For calls that take hints.
 int made_with(MPI_Info info, int rc, MPI_Comm parent, const MPI_Comm* comm) {
     if (rc != MPI_SUCCESS || !may_have_group(parent) || *comm == MPI_COMM_NULL) return rc;
+    const QuietErrors quiet(*comm);
     OptOut opt_out(*comm, info);
     make_record(*comm, &opt_out);
     return rc;
