@@ -57,7 +57,9 @@ static int out_of_the_way(int file) {
 
 static int is_ours(const longshore_backing* backing) {
     struct stat file;
-    return fstat(backing->file, &file) == 0 && file.st_ino == backing->identity;
+    /* Not by libc's name, here and where pages are looked for or punched: a fork is perhaps under way, and a
+     * library that shows these to the program holds its locks. */
+    return syscall(SYS_fstat, backing->file, &file) == 0 && file.st_ino == backing->identity;
 }
 
 /* Addresses that nobody uses now, if possible far below the others. Null: there are none. */
@@ -202,17 +204,17 @@ void longshore_backing_wake(const longshore_backing* backing, size_t offset) {
 
 int longshore_backing_next_data(const longshore_backing* backing, size_t* begin, size_t* data_end,
                                 size_t end) {
-    const off_t found = lseek(backing->file, (off_t)*begin, SEEK_DATA);
+    const off_t found = syscall(SYS_lseek, backing->file, (off_t)*begin, SEEK_DATA);
     if (found < 0 || (size_t)found >= end) return 0;
-    const off_t hole = lseek(backing->file, found, SEEK_HOLE);
+    const off_t hole = syscall(SYS_lseek, backing->file, found, SEEK_HOLE);
     *begin = (size_t)found;
     *data_end = hole < 0 ? end : less((size_t)hole, end);
     return 1;
 }
 
 int longshore_backing_punch(const longshore_backing* backing, size_t offset, size_t bytes) {
-    return fallocate(backing->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                     (off_t)bytes) == 0;
+    return syscall(SYS_fallocate, backing->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                   (off_t)bytes) == 0;
 }
 
 int longshore_backing_read(const longshore_backing* backing, void* to, size_t offset, size_t bytes) {

@@ -11,6 +11,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+/* All of this runs while a fork is under way, and by system calls alone: libraries that show open(), fstat()
+ * and the like to the program hold their locks then, for the child's sake. */
+
 static char text[8192]; /* not on the stack, which may be small */
 
 static int open_file(const char* path) {
@@ -71,12 +74,12 @@ static int may_know_pages(int folder, const char* name) {
     enum { kMemory = 1, kTerminals = 4, kTerminals2 = 5, kSlavesFirst = 136, kSlavesLast = 143 };
     struct stat status;
     char target[64] = "";
-    if (readlinkat(folder, name, target, sizeof target - 1) <= 0) return 0;
+    if (syscall(SYS_readlinkat, folder, name, target, sizeof target - 1) <= 0) return 0;
     if (strncmp(target, "anon_inode:", strlen("anon_inode:")) == 0) return strstr(target, "io_uring") != NULL;
     /* What is read from it goes to the pages by a device. */
-    const int flags = target[0] == '/' ? fcntl((int)strtol(name, NULL, 10), F_GETFL) : -1;
+    const long flags = target[0] == '/' ? syscall(SYS_fcntl, (int)strtol(name, NULL, 10), F_GETFL) : -1;
     if (flags >= 0 && (flags & O_DIRECT) != 0) return 1;
-    if (strncmp(target, "/dev/", 5) != 0 || fstatat(folder, name, &status, 0) != 0 ||
+    if (strncmp(target, "/dev/", 5) != 0 || syscall(SYS_newfstatat, folder, name, &status, 0) != 0 ||
         !S_ISCHR(status.st_mode))
         return 0;
     const unsigned kind = major(status.st_rdev);
