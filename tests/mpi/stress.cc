@@ -4,8 +4,8 @@
 //      stress [seed [operations [native | no-idup]]]
 // native: only what the MPI's own collectives can do, for a run in which they carry the calls. no-idup:
 // without MPI_Comm_idup, whose communicators Open MPI 4.1.4 cannot free over a network while calls on them
-// are open. LONGSHORE_INTERNAL_TEST_PROGRESS=1 shows how far it is. LONGSHORE_INTERNAL_TEST_SECONDS=N: it ends after so long,
-// and says every ten seconds how long an alltoall takes then.
+// are open. LONGSHORE_INTERNAL_TEST_PROGRESS=1 shows how far it is. LONGSHORE_INTERNAL_TEST_SECONDS=N: it
+// ends after so long, and says every ten seconds how long an alltoall takes then.
 #include <ctime>
 
 #include "stress_call.h"
@@ -98,10 +98,13 @@ class Stress {
             while (!open_.empty()) complete_some();
             const double us = time_of_alltoall() * 1e6;
             probed_ = now;
-            if (rank == 0) printf("soak: %.0f s, %llu operations, %.1f us\n", now, static_cast<unsigned long long>(step_), us);
+            if (rank == 0)
+                printf("soak: %.0f s, %llu operations, %.1f us\n", now,
+                       static_cast<unsigned long long>(step_), us);
             fflush(stdout);
         }
-        if (!says[0] && rank == 0) printf("soak: ends after %llu operations\n", static_cast<unsigned long long>(step_));
+        if (!says[0] && rank == 0)
+            printf("soak: ends after %llu operations\n", static_cast<unsigned long long>(step_));
         return says[0] != 0;
     }
 
@@ -356,7 +359,7 @@ class Stress {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(stress) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -370,5 +373,5 @@ int main(int argc, char** argv) {
         fflush(stdout);
     }
     Stress(seed, operations).run();
-    finish("stress");
+    return finish("stress");
 }
