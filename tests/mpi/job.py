@@ -186,6 +186,13 @@ class JobTest(unittest.TestCase):
             (self.folder / part.name).symlink_to(part)
         return {"LONGSHORE_INTERNAL_NETWORK_ALWAYS": 1, "LONGSHORE_NETWORK": "tcp"}
 
+    def by_ucx(self):
+        """Settings with which emulated nodes reach each other by UCX."""
+        part = BUILD / "lib" / "longshore-ucx.so"
+        if not part.exists():
+            self.skipTest("built without UCX")
+        return {"LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1", "LONGSHORE_INTERNAL_NETWORK": str(part), "LONGSHORE_UCX_TLS": "tcp,self"}
+
     def services(self, role=b"sp"):
         own = str(self.longshored)
         return [pid for pid in processes() if program_of(pid) == own and words_of(pid)[1:2] == [role]]
