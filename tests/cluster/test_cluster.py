@@ -78,7 +78,6 @@ def run_mpich(nodes, words, program_path, told=None):
         return subprocess.CompletedProcess(words, job.returncode, read(out), read(err))
 
 
-PATIENT = {"LONGSHORE_LIMIT_S": 60}  # so few cores for so many processes: one that waits for a core is not lost
 
 
 def on_dpus(nodes, words):
@@ -88,13 +87,13 @@ def on_dpus(nodes, words):
 
 def offloaded(program, *arguments, **settings):
     """The words that run an MPI program with its collectives carried by service processes, whatever its sizes."""
-    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **collectives.DIRECT, **PATIENT, **settings}
+    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **collectives.DIRECT, **settings}
     return ["env", *(f"{name}={value}" for name, value in chosen.items()), str(program), *map(str, arguments)]
 
 
 def longshore_run(stats, *words):
     """The same by the command, as a user has it; the statistics go to a file."""
-    settings = [word for name, value in (collectives.DIRECT | PATIENT).items() for word in ("--set", f"{name}={value}")]
+    settings = [word for name, value in collectives.DIRECT.items() for word in ("--set", f"{name}={value}")]
     return [str(BUILD / "bin/longshore"), "run", "--quiet", "--stats", str(stats), *settings, "--", *map(str, words)]
 
 
@@ -282,7 +281,7 @@ class TestDpus(unittest.TestCase):
 
     def in_node(self, nodes, node, *words, **settings):
         """What a command prints on a node that knows its DPU; its exit code may be any."""
-        given = [f"{name}={value}" for name, value in (PATIENT | nodes.settings | settings).items()]
+        given = [f"{name}={value}" for name, value in (nodes.settings | settings).items()]
         return subprocess.run([*node.enter(), "env", *given, *map(str, words)], capture_output=True, text=True, timeout=2 * BUSY_S,
                               check=False).stdout
 

@@ -21,7 +21,6 @@ BUILD = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
 FLAVOUR = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
 SHIM = BUILD / "lib" / "liblongshore.so"
 BUSY_S = 60  # within which what is to happen does, on a machine that is busy with other things
-PATIENT = {"LONGSHORE_LIMIT_S": "30"}  # there, who does not answer waits for a core
 MARK = "LONGSHORE_INTERNAL_TEST_MARK"  # in the environment of everything a job starts
 
 
@@ -75,7 +74,7 @@ class Job:
         self.begin = time.monotonic()
         kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         settings = {"LONGSHORE_SERVICE_PATH": str(test.longshored), MARK: test.folder.name,
-                    **({"LONGSHORE_NODES_COUNT": str(nodes)} if nodes else {}), **PATIENT, **forced, **settings}
+                    **({"LONGSHORE_NODES_COUNT": str(nodes)} if nodes else {}), **forced, **settings}
         self.command = [*mpirun(ranks), *map(str, before), "env", *(f"{k}={v}" for k, v in settings.items()),
                         f"LD_PRELOAD={':'.join(map(str, preload))}", *map(str, words)]
         self.output_path = test.folder / f"output-{len(os.listdir(test.folder))}"
