@@ -239,7 +239,7 @@ def run_all(options, folder):
 
 def run_unshared(options, folder, runs):
     """As many runs more, with no block of malloc shared."""
+    say(f"the program lost outside of MPI, and shared memory may be the reason: {options.turns} more runs {NAMES[UNSHARED]}")
     runs[UNSHARED] = []
     for turn in range(options.turns):
-        say(f"run {turn + 1} of {options.turns} {NAMES[UNSHARED]}: the program lost outside of MPI, and shared memory may be the reason")
         run_once(options, folder, runs, UNSHARED, turn)
