@@ -24,7 +24,7 @@ ERROR_LIMIT_S = 5  # LONGSHORE_LIMIT_S, within which a job ends that cannot go o
 class Loss(job.JobTest):
     def kill_at(self, seed, nodes, settings):
         """When the job has made so many operations as the seed says. Its exit status, and the seconds until its end."""
-        draw = random.Random(seed)
+        draw = random.Random(f"{seed} {nodes} {sorted(settings)}")
         folder = self.folder / f"stress-{seed}-{nodes}"
         folder.mkdir()
         running = job.Job(self, RANKS, [self.program("stress"), seed, STEPS], nodes=nodes,
