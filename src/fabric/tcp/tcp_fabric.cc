@@ -186,7 +186,7 @@ bool TcpFabric::turn() {
 // What has come ahead and nobody reads.
 void TcpFabric::drop_old_blocks() {
     std::erase_if(ageing_, [this](Peer* peer) {
-        if (peer->coming.drop_old(turned_ns_)) mark(*peer);  // it is to be told
+        if (peer->coming.drop_old(turned_ns_, options_.ahead_kept_ns)) mark(*peer);  // it is to be told
         peer->ages = !peer->coming.empty();
         return !peer->ages;
     });
