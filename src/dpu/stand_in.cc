@@ -39,7 +39,8 @@ class StandIn {
 
   private:
     struct Group {
-        uint32_t id = 0, rank = 0;
+        uint64_t id = 0;
+        uint32_t rank = 0;
         ls_group* group = nullptr;  // null: it cannot be made
         bool settled = false;       // the rank was told
         RankExchange exchange;
@@ -61,7 +62,7 @@ class StandIn {
     void take_exchanged(const SessionExchange& exchange);
     bool start_group(const SessionGroup& message);
     void settle(Group& group, bool ok);
-    void free_group(uint32_t id);
+    void free_group(uint64_t id);
     bool post(SessionPost post);
     bool step();
     bool test_operations();
@@ -72,7 +73,7 @@ class StandIn {
     void take_attend(const SessionAttend& attend);
     void tell_stats();
     void rest();
-    Group* find_group(uint32_t id);
+    Group* find_group(uint64_t id);
     static void log(void* user, int level, const char* line);
 
     SessionStream stream_;
@@ -122,7 +123,7 @@ bool StandIn::start() {
     return ls_context_start(&o, &api, &context_) == LS_OK;
 }
 
-StandIn::Group* StandIn::find_group(uint32_t id) {
+StandIn::Group* StandIn::find_group(uint64_t id) {
     const auto found =
         std::find_if(groups_.begin(), groups_.end(), [&](const auto& g) { return g->id == id; });
     return found != groups_.end() ? found->get() : nullptr;
@@ -163,7 +164,7 @@ void StandIn::settle(Group& group, bool ok) {
     stream_.send(SessionKind::kReady, ready);
 }
 
-void StandIn::free_group(uint32_t id) {
+void StandIn::free_group(uint64_t id) {
     Group* group = find_group(id);
     if (group == nullptr) return;
     ls_group_free(group->group);

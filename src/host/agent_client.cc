@@ -52,7 +52,7 @@ bool AgentClient::open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemo
     return ask(&request, sizeof request, {}, request.id, out, error);
 }
 
-void AgentClient::close(uint32_t id) {
+void AgentClient::close(uint64_t id) {
     AgentClose request;
     request.id = id;
     const uint64_t end = awake_ns() + limit_ns_;
@@ -107,7 +107,7 @@ bool AgentClient::wait(short events, uint64_t end_ns) const {
     return wait_ms != 0;
 }
 
-bool AgentClient::ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint32_t id,
+bool AgentClient::ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint64_t id,
                       OpenedMemory* out, std::string* error) {
     const uint64_t end = awake_ns() + limit_ns_;
     const auto fail = [&](const char* why) {

@@ -15,7 +15,7 @@ int FarGroups::start(const ls_exchange& exchange, ls_group** out) {
     group->context = &c_;
     group->rank = exchange.rank;
     group->size = exchange.size;
-    group->far_id = ++next_id_;
+    group->far_id = ++last_id_;
     group->steps = FarExchange(group->far_id, exchange);
     if (connection_.is_lost()) group->steps.fail(connection_.why_lost());
     c_.groups.push_back(group.get());
@@ -41,7 +41,7 @@ void FarGroups::free(FarGroup* group) {
     delete group;
 }
 
-FarGroup* FarGroups::find(uint32_t far_id) {
+FarGroup* FarGroups::find(uint64_t far_id) {
     for (ls_group* group : c_.groups) {
         auto* const far = static_cast<FarGroup*>(group);
         if (far->far_id == far_id) return far;

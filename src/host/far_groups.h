@@ -8,7 +8,7 @@
 namespace longshore {
 
 struct FarGroup : ls_group {
-    uint32_t far_id = 0;  // by which the stand-in knows it
+    uint64_t far_id = 0;  // by which the stand-in knows it
     FarExchange steps;
 };
 
@@ -25,14 +25,14 @@ class FarGroups {
     // Goes when its last operation has.
     void free(FarGroup* group);
     // Null: there is none, or no more.
-    FarGroup* find(uint32_t far_id);
+    FarGroup* find(uint64_t far_id);
     // The stand-in is lost.
     void fail(const std::string& why);
 
   private:
     ls_context& c_;
     FarConnection& connection_;
-    uint32_t next_id_ = 0;
+    uint64_t last_id_ = 0;
 };
 
 }  // namespace longshore

@@ -69,7 +69,7 @@ bool FarRegions::pin(const void* base, uint64_t bytes, uint32_t* region, uint64_
         log_line(c_, 0, ("a buffer cannot be opened to the network: " + error).c_str());
         return false;
     }
-    regions_[place] = {heap + begin, heap + end, ++clock_, 1, opened.id, true};
+    regions_[place] = {heap + begin, heap + end, ++clock_, opened.id, 1, true};
     connection_.stream().send(SessionKind::kOpened, SessionOpened{place, opened.address, opened.bytes,
                                                                   static_cast<uint32_t>(begin / kRegionUnit),
                                                                   opened.key, opened.exported});

@@ -27,7 +27,8 @@ class FarRegions {
     struct Region {
         uint64_t begin = 0, end = 0;  // addresses of this process
         uint64_t last_use = 0;
-        uint32_t pins = 0, opened = 0;  // opened: the agent's number for it
+        uint64_t opened = 0;  // the agent's number for it
+        uint32_t pins = 0;
         bool used = false;
     };
     uint32_t make_room();
