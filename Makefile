@@ -145,8 +145,8 @@ test-decoders: ## build what decodes bytes from outside with the address sanitiz
 	$(quiet)ctest --test-dir build/asan -j $(tests_at_once) --timeout 300 --no-tests=error -R '^fuzz\.' $(ctest_flags) \
 	    --output-log build/asan/ctest.log
 
-# The address sanitizer without MPI: the MPIs' own libraries are not clean. Of what has one thread only, the thread
-# sanitizer has nothing to say.
+# With the address sanitizer the shim runs over a fake host library (tests/mpi); nothing else has an MPI there. Of what has
+# one thread only, the thread sanitizer has nothing to say.
 test-tsan: build_only = --target fabric_conformance_test heap_test fork_test ring_test sim_threads_test mpi_races
 test-tsan: tests_only = -R '^(fabric\.conformance|base\.ring|memory\.heap|memory\.fork|sim\.threads|mpi\.races\..*)$$'
 test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or thread) and test that
