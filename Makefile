@@ -202,7 +202,8 @@ scale: build ## what the engine costs one node of a job of up to 1,024, the othe
 	run ranks --nodes 64,256,1024 --ranks 1,8 && \
 	run staggered --nodes 64,1024 --entry staggered --sizes 65536 && \
 	run early --nodes 64,1024 --pace early --entry together,last --sizes 65536 && \
-	run services --nodes 64,1024 --services 2,4 --sizes 65536
+	run services --nodes 64,1024 --services 2,4 --sizes 65536 && \
+	build/bin/longshore-engine-bench
 	$(quiet)python=build/venv/bin/python; [[ -x $$python ]] || python=python3; \
 	$$python src/sim/scale/pictures.py build/scale-{nodes,ranks}.json -o docs/images
 
