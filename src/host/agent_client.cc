@@ -55,7 +55,7 @@ bool AgentClient::open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemo
 void AgentClient::close(uint32_t id) {
     AgentClose request;
     request.id = id;
-    const uint64_t end = now_ns() + limit_ns_;
+    const uint64_t end = awake_ns() + limit_ns_;
     while (socket_ && send_packet(socket_, &request, sizeof request) == Io::kAgain && wait(POLLOUT, end)) {
     }
 }
@@ -101,16 +101,15 @@ void AgentClient::end_agent() const {
 
 // False: the time is over.
 bool AgentClient::wait(short events, uint64_t end_ns) const {
-    const uint64_t now = now_ns();
-    if (now >= end_ns) return false;
+    const int wait_ms = awake_wait_ms(end_ns);
     pollfd ready{socket_.get(), events, 0};
-    poll(&ready, 1, static_cast<int>(std::min<uint64_t>((end_ns - now) / 1'000'000 + 1, 1000)));
-    return true;
+    if (wait_ms != 0) poll(&ready, 1, wait_ms);
+    return wait_ms != 0;
 }
 
 bool AgentClient::ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint32_t id,
                       OpenedMemory* out, std::string* error) {
-    const uint64_t end = now_ns() + limit_ns_;
+    const uint64_t end = awake_ns() + limit_ns_;
     const auto fail = [&](const char* why) {
         *error = why;
         socket_.reset();

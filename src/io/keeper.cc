@@ -279,7 +279,7 @@ void Keeper::say_errors() {
 
 bool Keeper::finish() {
     if (board_ == nullptr) return false;
-    const uint64_t left = waiting(), now = now_ns();
+    const uint64_t left = waiting(), now = awake_ns();
     if (left == 0 || board_->is_lost.load() != 0) {
         if (is_finishing_) say(left == 0 ? "all is written" : megabytes(left) + " of files are lost");
         say_errors();

@@ -192,7 +192,7 @@ void Agent::turn_ranks() {
 
 // `starter`: a pipe whose other end the starting rank holds as long as it may still connect.
 int Agent::run(const Fd& starter) {
-    const uint64_t give_up_ns = now_ns() + p_.limit_s * 2'000'000'000ull;
+    const uint64_t give_up_ns = awake_ns() + p_.limit_s * 2'000'000'000ull;
     for (;;) {
         int steps = 0;
         while (steps < kStepsPerTurn && network_->progress()) ++steps;
@@ -209,7 +209,7 @@ int Agent::run(const Fd& starter) {
         if (ready[3].revents != 0) tasks_->turn();
         if (ready[1].revents != 0 || looks || ranks_->has_copies()) turn_ranks();
         if (ranks_->now() != 0) continue;
-        if (ranks_->ever() != 0 || ready[4].revents != 0 || now_ns() > give_up_ns) return 0;
+        if (ranks_->ever() != 0 || ready[4].revents != 0 || awake_ns() > give_up_ns) return 0;
     }
 }
 

@@ -31,7 +31,7 @@ void AgentRanks::add(Fd socket) {
     client->pid = pid;
     client->process = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (client->process) watch_(client->process);
-    client->since_ns = now_ns();
+    client->since_ns = awake_ns();
     clients_.push_back(std::move(client));
 }
 
@@ -105,7 +105,7 @@ bool AgentRanks::begin_copies(Client& client, const AgentCopies& said) {
     if (client.has_said || said.word == 0 || find_rank(said.rank) != nullptr) return false;
     client.said = said;
     client.has_said = true;
-    client.answer_until_ns = now_ns() + kSilentLimitNs;
+    client.answer_until_ns = awake_ns() + kSilentLimitNs;
     if (said.copies == 0 || !start_copier_ || !holds(said.rank)) return true;
     std::vector<pid_t> all;
     for (const auto& other : clients_)
@@ -132,7 +132,7 @@ void AgentRanks::turn_copies() {
         if (client->copier && !client->copier->turn(*this)) client->copier.reset();
         copies_ |= client->copier && client->copier->has_work();
         if (client->answer_until_ns == 0) continue;
-        if (client->copier && !client->copier->is_welcome() && now_ns() < client->answer_until_ns) continue;
+        if (client->copier && !client->copier->is_welcome() && awake_ns() < client->answer_until_ns) continue;
         client->answer_until_ns = 0;
         reply_done(*client);
     }
@@ -201,7 +201,7 @@ bool AgentRanks::turn_client(Client& client) {
         size_t bytes = 0;
         std::vector<Fd> descriptors;
         const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, &descriptors);
-        if (io == Io::kAgain) return client.heap || now_ns() - client.since_ns < kSilentLimitNs;
+        if (io == Io::kAgain) return client.heap || awake_ns() - client.since_ns < kSilentLimitNs;
         if (io == Io::kClosed || !handle(client, bytes, descriptors)) return false;
     }
     return true;

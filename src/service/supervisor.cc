@@ -350,7 +350,7 @@ void Supervisor::open_to_writing() {
 bool Supervisor::hear_workers(ServiceReady* ready) {
     // Four times as long as an answer may take, since they load their program, from a network file system
     // perhaps.
-    const uint64_t end = now_ns() + p_.limit_s * 4'000'000'000ull;
+    const uint64_t end = awake_ns() + p_.limit_s * 4'000'000'000ull;
     bool aliases = p_.probe.bytes != 0;
     for (uint16_t s = 0; s < services_.size(); ++s) {
         Service& service = services_[s];
@@ -359,7 +359,7 @@ bool Supervisor::hear_workers(ServiceReady* ready) {
         Io io = Io::kAgain;
         while ((io = receive_packet(service.control, buffer_, sizeof buffer_, &bytes, nullptr)) ==
                    Io::kAgain &&
-               now_ns() < end) {
+               awake_ns() < end) {
             pollfd told{service.control.get(), POLLIN, 0};
             poll(&told, 1, 100);
         }
@@ -605,7 +605,7 @@ void Supervisor::finish_writing() {
 
 // `starter`: a pipe whose other end the starting rank holds as long as it may still attach.
 int Supervisor::run(const Fd& starter) {
-    const uint64_t begin = now_ns(), limit = p_.limit_s * 4'000'000'000ull;
+    const uint64_t begin = awake_ns(), limit = p_.limit_s * 4'000'000'000ull;
     std::vector<pollfd> ready;
     for (;;) {
         ready.clear();
@@ -644,7 +644,7 @@ int Supervisor::run(const Fd& starter) {
         }
         const bool given_up = ready.size() > ranks_end + services_.size() + 4 && ready.back().revents != 0;
         if (ranks_->attached_now() == 0 &&
-            (ranks_->attached_ever() > 0 || given_up || now_ns() - begin > limit))
+            (ranks_->attached_ever() > 0 || given_up || awake_ns() - begin > limit))
             break;
     }
     tasks_->stop();

@@ -79,7 +79,6 @@ def run_mpich(nodes, words, program_path, told=None):
         return subprocess.CompletedProcess(words, job.returncode, read(out), read(err))
 
 
-PATIENT = {"LONGSHORE_LIMIT_S": 60}  # so few cores for so many processes: one that waits for a core is not lost
 
 
 def on_dpus(nodes, words):
@@ -88,15 +87,14 @@ def on_dpus(nodes, words):
 
 
 def offloaded(program, *arguments, **settings):
-    """The words that run an MPI program with its collectives carried by service processes, whatever its sizes. A setting that
-    is None is as it is for users."""
-    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **collectives.DIRECT, **PATIENT, **settings}
-    return ["env", *(f"{name}={value}" for name, value in chosen.items() if value is not None), str(program), *map(str, arguments)]
+    """The words that run an MPI program with its collectives carried by service processes, whatever its sizes."""
+    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **collectives.DIRECT, **settings}
+    return ["env", *(f"{name}={value}" for name, value in chosen.items()), str(program), *map(str, arguments)]
 
 
 def longshore_run(stats, *words):
     """The same by the command, as a user has it; the statistics go to a file."""
-    settings = [word for name, value in (collectives.DIRECT | PATIENT).items() for word in ("--set", f"{name}={value}")]
+    settings = [word for name, value in collectives.DIRECT.items() for word in ("--set", f"{name}={value}")]
     return [str(BUILD / "bin/longshore"), "run", "--quiet", "--stats", str(stats), *settings, "--", *map(str, words)]
 
 
@@ -300,7 +298,7 @@ class TestDpus(unittest.TestCase):
 
     def in_node(self, nodes, node, *words, **settings):
         """What a command prints on a node that knows its DPU; its exit code may be any."""
-        given = [f"{name}={value}" for name, value in (PATIENT | nodes.settings | settings).items()]
+        given = [f"{name}={value}" for name, value in (nodes.settings | settings).items()]
         return subprocess.run([*node.enter(), "env", *given, *map(str, words)], capture_output=True, text=True, timeout=2 * BUSY_S,
                               check=False).stdout
 
@@ -355,7 +353,7 @@ class TestTasks(unittest.TestCase):
     def hanging(self, nodes, folder, **settings):
         """A job whose first rank waits for a task that does not end."""
         path = Path(folder) / "said"
-        words = nodes.mpirun(self.words("hang", folder, LONGSHORE_LIMIT_S=None, LONGSHORE_WAIT_REPORT_S=1, **settings), 1)
+        words = nodes.mpirun(self.words("hang", folder, LONGSHORE_WAIT_REPORT_S=1, **settings), 1)
 
         def said():
             return path.read_text(encoding="utf-8")
@@ -659,7 +657,7 @@ class TestLosses(unittest.TestCase):
                   "a = numpy.zeros(1 << 20, dtype=numpy.int8); b = numpy.zeros_like(a)\n"
                   "for _ in range(10): MPI.COMM_WORLD.Alltoall(a, b)\nprint('begun', flush=True)\n"
                   "while True: MPI.COMM_WORLD.Alltoall(a, b)")
-        words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script, LONGSHORE_LIMIT_S=None)), 2)
+        words = nodes.mpirun(on_dpus(nodes, offloaded("/usr/bin/python3", "-c", script)), 2)
         with start(words, stderr=subprocess.STDOUT) as job:
             wait_for_begin(job)  # some have been carried, and the next ones are under way
             machine.run("ip", "link", "set", "net0", "down")

@@ -18,7 +18,7 @@ import slurm  # noqa: E402
 from test_cluster import BUILD, SKIPPED, check_carried, collectives, longshore_run, program  # noqa: E402
 
 # Open MPI's ranks yield where its mpirun says so; Slurm does not.
-SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle": "1", "LONGSHORE_LIMIT_S": "60"}
+SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle": "1"}
 # MPICH 4.0.2 hangs in its own MPI_Finalize now and then; its successor was not seen to.
 MPIEXEC = BUILD / "mpi5/mpich/bin/mpiexec"
 TEMPLATE = Path(__file__).resolve().parents[2] / "packaging/longshore.sbatch"

@@ -235,7 +235,7 @@ TEST_F(TcpConnections, OnlyTheStreamOfTalkAsksWhetherThePeerIsThere) {
         getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &bytes);
         on != 0 ? ++asking : ++silent;
         EXPECT_EQ(idle_s, 4 * kLimitS * slowness());
-        EXPECT_EQ(timeout_ms, 5000 * kLimitS * slowness());
+        EXPECT_EQ(timeout_ms, 0) << "it would end the stream of a process that is suspended";
     });
     EXPECT_EQ(asking, 2);
     EXPECT_EQ(silent, 2);

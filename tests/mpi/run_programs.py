@@ -60,7 +60,6 @@ class Runner:
             command += ([":"] if i else []) + context
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         environment["LONGSHORE_STATS"] = stats
-        environment["LONGSHORE_LIMIT_S"] = "30"  # on a busy machine service processes may take long to start
         environment.update(setting.split("=", 1) for setting in self.options.set)
         begin = time.monotonic()
         self.runs += 1

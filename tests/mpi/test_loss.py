@@ -61,22 +61,14 @@ class Loss(job.JobTest):
     def test_service_two_nodes(self):
         self.moments(2, MOMENTS // 2)
 
-    def over_a_network(self):
-        """The settings that have emulated nodes talk by UCX."""
-        network = job.BUILD / "lib/longshore-ucx.so"
-        if not network.exists():
-            self.skipTest("built without UCX")
-        return {"LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1", "LONGSHORE_INTERNAL_NETWORK": str(network),
-                "LONGSHORE_UCX_TLS": "tcp,self"}
-
     def test_service_over_a_network(self):
-        self.moments(2, max(1, MOMENTS // 4), **self.over_a_network())
+        self.moments(2, max(1, MOMENTS // 4), **self.by_ucx())
 
     def test_service_that_ends_before_it_has_reached_the_network(self):
         """What it is to load is a pipe, at which it waits for somebody who writes."""
         network = self.folder / "network.so"
         os.mkfifo(network)
-        settings = self.over_a_network() | {"LONGSHORE_INTERNAL_NETWORK": str(network)}
+        settings = self.by_ucx() | {"LONGSHORE_INTERNAL_NETWORK": str(network)}
         running = job.Job(self, RANKS, [self.program("stress"), SEED, STEPS, "native"], nodes=2, **settings)
         for victim in self.wait_for(lambda: len(found := self.services()) == 2 and found, running.describe):
             self.assertTrue(kill(victim))
@@ -174,6 +166,61 @@ class Stopped(job.JobTest):
         self.assertEqual(running.finish(), 0, running.describe())
         self.assertIn("steady: ok", running.output)
         self.check_nothing_left()
+
+
+class Suspended(job.JobTest):
+    """Processes are stopped for longer than any limit, as a batch system does it with a job, and go on: nobody is taken for lost."""
+
+    LIMIT_S = 1
+    STOPPED_S = 9  # nobody waits for more than six limits
+
+    def start(self, **settings):
+        return job.Steady(self, 4, nodes=2, block=4 << 20, LONGSHORE_LIMIT_S=self.LIMIT_S, **settings)
+
+    def suspend(self):
+        scripts = [pid for pid in job.processes() if str(self.folder).encode() in b" ".join(job.words_of(pid))]
+        everything = {*self.everything(), *scripts}
+        for pid in everything:
+            stop(pid)
+        time.sleep(self.STOPPED_S)
+        for pid in everything:
+            os.kill(pid, signal.SIGCONT)
+
+    def goes_on(self, running):
+        running.wait_for_steps(2)
+        self.assertEqual(len(self.services()), 2, running.describe())
+        self.assertEqual(running.finish(), 0, running.describe())
+        self.assertNotIn("longshore", running.output)
+        self.check_nothing_left()
+
+    def test_job(self):
+        for network in ({}, self.by_tcp(), self.by_ucx()):
+            with self.subTest(network=network):
+                running = self.start(**network)
+                running.wait_for_steps(1)
+                self.suspend()
+                self.goes_on(running)
+
+    def test_job_that_starts(self):
+        slow = self.folder / "slow"
+        slow.write_text(f'#!/bin/sh\ntouch "{self.folder}/starts"\nsleep 1\nexec "{self.longshored}" "$@"\n')
+        slow.chmod(0o755)
+        running = self.start(LONGSHORE_SERVICE_PATH=str(slow))
+        self.wait_for((self.folder / "starts").exists, running.describe)
+        self.suspend()
+        self.goes_on(running)
+
+    def test_service_process_in_the_midst_of_what_it_is_sent(self):
+        """Its kernel answers, but takes nothing more."""
+        running = self.start(**self.by_tcp())
+        running.wait_for_steps(1)
+        victim = next(pid for pid in self.services() if node_of(pid) == 1)
+        stop(victim)
+        before = running.steps()
+        time.sleep(self.STOPPED_S)
+        self.assertLessEqual(max(running.steps()), max(before) + 1, "nobody waited for it")
+        os.kill(victim, signal.SIGCONT)
+        self.goes_on(running)
 
 
 class GivenUp(job.JobTest):
