@@ -10,7 +10,8 @@ namespace longshore {
 
 struct RankExchange {
     SessionStream* stream = nullptr;
-    uint32_t id = 0, size = 0;
+    uint64_t id = 0;
+    uint32_t size = 0;
     void* out = nullptr;
     size_t bytes = 0;
     int state = LS_OK;

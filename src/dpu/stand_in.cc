@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
-constexpr size_t kGroupsMax = 4096, kOpenMax = 1 << 16;  // of a rank; it never has so many
+constexpr size_t kOpenMax = kFarPostsMax + size_t{kFarGroupsMax} * kFarPostsOfGroup;
 constexpr size_t kUnsentBytesMax = 1 << 20;  // beyond which a rank that does not read is not heard, either
 
 // The longest that a rank of such a job says: what all members give to an exchange, or the blocks of an
@@ -39,7 +39,8 @@ class StandIn {
 
   private:
     struct Group {
-        uint32_t id = 0, rank = 0;
+        uint64_t id = 0;
+        uint32_t rank = 0;
         ls_group* group = nullptr;  // null: it cannot be made
         bool settled = false;       // the rank was told
         RankExchange exchange;
@@ -61,7 +62,7 @@ class StandIn {
     void take_exchanged(const SessionExchange& exchange);
     bool start_group(const SessionGroup& message);
     void settle(Group& group, bool ok);
-    void free_group(uint32_t id);
+    void free_group(uint64_t id);
     bool post(SessionPost post);
     bool step();
     bool test_operations();
@@ -72,7 +73,7 @@ class StandIn {
     void take_attend(const SessionAttend& attend);
     void tell_stats();
     void rest();
-    Group* find_group(uint32_t id);
+    Group* find_group(uint64_t id);
     static void log(void* user, int level, const char* line);
 
     SessionStream stream_;
@@ -122,7 +123,7 @@ bool StandIn::start() {
     return ls_context_start(&o, &api, &context_) == LS_OK;
 }
 
-StandIn::Group* StandIn::find_group(uint32_t id) {
+StandIn::Group* StandIn::find_group(uint64_t id) {
     const auto found =
         std::find_if(groups_.begin(), groups_.end(), [&](const auto& g) { return g->id == id; });
     return found != groups_.end() ? found->get() : nullptr;
@@ -137,7 +138,7 @@ void StandIn::take_exchanged(const SessionExchange& exchange) {
 }
 
 bool StandIn::start_group(const SessionGroup& message) {
-    if (!ready_ || message.id == 0 || find_group(message.id) != nullptr || groups_.size() >= kGroupsMax ||
+    if (!ready_ || message.id == 0 || find_group(message.id) != nullptr || groups_.size() >= kFarGroupsMax ||
         message.size > hello_.size || message.rank >= message.size)
         return false;
     auto group = std::make_unique<Group>();
@@ -163,7 +164,7 @@ void StandIn::settle(Group& group, bool ok) {
     stream_.send(SessionKind::kReady, ready);
 }
 
-void StandIn::free_group(uint32_t id) {
+void StandIn::free_group(uint64_t id) {
     Group* group = find_group(id);
     if (group == nullptr) return;
     ls_group_free(group->group);
@@ -329,7 +330,10 @@ bool StandIn::step() {
 
 bool StandIn::test_operations() {
     const size_t before = open_.size();
+    // Once for all: a rank may have thousands that wait.
+    if (ls_waiting(context_) != 0) ls_advance(context_);
     std::erase_if(open_, [&](const Open& open) {
+        if (!is_posted(open.operation)) return false;
         const int result = ls_operation_test(open.operation, nullptr);
         if (result == LS_IN_PROGRESS) return false;
         ls_collective_bytes bytes[LS_COLLECTIVE_COUNT];

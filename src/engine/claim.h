@@ -44,6 +44,10 @@ enum class ChunkState : uint8_t {
 
 using ChunkWord = uint64_t;
 constexpr uint64_t kGenerationMax = (uint64_t{1} << 40) - 1;
+// Generations begin again at 1, as 0 is none. They are compared for equality alone.
+constexpr uint64_t generation_after(uint64_t generation) {
+    return generation % kGenerationMax + 1;
+}
 
 // generation 40 | worker 11 | incarnation 10 | state 3
 constexpr ChunkWord chunk_word(uint64_t generation, ChunkState state, WorkerId worker = {}) {

@@ -11,8 +11,7 @@ uint32_t HandOver::give(const Copy& copy) {
     uint32_t at = 0;
     while (slots_[at].number != 0) ++at;
     // Its place, and which use of that this is: an answer that comes twice is the answer to nothing.
-    constexpr uint32_t kSerials = UINT32_MAX / kHandedMax;
-    serial_ = serial_ % (kSerials - 1) + 1;
+    serial_ = serial_ % kSerialMax + 1;
     slots_[at] = {serial_ * kHandedMax + at, copy};
     ++out_;
     return slots_[at].number;

@@ -27,6 +27,10 @@ constexpr uint32_t kHandedMax = 16;  // of one rank, at a time
 // The stand-in's end: of the connection to its rank, or to the agent, which attends as long as it is there.
 class HandOver {
   public:
+    // Copies have the serial numbers from 1 to this one, and from 1 again.
+    static constexpr uint32_t kSerialMax = UINT32_MAX / kHandedMax;
+    // The first copy has the serial number after `serial`.
+    explicit HandOver(uint32_t serial = 0) : serial_(serial) {}
     // Whether a copy may be handed over now. `in_call`: of an operation whose call returns when it is over.
     bool may_give(bool in_call) const { return out_ < kHandedMax && (in_call || attends_); }
     bool attends() const { return attends_; }
@@ -48,7 +52,7 @@ class HandOver {
         Copy copy;
     };
     std::array<Slot, kHandedMax> slots_;
-    uint32_t serial_ = 0, out_ = 0;
+    uint32_t serial_, out_ = 0;
     bool attends_ = false;
 };
 

@@ -73,14 +73,15 @@ size_t RankEngine::bytes_needed(const NodeLimits& limits) {
            align64(4 * limits.records_max * sizeof(uint32_t));
 }
 
-RankEngine::RankEngine(void* block, const NodeMemory& memory, LocalRank self)
+RankEngine::RankEngine(void* block, const NodeMemory& memory, LocalRank self, uint64_t generation)
     : memory_(memory),
       self_(self),
       mover_(memory, rank_worker(self)),
       arrays_(memory, memory.arena_begin(self), half_of(memory.limits().arena_bytes)),
       arena_(memory, memory.arena_begin(self) + half_of(memory.limits().arena_bytes),
              memory.limits().arena_bytes - half_of(memory.limits().arena_bytes)),
-      claims_(memory, memory.claims_begin(self), memory.limits().claims_bytes) {
+      claims_(memory, memory.claims_begin(self), memory.limits().claims_bytes),
+      generation_(generation) {
     const uint32_t n = memory.limits().records_max;
     watches_ = static_cast<Watch*>(block);
     auto* const behind = static_cast<std::byte*>(block) + align64(n * sizeof(Watch));
@@ -299,6 +300,8 @@ void RankEngine::write_record(const OperationArguments& a, const Posting& p, uin
                              std::memory_order_relaxed);
     r.chunk_first_offset.store(p.by_blocks ? first : 0, std::memory_order_relaxed);
     r.chunk_bytes.store(static_cast<uint32_t>(p.cut.chunk_bytes), std::memory_order_relaxed);
+    // What an earlier use left here may be of the same generation, when those have begun again.
+    r.completed.store(0, std::memory_order_relaxed);
     r.error.store(error_word(generation, OperationError::kNone), std::memory_order_relaxed);
     store_relaxed(&r.sequence, a.sequence);
     store_relaxed(&r.group_slot, a.group.value);
@@ -343,8 +346,7 @@ PostResult RankEngine::post(const OperationArguments& a, bool ring_services, Rec
     w.local_index = me.local_index;
     w.lands = p.landing != 0;
 
-    const uint64_t generation = ++generation_;
-    LONGSHORE_CHECK(generation <= kGenerationMax);
+    const uint64_t generation = generation_ = generation_after(generation_);
     w.self = {generation, a.sequence, a.group, a.rank, p.size, a.root, a.collective, a.algorithm};
     OperationRecord& r = memory_.record(self_, id);
     write_words(a, p, generation);

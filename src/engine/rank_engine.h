@@ -44,8 +44,9 @@ enum class Progress : uint8_t { kPending, kComplete };
 class RankEngine {
   public:
     static size_t bytes_needed(const NodeLimits& limits);
-    // `block`: bytes_needed(), 64-aligned, zeroed, outliving the engine.
-    RankEngine(void* block, const NodeMemory& memory, LocalRank self);
+    // `block`: bytes_needed(), 64-aligned, zeroed, outliving the engine. Its first operation has the
+    // generation after `generation`.
+    RankEngine(void* block, const NodeMemory& memory, LocalRank self, uint64_t generation = 0);
 
     // Publishes the operation. On kLater nothing has changed. wake: members that sleep and may want it, and,
     // with ring_services, the node's service processes (a nonblocking call; a blocking one needs none on its
@@ -142,7 +143,7 @@ class RankEngine {
     uint32_t free_arrays_count_ = 0;
     uint32_t* held_ = nullptr;  // released, not yet retired
     uint32_t held_count_ = 0;
-    uint64_t generation_ = 0;
+    uint64_t generation_;
 };
 
 }  // namespace longshore

@@ -36,6 +36,7 @@ struct ServiceLimits {
     uint32_t staging_slots = 0, staging_slot_bytes = 64 * 1024;
     bool staging_only = false;  // the fabric moves nothing from one rank's memory into another's
     bool sends_along = false;   // it carries out kSendAlong
+    uint32_t serial = 0;        // serial numbers of its slots and requests begin after it
 };
 
 // A region of a rank of another node in one of its uses, or the staging memory of one of that node's service

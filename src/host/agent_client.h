@@ -9,14 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "fabric/shm/socket.h"
+#include "fabric/shm/packet_queue.h"
 
 namespace longshore {
 
 // A piece of memory that the network reaches by its address in the agent, with the agent's key.
 struct OpenedMemory {
-    uint32_t id = 0;
-    uint64_t address = 0, bytes = 0;
+    uint64_t id = 0, address = 0, bytes = 0;
     std::vector<std::byte> key;
     std::vector<std::byte> exported;  // for an alias of it (fabric/dpu/host_region.h); empty: there is none
 };
@@ -36,7 +35,7 @@ class AgentClient {
     // The bytes from `offset` of the file, at least 1, until close(). Pieces may overlap. `exports`: for
     // aliases, too.
     bool open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemory* out, std::string* error);
-    void close(uint32_t id);
+    void close(uint64_t id);
     // Which rank this is, and where it says that others may copy from it (host/far_neighbours.h). `copies`:
     // the agent may do so for this one while it computes, until stop_copies() returns. An agent that does not
     // answer to that in time is killed.
@@ -49,15 +48,16 @@ class AgentClient {
     void leave();
 
   private:
-    bool ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint32_t id,
+    bool ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint64_t id,
              OpenedMemory* out, std::string* error);
     bool wait(short events, uint64_t end_ns) const;
     void end_agent() const;
 
-    Fd socket_, agent_;  // agent_: the process, if the system can tell when it ends
+    PacketQueue unsent_;  // what needs no answer, and goes before the next question
+    Fd socket_, agent_;   // agent_: the process, if the system can tell when it ends
     pid_t pid_ = 0;
     uint64_t limit_ns_ = 0;
-    uint32_t last_id_ = 0;
+    uint64_t last_id_ = 0;
     bool copies_ = false, withdrawn_ = false;
 };
 

@@ -16,7 +16,7 @@ class FarExchange {
   public:
     FarExchange() = default;
     // `id`: of the group, 0: of the job.
-    FarExchange(uint32_t id, const ls_exchange& exchange) : id_(id), exchange_(exchange) {}
+    FarExchange(uint64_t id, const ls_exchange& exchange) : id_(id), exchange_(exchange) {}
     // What the stand-in wants next: to give bytes to all, or to be over. Or it is gone.
     void want(SessionExchange message);
     void want(const SessionReady& message);
@@ -44,7 +44,7 @@ class FarExchange {
     int compare(SessionStream* stream);
     int end(const std::string& reason);
 
-    uint32_t id_ = 0;
+    uint64_t id_ = 0;
     ls_exchange exchange_{};
     State state_ = State::kIdle;
     Want want_ = Want::kNothing;

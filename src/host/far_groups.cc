@@ -1,7 +1,6 @@
 #include "host/far_groups.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace longshore {
 
@@ -15,12 +14,17 @@ int FarGroups::start(const ls_exchange& exchange, ls_group** out) {
     group->context = &c_;
     group->rank = exchange.rank;
     group->size = exchange.size;
-    group->far_id = ++next_id_;
+    group->far_id = ++last_id_;
     group->steps = FarExchange(group->far_id, exchange);
-    if (connection_.is_lost()) group->steps.fail(connection_.why_lost());
+    if (connection_.is_lost()) {
+        group->steps.fail(connection_.why_lost());
+    } else if (c_.groups.size() >= kFarGroupsMax) {
+        group->steps.fail("as many groups are open as a DPU makes for a rank");
+    } else {
+        connection_.stream().send(SessionKind::kGroupStart,
+                                  SessionGroup{group->far_id, group->rank, group->size});
+    }
     c_.groups.push_back(group.get());
-    connection_.stream().send(SessionKind::kGroupStart,
-                              SessionGroup{group->far_id, group->rank, group->size});
     *out = group.release();
     return LS_OK;
 }
@@ -33,15 +37,14 @@ int FarGroups::test(FarGroup& group) {
 }
 
 void FarGroups::free(FarGroup* group) {
-    if (!std::exchange(group->dying, true))
-        connection_.stream().send(SessionKind::kGroupFree,
-                                  SessionGroup{group->far_id, group->rank, group->size});
+    group->dying = true;
     if (group->open != 0) return;
+    connection_.stream().send(SessionKind::kGroupFree, SessionGroup{group->far_id, group->rank, group->size});
     std::erase(c_.groups, group);
     delete group;
 }
 
-FarGroup* FarGroups::find(uint32_t far_id) {
+FarGroup* FarGroups::find(uint64_t far_id) {
     for (ls_group* group : c_.groups) {
         auto* const far = static_cast<FarGroup*>(group);
         if (far->far_id == far_id) return far;

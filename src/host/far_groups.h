@@ -8,7 +8,8 @@
 namespace longshore {
 
 struct FarGroup : ls_group {
-    uint32_t far_id = 0;  // by which the stand-in knows it
+    uint64_t far_id = 0;  // by which the stand-in knows it
+    uint32_t posts = 0;   // of its operations, open at the stand-in
     FarExchange steps;
 };
 
@@ -22,17 +23,17 @@ class FarGroups {
 
     int start(const ls_exchange& exchange, ls_group** out);
     int test(FarGroup& group);
-    // Goes when its last operation has.
+    // Goes when its last operation has: until then it is a group of the stand-in, too.
     void free(FarGroup* group);
     // Null: there is none, or no more.
-    FarGroup* find(uint32_t far_id);
+    FarGroup* find(uint64_t far_id);
     // The stand-in is lost.
     void fail(const std::string& why);
 
   private:
     ls_context& c_;
     FarConnection& connection_;
-    uint32_t next_id_ = 0;
+    uint64_t last_id_ = 0;
 };
 
 }  // namespace longshore

@@ -30,6 +30,12 @@ void FarRegions::leave(int place) const {
     if (place >= 0) c_.options.shared.close_buffer(place);
 }
 
+bool FarRegions::has_room(uint32_t count) const {
+    uint32_t free = kFarRegionsMax - static_cast<uint32_t>(regions_.size());
+    for (uint32_t i = 1; i < regions_.size() && free < count; ++i) free += regions_[i].pins == 0;
+    return free >= count;
+}
+
 // A place for one more; 0: there is none.
 uint32_t FarRegions::make_room() {
     uint32_t oldest = 0;
@@ -41,7 +47,8 @@ uint32_t FarRegions::make_room() {
         regions_.emplace_back();
         return static_cast<uint32_t>(regions_.size() - 1);
     }
-    if (oldest != 0) agent_.close(regions_[oldest].opened);
+    // One that could not be opened, or was closed before, is nothing to the agent.
+    if (oldest != 0 && regions_[oldest].used) agent_.close(regions_[oldest].opened);
     return oldest;
 }
 
@@ -69,7 +76,7 @@ bool FarRegions::pin(const void* base, uint64_t bytes, uint32_t* region, uint64_
         log_line(c_, 0, ("a buffer cannot be opened to the network: " + error).c_str());
         return false;
     }
-    regions_[place] = {heap + begin, heap + end, ++clock_, 1, opened.id, true};
+    regions_[place] = {heap + begin, heap + end, ++clock_, opened.id, 1, true};
     connection_.stream().send(SessionKind::kOpened, SessionOpened{place, opened.address, opened.bytes,
                                                                   static_cast<uint32_t>(begin / kRegionUnit),
                                                                   opened.key, opened.exported});

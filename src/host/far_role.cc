@@ -29,6 +29,7 @@ void FarRole::turn() {
     while (stream.receive(&kind, &body)) {
         if (!hear(kind, body)) lose(connection_.on_dpu("does not keep to the protocol"));
     }
+    operations_.post_waiting();
     if (!stream.open() && arrival_.is_connected() && !connection_.is_lost())
         lose(connection_.on_dpu(welcomed_ ? "has closed the connection"
                                           : "has closed the connection unanswered"));

@@ -125,6 +125,7 @@ void Keeper::hold(Client& client, HoldFile message, std::vector<Fd> descriptors)
         message.error = EMFILE;
         tell_of_limit();
     }
+    // What the writer has no room for now the program writes itself.
     if (message.error == 0) {
         const int give[] = {descriptors[0].get()};
         if (send_packet(control_, &message, sizeof message, give) != Io::kOk) message.error = EAGAIN;

@@ -87,7 +87,7 @@ bool AgentHeap::open(const AgentOpen& request, Keys* out, std::string* error) {
     return true;
 }
 
-bool AgentHeap::close(uint32_t id) {
+bool AgentHeap::close(uint64_t id) {
     const auto found = openings_.find(id);
     if (found == openings_.end()) return false;
     if (found->second.opened != nullptr) network_.close_memory(found->second.opened);

@@ -34,7 +34,7 @@ class AgentHeap {
     // False: not possible; `error` says why.
     bool open(const AgentOpen& request, Keys* out, std::string* error);
     // False: no such piece is open.
-    bool close(uint32_t id);
+    bool close(uint64_t id);
 
     // Nothing reaches the rank's own memory any more, and what was open is found as it is now. False: that
     // cannot be.
@@ -57,7 +57,7 @@ class AgentHeap {
     HostMemory held_;
     // Of the file, which grows: each larger than the one before, the last in use.
     std::vector<Mapping> memories_;
-    std::unordered_map<uint32_t, Opening> openings_;
+    std::unordered_map<uint64_t, Opening> openings_;
 };
 
 }  // namespace longshore

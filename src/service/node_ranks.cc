@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "engine/mover.h"
-#include "service/packet_queue.h"
+#include "fabric/shm/packet_queue.h"
 
 namespace longshore {
 namespace {
@@ -87,8 +87,7 @@ void NodeRanks::arm(Client& client) const {
 // Whether the rank is there still is not seen by this: the end of its connection or of its process tells.
 template <class Answer>
 void NodeRanks::reply(Client& client, const Answer& answer, std::span<const int> descriptors) {
-    client.unsent.push(std::as_bytes(std::span(&answer, 1)), descriptors);
-    client.unsent.flush(client.socket);
+    client.unsent.send_message(client.socket, answer, descriptors);
 }
 
 NodeRanks::Client* NodeRanks::leader() const {

@@ -152,7 +152,7 @@ std::vector<std::byte> encode(const SessionExchange& m) {
 
 bool decode(std::span<const std::byte> body, SessionExchange* out) {
     Reader r(body);
-    out->id = r.get<uint32_t>();
+    out->id = r.get<uint64_t>();
     out->ok = r.get<uint8_t>() == 1;
     out->bytes = get_bytes(r);
     return whole(r);
@@ -166,7 +166,7 @@ std::vector<std::byte> encode(const SessionReady& m) {
 
 bool decode(std::span<const std::byte> body, SessionReady* out) {
     Reader r(body);
-    out->id = r.get<uint32_t>();
+    out->id = r.get<uint64_t>();
     out->ok = r.get<uint8_t>() == 1;
     out->node = r.get<uint32_t>();
     out->nodes = r.get<uint32_t>();
@@ -201,7 +201,7 @@ std::vector<std::byte> encode(const SessionGroup& m) {
 
 bool decode(std::span<const std::byte> body, SessionGroup* out) {
     Reader r(body);
-    out->id = r.get<uint32_t>();
+    out->id = r.get<uint64_t>();
     out->rank = r.get<uint32_t>();
     out->size = r.get<uint32_t>();
     return whole(r) && out->id != 0 && out->rank < out->size;
@@ -224,7 +224,7 @@ std::vector<std::byte> encode(const SessionPost& m) {
 bool decode(std::span<const std::byte> body, SessionPost* out) {
     Reader r(body);
     out->operation = r.get<uint32_t>();
-    out->group = r.get<uint32_t>();
+    out->group = r.get<uint64_t>();
     out->collective = r.get<uint8_t>();
     out->algorithm = r.get<uint8_t>();
     out->self_in_place = r.get<uint8_t>() == 1;

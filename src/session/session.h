@@ -16,7 +16,7 @@
 namespace longshore {
 
 constexpr uint32_t kSessionMagic = 0x5353534c;  // "LSSS"
-constexpr uint16_t kSessionVersion = 7;         // changes with any of what follows
+constexpr uint16_t kSessionVersion = 8;         // changes with any of what follows
 constexpr uint16_t kSessionPort = 7521;         // where longshored listens unless it is told otherwise
 constexpr uint32_t kJobRanksMax = 1 << 20;      // of a job that stand-ins serve
 
@@ -84,12 +84,12 @@ struct SessionWelcome {
 
 // `id`: 0 is the job, else a group. Not `ok`: there are no bytes, the exchange has failed.
 struct SessionExchange {
-    uint32_t id = 0;
+    uint64_t id = 0;
     bool ok = true;
     std::vector<std::byte> bytes;
 };
 struct SessionReady {
-    uint32_t id = 0;
+    uint64_t id = 0;
     bool ok = false;
     uint32_t node = 0, nodes = 0,
              ranks_per_node = 0;  // of the job: where this rank is, how many; of a group: its shape
@@ -107,10 +107,17 @@ struct SessionOpened {
     std::vector<std::byte> exported;  // at most kExportedBytesMax
 };
 
-constexpr uint32_t kFarRegionsMax = 4096;  // of a rank, from 1 on; this one itself is never opened
+// What a rank has at its stand-in at most. It keeps what would be more, and hands it over when there is room;
+// a stand-in that is told more than that is not told so by a rank.
+constexpr uint32_t kFarRegionsMax = 4096;  // from 1 on; this one itself is never opened
+constexpr uint32_t kFarGroupsMax = 4096;
+// An operation is posted while fewer than kFarPostsMax of all groups are open there, or fewer than
+// kFarPostsOfGroup of its own group: whatever other groups wait for, each goes on.
+constexpr uint32_t kFarPostsMax = 4096, kFarPostsOfGroup = 16;
 
 struct SessionGroup {
-    uint32_t id = 0, rank = 0, size = 0;
+    uint64_t id = 0;
+    uint32_t rank = 0, size = 0;
 };
 
 // Whether the rank copies shared blocks of ranks of its machine itself, and when (engine/hand_over.h): never,
@@ -119,7 +126,8 @@ enum class SessionCopies : uint8_t { kNever, kAttended, kInCall };
 
 // The engine's view of an operation (engine/rank_engine.h): regions and offsets, and small data themselves.
 struct SessionPost {
-    uint32_t operation = 0, group = 0;
+    uint32_t operation = 0;
+    uint64_t group = 0;
     uint8_t collective = 0, algorithm = 0;
     bool self_in_place = false;
     uint32_t root = 0;

@@ -38,7 +38,7 @@ SessionHello a_hello() {
 SessionPost a_post() {
     SessionPost m;
     m.operation = 7;
-    m.group = 2;
+    m.group = uint64_t{2} << 40;
     m.collective = 3;
     m.algorithm = 1;
     m.self_in_place = true;
@@ -116,8 +116,8 @@ TEST(Session, MessagesComeBackAsTheyWere) {
 }
 
 TEST(Session, FieldsHaveTheirPlacesWhateverTheMachine) {
-    const std::vector<std::byte> body = encode(SessionGroup{0x01020304, 5, 6});
-    const uint8_t expected[] = {4, 3, 2, 1, 5, 0, 0, 0, 6, 0, 0, 0};
+    const std::vector<std::byte> body = encode(SessionGroup{0x0102030405060708, 5, 6});
+    const uint8_t expected[] = {8, 7, 6, 5, 4, 3, 2, 1, 5, 0, 0, 0, 6, 0, 0, 0};
     ASSERT_EQ(body.size(), sizeof expected);
     for (size_t i = 0; i < body.size(); ++i) EXPECT_EQ(static_cast<uint8_t>(body[i]), expected[i]) << i;
 }

@@ -12,7 +12,8 @@ struct Coverage {
         relayed, relays_refused, landed, taken_copies, taken_reads, along, evicted, asked_again, lost_nodes,
         lost_operations, outlived_loss, events, operations, copies, reads, bytes_between_nodes, handed_copies,
         left_to_services, taken_back, lost_stand_ins, lost_processes, agent_copies, lost_agents,
-        outlived_ranks, lost_services, given_up, given_up_early, outlived_giving_up;
+        outlived_ranks, lost_services, given_up, given_up_early, outlived_giving_up, wrapped_generations,
+        wrapped_waits, wrapped_copies;
 };
 
 struct CoverageRow {
@@ -71,6 +72,9 @@ constexpr CoverageRow kCoverageRows[] = {
     {"seeds: before there was room for them", &Coverage::given_up_early, 0, 0, 2000},
     {"seeds: others of their groups ended operations well after that", &Coverage::outlived_giving_up, 0, 0,
      12000},
+    {"seeds: generations of records began again", &Coverage::wrapped_generations, 2000, 2000, 2000},
+    {"seeds: serial numbers of waits began again", &Coverage::wrapped_waits, 0, 300},
+    {"seeds: numbers of copies began again", &Coverage::wrapped_copies, 0, 2000},
     {"events", &Coverage::events, 0},
     {"operations (per rank)", &Coverage::operations, 0},
     {"chunks copied by service processes", &Coverage::copies, 0},

@@ -8,7 +8,12 @@
 namespace longshore::sim {
 
 FarRank::FarRank(World& world, uint32_t index, std::byte* engine_block)
-    : RankActor(world, index, engine_block), said_(uses_.size()), copies_lost_(uses_.size()) {
+    : RankActor(world, index, engine_block),
+      handed_(world.options.last_pair()),
+      said_(uses_.size()),
+      given_(last_copy()),
+      given_to_agent_(last_copy()),
+      copies_lost_(uses_.size()) {
     again_stand_in(world.options.late_ns);
     greet_stand_in();
 }
@@ -195,6 +200,7 @@ void FarRank::hear() {
                 break;
             }
             case Message::Kind::kLeft:
+                if (world_.options.is_wrapped(m.number, UINT32_MAX)) world_.coverage.wrapped_waits = 1;
                 if (!handed_.left(m.number)) refuse(" hears an answer to nothing");
                 break;
             case Message::Kind::kClosed:

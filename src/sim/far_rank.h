@@ -65,6 +65,7 @@ class FarRank final : public RankActor {
     void finish(uint32_t use);
     void lose();
     bool may_copy() const;
+    uint32_t last_copy() const { return static_cast<uint32_t>(world_.options.last_of(HandOver::kSerialMax)); }
     Copies when_to_copy(const Use& use) const;
 
     // A copy as its process, or the agent for it, makes it.

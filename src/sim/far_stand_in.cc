@@ -203,6 +203,7 @@ bool FarRank::hand_over(Open& open) {
     Copy copy;
     for (HandedCopy handed; end.may_give(in_call) && claim(open, &copy, &handed); gave = true) {
         handed.number = end.give(copy);
+        if (world_.options.is_wrapped(handed.number, UINT32_MAX)) world_.coverage.wrapped_copies = 1;
         if (to_agent) handed.to += uses_[open.use].recv.at;
         say(to_agent ? To::kAgent : To::kRank, {Message::Kind::kCopy, open.use, 0, false, handed});
     }

@@ -41,6 +41,7 @@ Memory::Memory(Workspace& workspace, const WorldOptions& o, const NodeLimits* li
                                             static_cast<uint16_t>(o.services_of_node[n])));
         base += NodeLayout::of(limits[n]).total_bytes;
         regions_.emplace_back(uint64_t{rank_counts[n]} * o.regions);
+        for (Region& r : regions_.back()) r.generation = o.last_pair();
     }
     pool_ = workspace.buffers.get(pool_bytes, false);
     owner_of_.resize(pool_bytes / 64 + 1);

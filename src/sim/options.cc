@@ -108,6 +108,7 @@ WorldOptions WorldOptions::draw(uint64_t seed, uint32_t version) {
     if (version >= 8 && o.nodes > 1 && r.chance(300)) o.read_window = one_of(r, {1, 100, 1000});
     if (version >= 8 && r.chance(200)) o.core_wait_ns = one_of(r, {10000, 100000, 300000});
     if (version >= 9 && r.chance(200)) o.repeat_ticks = one_of(r, {1, 4});
+    if (version >= 12 && r.chance(300)) o.before_wrap = one_of(r, {1, 2, 6});
     return o;
 }
 
@@ -338,6 +339,7 @@ std::string WorldOptions::text() const {
     put("core_wait_ns", core_wait_ns);
     put("link_ns_per_byte", link_ns_per_byte);
     put("window_changes", window_changes);
+    put("before_wrap", before_wrap);
     put("lost_node", lost_node);
     put("lost_ns", lost_ns);
     if (lost_service != 0) {

@@ -9,12 +9,13 @@
 namespace longshore::sim {
 
 // Changes whenever a seed would give another world: named seeds (tests/sim/seeds.txt) carry it.
-constexpr uint32_t kOptionsVersion = 11;
+constexpr uint32_t kOptionsVersion = 12;
 // The oldest that can still be drawn. Version 2 has no gather(v) and scatter(v), and kills less often;
 // version 3 has no staging, version 4 no worlds of broadcasts; until version 5 no service process takes of
 // another's work, until version 6 nothing is sent along, until version 7 reads in flight are bounded by their
 // number alone, and no service process runs late; until version 8 nothing is told again after a while,
-// until version 9 no agent copies; until version 10 all operations have room where ranks give up.
+// until version 9 no agent copies; until version 10 all operations have room where ranks give up; until
+// version 11 all numbers begin at 0.
 constexpr uint32_t kOptionsVersionMin = 2;
 
 constexpr uint32_t kNodesMax = 32;
@@ -46,6 +47,7 @@ struct WorldOptions {
     uint32_t actions_per_step = 1;
     uint32_t link_frames = 0;  // under way from one service process to another; 0: any number
     bool merge_wakes = false;  // a ring for a rank that is being woken already changes nothing
+    uint32_t before_wrap = 0;  // so many of each kind of number come before that begins again; 0: all of them
 
     // Habits of the ranks, per mille.
     uint32_t broadcasts = 0;  // of operations, otherwise drawn
@@ -87,6 +89,13 @@ struct WorldOptions {
     uint32_t handed_bytes = 1;      // blocks from this size on are copied by ranks
     uint64_t session_ns = 5000;     // for what a rank, its stand-in and the host's agent say to each other
     uint32_t agents = 0;            // hosts whose agents copy for ranks that compute, per mille
+
+    // The last one given before the world begins, of numbers that count up to `max` and then begin again.
+    uint64_t last_of(uint64_t max) const { return before_wrap == 0 ? 0 : max - before_wrap; }
+    uint32_t last_count() const { return static_cast<uint32_t>(last_of(UINT32_MAX)); }
+    // ... of those that are counted in pairs: its second one, which is even.
+    uint32_t last_pair() const { return static_cast<uint32_t>(2 * last_of(UINT32_MAX / 2)); }
+    bool is_wrapped(uint64_t number, uint64_t max) const { return before_wrap != 0 && number < max / 2; }
 
     bool faults() const { return again || unreadable || not_permitted || import_fails || kills; }
     // Nothing is lost: every wake-up and every byte counts.

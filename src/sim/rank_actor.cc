@@ -53,7 +53,9 @@ RankActor::RankActor(World& world, uint32_t index, std::byte* engine_block)
     slot.attached.store(1);
     slot.service = place_.service.value;
     world_.memory.write_descriptor(place_.node, place_.local, kArenaRegion, descriptor_bytes());
-    engine_ = std::make_unique<RankEngine>(engine_block, memory_, place_.local);
+    slot.events.store(world.options.last_count());
+    engine_ = std::make_unique<RankEngine>(engine_block, memory_, place_.local,
+                                           world.options.last_of(kGenerationMax));
     if (!world.options.regions_per_buffer) {
         renew_heap();
         Region& r = world_.memory.region(place_.node, place_.local, heap_);
@@ -301,6 +303,8 @@ PostResult RankActor::post(Use& u, WakeSet* wake) {
     std::vector<BlockSpan>().swap(u.send_blocks);
     std::vector<BlockSpan>().swap(u.recv_blocks);
     u.posted = true;
+    if (world_.options.is_wrapped(memory_.record(place_.local, u.record).generation.load(), kGenerationMax))
+        world_.coverage.wrapped_generations = 1;
     if (!u.waits) ++open_;
     ++world_.entered[op.index];
     if (world_.verbose())

@@ -31,6 +31,7 @@ ServiceLimits ServiceActor::limits(const WorldOptions& o) {
     l.help_bytes = o.help_bytes;
     l.repeat_ticks = o.repeat_ticks;
     l.sends_along = o.along != 0;
+    l.serial = o.last_count();
     if (o.ranks > 256) l.frame_bytes = 1536;  // one per peer, and every service process is everybody's peer
     return l;
 }
@@ -42,7 +43,9 @@ ServiceActor::ServiceActor(World& world, ServiceAddress self, uint32_t index, st
       index_(index),
       memory_(world.memory.node(self.node.value)),
       block_(block),
-      block_bytes_(block_bytes) {}
+      block_bytes_(block_bytes) {
+    memory_.service(self_.service).events.store(world.options.last_count());
+}
 
 void ServiceActor::start() {
     const ServiceLimits l = limits(world_.options);

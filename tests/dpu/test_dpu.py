@@ -278,6 +278,13 @@ class TestDpu(Checks):
                     with self.subTest(mpi=mpi, program=name):
                         self.check(run(mpi, 2, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
 
+    def test_any_number_of_calls_can_be_open(self):
+        """More than a stand-in takes of a rank (kFarPostsMax in session/session.h)."""
+        with Service(*job_users(BUILD)) as dpu:
+            for mpi in MPIS:
+                with self.subTest(mpi=mpi):
+                    self.check(run(mpi, 2, "many_open", 6_000, LONGSHORE_DPU=dpu.address), "many_open: ok")
+
     def test_an_algorithm_that_a_dpu_cannot_do_is_said_and_not_counted(self):
         with Service(*job_users(BUILD)) as dpu, tempfile.NamedTemporaryFile() as file:
             done = run(MPIS[0], 2, "collectives", 65536, LONGSHORE_DPU=dpu.address, LONGSHORE_STATS=file.name,

@@ -53,8 +53,8 @@ Cluster::Cluster(const Shape& shape) : shape_(shape) {
             node.regions[r].push_back(reinterpret_cast<uint8_t*>(node.memory.arena(LocalRank{r})));
             Place place{n, LocalRank{r}, nullptr};
             place.engine = std::make_unique<RankEngine>(
-                allocate<std::byte>(node.blocks, RankEngine::bytes_needed(limits)), node.memory,
-                LocalRank{r});
+                allocate<std::byte>(node.blocks, RankEngine::bytes_needed(limits)), node.memory, LocalRank{r},
+                shape.generation);
             places_.push_back(std::move(place));
         }
         group_data_ = std::max(group_data_, node.memory.group(group()).data_bytes);

@@ -24,6 +24,7 @@ class Cluster {
         bool cooperative = true;
         bool run_services = true;
         uint32_t read_turns = 0;  // of its service process, that a read between nodes takes
+        uint64_t generation = 0;  // the ranks' last one so far
         bool move_bytes = true;   // else only the engine's part is done: memory need not be there
     };
     explicit Cluster(const Shape& shape);

@@ -9,7 +9,6 @@
 #include <set>
 
 #include "base/prng.h"
-#include "base/serial.h"
 #include "cluster.h"
 
 namespace longshore {
@@ -459,37 +458,6 @@ TEST_F(HandedOperation, ABroadcastIsHandedOverToo) {
     EXPECT_TRUE(is_complete(0));
     EXPECT_EQ(cluster_.bytes_between_nodes, kHandedBlock);
     EXPECT_EQ(service_copies(), 0u);
-}
-
-// A rank that waits for the 2^31st time, and goes on.
-TEST(HandedCopies, WaitsBeyondTheLastSerialNumber) {
-    HandedCopies rank(UINT32_MAX - 5);
-    uint32_t before = UINT32_MAX - 5;
-    for (int i = 0; i < 8; ++i) {
-        ASSERT_TRUE(rank.attend());
-        ASSERT_TRUE(rank.leave());
-        const uint32_t first = rank.serial();
-        ASSERT_TRUE(rank.attend()) << "before the leave is answered";
-        ASSERT_TRUE(rank.leave());
-        EXPECT_FALSE(rank.left(before)) << "it was answered";
-        EXPECT_FALSE(rank.left(rank.serial() + 2)) << "it was not said";
-        ASSERT_TRUE(rank.left(first));
-        EXPECT_TRUE(rank.is_leaving());
-        ASSERT_TRUE(rank.left(rank.serial()));
-        EXPECT_FALSE(rank.is_attended());
-        before = rank.serial();
-    }
-    EXPECT_LT(before, 100u);
-}
-
-TEST(Serial, IsLaterAcrossTheWrap) {
-    EXPECT_TRUE(is_after(1, 0));
-    EXPECT_FALSE(is_after(0, 1));
-    EXPECT_FALSE(is_after(7, 7));
-    EXPECT_TRUE(is_after(0, UINT32_MAX));
-    EXPECT_FALSE(is_after(UINT32_MAX, 0));
-    EXPECT_TRUE(is_after(0x7fffffff, 0));
-    EXPECT_TRUE(is_after(0x80000000, 1));
 }
 
 // Small blocks are in the stand-in's own memory, which its rank does not reach.

@@ -169,7 +169,7 @@ Bytes make_post(Prng* random) {
 Bytes make_message(Prng* random) {
     switch (random->below(10)) {
         case 0:
-            return encode(SessionExchange{static_cast<uint32_t>(random->next()), true, some(random, 100)});
+            return encode(SessionExchange{random->next(), true, some(random, 100)});
         case 1:
             return encode(SessionReady{1, true, 0, 1, 2, false, true, true, "why"});
         case 2:
@@ -177,7 +177,7 @@ Bytes make_message(Prng* random) {
                                         static_cast<uint32_t>(random->next()), some(random, 300),
                                         make_exported(random)});
         case 3:
-            return encode(SessionGroup{static_cast<uint32_t>(random->below(3)), 0, 2});
+            return encode(SessionGroup{random->below(3), 0, 2});
         case 4:
             return encode(SessionDone{1, -2, random->next(), random->next(), random->next(), random->next()});
         case 5:

@@ -39,7 +39,7 @@ class RankOfDpu {
         for (int frames = 1 + choices_.byte() % 3; frames > 0; --frames) say();
     }
     void leave() { socket_.reset(); }
-    void answer(uint32_t id, uint32_t size) {
+    void answer(uint64_t id, uint32_t size) {
         SessionExchange all;
         all.id = id;
         all.ok = !choices_.one_in(16);
@@ -105,7 +105,7 @@ class RankOfDpu {
                 return send(SessionKind::kPost, encode(post()));
         }
     }
-    void start_group(uint32_t id) {
+    void start_group(uint64_t id) {
         SessionGroup group;
         group.id = id;
         group.size = 1 + choices_.byte() % kRanks;
@@ -195,7 +195,7 @@ class RankOfDpu {
     size_t sent_ = 0;
     uint32_t answered_ = 0;
     bool started_ = false;
-    std::map<uint32_t, SessionGroup> groups_;  // as it has said first
+    std::map<uint64_t, SessionGroup> groups_;  // as it has said first
 };
 
 SessionHello hello_of_rank() {

@@ -2,7 +2,7 @@
 """The MPI programs of this folder under the shim; the statistics say whether their calls were really offloaded.
 
 LONGSHORE_INTERNAL_TEST_BUILD, _FLAVOUR, _MPIRUN: the build folder, which MPI, and its mpirun. _HOST=fake: over a fake host library.
-_SET="NAME=VALUE ...": in the environment of all jobs.
+_SET="NAME=VALUE ...": in the environment of all jobs. _SANITIZED=1: what runs is built with the address sanitizer.
 
 LONGSHORE_INTERNAL_TEST_ALL=1 ('make test-mpi'): every program in every shape of a job, and more random operations. Else the
 programs in which shapes differ run in six of them, the others in two, and what service processes and ranks do in the same way under
@@ -24,7 +24,11 @@ BUILD = Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
 FLAVOUR, MPIRUN = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"], os.environ["LONGSHORE_INTERNAL_TEST_MPIRUN"]
 FAKE = os.environ.get("LONGSHORE_INTERNAL_TEST_HOST") == "fake"
 SET = dict(setting.split("=", 1) for setting in os.environ.get("LONGSHORE_INTERNAL_TEST_SET", "").split())
-SHIM = BUILD / ("tests/mpi/fake/lib" if FAKE else "lib") / "liblongshore.so"
+SANITIZED = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_SANITIZED"))
+PRELOADED = [BUILD / ("tests/mpi/fake/lib" if FAKE else "lib") / "liblongshore.so"]
+if SANITIZED:  # before all else in programs that are built so
+    PRELOADED.insert(0, subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip())
+SAID_MAX = 40_000 if SANITIZED else 4000  # of an output, where a job fails
 OPENMPI = FLAVOUR.startswith("openmpi")
 LIMIT_S = 150
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))
@@ -43,8 +47,10 @@ def program(name):
 def launch(ranks, words, settings, preload=True):
     """The words of one application context of an mpirun."""
     variables = [f"{key}={value}" for key, value in (DIRECT | settings).items()]
+    if SANITIZED:  # the MPIs lose memory of their own
+        variables.append("ASAN_OPTIONS=detect_leaks=0")
     if preload:
-        variables.append(f"LD_PRELOAD={SHIM}")
+        variables.append(f"LD_PRELOAD={':'.join(map(str, PRELOADED))}")
     return ["-np", str(ranks), "env", *variables, *map(str, words)]
 
 
@@ -225,13 +231,13 @@ class Programs(unittest.TestCase):
             output = self.output_of(contexts, code)
             print(f"{time.monotonic() - begin:6.2f} s  {label}", file=sys.stderr, flush=True)
             if expect:
-                self.assertEqual(output.count(expect), 1, output[-4000:])
+                self.assertEqual(output.count(expect), 1, output[-SAID_MAX:])
             if reject:
                 self.assertNotIn(reject, output)
             if offloaded is not None and code == 0:
                 self.check_stats(offloaded, more_left)
             if check:
-                self.assertIsNone(check(json.loads((self.folder / "stats.json").read_text()), output), output[-4000:])
+                self.assertIsNone(check(json.loads((self.folder / "stats.json").read_text()), output), output[-SAID_MAX:])
 
     def output_of(self, contexts, code):
         """Of an mpirun that ends with that exit code, or with any but 0."""
@@ -251,8 +257,8 @@ class Programs(unittest.TestCase):
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired as late:
             output = "".join(part.decode(errors="replace") for part in (late.stdout, late.stderr) if part)
-            self.fail(f"not in time: {' '.join(command)}\n{output[-4000:]}")
-        said = f"ended with {done.returncode}: {' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+            self.fail(f"not in time: {' '.join(command)}\n{output[-SAID_MAX:]}")
+        said = f"ended with {done.returncode}: {' '.join(command)}\n{done.stdout[-SAID_MAX:]}{done.stderr[-SAID_MAX:]}"
         self.assertEqual(done.returncode != 0, code != 0, said)
         return done.stdout + done.stderr
 

@@ -27,8 +27,8 @@ class Acknowledger final : public Follower {
     void forget_row(uint32_t batch);
     ServiceAddress teller(uint32_t batch) const { return batches_[batch].teller; }
     // The round of its next row (rows.h), which is not before `least`.
-    uint32_t next_round(uint32_t batch, uint32_t least) {
-        uint32_t& round = batches_[batch].round;
+    uint64_t next_round(uint32_t batch, uint64_t least) {
+        uint64_t& round = batches_[batch].round;
         return (round = round < least ? least : round)++;
     }
     // Blocks of its rows in the read queue, and reads of those in flight.
@@ -74,8 +74,8 @@ class Acknowledger final : public Follower {
         OperationId operation;
         ServiceAddress teller;
         uint32_t rows = 0;        // not over
-        uint32_t round = 0;       // of the next
         uint32_t number = kNone;  // of the operation in the table of those, while it has rows
+        uint64_t round = 0;       // of the next row
         List over;                // Sources to be acknowledged
         uint64_t since_step = 0;  // when the first of those came
     };

@@ -24,7 +24,8 @@ class RelayIntake final : public BlockFollower {
           outbox_(outbox),
           watches_(watches),
           queue_(queue),
-          staging_(staging) {}
+          staging_(staging),
+          ticket_count_(context.limits.serial) {}
     void carve(Carver& c);
 
     void block_queued(uint32_t queued) override;
@@ -79,7 +80,7 @@ class RelayIntake final : public BlockFollower {
     Pool<Offered> offered_;
     List offers_;                     // to be taken, or over
     uint32_t* offered_of_ = nullptr;  // by staged move: what it fetches
-    uint32_t ticket_count_ = 0;
+    uint32_t ticket_count_;
 };
 
 }  // namespace longshore

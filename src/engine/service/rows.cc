@@ -71,7 +71,7 @@ void Rows::complete(uint32_t i) {
 }
 
 // The row behind which the next one of a round has its place; kNone: it is the first of all.
-uint32_t Rows::place_of(const Cursors& c, uint32_t round) const {
+uint32_t Rows::place_of(const Cursors& c, uint64_t round) const {
     uint32_t last = kNone;
     const bool near = c.recent != kNone && pool_[c.recent].round <= round;
     uint32_t first = near ? pool_[c.recent].other_end : c.first;

@@ -23,9 +23,9 @@ struct RowEntry {
     uint32_t before = kNone, after = kNone;  // in its operation
     uint32_t chain = kNone;                  // in its hash chain
     uint32_t operation = kNone, batch = kNone;
-    uint32_t round = 0;
     uint32_t other_end = kNone;  // of the first row of a round: the last; of the last: the first
-    uint64_t serial = 0;         // of two rows of a round the later one has the greater
+    uint64_t round = 0;
+    uint64_t serial = 0;  // of two rows of a round the later one has the greater
     Row row;
     Collective collective = Collective::kAlltoall;
     LocalRank owner;         // the source, on its node
@@ -85,8 +85,8 @@ class Rows final : public Follower {
         uint32_t first = kNone, last = kNone;
         uint32_t to_place = kNone;  // the first shared row that may have no reader yet
         uint32_t unpulled = 0;      // own watches that have rows to look at
-        uint32_t round = 0;         // the latest that a watch has come to
         uint32_t recent = kNone;  // the row that got its place last, while it is here: the last of its round
+        uint64_t round = 0;       // the latest that a watch has come to
     };
     Cursors& cursors(uint32_t operation) const { return cursors_[operation]; }
     uint32_t plain_from(uint32_t row) const;
@@ -102,7 +102,7 @@ class Rows final : public Follower {
     bool evict();
     bool can_go(uint32_t row) const;
     bool is_before(uint32_t a, uint32_t b) const;
-    uint32_t place_of(const Cursors& c, uint32_t round) const;
+    uint32_t place_of(const Cursors& c, uint64_t round) const;
     void link(uint32_t row, uint32_t before);
     void unlink_from_round(uint32_t row);
     void unlink(uint32_t row);

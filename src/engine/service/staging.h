@@ -28,7 +28,7 @@ struct Offer {
 class Staging {
   public:
     Staging(const ServiceContext& context, Watches& watches, ReadQueue& queue)
-        : context_(context), watches_(watches), queue_(queue) {}
+        : context_(context), watches_(watches), queue_(queue), serial_(context.limits.serial) {}
     void carve(Carver& c);
 
     bool has_room() const { return pool_.room() != 0; }
@@ -97,7 +97,7 @@ class Staging {
     Mover mover_{context_.memory, context_.worker};
     Pool<Move> pool_;
     List due_;  // whose next fabric operation is to be posted
-    uint32_t serial_ = 0;
+    uint32_t serial_;
 };
 
 }  // namespace longshore

@@ -50,13 +50,12 @@ struct AgentHello {
 // `id`: the rank's, of an opening that it has not got. Bytes from `offset` of the memfd.
 struct AgentOpen {
     AgentHeader header{kControlMagic, AgentKind::kOpen};
-    uint32_t id = 0;
-    uint64_t offset = 0, bytes = 0;
+    uint64_t id = 0, offset = 0, bytes = 0;
     uint32_t exports = 0;  // not 0: it is to be exported, too
 };
 struct AgentClose {
     AgentHeader header{kControlMagic, AgentKind::kClose};
-    uint32_t id = 0;
+    uint64_t id = 0;
 };
 
 // `word` is at that address of the rank as long as others may copy from its memory (host/far_neighbours.h).
@@ -80,9 +79,9 @@ struct AgentLeave {
 // The key follows, then what is exported.
 struct AgentAnswer {
     AgentHeader header{kControlMagic, AgentKind::kAnswer};
-    uint32_t id = 0;  // of what was opened; 0: to all that opens nothing
-    uint32_t ok = 0, key_bytes = 0, exported_bytes = 0;
+    uint64_t id = 0;       // of what was opened; 0: to all that opens nothing
     uint64_t address = 0;  // in the agent
+    uint32_t ok = 0, key_bytes = 0, exported_bytes = 0;
     char reason[kReasonBytes] = {};
 };
 
