@@ -165,8 +165,8 @@ campaigns: test-mpi test-kill test-stress test-io test-soak test-alias test-fabr
 test-mpi: build-all ## the MPI programs in every shape of a job, with each MPI
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-mpi: SKIP: no $$flavour"; continue; }; \
-	    LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/mpi/run_programs.py --build $(CURDIR)/build --flavour $$flavour \
-	    --host real --mpirun mpirun.$$flavour || exit 1; done
+	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_MPIRUN=mpirun.$$flavour \
+	    LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/mpi/test_programs.py Calls OtherShapes Ways Device || exit 1; done
 
 test-fabric: build-all ## a million wake-ups of each fabric
 	$(quiet)for fabric in fabric_conformance_test $(notdir $(wildcard build/bin/ucx_conformance_test_*)); do \
@@ -256,8 +256,9 @@ test-soak: build-all ## half an hour of killed service processes, ten minutes of
 test-alias: build-all ## the MPI programs and applications with every other choice of LONGSHORE_MEMORY_ALIAS
 	$(quiet)for alias in off adopt-at-once; do for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-alias: SKIP: no $$flavour"; continue; }; \
-	    echo "== $$alias, $$flavour"; python3 tests/mpi/run_programs.py --build $(CURDIR)/build --flavour $$flavour \
-	    --host real --mpirun mpirun.$$flavour --set LONGSHORE_MEMORY_ALIAS=$$alias || exit 1; done; \
+	    echo "== $$alias, $$flavour"; LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
+	    LONGSHORE_INTERNAL_TEST_MPIRUN=mpirun.$$flavour LONGSHORE_INTERNAL_TEST_SET=LONGSHORE_MEMORY_ALIAS=$$alias \
+	    python3 tests/mpi/test_programs.py Calls OtherShapes Ways Device || exit 1; done; \
 	    LONGSHORE_INTERNAL_TEST_ALIAS=$$alias LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
 	    python3 tests/applications/test_applications.py || exit 1; done
 
