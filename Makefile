@@ -145,8 +145,8 @@ test-decoders: ## build what decodes bytes from outside with the address sanitiz
 	$(quiet)ctest --test-dir build/asan -j $(tests_at_once) --timeout 300 --no-tests=error -R '^fuzz\.' $(ctest_flags) \
 	    --output-log build/asan/ctest.log
 
-# The address sanitizer without MPI: the MPIs' own libraries are not clean. Of what has one thread only, the thread
-# sanitizer has nothing to say.
+# With the address sanitizer the shim runs over a fake host library (tests/mpi); nothing else has an MPI there. Of what has
+# one thread only, the thread sanitizer has nothing to say.
 test-tsan: build_only = --target fabric_conformance_test heap_test fork_test ring_test sim_threads_test mpi_races
 test-tsan: tests_only = -R '^(fabric\.conformance|base\.ring|memory\.heap|memory\.fork|sim\.threads|mpi\.races\..*)$$'
 test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or thread) and test that
@@ -202,7 +202,8 @@ scale: build ## what the engine costs one node of a job of up to 1,024, the othe
 	run ranks --nodes 64,256,1024 --ranks 1,8 && \
 	run staggered --nodes 64,1024 --entry staggered --sizes 65536 && \
 	run early --nodes 64,1024 --pace early --entry together,last --sizes 65536 && \
-	run services --nodes 64,1024 --services 2,4 --sizes 65536
+	run services --nodes 64,1024 --services 2,4 --sizes 65536 && \
+	build/bin/longshore-engine-bench
 	$(quiet)python=build/venv/bin/python; [[ -x $$python ]] || python=python3; \
 	$$python src/sim/scale/pictures.py build/scale-{nodes,ranks}.json -o docs/images
 
@@ -225,14 +226,16 @@ test-kill: build ## kill a service process at 200 seeded moments of a job, with 
 # Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2. Small calls, too: the MPIs' own collectives do not bear
 # datatypes that are freed while a call is open.
 offload_all = $(shell sed -n 's/^LONGSHORE_COLLECTIVE(\([A-Z]*\), .*/LONGSHORE_\1_ALGORITHM=direct/p' src/base/collectives.inc)
-test-stress: build ## random collectives on random communicators, with each MPI (OPERATIONS=1000000 SEED=1)
+test-stress: build ## random collectives on random communicators, and stopped supervisors, with each MPI (OPERATIONS=1000000 STOPS=20 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-stress: SKIP: no $$flavour"; continue; }; \
 	    launch=(mpirun.mpich -np 2); [[ $$flavour == mpich ]] || \
 	    launch=(mpirun.openmpi $(if $(sudo),,--allow-run-as-root) --oversubscribe --mca mpi_yield_when_idle 1 -np 4); \
 	    "$${launch[@]}" env $(offload_all) LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so LONGSHORE_NODES_COUNT=$(or $(NODES),2) \
 	    LONGSHORE_STATS=- LONGSHORE_INTERNAL_TEST_PROGRESS=1 build/tests/mpi/$$flavour/mpi_stress_$$flavour \
-	    $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; done
+	    $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; \
+	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
+	    LONGSHORE_INTERNAL_TEST_STOPS=$(or $(STOPS),20) python3 tests/mpi/test_supervisor.py || exit 1; done
 
 test-io: build ## random histories of files written behind against a plain file system, writers killed meanwhile, with each MPI (HISTORIES=100000 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \

@@ -2,6 +2,9 @@
 # flags. LONGSHORE_MPI_FLAVOURS are a Debian machine's, which all is built for; LONGSHORE_CURRENT_MPI_FLAVOURS the current
 # releases that 'make mpis' installs, which tests are built for. LONGSHORE_MPI_CORES are the ABIs found, one shim core
 # each: Open MPI 4 and 5 have one, MPICH 4 and 5 another, and MPI 5 has defined one for all implementations.
+#
+# Under a sanitizer the shim alone is built with the MPIs, and programs that call it (LONGSHORE_SHIM_FLAVOURS); for all else
+# there is no MPI then.
 set(LONGSHORE_MPI_FLAVOURS "")
 set(LONGSHORE_CURRENT_MPI_FLAVOURS "")
 set(LONGSHORE_MPI_CORES "")
@@ -59,7 +62,9 @@ if(LONGSHORE_MPI)
         # Installed last: a folder without it is half an installation.
         cmake_path(SET wrapper NORMALIZE ${LONGSHORE_CURRENT_MPI_FOLDER}/${wrapper})
         cmake_path(GET wrapper PARENT_PATH programs)
-        if(NOT EXISTS ${wrapper} OR NOT EXISTS ${programs}/../.installed)
+        if(LONGSHORE_SANITIZE)
+            continue()
+        elseif(NOT EXISTS ${wrapper} OR NOT EXISTS ${programs}/../.installed)
             message(STATUS "MPI ${flavour}: not installed (make mpis), left out")
             continue()
         endif()
@@ -69,4 +74,9 @@ if(LONGSHORE_MPI)
         set(LONGSHORE_MPI_CORE_OF_${flavour} ${core})
         longshore_add_mpi_core(${core} ${flavour})
     endforeach()
+endif()
+set(LONGSHORE_SHIM_FLAVOURS ${LONGSHORE_MPI_FLAVOURS})
+if(LONGSHORE_SANITIZE)
+    set(LONGSHORE_MPI OFF)
+    set(LONGSHORE_MPI_FLAVOURS "")
 endif()

@@ -18,6 +18,3 @@ endfunction()
 # wait; Open MPI's give it away (mpi_yield_when_idle). Two of three places are hardly ever free before all other tests have begun.
 set(LONGSHORE_PLACES_openmpi 1)
 set(LONGSHORE_PLACES_mpich 2)
-
-# What they get in their environment: on a busy machine a service process that does not answer waits for a core.
-set(LONGSHORE_PATIENT LONGSHORE_LIMIT_S=60)

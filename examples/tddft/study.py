@@ -122,7 +122,7 @@ class Study:
         the MPI's, so that all that comes to a host is of allgathers. Then the physics in the same ways: what ranks receive decides
         what they give next, so that a wrong bit would be in the results."""
         o = self.options
-        through = self.longshore() | self.nodes.settings | {"LONGSHORE_SERVICE_COUNT": "1", "LONGSHORE_ALLTOALL_ALGORITHM": "mpi", "LONGSHORE_LIMIT_S": "30"}
+        through = self.longshore() | self.nodes.settings | {"LONGSHORE_SERVICE_COUNT": "1", "LONGSHORE_ALLTOALL_ALGORITHM": "mpi"}
         arguments = self.arguments(o.steps, o.allgathers or o.steps, o.compute_ms)
         physics = self.arguments(o.steps, o.allgathers or o.steps, o.compute_ms, computes=True)
         launches = {}

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kStagingBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kRestNs = 20'000'000, kShortRestNs = 1'000'000;
-constexpr size_t kGroupsMax = 4096, kOpenMax = 1 << 16;  // of a rank; it never has so many
+constexpr size_t kOpenMax = kFarPostsMax + size_t{kFarGroupsMax} * kFarPostsOfGroup;
 constexpr size_t kUnsentBytesMax = 1 << 20;  // beyond which a rank that does not read is not heard, either
 
 // The longest that a rank of such a job says: what all members give to an exchange, or the blocks of an
@@ -138,7 +138,7 @@ void StandIn::take_exchanged(const SessionExchange& exchange) {
 }
 
 bool StandIn::start_group(const SessionGroup& message) {
-    if (!ready_ || message.id == 0 || find_group(message.id) != nullptr || groups_.size() >= kGroupsMax ||
+    if (!ready_ || message.id == 0 || find_group(message.id) != nullptr || groups_.size() >= kFarGroupsMax ||
         message.size > hello_.size || message.rank >= message.size)
         return false;
     auto group = std::make_unique<Group>();
@@ -330,7 +330,10 @@ bool StandIn::step() {
 
 bool StandIn::test_operations() {
     const size_t before = open_.size();
+    // Once for all: a rank may have thousands that wait.
+    if (ls_waiting(context_) != 0) ls_advance(context_);
     std::erase_if(open_, [&](const Open& open) {
+        if (!is_posted(open.operation)) return false;
         const int result = ls_operation_test(open.operation, nullptr);
         if (result == LS_IN_PROGRESS) return false;
         ls_collective_bytes bytes[LS_COLLECTIVE_COUNT];

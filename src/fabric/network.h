@@ -26,6 +26,7 @@ struct NetworkOptions {
     ServiceBook book;
     uint64_t limit_ns = 5'000'000'000;  // a peer whose successor has not come for so long is lost; so is one
                                         // silent for six times that
+    uint64_t ahead_kept_ns = 1'000'000'000;  // blocks that have come ahead, if nobody reads them (TCP)
     bool staging_only = false;
     bool tls = false;
     // By node: where the network reaches the agent that has opened its ranks' memory. Empty: service

@@ -55,9 +55,7 @@ bool AgentClient::open(uint64_t offset, uint64_t bytes, bool exports, OpenedMemo
 void AgentClient::close(uint64_t id) {
     AgentClose request;
     request.id = id;
-    const uint64_t end = now_ns() + limit_ns_;
-    while (socket_ && send_packet(socket_, &request, sizeof request) == Io::kAgain && wait(POLLOUT, end)) {
-    }
+    unsent_.send_message(socket_, request);
 }
 
 // What comes of it if it is not answered is said when memory is to be opened.
@@ -89,7 +87,7 @@ void AgentClient::withdraw() {
 // Where there is no room for it what was open stays, which costs memory and nothing else.
 void AgentClient::leave() {
     const AgentLeave words;
-    if (socket_ && pid_ == getpid()) send_packet(socket_, &words, sizeof words);
+    if (pid_ == getpid()) unsent_.send_message(socket_, words);
 }
 
 // One that is stopped in the middle of a copy would end it when the memory is the program's again.
@@ -101,30 +99,31 @@ void AgentClient::end_agent() const {
 
 // False: the time is over.
 bool AgentClient::wait(short events, uint64_t end_ns) const {
-    const uint64_t now = now_ns();
-    if (now >= end_ns) return false;
+    const int wait_ms = awake_wait_ms(end_ns);
     pollfd ready{socket_.get(), events, 0};
-    poll(&ready, 1, static_cast<int>(std::min<uint64_t>((end_ns - now) / 1'000'000 + 1, 1000)));
-    return true;
+    if (wait_ms != 0) poll(&ready, 1, wait_ms);
+    return wait_ms != 0;
 }
 
 bool AgentClient::ask(const void* packet, size_t bytes, const std::vector<int>& descriptors, uint64_t id,
                       OpenedMemory* out, std::string* error) {
-    const uint64_t end = now_ns() + limit_ns_;
+    const uint64_t end = awake_ns() + limit_ns_;
     const auto fail = [&](const char* why) {
         *error = why;
         socket_.reset();
+        unsent_.clear();
         return false;
     };
     constexpr const char *kLate = "the agent of this machine does not answer in time",
                          *kGone = "the agent of this machine is gone, or has refused this rank";
-    Io io = socket_ ? Io::kAgain : Io::kClosed;
-    while (io == Io::kAgain && (io = send_packet(socket_, packet, bytes, descriptors)) == Io::kAgain) {
+    if (!unsent_.send(socket_, {static_cast<const std::byte*>(packet), bytes}, descriptors))
+        return fail(kGone);
+    for (; !unsent_.empty(); unsent_.flush(socket_)) {
         if (!wait(POLLOUT, end)) return fail(kLate);
     }
-    if (io == Io::kClosed) return fail(kGone);
     alignas(8) std::byte buffer[kAgentPacketBytesMax];
     size_t got = 0;
+    Io io = Io::kAgain;
     while ((io = receive_packet(socket_, buffer, sizeof buffer, &got, nullptr)) == Io::kAgain) {
         if (!wait(POLLIN, end)) return fail(kLate);
     }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/shm/socket.h"
+#include "fabric/shm/packet_queue.h"
 
 namespace longshore {
 
@@ -53,7 +53,8 @@ class AgentClient {
     bool wait(short events, uint64_t end_ns) const;
     void end_agent() const;
 
-    Fd socket_, agent_;  // agent_: the process, if the system can tell when it ends
+    PacketQueue unsent_;  // what needs no answer, and goes before the next question
+    Fd socket_, agent_;   // agent_: the process, if the system can tell when it ends
     pid_t pid_ = 0;
     uint64_t limit_ns_ = 0;
     uint64_t last_id_ = 0;

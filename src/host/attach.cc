@@ -93,7 +93,7 @@ bool turn_attaching(ls_context& c) {
         std::vector<Fd> descriptors;
         const Io io = receive_control(c, &answer, sizeof answer, &bytes, &descriptors);
         if (io == Io::kAgain) {
-            if (now_ns() > c.deadline_ns)
+            if (awake_ns() > c.deadline_ns)
                 c.problem = "the supervisor of the service processes did not answer in time";
             return !c.problem.empty();
         }
@@ -158,7 +158,7 @@ uint64_t job_name_of(const ls_context& c) {
 
 int start_attaching(ls_context& c) {
     c.state = ls_context::State::kAttaching;
-    c.deadline_ns = now_ns() + c.options.limit_s * 1'000'000'000ull;
+    c.deadline_ns = awake_ns() + c.options.limit_s * 1'000'000'000ull;
     return LS_IN_PROGRESS;
 }
 

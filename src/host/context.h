@@ -207,7 +207,7 @@ void flush_wake(ls_context& context);
 void look_at_lives(ls_context& context, uint64_t now);
 // For observers: who this rank is, and since when it waits for what (now and then, while it waits).
 void show_rank(ls_context& context);
-void show_wait(ls_context& context, const ls_operation& operation);
+void show_wait(ls_context& context, const ls_operation& operation, uint64_t now);
 // With the breakdown switched on: hands out what was noted of a record whose operation is over.
 void take_times(ls_context& context, RecordId record);
 // Takes what the supervisor has said: lines for the user, and answers to groups that join, of any thread.

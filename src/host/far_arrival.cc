@@ -124,7 +124,7 @@ int FarArrival::connect() {
     agent_name_ = agent.name;
     agent_token_ = agent.token;
     state_ = State::kConnecting;
-    deadline_ns_ = now_ns() + c_.options.limit_s * 1'000'000'000ull;
+    deadline_ns_ = awake_ns() + c_.options.limit_s * 1'000'000'000ull;
     steps_ = FarExchange(0, c_.exchange);
     std::string error;
     const char* reason = "";
@@ -148,7 +148,7 @@ void FarArrival::find_task_door(ls_task_door* out) const {
 
 int FarArrival::wait_for_connection() {
     const int connected = connect_result(connecting_);
-    if (connected == 0 && now_ns() < deadline_ns_) return LS_IN_PROGRESS;
+    if (connected == 0 && awake_ns() < deadline_ns_) return LS_IN_PROGRESS;
     state_ = State::kSession;
     if (connected > 0) {
         connection_.begin(std::move(connecting_));

@@ -76,7 +76,7 @@ int FarExchange::test(SessionStream* stream) {
     stream->send(SessionKind::kExchanged, received);
     state_ = State::kIdle;
     want_ = Want::kNothing;
-    idle_since_ns_ = now_ns();
+    idle_since_ns_ = awake_ns();
     return LS_IN_PROGRESS;
 }
 

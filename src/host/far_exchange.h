@@ -49,7 +49,7 @@ class FarExchange {
     State state_ = State::kIdle;
     Want want_ = Want::kNothing;
     bool failed_ = false;
-    uint64_t idle_since_ns_ = now_ns();
+    uint64_t idle_since_ns_ = awake_ns();
     Intent mine_;
     std::string problem_, reason_;
     std::vector<std::byte> bytes_, in_;

@@ -1,7 +1,6 @@
 #include "host/far_groups.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace longshore {
 
@@ -17,10 +16,15 @@ int FarGroups::start(const ls_exchange& exchange, ls_group** out) {
     group->size = exchange.size;
     group->far_id = ++last_id_;
     group->steps = FarExchange(group->far_id, exchange);
-    if (connection_.is_lost()) group->steps.fail(connection_.why_lost());
+    if (connection_.is_lost()) {
+        group->steps.fail(connection_.why_lost());
+    } else if (c_.groups.size() >= kFarGroupsMax) {
+        group->steps.fail("as many groups are open as a DPU makes for a rank");
+    } else {
+        connection_.stream().send(SessionKind::kGroupStart,
+                                  SessionGroup{group->far_id, group->rank, group->size});
+    }
     c_.groups.push_back(group.get());
-    connection_.stream().send(SessionKind::kGroupStart,
-                              SessionGroup{group->far_id, group->rank, group->size});
     *out = group.release();
     return LS_OK;
 }
@@ -33,10 +37,9 @@ int FarGroups::test(FarGroup& group) {
 }
 
 void FarGroups::free(FarGroup* group) {
-    if (!std::exchange(group->dying, true))
-        connection_.stream().send(SessionKind::kGroupFree,
-                                  SessionGroup{group->far_id, group->rank, group->size});
+    group->dying = true;
     if (group->open != 0) return;
+    connection_.stream().send(SessionKind::kGroupFree, SessionGroup{group->far_id, group->rank, group->size});
     std::erase(c_.groups, group);
     delete group;
 }

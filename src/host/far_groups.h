@@ -9,6 +9,7 @@ namespace longshore {
 
 struct FarGroup : ls_group {
     uint64_t far_id = 0;  // by which the stand-in knows it
+    uint32_t posts = 0;   // of its operations, open at the stand-in
     FarExchange steps;
 };
 
@@ -22,7 +23,7 @@ class FarGroups {
 
     int start(const ls_exchange& exchange, ls_group** out);
     int test(FarGroup& group);
-    // Goes when its last operation has.
+    // Goes when its last operation has: until then it is a group of the stand-in, too.
     void free(FarGroup* group);
     // Null: there is none, or no more.
     FarGroup* find(uint64_t far_id);

@@ -18,6 +18,10 @@ enum Side { kSent, kReceived };
 // Smaller blocks take less time to put into every buffer than to say who has them.
 constexpr uint64_t kBlockBytesMin = 4096;
 
+bool is_open(const FarOperation& op) {
+    return op.state == ls_operation::State::kWaiting || op.state == ls_operation::State::kPosted;
+}
+
 }  // namespace
 
 // --- buffers
@@ -112,30 +116,54 @@ int FarOperations::start(FarGroup& group, const ls_arguments& given, ls_operatio
     if (rc != LS_OK) return rc;
     free_.pop_back();
     op.group = &group;
-    op.state = ls_operation::State::kPosted;
+    op.state = ls_operation::State::kWaiting;
     op.result = LS_IN_PROGRESS;
+    op.in_call = given.blocking != 0;
     op.arguments.sequence = ++group.sequence;
     ++group.open;
-    post(op, group, given.blocking != 0);
+    group.waiting.push_back(&op);
+    ++c_.waiting_count;
+    post_waiting(group);
     *out = &op;
     return LS_OK;
 }
 
+// Of a rank that has withdrawn its memory no operation needs a region.
+bool FarOperations::may_post(const FarGroup& group) const {
+    return (posts_ < kFarPostsMax || group.posts < kFarPostsOfGroup) && (withdrawn_ || regions_.has_room(2));
+}
+
+void FarOperations::post_waiting(FarGroup& group) {
+    while (!group.waiting.empty() && may_post(group)) {
+        auto& op = static_cast<FarOperation&>(*group.waiting.front());
+        group.waiting.pop_front();
+        --c_.waiting_count;
+        post(op, group);
+    }
+}
+
+void FarOperations::post_waiting() {
+    if (c_.waiting_count == 0) return;
+    for (ls_group* group : c_.groups) post_waiting(static_cast<FarGroup&>(*group));
+}
+
 // Shared blocks come to this machine once; who is not the one they come to copies them.
-SessionCopies FarOperations::when_to_copy(const FarOperation& op, const FarGroup& group, bool in_call) const {
+SessionCopies FarOperations::when_to_copy(const FarOperation& op, const FarGroup& group) const {
     const CollectiveRules& rules = rules_of(op.arguments.collective);
     const uint64_t blocks = rules.taken == Blocks::kOne ? 1 : group.size;
     if (!may_copy_ || !rules.is_shared || group.ranks_per_node < 2 || op.regions[kReceived] == 0 ||
         op.regions[kReceived] == kNoRegion || op.plan.recv_bytes / blocks < kBlockBytesMin)
         return SessionCopies::kNever;
-    return in_call ? SessionCopies::kInCall : SessionCopies::kAttended;
+    return op.in_call ? SessionCopies::kInCall : SessionCopies::kAttended;
 }
 
-void FarOperations::post(FarOperation& op, const FarGroup& group, bool in_call) {
+void FarOperations::post(FarOperation& op, FarGroup& group) {
+    op.state = ls_operation::State::kPosted;
+    ++posts_, ++group.posts;
     SessionPost post;
     place_sent(op, &post);
     place_received(op, &post);
-    post.copies = op.copies = when_to_copy(op, group, in_call);
+    post.copies = op.copies = when_to_copy(op, group);
     attended_ += op.copies == SessionCopies::kAttended;
     op.looks = 0;
     post.operation = op.far_id;
@@ -178,8 +206,10 @@ void FarOperations::withdraw() {
 void FarOperations::fail() {
     withdraw();
     handed_.lose();
+    for (ls_group* group : c_.groups) group->waiting.clear();
+    c_.waiting_count = 0;
     for (const auto& op : operations_) {
-        if (op->state != ls_operation::State::kPosted) continue;
+        if (!is_open(*op)) continue;
         connection_.say_lost();
         finish(*op, LS_ERR_SERVICE);
     }
@@ -237,6 +267,7 @@ void FarOperations::finish(FarOperation& op, int result) {
     attended_ -= op.copies == SessionCopies::kAttended;
     op.copies = SessionCopies::kNever;
     op.received = nullptr;
+    if (op.state == ls_operation::State::kPosted) --posts_, --static_cast<FarGroup*>(op.group)->posts;
     op.state = ls_operation::State::kComplete;
     op.result = result;
     if (result == LS_OK && op.bounces[kReceived] != nullptr) copy_back(op);
@@ -252,8 +283,7 @@ void FarOperations::finish(FarOperation& op, int result) {
 }
 
 bool FarOperations::idle() const {
-    return std::none_of(operations_.begin(), operations_.end(),
-                        [](const auto& op) { return op->state == ls_operation::State::kPosted; });
+    return std::none_of(operations_.begin(), operations_.end(), [](const auto& op) { return is_open(*op); });
 }
 
 void FarOperations::free(FarOperation* op) {
@@ -264,9 +294,11 @@ void FarOperations::free(FarOperation* op) {
 
 // The stand-in knows more, and says it in a line of its own.
 void FarOperations::describe(const FarOperation& op, char* line, size_t bytes) const {
-    connection_.stream().send(SessionKind::kDescribe, SessionDone{op.far_id, 0, 0});
-    snprintf(line, bytes, "rank %u: %s %llu is not complete on the DPU at %s", c_.rank,
+    const bool waits = op.state == ls_operation::State::kWaiting;
+    if (!waits) connection_.stream().send(SessionKind::kDescribe, SessionDone{op.far_id, 0, 0});
+    snprintf(line, bytes, "rank %u: %s %llu %s the DPU at %s", c_.rank,
              rules_of(op.arguments.collective).name, static_cast<unsigned long long>(op.arguments.sequence),
+             waits ? "waits for older calls, of which there are as many as can be on" : "is not complete on",
              c_.options.dpu);
 }
 

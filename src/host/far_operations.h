@@ -1,5 +1,6 @@
 // Operations of a rank that a DPU carries: planned here, with the buffers where the network can reach them,
-// and posted to the stand-in, which says when they are over.
+// and posted to the stand-in, which says when they are over. What the stand-in does not take yet
+// (session/session.h) waits here, in the order of its group.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,8 @@ struct FarOperation : ls_operation {
     std::vector<BlockSpan> scatter;  // blocks of a packed bounce of the receive buffer, where they belong
     std::byte* received = nullptr;   // where blocks come: the caller's buffer, or its bounce
     SessionCopies copies = SessionCopies::kNever;
-    uint32_t looks = 0;  // at it, of a caller that does not wait
+    bool in_call = false;  // it was started by a call that returns when it is over
+    uint32_t looks = 0;    // at it, of a caller that does not wait
 };
 
 class FarOperations {
@@ -39,6 +41,8 @@ class FarOperations {
     void describe(const FarOperation& operation, char* line, size_t bytes) const;
     // What the stand-in says. False: no such operation is open, or it cannot end so.
     bool take(const SessionDone& done);
+    // Posts of what waits as much as the stand-in takes by now, oldest first in every group.
+    void post_waiting();
     // The stand-in is lost.
     void fail();
     // None is open.
@@ -69,12 +73,14 @@ class FarOperations {
 
   private:
     FarOperation& take_free();
-    void post(FarOperation& operation, const FarGroup& group, bool in_call);
+    bool may_post(const FarGroup& group) const;
+    void post_waiting(FarGroup& group);
+    void post(FarOperation& operation, FarGroup& group);
     void place_sent(FarOperation& operation, SessionPost* post);
     void place_received(FarOperation& operation, SessionPost* post);
     // The buffer itself; null: memory to bounce it. Where there is neither, what is wanted there fails.
     void place(FarOperation& operation, int side, const void* base, uint64_t bytes, SessionPost* post);
-    SessionCopies when_to_copy(const FarOperation& operation, const FarGroup& group, bool in_call) const;
+    SessionCopies when_to_copy(const FarOperation& operation, const FarGroup& group) const;
     void answer(const HandedCopy& copy, bool ok);
     void withdraw();
     void finish(FarOperation& operation, int result);
@@ -86,6 +92,7 @@ class FarOperations {
     FarRegions regions_;
     HandedCopies handed_;
     bool may_copy_ = false, withdrawn_ = false;
+    uint32_t posts_ = 0;     // open at the stand-in, of all groups
     uint32_t attended_ = 0;  // operations that are open, and copied for while the caller waits
     std::vector<std::unique_ptr<FarOperation>> operations_;  // by far_id
     std::vector<FarOperation*> free_;

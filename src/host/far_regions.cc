@@ -30,6 +30,12 @@ void FarRegions::leave(int place) const {
     if (place >= 0) c_.options.shared.close_buffer(place);
 }
 
+bool FarRegions::has_room(uint32_t count) const {
+    uint32_t free = kFarRegionsMax - static_cast<uint32_t>(regions_.size());
+    for (uint32_t i = 1; i < regions_.size() && free < count; ++i) free += regions_[i].pins == 0;
+    return free >= count;
+}
+
 // A place for one more; 0: there is none.
 uint32_t FarRegions::make_room() {
     uint32_t oldest = 0;
@@ -41,7 +47,8 @@ uint32_t FarRegions::make_room() {
         regions_.emplace_back();
         return static_cast<uint32_t>(regions_.size() - 1);
     }
-    if (oldest != 0) agent_.close(regions_[oldest].opened);
+    // One that could not be opened, or was closed before, is nothing to the agent.
+    if (oldest != 0 && regions_[oldest].used) agent_.close(regions_[oldest].opened);
     return oldest;
 }
 

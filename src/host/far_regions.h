@@ -16,6 +16,8 @@ class FarRegions {
     // Whether all of it is memory that can be opened, and stays so until the place is left (close_buffer).
     bool is_shared(const void* base, uint64_t bytes, int* place) const;
     void leave(int place) const;
+    // Whether so many more can be pinned now, wherever they are.
+    bool has_room(uint32_t count) const;
     // Which region the bytes of shared memory are in, and where; the region stays open until unpin(). False:
     // the agent cannot open it.
     bool pin(const void* base, uint64_t bytes, uint32_t* region, uint64_t* offset);

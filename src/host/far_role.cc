@@ -14,7 +14,7 @@ constexpr uint64_t kStatsLimitNs = 2 * kSecondNs;
 // A stand-in that is asked for nothing by others answers soon.
 bool is_overdue(const FarExchange& steps, uint32_t limit_s) {
     const uint64_t since = steps.waits_since_ns();
-    return since != 0 && now_ns() - since > 6 * limit_s * kSecondNs;
+    return since != 0 && awake_ns() - since > 6 * limit_s * kSecondNs;
 }
 
 }  // namespace
@@ -29,6 +29,7 @@ void FarRole::turn() {
     while (stream.receive(&kind, &body)) {
         if (!hear(kind, body)) lose(connection_.on_dpu("does not keep to the protocol"));
     }
+    operations_.post_waiting();
     if (!stream.open() && arrival_.is_connected() && !connection_.is_lost())
         lose(connection_.on_dpu(welcomed_ ? "has closed the connection"
                                           : "has closed the connection unanswered"));
@@ -167,14 +168,14 @@ int FarRole::test_operation(ls_operation& operation, int* moved) {
 void FarRole::end_wait() {
     if (waits_ == 0 || --waits_ != 0 || operations_.leave()) return;
     SessionStream& stream = connection_.stream();
-    const uint64_t begin = now_ns();
+    const uint64_t begin = awake_ns();
     while (stream.open() && (operations_.is_leaving() || !stream.flushed())) {
         turn();
         while (operations_.copy_next()) {
         }
         if (!operations_.is_leaving() && stream.flushed()) return;
         connection_.sleep(kSecondNs / 1000);
-        if (now_ns() - begin > 6 * c_.options.limit_s * kSecondNs)
+        if (awake_ns() - begin > 6 * c_.options.limit_s * kSecondNs)
             lose(connection_.on_dpu("did not answer in time"));
     }
 }

@@ -33,6 +33,8 @@ class FarRole final : public Role {
     void free_operation(ls_operation* operation) override;
     void describe(const ls_operation& operation, char* line, size_t bytes) override;
 
+    void advance() override { turn(); }
+
     void begin_wait() override { ++waits_; }
     void end_wait() override;
     void sleep(uint64_t timeout_ns) override { connection_.sleep(timeout_ns); }
@@ -48,7 +50,7 @@ class FarRole final : public Role {
     const char* memory_reach() const override { return c_.aliases ? "dpu-alias" : "dpu"; }
 
   private:
-    // What has arrived, and what waits to be sent.
+    // What has arrived, and what waits to be sent or posted.
     void turn();
     bool hear(SessionKind kind, std::span<const std::byte> body);
     bool hear_ready(const SessionReady& ready);

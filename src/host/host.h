@@ -178,7 +178,7 @@ int ls_operation_start(ls_group* group, const ls_arguments* arguments, ls_operat
 /* Moves at most a chunk itself (unless cooperative wait is off), then looks. LS_OK: complete, and the buffers are the
  * caller's again. `moved`, if not null: whether this call got anything done (then call again soon). */
 int ls_operation_test(ls_operation* operation, int* moved);
-/* How many started operations wait for older ones of their group to end; peers may wait for them. */
+/* How many started operations wait for older ones to end; peers may wait for them. */
 uint32_t ls_waiting(const ls_context* context);
 /* Takes note of what is over and posts what waited for that; moves nothing. For a caller that tests nothing now. */
 void ls_advance(ls_context* context);

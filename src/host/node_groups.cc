@@ -55,7 +55,7 @@ bool place_members(ls_group& g) {
 }
 
 uint64_t deadline_of(const ls_context& c) {
-    return now_ns() + c.options.limit_s * 1'000'000'000ull;
+    return awake_ns() + c.options.limit_s * 1'000'000'000ull;
 }
 
 // Sends as much of the join as the socket takes now. One group at a time: the supervisor puts the pieces of
@@ -89,7 +89,7 @@ bool turn_joining(ls_group& g) {
     if (g.answered) return true;
     if (!g.context->control)
         g.result = JoinResult::kGone;
-    else if (now_ns() > g.deadline_ns)
+    else if (awake_ns() > g.deadline_ns)
         g.result = JoinResult::kNoAnswer;
     return g.result != JoinResult::kOk;
 }
@@ -104,7 +104,7 @@ int tell_identity(ls_group& g) {
     ls_context& c = *g.context;
     if (!tell_leaves(c)) {
         talk_to_supervisor(c);
-        if (now_ns() <= g.deadline_ns) return LS_IN_PROGRESS;
+        if (awake_ns() <= g.deadline_ns) return LS_IN_PROGRESS;
         g.result = JoinResult::kNoAnswer;
     }
     const GroupIdentity mine{g.id, c.rank, g.result};

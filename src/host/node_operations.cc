@@ -215,7 +215,7 @@ int NodeOperations::test(ls_operation& op, int* moved) {
     if (worked) return LS_IN_PROGRESS;
     // Waits look again at once: reading the clock would be a good part of most looks.
     if (++op.idle_looks % kLooksPerClock != 0) return LS_IN_PROGRESS;
-    const uint64_t now = now_ns();
+    const uint64_t now = awake_ns();
     if (op.waited_since_ns == 0) op.waited_since_ns = now;
     look_around(now);
     report_wait(c_, op, now);
@@ -239,7 +239,7 @@ void NodeOperations::look_around(uint64_t now) {
     next_look_ns_ = now + kLookNs;
     look_at_lives(c_, now);
     for (const auto& op : operations_) {
-        if (op->state == ls_operation::State::kPosted && op->waited_since_ns != 0) show_wait(c_, *op);
+        if (op->state == ls_operation::State::kPosted && op->waited_since_ns != 0) show_wait(c_, *op, now);
     }
     talk_to_supervisor(c_);
     drop_dying_groups(c_);

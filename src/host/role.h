@@ -36,8 +36,8 @@ class Role {
     virtual int test_operation(ls_operation& operation, int* moved) = 0;
     virtual void free_operation(ls_operation* operation) = 0;
     virtual void describe(const ls_operation& operation, char* line, size_t bytes) = 0;
-    // Posts what waits for older operations; only operations of a rank on a node ever do.
-    virtual void advance() {}
+    // Posts what waits for older operations (ls_waiting).
+    virtual void advance() = 0;
 
     // The caller waits, or does no longer (ls_begin_wait).
     virtual void begin_wait() {}

@@ -14,14 +14,14 @@ void show_rank(ls_context& c) {
     SightLayout::rank(c.sight.data(), c.engine->self()).rank.store(c.rank + 1, std::memory_order_release);
 }
 
-void show_wait(ls_context& c, const ls_operation& op) {
+void show_wait(ls_context& c, const ls_operation& op, uint64_t now) {
     const uint64_t generation =
         c.memory.record(c.engine->self(), op.record).generation.load(std::memory_order_relaxed);
     SightWait& wait = SightLayout::rank(c.sight.data(), c.engine->self()).waits[op.record.value];
     if (wait.generation.load(std::memory_order_relaxed) == generation) return;
     wait.generation.store(0, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
-    wait.started_ns.store(op.waited_since_ns, std::memory_order_relaxed);
+    wait.started_ns.store(now_ns() - (now - op.waited_since_ns), std::memory_order_relaxed);
     wait.generation.store(generation, std::memory_order_release);
 }
 

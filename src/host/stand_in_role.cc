@@ -81,6 +81,10 @@ void StandInRole::leave(ls_operation& op, bool leave) {
     flush_wake(c_);
 }
 
+bool is_posted(const ls_operation* operation) {
+    return operation->state != ls_operation::State::kWaiting;
+}
+
 bool claim_for_rank(ls_operation* operation, RankCopy* out) {
     return static_cast<StandInRole&>(*operation->group->context->role).claim(*operation, out);
 }

@@ -63,7 +63,7 @@ bool ServiceStarter::start(const char* path, const char* role, std::span<const s
     }
     // It loads its program, from a network file system perhaps, and waits for others that do
     // (Supervisor::hear_workers).
-    deadline_ns_ = now_ns() + limit_s * 6'000'000'000ull;
+    deadline_ns_ = awake_ns() + limit_s * 6'000'000'000ull;
     error->clear();
     return true;
 }
@@ -90,7 +90,7 @@ ServiceStarter::State ServiceStarter::test(ServiceReady* ready, std::vector<std:
         }
     }
     if (!waits) return fail("longshored ended before it was ready (is it of the same build?)");
-    return now_ns() < deadline_ns_ ? State::kPending : fail("longshored did not answer in time");
+    return awake_ns() < deadline_ns_ ? State::kPending : fail("longshored did not answer in time");
 }
 
 }  // namespace longshore

@@ -125,6 +125,7 @@ void Keeper::hold(Client& client, HoldFile message, std::vector<Fd> descriptors)
         message.error = EMFILE;
         tell_of_limit();
     }
+    // What the writer has no room for now the program writes itself.
     if (message.error == 0) {
         const int give[] = {descriptors[0].get()};
         if (send_packet(control_, &message, sizeof message, give) != Io::kOk) message.error = EAGAIN;
@@ -279,7 +280,7 @@ void Keeper::say_errors() {
 
 bool Keeper::finish() {
     if (board_ == nullptr) return false;
-    const uint64_t left = waiting(), now = now_ns();
+    const uint64_t left = waiting(), now = awake_ns();
     if (left == 0 || board_->is_lost.load() != 0) {
         if (is_finishing_) say(left == 0 ? "all is written" : megabytes(left) + " of files are lost");
         say_errors();

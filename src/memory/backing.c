@@ -57,8 +57,8 @@ static int out_of_the_way(int file) {
 
 static int is_ours(const longshore_backing* backing) {
     struct stat file;
-    /* Not by libc's name, here and where pages are looked for or punched: a fork is perhaps under way, and a
-     * library that shows these to the program holds its locks. */
+    /* Not by libc's name, here and wherever a fork is perhaps under way: a library that shows such functions
+     * to the program holds its locks then. */
     return syscall(SYS_fstat, backing->file, &file) == 0 && file.st_ino == backing->identity;
 }
 
@@ -195,11 +195,11 @@ int longshore_backing_show_again(const longshore_backing* backing, void* at, siz
 
 void longshore_backing_wake(const longshore_backing* backing, size_t offset) {
     const size_t in_page = offset % kPageBytes;
-    char* const page =
-        mmap(NULL, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, backing->file, (off_t)(offset - in_page));
+    char* const page = (char*)syscall(SYS_mmap, NULL, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                      backing->file, (off_t)(offset - in_page));
     if (page == MAP_FAILED) return;
     syscall(SYS_futex, page + in_page, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    munmap(page, kPageBytes);
+    syscall(SYS_munmap, page, kPageBytes);
 }
 
 int longshore_backing_next_data(const longshore_backing* backing, size_t* begin, size_t* data_end,
@@ -231,6 +231,6 @@ int longshore_backing_read(const longshore_backing* backing, void* to, size_t of
 }
 
 void longshore_backing_close(longshore_backing* backing) {
-    if (longshore_backing_has_file(backing)) close(backing->file);
+    if (longshore_backing_has_file(backing)) syscall(SYS_close, backing->file);
     backing->file = -1;
 }

@@ -37,7 +37,8 @@ static size_t less(size_t a, size_t b) {
 }
 
 static void* reserve(size_t bytes) {
-    void* const at = mmap(NULL, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const at =
+        (void*)syscall(SYS_mmap, NULL, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at != MAP_FAILED ? at : NULL;
 }
 
@@ -370,8 +371,7 @@ static void after_fork_in_child(void) {
         "longshore: a forked process cannot have a copy of its parent's large blocks: out of memory\n";
     const int error = errno;
     if (all->opened == 1) {
-        if (!lay_pieces() && write(STDERR_FILENO, kWithout, sizeof kWithout - 1) < 0) {
-        } /* nobody to tell */
+        if (!lay_pieces()) syscall(SYS_write, STDERR_FILENO, kWithout, sizeof kWithout - 1);
         leave_blocks();
         longshore_backing_close(&all->backing);
         all->heap.file = -1;

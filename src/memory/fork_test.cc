@@ -419,6 +419,22 @@ TEST_F(Fork, BuffersThatAreOpenedMeanwhile) {
     longshore_heap_release(block);
 }
 
+// Each of 69,632 operations may have two (kFarPostsMax in session/session.h).
+TEST_F(Fork, BuffersOfAllThatIsOpenHavePlaces) {
+    char* const block = allocate(kMiB, 1);
+    std::vector<int> places(2 * 69'632);
+    for (int& place : places) {
+        place = longshore_heap_open_buffer(block, kMiB, 0);
+        ASSERT_GE(place, 0) << "after " << &place - places.data();
+    }
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    EXPECT_EQ(end_of(child), 0);
+    EXPECT_TRUE(is_open_to_others(block, kMiB));
+    for (const int place : places) longshore_heap_close_buffer(place);
+    longshore_heap_release(block);
+}
+
 alignas(4096) char static_data[64 * kPage];
 
 TEST_F(Fork, AdoptedMemoryIsPrivateAgainAndCanBeAdoptedAnew) {

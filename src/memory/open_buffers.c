@@ -2,8 +2,10 @@
 
 #include <sched.h>
 
-/* More than operations and tasks of a rank are open at once, as a rule; what finds no place is not shared. */
-enum { kPlaces = 4096 };
+/* Two for each operation that a rank on a DPU has posted at most (kFarPostsMax in session/session.h), and
+ * nearly as many for tasks: what finds no place is not shared, and there would fail. Places that were never
+ * taken cost address space alone. */
+enum { kPlaces = 1 << 18 };
 
 static struct {
     struct {

@@ -46,7 +46,7 @@ class Agent {
     std::unique_ptr<AgentCopier> start_copier(uint32_t rank, const std::vector<pid_t>& all);
     void open_pool(Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors);
     void reap();
-    bool watch(int fd, bool for_writing);
+    bool watch(int fd, uint32_t events);
     void turn_ranks();
 
     AgentParameters p_;
@@ -79,10 +79,10 @@ bool Agent::start(ServiceReady* ready) {
     if (!make_secret(&name_, &token_)) return fail("no random numbers");
     listener_ = listen_at(name_);
     clients_ready_ = Fd(epoll_create1(EPOLL_CLOEXEC));
-    if (!listener_ || !clients_ready_ || !watch(listener_.get(), false))
+    if (!listener_ || !clients_ready_ || !watch(listener_.get(), EPOLLIN))
         return fail(std::string("cannot listen: ") + strerror(errno));
     ranks_ = std::make_unique<AgentRanks>(
-        network_.get(), token_, [this](const Fd& fd) { return watch(fd.get(), false); },
+        network_.get(), token_, [this](const Fd& fd, uint32_t events) { return watch(fd.get(), events); },
         [this](Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors) {
             open_pool(std::move(socket), pid, request, std::move(descriptors));
         },
@@ -165,9 +165,9 @@ void Agent::reap() {
     for (pid_t child; (child = waitpid(-1, &status, WNOHANG)) > 0;) tasks_->reap(child, status);
 }
 
-bool Agent::watch(int fd, bool for_writing) {
+bool Agent::watch(int fd, uint32_t events) {
     epoll_event event{};
-    event.events = for_writing ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    event.events = events;
     return epoll_ctl(clients_ready_.get(), EPOLL_CTL_ADD, fd, &event) == 0 ||
            (errno == EEXIST && epoll_ctl(clients_ready_.get(), EPOLL_CTL_MOD, fd, &event) == 0);
 }
@@ -177,8 +177,9 @@ std::unique_ptr<AgentCopier> Agent::start_copier(uint32_t rank, const std::vecto
     const bool by_cores = p_.copying == AgentCopying::kWhereACoreIsSpare;
     const bool copies = by_cores ? count_spare_cpus(all, cpus_) != 0 : p_.copying == AgentCopying::kAlways;
     if (!copies) return nullptr;
-    return std::make_unique<AgentCopier>(p_, rank,
-                                         [this](int fd, bool for_writing) { return watch(fd, for_writing); });
+    return std::make_unique<AgentCopier>(p_, rank, [this](int fd, bool for_writing) {
+        return watch(fd, for_writing ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    });
 }
 
 void Agent::turn_ranks() {
@@ -192,7 +193,7 @@ void Agent::turn_ranks() {
 
 // `starter`: a pipe whose other end the starting rank holds as long as it may still connect.
 int Agent::run(const Fd& starter) {
-    const uint64_t give_up_ns = now_ns() + p_.limit_s * 2'000'000'000ull;
+    const uint64_t give_up_ns = awake_ns() + p_.limit_s * 2'000'000'000ull;
     for (;;) {
         int steps = 0;
         while (steps < kStepsPerTurn && network_->progress()) ++steps;
@@ -209,7 +210,7 @@ int Agent::run(const Fd& starter) {
         if (ready[3].revents != 0) tasks_->turn();
         if (ready[1].revents != 0 || looks || ranks_->has_copies()) turn_ranks();
         if (ranks_->now() != 0) continue;
-        if (ranks_->ever() != 0 || ready[4].revents != 0 || now_ns() > give_up_ns) return 0;
+        if (ranks_->ever() != 0 || ready[4].revents != 0 || awake_ns() > give_up_ns) return 0;
     }
 }
 

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <utility>
 
 #include "fabric/dpu/host_region.h"
 
@@ -25,17 +27,25 @@ constexpr int kPacketsPerTurn = 64;
 void AgentRanks::add(Fd socket) {
     auto client = std::make_unique<Client>();
     pid_t pid = 0;
-    if (!peer_is_same_user(socket, &pid) || clients_.size() >= kAgentConnectionsMax || !watch_(socket))
+    if (!peer_is_same_user(socket, &pid) || clients_.size() >= kAgentConnectionsMax ||
+        !watch_(socket, client->events = EPOLLIN))
         return;
     client->socket = std::move(socket);
     client->pid = pid;
     client->process = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    if (client->process) watch_(client->process);
-    client->since_ns = now_ns();
+    if (client->process) watch_(client->process, EPOLLIN);
+    client->since_ns = awake_ns();
     clients_.push_back(std::move(client));
 }
 
-bool AgentRanks::reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key,
+// Room in the socket, where an answer waits for it.
+void AgentRanks::arm(Client& client) const {
+    const uint32_t events = client.unsent.empty() ? EPOLLIN : EPOLLOUT;
+    if (events != std::exchange(client.events, events)) watch_(client.socket, events);
+}
+
+// Whether the rank is there still is not seen by this: the end of its connection or of its process tells.
+void AgentRanks::reply(Client& client, AgentAnswer answer, std::span<const std::byte> key,
                        std::span<const std::byte> exported) {
     answer.key_bytes = static_cast<uint32_t>(key.size());
     answer.exported_bytes = static_cast<uint32_t>(exported.size());
@@ -43,7 +53,7 @@ bool AgentRanks::reply(const Client& client, AgentAnswer answer, std::span<const
     memcpy(packet.data(), &answer, sizeof answer);
     std::copy(key.begin(), key.end(), packet.begin() + sizeof answer);
     std::copy(exported.begin(), exported.end(), packet.end() - static_cast<ptrdiff_t>(exported.size()));
-    return send_packet(client.socket, packet.data(), packet.size()) == Io::kOk;
+    client.unsent.send(client.socket, packet);
 }
 
 bool AgentRanks::greet(Client& client, const AgentHello& hello, std::vector<Fd>& descriptors) {
@@ -59,8 +69,8 @@ bool AgentRanks::greet(Client& client, const AgentHello& hello, std::vector<Fd>&
     if (ever_ == kAgentRanksMax) return refuse("more ranks than an agent has room for");
     client.heap = std::make_unique<AgentHeap>(&network_, std::move(descriptors[0]));
     ++ever_, ++now_;
-    answer.ok = 1;
-    return reply(client, answer);
+    reply_done(client);
+    return true;
 }
 
 bool AgentRanks::open(Client& client, const AgentOpen& request) {
@@ -72,7 +82,8 @@ bool AgentRanks::open(Client& client, const AgentOpen& request) {
     answer.ok = client.heap->open(request, &keys, &error);
     answer.address = keys.address;
     if (!answer.ok) error.copy(answer.reason, sizeof answer.reason - 1);
-    return answer.ok ? reply(client, answer, keys.key, keys.exported) : reply(client, answer);
+    answer.ok ? reply(client, answer, keys.key, keys.exported) : reply(client, answer);
+    return true;
 }
 
 // --- copies for ranks that compute
@@ -105,7 +116,7 @@ bool AgentRanks::begin_copies(Client& client, const AgentCopies& said) {
     if (client.has_said || said.word == 0 || find_rank(said.rank) != nullptr) return false;
     client.said = said;
     client.has_said = true;
-    client.answer_until_ns = now_ns() + kSilentLimitNs;
+    client.answer_until_ns = awake_ns() + kSilentLimitNs;
     if (said.copies == 0 || !start_copier_ || !holds(said.rank)) return true;
     std::vector<pid_t> all;
     for (const auto& other : clients_)
@@ -114,25 +125,13 @@ bool AgentRanks::begin_copies(Client& client, const AgentCopies& said) {
     return true;
 }
 
-bool AgentRanks::stop_copies(Client& client) {
-    client.copier.reset();
-    return reply_done(client);
-}
-
-bool AgentRanks::withdraw(Client& client) {
-    client.copier.reset();
-    AgentAnswer answer;
-    answer.ok = client.heap->withdraw();
-    return reply(client, answer);
-}
-
 void AgentRanks::turn_copies() {
     copies_ = false;
     for (const auto& client : clients_) {
         if (client->copier && !client->copier->turn(*this)) client->copier.reset();
         copies_ |= client->copier && client->copier->has_work();
         if (client->answer_until_ns == 0) continue;
-        if (client->copier && !client->copier->is_welcome() && now_ns() < client->answer_until_ns) continue;
+        if (client->copier && !client->copier->is_welcome() && awake_ns() < client->answer_until_ns) continue;
         client->answer_until_ns = 0;
         reply_done(*client);
     }
@@ -180,11 +179,19 @@ bool AgentRanks::handle(Client& client, size_t bytes, std::vector<Fd>& descripto
     }
     if (header.kind == AgentKind::kStopCopies) {
         AgentStopCopies stop;
-        return take(&stop) && stop_copies(client);
+        if (!take(&stop)) return false;
+        client.copier.reset();
+        reply_done(client);
+        return true;
     }
     if (header.kind == AgentKind::kWithdraw) {
         AgentWithdraw words;
-        return take(&words) && withdraw(client);
+        if (!take(&words)) return false;
+        client.copier.reset();
+        AgentAnswer answer;
+        answer.ok = client.heap->withdraw();
+        reply(client, answer);
+        return true;
     }
     if (header.kind == AgentKind::kLeave) {
         AgentLeave words;
@@ -197,11 +204,12 @@ bool AgentRanks::handle(Client& client, size_t bytes, std::vector<Fd>& descripto
 }
 
 bool AgentRanks::turn_client(Client& client) {
-    for (int i = 0; i < kPacketsPerTurn; ++i) {
+    client.unsent.flush(client.socket);
+    for (int i = 0; i < kPacketsPerTurn && client.unsent.empty(); ++i) {
         size_t bytes = 0;
         std::vector<Fd> descriptors;
         const Io io = receive_packet(client.socket, buffer_, sizeof buffer_, &bytes, &descriptors);
-        if (io == Io::kAgain) return client.heap || now_ns() - client.since_ns < kSilentLimitNs;
+        if (io == Io::kAgain) return client.heap || awake_ns() - client.since_ns < kSilentLimitNs;
         if (io == Io::kClosed || !handle(client, bytes, descriptors)) return false;
     }
     return true;
@@ -229,6 +237,7 @@ void AgentRanks::turn() {
     }
     std::erase(clients_, nullptr);
     turn_copies();
+    for (const auto& client : clients_) arm(*client);
     impatient_ = std::any_of(clients_.begin(), clients_.end(),
                              [](const auto& c) { return !c->heap || c->answer_until_ns != 0; });
 }

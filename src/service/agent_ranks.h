@@ -1,6 +1,7 @@
 // The ranks of a machine as its agent hears them: each connection says hello with the memory file of its
 // heap, then which pieces of it are to be open to the network. Everything that a rank says is checked here;
-// whoever does not keep to the protocol is disconnected. One thread.
+// whoever does not keep to the protocol is disconnected. An answer that a rank's socket does not take waits
+// here, and nothing more is heard of that rank until the answer is sent. One thread.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "fabric/shm/packet_queue.h"
 #include "service/agent_copier.h"
 #include "service/agent_heap.h"
 #include "tasks/control.h"
@@ -17,15 +19,17 @@ namespace longshore {
 
 class AgentRanks : private RankHeaps {
   public:
-    // `watch`: has the agent woken by a descriptor, until that is closed. False: it cannot be. `pool_opened`:
-    // a rank wants tasks to be run; may be empty: nobody does.
+    // Has the agent woken by these events (of epoll) of a descriptor, in place of earlier ones, until that is
+    // closed. False: it cannot be.
+    using Watch = std::function<bool(const Fd&, uint32_t events)>;
+    // A rank wants tasks to be run. May be empty: nobody does.
     using PoolOpened = std::function<void(Fd socket, pid_t pid, const tasks::OpenPool& request,
                                           std::vector<Fd> descriptors)>;
     // Begins to copy for a rank of the job; null: not on this machine. May be empty.
     using StartCopier =
         std::function<std::unique_ptr<AgentCopier>(uint32_t rank, const std::vector<pid_t>& all)>;
-    AgentRanks(MemoryAgent* network, const Token& token, std::function<bool(const Fd&)> watch,
-               PoolOpened pool_opened = {}, StartCopier start_copier = {})
+    AgentRanks(MemoryAgent* network, const Token& token, Watch watch, PoolOpened pool_opened = {},
+               StartCopier start_copier = {})
         : network_(*network),
           token_(token),
           watch_(std::move(watch)),
@@ -51,7 +55,9 @@ class AgentRanks : private RankHeaps {
     struct Client {
         Fd socket;
         pid_t pid = 0;
-        Fd process;  // readable when the rank is gone: a forked child may keep the connection open
+        PacketQueue unsent;   // answers, one but for that to kCopies
+        uint32_t events = 0;  // of its socket that are watched
+        Fd process;           // readable when the rank is gone: a forked child may keep the connection open
         uint64_t since_ns = 0;
         std::unique_ptr<AgentHeap> heap;  // once it has said hello
         // Once it has said which rank it is.
@@ -65,12 +71,11 @@ class AgentRanks : private RankHeaps {
     void hand_over(Client& client, size_t bytes, std::vector<Fd> descriptors);
     bool greet(Client& client, const AgentHello& hello, std::vector<Fd>& descriptors);
     bool open(Client& client, const AgentOpen& request);
-    bool reply(const Client& client, AgentAnswer answer, std::span<const std::byte> key = {},
-               std::span<const std::byte> exported = {});
+    static void reply(Client& client, AgentAnswer answer, std::span<const std::byte> key = {},
+                      std::span<const std::byte> exported = {});
     bool begin_copies(Client& client, const AgentCopies& said);
-    bool stop_copies(Client& client);
-    bool withdraw(Client& client);
-    bool reply_done(const Client& client) { return reply(client, AgentAnswer{.ok = 1}); }
+    static void reply_done(Client& client) { reply(client, AgentAnswer{.ok = 1}); }
+    void arm(Client& client) const;
     void turn_copies();
     Client* find_rank(uint32_t rank);
     // RankHeaps
@@ -80,7 +85,7 @@ class AgentRanks : private RankHeaps {
 
     MemoryAgent& network_;
     const Token token_;
-    std::function<bool(const Fd&)> watch_;
+    Watch watch_;
     PoolOpened pool_opened_;
     StartCopier start_copier_;
     std::vector<std::unique_ptr<Client>> clients_;

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "engine/mover.h"
-#include "service/packet_queue.h"
+#include "fabric/shm/packet_queue.h"
 
 namespace longshore {
 namespace {
@@ -57,7 +57,7 @@ void NodeRanks::add(Fd socket) {
     auto client = std::make_unique<Client>();
     if (!peer_is_same_user(socket, &client->pid) || clients_.size() >= kConnectionsMax) return;
     client->socket = std::move(socket);
-    client->since_ns = now_ns();
+    client->since_ns = awake_ns();
     client->number = numbers_ += 2;
     if (!watch(client->socket, client->number)) return;
     client->events = EPOLLIN;
@@ -87,8 +87,7 @@ void NodeRanks::arm(Client& client) const {
 // Whether the rank is there still is not seen by this: the end of its connection or of its process tells.
 template <class Answer>
 void NodeRanks::reply(Client& client, const Answer& answer, std::span<const int> descriptors) {
-    client.unsent.push(std::as_bytes(std::span(&answer, 1)), descriptors);
-    client.unsent.flush(client.socket);
+    client.unsent.send_message(client.socket, answer, descriptors);
 }
 
 NodeRanks::Client* NodeRanks::leader() const {
@@ -328,7 +327,7 @@ void NodeRanks::hear(uint64_t number, bool is_over) {
 }
 
 void NodeRanks::look_at_nameless() {
-    const uint64_t now = now_ns();
+    const uint64_t now = awake_ns();
     const std::vector<uint64_t> all = nameless_;
     for (const uint64_t number : all) {
         if (now - clients_.at(number)->since_ns >= kNamelessLimitNs) end(number);

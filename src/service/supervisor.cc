@@ -19,13 +19,13 @@
 #include "fabric/network.h"
 #include "fabric/shm/child.h"
 #include "fabric/shm/doorbell.h"
+#include "fabric/shm/packet_queue.h"
 #include "fabric/shm/seat.h"
 #include "fabric/tcp/addresses.h"
 #include "fabric/tcp/node_port.h"
 #include "io/keeper.h"
 #include "service/group_table.h"
 #include "service/node_ranks.h"
-#include "service/packet_queue.h"
 #include "service/placement.h"
 #include "service/starter.h"
 #include "service/task_placement.h"
@@ -39,13 +39,8 @@ struct Service {
     pid_t pid = 0;
     uint16_t incarnation = 0;
     Fd control;
-    PacketQueue queue;   // it reads when it has started
+    PacketQueue unsent;  // it reads when it has started
     std::string reason;  // why it cannot start, if it has said so
-
-    void tell(const void* bytes, size_t count) {
-        queue.push({static_cast<const std::byte*>(bytes), count});
-        queue.flush(control);
-    }
 };
 
 class Supervisor {
@@ -350,7 +345,7 @@ void Supervisor::open_to_writing() {
 bool Supervisor::hear_workers(ServiceReady* ready) {
     // Four times as long as an answer may take, since they load their program, from a network file system
     // perhaps.
-    const uint64_t end = now_ns() + p_.limit_s * 4'000'000'000ull;
+    const uint64_t end = awake_ns() + p_.limit_s * 4'000'000'000ull;
     bool aliases = p_.probe.bytes != 0;
     for (uint16_t s = 0; s < services_.size(); ++s) {
         Service& service = services_[s];
@@ -359,7 +354,7 @@ bool Supervisor::hear_workers(ServiceReady* ready) {
         Io io = Io::kAgain;
         while ((io = receive_packet(service.control, buffer_, sizeof buffer_, &bytes, nullptr)) ==
                    Io::kAgain &&
-               now_ns() < end) {
+               awake_ns() < end) {
             pollfd told{service.control.get(), POLLIN, 0};
             poll(&told, 1, 100);
         }
@@ -411,19 +406,19 @@ bool Supervisor::start_service(uint16_t s) {
         start.port = share.port;
         give.push_back(share.streams.get());
     }
-    service.queue.clear();
-    if (send_packet(service.control, &start, sizeof start, give) != Io::kOk) {
+    service.unsent.clear();
+    if (!service.unsent.send_message(service.control, start, give)) {
         kill(service.pid, SIGKILL);  // its end is heard of, and it is started again or not
         return false;
     }
-    service.tell(&places_[s], sizeof places_[s]);
+    service.unsent.send_message(service.control, places_[s]);
     if (book_.is_whole()) send_nodes(service);
     return true;
 }
 
 // What its socket does not take waits for it to start.
 void Supervisor::send_nodes(Service& service) {
-    for (const auto& packet : book_.packets()) service.tell(packet.data(), packet.size());
+    for (const auto& packet : book_.packets()) service.unsent.send(service.control, packet);
 }
 
 void Supervisor::stop_services() {
@@ -513,7 +508,7 @@ void Supervisor::tell_end(uint16_t s, int status, bool again) {
 }
 
 void Supervisor::turn_service(Service& service) {
-    service.queue.flush(service.control);
+    service.unsent.flush(service.control);
     size_t bytes = 0;
     while (service.control &&
            receive_packet(service.control, buffer_, sizeof buffer_, &bytes, nullptr) == Io::kOk)
@@ -555,7 +550,7 @@ void Supervisor::place_all() {
                                    [](const PlaceService& place) { return place.may_spin != 0; });
     SightLayout::job(sight_.data()).spare_cores.store(spare);
     for (size_t s = 0; s < services_.size(); ++s) {
-        if (services_[s].control) services_[s].tell(&places_[s], sizeof places_[s]);
+        if (services_[s].control) services_[s].unsent.send_message(services_[s].control, places_[s]);
     }
 }
 
@@ -605,7 +600,7 @@ void Supervisor::finish_writing() {
 
 // `starter`: a pipe whose other end the starting rank holds as long as it may still attach.
 int Supervisor::run(const Fd& starter) {
-    const uint64_t begin = now_ns(), limit = p_.limit_s * 4'000'000'000ull;
+    const uint64_t begin = awake_ns(), limit = p_.limit_s * 4'000'000'000ull;
     std::vector<pollfd> ready;
     for (;;) {
         ready.clear();
@@ -614,7 +609,7 @@ int Supervisor::run(const Fd& starter) {
         ready.push_back({ranks_->fd(), POLLIN, 0});
         const size_t ranks_end = ready.size();
         for (const Service& service : services_) {
-            const short wanted = service.queue.empty() ? POLLIN : POLLIN | POLLOUT;
+            const short wanted = service.unsent.empty() ? POLLIN : POLLIN | POLLOUT;
             ready.push_back({service.control.get(), wanted, 0});
         }
         ready.push_back({port_ && !port_->is_closed() ? port_->fd() : -1, POLLIN, 0});
@@ -644,7 +639,7 @@ int Supervisor::run(const Fd& starter) {
         }
         const bool given_up = ready.size() > ranks_end + services_.size() + 4 && ready.back().revents != 0;
         if (ranks_->attached_now() == 0 &&
-            (ranks_->attached_ever() > 0 || given_up || now_ns() - begin > limit))
+            (ranks_->attached_ever() > 0 || given_up || awake_ns() - begin > limit))
             break;
     }
     tasks_->stop();

@@ -107,7 +107,13 @@ struct SessionOpened {
     std::vector<std::byte> exported;  // at most kExportedBytesMax
 };
 
-constexpr uint32_t kFarRegionsMax = 4096;  // of a rank, from 1 on; this one itself is never opened
+// What a rank has at its stand-in at most. It keeps what would be more, and hands it over when there is room;
+// a stand-in that is told more than that is not told so by a rank.
+constexpr uint32_t kFarRegionsMax = 4096;  // from 1 on; this one itself is never opened
+constexpr uint32_t kFarGroupsMax = 4096;
+// An operation is posted while fewer than kFarPostsMax of all groups are open there, or fewer than
+// kFarPostsOfGroup of its own group: whatever other groups wait for, each goes on.
+constexpr uint32_t kFarPostsMax = 4096, kFarPostsOfGroup = 16;
 
 struct SessionGroup {
     uint64_t id = 0;

@@ -3,6 +3,7 @@
 // to back, from notification to acknowledgement.
 #include <time.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -175,20 +176,18 @@ double remote_ns(uint32_t ranks_per_node, uint32_t laps) {
 }  // namespace
 }  // namespace longshore
 
-// With a number as argument: fail if a transfer costs more nanoseconds than that.
+// With an argument: one sample of so many laps. What they are in instructions tests/sim/test_instructions.py
+// sees.
 int main(int argc, char** argv) {
-    const double limit = argc > 1 ? atof(argv[1]) : 0;
-    double worst = 0;
+    const int samples = argc > 1 ? 1 : 5;
+    const uint32_t laps = argc > 1 ? static_cast<uint32_t>(strtoul(argv[1], nullptr, 10)) : 2000;
     for (int remote = 0; remote < 2; ++remote) {
         double best = 1e9;
-        for (int sample = 0; sample < 5; ++sample) {
-            const double ns = remote ? longshore::remote_ns(8, 2000) : longshore::local_ns(16, 2000);
-            if (ns < best) best = ns;
-        }
-        printf("%s: %.0f ns per transfer (best of 5)\n",
+        for (int sample = 0; sample < samples; ++sample)
+            best = std::min(best, remote ? longshore::remote_ns(8, laps) : longshore::local_ns(16, laps));
+        printf("%s: %.0f ns per transfer (best of %d)\n",
                remote ? "two nodes, notify - read - acknowledge, 2 x 8 ranks" : "local claims, 16 ranks",
-               best);
-        if (best > worst) worst = best;
+               best, samples);
     }
-    return limit != 0 && worst > limit ? 1 : 0;
+    return 0;
 }

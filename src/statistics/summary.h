@@ -66,6 +66,7 @@ struct Summary {
     uint64_t wall_ns = 0;        // from MPI_Init to MPI_Finalize, on rank 0
     std::vector<RankTime> ranks;
     MemoryCounts memory{};
+    std::string why_not_shared;  // of the first of the ranks that memory.malloc_not_shared counts
     PackCounts packed{};
     WriteBehindCounts files;
     std::vector<CommRow> comms;  // by communicator, those with most time first

@@ -89,6 +89,27 @@ TEST(Summary, CallsLeftToTheMpiHaveAReasonAndARemedy) {
     EXPECT_TRUE(says(summary, "left to MPI: 3 one rank, 7 communicator not seen"));
 }
 
+TEST(Summary, AnAllocatorWhoseBlocksAreNotSharedIsNamedWhereItCostsSomething) {
+    Summary summary = job(90);
+    summary.memory.malloc_not_shared = 2;
+    summary.why_not_shared = "the program brings an allocator of its own";
+    summary.memory.mapped = 50'000'000;
+    summary.memory.peer_copied = 20'000'000;
+    summary.services.resize(1);
+    summary.services[0].bytes_peer_copied = 30'000'000;
+    EXPECT_EQ(advice_on(summary),
+              std::vector<std::string>{
+                  "blocks of malloc are not shared on 2 ranks, since the program brings an allocator of its "
+                  "own: 50 % of the bytes that were copied on nodes went by way of the system, at about a "
+                  "third of the speed; remove that cause, or have MPI_Alloc_mem give the buffers of "
+                  "collectives"});
+    summary.services[0].bytes_mapped = 500'000'000;
+    EXPECT_TRUE(advice_on(summary).empty());
+    summary.services[0].bytes_mapped = 0;
+    summary.memory.malloc_not_shared = 0;  // its buffers are static data, for one
+    EXPECT_TRUE(advice_on(summary).empty());
+}
+
 TEST(Summary, ProfileOfTheMpiAloneSaysSo) {
     Summary summary = job(0);
     summary.offload = false;

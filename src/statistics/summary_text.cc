@@ -18,6 +18,7 @@ constexpr CallTime kTimeColumns[] = {CallTime::kPosting, CallTime::kBetween, Cal
                                      CallTime::kMpi};
 constexpr double kServiceShareLow = 0.05;
 constexpr double kHiddenShareLow = 0.2;
+constexpr double kSystemShareShown = 0.1;  // of the bytes that were copied on nodes
 constexpr double kTimeShareShown = 0.01;
 constexpr double kMostWait = 0.5;  // a rank that waits less than this share of the longest wait seems late
 
@@ -113,6 +114,25 @@ void advise_on_reasons(const CallCounts& total, std::vector<std::string>* out) {
         append(&line, "%" PRIu64 " calls were left to the MPI: %s", total.reasons[r], words);
         out->push_back(std::move(line));
     }
+}
+
+// Where blocks of malloc are not shared although they could be, and that costs something.
+void advise_on_malloc(const Summary& summary, std::vector<std::string>* out) {
+    const MemoryCounts& memory = summary.memory;
+    uint64_t by_system = memory.peer_copied + memory.bounced, on_nodes = by_system + memory.mapped;
+    for (const ls_service_stats& s : summary.services) {
+        by_system += s.bytes_peer_copied + s.bytes_bounced;
+        on_nodes += s.bytes_peer_copied + s.bytes_bounced + s.bytes_mapped;
+    }
+    if (memory.malloc_not_shared == 0 || ratio(by_system, on_nodes) < kSystemShareShown) return;
+    std::string line;
+    append(&line,
+           "blocks of malloc are not shared on %" PRIu64
+           " ranks, since %s: %.0f %% of the bytes that were copied on nodes went by way of the system, at "
+           "about a third of the speed; remove that cause, or have MPI_Alloc_mem give the buffers of "
+           "collectives",
+           memory.malloc_not_shared, summary.why_not_shared.c_str(), 100 * ratio(by_system, on_nodes));
+    out->push_back(std::move(line));
 }
 
 // A figure in five columns, shortened from a hundred thousand on: 0.123, 12.35, 99999, 1234k, 1234M.
@@ -448,6 +468,7 @@ std::vector<std::string> advice_on(const Summary& summary) {
                   "start one rank less on each node"
                 : "little was hidden: most bytes moved while ranks waited; blocking calls hide nothing, and "
                   "nonblocking ones only while the program computes between post and wait");
+    advise_on_malloc(summary, &out);
     advise_on_reasons(total, &out);
     if (const int late = latest_rank(summary); late >= 0) {
         const uint64_t least_ns = summary.ranks[static_cast<size_t>(late)].waits();

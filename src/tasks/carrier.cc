@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "fabric/network.h"
+#include "fabric/shm/packet_queue.h"
 #include "fabric/shm/region.h"
-#include "fabric/shm/socket.h"
 #include "tasks/dpu_stream.h"
 #include "tasks/frames.h"
 #include "tasks/kept.h"
@@ -57,6 +57,11 @@ struct Carried {
     std::string why;
 };
 
+// Of a socket to which more is to be sent, or nothing.
+short wanted(bool has_more) {
+    return has_more ? POLLIN | POLLOUT : POLLIN;
+}
+
 // What is to be sent: a frame, and where its payload lies.
 struct Outgoing {
     std::vector<std::byte> frame;
@@ -90,7 +95,7 @@ class Carrier {
     void leave(uint64_t client);
     template <class Message>
     void say(const Message& message) {
-        send_packet(socket_, &message, sizeof message);
+        unsent_.send_message(socket_, message);
     }
     // to the other node
     SentRank* find_next();
@@ -120,6 +125,7 @@ class Carrier {
     SentRank* find(uint64_t client);
 
     Fd socket_, doorbell_, stream_;
+    PacketQueue unsent_;          // an answer for each word of the supervisor
     std::string plugin_, there_;  // for texts: its name; "node 1 (host)"
     PluginTable table_;
     bool is_loaded_ = false;
@@ -205,8 +211,9 @@ int Carrier::refuse(const std::string& why) {
     say(answer);
     size_t bytes = 0;
     while (receive_packet(socket_, buffer_, sizeof buffer_, &bytes, nullptr) != Io::kClosed) {
-        pollfd ready{socket_.get(), POLLIN, 0};
+        pollfd ready{socket_.get(), wanted(!unsent_.empty()), 0};
         poll(&ready, 1, -1);
+        unsent_.flush(socket_);
     }
     return 1;
 }
@@ -250,6 +257,7 @@ void Carrier::leave(uint64_t client) {
 
 // False: it is gone.
 bool Carrier::hear() {
+    unsent_.flush(socket_);
     return hear_of_ranks(
         socket_, buffer_,
         [this](const ServeRank& message, std::vector<Fd> descriptors) {
@@ -565,9 +573,9 @@ void Carrier::sleep() {
     // Who submits counts first and looks at the flag then.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (find_next() == nullptr) {
-        const short wanted = out_.empty() ? POLLIN : POLLIN | POLLOUT;
-        pollfd ready[] = {
-            {doorbell_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}, {stream_.get(), wanted, 0}};
+        pollfd ready[] = {{doorbell_.get(), POLLIN, 0},
+                          {socket_.get(), wanted(!unsent_.empty()), 0},
+                          {stream_.get(), wanted(!out_.empty()), 0}};
         poll(ready, 3, -1);
     }
     set(0);

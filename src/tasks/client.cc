@@ -77,13 +77,13 @@ int Client::attach(std::string* error) {
 
 // Loading a plug-in may take its time, from a network's file system.
 int Client::hear_answer(std::string* error) {
-    const uint64_t end = now_ns() + options_.limit_s * 4 * kSecondNs;
+    const uint64_t end = awake_ns() + options_.limit_s * 4 * kSecondNs;
     std::vector<std::byte> buffer(sizeof(PoolOpened));
     std::vector<Fd> descriptors;
     size_t bytes = 0;
     Io io = Io::kAgain;
     while ((io = receive_packet(socket_, buffer.data(), buffer.size(), &bytes, &descriptors)) == Io::kAgain &&
-           now_ns() < end) {
+           awake_ns() < end) {
         pollfd ready{socket_.get(), POLLIN, 0};
         poll(&ready, 1, 1);
         options_.progress();
@@ -352,21 +352,21 @@ void Client::wait(RankTask& task) {
 void Client::wait_one(RankTask& task) {
     if (test_one(task)) return;
     Queue& queue = *shares_[task.share]->queue;
-    const uint64_t begin = now_ns();
+    const uint64_t begin = awake_ns();
     uint64_t now = begin, reported_ns = begin;
     while (options_.may_spin && now - begin < kSpinNs) {
         for (uint32_t i = 0; i < kSpinsPerClock; ++i) {
             if (test_one(task)) return;
             cpu_relax();
         }
-        now = now_ns();
+        now = awake_ns();
     }
     while (!test_one(task)) {
         const uint32_t seen = queue.events.load(std::memory_order_seq_cst);
         if (test_one(task)) return;
         wait_for_process(queue, seen, kSleepNs);
         options_.progress();
-        now = now_ns();
+        now = awake_ns();
         if (options_.report_s == 0 || now - reported_ns < options_.report_s * kSecondNs) continue;
         report(task, now - begin);
         reported_ns = now;
@@ -415,7 +415,7 @@ int Client::take(RankTask& task, std::string* error) {
 }
 
 uint32_t Client::close(uint32_t limit_s) {
-    const uint64_t end = limit_s == 0 ? UINT64_MAX : now_ns() + limit_s * kSecondNs;
+    const uint64_t end = limit_s == 0 ? UINT64_MAX : awake_ns() + limit_s * kSecondNs;
     uint32_t open = 0;
     for (const auto& share : shares_) {
         for (uint64_t number = share->collected; number < share->submitted; ++number) {
@@ -423,7 +423,7 @@ uint32_t Client::close(uint32_t limit_s) {
             if (limit_s == 0) {
                 wait(task);
             } else {
-                while (!test(task) && now_ns() < end) usleep(1000);
+                while (!test(task) && awake_ns() < end) usleep(1000);
                 open += test(task) ? 0 : 1;
             }
         }
@@ -432,10 +432,10 @@ uint32_t Client::close(uint32_t limit_s) {
     const TaskHeader last{kControlMagic, TaskMessage::kClose};
     std::byte buffer[sizeof(PoolOpened)];
     size_t bytes = 0;
-    const uint64_t farewell = now_ns() + options_.limit_s * kSecondNs;
+    const uint64_t farewell = awake_ns() + options_.limit_s * kSecondNs;
     if (send_packet(socket_, &last, sizeof last) != Io::kOk) return 0;
     while (receive_packet(socket_, buffer, sizeof buffer, &bytes, nullptr) == Io::kAgain &&
-           now_ns() < std::min(end, farewell)) {
+           awake_ns() < std::min(end, farewell)) {
         pollfd ready{socket_.get(), POLLIN, 0};
         poll(&ready, 1, 1);
         options_.progress();

@@ -10,19 +10,13 @@
 namespace longshore::tasks {
 namespace {
 
-constexpr uint64_t kMillisecondNs = 1'000'000;
 constexpr size_t kWelcomeBytesMax = 4096;
-
-int left_ms(uint64_t end_ns) {
-    const uint64_t now = now_ns();
-    return now < end_ns ? static_cast<int>((end_ns - now) / kMillisecondNs + 1) : 0;
-}
 
 bool wait_for_connection(const Fd& socket, uint64_t end_ns, std::string* error) {
     int connected = 0;
-    while ((connected = connect_result(socket)) == 0 && now_ns() < end_ns) {
+    while ((connected = connect_result(socket)) == 0 && awake_ns() < end_ns) {
         pollfd ready{socket.get(), POLLOUT, 0};
-        poll(&ready, 1, left_ms(end_ns));
+        poll(&ready, 1, awake_wait_ms(end_ns));
     }
     if (connected <= 0)
         *error = std::string("cannot be reached for tasks: ") +
@@ -35,13 +29,13 @@ bool hear_welcome(SessionStream& stream, uint64_t end_ns, std::string* error) {
     SessionKind kind{};
     std::span<const std::byte> body;
     while (!stream.receive(&kind, &body, kWelcomeBytesMax)) {
-        if (!stream.open() || now_ns() >= end_ns) {
+        if (!stream.open() || awake_ns() >= end_ns) {
             *error = stream.open() ? "did not answer a carrier of tasks in time"
                                    : "has closed the connection of a carrier of tasks";
             return false;
         }
         pollfd ready{stream.fd(), POLLIN, 0};
-        poll(&ready, 1, left_ms(end_ns));
+        poll(&ready, 1, awake_wait_ms(end_ns));
     }
     SessionWelcome welcome;
     if (kind != SessionKind::kWelcome || !decode(body, &welcome)) {
@@ -55,7 +49,7 @@ bool hear_welcome(SessionStream& stream, uint64_t end_ns, std::string* error) {
 }  // namespace
 
 Fd connect_to_dpu(const FarNode& far, uint64_t limit_ns, std::string* error) {
-    const uint64_t end_ns = now_ns() + limit_ns;
+    const uint64_t end_ns = awake_ns() + limit_ns;
     const char* reason = "";
     Fd socket = start_connecting(far.dpu, &reason);
     if (!socket) *error = std::string("cannot be reached for tasks: ") + reason;

@@ -163,8 +163,7 @@ bool TaskGuests::start_process(Arrival& arrival, const OpenFrame& frame, std::st
     guest.pid = child.pid;
     guest.name = "task process " + index + " of " + name + " on node " + node + ", for node " + from;
     guest.control = std::move(child.control);
-    guest.stream = std::move(arrival.stream);
-    std::vector<int> give{guest.stream.get()};
+    std::vector<int> give{arrival.stream.get()};
     int ends[2];
     Fd print_end;
     if (pipe2(ends, O_CLOEXEC) == 0) {
@@ -174,7 +173,14 @@ bool TaskGuests::start_process(Arrival& arrival, const OpenFrame& frame, std::st
         if (watch(epoll_, ends[0])) give.push_back(ends[1]);
     }
     message.has_stderr = give.size() == 2 ? 1 : 0;
-    send_packet(guest.control, &message, sizeof message, give);
+    // Where more descriptors are on their way to others than the system has room for there is no process.
+    if (send_packet(guest.control, &message, sizeof message, give) != Io::kOk) {
+        *error = std::string("a task process cannot be told what to do: ") + strerror(errno);
+        kill(guest.pid, SIGKILL);
+        guest.is_useless = true;
+        return false;
+    }
+    guest.stream = std::move(arrival.stream);
     watch(epoll_, guest.stream.get(), EPOLLRDHUP);
     return true;
 }

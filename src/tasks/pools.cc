@@ -22,6 +22,7 @@ namespace longshore::tasks {
 namespace {
 
 constexpr size_t kClientsMax = 4096;
+constexpr size_t kUnheardMax = kClientsMax;  // what waits for a process, beyond which it gets no more ranks
 
 // NAME=VALUE and a zero byte, one after the other.
 std::vector<std::string> split_environment(const OpenPool& request) {
@@ -59,6 +60,7 @@ struct TaskPools::Process {
     Pool* pool = nullptr;
     pid_t pid = 0;
     Fd control, doorbell;
+    PacketQueue unsent;
     int32_t refused = 0;  // an error: the plug-in cannot be used, for the reason
     std::string why;
     std::string given_up;  // not empty: it is not started again, and why
@@ -81,6 +83,7 @@ struct TaskPools::Pool {
 // A rank's connection, from the first packet on.
 struct TaskPools::Client {
     uint64_t number = 0;
+    PacketQueue unsent;  // the answer
     Fd socket, process;  // process: readable when the rank is gone, whose children may keep the socket open
     pid_t pid = 0;
     Pool* pool = nullptr;
@@ -110,6 +113,14 @@ bool TaskPools::watch(const Fd& fd, uint64_t number) const {
     return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0;
 }
 
+// Is woken when there is room for what waits, too.
+void TaskPools::arm(const Fd& socket, const PacketQueue& unsent, uint64_t number) const {
+    epoll_event event{};
+    event.events = unsent.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT;
+    event.data.u64 = number;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket.get(), &event);
+}
+
 TaskPools::Client* TaskPools::find_client(uint64_t number) {
     const auto at = clients_.find(number);
     return at == clients_.end() ? nullptr : at->second.get();
@@ -121,7 +132,7 @@ void TaskPools::refuse(Fd& socket, int32_t error, const std::string& text) {
     PoolOpened answer;
     answer.error = error;
     snprintf(answer.text, sizeof answer.text, "%s", text.c_str());
-    send_packet(socket, &answer, sizeof answer);
+    send_packet(socket, &answer, sizeof answer);  // the first: there is room
 }
 
 // That of the plug-in, made by whoever opens it first, as that rank would have it.
@@ -193,6 +204,9 @@ void TaskPools::open(Fd socket, pid_t pid, const OpenPool& request, std::vector<
         if (!share.process->given_up.empty())
             return answer(made, LONGSHORE_ERR_NO_PROCESS, share.process->given_up);
         if (share.process->refused != 0) return answer(made, share.process->refused, share.process->why);
+        if (share.process->unsent.size() >= kUnheardMax)
+            return answer(made, LONGSHORE_ERR_NO_PROCESS,
+                          "a task process has not heard of thousands of ranks and pools for long");
         if (share.process->pid == 0 && !start(*pool, *share.process))
             return answer(made, LONGSHORE_ERR_NO_PROCESS,
                           std::string("no task process can be started: ") + strerror(errno));
@@ -217,10 +231,20 @@ void TaskPools::answer(Client& client, int32_t error, const std::string& text) {
         descriptors.push_back(share.process->doorbell.get());
         message.may_spin |= client.pool->places[share.process->index].may_spin ? 1 : 0;
     }
-    if (send_packet(client.socket, &message, sizeof message, descriptors) != Io::kOk) forget(client.number);
+    // More descriptors may be on their way to ranks than the system has room for.
+    if (!client.unsent.send_message(client.socket, message, descriptors)) return forget(client.number);
+    arm(client.socket, client.unsent, client.number);
 }
 
 // --- task processes
+
+// At once, or when it reads. False: it has ended, or no descriptor is left.
+template <class Message>
+bool TaskPools::tell(Process& process, const Message& message, std::span<const int> descriptors) const {
+    if (!process.control || !process.unsent.send_message(process.control, message, descriptors)) return false;
+    arm(process.control, process.unsent, process.number);
+    return true;
+}
 
 bool TaskPools::start(Pool& pool, Process& process) {
     // The same for all its lives: ranks have it.
@@ -241,6 +265,7 @@ bool TaskPools::start(Pool& pool, Process& process) {
     process.pid = child.pid;
     process.refused = 0;
     process.control = std::move(child.control);
+    process.unsent.clear();
     StartTasks message;
     message.has_stderr = pool.errors ? 1 : 0;
     message.spin_us = pool.places[process.index].may_spin ? node_.spin_us : 0;
@@ -253,8 +278,7 @@ bool TaskPools::start(Pool& pool, Process& process) {
     snprintf(message.cores, sizeof message.cores, "%s", pool.cores.c_str());
     std::vector<int> give{process.doorbell.get()};
     if (pool.errors) give.push_back(pool.errors.get());
-    if (!watch(process.control, process.number) ||
-        send_packet(process.control, &message, sizeof message, give) != Io::kOk) {
+    if (!watch(process.control, process.number) || !tell(process, message, give)) {
         kill(process.pid, SIGKILL);  // its end is heard of
         return false;
     }
@@ -271,8 +295,7 @@ void TaskPools::serve(Client& client, uint32_t index) {
     message.heap = client.heap;
     std::vector<int> give{share.file.get()};
     if (client.heap_file) give.push_back(client.heap_file.get());
-    share.asked = share.process->control &&
-                  send_packet(share.process->control, &message, sizeof message, give) == Io::kOk;
+    share.asked = tell(*share.process, message, give);
     if (!share.asked && share.process->pid > 0) kill(share.process->pid, SIGKILL);
 }
 
@@ -323,11 +346,13 @@ void TaskPools::hear_left(Process& process, uint64_t number) {
     }
     if (!all) return;
     const TaskHeader closed{kControlMagic, TaskMessage::kClosed};
-    send_packet(client->socket, &closed, sizeof closed);
+    send_packet(client->socket, &closed, sizeof closed);  // it has read what was sent before
     clients_.erase(number);
 }
 
 void TaskPools::turn_process(Process& process) {
+    process.unsent.flush(process.control);
+    arm(process.control, process.unsent, process.number);
     for (;;) {
         size_t bytes = 0;
         const Io io = process.control
@@ -374,6 +399,7 @@ void TaskPools::lose(Process& process, const std::string& how) {
         " was lost (" + how + ")";
     process.pid = 0;
     process.control.reset();
+    process.unsent.clear();
     std::vector<uint64_t> mine, waiting;
     for (const auto& [number, client] : clients_) {
         for (Client::Share& share : client->shares) {
@@ -461,14 +487,15 @@ void TaskPools::forget(uint64_t number) {
     LeaveRank message;
     message.client = number;
     for (const Client::Share& share : client.shares) {
-        if (share.process != nullptr && share.process->control)
-            send_packet(share.process->control, &message, sizeof message);
+        if (share.asked) tell(*share.process, message);
     }
     clients_.erase(number);
 }
 
 void TaskPools::turn_client(uint64_t number) {
     Client& client = *clients_.at(number);
+    client.unsent.flush(client.socket);
+    arm(client.socket, client.unsent, number);
     size_t bytes = 0;
     pollfd gone{client.process.get(), POLLIN, 0};
     if (poll(&gone, 1, 0) == 1) return forget(number);
@@ -485,9 +512,7 @@ void TaskPools::turn_client(uint64_t number) {
     message.client = number;
     std::vector<Process*> silent;
     for (const Client::Share& share : client.shares) {
-        if (!share.process->control ||
-            send_packet(share.process->control, &message, sizeof message) != Io::kOk)
-            silent.push_back(share.process);
+        if (!tell(*share.process, message)) silent.push_back(share.process);
     }
     for (Process* process : silent) {
         if (find_client(number) != nullptr) hear_left(*process, number);

@@ -1,7 +1,9 @@
 // The task processes of a node, as its supervisor keeps them: a pool for each plug-in, whose processes are
 // started when the first rank that they serve opens it, started again when they are lost, and ended with the
 // job. Where a pool runs on another node, its processes here are carriers (carrier.h), one for each there.
-// Ranks have a connection for each pool that they have open. Runs no task and waits for nobody. One thread.
+// Ranks have a connection for each pool that they have open. Runs no task and waits for nobody: what is said
+// to a process that runs a long task, or to a rank, waits here where their sockets do not take it. One
+// thread.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/shm/socket.h"
+#include "fabric/shm/packet_queue.h"
 #include "tasks/control.h"
 
 namespace longshore::tasks {
@@ -74,6 +76,9 @@ class TaskPools {
     void lose(Process& process, const std::string& how);
     Client* find_client(uint64_t number);
     bool watch(const Fd& fd, uint64_t number) const;
+    void arm(const Fd& socket, const PacketQueue& unsent, uint64_t number) const;
+    template <class Message>
+    bool tell(Process& process, const Message& message, std::span<const int> descriptors = {}) const;
 
     const Node node_;
     Fd epoll_;

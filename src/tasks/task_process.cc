@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "fabric/shm/core_share.h"
+#include "fabric/shm/packet_queue.h"
 #include "fabric/shm/region.h"
-#include "fabric/shm/socket.h"
 #include "tasks/executor.h"
 #include "tasks/rank_memory.h"
 
@@ -55,10 +55,11 @@ class TaskProcess {
     void sleep();
     template <class Message>
     void say(const Message& message) {
-        send_packet(socket_, &message, sizeof message);
+        unsent_.send_message(socket_, message);
     }
 
     Fd socket_, doorbell_;
+    PacketQueue unsent_;  // an answer for each word of the supervisor
     Executor executor_;
     uint64_t spin_ns_ = 0;
     CoreShare core_;
@@ -149,6 +150,7 @@ void TaskProcess::leave(uint64_t client) {
 
 // Takes what the supervisor has said. False: it is gone.
 bool TaskProcess::hear() {
+    unsent_.flush(socket_);
     return hear_of_ranks(
         socket_, buffer_,
         [this](const ServeRank& message, std::vector<Fd> descriptors) {
@@ -210,7 +212,8 @@ void TaskProcess::sleep() {
     const bool idle =
         std::none_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->has_task(); });
     if (idle) {
-        pollfd ready[] = {{doorbell_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+        const short wanted = unsent_.empty() ? POLLIN : POLLIN | POLLOUT;
+        pollfd ready[] = {{doorbell_.get(), POLLIN, 0}, {socket_.get(), wanted, 0}};
         poll(ready, 2, -1);
     }
     set(0);

@@ -72,8 +72,9 @@ void add_assess(CLI::App& app, const Words* words, int* exit_code) {
         ->type_name("CMD");
     command->add_flag("--folders", options->folders, "start each run in an empty folder of its own");
     command
-        ->add_option("--scratch", options->scratch,
-                     "where runs may write, shared by the machines of all ranks (default: the current folder)")
+        ->add_option(
+            "--scratch", options->scratch,
+            "where runs may write, shared by the machines of all ranks (default: the current folder)")
         ->type_name("DIR");
     command->add_option("-o,--output", options->page, "also write one page for a browser (HTML)")
         ->type_name("FILE");
@@ -91,8 +92,9 @@ void add_assess(CLI::App& app, const Words* words, int* exit_code) {
         ->needs(machine);
     add_set_option(command, &options->settings);
     command->footer(
-        R"(The program runs 2 N times, and its output goes to stderr. Relative names in COMMAND are from the current
-folder, or with --folders from each run's own.
+        R"(The program runs 2 N times, and its output goes to stderr. Where it lost outside of MPI, it runs N times more
+without shared memory, to find the reason. Relative names in COMMAND are from the current folder, or with
+--folders from each run's own.
 
 Examples:
   longshore assess mpirun -np 4 ./program

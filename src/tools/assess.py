@@ -18,7 +18,7 @@ import expectation
 import timeline_lanes
 import timeline_svg
 import verdict
-from assessed_runs import KINDS, say
+from assessed_runs import KINDS, UNSHARED, say
 
 PAGE_WIDTH = 1100  # pixels
 CALLS_MAX, OTHERS_MAX = 6, 4  # rows of the table, so that all of it fits a screen
@@ -131,15 +131,49 @@ def why_so_little(without, share):
     return [f"So little can hardly be improved: {others}, or computing, decide how long it takes."]
 
 
+def is_set(options, names):
+    """Whether the user has set one of the settings that the regular expression names, without LONGSHORE_."""
+    settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("LONGSHORE_")] + options.set
+    return any(re.fullmatch(rf"(LONGSHORE_)?({names})=.+", text, re.IGNORECASE) for text in settings)
+
+
 def table_is_built_in(options):
     """Whether nothing that the user has set says which algorithm carries a call."""
-    settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("LONGSHORE_")] + options.set
-    return not any(re.fullmatch(r"(LONGSHORE_)?(ALGORITHMS_FILE|[A-Z]+_ALGORITHM)=.+", text, re.IGNORECASE) for text in settings)
+    return not is_set(options, "ALGORITHMS_FILE|[A-Z]+_ALGORITHM")
+
+
+def seconds(runs, kind):
+    return [run.seconds for run in runs[kind]]
+
+
+def outside_of_calls(run):
+    return run.seconds - run.in_collectives
+
+
+def memory_may_be_the_reason(options, runs):
+    """Whether the program lost where it computes, and had large blocks of malloc that are shared memory with Longshore."""
+    without, ours = (median_run(runs[kind]) for kind in KINDS)
+    is_loss = options.turns > 1 and verdict.judge(seconds(runs, "without"), seconds(runs, "with"))[0] == "loss"
+    return (is_loss and outside_of_calls(ours) > (1 + verdict.CHANCE) * outside_of_calls(without)
+            and any(job.stats.get("memory", {}).get("shared_bytes_max", 0) for job in ours.jobs) and not is_set(options, "MEMORY_ALIAS"))
+
+
+def why_memory(runs):
+    """Whether it was, by the runs without shared blocks: a sentence, or none where there are no such runs."""
+    if UNSHARED not in runs:
+        return []
+    judgement = verdict.judge(seconds(runs, "with"), seconds(runs, UNSHARED))
+    took = f"with LONGSHORE_MEMORY_ALIAS=off, in {len(runs[UNSHARED])} more runs, it took {statistics.median(seconds(runs, UNSHARED)):.3f} s"
+    if judgement[0] != "gain":
+        return [f"That it shares the program's large blocks of malloc is not seen to be the reason: {took}."]
+    return [f"The loss comes from large blocks of malloc, which are shared memory with Longshore: {took}. Pages that calloc gave and nobody "
+            "has written, for one, are real memory when they are shared and read, and one page of zeros for all when they are not. Set "
+            "LONGSHORE_MEMORY_ALIAS=off for this program, or have such arrays given by mmap."]
 
 
 def conclusions(options, runs):
     """The verdict, where it comes from, what would change it, and what it cannot say; sentences."""
-    times = {kind: [run.seconds for run in runs[kind]] for kind in KINDS}
+    times = {kind: seconds(runs, kind) for kind in KINDS}
     judgement = verdict.judge(times["without"], times["with"])
     turns = len(times["with"])
     out = [verdict.words(judgement, "the program")]
@@ -148,10 +182,11 @@ def conclusions(options, runs):
         out = [f"UNCERTAIN: one run of each kind, {verdict.signed(judgement[1])} of time with Longshore: it may be chance."]
     chosen = [median_run(runs[kind]) for kind in KINDS]
     in_calls = [run.in_collectives for run in chosen]
-    rest = [run.seconds - spent for run, spent in zip(chosen, in_calls)]
+    rest = [outside_of_calls(run) for run in chosen]
     share = in_calls[0] / chosen[0].seconds if chosen[0].seconds else 0
     out.append(f"Without Longshore the collectives that it carries and waits took {100 * share:.1f} % of the time, {in_calls[0]:.3f} s of a rank; "
                f"with it {in_calls[1]:.3f} s. All else, computing above all, took {rest[0]:.3f} s and {rest[1]:.3f} s.")
+    out += why_memory(runs)
     out += why_so_little(chosen[0], share)
     jobs = len(chosen[1].jobs)
     if jobs > 1:
@@ -254,6 +289,15 @@ def page(options, runs, kind, sentences, expected):
             "</body></html>\n")
 
 
+def try_unshared(options, folder, runs):
+    """The comparison is true without these runs, too."""
+    try:
+        assessed_runs.run_unshared(options, folder, runs)
+    except assessed_runs.Failure as failure:
+        say(f"whether shared memory is the reason is not known: {failure}")
+        del runs[UNSHARED]
+
+
 def expect(options, machine, runs):
     """None where nothing can be said, which does not make the comparison less true."""
     try:
@@ -292,6 +336,8 @@ def main():
     try:
         with assessed_runs.scratch_folder(options.scratch) as folder:
             runs = assessed_runs.run_all(options, folder)
+            if memory_may_be_the_reason(options, runs):
+                try_unshared(options, folder, runs)
             if machine:
                 expected = expect(options, machine, runs)
             kind, sentences = conclusions(options, runs)

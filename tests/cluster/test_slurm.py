@@ -15,10 +15,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cluster  # noqa: E402
 import slurm  # noqa: E402
-from test_cluster import BUILD, SKIPPED, collectives, longshore_run, program  # noqa: E402
+from test_cluster import BUILD, SKIPPED, check_carried, collectives, longshore_run, program  # noqa: E402
 
 # Open MPI's ranks yield where its mpirun says so; Slurm does not.
-SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle": "1", "LONGSHORE_LIMIT_S": "60"}
+SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle": "1"}
 # MPICH 4.0.2 hangs in its own MPI_Finalize now and then; its successor was not seen to.
 MPIEXEC = BUILD / "mpi5/mpich/bin/mpiexec"
 TEMPLATE = Path(__file__).resolve().parents[2] / "packaging/longshore.sbatch"
@@ -39,9 +39,8 @@ class TestSlurm(unittest.TestCase):
         with tempfile.NamedTemporaryFile() as stats:
             done, said = self.start(words(stats.name), stats.name)
         self.assertIn("collectives: ok", done.stdout)
-        self.assertEqual((said["ranks"], said["nodes"]), (ranks, 2))
-        self.assertGreater(sum(each["offloaded"] for each in said["collectives"].values()), 0)
-        self.assertGreater(sum(each["bytes_between_nodes"] for each in said["services"]), 0)
+        self.assertEqual(said["ranks"], ranks)
+        check_carried(self, said, 2)
 
     def test_srun(self):
         """As its users start Open MPI: no daemon of the MPI's, ranks told by PMIx who they are."""
@@ -67,8 +66,8 @@ class TestSlurm(unittest.TestCase):
         self.assertEqual(set(files), {f"longshore-{job}.out", f"stats-{job}.json"})
         self.assertIn("collectives: ok", files[f"longshore-{job}.out"])
         said = json.loads(files[f"stats-{job}.json"])
-        self.assertEqual((said["ranks"], said["nodes"]), (4, 2))
-        self.assertGreater(sum(each["offloaded"] for each in said["collectives"].values()), 0)
+        self.assertEqual(said["ranks"], 4)
+        check_carried(self, said, 2)
 
     def test_assess_in_an_allocation(self):
         """All its runs have the same nodes. These do not see the temporary files of the machine where the command runs."""

@@ -139,7 +139,7 @@ TEST_F(TcpConnections, WhoHasNoDescriptorToBeConnectedTellsAndIsLater) {
 
 // What is said of a peer that does not know the job's token, when it is given up; "": it is not.
 std::string said_of_a_stranger(bool tls) {
-    TcpWorld world(false, false, 40'000'000, tls);
+    TcpWorld world(false, false, 250'000'000, tls);
     world.mistake_token(kB.node);
     world.lose(kA);
     world.restart(kA, 2);
@@ -150,7 +150,7 @@ std::string said_of_a_stranger(bool tls) {
          std::chrono::steady_clock::now() < end;) {
         FabricEvent events[8];
         world.fabric(kB).poll(events, 0);
-        const size_t count = world.fabric(kA).poll(events, 0);
+        const size_t count = world.fabric(kA).poll(events, 1'000'000);
         problems += world.fabric(kA).take_problem() + "\n";
         for (size_t i = 0; i < count; ++i)
             if (events[i].kind == FabricEvent::Kind::kPeerLost) return problems;
@@ -162,15 +162,10 @@ std::string said_of_a_stranger(bool tls) {
 // address, say. No firewall is to blame.
 TEST(WrongToken, IsTheReasonWhyAPeerCannotBeReached) {
     for (const bool tls : {false, true}) {
-        std::string why;
-        // The limit is so short that a machine which is busy with other things may miss it: then nobody has
-        // answered.
-        for (int tries = 0; tries < 5 && why.find("does not know the job's token") == why.npos; ++tries) {
-            const std::string problems = said_of_a_stranger(tls);
-            const size_t said = problems.find("cannot be reached: ");
-            ASSERT_NE(said, std::string::npos) << problems;
-            why = problems.substr(said);
-        }
+        const std::string problems = said_of_a_stranger(tls);
+        const size_t said = problems.find("cannot be reached: ");
+        ASSERT_NE(said, std::string::npos) << problems;
+        const std::string why = problems.substr(said);
         EXPECT_NE(why.find("does not know the job's token"), std::string::npos) << why;
         EXPECT_EQ(why.find("firewall"), std::string::npos) << why;
     }
@@ -240,7 +235,7 @@ TEST_F(TcpConnections, OnlyTheStreamOfTalkAsksWhetherThePeerIsThere) {
         getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &bytes);
         on != 0 ? ++asking : ++silent;
         EXPECT_EQ(idle_s, 4 * kLimitS * slowness());
-        EXPECT_EQ(timeout_ms, 5000 * kLimitS * slowness());
+        EXPECT_EQ(timeout_ms, 0) << "it would end the stream of a process that is suspended";
     });
     EXPECT_EQ(asking, 2);
     EXPECT_EQ(silent, 2);
@@ -284,20 +279,20 @@ class Alone {
                                     ShmFabric::create(std::move(local), &error), &error);
         EXPECT_TRUE(fabric_) << error;
     }
-    // Of so many turns, the quickest of some attempts.
+    // Of this thread, for so many turns: others may have the core meanwhile.
     double seconds(uint32_t turns) {
+        const auto now = [] {
+            timespec t{};
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+            return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+        };
         std::byte byte{};
         fabric_->send({kA.node, ServiceId{1}}, {&byte, 1});
         fabric_->send({NodeId{1}, ServiceId{0}}, {&byte, 1});
-        double least = 1e9;
-        for (int attempt = 0; attempt < 5; ++attempt) {
-            const auto begin = std::chrono::steady_clock::now();
-            FabricEvent events[8];
-            for (uint32_t i = 0; i < turns; ++i) fabric_->poll(events, 0);
-            const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-            least = std::min(least, took.count());
-        }
-        return least;
+        const double begin = now();
+        FabricEvent events[8];
+        for (uint32_t i = 0; i < turns; ++i) fabric_->poll(events, 0);
+        return now() - begin;
     }
 
   private:
@@ -308,7 +303,7 @@ class Alone {
 };
 
 TEST(Turns, CostTheSameHoweverManyPeersThereAre) {
-    constexpr uint32_t kTurns = 1000;
+    constexpr uint32_t kTurns = 5000;
     const uint64_t nodes = std::min<uint64_t>(20000, raise_descriptor_limit() / 4 - 100);
     if (nodes < 1024) GTEST_SKIP() << "the limit of open files is too low for a job of many nodes";
     const double few = Alone(2).seconds(kTurns), many = Alone(static_cast<uint32_t>(nodes)).seconds(kTurns);

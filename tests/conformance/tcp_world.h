@@ -1,5 +1,5 @@
-// The world of the fabric over TCP: that of the shared-memory fabric, with streams between its two nodes. What
-// supervisors do for the nodes' ports a thread does here.
+// The world of the fabric over TCP: that of the shared-memory fabric, with streams between its two nodes.
+// What supervisors do for the nodes' ports a thread does here.
 #pragma once
 
 #include <mutex>
@@ -13,8 +13,13 @@ namespace longshore::test {
 
 class TcpWorld : public ShmWorld {
   public:
-    TcpWorld(bool inaccessible, bool staging_only, uint64_t limit_ns = kLimitNs, bool tls = false)
-        : ShmWorld(inaccessible, staging_only), tls_(tls), limit_ns_(limit_ns * slowness()) {
+    // ahead_kept_ns: as NetworkOptions has it.
+    TcpWorld(bool inaccessible, bool staging_only, uint64_t limit_ns = kLimitNs, bool tls = false,
+             uint64_t ahead_kept_ns = NetworkOptions{}.ahead_kept_ns)
+        : ShmWorld(inaccessible, staging_only),
+          tls_(tls),
+          limit_ns_(limit_ns * slowness()),
+          ahead_kept_ns_(ahead_kept_ns) {
         signal(SIGPIPE, SIG_IGN);  // as in service processes
         TcpEnd ends[kNodes][kServices];
         book_.resize(kNodes);
@@ -79,6 +84,7 @@ class TcpWorld : public ShmWorld {
         options.nodes = nodes();
         options.book = book_;
         options.limit_ns = limit_ns_;
+        options.ahead_kept_ns = ahead_kept_ns_;
         options.staging_only = staging_only();
         options.tls = tls_;
         std::string error;
@@ -87,7 +93,7 @@ class TcpWorld : public ShmWorld {
         EXPECT_TRUE(fabric) << error;
     }
     const bool tls_;
-    const uint64_t limit_ns_;
+    const uint64_t limit_ns_, ahead_kept_ns_;
     ServiceBook book_;
     std::unique_ptr<NodePort> ports_[kNodes];
     std::string problems_[kNodes];

@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import tomllib
 import unittest
 from pathlib import Path
@@ -20,11 +21,16 @@ from pathlib import Path
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 PROGRAM = BUILD / "bin/longshore-device"
 VERBS, UCP = BUILD / "tests/device/fake_verbs", BUILD / "tests/device/fake_ucp"
+# Preloaded, but where a sanitizer's library has to be the first one; what passes between two looks at it.
+STEADY_CLOCK, STEP_S = BUILD / "tests/device/libsteady_clock.so", 0.005
 COMMAND = BUILD / "bin/longshore"
 LIMIT_S = 120
-MAGIC, VERSION, UCX = 0x4C534456, 4, 7
+REQUEST, MAGIC, VERSION = struct.Struct("<IHHQQ"), 0x4C534456, 4
+ECHO, TO_FAR, FROM_FAR, BOTH, END, ECHO_POLLED, UCX = range(1, 8)  # patterns
 NETWORK = BUILD / "lib/longshore-ucx.so"
 HAS_UCX, EXPORTS = NETWORK.exists(), (UCP / "libucp.so.0").exists()
+
+WITH_STEADY_CLOCK = os.environ | ({"LD_PRELOAD": str(STEADY_CLOCK)} if STEADY_CLOCK.exists() else {})
 
 
 def run(*words, program=PROGRAM, env=None):
@@ -57,6 +63,49 @@ class FarEnd:
         return self.process.returncode, said
 
 
+class Relay:
+    """Between a near end and a far end. `asked`: (pattern, bytes, count) of all that the near end asked for, each followed by as
+    many bytes as that has; `answered`: how many bytes have come back."""
+
+    def __init__(self, far):
+        self.far, self.asked, self.answered = far, [], 0
+
+    def __enter__(self):
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        self.there = threading.Thread(target=self.carry)
+        self.there.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown(socket.SHUT_RDWR)  # nobody may have come
+        self.server.close()
+        self.there.join()
+
+    def carry(self):
+        with contextlib.suppress(OSError), self.server.accept()[0] as near, self.far.connect() as far:
+            back = threading.Thread(target=self.carry_back, args=(far, near))
+            back.start()
+            while len(head := near.recv(REQUEST.size, socket.MSG_WAITALL)) == REQUEST.size:
+                magic, _, pattern, size, count = REQUEST.unpack(head)
+                if magic != MAGIC:
+                    break
+                self.asked.append((pattern, size, count))
+                far.sendall(head)
+                left = {END: 0, FROM_FAR: 8}.get(pattern, size * count)
+                while left and (part := near.recv(min(left, 1 << 20))):
+                    far.sendall(part)
+                    left -= len(part)
+            far.shutdown(socket.SHUT_WR)
+            back.join()
+
+    def carry_back(self, far, near):
+        with contextlib.suppress(OSError):
+            while part := far.recv(1 << 20):
+                near.sendall(part)
+                self.answered += len(part)
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="longshore-device-")
@@ -74,6 +123,11 @@ class Case(unittest.TestCase):
             self.assertAlmostEqual(row["mean"], sum(row["samples"]) / 2, delta=row["mean"] * 1e-4)
             self.assertIn(row["test"], done.stdout)
         return data
+
+    def assert_figure(self, found, expected, row):
+        """Of a run with the steady clock, where there is one."""
+        if STEADY_CLOCK.exists():
+            self.assertAlmostEqual(found, expected, delta=expected * 1e-4, msg=row)
 
     def refused(self, text, *words, code=2, program=PROGRAM):
         done = run(*words, program=program)
@@ -101,11 +155,10 @@ class Device(Case):
         self.assertLessEqual({"rank post", "service message", "service read", "service copy", "service finish"}, tests)
 
     def with_fake_card(self, **more):
-        words = [PROGRAM, "--quick", "--only", "register", "--json", self.folder / "a.json"]
-        done = subprocess.run(words, env=os.environ | {"LD_LIBRARY_PATH": f"{VERBS}:{UCP}"} | more, capture_output=True, text=True,
-                              timeout=LIMIT_S, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        data = json.loads((self.folder / "a.json").read_text(encoding="utf-8"))
+        data = self.measure("--only", "register", env=WITH_STEADY_CLOCK | {"LD_LIBRARY_PATH": f"{VERBS}:{UCP}"} | more)
+        for row in data["rows"]:
+            for sample in row["samples"]:
+                self.assert_figure(sample, STEP_S * 1e6, row)
         return [(row["test"], row["bytes"]) for row in data["rows"]], data["left_out"]
 
     @unittest.skipUnless(EXPORTS, "no headers of UCX 1.15")
@@ -121,17 +174,56 @@ class Device(Case):
                           ["exporting memory: UCX exports no memory of 65536 bytes: Unsupported operation"]))
 
     def test_a_network(self):
-        for _ in range(5):
-            with FarEnd() as far:
-                data = self.measure("--only", "network", "--to", f"127.0.0.1:{far.port}")
-                self.assertEqual(far.ends(), (0, ""))
-            self.assertEqual({row["test"] for row in data["rows"]},
-                             {"network latency", "network polling", "network to", "network from", "network both", "network messages"})
-            latency = {row["bytes"]: min(row["samples"]) for row in data["rows"] if row["test"] == "network latency"}
-            if latency[1 << 20] > latency[1]:  # else a machine that others keep busy; a program that mistakes sizes never gets there
-                break
-        else:
-            self.fail(f"a message of 1 MiB takes no longer than one of a byte: {latency}")
+        """Each row is of messages of its size, as many as the far end was asked for, and its figure that of one of them in the time
+        that passed. By a clock that goes as it is looked at: before and after, when polling also for each message."""
+        with FarEnd() as far, Relay(far) as relay:
+            data = self.measure("--only", "network", "--to", f"127.0.0.1:{relay.port}", env=WITH_STEADY_CLOCK)
+            self.assertEqual(far.ends(), (0, ""))
+        self.assertEqual(relay.asked.pop(), (END, 0, 0))
+        self.assertEqual(len(relay.asked), 3 * len(data["rows"]))  # a trial, and two samples
+        answered = 8
+        tests = []
+        for at, row in enumerate(data["rows"]):
+            pattern, size, _ = relay.asked[3 * at]
+            of_trial, *of_samples = [count for one, bytes_each, count in relay.asked[3 * at:3 * at + 3]
+                                     if (one, bytes_each) == (pattern, size)]
+            self.assertEqual(size, row["bytes"])
+            self.assertEqual(len(of_samples), 2)
+            answered += sum(8 + (8 if pattern == TO_FAR else size * count) for count in (of_trial, *of_samples))
+            for sample, count in zip(row["samples"], of_samples):
+                self.assertGreaterEqual(count, 4)
+                each_s = STEP_S * (count + 1 if pattern == ECHO_POLLED else 1) / count
+                rate = size / each_s / 1e9
+                test, figure = {ECHO: ("network latency", each_s * 1e6 / 2), ECHO_POLLED: ("network polling", each_s * 1e6 / 2),
+                                TO_FAR: ("network to", rate), FROM_FAR: ("network from", rate), BOTH: ("network both", 2 * rate)}[pattern]
+                if row["test"] == "network messages":
+                    self.assertEqual((pattern, size), (TO_FAR, 8))
+                    test, figure = row["test"], 1 / each_s
+                self.assertEqual(row["test"], test)
+                self.assert_figure(sample, figure, row)
+            tests.append((row["test"], size))
+        self.assertEqual(relay.answered, answered)
+        latency, rate = [1, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20], [1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20]
+        self.assertEqual(tests, [(f"network {what}", size) for what in ("latency", "polling") for size in latency] +
+                         [(f"network {what}", size) for size in rate for what in ("to", "from", "both")] + [("network messages", 8)])
+
+    def test_rates_are_bytes_in_the_time_that_passed(self):
+        cores = len(os.sched_getaffinity(0))
+        data = self.measure("--only", "memcpy,process,stream", env=WITH_STEADY_CLOCK)
+        seen = set()
+        for row in data["rows"]:
+            seen.add(row["test"])
+            moved = row["bytes"]
+            if row["test"] in ("memcpy", "process copy"):
+                moved *= max(1, 65536 // row["bytes"])  # small ones many at once
+            else:
+                moved *= {"stream copy": 2, "stream scale": 2, "stream add": 3, "stream triad": 3}[row["test"]]
+            # Each thread looks at the clock, between the looks of the first one or not.
+            figures = [moved / (STEP_S * looks) / 1e9 for looks in range(1, row["threads"] + 1)]
+            for sample in row["samples"]:
+                self.assert_figure(sample, min(figures, key=lambda figure: abs(figure - sample)), row)  # pylint: disable=cell-var-from-loop
+        self.assertLessEqual({"memcpy", "process copy", "stream copy", "stream scale", "stream add", "stream triad"}, seen)
+        self.assertLessEqual({1, cores}, {row["threads"] for row in data["rows"] if row["test"] == "stream triad"})
 
     @unittest.skipUnless(HAS_UCX, "no UCX")
     def test_ucx(self):
@@ -211,20 +303,19 @@ class Device(Case):
 
     # Another program is at the other end, or one that is not of this version, or that is hostile.
     def test_strangers(self):
-        request = struct.Struct("<IHHQQ")
         cases = [(b"GET / HTTP/1.1\r\n\r\n" + b"x" * 24, "not this version"),
-                 (request.pack(MAGIC, VERSION - 1, 1, 1, 1), "not this version"),
-                 (request.pack(MAGIC, VERSION, 9, 1, 1), "does not do"),
-                 (request.pack(MAGIC, VERSION, 2, 1 << 40, 1), "does not do"),
-                 (request.pack(MAGIC, VERSION, 2, 1 << 20, 1 << 63), "does not do"),
-                 (request.pack(MAGIC, VERSION, 4, (1 << 64) - 1, (1 << 64) - 1), "does not do"),
-                 (request.pack(MAGIC, VERSION, 1, 0, 1), "does not do"),
-                 (request.pack(MAGIC, VERSION, 2, 1 << 20, 100) + b"some", "has gone"),
+                 (REQUEST.pack(MAGIC, VERSION - 1, 1, 1, 1), "not this version"),
+                 (REQUEST.pack(MAGIC, VERSION, 9, 1, 1), "does not do"),
+                 (REQUEST.pack(MAGIC, VERSION, 2, 1 << 40, 1), "does not do"),
+                 (REQUEST.pack(MAGIC, VERSION, 2, 1 << 20, 1 << 63), "does not do"),
+                 (REQUEST.pack(MAGIC, VERSION, 4, (1 << 64) - 1, (1 << 64) - 1), "does not do"),
+                 (REQUEST.pack(MAGIC, VERSION, 1, 0, 1), "does not do"),
+                 (REQUEST.pack(MAGIC, VERSION, 2, 1 << 20, 100) + b"some", "has gone"),
                  (b"shor", "has gone"), (b"", "has gone")]
         if HAS_UCX:
-            cases += [(request.pack(MAGIC, VERSION, UCX, 64 << 20, 1), "has gone"),
-                      (request.pack(MAGIC, VERSION, UCX, 1 << 20, 1) + b"wo", "has gone"),
-                      (request.pack(MAGIC, VERSION, UCX, 1 << 40, 1), "does not do")]
+            cases += [(REQUEST.pack(MAGIC, VERSION, UCX, 64 << 20, 1), "has gone"),
+                      (REQUEST.pack(MAGIC, VERSION, UCX, 1 << 20, 1) + b"wo", "has gone"),
+                      (REQUEST.pack(MAGIC, VERSION, UCX, 1 << 40, 1), "does not do")]
         for sent, said in cases:
             with self.subTest(sent=sent), FarEnd() as far:
                 # It may close before it has been sent, or has read, all.

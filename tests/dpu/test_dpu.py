@@ -25,7 +25,6 @@ from collectives import DIRECT  # noqa: E402
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}.so").exists()]
 LIMIT_S = 120  # within which everything happens on a machine that is busy with other things
-PATIENT = {"LONGSHORE_LIMIT_S": 30}  # on a busy machine, who does not answer waits for a core
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))  # what 'make test-dpu' tries; else less
 
 
@@ -78,7 +77,7 @@ def program(name, mpi):
 def words(mpi, ranks, name, *arguments, **settings):
     start = {"openmpi": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"],
              "mpich": ["mpirun.mpich"]}[mpi]
-    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **PATIENT, **DIRECT, **settings}
+    chosen = {"LD_PRELOAD": f"{BUILD}/lib/liblongshore.so", "LONGSHORE_STATS": "-", **DIRECT, **settings}
     return [*start, "-np", str(ranks), "env", *(f"{key}={value}" for key, value in chosen.items()), program(name, mpi),
             *map(str, arguments)]
 
@@ -273,6 +272,13 @@ class TestDpu(Checks):
                 for name in names:
                     with self.subTest(mpi=mpi, program=name):
                         self.check(run(mpi, 2, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
+
+    def test_any_number_of_calls_can_be_open(self):
+        """More than a stand-in takes of a rank (kFarPostsMax in session/session.h)."""
+        with Service(*job_users(BUILD)) as dpu:
+            for mpi in MPIS:
+                with self.subTest(mpi=mpi):
+                    self.check(run(mpi, 2, "many_open", 6_000, LONGSHORE_DPU=dpu.address), "many_open: ok")
 
     def test_an_algorithm_that_a_dpu_cannot_do_is_said_and_not_counted(self):
         with Service(*job_users(BUILD)) as dpu, tempfile.NamedTemporaryFile() as file:

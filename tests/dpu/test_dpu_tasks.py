@@ -60,7 +60,7 @@ class TestTasks(unittest.TestCase):
 
     def words(self, dpu, mode, mpi=MPIS[0], **settings):
         start = words(mpi, 2, "collectives", LONGSHORE_DPU=dpu.address,
-                      **{"LONGSHORE_TASK_NODE": "dpu", "TASKS_ARE_INLINE": 0, "LONGSHORE_LIMIT_S": 30,
+                      **{"LONGSHORE_TASK_NODE": "dpu", "TASKS_ARE_INLINE": 0,
                          "LONGSHORE_SERVICE_PATH": self.longshored, **settings})
         return [*start[:-1], str(BUILD / f"tests/tasks/{mpi}/tasks_{mpi}"), mode, str(self.folder)]
 

@@ -105,7 +105,7 @@ class Conversation {
           network_(&choices_),
           pools_(make_node()),
           ranks_(
-              &network_, token(), [](const Fd&) { return true; },
+              &network_, token(), [](const Fd&, uint32_t) { return true; },
               [this](Fd socket, pid_t pid, const tasks::OpenPool& request, std::vector<Fd> descriptors) {
                   // Of one that has said hello on another connection, which is there.
                   require(ranks_.now() != 0 && pid == getpid() && request.token == token());

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -37,7 +38,7 @@ TEST(AgentRanks, NotAnyNumberOfRanksComesAndGoes) {
     NoNetwork network;
     Token token;
     token.fill(3);
-    AgentRanks ranks(&network, token, [](const Fd&) { return true; });
+    AgentRanks ranks(&network, token, [](const Fd&, uint32_t) { return true; });
     const Fd heap = make_memory_file("test-heap", kHeapBytes);
     AgentHello hello;
     hello.token = token;
@@ -59,13 +60,57 @@ TEST(AgentRanks, NotAnyNumberOfRanksComesAndGoes) {
     EXPECT_STREQ(answer.reason, "more ranks than an agent has room for");
 }
 
+// A rank that reads nothing is there all the same, and is heard on when it has read.
+TEST(AgentRanks, WhoReadsNothingIsAnsweredWhenItReads) {
+    NoNetwork network;
+    Token token;
+    token.fill(3);
+    uint32_t watched = 0;
+    AgentRanks ranks(&network, token, [&](const Fd&, uint32_t events) {
+        watched = events;
+        return true;
+    });
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    const Fd rank(ends[0]), heap = make_memory_file("test-heap", kHeapBytes);
+    ranks.add(Fd(ends[1]));
+    AgentHello hello;
+    hello.token = token;
+    const int give = heap.get();
+    ASSERT_EQ(send_packet(rank, &hello, sizeof hello, {&give, 1}), Io::kOk);
+    // It asks for more and more until nobody hears it any more.
+    AgentOpen request;
+    request.bytes = kHeapBytes;
+    for (;;) {
+        request.id += 1;
+        const Io io = send_packet(rank, &request, sizeof request);
+        if (io == Io::kAgain) break;
+        ASSERT_EQ(io, Io::kOk) << "after " << request.id;
+        ranks.turn();
+        ASSERT_EQ(ranks.connections(), 1u) << "after " << request.id;
+    }
+    EXPECT_EQ(watched, uint32_t{EPOLLOUT});
+    uint32_t answered = 0;  // the first to its hello
+    AgentAnswer answer;
+    size_t bytes = 0;
+    for (int quiet = 0; quiet < 2; ++quiet) {
+        for (; receive_packet(rank, &answer, sizeof answer, &bytes, nullptr) == Io::kOk;
+             ++answered, quiet = 0)
+            ASSERT_EQ(answer.id, answered);
+        ranks.turn();
+    }
+    EXPECT_EQ(answered, request.id);
+    EXPECT_EQ(watched, uint32_t{EPOLLIN});
+    EXPECT_EQ(ranks.now(), 1u);
+}
+
 // Connections of this process, which is a rank by those that have said hello.
 class Pools : public testing::Test {
   protected:
     Pools() {
         token_.fill(3);
         ranks_ = std::make_unique<AgentRanks>(
-            &network_, token_, [](const Fd&) { return true; },
+            &network_, token_, [](const Fd&, uint32_t) { return true; },
             [this](Fd, pid_t pid, const tasks::OpenPool&, std::vector<Fd>) { opened_ += pid == getpid(); });
     }
     Fd connect() {
@@ -149,7 +194,7 @@ class AgentCopying : public testing::Test {
         job_.job = 77;
         job_.job_token.fill(9);
         agent_ = std::make_unique<AgentRanks>(
-            &network_, token_, [](const Fd&) { return true; }, AgentRanks::PoolOpened(),
+            &network_, token_, [](const Fd&, uint32_t) { return true; }, AgentRanks::PoolOpened(),
             [this](uint32_t rank, const std::vector<pid_t>&) {
                 return std::make_unique<AgentCopier>(job_, rank, [](int, bool) { return true; });
             });

@@ -1,4 +1,4 @@
-#include "service/packet_queue.h"
+#include "fabric/shm/packet_queue.h"
 
 #include <gtest/gtest.h>
 #include <string.h>
@@ -30,8 +30,7 @@ TEST(PacketQueue, WhatTheSocketDoesNotTakeComesLaterAndInOrder) {
     PacketQueue queue;
     constexpr uint32_t kCount = 1000;
     for (uint32_t i = 0; i < kCount; ++i) {
-        queue.push(packet_of(i));
-        queue.flush(pair.ours);
+        ASSERT_TRUE(queue.send(pair.ours, packet_of(i)));
     }
     EXPECT_FALSE(queue.empty());
     std::byte buffer[2048];
@@ -57,8 +56,29 @@ TEST(PacketQueue, WithoutAReaderNothingStays) {
     Pair pair;
     PacketQueue queue;
     pair.theirs.reset();
-    queue.push(packet_of(1));
-    queue.flush(pair.ours);
+    EXPECT_FALSE(queue.send(pair.ours, packet_of(1)));
+    EXPECT_TRUE(queue.empty());
+}
+
+// Who says something of a rank may have closed its files by the time that it is heard.
+TEST(PacketQueue, DescriptorsAreKeptForWhatWaits) {
+    Pair pair;
+    PacketQueue queue;
+    while (queue.empty()) ASSERT_TRUE(queue.send(pair.ours, packet_of(0)));
+    {
+        const Fd file = make_memory_file("test-file", 12'345);
+        const int give = file.get();
+        ASSERT_TRUE(queue.send(pair.ours, packet_of(1), {&give, 1}));
+    }
+    std::byte buffer[2048];
+    size_t bytes = 0;
+    std::vector<Fd> descriptors;
+    while (descriptors.empty()) {
+        ASSERT_EQ(receive_packet(pair.theirs, buffer, sizeof buffer, &bytes, &descriptors), Io::kOk);
+        queue.flush(pair.ours);
+    }
+    uint64_t file_bytes = 0;
+    EXPECT_TRUE(is_memory_file(descriptors[0].get(), 12'345, &file_bytes));
     EXPECT_TRUE(queue.empty());
 }
 

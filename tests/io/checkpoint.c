@@ -55,12 +55,6 @@ static unsigned char* make_data(int number) {
     return data;
 }
 
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* By every kind of write, forwards and backwards. */
 static void write_all_ways(int fd, const unsigned char* data) {
     const size_t part = bytes / 8;
@@ -85,23 +79,19 @@ static void write_all_ways(int fd, const unsigned char* data) {
 }
 
 static void checkpoints(void) {
-    double write_s = 0, close_s = 0;
     for (int i = 0; i < rounds; ++i) {
         char path[4096];
         unsigned char* data = make_data(i);
         name_of(path, "all", i);
         const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
         must(fd >= 0, path);
-        const double begin = now_s();
         write_all_ways(fd, data);
-        const double written = now_s();
         must(close(fd) == 0, "close");
-        close_s += now_s() - written;
-        write_s += written - begin;
         free(data);
         MPI_Barrier(MPI_COMM_WORLD);
     }
-    if (rank == 0) printf("write %.6f close %.6f\n", write_s, close_s);
+    if (rank == 0) printf("all files are written and closed\n");
+    fflush(stdout); /* a test looks for it before the program ends */
 }
 
 /* A stream of the C library on a descriptor's file, as NumPy writes arrays; returns where it ended. */

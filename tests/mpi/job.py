@@ -21,7 +21,6 @@ BUILD = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"])
 FLAVOUR = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
 SHIM = BUILD / "lib" / "liblongshore.so"
 BUSY_S = 60  # within which what is to happen does, on a machine that is busy with other things
-PATIENT = {"LONGSHORE_LIMIT_S": "30"}  # there, who does not answer waits for a core
 MARK = "LONGSHORE_INTERNAL_TEST_MARK"  # in the environment of everything a job starts
 
 
@@ -75,7 +74,7 @@ class Job:
         self.begin = time.monotonic()
         kept = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         settings = {"LONGSHORE_SERVICE_PATH": str(test.longshored), MARK: test.folder.name,
-                    **({"LONGSHORE_NODES_COUNT": str(nodes)} if nodes else {}), **PATIENT, **forced, **settings}
+                    **({"LONGSHORE_NODES_COUNT": str(nodes)} if nodes else {}), **forced, **settings}
         self.command = [*mpirun(ranks), *map(str, before), "env", *(f"{k}={v}" for k, v in settings.items()),
                         f"LD_PRELOAD={':'.join(map(str, preload))}", *map(str, words)]
         self.output_path = test.folder / f"output-{len(os.listdir(test.folder))}"
@@ -185,6 +184,13 @@ class JobTest(unittest.TestCase):
         if not (self.folder / part.name).exists():
             (self.folder / part.name).symlink_to(part)
         return {"LONGSHORE_INTERNAL_NETWORK_ALWAYS": 1, "LONGSHORE_NETWORK": "tcp"}
+
+    def by_ucx(self):
+        """Settings with which emulated nodes reach each other by UCX."""
+        part = BUILD / "lib" / "longshore-ucx.so"
+        if not part.exists():
+            self.skipTest("built without UCX")
+        return {"LONGSHORE_INTERNAL_NETWORK_ALWAYS": "1", "LONGSHORE_INTERNAL_NETWORK": str(part), "LONGSHORE_UCX_TLS": "tcp,self"}
 
     def services(self, role=b"sp"):
         own = str(self.longshored)

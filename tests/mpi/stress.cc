@@ -4,8 +4,12 @@
 //      stress [seed [operations [native | no-idup]]]
 // native: only what the MPI's own collectives can do, for a run in which they carry the calls. no-idup:
 // without MPI_Comm_idup, whose communicators Open MPI 4.1.4 cannot free over a network while calls on them
-// are open. LONGSHORE_INTERNAL_TEST_PROGRESS=1 shows how far it is. LONGSHORE_INTERNAL_TEST_SECONDS=N: it ends after so long,
-// and says every ten seconds how long an alltoall takes then.
+// are open. LONGSHORE_INTERNAL_TEST_PROGRESS=1 shows how far it is. LONGSHORE_INTERNAL_TEST_SECONDS=N: it
+// ends after so long, and says every ten seconds how long an alltoall takes then.
+// LONGSHORE_INTERNAL_TEST_FOLDER=FOLDER: the first rank's operations (uint64_t) are in FOLDER/progress, and
+// it enters the last one when there is FOLDER/stop.
+#include <fcntl.h>
+
 #include <ctime>
 
 #include "stress_call.h"
@@ -58,11 +62,17 @@ class Stress {
             MPI_Comm_dup(MPI_COMM_WORLD, &clock_);
             began_ = MPI_Wtime();
         }
+        if (const char* folder = getenv("LONGSHORE_INTERNAL_TEST_FOLDER"); folder && rank == 0) {
+            stop_ = std::string(folder) + "/stop";
+            progress_ = open((std::string(folder) + "/progress").c_str(), O_WRONLY | O_CREAT, 0600);
+            CHECK(progress_ >= 0);
+        }
     }
 
     void run() {
         for (; step_ < operations_ && goes_on(); ++step_) {
             show();
+            tell();
             switch (below(&common_, 16)) {
                 case 0:
                 case 1:
@@ -98,10 +108,13 @@ class Stress {
             while (!open_.empty()) complete_some();
             const double us = time_of_alltoall() * 1e6;
             probed_ = now;
-            if (rank == 0) printf("soak: %.0f s, %llu operations, %.1f us\n", now, static_cast<unsigned long long>(step_), us);
+            if (rank == 0)
+                printf("soak: %.0f s, %llu operations, %.1f us\n", now,
+                       static_cast<unsigned long long>(step_), us);
             fflush(stdout);
         }
-        if (!says[0] && rank == 0) printf("soak: ends after %llu operations\n", static_cast<unsigned long long>(step_));
+        if (!says[0] && rank == 0)
+            printf("soak: ends after %llu operations\n", static_cast<unsigned long long>(step_));
         return says[0] != 0;
     }
 
@@ -333,6 +346,13 @@ class Stress {
         }
     }
 
+    // The test that looks may be late: it is waited for.
+    void tell() {
+        if (progress_ < 0) return;
+        CHECK(pwrite(progress_, &step_, sizeof step_, 0) == sizeof step_);
+        while (step_ + 1 == operations_ && access(stop_.c_str(), F_OK) != 0) usleep(1000);
+    }
+
     void show() {
         static const bool wanted = getenv("LONGSHORE_INTERNAL_TEST_PROGRESS") != nullptr;
         if (!wanted || rank != 0 || step_ % 1000 != 0) return;
@@ -348,6 +368,8 @@ class Stress {
     const uint64_t seed_, operations_;
     uint64_t step_ = 0;
     double seconds_ = 0, began_ = 0, probed_ = 0;  // 0: by operations alone
+    int progress_ = -1;                            // a file; -1: nobody looks
+    std::string stop_;
     MPI_Comm clock_ = MPI_COMM_NULL;
     Random common_, own_;
     std::vector<std::shared_ptr<Comm>> comms_;

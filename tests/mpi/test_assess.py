@@ -16,7 +16,7 @@ class Assess(job.JobTest):
         """Its output, of one run without Longshore and one with; the runs write in the test's own folder."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
         done = subprocess.run([job.BUILD / "bin/longshore", "assess", "--turns", "1", *options, *map(str, command)], cwd=self.folder,
-                              env=kept | job.DIRECT | job.PATIENT | {"LONGSHORE_SERVICE_PATH": str(self.longshored), job.MARK: self.folder.name},
+                              env=kept | job.DIRECT | {"LONGSHORE_SERVICE_PATH": str(self.longshored), job.MARK: self.folder.name},
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=4 * job.BUSY_S, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(list(self.folder.glob("assess-*")), [])

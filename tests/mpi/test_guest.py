@@ -23,7 +23,7 @@ class Guest(job.JobTest):
 
     def test_relative_paths(self):
         stats = self.folder / "stats.json"
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")} | job.PATIENT
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         words = [*job.mpirun(2), "env", "LD_PRELOAD=lib/liblongshore.so", f"LONGSHORE_STATS={stats}",
                  *(f"{k}={v}" for k, v in job.DIRECT.items()), self.program("guest")]
         done = subprocess.run(words, env=environment, cwd=job.BUILD, capture_output=True, text=True, timeout=job.BUSY_S)
@@ -32,7 +32,7 @@ class Guest(job.JobTest):
 
     def test_pipe_ends(self):
         # The service processes must not hold the job's output open: cat ends when the ranks have.
-        line = (f"'{job.BUILD}/bin/longshore' run --set service_path='{self.longshored}' --set limit_s={job.PATIENT['LONGSHORE_LIMIT_S']} -- "
+        line = (f"'{job.BUILD}/bin/longshore' run --set service_path='{self.longshored}' -- "
                 f"{' '.join(job.mpirun(2))} '{self.program('guest')}' | cat")
         done = subprocess.run(["bash", "-c", "set -o pipefail; " + line], capture_output=True, text=True, timeout=job.BUSY_S)
         self.assertEqual((done.returncode, done.stdout), (0, "guest: ok\n"), line + done.stderr)

@@ -118,7 +118,9 @@ class Frees(job.JobTest):
         running = job.Job(self, 2, [self.program("other_allocator")], LONGSHORE_LOG="info", LONGSHORE_STATS=str(stats))
         self.assertEqual(running.wait(60), 0, running.describe())
         self.assertIn("the program brings an allocator of its own", running.output)
-        self.assertEqual(json.loads(stats.read_text())["memory"]["malloc_not_shared"], 2)
+        counted = json.loads(stats.read_text())
+        self.assertEqual(counted["memory"]["malloc_not_shared"], 2)
+        self.assertIn("blocks of malloc are not shared on 2 ranks, since the program brings an allocator of its own", str(counted["advice"]))
 
     def test_by_python(self):
         library = "libmpi.so.40" if job.FLAVOUR.startswith("openmpi") else "libmpich.so.12"

@@ -17,7 +17,7 @@ class Sanitizers(job.JobTest):
         stats.unlink(missing_ok=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
         done = subprocess.run([job.BUILD / "bin/longshore", "run", "--stats", stats, *job.mpirun(2), *map(str, words)],
-                              env=kept | job.DIRECT | job.PATIENT | {"LONGSHORE_SERVICE_PATH": str(self.longshored), job.MARK: self.folder.name} | settings,
+                              env=kept | job.DIRECT | {"LONGSHORE_SERVICE_PATH": str(self.longshored), job.MARK: self.folder.name} | settings,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=4 * job.BUSY_S)
         self.assertEqual(done.returncode == 0, expect == 0, done.stdout)
         self.check_nothing_left()

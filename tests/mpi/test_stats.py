@@ -36,15 +36,28 @@ class Stats(job.JobTest):
         self.run_job(program, *words, LONGSHORE_STATS=path, **settings)
         return json.loads(path.read_text())
 
+    def between(self, trace, name):
+        """From the begins of a call to the begins of the waits for it, the next ones of their ranks, by the trace: seconds in all,
+        and how many."""
+        spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") in ("post", "wait")]
+        seconds = []
+        for lane in {event["tid"] for event in spans}:
+            own = sorted((event for event in spans if event["tid"] == lane), key=lambda event: event["ts"])
+            seconds += [(wait["ts"] - post["ts"]) * 1e-6 for post, wait in zip(own, own[1:])
+                        if (post["cat"], post["name"], wait["cat"]) == ("post", name, "wait")]
+        return sum(seconds), len(seconds)
+
     def test_figures_add_up(self):
+        trace = self.folder / "trace.json"
+        stats = self.read("at_once", LONGSHORE_TRACE=trace)
         # The program computes before it waits for its broadcasts, and not before it waits for its alltoalls.
-        for _ in range(5):  # but others may take a core from a rank there
-            stats = self.read("at_once")
-            between_s = {name: row["between_s"] for name, row in stats["collectives"].items()}
-            if between_s["MPI_Ibcast"] > 3 * between_s["MPI_Ialltoall"]:
-                break
-        else:
-            self.fail(between_s)
+        between_s = {name: stats["collectives"][name]["between_s"] for name in ("MPI_Ialltoall", "MPI_Ibcast")}
+        self.assertGreaterEqual(between_s["MPI_Ibcast"], 2 * 20 * 0.020)
+        self.assertGreater(between_s["MPI_Ialltoall"], 0)
+        for name, seconds in between_s.items():
+            most, calls = self.between(trace, name)
+            self.assertEqual(calls, 2 * 20, name)
+            self.assertLessEqual(seconds, most + 1e-6, name)
         self.assertEqual(stats["version"], 5)
         self.assertEqual(len(stats["rank_times"]), 2)
         self.assertTrue(0 < stats["share_in_collectives"] <= 1, stats)

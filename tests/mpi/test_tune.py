@@ -15,7 +15,7 @@ LONGSHORE = job.BUILD / "bin" / "longshore"
 
 class Tune(job.JobTest):
     def longshore(self, command, *arguments, code=0, **settings):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")} | job.PATIENT
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         words = [LONGSHORE, command, "--mpi", job.FLAVOUR, "-n", 2, "--set", f"service_path={self.longshored}",
                  *arguments]
         done = subprocess.run([str(word) for word in words], env=environment | settings, capture_output=True, text=True,
@@ -158,7 +158,7 @@ case "$*" in *staged-flat*) echo "longshore-bench: WRONG RESULT" >&2; exit 1;; e
 exec {job.BUILD}/bin/{program.name} "$@"
 """)
         program.chmod(0o755)
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")} | job.PATIENT
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LONGSHORE_")}
         done = subprocess.run([tree / "bin" / "longshore", "tune", "--mpi", job.FLAVOUR, "-n", "2", "--quick", "--set",
                                f"service_path={self.longshored}", "--collectives", "bcast", "--nodes", "1", "--sizes",
                                "1K"], env=environment, capture_output=True, text=True, timeout=200)

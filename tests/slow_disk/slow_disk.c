@@ -42,6 +42,7 @@ static struct options {
     long revalidate_us;
     double bytes_per_second; /* of reads and writes together; 0: no limit */
     double burst_bytes;      /* so much goes at once before the rate holds */
+    const char* hold;        /* writes wait while there is such a file; NULL: none do */
     long long space_bytes;   /* -1: as much as below */
     int read_only;
     int serial; /* one call waits at a time, as on a server with one thread */
@@ -50,6 +51,7 @@ static struct options {
 } options = {.client = "", .burst_bytes = 1 << 20, .space_bytes = -1};
 
 static atomic_ullong counts[kCalls], bytes_read, bytes_written, revalidations, failures;
+static atomic_int under_way;    /* calls that take their time now */
 static atomic_llong bytes_kept; /* by this client, for --space */
 static pthread_mutex_t server = PTHREAD_MUTEX_INITIALIZER, bucket = PTHREAD_MUTEX_INITIALIZER;
 
@@ -65,15 +67,20 @@ static void sleep_until(long long end_ns) {
     }
 }
 
-static void take_time(long us) {
+/* `hold`: a file; while there is one it takes longer. NULL: it does not. */
+static void take_time(long us, const char* hold) {
+    enum { kLookNs = 1000000 };
     static _Thread_local int precise;
-    if (us <= 0) return;
+    if (us <= 0 && !hold) return;
     if (!precise) {
         prctl(PR_SET_TIMERSLACK, 1);
         precise = 1;
     }
     if (options.serial) pthread_mutex_lock(&server);
+    atomic_fetch_add(&under_way, 1);
     sleep_until(now_ns() + us * 1000ll);
+    while (hold && access(hold, F_OK) == 0) sleep_until(now_ns() + kLookNs);
+    atomic_fetch_sub(&under_way, 1);
     if (options.serial) pthread_mutex_unlock(&server);
 }
 
@@ -95,7 +102,7 @@ static void pass_bytes(size_t bytes) {
 /* Counts a call and lets it take its time. Returns 0, or the error that it is told to give. */
 static int begin_call(int call) {
     const unsigned long long number = atomic_fetch_add(&counts[call], 1) + 1;
-    take_time(options.latency_us[call]);
+    take_time(options.latency_us[call], call == kWrite ? options.hold : NULL);
     for (int i = 0; i < options.failures_count; ++i) {
         const failure* one = &options.failures[i];
         if (one->call == call && number >= one->first && number <= one->last) {
@@ -115,7 +122,7 @@ static void touch(int file) {
         return;
     if (bytes >= 0) {
         atomic_fetch_add(&revalidations, 1);
-        take_time(options.revalidate_us);
+        take_time(options.revalidate_us, NULL);
     }
     fsetxattr(file, kClientAttribute, options.client, strlen(options.client), 0);
 }
@@ -300,12 +307,11 @@ static int write_counts(char* text, size_t bytes) {
     for (int i = 0; i < kCalls; ++i)
         used +=
             snprintf(text + used, bytes - (size_t)used, "\"%s\": %llu, ", kNames[i], atomic_load(&counts[i]));
-    return used +
-           snprintf(
-               text + used, bytes - (size_t)used,
-               "\"bytes_read\": %llu, \"bytes_written\": %llu, \"revalidations\": %llu, \"failures\": %llu}",
-               atomic_load(&bytes_read), atomic_load(&bytes_written), atomic_load(&revalidations),
-               atomic_load(&failures));
+    return used + snprintf(text + used, bytes - (size_t)used,
+                           "\"bytes_read\": %llu, \"bytes_written\": %llu, \"revalidations\": %llu, "
+                           "\"failures\": %llu, \"under_way\": %d}",
+                           atomic_load(&bytes_read), atomic_load(&bytes_written), atomic_load(&revalidations),
+                           atomic_load(&failures), atomic_load(&under_way));
 }
 
 static int slow_getxattr(const char* path, const char* name, char* value, size_t bytes) {
@@ -363,6 +369,7 @@ static const char kHelp[] =
     "  --rate BYTES         bytes a second that are read and written together\n"
     "  --burst BYTES        bytes that pass at once before the rate holds (default 1048576)\n"
     "  --serial             one call takes its time after the other; else all at once\n"
+    "  --hold FILE          writes do not end while there is a file of that name (of another file system)\n"
     "  --client NAME        who this mount is (default: the path of the mount)\n"
     "  --revalidate US      what it takes to open a file that another client has opened last\n"
     "  --space BYTES        room for what is written here; then ENOSPC\n"
@@ -372,7 +379,7 @@ static const char kHelp[] =
     "  --counts FILE        at the end, write how many calls and bytes there were, as JSON\n"
     "  --nfs                each call takes time: open 400, read 200, write 200, close 200 us\n"
     "  --lustre             many at once, with a rate: open 200, close 100 us, 400 MB/s\n\n"
-    "The counts so far are an extended attribute of any file here:\n"
+    "The counts so far, and how many calls take their time now, are an extended attribute of any file here:\n"
     "  getfattr --only-values -n user.slow_disk.counts FOLDER\n"
     "Who touched a file last is kept in an extended attribute of the file below, which its file system must "
     "have.\n";
@@ -451,6 +458,8 @@ static int parse_option(const char* name, const char* next) {
         counts_path = next;
         counts_file = fopen(next, "w");
         if (!counts_file) fail("--counts cannot be written", next);
+    } else if (strcmp(name, "--hold") == 0) {
+        options.hold = next;
     } else if (strcmp(name, "--client") == 0) {
         options.client = next;
     } else if (strcmp(name, "--latency") == 0) {

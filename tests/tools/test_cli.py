@@ -306,12 +306,16 @@ class Status(CommandTest):
     def test_lists_service_processes(self):
         program = self.root / "bin" / "longshored"
         shutil.copy(sys.executable, program)
+        before = time.time()
         process = subprocess.Popen([program, "-c", "input()", "--role", "supervisor"], stdin=subprocess.PIPE,
                                    env=clean_environment(PYTHONHOME=sys.base_prefix))
+        after = time.time()
         try:
             rows = self.wait_for(process.pid)
             self.assertEqual(rows[0]["role"], "supervisor")
-            self.assertLess(abs(time.time() - time.mktime(time.strptime(rows[0]["started"], "%Y-%m-%d %H:%M:%S"))), 120)
+            started = time.mktime(time.strptime(rows[0]["started"], "%Y-%m-%d %H:%M:%S"))
+            self.assertGreater(started, before - 2)  # it is told in whole seconds, from a clock of hundredths
+            self.assertLess(started, after + 1)
             # It has no node's memory, so no job is shown for it.
             self.assertRegex(self.longshore("status").stdout, rf"(?m)^ +{process.pid}  supervisor ")
             jobs = json.loads(self.longshore("status", "--json").stdout)["jobs"]

@@ -1,7 +1,9 @@
 """longshore doctor: its verdicts, its exit code, its JSON."""
 
 import json
+import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import threading
@@ -180,6 +182,20 @@ class Doctor(CommandTest):
                             self.assertRegex(check["found"], r"UCX \d+\.\d+")
             service.terminate()
             service.communicate(timeout=60)
+
+    def test_an_allocator_that_is_preloaded(self):
+        library = self.root / "allocator.so"
+        compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+        subprocess.run([compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", library], check=True,
+                       input=b"void* __libc_malloc(unsigned long); void* malloc(unsigned long n) { return __libc_malloc(n); }")
+        check = self.checks(1, LD_PRELOAD=str(library))["shared blocks"]
+        self.assertEqual(check["verdict"], "warn", check)
+        self.assertIn(f"malloc is that of {library}, whose blocks are not shared", check["found"])
+        self.assertIn("LD_PRELOAD", check["advice"])
+        self.assertNotIn("malloc", self.checks(1)["shared blocks"]["found"])
+        # Longshore's own library shows a malloc, too.
+        shutil.copy(library, self.root / "liblongshore.so")
+        self.assertNotIn("malloc", self.checks(1, LD_PRELOAD=str(self.root / "liblongshore.so"))["shared blocks"]["found"])
 
     def test_every_line_has_a_verdict(self):
         checks = self.checks(1)

@@ -157,7 +157,7 @@ HostFabric::Move* HostFabric::begin(const HostRegion& region, uint64_t id, uint6
     *at = free_moves_.back();
     free_moves_.pop_back();
     ++key->used;
-    if (agent->moving++ == 0) agent->progress_ns = now_ns();
+    if (agent->moving++ == 0) agent->progress_ns = awake_ns();
     moves_[*at] = {id, region.node.value, key, nullptr, nullptr};
     return &moves_[*at];
 }
@@ -205,7 +205,7 @@ void HostFabric::on_reached(uint64_t move, bool ok) {
     Agent& agent = agents_[ended.node];
     --agent.moving;
     agent.failed |= !ok;
-    agent.progress_ns = now_ns();
+    agent.progress_ns = awake_ns();
     if (ok && ended.bounce && !ended.bounce->fetched) {
         ended.bounce->fetched = true;
         half_way_.emplace_back(ended.id, std::move(ended.bounce));
@@ -312,7 +312,7 @@ void HostFabric::turn() {
         const Bounce& b = *bounce;
         put(b.to, b.bytes, b.address, id, std::move(bounce));
     }
-    look_at_agents(now_ns());
+    look_at_agents(awake_ns());
 }
 
 size_t HostFabric::collect(std::span<FabricEvent> events) {
@@ -328,7 +328,7 @@ size_t HostFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
     turn();
     size_t count = collect(events);
     if (count != 0 || (wait_ns != 0 && !worker_->arm())) wait_ns = 0;
-    if (wait_ns != 0) wait_ns = std::min(wait_ns, options_.limit_ns / 8);
+    if (wait_ns != 0) wait_ns = std::min({wait_ns, options_.limit_ns / 8, kAwakeNs / 2});
     count += inner_->poll(events.subspan(count), wait_ns);
     if (count == 0 && wait_ns != 0) {
         turn();

@@ -16,7 +16,7 @@ constexpr size_t kIncomingMax = 4096;
 }  // namespace
 
 void ShmFabric::connect(ServiceAddress peer, Outgoing& out) {
-    const uint64_t now = now_ns();
+    const uint64_t now = awake_ns();
     if (now < out.next_try_ns) return;
     const NodeAddress& node = options_.nodes[peer.node.value];
     out.socket = connect_to(service_socket_name(node.name, peer.service.value));
@@ -48,7 +48,7 @@ void ShmFabric::try_again(ServiceAddress peer, Outgoing& out) {
 
 // There is nobody to talk to just now. Its successor may come within the limit.
 void ShmFabric::connection_refused(ServiceAddress peer, Outgoing& out) {
-    const uint64_t now = now_ns();
+    const uint64_t now = awake_ns();
     out.socket.reset();
     out.ring.reset();
     out.bell.reset();
@@ -99,7 +99,7 @@ void ShmFabric::accept_incoming() {
         }
         auto in = std::make_unique<Incoming>();
         in->socket = std::move(socket);
-        in->since_ns = now_ns();
+        in->since_ns = awake_ns();
         in->number = ++incoming_numbers_;
         watch(in->socket.get(), Own::kIncoming, in->number);
         incoming_unsettled_ = true;
@@ -113,7 +113,7 @@ bool ShmFabric::greet(Incoming& in) {
     size_t bytes = 0;
     std::vector<Fd> descriptors;
     const Io io = receive_packet(in.socket, &greeting, sizeof greeting, &bytes, &descriptors);
-    if (io == Io::kAgain) return now_ns() - in.since_ns < kGreetingLimitNs;
+    if (io == Io::kAgain) return awake_ns() - in.since_ns < kGreetingLimitNs;
     if (io == Io::kClosed) return false;
     const ServiceAddress from{NodeId{greeting.node}, ServiceId{greeting.service}};
     const bool entitled = bytes == sizeof greeting && greeting.magic == kGreetingMagic &&

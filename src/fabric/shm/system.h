@@ -114,4 +114,12 @@ inline uint64_t now_ns() {
     return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
+// The clock of whoever waits for another process and gives up after some time. It stands still while nobody
+// asks it: a process that was suspended with its job, or had no core, cannot know what the other would have
+// done meanwhile, and the other may have stood still, too. Who waits asks at least once in kAwakeNs.
+constexpr uint64_t kAwakeNs = 1'000'000'000;
+uint64_t awake_ns();
+// How long who waits until `end_ns` of that clock may sleep: 0 from then on, else some of what is left.
+int awake_wait_ms(uint64_t end_ns);
+
 }  // namespace longshore

@@ -11,7 +11,6 @@ constexpr uint64_t kWindowOfAll = 16u << 20, kWindowMax = 4u << 20;
 constexpr uint64_t kBlocksMax = 64;       // from one peer
 constexpr uint64_t kCostMin = 16 * 1024;  // of one block
 constexpr uint64_t kPartToTell = 8;
-constexpr uint64_t kAgeMaxNs = 1'000'000'000;
 }  // namespace
 
 AheadWindow::AheadWindow(uint64_t services)
@@ -170,12 +169,12 @@ void ComingBlocks::drop(Block& block) {
     blocks_.pop_back();
 }
 
-bool ComingBlocks::drop_old(uint64_t now) {
+bool ComingBlocks::drop_old(uint64_t now, uint64_t age_max_ns) {
     const size_t before = blocks_.size();
     for (size_t i = blocks_.size(); i-- > 0;) {
         Block& block = blocks_[i];
         if (block.arrived == block.bytes && block.reads.empty() &&
-            now - std::min(now, block.since_ns) > kAgeMaxNs)
+            now - std::min(now, block.since_ns) > age_max_ns)
             drop(block);
     }
     return blocks_.size() != before;

@@ -85,9 +85,9 @@ class ComingBlocks {
     bool take(uint32_t read, const AlongPart& part);
 
     bool empty() const { return blocks_.empty(); }
-    // Those that have come and were not read for long: by another service process, or its rank does not
+    // Those that have come and were not read for so long: by another service process, or its rank does not
     // enter. Whether there were any.
-    bool drop_old(uint64_t now);
+    bool drop_old(uint64_t now, uint64_t age_max_ns);
     // As if nothing had ever come.
     void reset();
     // What the peer is to be told it has of its window again, with the next words (`talks`) or as soon as it

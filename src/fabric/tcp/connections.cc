@@ -92,7 +92,7 @@ bool Connections::dials_first(const Connection& c) const {
 
 void Connections::connect(Connection& c) {
     c.state = State::kConnecting;
-    c.since_ns = c.wanted_ns = now_ns();
+    c.since_ns = c.wanted_ns = awake_ns();
     c.next_address = 0;
     c.dial_wait_ns = kDialWaitMinNs;
     watch_time(c);
@@ -129,7 +129,7 @@ void Connections::on_failed(ServiceAddress at, StreamKind kind, const Door::Fail
         wait_ns = c.dial_wait_ns;
         c.dial_wait_ns = std::min(2 * c.dial_wait_ns, kDialWaitMaxNs);
     }
-    c.dial_at_ns = now_ns() + wait_ns;
+    c.dial_at_ns = awake_ns() + wait_ns;
     busy_ = true;
 }
 

@@ -57,7 +57,7 @@ std::unique_ptr<Door> Door::create(const Options& options, Fd streams, int epoll
 
 void Door::add(std::unique_ptr<Knock> knock) {
     knock->number = kEventBit | ++numbers_;
-    knock->since_ns = now_ns();
+    knock->since_ns = awake_ns();
     epoll_event event{};
     event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
     event.data.u64 = knock->number;
@@ -75,12 +75,17 @@ void Door::open(const Hello& hello, const TcpAddress& address, uint16_t port) {
     knock->socket = Fd(socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int fd = knock->socket.get();
     if (fd >= 0) set_up_stream(fd, options_.probes);
-    if (fd >= 0 && hello.kind == StreamKind::kData) set_up_for_data(fd, options_.buffer_bytes);
+    if (fd >= 0) set_up_for(hello.kind, fd);
     if (fd < 0 || !draw_nonce(&knock->met.hello.nonce) ||
         (connect(fd, reinterpret_cast<sockaddr*>(&to), bytes) != 0 && errno != EINPROGRESS))
         return owner_.on_failed(hello.to, hello.kind, {errno});
     encode_hello(knock->met.hello, knock->hello);
     add(std::move(knock));
+}
+
+void Door::set_up_for(StreamKind kind, int fd) const {
+    if (kind == StreamKind::kData) set_up_for_data(fd, options_.buffer_bytes);
+    if (kind == StreamKind::kTasks) set_up_for_tasks(fd, options_.probes);
 }
 
 void Door::give_up(ServiceAddress peer) {
@@ -302,7 +307,7 @@ bool Door::take_proof(Knock& knock) {
     if (!same_proof(proof, prove(own.token, ProofRole::kConnects, own.name, knock.hello, knock.challenge)))
         return refuse(knock, "a stream of somebody who does not know the job's token");
     if (!owner_.admit(knock.met)) return false;
-    if (knock.met.hello.kind == StreamKind::kData) set_up_for_data(knock.stream.fd(), options_.buffer_bytes);
+    set_up_for(knock.met.hello.kind, knock.stream.fd());
     std::array<std::byte, kWelcomeBytes> welcome;
     encode_welcome(welcome);
     return say(knock, welcome) && knock.out_bytes == 0;

@@ -76,6 +76,7 @@ class Door {
     Door(const Options& options, Fd streams, int epoll, Owner& owner);
     void accept();
     void add(std::unique_ptr<Knock> knock);
+    void set_up_for(StreamKind kind, int fd) const;
     bool advance(Knock& knock);
     bool fill(Knock& knock, size_t bytes, bool* whole);
     bool say(Knock& knock, std::span<const std::byte> bytes);

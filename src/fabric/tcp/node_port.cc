@@ -132,7 +132,7 @@ void NodePort::accept() {
         Stranger stranger;
         stranger.socket = Fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!stranger.socket) return set_full(errno == EMFILE || errno == ENFILE);
-        stranger.since_ns = now_ns();
+        stranger.since_ns = awake_ns();
         // Most have said it by now.
         if (!advance(stranger)) continue;
         // The oldest makes room: who floods the port keeps nobody out for longer than that takes.
@@ -154,7 +154,7 @@ bool NodePort::advance(Stranger& stranger) {
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
         if (got > 0) stranger.bytes += static_cast<size_t>(got);
     }
-    const bool late = now_ns() - stranger.since_ns >= kLimitNs;
+    const bool late = awake_ns() - stranger.since_ns >= kLimitNs;
     if (stranger.bytes < kPrefaceBytes) return late ? refuse() : true;
     ServiceId service;
     if (!decode_preface(stranger.said, &service) || service.value >= services_.size()) return refuse();

@@ -45,7 +45,7 @@ class Ends : public Door::Owner {
         epoll_event events[16];
         const int count = epoll_wait(epoll_.get(), events, 16, wait_ms);
         for (int i = 0; i < count; ++i) door_->on_event(events[i].data.u64);
-        door_->look(now_ns());
+        door_->look(awake_ns());
     }
 
     bool admit(const Door::Met& met) override {
@@ -93,17 +93,17 @@ class Connecting : public Ends {
     Fd connect(ServiceAddress to, std::span<const TcpAddress> addresses, uint16_t port) {
         constexpr int kStepMs = 10;
         constexpr uint64_t kPauseNs = 50'000'000;
-        const uint64_t end = now_ns() + limit_ns_;
-        for (size_t next = 0; met_.empty() && now_ns() < end; ++next) {
+        const uint64_t end = awake_ns() + limit_ns_;
+        for (size_t next = 0; met_.empty() && awake_ns() < end; ++next) {
             failed_ = false;
             Hello hello;
             hello.kind = StreamKind::kTasks;
             hello.from = self_;
             hello.to = to;
             door_->open(hello, addresses[next % addresses.size()], port);
-            while (!failed_ && met_.empty() && now_ns() < end) Ends::turn(kStepMs);
-            const uint64_t again = now_ns() + kPauseNs;
-            while (failed_ && now_ns() < std::min(again, end)) Ends::turn(kStepMs);
+            while (!failed_ && met_.empty() && awake_ns() < end) Ends::turn(kStepMs);
+            const uint64_t again = awake_ns() + kPauseNs;
+            while (failed_ && awake_ns() < std::min(again, end)) Ends::turn(kStepMs);
         }
         return met_.empty() ? Fd() : std::move(met_.front().second);
     }

@@ -105,6 +105,12 @@ Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&&) noexcept = default;
 Stream::~Stream() = default;
 
+bool Stream::is_unanswered(uint64_t silence_ns) {
+    if (!socket_ || !answers_.are_missing(fd(), silence_ns)) return false;
+    error_ = ETIMEDOUT;
+    return true;
+}
+
 void Stream::close() {
     tls_.reset();
     socket_.reset();
@@ -184,12 +190,16 @@ int in_units(uint64_t ns, uint64_t unit_ns, uint64_t most) {
 }  // namespace
 
 void set_up_stream(int fd, const ProbeTimes& times) {
-    constexpr uint64_t kSecond = 1'000'000'000, kMillisecond = 1'000'000, kMostSeconds = 32767;
+    constexpr uint64_t kSecond = 1'000'000'000, kMostSeconds = 32767;
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     set(fd, IPPROTO_TCP, TCP_KEEPIDLE, in_units(times.idle_ns, kSecond, kMostSeconds));
     set(fd, IPPROTO_TCP, TCP_KEEPINTVL, in_units(times.step_ns, kSecond, kMostSeconds));
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 100);  // TCP_USER_TIMEOUT ends it
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 100);  // who looks for answers ends it
+}
+
+void set_up_for_tasks(int fd, const ProbeTimes& times) {
+    constexpr uint64_t kMillisecond = 1'000'000;
     set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, in_units(times.silence_ns, kMillisecond, INT_MAX));
 }
 

@@ -10,6 +10,7 @@
 
 #include "fabric/probe_times.h"
 #include "fabric/shm/socket.h"
+#include "fabric/tcp/answers.h"
 
 namespace longshore {
 
@@ -51,6 +52,8 @@ class Stream {
     Io receive(std::span<const iovec> parts, size_t* received);
     // After kClosed: the error of the system; 0: the other end has closed.
     int error() const { return error_; }
+    // Its other end's machine has not answered for so long: it is over, with ETIMEDOUT.
+    bool is_unanswered(uint64_t silence_ns);
     // The kernel says that there is something to receive when so many bytes have come.
     void wake_at(int bytes);
 
@@ -58,13 +61,17 @@ class Stream {
     struct Tls;
     Fd socket_;
     std::unique_ptr<Tls> tls_;
+    Answers answers_;
     int wakes_at_ = 1;
     int error_ = 0;
 };
 
-// What every stream between service processes has set: no delays for small messages, and an end when the
-// other machine does not answer for so long. Where nothing is sent the kernel asks it.
+// What every stream between service processes has set: no delays for small messages; and where nothing is
+// sent the kernel asks whether the other machine is there.
 void set_up_stream(int fd, const ProbeTimes& times);
+// What one for tasks has besides: whose other machine has not answered for so long it ends by itself, as its
+// process sleeps until something comes.
+void set_up_for_tasks(int fd, const ProbeTimes& times);
 // What a stream of data has besides: buffers of the kernel that keep a link busy while a service process
 // waits for its core (0: the kernel's own choice). Nobody is asked by it: the stream of talk to the same peer
 // does that.

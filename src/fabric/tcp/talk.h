@@ -18,6 +18,7 @@ class TalkStream {
     void close();
     int fd() const { return stream_.fd(); }
     int error() const { return stream_.error(); }
+    bool is_unanswered(uint64_t silence_ns) { return stream_.is_unanswered(silence_ns); }
     void note_event(bool readable, bool writable);
     bool is_readable() const { return readable_; }
 

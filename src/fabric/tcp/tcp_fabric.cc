@@ -14,6 +14,7 @@ namespace {
 constexpr int kEventsPerTurn = 64;
 constexpr size_t kTalkWaitingMax = 256 * 1024;  // bytes that a peer's stream has no room for yet
 constexpr uint64_t kConnectingWaitNs = 5'000'000;
+constexpr size_t kAnswerLooks = 16, kLooksForAll = 4;  // in a limit; of which so many see all peers
 }  // namespace
 
 bool TcpEnd::open(const NetworkSettings& settings, PortShare of_port, std::string* error) {
@@ -69,6 +70,7 @@ std::unique_ptr<TcpFabric> TcpFabric::create(NetworkOptions options, TcpEnd end,
                             std::move(fabric->end_.share.streams), fabric->epoll_.get(), *fabric, error);
     if (!fabric->connections_) return nullptr;
     fabric->options_.book.clear();
+    fabric->silence_ns_ = door.probes.silence_ns;
     const AheadWindow window(peers);
     for (uint32_t number = 0; number < fabric->connections_->count(); ++number)
         fabric->peers_.emplace_back(fabric->connections_->address(number), number, window, fabric->reads_);
@@ -155,7 +157,7 @@ void TcpFabric::take_events() {
 
 // Returns whether there is more to be done at once.
 bool TcpFabric::turn() {
-    turned_ns_ = now_ns();
+    turned_ns_ = awake_ns();
     connections_->begin_turn(turned_ns_);
     take_events();
     turned_.swap(marked_);
@@ -177,16 +179,29 @@ bool TcpFabric::turn() {
     }
     turned_.clear();
     if (connections_->look()) drop_old_blocks();
+    look_for_answers();
     return !marked_.empty();
 }
 
 // What has come ahead and nobody reads.
 void TcpFabric::drop_old_blocks() {
     std::erase_if(ageing_, [this](Peer* peer) {
-        if (peer->coming.drop_old(turned_ns_)) mark(*peer);  // it is to be told
+        if (peer->coming.drop_old(turned_ns_, options_.ahead_kept_ns)) mark(*peer);  // it is to be told
         peer->ages = !peer->coming.empty();
         return !peer->ages;
     });
+}
+
+// Some peers at a time, so that many make no long look: each several times in a limit.
+void TcpFabric::look_for_answers() {
+    if (turned_ns_ < next_look_ns_ || peers_.empty()) return;
+    next_look_ns_ = turned_ns_ + options_.limit_ns / kAnswerLooks;
+    const size_t looks = (peers_.size() - 1) / kLooksForAll + 1;
+    for (size_t i = 0; i < looks; ++i) {
+        Peer& peer = peers_[next_looked_at_++ % peers_.size()];
+        if (peer.talk.is_unanswered(silence_ns_) || peer.data.is_unanswered(silence_ns_))
+            on_failing(peer.number, nullptr);
+    }
 }
 
 // --- How streams come and go.
@@ -266,7 +281,8 @@ size_t TcpFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
     const bool more = turn();
     size_t count = collect(events);
     if (count != 0 || more) wait_ns = 0;
-    wait_ns = std::min(wait_ns, connections_->busy() ? kConnectingWaitNs : options_.limit_ns / 8);
+    wait_ns =
+        std::min({wait_ns, connections_->busy() ? kConnectingWaitNs : options_.limit_ns / 8, kAwakeNs / 2});
     count += local_->poll(events.subspan(count), wait_ns);
     if (count == 0 && wait_ns != 0) {
         turn();

@@ -82,6 +82,7 @@ class TcpFabric : public Fabric, private Connections::Owner {
     bool is_lost(const Peer& peer) const;
     void close(Peer& peer);
     void drop_old_blocks();
+    void look_for_answers();
 
     // data.cc: what is said, and the bytes of blocks
     void say(Peer& peer, const Talk& talk);
@@ -109,7 +110,8 @@ class TcpFabric : public Fabric, private Connections::Owner {
     std::vector<Frame> handed_out_;       // by the last poll
     std::deque<FabricEvent> done_;
     TcpReads reads_;
-    uint64_t turned_ns_ = 0;
+    uint64_t turned_ns_ = 0, silence_ns_ = 0, next_look_ns_ = 0;
+    size_t next_looked_at_ = 0;  // a peer
 };
 
 }  // namespace longshore

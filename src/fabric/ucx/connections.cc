@@ -35,7 +35,7 @@ UcxEndpoint* UcxFabric::reach(UcxWorker& worker, const Peer& peer) {
 // That for data is made when there are some: UCX 1.13 stops on an assertion of its own where a connection is
 // closed that has not been set up.
 void UcxFabric::connect(Peer& peer) {
-    peer.heard_ns = turned_ns_ = now_ns();
+    peer.heard_ns = turned_ns_ = awake_ns();
     peer.state = Peer::State::kConnected;
     watching_ = true;
     peer.talk = reach(*end_.talk, peer);
@@ -157,8 +157,6 @@ void UcxFabric::look_at_peers(uint64_t now) {
     if (now - looked_ns_ < options_.limit_ns / kLooksPerLimit) {
         return;
     }
-    // Where we have not looked ourselves for long, others may have answered meanwhile.
-    const bool was_away = now - looked_ns_ > options_.limit_ns / 2;
     uint64_t asks_left = asks_in(now - std::exchange(looked_ns_, now));
     watching_ = false;
     const size_t begin = next_asked_;
@@ -170,7 +168,6 @@ void UcxFabric::look_at_peers(uint64_t now) {
             if (peer.broken) break_off(peer, nullptr);
             if (peer.state == Peer::State::kDown && now - peer.down_since_ns >= options_.limit_ns) lose(peer);
             if (peer.state != Peer::State::kConnected) continue;
-            if (was_away) peer.heard_ns = now;
             const uint64_t silent = now - std::min(now, peer.heard_ns);
             if (silent >= probes_.silence_ns) {
                 break_off(peer,

@@ -171,7 +171,7 @@ void UcxFabric::take(Arrived& arrived) {
 }
 
 void UcxFabric::turn() {
-    turned_ns_ = now_ns();
+    turned_ns_ = awake_ns();
     for (UcxWorker* worker : {end_.talk.get(), end_.data.get()}) {
         // What a message leads to is not kept waiting by the data behind it.
         const bool all = worker == end_.data.get();
@@ -222,7 +222,7 @@ size_t UcxFabric::poll(std::span<FabricEvent> events, uint64_t wait_ns) {
     size_t count = collect(events);
     // Armed, UCX wakes who sleeps on the doorbell; until then it may have more to say.
     if (count != 0 || (wait_ns != 0 && !(end_.talk->arm() && end_.data->arm()))) wait_ns = 0;
-    if (wait_ns != 0 && watching_) wait_ns = std::min(wait_ns, options_.limit_ns / 8);
+    if (wait_ns != 0 && watching_) wait_ns = std::min(wait_ns, std::min(options_.limit_ns / 8, kAwakeNs / 2));
     count += local_->poll(events.subspan(count), wait_ns);
     if (count == 0 && wait_ns != 0) {
         turn();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "fabric/shm/system.h"
 #include "mpi/shim.h"
 
 namespace longshore::mpi {
@@ -84,9 +85,9 @@ bool hear_decision(KeySpace& space) {
     int decision = 0;
     MPI_Request request = MPI_REQUEST_NULL;
     PMPI_Irecv(&decision, 1, MPI_INT, 0, kDecisionTag, MPI_COMM_WORLD, &request);
-    const uint64_t end = now_ns() + kDecisionLimitNs;
+    const uint64_t end = awake_ns() + kDecisionLimitNs;
     for (int done = 0; !done;) {
-        if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || (!done && now_ns() > end))
+        if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || (!done && awake_ns() > end))
             end_job(
                 "has not heard from rank 0 whether Longshore carries this job (LONGSHORE_OFFLOAD=off does "
                 "without)");

@@ -32,13 +32,13 @@ bool is_wanted() {
 
 // The supervisor's answer, with the descriptors of the board and of this rank's ring. False, with the reason.
 bool hear_answer(const Fd& socket, std::vector<Fd>* descriptors, std::string* error) {
-    const uint64_t end = now_ns() + shim().settings.limit_s * 1'000'000'000ull;
+    const uint64_t end = awake_ns() + shim().settings.limit_s * 1'000'000'000ull;
     alignas(8) std::byte buffer[sizeof(io::QueueOpened)];
     io::QueueOpened answer;
     size_t bytes = 0;
     Io got = Io::kAgain;
     while ((got = receive_packet(socket, buffer, sizeof buffer, &bytes, descriptors)) == Io::kAgain &&
-           now_ns() < end) {
+           awake_ns() < end) {
         pollfd ready{socket.get(), POLLIN, 0};
         poll(&ready, 1, 100);
     }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <iterator>
 
+#include "fabric/shm/system.h"
 #include "mpi/calls/give_up.h"
 #include "mpi/leaving.h"
 #include "mpi/requests/at_once.h"
@@ -422,9 +423,9 @@ Progress progress_open() {
 }
 
 bool finish_open(uint32_t limit_s) {
-    const uint64_t end = now_ns() + uint64_t{limit_s} * 1'000'000'000;
+    const uint64_t end = awake_ns() + uint64_t{limit_s} * 1'000'000'000;
     Waiter waiter(false);
-    while (any_open() && now_ns() < end) waiter.step(progress_open().moved, nullptr);
+    while (any_open() && awake_ns() < end) waiter.step(progress_open().moved, nullptr);
     return !any_open();
 }
 

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include "fabric/shm/system.h"
 #include "mpi/shim.h"
 
 namespace longshore::mpi {
@@ -30,7 +31,7 @@ void Waiter::step(bool moved, Operation* operation) {
     // Short waits do not even look at the clock.
     if (!moved && (begin_ns_ == 0 ? ++spins_ < kFirstLooks : spinning_ && ++spins_ % kSpinsPerClock != 0))
         return;
-    now_ns_ = now_ns();
+    now_ns_ = awake_ns();
     if (begin_ns_ == 0) {
         begin_ns_ = moved_ns_ = driven_ns_ = now_ns_;
         ContextLock lock;

@@ -44,6 +44,13 @@ MemoryCounts my_memory() {
             shim().stub->why_malloc_is_not_shared() != nullptr ? 1u : 0u};
 }
 
+// Why blocks of malloc are not shared, of the first rank where they are not. Collective.
+std::string first_reason_of_malloc() {
+    const char* const mine = shim().stub->why_malloc_is_not_shared();
+    const std::vector<char> all = gather_on_root(mine, mine ? strlen(mine) + 1 : 0);
+    return all.empty() ? "" : all.data();
+}
+
 // Everything, on rank 0. Collective.
 Summary gather_summary() {
     const Shim& s = shim();
@@ -57,6 +64,7 @@ Summary gather_summary() {
     summary.place = s.place;
     if (s.context) summary.reach = ls_memory_reach(s.context);
     summary.memory = sum_on_root(my_memory());
+    summary.why_not_shared = first_reason_of_malloc();
     summary.files = count_write_behind();
     summary.packed = sum_on_root(packing_of(figures()));
     summary.counts = sum_on_root(counts_of(figures()));

@@ -1,4 +1,5 @@
 // Checks of how a rank reaches another's memory: each is made here once, between two processes.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -95,6 +96,19 @@ std::string chosen(const std::string& path) {
     return begin == line.npos || end == line.npos ? "unknown" : line.substr(begin + 1, end - begin - 1);
 }
 
+// The library of another allocator that ranks started from here would have; "" where malloc is libc's. As the
+// preloaded library finds out for itself (memory/interpose.c).
+std::string preloaded_allocator() {
+    Dl_info libc, own;
+    void* const of_libc = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+    void* const of_malloc = dlsym(RTLD_DEFAULT, "malloc");
+    if (of_libc == nullptr || of_malloc == nullptr || dladdr(of_libc, &libc) == 0 ||
+        dladdr(of_malloc, &own) == 0 || own.dli_fbase == libc.dli_fbase)
+        return "";
+    const std::string file = own.dli_fname;
+    return file.find("/liblongshore") == file.npos ? file : "";
+}
+
 }  // namespace
 
 void check_peer_copy(Checks* checks) {
@@ -135,6 +149,15 @@ void check_shared_blocks(Checks* checks) {
             {"shared blocks", Verdict::kWarn,
              "memory is never overcommitted (vm.overcommit_memory is 2), so large blocks are not shared",
              "sysctl vm.overcommit_memory=0 (as root) lets them move by plain copies"});
+        return;
+    }
+    if (const std::string file = preloaded_allocator(); !file.empty()) {
+        checks->push_back(
+            {"shared blocks", Verdict::kWarn,
+             fmt::format("malloc is that of {}, whose blocks are not shared: they move by way of the system, "
+                         "at about a third of the speed",
+                         file),
+             "take it out of LD_PRELOAD, or have MPI_Alloc_mem give the buffers of collectives"});
         return;
     }
     const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
