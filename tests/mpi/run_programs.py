@@ -291,6 +291,10 @@ def threads(runner):
     for nodes in (1, 2):
         runner.run(f"threads, {nodes} nodes",
                    [runner.launch(2, [runner.program("threads")], {"LONGSHORE_NODES_COUNT": nodes})])
+    # "make test-stress" makes a longer one.
+    ranks = 2 if runner.options.flavour.startswith("mpich") else 4
+    runner.run(f"crowd of threads, {ranks} ranks, 2 nodes", [runner.launch(ranks, [runner.program("crowd"), "1", "40"],
+                                                                           {"LONGSHORE_NODES_COUNT": 2})])
     unasked = {"OMPI_MPI_THREAD_LEVEL": "3", "MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE"}
     runner.run("threads, unasked", [runner.launch(2, [runner.program("threads"), "unasked"], unasked)])
     runner.run("threads, large elements", [runner.launch(2, [runner.program("threads"), "large"],
