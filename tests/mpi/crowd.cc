@@ -204,5 +204,4 @@ PROGRAM(crowd) {
     for (int t = 0; t < kWaiters; ++t) threads.emplace_back(wait_for_others, &given, seed, t);
     for (std::thread& thread : threads) thread.join();
     return finish("crowd");
-    return 0;
 }
