@@ -313,7 +313,7 @@ constexpr struct {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(habits) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -324,5 +324,5 @@ int main(int argc, char** argv) {
         habit.run();
     }
     CHECK(known);
-    finish("habits");
+    return finish("habits");
 }
