@@ -32,7 +32,7 @@ packages_simgrid := libsimgrid-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
 sudo := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help check-device check-model simgrid compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
+.PHONY: help check-device check-model simgrid compatibility deps deps-demo deps-test mpis ucx ucx-aarch64 build build-all packages install uninstall wheel test test-all test-main test-decoders test-asan test-tsan campaigns test-mutants test-mpi test-kill \
     test-stress test-io test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-aarch64 test-fuzz test-packages scale papers demo venv man format clean
 
 help: ## list the targets
@@ -94,6 +94,9 @@ build: deps ## build everything into build/ (Release)
 	$(quiet)cmake --preset release $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build -j $(J) $(BUILD_ONLY) -- $(ninja_flags)
 
+build-all: build ## ... and the programs that only tests of 'make test-all' start
+	$(quiet)cmake --build build -j $(J) --target test_all_programs -- $(ninja_flags)
+
 # By way of the environment, as a path may hold what the shell would read otherwise.
 install uninstall: export PREFIX := $(PREFIX)
 install uninstall: export DESTDIR := $(DESTDIR)
@@ -127,7 +130,7 @@ test: deps-test ## install what is missing, build, run what a change breaks easi
 	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' build test-main test-decoders
 
 test-all: deps-test ## ... and the rest: other MPIs, the longer tests, the sanitizer builds and theirs
-	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test-all' 'mpis ucx' build 'test-main GROUP=all' test-asan test-tsan
+	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test-all' 'mpis ucx' build-all 'test-main GROUP=all' test-asan test-tsan
 
 # docs/testing.md says which test is in which group. Many a test waits for a job to start or to end: on two cores three at once
 # leave less of them idle.
@@ -159,13 +162,13 @@ test-asan test-tsan: test-%: ## build with sanitizers (address and undefined, or
 # What 'make test-all' tries a little of, at length: some hours on two cores. docs/testing.md says which is for what.
 campaigns: test-mpi test-kill test-stress test-io test-soak test-alias test-fabric test-sim test-dpu test-cluster test-rdma test-fuzz test-packages test-mutants test-aarch64 scale ## all the test-... below, one after the other
 
-test-mpi: build ## the MPI programs in every shape of a job, with each MPI
+test-mpi: build-all ## the MPI programs in every shape of a job, with each MPI
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-mpi: SKIP: no $$flavour"; continue; }; \
-	    LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/mpi/run_programs.py --build $(CURDIR)/build --flavour $$flavour \
-	    --host real --mpirun mpirun.$$flavour || exit 1; done
+	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_MPIRUN=mpirun.$$flavour \
+	    LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/mpi/test_programs.py Calls OtherShapes Ways Device || exit 1; done
 
-test-fabric: build ## a million wake-ups of each fabric
+test-fabric: build-all ## a million wake-ups of each fabric
 	$(quiet)for fabric in fabric_conformance_test $(notdir $(wildcard build/bin/ucx_conformance_test_*)); do \
 	    LONGSHORE_INTERNAL_TEST_ALL=1 UCX_TLS=tcp,self build/bin/$$fabric --gtest_filter='*.NoWakeUpIsLost*' || exit 1; done
 
@@ -207,7 +210,7 @@ scale: build ## what the engine costs one node of a job of up to 1,024, the othe
 	$(quiet)python=build/venv/bin/python; [[ -x $$python ]] || python=python3; \
 	$$python src/sim/scale/pictures.py build/scale-{nodes,ranks}.json -o docs/images
 
-test-dpu: build ## jobs that a DPU carries, where the DPU is this machine: all programs, with each MPI
+test-dpu: build-all ## jobs that a DPU carries, where the DPU is this machine: all programs, with each MPI
 	$(quiet)for part in test_dpu test_dpu_losses; do \
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 setsid --wait python3 tests/dpu/$$part.py || exit 1; done
 
@@ -216,7 +219,7 @@ test-mutants: ## plant known bugs one by one and require that the tests find eac
 	if [[ -e tests/mutants/run.sh ]]; then echo 'test-mutants: planting bugs'; bash tests/mutants/run.sh && python3 tests/mutants/run_checks.py build/mutants-checks; \
 	else echo 'test-mutants: SKIP: there is no tests/mutants/run.sh'; fi
 
-test-kill: build ## kill a service process at 200 seeded moments of a job, with each MPI (MOMENTS=200 SEED=1)
+test-kill: build-all ## kill a service process at 200 seeded moments of a job, with each MPI (MOMENTS=200 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-kill: SKIP: no $$flavour"; continue; }; \
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
@@ -226,7 +229,7 @@ test-kill: build ## kill a service process at 200 seeded moments of a job, with 
 # Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2. Small calls, too: the MPIs' own collectives do not bear
 # datatypes that are freed while a call is open.
 offload_all = $(shell sed -n 's/^LONGSHORE_COLLECTIVE.\([A-Z]*\), .*/LONGSHORE_\1_ALGORITHM=direct/p' src/base/collectives.inc)
-test-stress: build ## random collectives on random communicators, a crowd of threads, and stopped supervisors, with each MPI (OPERATIONS=1000000 STEPS=5000 STOPS=20 SEED=1)
+test-stress: build-all ## random collectives on random communicators, a crowd of threads, and stopped supervisors, with each MPI (OPERATIONS=1000000 STEPS=5000 STOPS=20 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-stress: SKIP: no $$flavour"; continue; }; \
 	    launch=(mpirun.mpich -np 2); [[ $$flavour == mpich ]] || \
@@ -239,24 +242,25 @@ test-stress: build ## random collectives on random communicators, a crowd of thr
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
 	    LONGSHORE_INTERNAL_TEST_STOPS=$(or $(STOPS),20) python3 tests/mpi/test_supervisor.py || exit 1; done
 
-test-io: build ## random histories of files written behind against a plain file system, writers killed meanwhile, with each MPI (HISTORIES=100000 SEED=1)
+test-io: build-all ## random histories of files written behind against a plain file system, writers killed meanwhile, with each MPI (HISTORIES=100000 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-io: SKIP: no $$flavour"; continue; }; \
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/io/campaign.py --mpi $$flavour \
 	    --histories $(or $(HISTORIES),100000) --seed $(or $(SEED),1) || exit 1; done
 
-test-soak: build ## half an hour of killed service processes, ten minutes of a link that comes and goes (MINUTES=30 LINK_MINUTES=10 MPI=openmpi)
+test-soak: build-all ## half an hour of killed service processes, ten minutes of a link that comes and goes (MINUTES=30 LINK_MINUTES=10 MPI=openmpi)
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/soak/soak.py kills --minutes $(or $(MINUTES),30) \
 	    --mpi $(or $(MPI),openmpi) --json build/soak-kills.json
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/soak/soak.py links --minutes $(or $(LINK_MINUTES),10) \
 	    --json build/soak-links.json || [[ $$? == 77 ]]
 
 # By default it is allocate: the other choices, with all that depends on it.
-test-alias: build ## the MPI programs and applications with every other choice of LONGSHORE_MEMORY_ALIAS
+test-alias: build-all ## the MPI programs and applications with every other choice of LONGSHORE_MEMORY_ALIAS
 	$(quiet)for alias in off adopt-at-once; do for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-alias: SKIP: no $$flavour"; continue; }; \
-	    echo "== $$alias, $$flavour"; python3 tests/mpi/run_programs.py --build $(CURDIR)/build --flavour $$flavour \
-	    --host real --mpirun mpirun.$$flavour --set LONGSHORE_MEMORY_ALIAS=$$alias || exit 1; done; \
+	    echo "== $$alias, $$flavour"; LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
+	    LONGSHORE_INTERNAL_TEST_MPIRUN=mpirun.$$flavour LONGSHORE_INTERNAL_TEST_SET=LONGSHORE_MEMORY_ALIAS=$$alias \
+	    python3 tests/mpi/test_programs.py Calls OtherShapes Ways Device || exit 1; done; \
 	    LONGSHORE_INTERNAL_TEST_ALIAS=$$alias LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
 	    python3 tests/applications/test_applications.py || exit 1; done
 
@@ -292,11 +296,11 @@ test-packages: deps-test build ## the packages, tarball and wheel, each on a bar
 	$(quiet)$(MAKE) --no-print-directory packages && $(MAKE) --no-print-directory wheel
 	$(quiet)python3 tests/install/bare_system.py build/packages || { status=$$?; ((status == 77)) || exit $$status; }
 
-test-cluster: build ## jobs on several machines, which are namespaces of this one (needs root)
+test-cluster: build-all ## jobs on several machines, which are namespaces of this one (needs root)
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/cluster/test_cluster.py -v && \
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/cluster/test_slurm.py -v
 
-test-rdma: build ## what needs an RDMA device, in an emulated guest that has one (Soft-RoCE; RDMA=quick: fewer jobs)
+test-rdma: build-all ## what needs an RDMA device, in an emulated guest that has one (Soft-RoCE; RDMA=quick: fewer jobs)
 	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build $(if $(filter quick,$(RDMA)),,LONGSHORE_INTERNAL_TEST_ALL=1) \
 	    python3 tests/rdma/test_rdma.py -v $(if $(filter quick,$(RDMA)),TestFabric TestDpu.test_programs) || { status=$$?; \
 	    ((status == 77)) || exit $$status; }
@@ -332,5 +336,6 @@ format: ## format the C and C++ sources
 	    xargs -0 -r clang-format -i
 	@echo 'format: done'
 
-clean: ## remove build/
-	rm -rf build
+# What was downloaded, and takes minutes to download again, stays.
+clean: ## remove what is built: all of build/ but MPIs, UCX and Python packages (rm -rf build: those, too)
+	$(quiet)find build -mindepth 1 -maxdepth 1 ! -name mpi5 ! -name ucx ! -name ucx-aarch64 ! -name venv -exec rm -rf {} +

@@ -16,6 +16,8 @@ function(longshore_add_mpi flavour wrapper)
                     COMMAND_ERROR_IS_FATAL ANY)
     separate_arguments(words UNIX_COMMAND "${shown}")
     add_library(mpi_${flavour}_headers INTERFACE)
+    # The C++ bindings that MPI-3 removed would need a library of their own.
+    target_compile_definitions(mpi_${flavour}_headers INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
     add_library(mpi_${flavour} INTERFACE)
     target_link_libraries(mpi_${flavour} INTERFACE mpi_${flavour}_headers)
     foreach(word ${words})

@@ -10,9 +10,28 @@ function(longshore_only_in_test_all)
         list(APPEND tests ${matching})
     endif()
     foreach(test ${tests})
-        set_property(TEST ${test} APPEND PROPERTY LABELS test-all)
+        if(TEST ${test})  # without Python there are fewer
+            set_property(TEST ${test} APPEND PROPERTY LABELS test-all)
+        endif()
     endforeach()
 endfunction()
+
+# Programs that only those tests start: `make build` and `make test` leave them out, `make build-all` and `make test-all` build them.
+add_custom_target(test_all_programs)
+function(longshore_build_only_for_test_all)
+    if(CMAKE_CROSSCOMPILING)  # `make test-aarch64` runs all that there is
+        return()
+    endif()
+    set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(test_all_programs ${ARGN})
+endfunction()
+
+# Of two MPIs that are there the second (MPICH): what hardly depends on the MPI is for `make test-all` alone with it.
+set(LONGSHORE_SECOND_MPI "")
+list(LENGTH LONGSHORE_MPI_FLAVOURS flavours)
+if(flavours GREATER 1)
+    list(GET LONGSHORE_MPI_FLAVOURS 1 LONGSHORE_SECOND_MPI)
+endif()
 
 # How many of the places that ctest has (PROCESSORS) an example's or a benchmark's job takes. MPICH's ranks keep a core while they
 # wait; Open MPI's give it away (mpi_yield_when_idle). Two of three places are hardly ever free before all other tests have begun.

@@ -175,7 +175,7 @@ void persistent(MPI_Datatype dense, MPI_Datatype gaps, MPI_Comm comm) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(arrays) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -187,5 +187,5 @@ int main(int argc, char** argv) {
     MPI_Comm_free(&comm);
     MPI_Type_free(&dense);
     MPI_Type_free(&gaps);
-    finish("arrays");
+    return finish("arrays");
 }

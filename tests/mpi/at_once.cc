@@ -17,7 +17,7 @@ void compute() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(at_once) {
     MPI_Init(&argc, &argv);
     int size = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -46,5 +46,5 @@ int main(int argc, char** argv) {
         MPI_Igather(out.data(), kBlock, MPI_CHAR, in.data(), kBlock, MPI_CHAR, 0, MPI_COMM_WORLD, &request);
         for (done = 0; !done;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     }
-    finish("at_once");
+    return finish("at_once");
 }

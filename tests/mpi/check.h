@@ -1,4 +1,5 @@
-// What the test programs share: a check that names its place, and contents that say where a byte came from.
+// What the test programs share: how one begins and ends, a check that names its place, and contents that say
+// where a byte came from.
 #pragma once
 
 #include <mpi.h>
@@ -7,6 +8,19 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+
+// Begins a program of an executable that holds many (programs.cc), in the place of main.
+#define PROGRAM(name)                                              \
+    static int name##_program(int argc, char** argv);              \
+    static const Program name##_registered(#name, name##_program); \
+    static int name##_program([[maybe_unused]] int argc, [[maybe_unused]] char** argv)
+
+struct Program {
+    Program(const char* name, int (*run)(int argc, char** argv));
+    const char* name;
+    int (*run)(int argc, char** argv);
+    const Program* next;
+};
 
 #define CHECK(condition)                                                                          \
     do {                                                                                          \
@@ -57,9 +71,10 @@ inline MPI_Datatype with_hole(int bytes, int hole) {
     return type;
 }
 
-inline void finish(const char* name) {
+inline int finish(const char* name) {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Finalize();
     if (rank == 0) printf("%s: ok\n", name);
+    return 0;
 }

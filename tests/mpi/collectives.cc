@@ -155,8 +155,8 @@ void several(const std::vector<MPI_Comm>& comms, int bytes, int world_rank) {
 
 }  // namespace
 
-// The own block stands where it is to come already, and nobody says MPI_IN_PLACE: forbidden, but Open MPI does it, and
-// programs rely on it. On rank 0 the two buffers are the same.
+// The own block stands where it is to come already, and nobody says MPI_IN_PLACE: forbidden, but Open MPI
+// does it, and programs rely on it. On rank 0 the two buffers are the same.
 static void in_place_unsaid([[maybe_unused]] int bytes) {
 #ifdef OPEN_MPI
     int rank = 0, size = 0;
@@ -179,7 +179,7 @@ static void in_place_unsaid([[maybe_unused]] int bytes) {
 #endif
 }
 
-int main(int argc, char** argv) {
+PROGRAM(collectives) {
     MPI_Init(&argc, &argv);
     const int max_bytes = argc > 1 ? atoi(argv[1]) : 1 << 20;
     int rank = 0;
@@ -202,5 +202,5 @@ int main(int argc, char** argv) {
     several({MPI_COMM_WORLD, odd_even, reversed}, std::min(max_bytes, 20'000), rank);
     MPI_Comm_free(&odd_even);
     MPI_Comm_free(&reversed);
-    finish("collectives");
+    return finish("collectives");
 }

@@ -195,7 +195,7 @@ void exchange(const std::string& name, MPI_Datatype type) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(combiners) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -221,5 +221,5 @@ int main(int argc, char** argv) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
     MPI_Errhandler_free(&handler);
-    finish("combiners");
+    return finish("combiners");
 }

@@ -139,7 +139,7 @@ void intercommunicator() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(communicators) {
     int provided = 0;
     MPI_Init_thread(&argc, &argv, argc > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
@@ -173,5 +173,5 @@ int main(int argc, char** argv) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     for (int i = 0; i < world_size; ++i) CHECK(got[static_cast<size_t>(i)] == i);
     // Not freed: MPI_Finalize has to cope.
-    finish("communicators");
+    return finish("communicators");
 }

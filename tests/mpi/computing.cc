@@ -84,7 +84,7 @@ void run_case(size_t block, int rounds, bool is_bcast, double compute_ms, double
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(computing) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -99,5 +99,5 @@ int main(int argc, char** argv) {
             run_case(is_bcast ? block * static_cast<size_t>(size) : block, rounds, is_bcast, compute_ms,
                      late_ms);
     }
-    finish("computing");
+    return finish("computing");
 }

@@ -91,7 +91,7 @@ void bcast(int tag, int root, bool blocking) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(crossing) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -100,5 +100,5 @@ int main(int argc, char** argv) {
     for (int root = 0; root < size; ++root) bcast(14 + root, root, root % 2 == 0);
     if (rank == 0) printf("payload: %llu bytes\n", static_cast<unsigned long long>(payload));
     wait_until_services_sleep();
-    finish("crossing");
+    return finish("crossing");
 }

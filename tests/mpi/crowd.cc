@@ -184,7 +184,7 @@ class Poster {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(crowd) {
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     CHECK(provided == MPI_THREAD_MULTIPLE);
@@ -203,6 +203,5 @@ int main(int argc, char** argv) {
             [&, t] { Poster(&given, seed, t, comms[static_cast<size_t>(t)]).run(steps, shows && t == 0); });
     for (int t = 0; t < kWaiters; ++t) threads.emplace_back(wait_for_others, &given, seed, t);
     for (std::thread& thread : threads) thread.join();
-    finish("crowd");
-    return 0;
+    return finish("crowd");
 }

@@ -422,7 +422,7 @@ void counted() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(device) {
     CHECK(argc > 1);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -458,5 +458,5 @@ int main(int argc, char** argv) {
     }
     CHECK(runtime->misuses() == 0);
     MPI_Comm_free(&comm);
-    finish("device");
+    return finish("device");
 }

@@ -155,7 +155,7 @@ void check_shared(const std::vector<std::vector<int>>& read, int round) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(file_requests) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -207,5 +207,5 @@ int main(int argc, char** argv) {
     MPI_File_close(&file);
     MPI_Type_free(&every_size);
     MPI_Info_free(&info);
-    finish("file_requests");
+    return finish("file_requests");
 }

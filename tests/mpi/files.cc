@@ -72,7 +72,7 @@ void write_late() {
 }  // namespace
 
 // files PATH [multiple]
-int main(int argc, char** argv) {
+PROGRAM(files) {
     int provided = 0;
     const bool multiple = argc > 2;
     MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
@@ -95,5 +95,5 @@ int main(int argc, char** argv) {
     MPI_File_close(&file);
     MPI_Type_free(&every_size);
     MPI_Info_free(&info);
-    finish("files");
+    return finish("files");
 }

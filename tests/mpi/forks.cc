@@ -345,7 +345,7 @@ constexpr struct {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(forks) {
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -358,5 +358,5 @@ int main(int argc, char** argv) {
         one.run();
     }
     CHECK(known);
-    finish("forks");
+    return finish("forks");
 }

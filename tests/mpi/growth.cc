@@ -125,7 +125,7 @@ void cycle(int cycles, int bytes) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(growth) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -144,5 +144,5 @@ int main(int argc, char** argv) {
     constexpr long kSlack = 256 << 10;  // of thousands that would each leave 4 KiB and more
     CHECK(grown.heap < kSlack && grown.process < 4 * kSlack && grown.shared < kSlack &&
           grown.services < kSlack);
-    finish("growth");
+    return finish("growth");
 }

@@ -22,7 +22,7 @@ void check_no_child() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(guest) {
     signal(SIGCHLD, on_child);
     MPI_Init(&argc, &argv);
     int rank, size;
@@ -45,5 +45,5 @@ int main(int argc, char** argv) {
     CHECK(waitpid(-1, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
     check_no_child();
     CHECK(children_ended == 1);
-    finish("guest");
+    return finish("guest");
 }

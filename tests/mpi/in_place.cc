@@ -44,7 +44,7 @@ int one(bool v, bool blocking, int bytes, MPI_Comm comm) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(in_place) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -62,5 +62,5 @@ int main(int argc, char** argv) {
                 CHECK(error == MPI_SUCCESS || (forbidden && error == MPI_ERR_OTHER));
             }
     MPI_Comm_free(&comm);
-    finish("in_place");
+    return finish("in_place");
 }

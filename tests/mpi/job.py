@@ -197,7 +197,7 @@ class JobTest(unittest.TestCase):
         return [pid for pid in processes() if program_of(pid) == own and words_of(pid)[1:2] == [role]]
 
     def ranks(self, name):
-        own = str(self.program(name))
+        own = os.path.realpath(self.program(name))
         mark = f"{MARK}={self.folder.name}".encode()
         found = []
         for pid in processes():

@@ -63,7 +63,7 @@ void bcast(int tag) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(landing) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -74,5 +74,5 @@ int main(int argc, char** argv) {
     }
     if (rank == 0) printf("payload: %llu bytes\n", static_cast<unsigned long long>(payload));
     wait_until_services_sleep();
-    finish("landing");
+    return finish("landing");
 }

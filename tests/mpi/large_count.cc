@@ -1,7 +1,8 @@
 // The large-count forms (MPI_Count counts, MPI_Aint displacements): every family, blocking and nonblocking,
 // with plain bytes and with holes; blocks more than 2^32 bytes apart in memory that is never touched between
 // them.
-//      large_count [far|small]      far: the latter of every family that has displacements; small: none of them
+//      large_count [far|small]      far: the latter of every family that has displacements; small: none of
+//      them
 // Open MPI has none of these. There the shim is asked all the same, by the symbols that the stub shows: it
 // carries what it can, and the rest goes to the forms with int, or is an error. Without the shim nothing is
 // done.
@@ -195,7 +196,7 @@ void served_by_mpi() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(large_count) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -205,5 +206,5 @@ int main(int argc, char** argv) {
         if (!only_small) far_apart(argc > 1);
         if (!only_small) served_by_mpi();
     }
-    finish("large_count");
+    return finish("large_count");
 }

@@ -23,7 +23,7 @@ void come_late(int rank, int size, bool begun) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(late) {
     MPI_Init(&argc, &argv);
     int rank = 0, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -47,5 +47,5 @@ int main(int argc, char** argv) {
     for (int r = 0; r < size; ++r) CHECK(is_filled(recv.data() + r * kBytes, kBytes, r, rank, 2));
 
     wait_until_services_sleep();
-    finish("late");
+    return finish("late");
 }

@@ -123,7 +123,7 @@ void wait_until_seen(const char* file) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(life) {
     const std::string how = argc > 1 ? argv[1] : "";
     if (how == "never") return puts("life: ok") < 0;  // calls no MPI function at all
     int flag = -1, provided = -1;
@@ -188,4 +188,5 @@ int main(int argc, char** argv) {
     CHECK(MPI_Finalized(&flag) == MPI_SUCCESS && flag == 1);
     CHECK(MPI_Initialized(&flag) == MPI_SUCCESS && flag == 1);
     if (rank == 0) puts("life: ok");
+    return 0;
 }

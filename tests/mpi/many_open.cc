@@ -5,7 +5,7 @@
 
 #include "check.h"
 
-int main(int argc, char** argv) {
+PROGRAM(many_open) {
     MPI_Init(&argc, &argv);
     const int calls = argc > 1 ? atoi(argv[1]) : 2000;
     int rank = 0, size = 0;
@@ -32,5 +32,5 @@ int main(int argc, char** argv) {
         CHECK(got[i] == static_cast<int>(i % all) * calls + static_cast<int>(i / all));
     MPI_Comm_free(&first);
     MPI_Comm_free(&second);
-    finish("many_open");
+    return finish("many_open");
 }

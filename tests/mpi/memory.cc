@@ -236,7 +236,7 @@ void look_at_kinds() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(memory) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -262,6 +262,5 @@ int main(int argc, char** argv) {
     for (Call& call : calls)
         if (call.send) end(&call);
     for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
-    finish("memory");
-    return 0;
+    return finish("memory");
 }

@@ -17,7 +17,7 @@ void alltoall(MPI_Comm comm, int times) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(named) {
     MPI_Init(&argc, &argv);
     int rank = 0, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -45,5 +45,5 @@ int main(int argc, char** argv) {
         alltoall(other, 1);
     }
     for (MPI_Comm* comm : {&row, &column, &other}) MPI_Comm_free(comm);
-    finish("named");
+    return finish("named");
 }

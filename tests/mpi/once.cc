@@ -133,7 +133,7 @@ void test_only(size_t block, int round) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(once) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -149,5 +149,5 @@ int main(int argc, char** argv) {
         if (only.empty() || only == "bcast") bcast(block, round);
         if (only.empty()) wait_for_one(block, round);
     }
-    finish("once");
+    return finish("once");
 }

@@ -20,7 +20,7 @@ MPI_Comm duplicate(const char* value) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(opt_out) {
     MPI_Init(&argc, &argv);
     int rank = 0, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -39,5 +39,5 @@ int main(int argc, char** argv) {
     MPI_Scatter(out.data(), kBlock, MPI_CHAR, in.data(), kBlock, MPI_CHAR, 0, again);
     CHECK(in[0] == 1);
     for (MPI_Comm* comm : {&all, &one, &none, &again}) MPI_Comm_free(comm);
-    finish("opt_out");
+    return finish("opt_out");
 }

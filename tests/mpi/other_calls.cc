@@ -48,7 +48,7 @@ void write_file(const char* path) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(other_calls) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -78,5 +78,5 @@ int main(int argc, char** argv) {
     double whole_s[2] = {};
     MPI_Reduce(mine_s, whole_s, 2, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) printf("calls took %.6f s, barriers %.6f s\n", whole_s[0], whole_s[1]);
-    finish("other_calls");
+    return finish("other_calls");
 }

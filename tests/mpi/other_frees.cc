@@ -147,7 +147,7 @@ void churns() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(other_frees) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -172,5 +172,5 @@ int main(int argc, char** argv) {
     if (what == "shrinks") shrinks();
     if (what == "churns") churns();
     exchange();
-    finish("other_frees");
+    return finish("other_frees");
 }

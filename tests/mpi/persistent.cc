@@ -164,8 +164,8 @@ void order() {
     for (Collective* one : {&first, &second, &third}) CHECK(MPI_Request_free(&one->request) == MPI_SUCCESS);
 }
 
-// Each rank starts in an order of its own, with nonblocking ones in between, which have theirs on all ranks: what
-// belongs together is said by the order of initialization (MPI 4.0, 6.13).
+// Each rank starts in an order of its own, with nonblocking ones in between, which have theirs on all ranks:
+// what belongs together is said by the order of initialization (MPI 4.0, 6.13).
 void any_order() {
     constexpr int kMany = 12;  // more than a rank has places for in one group
     constexpr Kind kOther[] = {kBcast, kAllgather, kAlltoallv, kScatter};
@@ -174,8 +174,8 @@ void any_order() {
         for (int i = 0; i < kMany; ++i) {
             const Kind kind = alike ? kBcast : kOther[i % 4];
             const int bytes = alike ? 40'000 : 100 + 7'000 * i;
-            calls.push_back(
-                std::make_unique<Collective>(kind, Collective::kPlain, bytes, MPI_COMM_WORLD, alike ? 0 : i % size));
+            calls.push_back(std::make_unique<Collective>(kind, Collective::kPlain, bytes, MPI_COMM_WORLD,
+                                                         alike ? 0 : i % size));
         }
         std::vector<size_t> order(kMany);
         for (size_t i = 0; i < kMany; ++i) order[i] = rank % 2 == 0 ? i : kMany - 1 - i;
@@ -188,7 +188,8 @@ void any_order() {
             const auto hop = static_cast<size_t>((rank + round) % kMany);
             for (size_t i = 0, next = 0; i < kMany; ++i) {
                 calls[order[i]]->start(100 * round + static_cast<int>(order[i]));
-                for (; next < kBetween && (i == (hop + 4 * next) % kMany || i + kBetween >= kMany + next); ++next) {
+                for (; next < kBetween && (i == (hop + 4 * next) % kMany || i + kBetween >= kMany + next);
+                     ++next) {
                     sent[next] = rank - round - static_cast<int>(next);
                     CHECK(MPI_Iallgather(&sent[next], 1, MPI_INT, &got[next * static_cast<size_t>(size)], 1,
                                          MPI_INT, MPI_COMM_WORLD, &between[next]) == MPI_SUCCESS);
@@ -432,7 +433,7 @@ void unseen() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(persistent) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -446,5 +447,5 @@ int main(int argc, char** argv) {
         unseen();
         wrong_uses();
     }
-    finish("persistent");
+    return finish("persistent");
 }

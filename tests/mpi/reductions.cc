@@ -1,7 +1,7 @@
 // A program whose only collectives are some that Longshore does not carry.
 #include "check.h"
 
-int main(int argc, char** argv) {
+PROGRAM(reductions) {
     int rank = 0, size = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -11,5 +11,5 @@ int main(int argc, char** argv) {
         MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         CHECK(sum == size * (size - 1) / 2);
     }
-    finish("reductions");
+    return finish("reductions");
 }

@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-int main(int argc, char** argv) {
+PROGRAM(regroup) {
     MPI_Init(&argc, &argv);
     CHECK(argc == 2);
     const std::string folder = argv[1];
@@ -37,5 +37,5 @@ int main(int argc, char** argv) {
         goes_on = !all_stop;
     }
     close(progress);
-    finish("regroup");
+    return finish("regroup");
 }

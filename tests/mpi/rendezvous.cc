@@ -5,7 +5,7 @@
 
 #include "check.h"
 
-int main(int argc, char** argv) {
+PROGRAM(rendezvous) {
     MPI_Init(&argc, &argv);
     int rank = 0, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -39,5 +39,5 @@ int main(int argc, char** argv) {
         }
         if (rank == 0) CHECK(is_filled(big.data(), kBytes, 1, 0, nonblocking));
     }
-    finish("rendezvous");
+    return finish("rendezvous");
 }

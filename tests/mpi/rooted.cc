@@ -188,7 +188,7 @@ void late_root(int rank, int size) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(rooted) {
     MPI_Init(&argc, &argv);
     const int max_bytes = argc > 1 ? atoi(argv[1]) : 1 << 20;
     int rank = 0, size = 0;
@@ -208,5 +208,5 @@ int main(int argc, char** argv) {
     late_root(rank, size);
     MPI_Comm_free(&odd_even);
     MPI_Comm_free(&reversed);
-    finish("rooted");
+    return finish("rooted");
 }

@@ -93,19 +93,17 @@ void sizes_out_of_order() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(select) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (argc > 1 && strcmp(argv[1], "switch") == 0) {
         switch_algorithms();
-        finish("select");
-        return 0;
+        return finish("select");
     }
     if (argc > 1 && strcmp(argv[1], "order") == 0) {
         sizes_out_of_order();
-        finish("select");
-        return 0;
+        return finish("select");
     }
     MPI_Comm half, pair;  // of neighbours; of the first and the last, and of those between them
     MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &half);
@@ -121,5 +119,5 @@ int main(int argc, char** argv) {
     vectors();
     MPI_Comm_free(&half);
     MPI_Comm_free(&pair);
-    finish("select");
+    return finish("select");
 }

@@ -3,7 +3,7 @@
 
 #if MPI_VERSION >= 4 || (defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5)
 
-int main(int argc, char** argv) {
+PROGRAM(sessions) {
     MPI_Session session;
     MPI_Group group;
     MPI_Comm comm;
@@ -31,12 +31,14 @@ int main(int argc, char** argv) {
     if (argc > 1) MPI_Finalize();
     MPI_Session_finalize(&session);
     if (rank == 0) printf("sessions: ok\n");
+    return 0;
 }
 
 #else
 
-int main() {
+PROGRAM(sessions) {
     printf("sessions: ok, this MPI has none\n");
+    return 0;
 }
 
 #endif

@@ -53,7 +53,7 @@ void check_offload(bool expected) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(spawn) {
     MPI_Init(&argc, &argv);
     MPI_Comm parent, children;
     MPI_Comm_get_parent(&parent);
@@ -69,5 +69,5 @@ int main(int argc, char** argv) {
     }
     check_allgather(MPI_COMM_WORLD, size, 0);
     check_offload(parent == MPI_COMM_NULL && size > 1);
-    finish(parent == MPI_COMM_NULL ? "spawn" : "spawned");
+    return finish(parent == MPI_COMM_NULL ? "spawn" : "spawned");
 }

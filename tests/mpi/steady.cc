@@ -95,7 +95,7 @@ const char* name_of(int error) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(steady) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -159,5 +159,5 @@ int main(int argc, char** argv) {
         MPI_Finalize();
         return 3;
     }
-    finish("steady");
+    return finish("steady");
 }

@@ -79,7 +79,7 @@ class Rounds {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(stopped) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -103,6 +103,5 @@ int main(int argc, char** argv) {
     }
     tell("done", "");
     wait_for("end");
-    finish("stopped");
-    return 0;
+    return finish("stopped");
 }

@@ -378,7 +378,7 @@ class Stress {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(stress) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -392,5 +392,5 @@ int main(int argc, char** argv) {
         fflush(stdout);
     }
     Stress(seed, operations).run();
-    finish("stress");
+    return finish("stress");
 }

@@ -229,7 +229,7 @@ void in_turns() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(threads) {
     const bool serialized = argc > 1 && strcmp(argv[1], "serialized") == 0;
     const int wanted = serialized ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
     int provided = 0;
@@ -252,5 +252,5 @@ int main(int argc, char** argv) {
         a_list_in_shares();
         late_rank();
     }
-    finish("threads");
+    return finish("threads");
 }

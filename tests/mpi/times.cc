@@ -78,7 +78,7 @@ void check_bcast() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(times) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -87,8 +87,7 @@ int main(int argc, char** argv) {
     if (const char* nodes = getenv("LONGSHORE_NODES_COUNT"); nodes && atoi(nodes) > 1 && size > 1) {
         // What crosses leaves no times, and a part of them would mislead.
         CHECK(find<decltype(longshore_set)>("longshore_set")("breakdown", "on") == -1);
-        finish("times");
-        return 0;
+        return finish("times");
     }
     set("breakdown", "on");
     for (int i = 0; i < kCalls; ++i) check_alltoall(true);
@@ -100,5 +99,5 @@ int main(int argc, char** argv) {
     alltoall();
     CHECK(is_nothing(times()));
     CHECK(find<decltype(longshore_set)>("longshore_set")("breakdown", "perhaps") == -1);
-    finish("times");
+    return finish("times");
 }

@@ -318,7 +318,7 @@ void ahead_of_a_message() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(waits) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -340,5 +340,5 @@ int main(int argc, char** argv) {
     ahead_of_a_message();
     for (bool test : {false, true})
         if (size > 1) long_list(test);
-    finish("waits");
+    return finish("waits");
 }
