@@ -228,7 +228,7 @@ test-kill: build-all ## kill a service process at 200 seeded moments of a job, w
 
 # Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2. Small calls, too: the MPIs' own collectives do not bear
 # datatypes that are freed while a call is open.
-offload_all = $(shell sed -n 's/^LONGSHORE_COLLECTIVE(\([A-Z]*\), .*/LONGSHORE_\1_ALGORITHM=direct/p' src/base/collectives.inc)
+offload_all = $(shell sed -n 's/^LONGSHORE_COLLECTIVE.\([A-Z]*\), .*/LONGSHORE_\1_ALGORITHM=direct/p' src/base/collectives.inc)
 test-stress: build-all ## random collectives on random communicators, a crowd of threads, and stopped supervisors, with each MPI (OPERATIONS=1000000 STEPS=5000 STOPS=20 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-stress: SKIP: no $$flavour"; continue; }; \
@@ -237,7 +237,8 @@ test-stress: build-all ## random collectives on random communicators, a crowd of
 	    launch+=(env $(offload_all) LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so LONGSHORE_NODES_COUNT=$(or $(NODES),2) \
 	        LONGSHORE_STATS=- LONGSHORE_INTERNAL_TEST_PROGRESS=1); \
 	    "$${launch[@]}" build/tests/mpi/$$flavour/mpi_stress_$$flavour $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; \
-	    "$${launch[@]}" build/tests/mpi/$$flavour/mpi_crowd_$$flavour $(or $(SEED),1) $(or $(STEPS),5000) || exit 1; \
+	    "$${launch[@]}" LONGSHORE_NODES_COUNT=$(or $(NODES),1) build/tests/mpi/$$flavour/mpi_crowd_$$flavour \
+	    $(or $(SEED),1) $(or $(STEPS),5000) || exit 1; \
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
 	    LONGSHORE_INTERNAL_TEST_STOPS=$(or $(STOPS),20) python3 tests/mpi/test_supervisor.py || exit 1; done
 
