@@ -165,8 +165,8 @@ campaigns: test-mpi test-kill test-stress test-io test-soak test-alias test-fabr
 test-mpi: build-all ## the MPI programs in every shape of a job, with each MPI
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-mpi: SKIP: no $$flavour"; continue; }; \
-	    LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/mpi/run_programs.py --build $(CURDIR)/build --flavour $$flavour \
-	    --host real --mpirun mpirun.$$flavour || exit 1; done
+	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_MPIRUN=mpirun.$$flavour \
+	    LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/mpi/test_programs.py Calls OtherShapes Ways Device || exit 1; done
 
 test-fabric: build-all ## a million wake-ups of each fabric
 	$(quiet)for fabric in fabric_conformance_test $(notdir $(wildcard build/bin/ucx_conformance_test_*)); do \
@@ -228,15 +228,17 @@ test-kill: build-all ## kill a service process at 200 seeded moments of a job, w
 
 # Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2. Small calls, too: the MPIs' own collectives do not bear
 # datatypes that are freed while a call is open.
-offload_all = $(shell sed -n 's/^LONGSHORE_COLLECTIVE(\([A-Z]*\), .*/LONGSHORE_\1_ALGORITHM=direct/p' src/base/collectives.inc)
-test-stress: build-all ## random collectives on random communicators, and stopped supervisors, with each MPI (OPERATIONS=1000000 STOPS=20 SEED=1)
+offload_all = $(shell sed -n 's/^LONGSHORE_COLLECTIVE.\([A-Z]*\), .*/LONGSHORE_\1_ALGORITHM=direct/p' src/base/collectives.inc)
+test-stress: build-all ## random collectives on random communicators, a crowd of threads, and stopped supervisors, with each MPI (OPERATIONS=1000000 STEPS=5000 STOPS=20 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-stress: SKIP: no $$flavour"; continue; }; \
 	    launch=(mpirun.mpich -np 2); [[ $$flavour == mpich ]] || \
 	    launch=(mpirun.openmpi $(if $(sudo),,--allow-run-as-root) --oversubscribe --mca mpi_yield_when_idle 1 -np 4); \
-	    "$${launch[@]}" env $(offload_all) LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so LONGSHORE_NODES_COUNT=$(or $(NODES),2) \
-	    LONGSHORE_STATS=- LONGSHORE_INTERNAL_TEST_PROGRESS=1 build/tests/mpi/$$flavour/mpi_stress_$$flavour \
-	    $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; \
+	    launch+=(env $(offload_all) LD_PRELOAD=$(CURDIR)/build/lib/liblongshore.so LONGSHORE_NODES_COUNT=$(or $(NODES),2) \
+	        LONGSHORE_STATS=- LONGSHORE_INTERNAL_TEST_PROGRESS=1); \
+	    "$${launch[@]}" build/tests/mpi/$$flavour/mpi_stress_$$flavour $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; \
+	    "$${launch[@]}" LONGSHORE_NODES_COUNT=$(or $(NODES),1) build/tests/mpi/$$flavour/mpi_crowd_$$flavour \
+	    $(or $(SEED),1) $(or $(STEPS),5000) || exit 1; \
 	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
 	    LONGSHORE_INTERNAL_TEST_STOPS=$(or $(STOPS),20) python3 tests/mpi/test_supervisor.py || exit 1; done
 
@@ -256,8 +258,9 @@ test-soak: build-all ## half an hour of killed service processes, ten minutes of
 test-alias: build-all ## the MPI programs and applications with every other choice of LONGSHORE_MEMORY_ALIAS
 	$(quiet)for alias in off adopt-at-once; do for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-alias: SKIP: no $$flavour"; continue; }; \
-	    echo "== $$alias, $$flavour"; python3 tests/mpi/run_programs.py --build $(CURDIR)/build --flavour $$flavour \
-	    --host real --mpirun mpirun.$$flavour --set LONGSHORE_MEMORY_ALIAS=$$alias || exit 1; done; \
+	    echo "== $$alias, $$flavour"; LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
+	    LONGSHORE_INTERNAL_TEST_MPIRUN=mpirun.$$flavour LONGSHORE_INTERNAL_TEST_SET=LONGSHORE_MEMORY_ALIAS=$$alias \
+	    python3 tests/mpi/test_programs.py Calls OtherShapes Ways Device || exit 1; done; \
 	    LONGSHORE_INTERNAL_TEST_ALIAS=$$alias LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
 	    python3 tests/applications/test_applications.py || exit 1; done
 

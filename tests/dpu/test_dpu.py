@@ -26,6 +26,8 @@ BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"lib/liblongshore-{mpi}.so").exists()]
 LIMIT_S = 120  # within which everything happens on a machine that is busy with other things
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))  # what 'make test-dpu' tries; else less
+# Of what is the same with each MPI `make test` has one, `make test-all` the other, too (LONGSHORE_INTERNAL_TEST_MPI).
+EACH_MPI = MPIS if WHOLE else [mpi for mpi in MPIS if mpi == os.environ.get("LONGSHORE_INTERNAL_TEST_MPI", MPIS[0])]
 
 
 def job_users(*files):
@@ -172,10 +174,10 @@ class Checks(unittest.TestCase):
 
 
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
-class TestDpu(Checks):
+class TestEachMpi(Checks):
     def test_every_collective(self):
         with Service(*job_users(BUILD)) as dpu:
-            for mpi in MPIS:
+            for mpi in EACH_MPI:
                 for bytes_each in (1024, 65536):
                     with self.subTest(mpi=mpi, bytes=bytes_each):
                         self.check(run(mpi, 4 if mpi == "openmpi" else 2, "collectives", bytes_each, LONGSHORE_DPU=dpu.address),
@@ -184,7 +186,7 @@ class TestDpu(Checks):
     def test_ranks_of_a_host_copy_what_has_come_to_it_once(self):
         """All ranks are on one host here, so that no block comes to it at all."""
         with Service(*job_users(BUILD)) as dpu:
-            for mpi in MPIS:
+            for mpi in EACH_MPI:
                 with self.subTest(mpi=mpi), tempfile.NamedTemporaryFile() as file:
                     done = run(mpi, 4 if mpi == "openmpi" else 2, "once", 262144, 3, LONGSHORE_DPU=dpu.address,
                                LONGSHORE_STATS=file.name)
@@ -195,6 +197,47 @@ class TestDpu(Checks):
                     # Those for which a rank without a core comes too late are moved for it.
                     self.assertLess(stats["services"][0]["bytes_to_host"], stats["read_by_rank"])
 
+    def test_ranks_that_compute_for_long_have_their_blocks_copied_by_the_agent(self):
+        """Nothing comes to the host, as all ranks are on it: so what the DPU moves is what it must not."""
+        with Service(*job_users(BUILD)) as dpu:
+            for mpi in EACH_MPI:
+                with self.subTest(mpi=mpi), tempfile.NamedTemporaryFile() as file:
+                    done = run(mpi, 4 if mpi == "openmpi" else 2, "once", 262144, 3, "late", LONGSHORE_DPU=dpu.address,
+                               LONGSHORE_STATS=file.name, LONGSHORE_INTERNAL_AGENT_COPIES=1)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    self.assertIn("once: ok", done.stdout)
+                    stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
+                    self.assertGreater(stats["memory"]["copied_by_agents"], 262144)
+                    self.assertGreater(stats["memory"]["blocks_copied_by_agents"], 1)
+                    self.assertLess(10 * stats["services"][0]["bytes_to_host"], stats["memory"]["copied_by_agents"])
+
+    def test_ranks_that_only_test_have_their_blocks_moved_by_the_dpu(self):
+        with Service(*job_users(BUILD)) as dpu:
+            for mpi in EACH_MPI:
+                by_services, by_ranks = self.check(run(mpi, 2, "once", 262144, 10, "test", LONGSHORE_DPU=dpu.address), "once: ok")
+                self.assertGreater(by_services, by_ranks)
+
+    @unittest.skipUnless((BUILD / "bin/tddft_openmpi").exists(), "tddft is not built")
+    def test_an_application_computes_the_same_bits(self):
+        """What its ranks receive decides what they give in the next step."""
+        with Service(*job_users(BUILD)) as dpu, tempfile.NamedTemporaryFile() as file:
+            for mpi in EACH_MPI:
+                found = []
+                for settings in ({"LONGSHORE_OFFLOAD": "off"}, {"LONGSHORE_DPU": dpu.address, "LONGSHORE_STATS": file.name}):
+                    with self.subTest(mpi=mpi, settings=settings):
+                        ranks, grid = (4, "2x2") if mpi == "openmpi" else (2, "2x1")
+                        done = run(mpi, ranks, f"bin/tddft_{mpi}", "--grid", grid, "--steps", 5, "--repeats", 1, **settings)
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                        found += re.findall("checksum: (.*)", done.stdout)
+                self.assertEqual(len(set(found)), 1)
+                self.assertEqual(len(found), 2)
+                calls = json.loads(Path(file.name).read_text(encoding="utf-8"))["collectives"]
+                for call in ("MPI_Allgather", "MPI_Alltoall"):
+                    self.assertGreaterEqual(calls[call]["algorithms"].get("direct", 0), 5, calls)
+
+
+@unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
+class TestDpu(Checks):
     def test_copies_that_were_handed_over_are_counted(self):
         """In calls that block every block of another rank is copied by the rank that wants it, and none needs a reader: all are on
         one host."""
@@ -220,49 +263,11 @@ class TestDpu(Checks):
                                             LONGSHORE_INTERNAL_AGENT_COPIES=0), "once: ok")
             self.assertGreater(by_services, 0)
 
-    def test_ranks_that_compute_for_long_have_their_blocks_copied_by_the_agent(self):
-        """Nothing comes to the host, as all ranks are on it: so what the DPU moves is what it must not."""
-        with Service(*job_users(BUILD)) as dpu:
-            for mpi in MPIS:
-                with self.subTest(mpi=mpi), tempfile.NamedTemporaryFile() as file:
-                    done = run(mpi, 4 if mpi == "openmpi" else 2, "once", 262144, 3, "late", LONGSHORE_DPU=dpu.address,
-                               LONGSHORE_STATS=file.name, LONGSHORE_INTERNAL_AGENT_COPIES=1)
-                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                    self.assertIn("once: ok", done.stdout)
-                    stats = json.loads(Path(file.name).read_text(encoding="utf-8"))
-                    self.assertGreater(stats["memory"]["copied_by_agents"], 262144)
-                    self.assertGreater(stats["memory"]["blocks_copied_by_agents"], 1)
-                    self.assertLess(10 * stats["services"][0]["bytes_to_host"], stats["memory"]["copied_by_agents"])
-
-    def test_ranks_that_only_test_have_their_blocks_moved_by_the_dpu(self):
-        with Service(*job_users(BUILD)) as dpu:
-            for mpi in MPIS:
-                by_services, by_ranks = self.check(run(mpi, 2, "once", 262144, 10, "test", LONGSHORE_DPU=dpu.address), "once: ok")
-                self.assertGreater(by_services, by_ranks)
-
     def test_random_programs(self):
         with Service(*job_users(BUILD)) as dpu:
             for seed, more in ((1, {}), (2, {"LONGSHORE_SERVICE_COUNT": 2}), (3, {"LONGSHORE_STAGING_BYTES": "256K"})):
                 with self.subTest(seed=seed, **more):
                     self.check(run(MPIS[0], 4, "stress", seed, 100, LONGSHORE_DPU=dpu.address, **more), "stress: ok")
-
-    @unittest.skipUnless((BUILD / "bin/tddft_openmpi").exists(), "tddft is not built")
-    def test_an_application_computes_the_same_bits(self):
-        """What its ranks receive decides what they give in the next step."""
-        with Service(*job_users(BUILD)) as dpu, tempfile.NamedTemporaryFile() as file:
-            for mpi in MPIS:
-                found = []
-                for settings in ({"LONGSHORE_OFFLOAD": "off"}, {"LONGSHORE_DPU": dpu.address, "LONGSHORE_STATS": file.name}):
-                    with self.subTest(mpi=mpi, settings=settings):
-                        ranks, grid = (4, "2x2") if mpi == "openmpi" else (2, "2x1")
-                        done = run(mpi, ranks, f"bin/tddft_{mpi}", "--grid", grid, "--steps", 5, "--repeats", 1, **settings)
-                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                        found += re.findall("checksum: (.*)", done.stdout)
-                self.assertEqual(len(set(found)), 1)
-                self.assertEqual(len(found), 2)
-                calls = json.loads(Path(file.name).read_text(encoding="utf-8"))["collectives"]
-                for call in ("MPI_Allgather", "MPI_Alltoall"):
-                    self.assertGreaterEqual(calls[call]["algorithms"].get("direct", 0), 5, calls)
 
     def test_programs_with_buffers_of_every_kind(self):
         """In place, with gaps, on the stack, datatypes that are packed, persistent requests, freed communicators."""
@@ -474,7 +479,7 @@ class TestAliases(Checks):
 
     def test_every_collective_goes_from_host_to_host(self):
         with self.service() as dpu:
-            for mpi in MPIS:
+            for mpi in EACH_MPI:
                 for more in ({}, {"LONGSHORE_MEMORY_MODE": "direct"}, {"LONGSHORE_SERVICE_COUNT": 2}) if WHOLE or mpi == MPIS[0] \
                         else ({},):
                     with self.subTest(mpi=mpi, **more):

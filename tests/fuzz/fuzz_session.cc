@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "dpu/hello.h"
@@ -166,15 +167,15 @@ class RankOfDpu {
         for (uint32_t i = 0; i < count; ++i) spans->push_back({each * i, each});
     }
     void change(SessionPost* p) {
-        uint64_t* const wide[] = {&p->send_block_bytes, &p->recv_block_bytes, &p->send_bytes,
-                                  &p->recv_bytes,       &p->send_offset,      &p->recv_offset};
-        uint32_t* const narrow[] = {&p->group, &p->root, &p->send_region, &p->recv_region};
+        uint64_t* const wide[] = {&p->group,      &p->send_block_bytes, &p->recv_block_bytes, &p->send_bytes,
+                                  &p->recv_bytes, &p->send_offset,      &p->recv_offset};
+        uint32_t* const narrow[] = {&p->root, &p->send_region, &p->recv_region};
         switch (choices_.byte() % 4) {
             case 0:
-                *wide[choices_.byte() % 6] = choices_.number();
+                *wide[choices_.byte() % std::size(wide)] = choices_.number();
                 break;
             case 1:
-                *narrow[choices_.byte() % 4] = static_cast<uint32_t>(choices_.number());
+                *narrow[choices_.byte() % std::size(narrow)] = static_cast<uint32_t>(choices_.number());
                 break;
             case 2:
                 p->self_in_place = !p->self_in_place;

@@ -523,4 +523,5 @@ class WriteBehind(job.JobTest):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (7, "one\ntwo\n", ""))
 
 
-job.main()
+if __name__ == "__main__":
+    job.main()

@@ -2,6 +2,7 @@
 // again and again, and random collectives on them, blocking and not (stress_call.h). Of its requests it waits
 // for some itself; others are waited for by threads that do nothing else. Every byte is checked.
 //      crowd [seed [steps [threads]]]      steps: of each thread
+// LONGSHORE_INTERNAL_TEST_PROGRESS=1 shows how far it is.
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -120,7 +121,11 @@ class Poster {
 
     void run(uint64_t steps, bool shows) {
         for (uint64_t step = 0; step < steps; ++step) {
-            if (shows && step % 1000 == 0) show(step, steps);
+            if (shows && step % 500 == 0) {
+                printf("crowd: %llu of %llu steps\n", static_cast<unsigned long long>(step),
+                       static_cast<unsigned long long>(steps));
+                fflush(stdout);
+            }
             if (below(&common_, 8) == 0) replace_comm();
             collective(step);
             if (below(&own_, 100) == 0) usleep(static_cast<unsigned>(below(&own_, 2000)));
@@ -132,13 +137,6 @@ class Poster {
     }
 
   private:
-    static void show(uint64_t step, uint64_t steps) {
-        if (isatty(STDOUT_FILENO))
-            printf("\rcrowd: %llu of %llu ", static_cast<unsigned long long>(step),
-                   static_cast<unsigned long long>(steps));
-        fflush(stdout);
-    }
-
     void collective(uint64_t step) {
         const Plan plan = Plan::draw(mix(label_, step, 0, 7), &common_);
         const auto& comm = comms_[static_cast<size_t>(below(&common_, static_cast<int>(kComms)))];
@@ -154,13 +152,13 @@ class Poster {
         complete_some(&open_, static_cast<size_t>(1 + below(&own_, static_cast<int>(open_.size()))), &own_);
     }
 
-    // Of the first one, which stays. Those of two ranks do not become smaller.
+    // Of the first one, which stays. Two ranks are not split: one alone has nothing to exchange.
     std::shared_ptr<Comm> make_comm() {
         const MPI_Comm parent = comms_[0]->handle;
         const int way = below(&common_, 4), me = comms_[0]->rank;
         MPI_Comm made = MPI_COMM_NULL;
-        if (way == 0)
-            MPI_Comm_split(parent, size > 2 ? me % 2 : 0, me, &made);
+        if (way == 0 && size > 2)
+            MPI_Comm_split(parent, me % 2, me, &made);
         else if (way == 1)
             MPI_Comm_split(parent, 0, -me, &made);
         else
@@ -186,7 +184,7 @@ class Poster {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+PROGRAM(crowd) {
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     CHECK(provided == MPI_THREAD_MULTIPLE);
@@ -195,16 +193,15 @@ int main(int argc, char** argv) {
     const uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 1;
     const uint64_t steps = argc > 2 ? strtoull(argv[2], nullptr, 10) : 50;
     const int posters = argc > 3 ? atoi(argv[3]) : kThreads;
+    const bool shows = rank == 0 && getenv("LONGSHORE_INTERNAL_TEST_PROGRESS") != nullptr;
     std::vector<MPI_Comm> comms(static_cast<size_t>(posters));
     for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     Given given(posters);
     std::vector<std::thread> threads;
     for (int t = 0; t < posters; ++t)
-        threads.emplace_back([&, t] {
-            Poster(&given, seed, t, comms[static_cast<size_t>(t)]).run(steps, rank == 0 && t == 0);
-        });
+        threads.emplace_back(
+            [&, t] { Poster(&given, seed, t, comms[static_cast<size_t>(t)]).run(steps, shows && t == 0); });
     for (int t = 0; t < kWaiters; ++t) threads.emplace_back(wait_for_others, &given, seed, t);
     for (std::thread& thread : threads) thread.join();
-    finish("crowd");
-    return 0;
+    return finish("crowd");
 }

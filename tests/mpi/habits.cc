@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -86,11 +86,11 @@ size_t resident_shared() {
     return kib * 1024;
 }
 
-// Of this process's cores: others of a busy machine take none of it.
-double seconds() {
-    timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+// Pages that the system has given this process, one after the other.
+long pages_given() {
+    rusage used{};
+    CHECK(getrusage(RUSAGE_SELF, &used) == 0);
+    return used.ru_minflt;
 }
 
 int wait_for(pid_t child) {
@@ -219,56 +219,26 @@ void reads_what_is_zero() {
     free(const_cast<char*>(table));
 }
 
-constexpr size_t kGrowStep = 64 * 1024, kGrowEnd = 48 * kMiB;
-
-// Of many blocks that grow side by side by `renew`, little by little.
-template <class Renew>
-double time_of_growth(const Renew& renew) {
-    char* grown[12] = {};
-    const double begin = seconds();
-    for (size_t bytes = kGrowStep; bytes <= kGrowEnd; bytes += kGrowStep)
-        for (char*& at : grown) {
-            at = renew(at, bytes);
-            CHECK(at);
-            at[bytes - kGrowStep] = static_cast<char>(bytes / kGrowStep);
-        }
-    const double took = seconds() - begin;
-    for (char* at : grown) {
-        for (size_t bytes = kGrowStep; bytes <= kGrowEnd; bytes += kGrowStep)
-            CHECK(at[bytes - kGrowStep] == static_cast<char>(bytes / kGrowStep));
-        renew(at, 0);
-    }
-    return took;
-}
-
-double time_of_growth_by_mremap() {
-    return time_of_growth([](char* at, size_t bytes) -> char* {
-        if (bytes == 0) return munmap(at, kGrowEnd), nullptr;
-        if (at == nullptr) {
-            void* const first =
-                mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            return static_cast<char*>(first);
-        }
-        return static_cast<char*>(mremap(at, bytes - kGrowStep, bytes, MREMAP_MAYMOVE));
-    });
-}
-
-double time_of_growth_by_realloc() {
-    return time_of_growth([](char* at, size_t bytes) -> char* {
-        if (bytes == 0) return free(at), nullptr;
-        return static_cast<char*>(realloc(at, bytes));
-    });
-}
-
-// The system moves their pages, and nothing is copied again and again.
+// Many blocks grow side by side, little by little. The system moves their pages, and nothing is copied again
+// and again, into pages that are new each time: there are about as many as the program touches.
 void grows_slowly() {
-    bool quick = false;
-    for (int tries = 0; tries < 5 && !quick; ++tries) {  // others fill the caches, too
-        const double moved = time_of_growth_by_mremap(), grown = time_of_growth_by_realloc();
-        quick = grown <= 4 * moved + 0.1;
-        if (!quick) fprintf(stderr, "%.2f s by realloc, %.2f s by mremap\n", grown, moved);
+    constexpr size_t kGrowStep = 64 * 1024, kSteps = 768, kBlocks = 12;
+    char* grown[kBlocks] = {};
+    const long before = pages_given();
+    for (size_t step = 1; step <= kSteps; ++step)
+        for (char*& at : grown) {
+            at = static_cast<char*>(realloc(at, step * kGrowStep));
+            CHECK(at);
+            at[(step - 1) * kGrowStep] = static_cast<char>(step);
+        }
+    const long given = pages_given() - before;
+    fprintf(stderr, "%ld pages for %zu that are touched\n", given, kSteps * kBlocks);
+    CHECK(given <= static_cast<long>(2 * kSteps * kBlocks));
+    for (char* at : grown) {
+        for (size_t step = 1; step <= kSteps; ++step)
+            CHECK(at[(step - 1) * kGrowStep] == static_cast<char>(step));
+        free(at);
     }
-    CHECK(quick);
 }
 
 void discards() {

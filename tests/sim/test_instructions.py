@@ -18,8 +18,9 @@ SCALE, BENCH = BUILD / "bin/longshore-scale", BUILD / "bin/longshore-engine-benc
 LIMIT_S, SKIPPED = 250, 77
 # What a service process calls of its engine, as longshore-scale times it.
 ENGINE = ("next(*", "on_frame(*", "finish_copy(*", "finish_read(*")
-# Growth with nodes or peers would be a factor of 8 in what is compared here.
-SLACK = 1.2
+# With more nodes it is a little less each, as what is done once for an operation is shared out among more. One empty loop over all
+# nodes in each turn is 9 % in what is compared here.
+GROWTH_MAX = 1.02
 
 
 def instructions(*words, functions=()):
@@ -52,11 +53,11 @@ class Instructions(unittest.TestCase):
         for collective in ("alltoall", "alltoallv", "allgatherv"):
             with self.subTest(collective=collective):
                 few, many = (of_a_service(collective, nodes, 8, 1)[0] for nodes in (16, 128))
-                self.check(f"{collective}, a block of 128 nodes by one of 16", many / few, SLACK)
+                self.check(f"{collective}, a block of 128 nodes by one of 16", many / few, GROWTH_MAX)
 
     def test_a_peer_does_not_cost_more_with_more_peers(self):
         few, many = (of_a_service("alltoall", nodes, 4, 4)[1] for nodes in (32, 256))
-        self.check("a peer of 1,020 by one of 124", many / few, SLACK)
+        self.check("a peer of 1,020 by one of 124", many / few, GROWTH_MAX)
 
     def test_what_is_done_for_each(self):
         """A third more than when this was written. The goals are 200 ns a block, 2 us a peer."""
