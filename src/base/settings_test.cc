@@ -214,7 +214,7 @@ TEST(SettingsParse, OneAlgorithmIsForcedForEachCollective) {
               "LONGSHORE_BCST_ALGORITHM is not a setting; did you mean LONGSHORE_BCAST_ALGORITHM?");
     for (const char* bad : {"bcast", "bcast:", "bcast:staged", "bcast:mpi,", ",bcast:mpi",
                             "bcast:mpi,bcast:mpi", "bcast=mpi", "barrier:mpi"}) {
-        message_of(std::string(kForcedAlgorithmsName).append("=").append(bad));
+        message_of(std::string(kForcedAlgorithmsName) + "=" + bad);
     }
 }
 
