@@ -16,12 +16,11 @@ endif()
 
 # Its headers take longer to read than most tests to compile: they are read once. With the options of programs.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/longshore_gtest.cc CONTENT "")
-set_source_files_properties(${CMAKE_BINARY_DIR}/longshore_gtest.cc PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 add_library(longshore_gtest OBJECT ${CMAKE_BINARY_DIR}/longshore_gtest.cc)
 target_link_libraries(longshore_gtest PRIVATE longshore_flags GTest::gtest)
 target_compile_options(longshore_gtest PRIVATE ${LONGSHORE_TEST_OPTIONS} ${CMAKE_CXX_COMPILE_OPTIONS_PIE})
 target_precompile_headers(longshore_gtest PRIVATE <gtest/gtest.h> <algorithm> <cstring> <thread> <vector>)
-set_target_properties(longshore_gtest PROPERTIES POSITION_INDEPENDENT_CODE OFF UNITY_BUILD OFF)
+set_target_properties(longshore_gtest PROPERTIES POSITION_INDEPENDENT_CODE OFF)
 
 function(longshore_add_unit_test test program)
     cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "BEFORE;LIBRARIES")
