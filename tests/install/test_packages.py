@@ -117,7 +117,9 @@ class Packages(unittest.TestCase):
         project = self.root / "project"
         project.mkdir()
         (project / "CMakeLists.txt").write_text(
-            f"cmake_minimum_required(VERSION 3.25)\nproject(p NONE)\nadd_subdirectory({SOURCE}/examples examples)\n")
+            "cmake_minimum_required(VERSION 3.25)\nproject(p NONE)\n" +
+            "".join(f"include({SOURCE}/cmake/{name}.cmake)\n" for name in ("python", "test_groups")) +
+            f"add_subdirectory({SOURCE}/examples examples)\n")
         subprocess.run(["cmake", "-G", "Ninja", "-S", project, "-B", project / "b"], check=True, capture_output=True, timeout=200)
         done = subprocess.run(["cmake", "--build", project / "b", "--target", "demo-mpich"], capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 1)
