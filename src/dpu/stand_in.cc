@@ -333,7 +333,7 @@ bool StandIn::test_operations() {
     // Once for all: a rank may have thousands that wait.
     if (ls_waiting(context_) != 0) ls_advance(context_);
     std::erase_if(open_, [&](const Open& open) {
-        if (!is_posted(open.operation)) return false;
+        if (!may_be_over(open.operation)) return false;
         const int result = ls_operation_test(open.operation, nullptr);
         if (result == LS_IN_PROGRESS) return false;
         ls_collective_bytes bytes[LS_COLLECTIVE_COUNT];

@@ -18,8 +18,9 @@ bool publish_region_of_rank(ls_context& context, RegionId region, HostRegion des
 int start_for_rank(ls_group* group, const OperationArguments& arguments, Plan plan,
                    std::vector<std::byte> data, ls_operation** out);
 
-// Whether it has been entered. Others wait for older ones of their group, and are not over (ls_advance).
-bool is_posted(const ls_operation* operation);
+// Whether it is worth a look (ls_operation_test): it has been entered, or is to be given up as a service
+// process is gone. Others wait for older ones of their group (ls_advance).
+bool may_be_over(const ls_operation* operation);
 
 // A chunk of an operation that hands over, claimed for its rank, and what that has to copy: of rank `giver`
 // of the job, from there in its heap to there in the operation's receive buffer, or in the rank's own heap.

@@ -81,8 +81,8 @@ void StandInRole::leave(ls_operation& op, bool leave) {
     flush_wake(c_);
 }
 
-bool is_posted(const ls_operation* operation) {
-    return operation->state != ls_operation::State::kWaiting;
+bool may_be_over(const ls_operation* operation) {
+    return operation->state != ls_operation::State::kWaiting || operation->group->context->service_gone;
 }
 
 bool claim_for_rank(ls_operation* operation, RankCopy* out) {

@@ -213,7 +213,7 @@ int start_for_rank(ls_group* group, const OperationArguments& a, Plan plan, std:
     return LS_OK;
 }
 
-bool is_posted(const ls_operation* operation) {
+bool may_be_over(const ls_operation* operation) {
     operation_of(operation);
     return true;
 }
