@@ -69,7 +69,7 @@ constexpr std::array kTable = {
     SettingInfo{"LONGSHORE_WAIT_REPORT_S", "30", "s", "a number from 0 to 86400; 0 is never",
         "After how long a wait says on stderr which ranks are missing."},
     SettingInfo{"LONGSHORE_LIMIT_S", "5", "s", "a number from 1 to 3600",
-        "How long what must answer (attaching, transfers, service processes) may take; starting, six times as long. Suspended time is free."},
+        "How long what must answer (attaching, transfers, service processes) may take; starting, six times. Suspended time does not count."},
     SettingInfo{"LONGSHORE_NETWORK", "auto", "", "auto, tcp or ucx",
         "What carries data between machines; auto: UCX where all nodes have RDMA devices, else TCP."},
     SettingInfo{"LONGSHORE_NETWORK_SECURITY", "handshake", "", "handshake or tls",
