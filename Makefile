@@ -338,4 +338,4 @@ format: ## format the C and C++ sources
 
 # What was downloaded, and takes minutes to download again, stays.
 clean: ## remove what is built: all of build/ but MPIs, UCX and Python packages (rm -rf build: those, too)
-	$(quiet)find build -mindepth 1 -maxdepth 1 ! -name mpi5 ! -name ucx ! -name ucx-aarch64 ! -name venv -exec rm -rf {} +
+	$(quiet)[[ ! -e build ]] || find build -mindepth 1 -maxdepth 1 ! -name mpi5 ! -name ucx ! -name ucx-aarch64 ! -name venv -exec rm -rf {} +

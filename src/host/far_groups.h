@@ -9,7 +9,7 @@ namespace longshore {
 
 struct FarGroup : ls_group {
     uint64_t far_id = 0;  // by which the stand-in knows it
-    uint32_t posts = 0;   // of its operations, open at the stand-in
+    uint32_t posts = 0;   // its operations that are open on the DPU
     FarExchange steps;
 };
 

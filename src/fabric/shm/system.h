@@ -114,12 +114,13 @@ inline uint64_t now_ns() {
     return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
-// The clock of whoever waits for another process and gives up after some time. It stands still while nobody
-// asks it: a process that was suspended with its job, or had no core, cannot know what the other would have
-// done meanwhile, and the other may have stood still, too. Who waits asks at least once in kAwakeNs.
+// The clock for timeouts of waits for another process. Between two reads it advances by at most kAwakeNs: a
+// process that was suspended with its job, or had no core, cannot know what the other process would have done
+// meanwhile, and that one may have been suspended, too. A waiting process reads it at least once in kAwakeNs.
 constexpr uint64_t kAwakeNs = 1'000'000'000;
 uint64_t awake_ns();
-// How long who waits until `end_ns` of that clock may sleep: 0 from then on, else some of what is left.
+// For how many milliseconds a wait that ends at `end_ns` of that clock may sleep before the next read. 0: it
+// has ended.
 int awake_wait_ms(uint64_t end_ns);
 
 }  // namespace longshore

@@ -1,6 +1,6 @@
-// Whether the other end's machine still answers by a TCP stream. The kernel can be told to end one that does
-// not (TCP_USER_TIMEOUT), but ends with it those whose other end is there and takes nothing for so long: a
-// process that is suspended. So we look ourselves.
+// Whether the machine at the other end of a TCP stream still acknowledges. The kernel has a timeout for that
+// (TCP_USER_TIMEOUT), but it also closes streams whose receiver acknowledges and has no room, because its
+// process is suspended. So the service process looks at the kernel's figures itself.
 #pragma once
 
 #include <cstdint>
