@@ -183,7 +183,7 @@ is_list := $(filter --list,$(PAPERS))
 papers: $(if $(is_list),,build) ## what was published of 1,024 ranks with DPUs beside what the model says of them, in build/papers (docs/papers.md)
 	$(if $(is_list),,$(quiet)$(MAKE) --no-print-directory venv)
 	$(quiet)python=build/venv/bin/python; [[ -x $$python ]] || python=python3; \
-	$$python src/tools/simulate/papers.py --longshore build/bin/longshore --out build/papers --seeds $(or $(SEEDS),1) $(PAPERS)
+	$$python lab/model/papers.py --longshore build/bin/longshore --out build/papers --seeds $(or $(SEEDS),1) $(PAPERS)
 
 simgrid: packages_test += $(packages_simgrid)
 simgrid: deps-test build ## the model of 'longshore simulate' beside SimGrid (docs/simulation.md)
@@ -208,7 +208,7 @@ scale: build ## what the engine costs one node of a job of up to 1,024, the othe
 	run services --nodes 64,1024 --services 2,4 --sizes 65536 && \
 	build/bin/longshore-engine-bench
 	$(quiet)python=build/venv/bin/python; [[ -x $$python ]] || python=python3; \
-	$$python src/sim/scale/pictures.py build/scale-{nodes,ranks}.json -o docs/images
+	$$python lab/scale/pictures.py build/scale-{nodes,ranks}.json -o docs/images
 
 test-dpu: build-all ## jobs that a DPU carries, where the DPU is this machine: all programs, with each MPI
 	$(quiet)for part in test_dpu test_dpu_losses; do \

@@ -22,7 +22,8 @@ from pathlib import Path
 # Of the system; the second line is what a wheel must not bring.
 LEFT_OUT = re.compile(r"^(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|ld-linux.*)\.so"
                       r"|^(libmpi|libmpich|libmpi_abi|libpmpi|libuc[mpst]|libssl|libcrypto|libibverbs|librdmacm)\b")
-RUN_PATH = "$ORIGIN/../lib/longshore:$ORIGIN/../lib"  # the latter: an MPI of the same environment
+# Of programs in those folders; the latter half: an MPI of the same environment.
+RUN_PATHS = {folder: f"$ORIGIN/{up}/lib/longshore:$ORIGIN/{up}/lib" for folder, up in (("bin", ".."), ("libexec/longshore", "../.."))}
 METADATA = """Metadata-Version: 2.1
 Name: longshore
 Version: {version}
@@ -80,8 +81,8 @@ def gather_libraries(tree):
             todo.append(own / name)
         if program.parent == own:
             words("patchelf", "--set-rpath", "$ORIGIN", program)
-        elif program.parent.name == "bin":
-            words("patchelf", "--set-rpath", RUN_PATH, program)
+        elif (path := RUN_PATHS.get(str(program.parent.relative_to(tree)))):
+            words("patchelf", "--set-rpath", path, program)
         elif brought:
             sys.exit(f"wheel: {program.name} is loaded into programs of others and must not need {', '.join(brought)}")
 

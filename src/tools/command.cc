@@ -9,6 +9,8 @@
 #include <regex>
 
 #include "tools/interruption.h"
+#include "tools/other_programs.h"
+#include "tools/paths.h"
 #include "tools/run/launch.h"
 #include "tools/tools.h"
 
@@ -95,7 +97,23 @@ Words split_words(const CLI::App* command, std::vector<std::string>* arguments) 
     return {};
 }
 
-int run_subcommand(int argc, char** argv) {
+bool is_there(const Subcommand& one) {
+    return one.add != nullptr || is_file(other_program(one.name));
+}
+
+// Takes the place of this process; comes back only where that fails.
+int start_other(const Subcommand& one, const std::vector<std::string>& arguments) {
+    const std::string program = other_program(one.name);
+    if (!is_there(one)) {
+        fmt::print(stderr, "longshore {}: {} is missing: {}\n", one.name, program, missing_part_advice());
+        return kNotReady;
+    }
+    std::vector<std::string> command{program};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return execute(command);
+}
+
+int run_subcommand(std::span<const Subcommand> subcommands, int argc, char** argv) {
     int exit_code = kOk;
     CLI::App app("Longshore offloads MPI collectives of unmodified programs to service processes.",
                  "longshore");
@@ -104,19 +122,12 @@ int run_subcommand(int argc, char** argv) {
     set_usage(&app, "longshore [--version] [--help] SUBCOMMAND ...");
     app.footer(kFooter);
     Words words;
-    add_run(app, &words, &exit_code);
-    add_assess(app, &words, &exit_code);
-    add_env(app, &exit_code);
-    add_doctor(app, &exit_code);
-    add_config(app, &exit_code);
-    add_completion(app, &exit_code);
-    add_status(app, &exit_code);
-    add_bench(app, &words, &exit_code);
-    add_tune(app, &exit_code);
-    add_dpu_bench(app, &exit_code);
-    add_device(app, &exit_code);
-    add_simulate(app, &exit_code);
-    add_timeline(app, &exit_code);
+    for (const Subcommand& one : subcommands) {
+        if (one.add != nullptr)
+            one.add(app, &words, &exit_code);
+        else if (is_there(one))
+            app.add_subcommand(one.name, about(one.name))->set_help_flag();
+    }
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     // 'longshore help run' is 'longshore run --help'.
     if (!arguments.empty() && arguments[0] == "help") {
@@ -126,13 +137,20 @@ int run_subcommand(int argc, char** argv) {
         // What is no subcommand stays alone, and is said to be none.
         if (arguments.empty() || has_subcommand(&app, arguments[0])) arguments.emplace_back("--help");
     }
-    // An unknown subcommand is one with --help, too.
-    if (!arguments.empty() && !arguments[0].starts_with('-') && !has_subcommand(&app, arguments[0]))
-        arguments.resize(1);
-    if (!arguments.empty() &&
-        (arguments[0] == "run" || arguments[0] == "bench" || arguments[0] == "assess")) {
-        words = split_words(app.get_subcommand(arguments[0]), &arguments);
+    const auto chosen = std::find_if(subcommands.begin(), subcommands.end(), [&](const Subcommand& one) {
+        return !arguments.empty() && arguments[0] == one.name;
+    });
+    if (chosen != subcommands.end() && chosen->add == nullptr) return start_other(*chosen, arguments);
+    // So 'longshore completion' asks the program of a subcommand.
+    if (chosen == subcommands.end() && arguments == std::vector<std::string>{"completion"}) {
+        print_completions(app);
+        return kOk;
     }
+    // An unknown subcommand is one with --help, too.
+    if (chosen == subcommands.end() && !arguments.empty() && !arguments[0].starts_with('-'))
+        arguments.resize(1);
+    if (chosen != subcommands.end() && chosen->starts_command)
+        words = split_words(app.get_subcommand(arguments[0]), &arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     try {
         app.parse(arguments);
@@ -157,9 +175,9 @@ int written(int exit_code) {
 
 }  // namespace
 
-int run_command(int argc, char** argv) {
+int run_command(std::span<const Subcommand> subcommands, int argc, char** argv) {
     try {
-        return written(run_subcommand(argc, argv));
+        return written(run_subcommand(subcommands, argc, argv));
     } catch (const Interrupted& by) {
         fmt::print(stderr, "longshore: interrupted\n");
         return 128 + by.signal;

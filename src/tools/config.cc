@@ -108,7 +108,7 @@ int config(const ConfigOptions& options) {
 
 }  // namespace
 
-void add_config(CLI::App& app, int* exit_code) {
+void add_config(CLI::App& app, const Words*, int* exit_code) {
     const auto options = std::make_shared<ConfigOptions>();
     CLI::App* command =
         app.add_subcommand("config", "List every setting with its value here, default and meaning");

@@ -31,7 +31,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 std::string root_folder() {
     std::error_code error;
     const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);
-    return executable.parent_path().parent_path().string();
+    const auto folder = executable.parent_path();  // bin, or libexec/longshore
+    return (folder.filename() == "bin" ? folder : folder.parent_path()).parent_path().string();
 }
 
 std::string library_folder() {

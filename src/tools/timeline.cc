@@ -45,7 +45,7 @@ int timeline(const TimelineOptions& options) {
 
 }  // namespace
 
-void add_timeline(CLI::App& app, int* exit_code) {
+void add_timeline(CLI::App& app, const Words*, int* exit_code) {
     const auto options = std::make_shared<TimelineOptions>();
     CLI::App* command = app.add_subcommand("timeline", "Draw a trace: who moved which blocks, and when");
     set_usage(command, "longshore timeline [OPTIONS] TRACE.json ...");

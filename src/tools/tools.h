@@ -16,23 +16,16 @@ inline constexpr int kNotReady = 125;       // nothing was started: a part of Lo
 inline constexpr int kNotExecutable = 126;  // the command is there but cannot be executed
 inline constexpr int kNotFound = 127;       // the command is not there
 
-// `words` is what follows the options: see split_words() in main.cc.
+// The command that follows the options, where one does: see split_words() in command.cc.
 using Words = std::vector<std::string>;
 void add_run(CLI::App& app, const Words* words, int* exit_code);
 void add_assess(CLI::App& app, const Words* words, int* exit_code);
-void add_env(CLI::App& app, int* exit_code);
-void add_bench(CLI::App& app, const Words* words, int* exit_code);
-
-void add_dpu_bench(CLI::App& app, int* exit_code);
-void add_device(CLI::App& app, int* exit_code);
-void add_doctor(CLI::App& app, int* exit_code);
-void add_completion(CLI::App& app, int* exit_code);
-void add_config(CLI::App& app, int* exit_code);
-void add_tune(CLI::App& app, int* exit_code);
-void add_timeline(CLI::App& app, int* exit_code);
-void add_simulate(CLI::App& app, int* exit_code);
-void add_simulate_staged(CLI::App& simulate, int* exit_code);
-void add_simulate_steps(CLI::App& simulate, int* exit_code);
-void add_status(CLI::App& app, int* exit_code);
+void add_env(CLI::App& app, const Words* words, int* exit_code);
+void add_doctor(CLI::App& app, const Words* words, int* exit_code);
+void add_completion(CLI::App& app, const Words* words, int* exit_code);
+void add_config(CLI::App& app, const Words* words, int* exit_code);
+void add_tune(CLI::App& app, const Words* words, int* exit_code);
+void add_timeline(CLI::App& app, const Words* words, int* exit_code);
+void add_status(CLI::App& app, const Words* words, int* exit_code);
 
 }  // namespace longshore::tools

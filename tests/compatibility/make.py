@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MPIS = {"Open MPI 4.1.4": ("mpicc.openmpi", "#include <mpi.h>\n#include <mpi-ext.h>\n"),
         "MPICH 4.0.2": ("mpicc.mpich", "#include <mpi.h>\n")}
 NAMED_MAX = 6
-TESTS = ("tests/mpi", "tests/applications", "examples/fft", "src/bench")
+TESTS = ("tests/mpi", "tests/applications", "examples/fft", "lab/bench")
 
 # What the shim does in functions that it defines and does not offload, by what the name begins with; first match holds.
 SEEN = [

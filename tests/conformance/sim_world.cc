@@ -2,7 +2,7 @@
 // of one machine (shm_world.h).
 #include "fabric/described_fabric.h"
 #include "shm_world.h"
-#include "sim/fabric.h"
+#include "simulator/fabric.h"
 
 namespace longshore::test {
 namespace {

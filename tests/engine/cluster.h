@@ -1,5 +1,5 @@
 // A few nodes in one process, without faults: ranks and service processes take turns, or service processes
-// alone run by clocks of their own (run_timed). For unit tests of the engine; the simulator (src/sim) is the
+// alone run by clocks of their own (run_timed). For unit tests of the engine; the simulator (lab/simulator) is the
 // place for everything that can go wrong.
 #pragma once
 

@@ -69,7 +69,7 @@ def look():
 def compile_all(tree, sources, out):
     def one(source):
         target = out / (source.replace("/", "_") + ".o")
-        command = [CXX, *FLAGS, f"-I{tree}", f"-I{tree.parent}/include", "-c", str(tree / source), "-o", str(target)]
+        command = [CXX, *FLAGS, f"-I{tree}", f"-I{tree.parent}/include", f"-I{tree.parent}/lab", "-c", str(tree / source), "-o", str(target)]
         return subprocess.run(command, capture_output=True, text=True), target
 
     with ThreadPoolExecutor(2) as pool:
@@ -102,9 +102,10 @@ def main():
     shutil.rmtree(build, ignore_errors=True)
     (build / "objects").mkdir(parents=True)
     shutil.copytree(SRC.parent / "include", build / "include")
+    shutil.copytree(SRC.parent / "lab/simulator", build / "lab/simulator")
     shutil.copytree(SRC, tree)
     engine = sorted(str(p.relative_to(tree)) for p in (tree / "engine").rglob("*.cc") if "_test" not in p.name)
-    sim = sorted(f"sim/{p.name}" for p in (tree / "sim").glob("*.cc") if p.name != "engine_bench.cc")
+    sim = sorted(f"../lab/simulator/{p.name}" for p in (build / "lab/simulator").glob("*.cc") if p.name != "engine_bench.cc")
     # The parts of the fabric that the simulator runs, too.
     sim += [f"fabric/{name}.cc" for name in ("described_fabric", "region_directory", "region_frame", "region_talk")]
     base, error = compile_all(tree, engine + sim, build / "objects")

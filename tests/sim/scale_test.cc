@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "sim/scale/report.h"
+#include "scale/report.h"
 
 namespace longshore::scale {
 namespace {

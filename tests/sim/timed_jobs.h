@@ -1,7 +1,7 @@
 // Jobs of the timed simulator whose time can be written down, and what their expectations share.
 #pragma once
 
-#include "sim/timed/host_mpi.h"
+#include "model/host_mpi.h"
 
 namespace longshore::timed {
 

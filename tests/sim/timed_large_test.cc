@@ -2,8 +2,8 @@
 // of all, and links that serve one transfer after the other.
 #include <gtest/gtest.h>
 
-#include "sim/timed/host_mpi.h"
-#include "sim/timed/machine_file.h"
+#include "model/host_mpi.h"
+#include "model/machine_file.h"
 
 namespace longshore::timed {
 namespace {

@@ -2,7 +2,7 @@
 // late ranks make of them.
 #include <gtest/gtest.h>
 
-#include "sim/timed/step_loop.h"
+#include "model/step_loop.h"
 #include "timed_jobs.h"
 
 namespace longshore::timed {

@@ -10,7 +10,7 @@ import unittest
 
 from support import COMMAND, SOURCE, CommandTest
 
-SCRIPT = SOURCE / "src/tools/simulate/papers.py"
+SCRIPT = SOURCE / "lab/model/papers.py"
 
 
 class Papers(CommandTest):

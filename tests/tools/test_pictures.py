@@ -130,7 +130,7 @@ class Simulated(unittest.TestCase):
         self.assertNotIn("\n", simulate.title(data | {"memory": "alias", "machine": {"name": "thor-bf3", "values": {}}}))
 
     def test_shares_of_late_ranks(self):
-        found = importlib.util.spec_from_file_location("papers", SOURCE / "src/tools/simulate/papers.py")
+        found = importlib.util.spec_from_file_location("papers", SOURCE / "lab/model/papers.py")
         papers = sys.modules["papers"] = importlib.util.module_from_spec(found)
         found.loader.exec_module(papers)
         experiments = [experiment for experiment in papers.EXPERIMENTS if experiment.say is papers.late]

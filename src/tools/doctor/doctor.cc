@@ -77,7 +77,7 @@ int doctor(bool json) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, int* exit_code) {
+void add_doctor(CLI::App& app, const Words*, int* exit_code) {
     const auto json = std::make_shared<bool>(false);
     CLI::App* command = app.add_subcommand("doctor", "Check whether this machine has what Longshore needs");
     set_usage(command, "longshore doctor [--json]");

@@ -176,7 +176,7 @@ int print_environment(const LaunchOptions& options) {
 
 }  // namespace
 
-void add_env(CLI::App& app, int* exit_code) {
+void add_env(CLI::App& app, const Words*, int* exit_code) {
     const auto options = std::make_shared<LaunchOptions>();
     CLI::App* command = app.add_subcommand("env", "Print what 'run' would set, for a batch script");
     set_usage(command, "longshore env [OPTIONS]");

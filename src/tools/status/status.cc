@@ -374,7 +374,7 @@ int status(bool json) {
 
 }  // namespace
 
-void add_status(CLI::App& app, int* exit_code) {
+void add_status(CLI::App& app, const Words*, int* exit_code) {
     const auto json = std::make_shared<bool>(false);
     CLI::App* command = app.add_subcommand("status", "Show your jobs on this machine and what they wait for");
     set_usage(command, "longshore status [--json]");

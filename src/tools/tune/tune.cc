@@ -243,7 +243,7 @@ int run(TuneOptions options) {
 
 }  // namespace
 
-void add_tune(CLI::App& app, int* exit_code) {
+void add_tune(CLI::App& app, const Words*, int* exit_code) {
     const auto options = std::make_shared<TuneOptions>();
     CLI::App* command = app.add_subcommand(
         "tune", "Measure which algorithm carries which call best, and write it as a table");

@@ -1,0 +1,20 @@
+# longshore_add_lab_command(SUBCOMMAND [SOURCE...] [LIBRARIES LIBRARY...] [SCRIPTS SCRIPT...])
+# A subcommand of longshore that is a program of its own, as libexec/longshore/SUBCOMMAND, and the scripts that it starts.
+function(longshore_add_lab_command subcommand)
+    if(NOT TARGET longshore_command_line)
+        return()
+    endif()
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES;SCRIPTS")
+    set(program longshore_command_${subcommand})
+    add_executable(${program} ${arg_UNPARSED_ARGUMENTS})
+    target_link_libraries(${program} PRIVATE longshore_lab longshore_command_line ${arg_LIBRARIES})
+    set_target_properties(${program} PROPERTIES OUTPUT_NAME ${subcommand}
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/libexec/longshore)
+    foreach(script ${arg_SCRIPTS})
+        string(REPLACE ":" ";" from_to ${script})  # FROM:TO
+        list(GET from_to 0 from)
+        list(GET from_to 1 to)
+        configure_file(${from} ${CMAKE_BINARY_DIR}/share/longshore/${to} COPYONLY)
+    endforeach()
+    set_property(GLOBAL APPEND PROPERTY LONGSHORE_LAB_COMMANDS ${program})
+endfunction()
