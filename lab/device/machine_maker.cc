@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "model/machine_file.h"
+#include "model/machine_path.h"
 #include "device/results.h"
-#include "model/plan.h"
 
 namespace longshore::tools {
 namespace {

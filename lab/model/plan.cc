@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 
 #include "model/machine_file.h"
-#include "tools/paths.h"
+#include "model/machine_path.h"
 
 namespace longshore::tools {
 namespace {
@@ -20,21 +19,6 @@ using timed::Machine;
 using timed::Outcome;
 using timed::Placement;
 using timed::Time;
-
-std::string machines_folder() {
-    return root_folder() + "/share/longshore/machines";
-}
-
-std::string known_machines() {
-    std::vector<std::string> names;
-    std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(machines_folder(), none))
-        if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
-    std::sort(names.begin(), names.end());
-    std::string all;
-    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-    return all.empty() ? "none, as " + machines_folder() + " is not there" : all;
-}
 
 // As "ialltoallv" or "alltoallv": both are the same here, as ranks wait at once unless they compute.
 bool find_collective(std::string name, Collective* out) {
@@ -73,10 +57,6 @@ class HalfWatcher final : public timed::Watcher {
 };
 
 }  // namespace
-
-std::string machine_path(const std::string& name) {
-    return is_file(name) ? name : machines_folder() + "/" + name + ".toml";
-}
 
 std::string prepare(const SimulateOptions& options, Machine* machine) {
     const std::string path = machine_path(options.machine);

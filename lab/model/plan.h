@@ -36,9 +36,6 @@ struct SimulatedRow {
     double wall_seconds = 0;
 };
 
-// The machine file that `name` means: a file, or one of those that come with the product.
-std::string machine_path(const std::string& name);
-
 // "" or why the options make no sense. Fills in the machine.
 std::string prepare(const SimulateOptions& options, timed::Machine* machine);
 

@@ -6,7 +6,7 @@ namespace longshore::timed {
 namespace {
 
 constexpr uint64_t kNoteBytes = 64;  // a message that says one thing
-// As where a rank's posts are made (host/far_operations.cc).
+// As where a rank's posts are made (dpu/rank/far_operations.cc).
 constexpr uint64_t kHandedOverMin = 4096;
 
 }  // namespace
@@ -175,7 +175,7 @@ void RankProcess::look_when_patience_ends() {
                       kPatient);
 }
 
-// As dpu/stand_in.cc does.
+// As dpu/card/stand_in.cc does.
 void RankProcess::choose_copier() {
     if (!left_ && !hand_over_.attends() && engine_.is_all_there(record_)) {
         const uint64_t before = patience_.until_ns(false);

@@ -7,6 +7,7 @@
 #include "base/output_file.h"
 #include "base/text.h"
 #include "model/machine_file.h"
+#include "model/machine_path.h"
 #include "tools/run/launch.h"
 #include "model/plan.h"
 #include "model/progress_bar.h"

@@ -7,6 +7,7 @@
 
 #include "base/output_file.h"
 #include "model/machine_file.h"
+#include "model/machine_path.h"
 #include "model/step_loop.h"
 #include "tools/run/launch.h"
 #include "model/need.h"

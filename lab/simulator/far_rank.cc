@@ -133,7 +133,7 @@ void FarRank::wait() {
 }
 
 // Part of a copy out of another rank's memory. Whoever is gone has none that could be read; what has been let
-// go may hold anything, and is looked at afterwards (host/far_neighbours.h).
+// go may hold anything, and is looked at afterwards (dpu/rank/far_neighbours.h).
 bool FarRank::move_part(const HandedCopy& copy, uint64_t to, uint64_t begin, uint64_t end) {
     const auto& giver = static_cast<const FarRank&>(world_.rank(copy.giver));
     if (!giver.process_lives_) return false;
@@ -213,7 +213,7 @@ void FarRank::hear() {
 }
 
 // Its stand-in is gone: all that is open ends in an error, here in the end of the program; before that the
-// agent is told to write no more, and to let others find what the memory holds now (host/agent_client.h). The
+// agent is told to write no more, and to let others find what the memory holds now (dpu/rank/agent_client.h). The
 // program writes there.
 void FarRank::lose() {
     handed_.lose();

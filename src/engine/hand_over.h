@@ -3,7 +3,7 @@
 // block of another host comes to this one once, and whoever holds it is not complete before all have copied
 // it.
 //
-// Both ends are here; what they say to each other goes by their connection, in order (session/session.h), or
+// Both ends are here; what they say to each other goes by their connection, in order (dpu/session/session.h), or
 // is lost with it. Pure: no clock, heap or I/O.
 //
 // A rank that computes copies nothing, and others wait for claims. So a rank has no copies but while it

@@ -90,7 +90,7 @@ struct NetworkPart {
     std::unique_ptr<Network> (*open)(const NetworkSettings& settings, PortShare share, std::string* error);
     std::unique_ptr<MemoryAgent> (*open_agent)(bool exports, std::string* error);
     // Whether memory that an agent exports can have an alias here: empty, or why not. `region`: a descriptor
-    // of some (fabric/dpu/host_region.h). With some cards UCX ends the process.
+    // of some (dpu/transport/host_region.h). With some cards UCX ends the process.
     std::string (*try_alias)(std::span<const std::byte> region);
     const NodeStreams* streams;  // null: there are none
 };

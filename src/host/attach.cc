@@ -13,10 +13,10 @@
 #include "fabric/ucx/packet.h"
 #include "host/context.h"
 #include "host/job_exchange.h"
+#include "host/local_role.h"
 #include "host/places.h"
 #include "host/role.h"
 #include "host/supervisor_parameters.h"
-#include "session/session.h"
 
 namespace longshore {
 
@@ -172,6 +172,13 @@ int explain(ls_context& c, uint32_t rank, const std::string& own) {
     return await(c, ls_context::State::kExplaining, c.meeting->start_reason(rank, own));
 }
 
+void start_supervisor(ls_context& c) {
+    const SupervisorParameters parameters = parameters_of(c);
+    static_assert(sizeof parameters < 65536, "fits a pipe, so that writing it does not block");
+    c.starter.start(c.service_path.c_str(), "supervisor", std::as_bytes(std::span(&parameters, 1)),
+                    parameters.service.limit_s, &c.problem);
+}
+
 int end_identity(ls_context& c) {
     const std::string problem = place_ranks(c);
     if (!problem.empty()) return fail(c, problem);
@@ -181,7 +188,7 @@ int end_identity(ls_context& c) {
     if (c.local == 0 && c.options.host != nullptr && (c.agent.empty() || c.agent.size() > kAddressBytesMax))
         c.problem = "there is no address of the agent of the ranks' machine, or one that is too long";
     else if (c.local == 0)
-        c.starter.start(c.service_path.c_str(), parameters_of(c), &c.problem);
+        start_supervisor(c);
     return LS_IN_PROGRESS;
 }
 
@@ -340,7 +347,7 @@ uint64_t ls_layout() {
     uint64_t hash = 1;
     for (const uint64_t part :
          {uint64_t{kControlMagic}, uint64_t{kWireVersion}, uint64_t{kPacketVersion},
-          uint64_t{kSessionVersion}, uint64_t{sizeof(Identity)}, uint64_t{sizeof(NodeWord)},
+          dpu_roles.layout, uint64_t{sizeof(Identity)}, uint64_t{sizeof(NodeWord)},
           uint64_t{sizeof(SupervisorParameters)}, uint64_t{sizeof(Member)},
           uint64_t{sizeof(ServiceParameters)}, uint64_t{sizeof(OperationRecord)}})
         hash = mix64(hash ^ part);
@@ -371,7 +378,12 @@ int ls_context_start(const ls_options* options, const ls_exchange* exchange, ls_
             c->options.dpu = c->dpu.c_str();
         }
         c->role = choose_role(*c);
-        if (c->role->start_job() != LS_OK) return static_cast<int>(LS_ERR_UNAVAILABLE);
+        if (!c->role) {  // on all ranks, and tests of the context say so
+            c->role = std::make_unique<LocalRole>(*c);
+            fail(*c, "this Longshore was built without DPUs (LONGSHORE_DPU)");
+        } else if (c->role->start_job() != LS_OK) {
+            return static_cast<int>(LS_ERR_UNAVAILABLE);
+        }
         *out = c.release();
         return static_cast<int>(LS_OK);
     });

@@ -3,9 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/dpu/host_region.h"
 #include "host/context.h"
-#include "session/session.h"
+#include "host/role.h"
 
 namespace longshore {
 
@@ -43,11 +42,7 @@ void attach_to_memory(ls_context& c, const AttachAnswer& answer, std::vector<Fd>
     c.lives.resize(services);
     c.service_trace_taken.resize(services);
     if (c.options.trace) c.trace.resize(kTraceEntries);
-    // Where a rank has no memory to give there is a region all the same, of a node that there is not: whoever
-    // wants it learns that it cannot be had, and waits for nothing.
-    if (c.options.host != nullptr)
-        publish_host_region(c.memory.region(self, RegionId{kFarRegionsMax}),
-                            {NodeId{UINT16_MAX}, 0, INT64_MAX, {std::byte{0}}, {}});
+    c.role->prepare_memory();
     show_rank(c);
 }
 

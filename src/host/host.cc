@@ -7,16 +7,18 @@
 #include <time.h>
 
 #include "host/context.h"
-#include "host/far_role.h"
 #include "host/local_role.h"
-#include "host/stand_in_role.h"
+#include "host/role.h"
 
 namespace longshore {
 
+DpuRoles dpu_roles;
+
 std::unique_ptr<Role> choose_role(ls_context& c) {
-    if (c.options.dpu != nullptr) return std::make_unique<FarRole>(c);
-    if (c.options.host != nullptr) return std::make_unique<StandInRole>(c);
-    return std::make_unique<LocalRole>(c);
+    const bool rank = c.options.dpu != nullptr, stand_in = c.options.host != nullptr;
+    if (!rank && !stand_in) return std::make_unique<LocalRole>(c);
+    const auto make = rank ? dpu_roles.rank : dpu_roles.stand_in;
+    return make != nullptr ? make(c) : nullptr;
 }
 
 }  // namespace longshore

@@ -1,8 +1,8 @@
 // What this process is to its job: chosen once, when the context is made (choose_role), and asked for
 // whatever roles do differently. There are three:
 // - local_role: a rank on a node. It has its buffers, and moves blocks beside the node's service processes.
-// - far_role: a rank whose operations a DPU carries. It asks its stand-in there for everything.
-// - stand_in_role: the stand-in of such a rank, a rank on the DPU's node that has not the rank's memory.
+// - dpu/rank/far_role: a rank whose operations a DPU carries. It asks its stand-in there for everything.
+// - dpu/card/stand_in_role: the stand-in of such a rank, a rank on the DPU's node that has not its memory.
 //
 // What the first and the last have in common, an engine in the node's shared memory, is in node_role.
 // The functions are those of host.h that have the same names there; host.cc calls them, and but for leave_job
@@ -23,6 +23,8 @@ class Role {
 
     // The first exchange is under way when this returns LS_OK.
     virtual int start_job() = 0;
+    // The node's memory is there, and nobody looks at this rank's part of it yet.
+    virtual void prepare_memory() {}
     virtual int test_job() = 0;
     // Tells the others that this rank is gone; in a forked child it only lets go of what the child has copies
     // of. Returns whether the context may be deleted.
@@ -64,7 +66,16 @@ class Role {
     const bool moves_blocks_;
 };
 
-// By the context's options, which are complete.
+// Roles of jobs whose work a DPU does. Who links src/dpu fills them in before it makes a context; without them
+// such a job is refused.
+struct DpuRoles {
+    std::unique_ptr<Role> (*rank)(ls_context& context) = nullptr;
+    std::unique_ptr<Role> (*stand_in)(ls_context& context) = nullptr;
+    uint64_t layout = 0;  // as ls_layout(), of what they say to each other
+};
+extern DpuRoles dpu_roles;
+
+// By the context's options, which are complete. Null: it is one of those, and this program has it not.
 std::unique_ptr<Role> choose_role(ls_context& context);
 
 }  // namespace longshore

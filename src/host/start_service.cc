@@ -23,16 +23,6 @@ std::vector<char*> network_settings() {
 
 }  // namespace
 
-bool ServiceStarter::start(const char* path, const SupervisorParameters& parameters, std::string* error) {
-    static_assert(sizeof parameters < 65536, "fits a pipe, so that writing it does not block");
-    return start(path, "supervisor", std::as_bytes(std::span(&parameters, 1)), parameters.service.limit_s,
-                 error);
-}
-
-bool ServiceStarter::start_agent(const char* path, const AgentParameters& parameters, std::string* error) {
-    return start(path, "agent", std::as_bytes(std::span(&parameters, 1)), parameters.limit_s, error);
-}
-
 bool ServiceStarter::start(const char* path, const char* role, std::span<const std::byte> parameters,
                            uint32_t limit_s, std::string* error) {
     int down[2], up[2];

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/shm/agent_control.h"
+#include "fabric/shm/control.h"
 
 namespace longshore {
 
@@ -14,16 +14,15 @@ namespace longshore {
 class ServiceStarter {
   public:
     // False: it could not be started; `error` names the cause.
-    bool start(const char* path, const SupervisorParameters& parameters, std::string* error);
-    bool start_agent(const char* path, const AgentParameters& parameters, std::string* error);
+    // `role`: its first argument; `parameters`: what is written into its descriptor kParameterFd, all at once.
+    bool start(const char* path, const char* role, std::span<const std::byte> parameters, uint32_t limit_s,
+               std::string* error);
     enum class State : uint8_t { kPending, kReady, kFailed };
     // `address`: where the network reaches the agent; of a supervisor, its service processes (append_address
     // in fabric/network.h).
     State test(ServiceReady* ready, std::vector<std::byte>* address, std::string* error);
 
   private:
-    bool start(const char* path, const char* role, std::span<const std::byte> parameters, uint32_t limit_s,
-               std::string* error);
     Fd ready_;
     std::vector<std::byte> heard_;
     uint64_t deadline_ns_ = 0;

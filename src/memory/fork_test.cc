@@ -431,7 +431,7 @@ TEST_F(Fork, BuffersThatAreOpenedMeanwhile) {
     longshore_heap_release(block);
 }
 
-// Each of 69,632 operations may have two (kFarPostsMax in session/session.h).
+// Each of 69,632 operations may have two (kFarPostsMax in dpu/session/session.h).
 TEST_F(Fork, BuffersOfAllThatIsOpenHavePlaces) {
     char* const block = allocate(kMiB, 1);
     std::vector<int> places(2 * 69'632);

@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-/* Two for each operation that a rank on a DPU has posted at most (kFarPostsMax in session/session.h), and
+/* Two for each operation that a rank on a DPU has posted at most (kFarPostsMax in dpu/session/session.h), and
  * nearly as many for tasks: what finds no place is not shared, and there would fail. Places that were never
  * taken cost address space alone. */
 enum { kPlaces = 1 << 18 };

@@ -18,7 +18,6 @@
 #include "fabric/network.h"
 #include "fabric/shm/packet_queue.h"
 #include "fabric/shm/region.h"
-#include "tasks/dpu_stream.h"
 #include "tasks/frames.h"
 #include "tasks/kept.h"
 #include "tasks/plugin_file.h"
@@ -81,7 +80,7 @@ bool advance(std::vector<iovec>* parts, size_t bytes) {
 
 class Carrier {
   public:
-    Carrier() : socket_(kServiceControlFd) {}
+    explicit Carrier(ConnectToDpu to_dpu) : to_dpu_(to_dpu), socket_(kServiceControlFd) {}
     int run();
 
   private:
@@ -124,6 +123,7 @@ class Carrier {
     void sleep();
     SentRank* find(uint64_t client);
 
+    const ConnectToDpu to_dpu_;
     Fd socket_, doorbell_, stream_;
     PacketQueue unsent_;          // an answer for each word of the supervisor
     std::string plugin_, there_;  // for texts: its name; "node 1 (host)"
@@ -169,7 +169,8 @@ bool Carrier::hear_start(StartTasks* start) {
 
 bool Carrier::connect(const StartTasks& start, std::string* error) {
     if (start.far.is_dpu != 0) {
-        stream_ = connect_to_dpu(start.far, uint64_t{start.far.limit_s} * 2'000'000'000, error);
+        if (to_dpu_ == nullptr) *error = "cannot be reached: this Longshore was built without DPUs";
+        if (to_dpu_ != nullptr) stream_ = to_dpu_(start.far, uint64_t{start.far.limit_s} * 2'000'000'000, error);
         if (!stream_) *error = there_ + " " + *error;
         return static_cast<bool>(stream_);
     }
@@ -605,10 +606,10 @@ int Carrier::run() {
 
 }  // namespace
 
-int run_carrier() {
+int run_carrier(ConnectToDpu to_dpu) {
     prctl(PR_SET_NAME, "longshore-carry");
     signal(SIGPIPE, SIG_IGN);
-    return std::make_unique<Carrier>()->run();
+    return std::make_unique<Carrier>(to_dpu)->run();
 }
 
 }  // namespace longshore::tasks

@@ -3,9 +3,16 @@
 // back what comes (frames.h). While a task is computed there the next ones are on their way.
 #pragma once
 
+#include "tasks/control.h"
+
 namespace longshore::tasks {
 
-// Until the supervisor goes, or the stream to the other node ends. Returns the exit status.
-int run_carrier();
+// A stream to tasks on a DPU. Waits for at most limit_ns. Empty: `error` says why, as what follows the DPU's
+// name.
+using ConnectToDpu = Fd (*)(const FarNode& far, uint64_t limit_ns, std::string* error);
+
+// Until the supervisor goes, or the stream to the other node ends. Returns the exit status. `to_dpu`: null
+// where this program has no part for DPUs.
+int run_carrier(ConnectToDpu to_dpu);
 
 }  // namespace longshore::tasks

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "fabric/described_fabric.h"
-#include "fabric/dpu/host_fabric.h"
+#include "dpu/transport/host_fabric.h"
 #include "ucx_world.h"
 
 namespace longshore::test {

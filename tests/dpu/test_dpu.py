@@ -279,7 +279,7 @@ class TestDpu(Checks):
                         self.check(run(mpi, 2, name, LONGSHORE_DPU=dpu.address), f"{name}: ok")
 
     def test_any_number_of_calls_can_be_open(self):
-        """More than a stand-in takes of a rank (kFarPostsMax in session/session.h)."""
+        """More than a stand-in takes of a rank (kFarPostsMax in dpu/session/session.h)."""
         with Service(*job_users(BUILD)) as dpu:
             for mpi in MPIS:
                 with self.subTest(mpi=mpi):

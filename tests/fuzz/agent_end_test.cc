@@ -1,6 +1,6 @@
 // A stand-in's end of the connection to its host's agent: what it hands over is settled once, whatever the
 // agent does.
-#include "dpu/agent_end.h"
+#include "dpu/card/agent_end.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "conversation.h"
-#include "dpu/plugin_folders.h"
+#include "dpu/card/plugin_folders.h"
 #include "fabric/shm/socket.h"
 #include "tasks/executor.h"
 #include "tasks/guest_process.h"
@@ -78,7 +78,7 @@ class Arrivals {
             return std::vector<TaskPlace>(choices_.one_in(4) ? processes : 0);
         };
         node.tell = [](const char* text) { require(*text != 0); };
-        // As the guard of a DPU does it (dpu/task_guard.cc).
+        // As the guard of a DPU does it (dpu/card/task_guard.cc).
         node.admit = [this](OpenFrame* frame, std::string* error) -> int32_t {
             const std::string name = frame->plugin.substr(frame->plugin.rfind('/') + 1);
             const std::string found = find_trusted_plugin({PLAYED_FOLDER}, name, error);

@@ -1,5 +1,5 @@
 // A rank that says anything to its stand-in on a DPU: a hello first, then a session with the real stand-in
-// (dpu/stand_in.cc), over a socket. What stands behind the stand-in, the host library, is played here, and
+// (dpu/card/stand_in.cc), over a socket. What stands behind the stand-in, the host library, is played here, and
 // asks of each operation that reaches it that all its bytes lie in regions that the rank has opened.
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <iterator>
 #include <map>
 
-#include "dpu/hello.h"
-#include "dpu/stand_in.h"
+#include "dpu/card/hello.h"
+#include "dpu/card/stand_in.h"
 #include "played_host.h"
 
 namespace {

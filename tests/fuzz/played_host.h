@@ -1,4 +1,4 @@
-// The host library as a stand-in on a DPU (dpu/stand_in.cc) sees it, played: nothing moves, and of each
+// The host library as a stand-in on a DPU (dpu/card/stand_in.cc) sees it, played: nothing moves, and of each
 // operation that reaches it all bytes must lie in regions that the rank has opened. Included once by a
 // program that has no other host library.
 #pragma once
@@ -9,7 +9,7 @@
 
 #include "conversation.h"
 #include "engine/collective.h"
-#include "host/stand_in_post.h"
+#include "dpu/card/stand_in_post.h"
 
 namespace longshore::fuzz {
 
@@ -103,6 +103,12 @@ int ls_context_test(ls_context*) {
 }
 const char* ls_context_error(const ls_context*) {
     return "it cannot be had";
+}
+const char* ls_memory_reach(const ls_context*) {
+    return "dpu";
+}
+void ls_look_around(const ls_context*, ls_surroundings* out) {
+    *out = {};
 }
 void ls_context_free(ls_context*) {
     require(host->operations.empty());

@@ -1,6 +1,6 @@
 // What a stand-in on a DPU does with a rank that says what no rank says: cases that were found by
 // fuzz_session, or could have been.
-#include "dpu/stand_in.h"
+#include "dpu/card/stand_in.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -19,7 +19,7 @@ constexpr size_t kControlBytesMax = 48 * 1024;
 constexpr size_t kReasonBytes = 256;
 constexpr size_t kDpuNameBytes = 272;  // HOST:PORT
 
-// A descriptor (fabric/dpu/host_region.h) of memory of an agent's own, opened and exported like that of
+// A descriptor (dpu/transport/host_region.h) of memory of an agent's own, opened and exported like that of
 // ranks: who can make an alias of it can of theirs. Empty: there is none.
 struct ExportProbe {
     uint32_t bytes = 0;

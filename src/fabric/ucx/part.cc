@@ -1,7 +1,6 @@
 // longshore-ucx.so: what of UCX a service process loads, and an agent.
-#include "fabric/described_fabric.h"
-#include "fabric/dpu/host_fabric.h"
 #include "fabric/network.h"
+#include "fabric/ucx/hosts.h"
 #include "fabric/ucx/ucx_fabric.h"
 
 namespace longshore {
@@ -13,23 +12,13 @@ class UcxNetwork : public Network {
     std::span<const std::byte> address() const override { return end_.address; }
     std::unique_ptr<Fabric> make_fabric(NetworkOptions options, std::unique_ptr<ShmFabric> local,
                                         std::string* error) override {
-        HostOptions host;
-        host.memory = options.memory;
-        host.node = options.self.node;
-        host.agents = std::move(options.agents);
-        host.limit_ns = options.limit_ns;
-        host.aliases = options.aliases;
         ShmFabric* const last = local.get();
-        DescribedOptions described;
-        described.memory = options.memory;
-        described.self = options.self;
-        described.incarnation = options.incarnation;
+        HostsOptions hosts{options.memory,   options.self,  options.incarnation,
+                           options.limit_ns, std::move(options.agents), options.aliases};
         std::unique_ptr<Fabric> between =
             UcxFabric::create(std::move(options), std::move(end_), std::move(local), error);
-        if (!between || host.agents.empty()) return between;
-        auto to_hosts = HostFabric::create(std::move(host), std::move(between), last, error);
-        if (!to_hosts) return nullptr;
-        return std::make_unique<DescribedFabric>(described, std::move(to_hosts));
+        if (!between || hosts.agents.empty()) return between;
+        return add_hosts(std::move(hosts), std::move(between), last, error);
     }
 
   private:
@@ -70,15 +59,6 @@ std::unique_ptr<Network> open_network(const NetworkSettings&, PortShare, std::st
 std::unique_ptr<MemoryAgent> open_agent(bool exports, std::string* error) {
     auto worker = UcxWorker::create(error, exports ? UcxWorker::Use::kAliases : UcxWorker::Use::kMemory);
     return worker ? std::make_unique<UcxAgent>(std::move(worker)) : nullptr;
-}
-
-std::string try_alias(std::span<const std::byte> region) {
-    HostRegion some;
-    if (!decode_host_region(region, &some)) return "there is no memory to try it with";
-    std::string error;
-    const auto worker = UcxWorker::create(&error, UcxWorker::Use::kAliases);
-    if (worker && worker->import_alias(some.exported, some.address, some.bytes, &error) != nullptr) return "";
-    return error;
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void check_parts(Checks* checks);
 void check_network(Checks* checks);
 void check_settings(Checks* checks);
 
-// dpu.cc: nothing without LONGSHORE_DPU
+// dpu/rank/doctor.cc, or no_dpu.cc: nothing without LONGSHORE_DPU
 void check_dpu(Checks* checks);
 
 // system.cc
