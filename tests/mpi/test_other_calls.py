@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Calls that Longshore does not carry, as the statistics and the trace have them: counted once, with their time, also
 where a profiling tool stands before or behind the shim, by PMPI, from Fortran, and within MPI-IO."""
 
@@ -105,7 +104,3 @@ class OtherCalls(job.JobTest):
         alone = self.run_job(preload=[TOOL])
         output = self.run_job(preload=[TOOL, job.SHIM])
         self.assertEqual(re.findall(r"^tool: .*$", output, re.M), re.findall(r"^tool: .*$", alone, re.M))
-
-
-if __name__ == "__main__":
-    job.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Which algorithm carries a call: the table of rules and forced algorithms reach the shim of every rank, and the
 statistics show it."""
 
@@ -203,7 +202,3 @@ class Select(job.JobTest):
         calls, output = self.run_select([self.program("select"), "switch"], LONGSHORE_BCAST_ALGORITHM="staged-flat")
         self.assertEqual(calls, {"MPI_Bcast": {"staged-flat": 2, "mpi": 1, "staged-hierarchical": 4},
                                  "MPI_Ibcast": {"mpi": 1}}, output)
-
-
-if __name__ == "__main__":
-    job.main()

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """What the engine costs, in instructions that valgrind counts: the same on a machine that is busy with other things. What it costs in
 time `make scale` says.
 
-LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Exit code 77, with the reason, where there is no valgrind.
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Skipped where there is no valgrind.
 """
 
 import os
@@ -15,7 +14,7 @@ from pathlib import Path
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 SCALE, BENCH = BUILD / "bin/longshore-scale", BUILD / "bin/longshore-engine-bench"
-LIMIT_S, SKIPPED = 250, 77
+LIMIT_S = 250
 # What a service process calls of its engine, as longshore-scale times it.
 ENGINE = ("next(*", "on_frame(*", "finish_copy(*", "finish_read(*")
 # With more nodes it is a little less each, as what is done once for an operation is shared out among more. One empty loop over all
@@ -43,6 +42,7 @@ def of_a_service(collective, nodes, ranks, services):
     return each / ((nodes - 1) * ranks * ranks / services), each / ((nodes - 1) * services)
 
 
+@unittest.skipUnless(shutil.which("valgrind"), "valgrind is missing (Debian: valgrind)")
 class Instructions(unittest.TestCase):
     def check(self, what, found, most):
         print(f"{what}: {found:.4g}", file=sys.stderr)
@@ -70,10 +70,3 @@ class Instructions(unittest.TestCase):
         few, many = (instructions(BENCH, laps) for laps in (2, 6))
         of_a_lap = 16 * 16
         self.check("a transfer of each kind", (many - few) / (4 * of_a_lap), 9100)
-
-
-if __name__ == "__main__":
-    if shutil.which("valgrind") is None:
-        print("SKIP: valgrind is missing (Debian: valgrind)")
-        sys.exit(SKIPPED)
-    unittest.main(verbosity=2)
