@@ -426,7 +426,7 @@ TEST(Listen, ARankThatReadsNothingCostsItsStandInLittle) {
     std::string asked;
     while (asked.size() < 1 << 16) asked += frame(0, static_cast<uint16_t>(SessionKind::kAskStats), {});
     constexpr int kTimes = 320;  // 20 MiB, and each answer is as long as its question
-    EXPECT_FALSE(rank.send_often(asked, kTimes));
+    EXPECT_FALSE(rank.send_often(asked, kTimes, pids[0]));
     EXPECT_LT(resident_most_bytes(pids[0]) - before, uint64_t{8} << 20);
     EXPECT_FALSE(rank.is_closed_now());
     unsetenv("ASAN_OPTIONS");
