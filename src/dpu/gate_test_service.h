@@ -100,8 +100,8 @@ class Client {
                   static_cast<ssize_t>(bytes.size()));
     }
     void send_raw(const std::string& text) { send_raw(std::as_bytes(std::span(text))); }
-    // So often, unless `reader`, the process at the other end, takes no more: then false. One that would read
-    // on runs, or waits for a core; who sleeps at every look, and the socket is full at every look, does not.
+    // So often, unless `reader`, the process at the other end, takes no more: then false. Where there is
+    // something for it, who would read runs or waits for a core: it was seen asleep, and nothing was taken.
     bool send_often(const std::string& bytes, int times, pid_t reader) {
         constexpr int kLooks = 50;
         size_t sent = 0;
@@ -117,7 +117,7 @@ class Client {
             } else {
                 const std::string stat = read_proc("/proc/" + std::to_string(reader) + "/stat");
                 const size_t name_end = stat.rfind(") ");
-                asleep = name_end != stat.npos && stat[name_end + 2] == 'S' ? asleep + 1 : 0;
+                asleep += name_end != stat.npos && stat[name_end + 2] == 'S';
                 usleep(1000);
             }
         }
