@@ -74,7 +74,7 @@ class Instructions(unittest.TestCase):
 
     @unittest.skipUnless(CONNECTIONS.exists(), "no network by TCP, or no GoogleTest")
     def test_a_turn_does_not_cost_more_with_more_peers(self):
-        """Of a service process whose neighbour refuses it. One that looked at each peer would cost 40 times as much."""
+        """Of a service process whose neighbour refuses it. One that looked at each peer would cost eight times as much."""
         if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 10_000:
             self.skipTest("the limit of open files is too low for a job of many nodes")
         few, many = (instructions(CONNECTIONS, "--gtest_filter=Turns.*", functions=["longshore::TcpFabric::poll(*"],
