@@ -26,7 +26,7 @@ packages_build := g++ cmake ninja-build make pkg-config python3 libcli11-dev lib
 packages_demo = openmpi-bin libopenmpi-dev hpcc libfftw3-dev python3-venv procps iproute2 ethtool $(if $(filter mpich,$(MPI)),mpich libmpich-dev)
 packages_test := mpich libmpich-dev gfortran cp2k cp2k-data libfftw3-mpi-dev python3-mpi4py python3-numpy python3-h5py libgtest-dev \
     clang clang-format slurmctld slurmd slurm-client ibverbs-providers ibverbs-utils qemu-system-x86 busybox-static \
-    environment-modules libfuse3-dev fuse3 dpkg-dev locales valgrind libjemalloc-dev
+    environment-modules libfuse3-dev fuse3 dpkg-dev locales valgrind libjemalloc-dev python3-pytest python3-pytest-subtests
 packages_fuzz := libclang-rt-dev
 packages_simgrid := libsimgrid-dev
 packages_aarch64 := g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static googletest
@@ -126,6 +126,10 @@ wheel: ## a wheel of what is built, for pip, into build/packages/ (PyPI's MPIs a
 	PATH="$$PWD/build/venv/bin:$$PATH" python3 packaging/wheel.py $$tree \
 	    "$$(sed -n 's/^CMAKE_PROJECT_VERSION:[A-Z]*=//p' build/CMakeCache.txt)" build/packages; status=$$?; rm -rf $$tree; exit $$status
 
+# One script among the tests, or some tests of it, by the Python with which ctest runs them.
+pytest = env PYTHONDONTWRITEBYTECODE=1 LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
+    "$$(sed -n 's/^LONGSHORE_TEST_PYTHON:.*=//p' build/CMakeCache.txt)" -P -m pytest
+
 test: deps-test ## install what is missing, build, run what a change breaks easily
 	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test' build test-main test-decoders
 
@@ -165,8 +169,8 @@ campaigns: test-mpi test-kill test-stress test-io test-soak test-alias test-fabr
 test-mpi: build-all ## the MPI programs in every shape of a job, with each MPI
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-mpi: SKIP: no $$flavour"; continue; }; \
-	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_MPIRUN=mpirun.$$flavour \
-	    LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/mpi/test_programs.py Calls OtherShapes Ways Device || exit 1; done
+	    LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_MPIRUN=mpirun.$$flavour LONGSHORE_INTERNAL_TEST_ALL=1 \
+	    $(pytest) tests/mpi/test_programs.py::{Calls,OtherShapes,Ways,Device} || exit 1; done
 
 test-fabric: build-all ## a million wake-ups of each fabric
 	$(quiet)for fabric in fabric_conformance_test $(notdir $(wildcard build/bin/ucx_conformance_test_*)); do \
@@ -212,7 +216,7 @@ scale: build ## what the engine costs one node of a job of up to 1,024, the othe
 
 test-dpu: build-all ## jobs that a DPU carries, where the DPU is this machine: all programs, with each MPI
 	$(quiet)for part in test_dpu test_dpu_losses; do \
-	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 setsid --wait python3 tests/dpu/$$part.py || exit 1; done
+	    LONGSHORE_INTERNAL_TEST_ALL=1 setsid --wait $(pytest) tests/dpu/$$part.py || exit 1; done
 
 test-mutants: ## plant known bugs one by one and require that the tests find each (MUTANTS=quick: every fifth)
 	$(quiet)export LONGSHORE_INTERNAL_TEST_MUTANTS='$(MUTANTS)'; \
@@ -222,9 +226,9 @@ test-mutants: ## plant known bugs one by one and require that the tests find eac
 test-kill: build-all ## kill a service process at 200 seeded moments of a job, with each MPI (MOMENTS=200 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-kill: SKIP: no $$flavour"; continue; }; \
-	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
+	    LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
 	    LONGSHORE_INTERNAL_TEST_MOMENTS=$(or $(MOMENTS),200) LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
-	    python3 tests/mpi/test_loss.py || exit 1; done
+	    $(pytest) tests/mpi/test_loss.py || exit 1; done
 
 # Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2. Small calls, too: the MPIs' own collectives do not bear
 # datatypes that are freed while a call is open.
@@ -239,8 +243,8 @@ test-stress: build-all ## random collectives on random communicators, a crowd of
 	    "$${launch[@]}" build/tests/mpi/$$flavour/mpi_stress_$$flavour $(or $(SEED),1) $(or $(OPERATIONS),1000000) || exit 1; \
 	    "$${launch[@]}" LONGSHORE_NODES_COUNT=$(or $(NODES),1) build/tests/mpi/$$flavour/mpi_crowd_$$flavour \
 	    $(or $(SEED),1) $(or $(STEPS),5000) || exit 1; \
-	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
-	    LONGSHORE_INTERNAL_TEST_STOPS=$(or $(STOPS),20) python3 tests/mpi/test_supervisor.py || exit 1; done
+	    LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour LONGSHORE_INTERNAL_TEST_SEED=$(or $(SEED),1) \
+	    LONGSHORE_INTERNAL_TEST_STOPS=$(or $(STOPS),20) $(pytest) tests/mpi/test_supervisor.py || exit 1; done
 
 test-io: build-all ## random histories of files written behind against a plain file system, writers killed meanwhile, with each MPI (HISTORIES=100000 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
@@ -258,11 +262,10 @@ test-soak: build-all ## half an hour of killed service processes, ten minutes of
 test-alias: build-all ## the MPI programs and applications with every other choice of LONGSHORE_MEMORY_ALIAS
 	$(quiet)for alias in off adopt-at-once; do for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-alias: SKIP: no $$flavour"; continue; }; \
-	    echo "== $$alias, $$flavour"; LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
+	    echo "== $$alias, $$flavour"; LONGSHORE_INTERNAL_TEST_FLAVOUR=$$flavour \
 	    LONGSHORE_INTERNAL_TEST_MPIRUN=mpirun.$$flavour LONGSHORE_INTERNAL_TEST_SET=LONGSHORE_MEMORY_ALIAS=$$alias \
-	    python3 tests/mpi/test_programs.py Calls OtherShapes Ways Device || exit 1; done; \
-	    LONGSHORE_INTERNAL_TEST_ALIAS=$$alias LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
-	    python3 tests/applications/test_applications.py || exit 1; done
+	    $(pytest) tests/mpi/test_programs.py::{Calls,OtherShapes,Ways,Device} || exit 1; done; \
+	    LONGSHORE_INTERNAL_TEST_ALIAS=$$alias $(pytest) tests/applications/test_applications.py || exit 1; done
 
 # Compilation, layout, alignment and logic are tested. Arm's memory order is not: emulated on x86-64, loads keep the order
 # of loads and stores that of stores, so that a barrier that is missing shows on Arm alone. In one thing QEMU is weaker
@@ -277,8 +280,7 @@ test-aarch64: deps-test ucx-aarch64 ## build the service side for 64-bit Arm, a 
 	    --output-log build/aarch64/ctest.log
 	$(quiet)[[ -e build/aarch64/lib/longshore-ucx.so ]] || \
 	    { echo 'test-aarch64: SKIP: no UCX for Arm (see above): no jobs whose DPU is an emulated one'; exit 0; }; \
-	$(MAKE) --no-print-directory build && PYTHONDONTWRITEBYTECODE=1 LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build \
-	    python3 tests/dpu/test_dpu_aarch64.py $(if $(filter quick,$(ARM)),TestDpuOfArm.test_every_collective)
+	$(MAKE) --no-print-directory build && $(pytest) tests/dpu/test_dpu_aarch64.py$(if $(filter quick,$(ARM)),::TestDpuOfArm::test_every_collective)
 
 # What it has found of use is kept in build/fuzz/corpus for the next time.
 test-fuzz: packages_test += $(packages_fuzz)
@@ -294,15 +296,15 @@ test-fuzz: deps-test ## fuzz every decoder and conversation with libFuzzer, so m
 test-packages: packages_test += mmdebstrap
 test-packages: deps-test build ## the packages, tarball and wheel, each on a bare Debian: a first look, hpcc, mpi4py (needs root)
 	$(quiet)$(MAKE) --no-print-directory packages && $(MAKE) --no-print-directory wheel
-	$(quiet)python3 tests/install/bare_system.py build/packages || { status=$$?; ((status == 77)) || exit $$status; }
+	$(quiet)$(pytest) tests/install/bare_system.py || { status=$$?; ((status == 77)) || exit $$status; }
 
 test-cluster: build-all ## jobs on several machines, which are namespaces of this one (needs root)
-	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build LONGSHORE_INTERNAL_TEST_ALL=1 python3 tests/cluster/test_cluster.py -v && \
-	    LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build python3 tests/cluster/test_slurm.py -v
+	$(quiet)for part in cluster slurm; do \
+	    LONGSHORE_INTERNAL_TEST_ALL=1 $(pytest) tests/cluster/test_$$part.py || [[ $$? == 77 ]] || exit 1; done
 
 test-rdma: build-all ## what needs an RDMA device, in an emulated guest that has one (Soft-RoCE; RDMA=quick: fewer jobs)
-	$(quiet)LONGSHORE_INTERNAL_TEST_BUILD=$(CURDIR)/build $(if $(filter quick,$(RDMA)),,LONGSHORE_INTERNAL_TEST_ALL=1) \
-	    python3 tests/rdma/test_rdma.py -v $(if $(filter quick,$(RDMA)),TestFabric TestDpu.test_programs) || { status=$$?; \
+	$(quiet)$(if $(filter quick,$(RDMA)),,LONGSHORE_INTERNAL_TEST_ALL=1) \
+	    $(pytest) $(if $(filter quick,$(RDMA)),$(addprefix tests/rdma/test_rdma.py::,TestFabric TestDpu::test_programs),tests/rdma/test_rdma.py) || { status=$$?; \
 	    ((status == 77)) || exit $$status; }
 
 demo: deps-demo ## install what is missing, build what it needs, show what offload gains and loses, with a picture (DEMO=quick: a short one)
@@ -312,11 +314,11 @@ demo: deps-demo ## install what is missing, build what it needs, show what offlo
 	$(quiet)if [[ -e examples/demo.sh ]]; then DEMO=$(DEMO) bash examples/demo.sh; \
 	else echo 'demo: SKIP: there is no examples/demo.sh'; fi
 
-venv: ## a Python with matplotlib in build/venv, for pictures
-	$(quiet)if build/venv/bin/python -c 'import matplotlib' 2>/dev/null; then echo 'venv: build/venv is ready'; \
-	else echo 'venv: installing matplotlib into build/venv'; \
-	    { python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check matplotlib; } || \
-    echo 'venv: matplotlib could not be installed (see above): no pictures, text only'; fi
+venv: ## a Python with matplotlib in build/venv, for pictures, and with pytest, for their tests
+	$(quiet)if build/venv/bin/python -c 'import matplotlib, pytest' 2>/dev/null; then echo 'venv: build/venv is ready'; \
+	else echo 'venv: installing matplotlib and pytest into build/venv'; \
+	    { python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check matplotlib 'pytest>=9'; } || \
+    echo 'venv: they could not be installed (see above): no pictures, text only'; fi
 
 man: build ## bring the settings in docs/man/longshore.1 up to date
 	$(quiet)build/bin/longshore config --man >build/settings.man

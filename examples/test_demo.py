@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The demo's words and its time line, of made-up figures. Measures nothing."""
 
 import contextlib
@@ -276,7 +275,3 @@ class Traces(unittest.TestCase):
         self.assertEqual((wire[:20], wire[-20:]), ("9" * 20, " " * 20))
         self.assertEqual((rows["wire 1 to 0"][:20], rows["wire 1 to 0"][-20:]), ("2" * 20, "9" * 20))
         self.assertTrue(any(line.startswith("offloaded") for line in text))
-
-
-if __name__ == "__main__":
-    unittest.main()

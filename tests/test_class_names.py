@@ -64,7 +64,3 @@ class ClassNames(unittest.TestCase):
                 (root / name).write_text(text)
             self.assertEqual(twice(root)[0], ["longshore::Once: src/two/c.cc, tests/d.cc",
                                               "longshore::Twice: src/one/a.h, src/two/b.h"])
-
-
-if __name__ == "__main__":
-    unittest.main()

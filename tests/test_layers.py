@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Every room includes only the rooms that its row of the table in ARCHITECTURE.md names."""
 
 import re
@@ -70,7 +69,3 @@ class Layers(unittest.TestCase):
             self.assertFalse(there.startswith("lab/"), f"{source} includes {included}")
             if there == "dpu":
                 self.assertIn(str(source), ENTRIES, f"{source} includes {included}")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """Real programs, unmodified, without and with Longshore: the results are the same, and what they say of themselves is
 that they are right. All are Debian's binaries or plain programs over Debian's libraries, which Debian builds with its
 default MPI, Open MPI. How much was offloaded is looked up in the statistics.
 
-    LONGSHORE_INTERNAL_TEST_BUILD=build test_applications.py [Test.name]
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
 """
 
 import json
@@ -149,7 +148,3 @@ class Applications(unittest.TestCase):
             self.assertEqual(outputs[0], with_longshore)
         rows = self.check_offloaded(calls_min=10)
         self.assertTrue(rows["MPI_Alltoall"]["offloaded"] and rows["MPI_Alltoallv"]["offloaded"], rows)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

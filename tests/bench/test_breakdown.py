@@ -1,14 +1,15 @@
-"""Tests of the picture of a breakdown; python3 test_breakdown.py <the script>. Without matplotlib only what needs none."""
+"""Tests of the picture of a breakdown. Without matplotlib only what needs none."""
 
 import importlib.util
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(sys.argv.pop(1))
+SCRIPT = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"]) / "share/longshore/breakdown.py"
 sys.path.insert(0, str(SCRIPT.parent))  # what it imports
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 spec = importlib.util.spec_from_file_location("breakdown", SCRIPT)
@@ -59,7 +60,3 @@ class Breakdown(unittest.TestCase):
         lines += [row(name, size, queue=1, copy=size / 1e3) for name in ("bcast", "alltoallv") for size in (4096, 1 << 20)]
         done, has_picture = draw(lines)
         self.assertEqual((done.returncode, done.stderr, has_picture), (0, "", True))
-
-
-if __name__ == "__main__":
-    unittest.main()

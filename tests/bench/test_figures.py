@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""No figure of `longshore bench` is one that cannot be; test_figures.py <longshore> <MPI>. The benchmark runs with rows
+"""No figure of `longshore bench` is one that cannot be. The benchmark runs with rows
 that Longshore serves and rows that the MPI serves, in each of its modes; a time that nobody took is "–" or null.
 """
 
@@ -8,13 +7,13 @@ import math
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-LONGSHORE, MPI = sys.argv.pop(1), sys.argv.pop(1)
+LONGSHORE = Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"]) / "bin/longshore"
+MPI = os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
 BRIEF = ["--samples", "2", "--iterations", "3", "--warmup", "1", "--time-limit", "1", "--progress", "none", "--sizes", "1000,300K"]
 SERVED_BY_MPI = {"LONGSHORE_ALLTOALLV_ALGORITHM": "mpi"}
 PERCENT_MAX = {"overlap_percent": 100, "service_share": 1.5, "offloaded_share_of_calls": 1}
@@ -119,7 +118,3 @@ class TestFigures(unittest.TestCase):
             with self.subTest(mode=mode):
                 rows, _ = self.run_bench(mode, "--collectives", collectives)
                 self.assertTrue(rows)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,12 +1,12 @@
-#!/usr/bin/env python3
 """job_costs.py: it starts programs in turns, and kills a service process; all results are checked. Measures nothing itself.
 
-test_job_costs.py BUILD MPI
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder; LONGSHORE_INTERNAL_TEST_FLAVOUR: the MPI.
 """
 
 import contextlib
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import job_costs  # noqa: E402
 
-BUILD, MPI = sys.argv.pop(1), sys.argv.pop(1)
+BUILD, MPI = os.environ["LONGSHORE_INTERNAL_TEST_BUILD"], os.environ["LONGSHORE_INTERNAL_TEST_FLAVOUR"]
 
 
 class TestJobCosts(unittest.TestCase):
@@ -51,7 +51,3 @@ class TestJobCosts(unittest.TestCase):
                               timeout=60, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("job_costs: ", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

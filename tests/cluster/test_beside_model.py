@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """beside_model.py: it counts right, and it runs. What it finds is judged by nobody here: other work shares the cores.
 
 LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
@@ -45,7 +44,3 @@ class TestRun(unittest.TestCase):
                 self.assertGreater(min(one["measured_us"]), 0)
             again = subprocess.run([sys.executable, HERE / "beside_model.py", "--report", path], capture_output=True, text=True, check=False)
             self.assertEqual(again.stdout, done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

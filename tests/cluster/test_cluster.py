@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """The cluster of cluster.py itself, and what becomes of a job whose ranks are on several machines.
 
-LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Exit code 77, with the reason, where no cluster can be made.
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Skipped, with the reason, where no cluster can be made.
 """
 
 import contextlib
@@ -30,7 +29,6 @@ OFFLOADED = "collective calls offloaded"  # the statistics say so at the end
 WHOLE = bool(os.environ.get("LONGSHORE_INTERNAL_TEST_ALL"))  # what 'make test-cluster' tries; else less
 FINALIZE_LIMIT_S, PLAIN_LIMIT_S = 8, 30
 BUSY_S = cluster.BUSY_S
-SKIPPED = 77
 TESTS = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 
@@ -138,6 +136,8 @@ with socket.create_connection((sys.argv[1], 7000)) as connection:
 
 def setUpModule():
     """A job that is killed leaves its summary in the folder in which it was started: one of its own."""
+    if problem := cluster.missing():
+        raise unittest.SkipTest(f"no cluster can be made here: {problem}")
     # pylint: disable=consider-using-with
     folder = tempfile.TemporaryDirectory(prefix="longshore-test-cluster-", ignore_cleanup_errors=True)
     unittest.addModuleCleanup(folder.cleanup)
@@ -869,10 +869,3 @@ def wait_for(look, job, limit_s=BUSY_S):
     if seen := look():  # what is looked for may end the job
         return seen
     raise AssertionError(f"nothing was seen; the job's status is {job.poll()}")
-
-
-if __name__ == "__main__":
-    if problem := cluster.missing():
-        print(f"SKIP: no cluster can be made here: {problem}")
-        sys.exit(SKIPPED)
-    unittest.main()

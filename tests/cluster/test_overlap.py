@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """overlap.py: its figures are what docs/benchmarks.md says, and it runs. Measures nothing itself.
 
-LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Where no cluster can be made only the figures are tried, and it says why.
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Where no cluster can be made only the figures are tried.
 """
 
 import json
@@ -213,9 +212,3 @@ class TestTool(unittest.TestCase):
             done = self.run_tool(*words)
             self.assertEqual(done.returncode, 2)
             self.assertIn(said, done.stderr)
-
-
-if __name__ == "__main__":
-    if MISSING:
-        print(f"skipped: {MISSING}", file=sys.stderr)
-    unittest.main()

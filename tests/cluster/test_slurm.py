@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Jobs that Slurm starts, on two machines which are namespaces of this one, as its users start them.
 
-LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Exit code 77, with the reason, where there is no Slurm or no cluster.
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Skipped, with the reason, where there is no Slurm or no cluster.
 """
 
 import json
@@ -15,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cluster  # noqa: E402
 import slurm  # noqa: E402
-from test_cluster import BUILD, SKIPPED, check_carried, collectives, longshore_run, program  # noqa: E402
+from test_cluster import BUILD, check_carried, collectives, longshore_run, program  # noqa: E402
 
 # Open MPI's ranks yield where its mpirun says so; Slurm does not.
 SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle": "1"}
@@ -23,6 +22,11 @@ SETTINGS = {"OMPI_MCA_btl_tcp_if_include": "net0", "OMPI_MCA_mpi_yield_when_idle
 MPIEXEC = BUILD / "mpi5/mpich/bin/mpiexec"
 TEMPLATE = Path(__file__).resolve().parents[2] / "packaging/longshore.sbatch"
 MPICH_PROGRAM = BUILD / "tests/mpi/mpich5/mpi_collectives_mpich5"
+
+
+def setUpModule():
+    if problem := cluster.missing() or slurm.missing():
+        raise unittest.SkipTest(f"no jobs under Slurm: {problem}")
 
 
 @unittest.skipUnless((BUILD / "lib/longshore-ucx.so").exists(), "built without UCX")
@@ -104,10 +108,3 @@ class TestSlurm(unittest.TestCase):
         self.assertIn("collectives: ok", done.stdout)
         self.assertEqual(done.stderr.count("the ranks cannot agree through this launcher"), 1, done.stderr)
         self.assertIsNone(said)
-
-
-if __name__ == "__main__":
-    if problem := cluster.missing() or slurm.missing():
-        print(f"SKIP: no jobs under Slurm: {problem}")
-        sys.exit(SKIPPED)
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """longshore device: what it measures is there, both ends of a network say what is wrong, and its files are read again.
 
 LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
@@ -520,7 +519,3 @@ class Command(Case):
         self.refused("No such file", "device", "machine", self.folder / "gone", code=1, program=COMMAND)
         self.refused("no row in common", "device", "compare", good, other, code=1, program=COMMAND)
         self.refused("--base nowhere", "device", "machine", good, "--base", "nowhere", program=COMMAND)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Jobs whose collectives a DPU carries, where the DPU is this machine too: its standing service listens on loopback, and
 nothing of the ranks' memory is reached but through the network. tests/cluster has the same between machines.
 
@@ -594,7 +593,3 @@ def service_processes(dpu):
 
 def agents(session):
     return [pid for pid in longshoreds(b"agent") if session_of(pid) == session]
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

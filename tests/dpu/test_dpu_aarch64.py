@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Jobs of this machine's ranks whose DPU is of another architecture: the service side built for 64-bit Arm runs under
 QEMU's user emulation, reached over TCP by loopback. What a rank and its agent tell the DPU, and what service processes
 take out of the ranks' memory, crosses from one architecture to the other.
@@ -85,7 +84,3 @@ class TestDpuOfArm(test_dpu.Checks):
         """The counters of service processes have the same meaning on both sides."""
         with ArmService() as dpu:
             self.check_statistics(dpu, LONGSHORE_LIMIT_S=START_LIMIT_S)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """kill -9 while the agent of a host copies for ranks that compute (docs/decisions/0045), where the DPU is this machine too
 (test_dpu.py): of the agent, a rank, its stand-in, a service process; at moments that a seed says, and when a copy waits for an
 agent that is stopped. What comes to the ranks is right, or there is an error at the wait; nothing hangs, and nothing is left.
@@ -228,7 +227,3 @@ class TestLossesWhileAgentsCopy(Checks):
                 dpu.process.wait()
                 kill(random.Random(SEED).choice(stand_ins))
                 self.check_end(None, job, started)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

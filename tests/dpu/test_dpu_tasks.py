@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Pools of task processes on a DPU, where the DPU is this machine too (test_dpu.py).
 
 LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
@@ -213,7 +212,3 @@ class TestTasks(unittest.TestCase):
             done = self.run_program(dpu, "hang", LONGSHORE_TASK_NODE="", TASKS_ARE_INLINE=1)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("with LONGSHORE_TASK_NODE=dpu alone", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

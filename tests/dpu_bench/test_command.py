@@ -138,7 +138,3 @@ class WrongData(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("wrong data, staged: rank 1: block of rank 0, byte 7 of 1000", done.stderr)
         self.assertNotIn("reference", done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

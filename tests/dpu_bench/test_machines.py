@@ -17,6 +17,11 @@ SHORT = ["--patterns", "bcast,allgather-multi", "--assignments", "cyclic", "--si
          "--runs", "1"]
 
 
+def setUpModule():
+    if problem := cluster.missing():
+        raise unittest.SkipTest(problem)
+
+
 class Machines(unittest.TestCase):
     def test_host_list(self):
         with cluster.Cluster(2, offloads=True) as machines:
@@ -33,10 +38,3 @@ class Machines(unittest.TestCase):
             rows = [row for row in map(json.loads, results.read_text().splitlines()) if row["type"] == "row"]
             self.assertEqual([(row["pattern"], row["mover"], row["nodes"]) for row in rows],
                              [("bcast", "tcp", 2), ("allgather-multi", "tcp", 2)])
-
-
-if __name__ == "__main__":
-    if cluster.missing():
-        print(f"SKIP: {cluster.missing()}")
-        sys.exit(77)
-    unittest.main()

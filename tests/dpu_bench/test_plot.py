@@ -1,14 +1,15 @@
-"""Tests of the pictures of dpu-bench; python3 test_plot.py <the script>. Without matplotlib only what needs none."""
+"""Tests of the pictures of dpu-bench. Without matplotlib only what needs none."""
 
 import importlib.util
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(sys.argv.pop(1))
+SCRIPT = pathlib.Path(os.environ["LONGSHORE_INTERNAL_TEST_BUILD"]) / "share/longshore/dpu_bench.py"
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 
 
@@ -52,7 +53,3 @@ class Pictures(unittest.TestCase):
         done, _ = draw([{"type": "machine"}])
         self.assertEqual(done.returncode, 1)
         self.assertIn("holds no results", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

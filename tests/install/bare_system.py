@@ -1,23 +1,20 @@
-#!/usr/bin/env python3
 """The packages on bare systems: each .deb is installed by apt into a Debian that has nothing but what the package asks for
 (and the MPI programs that are run there), in a mount namespace, and used there as a user would; the tarball and the wheel in one
 that has the libraries which the .deb asks for.
 
-bare_system.py FOLDER: the folder with the packages. Exit code 77, with the reason, where that cannot be done.
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder, with the packages. Skipped, with the reason, where that cannot be done.
 """
 
-import contextlib
 import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 HPCC_INPUT = HERE.parent / "applications/hpccinf.txt"
-SKIPPED = 77
+PACKAGES = pathlib.Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve() / "packages"
 LIMIT_S = 900
 # What the system has for itself, and no more, while something runs in it.
 ENTER = """set -e
@@ -69,15 +66,22 @@ RUN = ("run", "--stats", "-", "mpirun", "--allow-run-as-root", "--oversubscribe"
 OFFLOADED = r"longshore: [1-9]\d* of \d+ collective calls offloaded"
 
 
-class Bare(unittest.TestCase):
-    packages = pathlib.Path()
+def setUpModule():
+    if not list(PACKAGES.glob("*.deb")):
+        raise FileNotFoundError(f"there are no .deb packages in {PACKAGES}: make packages")
+    if os.getuid() != 0:
+        raise unittest.SkipTest("only root can make a system and enter it")
+    if not shutil.which("mmdebstrap"):
+        raise unittest.SkipTest("there is no mmdebstrap")
 
+
+class Bare(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="longshore-bare-"))
         self.addCleanup(shutil.rmtree, self.folder)
 
     def deb(self, package):
-        return next(self.packages.glob(f"{package}_*.deb"))
+        return next(PACKAGES.glob(f"{package}_*.deb"))
 
     def system(self, package, *more):
         return System(self.folder, self.deb(package), *more)
@@ -91,7 +95,7 @@ class Bare(unittest.TestCase):
 
     def purge(self, system, *packages):
         system.run("dpkg", "--purge", *packages)
-        left = {name for name in system.files(self.packages) if not name.startswith(("var/log/", "var/cache/"))}
+        left = {name for name in system.files(PACKAGES) if not name.startswith(("var/log/", "var/cache/"))}
         self.assertEqual(left, set())
 
     def test_host(self):
@@ -113,36 +117,17 @@ class Bare(unittest.TestCase):
         libraries = [one.split()[0] for one in depends.split(", ")]
         system = System(self.folder, *libraries, "openmpi-bin", "python3-mpi4py", "python3-venv")
         with self.subTest("tarball"):
-            shutil.unpack_archive(next(self.packages.glob("*.tar.gz")), system.root / "opt")
+            shutil.unpack_archive(next(PACKAGES.glob("*.tar.gz")), system.root / "opt")
             self.check_exchange(system, "/" + str(next(system.root.glob("opt/**/bin/longshore")).relative_to(system.root)))
         with self.subTest("wheel"):
-            wheel = next(self.packages.glob("*.whl"))
+            wheel = next(PACKAGES.glob("*.whl"))
             shutil.copy(wheel, system.root / "root")
             system.run("python3", "-m", "venv", "--system-site-packages", "/root/venv")
             system.run("/root/venv/bin/pip", "install", "--no-index", f"/root/{wheel.name}")
             self.check_exchange(system, "/root/venv/bin/longshore", "/root/venv/bin/python")
 
     def test_dpu_and_documentation(self):
-        system = self.system("longshore-dpu", next(self.packages.glob("longshore-doc_*.deb")))
+        system = self.system("longshore-dpu", next(PACKAGES.glob("longshore-doc_*.deb")))
         self.assertIn("address", system.run("longshored", "listen", "--check", "--address", "127.0.0.1"))
         system.run("test", "-s", "/usr/share/doc/longshore/docs/install.md")
         self.purge(system, "longshore-dpu", "longshore-doc")
-
-
-def skip(reason):
-    print(f"bare_system: SKIP: {reason}")
-    sys.exit(SKIPPED)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    Bare.packages = pathlib.Path(sys.argv.pop(1)).resolve()
-    if not list(Bare.packages.glob("*.deb")):
-        sys.exit(f"bare_system: there are no .deb packages in {Bare.packages}: make packages")
-    if os.getuid() != 0:
-        skip("only root can make a system and enter it")
-    if not shutil.which("mmdebstrap"):
-        skip("there is no mmdebstrap")
-    with contextlib.suppress(KeyboardInterrupt):
-        unittest.main(verbosity=2)

@@ -103,7 +103,3 @@ class Packages(unittest.TestCase):
                               timeout=200, check=False, env=environment())
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("packages: nothing is built here: run 'make build' first", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -457,7 +457,3 @@ class Refused(Folder):
             said = [(one.communicate()[1], one.returncode) for one in asking]
             self.assertEqual({code for _, code in said}, {0}, said)
         self.assertEqual(list(self.folder.iterdir()), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -166,7 +166,3 @@ class Packages(unittest.TestCase):
     def test_skipped(self):
         self.assertIn("skipped", self.deps("deps", DEPS="skip"))
         self.assertEqual(self.log("apt"), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -86,7 +86,3 @@ class SmallBuild(unittest.TestCase):
         self.assertNotIn("simulate", said)
         said = self.run_(self.build / "bin/longshore", "bench", expect=125)
         self.assertIn("longshore bench:", said)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

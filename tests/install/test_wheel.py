@@ -94,7 +94,3 @@ class Wheel(unittest.TestCase):
     def test_removed_without_a_trace(self):
         run(self.bin / "python", "-m", "pip", "uninstall", "-q", "-y", "--disable-pip-version-check", "longshore")
         self.assertEqual([p for p in (self.folder / "venv").rglob("*longshore*")], [])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Files that are written behind, with real MPI jobs: the same bytes and answers as without, errors that reach the program
 or the user, and writers and ranks that are killed."""
 
@@ -521,7 +520,3 @@ class WriteBehind(job.JobTest):
         done = subprocess.run(words, cwd=self.files, capture_output=True, text=True, check=False,
                               env=os.environ | {"LD_PRELOAD": str(LIBRARY), "LONGSHORE_WRITE_BEHIND": "/**"})
         self.assertEqual((done.returncode, done.stdout, done.stderr), (7, "one\ntwo\n", ""))
-
-
-if __name__ == "__main__":
-    job.main()

@@ -253,7 +253,3 @@ class JobTest(unittest.TestCase):
         left = [(pid, program_of(pid), b" ".join(words_of(pid)).decode()) for pid in self.everything()]
         self.assertFalse(left, f"processes still run {limit_s} s after the job")
         self.assertFalse(self.own_files() - self.files_before, "files were left behind")
-
-
-def main():
-    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """`longshore assess` of real jobs: what the shim counts is what the command reads."""
 
 import os
@@ -59,7 +58,3 @@ class Assess(job.JobTest):
         self.assertIn("The command starts 2 MPI jobs, and their times are added up.", done.stdout)
         self.assertEqual(self.rows(done)["MPI_Ibcast"][:2], [str(2 * CALLS)] * 2)
         self.assertNotIn("was there already", done.stderr)
-
-
-if __name__ == "__main__":
-    job.main()

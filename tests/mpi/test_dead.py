@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """A rank dies under an MPI that goes on without it (Open MPI 5, --with-ft ulfm): nobody waits for it."""
 
 import json
@@ -28,7 +27,3 @@ class Dead(job.JobTest):
         self.assertEqual(running.wait(job.BUSY_S), 0, running.describe())
         self.assertNotIn("longshore:", running.output)
         self.check_nothing_left()
-
-
-if __name__ == "__main__":
-    job.main()

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """Fortran programs by each of the three bindings: right results, and every collective call offloaded."""
 
 import json
 import re
-import sys
+import unittest
 
 import job
 
@@ -15,6 +14,8 @@ def called(output):
     return {name: int(count) for name, count in re.findall(r"^called: (\S+) (\d+)$", output, re.M)}
 
 
+@unittest.skipUnless((job.BUILD / "tests" / "mpi" / job.FLAVOUR / f"mpi_fortran_f08_{job.FLAVOUR}").exists(),
+                     "the Fortran programs are not built (no gfortran)")
 class Fortran(job.JobTest):
     def check(self, ranks, nodes):
         for binding in BINDINGS:
@@ -45,10 +46,3 @@ class Fortran(job.JobTest):
         if job.FLAVOUR == "mpich":
             self.skipTest("MPICH with more ranks than cores is slow")
         self.check(4, 2)
-
-
-if __name__ == "__main__":
-    if not (job.BUILD / "tests" / "mpi" / job.FLAVOUR / f"mpi_fortran_f08_{job.FLAVOUR}").exists():
-        print("SKIP: the Fortran programs are not built (no gfortran)")
-        sys.exit(77)
-    job.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Longshore as a guest in somebody's job: it shows no child, keeps no pipe open, and where the machine forbids what it
 needs the job runs on plain MPI with one warning."""
 
@@ -87,7 +86,3 @@ class Guest(job.JobTest):
                 self.assertNotIn(running.wait(job.BUSY_S), (0, None), running.describe())
                 self.assertEqual(running.output.count("the job ends here"), 1, running.output)
                 self.check_nothing_left()
-
-
-if __name__ == "__main__":
-    job.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """LONGSHORE_STATS and LONGSHORE_TRACE of jobs that never come to MPI_Finalize: interrupted, or one rank is killed."""
 
 import json
@@ -124,7 +123,3 @@ class Interrupted(job.JobTest):
         self.check_nothing_left()
         self.assertTrue(json.loads(self.stats.read_text())["complete"])
         self.assertEqual([path.name for path in self.folder.glob("stats*")], ["stats.json"])
-
-
-if __name__ == "__main__":
-    job.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """How programs begin and end under Longshore: without MPI_Finalize, by MPI_Abort, with calls open, with children of
 their own, as a plug-in, by another job; and what thousands of communicators leave behind. Nothing may hang, and no
 process and no memory may stay."""
@@ -10,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import unittest
 import unittest.mock
 
@@ -203,7 +201,3 @@ class Life(job.JobTest):
             self.assertEqual(running.wait(LIMIT_S), 0, running.describe())
             print("".join(line + "\n" for line in running.output.splitlines() if line.startswith("growth: ")), end="")
         self.check_nothing_left()
-
-
-if __name__ == "__main__":
-    job.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What LONGSHORE_LOG says at each level, of the 64 calls of tests/mpi/named.cc on 4 ranks."""
 
 import re
@@ -58,7 +57,3 @@ class Log(job.JobTest):
     def test_trace_is_also_its_end(self):
         lines = self.lines("trace")
         self.assertEqual(len(self.matching("^rank [0-3]: MPI_.*: complete after [0-9.]+ s$", lines)), CALLS)
-
-
-if __name__ == "__main__":
-    job.main()

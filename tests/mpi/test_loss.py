@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """kill -9 at seeded moments: of a service process, of a rank, of mpirun; service processes that are stopped, or killed
 until none is started again. LONGSHORE_INTERNAL_TEST_MOMENTS: how many moments for the service processes (default 3; 'make test-kill'
 tries 200), LONGSHORE_INTERNAL_TEST_SEED: the first seed (default 1)."""
@@ -324,7 +323,3 @@ def node_of(pid):
     """The node of a service process (its last argument), -1 if it has gone."""
     words = [word for word in job.words_of(pid) if word]
     return int(words[-1]) if words else -1
-
-
-if __name__ == "__main__":
-    job.main()

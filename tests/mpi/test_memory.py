@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The heap is a guest: what programs do with memory, and what users and sites allow them, goes on as with plain MPI."""
 
 import json
@@ -167,7 +166,3 @@ class Alone(unittest.TestCase):
         done = subprocess.run([program, "has_no_heap"], env=environment | {"LD_PRELOAD": str(job.SHIM)},
                               capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (0, "habits: ok\n"), done.stderr)
-
-
-if __name__ == "__main__":
-    job.main()

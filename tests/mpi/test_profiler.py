@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """A profiling tool (tool.c: MPI_X that calls PMPI_X) sees with Longshore what it sees without, wherever it stands, and
 what it calls is offloaded."""
 
@@ -80,7 +79,3 @@ class Profiler(job.JobTest):
         shutil.copytree(job.SHIM.parent, twin)
         _, collectives = self.run_job("collectives", [job.SHIM, twin / job.SHIM.name])
         self.check_offloaded(collectives)
-
-
-if __name__ == "__main__":
-    job.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The MPI programs of this folder under the shim; the statistics say whether their calls were really offloaded.
 
 LONGSHORE_INTERNAL_TEST_BUILD, _FLAVOUR, _MPIRUN: the build folder, which MPI, and its mpirun. _HOST=fake: over a fake host library.
@@ -708,7 +707,3 @@ class Reduced(Programs):
         self.run_job("unreadable memory", [launch(2, unreadable, {})])
         self.run_job("unreadable memory, fatal", [launch(2, [*unreadable, "fatal"], {})], code=1,
                      reject="was not fatal")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Programs with many threads under the thread sanitizer: shim, host library and service processes are built with it, the
 MPI is not, so what it alone orders is taken for no race only where our own words order it as well."""
 
@@ -44,7 +43,3 @@ class Races(job.JobTest):
     def test_many_operations_at_a_time(self):
         """Beyond eight of them the shim has a thread of its own with some MPIs."""
         self.check_clean("stress", "1", "60")
-
-
-if __name__ == "__main__":
-    job.main()

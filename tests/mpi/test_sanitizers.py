@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Programs that are linked to the library of a sanitizer, and programs under Valgrind."""
 
 import json
@@ -61,7 +60,3 @@ class Sanitizers(job.JobTest):
         # But what was not received is not known.
         output, _ = self.run_job("valgrind", "--error-limit=no", self.program("sanitized_none"), "unset", LONGSHORE_WAIT_COOPERATIVE="off")
         self.assertRegex(output, r"uninitialised value\(s\)\n.*\n?.*\(sanitized\.cc:\d+\)")
-
-
-if __name__ == "__main__":
-    job.main()

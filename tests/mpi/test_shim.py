@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Which shim core serves the MPI of a program: its own. Where there is none, or another's lies in its place, the job runs
 on plain MPI and says why, once."""
 
@@ -6,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import unittest
 
 import job
 
@@ -88,7 +86,3 @@ class Shim(job.JobTest):
             self.assertEqual(len(done.stderr.splitlines()), lines, done.stderr)
         done = subprocess.run([program], env=environment | {"LONGSHORE_OFFLOAD": "off"}, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (7, ""))
-
-
-if __name__ == "__main__":
-    job.main()

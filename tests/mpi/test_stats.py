@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What LONGSHORE_STATS says of a job: its figures add up, its times are where the program spent them, and the text fits
 a screen."""
 
@@ -262,7 +261,3 @@ class Stats(job.JobTest):
         (process,) = (path.stem for path in names.iterdir() if path.stem.isdigit())
         self.assertIn(process, pids.read_text().split())
         self.assertEqual({path.name for path in names.iterdir()}, {f"{socket.gethostname()}-{process}-%.json", f"{process}.json"})
-
-
-if __name__ == "__main__":
-    job.main()

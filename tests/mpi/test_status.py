@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """longshore status while a job runs: who has not entered, who holds a claim, what the processes are."""
 
 import os
@@ -126,7 +125,3 @@ class Status(job.JobTest):
         self.assertEqual(len(killed), 4, running.describe())
         running.process.kill()
         running.process.wait()
-
-
-if __name__ == "__main__":
-    job.main()

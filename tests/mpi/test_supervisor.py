@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Supervisors that are stopped while communicators come and go: all calls are right, those without a group are the MPI's, and
 once the supervisor goes on groups are offloaded again. LONGSHORE_INTERNAL_TEST_STOPS: how often each is stopped (default 1;
 'make test-stress': 20); LONGSHORE_INTERNAL_TEST_SEED: the seed of how long."""
@@ -89,7 +88,3 @@ class Stopped(job.JobTest):
     def test_for_a_while(self):
         draw = random.Random(SEED)
         self.assertEqual(self.check(0, lambda running: time.sleep(draw.uniform(0.1, 1))), 0)
-
-
-if __name__ == "__main__":
-    job.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The benchmark with forced algorithms taking turns, and longshore tune over it. Nothing is measured here: few turns of
 small sizes show that everything is there."""
 
@@ -166,7 +165,3 @@ exec {job.BUILD}/bin/{program.name} "$@"
         self.assertIn("bcast, 1 node: staged-flat is left out: longshore-bench: WRONG RESULT", done.stderr)
         self.assertRegex(done.stderr, r"bcast, 1 node, 1K bytes: mpi .* direct .* staged-hierarchical .* -> ")
         self.assertRegex(done.stdout, r"(?m)^bcast  \S")
-
-
-if __name__ == "__main__":
-    job.main()

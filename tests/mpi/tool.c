@@ -1,11 +1,19 @@
-/* A profiling tool as many are: it counts the MPI_ calls of a program, calls PMPI_ for each, and says at
- * MPI_Finalize how many all ranks made. */
+/* A profiling tool as many are: it counts and times the MPI_ calls of a program, calls PMPI_ for each, and
+ * says at MPI_Finalize how many all ranks made, and how long they took. */
 #include <mpi.h>
 #include <stdio.h>
+#include <time.h>
 
 enum { kCallsMax = 64 };
 static const char* names[kCallsMax];
-static int counts[kCallsMax], calls;
+static struct { double calls, seconds; } counts[kCallsMax];
+static int calls;
+
+static double now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
 
 static int register_call(const char* name) {
     names[calls] = name;
@@ -20,8 +28,11 @@ static int register_call(const char* name) {
         place_##name = register_call(#name);                         \
     }                                                                \
     int MPI_##name parameters {                                      \
-        ++counts[place_##name];                                      \
-        return PMPI_##name arguments;                                \
+        const double begin = now_s();                                \
+        const int code = PMPI_##name arguments;                      \
+        ++counts[place_##name].calls;                                \
+        counts[place_##name].seconds += now_s() - begin;             \
+        return code;                                                 \
     }
 
 COUNTED(Init, (int* argc, char*** argv), (argc, argv))
@@ -78,10 +89,13 @@ COUNTED(Scatterv, (SHARED_OUT), (SHARED_OUT_NAMES))
 COUNTED(Iscatterv, (SHARED_OUT, MPI_Request* request), (SHARED_OUT_NAMES, request))
 
 int MPI_Finalize(void) {
-    int sums[kCallsMax], rank = 0;
+    double sums[kCallsMax][2];
+    int rank = 0;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    PMPI_Reduce(counts, sums, calls, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    PMPI_Reduce(counts, sums, 2 * calls, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     for (int i = 0; rank == 0 && i < calls; ++i)
-        if (sums[i] > 0) printf("tool: MPI_%s %d\n", names[i], sums[i]);
+        if (sums[i][0] > 0)
+            printf("tool: MPI_%s %.0f\ntool took: MPI_%s %.9f s\n", names[i], sums[i][0], names[i],
+                   sums[i][1]);
     return PMPI_Finalize();
 }

@@ -57,15 +57,6 @@ def apply(path, old, new):
     return True
 
 
-def look():
-    """Whether the sources are still those that the lists say."""
-    lists = {name: mutants(name) for name in ("mutants.txt", "checks.txt")}
-    gone = [f"{name}: {m['name']}" for name, found in lists.items() for m in found
-            if pattern_of(m["old"], (SRC / m["file"]).read_text()) is None]
-    print("\n".join(f"does not apply: {line}" for line in gone) or f"all {sum(map(len, lists.values()))} apply")
-    return 1 if gone else 0
-
-
 def compile_all(tree, sources, out):
     def one(source):
         target = out / (source.replace("/", "_") + ".o")
@@ -148,4 +139,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(look() if sys.argv[1:] == ["look"] else main())
+    sys.exit(main())

@@ -1,14 +1,12 @@
-#!/usr/bin/env python3
 """The guest of guest.py itself, and what needs an RDMA device, run in it.
 
-LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Exit code 77, with the reason, where no guest can be started.
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Skipped, with the reason, where no guest can be started.
 
 To add a test: a method of a class derived from GuestTest, with self.run_there([...]). All of them share one guest,
 which boots once.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -22,7 +20,6 @@ from dpu_tests import TestDpu  # noqa: E402, F401  pylint: disable=unused-import
 from guest_test import BUILD, BY_RC, JOB_BY_RC, LIMIT_S, GuestTest  # noqa: E402
 
 MPIS = [mpi for mpi in ("openmpi", "mpich") if (BUILD / f"bin/longshore-dpu-bench-{mpi}").exists()]
-SKIPPED = 77
 # MPICH's UCX would use the device as well; with more spinning processes than cores, its start then takes a minute.
 MPI_WITHOUT_DEVICE = {"UCX_TLS": "self,sm"}
 SLOWNESS = "20"  # of the fabric's tests there
@@ -31,6 +28,11 @@ STRESS = BUILD / "tests/mpi/openmpi/mpi_stress_openmpi"
 STRESS_STEPS = "600"  # some ten seconds there
 MPIRUN = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "self,vader",
           "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]
+
+
+def setUpModule():
+    if problem := guest.missing():
+        raise unittest.SkipTest(f"no guest can be started here: {problem}")
 
 
 class TestGuest(GuestTest):
@@ -251,10 +253,3 @@ class TestEnd(unittest.TestCase):
             with guest.boot():
                 pass
         self.assertEqual(Dead.made, 2)
-
-
-if __name__ == "__main__":
-    if problem := guest.missing():
-        print(f"SKIP: no guest can be started here: {problem}")
-        sys.exit(SKIPPED)
-    unittest.main(verbosity=2 if os.isatty(1) else 1)

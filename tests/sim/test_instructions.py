@@ -1,12 +1,12 @@
-#!/usr/bin/env python3
-"""What the engine costs, in instructions that valgrind counts: the same on a machine that is busy with other things. What it costs in
-time `make scale` says.
+"""What the engine and a turn of the fabric cost, in instructions that valgrind counts: the same on a machine that is
+busy with other things. What the engine costs in time `make scale` says.
 
-LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Exit code 77, with the reason, where there is no valgrind.
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder. Skipped where there is no valgrind.
 """
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -14,8 +14,8 @@ import unittest
 from pathlib import Path
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
-SCALE, BENCH = BUILD / "bin/longshore-scale", BUILD / "bin/longshore-engine-bench"
-LIMIT_S, SKIPPED = 250, 77
+SCALE, BENCH, CONNECTIONS = (BUILD / "bin" / name for name in ("longshore-scale", "longshore-engine-bench", "tcp_connections_test"))
+LIMIT_S = 250
 # What a service process calls of its engine, as longshore-scale times it.
 ENGINE = ("next(*", "on_frame(*", "finish_copy(*", "finish_read(*")
 # With more nodes it is a little less each, as what is done once for an operation is shared out among more. One empty loop over all
@@ -23,11 +23,11 @@ ENGINE = ("next(*", "on_frame(*", "finish_copy(*", "finish_read(*")
 GROWTH_MAX = 1.02
 
 
-def instructions(*words, functions=()):
+def instructions(*words, functions=(), **environment):
     """Of a program; of some functions alone, with what they call."""
     counted = ["--collect-atstart=no", *(f"--toggle-collect={function}" for function in functions)] if functions else []
     done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *counted, *map(str, words)],
-                          capture_output=True, text=True, timeout=LIMIT_S, check=False)
+                          env=os.environ | environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode != 0:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     return int(re.search(r"Collected : (\d+)", done.stderr)[1])
@@ -43,6 +43,7 @@ def of_a_service(collective, nodes, ranks, services):
     return each / ((nodes - 1) * ranks * ranks / services), each / ((nodes - 1) * services)
 
 
+@unittest.skipUnless(shutil.which("valgrind"), "valgrind is missing (Debian: valgrind)")
 class Instructions(unittest.TestCase):
     def check(self, what, found, most):
         print(f"{what}: {found:.4g}", file=sys.stderr)
@@ -71,9 +72,11 @@ class Instructions(unittest.TestCase):
         of_a_lap = 16 * 16
         self.check("a transfer of each kind", (many - few) / (4 * of_a_lap), 9100)
 
-
-if __name__ == "__main__":
-    if shutil.which("valgrind") is None:
-        print("SKIP: valgrind is missing (Debian: valgrind)")
-        sys.exit(SKIPPED)
-    unittest.main(verbosity=2)
+    @unittest.skipUnless(CONNECTIONS.exists(), "no network by TCP, or no GoogleTest")
+    def test_a_turn_does_not_cost_more_with_more_peers(self):
+        """Of a service process whose neighbour refuses it. One that looked at each peer would cost eight times as much."""
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 10_000:
+            self.skipTest("the limit of open files is too low for a job of many nodes")
+        few, many = (instructions(CONNECTIONS, "--gtest_filter=Turns.*", functions=["longshore::TcpFabric::poll(*"],
+                                  LONGSHORE_INTERNAL_TEST_NODES=str(nodes)) for nodes in (2, 2000))
+        self.check("a turn with 1,999 peers by one with one", many / few, 2)

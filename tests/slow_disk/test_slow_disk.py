@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 """The slow file system: files are what was written, its calls take the time that they are told to take, fail where they
-are told to, and are counted. Exit code 77, with the reason, where nothing can be mounted."""
+are told to, and are counted. Skipped, with the reason, where nothing can be mounted."""
 
 import contextlib
 import errno
@@ -18,7 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import slow_disk  # noqa: E402
 from slow_disk import Mount  # noqa: E402
 
-SKIPPED = 77
+
+def setUpModule():
+    if problem := slow_disk.missing():
+        raise unittest.SkipTest(problem)
 
 
 class SlowDisk(unittest.TestCase):
@@ -174,10 +176,3 @@ class SlowDisk(unittest.TestCase):
             done = subprocess.run([slow_disk.PROGRAM, *words], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(said, done.stderr)
-
-
-if __name__ == "__main__":
-    if problem := slow_disk.missing():
-        print(f"SKIP: {problem}")
-        sys.exit(SKIPPED)
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Tasks with real MPI jobs: right results in every shape of a pool, errors that say what is wrong, and task processes
 that are killed."""
 
@@ -180,7 +179,3 @@ class Tasks(job.JobTest):
         self.assertEqual(running.wait(job.BUSY_S), 1, running.describe())
         self.assertIn("the supervisor of its task process has ended", running.output)
         self.check_nothing_left()
-
-
-if __name__ == "__main__":
-    job.main()

@@ -1,4 +1,4 @@
-"""Tests of timeline.py and what it is made of; python3 timeline_test.py <folder of timeline.py>"""
+"""Tests of timeline.py and what it is made of."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ import termios
 import unittest
 import xml.etree.ElementTree
 
-TOOLS = sys.argv.pop(1) if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../../src/tools")
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/tools")
 sys.dont_write_bytecode = True
 sys.path.insert(0, TOOLS)
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -283,7 +283,3 @@ class Command(unittest.TestCase):
             os.symlink("/dev/null", null)
             self.assertEqual(self.run_command("-o", null, content=make_trace()).stderr, "")
             self.assertTrue(os.path.islink(null))
-
-
-if __name__ == "__main__":
-    unittest.main()

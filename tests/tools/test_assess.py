@@ -517,7 +517,3 @@ class Expected(unittest.TestCase):
         self.assertEqual(sum(one <= expectation.ERROR for one in errors), expectation.NEARER)
         self.assertEqual(sum(one <= expectation.SPREAD for one in errors), expectation.NEAR)
         self.assertEqual(max(errors), expectation.WORST)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 """check_purity.sh and check_symbols.sh find what they are there to find."""
 
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -138,7 +137,3 @@ class Symbols(Check):
         self.library("liblongshore.so", "#include <unistd.h>\n"
                      '__attribute__((constructor)) static void hello() { (void)!write(2, "hello", 5); }')
         self.assertIn("prints: hello", self.check("check_symbols.sh", 1))
-
-
-if __name__ == "__main__":
-    unittest.main()

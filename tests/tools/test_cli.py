@@ -880,7 +880,3 @@ class Timeline(CommandTest):
     def test_errors(self):
         self.longshore("timeline", expect=2)
         self.assertIn("--trace", self.longshore("timeline", "none.json", expect=1).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

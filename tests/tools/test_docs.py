@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import unittest
 
 from support import COMMAND, SOURCE, CommandTest, clean_environment, write_program
 
@@ -139,7 +138,3 @@ class Sbatch(CommandTest):
                               text=True, timeout=60, env={"PATH": str(self.root / "none"), "SLURM_JOB_ID": "77"})
         self.assertEqual(done.returncode, 125)
         self.assertIn("longshore is not on PATH", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import unittest
 
 from support import COMMAND, CommandTest, write_program
 
@@ -210,7 +209,3 @@ class Doctor(CommandTest):
         self.assertIn("Longshore will not work here", text)
         self.assertRegex(text, r"\d+ failed, \d+ warnings?\n")
         self.assertEqual(text.endswith(" 1 warning\n"), text.count("\nwarn ") == 1, text)
-
-
-if __name__ == "__main__":
-    unittest.main()

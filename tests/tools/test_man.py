@@ -1,7 +1,5 @@
 """The manual page says what the settings table and the help say."""
 
-import unittest
-
 from support import SOURCE, CommandTest
 
 
@@ -25,7 +23,3 @@ class ManualPage(CommandTest):
         for line in self.page.splitlines():
             self.assertFalse(line.startswith("'"), line)
             self.assertLess(len(line), 131, line)
-
-
-if __name__ == "__main__":
-    unittest.main()

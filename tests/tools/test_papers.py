@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import unittest
 
 from support import COMMAND, SOURCE, CommandTest
 
@@ -124,7 +123,3 @@ class Papers(CommandTest):
         said = self.papers("--quick", "--no-pictures", "--only", "hidden", "--out", "/proc/none", expect=1).stderr
         self.assertIn("/proc/none", said)
         self.assertNotIn("Traceback", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

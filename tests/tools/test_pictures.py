@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Pictures are there whole, or as they were before: whoever draws is stopped, by a signal, when half is written.
 
 LONGSHORE_INTERNAL_TEST_SCRIPTS: where the command has its scripts, the build's share/longshore.
@@ -141,7 +140,3 @@ class Simulated(unittest.TestCase):
             picture = pathlib.Path(folder, "late.png")
             papers.draw_late([(experiment, result) for experiment in experiments], picture)
             self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
-
-
-if __name__ == "__main__":
-    unittest.main()

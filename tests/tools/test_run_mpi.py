@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import unittest
 
 from support import CommandTest, write_program
 
@@ -167,7 +166,3 @@ class Uses(CommandTest):
                      "-l:libmpich.so.12")
         self.assertIn("uses MPICH", "".join(self.says("true", "./program")))
         self.assertFalse((self.root / "ran").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

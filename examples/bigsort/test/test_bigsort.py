@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """bigsort with one MPI: what it sorts, what it says of bad input, and what becomes of errors and deaths in mid-run.
 
     LONGSHORE_INTERNAL_TEST_BUILD=build LONGSHORE_INTERNAL_TEST_FLAVOUR=openmpi test_bigsort.py [Test.name]
@@ -557,7 +556,3 @@ class Machines(Case):
                     command = self.words_on(nodes, {"--temporary": mount.path, "--offload": offload, "--placement": "other-node",
                                                     "--total": "16M"}, before=before)
                     self.kill_writer(command, mount.path, text)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """picture.py: its figures are those of the runs that it is given, and runs that do not belong together are refused."""
 
 import contextlib
@@ -12,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-spec = importlib.util.spec_from_file_location("picture", sys.argv.pop(1))
+spec = importlib.util.spec_from_file_location("picture", Path(__file__).resolve().parents[1] / "picture.py")
 picture = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(picture)
 
@@ -62,7 +61,3 @@ class TestPicture(unittest.TestCase):
             with contextlib.redirect_stdout(io.StringIO()):
                 picture.main()
             self.assertGreater(os.path.getsize(drawn), 10000)
-
-
-if __name__ == "__main__":
-    unittest.main()

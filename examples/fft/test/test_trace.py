@@ -1,18 +1,18 @@
-#!/usr/bin/env python3
 """fft --trace: complete for each rank, by a clock that others share, and in step with Longshore's own trace.
 
-test_trace.py LONGSHORE LAUNCH... FFT     LONGSHORE: the command
+LONGSHORE_INTERNAL_TEST_LAUNCH: the words before the options of fft; LONGSHORE_INTERNAL_TEST_COMMAND: longshore.
 """
 
 import json
+import os
+import shlex
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-LONGSHORE, *LAUNCH = sys.argv[1:]
+LONGSHORE, LAUNCH = os.environ["LONGSHORE_INTERNAL_TEST_COMMAND"], shlex.split(os.environ["LONGSHORE_INTERNAL_TEST_LAUNCH"])
 VARIABLES, REPEATS = 3, 2
 ROUNDING_US = 0.01
 
@@ -73,8 +73,3 @@ class TestTrace(unittest.TestCase):
         for rank, begin, end in posts:
             within = [one for one in seen if one[0] == rank and begin - 1 <= one[1] and one[2] <= end + 1]
             self.assertEqual(len(within), 1, f"rank {rank}, {begin} to {end} us")
-
-
-if __name__ == "__main__":
-    del sys.argv[1:]
-    unittest.main()

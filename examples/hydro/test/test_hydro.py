@@ -1,21 +1,20 @@
-#!/usr/bin/env python3
 """hydro: known results, and the same bits whatever ranks, threads, ways and variants.
 
-test_hydro.py LONGSHORE CORRUPT OPEN_BUFFERS HYDRO PEER MPIRUN...
-    LONGSHORE: the command, or "none". Libraries to preload: CORRUPT changes a message, OPEN_BUFFERS tells of memory that is freed
-    while MPI uses it.
+In the environment, each with LONGSHORE_INTERNAL_TEST_ before it: COMMAND, longshore, or "none"; LAUNCH, an mpirun and its options; PROGRAM and
+PEER; libraries to preload: CORRUPT changes a message, OPEN_BUFFERS tells of memory that is freed while MPI uses it.
 """
 
 import json
 import os
+import shlex
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-LONGSHORE, CORRUPT, OPEN_BUFFERS, HYDRO, PEER, *MPIRUN = sys.argv[1:]
-del sys.argv[1:]
+LONGSHORE, CORRUPT, OPEN_BUFFERS, HYDRO, PEER, LAUNCH = (os.environ[f"LONGSHORE_INTERNAL_TEST_{name}"] for name in (
+    "COMMAND", "CORRUPT", "OPEN_BUFFERS", "PROGRAM", "PEER", "LAUNCH"))
+MPIRUN = shlex.split(LAUNCH)
 # A wave along the border between ranks, so that what they sum there is not zero. Few cycles: there are more processes than
 # cores, and some MPIs' processes keep a core while they wait.
 WAVE = ("--problem", "sedovflat", "--zones", "60x45", "--cycles", "16")
@@ -146,7 +145,3 @@ class TestHydro(unittest.TestCase):
         done = launch(["--help"])
         self.assertEqual(done.returncode, 0)
         self.assertIn("leblancx4", done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

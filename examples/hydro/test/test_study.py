@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """study.py: its figures are those of its samples, its placements keep apart what they say, it says what is missing, and nothing is
 left of one that is ended.
 
-test_study.py HYDRO_FOLDER BUILD     of study.py; where hydro was built
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
 """
 
 import contextlib
@@ -19,7 +18,8 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-FOLDER, BUILD = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
+FOLDER = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 LIMIT_S = 100  # on a machine that is busy with other things
 sys.path.insert(0, str(FOLDER))
 import study  # noqa: E402
@@ -221,7 +221,3 @@ class TestStudy(unittest.TestCase):
                 study.main()
             self.assertIn("mpmd v2", out.getvalue())
             self.assertGreater(picture.stat().st_size, 10000)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """The study's figures out of made-up samples, what its options refuse, and that nothing is left of one that is ended.
 
-test_study.py FOLDER BUILD     of study.py; where tddft was built
+LONGSHORE_INTERNAL_TEST_BUILD: the build folder.
 """
 
 import os
@@ -13,7 +12,8 @@ import time
 import unittest
 from pathlib import Path
 
-FOLDER, BUILD = (Path(sys.argv.pop(1)).resolve() for _ in range(2))
+FOLDER = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
 LIMIT_S = 100  # on a machine that is busy with other things
 sys.path.insert(0, str(FOLDER))
 import study  # noqa: E402
@@ -177,7 +177,3 @@ class TestStudy(unittest.TestCase):
             path = Path(folder) / "study.png"
             figures.draw([made_up(), made_up()], str(path))
             self.assertGreater(path.stat().st_size, 10000)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,20 +1,20 @@
-#!/usr/bin/env python3
 """tddft: known results, the same bits with and without Longshore, and what is said of bad input.
 
-test_tddft.py PART LONGSHORE FLIP TDDFT MPIRUN...    PART: a class below; LONGSHORE: the command, or "none"; FLIP: a library to preload, that changes a number
+In the environment, each with LONGSHORE_INTERNAL_TEST_ before it: COMMAND, longshore, or "none"; LAUNCH, an mpirun and its options; PROGRAM;
+FLIP, a library to preload, that changes a number.
 """
 
 import json
 import os
 import re
+import shlex
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-PART, LONGSHORE, FLIP, TDDFT, *MPIRUN = sys.argv[1:]
-sys.argv[1:] = [PART]
+LONGSHORE, FLIP, TDDFT, LAUNCH = (os.environ[f"LONGSHORE_INTERNAL_TEST_{name}"] for name in ("COMMAND", "FLIP", "PROGRAM", "LAUNCH"))
+MPIRUN = shlex.split(LAUNCH)
 # Few steps and points: there are more processes than cores, and some MPIs' processes keep a core while they wait.
 SMALL = ("--steps", "20", "--repeats", "1")
 FORCED = [word for call in ("allgather", "allgatherv", "alltoall") for word in ("--set", f"{call}_algorithm=direct")]
@@ -150,7 +150,3 @@ class Input(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
                 self.assertEqual(len(re.findall(re.escape(says), done.stderr)), 1, done.stderr)
                 self.assertEqual(done.stdout, "")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -418,7 +418,9 @@ TEST(Listen, ARankThatReadsNothingCostsItsStandInLittle) {
     setenv("ASAN_OPTIONS", "quarantine_size_mb=1", 1);
     Service service(std::vector<std::string>{"--address", "127.0.0.1", "--port", "0"});
     service.find_port();
-    Client rank(service.port(), hello_of(1, 0));
+    SessionHello hello = hello_of(1, 0);
+    hello.limit_s = 100;  // after which the kernel ends the connection
+    Client rank(service.port(), hello);
     ASSERT_EQ(rank.answer(), "welcome");
     const std::vector<pid_t> pids = service.stand_ins();
     ASSERT_EQ(pids.size(), 1u);
@@ -426,7 +428,7 @@ TEST(Listen, ARankThatReadsNothingCostsItsStandInLittle) {
     std::string asked;
     while (asked.size() < 1 << 16) asked += frame(0, static_cast<uint16_t>(SessionKind::kAskStats), {});
     constexpr int kTimes = 320;  // 20 MiB, and each answer is as long as its question
-    EXPECT_FALSE(rank.send_often(asked, kTimes));
+    EXPECT_FALSE(rank.send_often(asked, kTimes, pids[0])) << service.log();
     EXPECT_LT(resident_most_bytes(pids[0]) - before, uint64_t{8} << 20);
     EXPECT_FALSE(rank.is_closed_now());
     unsetenv("ASAN_OPTIONS");

@@ -100,21 +100,28 @@ class Client {
                   static_cast<ssize_t>(bytes.size()));
     }
     void send_raw(const std::string& text) { send_raw(std::as_bytes(std::span(text))); }
-    // So often, unless the socket takes no more for half a second: then false.
-    bool send_often(const std::string& bytes, int times) {
+    // So often, unless `reader`, the process at the other end, takes no more: then false. Where there is
+    // something for it, who would read runs or waits for a core: it was seen asleep, and nothing was taken.
+    bool send_often(const std::string& bytes, int times, pid_t reader) {
+        constexpr int kLooks = 50;
         size_t sent = 0;
-        for (uint64_t last_ns = now_ns(); times > 0 && now_ns() < last_ns + 500 * kMillisecondNs;) {
+        int asleep = 0;
+        for (const uint64_t end = now_ns() + 60'000 * kMillisecondNs;
+             times > 0 && asleep < kLooks && now_ns() < end;) {
             const ssize_t took =
                 ::send(stream_.fd(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (took <= 0) {
+            if (took > 0) {
+                asleep = 0;
+                sent = (sent + static_cast<size_t>(took)) % bytes.size();
+                times -= sent == 0;
+            } else {
+                const std::string stat = read_proc("/proc/" + std::to_string(reader) + "/stat");
+                const size_t name_end = stat.rfind(") ");
+                asleep += name_end != stat.npos && stat[name_end + 2] == 'S';
                 usleep(1000);
-                continue;
             }
-            last_ns = now_ns();
-            sent = (sent + static_cast<size_t>(took)) % bytes.size();
-            times -= sent == 0;
         }
-        return times == 0;
+        return asleep < kLooks;
     }
     void end_sending() { shutdown(stream_.fd(), SHUT_WR); }
     void close() { stream_.close(); }

@@ -422,7 +422,8 @@ bool StandIn::hand_over() {
 
 void StandIn::rest() {
     if (!ready_) {
-        pollfd rank{stream_.fd(), POLLIN, 0};
+        // One that does not read is not heard: what it says would end each rest at once.
+        pollfd rank{stream_.fd(), static_cast<short>(is_unheard() ? POLLOUT : POLLIN), 0};
         poll(&rank, 1, 1);
         return;
     }
