@@ -45,6 +45,12 @@ class Races(job.JobTest):
         """Beyond eight of them the shim has a thread of its own with some MPIs."""
         self.check_clean("stress", "1", "60")
 
+    def test_crowd_of_threads(self):
+        """Eleven of each rank make communicators, call on them and wait for each other's requests."""
+        for nodes in (0, 2):
+            with self.subTest(nodes=nodes):
+                self.check_clean("crowd", "1", "20", nodes=nodes)
+
 
 if __name__ == "__main__":
     job.main()
