@@ -49,7 +49,7 @@ class Races(job.JobTest):
         """Eleven of each rank make communicators, call on them and wait for each other's requests."""
         for nodes in (0, 2):
             with self.subTest(nodes=nodes):
-                self.check_clean("crowd", "1", "20", nodes=nodes)
+                self.check_clean("crowd", "1", "50", nodes=nodes)
 
 
 if __name__ == "__main__":
