@@ -233,7 +233,7 @@ test-kill: build-all ## kill a service process at 200 seeded moments of a job, w
 # Open MPI with 4 ranks on two emulated nodes; MPICH's ranks spin, so it has 2. Small calls, too: the MPIs' own collectives do not bear
 # datatypes that are freed while a call is open.
 offload_all = $(shell sed -n 's/^LONGSHORE_COLLECTIVE.\([A-Z]*\), .*/LONGSHORE_\1_ALGORITHM=direct/p' src/base/collectives.inc)
-test-stress: build-all ## random collectives on random communicators, a crowd of threads, and stopped supervisors, with each MPI (OPERATIONS=1000000 STEPS=5000 STOPS=20 SEED=1)
+test-stress: build-all ## random collectives on random communicators, a crowd of threads, and stopped supervisors and ranks, with each MPI (OPERATIONS=1000000 STEPS=5000 STOPS=20 SEED=1)
 	$(quiet)for flavour in openmpi mpich; do \
 	    [[ -e build/lib/liblongshore-$$flavour.so ]] || { echo "test-stress: SKIP: no $$flavour"; continue; }; \
 	    launch=(mpirun.mpich -np 2); [[ $$flavour == mpich ]] || \

@@ -13,10 +13,15 @@ def stop(pid):
     a busy machine the others may go on for a long time meanwhile."""
     os.kill(pid, signal.SIGSTOP)
     end = time.monotonic() + LIMIT_S
-    while not all(state_of(task) in "TXZ" for task in Path(f"/proc/{pid}/task").iterdir()):
+    while not is_stopped(pid):
         if time.monotonic() > end:
             raise TimeoutError(f"process {pid} does not stop within {LIMIT_S} s")
         time.sleep(0.001)
+
+
+def is_stopped(pid):
+    """Whether all of its threads are."""
+    return all(state_of(task) in "TXZ" for task in Path(f"/proc/{pid}/task").iterdir())
 
 
 def state_of(task):

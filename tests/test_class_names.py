@@ -1,5 +1,5 @@
 """No class may be defined twice: two of one name in the libraries of a program are undefined behaviour, of which neither
-compiler nor linker tells.  Looks at what stands at the left margin of src/, outside of unnamed namespaces; a test may
+compiler nor linker tells.  Looks at what stands at the left margin of src/ and lab/, outside of unnamed namespaces; a test may
 define none either that the project has."""
 import collections
 import pathlib
@@ -29,9 +29,9 @@ def sources(folder):
 
 
 def twice(root):
-    """Lines that say which class is defined where, if that is in several files of src/, or in src/ and a test."""
+    """Lines that say which class is defined where, if that is in several files of src/ and lab/, or there and in a test."""
     places, found = collections.defaultdict(list), 0
-    for path in sources(root / "src"):
+    for path in [*sources(root / "src"), *sources(root / "lab")]:
         for name in classes(path):
             places[name].append(path)
             found += 1

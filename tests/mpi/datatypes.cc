@@ -2,9 +2,11 @@
 // pair types, MPI_BOTTOM with absolute addresses, negative displacements and lower bounds, overlapping send
 // blocks, types without any byte, a type freed while the call is open. Every value is checked, and so are the
 // holes; and that what is contiguous is not packed.
+//      datatypes [native]      native: but for what Open MPI 4.1 itself does not bear, where it serves calls
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cstring>
 #include <vector>
 
 #include "check.h"
@@ -271,7 +273,7 @@ void lower_bounds() {
 }
 
 // Types without any byte, whatever their extent, on one side or on both; null buffers with them.
-void no_bytes() {
+void no_bytes(bool native) {
     MPI_Datatype none, wide;
     MPI_Type_contiguous(0, MPI_INT, &none);
     MPI_Type_create_resized(none, -64, 128, &wide);
@@ -286,7 +288,8 @@ void no_bytes() {
         MPI_Alltoallv(recv.data(), z, z, MPI_INT, nullptr, c, z, type, w);
         MPI_Allgather(&rank, 0, MPI_INT, recv.data(), 5, type, w);
         MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv.data(), c, z, type, w);
-        MPI_Bcast(nullptr, rank, type, 0, w);
+        // Root 0 of Open MPI 4.1.4, whose count is 0, sends nothing here, and the others wait for it.
+        MPI_Bcast(nullptr, native ? 1 : rank, type, 0, w);
         MPI_Gather(nullptr, 7, type, recv.data(), 0, MPI_DOUBLE, 0, w);
         MPI_Request q;
         MPI_Iscatter(recv.data(), 1, type, nullptr, 2, type, size - 1, w, &q);
@@ -386,7 +389,7 @@ int main(int argc, char** argv) {
     CHECK(size == 1 || packs > 0);
     structs();
     lower_bounds();
-    no_bytes();
+    no_bytes(argc > 1 && strcmp(argv[1], "native") == 0);
     bottom_with_displacements();
     in_a_row();
     negative_and_overlapping(MPI_INT, 1);

@@ -57,7 +57,7 @@ struct Spread {
     // The blocks one after another in `copy`, where they stand from now on.
     void copy_out(const void* from, std::vector<char>* copy) {
         for (size_t i = 0; i < bytes.size(); ++i) {
-            const char* block = static_cast<const char*>(from) + places[i];
+            const char* const block = bytes[i] != 0 ? static_cast<const char*>(from) + places[i] : nullptr;
             places[i] = static_cast<MPI_Aint>(copy->size());
             copy->insert(copy->end(), block, block + bytes[i]);
         }
@@ -73,19 +73,66 @@ struct ls_operation {
     int delay = 0;  // tests before it may complete
     uint64_t bytes = 0;
     int fail = 0;
-    std::vector<int> counts[2], places[2];
     std::optional<Spread> from, to;
+    // Of allgatherv, gatherv and scatterv: the blocks in `copy`, and where those are that come back from it.
+    std::optional<Spread> packed;
+    std::vector<int> displacements;
+    std::vector<MPI_Aint> blocks;
+    char* recv = nullptr;
     std::vector<char> copy;
 };
 
 namespace {
 
-void read_vector(const ls_vector& vector, int size, std::vector<int>* counts, std::vector<int>* places) {
-    for (int i = 0; i < size; ++i) {
-        counts->push_back(static_cast<int>(number(vector, vector.counts, i) * (int64_t)vector.element_bytes));
-        places->push_back(
-            static_cast<int>(number(vector, vector.displacements, i) * (int64_t)vector.element_bytes));
+// A v-collective's blocks one after another in memory of the operation's own: for the MPI their displacements
+// are int, which those of the caller need not be.
+void pack(const ls_vector& vector, const void* from, ls_operation* op) {
+    op->packed.emplace(vector, op->group->size);
+    op->blocks = op->packed->places;
+    op->packed->copy_out(from, &op->copy);
+    op->displacements.assign(op->packed->places.begin(), op->packed->places.end());
+}
+
+// When the operation is over: to where the caller wants what has been received.
+void unpack(const ls_operation& op) {
+    if (!op.recv) return;
+    for (size_t i = 0; i < op.blocks.size(); ++i)
+        if (op.packed->bytes[i] != 0)
+            memcpy(op.recv + op.blocks[i], op.copy.data() + op.displacements[i],
+                   static_cast<size_t>(op.packed->bytes[i]));
+}
+
+void start_allgatherv(const ls_arguments& a, ls_operation* op) {
+    pack(a.recv_vector, a.recv, op);
+    op->recv = static_cast<char*>(a.recv);
+    PMPI_Iallgatherv(a.in_place ? MPI_IN_PLACE : a.send, static_cast<int>(a.send_block_bytes), MPI_BYTE,
+                     op->copy.data(), op->packed->bytes.data(), op->displacements.data(), MPI_BYTE,
+                     op->group->comm, &op->request);
+}
+
+void start_gatherv(const ls_arguments& a, ls_operation* op) {
+    const int root = static_cast<int>(a.root);
+    const int* counts = nullptr;
+    if (root == op->group->rank) {
+        pack(a.recv_vector, a.recv, op);
+        op->recv = static_cast<char*>(a.recv);
+        counts = op->packed->bytes.data();
     }
+    PMPI_Igatherv(a.in_place ? MPI_IN_PLACE : a.send, static_cast<int>(a.send_block_bytes), MPI_BYTE,
+                  op->copy.data(), counts, op->displacements.data(), MPI_BYTE, root, op->group->comm,
+                  &op->request);
+}
+
+void start_scatterv(const ls_arguments& a, ls_operation* op) {
+    const int root = static_cast<int>(a.root);
+    const int* counts = nullptr;
+    if (root == op->group->rank) {
+        pack(a.send_vector, a.send, op);
+        counts = op->packed->bytes.data();
+    }
+    PMPI_Iscatterv(op->copy.data(), counts, op->displacements.data(), MPI_BYTE,
+                   a.in_place ? MPI_IN_PLACE : a.recv, static_cast<int>(a.recv_block_bytes), MPI_BYTE, root,
+                   op->group->comm, &op->request);
 }
 
 // In place from a copy: neither MPI's own is right with every type there.
@@ -176,31 +223,25 @@ int ls_operation_start(ls_group* group, const ls_arguments* a, ls_operation** ou
             if (is_root) op->bytes = a->recv_block_bytes * static_cast<uint64_t>(n - 1);
             break;
         case LS_GATHERV:
-            if (is_root) read_vector(a->recv_vector, n, &op->counts[1], &op->places[1]);
-            PMPI_Igatherv(send, sb, MPI_BYTE, a->recv, op->counts[1].data(), op->places[1].data(), MPI_BYTE,
-                          root, group->comm, &op->request);
+            start_gatherv(*a, op);
             break;
         case LS_SCATTER:
             PMPI_Iscatter(a->send, sb, MPI_BYTE, scattered, rb, MPI_BYTE, root, group->comm, &op->request);
             if (!is_root) op->bytes = a->recv_block_bytes;
             break;
         case LS_SCATTERV:
-            if (is_root) read_vector(a->send_vector, n, &op->counts[0], &op->places[0]);
-            PMPI_Iscatterv(a->send, op->counts[0].data(), op->places[0].data(), MPI_BYTE, scattered, rb,
-                           MPI_BYTE, root, group->comm, &op->request);
+            start_scatterv(*a, op);
             if (!is_root) op->bytes = a->recv_block_bytes;
             break;
         case LS_ALLTOALLV:
             start_alltoallw(*a, op);
             break;
         case LS_ALLGATHERV:
-            read_vector(a->recv_vector, n, &op->counts[1], &op->places[1]);
-            PMPI_Iallgatherv(send, sb, MPI_BYTE, a->recv, op->counts[1].data(), op->places[1].data(),
-                             MPI_BYTE, group->comm, &op->request);
+            start_allgatherv(*a, op);
             break;
     }
-    for (int i = 0; i < static_cast<int>(op->counts[1].size()); ++i)
-        if (i != group->rank) op->bytes += static_cast<uint64_t>(op->counts[1][static_cast<size_t>(i)]);
+    for (size_t i = 0; i < op->blocks.size() && op->recv; ++i)
+        if (static_cast<int>(i) != group->rank) op->bytes += static_cast<uint64_t>(op->packed->bytes[i]);
     *out = op;
     return LS_OK;
 }
@@ -214,6 +255,7 @@ int ls_operation_test(ls_operation* op, int* moved) {
     }
     if (moved) *moved = 1;
     if (op->delay-- > 0) return LS_IN_PROGRESS;
+    unpack(*op);
     op->group->context->bytes[op->collective].by_rank += op->bytes;
     return op->fail < 0 ? op->fail : LS_OK;
 }

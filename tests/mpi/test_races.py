@@ -43,3 +43,9 @@ class Races(job.JobTest):
     def test_many_operations_at_a_time(self):
         """Beyond eight of them the shim has a thread of its own with some MPIs."""
         self.check_clean("stress", "1", "60")
+
+    def test_crowd_of_threads(self):
+        """Eleven of each rank make communicators, call on them and wait for each other's requests."""
+        for nodes in (0, 2):
+            with self.subTest(nodes=nodes):
+                self.check_clean("crowd", "1", "50", nodes=nodes)
