@@ -351,8 +351,8 @@ class Shaped(Programs):
         shapes = [(2, 1, CORE_PROGRAMS + more), (2, 2, CORE_PROGRAMS), (4, 1, ("rooted", "stress")), (8, 4, ("stress",))]
         if FAKE:
             shapes = [shape for shape in shapes if shape[:2] == (2, 1)]
-        arguments = {"collectives": ["100000"], "rooted": ["100000"], "stress": ["5", "150", "native"], "datatypes": ["native"],
-                     "large_count": ["far"]}
+        arguments = {"collectives": ["100000"], "rooted": ["100000"], "stress": ["5", "150", "native"],
+                     "datatypes": ["native"], "large_count": ["far"]}
         for ranks, nodes, names in shapes:
             for name in names if is_here == (FAKE or (ranks, nodes) in BUILT_IN_HERE) else ():
                 words = [program(name), *arguments.get(name, [])]

@@ -1,6 +1,6 @@
-"""Supervisors and ranks that are stopped while communicators come and go: all calls are right, those without a group are the
-MPI's, and once the process goes on groups are offloaded again. LONGSHORE_INTERNAL_TEST_STOPS: how often each is stopped (default
-1; 'make test-stress': 20); LONGSHORE_INTERNAL_TEST_SEED: the seed of whom and how long."""
+"""Supervisors and ranks that are stopped while communicators come and go: all calls are right, those without a group
+are the MPI's, and once the process goes on groups are offloaded again. LONGSHORE_INTERNAL_TEST_STOPS: how often each is
+stopped (default 1; 'make test-stress': 20); LONGSHORE_INTERNAL_TEST_SEED: the seed of whom and how long."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Regroup(job.Job):
         for name in ("progress", "progress.apart", "stop"):
             (test.folder / name).unlink(missing_ok=True)
         super().__init__(test, ranks, [test.program("regroup"), test.folder],
-                         **{"LONGSHORE_LIMIT_S": LIMIT_S, "LONGSHORE_LOG": "info", "LONGSHORE_STATS": self.stats} | more)
+                         LONGSHORE_LIMIT_S=LIMIT_S, LONGSHORE_LOG="info", LONGSHORE_STATS=self.stats, **more)
 
     def made(self, name):
         """By each rank, in a file of progress."""
@@ -62,7 +62,8 @@ class Regroup(job.Job):
         letters.write_text("".join("ba"[rank in victims] for rank in range(self.ranks)), encoding="utf-8")
         before = self.made("progress.apart")
         letters.rename(self.test.folder / "apart")
-        self.test.wait_for(lambda: all(now > old for now, old in zip(self.made("progress.apart"), before)), self.describe)
+        self.test.wait_for(lambda: all(now > old for now, old in zip(self.made("progress.apart"), before)),
+                           self.describe)
 
     def come_together(self):
         (self.test.folder / "apart").unlink()
@@ -74,7 +75,8 @@ class Regroup(job.Job):
         self.test.assertIn("regroup: ok", self.output)
         calls = json.loads(self.stats.read_text(encoding="utf-8"))["collectives"]
         calls = [calls["MPI_Iallgather"], calls["MPI_Alltoall"]]
-        offloaded, no_group = sum(one["offloaded"] for one in calls), sum(one["reasons"].get("no group", 0) for one in calls)
+        offloaded = sum(one["offloaded"] for one in calls)
+        no_group = sum(one["reasons"].get("no group", 0) for one in calls)
         made = CALLS * sum(self.made("progress")) + CALLS_APART * sum(self.made("progress.apart"))
         self.test.assertEqual(offloaded + no_group, made, calls)
         self.test.assertEqual(offloaded + no_group, sum(one["calls"] for one in calls), calls)
@@ -124,8 +126,8 @@ KILLS = 250  # a socket takes 167 of the lines that are told of them, and the su
 
 
 class RankStopped(job.JobTest):
-    """A rank is stopped at any moment, in the middle of a group that is made or of a call perhaps, with calls open that another
-    one waits for. Ranks that do not need it go on, all of their calls offloaded, and nobody takes it for lost."""
+    """A rank is stopped at any moment, in the middle of a group that is made or of a call perhaps, with calls open that
+    another one waits for. Ranks that do not need it go on, all of their calls offloaded; nobody takes it for lost."""
 
     def rank_pids(self):
         """By rank. A rank writes no file with its pid here: its launcher gives it its number."""
@@ -171,7 +173,8 @@ class RankStopped(job.JobTest):
                 draw = random.Random(SEED)
                 for _ in range(STOPS):
                     services = self.stop_one(running, draw, self.longer_than_the_limit)
-                    self.assertEqual(sorted(self.services() + self.services(b"supervisor")), services, "some were started again")
+                    now = sorted(self.services() + self.services(b"supervisor"))
+                    self.assertEqual(now, services, "some were started again")
                 offloaded, no_group = running.finish()
                 self.assertEqual(no_group, 0, running.describe())
                 self.assertGreaterEqual(offloaded, CALLS_APART * 2 * 22 * STOPS)
@@ -197,7 +200,8 @@ class RankStopped(job.JobTest):
             running.wait_for_rounds(20, others)
 
         self.stop_one(running, draw, kill_services, victim=0)
-        self.wait_for(lambda: self.told_of(running) == KILLS, lambda: f"told of {self.told_of(running)}\n{running.describe()}")
+        self.wait_for(lambda: self.told_of(running) == KILLS,
+                      lambda: f"told of {self.told_of(running)} ends\n{running.describe()}")
         _, no_group = running.finish()
         self.assertEqual(no_group, 0, running.describe())
         # Its socket was full, and so were the lines that the supervisor keeps.
