@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Prints docs/compatibility.md: every MPI function, and what becomes of it under Longshore. Exit code 77: an MPI's headers are missing.
+"""Prints docs/compatibility.md: every MPI function, and what becomes of it under Longshore. Exit code
+77: an MPI's headers are missing.
 
 Nothing is listed by hand that the sources know: which functions there are is read from the MPIs' headers, which ones the
 shim defines from src/mpi/entry_points.inc, which it offloads from src/base/collectives.inc, and who tests one from the tests.

@@ -1,4 +1,4 @@
-"""docs/compatibility.md says what the sources and the MPIs' headers say, and what the shim defines is called by a test."""
+"""docs/compatibility.md says what the sources and the MPIs' headers say, and tests call what the shim defines."""
 
 import sys
 import unittest

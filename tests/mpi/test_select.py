@@ -129,7 +129,8 @@ class Select(job.JobTest):
         self.assertEqual((alltoall, conditions["rate"], conditions["network"]), ("staged", "unknown", "none"))
 
     def run_at_once(self, stats):
-        running = job.Job(self, RANKS, [self.program("at_once")], nodes=2, preload=(job.SHIM, STILL_CLOCK), LONGSHORE_STATS=str(stats))
+        running = job.Job(self, RANKS, [self.program("at_once")], nodes=2, preload=(job.SHIM, STILL_CLOCK),
+                          LONGSHORE_STATS=str(stats))
         self.assertEqual(running.wait(60), 0, running.describe())
         return running
 
@@ -151,8 +152,9 @@ class Select(job.JobTest):
 
     def test_they_are_told_in_a_line(self):
         running = self.run_at_once("-")
+        calls = 20 * RANKS
         for name in ("MPI_Ialltoall", "MPI_Ialltoallv"):
-            self.assertRegex(running.output, rf"(?m)^longshore: {name}: {20 * RANKS} of {20 * RANKS} calls were waited for at once$")
+            self.assertRegex(running.output, rf"(?m)^longshore: {name}: {calls} of {calls} calls were waited for at once$")
         self.assertEqual(running.output.count("'longshore tune --from-stats FILE'"), 1, running.output)
         self.assertEqual(running.output.count("waited for at once\n"), 2, running.output)
 

@@ -14,7 +14,8 @@ import unittest
 from pathlib import Path
 
 BUILD = Path(os.environ.get("LONGSHORE_INTERNAL_TEST_BUILD", "build")).resolve()
-SCALE, BENCH, CONNECTIONS = (BUILD / "bin" / name for name in ("longshore-scale", "longshore-engine-bench", "tcp_connections_test"))
+SCALE, BENCH = BUILD / "bin/longshore-scale", BUILD / "bin/longshore-engine-bench"
+CONNECTIONS = BUILD / "bin/tcp_connections_test"
 LIMIT_S = 250
 # What a service process calls of its engine, as longshore-scale times it.
 ENGINE = ("next(*", "on_frame(*", "finish_copy(*", "finish_read(*")
@@ -74,7 +75,7 @@ class Instructions(unittest.TestCase):
 
     @unittest.skipUnless(CONNECTIONS.exists(), "no network by TCP, or no GoogleTest")
     def test_a_turn_does_not_cost_more_with_more_peers(self):
-        """Of a service process whose neighbour refuses it. One that looked at each peer would cost eight times as much."""
+        """Of a service process whose neighbour refuses it. To look at each peer would cost eight times as much."""
         if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 10_000:
             self.skipTest("the limit of open files is too low for a job of many nodes")
         few, many = (instructions(CONNECTIONS, "--gtest_filter=Turns.*", functions=["longshore::TcpFabric::poll(*"],

@@ -12,7 +12,8 @@ import time
 import unittest
 from pathlib import Path
 
-LONGSHORE, LAUNCH = os.environ["LONGSHORE_INTERNAL_TEST_COMMAND"], shlex.split(os.environ["LONGSHORE_INTERNAL_TEST_LAUNCH"])
+LONGSHORE = os.environ["LONGSHORE_INTERNAL_TEST_COMMAND"]
+LAUNCH = shlex.split(os.environ["LONGSHORE_INTERNAL_TEST_LAUNCH"])
 VARIABLES, REPEATS = 3, 2
 ROUNDING_US = 0.01
 

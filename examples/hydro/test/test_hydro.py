@@ -1,7 +1,8 @@
 """hydro: known results, and the same bits whatever ranks, threads, ways and variants.
 
-In the environment, each with LONGSHORE_INTERNAL_TEST_ before it: COMMAND, longshore, or "none"; LAUNCH, an mpirun and its options; PROGRAM and
-PEER; libraries to preload: CORRUPT changes a message, OPEN_BUFFERS tells of memory that is freed while MPI uses it.
+In the environment, each with LONGSHORE_INTERNAL_TEST_ before it: COMMAND, longshore, or "none"; LAUNCH, an mpirun and its
+options; PROGRAM and PEER; libraries to preload: CORRUPT changes a message, OPEN_BUFFERS tells of memory that is freed while MPI
+uses it.
 """
 
 import json

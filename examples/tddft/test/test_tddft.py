@@ -1,7 +1,7 @@
 """tddft: known results, the same bits with and without Longshore, and what is said of bad input.
 
-In the environment, each with LONGSHORE_INTERNAL_TEST_ before it: COMMAND, longshore, or "none"; LAUNCH, an mpirun and its options; PROGRAM;
-FLIP, a library to preload, that changes a number.
+In the environment, each with LONGSHORE_INTERNAL_TEST_ before it: COMMAND, longshore, or "none"; LAUNCH, an mpirun and its
+options; PROGRAM; FLIP, a library to preload, that changes a number.
 """
 
 import json
@@ -13,7 +13,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-LONGSHORE, FLIP, TDDFT, LAUNCH = (os.environ[f"LONGSHORE_INTERNAL_TEST_{name}"] for name in ("COMMAND", "FLIP", "PROGRAM", "LAUNCH"))
+LONGSHORE, FLIP, TDDFT, LAUNCH = (os.environ[f"LONGSHORE_INTERNAL_TEST_{name}"] for name in (
+    "COMMAND", "FLIP", "PROGRAM", "LAUNCH"))
 MPIRUN = shlex.split(LAUNCH)
 # Few steps and points: there are more processes than cores, and some MPIs' processes keep a core while they wait.
 SMALL = ("--steps", "20", "--repeats", "1")
