@@ -334,7 +334,7 @@ compatibility: deps-test ## bring docs/compatibility.md up to date with the sour
 	@echo 'compatibility: docs/compatibility.md is up to date'
 
 format: ## format the C and C++ sources
-	$(quiet)find src include tests examples -type f \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print0 | \
+	$(quiet)find src lab include tests examples -type f \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print0 | \
 	    xargs -0 -r clang-format -i
 	@echo 'format: done'
 

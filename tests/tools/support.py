@@ -30,7 +30,7 @@ def write_program(path, text):
 
 
 class CommandTest(unittest.TestCase):
-    """Each test gets the command alone in a folder of its own, with bin/ and lib/ and nothing else in them."""
+    """Each test gets the command alone in a folder of its own, with bin/, lib/ and libexec/ and nothing else in them."""
 
     def setUp(self):
         if not COMMAND:
@@ -42,6 +42,8 @@ class CommandTest(unittest.TestCase):
         (self.root / "lib").mkdir()
         self.command = self.root / "bin" / "longshore"
         shutil.copy(COMMAND, self.command)
+        # Subcommands that are programs of their own belong to it.
+        shutil.copytree(pathlib.Path(COMMAND).parents[1] / "libexec", self.root / "libexec")
 
     @property
     def shim(self):

@@ -19,7 +19,7 @@ import assess  # noqa: E402
 import expectation  # noqa: E402
 import verdict  # noqa: E402
 
-MACHINES = SOURCE / "src" / "sim" / "timed" / "machines"
+MACHINES = SOURCE / "lab" / "model" / "machines"
 
 # Stands for a program under the shim: writes the statistics that the shim would, with a time taken from a list.
 PROGRAM = """import json, os, pathlib, re, sys

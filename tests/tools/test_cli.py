@@ -578,7 +578,7 @@ class Simulate(CommandTest):
         machines = self.root / "share" / "longshore" / "machines"
         machines.mkdir(parents=True)
         self.machine = machines / "mpcdf-bf3.toml"
-        shutil.copy(SOURCE / "src" / "sim" / "timed" / "machines" / "mpcdf-bf3.toml", self.machine)
+        shutil.copy(SOURCE / "lab" / "model" / "machines" / "mpcdf-bf3.toml", self.machine)
 
     def test_rows_and_json(self):
         out = self.root / "out.json"
@@ -802,7 +802,7 @@ class Simulate(CommandTest):
         self.assertEqual(done.stdout.splitlines()[-1], f"the venv: {script} o.json p.png")
 
     def test_a_picture_is_drawn_whole_or_not_at_all(self):
-        for path in ("simulate/simulate.py", "ending.py"):
+        for path in ("../../lab/model/simulate.py", "ending.py"):
             shutil.copy(SOURCE / "src" / "tools" / path, self.root / "share" / "longshore")
         # In matplotlib's place: draws half a picture, and waits.
         modules = self.root / "modules" / "matplotlib"
@@ -831,7 +831,7 @@ class OutputFiles(CommandTest):
     def test_none_replaces_another(self):
         stats = self.root / "stats"
         stats.write_text(json.dumps({"collectives": {}, "waited_at_once": []}))
-        shutil.copy(SOURCE / "src" / "sim" / "timed" / "machines" / "mpcdf-bf3.toml", self.root)
+        shutil.copy(SOURCE / "lab" / "model" / "machines" / "mpcdf-bf3.toml", self.root)
         machine = ["--machine", "mpcdf-bf3.toml", "--nodes", 2]
         for arguments in (["tune", "--from-stats", stats, "-o"],
                           ["simulate", *machine, "--ranks-per-node", 1, "--services", 1, "--sizes", "1K", "--json"],

@@ -16,7 +16,8 @@ class Papers(CommandTest):
     def test_a_list_builds_nothing(self):
         """In a source tree where nothing is built yet, and without CMake."""
         shutil.copy(SOURCE / "Makefile", self.root)
-        (self.root / "src").symlink_to(SOURCE / "src")
+        for folder in ("src", "lab"):
+            (self.root / folder).symlink_to(SOURCE / folder)
         done = subprocess.run(["make", "papers", "PAPERS=--list --only hidden", "DEPS=skip"], cwd=self.root, text=True,
                               env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")}, capture_output=True,
                               check=False)
