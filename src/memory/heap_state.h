@@ -1,5 +1,5 @@
-/* What the heap keeps of itself, for its parts: blocks (heap.c), blocks that others have freed or made
- * smaller (others_frees.c), forks (fork.c). All of it under its mutex, where nothing else is said. */
+/* What the heap keeps of itself, for its parts: blocks (heap.c), which use blocks that others have freed or
+ * made smaller (others_frees.c) and forks (fork.c); below them what all need (heap_state.c). All of it under its mutex, where nothing else is said. */
 #ifndef LONGSHORE_MEMORY_HEAP_STATE_H
 #define LONGSHORE_MEMORY_HEAP_STATE_H
 
@@ -71,6 +71,8 @@ static inline uint32_t longshore_page_of(const void* block) {
     return (uint32_t)((size_t)((const char*)block - (const char*)longshore_heap_all.heap.base) >> kPageShift);
 }
 
+/* madvise of pages, past whoever shows that name to the program. */
+int longshore_advise(uint32_t first, uint32_t pages, int advice);
 /* The page in front of a block becomes a mapping of its own; 0: the system does not make any more. */
 int longshore_set_apart(uint32_t page);
 /* Pages have been mapped anew. */
