@@ -136,12 +136,12 @@ test: deps-test ## install what is missing, build, run what a change breaks easi
 test-all: deps-test ## ... and the rest: other MPIs, the longer tests, the sanitizer builds and theirs
 	+$(quiet)MAKE='$(MAKE)' tests/stages.sh 'make test-all' 'mpis ucx' build-all 'test-main GROUP=all' test-asan test-tsan
 
-# docs/testing.md says which test is in which group. Many a test waits for a job to start or to end: on two cores three at once
+# docs/testing.md says which test is in which group. Many a test waits for a job to start or to end: on two cores four at once
 # leave less of them idle.
-tests_at_once := 3
+tests_at_once := 4
 test-main: ## only run the tests of build/ (GROUP=all: those of 'make test-all', too)
 	$(say) 'test: $(if $(filter all,$(GROUP)),all tests,the tests) of the Release build'
-	$(quiet)ctest --test-dir build -j $(tests_at_once) --timeout 300 --no-tests=error $(if $(filter all,$(GROUP)),,-LE '^test-all$$') $(ctest_flags) \
+	$(quiet)ctest --test-dir build -j $(tests_at_once) --timeout 600 --no-tests=error $(if $(filter all,$(GROUP)),,-LE '^test-all$$') $(ctest_flags) \
 	    --output-log build/ctest.log
 
 decoders = frames packets regions selection session agent supervisor guest
@@ -149,7 +149,7 @@ test-decoders: ## build what decodes bytes from outside with the address sanitiz
 	$(say) 'test: decoders and conversations under the address sanitizer, in build/asan'
 	$(quiet)cmake --preset asan $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/asan -j $(J) --target $(addprefix fuzz_,$(decoders)) -- $(ninja_flags)
-	$(quiet)ctest --test-dir build/asan -j $(tests_at_once) --timeout 300 --no-tests=error -R '^fuzz\.' $(ctest_flags) \
+	$(quiet)ctest --test-dir build/asan -j $(tests_at_once) --timeout 600 --no-tests=error -R '^fuzz\.' $(ctest_flags) \
 	    --output-log build/asan/ctest.log
 
 # With the address sanitizer the shim runs over a fake host library (tests/mpi); nothing else has an MPI there. Of what has
@@ -276,7 +276,7 @@ test-aarch64: deps-test ucx-aarch64 ## build the service side for 64-bit Arm, a 
 	$(say) 'test: the service side on 64-bit Arm, emulated, in build/aarch64'
 	$(quiet)cmake --preset aarch64 $(CMAKE_ARGS) $(if $(filter 1,$(V)),,--log-level=NOTICE)
 	$(quiet)cmake --build build/aarch64 -j $(J) -- $(ninja_flags)
-	$(quiet)ctest --test-dir build/aarch64 -j 2 --timeout 300 --no-tests=error $(ctest_flags) \
+	$(quiet)ctest --test-dir build/aarch64 -j 2 --timeout 600 --no-tests=error $(ctest_flags) \
 	    --output-log build/aarch64/ctest.log
 	$(quiet)[[ -e build/aarch64/lib/longshore-ucx.so ]] || \
 	    { echo 'test-aarch64: SKIP: no UCX for Arm (see above): no jobs whose DPU is an emulated one'; exit 0; }; \
