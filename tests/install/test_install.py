@@ -165,7 +165,7 @@ class Moved(Folder):
         the build that is tested, which look into lib64 as well."""
         build, tree = self.folder / "build", self.folder / "other"
         run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_INSTALL_LIBDIR=lib64", "-DBUILD_TESTING=OFF")
-        for name in ("bin", "lib", "share"):
+        for name in ("bin", "lib", "libexec", "share"):
             shutil.rmtree(build / name, ignore_errors=True)
             (build / name).symlink_to(BUILD / name)
         run("cmake", "--install", build, "--prefix", tree, "--component", "host")
