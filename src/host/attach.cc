@@ -174,9 +174,7 @@ int explain(ls_context& c, uint32_t rank, const std::string& own) {
 
 void start_supervisor(ls_context& c) {
     const SupervisorParameters parameters = parameters_of(c);
-    static_assert(sizeof parameters < 65536, "fits a pipe, so that writing it does not block");
-    c.starter.start(c.service_path.c_str(), "supervisor", std::as_bytes(std::span(&parameters, 1)),
-                    parameters.service.limit_s, &c.problem);
+    c.starter.start(c.service_path.c_str(), "supervisor", parameters, parameters.service.limit_s, &c.problem);
 }
 
 int end_identity(ls_context& c) {

@@ -71,7 +71,7 @@ class Role {
 struct DpuRoles {
     std::unique_ptr<Role> (*rank)(ls_context& context) = nullptr;
     std::unique_ptr<Role> (*stand_in)(ls_context& context) = nullptr;
-    uint64_t layout = 0;  // as ls_layout(), of what they say to each other
+    uint64_t layout = 0;  // of the rank's, as ls_layout(): what it and a stand-in say to each other
 };
 extern DpuRoles dpu_roles;
 

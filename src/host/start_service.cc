@@ -23,8 +23,8 @@ std::vector<char*> network_settings() {
 
 }  // namespace
 
-bool ServiceStarter::start(const char* path, const char* role, std::span<const std::byte> parameters,
-                           uint32_t limit_s, std::string* error) {
+bool ServiceStarter::start_with(const char* path, const char* role, std::span<const std::byte> parameters,
+                                uint32_t limit_s, std::string* error) {
     int down[2], up[2];
     *error = std::string("cannot start ") + path + ": ";
     if (pipe2(down, O_CLOEXEC) != 0) {

@@ -17,7 +17,6 @@ namespace {
 
 [[maybe_unused]] const bool stands_in = (add_stand_in_role(), true);
 
-
 struct Machines {
     struct {
         ServiceReady ready;

@@ -25,8 +25,7 @@ class RunningAgent {
         AgentParameters parameters;
         parameters.limit_s = limit_s;
         parameters.exports = exports;
-        if (!starter_->start(LONGSHORED_PATH, "agent", std::as_bytes(std::span(&parameters, 1)), limit_s, &error))
-            return;
+        if (!starter_->start(LONGSHORED_PATH, "agent", parameters, limit_s, &error)) return;
         ServiceStarter::State state = ServiceStarter::State::kPending;
         while ((state = starter_->test(&ready, &address, &error)) == ServiceStarter::State::kPending)
             usleep(1000);

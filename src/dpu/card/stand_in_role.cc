@@ -140,7 +140,6 @@ void add_stand_in_role() {
     dpu_roles.stand_in = [](ls_context& context) -> std::unique_ptr<Role> {
         return std::make_unique<StandInRole>(context);
     };
-    dpu_roles.layout = kSessionVersion;
 }
 
 }  // namespace longshore

@@ -92,8 +92,7 @@ void FarArrival::start_agent() {
         parameters.restarts_max = c_.options.service_restarts_max;
         parameters.tls = c_.options.network_tls != 0;
         parameters.copying = agent_copying(c_.options);
-        c_.starter.start(c_.service_path.c_str(), "agent", std::as_bytes(std::span(&parameters, 1)),
-                         parameters.limit_s, &c_.problem);
+        c_.starter.start(c_.service_path.c_str(), "agent", parameters, parameters.limit_s, &c_.problem);
     }
 }
 
